@@ -102,6 +102,11 @@ def aggregates_of(family: str) -> dict[str, Column]:
         "max_f": F.max("f"),
         "any": F.any_value(F.lit(7)),
         "product": F.product(F.lit(2.0)),
+        "sum_dec": F.sum("dec"),
+        "avg_dec": F.avg("dec"),
+        "max_dec": F.max("dec"),
+        "sum_money": F.sum(F.col("i").cast("decimal(12, 2)")),
+        "filtered_dec": F.expr("sum(dec) FILTER (WHERE b)"),
     }
     as_rows = {
         "max_s": F.max("s"),
@@ -109,9 +114,6 @@ def aggregates_of(family: str) -> dict[str, Column]:
         "max_bin": F.max("bin"),
         "max_st": F.max("st"),
         "min_arr": F.min("arr"),
-        "sum_dec": F.sum("dec"),
-        "avg_dec": F.avg("dec"),
-        "max_dec": F.max("dec"),
         "max_by": F.max_by("s", "inc"),
         "min_by": F.min_by("m", "inc"),
         "max_by_st": F.max_by("st", "inc"),

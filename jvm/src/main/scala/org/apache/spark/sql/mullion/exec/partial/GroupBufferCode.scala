@@ -1,20 +1,22 @@
 package org.apache.spark.sql.mullion.exec.partial
 
-import org.apache.spark.sql.catalyst.expressions.{Attribute, AttributeSet, BindReferences, Expression}
+import org.apache.spark.sql.catalyst.expressions.{Attribute, AttributeSet, BindReferences, BoundReference, Expression}
 import org.apache.spark.sql.catalyst.expressions.aggregate.{AggregateExpression, DeclarativeAggregate}
 import org.apache.spark.sql.catalyst.expressions.codegen.Block._
 import org.apache.spark.sql.catalyst.expressions.codegen._
 import org.apache.spark.sql.mullion.expressions.WithoutNulls
-import org.apache.spark.sql.types.DataType
+import org.apache.spark.sql.types.{DataType, DecimalType}
 
 /** Generates the code that adds a row to its group's buffers, from Spark's own expressions for it: these read the row's
-  * columns in their variables, and the buffers in variables that were read from the record.
+  * columns in their variables, and the buffers in variables that were read from the record. Only sums of decimals are
+  * added in the record itself (see [[DecimalSum]]).
   */
 private[partial] final class GroupBufferCode(
     ctx: CodegenContext,
     layout: GroupLayout,
     aggregates: Seq[AggregateExpression]
 ) {
+  import GroupBufferCode._
   import GroupKeyCode.{ofWord, word}
 
   /** The variable with the array that the record lies in. */
@@ -29,6 +31,7 @@ private[partial] final class GroupBufferCode(
   private val functions = aggregates.map(_.aggregateFunction.asInstanceOf[DeclarativeAggregate])
   private val attributes: Seq[Attribute] = functions.flatMap(_.aggBufferAttributes)
   private val firstOf = functions.scanLeft(0)(_ + _.aggBufferAttributes.length)
+  private val sums: Map[Int, DecimalSum] = functions.zip(firstOf).flatMap { case (f, first) => sumsOf(f, first) }.toMap
 
   // The words with null bits of buffers, each in a variable while a row is added: written once, whatever has changed.
   private val nullWords: Map[Int, String] = layout.buffers.indices
@@ -36,6 +39,15 @@ private[partial] final class GroupBufferCode(
     .distinct
     .map(_ -> ctx.freshName("nullBits"))
     .toMap
+
+  /** The buffers of a function that only sums of decimals read, by their places. */
+  private def sumsOf(function: DeclarativeAggregate, first: Int) = {
+    val buffers = function.aggBufferAttributes
+    buffers.zip(function.updateExpressions).zipWithIndex.flatMap { case ((buffer, update), i) =>
+      val isRead = function.updateExpressions.patch(i, Nil, 1).exists(_.references.contains(buffer))
+      if (isRead || !GroupLayout.isWide(buffer.dataType)) None else DecimalSum.of(buffer, update).map(first + i -> _)
+    }
+  }
 
   /** Writes what a group has before its first row. */
   def begin: String = {
@@ -63,11 +75,13 @@ private[partial] final class GroupBufferCode(
     *
     * @param columns
     *   the row's columns, evaluated in `input`
+    * @param words
+    *   the variables with the words of those that come as such
     * @param splitsFrom
     *   from how much code on each function gets a method of its own: a method that is too long the JVM interprets
     */
-  def update(columns: Seq[Attribute], input: Seq[ExprCode], splitsFrom: Int): String = {
-    val (any, isSplit) = updateAny(columns, input, splitsFrom)
+  def update(columns: Seq[Attribute], input: Seq[ExprCode], words: Words, splitsFrom: Int): String = {
+    val (any, isSplit) = updateAny(columns, input, words, splitsFrom)
     val nullable = nullWords.map { case (i, bits) => bits -> nullableBits(i) }.filter(_._2 != 0L)
     val read = AttributeSet(aggregates.flatMap(a => a.aggregateFunction +: a.filter.toSeq))
     val mayBeNull = columns.zip(input).collect {
@@ -85,7 +99,7 @@ private[partial] final class GroupBufferCode(
       s"""
          |$loadNulls
          |if (${nothing.mkString(" && ")}) {
-         |  ${updateWithoutNulls(columns, input)}
+         |  ${updateWithoutNulls(columns, input, words)}
          |} else {
          |  $any
          |  $storeNulls
@@ -95,13 +109,22 @@ private[partial] final class GroupBufferCode(
   }
 
   /** Adds a row that may have nulls, to a group that may have them; and whether methods of their own do so. */
-  private def updateAny(columns: Seq[Attribute], input: Seq[ExprCode], splitsFrom: Int): (String, Boolean) = {
+  private def updateAny(
+      columns: Seq[Attribute],
+      input: Seq[ExprCode],
+      words: Words,
+      splitsFrom: Int
+  ): (String, Boolean) = {
     val variables = layout.buffers.indices.map(load)
     val bound = expressions(attributes ++ columns)
-    val (common, updates) = codeOf(bound, variables, input, store(_, _, _))
+    val (common, updates) = codeOf(bound, variables, input, words, isPresent = false)
     val calls =
       if (updates.map(_.code.length).sum <= splitsFrom) None
-      else split(updates.map(_.code), bound.map(CodegenSplit.inputs(ctx, _, common.states)))
+      else
+        split(
+          updates.map(_.code),
+          bound.zip(updates).map { case (of, update) => CodegenSplit.inputs(ctx, of, common.states, update.words) }
+        )
     val code =
       s"""
          |${variables.map(_.code.toString).mkString("\n")}
@@ -111,12 +134,12 @@ private[partial] final class GroupBufferCode(
     (code, calls.isDefined)
   }
 
-  private def updateWithoutNulls(columns: Seq[Attribute], input: Seq[ExprCode]): String = {
+  private def updateWithoutNulls(columns: Seq[Attribute], input: Seq[ExprCode], words: Words): String = {
     def present(code: ExprCode) = ExprCode(code.code, FalseLiteral, code.value)
     val variables = layout.buffers.indices.map(loadPresent)
     val values = input.map(present)
     val bound = expressions((attributes ++ columns).map(_.withNullability(false))).map(_.map(WithoutNulls.simplified))
-    val (common, updates) = codeOf(bound, variables, values, storeInPresent(_, _, _))
+    val (common, updates) = codeOf(bound, variables, values, words, isPresent = true)
     s"""
        |${variables.map(_.code.toString).mkString("\n")}
        |${ctx.evaluateSubExprEliminationState(common.states.values)}
@@ -125,32 +148,54 @@ private[partial] final class GroupBufferCode(
        |""".stripMargin
   }
 
-  /** What each function makes of its buffers and a row, read from columns. */
+  /** What each function makes of its buffers and a row, read from columns; or what it adds to a sum of decimals. */
   private def expressions(columns: Seq[Attribute]): Seq[Seq[Expression]] =
-    functions.map(f => BindReferences.bindReferences[Expression](f.updateExpressions, columns))
+    functions.zip(firstOf).map { case (f, first) =>
+      val of = f.updateExpressions.zipWithIndex.map { case (update, i) => sums.get(first + i).fold(update)(_.summand) }
+      BindReferences.bindReferences[Expression](of, columns)
+    }
 
-  /** The code of each function, and what they have in common. */
+  /** The code of each function, and what they have in common.
+    *
+    * @param isPresent
+    *   whether no buffer is null before
+    */
   private def codeOf(
       bound: Seq[Seq[Expression]],
       variables: Seq[ExprCode],
       input: Seq[ExprCode],
-      store: (Int, ExprCode, String) => String
+      words: Words,
+      isPresent: Boolean
   ): (SubExprCodes, Seq[Update]) = {
+    def wordOf(expression: Expression) = expression match {
+      case BoundReference(at, _, _) => words.get(at - variables.length)
+      case _                        => None
+    }
+
     val held = variables.map(v => ExprCode(EmptyBlock, v.isNull, v.value))
     ctx.INPUT_ROW = None.orNull
     ctx.currentVars = held ++ input
     val common = ctx.subexpressionEliminationForWholeStageCodegen(bound.flatten)
     val updates = bound.zipWithIndex.map { case (expressions, i) =>
-      val codes = ctx.withSubExprEliminationExprs(common.states)(expressions.map(_.genCode(ctx)))
-      val stored = codes.zipWithIndex.map { case (code, j) =>
-        store(firstOf(i) + j, code, nullBits(firstOf(i) + j))
+      val codes = ctx
+        .withSubExprEliminationExprs(common.states)(expressions.map(_.genCode(ctx)))
+        .zip(expressions)
+        .zipWithIndex
+        .map { case ((code, of), j) => (firstOf(i) + j, code, of) }
+      val evaluated = codes.map { case (buffer, code, of) =>
+        sums.get(buffer).fold(code.code.toString)(add(buffer, _, code, wordOf(of), isPresent))
+      }
+      val others = codes.collect { case (buffer, code, _) if !sums.contains(buffer) => buffer -> code }
+      val stored = others.map { case (buffer, code) =>
+        if (isPresent) storeInPresent(buffer, code, nullBits(buffer)) else store(buffer, code, nullBits(buffer))
       }
       Update(
         s"""
-           |${codes.map(_.code.toString).mkString("\n")}
+           |${evaluated.mkString("\n")}
            |${stored.mkString("\n")}
            |""".stripMargin,
-        codes.exists(_.isNull != FalseLiteral)
+        others.exists { case (buffer, code) => code.isNull != FalseLiteral || isWide(buffer) },
+        codes.flatMap { case (buffer, _, of) => if (sums.contains(buffer)) wordOf(of) else None }.distinct
       )
     }
     (common, updates)
@@ -198,7 +243,49 @@ private[partial] final class GroupBufferCode(
       }
     }
 
+  /** Adds to a sum of decimals where it is.
+    *
+    * @param word
+    *   the variable that has the summand's digits, if one has
+    */
+  private def add(
+      i: Int,
+      sum: DecimalSum,
+      summand: ExprCode,
+      word: Option[VariableValue],
+      isPresent: Boolean
+  ): String = {
+    val kind = decimalOf(i)
+    val to = s"$page, $row + ${layout.ofDecimal(i)}"
+    val added = word match {
+      case Some(digits) => s"$decimalsClass.add($to, $digits, ${kind.precision})"
+      case None         =>
+        val isCast = sum.summand.dataType != kind
+        s"$decimalsClass.add($to, ${summand.value}, ${kind.precision}, ${kind.scale}, $isCast)"
+    }
+    val nulls = nullBits(i)
+    def where(conditions: String*)(code: String) = {
+      val some = conditions.filter(_.nonEmpty)
+      if (some.isEmpty) code else s"if (${some.mkString(" && ")}) { $code }"
+    }
+    val isHeld = if (isPresent) "" else s"($nulls & ${nullBit(i)}) == 0L"
+    val isAdded = if (summand.isNull == FalseLiteral) "" else s"!${summand.isNull}"
+    val code =
+      s"""
+         |if (!$added) {
+         |  $nulls |= ${nullBit(i)};
+         |  $page[$row + ${layout.nullWordOfBuffer(i)}] = $nulls;
+         |}
+         |""".stripMargin
+    if (sum.isFirst) s"${summand.code}\n${where(isHeld, isAdded)(code)}"
+    else where(isHeld)(s"${summand.code}\n${where(isAdded)(code)}")
+  }
+
   private def buffer(i: Int) = s"$page[$row + ${layout.ofBuffer(i)}]"
+
+  private def isWide(i: Int) = GroupLayout.isWide(typeOf(i))
+
+  private def decimalOf(i: Int) = typeOf(i).asInstanceOf[DecimalType]
 
   private def typeOf(i: Int): DataType = attributes(i).dataType
 
@@ -216,12 +303,21 @@ private[partial] final class GroupBufferCode(
     .map(1L << layout.nullBitOfBuffer(_))
     .foldLeft(0L)(_ | _)
 
+  /** A buffer that is not null. */
+  private def read(i: Int) =
+    if (isWide(i))
+      s"$decimalsClass.get($page, $row + ${layout.ofDecimal(i)}, ${decimalOf(i).precision}, ${decimalOf(i).scale})"
+    else ofWord(typeOf(i), buffer(i))
+
+  // What no expression reads: what is added to it is added where it is.
+  private def notRead(i: Int) = ExprCode(EmptyBlock, FalseLiteral, JavaCode.defaultLiteral(typeOf(i)))
+
   /** Reads a buffer that is not null. */
-  private def loadPresent(i: Int): ExprCode = {
+  private def loadPresent(i: Int): ExprCode = if (sums.contains(i)) notRead(i)
+  else {
     val held = ctx.freshName("held")
-    val read = ofWord(typeOf(i), buffer(i))
     ExprCode(
-      code"${CodeGenerator.javaType(typeOf(i))} $held = $read;",
+      code"${CodeGenerator.javaType(typeOf(i))} $held = ${read(i)};",
       FalseLiteral,
       JavaCode.variable(held, typeOf(i))
     )
@@ -230,14 +326,13 @@ private[partial] final class GroupBufferCode(
   private def load(i: Int): ExprCode = {
     val held = ctx.freshName("held")
     val javaType = CodeGenerator.javaType(typeOf(i))
-    if (!attributes(i).nullable) loadPresent(i)
+    if (!attributes(i).nullable || sums.contains(i)) loadPresent(i)
     else {
       val isNull = ctx.freshName("heldIsNull")
-      val read = ofWord(typeOf(i), buffer(i))
       ExprCode(
         code"""
            |boolean $isNull = (${nullBits(i)} & ${nullBit(i)}) != 0L;
-           |$javaType $held = $isNull ? ${CodeGenerator.defaultValue(typeOf(i))} : $read;
+           |$javaType $held = $isNull ? ${CodeGenerator.defaultValue(typeOf(i))} : ${read(i)};
          """.stripMargin,
         JavaCode.isNullVariable(isNull),
         JavaCode.variable(held, typeOf(i))
@@ -256,7 +351,17 @@ private[partial] final class GroupBufferCode(
   /** The same where its null bit is not set before. */
   private def storeInPresent(i: Int, code: ExprCode, nulls: String): String = store(i, code, nulls, present = "")
 
-  private def store(i: Int, code: ExprCode, nulls: String, present: String): String = {
+  private def store(i: Int, code: ExprCode, nulls: String, present: String): String = if (isWide(i)) {
+    val isNull = if (code.isNull == FalseLiteral) "" else s"${code.isNull} || "
+    val put = s"$decimalsClass.put($page, $row + ${layout.ofDecimal(i)}, ${code.value}, ${decimalOf(i).precision})"
+    s"""
+       |if ($isNull!$put) {
+       |  $nulls |= ${nullBit(i)};
+       |} else {
+       |  $present
+       |}
+       |""".stripMargin
+  } else {
     val put = s"${buffer(i)} = ${word(typeOf(i), code.value.toString)};"
     if (code.isNull == FalseLiteral)
       s"""
@@ -276,8 +381,22 @@ private[partial] final class GroupBufferCode(
   }
 }
 
-/** The code by which a function adds a row, and whether a buffer may become null by it. */
-private final case class Update(code: String, mayBeNull: Boolean)
+private[partial] object GroupBufferCode {
+
+  /** Variables with the words of columns, by the columns' places among those of a row. */
+  type Words = Map[Int, VariableValue]
+
+  private val decimalsClass = GroupDecimals.getClass.getName.stripSuffix("$")
+}
+
+/** The code by which a function adds a row.
+  *
+  * @param mayBeNull
+  *   whether a buffer may become null by it, so that null bits are to be written
+  * @param words
+  *   the variables with words of columns that it reads
+  */
+private final case class Update(code: String, mayBeNull: Boolean, words: Seq[VariableValue])
 
 private object CodegenSplit {
 
@@ -285,9 +404,11 @@ private object CodegenSplit {
   def inputs(
       ctx: CodegenContext,
       expressions: Seq[Expression],
-      common: Map[org.apache.spark.sql.catalyst.expressions.ExpressionEquals, SubExprEliminationState]
+      common: Map[org.apache.spark.sql.catalyst.expressions.ExpressionEquals, SubExprEliminationState],
+      digits: Seq[VariableValue]
   ): Option[Seq[VariableValue]] = {
-    val read = expressions.map(CodeGenerator.getLocalInputVariableValues(ctx, _, common)._1).reduce(_ ++ _).toSeq
+    val read =
+      expressions.map(CodeGenerator.getLocalInputVariableValues(ctx, _, common)._1).reduce(_ ++ _).toSeq ++ digits
     // The record takes three more of the JVM's words.
     val words = CodeGenerator.calculateParamLengthFromExprValues(read) + 3
     val isPlain = !common.values.exists(s => s.eval.value.isInstanceOf[SimpleExprValue])

@@ -151,7 +151,7 @@ private[partial] object GroupKeyCode {
     case IntegerType | DateType | _: YearMonthIntervalType => s"((int) $word)"
     case FloatType                                         => s"Float.intBitsToFloat((int) $word)"
     case DoubleType                                        => s"Double.longBitsToDouble($word)"
-    case decimal: DecimalType => s"Decimal.apply($word, ${decimal.precision}, ${decimal.scale})"
+    case decimal: DecimalType => s"Decimal.createUnsafe($word, ${decimal.precision}, ${decimal.scale})"
     case _                    => word
   }
 

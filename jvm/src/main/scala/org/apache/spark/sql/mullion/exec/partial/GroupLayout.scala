@@ -5,15 +5,20 @@ import org.apache.spark.sql.catalyst.util.CollationFactory
 import org.apache.spark.sql.types._
 
 /** Where the columns of a group stand in its record, which is a row as Spark writes one: words of null bits, a word for
-  * each column, then the texts of keys.
+  * each column, two more for each buffer that is a decimal of more than 18 digits, then the texts of keys.
   */
 private[partial] final class GroupLayout(val keys: Seq[Attribute], val buffers: Seq[Attribute]) {
   val fields: Int = keys.length + buffers.length
 
   val nullWords: Int = UnsafeRow.calculateBitSetWidthInBytes(fields) / 8
 
+  private val wide = buffers.indices.filter(i => GroupLayout.isWide(buffers(i).dataType))
+
+  /** The columns with two words more, counted from the first key. */
+  val decimals: Array[Int] = wide.map(keys.length + _).toArray
+
   /** The bytes of a record's row without texts. */
-  val bytes: Int = (nullWords + fields) * 8
+  val bytes: Int = GroupLayout.words(fields, decimals.length) * 8
 
   /** The null bits that are of keys: all in the first word. */
   val keyNulls: Long = (1L << keys.length) - 1
@@ -22,6 +27,9 @@ private[partial] final class GroupLayout(val keys: Seq[Attribute], val buffers: 
   def ofKey(i: Int): Int = nullWords + i
 
   def ofBuffer(i: Int): Int = nullWords + keys.length + i
+
+  /** The first of a buffer's two words more. */
+  def ofDecimal(i: Int): Int = nullWords + fields + wide.indexOf(i) * 2
 
   /** The word with a buffer's null bit. */
   def nullWordOfBuffer(i: Int): Int = (keys.length + i) / 64
@@ -34,13 +42,28 @@ private[partial] object GroupLayout {
   /** With more keys their null bits would be in several words. */
   val MostKeys = 60
 
+  /** The words of a record's row without texts. */
+  def words(fields: Int, decimals: Int): Int =
+    UnsafeRow.calculateBitSetWidthInBytes(fields) / 8 + fields + decimals * 2
+
+  /** Whether a buffer can be held: it takes the same words of a record, whatever its value. One that has none may be
+    * null for being too large, as decimals are.
+    */
+  def isHeld(buffer: Attribute): Boolean = isFixed(buffer.dataType) || (isWide(buffer.dataType) && buffer.nullable)
+
+  /** Whether a column is a decimal of more than 18 digits. */
+  def isWide(kind: DataType): Boolean = kind match {
+    case decimal: DecimalType => decimal.precision > Decimal.MAX_LONG_DIGITS
+    case _                    => false
+  }
+
   /** Whether a column takes one word of a record, whatever its value. */
   def isFixed(kind: DataType): Boolean = kind match {
     case BooleanType | ByteType | ShortType | IntegerType | LongType | FloatType | DoubleType => true
     case DateType | TimestampType | TimestampNTZType                                          => true
     case _: YearMonthIntervalType | _: DayTimeIntervalType                                    => true
-    case decimal: DecimalType => decimal.precision <= Decimal.MAX_LONG_DIGITS
-    case _                    => false
+    case decimal: DecimalType                                                                 => !isWide(decimal)
+    case _                                                                                    => false
   }
 
   /** Whether equal keys have equal bytes, in a form that is known here. */

@@ -11,7 +11,7 @@ import org.apache.spark.unsafe.memory.MemoryBlock
   *
   * {{{
   *   index     [tag | page, word]  [0]  [tag | page, word] ...     open addressing, at most half of it taken
-  *   page      [hash, bytes] null bits, keys ..., slice, buffers ..., texts of keys   [hash, bytes] ...
+  *   page      [hash, bytes] null bits, keys ..., slice, buffers ..., decimals, texts of keys   [hash, bytes] ...
   * }}}
   *
   * All memory is acquired from Spark before it is taken. Where Spark has no more, [[add]] has no room: the groups are
@@ -22,13 +22,17 @@ import org.apache.spark.unsafe.memory.MemoryBlock
   *
   * @param fields
   *   how many columns a record has
+  * @param decimals
+  *   which of them have two words more
   * @param limit
   *   the most bytes that it acquires, whatever Spark has
   */
-final class GroupTable(fields: Int, limit: Long, manager: TaskMemoryManager)
+final class GroupTable(fields: Int, decimals: Array[Int], limit: Long, manager: TaskMemoryManager)
     extends MemoryConsumer(manager, GroupTable.LeastPage, MemoryMode.ON_HEAP) {
   import GroupTable._
 
+  private[this] val rowWords = GroupLayout.words(fields, decimals.length)
+  private[this] val firstField = GroupLayout.words(fields, 0) - fields
   private[this] val hasPages = manager.getTungstenMemoryMode == MemoryMode.ON_HEAP
 
   private[this] var indexBlock: MemoryBlock = _
@@ -45,7 +49,7 @@ final class GroupTable(fields: Int, limit: Long, manager: TaskMemoryManager)
   private[this] var word = 0
   private[this] var words = 0
   private[this] var pageBytes = FirstPage
-  arrays(0) = new Array[Long](fields + 2)
+  arrays(0) = new Array[Long](rowWords + 1)
 
   private[this] val handed = new UnsafeRow(fields)
   private[this] var handing = false
@@ -106,7 +110,7 @@ final class GroupTable(fields: Int, limit: Long, manager: TaskMemoryManager)
     while (i < until - from) {
       val page = arrays((ahead(i) >>> WordBits).toInt)
       val row = (ahead(i) & WordMask).toInt
-      all += page(row) + page(row + fields)
+      all += page(row) + page(row + rowWords - 1)
       i += 1
     }
     // Or the JVM would leave out reads that nobody wants.
@@ -139,7 +143,10 @@ final class GroupTable(fields: Int, limit: Long, manager: TaskMemoryManager)
   }
 
   /** The row of that record, the caller's to keep. */
-  def aloneRow: UnsafeRow = handed.copy()
+  def aloneRow: UnsafeRow = {
+    writeDecimals(arrays(0), 1)
+    handed.copy()
+  }
 
   def isAlone(record: Long): Boolean = record == Alone
 
@@ -179,12 +186,23 @@ final class GroupTable(fields: Int, limit: Long, manager: TaskMemoryManager)
     } else {
       val bytes = arrays(from)(fromWord).toInt
       handed.pointTo(arrays(from), GroupBytes.placeOf(fromWord + 1), bytes)
+      writeDecimals(arrays(from), fromWord + 1)
       fromWord += (bytes >>> 3) + 1
       true
     }
   }
 
   def current: UnsafeRow = handed
+
+  /** Makes of the row in [[handed]] what Spark writes. */
+  private def writeDecimals(page: Array[Long], row: Int): Unit = {
+    var i = 0
+    while (i < decimals.length) {
+      val field = decimals(i)
+      GroupDecimals.handOn(page, row, firstField + field, firstField + fields + i * 2, handed.isNullAt(field))
+      i += 1
+    }
+  }
 
   /** Rows that were handed on before the task had read all its input. */
   def handedOnEarly: Long = early
@@ -355,11 +373,11 @@ object GroupTable {
   private val PagesOfSpark = 4L
 
   /** Makes the tables of tasks, for generated code. */
-  final class Maker(fields: Int, limit: Long) extends Serializable {
+  final class Maker(fields: Int, decimals: Array[Int], limit: Long) extends Serializable {
     def make(): GroupTable = {
       val task = TaskContext.get()
       val manager = task.taskMemoryManager()
-      val table = new GroupTable(fields, Math.min(limit, PagesOfSpark * manager.pageSizeBytes), manager)
+      val table = new GroupTable(fields, decimals, Math.min(limit, PagesOfSpark * manager.pageSizeBytes), manager)
       task.addTaskCompletionListener[Unit](_ => table.free())
       table
     }

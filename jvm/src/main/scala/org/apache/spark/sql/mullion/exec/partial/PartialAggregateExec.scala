@@ -87,7 +87,7 @@ case class PartialAggregateExec(
 
   override protected def doProduce(ctx: CodegenContext): String = {
     val tableClass = classOf[GroupTable].getName
-    val maker = ctx.addReferenceObj("tables", new GroupTable.Maker(layout.fields, limit))
+    val maker = ctx.addReferenceObj("tables", new GroupTable.Maker(layout.fields, layout.decimals, limit))
     table = ctx.addMutableState(tableClass, "groups", name => s"$name = $maker.make();", forceInline = true)
     give = giving(ctx)
     waiting = waitingColumns.map(new WaitingRowsCode(ctx, layout, _, table))
@@ -190,7 +190,7 @@ case class PartialAggregateExec(
        |  ${key.write(group.page, group.row)}
        |  ${group.begin}
        |}
-       |${group.update(child.output, input, PartialAggregateExec.splitsFrom)}
+       |${group.update(child.output, input, words = Map.empty, PartialAggregateExec.splitsFrom)}
        |if ($table.isAlone($record)) $give($table.aloneRow());
        |""".stripMargin
   }

@@ -53,7 +53,7 @@ private[mullion] object PartialAggregates {
     }
     def ofFunctions = aggregates.collectFirst(Function.unlift((_: AggregateExpression).aggregateFunction match {
       case function: DeclarativeAggregate =>
-        function.aggBufferAttributes.find(b => !GroupLayout.isFixed(b.dataType)).map { buffer =>
+        function.aggBufferAttributes.find(b => !GroupLayout.isHeld(b)).map { buffer =>
           s"${function.prettyName} holds ${buffer.dataType.sql}"
         }
       case other => Some(s"${other.prettyName} has no expressions that update it")

@@ -8,7 +8,7 @@ import org.apache.spark.sql.catalyst.expressions.codegen._
 import org.apache.spark.sql.catalyst.plans.physical.Partitioning
 import org.apache.spark.sql.execution.{CodegenSupport, ColumnarToRowExec, ColumnarToRowTransition, SparkPlan}
 import org.apache.spark.sql.execution.metric.{SQLMetric, SQLMetrics}
-import org.apache.spark.sql.types.{DataType, DecimalType}
+import org.apache.spark.sql.types.{Decimal, DecimalType}
 import org.apache.spark.sql.vectorized.ColumnarBatch
 
 /** Reads batches of columns below a partial aggregate, some hundred rows of a column at a time.
@@ -60,7 +60,7 @@ case class ReadColumnsExec(child: SparkPlan) extends ColumnarToRowTransition wit
     val columns = output.zip(child.vectorTypes.get).zipWithIndex.map { case ((column, kind), at) =>
       val vector = ctx.addMutableState(kind, "column", forceInline = true)
       val take = s"$vector = ($kind) $batch.column($at);"
-      if (ReadColumnsExec.isPlain(column.dataType)) new Copied(ctx, column, kind, vector, take, i)
+      if (GroupLayout.isFixed(column.dataType)) new Copied(ctx, column, kind, vector, take, i)
       else new InPlace(ctx, column, vector, take, row)
     }
     val nextBatch = ctx.freshName("nextBatch")
@@ -172,14 +172,17 @@ case class ReadColumnsExec(child: SparkPlan) extends ColumnarToRowTransition wit
     private val copy = {
       val (name, of, to, nulls) =
         (ctx.freshName("copyColumn"), ctx.freshName("of"), ctx.freshName("to"), ctx.freshName("nulls"))
-      val value =
-        GroupKeyCode.word(column.dataType, CodeGenerator.getValueFromVector(of, column.dataType, "from + i"))
-      // A value that is null is what Spark's code has for one.
-      val none =
-        GroupKeyCode.word(
-          column.dataType,
-          s"((${CodeGenerator.javaType(column.dataType)}) ${default(column.dataType)})"
-        )
+      val (value, none) = column.dataType match {
+        // Its digits, of which Spark makes an object for each row.
+        case decimal: DecimalType =>
+          val get = if (decimal.precision <= Decimal.MAX_INT_DIGITS) "getInt" else "getLong"
+          (s"((long) $of.$get(from + i))", "0L")
+        // A value that is null is what Spark's code has for one.
+        case kind =>
+          val none = s"((${CodeGenerator.javaType(kind)}) ${CodeGenerator.defaultValue(kind)})"
+          val some = CodeGenerator.getValueFromVector(of, kind, "from + i")
+          (GroupKeyCode.word(kind, some), GroupKeyCode.word(kind, none))
+      }
       val withNulls =
         if (!column.nullable) ""
         else
@@ -207,8 +210,6 @@ case class ReadColumnsExec(child: SparkPlan) extends ColumnarToRowTransition wit
            |""".stripMargin
       )
     }
-
-    private def default(kind: DataType) = CodeGenerator.defaultValue(kind)
 
     override def read(from: String, count: String): String =
       if (column.nullable)
@@ -261,7 +262,4 @@ case class ReadColumnsExec(child: SparkPlan) extends ColumnarToRowTransition wit
 private object ReadColumnsExec {
   // No more than can wait: a few columns of them stay in the processor's first cache too.
   private val Together = WaitingRowsCode.Most
-
-  /** Decimals are objects where they are read, of which none is wanted before it is needed. */
-  private def isPlain(kind: DataType): Boolean = GroupLayout.isFixed(kind) && !kind.isInstanceOf[DecimalType]
 }

@@ -3,6 +3,7 @@ package org.apache.spark.sql.mullion.exec.partial
 import org.apache.spark.sql.catalyst.expressions.{Attribute, AttributeSet}
 import org.apache.spark.sql.catalyst.expressions.aggregate.AggregateExpression
 import org.apache.spark.sql.catalyst.expressions.codegen._
+import org.apache.spark.sql.types.{DecimalType, LongType}
 
 /** Generates the code by which rows wait until there are some hundred, and are then added together, in two loops.
   *
@@ -55,6 +56,12 @@ private[partial] final class WaitingRowsCode(
     val isNull = if (column.nullable) JavaCode.isNullVariable(ctx.freshName("isNull")) else FalseLiteral
     ExprCode(EmptyBlock, isNull, JavaCode.variable(ctx.freshName("value"), column.dataType))
   }
+
+  // The digits of a decimal may be added without the decimal.
+  private val digits: Map[Int, VariableValue] = columns.zipWithIndex.collect {
+    case (column, i) if column.dataType.isInstanceOf[DecimalType] =>
+      i -> JavaCode.variable(ctx.freshName("digits"), LongType)
+  }.toMap
 
   /** Lets a row wait that comes alone, and adds all that wait when they are enough.
     *
@@ -222,10 +229,17 @@ private[partial] final class WaitingRowsCode(
   private def updating(group: GroupBufferCode, splitsFrom: Int): String = method("addToGroups") { name =>
     val reads = columns.zip(variables).zip(values).zipWithIndex.map { case (((column, variable), from), i) =>
       val value = s"${CodeGenerator.javaType(column.dataType)} ${variable.value}"
-      val read = GroupKeyCode.ofWord(column.dataType, s"${from.local}[i]")
-      if (variable.isNull == FalseLiteral) s"$value = $read;"
+      val word = digits.get(i)
+      val read = GroupKeyCode.ofWord(column.dataType, word.fold(s"${from.local}[i]")(_.toString))
+      val declared = word.fold("")(of => s"long $of = ${from.local}[i];")
+      if (variable.isNull == FalseLiteral)
+        s"""
+           |$declared
+           |$value = $read;
+           |""".stripMargin
       else
         s"""
+           |$declared
            |boolean ${variable.isNull} = (${nulls.local}[i] & ${columnBit(i)}) != 0L;
            |$value = ${variable.isNull} ? ${CodeGenerator.defaultValue(column.dataType)} : $read;
            |""".stripMargin
@@ -238,7 +252,7 @@ private[partial] final class WaitingRowsCode(
        |    long record = ${records.local}[i];
        |    ${group.place("record", "pages")}
        |    ${reads.mkString("\n")}
-       |    ${group.update(columns, variables, splitsFrom)}
+       |    ${group.update(columns, variables, digits, splitsFrom)}
        |  }
        |}
        |""".stripMargin

@@ -59,7 +59,7 @@ object GroupTableSuite {
     private val manager = new UnifiedMemoryManager(conf, heap, onHeapStorageRegionSize = 0L, numCores = 1)
     private val task = new TaskMemoryManager(manager, 0L)
 
-    def table(): GroupTable = new GroupTable(2, Long.MaxValue, task)
+    def table(): GroupTable = new GroupTable(2, Array.empty, Long.MaxValue, task)
 
     def used: Long = manager.executionMemoryUsed
   }
