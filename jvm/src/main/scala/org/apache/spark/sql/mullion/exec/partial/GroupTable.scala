@@ -3,6 +3,7 @@ package org.apache.spark.sql.mullion.exec.partial
 import org.apache.spark.TaskContext
 import org.apache.spark.memory.{MemoryConsumer, MemoryMode, SparkOutOfMemoryError, TaskMemoryManager}
 import org.apache.spark.sql.catalyst.expressions.UnsafeRow
+import org.apache.spark.unsafe.Platform
 import org.apache.spark.unsafe.memory.MemoryBlock
 
 /** The groups of one task, without a Java object for any of them. A group is a record: a row of the aggregate's output,
@@ -210,7 +211,7 @@ final class GroupTable(fields: Int, decimals: Array[Int], limit: Long, manager: 
   def peakBytes: Long = peak
 
   private def grow(): Boolean = {
-    val size = if (lastEntry == 0) FirstIndex else (lastEntry + 1) * 2
+    val size = indexAfter(lastEntry + 1)
     if (size <= LargestIndex && makeIndex(size)) true
     // It is slower when fuller, and still faster than to begin again.
     else if (growsAt < (lastEntry + 1) / 8 * 7) {
@@ -256,10 +257,10 @@ final class GroupTable(fields: Int, decimals: Array[Int], limit: Long, manager: 
   }
 
   private def turnPage(needed: Int): Boolean = {
-    var block = if (page + 1 >= MostPages) null else acquire(Math.max(pageBytes, needed.toLong))
+    var block = if (page + 1 >= MostPages) null else acquirePage(needed)
     while ((block eq null) && pageBytes > FirstPage) {
       pageBytes /= 2
-      block = acquire(Math.max(pageBytes, needed.toLong))
+      block = acquirePage(needed)
     }
     if (block eq null) false
     else {
@@ -270,10 +271,13 @@ final class GroupTable(fields: Int, decimals: Array[Int], limit: Long, manager: 
       arrays(page) = longsOf(block)
       words = Math.min(block.size() >>> 3, WordMask).toInt
       word = 0
-      pageBytes = Math.min(pageBytes * 2, LargestPage)
+      pageBytes = pageAfter(pageBytes, getUsed)
       true
     }
   }
+
+  private def acquirePage(needed: Int): MemoryBlock =
+    acquire(Math.max(pageBytes - Platform.LONG_ARRAY_OFFSET, needed.toLong))
 
   private def widen(): Unit = {
     blocks = java.util.Arrays.copyOf(blocks, blocks.length * 2)
@@ -364,8 +368,26 @@ object GroupTable {
   // Up to here a quarter of it is taken, for it stays in the processor's caches all the same.
   private val SparseIndex = 1 << 14
   private val LeastPage = 8L
+
+  // The collector puts arrays that are more than half of one of its regions, of which the smallest have a megabyte, into
+  // regions of their own. It need not copy those, but the last of an array's is empty where the array ends. So pages are
+  // well below half a region, or with their header whole ones, which Spark keeps for the next table if they are large.
   private val FirstPage = 64L << 10
-  private val LargestPage = 4L << 20
+  private val LargestInEden = 256L << 10
+  private val OneRegion = 1L << 20
+  private val TwoRegions = 2L << 20
+  private val ManyRegions = 4L << 20
+
+  private def pageAfter(bytes: Long, used: Long): Long =
+    if (bytes < LargestInEden) bytes * 2 else if (used < ManyRegions) OneRegion else TwoRegions
+
+  // An index of half a megabyte would have a region too, and Spark keeps none of less than a megabyte.
+  private val BelowHalf = 1 << 15
+  private val LeastKept = 1 << 17
+
+  /** How many entries an index has after one of so many. */
+  private def indexAfter(entries: Int): Int =
+    if (entries == 1) FirstIndex else if (entries == BelowHalf) LeastKept else entries * 2
 
   // What comes after the table in its task needs memory for the rows that it hands on, before its own is given back: a
   // sort where there is no shuffle between, or the shuffle. Spark promises a task half of what would be its part if all

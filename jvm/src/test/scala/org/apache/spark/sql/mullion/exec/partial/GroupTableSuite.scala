@@ -11,6 +11,21 @@ import munit.FunSuite
 class GroupTableSuite extends FunSuite {
   import GroupTableSuite._
 
+  test("a page is below half a region of the collector, or takes whole ones, and no index is half of one") {
+    val table = new Memory(offHeap = false, heap = 512L << 20).table()
+    val header = 16
+    val sizes = (0L until 200000L).map { key =>
+      assert(added(table, key))
+      table.index.length * 8
+    }.toSet
+    val (half, whole) = (512 << 10, 1 << 20)
+    assert(!sizes.contains(half), sizes)
+    val pages = table.pages.toSeq.drop(1).filter(_ ne null).map(_.length * 8 + header)
+    assert(pages.forall(page => page < half || page % whole == 0), pages)
+    assert(Seq(whole, 2 * whole).forall(pages.contains), pages)
+    table.free()
+  }
+
   for (offHeap <- Seq(false, true)) {
     val pages = if (offHeap) "outside the heap" else "in the heap"
 
