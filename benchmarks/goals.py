@@ -44,9 +44,14 @@ class Comparison:
         return ratio >= self.goal if self.more_is_better else ratio <= self.goal
 
     def pair(self, ours: Figures, theirs: Figures) -> tuple[float, float]:
-        """The two figures. Memory is that up to the turn that both have had: a JVM's peak rises with each batch."""
+        """The two figures. Memory is that up to the last batch that both took whole: a JVM's peak rises with each.
+
+        The last turn of all is for a row that closes panes; one that takes more rows has a whole batch in that turn.
+        """
         turns = min(len(ours.peaks_mb), len(theirs.peaks_mb))
-        if self.unit == "MB" and turns:
+        if len(ours.peaks_mb) != len(theirs.peaks_mb):
+            turns -= 1
+        if self.unit == "MB" and turns > 0:
             return ours.peaks_mb[turns - 1], theirs.peaks_mb[turns - 1]
         unit = UNITS[self.unit]
         return unit(ours), unit(theirs)
