@@ -1,5 +1,7 @@
 package org.apache.spark.sql.mullion.state.memory
 
+import java.util.BitSet
+
 import org.apache.spark.sql.catalyst.expressions.UnsafeRow
 
 /** Records in memory, in order of three numbers, and a version of them at any time for next to nothing.
@@ -181,6 +183,31 @@ private[state] final class SortedRecords(
   /** Has a record written anew that has not changed. */
   def writeAnew(a: Long, b: Long, c: Long, key: UnsafeRow): Unit =
     if (find(a, b, c, key)) ownLeaf(finger.leaf).place(finger.at, Place.Unwritten)
+
+  /** The same for all that lie in some segments.
+    *
+    * @param segments
+    *   their numbers in order
+    */
+  def writeAnew(segments: Array[Long]): Unit = {
+    settle()
+    val first = segments.head
+    val wanted = new BitSet((segments.last - first).toInt + 1)
+    segments.foreach(id => wanted.set((id - first).toInt))
+    var l = 0
+    while (l < leaves.count) {
+      val size = leaves(l).size
+      var i = 0
+      while (i < size) {
+        val place = leaves(l).place(i)
+        val from = place.segment - first
+        if (place.isInSegment && from >= 0 && from <= segments.last - first && wanted.get(from.toInt))
+          ownLeaf(l).place(i, Place.Unwritten)
+        i += 1
+      }
+      l += 1
+    }
+  }
 
   /** Removes the record of `key`, if it is there. */
   def remove(a: Long, b: Long, c: Long, key: UnsafeRow): Unit = if (find(a, b, c, key)) {

@@ -57,7 +57,7 @@ private[state] final class Segments(
   private val idRow = UnsafeRow.createFromByteArray(16, 1)
   private val dataRow = new UnsafeRow(1)
   // The row of the segment that is being written, and how much of it there is.
-  private var buffer = new Array[Byte](Header + Full)
+  private var buffer = new Array[Byte](Room)
   private var end = Header
   private var count = 0
 
@@ -135,21 +135,30 @@ private[state] final class Segments(
 
   override def removeAlone(): Unit = alone.remove(key)
 
-  /** Puts away what is gone, before anything is written. `anew` gets the keys of records in segments that are given up.
+  /** Puts away what is gone, before anything is written. The records that are left in segments that are given up are to
+    * be written anew.
     *
     * @param more
     *   whether records will be written, so that a last segment that is small can go with them
+    * @param all
+    *   how many records there are
     */
-  def tidy(more: Boolean)(anew: UnsafeRow => Unit): Unit = {
+  def tidy(more: Boolean, all: Long)(anew: WrittenAnew): Unit = {
+    val givenUp = new ArrayList[Segment]
     touched.forEach { segment =>
       if (segment.left == 0) drop(segment)
-      else if (segment.left < segment.count / 4) giveUp(segment, anew)
+      else if (segment.left < segment.count / 4) { givenUp.add(segment); () }
       else {
         put(marks, segment.id, rowOf(segment.gone))
         segment.isMarked = true
       }
     }
-    if (more) alive.last.filter(_.bytes < Full / 4).foreach(giveUp(_, anew))
+    if (more) alive.last.filter(last => last.bytes < Full / 4 && !givenUp.contains(last)).foreach(givenUp.add)
+    if (!givenUp.isEmpty) {
+      val ids = givenUp.stream.mapToLong(_.id).sorted.toArray
+      if (isReadRather(ids, all)) givenUp.forEach(readKeys(_, anew.of)) else anew.in(ids)
+      givenUp.forEach(drop)
+    }
   }
 
   override val key: UnsafeRow = new UnsafeRow(spec.key.length)
@@ -167,7 +176,7 @@ private[state] final class Segments(
 
   /** Puts the last segment, once all is written. */
   def flush(): Unit = if (count > 0) {
-    put(bodies, next, rowOf(buffer, end))
+    put(bodies, next, if (end > Room - Spare && buffer.length == Room) wholeBuffer() else rowOf(buffer, end))
     val segment = new Segment(next, end - Header, batch, marked = false)
     segment.holds(count)
     alive.add(segment)
@@ -175,7 +184,7 @@ private[state] final class Segments(
     count = 0
     end = Header
     // One large record is no reason to hold on to its room.
-    if (buffer.length > 2 * Full) buffer = new Array[Byte](Header + Full)
+    if (buffer.length > 2 * Full) buffer = new Array[Byte](Room)
   }
 
   /** Fails if records do not lie where they say, by the places of all records in memory. */
@@ -210,10 +219,8 @@ private[state] final class Segments(
     }
   }
 
-  private def giveUp(segment: Segment, anew: UnsafeRow => Unit): Unit = {
-    foreachLeft(store.get(idOf(segment.id), bodies), segment)(_ => anew(key))
-    drop(segment)
-  }
+  private def readKeys(segment: Segment, use: UnsafeRow => Unit): Unit =
+    foreachLeft(store.get(idOf(segment.id), bodies), segment)(_ => use(key))
 
   private def drop(segment: Segment): Unit = {
     store.remove(idOf(segment.id), bodies)
@@ -232,6 +239,16 @@ private[state] final class Segments(
     val bytes = new Array[Byte](Header + 8 * longs.length)
     Platform.copyMemory(longs, Platform.LONG_ARRAY_OFFSET.toLong, bytes, RecordBytes.offset(Header), 8L * longs.length)
     rowOf(bytes, bytes.length)
+  }
+
+  /** The same as [[rowOf]] of the buffer, with zeros up to the buffer's end: Spark copies a row for itself that is not
+    * a whole array, and then once more.
+    */
+  private def wholeBuffer(): UnsafeRow = {
+    Arrays.fill(buffer, end, buffer.length, 0: Byte)
+    rowOf(buffer, end)
+    dataRow.pointTo(buffer, buffer.length)
+    dataRow
   }
 
   /** A row of one column, whose bytes end at `end`. */
@@ -261,6 +278,30 @@ private[state] object Segments {
   private final val Full = 32 * 1024
   // Of a row of one column of bytes: its nulls, and where the bytes are.
   private final val Header = 16
+  // A row that is full, and what one may lack to be written as if it were.
+  private final val Room = Header + Full + 8
+  private final val Spare = 1024
+
+  /** Has records written anew that have not changed. */
+  trait WrittenAnew {
+
+    /** The record of a key. */
+    def of(key: UnsafeRow): Unit
+
+    /** All records that lie in some segments, by the numbers of these, in order: looks at the places of all there are.
+      */
+    def in(segments: Array[Long]): Unit
+  }
+
+  // How many places are looked at in the time that it takes to read a segment.
+  private final val PlacesForOne = 8192L
+
+  // How far the numbers of segments may be apart that are looked for among places: a bit for each.
+  private final val MostApart = 1L << 25
+
+  /** Whether segments are better read than looked for among the places of all records. */
+  private def isReadRather(segments: Array[Long], all: Long): Boolean =
+    segments.length * PlacesForOne < all || segments.last - segments.head > MostApart
 
   private val IdSchema = new StructType().add("segment", LongType, nullable = false)
   private val DataSchema = new StructType().add("data", BinaryType, nullable = false)

@@ -224,9 +224,14 @@ private[state] final class HotPartition(
       if (inSegments) segments.checkInvariants(records.places)
     }
 
+    private def anew = new Segments.WrittenAnew {
+      override def of(key: UnsafeRow): Unit = inMemory.writeAnew(key)
+      override def in(segments: Array[Long]): Unit = records.writeAnew(segments)
+    }
+
     /** Writes what has changed. */
     def write(): Unit = {
-      if (inSegments) segments.tidy(records.hasUnwritten)(inMemory.writeAnew)
+      if (inSegments) segments.tidy(records.hasUnwritten, records.size)(anew)
       records.write()
       if (inSegments) segments.flush()
     }

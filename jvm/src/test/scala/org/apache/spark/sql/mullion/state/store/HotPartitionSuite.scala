@@ -384,6 +384,43 @@ class HotPartitionSuite extends SparkSuite {
     assertEquals(batches.written, Written(alone = 0, segments = 0, marked = 0))
   }
 
+  partition.test("what is left of a segment is written anew, found in memory or, among many records, in the segment") {
+    batches =>
+      val full = 682L
+      var expected = Map.empty[Long, Long]
+      def put(from: Long, until: Long): Unit = {
+        batches.run() { opened =>
+          (from until until).foreach(k => opened.family(Main).insert(row(k / full, k), row(k)))
+        }
+        expected ++= (from until until).map(k => k -> k)
+      }
+      for (others <- Seq(0L, 30 * full)) {
+        val from = 100 * full + others * 2
+        if (others > 0) put(0, others)
+        put(from, from + full)
+        val whole = batches.written.segments
+        batches.run() { opened =>
+          (from until from + full).filter(_ % 10 != 1).foreach { k =>
+            opened.family(Main).remove(row(k / full, k))
+            expected -= k
+          }
+          // Or what is left would not be written in this batch.
+          opened.family(Main).insert(row(0, -1 - others), row(7))
+          expected += (-1 - others) -> 7L
+        }
+        // The last one is given up too, if it is small.
+        assert(batches.written.segments <= whole)
+        batches.run()(_.checkInvariants())
+        batches.restart()
+        batches.run() { opened =>
+          opened.checkInvariants()
+          val found =
+            Using.resource(opened.family(Main).all())(_.map(r => r.key.getLong(1) -> r.value.getLong(0)).toMap)
+          assertEquals(found, expected)
+        }
+      }
+  }
+
   partition.test("small batches are written with the ones before them until a segment has some size") { batches =>
     (0L until 100L).foreach { batch =>
       batches.run()(opened =>
