@@ -34,8 +34,7 @@ import org.apache.spark.sql.types.{LongType, TimestampType}
 import org.apache.spark.unsafe.Platform
 import org.apache.spark.util.collection.unsafe.sort.RecordComparator
 
-/** Puts the rows of a partition in order, as Spark's own node does and with Spark's sorter, in pages of half a
-  * megabyte.
+/** Puts the rows of a partition in order, as Spark's own node does and with Spark's sorter, in pages of a megabyte.
   *
   * Spark's node takes pages of up to 64 MB, the first of them for its first row. A micro-batch has few rows after its
   * partial aggregate, and each task of each batch would clear such a page and leave it to the collector.
@@ -142,7 +141,7 @@ object SortByKeyExec {
     val inHeap = manager.tungstenMemoryMode == MemoryMode.ON_HEAP
     val all = if (inHeap) Runtime.getRuntime.maxMemory else SparkEnv.get.conf.get(MEMORY_OFFHEAP_SIZE)
     val bytes = pageBytes(all, manager.pageSizeBytes)
-    // So that with its header an array takes a whole number of the collector's regions, or half of one.
+    // So that with its header an array takes a whole number of the collector's regions.
     if (inHeap) bytes - Platform.LONG_ARRAY_OFFSET else bytes
   }
 
@@ -155,8 +154,7 @@ object SortByKeyExec {
   }
 
   private final val HalfOfTable = 4096
-  // Half of a region of the collector, with its header: larger arrays have regions of their own among what is old.
-  private final val LeastPage = 512L << 10
+  private final val LeastPage = 1L << 20
 
   /** A node that wants its rows in order of a number of their key. */
   trait Wanted extends SparkPlan

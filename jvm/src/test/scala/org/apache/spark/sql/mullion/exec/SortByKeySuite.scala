@@ -70,7 +70,7 @@ class SortByKeySuite extends SparkSuite {
     }
   }
 
-  test("few rows take a megabyte at most, whatever the size of Spark's pages") {
+  test("few rows take a megabyte, whatever the size of Spark's pages") {
     val plan = planOf(spark.range(0, 100, 1, 1).toDF())
     val sorted = SortByKeyExec(Seq(SortOrder(plan.output.head, Ascending)), plan)
     rowsOf(sorted)
@@ -87,9 +87,8 @@ class SortByKeySuite extends SparkSuite {
 
   test("half of a task's table of pages holds all memory, and no page is larger than Spark's") {
     val (mega, giga) = (1L << 20, 1L << 30)
-    assertEquals(SortByKeyExec.pageBytes(giga / 2, 4 * mega), mega / 2)
-    assertEquals(SortByKeyExec.pageBytes(giga, 16 * mega), mega / 2)
-    assertEquals(SortByKeyExec.pageBytes(4 * giga, 64 * mega), mega)
+    assertEquals(SortByKeyExec.pageBytes(giga / 2, 4 * mega), mega)
+    assertEquals(SortByKeyExec.pageBytes(giga, 16 * mega), mega)
     assertEquals(SortByKeyExec.pageBytes(8 * giga, 64 * mega), 2 * mega)
     assertEquals(SortByKeyExec.pageBytes(200 * giga, 64 * mega), 64 * mega)
     assertEquals(SortByKeyExec.pageBytes(900 * giga, 64 * mega), 64 * mega)
