@@ -2,7 +2,7 @@ package dev.mullion.windows.sets
 
 import java.nio.ByteBuffer
 
-import dev.mullion.windows.spec.SliceGrid
+import dev.mullion.windows.spec.{SliceGrid, TimeMath}
 
 /** The slices that a key has rows in, as a sorted list of runs of consecutive ordinals. Keys that see a row in every
   * slice, however many there are, need one run.
@@ -72,6 +72,24 @@ final class SliceSet private (private var from: Array[Long], private var to: Arr
       run += 1
     }
     count
+  }
+
+  /** Which of `count` slices from `ordinal` on are here: the first by the lowest bit.
+    *
+    * @param count
+    *   64 at most
+    */
+  def bits(ordinal: Long, count: Int): Long = {
+    var all = 0L
+    var run = runAtOrAfter(ordinal)
+    val last = TimeMath.plus(ordinal, count - 1L)
+    while (run < runs && from(run) <= last) {
+      val low = Math.max(ordinal, from(run))
+      val length = (Math.min(last, to(run)) - low + 1).toInt
+      all |= (-1L >>> (64 - length)) << (low - ordinal)
+      run += 1
+    }
+    all
   }
 
   /** How many of these slices are at or after `ordinal`. */

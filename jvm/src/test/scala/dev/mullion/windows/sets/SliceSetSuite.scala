@@ -25,6 +25,10 @@ class SliceSetSuite extends ScalaCheckSuite {
     probes.foreach { n =>
       assertEquals(set.contains(n), model.contains(n), s"$n in $set")
       assertEquals(set.atOrAfter(n), Option(model.ceiling(n)).fold(SliceSet.None)(_.longValue), s"after $n in $set")
+      for (count <- Seq(1, 8, 64)) {
+        val there = (0 until count).filter(i => n <= Long.MaxValue - i && model.contains(n + i))
+        assertEquals(set.bits(n, count), there.map(1L << _).sum, s"$count from $n in $set")
+      }
     }
   }
 

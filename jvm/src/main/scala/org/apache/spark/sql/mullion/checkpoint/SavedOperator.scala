@@ -75,11 +75,11 @@ private[checkpoint] object SavedWindow {
       window: Option[String] = None
   ): SavedWindow = {
     val (state, program) = PanesReader.found(spark, checkpoint, operator, panes, window)
-    val is = program.header.windows.map { case (name, header) => name -> header.format }.toMap
-    state.header.windows.find { case (name, header) => is.get(name).exists(_ != header.format) }.foreach {
+    val is = program.header.windows.toMap
+    state.header.windows.find { case (name, header) => is.get(name).exists(_.readAs != header.readAs) }.foreach {
       case (name, header) =>
         throw MullionException.incompatibleState(
-          s"State format of ${header.describe} in ${state.root} was [${header.format}] and is now [${is(name)}]. Nothing was " +
+          s"State format of ${header.describe} in ${state.root} was [${header.format}] and is now [${is(name).format}]. Nothing was " +
             "written. Let the query end its panes with the version of Mullion that wrote them."
         )
     }

@@ -37,7 +37,7 @@ import dev.mullion.windows.spec.TimeMath
   *   what that version means
   */
 private[exec] final class Continued(first: Long, was: OperatorHeader, now: OperatorHeader) {
-  private val changes = was.differences(now).nonEmpty
+  private val changes = was.differences(now).nonEmpty || Continued.formats(was) != Continued.formats(now)
   private val isEmpty = first == 0
   @volatile private var begun = false
   private val before = was match {
@@ -132,6 +132,9 @@ private[exec] object Continued {
     OperatorHeader
       .readAt(root(info), session.sessionState.newHadoopConf(), info.storeVersion)
       .map(new Continued(info.storeVersion, _, program.header))
+
+  /** What is read alike may be written otherwise. */
+  private def formats(of: OperatorHeader) = of.windows.map { case (name, window) => name -> window.format }.toMap
 
   private def root(info: SparkLineShim.StateInfo) = new Path(info.checkpointLocation, info.operatorId.toString)
 }

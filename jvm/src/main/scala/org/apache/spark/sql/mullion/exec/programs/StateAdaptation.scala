@@ -2,7 +2,7 @@ package org.apache.spark.sql.mullion.exec.programs
 
 import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.mullion.exec.panes.{PaneCounts, PartitionTotals}
-import org.apache.spark.sql.mullion.exec.panes.grid.TumblingPanes
+import org.apache.spark.sql.mullion.exec.panes.grid.{SlidingPanes, TumblingPanes}
 import org.apache.spark.sql.mullion.exec.panes.keys.{EarlyKeys, KeyRecord, KeyedPanes}
 import org.apache.spark.sql.mullion.exec.panes.sessions.SessionSums
 import org.apache.spark.sql.mullion.exec.panes.sums.{Accumulators, PaneNotes, PaneSums}
@@ -96,7 +96,7 @@ private[exec] final case class WindowAdaptation(
     val functionsChange = was.functions != now.functions && was.functions.isDefined && now.functions.isDefined
     val records = new Records(partition)
     val sums = Option.when(functionsChange || (begin.isDefined && isOnePane))(new Accumulated(records, begin))
-    sums.foreach(_.adapt())
+    sums.foreach(_.adapt(partition))
     if (program.isSession && program.rows.isEmpty && (functionsChange || begin.isDefined))
       adaptSessions(records, sums, begin)
     if (begin.isDefined && was.early.isDefined) records.clear(early)
@@ -152,6 +152,9 @@ private[exec] final case class WindowAdaptation(
     private val hadChunks = if (was.functions.isDefined) hadLists else chunkNotes.nonEmpty
     private val offsets = widths.scanLeft(0)(_ + _)
     private val widthBefore = offsets.last + notesBefore.length + (if (hadChunks && program.rows.isEmpty) 2 else 0)
+    private val buffersBefore =
+      if (was.functions.isDefined) before.flatMap(_.buffers)
+      else program.functions.flatMap(_.aggBufferAttributes.map(_.dataType.sql))
     private val both = new JoinedRow()
     private val from = new UnsafeRow(widthBefore)
 
@@ -196,9 +199,11 @@ private[exec] final case class WindowAdaptation(
       row
     }
 
-    def adapt(): Unit = {
+    def adapt(partition: StatePartition): Unit = {
       val main = program.families.head
-      records.rewrite(main)(made)
+      if (main.name == SlidingPanes.Records)
+        new SlicesAdaptation(program, partition, widthBefore, buffersBefore, made).adapt()
+      else records.rewrite(main)(made)
       if (hadLists && chunkNotes.isEmpty && program.rows.isEmpty)
         records.clear(WindowAdaptation.chunksThatWere(program, before))
       if (hadLists && chunkNotes.nonEmpty && was.functions != now.functions)

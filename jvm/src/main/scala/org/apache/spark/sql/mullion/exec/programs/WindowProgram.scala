@@ -151,6 +151,7 @@ final case class WindowProgram(
     case _ if rows.isDefined                         => StateHeader.currentFormat
     case _: SessionRules                             => StateHeader.sessionsFormat
     case aligned: AlignedRules if aligned.keepsApart => StateHeader.numberedFormat
+    case _ if SlidingPanes.keepsBlocks(this)         => StateHeader.blocksFormat
     case _                                           => StateHeader.currentFormat
   }
 

@@ -100,7 +100,7 @@ final case class StateHeader(
 
   /** What state depends on, by the words in which it is told. */
   private[header] def identity: Seq[(String, String)] = Seq(
-    "state format" -> format.toString,
+    "state format" -> readAs.toString,
     "window" -> window.describe,
     "allowed lateness" -> Duration.describe(allowedLateness),
     "early firing" -> early.fold("none")(_.describe),
@@ -117,6 +117,12 @@ final case class StateHeader(
     "new aggregates" -> (if (fromNow.contains(true)) "from now" else "refuse"),
     "distribution" -> (if (byShard.contains(true)) "by shard" else "by key")
   )
+
+  /** The first of the formats that is read as this one is. */
+  private[mullion] def readAs: Int =
+    if (format == StateHeader.blocksFormat && sharesSlices) StateHeader.currentFormat else format
+
+  private def sharesSlices = window.overlaps && refinements.accumulate && rows.isEmpty
 
   override def windows: Seq[(Option[String], StateHeader)] = Seq(None -> this)
 
@@ -347,6 +353,11 @@ object StateHeader {
 
   /** The same of sessions: in the first no record of a key had accumulators. */
   val sessionsFormat = 2
+
+  /** The same of overlapping windows that share slices: in the first, each slice has a record of its own. They are read
+    * still, but an older version would not read these.
+    */
+  val blocksFormat = 2
 
   /** The same of overlapping windows that share nothing: in the first, panes were kept by their starts. */
   val numberedFormat = 2

@@ -9,7 +9,7 @@ import org.apache.spark.unsafe.Platform
   *   [how many bytes its key is, 4][its value, 4][key][value]
   * }}}
   */
-private[state] object RecordBytes {
+private[mullion] object RecordBytes {
   final val Header = 8
 
   /** A position in an array, as rows and `Platform` count it. */

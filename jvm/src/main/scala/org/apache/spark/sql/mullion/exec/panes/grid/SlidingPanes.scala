@@ -7,30 +7,25 @@ import scala.jdk.CollectionConverters._
 
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions._
-import org.apache.spark.sql.execution.streaming.state.UnsafeRowPair
 import org.apache.spark.sql.mullion.exec.panes.Steps.Rows
 import org.apache.spark.sql.mullion.exec.panes.firings.{Firing, PaneNames}
 import org.apache.spark.sql.mullion.exec.panes.keys.{ActiveKey, KeyedPanes}
-import org.apache.spark.sql.mullion.exec.panes.sums.PaneSums
+import org.apache.spark.sql.mullion.exec.panes.sums.{Accumulators, PaneSums}
 import org.apache.spark.sql.mullion.exec.panes.{OpenPane, PaneCounts, PaneProgram}
 import org.apache.spark.sql.mullion.state.records.{FamilySpec, StatePartition}
 import org.apache.spark.unsafe.types.UTF8String
 
 import dev.mullion.windows.clock.BatchClock
 import dev.mullion.windows.key.{FiringsBegin, PaneFirings}
-import dev.mullion.windows.rules.{AlignedRules, EarlyFiring, EmptyWindows, FiringKind, SlicedRules}
+import dev.mullion.windows.rules.{AlignedRules, EarlyFiring, EmptyWindows, FiringKind, PaneRules, SlicedRules}
 import dev.mullion.windows.sets.SliceSet
 import dev.mullion.windows.spec.TimeMath
 
 /** Panes of windows that overlap, as sums of shared slices: a row is stored once, in its slice. Which slices a key has
-  * stands in its record (see [[KeyedPanes]]).
+  * stands in its record (see [[KeyedPanes]]), and what they hold in records of their own (see [[Slices]]).
   *
   * Windows that close without rows too are walked by that record, and are kept here though they share no slices: each
   * has one of its own.
-  *
-  * {{{
-  *   slices  (ordinal, key)      -> accumulator
-  * }}}
   */
 private[exec] final class SlidingPanes(
     program: PaneProgram,
@@ -43,7 +38,11 @@ private[exec] final class SlidingPanes(
 
   private val sums = new PaneSums(program, partition, slicesFamily(program), accumulators, accumulators.width)
   private val names = new PaneNames(program)
-  private val slices = partition.family(slicesFamily(program))
+  private val slices: Slices = {
+    val family = partition.family(slicesFamily(program))
+    if (keepsBlocks(program)) new SlicesInBlocks(family, timed, accumulators, accumulators.width)
+    else new EachSlice(family, timed, accumulators, sums, tooLarge)
+  }
   private val emitsEmpty = rules.refinements.empty
   private val layout = program.layout
   private val reopenedAt = layout.marked.getOrElse(-1)
@@ -75,9 +74,8 @@ private[exec] final class SlidingPanes(
       panes: Array[Byte],
       firings: Option[Array[Byte]]
   ): SlidingKey = {
-    val bytes = ByteBuffer.wrap(panes)
-    val known = if (emitsEmpty) bytes.getLong() else SliceSet.None
-    val slices = SliceSet.fromBytes(java.util.Arrays.copyOfRange(panes, bytes.position(), panes.length))
+    val known = if (emitsEmpty) ByteBuffer.wrap(panes).getLong() else SliceSet.None
+    val slices = slicesOf(rules, panes)
     val fired = firings.fold(PaneFirings.empty)(PaneFirings.fromBytes)
     val queued = rules.early.flatMap(fired.firstReadings)
     val open = rules.countWindows(slices, firstOpenBefore)
@@ -101,31 +99,21 @@ private[exec] final class SlidingPanes(
     val ordinal = row.getLong(sliceAt)
     if (isLate(row)) { active.late.put(ordinal, accumulators.rest(accumulators.open(row)).copy()); () }
     else {
-      val key = timed(ordinal, active.key)
-      if (active.slices.add(ordinal)) slices.insert(key, toState(active, key, ordinal, accumulators.open(row)))
-      else {
-        val work = accumulators.load(slices.get(key))
-        accumulators.add(work, row)
-        slices.update(key, toState(active, key, ordinal, work))
-      }
+      val isNew = active.slices.add(ordinal)
+      slices.add(active.key, active.slices, ordinal, isNew, row)
       if (emitsEmpty) active.know(ordinal)
       if (firesOpen) active.came += ordinal -> (if (rowsAt < 0) 1L else row.getLong(rowsAt))
     }
   }
 
-  /** A slice as it is put into state. */
-  private def toState(active: SlidingKey, key: UnsafeRow, ordinal: Long, work: InternalRow): UnsafeRow = {
-    val rest = sums.store(key, work)
-    if (sums.isTooLarge(rest)) {
-      var windows = List.empty[Long]
-      rules.foreachWindow(active.slices, ordinal, firstOpenBefore)(window => windows ::= window)
-      throw sums.tooLarge(rest, windows.lastOption.fold(s"A pane${names.of(active.key)}")(nameOf(active, _)))
-    }
-    rest
+  /** About an accumulator in one slice, by the last open window that holds it. */
+  private def tooLarge(key: UnsafeRow, held: SliceSet, ordinal: Long, rest: UnsafeRow): Throwable = {
+    var windows = List.empty[Long]
+    rules.foreachWindow(held, ordinal, firstOpenBefore)(window => windows ::= window)
+    sums.tooLarge(rest, windows.lastOption.fold(s"A pane${names.of(key)}")(nameOf(key, _)))
   }
 
-  private def nameOf(active: SlidingKey, window: Long) =
-    names(rules.windowStart(window), rules.windowEnd(window), active.key)
+  private def nameOf(key: UnsafeRow, window: Long) = names(rules.windowStart(window), rules.windowEnd(window), key)
 
   override protected def applied(active: SlidingKey): Iterator[InternalRow] = {
     // Once all rows of the batch are there: which windows hold a row may depend on them.
@@ -194,10 +182,7 @@ private[exec] final class SlidingPanes(
   private def clear(active: SlidingKey, window: Long): Unit = {
     var ordinal = active.slices.atOrAfter(rules.firstSlice(window))
     while (ordinal <= rules.lastSlice(window) && ordinal != SliceSet.None) {
-      val key = timed(ordinal, active.key)
-      val work = accumulators.load(slices.get(key))
-      sums.clear(key, work)
-      slices.update(key, toState(active, key, ordinal, work))
+      slices.clear(active.key, ordinal)
       ordinal = active.slices.atOrAfter(ordinal + 1)
     }
   }
@@ -230,18 +215,15 @@ private[exec] final class SlidingPanes(
     else if (firesOpen)
       windowsFrom(active, firstOpenBefore, _ => true).foreach(active.firings.touch(_, rows = 0L, rules.clock))
 
-  override protected def onApplied(active: SlidingKey): Unit =
+  override protected def onApplied(active: SlidingKey): Unit = {
+    slices.flush()
     counts.panesOpened += rules.countWindows(active.slices, active.openFrom) - active.open
+  }
 
   /** Removes the slices whose last pane has closed. */
   private def dropClosed(active: SlidingKey): Unit = {
     val live = rules.firstSlice(firstOpenNow)
-    var ordinal = if (active.slices.isEmpty) SliceSet.None else active.slices.first
-    while (ordinal < live) {
-      sums.drop(timed(ordinal, active.key))
-      slices.remove(timed(ordinal, active.key))
-      ordinal = active.slices.atOrAfter(ordinal + 1)
-    }
+    slices.removeBefore(active.key, active.slices, live)
     active.slices.removeBefore(live)
     active.firings.removeBefore(firstOpenNow)
     active.openFrom = firstOpenNow
@@ -285,16 +267,13 @@ private[exec] final class SlidingPanes(
       extends Iterator[InternalRow] {
     private val fold = accumulators.newFold
     private val scan = slices.range(
-      timed(rules.firstSlice(windows(from)), active.key).copy(),
-      timed(TimeMath.plus(rules.lastSlice(windows(until - 1)), 1), active.key)
+      active.key,
+      rules.firstSlice(windows(from)),
+      TimeMath.plus(rules.lastSlice(windows(until - 1)), 1)
     )
     // From there on all windows hold what they reach: it is added up without a copy of each slice.
     private val shared = rules.firstSlice(windows(until - 1))
     private var fired = from
-    // The slice that is next; none where none is left.
-    private var slice = None.orNull[UnsafeRowPair]
-    private var ordinal = 0L
-    advance()
 
     override def hasNext: Boolean = fired < until
 
@@ -303,27 +282,20 @@ private[exec] final class SlidingPanes(
       fired += 1
       fold.evictBefore(rules.firstSlice(window))
       val last = rules.lastSlice(window)
-      while ((slice ne null) && ordinal <= last) {
-        val sum = sums.whole(slice.key, slice.value)
-        if (ordinal < shared) fold.push(ordinal, sum) else fold.keep(sum)
-        advance()
+      while (scan.isOn && scan.ordinal <= last) {
+        if (scan.ordinal < shared) fold.push(scan.ordinal, scan.sum) else fold.keep(scan.sum)
+        scan.move()
       }
       if (!hasNext) scan.close()
       val sum = fold.sum.getOrElse {
         if (!emitsEmpty) throw new IllegalStateException(s"window $window of ${active.slices} is empty")
         accumulators.empty.copy()
       }
-      if (sums.isTooLarge(sum)) throw sums.tooLarge(sum, nameOf(active, window))
+      if (sums.isTooLarge(sum)) throw sums.tooLarge(sum, nameOf(active.key, window))
       val index = if (firesOpen) active.firings.fired(window) else 0
       val work = accumulators.load(sum)
       output.fire(active.key, rules.windowStart(window), rules.windowEnd(window), firing, index, work)
     }
-
-    private def advance(): Unit =
-      if (scan.hasNext) {
-        slice = scan.next()
-        ordinal = timed.timeOf(slice.key)
-      } else slice = None.orNull
   }
 }
 
@@ -399,6 +371,20 @@ private[exec] object SlidingPanes {
     (slicesFamily(program) +: PaneSums.chunksFamily(program, slicesFamily(program)).toSeq) ++
       KeyedPanes.families(program)
 
+  /** What records of slices are called. */
+  private[exec] val Records = "slices"
+
+  /** Which slices a key has, by what its record says of its panes. */
+  private[exec] def slicesOf(rules: PaneRules, panes: Array[Byte]): SliceSet =
+    SliceSet.fromBytes(if (rules.refinements.empty) panes.drop(8) else panes)
+
+  /** Whether slices are in blocks: where windows share them, and all accumulators have one width. */
+  def keepsBlocks(program: PaneProgram): Boolean = (program.rules match {
+    case aligned: AlignedRules => aligned.window.overlaps && !aligned.keepsApart
+    case _                     => false
+  }) && program.rows.isEmpty && Accumulators.areInPlace(program.functions) && PaneSums.notes(program).isEmpty &&
+    SliceBlock.mayHold(program.functions.flatMap(_.aggBufferAttributes.map(_.dataType)))
+
   private def slicesFamily(program: PaneProgram): FamilySpec =
-    KeyedPanes.accumulatorsFamily(program, "slices", "ordinal", PaneSums.notes(program))
+    KeyedPanes.accumulatorsFamily(program, Records, "ordinal", PaneSums.notes(program))
 }

@@ -1,0 +1,83 @@
+package org.apache.spark.sql.mullion.exec.panes.grid
+
+import org.apache.spark.sql.catalyst.InternalRow
+import org.apache.spark.sql.catalyst.expressions.UnsafeRow
+import org.apache.spark.sql.execution.streaming.state.UnsafeRowPair
+import org.apache.spark.sql.mullion.exec.panes.keys.TimedKey
+import org.apache.spark.sql.mullion.exec.panes.sums.{Accumulators, PaneSums}
+import org.apache.spark.sql.mullion.state.records.Family
+
+import dev.mullion.windows.sets.SliceSet
+
+/** Slices with a record for each:
+  *
+  * {{{
+  *   slices  (key, ordinal)      -> accumulator
+  * }}}
+  *
+  * @param tooLarge
+  *   the error about an accumulator that is larger than a pane may be, in a slice of a key that holds these
+  */
+private[grid] final class EachSlice(
+    slices: Family,
+    timed: TimedKey,
+    accumulators: Accumulators,
+    sums: PaneSums,
+    tooLarge: (UnsafeRow, SliceSet, Long, UnsafeRow) => Throwable
+) extends Slices {
+
+  override def add(of: UnsafeRow, held: SliceSet, ordinal: Long, isNew: Boolean, row: InternalRow): Unit = {
+    val key = timed(ordinal, of)
+    def toState(work: InternalRow): UnsafeRow = {
+      val rest = sums.store(key, work)
+      if (sums.isTooLarge(rest)) throw tooLarge(of, held, ordinal, rest)
+      rest
+    }
+    if (isNew) slices.insert(key, toState(accumulators.open(row)))
+    else {
+      val work = accumulators.load(slices.get(key))
+      accumulators.add(work, row)
+      slices.update(key, toState(work))
+    }
+  }
+
+  override def flush(): Unit = ()
+
+  override def range(key: UnsafeRow, from: Long, until: Long): SliceScan = new SliceScan {
+    private val scan = slices.range(timed(from, key).copy(), timed(until, key))
+    // None where no slice is left.
+    private var slice = None.orNull[UnsafeRowPair]
+    private var at = 0L
+    move()
+
+    override def isOn: Boolean = slice ne null
+
+    override def ordinal: Long = at
+
+    override def sum: UnsafeRow = sums.whole(slice.key, slice.value)
+
+    override def move(): Unit =
+      if (scan.hasNext) {
+        slice = scan.next()
+        at = timed.timeOf(slice.key)
+      } else slice = None.orNull
+
+    override def close(): Unit = scan.close()
+  }
+
+  override def removeBefore(key: UnsafeRow, held: SliceSet, live: Long): Unit = {
+    var ordinal = if (held.isEmpty) SliceSet.None else held.first
+    while (ordinal < live) {
+      sums.drop(timed(ordinal, key))
+      slices.remove(timed(ordinal, key))
+      ordinal = held.atOrAfter(ordinal + 1)
+    }
+  }
+
+  override def clear(of: UnsafeRow, ordinal: Long): Unit = {
+    val key = timed(ordinal, of)
+    val work = accumulators.load(slices.get(key))
+    sums.clear(key, work)
+    slices.update(key, sums.store(key, work))
+  }
+}

@@ -1,0 +1,190 @@
+package org.apache.spark.sql.mullion.exec.panes.grid
+
+import scala.collection.immutable.TreeMap
+import scala.util.{Random, Using}
+
+import munit.FunSuite
+
+import org.apache.spark.sql.catalyst.InternalRow
+import org.apache.spark.sql.catalyst.expressions.aggregate.{Average, Count, Max}
+import org.apache.spark.sql.catalyst.expressions.{AttributeReference, UnsafeProjection, UnsafeRow}
+import org.apache.spark.sql.mullion.exec.panes.keys.TimedKey
+import org.apache.spark.sql.mullion.exec.panes.sums.Accumulators
+import org.apache.spark.sql.mullion.state.memory.MemoryFamily
+import org.apache.spark.sql.mullion.state.records.{Family, FamilySpec, RecordOrder}
+import org.apache.spark.sql.types._
+import org.apache.spark.unsafe.types.UTF8String
+
+import dev.mullion.windows.sets.SliceSet
+
+/** Slices in blocks, beside a map of each. */
+class SlicesInBlocksSuite extends FunSuite {
+  import SlicesInBlocksSuite._
+
+  for ((where, first) <- Seq("about zero" -> -20L, "at the start of time" -> Long.MinValue, "at its end" -> LastFirst))
+    test(s"slices $where are those that rows came to, whatever batches do") {
+      val seed = System.nanoTime()
+      val random = new Random(seed)
+      val run = new Run
+      (1 to 400).foreach { batch =>
+        val keys = random.shuffle(Keys).take(1 + random.nextInt(3))
+        // Those of keys of one number come mixed.
+        (1 to random.nextInt(12)).foreach { _ =>
+          val key = keys(random.nextInt(keys.length))
+          val ordinal = first + random.nextInt(Span)
+          if (ordinal >= run.liveOf(key))
+            run.add(key, ordinal, if (random.nextInt(9) == 0) None else Some(random.nextLong()))
+        }
+        run.flush()
+        keys.foreach { key =>
+          run.assertRange(key, first + random.nextInt(Span), first + random.nextInt(Span), s"seed $seed, batch $batch")
+          if (random.nextInt(4) == 0) run.removeBefore(key, first + random.nextInt(Span))
+          else if (random.nextInt(20) == 0) run.begin(key)
+        }
+      }
+      Keys.foreach(run.removeBefore(_, first + Span))
+      assertEquals(run.records, 0, s"seed $seed")
+    }
+
+  test("slices that have a record each go on in blocks, and leave none behind") {
+    val seed = System.nanoTime()
+    val random = new Random(seed)
+    val run = new Run
+    (1 to 50).foreach { batch =>
+      val key = Keys(random.nextInt(Keys.length))
+      run.begin(key)
+      (0L until Span.toLong).filter(_ => random.nextBoolean()).foreach(run.addEach(key, _, Some(random.nextLong())))
+      (1 to 5).foreach { _ =>
+        (1 to random.nextInt(8)).foreach { _ =>
+          val ordinal = random.nextInt(Span).toLong
+          if (ordinal >= run.liveOf(key)) run.add(key, ordinal, Some(random.nextLong()))
+        }
+        run.flush()
+        run.assertRange(key, 0L, Span.toLong, s"seed $seed, batch $batch")
+        run.removeBefore(key, run.liveOf(key) + random.nextInt(Span / 2))
+        run.assertRange(key, run.liveOf(key), Span.toLong, s"seed $seed, batch $batch")
+      }
+      run.removeBefore(key, Span.toLong)
+      assertEquals(run.records, 0, s"seed $seed, batch $batch")
+    }
+  }
+
+  test("eight slices that follow each other are one record, and a ninth begins another") {
+    val run = new Run
+    (0L until 8L).foreach(run.add("a", _, Some(1L)))
+    run.flush()
+    assertEquals(run.records, 1)
+    run.add("a", 8L, Some(1L))
+    run.flush()
+    assertEquals(run.records, 2)
+  }
+
+  test("a record goes with the last of its slices, also where the key has later ones") {
+    val run = new Run
+    Seq(0L, 3L, 9L).foreach(run.add("a", _, Some(1L)))
+    run.flush()
+    run.removeBefore("a", 3L)
+    assertEquals(run.records, 2)
+    run.removeBefore("a", 5L)
+    assertEquals(run.records, 1)
+  }
+
+  test("accumulators lie in blocks where all have one width, and few columns") {
+    assert(SliceBlock.mayHold(Seq(LongType, DoubleType, BooleanType, DecimalType(18, 2), TimestampType)))
+    assert(!SliceBlock.mayHold(Seq(LongType, StringType)))
+    assert(!SliceBlock.mayHold(Seq(DecimalType(19, 2))))
+    assert(!SliceBlock.mayHold(Seq.fill(16)(LongType)))
+    assert(!SliceBlock.mayHold(Nil))
+  }
+}
+
+object SlicesInBlocksSuite {
+  private val Span = 40
+  private val LastFirst = Long.MaxValue - Span
+  private val Keys = Seq("a", "b", null)
+
+  private val value = AttributeReference("v", LongType)()
+  private val functions = Seq(Count(value), Max(value), Average(value))
+  private val buffers = functions.flatMap(_.aggBufferAttributes)
+  private val partial = functions.flatMap(_.inputAggBufferAttributes)
+  private val accumulators = new Accumulators(functions, Nil, partial, 0)
+
+  private val spec = FamilySpec(
+    "slices",
+    new StructType().add("key0", StringType).add("ordinal", LongType, nullable = false),
+    Accumulators.schema(functions, Nil),
+    RecordOrder.WithinKey
+  )
+  private val keyRow = UnsafeProjection.create(Array[DataType](StringType))
+  private val partialRow = UnsafeProjection.create(partial.map(_.dataType).toArray)
+
+  private def partialOf(v: Option[Long]): UnsafeRow =
+    partialRow(InternalRow(v.size.toLong, v.orNull, v.fold(0.0)(_.toDouble), v.size.toLong)).copy()
+
+  /** What slices hold: how many values, the greatest, and their sum. */
+  private type Sum = (Long, Option[Long], Double)
+
+  private final class Run {
+    private val family: Family = MemoryFamily(spec)
+    private val timed = new TimedKey(Seq(StringType), RecordOrder.WithinKey)
+    private val slices = new SlicesInBlocks(family, timed, accumulators, buffers.length)
+    private val rows = Keys.map(key => key -> keyRow(InternalRow(UTF8String.fromString(key))).copy()).toMap
+    private val held = Keys.map(_ -> SliceSet.empty).toMap
+    private var live = Keys.map(_ -> Long.MinValue).toMap
+    private var model = Keys.map(_ -> TreeMap.empty[Long, Sum]).toMap
+
+    def liveOf(key: String): Long = live(key)
+
+    def records: Int = Using.resource(family.all())(_.size)
+
+    def add(key: String, ordinal: Long, v: Option[Long]): Unit = {
+      val isNew = held(key).add(ordinal)
+      slices.add(rows(key), held(key), ordinal, isNew, partialOf(v))
+      note(key, ordinal, v)
+    }
+
+    /** As it was before there were blocks. */
+    def addEach(key: String, ordinal: Long, v: Option[Long]): Unit = {
+      held(key).add(ordinal)
+      family.insert(timed(ordinal, rows(key)), accumulators.rest(accumulators.open(partialOf(v))))
+      note(key, ordinal, v)
+    }
+
+    private def note(key: String, ordinal: Long, v: Option[Long]): Unit = {
+      val (count, most, sum) = model(key).getOrElse(ordinal, (0L, None, 0.0))
+      val now = (count + v.size, (most ++ v).maxOption, sum + v.fold(0.0)(_.toDouble))
+      model += key -> model(key).updated(ordinal, now)
+    }
+
+    def flush(): Unit = slices.flush()
+
+    def removeBefore(key: String, before: Long): Unit = {
+      slices.removeBefore(rows(key), held(key), before)
+      held(key).removeBefore(before)
+      live += key -> Math.max(live(key), before)
+      model += key -> model(key).rangeFrom(before)
+    }
+
+    /** A key that has lost all it had may come again with earlier slices. */
+    def begin(key: String): Unit = {
+      removeBefore(key, SliceSet.None)
+      live += key -> Long.MinValue
+    }
+
+    def assertRange(key: String, from: Long, until: Long, clue: String): Unit = {
+      // What has closed is nobody's.
+      val first = Math.max(from, live(key))
+      val scan = slices.range(rows(key), first, until)
+      val found = Vector.newBuilder[(Long, Sum)]
+      try
+        while (scan.isOn && scan.ordinal < until) {
+          val sum = scan.sum
+          val most = Option.unless(sum.isNullAt(1))(sum.getLong(1))
+          found += scan.ordinal -> ((sum.getLong(0), most, sum.getDouble(2)))
+          scan.move()
+        }
+      finally scan.close()
+      munit.Assertions.assertEquals(found.result(), model(key).rangeFrom(first).rangeUntil(until).toVector, clue)
+    }
+  }
+}
