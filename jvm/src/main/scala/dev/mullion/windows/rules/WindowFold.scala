@@ -1,5 +1,7 @@
 package dev.mullion.windows.rules
 
+import java.util.Arrays
+
 /** The sums of many overlapping windows from their shared slices, each slice combined a constant number of times
   * however many windows hold it (the "two stacks" of a queue with sums).
   *
@@ -15,74 +17,107 @@ package dev.mullion.windows.rules
   *
   * Slices that all windows still to be asked for hold are [[keep]]t, in one sum that they are added to in place.
   *
-  * @param combine
-  *   the sum of two accumulators, older first; it must leave both as they were
+  * Where an accumulator can be written over, what it has copied once it uses again: for as many slices nothing is
+  * allocated any more.
+  *
+  * @param copied
+  *   a copy of an accumulator, which may be another one of `copied` or `add` that is needed no more, or null if there is
+  *   none: it is given first
   * @param add
-  *   the same, of a sum that `combine` or `own` made: it may be changed
-  * @param own
-  *   a copy of an accumulator that was lent
+  *   the sum of two accumulators, older first; the older is one of `copied` or `add`, and may be changed
   * @tparam A
   *   an accumulator
   */
-final class WindowFold[A <: AnyRef](combine: (A, A) => A, add: (A, A) => A, own: A => A) {
-  private val front = new java.util.ArrayDeque[WindowFold.Entry[A]]()
-  private val back = new java.util.ArrayList[WindowFold.Entry[A]]()
-  // While the back has one slice that slice is its sum.
-  private var backSum: Option[A] = None
+final class WindowFold[A >: Null <: AnyRef](copied: (A, A) => A, add: (A, A) => A) {
+  // The front, the back, and what is not used: each a part of these.
+  private var ordinals = new Array[Long](8)
+  private var values = new Array[AnyRef](8)
+  private var front = 0
+  private var back = 0
+  private var end = 0
+  private var backSum: A = _
   // Newer than all else.
-  private var kept: Option[A] = None
+  private var kept: A = _
+  private var isKept = false
+  private var both: A = _
 
   /** Adds the next slice, which is lent for the call. */
   def push(ordinal: Long, lent: A): Unit = {
-    val value = own(lent)
-    backSum = backSum match {
-      case None      => Some(value)
-      case Some(sum) =>
-        val next = if (back.size == 1) combine(sum, value) else add(sum, value)
-        if (next eq sum) backSum else Some(next)
-    }
-    back.add(new WindowFold.Entry(ordinal, value))
+    if (end == values.length) makeRoom()
+    ordinals(end) = ordinal
+    values(end) = copied(valueAt(end), lent)
+    backSum = if (end == back) copied(backSum, lent) else add(backSum, lent)
+    end += 1
   }
 
   /** Adds the next slice, which is lent for the call and never forgotten, nor is any that comes after it. */
-  def keep(lent: A): Unit = kept match {
-    case None      => kept = Some(own(lent))
-    case Some(sum) =>
-      val next = add(sum, lent)
-      if (next ne sum) kept = Some(next)
+  def keep(lent: A): Unit = {
+    kept = if (isKept) add(kept, lent) else copied(kept, lent)
+    isKept = true
   }
 
   /** Forgets the slices before `ordinal`. */
   def evictBefore(ordinal: Long): Unit = {
-    dropFront(ordinal)
-    if (front.isEmpty && !back.isEmpty && back.get(0).ordinal < ordinal) {
-      turnBack(ordinal)
-    }
+    while (front < back && ordinals(front) < ordinal) front += 1
+    if (front == back && back < end && ordinals(back) < ordinal) turnBack(ordinal)
+    if (front == end) forget()
   }
 
-  /** The sum of all slices held, in order of time. The next slice may change it. */
-  def sum: Option[A] = if (kept.isEmpty) pushed else pushed.fold(kept)(older => kept.map(combine(older, _)))
+  /** Forgets all slices. */
+  def clear(): Unit = {
+    forget()
+    isKept = false
+  }
 
-  private def pushed: Option[A] =
-    if (front.isEmpty) backSum
-    else Some(backSum.fold(front.peekFirst.value)(combine(front.peekFirst.value, _)))
+  private def forget(): Unit = {
+    front = 0
+    back = 0
+    end = 0
+  }
 
-  private def dropFront(ordinal: Long): Unit =
-    while (!front.isEmpty && front.peekFirst.ordinal < ordinal) front.removeFirst()
+  /** Whether it holds no slice. */
+  def isEmpty: Boolean = front == end && !isKept
+
+  /** The sum of all slices held, in order of time, of which there are some. The next call may change it. */
+  def sum: A =
+    if (!isKept) pushed
+    else if (front == end) kept
+    else {
+      val older = pushed
+      both = add(if (older eq both) both else copied(both, older), kept)
+      both
+    }
+
+  private def pushed: A =
+    if (front == back) backSum
+    else if (back == end) valueAt(front)
+    else {
+      both = add(copied(both, valueAt(front)), backSum)
+      both
+    }
+
+  private def valueAt(i: Int): A = values(i).asInstanceOf[A]
 
   private def turnBack(ordinal: Long): Unit = {
-    var i = back.size - 1
-    while (i >= 0 && back.get(i).ordinal >= ordinal) {
-      val entry = back.get(i)
-      val value = if (front.isEmpty) entry.value else combine(entry.value, front.peekFirst.value)
-      front.addFirst(new WindowFold.Entry(entry.ordinal, value))
+    var i = end - 1
+    while (i >= back && ordinals(i) >= ordinal) {
+      if (i < end - 1) values(i) = add(valueAt(i), valueAt(i + 1))
       i -= 1
     }
-    back.clear()
-    backSum = None
+    front = i + 1
+    back = end
   }
-}
 
-object WindowFold {
-  private final class Entry[A](val ordinal: Long, val value: A)
+  /** Puts what is held first, and what is not used after it. */
+  private def makeRoom(): Unit = {
+    val had = values
+    val size = if (front > had.length / 2) had.length else had.length * 2
+    values = new Array[AnyRef](size)
+    System.arraycopy(had, front, values, 0, end - front)
+    System.arraycopy(had, 0, values, end - front, front)
+    ordinals = Arrays.copyOf(Arrays.copyOfRange(ordinals, front, end), size)
+    back -= front
+    end -= front
+    front = 0
+  }
 }

@@ -244,7 +244,7 @@ object PaneLifecycleSuite {
         .toList
 
     private def fire(set: SliceSet, firings: PaneFirings, kind: String, windows: List[Long]): List[Fired] = {
-      val fold = new WindowFold[Vector[Long]](_ ++ _, _ ++ _, identity)
+      val fold = new WindowFold[Vector[Long]]((_, slice) => slice, _ ++ _)
       var next = Long.MinValue
       windows.map { window =>
         fold.evictBefore(grid.firstSlice(window))
@@ -253,7 +253,7 @@ object PaneLifecycleSuite {
           fold.push(next, slices(next))
           next = set.atOrAfter(next + 1)
         }
-        Fired(window, kind, firings.fired(window), fold.sum.fold(Vector.empty[Long])(_.sorted))
+        Fired(window, kind, firings.fired(window), if (fold.isEmpty) Vector.empty[Long] else fold.sum.sorted)
       }
     }
   }

@@ -20,14 +20,19 @@ class WindowFoldSuite extends ScalaCheckSuite {
   private final class Counted {
     var combined = 0
     private val fold = new WindowFold[Words](
-      (older, newer) => { combined += 1; new Words(older.text + newer.text, isSum = true) },
+      (room, lent) =>
+        if (room eq null) new Words(lent.text, isSum = true)
+        else {
+          assert(room.isSum, s"${room.text} is another's")
+          room.text = lent.text
+          room
+        },
       (older, newer) => {
         assert(older.isSum, s"${older.text} is another's")
         combined += 1
         older.text += newer.text
         older
-      },
-      lent => new Words(lent.text, isSum = true)
+      }
     )
     // What is lent is another's as soon as the call has ended.
     private def lending(word: String)(use: Words => Unit): Unit = {
@@ -38,7 +43,8 @@ class WindowFoldSuite extends ScalaCheckSuite {
     def push(slice: Long, word: String): Unit = lending(word)(fold.push(slice, _))
     def keep(word: String): Unit = lending(word)(fold.keep)
     def evictBefore(slice: Long): Unit = fold.evictBefore(slice)
-    def sum: Option[String] = fold.sum.map(_.text)
+    def clear(): Unit = fold.clear()
+    def sum: Option[String] = Option.unless(fold.isEmpty)(fold.sum.text)
   }
 
   property("whatever is pushed and evicted, the sum is that of the slices held, in order of time") {
@@ -56,6 +62,11 @@ class WindowFoldSuite extends ScalaCheckSuite {
           held = held.rangeFrom(newest + distance)
         case Sum =>
           assertEquals(counted.sum, held.values.reduceOption(_ + _))
+          // Asked again it is the same.
+          assertEquals(counted.sum, held.values.reduceOption(_ + _))
+        case Clear =>
+          counted.clear()
+          held = held.empty
       }
       assertEquals(counted.sum, held.values.reduceOption(_ + _))
     }
@@ -70,12 +81,14 @@ class WindowFoldSuite extends ScalaCheckSuite {
         case Push(gap)       => newest += gap; counted.push(newest, word(newest)); held += newest -> word(newest)
         case Evict(distance) => counted.evictBefore(newest + distance); held = held.rangeFrom(newest + distance)
         case Sum             => assertEquals(counted.sum, held.values.reduceOption(_ + _))
+        case Clear           => counted.clear(); held = held.empty
       }
       val pushed = newest
       var kept = ""
       after.foreach {
         case Push(gap)       => newest += gap; counted.keep(word(newest)); kept += word(newest)
         case Evict(distance) => counted.evictBefore(pushed + distance); held = held.rangeFrom(pushed + distance)
+        case Clear           => counted.clear(); held = held.empty; kept = ""
         case Sum => assertEquals(counted.sum, (held.values.toSeq ++ Seq(kept).filter(_.nonEmpty)).reduceOption(_ + _))
       }
       assertEquals(counted.sum, (held.values.toSeq ++ Seq(kept).filter(_.nonEmpty)).reduceOption(_ + _))
@@ -98,6 +111,7 @@ class WindowFoldSuite extends ScalaCheckSuite {
       steps.foreach {
         case Push(gap)       => newest += gap; counted.push(newest, "")
         case Evict(distance) => counted.evictBefore(newest + distance)
+        case Clear           => counted.clear()
         case Sum             => counted.sum
       }
       val (pushes, sums) = (steps.count(_.isInstanceOf[Push]), steps.count(_ == Sum))
@@ -175,11 +189,13 @@ object WindowFoldSuite {
   /** Evicts before a slice so far from the newest: some of those held, all or none. */
   private final case class Evict(distance: Long) extends Step
   private case object Sum extends Step
+  private case object Clear extends Step
 
   private val step: Gen[Step] = Gen.frequency(
     6 -> Gen.choose(1L, 3L).map(Push(_)),
     2 -> Gen.choose(-12L, 3L).map(Evict(_)),
-    2 -> Gen.const(Sum)
+    2 -> Gen.const(Sum),
+    1 -> Gen.frequency(1 -> Gen.const(Clear), 4 -> Gen.const(Sum))
   )
 
   private def word(slice: Long): String = s"<$slice>"

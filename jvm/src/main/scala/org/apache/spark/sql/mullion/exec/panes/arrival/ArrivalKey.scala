@@ -107,7 +107,7 @@ private[panes] final class ArrivalKey(
         slice += 1
       }
       folded = slice
-      accumulators.load(fold.sum.get.copy())
+      accumulators.load(fold.sum.copy())
     }
 
   private def rowsOf(pane: ArrivalPane, of: Array[Long]): InternalRow = {

@@ -43,6 +43,8 @@ private[exec] final class SlidingPanes(
     if (keepsBlocks(program)) new SlicesInBlocks(family, timed, accumulators, accumulators.width)
     else new EachSlice(family, timed, accumulators, sums, tooLarge)
   }
+  // Of the run of windows that fires.
+  private lazy val windowSums = accumulators.newFold
   private val emitsEmpty = rules.refinements.empty
   private val layout = program.layout
   private val reopenedAt = layout.marked.getOrElse(-1)
@@ -145,7 +147,8 @@ private[exec] final class SlidingPanes(
         val row = rows.next()
         fold.push(row.getKey, row.getValue)
       }
-      val sum = accumulators.load(fold.sum.getOrElse(throw new IllegalStateException(s"no row at $window")).copy())
+      if (fold.isEmpty) throw new IllegalStateException(s"no row at $window")
+      val sum = accumulators.load(fold.sum.copy())
       val (start, end) = (rules.windowStart(window), rules.windowEnd(window))
       output.fire(active.key, start, end, Firing.Close, 0, output.nameOfReopened(start, end, clock.number), sum)
     }
@@ -155,8 +158,9 @@ private[exec] final class SlidingPanes(
     val windows =
       if (emitsEmpty) active.allFrom(firstOpenBefore, firstOpenNow)
       else windowsFrom(active, firstOpenBefore, w => clock.closes(rules.windowCloseDue(w)))
+    // Those that close without rows were never open.
     counts.panesClosed +=
-      rules.countWindows(active.slices, firstOpenBefore) - rules.countWindows(active.slices, firstOpenNow)
+      (if (emitsEmpty) active.open - rules.countWindows(active.slices, firstOpenNow) else windows.length.toLong)
     counts.firedClose += windows.length
     fire(active, windows, Firing.Close).andThen(dropClosed(active)) ++ ending(active)
   }
@@ -217,7 +221,9 @@ private[exec] final class SlidingPanes(
 
   override protected def onApplied(active: SlidingKey): Unit = {
     slices.flush()
-    counts.panesOpened += rules.countWindows(active.slices, active.openFrom) - active.open
+    val open = rules.countWindows(active.slices, active.openFrom)
+    counts.panesOpened += open - active.open
+    active.open = open
   }
 
   /** Removes the slices whose last pane has closed. */
@@ -265,7 +271,6 @@ private[exec] final class SlidingPanes(
   /** The firings of a run of windows. */
   private final class Run(active: SlidingKey, windows: Array[Long], from: Int, until: Int, firing: UTF8String)
       extends Iterator[InternalRow] {
-    private val fold = accumulators.newFold
     private val scan = slices.range(
       active.key,
       rules.firstSlice(windows(from)),
@@ -274,23 +279,22 @@ private[exec] final class SlidingPanes(
     // From there on all windows hold what they reach: it is added up without a copy of each slice.
     private val shared = rules.firstSlice(windows(until - 1))
     private var fired = from
+    windowSums.clear()
 
     override def hasNext: Boolean = fired < until
 
     override def next(): InternalRow = {
       val window = windows(fired)
       fired += 1
-      fold.evictBefore(rules.firstSlice(window))
+      windowSums.evictBefore(rules.firstSlice(window))
       val last = rules.lastSlice(window)
       while (scan.isOn && scan.ordinal <= last) {
-        if (scan.ordinal < shared) fold.push(scan.ordinal, scan.sum) else fold.keep(scan.sum)
+        if (scan.ordinal < shared) windowSums.push(scan.ordinal, scan.sum) else windowSums.keep(scan.sum)
         scan.move()
       }
       if (!hasNext) scan.close()
-      val sum = fold.sum.getOrElse {
-        if (!emitsEmpty) throw new IllegalStateException(s"window $window of ${active.slices} is empty")
-        accumulators.empty.copy()
-      }
+      if (windowSums.isEmpty && !emitsEmpty) throw new IllegalStateException(s"window $window of ${active.slices} is empty")
+      val sum = if (windowSums.isEmpty) accumulators.empty.copy() else windowSums.sum
       if (sums.isTooLarge(sum)) throw sums.tooLarge(sum, nameOf(active.key, window))
       val index = if (firesOpen) active.firings.fired(window) else 0
       val work = accumulators.load(sum)
@@ -306,7 +310,7 @@ private[exec] object SlidingPanes {
   /** The panes of one key.
     *
     * @param open
-    *   how many panes were open when it was loaded
+    *   how many panes are open, until it closes some: when it was loaded, then with the batch's rows
     * @param openFrom
     *   the first window that is open
     * @param known
@@ -320,7 +324,7 @@ private[exec] object SlidingPanes {
       val slices: SliceSet,
       val firings: PaneFirings,
       val queued: Option[(Long, Long)],
-      val open: Long,
+      var open: Long,
       var openFrom: Long,
       var known: Long
   ) extends ActiveKey {

@@ -108,7 +108,7 @@ final class Accumulators(
     if (inPlace) rest(work) else rest(work).copy()
   }
 
-  /** The sum of two accumulators at rest, of which the older one may be changed. */
+  /** The same, where the older one may be changed. */
   def addTo(older: UnsafeRow, newer: UnsafeRow): UnsafeRow =
     if (inPlace) {
       fromRest(older, newer)
@@ -116,7 +116,7 @@ final class Accumulators(
     } else combine(older, newer)
 
   /** For the sums of windows that overlap. */
-  def newFold: WindowFold[UnsafeRow] = new WindowFold(combine, addTo, _.copy())
+  def newFold: WindowFold[UnsafeRow] = new WindowFold(Accumulators.copied, addTo)
 
   /** The form at rest of an accumulator at work, which the caller gives up. It may be reused by the next call. */
   def rest(work: InternalRow): UnsafeRow = work match {
@@ -177,6 +177,14 @@ final class Accumulators(
 }
 
 object Accumulators {
+
+  /** A copy of a row, in one that is needed no more if there is such. */
+  private val copied = (room: UnsafeRow, row: UnsafeRow) =>
+    if (room eq null) row.copy()
+    else {
+      room.copyFrom(row)
+      room
+    }
 
   /** Those of a window's panes.
     *
