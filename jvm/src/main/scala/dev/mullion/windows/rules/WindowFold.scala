@@ -21,8 +21,8 @@ import java.util.Arrays
   * allocated any more.
   *
   * @param copied
-  *   a copy of an accumulator, which may be another one of `copied` or `add` that is needed no more, or null if there is
-  *   none: it is given first
+  *   a copy of an accumulator, which may be another one of `copied` or `add` that is needed no more, or null if there
+  *   is none: it is given first
   * @param add
   *   the sum of two accumulators, older first; the older is one of `copied` or `add`, and may be changed
   * @tparam A

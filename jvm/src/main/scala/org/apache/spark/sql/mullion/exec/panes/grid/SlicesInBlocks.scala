@@ -159,5 +159,7 @@ private[grid] final class SlicesInBlocks(slices: Family, timed: TimedKey, accumu
   }
 
   override def clear(key: UnsafeRow, ordinal: Long): Unit =
-    throw new IllegalStateException("slices of several windows are in blocks, and a firing takes nothing from them away")
+    throw new IllegalStateException(
+      "slices of several windows are in blocks, and a firing takes nothing from them away"
+    )
 }

@@ -293,7 +293,8 @@ private[exec] final class SlidingPanes(
         scan.move()
       }
       if (!hasNext) scan.close()
-      if (windowSums.isEmpty && !emitsEmpty) throw new IllegalStateException(s"window $window of ${active.slices} is empty")
+      if (windowSums.isEmpty && !emitsEmpty)
+        throw new IllegalStateException(s"window $window of ${active.slices} is empty")
       val sum = if (windowSums.isEmpty) accumulators.empty.copy() else windowSums.sum
       if (sums.isTooLarge(sum)) throw sums.tooLarge(sum, nameOf(active.key, window))
       val index = if (firesOpen) active.firings.fired(window) else 0
