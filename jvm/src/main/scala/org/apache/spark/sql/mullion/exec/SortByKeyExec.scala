@@ -38,12 +38,8 @@ import org.apache.spark.util.collection.unsafe.sort.RecordComparator
   *
   * Spark's node takes pages of up to 64 MB, the first of them for its first row. A micro-batch has few rows after its
   * partial aggregate, and each task of each batch would clear such a page and leave it to the collector.
-  *
-  * @param child
-  *   is not sent with the operator above, whose tasks count in its metrics and so have the operator itself: they would
-  *   read the whole plan below it
   */
-final case class SortByKeyExec(order: Seq[SortOrder], @transient child: SparkPlan) extends UnaryExecNode {
+final case class SortByKeyExec(order: Seq[SortOrder], child: SparkPlan) extends UnaryExecNode {
 
   override def output: Seq[Attribute] = child.output
 

@@ -18,7 +18,6 @@ import org.apache.spark.sql.mullion.exec.assign.{AssignsPanes, ByKey, PutAsideLa
 import org.apache.spark.sql.mullion.exec.metrics.{MinAccumulator, WindowMetrics}
 import org.apache.spark.sql.mullion.exec.panes.{EndOfInput, LateRows, PaneCounts, PartitionTotals, RowProgram}
 import org.apache.spark.sql.mullion.exec.programs.OperatorProgram
-import org.apache.spark.sql.mullion.exec.scan.{PartitionsInTurnExec, PartitionsInTurnRDD}
 import org.apache.spark.sql.mullion.query.{ClosesAtEnd, DriverClock, RunningQuery}
 import org.apache.spark.sql.mullion.shim.SparkLineShim
 import org.apache.spark.sql.mullion.state.{OwnStateExec, PartitionOpener, SettingsOfRun, StateChoice, StateRDD}

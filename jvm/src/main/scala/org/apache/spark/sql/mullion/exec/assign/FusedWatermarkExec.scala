@@ -5,7 +5,7 @@ import java.util.UUID
 import org.apache.spark.TaskContext
 import org.apache.spark.rdd.RDD
 import org.apache.spark.sql.catalyst.InternalRow
-import org.apache.spark.sql.catalyst.expressions.Attribute
+import org.apache.spark.sql.catalyst.expressions.{Attribute, AttributeSet}
 import org.apache.spark.sql.catalyst.expressions.codegen.{CodegenContext, ExprCode}
 import org.apache.spark.sql.catalyst.plans.logical.{EventTimeWatermark, LogicalPlan, UnaryNode}
 import org.apache.spark.sql.execution.{CodegenSupport, SparkPlan}
@@ -34,6 +34,9 @@ final class FusedWatermarkExec(node: UUID, time: Attribute, after: CalendarInter
 
   private def below = child.asInstanceOf[CodegenSupport]
 
+  // Else Spark would put all that comes after it into a method of its own, where a scan reads nothing but the time.
+  override def usedInputs: AttributeSet = AttributeSet.empty
+
   override def inputRDDs(): Seq[RDD[InternalRow]] = below.inputRDDs()
 
   override protected def doProduce(ctx: CodegenContext): String = below.produce(ctx, this)
@@ -44,6 +47,7 @@ final class FusedWatermarkExec(node: UUID, time: Attribute, after: CalendarInter
     val seen = ctx.addMutableState(name, "eventTimes", seen => s"$seen = new $name($stats);", forceInline = true)
     val at = rowOf(child.output.indexWhere(_.exprId == eventTime.exprId))
     s"""
+       |${evaluateRequiredVariables(child.output, rowOf, AttributeSet(eventTime))}
        |if (!${at.isNull}) $seen.add(${at.value});
        |${consume(ctx, rowOf)}
      """.stripMargin

@@ -1,7 +1,7 @@
 package org.apache.spark.sql.mullion.exec.partial
 
 import org.apache.spark.sql.catalyst.rules.Rule
-import org.apache.spark.sql.execution.{ColumnarRule, ColumnarToRowExec, ProjectExec, SparkPlan}
+import org.apache.spark.sql.execution.{CodegenSupport, ColumnarRule, ColumnarToRowExec, ProjectExec, SparkPlan}
 import org.apache.spark.sql.execution.vectorized.{ConstantColumnVector, OffHeapColumnVector, OnHeapColumnVector}
 import org.apache.spark.sql.mullion.exec.assign.{AssignsPanes, FusedWatermarkExec}
 
@@ -23,11 +23,20 @@ object ReadColumns extends ColumnarRule {
     case other                                                               => other
   }
 
-  /** What reads the columns of a plan's rows, if all that is between hands each row on by itself. */
+  /** What reads the columns of a plan's rows, if all that is between hands each row on by itself, in the scan's own
+    * loop.
+    */
   private[partial] def under(plan: SparkPlan): Option[ReadColumnsExec] = plan match {
-    case columns: ReadColumnsExec => Some(columns)
-    case _ if gives(plan)         => under(plan.children.head)
-    case _                        => None
+    case columns: ReadColumnsExec              => Some(columns)
+    case _ if gives(plan) && !isInMethod(plan) => under(plan.children.head)
+    case _                                     => None
+  }
+
+  /** Whether Spark may put what a node does with a row into a method of its own: where it wants all columns evaluated.
+    */
+  private def isInMethod(plan: SparkPlan) = plan match {
+    case node: CodegenSupport => plan.children.head.output.forall(node.usedInputs.contains)
+    case _                    => true
   }
 
   private def gives(plan: SparkPlan) = plan match {

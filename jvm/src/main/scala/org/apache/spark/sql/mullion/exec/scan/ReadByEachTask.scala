@@ -16,7 +16,7 @@ import org.apache.spark.sql.execution.{
   ProjectExec,
   SparkPlan
 }
-import org.apache.spark.sql.mullion.exec.{SortByKeyExec, WindowExec}
+import org.apache.spark.sql.mullion.exec.{PartitionsInTurnExec, SortByKeyExec, WindowExec}
 import org.apache.spark.sql.mullion.exec.assign.{AssignSlicesExec, FusedWatermarkExec}
 import org.apache.spark.sql.mullion.exec.partial.{PartialAggregateExec, ReadColumnsExec}
 

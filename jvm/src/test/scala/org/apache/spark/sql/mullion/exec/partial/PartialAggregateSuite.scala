@@ -94,6 +94,19 @@ class PartialAggregateSuite extends SparkSuite {
     }
   }
 
+  test(
+    "where all columns of a file are read several times Spark makes a method of what comes after, and rows get there"
+  ) {
+    TemporaryFolder.use { folder =>
+      val path = folder.resolve("rows").toString
+      spark.range(100).select(col("id").as("v")).write.parquet(path)
+      val rows = spark.read.parquet(path).select(timestamp_seconds(col("v")).as("ts"), (col("v") * col("v")).as("w"))
+      val panes = rows.windowed(Tumbling("10 seconds"), time = "ts").agg(count("*").as("n"), sum("w").as("total"))
+      val found = panes.orderBy("window").select("n", "total").collect().map(row => row.getLong(0) -> row.getLong(1))
+      assertEquals(found.toSeq, (0L until 100L).grouped(10).map(vs => vs.length.toLong -> vs.map(v => v * v).sum).toSeq)
+    }
+  }
+
   test("groups that are handed on early are counted, and memory stays within what was acquired") {
     val rows = spark.range(20000).select(timestamp_seconds(lit(0)).as("ts"), col("id").as("k"), col("id").as("v"))
     val panes = set("mullion", Some("300k")) {

@@ -7,6 +7,7 @@ import scala.util.Random
 
 import org.apache.spark.sql.{functions => F, DataFrame, Row}
 import org.apache.spark.sql.execution.SparkPlan
+import org.apache.spark.sql.mullion.exec.PartitionsInTurnExec
 import org.apache.spark.sql.mullion.{SparkSuite, TemporaryFolder}
 import org.apache.spark.sql.streaming.{StateOperatorProgress, StreamingQueryException, StreamingQueryProgress, Trigger}
 

@@ -1,11 +1,10 @@
-package org.apache.spark.sql.mullion.exec.scan
+package org.apache.spark.sql.mullion.exec
 
 import org.apache.spark.rdd.RDD
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions.Attribute
 import org.apache.spark.sql.catalyst.plans.physical.{HashPartitioning, Partitioning, SinglePartition}
 import org.apache.spark.sql.execution.{SparkPlan, UnaryExecNode}
-import org.apache.spark.sql.mullion.exec.SortByKeyExec
 
 /** All rows of a batch in one task, in which the operator above works on one partition of its state after the other.
   *
@@ -18,7 +17,7 @@ import org.apache.spark.sql.mullion.exec.SortByKeyExec
   * A task costs more than a partition's part of a hundred rows does: it is sent, it opens the file, and it wants a
   * core. State is in as many partitions as before, and the next batch may have a task for each of them.
   *
-  * See [[PartitionsInTurn]] for where.
+  * See `scan.PartitionsInTurn` for where.
   *
   * @param by
   *   how rows belong to partitions

@@ -1,4 +1,4 @@
-package org.apache.spark.sql.mullion.exec.scan
+package org.apache.spark.sql.mullion.exec
 
 import scala.collection.mutable.ArrayBuffer
 
