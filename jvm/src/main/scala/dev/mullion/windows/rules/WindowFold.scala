@@ -78,9 +78,11 @@ final class WindowFold[A >: Null <: AnyRef](copied: (A, A) => A, add: (A, A) => 
   /** Whether it holds no slice. */
   def isEmpty: Boolean = front == end && !isKept
 
-  /** The sum of all slices held, in order of time, of which there are some. The next call may change it. */
+  /** The sum of all slices held, in order of time; it fails if there are none. The next call may change it. */
   def sum: A =
-    if (!isKept) pushed
+    // What was summed before is still there.
+    if (isEmpty) throw new NoSuchElementException("no slice is held")
+    else if (!isKept) pushed
     else if (front == end) kept
     else {
       val older = pushed

@@ -44,7 +44,9 @@ class WindowFoldSuite extends ScalaCheckSuite {
     def keep(word: String): Unit = lending(word)(fold.keep)
     def evictBefore(slice: Long): Unit = fold.evictBefore(slice)
     def clear(): Unit = fold.clear()
-    def sum: Option[String] = Option.unless(fold.isEmpty)(fold.sum.text)
+    def sum: Option[String] =
+      if (fold.isEmpty) { intercept[NoSuchElementException](fold.sum); None }
+      else Some(fold.sum.text)
   }
 
   property("whatever is pushed and evicted, the sum is that of the slices held, in order of time") {

@@ -5,6 +5,7 @@ import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions.Attribute
 import org.apache.spark.sql.catalyst.plans.physical.{HashPartitioning, Partitioning, SinglePartition}
 import org.apache.spark.sql.execution.{SparkPlan, UnaryExecNode}
+import org.apache.spark.sql.mullion.exec.assign.OneTaskExec
 
 /** All rows of a batch in one task, in which the operator above works on one partition of its state after the other.
   *
@@ -30,11 +31,7 @@ final case class PartitionsInTurnExec(by: HashPartitioning, child: SparkPlan) ex
 
   override def outputPartitioning: Partitioning = SinglePartition
 
-  override protected def doExecute(): RDD[InternalRow] = {
-    val rows = child.execute()
-    // A batch without rows, in which panes may close.
-    if (rows.getNumPartitions == 0) sparkContext.parallelize(Seq.empty[InternalRow], 1) else rows
-  }
+  override protected def doExecute(): RDD[InternalRow] = OneTaskExec.inOne(child.execute())
 
   override protected def withNewChildInternal(newChild: SparkPlan): PartitionsInTurnExec = copy(child = newChild)
 }

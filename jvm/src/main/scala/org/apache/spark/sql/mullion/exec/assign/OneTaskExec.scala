@@ -26,18 +26,17 @@ case class OneTaskExec(child: SparkPlan) extends UnaryExecNode {
 
   override protected def doExecute(): RDD[InternalRow] = {
     val rows = child.execute()
-    rows.getNumPartitions match {
-      // A batch without rows, in which panes may close.
-      case 0 => sparkContext.parallelize(Seq.empty[InternalRow], 1)
-      case 1 => rows
-      case _ => ShuffleExchangeExec(SinglePartition, child).execute()
-    }
+    if (rows.getNumPartitions > 1) ShuffleExchangeExec(SinglePartition, child).execute() else OneTaskExec.inOne(rows)
   }
 
   override protected def withNewChildInternal(newChild: SparkPlan): OneTaskExec = copy(child = newChild)
 }
 
 object OneTaskExec {
+
+  /** Rows that are in one partition; or in none, of a batch without rows, in which panes may close. */
+  private[exec] def inOne(rows: RDD[InternalRow]): RDD[InternalRow] =
+    if (rows.getNumPartitions == 0) rows.sparkContext.parallelize(Seq.empty[InternalRow], 1) else rows
 
   /** The rows of `plan` in one task, if there is one partition of state for them; else Spark shuffles them by key. */
   def ifOnePartition(plan: SparkPlan): SparkPlan =

@@ -3,9 +3,9 @@ package org.apache.spark.sql.mullion.exec.programs
 import scala.collection.mutable
 import scala.util.Try
 
-import org.apache.spark.sql.catalyst.expressions.{BoundReference, Expression, UnsafeProjection, UnsafeRow}
+import org.apache.spark.sql.catalyst.expressions.UnsafeRow
 import org.apache.spark.sql.mullion.exec.panes.grid.{SliceBlock, SlidingPanes}
-import org.apache.spark.sql.mullion.exec.panes.keys.KeyRecord
+import org.apache.spark.sql.mullion.exec.panes.keys.{KeyRecord, TimedKey}
 import org.apache.spark.sql.mullion.state.records.StatePartition
 import org.apache.spark.sql.types.DataType
 
@@ -62,9 +62,7 @@ private[programs] final class SlicesAdaptation(
   /** Gives each slice that its key still has a record of its own. */
   private def takeApart(blocks: Iterable[(UnsafeRow, UnsafeRow)]): Unit = {
     val keys = partition.family(program.families.find(_.name == "keys").get)
-    val toKey = UnsafeProjection.create(spec.key.init.zipWithIndex.map { case (field, i) =>
-      BoundReference(i, field.dataType, field.nullable): Expression
-    })
+    val toKey = new TimedKey(program.keys.map(_.dataType), spec.order).toKey
     blocks.foreach { case (key, value) =>
       val held = SlidingPanes.slicesOf(program.rules, KeyRecord.panes(keys.look(toKey(key))))
       val first = key.getLong(ordinalAt)
