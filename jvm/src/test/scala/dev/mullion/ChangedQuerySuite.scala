@@ -34,6 +34,20 @@ class ChangedQuerySuite extends SparkSuite {
         }
     }
 
+  test("slices that share records have one each once an aggregate comes that needs it, and share them again after it") {
+    TemporaryFolder.use { folder =>
+      val kinds = approx_count_distinct("v").as("kinds")
+      val query = new Runs(folder, Sliding("20 seconds", "10 seconds"), State.RocksDb)
+      def run(aggregates: Seq[Column], rows: (Int, Int)*) = query.run(aggregates, fromNow = true, "0 seconds", rows)
+      // The slice of the first row has closed, and its record has two others.
+      assertEquals(run(Seq(n, total), (1, 3), (12, 4), (23, 6)), Set("1 3 []", "2 7 []"))
+      assertEquals(run(Seq(n, total, kinds), (24, 6)), Set.empty[String])
+      assertEquals(query.open("n", "total", "kinds", "incomplete"), Set("3 16 1 [kinds]", "2 12 1 [kinds]"))
+      assertEquals(run(Seq(total, n), (25, 1)), Set.empty[String])
+      assertEquals(run(Seq(total, n), (100, 0)), Set("17 4 []", "13 3 []"))
+    }
+  }
+
   test("what had closed stays closed when the lateness grows, and what is due closes at once when it shrinks") {
     TemporaryFolder.use { folder =>
       val query = new Runs(folder, Tumbling("10 seconds"), State.RocksDb)
