@@ -25,10 +25,13 @@ import java.util.Arrays
   *   is none: it is given first
   * @param add
   *   the sum of two accumulators, older first; the older is one of `copied` or `add`, and may be changed
+  * @param sumIn
+  *   the sum of two accumulators, older first, which stay as they are: `add` to a copy in the one that is given first,
+  *   or the same in one go
   * @tparam A
   *   an accumulator
   */
-final class WindowFold[A >: Null <: AnyRef](copied: (A, A) => A, add: (A, A) => A) {
+final class WindowFold[A >: Null <: AnyRef](copied: (A, A) => A, add: (A, A) => A, sumIn: (A, A, A) => A) {
   // The front, the back, and what is not used: each a part of these.
   private var ordinals = new Array[Long](8)
   private var values = new Array[AnyRef](8)
@@ -55,6 +58,17 @@ final class WindowFold[A >: Null <: AnyRef](copied: (A, A) => A, add: (A, A) => 
     kept = if (isKept) add(kept, lent) else copied(kept, lent)
     isKept = true
   }
+
+  /** Whether a slice is kept. */
+  def keeps: Boolean = isKept
+
+  /** Adds several slices as `keep` adds one, where one is kept already.
+    *
+    * @param added
+    *   the sum of an accumulator, which may be changed, and theirs
+    */
+  def keepAll(added: A => A): Unit =
+    if (isKept) kept = added(kept) else throw new NoSuchElementException("no slice is kept")
 
   /** Forgets the slices before `ordinal`. */
   def evictBefore(ordinal: Long): Unit = {
@@ -86,7 +100,7 @@ final class WindowFold[A >: Null <: AnyRef](copied: (A, A) => A, add: (A, A) => 
     else if (front == end) kept
     else {
       val older = pushed
-      both = add(if (older eq both) both else copied(both, older), kept)
+      both = if (older eq both) add(both, kept) else sumIn(both, older, kept)
       both
     }
 
@@ -94,7 +108,7 @@ final class WindowFold[A >: Null <: AnyRef](copied: (A, A) => A, add: (A, A) => 
     if (front == back) backSum
     else if (back == end) valueAt(front)
     else {
-      both = add(copied(both, valueAt(front)), backSum)
+      both = sumIn(both, valueAt(front), backSum)
       both
     }
 

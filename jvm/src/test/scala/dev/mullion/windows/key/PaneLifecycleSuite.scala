@@ -244,7 +244,7 @@ object PaneLifecycleSuite {
         .toList
 
     private def fire(set: SliceSet, firings: PaneFirings, kind: String, windows: List[Long]): List[Fired] = {
-      val fold = new WindowFold[Vector[Long]]((_, slice) => slice, _ ++ _)
+      val fold = new WindowFold[Vector[Long]]((_, slice) => slice, _ ++ _, (_, older, newer) => older ++ newer)
       var next = Long.MinValue
       windows.map { window =>
         fold.evictBefore(grid.firstSlice(window))

@@ -19,19 +19,25 @@ class WindowFoldSuite extends ScalaCheckSuite {
 
   private final class Counted {
     var combined = 0
+    private def inRoom(room: Words, text: String): Words =
+      if (room eq null) new Words(text, isSum = true)
+      else {
+        assert(room.isSum, s"${room.text} is another's")
+        room.text = text
+        room
+      }
     private val fold = new WindowFold[Words](
-      (room, lent) =>
-        if (room eq null) new Words(lent.text, isSum = true)
-        else {
-          assert(room.isSum, s"${room.text} is another's")
-          room.text = lent.text
-          room
-        },
+      (room, lent) => inRoom(room, lent.text),
       (older, newer) => {
         assert(older.isSum, s"${older.text} is another's")
         combined += 1
         older.text += newer.text
         older
+      },
+      (room, older, newer) => {
+        assert((room ne older) && (room ne newer), s"${older.text} and ${newer.text} stay as they are")
+        combined += 1
+        inRoom(room, older.text + newer.text)
       }
     )
     // What is lent is another's as soon as the call has ended.
@@ -42,6 +48,12 @@ class WindowFoldSuite extends ScalaCheckSuite {
     }
     def push(slice: Long, word: String): Unit = lending(word)(fold.push(slice, _))
     def keep(word: String): Unit = lending(word)(fold.keep)
+    def keepAll(words: Seq[String]): Unit = fold.keepAll { kept =>
+      assert(kept.isSum, s"${kept.text} is another's")
+      kept.text ++= words.mkString
+      kept
+    }
+    def keeps: Boolean = fold.keeps
     def evictBefore(slice: Long): Unit = fold.evictBefore(slice)
     def clear(): Unit = fold.clear()
     def sum: Option[String] =
@@ -88,6 +100,12 @@ class WindowFoldSuite extends ScalaCheckSuite {
       val pushed = newest
       var kept = ""
       after.foreach {
+        // Several at once where one is kept.
+        case Push(gap) if counted.keeps && gap > 1 =>
+          val words = (newest + 1 to newest + gap).map(word)
+          newest += gap
+          counted.keepAll(words)
+          kept ++= words.mkString
         case Push(gap)       => newest += gap; counted.keep(word(newest)); kept += word(newest)
         case Evict(distance) => counted.evictBefore(pushed + distance); held = held.rangeFrom(pushed + distance)
         case Clear           => counted.clear(); held = held.empty; kept = ""
@@ -104,6 +122,18 @@ class WindowFoldSuite extends ScalaCheckSuite {
     assertEquals(counted.combined, 3)
     assertEquals(counted.sum, Some("<1><2><3><4><5>"))
     assertEquals(counted.combined, 4)
+  }
+
+  test("several slices are kept only beside one that is, and after a clear beside none") {
+    val counted = new Counted
+    assert(!counted.keeps)
+    intercept[NoSuchElementException](counted.keepAll(Seq("one")))
+    counted.keep("one")
+    assert(counted.keeps)
+    counted.keepAll(Seq("two", "three"))
+    assertEquals(counted.sum, Some("onetwothree"))
+    counted.clear()
+    assert(!counted.keeps)
   }
 
   property("each slice is combined at most twice, and each sum costs at most one combination more") {

@@ -112,6 +112,14 @@ private[exec] object SliceBlock {
     if (!isBlock(record, columns)) 1
     else Platform.getLong(record.getBaseObject, record.getBaseOffset + record.getSizeInBytes - Word).toInt
 
+  /** Those of some slices that come at most so many ordinals after the first that may be there.
+    *
+    * @param after
+    *   without a sign: slices may be as far apart as time is long
+    */
+  def upTo(slices: Int, after: Long): Int =
+    if (java.lang.Long.compareUnsigned(after, Slots - 1L) >= 0) slices else slices & ((2 << after.toInt) - 1)
+
   /** Goes through the slices of a record.
     *
     * @param sum

@@ -3,6 +3,7 @@ package org.apache.spark.sql.mullion.exec.panes.grid
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions.UnsafeRow
 
+import dev.mullion.windows.rules.WindowFold
 import dev.mullion.windows.sets.SliceSet
 
 /** The accumulators of slices in state. Which slices a key has is known of the key: see [[KeyedPanes]]. */
@@ -42,4 +43,11 @@ private[grid] trait SliceScan extends AutoCloseable {
   def sum: UnsafeRow
 
   def move(): Unit
+
+  /** Has sums of windows keep the slices from this one on that come no later than `last`, and goes to the next. */
+  def keepIn(sums: WindowFold[UnsafeRow], last: Long): Unit =
+    while (isOn && ordinal <= last) {
+      sums.keep(sum)
+      move()
+    }
 }

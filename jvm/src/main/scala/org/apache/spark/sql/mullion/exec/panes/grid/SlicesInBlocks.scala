@@ -6,6 +6,7 @@ import org.apache.spark.sql.mullion.exec.panes.keys.TimedKey
 import org.apache.spark.sql.mullion.exec.panes.sums.Accumulators
 import org.apache.spark.sql.mullion.state.records.Family
 
+import dev.mullion.windows.rules.WindowFold
 import dev.mullion.windows.sets.SliceSet
 
 /** Slices that share records with their neighbours: see [[SliceBlock]]. A window is read from few records, and the rows
@@ -110,6 +111,9 @@ private[grid] final class SlicesInBlocks(slices: Family, timed: TimedKey, accumu
     private var first = 0L
     private var left = 0
     private var place = 0L
+    // Those of them that are added to a sum, of one record at once.
+    private var taken = 0
+    private val addTaken: UnsafeRow => UnsafeRow = accumulators.addAllTo(_, sum, Integer.bitCount(taken))
     nextRecord()
     while (isOn && ordinal < from) move()
 
@@ -127,6 +131,20 @@ private[grid] final class SlicesInBlocks(slices: Family, timed: TimedKey, accumu
       place += width
       if (left == 0) nextRecord()
     }
+
+    override def keepIn(sums: WindowFold[UnsafeRow], last: Long): Unit =
+      while (isOn && ordinal <= last)
+        if (sums.keeps) {
+          taken = SliceBlock.upTo(left, last - first)
+          sums.keepAll(addTaken)
+          val count = Integer.bitCount(taken)
+          left &= ~taken
+          place += count * width
+          if (left == 0) nextRecord()
+        } else {
+          sums.keep(sum)
+          move()
+        }
 
     private def nextRecord(): Unit = if (scan.hasNext) {
       val next = scan.next()

@@ -288,10 +288,11 @@ private[exec] final class SlidingPanes(
       fired += 1
       windowSums.evictBefore(rules.firstSlice(window))
       val last = rules.lastSlice(window)
-      while (scan.isOn && scan.ordinal <= last) {
-        if (scan.ordinal < shared) windowSums.push(scan.ordinal, scan.sum) else windowSums.keep(scan.sum)
+      while (scan.isOn && scan.ordinal <= last && scan.ordinal < shared) {
+        windowSums.push(scan.ordinal, scan.sum)
         scan.move()
       }
+      scan.keepIn(windowSums, last)
       if (!hasNext) scan.close()
       if (windowSums.isEmpty && !emitsEmpty)
         throw new IllegalStateException(s"window $window of ${active.slices} is empty")

@@ -6,6 +6,7 @@ import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.mullion.exec.panes.PaneProgram
 import org.apache.spark.sql.mullion.expressions.Projections
 import org.apache.spark.sql.types.{DataType, StructField, StructType}
+import org.apache.spark.unsafe.Platform
 
 import dev.mullion.windows.rules.WindowFold
 
@@ -115,8 +116,34 @@ final class Accumulators(
       older
     } else combine(older, newer)
 
+  /** The same for several, older first, that lie one behind the other and are of as many bytes each.
+    *
+    * @param newer
+    *   a row that stands on the first of them, and is moved
+    */
+  def addAllTo(older: UnsafeRow, newer: UnsafeRow, count: Int): UnsafeRow = {
+    var sum = older
+    var added = if (inPlace) fromRest.mergesLongs(older, newer, count) else 0
+    if (added < count) {
+      val bytes = newer.getSizeInBytes
+      var at = newer.getBaseOffset + added * bytes
+      while (added < count) {
+        newer.pointTo(newer.getBaseObject, at, bytes)
+        sum = addTo(sum, newer)
+        at += bytes
+        added += 1
+      }
+    }
+    sum
+  }
+
+  /** The sum of two accumulators at rest, which stay as they are, in a row that is needed no more if there is such. */
+  private def sumIn(room: UnsafeRow, older: UnsafeRow, newer: UnsafeRow): UnsafeRow =
+    if (inPlace && (room ne null) && fromRest.sumsLongs(room, older, newer)) room
+    else addTo(Accumulators.copied(room, older), newer)
+
   /** For the sums of windows that overlap. */
-  def newFold: WindowFold[UnsafeRow] = new WindowFold(Accumulators.copied, addTo)
+  def newFold: WindowFold[UnsafeRow] = new WindowFold(Accumulators.copied, addTo, sumIn)
 
   /** The form at rest of an accumulator at work, which the caller gives up. It may be reused by the next call. */
   def rest(work: InternalRow): UnsafeRow = work match {
@@ -143,8 +170,12 @@ final class Accumulators(
       }
       .toArray
 
-    private val longs: Option[LongMerge] =
-      if (inPlace) LongMerge.of(functions.collect { case d: DeclarativeAggregate => d }, offset) else None
+    // Null where not all are longs: it is asked for more often than rows come.
+    private val longs =
+      Option
+        .when(inPlace)(functions.collect { case d: DeclarativeAggregate => d })
+        .flatMap(LongMerge.of(_, offset))
+        .orNull
 
     // Where all are longs few tasks have to: for the others no code is generated.
     private lazy val declarative = {
@@ -166,8 +197,16 @@ final class Accumulators(
     }
 
     private def mergesLongs(work: InternalRow, row: InternalRow): Boolean =
-      longs.isDefined && work.isInstanceOf[UnsafeRow] && row.isInstanceOf[UnsafeRow] &&
-        longs.get(work.asInstanceOf[UnsafeRow], row.asInstanceOf[UnsafeRow])
+      (longs ne null) && work.isInstanceOf[UnsafeRow] && row.isInstanceOf[UnsafeRow] &&
+        longs(work.asInstanceOf[UnsafeRow], row.asInstanceOf[UnsafeRow])
+
+    /** How many of several rows it has added, as it does where all are longs. */
+    def mergesLongs(work: UnsafeRow, rows: UnsafeRow, count: Int): Int =
+      if (longs eq null) 0 else longs.all(work, rows, count)
+
+    /** Whether it has put the sum of two rows into another, as it does where all are longs. */
+    def sumsLongs(to: UnsafeRow, one: UnsafeRow, row: UnsafeRow): Boolean =
+      (longs ne null) && longs.sum(to, one, row)
 
     def serialize(work: InternalRow): Unit = imperative.foreach {
       case typed: TypedImperativeAggregate[_] => typed.serializeAggregateBufferInPlace(work)
@@ -182,9 +221,27 @@ object Accumulators {
   private val copied = (room: UnsafeRow, row: UnsafeRow) =>
     if (room eq null) row.copy()
     else {
-      room.copyFrom(row)
+      if (room.getSizeInBytes == row.getSizeInBytes && row.getSizeInBytes <= FewBytes) copyWords(room, row)
+      else room.copyFrom(row)
       room
     }
+
+  // For so few a call that copies takes longer than their copy.
+  private final val FewBytes = 128
+
+  /** Rows are as many bytes as fill words. */
+  private def copyWords(to: UnsafeRow, row: UnsafeRow): Unit = {
+    val base = row.getBaseObject
+    val from = row.getBaseOffset
+    val room = to.getBaseObject
+    val at = to.getBaseOffset
+    val bytes = row.getSizeInBytes
+    var i = 0
+    while (i < bytes) {
+      Platform.putLong(room, at + i, Platform.getLong(base, from + i))
+      i += 8
+    }
+  }
 
   /** Those of a window's panes.
     *

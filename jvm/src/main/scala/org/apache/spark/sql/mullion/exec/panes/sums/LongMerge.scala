@@ -12,15 +12,22 @@ import org.apache.spark.unsafe.Platform
   * word of null bits that is read, changed and written once for each buffer. Windows that overlap merge more often than
   * rows come.
   *
+  * Buffers that are merged alike are gone through together, so that nothing is chosen at each. Sums come first, and are
+  * written before it is known whether all are longs: as longs wrap, what was added can be taken away again. What is
+  * called for each row is in parts that are small enough for the JVM to inline.
+  *
   * @param steps
   *   what is done to each buffer
   * @param offset
-  *   where the buffers of the row to add start
+  *   where the buffers of the rows to add start
   */
 private[sums] final class LongMerge private (steps: Array[Byte], offset: Int) {
   import LongMerge._
 
-  private val sums = new Array[Long](steps.length)
+  // Which buffers, by their bits.
+  private val sums = those(steps, Sum)
+  private val lesser = those(steps, Lesser)
+  private val greater = those(steps, Greater)
   private val held = bits(steps.length)
   private val added = held << offset
 
@@ -28,36 +35,119 @@ private[sums] final class LongMerge private (steps: Array[Byte], offset: Int) {
     * something was.
     */
   def apply(work: UnsafeRow, row: UnsafeRow): Boolean = {
-    val (to, from) = (work.getBaseObject, row.getBaseObject)
-    val (workAt, rowAt) = (work.getBaseOffset, row.getBaseOffset)
-    ((Platform.getLong(to, workAt) & held) | (Platform.getLong(from, rowAt) & added)) == 0L && {
-      val first = workAt + UnsafeRow.calculateBitSetWidthInBytes(work.numFields)
-      val second = rowAt + UnsafeRow.calculateBitSetWidthInBytes(row.numFields) + 8L * offset
-      add(to, first, from, second) && {
-        var i = 0
-        while (i < sums.length) { Platform.putLong(to, first + 8L * i, sums(i)); i += 1 }
+    val to = work.getBaseObject
+    val nulls = work.getBaseOffset
+    val at = nulls + bitsOf(work)
+    merge(to, at, to, nulls, at, row.getBaseObject, row.getBaseOffset, bitsOf(row))
+  }
+
+  /** Adds those of several rows, older first, until one cannot be added: how many were.
+    *
+    * @param rows
+    *   a row that stands on the first of them; they lie one behind the other, each of as many bytes
+    */
+  def all(work: UnsafeRow, rows: UnsafeRow, count: Int): Int = {
+    val to = work.getBaseObject
+    val nulls = work.getBaseOffset
+    val at = nulls + bitsOf(work)
+    val from = rows.getBaseObject
+    val bits = bitsOf(rows)
+    val bytes = rows.getSizeInBytes
+    var row = rows.getBaseOffset
+    var i = 0
+    while (i < count && merge(to, at, to, nulls, at, from, row, bits)) {
+      row += bytes
+      i += 1
+    }
+    i
+  }
+
+  /** Has `to` hold the sum of a row and another, which stay as they are: whether it does. If not, what it holds is
+    * neither.
+    *
+    * @param to
+    *   of as many columns as `one`
+    */
+  def sum(to: UnsafeRow, one: UnsafeRow, row: UnsafeRow): Boolean =
+    // Other columns would have to be copied.
+    one.numFields == steps.length && to.getSizeInBytes == one.getSizeInBytes && {
+      val bits = bitsOf(one)
+      val nulls = one.getBaseOffset
+      val room = to.getBaseObject
+      val at = to.getBaseOffset + bits
+      val from = row.getBaseObject
+      val second = row.getBaseOffset
+      merge(room, at, one.getBaseObject, nulls, nulls + bits, from, second, bitsOf(row)) && {
+        Platform.putLong(room, to.getBaseOffset, 0L)
         true
       }
     }
+
+  private def bitsOf(row: UnsafeRow): Int = UnsafeRow.calculateBitSetWidthInBytes(row.numFields)
+
+  private def merge(
+      to: AnyRef,
+      at: Long,
+      one: AnyRef,
+      nulls: Long,
+      first: Long,
+      from: AnyRef,
+      row: Long,
+      bits: Int
+  ): Boolean =
+    ((Platform.getLong(one, nulls) & held) | (Platform.getLong(from, row) & added)) == 0L && {
+      val second = row + bits + 8L * offset
+      if (add(to, at, one, first, from, second)) {
+        choose(to, at, one, first, from, second)
+        true
+      } else {
+        takeBack(to, at, from, second)
+        false
+      }
+    }
+
+  /** Whether all sums are longs. Else they are written as well, and have wrapped. */
+  private def add(to: AnyRef, at: Long, one: AnyRef, first: Long, from: AnyRef, second: Long): Boolean = {
+    var beyond = 0L
+    var left = sums
+    while (left != 0L) {
+      val place = placeOf(left)
+      left &= left - 1
+      val a = Platform.getLong(one, first + place)
+      val b = Platform.getLong(from, second + place)
+      val sum = a + b
+      beyond |= (a ^ sum) & (b ^ sum)
+      Platform.putLong(to, at + place, sum)
+    }
+    beyond >= 0L
   }
 
-  private def add(to: AnyRef, first: Long, from: AnyRef, second: Long): Boolean = {
-    var isLong = true
-    var i = 0
-    while (isLong && i < sums.length) {
-      val one = Platform.getLong(to, first + 8L * i)
-      val other = Platform.getLong(from, second + 8L * i)
-      steps(i) match {
-        case Sum =>
-          val sum = one + other
-          sums(i) = sum
-          isLong = ((one ^ sum) & (other ^ sum)) >= 0L
-        case Lesser => sums(i) = Math.min(one, other)
-        case _      => sums(i) = Math.max(one, other)
-      }
-      i += 1
+  private def choose(to: AnyRef, at: Long, one: AnyRef, first: Long, from: AnyRef, second: Long): Unit = {
+    var left = lesser
+    while (left != 0L) {
+      val place = placeOf(left)
+      left &= left - 1
+      val a = Platform.getLong(one, first + place)
+      val b = Platform.getLong(from, second + place)
+      Platform.putLong(to, at + place, Math.min(a, b))
     }
-    isLong
+    left = greater
+    while (left != 0L) {
+      val place = placeOf(left)
+      left &= left - 1
+      val a = Platform.getLong(one, first + place)
+      val b = Platform.getLong(from, second + place)
+      Platform.putLong(to, at + place, Math.max(a, b))
+    }
+  }
+
+  private def takeBack(to: AnyRef, at: Long, from: AnyRef, second: Long): Unit = {
+    var left = sums
+    while (left != 0L) {
+      val place = placeOf(left)
+      left &= left - 1
+      Platform.putLong(to, at + place, Platform.getLong(to, at + place) - Platform.getLong(from, second + place))
+    }
   }
 }
 
@@ -99,6 +189,12 @@ private[sums] object LongMerge {
     case a: AttributeReference => a.exprId == buffer.exprId
     case _                     => false
   }
+
+  private def those(steps: Array[Byte], step: Byte): Long =
+    steps.indices.filter(steps(_) == step).foldLeft(0L)((those, i) => those | 1L << i)
+
+  /** Where the first of some buffers is, in bytes from the first of all. */
+  private def placeOf(buffers: Long): Long = 8L * java.lang.Long.numberOfTrailingZeros(buffers)
 
   private def isComparedAsLong(kind: DataType) = kind == LongType || kind == TimestampType
 

@@ -6,8 +6,9 @@ import scala.util.{Random, Using}
 import munit.FunSuite
 
 import org.apache.spark.sql.catalyst.InternalRow
-import org.apache.spark.sql.catalyst.expressions.aggregate.{Average, Count, Max}
+import org.apache.spark.sql.catalyst.expressions.aggregate.{Average, Count, DeclarativeAggregate, Max, Min, Sum}
 import org.apache.spark.sql.catalyst.expressions.{AttributeReference, UnsafeProjection, UnsafeRow}
+import org.apache.spark.sql.internal.SQLConf
 import org.apache.spark.sql.mullion.exec.panes.keys.TimedKey
 import org.apache.spark.sql.mullion.exec.panes.sums.Accumulators
 import org.apache.spark.sql.mullion.state.memory.MemoryFamily
@@ -69,6 +70,42 @@ class SlicesInBlocksSuite extends FunSuite {
     }
   }
 
+  for ((name, functions) <- Seq("doubles and longs" -> doubles _, "longs" -> longs _); isAnsi <- Seq(true, false))
+    test(s"slices that a sum keeps from blocks are added in order, as one by one: $name, ANSI $isAnsi") {
+      val seed = System.nanoTime()
+      val random = new Random(seed)
+      val made = withConf(isAnsi)(functions())
+      val run = new Folded(made)
+      var (sums, errors) = (0, 0)
+      (1 to 300).foreach { _ =>
+        val first = Seq(-20L, Long.MinValue, LastFirst)(random.nextInt(3))
+        val values = (0 until Span).filter(_ => random.nextBoolean()).map(first + _ -> run.slice(random))
+        val from = first + random.nextInt(Span / 2)
+        val shared = from + random.nextInt(Span / 2)
+        val ends = Seq.fill(1 + random.nextInt(4))(first + random.nextInt(Span)).sorted
+        // A window ends where it begins, or later.
+        val lasts = ends.zipWithIndex.map { case (end, window) => Math.max(end, from + window) }
+        val inBlocks = run.sums(values, from, shared, lasts, inBlocks = true)
+        assertEquals(inBlocks, run.sums(values, from, shared, lasts, inBlocks = false), s"seed $seed")
+        // Those that wrap are the same in whatever order they are added.
+        if (name == "longs" && !isAnsi)
+          assertEquals(inBlocks, run.copied(values, from, shared, lasts).map(Right(_)), s"seed $seed")
+        if (inBlocks.exists(_.isRight)) sums += 1
+        if (inBlocks.exists(_.isLeft)) errors += 1
+      }
+      assert(sums > 20, s"$sums sums")
+      // Whether a long of the others may wrap is not said by the setting alone.
+      if (name == "longs") assertEquals(clue(errors) > 20, isAnsi)
+    }
+
+  test("those up to a slice are told apart wherever a block is in time") {
+    assertEquals(SliceBlock.upTo(0xff, 0L), 0x01)
+    assertEquals(SliceBlock.upTo(0xb5, 2L), 0x05)
+    assertEquals(SliceBlock.upTo(0xb5, 6L), 0x35)
+    assertEquals(SliceBlock.upTo(0xb5, 7L), 0xb5)
+    assertEquals(SliceBlock.upTo(0xb5, -1L), 0xb5)
+  }
+
   test("eight slices that follow each other are one record, and a ninth begins another") {
     val run = new Run
     (0L until 8L).foreach(run.add("a", _, Some(1L)))
@@ -122,7 +159,7 @@ object SlicesInBlocksSuite {
     partialRow(InternalRow(v.size.toLong, v.orNull, v.fold(0.0)(_.toDouble), v.size.toLong)).copy()
 
   /** What slices hold: how many values, the greatest, and their sum. */
-  private type Sum = (Long, Option[Long], Double)
+  private type Held = (Long, Option[Long], Double)
 
   private final class Run {
     private val family: Family = MemoryFamily(spec)
@@ -131,7 +168,7 @@ object SlicesInBlocksSuite {
     private val rows = Keys.map(key => key -> keyRow(InternalRow(UTF8String.fromString(key))).copy()).toMap
     private val held = Keys.map(_ -> SliceSet.empty).toMap
     private var live = Keys.map(_ -> Long.MinValue).toMap
-    private var model = Keys.map(_ -> TreeMap.empty[Long, Sum]).toMap
+    private var model = Keys.map(_ -> TreeMap.empty[Long, Held]).toMap
 
     def liveOf(key: String): Long = live(key)
 
@@ -175,7 +212,7 @@ object SlicesInBlocksSuite {
       // What has closed is nobody's.
       val first = Math.max(from, live(key))
       val scan = slices.range(rows(key), first, until)
-      val found = Vector.newBuilder[(Long, Sum)]
+      val found = Vector.newBuilder[(Long, Held)]
       try
         while (scan.isOn && scan.ordinal < until) {
           val sum = scan.sum
@@ -186,5 +223,88 @@ object SlicesInBlocksSuite {
       finally scan.close()
       munit.Assertions.assertEquals(found.result(), model(key).rangeFrom(first).rangeUntil(until).toVector, clue)
     }
+  }
+
+  private def doubles() = Seq(Count(value), Max(value), Average(value), Sum(AttributeReference("d", DoubleType)()))
+  private def longs() = Seq(Count(value), Sum(value), Min(value), Max(value))
+
+  private def withConf[A](isAnsi: Boolean)(body: => A): A = {
+    val conf = new SQLConf()
+    conf.setConf(SQLConf.ANSI_ENABLED, isAnsi)
+    SQLConf.withExistingConf(conf)(body)
+  }
+
+  /** Sums of windows over slices, of other functions. */
+  private final class Folded(functions: Seq[DeclarativeAggregate]) {
+    private val partial = functions.flatMap(_.inputAggBufferAttributes)
+    private val accumulators = new Accumulators(functions, Nil, partial, 0)
+    private val toRow = UnsafeProjection.create(partial.map(_.dataType).toArray)
+    private val timed = new TimedKey(Seq(StringType), RecordOrder.WithinKey)
+    private val key = keyRow(InternalRow(UTF8String.fromString("a"))).copy()
+    private val ends = Seq(Long.MaxValue, Long.MinValue, Long.MaxValue / 2)
+
+    def slice(random: Random): UnsafeRow = toRow(InternalRow(partial.map {
+      case a if a.dataType == DoubleType              => random.nextGaussian()
+      case a if a.nullable && random.nextInt(40) == 0 => None.orNull
+      case a if a.nullable && random.nextInt(12) == 0 => ends(random.nextInt(ends.length))
+      case _                                          => random.nextInt().toLong
+    }: _*)).copy()
+
+    /** The same from the slices of each window, none of which is changed. */
+    def copied(values: Seq[(Long, UnsafeRow)], from: Long, shared: Long, lasts: Seq[Long]): Seq[Option[UnsafeRow]] =
+      lasts.zipWithIndex.map { case (last, window) =>
+        val first = Math.min(from + window, shared)
+        val held = values.collect { case (ordinal, row) if ordinal >= first && ordinal <= last => row }
+        held.reduceOption(accumulators.combine(_, _).copy())
+      }
+
+    /** The sum of each window, if it has one, up to the first with an error.
+      *
+      * @param shared
+      *   from where on slices are kept
+      * @param lasts
+      *   the last slices of windows that begin one after the other
+      */
+    def sums(
+        values: Seq[(Long, UnsafeRow)],
+        from: Long,
+        shared: Long,
+        lasts: Seq[Long],
+        inBlocks: Boolean
+    ): Seq[Either[String, Option[UnsafeRow]]] = {
+      val family: Family = MemoryFamily(spec.copy(value = Accumulators.schema(functions, Nil)))
+      val slices = new SlicesInBlocks(family, timed, accumulators, partial.length)
+      val held = SliceSet.empty
+      values.foreach { case (ordinal, row) => slices.add(key, held, ordinal, held.add(ordinal), row) }
+      slices.flush()
+      val fold = accumulators.newFold
+      val scan = slices.range(key, from, values.lastOption.fold(from)(_._1) + 1)
+      val scanned = if (inBlocks) scan else new OneByOne(scan)
+      def sum(last: Long, window: Int): Option[UnsafeRow] = {
+        fold.evictBefore(Math.min(from + window, shared))
+        while (scanned.isOn && scanned.ordinal <= last && scanned.ordinal < shared) {
+          fold.push(scanned.ordinal, scanned.sum)
+          scanned.move()
+        }
+        scanned.keepIn(fold, last)
+        Option.unless(fold.isEmpty)(fold.sum.copy())
+      }
+      val found = Seq.newBuilder[Either[String, Option[UnsafeRow]]]
+      // An error is the task's end.
+      try {
+        lasts.zipWithIndex.foreach { case (last, window) => found += Right(sum(last, window)) }
+        found.result()
+      } catch { case e: ArithmeticException => (found += Left(e.getMessage)).result() }
+      finally scan.close()
+    }
+  }
+
+  /** A scan that knows of no blocks. */
+  private final class OneByOne(scan: SliceScan) extends SliceScan {
+    override def isOn: Boolean = scan.isOn
+    override def ordinal: Long = scan.ordinal
+    override def sum: UnsafeRow = scan.sum
+    override def move(): Unit = scan.move()
+    override def close(): Unit = scan.close()
   }
 }

@@ -6,6 +6,7 @@ import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.catalyst.expressions.aggregate._
 import org.apache.spark.sql.internal.SQLConf
+import org.apache.spark.sql.mullion.state.records.RecordBytes
 import org.apache.spark.sql.types._
 
 import munit.FunSuite
@@ -50,6 +51,71 @@ class LongMergeSuite extends FunSuite {
       }
       assert(merged > 100 && nulls > 100 && beyond > 100, s"$merged merged, $nulls with nulls, $beyond beyond a long")
     }
+
+  for (isAnsi <- Seq(true, false))
+    test(
+      s"of rows that lie one behind the other those before the first that is left to Spark are merged: ANSI $isAnsi (seed $seed)"
+    ) {
+      val random = new Random(seed)
+      var (whole, nulls, beyond) = (0, 0, 0)
+      for (_ <- 1 to 60) {
+        val functions = withConf(isAnsi)(Seq.fill(1 + random.nextInt(6))(functionOf(random)))
+        val offset = random.nextInt(5)
+        val merge = LongMerge.of(functions, offset).getOrElse(fail(s"$functions"))
+        for (_ <- 1 to 50) {
+          val nullable = random.nextInt(3) == 0
+          val work = rowOf(functions.length + random.nextInt(3), random, nullable)
+          val rows = Seq.fill(1 + random.nextInt(8))(rowOf(offset + functions.length, random, nullable))
+          val expected = work.copy()
+          def isNull(row: UnsafeRow) =
+            functions.indices.exists(i => expected.isNullAt(i) || row.isNullAt(offset + i))
+          def isTooLarge(row: UnsafeRow) =
+            functions.indices.exists(i => adds(functions(i)) && isBeyond(expected.getLong(i), row.getLong(offset + i)))
+          val count = rows.iterator.takeWhile { row =>
+            !isNull(row) && !isTooLarge(row) && {
+              val sums = ofSpark(functions, offset, expected.copy(), row)
+              sums.zipWithIndex.foreach { case (sum, i) => expected.setLong(i, sum.get) }
+              true
+            }
+          }.size
+          assertEquals(merge.all(work, oneBehindTheOther(rows), rows.length), count, s"$functions")
+          assertEquals(work, expected, s"$functions")
+          if (count == rows.length) whole += 1 else if (isNull(rows(count))) nulls += 1 else beyond += 1
+        }
+      }
+      assert(whole > 100 && nulls > 100 && beyond > 100, s"$whole merged, $nulls with nulls, $beyond beyond a long")
+    }
+
+  test(s"a sum in a third row is the sum in place, and both rows stay as they are (seed $seed)") {
+    val random = new Random(seed)
+    var (merged, left) = (0, 0)
+    for (_ <- 1 to 60) {
+      val functions = Seq.fill(1 + random.nextInt(6))(functionOf(random))
+      val offset = random.nextInt(5)
+      val merge = LongMerge.of(functions, offset).getOrElse(fail(s"$functions"))
+      for (_ <- 1 to 50) {
+        val nullable = random.nextBoolean()
+        val one = rowOf(functions.length, random, nullable)
+        val row = rowOf(offset + functions.length, random, nullable)
+        // What it held before may have been null.
+        val room = rowOf(functions.length, random, nullable = true)
+        val (oneBefore, rowBefore, sum) = (one.copy(), row.copy(), one.copy())
+        val isSum = merge(sum, row)
+        assertEquals(merge.sum(room, one, row), isSum)
+        if (isSum) assertEquals(room, sum)
+        assertEquals(one, oneBefore)
+        assertEquals(row, rowBefore)
+        if (isSum) merged += 1 else left += 1
+      }
+    }
+    assert(merged > 100 && left > 100, s"$merged merged, $left left to Spark")
+  }
+
+  test("a row with other columns has no sum in a third") {
+    val merge = LongMerge.of(Seq(Sum(column(LongType))), 0).get
+    val row = rowOf(2, new Random(seed), nullable = false)
+    assert(!merge.sum(row.copy(), row, row))
+  }
 
   test("what is no count, sum, least or greatest of longs is left to Spark") {
     val (long, int, double) = (column(LongType), column(IntegerType), column(DoubleType))
@@ -105,6 +171,19 @@ private object LongMergeSuite {
     functions
       .flatMap(_.mergeExpressions)
       .map(e => Option(BindReferences.bindReference(e, AttributeSeq(input)).eval(both)).map(_.asInstanceOf[Long]))
+  }
+
+  private def adds(function: DeclarativeAggregate): Boolean = function match {
+    case _: Sum | _: Count => true
+    case _                 => false
+  }
+
+  /** The first of rows that lie one behind the other, and not at the start of what holds them. */
+  private def oneBehindTheOther(rows: Seq[UnsafeRow]): UnsafeRow = {
+    val bytes = new Array[Byte](8) ++ rows.flatMap(_.getBytes)
+    val first = new UnsafeRow(rows.head.numFields)
+    first.pointTo(bytes, RecordBytes.offset(8), rows.head.getSizeInBytes)
+    first
   }
 
   private def isBeyond(one: Long, other: Long): Boolean = Try(Math.addExact(one, other)).isFailure
