@@ -56,6 +56,7 @@ final case class SortByKeyExec(order: Seq[SortOrder], child: SparkPlan) extends 
   override protected def doExecute(): RDD[InternalRow] = {
     val (sortTime, peakMemory, spillSize) = (longMetric("sortTime"), longMetric("peakMemory"), longMetric("spillSize"))
     val sorters = new SortByKeyExec.Sorters(order, child.output, conf.enableRadixSort)
+    val columns = child.output.length
     child.execute().mapPartitionsInternal { rows =>
       val task = TaskContext.get().taskMetrics()
       val spilledBefore = task.memoryBytesSpilled
@@ -65,7 +66,7 @@ final case class SortByKeyExec(order: Seq[SortOrder], child: SparkPlan) extends 
       peakMemory += sorter.getPeakMemoryUsage
       spillSize += task.memoryBytesSpilled - spilledBefore
       task.incPeakExecutionMemory(sorter.getPeakMemoryUsage)
-      sorted
+      new RowsSorted(sorted, columns)
     }
   }
 

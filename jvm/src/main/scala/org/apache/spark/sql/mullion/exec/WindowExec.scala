@@ -361,9 +361,9 @@ final class WindowExec(
       adaptation.foreach(_(partition, clock, counts))
       val engine = ready.engine(clock, partition, counts)
       val end = Option.when(inputEnds)(new EndOfInput(engine, partition, program.families.init, counts))
-      val firings = engine.process(rows) ++ end.fold(Iterator.empty[InternalRow])(_.closes()) ++ late.fold(
-        Iterator.empty[InternalRow]
-      )(_.rows(index, engine))
+      val fired = engine.process(rows)
+      val ended = end.fold(fired)(fired ++ _.closes())
+      val firings = late.fold(ended)(ended ++ _.rows(index, engine))
       val numOutputRows = longMetric("numOutputRows")
       val counted = firings.map { row => numOutputRows += 1; row }
       CompletionIterator[InternalRow, Iterator[InternalRow]](

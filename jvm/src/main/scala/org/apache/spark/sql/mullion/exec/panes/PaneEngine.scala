@@ -60,7 +60,8 @@ private[exec] trait AddingPanes extends PaneEngine {
   /** What comes out once all rows are there. */
   def finish(): Iterator[InternalRow]
 
-  override def process(input: Iterator[InternalRow]): Iterator[InternalRow] = input.flatMap(add) ++ finish()
+  override def process(input: Iterator[InternalRow]): Iterator[InternalRow] =
+    new Steps.OfEach(input)(add)(finish())
 }
 
 /** What a batch did in one partition, and when something falls due next there (microseconds; `PaneCounts.Never` if

@@ -10,7 +10,6 @@ import org.apache.spark.sql.mullion.state.memory.{Place, WriteBack}
 import org.apache.spark.sql.mullion.state.records.{Family, FamilySpec, RecordBytes, RecordCounts}
 import org.apache.spark.sql.types.{BinaryType, LongType, StructType}
 import org.apache.spark.unsafe.Platform
-import org.apache.spark.unsafe.array.ByteArrayMethods
 
 /** How the records of a family that are in memory lie in RocksDB: many in a segment, which is written once.
   *
@@ -44,6 +43,7 @@ private[state] final class Segments(
     counts: RecordCounts
 ) extends WriteBack.Places {
   import Segments._
+  import SegmentBody.Header
 
   private val bodies = s"${spec.name}-segments"
   private val marks = s"${spec.name}-gone"
@@ -55,8 +55,9 @@ private[state] final class Segments(
   // Where the last record went.
   private var last = new Segment(-1L, 0, batch, marked = false)
   private val idRow = UnsafeRow.createFromByteArray(16, 1)
+  private val body = new SegmentBody
   private val dataRow = new UnsafeRow(1)
-  // The row of the segment that is being written, and how much of it there is.
+  // The segment that is being written, behind room for the header of a row, and how much of it there is.
   private var buffer = new Array[Byte](Room)
   private var end = Header
   private var count = 0
@@ -76,25 +77,18 @@ private[state] final class Segments(
     val rows = store.iterator(bodies)
     closing(rows)
     rows.flatMap { row =>
-      val segment = new Segment(row.key.getLong(0), sizeOf(row.value), batch, marked = false)
+      val segment = new Segment(row.key.getLong(0), SegmentBody.sizeOf(row.value), batch, marked = false)
       gone.get(segment.id).foreach(segment.gone = _)
       left(row.value, segment)
     }
   }
 
-  /** The records of a segment's body that are left. */
-  private def left(body: UnsafeRow, segment: Segment): Iterator[(UnsafeRow, UnsafeRow)] = {
-    val base = body.getBaseObject
-    val from = body.getBaseOffset + (body.getLong(0) >>> 32)
-    val until = from + sizeOf(body)
+  /** The records of a segment that are left. */
+  private def left(row: UnsafeRow, segment: Segment): Iterator[(UnsafeRow, UnsafeRow)] = {
+    body.open(row)
     // Each is read when the one before it has been used.
     Iterator
-      .unfold((from, 0)) { case (at, slot) =>
-        Option.when(at < until) {
-          val next = RecordBytes.read(base, at, key, value)
-          (!segment.isGone(slot), (next, slot + 1))
-        }
-      }
+      .unfold(0)(slot => Option.when(body.next(key, value))((!segment.isGone(slot), slot + 1)))
       .filter(identity)
       .map(_ => (key, value))
   }
@@ -111,7 +105,7 @@ private[state] final class Segments(
       while (wanted && rows.hasNext) {
         val row = rows.next()
         val id = row.key.getLong(0)
-        val segment = new Segment(id, sizeOf(row.value), batch, gone.contains(id))
+        val segment = new Segment(id, SegmentBody.sizeOf(row.value), batch, gone.contains(id))
         gone.get(id).foreach(segment.gone = _)
         val all = foreachLeft(row.value, segment) { slot =>
           counts.read += 1
@@ -167,7 +161,7 @@ private[state] final class Segments(
   override def write(): Place = {
     val size = RecordBytes.size(key, value)
     if (count > 0 && (end + size > Header + Full || count > Place.MostSlots)) flush()
-    if (end + size + 8 > buffer.length) buffer = Arrays.copyOf(buffer, end + size + 8)
+    if (end + size > buffer.length) buffer = Arrays.copyOf(buffer, end + size)
     RecordBytes.write(key, value, buffer, end)
     end += size
     count += 1
@@ -176,7 +170,7 @@ private[state] final class Segments(
 
   /** Puts the last segment, once all is written. */
   def flush(): Unit = if (count > 0) {
-    put(bodies, next, if (end > Room - Spare && buffer.length == Room) wholeBuffer() else rowOf(buffer, end))
+    put(bodies, next, body.of(buffer, end))
     val segment = new Segment(next, end - Header, batch, marked = false)
     segment.holds(count)
     alive.add(segment)
@@ -238,34 +232,14 @@ private[state] final class Segments(
   private def rowOf(longs: Array[Long]): UnsafeRow = {
     val bytes = new Array[Byte](Header + 8 * longs.length)
     Platform.copyMemory(longs, Platform.LONG_ARRAY_OFFSET.toLong, bytes, RecordBytes.offset(Header), 8L * longs.length)
-    rowOf(bytes, bytes.length)
+    SegmentBody.rowOf(dataRow, bytes, bytes.length)
   }
 
-  /** The same as [[rowOf]] of the buffer, with zeros up to the buffer's end: Spark copies a row for itself that is not
-    * a whole array, and then once more.
-    */
-  private def wholeBuffer(): UnsafeRow = {
-    Arrays.fill(buffer, end, buffer.length, 0: Byte)
-    rowOf(buffer, end)
-    dataRow.pointTo(buffer, buffer.length)
-    dataRow
-  }
-
-  /** A row of one column, whose bytes end at `end`. */
-  private def rowOf(bytes: Array[Byte], end: Int): UnsafeRow = {
-    Platform.putLong(bytes, RecordBytes.offset(8), Header.toLong << 32 | (end - Header))
-    dataRow.pointTo(bytes, ByteArrayMethods.roundNumberOfBytesToNearestWord(end))
-    dataRow
-  }
-
-  /** Goes through a segment's body with `key` and `value` on each record that is left; how many it has in all. */
-  private def foreachLeft(body: UnsafeRow, segment: Segment)(look: Int => Unit): Int = {
-    val base = body.getBaseObject
-    var from = body.getBaseOffset + (body.getLong(0) >>> 32)
-    val until = from + sizeOf(body)
+  /** Goes through a segment with `key` and `value` on each record that is left; how many it has in all. */
+  private def foreachLeft(row: UnsafeRow, segment: Segment)(look: Int => Unit): Int = {
+    body.open(row)
     var slot = 0
-    while (from < until) {
-      from = RecordBytes.read(base, from, key, value)
+    while (body.next(key, value)) {
       if (!segment.isGone(slot)) look(slot)
       slot += 1
     }
@@ -274,13 +248,11 @@ private[state] final class Segments(
 }
 
 private[state] object Segments {
+  import SegmentBody.Header
+
   // How many bytes of records fill a segment.
   private final val Full = 32 * 1024
-  // Of a row of one column of bytes: its nulls, and where the bytes are.
-  private final val Header = 16
-  // A row that is full, and what one may lack to be written as if it were.
-  private final val Room = Header + Full + 8
-  private final val Spare = 1024
+  private final val Room = Header + Full
 
   /** Has records written anew that have not changed. */
   trait WrittenAnew {
@@ -317,10 +289,8 @@ private[state] object Segments {
     val empty: Version = Version(SegmentList.empty, 0L)
   }
 
-  private def sizeOf(data: UnsafeRow): Int = data.getLong(0).toInt
-
   private def longsOf(data: UnsafeRow): Array[Long] = {
-    val longs = new Array[Long](sizeOf(data) / 8)
+    val longs = new Array[Long](data.getLong(0).toInt / 8)
     val from = data.getBaseOffset + (data.getLong(0) >>> 32)
     Platform.copyMemory(data.getBaseObject, from, longs, Platform.LONG_ARRAY_OFFSET.toLong, 8L * longs.length)
     longs

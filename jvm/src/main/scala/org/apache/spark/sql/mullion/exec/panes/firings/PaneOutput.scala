@@ -92,20 +92,37 @@ final class PaneOutput(
       .toArray
   private val values = new SpecificInternalRow(functions.map(_.dataType))
 
-  /** Over keys, facts, an accumulator at work and the values of imperative functions, in that order. */
-  private lazy val paneProjection: UnsafeProjection = {
-    val evaluated: Map[ExprId, Expression] = functions
+  /** The results, over an accumulator and the values of imperative functions. */
+  private def evaluated: Seq[Expression] = {
+    val ofFunction = functions
       .zip(functionResults)
       .collect { case (d: DeclarativeAggregate, result) => result.exprId -> d.evaluateExpression }
       .toMap
-    val fields = results.map(_.transform {
-      case a: AttributeReference if evaluated.contains(a.exprId) => evaluated(a.exprId)
-    })
+    results.map(_.transform { case a: AttributeReference if ofFunction.contains(a.exprId) => ofFunction(a.exprId) })
+  }
+
+  /** Over keys, facts, an accumulator at work and the values of imperative functions, in that order. */
+  private lazy val paneProjection: UnsafeProjection = {
     val padding = notes.map(AttributeReference("note", _)())
     val input = keyLayout ++ facts ++ functions.flatMap(_.aggBufferAttributes) ++ padding ++ functionResults
-    val columns = (keys :+ windowColumn :+ paneColumn) ++ fields ++ lateRow.map(Literal(None.orNull, _))
+    val columns = (keys ++ facts) ++ evaluated ++ lateRow.map(Literal(None.orNull, _))
     Projections(columns, input)
   }
+
+  /** Writes rows over, where that can be. Few tasks fire as many panes as are worth it. */
+  private lazy val writtenOver: Option[FiringRow] =
+    if (ids || imperative.nonEmpty) None
+    else
+      FiringRow.of(
+        keyLayout,
+        keys,
+        functions.flatMap(_.aggBufferAttributes) ++ notes.map(AttributeReference("note", _)()),
+        evaluated,
+        columns = keys.length + facts.length + results.length + lateRow.size
+      )
+  private var made = 0
+  // Whether the last row was one that is written over, and so what it says of its firing.
+  private var isWrittenOver = false
 
   // Generated code that makes a struct boxes what goes into it; these are copied as they are. And each task would
   // generate it, so they are written without.
@@ -137,7 +154,7 @@ final class PaneOutput(
   def nameOfReopened(start: Long, end: Long, batch: Long, number: Long = 0L): PaneName =
     if (!ids) PaneName.none else PaneName(PaneId.reopened(nameOf(start, end).id, batch, number))
 
-  /** One firing of a pane that is called by its window. */
+  /** One firing of a pane that is called by its window. It stands until the next one. */
   def fire(keys: InternalRow, start: Long, end: Long, firing: UTF8String, seq: Int, work: InternalRow): UnsafeRow =
     fire(keys, start, end, firing, seq, nameOf(start, end), work)
 
@@ -149,6 +166,27 @@ final class PaneOutput(
     *   the accumulator at work
     */
   def fire(
+      keys: InternalRow,
+      start: Long,
+      end: Long,
+      firing: UTF8String,
+      seq: Int,
+      name: PaneName,
+      work: InternalRow
+  ): UnsafeRow = keys match {
+    case key: UnsafeRow if isWrittenOver && (last eq firing) && work.isInstanceOf[UnsafeRow] =>
+      writtenOver.get(key, start, end, seq, work.asInstanceOf[UnsafeRow])
+    case _ =>
+      val row = project(keys, start, end, firing, seq, name, work)
+      made += 1
+      if (made >= PaneOutput.Few && writtenOver.isDefined) {
+        writtenOver.get.begin(row)
+        isWrittenOver = true
+      }
+      row
+  }
+
+  private def project(
       keys: InternalRow,
       start: Long,
       end: Long,
@@ -184,6 +222,9 @@ final class PaneOutput(
 }
 
 object PaneOutput {
+
+  /** How many rows a task makes before it writes one over. */
+  private[exec] final val Few = 64
 
   /** The output of a window's panes. */
   def of(program: PaneProgram, keyLayout: Seq[Attribute], notes: Seq[DataType]): PaneOutput =

@@ -162,12 +162,12 @@ private[exec] final class SlidingPanes(
     counts.panesClosed +=
       (if (emitsEmpty) active.open - rules.countWindows(active.slices, firstOpenNow) else windows.length.toLong)
     counts.firedClose += windows.length
-    fire(active, windows, Firing.Close).andThen(dropClosed(active)) ++ ending(active)
+    val closed = fire(active, windows, Firing.Close).andThen(dropClosed(active))
+    if (rules.refinements.onTime) closed ++ ending(active) else closed
   }
 
   private def ending(active: SlidingKey): Iterator[InternalRow] =
-    if (!rules.refinements.onTime) Iterator.empty
-    else fireOpen(active, active.firings.onTime(firstOpenNow, rules, clock), FiringKind.OnTime)
+    fireOpen(active, active.firings.onTime(firstOpenNow, rules, clock), FiringKind.OnTime)
 
   override protected def fireEarly(active: SlidingKey, early: EarlyFiring): Iterator[InternalRow] = {
     active.openFrom = firstOpenNow
@@ -248,9 +248,18 @@ private[exec] final class SlidingPanes(
   }
 
   /** One firing for each of `windows`, which are in order of time; each slice is read once. */
-  private def fire(active: SlidingKey, windows: Array[Long], firing: UTF8String): Iterator[InternalRow] =
+  private def fire(active: SlidingKey, windows: Array[Long], firing: UTF8String): Iterator[InternalRow] = {
+    val first = endOfRun(windows, 0)
+    if (first == 0) Iterator.empty
+    else {
+      val run = new Run(active, windows, 0, first, firing)
+      if (first == windows.length) run else run ++ runs(active, windows, first, firing)
+    }
+  }
+
+  private def runs(active: SlidingKey, windows: Array[Long], first: Int, firing: UTF8String): Iterator[InternalRow] =
     Iterator
-      .unfold(0) { from =>
+      .unfold(first) { from =>
         val until = endOfRun(windows, from)
         Option.when(until > from)((new Run(active, windows, from, until, firing), until))
       }

@@ -153,7 +153,11 @@ private[exec] abstract class KeyedPanes[K <: ActiveKey](
     onApplied(active)
     // What is due closes here, where the key is at hand, and its timer need not be found.
     val isDue = !active.isEmpty && clock.closes(active.nextDue)
-    val firings = if (isDue) applied(active) ++ close(active) else applied(active)
+    val atOnce = applied(active)
+    val firings =
+      if (!isDue) atOnce
+      else if (atOnce eq Iterator.empty) close(active)
+      else atOnce ++ close(active)
     if (firings.isEmpty) {
       store(active)
       Iterator.empty

@@ -1,0 +1,82 @@
+package org.apache.spark.sql.mullion.exec
+
+import java.util.Arrays
+
+import org.apache.spark.sql.catalyst.InternalRow
+import org.apache.spark.sql.catalyst.expressions.UnsafeRow
+import org.apache.spark.sql.mullion.state.records.RecordBytes
+import org.apache.spark.unsafe.Platform
+
+/** The rows of a sort, of which some are copied side by side at once.
+  *
+  * Rows in order lie anywhere in memory. As they are read one by one, with all that is done for a row in between, the
+  * processor waits for each alone. In a short loop it waits for some together.
+  *
+  * {{{
+  *   pages of the sort    [r3] [r9] [r1] [r7] ...      read in order: 1, 3, 7, 9
+  *   copies               [r1][r3][r7][r9]             until they are used up
+  * }}}
+  *
+  * The sort may give its pages back between two calls, as others in the task need memory, so that places in pages would
+  * not do. A row stands until the next one.
+  */
+private[exec] final class RowsSorted(sorted: Iterator[InternalRow], columns: Int) extends Iterator[InternalRow] {
+  import RowsSorted._
+
+  private val row = new UnsafeRow(columns)
+  private var bytes = new Array[Byte](Room)
+  private val ends = new Array[Int](AtOnce)
+  private var taken = 0
+  private var out = 0
+  private var start = 0
+
+  override def hasNext: Boolean = out < taken || sorted.hasNext
+
+  override def next(): InternalRow = {
+    if (out == taken) take()
+    val end = ends(out)
+    row.pointTo(bytes, RecordBytes.offset(start), end - start)
+    start = end
+    out += 1
+    row
+  }
+
+  private def take(): Unit = {
+    taken = 0
+    out = 0
+    start = 0
+    var end = 0
+    // There is one, or the sort says that there is none.
+    while ({
+      val next = sorted.next().asInstanceOf[UnsafeRow]
+      val size = next.getSizeInBytes
+      if (end + size > bytes.length) bytes = Arrays.copyOf(bytes, end + size)
+      copy(next, size, end)
+      end += size
+      ends(taken) = end
+      taken += 1
+      taken < AtOnce && end < Room && sorted.hasNext
+    }) ()
+  }
+
+  private def copy(from: UnsafeRow, size: Int, at: Int): Unit = {
+    val (base, first, to) = (from.getBaseObject, from.getBaseOffset, RecordBytes.offset(at))
+    if (size > Short) Platform.copyMemory(base, first, bytes, to, size.toLong)
+    else {
+      // A call would keep the processor from what comes after it.
+      var i = 0
+      while (i < size) {
+        Platform.putLong(bytes, to + i, Platform.getLong(base, first + i))
+        i += 8
+      }
+    }
+  }
+}
+
+private object RowsSorted {
+  private final val AtOnce = 64
+  private final val Room = 8192
+
+  // Rows have whole words.
+  private final val Short = 192
+}
