@@ -157,15 +157,18 @@ object SliceSet {
   def empty: SliceSet = new SliceSet(new Array[Long](2), new Array[Long](2), 0)
 
   def fromBytes(bytes: Array[Byte]): SliceSet = {
-    val set = empty
-    val buffer = ByteBuffer.wrap(bytes)
+    // A run takes two bytes at least; there is room for some more.
+    val most = bytes.length / 2 + 2
+    val (from, to) = (new Array[Long](most), new Array[Long](most))
+    val numbers = new Varint.Numbers(bytes)
     var previous = 0L
-    while (buffer.hasRemaining) {
-      val from = previous + Varint.getSigned(buffer)
-      set.insertRun(set.runs, from)
-      previous = from + Varint.getSigned(buffer)
-      set.to(set.runs - 1) = previous
+    var runs = 0
+    while (numbers.hasMore) {
+      from(runs) = previous + numbers.next()
+      previous = from(runs) + numbers.next()
+      to(runs) = previous
+      runs += 1
     }
-    set
+    new SliceSet(from, to, runs)
   }
 }

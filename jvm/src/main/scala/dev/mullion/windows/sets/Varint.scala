@@ -24,6 +24,28 @@ private[windows] object Varint {
       byte = buffer.get()
     }
     result |= (byte & 0x7fL) << shift
-    (result >>> 1) ^ -(result & 1)
+    signed(result)
+  }
+
+  private def signed(zigzag: Long): Long = (zigzag >>> 1) ^ -(zigzag & 1)
+
+  /** Reads the numbers of an array, one after another. */
+  final class Numbers(bytes: Array[Byte]) {
+    private var at = 0
+
+    def hasMore: Boolean = at < bytes.length
+
+    def next(): Long = {
+      var result = 0L
+      var shift = 0
+      while (bytes(at) < 0) {
+        result |= (bytes(at) & 0x7fL) << shift
+        shift += 7
+        at += 1
+      }
+      result |= bytes(at).toLong << shift
+      at += 1
+      signed(result)
+    }
   }
 }

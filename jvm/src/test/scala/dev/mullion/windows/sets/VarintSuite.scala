@@ -20,8 +20,10 @@ class VarintSuite extends ScalaCheckSuite {
   property("numbers written one after the other are read back") {
     forAll(Gen.listOf(anyNumber)) { numbers =>
       val buffer = bytesOf(numbers: _*)
+      val read = new Varint.Numbers(buffer.array.take(buffer.limit()))
       assertEquals(List.fill(numbers.size)(Varint.getSigned(buffer)), numbers)
       assert(!buffer.hasRemaining)
+      assertEquals(Iterator.continually(read).takeWhile(_.hasMore).map(_.next()).toList, numbers)
     }
   }
 

@@ -113,7 +113,7 @@ private[exec] final case class WindowAdaptation(
     */
   private def adaptSessions(records: Records, sums: Option[Accumulated], begin: Option[FiringsBegin]): Unit = {
     val spec = program.families.find(_.name == "keys").get
-    val write = new KeyRecord.Writer(spec.value)
+    val write = new KeyRecord.Writer
     val ids = program.rules.refinements.ids
     records.rewrite(spec) { record =>
       val open = OpenSessions.fromBytes(KeyRecord.panes(record), was.firesOpen, ids)

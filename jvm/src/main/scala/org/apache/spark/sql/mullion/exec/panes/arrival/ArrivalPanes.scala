@@ -72,7 +72,7 @@ private[exec] final class ArrivalPanes(
   private val keyTypes = program.keys.map(_.dataType)
   private val timer = new TimedKey(keyTypes, program.timeOrder)
   private lazy val timerToKey = timer.toKey
-  private lazy val record = new KeyRecord.Writer(ArrivalFamilies.keys(program).value)
+  private val record = new KeyRecord.Writer
   private val dueAt = timersFamily(program).times.head
   private val keys = partition.map(_.family(ArrivalFamilies.keys(program)))
   private val timers = partition.filter(_ => hasTimers).map(_.family(timersFamily(program)))

@@ -119,10 +119,12 @@ private[exec] final class SlidingPanes(
 
   override protected def applied(active: SlidingKey): Iterator[InternalRow] = {
     // Once all rows of the batch are there: which windows hold a row may depend on them.
-    active.came.foreach { case (slice, rows) =>
-      rules.foreachWindow(active.slices, slice, firstOpenBefore)(active.firings.touch(_, rows, clock))
+    if (firesOpen) {
+      active.came.foreach { case (slice, rows) =>
+        rules.foreachWindow(active.slices, slice, firstOpenBefore)(active.firings.touch(_, rows, clock))
+      }
+      active.came.clear()
     }
-    active.came.clear()
     val forRows =
       if (!rules.refinements.fires) Iterator.empty
       else {
@@ -350,7 +352,7 @@ private[exec] object SlidingPanes {
     }
 
     /** The slices that got rows in this batch, and how many, where panes fire for them. */
-    val came: mutable.ArrayBuffer[(Long, Long)] = mutable.ArrayBuffer.empty
+    lazy val came: mutable.ArrayBuffer[(Long, Long)] = mutable.ArrayBuffer.empty
 
     /** Late rows that reopen windows about them. */
     lazy val late: java.util.TreeMap[java.lang.Long, UnsafeRow] = new java.util.TreeMap()

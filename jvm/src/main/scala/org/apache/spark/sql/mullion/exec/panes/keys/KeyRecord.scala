@@ -1,6 +1,7 @@
 package org.apache.spark.sql.mullion.exec.panes.keys
 
-import org.apache.spark.sql.catalyst.expressions.{SpecificInternalRow, UnsafeProjection, UnsafeRow}
+import org.apache.spark.sql.catalyst.expressions.UnsafeRow
+import org.apache.spark.sql.catalyst.expressions.codegen.UnsafeRowWriter
 import org.apache.spark.sql.mullion.exec.panes.PaneProgram
 import org.apache.spark.sql.mullion.state.records.{FamilySpec, RecordOrder}
 import org.apache.spark.sql.types.{BinaryType, LongType, StructField, StructType}
@@ -37,15 +38,16 @@ private[exec] object KeyRecord {
     Option.unless(record.isNullAt(besideAt))(record.getBinary(besideAt))
 
   /** Makes records; each is the next one's as well. */
-  final class Writer(schema: StructType) {
-    private val columns = new SpecificInternalRow(schema)
-    private val projection = UnsafeProjection.create(schema)
+  final class Writer {
+    private val row = new UnsafeRowWriter(3)
 
     def apply(due: Long, panes: Array[Byte], beside: Array[Byte]): UnsafeRow = {
-      columns.setLong(dueAt, due)
-      columns.update(panesAt, panes)
-      columns.update(besideAt, beside)
-      projection(columns)
+      row.reset()
+      row.zeroOutNullBytes()
+      row.write(dueAt, due)
+      row.write(panesAt, panes)
+      if (beside eq null) row.setNullAt(besideAt) else row.write(besideAt, beside)
+      row.getRow
     }
   }
 }

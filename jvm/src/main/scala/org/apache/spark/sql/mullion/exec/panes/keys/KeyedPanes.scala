@@ -87,7 +87,7 @@ private[exec] abstract class KeyedPanes[K <: ActiveKey](
     val first = leave(complete.next())
     left = if (complete.hasNext) first ++ complete.flatMap(leave) else first
   }
-  private lazy val record = new KeyRecord.Writer(keysFamily(program).value)
+  private val record = new KeyRecord.Writer
 
   /** A key that is in state.
     *
