@@ -60,7 +60,9 @@ private[exec] final class RowsSorted(sorted: Iterator[InternalRow], columns: Int
   }
 
   private def copy(from: UnsafeRow, size: Int, at: Int): Unit = {
-    val (base, first, to) = (from.getBaseObject, from.getBaseOffset, RecordBytes.offset(at))
+    val base = from.getBaseObject
+    val first = from.getBaseOffset
+    val to = RecordBytes.offset(at)
     if (size > Short) Platform.copyMemory(base, first, bytes, to, size.toLong)
     else {
       // A call would keep the processor from what comes after it.

@@ -26,7 +26,8 @@ private[mullion] object RecordBytes {
 
   /** Has rows stand on the key and the value of a record; where the next one starts. */
   def read(base: AnyRef, from: Long, key: UnsafeRow, value: UnsafeRow): Long = {
-    val (keyLength, valueLength) = (Platform.getInt(base, from), Platform.getInt(base, from + 4))
+    val keyLength = Platform.getInt(base, from)
+    val valueLength = Platform.getInt(base, from + 4)
     key.pointTo(base, from + Header, keyLength)
     value.pointTo(base, from + Header + keyLength, valueLength)
     from + Header + keyLength + valueLength

@@ -42,7 +42,8 @@ private[segments] object PackedWords {
     while (left > 0) {
       val one = Platform.getLong(from, source)
       val other = if (left > 1) Platform.getLong(from, source + 8) else 0L
-      val (ofOne, ofOther) = (bytesOf(one), bytesOf(other))
+      val ofOne = bytesOf(one)
+      val ofOther = bytesOf(other)
       Platform.putByte(to, target, (ofOne << 4 | ofOther).toByte)
       Platform.putLong(to, target + 1, one)
       Platform.putLong(to, target + 1 + ofOne, other)
@@ -66,7 +67,8 @@ private[segments] object PackedWords {
     var left = words
     while (left > 0 && source < end) {
       val both = Platform.getByte(from, source)
-      val (ofOne, ofOther) = (both >> 4 & 15, both & 15)
+      val ofOne = both >> 4 & 15
+      val ofOther = both & 15
       if (ofOne > 8 || ofOther > 8 || source + 1 + ofOne + ofOther > end) damaged(words)
       Platform.putLong(to, target, Platform.getLong(from, source + 1) & Kept(ofOne))
       if (left > 1) Platform.putLong(to, target + 8, Platform.getLong(from, source + 1 + ofOne) & Kept(ofOther))
