@@ -135,6 +135,37 @@ private[state] final class RecordsFamily(spec: FamilySpec, records: SortedRecord
     }
   }
 
+  override def look(from: UnsafeRow, until: UnsafeRow): FamilyScan = new FamilyScan {
+    private val a = first(from)
+    private val b = second(from)
+    private val end = until.getLong(last)
+    private val cursor = records.cursor(a, b, from.getLong(last))
+    private val key = new UnsafeRow(columns)
+    private val pair = new UnsafeRowPair().withRows(key, new UnsafeRow(valueColumns))
+    settle()
+
+    private def isOn = cursor.isOn && cursor.a == a && cursor.b == b && cursor.c < end
+
+    /** Goes to the next that is not of another key with the same numbers. */
+    private def settle(): Unit = if (!exact) {
+      while (isOn && { cursor.keyTo(looked); !sameButLast(looked, from) }) cursor.move()
+    }
+
+    override def hasNext: Boolean = isOn
+
+    override def next(): UnsafeRowPair = {
+      if (!isOn) throw new NoSuchElementException(spec.name)
+      counts.read += 1
+      cursor.keyTo(key)
+      cursor.valueTo(pair.value)
+      cursor.move()
+      settle()
+      pair
+    }
+
+    override def close(): Unit = ()
+  }
+
   private abstract class Scan(protected val copies: RecordCopies) extends FamilyScan {
     private var isOpen = true
 

@@ -93,6 +93,9 @@ trait Family {
     * their last columns, in order. The caller closes it.
     */
   def range(from: UnsafeRow, until: UnsafeRow): FamilyScan
+
+  /** The same, not to be changed, for as long as nothing of the family changes. */
+  def look(from: UnsafeRow, until: UnsafeRow): FamilyScan = range(from, until)
 }
 
 /** A running scan of a family. */

@@ -219,6 +219,8 @@ private[state] final class HotPartition(
 
     override def range(from: UnsafeRow, until: UnsafeRow): FamilyScan = read.range(from, until)
 
+    override def look(from: UnsafeRow, until: UnsafeRow): FamilyScan = read.look(from, until)
+
     def checkInvariants(): Unit = {
       records.checkInvariants()
       if (inSegments) segments.checkInvariants(records.places)

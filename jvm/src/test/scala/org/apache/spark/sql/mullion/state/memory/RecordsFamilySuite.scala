@@ -61,9 +61,9 @@ class RecordsFamilySuite extends FunSuite {
       val expected = model.toSeq
         .collect { case (k, v) if k.init == key && k.last != 3L => k -> v }
         .sortBy(_._1.last.asInstanceOf[Long])
-      val found =
-        Using.resource(kept.family.range(kept.row(key :+ 0L).copy(), kept.row(key :+ 3L)))(_.map(kept.pair).toSeq)
-      assertEquals(found, expected, s"seed $seed, key $key")
+      def ends = (kept.row(key :+ 0L).copy(), kept.row(key :+ 3L))
+      for (scan <- Seq(kept.family.range _, kept.family.look(_: UnsafeRow, _: UnsafeRow)))
+        assertEquals(Using.resource(scan.tupled(ends))(_.map(kept.pair).toSeq), expected, s"seed $seed, key $key")
     }
   }
 

@@ -103,7 +103,8 @@ private[grid] final class SlicesInBlocks(slices: Family, timed: TimedKey, accumu
   }
 
   override def range(of: UnsafeRow, from: Long, until: Long): SliceScan = new SliceScan {
-    private val scan = slices.range(timed(firstOf(from), of).copy(), timed(until, of))
+    // Nothing of the slices changes until the windows that are read from them have come out.
+    private val scan = slices.look(timed(firstOf(from), of).copy(), timed(until, of))
     private val row = new UnsafeRow(columns)
     private val width = SliceBlock.widthOf(columns)
     // What is left of the record that it is on.
