@@ -49,6 +49,8 @@ private[state] final class RecordsFamily(spec: FamilySpec, records: SortedRecord
 
   // What was handed out last: where it lies, or a copy to change.
   private val looked = new UnsafeRow(valueColumns)
+  // Nobody asks for it, but the JVM would not read what is not used.
+  private var touched = 0L
   private val lent = new RecordCopies(columns, valueColumns)
   // What a range had that was closed.
   private var spareCopies = Option.empty[RecordCopies]
@@ -142,6 +144,7 @@ private[state] final class RecordsFamily(spec: FamilySpec, records: SortedRecord
     private val cursor = records.cursor(a, b, from.getLong(last))
     private val key = new UnsafeRow(columns)
     private val pair = new UnsafeRowPair().withRows(key, new UnsafeRow(valueColumns))
+    touched += cursor.touch(Ahead)
     settle()
 
     private def isOn = cursor.isOn && cursor.a == a && cursor.b == b && cursor.c < end
@@ -221,6 +224,9 @@ private[state] final class RecordsFamily(spec: FamilySpec, records: SortedRecord
 }
 
 private[state] object RecordsFamily {
+  // How many records of a range are touched before the first is read.
+  private final val Ahead = 16
+
   // What the numbers of a record are; matched for each row.
   private final val Key = 0
   private final val KeyTime = 1

@@ -482,6 +482,9 @@ private[state] object SortedRecords {
 
     def move(): Unit = { at += 1; settle() }
 
+    /** Reads a word of some of the records that come next in its leaf, see [[Leaf.touch]]. */
+    def touch(most: Int): Long = if (isOn) leaves(leaf).touch(at, Math.min(at + most, leaves(leaf).size)) else 0L
+
     private def settle(): Unit = while (leaf < count && at >= leaves(leaf).size) { leaf += 1; at = 0 }
   }
 
