@@ -69,7 +69,7 @@ def show(found: Found, console: Console, minutes: float) -> None:
         for row in rows:
             table.add_row(*row)
         console.print(table)
-    console.print(f"{here()}, {peers([found])}. {minutes:.0f} minutes in all.")
+    console.print(f"{', '.join(filter(None, (here(), peers([found]))))}. {minutes:.0f} minutes in all.")
 
 
 def keep(everywhere: Everywhere) -> None:
