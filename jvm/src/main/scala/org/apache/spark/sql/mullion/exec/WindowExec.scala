@@ -364,26 +364,22 @@ final class WindowExec(
       val fired = engine.process(rows)
       val ended = end.fold(fired)(fired ++ _.closes())
       val firings = late.fold(ended)(ended ++ _.rows(index, engine))
-      val numOutputRows = longMetric("numOutputRows")
-      val counted = firings.map { row => numOutputRows += 1; row }
-      CompletionIterator[InternalRow, Iterator[InternalRow]](
-        counted, {
-          val fired = System.nanoTime()
-          count(index) {
-            commit(partition, counts, inputEnds)
-            sessionsLate.foreach(_ += counts.rowsLate)
-            // Spark's own name for them: what alerts and its page of a query look at.
-            longMetric("numRowsDroppedByWatermark") += counts.rowsDropped
-            program.rows.foreach(countRows(_, counts))
-            longMetric("allUpdatesTimeMs") += (inputEnded - started) / 1000000L
-            longMetric("allRemovalsTimeMs") += (fired - inputEnded) / 1000000L
-            longMetric("commitTimeMs") += (System.nanoTime() - fired) / 1000000L
-          }
-          due._1.add(counts.nextClose)
-          due._2.add(counts.nextEarlyEvent)
-          due._3.add(counts.nextByWall)
+      new RowsOut(firings, longMetric("numOutputRows"))({
+        val fired = System.nanoTime()
+        count(index) {
+          commit(partition, counts, inputEnds)
+          sessionsLate.foreach(_ += counts.rowsLate)
+          // Spark's own name for them: what alerts and its page of a query look at.
+          longMetric("numRowsDroppedByWatermark") += counts.rowsDropped
+          program.rows.foreach(countRows(_, counts))
+          longMetric("allUpdatesTimeMs") += (inputEnded - started) / 1000000L
+          longMetric("allRemovalsTimeMs") += (fired - inputEnded) / 1000000L
+          longMetric("commitTimeMs") += (System.nanoTime() - fired) / 1000000L
         }
-      )
+        due._1.add(counts.nextClose)
+        due._2.add(counts.nextEarlyEvent)
+        due._3.add(counts.nextByWall)
+      })
     }
     PartitionsInTurnExec.below(child) match {
       case Some(by) => new PartitionsInTurnRDD(rows, by, child.output, opener, settings, body)

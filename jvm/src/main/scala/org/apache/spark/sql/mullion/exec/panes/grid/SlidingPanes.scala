@@ -1,6 +1,7 @@
 package org.apache.spark.sql.mullion.exec.panes.grid
 
 import java.nio.ByteBuffer
+import java.util.Arrays
 
 import scala.collection.mutable
 import scala.jdk.CollectionConverters._
@@ -238,15 +239,20 @@ private[exec] final class SlidingPanes(
     active.known = Math.max(active.known, firstOpenNow)
   }
 
+  // Those of a key while they are looked for: an array builder would box each.
+  private var found = new Array[Long](16)
+
   /** The windows from `first` on that hold rows, as long as `wanted`. */
   private def windowsFrom(active: SlidingKey, first: Long, wanted: Long => Boolean): Array[Long] = {
-    val windows = Array.newBuilder[Long]
+    var count = 0
     var window = rules.nextWindow(active.slices, first)
     while (window != SliceSet.None && wanted(window)) {
-      windows += window
+      if (count == found.length) found = Arrays.copyOf(found, 2 * count)
+      found(count) = window
+      count += 1
       window = rules.nextWindow(active.slices, window + 1)
     }
-    windows.result()
+    Arrays.copyOf(found, count)
   }
 
   /** One firing for each of `windows`, which are in order of time; each slice is read once. */
