@@ -6,8 +6,7 @@ import org.apache.spark.sql.mullion.state.records.RecordBytes
 import org.apache.spark.unsafe.Platform
 
 /** Words of eight bytes without the zeros that they begin with. Counts, sums, keys and lengths are small numbers
-  * mostly, and of records with such a fifth is left: that much less is copied, compressed, logged and merged by
-  * RocksDB, and written to the checkpoint.
+  * mostly, so most of their bytes are zeros: those need not be copied, compressed, logged and merged by RocksDB.
   *
   * {{{
   *   words    00000000000000a8  0000000000000000   0000000000012fd1  ffffffffffffffff
