@@ -64,14 +64,7 @@ private[exec] final class RowsSorted(sorted: Iterator[InternalRow], columns: Int
     val first = from.getBaseOffset
     val to = RecordBytes.offset(at)
     if (size > Short) Platform.copyMemory(base, first, bytes, to, size.toLong)
-    else {
-      // A call would keep the processor from what comes after it.
-      var i = 0
-      while (i < size) {
-        Platform.putLong(bytes, to + i, Platform.getLong(base, first + i))
-        i += 8
-      }
-    }
+    else RecordBytes.copyWords(base, first, bytes, to, size)
   }
 }
 

@@ -36,7 +36,8 @@ private[mullion] object Projections {
     if (isKnown(unnamed)) knownBy(unnamed).make() else UnsafeProjection.create(bound)
   }
 
-  private def withoutName(expression: Expression): Expression = expression match {
+  /** An expression without the names that it is given. */
+  def withoutName(expression: Expression): Expression = expression match {
     case Alias(named, _) => withoutName(named)
     case other           => other
   }

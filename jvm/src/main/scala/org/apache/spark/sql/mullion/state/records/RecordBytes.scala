@@ -41,6 +41,17 @@ private[mullion] object RecordBytes {
     case other => Platform.copyMemory(other, row.getBaseOffset, to, offset(at), row.getSizeInBytes.toLong)
   }
 
+  /** Copies whole words one by one: of few, in less time than a call that copies takes to begin, and the processor goes
+    * on to what comes after them.
+    */
+  def copyWords(base: AnyRef, from: Long, to: AnyRef, at: Long, bytes: Int): Unit = {
+    var i = 0
+    while (i < bytes) {
+      Platform.putLong(to, at + i, Platform.getLong(base, from + i))
+      i += 8
+    }
+  }
+
   /** A row's bytes in an array of their own. */
   def of(row: UnsafeRow): Array[Byte] = {
     val bytes = new Array[Byte](row.getSizeInBytes)

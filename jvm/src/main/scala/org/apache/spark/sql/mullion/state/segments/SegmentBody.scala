@@ -97,7 +97,8 @@ private[segments] object SegmentBody {
   private def isPacked(body: UnsafeRow) =
     lengthOf(body) > 0 && Platform.getInt(body.getBaseObject, startOf(body)) == Packed
 
-  private def startOf(body: UnsafeRow) = body.getBaseOffset + (body.getLong(0) >>> 32)
+  /** Where the bytes of a row of one column are, and how many. */
+  def startOf(body: UnsafeRow) = body.getBaseOffset + (body.getLong(0) >>> 32)
 
-  private def lengthOf(body: UnsafeRow) = body.getLong(0).toInt
+  def lengthOf(body: UnsafeRow) = body.getLong(0).toInt
 }

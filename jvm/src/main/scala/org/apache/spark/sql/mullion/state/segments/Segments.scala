@@ -290,8 +290,8 @@ private[state] object Segments {
   }
 
   private def longsOf(data: UnsafeRow): Array[Long] = {
-    val longs = new Array[Long](data.getLong(0).toInt / 8)
-    val from = data.getBaseOffset + (data.getLong(0) >>> 32)
+    val longs = new Array[Long](SegmentBody.lengthOf(data) / 8)
+    val from = SegmentBody.startOf(data)
     Platform.copyMemory(data.getBaseObject, from, longs, Platform.LONG_ARRAY_OFFSET.toLong, 8L * longs.length)
     longs
   }

@@ -2,6 +2,7 @@ package org.apache.spark.sql.mullion.exec.panes.firings
 
 import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.mullion.expressions.Projections
+import org.apache.spark.sql.mullion.state.records.RecordBytes
 import org.apache.spark.sql.types.{DataType, LongType, TimestampType}
 import org.apache.spark.unsafe.Platform
 
@@ -14,7 +15,7 @@ import org.apache.spark.unsafe.Platform
   * }}}
   *
   * The first such row is made by Spark's code and copied, so where things lie is what that code says. To make each so
-  * asks of each column which of four rows has it, and took a seventh of the tasks' time where windows overlap.
+  * asks of each column which of four rows has it, and took a twentieth of the tasks' time where windows overlap.
   *
   * @param keysAt
   *   the columns of the keys' rows that are keys
@@ -43,7 +44,7 @@ private[firings] final class FiringRow private (
 
   /** Takes on the form of a row of the output. */
   def begin(like: UnsafeRow): Unit = {
-    val bytes = like.getBytes.clone()
+    val bytes = RecordBytes.of(like)
     row.pointTo(bytes, bytes.length)
     start = inStruct(windowAt, column = 0)
     seq = inStruct(windowAt + 1, column = 1)
@@ -123,7 +124,7 @@ private[firings] object FiringRow {
       results: Seq[Expression],
       columns: Int
   ): Option[FiringRow] = {
-    val fields = results.map(unnamed)
+    val fields = results.map(Projections.withoutName)
     val all = AttributeSet(accumulator)
     val fixed = (keys ++ fields).forall(column => UnsafeRow.isFixedLength(column.dataType))
     Option.when(columns <= MostColumns && fixed && fields.forall(f => f.deterministic && f.references.subsetOf(all))) {
@@ -139,11 +140,6 @@ private[firings] object FiringRow {
         columns
       )
     }
-  }
-
-  private def unnamed(expression: Expression): Expression = expression match {
-    case Alias(named, _) => unnamed(named)
-    case other           => other
   }
 
   private def isWord(kind: DataType) = kind == LongType || kind == TimestampType

@@ -92,6 +92,9 @@ final class PaneOutput(
       .toArray
   private val values = new SpecificInternalRow(functions.map(_.dataType))
 
+  private def accumulator: Seq[Attribute] =
+    functions.flatMap(_.aggBufferAttributes) ++ notes.map(AttributeReference("note", _)())
+
   /** The results, over an accumulator and the values of imperative functions. */
   private def evaluated: Seq[Expression] = {
     val ofFunction = functions
@@ -103,8 +106,7 @@ final class PaneOutput(
 
   /** Over keys, facts, an accumulator at work and the values of imperative functions, in that order. */
   private lazy val paneProjection: UnsafeProjection = {
-    val padding = notes.map(AttributeReference("note", _)())
-    val input = keyLayout ++ facts ++ functions.flatMap(_.aggBufferAttributes) ++ padding ++ functionResults
+    val input = keyLayout ++ facts ++ accumulator ++ functionResults
     val columns = (keys ++ facts) ++ evaluated ++ lateRow.map(Literal(None.orNull, _))
     Projections(columns, input)
   }
@@ -116,7 +118,7 @@ final class PaneOutput(
       FiringRow.of(
         keyLayout,
         keys,
-        functions.flatMap(_.aggBufferAttributes) ++ notes.map(AttributeReference("note", _)()),
+        accumulator,
         evaluated,
         columns = keys.length + facts.length + results.length + lateRow.size
       )

@@ -5,8 +5,8 @@ import org.apache.spark.sql.catalyst.expressions.aggregate._
 import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.mullion.exec.panes.PaneProgram
 import org.apache.spark.sql.mullion.expressions.Projections
+import org.apache.spark.sql.mullion.state.records.RecordBytes
 import org.apache.spark.sql.types.{DataType, StructField, StructType}
-import org.apache.spark.unsafe.Platform
 
 import dev.mullion.windows.rules.WindowFold
 
@@ -221,27 +221,15 @@ object Accumulators {
   private val copied = (room: UnsafeRow, row: UnsafeRow) =>
     if (room eq null) row.copy()
     else {
-      if (room.getSizeInBytes == row.getSizeInBytes && row.getSizeInBytes <= FewBytes) copyWords(room, row)
+      val bytes = row.getSizeInBytes
+      if (room.getSizeInBytes == bytes && bytes <= FewBytes)
+        RecordBytes.copyWords(row.getBaseObject, row.getBaseOffset, room.getBaseObject, room.getBaseOffset, bytes)
       else room.copyFrom(row)
       room
     }
 
   // For so few a call that copies takes longer than their copy.
   private final val FewBytes = 128
-
-  /** Rows are as many bytes as fill words. */
-  private def copyWords(to: UnsafeRow, row: UnsafeRow): Unit = {
-    val base = row.getBaseObject
-    val from = row.getBaseOffset
-    val room = to.getBaseObject
-    val at = to.getBaseOffset
-    val bytes = row.getSizeInBytes
-    var i = 0
-    while (i < bytes) {
-      Platform.putLong(room, at + i, Platform.getLong(base, from + i))
-      i += 8
-    }
-  }
 
   /** Those of a window's panes.
     *
