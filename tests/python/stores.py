@@ -92,11 +92,31 @@ def _data_of(value: bytes) -> bytes:
 
 def _records_in(segment: bytes) -> int:
     """How many records there are: each is the lengths of its key and its value, and these."""
+    if segment[:4] == b"\xff\xff\xff\xff":
+        segment = _unpacked(segment)
     at = count = 0
     while at < len(segment):
-        at += 8 + int.from_bytes(segment[at : at + 4], "little") + int.from_bytes(segment[at + 4 : at + 8], "little")
+        key, value = (int.from_bytes(segment[i : i + 4], "little", signed=True) for i in (at, at + 4))
+        assert min(key, value) >= 0, "no lengths of a record"
+        at += 8 + key + value
         count += 1
+    assert at == len(segment), "a record that ends behind its segment"
     return count
+
+
+def _unpacked(segment: bytes) -> bytes:
+    """The records of a segment whose words of eight bytes lie there without the zeros that they begin with."""
+    size = int.from_bytes(segment[4:8], "little")
+    records = bytearray()
+    at = 8
+    while len(records) < size:
+        lengths = segment[at]
+        at += 1
+        for length in (lengths >> 4, lengths & 15):
+            records += segment[at : at + length].ljust(8, b"\0")
+            at += length
+    assert at + 8 == len(segment), "no packed words"
+    return bytes(records[:size])
 
 
 def _in_memory(spark: SparkSession, store: Path, version: int) -> Counter[str]:
