@@ -78,6 +78,25 @@ sealed trait PaneRules extends Product with Serializable {
     else if (refinements.count.exists(rows >= _)) PaneRules.early
     else None
 
+  /** What a pane that got rows in the batch of `batch`, and fires nothing for their sake, fires by its interval: the
+    * same as once all panes have their rows, for what closes then or is on time goes before.
+    *
+    * @param eventReading
+    *   what the clocks read when it opened or last fired, as [[EarlyFiring]] has them
+    */
+  def earlyAfterRows(
+      end: Long,
+      eventReading: Long,
+      wallReading: Long,
+      wasOnTime: Boolean,
+      batch: BatchClock
+  ): Option[FiringKind] =
+    if (
+      early.isEmpty || wasOnTime || !early.get.isDue(eventReading, wallReading, batch) ||
+      batch.closes(closeDue(end)) || isOnTime(end, batch)
+    ) None
+    else PaneRules.early
+
   /** Whether a pane that ends at `end`, does not close and has not fired `on_time` does so in the batch of `batch`. */
   def isOnTime(end: Long, batch: BatchClock): Boolean = refinements.onTime && !batch.inputEnds && batch.now >= end
 

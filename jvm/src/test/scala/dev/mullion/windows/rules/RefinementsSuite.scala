@@ -31,6 +31,29 @@ class RefinementsSuite extends FunSuite {
     assertEquals(onTime.afterRows(end = 100, rows = 0, wasOnTime = true, at(100)), None)
   }
 
+  test("a pane at hand fires by its interval in no batch in which it closes or is on time") {
+    val rules = AlignedRules(
+      AlignedWindow.tumbling(hour),
+      allowedLateness = 600,
+      Some(EarlyFiring(every = 10, unchanged = false)),
+      LatePolicy.Drop,
+      Refinements(None, onTime = true, accumulate = true)
+    )
+    def fires(now: Long, eventReading: Long, wasOnTime: Boolean = false) =
+      rules.earlyAfterRows(end = 100, eventReading, wallReading = 0, wasOnTime, at(now))
+    assertEquals(fires(now = 99, eventReading = 90), None)
+    assertEquals(fires(now = 99, eventReading = 89), Some(FiringKind.Early))
+    assertEquals(fires(now = 99, eventReading = 89, wasOnTime = true), None)
+    assertEquals(fires(now = 100, eventReading = 89), None, "it is on time")
+    assertEquals(fires(now = 700, eventReading = 89), None, "it closes")
+    val without = rules.copy(refinements = Refinements.none)
+    assertEquals(
+      without.earlyAfterRows(end = 100, eventReading = 89, wallReading = 0, wasOnTime = false, at(699)),
+      Some(FiringKind.Early)
+    )
+    assertEquals(onTime.earlyAfterRows(end = 100, eventReading = 0, wallReading = 0, wasOnTime = false, at(99)), None)
+  }
+
   test("a pane fires early once it has got so many rows, but not in the batch in which it closes") {
     val counting = rules(Refinements(Some(3), onTime = false, accumulate = true))
     assertEquals(counting.afterRows(end = 100, rows = 2, wasOnTime = false, at(0)), None)

@@ -104,11 +104,17 @@ private[exec] final class TumblingPanes(
     rest
   }
 
-  /** Notes the rows of a partial row; the firing that they make, if they make one. */
+  /** Notes the rows of a partial row; the firing that they make, or that is due in this batch anyway, if there is one.
+    * A pane that is at hand need not be looked up again.
+    */
   private def noteRows(key: UnsafeRow, work: InternalRow, row: InternalRow): Option[InternalRow] = {
     notes.addRows(work, if (rowsInPartialAt < 0) 1L else row.getLong(rowsInPartialAt))
-    val kind = rules.afterRows(bounds.end(key), notes.rows(work), notes.wasOnTime(work), clock)
-    if (kind.isEmpty && !notes.wasOnTime(work)) queue.foreach(_.add(key, work))
+    val end = bounds.end(key)
+    val onTime = notes.wasOnTime(work)
+    val kind = rules
+      .afterRows(end, notes.rows(work), onTime, clock)
+      .orElse(rules.earlyAfterRows(end, notes.eventReading(work), notes.wallReading(work), onTime, clock))
+    if (kind.isEmpty && !onTime) queue.foreach(_.add(key, work))
     kind.map(fireOpen(key, work, _))
   }
 

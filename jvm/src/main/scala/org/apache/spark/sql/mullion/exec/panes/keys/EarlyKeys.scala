@@ -61,7 +61,12 @@ private[exec] abstract class EarlyKeys[K <: WaitingKey](
     family.insert(queued(event, wall, active.key), KeyOnly.value)
   }
 
-  /** What fires early in this batch, once all that closes has closed. */
+  /** What of a key that has all its rows fires early in this batch, once what closes of it has closed. */
+  def firing(active: K): Iterator[InternalRow] =
+    if (active.firstReadings(early).exists { case (event, wall) => early.isDue(event, wall, clock) }) fire(active)
+    else Iterator.empty
+
+  /** What else fires early in this batch, once all that closes has closed. */
   def firing(): Iterator[InternalRow] = new Due().firing()
 
   private final class Due extends DueScan(family.scan(Long.MinValue)) {

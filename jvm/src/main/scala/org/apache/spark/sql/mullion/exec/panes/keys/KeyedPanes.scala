@@ -151,13 +151,14 @@ private[exec] abstract class KeyedPanes[K <: ActiveKey](
   /** Takes leave of a key that has all its rows. */
   private def leave(active: K): Iterator[InternalRow] = {
     onApplied(active)
-    // What is due closes here, where the key is at hand, and its timer need not be found.
+    // What is due closes here, where the key is at hand, and its timer need not be found. So does what fires early.
     val isDue = !active.isEmpty && clock.closes(active.nextDue)
     val atOnce = applied(active)
-    val firings =
+    val closed =
       if (!isDue) atOnce
       else if (atOnce eq Iterator.empty) close(active)
       else atOnce ++ close(active)
+    val firings = queue.fold(closed)(closed ++ _.firing(active))
     if (firings.isEmpty) {
       store(active)
       Iterator.empty
