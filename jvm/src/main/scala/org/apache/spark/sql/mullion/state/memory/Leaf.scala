@@ -16,11 +16,13 @@ import org.apache.spark.unsafe.array.ByteArrayMethods
   * }}}
   *
   * So a record is no object, a value of the length it had is written over where it lies, and nothing of it is the
-  * collector's. Before the bytes of its key and its value stand how many they are. A value of more than a kilobyte has
-  * an array of its own, and is not copied for its neighbours' sake.
+  * collector's. Before the bytes of its key and its value stand how many they are. A key that its numbers tell has no
+  * bytes. A value of more than a kilobyte has an array of its own, and is not copied for its neighbours' sake.
   *
   * @param since
   *   when it was made, see [[SortedRecords]]
+  * @param told
+  *   how keys are made from their numbers, where they have no bytes
   * @param firstA
   *   with the next two: numbers that none of the leaf's come before
   */
@@ -29,7 +31,8 @@ private[state] final class Leaf private (
     val firstA: Long,
     val firstB: Long,
     val firstC: Long,
-    val hasPlaces: Boolean
+    val hasPlaces: Boolean,
+    private val told: Option[ToldKeys]
 ) {
   import Leaf._
   import RecordBytes.{offset, Header}
@@ -49,6 +52,7 @@ private[state] final class Leaf private (
   private var gaps = 0
   // What those outside take.
   private var outsideBytes = 0L
+  private val hasKeys = told.isEmpty
   private var taken = Fixed
 
   /** What it takes in memory. */
@@ -97,18 +101,24 @@ private[state] final class Leaf private (
 
   def isAt(i: Int, x: Long, y: Long, z: Long): Boolean = a(i) == x && b(i) == y && c(i) == z
 
-  /** Whether a record has this key. */
+  /** Whether a record has this key, which has its numbers. */
   def isOf(i: Int, key: UnsafeRow): Boolean =
-    keyLength(i) == key.getSizeInBytes && ByteArrayMethods.arrayEquals(
+    !hasKeys || (keyLength(i) == key.getSizeInBytes && ByteArrayMethods.arrayEquals(
       key.getBaseObject,
       key.getBaseOffset,
       bytes,
       offset(starts(i) + Header),
       key.getSizeInBytes.toLong
-    )
+    ))
 
-  /** Has a row stand on a record's key. */
-  def keyTo(i: Int, row: UnsafeRow): Unit = row.pointTo(bytes, offset(starts(i) + Header), keyLength(i))
+  /** Has a row stand on a record's key.
+    *
+    * @param room
+    *   where a key is written that its numbers tell, see [[ToldKeys.room]]
+    */
+  def keyTo(i: Int, row: UnsafeRow, room: Array[Byte]): Unit =
+    if (hasKeys) row.pointTo(bytes, offset(starts(i) + Header), keyLength(i))
+    else told.get.write(a(i), b(i), c(i), row, room)
 
   /** Has a row stand on a record's value. */
   def valueTo(i: Int, row: UnsafeRow): Unit = {
@@ -133,9 +143,11 @@ private[state] final class Leaf private (
   /** How many bytes its key and its value are. */
   def lengthOf(i: Int): Int = {
     val length = Platform.getInt(bytes, offset(starts(i) + 4))
-    keyLength(i) + (if (length == Outside) outside(i).length else length)
+    val ofKey = if (hasKeys) keyLength(i) else told.get.length
+    ofKey + (if (length == Outside) outside(i).length else length)
   }
 
+  // How many bytes of its key are in `bytes`.
   private def keyLength(i: Int): Int = Platform.getInt(bytes, offset(starts(i)))
 
   private def valueAt(i: Int): Int = starts(i) + Header + keyLength(i)
@@ -178,13 +190,17 @@ private[state] final class Leaf private (
     low
   }
 
+  // How many bytes a record takes.
+  private def room(key: UnsafeRow, value: UnsafeRow): Int =
+    Header + (if (hasKeys) key.getSizeInBytes else 0) + inside(value)
+
   /** Whether another record is to go elsewhere. */
   def isFull(key: UnsafeRow, value: UnsafeRow): Boolean =
     size == Capacity || (size > 1 && end - gaps + room(key, value) > FullBytes)
 
-  /** Whether there would be half of the room left with another leaf's records. */
+  /** Whether there would be half of the room left with another leaf's records, and they lie alike. */
   def takes(next: Leaf): Boolean =
-    size + next.size <= Capacity / 2 && end - gaps + next.end - next.gaps <= FullBytes / 2
+    size + next.size <= Capacity / 2 && end - gaps + next.end - next.gaps <= FullBytes / 2 && hasKeys == next.hasKeys
 
   def insertAt(i: Int, x: Long, y: Long, z: Long, key: UnsafeRow, value: UnsafeRow): Unit = {
     if (size == starts.length) resize(Math.min(Capacity, size * 2))
@@ -196,8 +212,8 @@ private[state] final class Leaf private (
     if (a.insert(i, x, size, slots) | b.insert(i, y, size, slots) | c.insert(i, z, size, slots)) measure()
     starts(i) = start
     size += 1
-    Platform.putInt(bytes, offset(start), key.getSizeInBytes)
-    RecordBytes.copy(key, bytes, start + Header)
+    Platform.putInt(bytes, offset(start), if (hasKeys) key.getSizeInBytes else 0)
+    if (hasKeys) RecordBytes.copy(key, bytes, start + Header)
     putValue(i, value)
   }
 
@@ -255,7 +271,7 @@ private[state] final class Leaf private (
 
   /** Takes the records from `i` on out, into a leaf of their own. */
   def split(i: Int, since: Long): Leaf = {
-    val right = Leaf(since, a(i), b(i), c(i), Capacity, hasPlaces)
+    val right = Leaf(since, a(i), b(i), c(i), Capacity, hasPlaces, told)
     right.take(this, i, size)
     gaps += right.end
     if (outside.length > 0) Arrays.fill(outside.asInstanceOf[Array[AnyRef]], i, size, None.orNull)
@@ -272,7 +288,7 @@ private[state] final class Leaf private (
   }
 
   def copy(since: Long): Leaf = {
-    val copied = new Leaf(since, firstA, firstB, firstC, hasPlaces)
+    val copied = new Leaf(since, firstA, firstB, firstC, hasPlaces, told)
     copied.size = size
     copied.isDirty = isDirty
     copied.outsideBytes = outsideBytes
@@ -428,8 +444,16 @@ private[state] object Leaf {
   private val noneOutside = Array.empty[Array[Byte]]
 
   /** One with room for so many records at first. */
-  def apply(since: Long, firstA: Long, firstB: Long, firstC: Long, room: Int, hasPlaces: Boolean): Leaf = {
-    val leaf = new Leaf(since, firstA, firstB, firstC, hasPlaces)
+  def apply(
+      since: Long,
+      firstA: Long,
+      firstB: Long,
+      firstC: Long,
+      room: Int,
+      hasPlaces: Boolean,
+      told: Option[ToldKeys]
+  ): Leaf = {
+    val leaf = new Leaf(since, firstA, firstB, firstC, hasPlaces, told)
     leaf.resize(room)
     leaf
   }
@@ -446,5 +470,4 @@ private[state] object Leaf {
 
   private def inside(value: UnsafeRow): Int = if (isLarge(value)) 0 else value.getSizeInBytes
 
-  private def room(key: UnsafeRow, value: UnsafeRow): Int = RecordBytes.Header + key.getSizeInBytes + inside(value)
 }

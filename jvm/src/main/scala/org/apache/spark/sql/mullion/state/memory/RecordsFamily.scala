@@ -43,7 +43,7 @@ private[state] final class RecordsFamily(spec: FamilySpec, records: SortedRecord
     case RecordOrder.ByFirst(n) => throw new IllegalArgumentException(s"${spec.name} is in order of $n times")
   }
   private val timeAt = spec.times.headOption.getOrElse(last)
-  private val exact = isExact(spec)
+  private val exact = ToldKeys.of(spec).isDefined
   private val keyAt = keyOf(spec)
   private val order = new KeyOrder(keyTypes(spec), keyAt)
 
@@ -232,9 +232,6 @@ private[state] object RecordsFamily {
   private final val KeyTime = 1
   private final val TimeKey = 2
   private final val TimeTimeKey = 3
-
-  /** Whether the numbers of a record tell its key, for it has one column, of eight bytes. */
-  def isExact(spec: FamilySpec): Boolean = timesOf(spec) < 2 && KeyOrder.isWord(keyTypes(spec))
 
   private def timesOf(spec: FamilySpec): Int = if (spec.order == RecordOrder.WithinKey) 1 else spec.times.length
 

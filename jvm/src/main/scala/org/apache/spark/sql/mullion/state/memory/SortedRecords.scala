@@ -20,16 +20,17 @@ import org.apache.spark.sql.catalyst.expressions.UnsafeRow
   *
   * @param hasPlaces
   *   whether records are written somewhere, see `writesTo`
-  * @param exact
-  *   whether equal numbers always stand for the same key
+  * @param told
+  *   where equal numbers always stand for the same key: how that is made from them
   */
 private[state] final class SortedRecords(
     from: SortedRecords.Version = SortedRecords.Version.empty,
     hasPlaces: Boolean = false,
-    exact: Boolean = false
+    told: Option[ToldKeys] = None
 ) {
   import SortedRecords._
 
+  private val exact = told.isDefined
   private val leaves = new Leaves(from.leaves)
   private var records = from.size
   private var taken = from.bytes
@@ -62,6 +63,10 @@ private[state] final class SortedRecords(
 
   /** What they take in memory, with what a scan that goes on and the last version have beside. */
   def footprint: Long = allocated + inVersions + inScans
+
+  /** What one record more takes in memory at least. */
+  def leastOf(key: UnsafeRow, value: UnsafeRow): Long =
+    28L + (if (exact) 0 else key.getSizeInBytes) + value.getSizeInBytes
 
   /** Says where records are written from now on, and that no scan goes on. */
   def writesTo(places: WriteBack.Places): Unit = {
@@ -235,8 +240,9 @@ private[state] final class SortedRecords(
     else {
       // It has changed since the scan began.
       val key = new UnsafeRow(0)
+      val room = ToldKeys.room()
       (goingFrom until goingUntil).foreach { i =>
-        leaf.keyTo(i, key)
+        leaf.keyTo(i, key, room)
         remove(leaf.a(i), leaf.b(i), leaf.c(i), key)
       }
     }
@@ -382,12 +388,12 @@ private[state] final class SortedRecords(
   }
 
   private def insert(a: Long, b: Long, c: Long, key: UnsafeRow, value: UnsafeRow, place: Place): Unit = {
-    if (leaves.count == 0) add(0, Leaf(now, a, b, c, 16, hasPlaces))
+    if (leaves.count == 0) add(0, Leaf(now, a, b, c, 16, hasPlaces, told))
     var leaf = ownLeaf(finger.leaf)
     while (leaf.isFull(key, value)) {
       if (finger.leaf + 1 == leaves.count && finger.at == leaf.size) {
         // At the very end a new leaf is begun: what comes in order fills its leaves.
-        add(finger.leaf + 1, Leaf(now, a, b, c, Leaf.Capacity, hasPlaces))
+        add(finger.leaf + 1, Leaf(now, a, b, c, Leaf.Capacity, hasPlaces, told))
         finger.leaf += 1
         finger.at = 0
       } else {
@@ -465,6 +471,7 @@ private[state] object SortedRecords {
       private var leaf: Int,
       private var at: Int
   ) {
+    private val room = ToldKeys.room()
     settle()
 
     def isOn: Boolean = leaf < count
@@ -474,8 +481,8 @@ private[state] object SortedRecords {
     def b: Long = leaves(leaf).b(at)
     def c: Long = leaves(leaf).c(at)
 
-    /** Has a row stand on the key, not to be changed. */
-    def keyTo(row: UnsafeRow): Unit = leaves(leaf).keyTo(at, row)
+    /** Has a row stand on the key, not to be changed. It stands until this is asked again. */
+    def keyTo(row: UnsafeRow): Unit = leaves(leaf).keyTo(at, row, room)
 
     /** Has a row stand on the value, not to be changed. */
     def valueTo(row: UnsafeRow): Unit = leaves(leaf).valueTo(at, row)
@@ -487,7 +494,4 @@ private[state] object SortedRecords {
 
     private def settle(): Unit = while (leaf < count && at >= leaves(leaf).size) { leaf += 1; at = 0 }
   }
-
-  /** What one record more takes in memory at least. */
-  def leastOf(key: UnsafeRow, value: UnsafeRow): Long = 28L + key.getSizeInBytes + value.getSizeInBytes
 }

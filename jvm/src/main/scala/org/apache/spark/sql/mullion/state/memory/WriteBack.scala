@@ -12,6 +12,7 @@ import org.apache.spark.sql.catalyst.expressions.UnsafeRow
   */
 private[state] final class WriteBack(places: WriteBack.Places) {
   private val overwrites = places.overwrites
+  private val room = ToldKeys.room()
 
   /** Notes that a record has another value now. */
   def changes(leaf: Leaf, at: Int): Unit =
@@ -26,7 +27,7 @@ private[state] final class WriteBack(places: WriteBack.Places) {
     val place = leaf.place(at)
     if (place.isInSegment) places.remove(place)
     else if (place.isAlone) {
-      leaf.keyTo(at, places.key)
+      leaf.keyTo(at, places.key, room)
       places.removeAlone()
     }
   }
@@ -53,7 +54,7 @@ private[state] final class WriteBack(places: WriteBack.Places) {
         while (i < leaf.size) {
           val place = leaf.place(i)
           if (place.isToWrite || (leaving && place.isInSegment)) {
-            leaf.keyTo(i, places.key)
+            leaf.keyTo(i, places.key, room)
             leaf.valueTo(i, places.value)
             val written = places.write()
             if (!leaving) leaf.written(i, written)

@@ -73,6 +73,10 @@ private[mullion] final case class WordOrder(child: Expression) extends UnaryExpr
 
 private[mullion] object WordOrder {
   def of(word: Long): Long = java.lang.Long.reverseBytes(word) ^ Long.MinValue
+
+  /** The word that has this number. */
+  def wordOf(number: Long): Long = java.lang.Long.reverseBytes(number ^ Long.MinValue)
+
   def of(value: Boolean): Long = of(if (value) 1L else 0L)
   def of(value: Byte): Long = of(value & 0xffL)
   def of(value: Short): Long = of(value & 0xffffL)

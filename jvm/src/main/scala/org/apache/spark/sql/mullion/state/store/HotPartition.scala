@@ -145,7 +145,7 @@ private[state] final class HotPartition(
     override def expect(keys: Array[UnsafeRow]): Unit = read.expect(keys)
 
     override def insert(key: UnsafeRow, value: UnsafeRow): Unit = {
-      if (isHot && !hasRoomFor(SortedRecords.leastOf(key, value))) cool()
+      if (isHot && !hasRoomFor(records.leastOf(key, value))) cool()
       if (isHot) {
         inMemory.insert(key, value)
         grew()
@@ -153,7 +153,7 @@ private[state] final class HotPartition(
     }
 
     override def update(key: UnsafeRow, value: UnsafeRow): Unit = {
-      if (isHot && !hasRoomFor(SortedRecords.leastOf(key, value))) cool()
+      if (isHot && !hasRoomFor(records.leastOf(key, value))) cool()
       if (isHot) {
         inMemory.update(key, value)
         grew()
@@ -306,7 +306,7 @@ private[state] object HotPartition {
       val records = HotRecords.none(spec)
       val inMemory = new RecordsFamily(spec, records, new RecordCounts)
       def take(key: UnsafeRow, value: UnsafeRow, place: Place) = {
-        fits = share.covers(footprint + records.footprint + SortedRecords.leastOf(key, value))
+        fits = share.covers(footprint + records.footprint + records.leastOf(key, value))
         if (fits) {
           inMemory.read(key, value, place)
           fits = share.covers(footprint + records.footprint)

@@ -2,7 +2,7 @@ package org.apache.spark.sql.mullion.state.store
 
 import java.util.concurrent.atomic.AtomicReference
 
-import org.apache.spark.sql.mullion.state.memory.{RecordsFamily, SortedRecords}
+import org.apache.spark.sql.mullion.state.memory.{SortedRecords, ToldKeys}
 import org.apache.spark.sql.mullion.state.records.FamilySpec
 import org.apache.spark.sql.mullion.state.segments.Segments
 
@@ -131,7 +131,7 @@ private[state] object HotRecords {
 
   /** No records yet. */
   def none(family: FamilySpec): SortedRecords =
-    new SortedRecords(hasPlaces = true, exact = RecordsFamily.isExact(family))
+    new SortedRecords(hasPlaces = true, told = ToldKeys.of(family))
 
   private final class Version(
       val version: Long,
@@ -163,7 +163,7 @@ private[state] object HotRecords {
     /** For a batch to start from. */
     def contents: Contents = Contents(
       families.map { spec =>
-        spec.name -> new SortedRecords(records(spec.name), hasPlaces = true, exact = RecordsFamily.isExact(spec))
+        spec.name -> new SortedRecords(records(spec.name), hasPlaces = true, told = ToldKeys.of(spec))
       }.toMap,
       segments
     )

@@ -1,7 +1,7 @@
 package org.apache.spark.sql.mullion.state.store
 
 import org.apache.spark.sql.execution.streaming.state.StateStore
-import org.apache.spark.sql.mullion.state.memory.RecordsFamily
+import org.apache.spark.sql.mullion.state.memory.{RecordsFamily, ToldKeys}
 import org.apache.spark.sql.mullion.state.records.{Family, FamilySpec, RecordCounts, StatePartition}
 
 /** State in memory, see [[RecordsFamily]]. */
@@ -10,7 +10,7 @@ final class MemoryPartition(store: MemoryStateStore, families: Seq[FamilySpec]) 
 
   private val opened =
     families
-      .map(spec => spec.name -> new RecordsFamily(spec, store.records(spec.name, RecordsFamily.isExact(spec)), counts))
+      .map(spec => spec.name -> new RecordsFamily(spec, store.records(spec.name, ToldKeys.of(spec)), counts))
       .toMap
 
   override def family(spec: FamilySpec): Family = opened(spec.name)
@@ -23,7 +23,7 @@ final class MemoryPartition(store: MemoryStateStore, families: Seq[FamilySpec]) 
   override def rowsAdded: Long = counts.added
 
   override def checkInvariants(): Unit =
-    families.foreach(spec => store.records(spec.name, RecordsFamily.isExact(spec)).checkInvariants())
+    families.foreach(spec => store.records(spec.name, ToldKeys.of(spec)).checkInvariants())
 
   override def commit(): Unit = { store.commit(); () }
 

@@ -8,7 +8,7 @@ import org.apache.hadoop.conf.Configuration
 
 import org.apache.spark.sql.execution.streaming.state._
 import org.apache.spark.sql.mullion.shim.{OwnProvider, OwnStore, SparkLineShim}
-import org.apache.spark.sql.mullion.state.memory.SortedRecords
+import org.apache.spark.sql.mullion.state.memory.{SortedRecords, ToldKeys}
 import org.apache.spark.sql.types.StructType
 
 import dev.mullion.MullionException
@@ -162,9 +162,9 @@ final class MemoryStateStore(
   private val opened = mutable.LinkedHashMap.empty[String, SortedRecords]
   private var committed = Option.empty[Option[String]]
 
-  /** The records of one kind, to read and change; `exact` as in [[SortedRecords]]. */
-  private[state] def records(family: String, exact: Boolean = false): SortedRecords =
-    opened.getOrElseUpdate(family, new SortedRecords(base(family), exact = exact))
+  /** The records of one kind, to read and change; `told` as in [[SortedRecords]]. */
+  private[state] def records(family: String, told: Option[ToldKeys] = None): SortedRecords =
+    opened.getOrElseUpdate(family, new SortedRecords(base(family), told = told))
 
   /** How many records there are, by kind. */
   def sizes: Map[String, Long] = contents.families.map { case (name, records) => name -> records.size }

@@ -5,5 +5,5 @@ import org.apache.spark.sql.mullion.state.records.{Family, FamilySpec, RecordCou
 /** Records of one kind in memory, for tests of what keeps them. */
 object MemoryFamily {
   def apply(spec: FamilySpec): Family =
-    new RecordsFamily(spec, new SortedRecords(exact = RecordsFamily.isExact(spec)), new RecordCounts)
+    new RecordsFamily(spec, new SortedRecords(told = ToldKeys.of(spec)), new RecordCounts)
 }

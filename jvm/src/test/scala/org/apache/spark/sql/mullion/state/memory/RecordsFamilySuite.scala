@@ -67,12 +67,32 @@ class RecordsFamilySuite extends FunSuite {
     }
   }
 
-  test("numbers tell the key where it is one column of eight bytes") {
-    val exact = Keys.collect {
-      case (name, types) if RecordsFamily.isExact(new Kept(types, RecordOrder.ByLast).spec) => name
+  for (order <- Seq(RecordOrder.Unordered, RecordOrder.WithinKey, RecordOrder.ByLast, RecordOrder.ByFirst(1)))
+    test(s"a key that its numbers tell is to the bit what was put, kept $order") {
+      val seed = System.nanoTime()
+      val random = new Random(seed)
+      Words.foreach { of =>
+        val kept = new Kept(Seq(of), order)
+        val put = (1 to 500).map { _ =>
+          val word = if (random.nextInt(20) == 0) None.orNull else anyWord(of, random)
+          val time = Seq.fill(kept.spec.key.length - 1)(random.nextLong())
+          val key = kept.row(if (order == RecordOrder.ByFirst(1)) time :+ word else word +: time).copy()
+          kept.family.update(key, valueRow(random.nextLong()))
+          key
+        }
+        val found = Using.resource(kept.family.all())(_.map(_.key.copy()).toSet)
+        assertEquals(found, put.toSet, s"seed $seed, ${of.sql}")
+        put.distinct.foreach(kept.family.remove)
+        assert(Using.resource(kept.family.all())(_.isEmpty), s"seed $seed, ${of.sql}")
+      }
     }
-    assertEquals(exact, Seq("a number", "a date", "a flag"))
-    assert(!RecordsFamily.isExact(new Kept(Seq(LongType), RecordOrder.ByFirst(2)).spec))
+
+  test("numbers tell the key where it is one column of eight bytes") {
+    val told = Keys.collect {
+      case (name, types) if ToldKeys.of(new Kept(types, RecordOrder.ByLast).spec).isDefined => name
+    }
+    assertEquals(told, Seq("a number", "a date", "a flag"))
+    assertEquals(ToldKeys.of(new Kept(Seq(LongType), RecordOrder.ByFirst(2)).spec), None)
   }
 }
 
@@ -88,6 +108,30 @@ object RecordsFamilySuite {
     "a number and a text" -> Seq(LongType, StringType),
     "a text and a number" -> Seq(StringType, IntegerType)
   )
+
+  private val Words: Seq[DataType] = Seq(
+    LongType,
+    IntegerType,
+    ShortType,
+    ByteType,
+    BooleanType,
+    DateType,
+    TimestampType,
+    FloatType,
+    DoubleType,
+    DecimalType(18, 4)
+  )
+
+  private def anyWord(of: DataType, random: Random): Any = of match {
+    case IntegerType | DateType => random.nextInt()
+    case ShortType              => random.nextInt().toShort
+    case ByteType               => random.nextInt().toByte
+    case BooleanType            => random.nextBoolean()
+    case FloatType              => java.lang.Float.intBitsToFloat(random.nextInt())
+    case DoubleType             => java.lang.Double.longBitsToDouble(random.nextLong())
+    case d: DecimalType         => Decimal(random.nextInt().toLong, d.precision, d.scale)
+    case _                      => random.nextLong()
+  }
 
   private val valueSchema = new StructType().add("value", LongType, nullable = false)
 
@@ -114,7 +158,7 @@ object RecordsFamilySuite {
       valueSchema,
       order
     )
-    private val records = new SortedRecords(exact = RecordsFamily.isExact(spec))
+    private val records = new SortedRecords(told = ToldKeys.of(spec))
     val family = new RecordsFamily(spec, records, new RecordCounts)
     private val project = UnsafeProjection.create(columns.toArray)
 

@@ -46,7 +46,7 @@ class HotPartitionSuite extends SparkSuite {
     val seed = System.nanoTime()
     val random = new Random(seed)
     (1 to 40).foreach { batch =>
-      // Of a few thousand records some 100 bytes each.
+      // Of a few thousand records some 60 bytes each.
       val room = Seq(0L, 40000L, 1L << 30)(Math.min(2, random.nextInt(6)))
       val size = 2000 * random.nextInt(3)
       val changes = Seq(0, 1, 20, 1500)(random.nextInt(4))
@@ -176,7 +176,7 @@ class HotPartitionSuite extends SparkSuite {
   }
 
   each("a partition that had too much for memory is there again once most of it is removed") { batches =>
-    val room = 400000L
+    val room = 250000L
     batches.run(room)(opened => (0L until 6000L).foreach(k => opened.family(Main).insert(row(0, k), row(k))))
     batches.run(room) { opened =>
       assertEquals(opened.family(Main).get(row(0, 1)).getLong(0), 1L)
@@ -238,7 +238,7 @@ class HotPartitionSuite extends SparkSuite {
   }
 
   each("a partition too large when first read is in memory once most of it is removed") { batches =>
-    val room = 400000L
+    val room = 250000L
     batches.run() { opened =>
       (0L until 6000L).foreach(k => opened.family(Main).insert(row(0, k), row(k)))
       opened.family(Counted).insert(row(0), row(6001))

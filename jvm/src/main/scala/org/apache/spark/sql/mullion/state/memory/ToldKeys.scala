@@ -1,0 +1,63 @@
+package org.apache.spark.sql.mullion.state.memory
+
+import org.apache.spark.sql.catalyst.expressions.UnsafeRow
+import org.apache.spark.sql.mullion.state.records.{FamilySpec, KeyOrder, RecordBytes, RecordOrder, WordOrder}
+import org.apache.spark.unsafe.Platform
+
+/** Keys that the three numbers of their records tell, so that these need not hold them: keys of one column of eight
+  * bytes, with a time or without one.
+  *
+  * {{{
+  *   numbers   12:00   -91   0                  (time, the word's place in order, whether it is null)
+  *   key       [nulls, 8][time, 8][word, 8]     which column comes first is the family's to say
+  * }}}
+  *
+  * The word's place in order is the word with its bytes turned round: see [[WordOrder]].
+  *
+  * @param keyAt
+  *   the column of the word
+  * @param timeAt
+  *   the column of the time, if there is one
+  * @param timeIsFirst
+  *   whether the time is the first of the numbers, and not the last
+  */
+private[state] final class ToldKeys private (keyAt: Int, timeAt: Option[Int], timeIsFirst: Boolean) {
+  private val timeOffset = timeAt.fold(-1)(8 + 8 * _)
+  private val keyOffset = 8 + 8 * keyAt
+  private val isNull = 1L << keyAt
+
+  /** How many bytes a key has. */
+  val length: Int = 8 + 8 * (1 + timeAt.size)
+
+  /** Writes the key of these numbers, and has a row stand on it. */
+  def write(a: Long, b: Long, c: Long, row: UnsafeRow, room: Array[Byte]): Unit = {
+    val nulls = if (timeIsFirst) c else b
+    Platform.putLong(room, RecordBytes.offset(0), if (nulls == 0L) 0L else isNull)
+    Platform.putLong(room, RecordBytes.offset(keyOffset), WordOrder.wordOf(if (timeIsFirst) b else a))
+    if (timeOffset >= 0) Platform.putLong(room, RecordBytes.offset(timeOffset), if (timeIsFirst) a else c)
+    row.pointTo(room, length)
+  }
+}
+
+private[state] object ToldKeys {
+
+  /** Those of a family, where its numbers tell its keys (see [[RecordsFamily]]). */
+  def of(spec: FamilySpec): Option[ToldKeys] = spec.order match {
+    case RecordOrder.Unordered  => told(spec, keyAt = 0, timeAt = None, timeIsFirst = false)
+    case RecordOrder.WithinKey  => told(spec, keyAt = 0, timeAt = Some(spec.key.length - 1), timeIsFirst = false)
+    case RecordOrder.ByLast     => told(spec, keyAt = 0, timeAt = Some(spec.key.length - 1), timeIsFirst = true)
+    case RecordOrder.ByFirst(1) => told(spec, keyAt = 1, timeAt = Some(0), timeIsFirst = true)
+    case RecordOrder.ByFirst(_) => None
+  }
+
+  private def told(spec: FamilySpec, keyAt: Int, timeAt: Option[Int], timeIsFirst: Boolean): Option[ToldKeys] = {
+    val words = spec.key.fields.toSeq.patch(timeAt.getOrElse(0), Nil, timeAt.size).map(_.dataType)
+    Option.when(KeyOrder.isWord(words))(new ToldKeys(keyAt, timeAt, timeIsFirst))
+  }
+
+  // Of a key of two columns.
+  private final val Most = 24
+
+  /** Room for a key. It is not the leaf's, for several threads may read one. */
+  def room(): Array[Byte] = new Array[Byte](Most)
+}
