@@ -92,10 +92,10 @@ sealed trait PaneRules extends Product with Serializable {
       batch: BatchClock
   ): Option[FiringKind] =
     if (
-      early.isEmpty || wasOnTime || !early.get.isDue(eventReading, wallReading, batch) ||
-      batch.closes(closeDue(end)) || isOnTime(end, batch)
-    ) None
-    else PaneRules.early
+      !wasOnTime && early.exists(_.isDue(eventReading, wallReading, batch)) &&
+      !batch.closes(closeDue(end)) && !isOnTime(end, batch)
+    ) PaneRules.early
+    else None
 
   /** Whether a pane that ends at `end`, does not close and has not fired `on_time` does so in the batch of `batch`. */
   def isOnTime(end: Long, batch: BatchClock): Boolean = refinements.onTime && !batch.inputEnds && batch.now >= end
