@@ -7,7 +7,7 @@ import org.apache.spark.sql.mullion.exec.programs.{OperatorProgram, WindowProgra
 import org.apache.spark.sql.mullion.query.RunningQuery
 import org.apache.spark.sql.mullion.shim.SparkLineShim
 
-import dev.mullion.windows.rules.{AlignedRules, CustomRules, SessionRules}
+import dev.mullion.windows.rules.{AlignedRules, SessionRules}
 
 /** Where a task may work on all partitions of an operator's state: in a batch whose rows each task could read, see
   * [[ReadByEachTask]].
@@ -46,9 +46,9 @@ private[scan] object PartitionsInTurn {
   private def standsAlone(program: OperatorProgram): Boolean = program match {
     case window: WindowProgram =>
       window.lateRow.isEmpty && (window.rules match {
-        case aligned: AlignedRules            => !aligned.knowsKeys
-        case _: SessionRules | _: CustomRules => true
-        case _                                => false
+        case aligned: AlignedRules => !aligned.knowsKeys
+        case _: SessionRules       => true
+        case _                     => false
       })
     case _ => false
   }
