@@ -42,7 +42,7 @@ private[state] final class RecordsFamily(spec: FamilySpec, records: SortedRecord
     case RecordOrder.ByFirst(2) => TimeTimeKey
     case RecordOrder.ByFirst(n) => throw new IllegalArgumentException(s"${spec.name} is in order of $n times")
   }
-  private val timeAt = spec.times.headOption.getOrElse(last)
+  private val timeAt = timeOf(spec)
   private val exact = ToldKeys.of(spec).isDefined
   private val keyAt = keyOf(spec)
   private val order = new KeyOrder(keyTypes(spec), keyAt)
@@ -233,14 +233,20 @@ private[state] object RecordsFamily {
   private final val TimeKey = 2
   private final val TimeTimeKey = 3
 
-  private def timesOf(spec: FamilySpec): Int = if (spec.order == RecordOrder.WithinKey) 1 else spec.times.length
+  /** How many columns of a key are times. */
+  private[memory] def timesOf(spec: FamilySpec): Int =
+    if (spec.order == RecordOrder.WithinKey) 1 else spec.times.length
+
+  /** Which column of a key is its first time, where it has one. */
+  private[memory] def timeOf(spec: FamilySpec): Int = spec.times.headOption.getOrElse(spec.key.length - 1)
 
   /** Where the columns of a key start that are no times. */
-  private def keyOf(spec: FamilySpec): Int = spec.order match {
+  private[memory] def keyOf(spec: FamilySpec): Int = spec.order match {
     case RecordOrder.ByFirst(times) => times
     case _                          => 0
   }
 
-  private def keyTypes(spec: FamilySpec): Seq[DataType] =
+  /** The types of those columns. */
+  private[memory] def keyTypes(spec: FamilySpec): Seq[DataType] =
     spec.key.slice(keyOf(spec), keyOf(spec) + spec.key.length - timesOf(spec)).map(_.dataType)
 }

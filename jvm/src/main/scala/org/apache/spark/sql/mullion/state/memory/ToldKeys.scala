@@ -1,7 +1,7 @@
 package org.apache.spark.sql.mullion.state.memory
 
 import org.apache.spark.sql.catalyst.expressions.UnsafeRow
-import org.apache.spark.sql.mullion.state.records.{FamilySpec, KeyOrder, RecordBytes, RecordOrder, WordOrder}
+import org.apache.spark.sql.mullion.state.records.{FamilySpec, KeyOrder, RecordBytes, WordOrder}
 import org.apache.spark.unsafe.Platform
 
 /** Keys that the three numbers of their records tell, so that these need not hold them: keys of one column of eight
@@ -41,18 +41,13 @@ private[state] final class ToldKeys private (keyAt: Int, timeAt: Option[Int], ti
 
 private[state] object ToldKeys {
 
-  /** Those of a family, where its numbers tell its keys (see [[RecordsFamily]]). */
-  def of(spec: FamilySpec): Option[ToldKeys] = spec.order match {
-    case RecordOrder.Unordered  => told(spec, keyAt = 0, timeAt = None, timeIsFirst = false)
-    case RecordOrder.WithinKey  => told(spec, keyAt = 0, timeAt = Some(spec.key.length - 1), timeIsFirst = false)
-    case RecordOrder.ByLast     => told(spec, keyAt = 0, timeAt = Some(spec.key.length - 1), timeIsFirst = true)
-    case RecordOrder.ByFirst(1) => told(spec, keyAt = 1, timeAt = Some(0), timeIsFirst = true)
-    case RecordOrder.ByFirst(_) => None
-  }
-
-  private def told(spec: FamilySpec, keyAt: Int, timeAt: Option[Int], timeIsFirst: Boolean): Option[ToldKeys] = {
-    val words = spec.key.fields.toSeq.patch(timeAt.getOrElse(0), Nil, timeAt.size).map(_.dataType)
-    Option.when(KeyOrder.isWord(words))(new ToldKeys(keyAt, timeAt, timeIsFirst))
+  /** Those of a family, where its numbers tell its keys. */
+  def of(spec: FamilySpec): Option[ToldKeys] = {
+    import RecordsFamily._
+    val times = timesOf(spec)
+    Option.when(times < 2 && KeyOrder.isWord(keyTypes(spec)))(
+      new ToldKeys(keyOf(spec), Option.when(times == 1)(timeOf(spec)), timeIsFirst = spec.times.nonEmpty)
+    )
   }
 
   // Of a key of two columns.
