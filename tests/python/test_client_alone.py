@@ -35,7 +35,7 @@ def python(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_the_table_of_the_readme_comes_from_a_server(python: Path, server: SparkSession, tmp_path: Path) -> None:
-    first = snippets((ROOT / "README.md").read_text("utf-8"))[0]
+    first = next(snippet for snippet in snippets((ROOT / "README.md").read_text("utf-8")) if snippet.printed)
     here = "configure(SparkSession.builder.config(map=options)).getOrCreate()"
     assert here in first.code
     there = f"SparkSession.builder.remote({connect_server.address(server)!r}).config(map=options).getOrCreate()"

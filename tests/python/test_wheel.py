@@ -30,7 +30,7 @@ def test_it_has_a_jar_for_each_line_and_none_besides(package: Path) -> None:
 
 @pytest.mark.parametrize("line", LINES)
 def test_the_program_of_the_readme_runs_on_a_line(tmp_path: Path, package: Path, line: str) -> None:
-    shown, *_ = snippets((ROOT / "README.md").read_text("utf-8"))
+    shown = next(snippet for snippet in snippets((ROOT / "README.md").read_text("utf-8")) if snippet.printed)
     program = tmp_path / "program.py"
     program.write_text(shown.code, "utf-8")
     printed = run_on(line, package, str(program), cwd=tmp_path)
