@@ -28,8 +28,8 @@ DEFAULT: Final[str] = re.findall(r'val default = "([\d.]+)"', SCALA_LINES)[0]
 SPARKS: Final[dict[str, str]] = dict(re.findall(r'SparkLine\("([\d.]+)", spark = "([\d.]+)"', SCALA_LINES))
 
 KINDS: Final = {
-    "stories": r"TranscriptSuite|test_transcripts",
-    "doors": r"test_(turbine|faust|bytewax|kx)",
+    "test cases": r"TranscriptSuite|test_transcripts",
+    "adapters": r"test_(turbine|faust|bytewax|kx)",
     "Connect": r"test_connect",
     "cluster": r"test_cluster|test_packages",
     "all else": r"",
