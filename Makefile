@@ -54,7 +54,7 @@ CLASSES := .build/spark-classes-$(LINE).jsa
 SCALA := build.sbt LICENSE NOTICE $(wildcard project/*.sbt project/*.scala project/*.properties) $(shell find jvm/src/main -type f)
 PACKAGE := pyproject.toml README.md LICENSE $(shell find python/mullion -name '*.py' -o -name py.typed)
 CHECKED := $(wildcard python tests scripts examples benchmarks)
-TYPED := $(wildcard python/mullion tests/python scripts examples benchmarks)
+TYPED := $(wildcard python/mullion tests/support tests/python scripts examples benchmarks)
 
 CHECK_TOOLS := sh scripts/check-tools $(PYTHON) $(JAVA) $(JAVAC)
 

@@ -97,8 +97,9 @@ def session() -> SparkSession:
     # Python workers have the packages that the tests have.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     # ... and the modules.
-    here = str(Path(__file__).parent)
-    os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [here, os.environ.get("PYTHONPATH")]))
+    here = Path(__file__).parent
+    modules = [str(here), str(here.parent), os.environ.get("PYTHONPATH")]
+    os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, modules))
     builder = (
         SparkSession.builder.master("local[2]")
         .appName("mullion-tests")

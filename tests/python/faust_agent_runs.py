@@ -8,7 +8,7 @@ from typing import Any
 from faust_shards import Clock
 from mullion.faust import Record, WindowedTable
 from mullion.faust._program.program import Program
-from mullion.faust._run.local_run import LocalRun
+from support.local_run import LocalRun
 
 
 class Order(Record):

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 import mullion.faust as faust
-from mullion.faust._run.local_run import LocalRun
+from support.local_run import LocalRun
 
 
 class Clock:

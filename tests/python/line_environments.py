@@ -53,7 +53,7 @@ def run_on(line: str, package: Path, *command: str, cwd: Path | None = None) -> 
     # The suite's own would have Spark look for the JARs and the classes of another line.
     of_the_suite = ("SPARK_HOME", "SPARK_SUBMIT_OPTS", "SPARK_LAUNCHER_OPTS", "SPARK_CONNECT_MODE_ENABLED")
     environment = {name: value for name, value in os.environ.items() if name not in of_the_suite}
-    environment["PYTHONPATH"] = os.pathsep.join([str(package), str(Path(__file__).parent)])
+    environment["PYTHONPATH"] = os.pathsep.join(map(str, (package, ROOT / "tests" / "python", ROOT / "tests")))
     environment["PYSPARK_PYTHON"] = str(python)
     done = subprocess.run(
         [str(python), *command], env=environment, cwd=cwd, capture_output=True, text=True, check=False

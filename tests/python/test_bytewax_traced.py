@@ -28,7 +28,7 @@ from mullion.bytewax._run import runner
 from mullion.bytewax.dataflow import Dataflow
 from mullion.bytewax.recovery import RecoveryConfig
 from mullion.bytewax.testing import TestingSink, TestingSource, run_main
-from test_code_columns import Programs, lambdas, outcome, rows
+from support.python_programs import Programs, lambdas, outcome, rows
 
 SEED = int(os.environ.get("MULLION_TEST_SEED", str(random.randrange(10**9))))
 

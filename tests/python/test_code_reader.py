@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import ast
 import linecache
+import os
+import random
 from collections.abc import Callable
 from typing import Any
 
@@ -12,6 +14,7 @@ import pytest
 from mullion._code import evaluate, reader
 from mullion._code.functions import lambda_source_of
 from mullion._code.syntax import Argument, Call, Const, Function, Item, Operation, Tuple
+from support import python_programs
 
 LIMIT = 3
 LATER: Any = [1]
@@ -105,6 +108,23 @@ def outcome(function: Callable[..., Any], *given: Any) -> str:
         return repr(function(*given))
     except Exception as error:
         return type(error).__name__
+
+
+def test_random_expressions_compute_what_python_computes() -> None:
+    random_ = random.Random(os.environ.get("MULLION_TEST_SEED", "expressions"))
+    programs = python_programs.Programs(random_)
+    texts = [programs.of(kind, 1 + n % 3) for n in range(100) for kind in ("int", "float", "str", "bool")]
+    given = python_programs.rows(random_, 30, nulls=True)
+    computed = 0
+    for text, function in zip(texts, python_programs.lambdas(texts, "random expressions"), strict=True):
+        try:
+            found = reader.read(function)
+        except reader.Unknown:
+            continue
+        computed += 1
+        for row in given:
+            assert outcome(evaluate.call, found, row) == outcome(function, row), f"{text} of {row}"
+    assert computed > len(texts) * 0.9
 
 
 FOLDS = {

@@ -13,8 +13,8 @@ from faust_shards import Clock
 from mullion import UnsupportedError
 from mullion.faust._program.program import Program
 from mullion.faust._run import tasks
-from mullion.faust._run.local_run import AgentError, LocalRun
 from mullion.faust.agents import OnError
+from support.local_run import AgentError, LocalRun
 
 # -- errors
 

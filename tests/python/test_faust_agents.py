@@ -17,7 +17,7 @@ from faust_shards import Clock
 from mullion import InvalidArgumentError
 from mullion.faust import TumblingWindow
 from mullion.faust._program.program import Program
-from mullion.faust._run.local_run import AgentError, LocalRun
+from support.local_run import AgentError, LocalRun
 
 
 def test_a_stream_gives_values_events_or_items() -> None:

@@ -19,10 +19,10 @@ from mullion._clock import ManualClock
 from mullion._programs import cli as _cli
 from mullion.faust._context import Sent
 from mullion.faust._program.program import Program
-from mullion.faust._run.local_run import LocalRun
 from mullion.faust._run.worker import outputs
 from mullion.faust.agents import DeadLetter
 from mullion.topics._json_rows import values_in
+from support.local_run import LocalRun
 
 pytestmark = pytest.mark.usefixtures("spark")
 # Workers do not have the folder of the tests on their path.

@@ -18,7 +18,6 @@ from kafka_server import KafkaServer
 from mullion import topics
 from mullion.faust._context import Sent
 from mullion.faust._program.program import Program
-from mullion.faust._run.local_run import LocalRun
 from mullion.faust._run.row_order import InOrder
 from mullion.faust._run.worker import outputs
 from mullion.faust.agents import DeadLetter
@@ -26,6 +25,7 @@ from mullion.topics._json_rows import values_in
 from mullion.topics._kafka import broker as _kafka_broker
 from mullion.topics._kafka import client as _kafka_client
 from mullion.topics._kafka.inferred import schema_of_most
+from support.local_run import LocalRun
 
 # Workers do not have the folder of the tests on their path.
 cloudpickle.register_pickle_by_value(sys.modules[__name__])  # type: ignore[no-untyped-call]

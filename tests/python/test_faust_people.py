@@ -12,9 +12,9 @@ import mullion.faust as faust
 from faust_people_runs import Clock, items, run_of, told
 from mullion import InvalidArgumentError, UnsupportedError
 from mullion.faust._program.program import Program
-from mullion.faust._run.local_run import LocalRun
 from mullion.faust.agents import ReqRepResponse
 from mullion.faust.streams import GroupBy
+from support.local_run import LocalRun
 
 pytestmark = pytest.mark.filterwarnings("error")
 

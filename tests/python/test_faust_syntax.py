@@ -23,8 +23,8 @@ from mullion.faust._code.interpreter import Interpreter
 from mullion.faust._code.parser import read
 from mullion.faust._code.syntax import Read, Reading, Update, Value
 from mullion.faust._program.program import Program
-from mullion.faust._run.local_run import LocalRun
 from mullion.faust.streams import GroupBy
+from support.local_run import LocalRun
 
 # -- the programs of the documents
 

@@ -23,7 +23,7 @@ from datetime import date, datetime, time, timedelta
 from decimal import Decimal
 from enum import Enum
 from functools import wraps
-from typing import Any, Final, ParamSpec, Protocol, Self, TypeVar
+from typing import Any, Final, ParamSpec, TypeVar
 from uuid import UUID
 
 from mullion.errors import DamagedStateError, InvalidArgumentError, MullionError
@@ -54,17 +54,6 @@ _READ: dict[str, Callable[[Any], Any]] = {
     "dataclass": lambda held: _dataclass(*held),
     "enum": lambda held: _enum(*held),
 }
-
-
-class Structured(Protocol):
-    """What a class has whose values are kept as their fields, under its name."""
-
-    def to_fields(self) -> dict[str, Any]:
-        """The fields, by name."""
-
-    @classmethod
-    def of_fields(cls, fields: dict[str, Any]) -> Self:
-        """A value of fields that were kept; some may be gone from the class, and some be new to it."""
 
 
 def encode(value: Any, what: str) -> bytes:

@@ -51,7 +51,7 @@ class Query:
     def __init__(self, app: Host, job: Job, *, drain: bool) -> None:
         self.job = job
         self.error: BaseException | None = None
-        self._publisher = job.sink.publisher(app)
+        self._publisher = job.publisher(app) if job.publisher else app.broker.publisher(app.clock)
         self._app = app
         self._drain = drain
         self._lease = app.checkpoint.absolute() / "_running" / f"{folder_name(job.name)}.lock"

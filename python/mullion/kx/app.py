@@ -197,7 +197,10 @@ class App(programs.App, PipelinesHost):
 
     def _jobs(self) -> Sequence[Job]:
         self._plans = [Plan(self, self._graph, node) for node in (*self._graph.cuts, *self._graph.writers)]
-        return [Job(plan.name, plan.reads, plan.publishes, plan.build, plan.publish, sink=plan) for plan in self._plans]
+        return [
+            Job(plan.name, plan.reads, plan.publishes, plan.build, plan.publish, publisher=plan.publisher)
+            for plan in self._plans
+        ]
 
     def _parts(self) -> Sequence[Part]:
         return [

@@ -7,5 +7,4 @@
         agent_loop  an agent's body over those events
         shard       the tables' records for the keys of one shard
     background      tasks, commands and signals, where the program was started
-    local_run       the same without Spark, over shards in memory: what tests hold a run against
 """

@@ -1,4 +1,4 @@
-"""Runs a program in this process, over shards in memory: what a run in Spark is held against.
+"""Runs a program of Faust in this process, over shards in memory; tests compare runs in Spark with it.
 
 Everything that happens is told to it: messages, and the clock. It has no threads and does not wait::
 
