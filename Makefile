@@ -10,13 +10,15 @@
 # make load     the highest rate that a query from Kafka to Kafka holds, and what comes beyond it: SECONDS=60
 # make docs   the documentation as a site, in .build/site
 # make bench  against Spark's own windows and other engines; make bench-full also with millions of keys
-# make wheel  the package, with a JAR for each line of Spark
+# make wheel  the package for all Spark versions, as it is released; make wheel SPARK=4.2 for one version
 #
 # Each sets up what it needs in this folder (.venv, .build, dist, target) and starts at once when that is there.
-# LINE=4.1 tests another line of Spark than the default, in an environment of its own (.venv-4.1).
+# SPARK=4.1 uses another Spark version than the default, in an environment of its own (.venv-4.1).
 
 # What sets up waits for downloads half of the time: two steps go on side by side.
+ifeq ($(MAKELEVEL),0)
 MAKEFLAGS += --jobs=2
+endif
 
 # Where nothing that was compiled is kept, as containers often say, each Python worker of Spark compiles pandas anew.
 unexport PYTHONDONTWRITEBYTECODE
@@ -27,29 +29,30 @@ JAVAC := $(if $(JAVA_HOME),$(JAVA_HOME)/bin/javac,javac)
 
 # Each version is read from the one place that has it.
 VERSION := $(shell sed -n 's/^__version__ = "\(.*\)"/\1/p' python/mullion/_version.py)
-LINES := $(shell sed -n 's/.*SparkLine."\([0-9.]*\)", spark.*/\1/p' project/SparkLine.scala)
-DEFAULT_LINE := $(shell sed -n 's/.*val default = "\([0-9.]*\)"/\1/p' project/SparkLine.scala)
-LINE ?= $(DEFAULT_LINE)
+SPARKS := $(shell sed -n 's/.*SparkLine."\([0-9.]*\)", spark.*/\1/p' project/SparkLine.scala)
+DEFAULT_SPARK := $(shell sed -n 's/.*val default = "\([0-9.]*\)"/\1/p' project/SparkLine.scala)
+SPARK ?= $(DEFAULT_SPARK)
+$(if $(filter $(SPARKS),$(SPARK)),,$(error SPARK=$(SPARK) is not supported. Use one of: $(SPARKS)))
 SBT_VERSION := $(shell sed -n 's/^sbt.version=//p' project/build.properties)
 
-# What another line than the default has for itself is under its name.
-OTHER := $(filter-out $(DEFAULT_LINE),$(LINE))
+# Files of another Spark version than the default have its name.
+OTHER := $(filter-out $(DEFAULT_SPARK),$(SPARK))
 ENV := .venv$(addprefix -,$(OTHER))
 IN := $(ENV)/bin
 SBT_LAUNCH := .build/sbt-launch-$(SBT_VERSION).jar
 # A JVM that lives for two minutes takes half of the processor time if it compiles without much ado.
-SBT = $(JAVA) -Xmx2g -XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m -XX:+UseSerialGC -Xmn600m -Dsbt.color=false -Dsbt.supershell=false -Dsbt.server.autostart=false $(SBT_LINE) -jar $(SBT_LAUNCH)
-# Another line is compiled against the JARs of its PySpark: Maven Central may not have them.
-SBT_LINE = $(if $(OTHER),-Dspark.line=$(OTHER) -Dspark.jars=$(CURDIR)/$(shell echo $(ENV)/lib/python3*/site-packages/pyspark/jars))
-# $(call jar_of,LINE)
-jar_of = jvm/target/$(patsubst %,spark-%/,$(filter-out $(DEFAULT_LINE),$(1)))scala-2.13/mullion-spark-$(1)_2.13-$(VERSION).jar
-JAR := $(call jar_of,$(LINE))
+SBT = $(JAVA) -Xmx2g -XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m -XX:+UseSerialGC -Xmn600m -Dsbt.color=false -Dsbt.supershell=false -Dsbt.server.autostart=false $(SBT_SPARK) -jar $(SBT_LAUNCH)
+# Other Spark versions are compiled against the JARs of their PySpark: Maven Central lacks some of them.
+SBT_SPARK = $(if $(OTHER),-Dspark.line=$(OTHER) -Dspark.jars=$(CURDIR)/$(shell echo $(ENV)/lib/python3*/site-packages/pyspark/jars))
+# $(call jar_of,SPARK)
+jar_of = jvm/target/$(patsubst %,spark-%/,$(filter-out $(DEFAULT_SPARK),$(1)))scala-2.13/mullion-spark-$(1)_2.13-$(VERSION).jar
+JAR := $(call jar_of,$(SPARK))
 WHEEL_NAME := mullion_spark-$(VERSION)-py3-none-any.whl
 # With the JAR of one line: what is tested.
-WHEEL := .build/wheel-$(LINE)/$(WHEEL_NAME)
+WHEEL := .build/wheel-$(SPARK)/$(WHEEL_NAME)
 
 # Spark's classes as a JVM has them after it read them: each process of the tests starts in half of the processor time.
-CLASSES := .build/spark-classes-$(LINE).jsa
+CLASSES := .build/spark-classes-$(SPARK).jsa
 
 SCALA := build.sbt LICENSE NOTICE $(wildcard project/*.sbt project/*.scala project/*.properties) $(shell find jvm/src/main -type f)
 PACKAGE := pyproject.toml README.md LICENSE $(shell find python/mullion -name '*.py' -o -name py.typed)
@@ -83,7 +86,7 @@ define side_by_side
 endef
 
 # Three workers on two cores, each with a Spark session of its own.
-REPORTS := .build/reports/$(LINE)
+REPORTS := .build/reports/$(SPARK)
 DURATIONS := --durations 20 --junitxml $(REPORTS)/python.xml
 
 check: lint-python venv $(SBT_LAUNCH)
@@ -91,12 +94,12 @@ check: lint-python venv $(SBT_LAUNCH)
 
 # On another line than the default: all Scala suites, with every story, and Python's for what reaches into Spark. What is
 # decided without Spark is the same on all lines.
-OF_LINES := lines configure session refusals functions split stateful stages state_settings recovery restart together chaining \
+OF_SPARKS := lines configure session refusals functions split stateful stages state_settings recovery restart together chaining \
 	transcripts cli connect turbine turbine_process faust_people_in_spark bytewax_windows bytewax_values bytewax_documents \
 	kx_random kx_kafka kafka kafka_texts
 # Spark 4.0 has no workers for Global.split, and Scala tells all stories.
-NOT_OF_LINE := $(if $(filter 4.0,$(LINE)),split transcripts kx_random)
-PYTHON_TESTS := $(if $(OTHER),$(patsubst %,tests/python/test_%.py,$(filter-out $(NOT_OF_LINE),$(OF_LINES))))
+NOT_OF_SPARK := $(if $(filter 4.0,$(SPARK)),split transcripts kx_random)
+PYTHON_TESTS := $(if $(OTHER),$(patsubst %,tests/python/test_%.py,$(filter-out $(NOT_OF_SPARK),$(OF_SPARKS))))
 
 # Which part of much is run, said to both languages. On another line Scala tells all stories.
 ifeq ($(OTHER),)
@@ -107,7 +110,7 @@ test: $(if $(OTHER),,lint-python) venv kafka $(CLASSES) $(SBT_LAUNCH)
 	$(call side_by_side,'jvm/testOnly * -- --exclude-tags=Slow',$(PYTHON_TESTS) -n 3 --dist loadgroup $(DURATIONS) -m 'not slow')
 
 # Of other lines than the default. Spark 4.0 has no declarative pipelines.
-SLOW_OF_LINES := cluster packages $(if $(filter 4.0,$(LINE)),,pipelines)
+SLOW_OF_LINES := cluster packages $(if $(filter 4.0,$(SPARK)),,pipelines)
 
 test-slow: venv publish-local $(CLASSES)
 	@$(IN)/pytest $(SLOW_OF_LINES:%=tests/python/test_%.py) --junitxml $(REPORTS)/slow.xml
@@ -115,15 +118,17 @@ test-slow: venv publish-local $(CLASSES)
 lines: $(ENV)/.requirements
 	@$(IN)/python scripts/lines.py
 
-# What is killed and counted here has the machine to itself. Checkpoints go from line to line with the wheel of all.
-test-all: lint-python venv kafka delta s3 publish-local wheel $(CLASSES) $(SBT_LAUNCH)
+# What is killed and counted here has the machine to itself. Checkpoints go from line to line with the wheel of all. That
+# wheel is built after the one of the tests, because both put their JARs into python/mullion/jars.
+test-all: lint-python venv kafka delta s3 publish-local $(CLASSES) $(SBT_LAUNCH)
+	@$(MAKE) --no-print-directory wheel
 	@echo "Scala tests ..."
 	@$(call quietly,scala-tests,$(SBT) jvm/scalafmtCheckAll jvm/test)
 	@grep -o 'Passed: Total.*' .build/scala-tests.log
 	@echo "Python tests ..."
 	@$(IN)/pytest -n 3 --dist loadgroup $(DURATIONS)
-	@for line in $(filter-out $(LINE),$(LINES)); do \
-		echo "Spark $$line ..."; $(MAKE) --no-print-directory test test-slow LINE=$$line || exit 1; \
+	@for line in $(filter-out $(SPARK),$(SPARKS)); do \
+		echo "Spark $$line ..."; $(MAKE) --no-print-directory test test-slow SPARK=$$line || exit 1; \
 	done
 
 # What goes wrong in the life of a query, under one seed. CASES=1000000 for more of them, SEED= for the one that failed.
@@ -179,7 +184,7 @@ jar: $(JAR)
 kafka: .build/kafka/.got
 
 # The JAR, with its sources and documentation, in a Maven repository in .build/maven.
-publish-local: .build/maven/.got-$(LINE)
+publish-local: .build/maven/.got-$(SPARK)
 
 # What a test of tables in Delta Lake needs.
 delta: .build/delta/.got
@@ -187,10 +192,16 @@ delta: .build/delta/.got
 # What tests of checkpoints on S3 need.
 s3: .build/s3/.got
 
-# The package as it is published, with a JAR for each line.
-wheel: $(PACKAGE)
-	@for line in $(LINES); do $(MAKE) --no-print-directory jar LINE=$$line || exit 1; done
-	$(call wheel_of,dist,$(foreach line,$(LINES),$(call jar_of,$(line))))
+# With the JARs of all Spark versions, or of the one that SPARK= names. The JARs are built by a make each, because each
+# version has its own environment.
+IN_WHEEL := $(if $(filter file,$(origin SPARK)),$(SPARKS),$(SPARK))
+wheel: $(PACKAGE) $(ENV)/.hatchling
+	@for version in $(IN_WHEEL); do \
+		echo "Spark $$version ..."; $(MAKE) --no-print-directory jar SPARK=$$version || exit 1; \
+	done
+	@rm -rf dist
+	$(call wheel_of,dist,$(foreach version,$(IN_WHEEL),$(call jar_of,$(version))))
+	@echo "The wheel is dist/$(WHEEL_NAME)"
 
 lint-python: $(ENV)/.requirements
 	@$(IN)/ruff check --quiet $(CHECKED)
@@ -216,17 +227,23 @@ clean:
 # Compiled when it is imported: much of it never is.
 PIP = $(IN)/python -m pip install --disable-pip-version-check --no-compile
 
-# PySpark before all else: its JARs hold what gets sbt, and sbt works while the rest is downloaded.
-$(ENV)/.pyspark: pyproject.toml scripts/requirements.py | .build
+# The tool that builds the wheel. The wheel of the default Spark version needs nothing else in the environment.
+$(ENV)/.hatchling: pyproject.toml scripts/requirements.py | .build
 	@$(CHECK_TOOLS)
-	@echo "Setting up $(ENV) (the first time this downloads PySpark, some 400 MB) ..."
 	@test -x $(IN)/python || $(PYTHON) -m venv $(ENV)
-	@$(IN)/python scripts/requirements.py spark-$(LINE) > .build/pyspark-requirements.txt
+	@$(IN)/python scripts/requirements.py wheel > .build/wheel-requirements.txt
+	@$(call quietly,pip-wheel,$(PIP) -r .build/wheel-requirements.txt)
+	@touch $@
+
+# In steps, because pip must not run twice at a time in one environment.
+$(ENV)/.pyspark: $(ENV)/.hatchling
+	@echo "Setting up $(ENV) (the first time this downloads PySpark, some 400 MB) ..."
+	@$(IN)/python scripts/requirements.py spark-$(SPARK) > .build/pyspark-requirements.txt
 	@$(call quietly,pip-pyspark,$(PIP) -r .build/pyspark-requirements.txt)
 	@touch $@
 
 $(ENV)/.requirements: $(ENV)/.pyspark
-	@$(IN)/python scripts/requirements.py dev demo docs spark-$(LINE) > .build/requirements.txt
+	@$(IN)/python scripts/requirements.py dev demo docs wheel spark-$(SPARK) > .build/requirements.txt
 	@$(call quietly,pip,$(PIP) -r .build/requirements.txt)
 	@touch $@
 
@@ -235,13 +252,12 @@ $(ENV)/.bench: pyproject.toml $(ENV)/.requirements
 	@$(call quietly,pip-bench,$(PIP) -r .build/bench-requirements.txt)
 	@touch $@
 
-# PySpark's JARs hold an Ivy, which gets the launcher from Maven Central; the launcher gets everything else.
-$(SBT_LAUNCH): project/build.properties | $(ENV)/.pyspark .build
+# The launcher gets everything else that sbt needs, but for the JARs of another Spark version than the default.
+SBT_URL := https://repo1.maven.org/maven2/org/scala-sbt/sbt-launch/$(SBT_VERSION)/sbt-launch-$(SBT_VERSION).jar
+$(SBT_LAUNCH): project/build.properties | .build $(if $(OTHER),$(ENV)/.pyspark)
+	@$(CHECK_TOOLS)
 	@echo "Getting sbt $(SBT_VERSION) ..."
-	@$(call quietly,ivy,$(JAVA) -cp "$$($(IN)/python -c 'import pyspark; print(pyspark.__path__[0])')/jars/*" \
-		org.apache.ivy.Main -dependency org.scala-sbt sbt-launch $(SBT_VERSION) -types jar \
-		-retrieve '.build/[artifact]-[revision](-[classifier]).[ext]')
-	@touch $@
+	@$(PYTHON) -c 'import sys, urllib.request; urllib.request.urlretrieve(*sys.argv[1:])' $(SBT_URL) $@
 
 $(CLASSES): scripts/spark_classes.py $(ENV)/.requirements
 	@$(call quietly,spark-classes,SPARK_SUBMIT_OPTS=-XX:ArchiveClassesAtExit=$@ $(IN)/python $<)
@@ -284,14 +300,13 @@ $(CLASSES): scripts/spark_classes.py $(ENV)/.requirements
 	@touch $@
 
 $(JAR): $(SCALA) python/mullion/_version.py | $(SBT_LAUNCH)
-	@$(CHECK_TOOLS)
-	@echo "Building the JAR ..."
+	@echo "Building the JAR for Spark $(SPARK) ..."
 	@$(call quietly,assembly,$(SBT) jvm/assembly)
 	@touch $@
 
-.build/maven/.got-$(LINE): $(JAR)
+.build/maven/.got-$(SPARK): $(JAR)
 	@echo "Publishing to .build/maven ..."
-	@rm -rf .build/maven/dev/mullion/mullion-spark-$(LINE)_2.13
+	@rm -rf .build/maven/dev/mullion/mullion-spark-$(SPARK)_2.13
 	@$(call quietly,publish,$(SBT) jvm/publish)
 	@touch $@
 

@@ -2,8 +2,8 @@
 
     python scripts/lines.py [REPORTS...]
 
-A row is a line of Spark with a Python and a Java. Reports are JUnit's, which ``make test LINE=`` and ``make test-slow
-LINE=`` leave in this folder; others may be named, as folders or files. What no report tells of stays as it is, be it a
+A row is a line of Spark with a Python and a Java. Reports are JUnit's, which ``make test SPARK=`` and ``make test-slow
+SPARK=`` leave in this folder; others may be named, as folders or files. What no report tells of stays as it is, be it a
 row or a count of the same versions. What the workflow ``test`` runs and nobody has counted yet stands as that.
 """
 
