@@ -1,10 +1,10 @@
-"""Keeps docs/features.md true to the stories of tests/transcripts.
+"""Keeps docs/features.md consistent with the test cases of tests/transcripts.
 
-    python scripts/features.py           fills in what follows from the stories: links and rules
-    python scripts/features.py --check   only says what is wrong
+    python scripts/features.py           fills in the links and the rules of the test cases
+    python scripts/features.py --check   only reports errors
 
-A row of the page names stories, as in ``[late rows come out whole when they are emitted]()``; where a story is told and
-of which rules is filled in here. A story that no row names is an error.
+A row of the page names test cases, as in ``[late rows come out whole when they are emitted]()``; this script fills in
+their files and rules. A test case that no row names is an error.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def stories() -> list[Story]:
 
 
 def filled_in(page: str, told: list[Story]) -> tuple[str, list[str]]:
-    """The page as it should be, and what nobody but its author can put right."""
+    """The corrected page, and the errors that only an author can fix."""
     by_name = {story.name: story for story in told}
     wrong = [f"two stories are called '{name}'" for name in by_name if sum(s.name == name for s in told) > 1]
     named: set[str] = set()
