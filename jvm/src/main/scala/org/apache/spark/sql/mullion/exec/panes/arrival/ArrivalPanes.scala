@@ -91,7 +91,7 @@ private[exec] final class ArrivalPanes(
   private val runs = new KeyRuns[ArrivalKey](program.keys, rows.input)(load)
 
   override def process(input: Iterator[InternalRow]): Iterator[InternalRow] =
-    input.flatMap(row => enter(row)) ++ leave(runs.left()) ++ closing() ++
+    input.flatMap(row => enter(row)) ++ leave(runs.remaining()) ++ closing() ++
       queue.fold(Iterator.empty[InternalRow])(_.firing())
 
   override def openPanes(): Iterator[OpenPane] = look(_.open)
@@ -118,9 +118,8 @@ private[exec] final class ArrivalPanes(
   }
 
   private def enter(row: InternalRow): Iterator[InternalRow] = {
-    var left = Iterator.empty[InternalRow]
-    val active = runs(row)(complete => left = leave(complete))
-    if (left.isEmpty) take(active, row) else left ++ take(active, row)
+    val complete = runs.complete(row)
+    if (complete.isEmpty) take(runs.current(), row) else leave(complete) ++ take(runs.current(), row)
   }
 
   private def take(active: ArrivalKey, row: InternalRow): Iterator[InternalRow] =

@@ -145,9 +145,10 @@ private[exec] final class SplitPanes(
     override def next(): Buffer = {
       while (!complete.hasNext && rows.hasNext) {
         val row = rows.next()
-        runs(row)(complete = _).add(toKept(row).copy())
+        complete = runs.complete(row)
+        runs.current().add(toKept(row).copy())
       }
-      if (!complete.hasNext) complete = runs.left()
+      if (!complete.hasNext) complete = runs.remaining()
       complete.next()
     }
 

@@ -8,7 +8,12 @@ import org.apache.spark.sql.mullion.expressions.Projections
 
 /** The rows of each key, of rows that come in the order of a number of their key (see
   * [[org.apache.spark.sql.mullion.state.records.KeyOrder]]): what is known of a key is loaded once, given all of the
-  * key's rows, and left once.
+  * key's rows, and left once. No key is loaded before the complete keys have fired and are stored:
+  *
+  * {{{
+  *   complete(row)    the keys that have all their rows; the caller fires and stores them
+  *   current()        the row's key, loaded if it is not held
+  * }}}
   *
   * Two keys may have one number, for Spark's hashes leave nulls out and can be chosen to collide, and the rows of such
   * keys come mixed. So every key of a number is held until the next number comes:
@@ -30,45 +35,54 @@ private[exec] final class KeyRuns[K <: AnyRef](keys: Seq[Attribute], input: Seq[
   private lazy val hashOf = Projections(Seq(new XxHash64(keys)), input)
 
   private var key: UnsafeRow = _
-  private var current: K = _
+  private var active: K = _
   private var hash = 0L
+  // The key of the row that comes next, and its hash; null where it is the same key.
+  private var next: UnsafeRow = _
+  private var nextHash = 0L
   // All of the current number, where there are several.
   private var several: mutable.LinkedHashMap[UnsafeRow, K] = _
 
-  /** Whether a row is of the key whose row came before it. */
-  private def isOfCurrent(next: UnsafeRow): Boolean = (key ne null) && key == next
-
-  /** What is known of a row's key, which has its rows from now on. Those that the row shows to be complete are given to
-    * `leave` before the key is loaded: none, unless the row is the first of its number.
+  /** The keys that are complete because this row comes: none, unless it is the first of its number. They must be fired
+    * and stored before `current` is called.
     */
-  def apply(row: InternalRow)(leave: Iterator[K] => Unit): K = {
-    val next = keyOf(row)
-    if (!isOfCurrent(next)) {
-      val nextHash = hashOf(row).getLong(0)
-      if ((key ne null) && nextHash != hash) leave(left())
+  def complete(row: InternalRow): Iterator[K] = {
+    val of = keyOf(row)
+    if ((key ne null) && key == of) Iterator.empty
+    else {
+      next = of
+      nextHash = hashOf(row).getLong(0)
+      if ((key ne null) && nextHash != hash) remaining() else Iterator.empty
+    }
+  }
+
+  /** The key of the row that `complete` was called with. */
+  def current(): K = {
+    if (next ne null) {
       turnTo(next.copy())
       hash = nextHash
+      next = null
     }
-    current
+    active
   }
 
   /** Whether a key is held. */
   def nonEmpty: Boolean = key ne null
 
-  /** Those that are held, once the rows are used up. */
-  def left(): Iterator[K] = {
+  /** All keys that are held, once the rows are used up. */
+  def remaining(): Iterator[K] = {
     val held =
       if (several ne null) several.valuesIterator
-      else if (key ne null) Iterator.single(current)
+      else if (key ne null) Iterator.single(active)
       else Iterator.empty
     key = null
     several = null
     held
   }
 
-  private def turnTo(next: UnsafeRow): Unit = {
-    if ((key ne null) && (several eq null)) several = mutable.LinkedHashMap(key -> current)
-    current = if (several eq null) load(next) else several.getOrElseUpdate(next, load(next))
-    key = next
+  private def turnTo(to: UnsafeRow): Unit = {
+    if ((key ne null) && (several eq null)) several = mutable.LinkedHashMap(key -> active)
+    active = if (several eq null) load(to) else several.getOrElseUpdate(to, load(to))
+    key = to
   }
 }

@@ -81,12 +81,6 @@ private[exec] abstract class KeyedPanes[K <: ActiveKey](
     }
   }
   private val runs = new KeyRuns[K](program.keys, program.partial)(load)
-  // What comes out of the keys that a row shows to be complete.
-  private var left = Iterator.empty[InternalRow]
-  private val leaveAll: Iterator[K] => Unit = complete => {
-    val first = leave(complete.next())
-    left = if (complete.hasNext) first ++ complete.flatMap(leave) else first
-  }
   private val record = new KeyRecord.Writer
 
   /** A key that is in state.
@@ -128,14 +122,23 @@ private[exec] abstract class KeyedPanes[K <: ActiveKey](
     val now = atOnce(row)
     if (now.isDefined) now.iterator
     else {
-      left = Iterator.empty
-      update(runs(row)(leaveAll), row)
-      left
+      val complete = runs.complete(row)
+      val firings = if (complete.isEmpty) Iterator.empty else leaveAll(complete)
+      if (firings.isEmpty) {
+        update(runs.current(), row)
+        Iterator.empty
+      } else firings.andThen(update(runs.current(), row))
     }
   }
 
+  /** The firings of complete keys: each key fires and is stored before the next one is looked at. */
+  private def leaveAll(complete: Iterator[K]): Iterator[InternalRow] = {
+    val first = leave(complete.next())
+    if (complete.hasNext) first ++ complete.flatMap(leave) else first
+  }
+
   override def finish(): Iterator[InternalRow] =
-    (runs.left().flatMap(leave) ++ closing() ++ queue.fold(Iterator.empty[InternalRow])(_.firing()))
+    (runs.remaining().flatMap(leave) ++ closing() ++ queue.fold(Iterator.empty[InternalRow])(_.firing()))
       .andThen(timerChanges.flush())
 
   /** What closes of a key at the end of the input. */
@@ -146,7 +149,10 @@ private[exec] abstract class KeyedPanes[K <: ActiveKey](
   override def openPanes(): Iterator[OpenPane] = looked(look)
 
   private def looked(at: (K, Long) => Iterator[OpenPane]): Iterator[OpenPane] =
-    timers.scan(Long.MinValue).flatMap(timer => at(load(timerToKey(timer.key).copy()), timerAt.timeOf(timer.key)))
+    timers.scan(Long.MinValue).flatMap { timer =>
+      val due = timerAt.timeOf(timer.key)
+      at(load(timerToKey(timer.key).copy()), due)
+    }
 
   /** Takes leave of a key that has all its rows. */
   private def leave(active: K): Iterator[InternalRow] = {

@@ -29,10 +29,10 @@ class KeyRunsSuite extends FunSuite {
     val of = new KeyRuns[Held](keys, keys)(new Held(_))
     val left = Seq.newBuilder[Held]
     rows.zipWithIndex.foreach { case (row, i) =>
-      val held = of(row)(left ++= _)
-      held.rows :+= i
+      left ++= of.complete(row)
+      of.current().rows :+= i
     }
-    left ++= of.left()
+    left ++= of.remaining()
     left.result().map(held => held.key -> held.rows)
   }
 
