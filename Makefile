@@ -57,7 +57,6 @@ CLASSES := .build/spark-classes-$(SPARK).jsa
 SCALA := build.sbt LICENSE NOTICE $(wildcard project/*.sbt project/*.scala project/*.properties) $(shell find jvm/src/main -type f)
 PACKAGE := pyproject.toml README.md LICENSE $(shell find python/mullion -name '*.py' -o -name py.typed)
 CHECKED := $(wildcard python tests scripts examples benchmarks)
-SPELT := $(wildcard *.md *.toml *.yml Makefile docs/*.md python/mullion jvm/src/main tests/transcripts scripts examples benchmarks/*.py benchmarks/*.md)
 TYPED := $(wildcard python/mullion tests/support tests/python scripts examples benchmarks)
 
 CHECK_TOOLS := sh scripts/check-tools $(PYTHON) $(JAVA) $(JAVAC)
@@ -124,10 +123,10 @@ lines: $(ENV)/.requirements
 test-all: lint-python venv kafka delta s3 publish-local $(CLASSES) $(SBT_LAUNCH)
 	@$(MAKE) --no-print-directory wheel
 	@echo "Scala tests ..."
-	@$(call quietly,scala-tests,$(SBT) jvm/scalafmtCheckAll jvm/test)
+	@$(call quietly,scala-tests,MULLION_TEST_CACHES=all $(SBT) jvm/scalafmtCheckAll jvm/test)
 	@grep -o 'Passed: Total.*' .build/scala-tests.log
 	@echo "Python tests ..."
-	@$(IN)/pytest -n 3 --dist loadgroup $(DURATIONS)
+	@MULLION_TEST_CACHES=all $(IN)/pytest -n 3 --dist loadgroup $(DURATIONS)
 	@for line in $(filter-out $(SPARK),$(SPARKS)); do \
 		echo "Spark $$line ..."; $(MAKE) --no-print-directory test test-slow SPARK=$$line || exit 1; \
 	done
@@ -209,8 +208,6 @@ lint-python: $(ENV)/.requirements
 	@$(IN)/ruff format --quiet --check $(CHECKED)
 	@$(IN)/mypy --no-error-summary $(TYPED)
 	@$(call quietly,imports,PYTHONPATH=python $(IN)/lint-imports)
-	@$(IN)/codespell $(SPELT)
-	@$(IN)/python scripts/plain_english.py
 
 lint: lint-python $(SBT_LAUNCH)
 	@$(SBT) --warn jvm/scalafmtCheckAll < /dev/null

@@ -69,6 +69,8 @@ lazy val jvm = (project in file("jvm"))
         // What a small query leaves dies at once; with little room for it the collector runs ten times a second.
         Seq("-Xmn1g") ++
         Seq("-Dspark.sql.codegen.cache.maxEntries=2000") ++ JavaModules.flags ++
+        // Borrowed rows of state are overwritten at the next call: see ExpiringPartition.
+        Seq("-Dmullion.expireRows=true") ++
         // Settings of tests, as in sbt -Dmullion.heap.many=500 "jvm/testOnly *HeapSuite".
         sys.props.toSeq.collect { case (name, value) if name.startsWith("mullion.") => s"-D$name=$value" },
     assembly / assemblyOption ~= (_.withIncludeScala(false)),

@@ -48,7 +48,9 @@ hypothesis.settings.load_profile("suite")
 # moment.
 CLASSES = Path(__file__).parents[2] / ".build" / f"spark-classes-{_jars.running_line()}.jsa"
 ARCHIVED = f"-XX:SharedArchiveFile={CLASSES} -Xlog:cds*=off" if CLASSES.exists() else ""
-os.environ.setdefault("SPARK_SUBMIT_OPTS", f"-XX:TieredStopAtLevel=1 -XX:+UseSerialGC {ARCHIVED}".rstrip())
+# Borrowed rows of state are overwritten at the next call: see ExpiringPartition.
+EXPIRING = "-Dmullion.expireRows=true"
+os.environ.setdefault("SPARK_SUBMIT_OPTS", f"-XX:TieredStopAtLevel=1 -XX:+UseSerialGC {EXPIRING} {ARCHIVED}".rstrip())
 os.environ.setdefault("SPARK_LAUNCHER_OPTS", "-XX:TieredStopAtLevel=1")
 
 

@@ -1,6 +1,6 @@
-"""The windows of a row, and the early firings of a pane.
+"""Which windows a row falls into, and when an open pane fires.
 
-Specs are values: frozen, comparable and validated.
+Specs are values: frozen, comparable, refused when wrong.
 
 Lengths are whole microseconds. A window is half-open, ``[start, end)``. It is aligned to the epoch in UTC, or to the
 calendar of a time zone.
@@ -9,7 +9,7 @@ calendar of a time zone.
 
     _time    Tumbling, Sliding, Session, Around         _rows    Count, Global
     _custom  Custom                                     _early   Early
-    _spec    helpers of all specs
+    _spec    what specs have in common
 """
 
 from __future__ import annotations
@@ -45,30 +45,30 @@ __all__ = [
 ]
 
 Late: TypeAlias = Literal["drop", "emit", "reopen", "reopen each"]
-"""The treatment of a row whose pane has closed."""
+"""What becomes of a row whose pane has closed."""
 
 LateBy: TypeAlias = Literal["panes", "watermark"]
-"""The clock by which a row is late."""
+"""What makes a row late."""
 
 NewAggregates: TypeAlias = Literal["refuse", "from now"]
-"""The treatment of aggregates that open panes of a checkpoint do not have."""
+"""What becomes of aggregates that open panes of a checkpoint do not know."""
 
 OnChange: TypeAlias = Literal["refuse", "drain", "drop"]
-"""The treatment of open panes whose window the query no longer has."""
+"""What becomes of the open panes of a window that a checkpoint has, and the query has not."""
 
 Empty: TypeAlias = Literal["skip", "emit"]
-"""The treatment of windows without rows."""
+"""What becomes of windows without rows."""
 
 AtEnd: TypeAlias = Literal["keep", "close"]
-"""The treatment of panes that are open at the end of the input."""
+"""What becomes of panes that are open when the input ends."""
 
 Store: TypeAlias = Literal["rocksdb", "hdfs", "memory"]
 """Where state is kept."""
 
 Watermark: TypeAlias = Literal["stream", "per key", "per key with wall time"]
-"""The event clock that closes panes: of the stream or of each key."""
+"""Whose event clock closes panes."""
 
 Order: TypeAlias = Literal["arrival", "time"]
-"""The order of the rows of a pane."""
+"""How the rows of a pane are ordered."""
 
 Window: TypeAlias = Tumbling | Sliding | Session | Around | Custom | Count | Global

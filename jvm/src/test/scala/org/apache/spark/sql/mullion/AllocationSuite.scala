@@ -27,6 +27,8 @@ class AllocationSuite extends SparkSuite {
   override protected def settings: Seq[(String, String)] = Seq(
     "spark.sql.extensions" -> classOf[MullionExtensions].getName,
     "spark.sql.shuffle.partitions" -> "1",
+    // The test mode copies each borrowed row.
+    "spark.sql.streaming.stateStore.mullion.expireRows" -> "false",
     "spark.sql.streaming.checkpointFileManagerClass" -> classOf[FileSystemBasedCheckpointFileManager].getName
   )
 

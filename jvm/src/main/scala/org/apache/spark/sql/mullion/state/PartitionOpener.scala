@@ -181,8 +181,8 @@ private[mullion] final class PartitionOpener(
         use(opened match {
           case rocks: RocksDbPartition =>
             rocks.versionIds.brokenAt.foreach(at => throw torn(partition, at, readItAgain))
-            HotPartition.look(rocks, families, version)
-          case other => other
+            ExpiringPartition(HotPartition.look(rocks, families, version), conf)
+          case other => ExpiringPartition(other, conf)
         })
       finally opened.stores.foreach(_.abort())
     } finally providers.result().foreach(_.close())
@@ -364,6 +364,7 @@ private[mullion] object PartitionOpener {
     if (!session.contains(writeBuffer)) conf.setConfString(writeBuffer, "16")
     // Rows of versions before a change of the query have other columns. The header says which rows are of what.
     conf.setConf(SQLConf.STATE_STORE_FORMAT_VALIDATION_ENABLED, false)
+    ExpiringPartition.addSetting(conf)
     // What is unloaded from memory is gone.
     if (choice == StateChoice.Memory) conf.setConfString(unloadOnCommit, "false")
     conf

@@ -48,8 +48,9 @@ object RecordOrder {
 }
 
 /** The records of one kind in one partition's state, at the version that a batch starts from and with the batch's own
-  * changes. Rows passed in may be reused by the caller; rows handed out are the caller's to change, but stand only
-  * until the next call.
+  * changes. Rows passed in may be reused by the caller; rows returned are the caller's to change, but are readable only
+  * until the next call on the partition: on any of its families or scans, `hasNext` among them. RocksDB has one row for
+  * all values of a family and reads the next record in `hasNext`. `ExpiringPartition` enforces the rule in tests.
   */
 trait Family {
 

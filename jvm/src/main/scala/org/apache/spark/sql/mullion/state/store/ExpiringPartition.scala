@@ -4,6 +4,7 @@ import java.util.Arrays
 
 import org.apache.spark.sql.catalyst.expressions.UnsafeRow
 import org.apache.spark.sql.execution.streaming.state.{StateStore, StateStoreConf, UnsafeRowPair}
+import org.apache.spark.sql.internal.SQLConf
 import org.apache.spark.sql.mullion.state.records.{
   Family,
   FamilyScan,
@@ -13,26 +14,31 @@ import org.apache.spark.sql.mullion.state.records.{
   StatePartition
 }
 
-/** A partition whose rows are made unreadable once they stand no more, for tests: who keeps a row that it was handed
-  * reads nonsense, in whatever store, and not by chance what it was. What the partition counts is looked at before each
-  * commit, too.
+/** A partition that overwrites the bytes of every borrowed row at the next call, for tests: code that keeps a row reads
+  * nonsense with any store, and not by chance the right value. It also checks the partition's counts before each
+  * commit.
+  *
+  * The rule is stricter than any store: each call on the partition ends the life of the rows before it, whichever
+  * family or scan it is made on, and `hasNext` of a scan is such a call (RocksDB reads the next record there).
   *
   * {{{
-  *   get, look     the row stands until the next call of its family has returned
-  *   a scan        a pair stands until the scan is asked for the next one, or closed
+  *   v = panes.get(a)          v is readable
+  *   timers.insert(t, x)       v is overwritten, after the call: v may be passed to it
+  *   p = scan.next()           p is readable
+  *   scan.hasNext              p is overwritten
   * }}}
   */
 private[state] final class ExpiringPartition(under: StatePartition) extends StatePartition {
-  import ExpiringPartition._
+  private val lent = new ExpiringPartition.Lent
 
-  override def family(spec: FamilySpec): Family = new ExpiringFamily(spec, under.family(spec))
+  override def family(spec: FamilySpec): Family = new ExpiringPartition.ExpiringFamily(spec, under.family(spec), lent)
   override def tellsAttemptsApart: Boolean = under.tellsAttemptsApart
   override def rowsRead: Long = under.rowsRead
   override def rowsAdded: Long = under.rowsAdded
   override def checkInvariants(): Unit = under.checkInvariants()
   override def abort(): Unit = under.abort()
 
-  override def commit(): Unit = {
+  override def commit(): Unit = lent.after {
     checkInvariants()
     under.commit()
   }
@@ -44,40 +50,65 @@ private[state] final class ExpiringPartition(under: StatePartition) extends Stat
 private[state] object ExpiringPartition {
   val Setting = "spark.sql.streaming.stateStore.mullion.expireRows"
 
+  /** The system property of a driver that turns the setting on for sessions that do not have it. */
+  private val Property = "mullion.expireRows"
+
   def apply(opened: StatePartition, conf: StateStoreConf): StatePartition =
     if (conf.sqlConfs.get(Setting).contains("true")) new ExpiringPartition(opened) else opened
 
-  /** A row of its own on the bytes of another, until it expires. */
-  private final class Lent(columns: Int) {
-    private val row = new UnsafeRow(columns)
-    private var bytes = Array.emptyByteArray
+  /** Adds the setting to what a driver sends to its executors. */
+  def addSetting(conf: SQLConf): Unit =
+    if (!conf.contains(Setting) && sys.props.get(Property).contains("true")) conf.setConfString(Setting, "true")
 
-    def apply(of: UnsafeRow): UnsafeRow = {
-      bytes = RecordBytes.of(of)
-      row.pointTo(bytes, bytes.length)
-      row
+  /** The rows that the last call returned. */
+  private final class Lent {
+    private var rows = List.empty[LentRow]
+
+    /** Makes a call, which ends the life of the rows before it. */
+    def after[T](call: => T): T = {
+      val result = call
+      rows.foreach(_.expire())
+      rows = Nil
+      result
     }
 
-    def expire(): Unit = Arrays.fill(bytes, Nonsense)
+    /** A copy of a row, until the next call.
+      *
+      * @param isConstant
+      *   whether the caller must not change it
+      */
+    def apply(row: UnsafeRow, columns: Int, isConstant: Boolean): UnsafeRow =
+      if (row eq null) row
+      else {
+        val copy = new LentRow(row, columns, isConstant)
+        rows ::= copy
+        copy.row
+      }
+  }
+
+  private final class LentRow(of: UnsafeRow, columns: Int, isConstant: Boolean) {
+    private val original = RecordBytes.of(of)
+    private val bytes = if (isConstant) original.clone() else original
+    val row = new UnsafeRow(columns)
+    row.pointTo(bytes, bytes.length)
+
+    def expire(): Unit = {
+      if (isConstant && !Arrays.equals(bytes, original))
+        throw new IllegalStateException(s"a row that was returned to be read has been changed: $row")
+      Arrays.fill(bytes, Nonsense)
+    }
   }
 
   private final val Nonsense: Byte = -0x22
 
-  private final class ExpiringFamily(spec: FamilySpec, under: Family) extends Family {
-    private var lent = new Lent(spec.value.length)
+  private final class ExpiringFamily(spec: FamilySpec, under: Family, lent: Lent) extends Family {
+    import lent.after
 
-    private def after[T](call: => T): T = {
-      val result = call
-      lent.expire()
-      lent = new Lent(spec.value.length)
-      result
-    }
+    private def lend(value: UnsafeRow, isConstant: Boolean) = lent(value, spec.value.length, isConstant)
 
-    private def lend(value: UnsafeRow): UnsafeRow = if (value eq null) value else lent(value)
+    override def get(key: UnsafeRow): UnsafeRow = lend(after(under.get(key)), isConstant = false)
 
-    override def get(key: UnsafeRow): UnsafeRow = lend(after(under.get(key)))
-
-    override def look(key: UnsafeRow): UnsafeRow = lend(after(under.look(key)))
+    override def look(key: UnsafeRow): UnsafeRow = lend(after(under.look(key)), isConstant = true)
 
     override def findsManyAtOnce: Boolean = under.findsManyAtOnce
 
@@ -93,36 +124,29 @@ private[state] object ExpiringPartition {
 
     override def all(): RemovingScan = removing(after(under.all()))
 
-    private def removing(scan: RemovingScan) = new ExpiringScan(spec, scan) with RemovingScan {
-      override def remove(): Unit = after(scan.remove())
-    }
+    private def removing(scan: RemovingScan) =
+      new ExpiringScan(spec, scan, lent, isConstant = false) with RemovingScan {
+        override def remove(): Unit = after(scan.remove())
+      }
+
+    override def clear(): Unit = after(under.clear())
 
     override def range(from: UnsafeRow, until: UnsafeRow): FamilyScan =
-      new ExpiringScan(spec, after(under.range(from, until)))
+      new ExpiringScan(spec, after(under.range(from, until)), lent, isConstant = false)
+
+    override def look(from: UnsafeRow, until: UnsafeRow): FamilyScan =
+      new ExpiringScan(spec, after(under.look(from, until)), lent, isConstant = true)
   }
 
-  private class ExpiringScan(spec: FamilySpec, under: FamilyScan) extends FamilyScan {
-    private var key = new Lent(spec.key.length)
-    private var value = new Lent(spec.value.length)
-
-    private def expire(): Unit = {
-      key.expire()
-      value.expire()
-      key = new Lent(spec.key.length)
-      value = new Lent(spec.value.length)
-    }
-
-    override def hasNext: Boolean = under.hasNext
+  private class ExpiringScan(spec: FamilySpec, under: FamilyScan, lent: Lent, isConstant: Boolean) extends FamilyScan {
+    override def hasNext: Boolean = lent.after(under.hasNext)
 
     override def next(): UnsafeRowPair = {
-      expire()
-      val pair = under.next()
-      new UnsafeRowPair().withRows(key(pair.key), value(pair.value))
+      val pair = lent.after(under.next())
+      val key = lent(pair.key, spec.key.length, isConstant)
+      new UnsafeRowPair().withRows(key, lent(pair.value, spec.value.length, isConstant))
     }
 
-    override def close(): Unit = {
-      expire()
-      under.close()
-    }
+    override def close(): Unit = lent.after(under.close())
   }
 }

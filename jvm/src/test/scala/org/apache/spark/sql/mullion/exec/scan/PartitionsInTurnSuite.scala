@@ -24,8 +24,7 @@ class PartitionsInTurnSuite extends SparkSuite {
 
   override protected def settings: Seq[(String, String)] = Seq(
     "spark.sql.extensions" -> classOf[MullionExtensions].getName,
-    "spark.sql.streaming.noDataMicroBatches.enabled" -> "false",
-    "spark.sql.streaming.stateStore.mullion.expireRows" -> "true"
+    "spark.sql.streaming.noDataMicroBatches.enabled" -> "false"
   )
 
   private def withSettings[T](settings: (String, String)*)(body: => T): T = {

@@ -71,7 +71,7 @@ private[exec] final class TumblingPanes(
   override def openPanes(): Iterator[OpenPane] = {
     val scan = panes.scan(Long.MinValue)
     scan.map { record =>
-      val (key, work) = (record.key, accumulators.load(record.value))
+      val (key, work) = (sums.keyThroughout(record.key), accumulators.load(record.value))
       val row =
         output.fire(key, bounds.start(key), bounds.end(key), Firing.Close, notes.fired(work), sums.whole(key, work))
       OpenPane(row, Option.when(firesOpen)(notes.wallReading(work)))
@@ -86,6 +86,7 @@ private[exec] final class TumblingPanes(
       notes.open(work, clock)
       val firing = if (firesOpen) noteRows(key, work, row) else None
       panes.insert(key, toState(key, work))
+      queue.foreach(_.flush())
       counts.panesOpened += 1
       firing
     } else {
@@ -93,6 +94,7 @@ private[exec] final class TumblingPanes(
       accumulators.add(work, row)
       val firing = if (firesOpen) noteRows(key, work, row) else None
       panes.update(key, toState(key, work))
+      queue.foreach(_.flush())
       firing
     }
   }
@@ -118,7 +120,7 @@ private[exec] final class TumblingPanes(
     kind.map(fireOpen(key, work, _))
   }
 
-  /** Fires a pane that stays open; its accumulator, with its notes, is for the caller to store. */
+  /** Fires a pane that stays open. The caller stores its accumulator, with its notes, and flushes the queue. */
   private def fireOpen(key: UnsafeRow, work: InternalRow, kind: FiringKind): InternalRow = {
     val shown = sums.whole(key, work)
     val row = output.fire(key, bounds.start(key), bounds.end(key), Firing.of(kind), notes.fired(work), shown)
@@ -150,6 +152,7 @@ private[exec] final class TumblingPanes(
           .filter(q => !notes.wasOnTime(work) && (q.unchanged || notes.rows(work) > 0))
           .foreach(_.add(record.key, work))
         panes.update(record.key, accumulators.rest(work))
+        queue.foreach(_.flush())
       }
     finally records.close()
   }
@@ -165,13 +168,15 @@ private[exec] final class TumblingPanes(
       override protected def rest(first: Option[UnsafeRow]): Unit =
         first.foreach(key => counts.nextClose = rules.closeDue(bounds.end(key)))
 
-      override protected def fire(key: UnsafeRow, value: UnsafeRow): Iterator[InternalRow] = {
+      override protected def fire(borrowed: UnsafeRow, value: UnsafeRow): Iterator[InternalRow] = {
+        val key = sums.keyThroughout(borrowed)
         val work = accumulators.load(value)
         val shown = sums.whole(key, work)
         val row = output.fire(key, bounds.start(key), bounds.end(key), Firing.Close, notes.fired(work), shown)
         queue.foreach(_.remove(key, work))
         sums.drop(key)
         remove()
+        queue.foreach(_.flush())
         counts.panesClosed += 1
         counts.firedClose += 1
         Iterator.single(row)
@@ -193,12 +198,14 @@ private[exec] final class TumblingPanes(
         override protected def rest(first: Option[UnsafeRow]): Unit =
           first.foreach(key => counts.nextClose = Math.min(counts.nextClose, bounds.end(key)))
 
-        override protected def fire(key: UnsafeRow, value: UnsafeRow): Iterator[InternalRow] = {
+        override protected def fire(borrowed: UnsafeRow, value: UnsafeRow): Iterator[InternalRow] = {
+          val key = sums.keyThroughout(borrowed)
           val work = accumulators.load(value)
           if (notes.wasOnTime(work)) Iterator.empty
           else {
             val row = fireOpen(key, work, FiringKind.OnTime)
             panes.update(key, toState(key, work))
+            queue.foreach(_.flush())
             Iterator.single(row)
           }
         }
@@ -206,12 +213,18 @@ private[exec] final class TumblingPanes(
       onTime.firing()
     }
 
-  /** The panes that wait to fire early. */
+  /** The panes that wait to fire early. Changes are held back until `flush`: the accumulator that they are read from
+    * may be a borrowed row, which the caller stores first.
+    */
   private final class Queue(early: EarlyFiring) {
     private val family = partition.family(earlyFamily(program))
     private val readings = new GenericInternalRow(2)
     private val both = new JoinedRow()
-    private val queueKey = Projections(queueLayout(program), queueLayout(program))
+    private val insertKey = Projections(queueLayout(program), queueLayout(program))
+    private val removeKey = Projections(queueLayout(program), queueLayout(program))
+    // The changes of one pane; null where there is none.
+    private var insertion: UnsafeRow = _
+    private var removal: UnsafeRow = _
     private val queuedPane = Projections(layout(program), queueLayout(program))
     private var requeued = false
 
@@ -220,12 +233,20 @@ private[exec] final class TumblingPanes(
     /** Lets a pane wait, from its readings on, unless it does. */
     def add(key: UnsafeRow, work: InternalRow): Unit = if (!notes.isQueued(work)) {
       notes.setQueued(work, queued = true)
-      family.insert(keyOf(key, work), KeyOnly.value)
+      insertion = keyOf(insertKey, key, work)
     }
 
     def remove(key: UnsafeRow, work: InternalRow): Unit = if (notes.isQueued(work)) {
       notes.setQueued(work, queued = false)
-      family.remove(keyOf(key, work))
+      removal = keyOf(removeKey, key, work)
+    }
+
+    /** Writes the changes of the pane that has just been stored. */
+    def flush(): Unit = {
+      if (removal ne null) family.remove(removal)
+      if (insertion ne null) family.insert(insertion, KeyOnly.value)
+      removal = null
+      insertion = null
     }
 
     def firing(): Iterator[InternalRow] = new Due().firing()
@@ -245,6 +266,7 @@ private[exec] final class TumblingPanes(
         val row = fireOpen(key, work, FiringKind.Early)
         requeued = early.unchanged
         panes.update(key, toState(key, work))
+        flush()
         Iterator.single(row)
       }
     }
@@ -254,10 +276,10 @@ private[exec] final class TumblingPanes(
       counts.nextByWall = early.wallDue(wall)
     }
 
-    private def keyOf(key: UnsafeRow, work: InternalRow): UnsafeRow = {
+    private def keyOf(to: UnsafeProjection, key: UnsafeRow, work: InternalRow): UnsafeRow = {
       readings.update(0, notes.eventReading(work))
       readings.update(1, notes.wallReading(work))
-      queueKey(both(readings, key))
+      to(both(readings, key))
     }
   }
 }

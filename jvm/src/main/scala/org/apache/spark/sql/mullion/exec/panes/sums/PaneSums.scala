@@ -115,6 +115,9 @@ private[exec] final class PaneSums(
   def whole(key: UnsafeRow, rest: UnsafeRow): UnsafeRow =
     if (!chunked || rest.getInt(countAt) == 0) rest else accumulators.rest(whole(key, accumulators.load(rest)))
 
+  /** A borrowed key of a record, for use after `whole`, which may read chunks. */
+  def keyThroughout(borrowed: UnsafeRow): UnsafeRow = if (chunked) borrowed.copy() else borrowed
+
   /** Removes what stands beside the accumulator of `key`. */
   def drop(key: UnsafeRow): Unit = if (chunked) {
     val scan = ofKey(key)
