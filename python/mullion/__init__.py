@@ -1,4 +1,4 @@
-"""Windows for Spark Structured Streaming that fire early, close once, and hand out the rows that came too late.
+"""Windows for Spark Structured Streaming that fire early, close once, and emit late rows.
 
 >>> from mullion import Tumbling, configure, windowed
 >>> spark = configure(SparkSession.builder).getOrCreate()  # doctest: +SKIP

@@ -1,7 +1,7 @@
-"""Every error that Mullion raises, in Python or from the JVM.
+"""All errors of Mullion, in Python or from the JVM.
 
-A message names the value, the cause and the fix. The traceback ends at the call of yours that was refused; what the JVM
-says is in ``jvm_trace``.
+A message names the value, the cause and the fix. The traceback ends at your call; ``jvm_trace`` has the JVM's stack
+trace.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ class MullionError(Exception):
     """The base of Mullion's errors.
 
     - ``condition``: the kind of error in one word, the same in Scala and Python.
-    - ``jvm_trace``: the JVM's stack trace if the error began there, otherwise ``None``.
+    - ``jvm_trace``: the JVM's stack trace for an error from the JVM, otherwise ``None``.
     """
 
     condition: str = "ERROR"
@@ -21,17 +21,17 @@ class MullionError(Exception):
 
 
 class InvalidArgumentError(MullionError, ValueError):
-    """An argument that cannot be right, whatever the data."""
+    """An argument that is invalid for any data."""
 
     condition = "INVALID_ARGUMENT"
 
 
 class WrongCallError(InvalidArgumentError, TypeError):
-    """A call without an argument that it needs, or with one that it does not know."""
+    """A call with a missing or an unknown argument."""
 
 
 class NotAggregatedError(InvalidArgumentError, AttributeError):
-    """The result of ``windowed(...)`` was used as a DataFrame before ``.agg(...)`` said what its panes hold."""
+    """The result of ``windowed(...)`` was used as a DataFrame, without ``.agg(...)``."""
 
 
 class UnknownColumnError(InvalidArgumentError):
@@ -41,7 +41,7 @@ class UnknownColumnError(InvalidArgumentError):
 
 
 class UnsupportedError(MullionError):
-    """A sensible request that Mullion, or Spark, cannot serve."""
+    """A valid request that Mullion or Spark does not support."""
 
     condition = "UNSUPPORTED"
 
@@ -53,7 +53,7 @@ class IncompatibleStateError(MullionError):
 
 
 class DamagedStateError(MullionError):
-    """Files of a checkpoint that are cut short or missing. The message names the file. Nothing was written."""
+    """Truncated or missing files of a checkpoint. The message names the file. Nothing was written."""
 
     condition = "DAMAGED_STATE"
 
@@ -65,16 +65,16 @@ class StateLostError(MullionError):
 
 
 class QueryFailedError(MullionError):
-    """A query of a program failed by an error that is not Mullion's.
+    """A query of a program failed with an error outside of Mullion.
 
-    An error that was raised in this process is its ``__cause__``. For an error in a worker, the message has its text.
+    An error from this process is its ``__cause__``. For an error in a worker, the message has its text.
     """
 
     condition = "QUERY_FAILED"
 
 
 class TaskFailedError(QueryFailedError, StreamingQueryException):
-    """A task of a query over windows failed by an error that is not Mullion's, such as an overflow of a sum.
+    """A task of a query over windows failed with an error outside of Mullion, such as an overflow of a sum.
 
     The message has the error in one line. This is also a ``StreamingQueryException``, for code that catches Spark's
     error.
@@ -82,10 +82,10 @@ class TaskFailedError(QueryFailedError, StreamingQueryException):
 
 
 class FunctionError(MullionError):
-    """A function of yours raised an error, or returned something that it may not return.
+    """One of your functions raised an error or returned an invalid result.
 
-    The message has the file and the line. Nothing of the batch was kept. The query goes on from its checkpoint once you
-    have mended the function.
+    The message has the file and the line. Nothing of the batch was stored. Fix the function, then restart the query
+    from its checkpoint.
     """
 
     condition = "FUNCTION_FAILED"
@@ -94,42 +94,42 @@ class FunctionError(MullionError):
 class AgentError(MullionError):
     """An agent of a :mod:`mullion.faust` program failed. The message has the event and the line.
 
-    If the agent ran in this process, the error that it raised is the ``__cause__``.
+    If the agent ran in this process, its error is the ``__cause__``.
     """
 
     condition = "AGENT_FAILED"
 
 
 class WindowInputError(MullionError):
-    """``process`` of a Turbine program gave a window rows of other types than the window has. Nothing was kept of them.
+    """``process`` of a Turbine program passed a window rows of other types than before. Nothing of them was stored.
 
-    The first rows decide the types. A query that has committed nothing starts again by itself with their types.
+    The first rows determine the types. A query without a committed batch restarts automatically with their types.
     """
 
     condition = "WINDOW_INPUT"
 
 
 class NewWindowsError(MullionError):
-    """A program created a window that its query has no operator for. The query starts again by itself, with one."""
+    """A program created a window that its query has no operator for. The query restarts with one."""
 
     condition = "NEW_WINDOWS"
 
 
 class WrongShardError(MullionError):
-    """An event used a table under a key that belongs to another shard. Totals would have come out in pieces.
+    """An event used a table under a key that belongs to another shard. Totals would have been split.
 
-    Nothing of the batch was kept. The message names the table, the key, the agent and the fix.
+    Nothing of the batch was stored. The message names the table, the key, the agent and the fix.
     """
 
     condition = "WRONG_SHARD"
 
 
 class DroppedRowsWarning(UserWarning):
-    """A Spark operator before a window drops rows by the watermark, so the window never sees them."""
+    """A Spark operator before a window drops rows by the watermark, so they never reach the window."""
 
 
 class VersionMismatchError(MullionError):
-    """The JAR, the Python package and Spark do not belong together."""
+    """The versions of the JAR, the Python package and Spark do not match."""
 
     condition = "VERSION_MISMATCH"
 
@@ -155,7 +155,7 @@ _BY_CONDITION: dict[str, type[MullionError]] = {
 
 
 def error_of(condition: str, message: str) -> MullionError:
-    """The error for a condition that the JVM reports; a condition this version does not know keeps its word."""
+    """The error for a condition from the JVM. An unknown condition becomes a plain ``MullionError``."""
     error = _BY_CONDITION.get(condition, MullionError)(message)
     error.condition = condition
     return error

@@ -3,14 +3,14 @@
 >>> from mullion import functions as MF
 >>> events.select("ts", MF.windows("ts", "10 minutes", "5 minutes"))  # doctest: +SKIP
 
-The functions need no stream. Times are ``TIMESTAMP``, microseconds in UTC. A day has 24 hours, whatever the time zone.
-If the time is null, the result is null. At the ends of time the result is clamped. In every function
+The functions need no stream. Times are ``TIMESTAMP``, microseconds in UTC. A day has 24 hours in every time zone.
+If the time is null, the result is null. At the ends of the time range the result is clamped. In every function
 
 - ``ts`` is a column of type ``TIMESTAMP``, by name or as a Column;
 - a length is text (``"10 minutes"``) or a :class:`datetime.timedelta`, in whole microseconds.
 
-A wrong length raises :class:`InvalidArgumentError` at once; a column of another type raises it when a DataFrame is made
-with it. The functions need an active session.
+A wrong length raises :class:`InvalidArgumentError` immediately; a column of another type raises it when Spark analyses
+the DataFrame. The functions need an active session.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ ColumnOrName = Column | str
 
 
 def windows(ts: ColumnOrName, size: Duration, slide: Duration | None = None, offset: Duration = "0 seconds") -> Column:
-    """Every window that holds ``ts``, in order of start: ``array<struct<start: timestamp, end: timestamp>>``.
+    """Every window that contains ``ts``, in order of start: ``array<struct<start: timestamp, end: timestamp>>``.
 
     A window is the half-open interval ``[start, end)``, ``size`` long. A window starts every ``slide``, which is
-    ``size`` by default. In a gap between windows the array is empty. ``offset`` shifts where windows start from the
-    epoch; only its remainder by ``slide`` matters.
+    ``size`` by default. In a gap between windows the array is empty. ``offset`` shifts the starts of windows
+    relative to the epoch; only its remainder by ``slide`` matters.
 
     In SQL: ``mullion_windows(ts, size[, slide[, offset]])``.
 
@@ -51,9 +51,9 @@ def windows(ts: ColumnOrName, size: Duration, slide: Duration | None = None, off
 
 
 def slice_of(ts: ColumnOrName, size: Duration, slide: Duration, offset: Duration = "0 seconds") -> Column:
-    """The slice that holds ``ts``: ``struct<start: timestamp, end: timestamp>``, null in a gap between windows.
+    """The slice that contains ``ts``: ``struct<start: timestamp, end: timestamp>``, null in a gap between windows.
 
-    A slice is the largest half-open interval ``[start, end)`` that no edge of a window cuts, where windows of ``size``
+    A slice is the largest half-open interval ``[start, end)`` without an edge of a window inside. Windows of ``size``
     start every ``slide``. Rows of one slice are in the same windows.
 
     In SQL: ``mullion_slice(ts, size, slide[, offset])``.
@@ -67,7 +67,7 @@ def slice_of(ts: ColumnOrName, size: Duration, slide: Duration, offset: Duration
 
 
 def window_start(ts: ColumnOrName, size: Duration, offset: Duration = "0 seconds") -> Column:
-    """The start of the tumbling window of ``size`` that holds ``ts``, a ``timestamp``.
+    """The start of the tumbling window of ``size`` that contains ``ts``, a ``timestamp``.
 
     In SQL: ``mullion_window_start(ts, size[, offset])``.
 
@@ -78,7 +78,7 @@ def window_start(ts: ColumnOrName, size: Duration, offset: Duration = "0 seconds
 
 
 def window_end(ts: ColumnOrName, size: Duration, offset: Duration = "0 seconds") -> Column:
-    """The end of the tumbling window of ``size`` that holds ``ts``, a ``timestamp``: the first time after the window.
+    """The end of the tumbling window of ``size`` that contains ``ts``, a ``timestamp``. It is not in the window.
 
     In SQL: ``mullion_window_end(ts, size[, offset])``.
 
@@ -91,8 +91,8 @@ def window_end(ts: ColumnOrName, size: Duration, offset: Duration = "0 seconds")
 def session(ts: ColumnOrName, gap: Duration | Column) -> Column:
     """The session of a single row at ``ts``, ``[ts, ts + gap)``: ``struct<start: timestamp, end: timestamp>``.
 
-    ``gap`` is a duration, or a Column that gives each row its own gap: an interval, or text that Spark reads as one. If
-    a row's gap is null, in months, or not longer than zero, the result is null.
+    ``gap`` is a duration, or a Column with a gap for each row: an interval, or text that Spark reads as one. If a row's
+    gap is null, in months, zero or negative, the result is null.
 
     In SQL: ``mullion_session(ts, gap)``.
 
@@ -102,7 +102,7 @@ def session(ts: ColumnOrName, gap: Duration | Column) -> Column:
 
 
 def session_end(last: ColumnOrName, gap: Duration | Column) -> Column:
-    """When a session ends whose last row is at ``last``: ``last + gap``, a ``timestamp``.
+    """The end of a session whose last row is at ``last``: ``last + gap``, a ``timestamp``.
 
     ``gap`` is as in ``session``.
 

@@ -1,4 +1,4 @@
-"""Tables that :func:`mullion.upsert` keeps. Specs are values: frozen, comparable, refused when wrong."""
+"""Tables that :func:`mullion.upsert` maintains. Specs are values: frozen, comparable and validated."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ _GONE: Final = "mullion_upsert_gone"
 
 
 class Table(Protocol):
-    """A table in which rows take the place of others."""
+    """A table in which rows replace others."""
 
     def check(self, spark: SparkSession) -> None:
-        """Raises where the table cannot be written to, as far as that shows before there are rows."""
+        """Raises an error if the table cannot be written to, as far as that is known before there are rows."""
 
     def read(self, spark: SparkSession) -> DataFrame | None:
-        """What the table holds; ``None`` if it does not exist yet."""
+        """The contents of the table; ``None`` if it does not exist yet."""
 
     def merge(self, rows: DataFrame, keys: DataFrame) -> None:
-        """Puts ``rows`` in the place of those with one of ``keys``, in one step; they have keys among these."""
+        """Replaces the rows with one of ``keys`` by ``rows``, whose keys are among these, in one step."""
 
 
 @final
@@ -37,10 +37,9 @@ class DeltaTable:
     """A table of Delta Lake, or of any other format that Spark's ``MERGE INTO`` can change, such as Iceberg and Hudi.
 
     ``name`` is the name of a table in a catalog, such as ``"lake.visits"``, or ``delta.`path``` for a folder. If the
-    table does not exist, the first batch makes it in the format ``delta``.
+    table does not exist, the first batch creates it in the format ``delta``.
 
-    A batch is one ``MERGE``. For Delta the session needs ``delta-spark`` and its settings, as Delta's documentation
-    says.
+    A batch is one ``MERGE``. For Delta the session needs ``delta-spark`` and the settings of Delta's documentation.
 
     >>> DeltaTable("lake.visits")
     DeltaTable(name='lake.visits')
@@ -54,13 +53,13 @@ class DeltaTable:
         _require_text("name", self.name, "DeltaTable('lake.visits')")
 
     def check(self, spark: SparkSession) -> None:
-        """Raises :class:`UnsupportedError` where neither the table nor Delta is there."""
+        """Raises :class:`UnsupportedError` if neither the table nor Delta exists."""
         if self._exists(spark):
             return
         try:
             spark.read.format("delta").load("/nowhere")
-        except Exception as theirs:
-            if "DATA_SOURCE_NOT_FOUND" not in str(theirs):
+        except Exception as error:
+            if "DATA_SOURCE_NOT_FOUND" not in str(error):
                 return
             raise UnsupportedError(
                 f"There is no table {self.name}, and it cannot be made: this session has no Delta Lake. Start it with "
@@ -70,11 +69,11 @@ class DeltaTable:
             ) from None
 
     def read(self, spark: SparkSession) -> DataFrame | None:
-        """What the table holds; ``None`` if it does not exist yet."""
+        """The contents of the table; ``None`` if it does not exist yet."""
         return spark.table(self.name) if self._exists(spark) else None
 
     def merge(self, rows: DataFrame, keys: DataFrame) -> None:
-        """Puts ``rows`` in the place of those with one of ``keys``."""
+        """Replaces the rows with one of ``keys`` by ``rows``."""
         spark = rows.sparkSession
         if not self._exists(spark):
             rows.limit(0).writeTo(self.name).using("delta").create()
@@ -100,8 +99,8 @@ class DeltaTable:
     def _exists(self, spark: SparkSession) -> bool:
         try:
             return len(spark.table(self.name).columns) > 0
-        except Exception as theirs:
-            if any(known in str(theirs) for known in _NO_TABLE):
+        except Exception as error:
+            if any(condition in str(error) for condition in _NO_TABLE):
                 return False
             raise
 
@@ -122,13 +121,13 @@ _NO_TABLE: Final = (
 class JdbcTable:
     """A table of a database that Spark reaches by JDBC.
 
-    ``url`` and ``table`` are those of Spark's JDBC source. ``options`` are more of its options: ``user``,
-    ``password``, ``driver``, ``batchsize``, ``createTableColumnTypes``. The database's driver must be on the class
-    path. If the table does not exist, the first batch makes it, without a primary key. A key on the ``by`` columns and
-    ``pane_id`` makes batches of a large table fast.
+    ``url`` and ``table`` are those of Spark's JDBC source. ``options`` are more of its options: ``user``, ``password``,
+    ``driver``, ``batchsize``, ``createTableColumnTypes``. The database's driver must be on the class path. If the table
+    does not exist, the first batch creates it, without a primary key. A key on the ``by`` columns and ``pane_id`` makes
+    batches of a large table fast.
 
-    A batch is one transaction. Tasks write to two tables beside it, with its name and ``_mullion_rows`` or
-    ``_mullion_keys``. A ``DELETE`` and an ``INSERT``, which all databases have, then move the rows in. So the user may
+    A batch is one transaction. Tasks write to two more tables, with its name and ``_mullion_rows`` or
+    ``_mullion_keys``. A ``DELETE`` and an ``INSERT``, which all databases support, then move the rows. So the user may
     need the right to create tables.
 
     >>> JdbcTable("jdbc:postgresql://host/db", "visits", user="etl", password="secret")
@@ -160,15 +159,15 @@ class JdbcTable:
         return f"JdbcTable({', '.join(shown)})"
 
     def check(self, spark: SparkSession) -> None:
-        """Raises where the database cannot be reached."""
+        """Raises an error if the database cannot be reached."""
         self.read(spark)
 
     def read(self, spark: SparkSession) -> DataFrame | None:
-        """What the table holds; ``None`` if it does not exist yet."""
+        """The contents of the table; ``None`` if it does not exist yet."""
         return _jvm.read_jdbc(spark, self._all())
 
     def merge(self, rows: DataFrame, keys: DataFrame) -> None:
-        """Puts ``rows`` in the place of those with one of ``keys``."""
+        """Replaces the rows with one of ``keys`` by ``rows``."""
         _jvm.upsert_jdbc(rows, keys, self._all())
 
     def _all(self) -> Mapping[str, str]:
@@ -178,11 +177,11 @@ class JdbcTable:
 @final
 @dataclass(frozen=True, slots=True)
 class ParquetTable:
-    """A table in Parquet files, which each batch writes anew. It is for small tables, and for tests.
+    """A table in Parquet files, which each batch rewrites. It is for small tables and for tests.
 
-    ``path`` is its folder, in any file system that Spark reads. It holds a folder for each of the last two versions. A
-    version that is half written does not count. :meth:`read` gives the newest version; reading the folder itself would
-    give both.
+    ``path`` is its folder, in any file system that Spark reads. It holds a folder for each of the last two versions. An
+    incomplete version does not count. :meth:`read` returns the newest version; reading the folder itself would return
+    both.
 
     >>> ParquetTable("tables/visits")
     ParquetTable(path='tables/visits')
@@ -198,25 +197,25 @@ class ParquetTable:
         _require_text("path", self.path, "ParquetTable('tables/visits')")
 
     def check(self, spark: SparkSession) -> None:
-        """Raises where the folder cannot be looked at."""
+        """Raises an error if the folder cannot be listed."""
         _jvm.newest_version(spark, self.path)
 
     def read(self, spark: SparkSession) -> DataFrame | None:
-        """What the table holds; ``None`` if it does not exist yet."""
+        """The contents of the table; ``None`` if it does not exist yet."""
         newest = _jvm.newest_version(spark, self.path)
         return None if newest < 0 else spark.read.parquet(self._folder(spark, newest))
 
     def merge(self, rows: DataFrame, keys: DataFrame) -> None:
-        """Writes the table anew, with ``rows`` in the place of those with one of ``keys``."""
+        """Rewrites the table, with ``rows`` instead of the rows with one of ``keys``."""
         spark = rows.sparkSession
         newest = _jvm.newest_version(spark, self.path)
         if newest >= 0:
-            held = spark.read.parquet(self._folder(spark, newest))
-            kept = held.alias("t").join(keys.alias("k"), same_key(keys.columns), "left_anti")
-            rows = kept.unionByName(rows)
+            old = spark.read.parquet(self._folder(spark, newest))
+            unchanged = old.alias("t").join(keys.alias("k"), same_key(keys.columns), "left_anti")
+            rows = unchanged.unionByName(rows)
         writer = rows.write.mode("overwrite").option("mapreduce.fileoutputcommitter.marksuccessfuljobs", "true")
         writer.parquet(self._folder(spark, newest + 1))
-        # Who reads the one before may still be at it.
+        # Readers may still use the previous version.
         _jvm.remove_versions_before(spark, self.path, newest)
 
     def _folder(self, spark: SparkSession, version: int) -> str:
@@ -224,7 +223,7 @@ class ParquetTable:
 
 
 def same_key(names: Sequence[str]) -> Column:
-    """Whether ``t`` and ``k`` have one key; nulls are like others."""
+    """The condition that ``t`` and ``k`` have the same key. Nulls are equal."""
     same = [sf.col(f"t.{quoted(name)}").eqNullSafe(sf.col(f"k.{quoted(name)}")) for name in names]
     all_of = same[0]
     for one in same[1:]:

@@ -1,6 +1,6 @@
-"""Runs streaming queries on a clock that only the test moves, so no test sleeps.
+"""Runs streaming queries on a clock that only the test advances, so no test sleeps.
 
-A test writes rows to its source, calls :meth:`ClockedQuery.settle`, and checks what came out::
+A test writes rows to its source, calls :meth:`ClockedQuery.settle`, and checks the output rows::
 
     query = ClockedQuery(panes, checkpoint=tmp_path)
     write_rows(...)
@@ -31,12 +31,11 @@ __all__ = ["ClockedQuery", "ManualClock"]
 class ClockedQuery:
     """Runs a query over ``panes``, with its output in memory, on a clock that only :meth:`advance` moves.
 
-    The clock is Spark's trigger clock, so batch timestamps follow it, and everything that is read from them. It starts
-    at ``start_ms`` milliseconds since the epoch. The first batch waits until you first ask the query for something, so
-    rows that come before the first :meth:`settle` are in it. With the ``checkpoint`` of a query that was stopped, the
-    query goes on where that one ended. With ``drain`` it is a query with ``trigger(availableNow=True)``, which
-    :meth:`settle` runs to its end: once it has read what was there when it began. :meth:`settle` raises the errors of
-    the query.
+    The clock is Spark's trigger clock, so batch timestamps follow it. It starts at ``start_ms`` milliseconds since the
+    epoch. The first batch waits for the first call of :meth:`settle`, so all rows written before that are in it. With
+    the ``checkpoint`` of a stopped query, the query continues where that one ended. With ``drain`` it is a query with
+    ``trigger(availableNow=True)``, which :meth:`settle` runs to its end: until it has read the input that was available
+    at its start. :meth:`settle` raises the errors of the query.
     """
 
     def __init__(
@@ -53,7 +52,7 @@ class ClockedQuery:
         self._seen = -1
 
     def settle(self) -> list[Row]:
-        """Runs every batch that the sources, the watermark and the clock ask for, and gives the rows that came out."""
+        """Runs all batches that are due by the sources, the watermark and the clock, and returns their output rows."""
         self._query.settle()
         rows = _jvm.output_since(self._query, self._seen, self._spark).collect()
         self._seen = max(self._seen, self._query.lastBatch())

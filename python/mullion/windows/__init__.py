@@ -1,6 +1,6 @@
-"""Which windows a row falls into, and when an open pane fires.
+"""The windows of a row, and the early firings of a pane.
 
-Specs are values: frozen, comparable, refused when wrong.
+Specs are values: frozen, comparable and validated.
 
 Lengths are whole microseconds. A window is half-open, ``[start, end)``. It is aligned to the epoch in UTC, or to the
 calendar of a time zone.
@@ -9,7 +9,7 @@ calendar of a time zone.
 
     _time    Tumbling, Sliding, Session, Around         _rows    Count, Global
     _custom  Custom                                     _early   Early
-    _spec    what specs have in common
+    _spec    helpers of all specs
 """
 
 from __future__ import annotations
@@ -45,30 +45,30 @@ __all__ = [
 ]
 
 Late: TypeAlias = Literal["drop", "emit", "reopen", "reopen each"]
-"""What becomes of a row whose pane has closed."""
+"""The treatment of a row whose pane has closed."""
 
 LateBy: TypeAlias = Literal["panes", "watermark"]
-"""What makes a row late."""
+"""The clock by which a row is late."""
 
 NewAggregates: TypeAlias = Literal["refuse", "from now"]
-"""What becomes of aggregates that open panes of a checkpoint do not know."""
+"""The treatment of aggregates that open panes of a checkpoint do not have."""
 
 OnChange: TypeAlias = Literal["refuse", "drain", "drop"]
-"""What becomes of the open panes of a window that a checkpoint has, and the query has not."""
+"""The treatment of open panes whose window the query no longer has."""
 
 Empty: TypeAlias = Literal["skip", "emit"]
-"""What becomes of windows without rows."""
+"""The treatment of windows without rows."""
 
 AtEnd: TypeAlias = Literal["keep", "close"]
-"""What becomes of panes that are open when the input ends."""
+"""The treatment of panes that are open at the end of the input."""
 
 Store: TypeAlias = Literal["rocksdb", "hdfs", "memory"]
 """Where state is kept."""
 
 Watermark: TypeAlias = Literal["stream", "per key", "per key with wall time"]
-"""Whose event clock closes panes."""
+"""The event clock that closes panes: of the stream or of each key."""
 
 Order: TypeAlias = Literal["arrival", "time"]
-"""How the rows of a pane are ordered."""
+"""The order of the rows of a pane."""
 
 Window: TypeAlias = Tumbling | Sliding | Session | Around | Custom | Count | Global

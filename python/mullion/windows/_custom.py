@@ -1,4 +1,4 @@
-"""Windows that rows bring themselves."""
+"""Custom windows: ranges computed from each row."""
 
 from __future__ import annotations
 
@@ -20,19 +20,19 @@ RangesOf: TypeAlias = Callable[[datetime], Iterable[tuple[datetime, datetime]] |
 @final
 @dataclass(frozen=True, slots=True, init=False, repr=False, eq=False)
 class Custom:
-    """Windows that each row brings itself. A row falls into every range of a list that is computed from the row.
+    """Custom windows. A row falls into every range of a list that is computed from the row.
 
     ``ranges`` is one of two:
 
     - a column, by name or as a Column, of type ``array<struct<start: timestamp, end: timestamp>>``, or of one such
       struct. The JVM computes it.
-    - a function that gets a row's time, a ``datetime`` in UTC, and returns a list of ``(start, end)``, two datetimes
-      with a time zone each. It runs in Python workers, over Arrow.
+    - a function from a row's time, a ``datetime`` in UTC, to a list of ``(start, end)``, two datetimes with a time
+      zone. It runs in Python workers, over Arrow.
 
-    A range is half-open, ``[start, end)``, may have any length, and need not hold the row's time. Equal ranges of two
-    rows are one window, and a range that a row lists twice counts once. A row with an empty list, or with null or
-    ``None`` in its place, is in no window. A range that ends at or before its start, or has a null in it, fails the
-    query, and the error shows the range.
+    A range is half-open, ``[start, end)``, may have any length, and need not contain the row's time. Equal ranges of
+    two rows are one window, and a range that a row lists twice counts once. A row with an empty list, null or ``None``
+    is in no window. A range that ends at or before its start, or contains a null, fails the query, and the error shows
+    the range.
 
     >>> from datetime import timedelta
     >>> def whole_day(time):
@@ -44,7 +44,7 @@ class Custom:
     Custom('shifts')
 
     Two specs are equal when they have the same name, the same Column object or the same function, because Columns
-    cannot be compared. A checkpoint knows a function by its name alone, and cannot see that its body changed.
+    cannot be compared. A checkpoint identifies a function by its name, so Mullion cannot detect a change in its body.
 
     Raises :class:`InvalidArgumentError` when ``ranges`` is neither a column nor callable.
     """
@@ -65,7 +65,7 @@ class Custom:
 
     @property
     def function(self) -> str | None:
-        """The function's name; ``None`` where the ranges are a column."""
+        """The function's name; ``None`` if the ranges are a column."""
         if isinstance(self.ranges, (Column, str)):
             return None
         return name_of(self.ranges)
@@ -73,10 +73,9 @@ class Custom:
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Custom):
             return False
-        mine, theirs = self.ranges, other.ranges
-        if isinstance(mine, Column) or isinstance(theirs, Column):
-            return mine is theirs
-        return bool(mine == theirs)
+        if isinstance(self.ranges, Column) or isinstance(other.ranges, Column):
+            return self.ranges is other.ranges
+        return bool(self.ranges == other.ranges)
 
     def __hash__(self) -> int:
         return hash((Custom, id(self.ranges) if isinstance(self.ranges, Column) else self.ranges))

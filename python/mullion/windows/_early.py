@@ -1,4 +1,4 @@
-"""When an open pane fires."""
+"""Early firings of open panes."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ class Early:
     """Fires a pane that is still open: at an interval, after a number of rows, or whichever comes first.
 
     - ``every``: an interval of the pane's clock, counted from when the pane opened or last fired. The clock is event
-      time while rows come, and wall time while none come.
-    - ``wall``: instead of ``every``, an interval of the wall clock alone. It suits dashboards.
-    - ``count``: a number of rows that the pane has got since it opened or last fired.
-    - ``unchanged``: with ``True``, panes fire at the interval even if they got no row since they last fired.
+      time while rows arrive, and wall time otherwise.
+    - ``wall``: instead of ``every``, an interval of the wall clock. It suits dashboards.
+    - ``count``: a number of rows since the pane opened or last fired.
+    - ``unchanged``: with ``True``, panes fire at the interval even without a row since they last fired.
 
-    A pane fires early at most once a batch, when all rows of the batch are in it, and not in the batch in which it
-    closes. Panes that hold their rows (``.collect()``) fire with the very row that makes ``count``, as often as there
-    is one in a batch.
+    A pane fires early at most once per batch, after all rows of the batch, and not in the batch in which it closes.
+    Panes that keep their rows (``.collect()``) fire with the row that completes ``count``, even several times in a
+    batch.
 
     >>> Early(every="60 seconds")
     Early('1 minute')

@@ -1,4 +1,4 @@
-"""Windows of row numbers, for each key in order of arrival."""
+"""Count windows: ranges of row numbers, for each key in order of arrival."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ SplitOf: TypeAlias = (
     Callable[["pyarrow.RecordBatch"], Iterable[int] | None]
     | Callable[["pyarrow.RecordBatch", int], Iterable[int] | None]
 )
-"""A function from the buffered rows of a key, and where those of this batch begin, to where new windows start."""
+"""A function from the buffer of a key, and the index of the first row of this batch, to the starts of windows."""
 
 
 @final
@@ -33,7 +33,7 @@ class Count:
     numbers, ``start`` and ``end``, instead of times. A pane closes with the row that completes it. There is no clock
     and no late row, so write ``time=None``; a stream needs no watermark.
 
-    A window that is not complete does not come out, not even on a batch DataFrame. State keeps the number of rows that
+    An incomplete window is never emitted, not even on a batch DataFrame. State keeps the number of rows that
     each key has had, a small record for each key, as long as the query lasts.
 
     >>> Count(100, every=100)
@@ -57,11 +57,11 @@ class Count:
 @final
 @dataclass(frozen=True, slots=True, init=False, repr=False, eq=False)
 class Global:
-    """One window after another over all rows of a key. A trigger closes each window, and the next one begins there.
+    """One window after another over all rows of a key. A trigger closes each window, and the next one starts there.
 
-    You make it with :meth:`every`, :meth:`when`, :meth:`changes` or, with a Python function, :meth:`split`. Rows are
-    taken in order of arrival, and the column ``window`` holds their numbers, as for :class:`Count`. A window that its
-    trigger has not closed does not come out.
+    Create it with :meth:`every`, :meth:`when`, :meth:`changes` or, with a Python function, :meth:`split`. Rows are
+    processed in order of arrival, and the column ``window`` holds their numbers, as for :class:`Count`. A window that
+    its trigger has not closed is not emitted.
 
     Two specs are equal when they close after the same number of rows, by the same function over the same columns, or by
     the same Column object, because Columns cannot be compared.
@@ -111,26 +111,25 @@ class Global:
     @classmethod
     @explained("Global.split(function)", name="Global.split")
     def split(cls, function: SplitOf, columns: Sequence[str] | None = None) -> Global:
-        """Closes windows where a Python function says.
+        """Closes windows at the indices that a Python function returns.
 
-        - ``function`` gets the rows of a key that are in no closed window yet, its buffer, as a ``pyarrow.RecordBatch``
-          in order of arrival. If it takes a second argument, it also gets the index of the first row that came in this
-          batch. It returns the indices of the buffer at which new windows start, ascending, as a list or an array. The
-          rows before the first index are one window, and the rows from the last index on stay buffered.
-          ``len(buffer)`` as the last index leaves nothing; ``[]`` or ``None`` splits nothing. This is the trigger of
-          ``global_window`` in the KX Stream Processor.
-        - ``columns``: the columns of the input that the function sees; ``None`` for all.
+        - ``function`` receives the buffer of a key, as a ``pyarrow.RecordBatch`` in order of arrival: the rows that are
+          in no closed window yet. A second parameter, if it has one, is the index of the first row of this batch. It
+          returns the indices of the buffer at which new windows start, ascending, as a list or an array. The rows
+          before the first index are one window, and the rows from the last index on stay buffered. ``len(buffer)`` as
+          the last index empties the buffer; ``[]`` or ``None`` splits nothing. This is the trigger of ``global_window``
+          in the KX Stream Processor.
+        - ``columns``: the columns of the input that the function receives; ``None`` for all.
 
-        Python workers call the function once a batch for each key that got rows, with the whole buffer of the key. The
-        buffer is read again each time, and must fit into the memory of a task;
+        Python workers call the function once per batch for each key that received rows, with the complete buffer of the
+        key. The buffer is read again each time, and must fit into the memory of a task;
         ``spark.sql.streaming.stateStore.mullion.maxAccumulatorBytes`` limits its bytes. On a batch DataFrame the
-        function is called once, with all rows of a key, so the result is that of a stream only if the function does not
-        depend on how rows come in batches. It must give the same result for the same rows, because a batch may be tried
-        again.
+        function is called once, with all rows of a key. The result equals that of a stream only if the function does
+        not depend on the batches. It must return the same result for the same rows, because a batch may be repeated.
 
-        If the function raises, or returns something that is not such a list of indices, the query fails with a
-        :class:`FunctionError` that has the key and the line. Once you have mended the function, the query goes on from
-        its checkpoint. A checkpoint knows a function by its name alone, and cannot see that its body changed.
+        If the function raises an error, or returns an invalid result, the query fails with a :class:`FunctionError`
+        that has the key and the line. Fix the function, then restart the query from its checkpoint. A checkpoint
+        identifies a function by its name, so Mullion cannot detect a change in its body.
 
         >>> def after_gaps(trades):
         ...     times = trades["ms"].to_pylist()
@@ -153,12 +152,12 @@ class Global:
 
     @property
     def function(self) -> str | None:
-        """The function's name; ``None`` where windows close by a column or a number of rows."""
+        """The function's name; ``None`` if windows close by a column or a number of rows."""
         return None if self.splitting is None else name_of(self.splitting)
 
     @property
     def takes_offset(self) -> bool:
-        """Whether the function takes the index at which the rows of the batch begin."""
+        """True if the function has a parameter for the index of the first row of the batch."""
         return self.splitting is not None and _takes_offset(self.splitting)
 
     @classmethod
@@ -170,9 +169,9 @@ class Global:
         splitting: SplitOf | None = None,
         columns: tuple[str, ...] | None = None,
     ) -> Global:
-        made = object.__new__(cls)
-        hold(made, count=count, condition=condition, changing=changing, splitting=splitting, columns=columns)
-        return made
+        spec = object.__new__(cls)
+        hold(spec, count=count, condition=condition, changing=changing, splitting=splitting, columns=columns)
+        return spec
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Global) and all(
@@ -187,8 +186,8 @@ class Global:
         if self.count is not None:
             return f"Global.every({self.count})"
         if self.splitting is not None:
-            seen = "" if self.columns is None else f", columns={list(self.columns)!r}"
-            return f"Global.split({self.function}{seen})"
+            columns = "" if self.columns is None else f", columns={list(self.columns)!r}"
+            return f"Global.split({self.function}{columns})"
         return f"Global.changes({self.changing!r})" if self.condition is None else f"Global.when({self.condition!r})"
 
     @property
@@ -197,7 +196,7 @@ class Global:
 
 
 def _takes_offset(function: object) -> bool:
-    """Whether a function that splits wants a second argument. What can be called with one gets one."""
+    """True if the function requires a second argument. A function that can be called with one receives one."""
     if not callable(function):
         raise InvalidArgumentError(
             f"function={function!r} ({type(function).__name__}) cannot be called. Write, for instance, "
@@ -206,7 +205,7 @@ def _takes_offset(function: object) -> bool:
     try:
         signature = inspect.signature(function)
     except ValueError:
-        # What is written in C may not say.
+        # Functions in C may have no signature.
         return False
     for arguments in (1, 2):
         try:

@@ -1,4 +1,4 @@
-"""Windows of one length over time, or of a calendar; sessions; and windows about rows."""
+"""Tumbling, calendar, sliding and session windows, and windows around each row."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ _NO_OFFSET = "0 seconds"
 class Tumbling:
     """Windows that follow one another without overlap or gap. A row falls into exactly one.
 
-    - ``size``: how long a window is.
-    - ``offset``: shifts where windows start from the epoch. Only its remainder by ``size`` matters, so it may be
-      negative or longer than a window.
+    - ``size``: the length of a window.
+    - ``offset``: shifts the starts of windows relative to the epoch. Only its remainder by ``size`` matters, so it may
+      be negative or longer than a window.
     - ``timezone``: a name of the IANA database such as ``"America/New_York"``. Windows are then whole days, weeks,
       months, quarters or years of the calendar there, from midnight to midnight. A day on which clocks change has 23 or
-      25 hours. Weeks begin on Monday, months on their first day. Several days are counted from 1970-01-01, several
+      25 hours. Weeks start on Monday, months on their first day. Several days are counted from 1970-01-01, several
       weeks from the Monday of that week, several months from January 1970.
 
-    Without ``timezone``, windows of a day begin at midnight in UTC, whatever the session's time zone.
+    Without ``timezone``, windows of a day start at midnight in UTC, regardless of the session's time zone.
 
     >>> Tumbling("60 minutes", offset="75 minutes")
     Tumbling('1 hour', offset='15 minutes')
@@ -42,10 +42,10 @@ class Tumbling:
     """
 
     size_us: int
-    """Microseconds; 0 where the calendar says how long a window is."""
+    """Microseconds; 0 for calendar windows."""
     offset_us: int
     calendar: tuple[int, str] | None
-    """How many of which unit a window is by the calendar: ``day``, ``week`` or ``month``."""
+    """The number of units of a calendar window, and the unit: ``day``, ``week`` or ``month``."""
     timezone: str | None
 
     @explained("Tumbling('1 hour')", {"size": "Say how long a window is."}, "Tumbling")
@@ -88,7 +88,7 @@ class Sliding:
     """Windows of one size that start every ``slide``. A row falls into each window that covers it.
 
     ``slide`` need not divide ``size``. A slide longer than ``size`` leaves gaps, and rows in a gap are in no window.
-    ``offset`` shifts where windows start from the epoch; only its remainder by ``slide`` matters.
+    ``offset`` shifts the starts of windows relative to the epoch; only its remainder by ``slide`` matters.
 
     >>> Sliding("1 minute", "1 second")
     Sliding('60 seconds', '1 second')
@@ -120,11 +120,11 @@ class Sliding:
 @final
 @dataclass(frozen=True, slots=True, init=False, repr=False, eq=False)
 class Session:
-    """Windows that follow the rows. A key's rows are in one session while none comes more than ``gap`` after the last.
+    """Windows without a fixed grid. A key's rows are in one session as long as they are no more than ``gap`` apart.
 
     A session is ``[first, last + gap)``. A row exactly at ``last + gap`` still joins it. A row between two open
-    sessions merges them into one. ``gap`` is a duration, or a Column that gives each row its own gap: an interval, or
-    text that Spark reads as one. A row whose gap is null, in months, or not longer than zero is in no session.
+    sessions merges them into one. ``gap`` is a duration, or a Column with a gap for each row: an interval, or text that
+    Spark reads as one. A row whose gap is null, in months, zero or negative is in no session.
 
     >>> Session("600 seconds")
     Session('10 minutes')
@@ -165,13 +165,13 @@ class Session:
 class Around:
     """A window around each row, from ``before`` its time until ``after`` it, both ends included.
 
-    There is a pane for each key and each time that a row of the key has. It holds the key's rows in that window, as
-    long as they come while the pane is open. As a half-open interval the window is
-    ``[t - before, t + after + 1 microsecond)``. A row is late when no window that is open, or may still open, can hold
+    Each key has one pane per distinct time of its rows. The pane holds the key's rows in that window that arrive while
+    it is open. As a half-open interval the window is
+    ``[t - before, t + after + 1 microsecond)``. A row is late if no window that is open, or may still open, can contain
     it. Rows are kept no longer than that.
 
-    Without ``after``, a window ends at its row, as for a moving average. Faust's sliding windows are these. Kafka
-    Streams' sliding windows are these and windows that begin just after a row.
+    Without ``after``, a window ends at its row, as for a moving average. Faust's sliding windows are the same. Kafka
+    Streams' sliding windows also include windows that start just after a row.
 
     >>> Around("60 seconds")
     Around('1 minute', '0 seconds')

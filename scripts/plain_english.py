@@ -1,0 +1,154 @@
+"""Checks the prose of the project against the rules of CONTRIBUTING.md: plain_english.py [FILE...].
+
+Without arguments it checks CLEAN, the files and folders that follow the rules. Add a package once it is rewritten.
+"""
+
+from __future__ import annotations
+
+import ast
+import io
+import re
+import sys
+import tokenize
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final, NamedTuple
+
+ROOT: Final = Path(__file__).parents[1]
+CLEAN: Final = (
+    *("README.md", "CHANGELOG.md", "SECURITY.md", "docs", "benchmarks/NOTES.md", "mkdocs.yml", ".github"),
+    *("scripts/plain_english.py", "python/mullion/errors.py", "python/mullion/functions.py", "python/mullion/windows"),
+    *("python/mullion/testing.py", "python/mullion/tables.py", "python/mullion/__init__.py"),
+)
+# Pages to be rewritten. The benchmark writes the results.
+PENDING: Final = {
+    *("upgrade", "upsert", "state", "settings", "savepoint", "cluster", "join", "concepts", "features", "results"),
+}
+
+WORDS: Final = {
+    r"refus(?:e|es|ed|al|als)": "raises an error, is rejected, is not supported",
+    r"go(?:es)? on": "continues, resumes, stays open",
+    r"stands": "is stopped, is at",
+    r"mend(?:s|ed)?": "fix",
+    r"(?:put|puts|come|comes|came|hand|hands|handed|give|gives) out": "emit, return, output",
+    r"doors?": "adapter",
+    r"stor(?:y|ies)": "test case",
+    r"lines? of Spark": "Spark version",
+    r"ceilings?": "stateless baseline",
+    r"contenders?": "the other system",
+    r"way round": "workaround",
+    r"beside": "next to, in addition to, compared with",
+    r"(?:told|says|knows)": "documented in, records, contains",
+    r"without a word": "silently",
+    r"what (?:is|was|comes|came|goes|went|there)": "a noun",
+    r"windows about": "windows around",
+    r"windows together": "several windows in one query",
+    r"odd": "unsupported",
+    r"traced": "translated, compiled",
+    r"private parts": "internal APIs",
+}
+WORD_TABLE: Final = [(re.compile(rf"\b{word}\b", re.IGNORECASE), better) for word, better in WORDS.items()]
+OPENERS: Final = re.compile(r"(?:What|Whether|Where|How|Which|Who|Why)\b")
+BARE_NAMES: Final = re.compile("asked|drawn|found|given|held|kept|known|left|made|said|seen|theirs|told|was|whole")
+MOST_WORDS: Final = 30
+
+FENCED: Final = re.compile(r"^ *```.*?^ *```[^\n]*$|<!-- begin:.*?<!-- end:[^\n]*-->", re.MULTILINE | re.DOTALL)
+# Inline code, and the targets of links. A link to a test case shows that test case's name.
+NO_PROSE: Final = re.compile(r"``[^`]*``|`[^`]*`|\[[^\[\]]*\]\([^()]*\.yaml\)|(?<=\])\([^()]*\)|https?://\S+")
+PARAGRAPH: Final = re.compile(r"\n\s*\n|\n(?= *(?:[-*]|\d+\.|\||#) )|\s\|\s|\|\n|<br>")
+SENTENCE: Final = re.compile(r"[.!?:;]\s+|[.!?]\*\*\s")
+SCALA_COMMENT: Final = re.compile(r"/\*.*?\*/|//[^\n]*", re.DOTALL)
+SCALA_NAME: Final = re.compile(r"\b(?:val|var|def)\s+(\w+)\b")
+
+
+class Prose(NamedTuple):
+    line: int
+    text: str
+    is_doc_comment: bool = False
+
+
+def markdown(source: str) -> Iterator[Prose]:
+    # The same number of lines is left, so that messages have the right ones.
+    text = FENCED.sub(lambda block: "\n" * block[0].count("\n"), source)
+    text = NO_PROSE.sub(lambda code: "x" + "\n" * code[0].count("\n"), text)
+    line = 1
+    for paragraph in PARAGRAPH.split(text):
+        start = text.index(paragraph)
+        line += text.count("\n", 0, start)
+        text = text[start + len(paragraph) :]
+        yield Prose(line + len(paragraph) - len(paragraph.lstrip("\n")), paragraph)
+        line += paragraph.count("\n")
+
+
+def python(source: str) -> Iterator[Prose]:
+    for node in ast.walk(ast.parse(source)):
+        if not isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
+            continue
+        if docstring := ast.get_docstring(node, clean=False):
+            yield Prose(node.body[0].lineno, docstring, is_doc_comment=True)
+    for token in tokenize.generate_tokens(io.StringIO(source).readline):
+        if token.type == tokenize.COMMENT:
+            yield Prose(token.start[0], token.string.lstrip("# "))
+
+
+def scala(source: str) -> Iterator[Prose]:
+    for comment in SCALA_COMMENT.finditer(source):
+        is_doc_comment = comment[0].startswith("/**")
+        yield Prose(source.count("\n", 0, comment.start()) + 1, comment[0].strip("/* \n"), is_doc_comment)
+
+
+def hashed(source: str) -> Iterator[Prose]:
+    """The comments of a Makefile or of YAML."""
+    for number, line in enumerate(source.splitlines(), 1):
+        if comment := re.search(r"(?:^|\s)#\s(.*)", line):
+            yield Prose(number, comment[1])
+
+
+def names(file: Path, source: str) -> Iterator[tuple[int, str]]:
+    if file.suffix == ".scala":
+        yield from ((source.count("\n", 0, name.start()) + 1, name[1]) for name in SCALA_NAME.finditer(source))
+    elif file.suffix == ".py":
+        for node in ast.walk(ast.parse(source)):
+            if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+                yield node.lineno, node.id
+            elif isinstance(node, ast.arg | ast.FunctionDef):
+                yield node.lineno, node.arg if isinstance(node, ast.arg) else node.name
+
+
+def faults(file: Path) -> Iterator[tuple[int, str]]:
+    source = file.read_text("utf-8")
+    read = {".md": markdown, ".py": python, ".scala": scala}.get(file.suffix, hashed)
+    for prose in read(source):
+        text = NO_PROSE.sub("x", prose.text)
+        for word, better in WORD_TABLE:
+            if match := word.search(text):
+                yield prose.line + text.count("\n", 0, match.start()), f"'{match[0]}': write {better}"
+        if prose.is_doc_comment and (opener := OPENERS.match(prose.text)):
+            yield prose.line, f"opens with {opener[0]}: open with a noun phrase or a verb"
+        if file.suffix == ".md":
+            for sentence in SENTENCE.split(" ".join(text.split())):
+                if (words := len(sentence.split())) > MOST_WORDS:
+                    yield prose.line, f"{words} words: '{sentence[:60]}...'"
+    for line, name in names(file, source):
+        if BARE_NAMES.fullmatch(name):
+            yield line, f"'{name}' is no name: use a noun for a value, a verb for a function"
+
+
+def files(places: list[str]) -> Iterator[Path]:
+    for place in (ROOT / place for place in places or CLEAN):
+        for file in [place] if place.is_file() else sorted(place.rglob("*.*")):
+            if file.suffix in {".md", ".py", ".scala", ".yml", ""} and file.stem not in PENDING:
+                yield file
+
+
+def main(*places: str) -> int:
+    exit_status = 0
+    for file in files(list(places)):
+        for line, fault in faults(file):
+            exit_status = 1
+            print(f"{file.relative_to(ROOT)}:{line}: {fault}")
+    return exit_status
+
+
+if __name__ == "__main__":
+    sys.exit(main(*sys.argv[1:]))
