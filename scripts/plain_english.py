@@ -17,6 +17,7 @@ from typing import Final, NamedTuple
 ROOT: Final = Path(__file__).parents[1]
 CLEAN: Final = (
     *("README.md", "CHANGELOG.md", "SECURITY.md", "docs", "benchmarks/NOTES.md", "mkdocs.yml", ".github"),
+    "tests/transcripts/README.md",
     *("scripts/plain_english.py", "python/mullion/errors.py", "python/mullion/functions.py", "python/mullion/windows"),
     *("python/mullion/testing.py", "python/mullion/tables.py", "python/mullion/__init__.py"),
 )
