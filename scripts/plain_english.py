@@ -15,11 +15,11 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 ROOT: Final = Path(__file__).parents[1]
+PUBLIC: Final = "__init__ errors functions tables testing windows _changes _configure _flat _together _upsert"
 CLEAN: Final = (
     *("README.md", "CHANGELOG.md", "SECURITY.md", "docs", "benchmarks/NOTES.md", "mkdocs.yml", ".github"),
-    "tests/transcripts/README.md",
-    *("scripts/plain_english.py", "python/mullion/errors.py", "python/mullion/functions.py", "python/mullion/windows"),
-    *("python/mullion/testing.py", "python/mullion/tables.py", "python/mullion/__init__.py"),
+    *("tests/transcripts/README.md", "scripts/plain_english.py"),
+    *(path for name in PUBLIC.split() for path in (f"python/mullion/{name}.py", f"python/mullion/{name}")),
 )
 # The benchmark writes it.
 RESULTS: Final = ROOT / "docs" / "results.md"
@@ -136,7 +136,7 @@ def faults(file: Path) -> Iterator[tuple[int, str]]:
 
 def main(*places: str) -> int:
     exit_status = 0
-    folders = [ROOT / place for place in places or CLEAN]
+    folders = [ROOT / place for place in places or CLEAN if (ROOT / place).exists()]
     files = [file for place in folders for file in ([place] if place.is_file() else sorted(place.rglob("*.*")))]
     for file in files:
         for line, fault in faults(file) if file.suffix in SUFFIXES and file != RESULTS else ():

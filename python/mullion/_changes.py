@@ -1,4 +1,4 @@
-"""What would become of a checkpoint under a query that has changed."""
+"""The comparison of a changed query with its checkpoint."""
 
 from __future__ import annotations
 
@@ -13,23 +13,23 @@ from mullion.errors import InvalidArgumentError
 
 @explained("compare(panes, 'checkpoints/flights')")
 def compare(panes: DataFrame, checkpoint: str | os.PathLike[str]) -> DataFrame:
-    """Says what would become of a checkpoint if a query were started over it. It writes nothing, and starts nothing.
+    """Shows the effect of a changed query on a checkpoint. It writes nothing and starts nothing.
 
-    - ``panes``: the DataFrame of the query as it is now: what :func:`windowed` and ``.agg(...)`` gave, or what was made
-      of that.
-    - ``checkpoint``: the ``checkpointLocation`` of the query as it was. That query may be running.
+    - ``panes``: the DataFrame of the changed query: the result of :func:`windowed` and ``.agg(...)``, or a DataFrame
+      that uses it.
+    - ``checkpoint``: the ``checkpointLocation`` of the old query. That query may be running.
 
-    The result has a row for each thing that differs, and one for each operator where nothing does:
+    The result has a row for each difference, and one for each operator without differences:
 
-    - ``operator``: Spark's id of the operator of Mullion's.
-    - ``window``: the window that the state is of.
-    - ``verdict``: ``"goes on"``, ``"drains"``, ``"drops"`` or ``"refused"``. The query starts if nothing is refused. A
-      window that drains takes the rows before a boundary, while another one takes its place. What is dropped is gone
-      with the first batch, and never fires.
-    - ``what``: what differs, and if it is refused, why.
+    - ``operator``: Spark's id of Mullion's operator.
+    - ``window``: the window of the state.
+    - ``verdict``: ``"goes on"``, ``"drains"``, ``"drops"`` or ``"refused"``. The query starts unless a row has
+      ``"refused"``. A window that drains accepts the rows before a boundary, while another one replaces it. Dropped
+      panes are deleted in the first batch and never fire.
+    - ``what``: the difference, and the reason for ``"refused"``.
 
-    It compares what Mullion keeps: windows, keys, aggregates, firings, and how many sources there are. What Spark
-    checks of sources, sinks and its own operators shows when the query starts.
+    It compares Mullion's state: windows, keys, aggregates, firings, and the number of sources. Spark checks sources,
+    sinks and its own operators when the query starts.
 
     Raises :class:`InvalidArgumentError` when there is no such checkpoint or no window in ``panes``, and
     :class:`UnsupportedError` under Spark Connect.

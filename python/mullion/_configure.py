@@ -1,4 +1,4 @@
-"""What a Spark session needs to run Mullion."""
+"""The configuration of a Spark session for Mullion."""
 
 from __future__ import annotations
 
@@ -26,28 +26,27 @@ _LOCAL_FILES: dict[str, bool | float | int | str | None] = {
 
 
 def configure(builder: SparkSession.Builder, *, local_files: bool = False) -> SparkSession.Builder:
-    """Adds Mullion to a session that is about to be built, and returns the builder.
+    """Adds Mullion to a session builder, and returns the builder.
 
-    It adds the JAR that the wheel carries to ``spark.jars``, and Mullion's extensions to ``spark.sql.extensions``.
+    It adds the JAR of the wheel to ``spark.jars``, and Mullion's extensions to ``spark.sql.extensions``.
     Values that are set there already, on the builder or in Spark's defaults, stay.
 
-    It sets ``spark.sql.codegen.cache.maxEntries`` to 1000, unless you have set it. A window has some 25 pieces of
-    generated code, and Spark keeps 100, so with four or more queries side by side each batch would compile its own
-    again.
+    It sets ``spark.sql.codegen.cache.maxEntries`` to 1000, unless you have set it. A window has about 25 pieces of
+    generated code, and Spark caches 100. With four or more concurrent queries, each batch would compile its code again.
 
     >>> from pyspark.sql import SparkSession
     >>> spark = configure(SparkSession.builder.appName("panes")).getOrCreate()  # doctest: +SKIP
 
     ``local_files=True`` is for a session on one machine whose checkpoints are on its disk. Without Hadoop's native
-    library, Spark starts a process for each small file that it writes there, a dozen in each batch; then Java writes
-    them. Files and their names stay as they are. It sets ``spark.driver.extraClassPath`` and the two settings of
-    Hadoop's local file system (docs/settings.md). For Linux and macOS.
+    library, Spark starts a process for each small file that it writes there, a dozen in each batch. With this option,
+    Java writes them. Files and their names are the same. It sets ``spark.driver.extraClassPath`` and the two settings
+    of Hadoop's local file system (docs/settings.md). For Linux and macOS.
 
-    A JVM that already runs cannot take a JAR. Under ``spark-submit`` or in a notebook, pass it with ``--jars`` or
-    ``--packages``, or as a library of the cluster. You need not call this function then; it does no harm.
+    A running JVM cannot add a JAR. Under ``spark-submit`` or in a notebook, pass it with ``--jars`` or
+    ``--packages``, or as a library of the cluster. You need not call this function then; the call has no effect.
 
-    Raises :class:`UnsupportedError` for a Spark Connect builder, and for ``local_files=True`` where the JVM already
-    runs or the master is not a local one; :class:`InvalidArgumentError` for something that is not a builder, or when
+    Raises :class:`UnsupportedError` for a Spark Connect builder, and for ``local_files=True`` if the JVM already
+    runs or the master is not local; :class:`InvalidArgumentError` for an argument that is not a builder, or when
     ``PYSPARK_SUBMIT_ARGS`` has ``--jars`` without Mullion's JAR; and :class:`VersionMismatchError` when the wheel has
     no JAR for the installed PySpark.
     """
@@ -61,7 +60,7 @@ def configure(builder: SparkSession.Builder, *, local_files: bool = False) -> Sp
     extensions = _listed(builder, "spark.sql.extensions")
     if EXTENSIONS not in extensions:
         extensions.append(EXTENSIONS)
-    # A session that is there cannot be told, and would warn of it.
+    # An existing session would ignore the setting and warn about it.
     if not _jvm.is_running() and _setting(builder, _GENERATED_CODE) is None:
         builder = builder.config(_GENERATED_CODE, "1000")
     return builder.config("spark.jars", ",".join(jars)).config("spark.sql.extensions", ",".join(extensions))
@@ -87,7 +86,7 @@ def _write_local_files(builder: SparkSession.Builder) -> None:
 
 
 def _carried_url() -> str:
-    # As a URL, for a path may hold spaces.
+    # A URL, because a path may contain spaces.
     return _carried().as_uri()
 
 
@@ -117,12 +116,12 @@ def _require_classic_builder(builder: object) -> None:
 
 
 def _listed(builder: SparkSession.Builder, key: str) -> list[str]:
-    """The values under a key whose value is a list: the builder's, or else those that the builder's would hide."""
+    """The items of a setting that is a list: the builder's, or otherwise those that the builder's would override."""
     return [item.strip() for item in (_setting(builder, key) or "").split(",") if item.strip()]
 
 
 def _setting(builder: SparkSession.Builder, key: str) -> str | None:
-    """What the builder says of a key, or else what it would hide."""
+    """The builder's value of a setting, or otherwise the value that it would override."""
     value: str | None = builder._options.get(key)
     if value is not None:
         return value
@@ -130,20 +129,20 @@ def _setting(builder: SparkSession.Builder, key: str) -> str | None:
 
 
 def _to_be_launched_with(key: str) -> str | None:
-    """What a JVM that is yet to start takes for a key from outside: ``PYSPARK_SUBMIT_ARGS``, then the defaults file."""
+    """A setting from outside of a JVM that has not started: ``PYSPARK_SUBMIT_ARGS``, then the defaults file."""
     arguments = shlex.split(os.environ.get("PYSPARK_SUBMIT_ARGS", ""))
-    found = None
+    setting = None
     for option, value in itertools.pairwise(arguments):
         if option == "--jars" and key == "spark.jars":
             _require_ours_among(value)
             return value
         if option == "--conf" and value.startswith(f"{key}="):
-            found = value.removeprefix(f"{key}=")
-    return found if found is not None else _default_of(key)
+            setting = value.removeprefix(f"{key}=")
+    return setting if setting is not None else _default_of(key)
 
 
 def _require_ours_among(jars: str) -> None:
-    """spark-submit does not look at ``spark.jars`` when it is given ``--jars``: ours must be in that list."""
+    """With ``--jars``, spark-submit ignores ``spark.jars``, so Mullion's JAR must be in that list."""
     if not any(map(_jars.is_ours, jars.split(","))):
         raise InvalidArgumentError(
             f"PYSPARK_SUBMIT_ARGS has --jars {jars}, which would keep the JARs of the builder from the class path. Add "
@@ -156,9 +155,9 @@ def _default_of(key: str) -> str | None:
     file = Path(os.environ.get("SPARK_CONF_DIR") or Path(home, "conf"), "spark-defaults.conf")
     if not file.is_file():
         return None
-    found = None
+    setting = None
     for line in file.read_text(encoding="utf-8").splitlines():
         match = re.fullmatch(rf"\s*{re.escape(key)}(?:\s*[=:]\s*|\s+)(\S.*?)\s*", line)
         if match:
-            found = match[1]
-    return found
+            setting = match[1]
+    return setting

@@ -1,4 +1,4 @@
-"""Panes as rows of plain columns, for what knows no structs."""
+"""Panes as rows of plain columns, without structs."""
 
 from __future__ import annotations
 
@@ -22,7 +22,8 @@ def flat(panes: DataFrame) -> DataFrame:
 
     - ``panes``: the result of ``windowed(...).agg(...)``, ``.collect(...)`` or :func:`mullion.together`.
 
-    Raises :class:`InvalidArgumentError` when these columns are missing, and when a name would be twice in the result.
+    Raises :class:`InvalidArgumentError` when these columns are missing, and when a name would occur twice in the
+    result.
 
     >>> flat(windowed(events, Tumbling("1 hour"), by="carrier", time="ts").agg(n)).columns  # doctest: +SKIP
     ['carrier', 'window_start', 'window_end', 'pane_firing', 'pane_seq', 'n']
@@ -49,11 +50,11 @@ def flat(panes: DataFrame) -> DataFrame:
             f"flat() was given no panes: it has the columns {', '.join(map(repr, panes.columns))}, and panes have "
             "'window' and 'pane'. Give what windowed(...).agg(...) made."
         )
-    made = panes.select(*columns)
-    for name in made.columns:
-        if made.columns.count(name) > 1:
+    result = panes.select(*columns)
+    for name in result.columns:
+        if result.columns.count(name) > 1:
             raise InvalidArgumentError(
-                f"The flat panes would have {made.columns.count(name)} columns named {name!r}. Give the aggregate, or "
-                "the key, another name with .alias('...')."
+                f"The flat panes would have {result.columns.count(name)} columns named {name!r}. Give the "
+                "aggregate, or the key, another name with .alias('...')."
             )
-    return made
+    return result

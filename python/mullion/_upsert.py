@@ -1,4 +1,4 @@
-"""Tables that show the panes of a stream as they last fired, and what changes in them."""
+"""Tables with the last firing of each pane of a stream, and the changes of such a table."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from mullion.errors import InvalidArgumentError
 from mullion.tables import DeltaTable, JdbcTable, ParquetTable, Table, same_key
 
 OnBatch: TypeAlias = Callable[[DataFrame, int], object]
-"""What is done with rows of a batch: these, and the number of the batch."""
+"""A function of rows and the number of their batch."""
 
 ID: Final = "pane_id"
 _MERGED: Final = "pane_merged"
@@ -32,29 +32,29 @@ CHANGE: Final = "change"
 def upsert(
     panes: DataFrame, *, into: Table, late: OnBatch | None = None, changes: OnBatch | None = None
 ) -> DataStreamWriter:
-    """Keeps a table that has one row for each pane, as the pane was when it last fired.
+    """Maintains a table with one row per pane, with the values of its last firing.
 
     - ``panes``: a stream of ``windowed(..., ids=True)``, or of several windows :func:`together`.
-    - ``into``: a :class:`DeltaTable`, :class:`JdbcTable` or :class:`ParquetTable`. The first batch makes the table if
+    - ``into``: a :class:`DeltaTable`, :class:`JdbcTable` or :class:`ParquetTable`. The first batch creates the table if
       it does not exist. Only one query may write a table.
-    - ``late``: a function that gets the rows of each batch that ``late="emit"`` puts out, in the columns of the input,
-      and the number of the batch. These rows belong to no pane. Panes with ``late_row`` need this function.
-    - ``changes``: a function that gets what a batch is about to change in the table, and the number of the batch. The
-      columns are those of :func:`changelog`, with rows ``update_before`` too, and with a whole row for ``delete``.
+    - ``late``: a function of the late rows of a batch (``late="emit"``), with the columns of the input, and the number
+      of the batch. These rows belong to no pane. Panes with ``late_row`` need this function.
+    - ``changes``: a function of the changes of a batch, before they are applied, and the number of the batch. The
+      columns are those of :func:`changelog`, with additional rows ``update_before``, and with the complete row for
+      ``delete``.
 
-    It gives a ``DataStreamWriter`` whose output mode and ``foreachBatch`` are set. Call
+    Returns a ``DataStreamWriter`` whose output mode and ``foreachBatch`` are set. Call
     ``.option("checkpointLocation", ...)`` and ``.start()`` on it.
 
     The columns are those of :func:`flat`: the keys, ``window_start``, ``window_end``, ``pane_firing``, ``pane_seq``,
-    ``pane_id``, then the aggregates. The row of a pane that has closed stays, with ``pane_firing = 'close'``. The rows
-    of panes that became part of others are deleted. A pane that ``late="reopen"`` opened has its own row, beside that
-    of the pane that had closed.
+    ``pane_id``, then the aggregates. The row of a closed pane stays, with ``pane_firing = 'close'``. The rows of merged
+    panes are deleted. A pane that ``late="reopen"`` opened has its own row, next to that of the closed pane.
 
-    Each batch changes the table in one step. A batch that runs again after a crash leaves the table as it is. It calls
-    ``late`` and ``changes`` again; what it has changed before is no change any more, so ``changes`` may get no rows.
+    Each batch changes the table in one step. A batch that runs again after a crash leaves the table unchanged. It calls
+    ``late`` and ``changes`` again; applied changes are not repeated, so ``changes`` may receive no rows.
 
     Raises :class:`InvalidArgumentError` if ``panes`` is not a stream, has no ids, or lacks a key, or if ``late`` is
-    missing; and :class:`UnsupportedError` with ``accumulate=False``, whose firings do not show all of a pane.
+    missing; and :class:`UnsupportedError` with ``accumulate=False``, whose firings have only a part of a pane.
 
     >>> query = (  # doctest: +SKIP
     ...     upsert(panes, into=DeltaTable("lake.visits")).option("checkpointLocation", "checkpoints/visits").start()
@@ -112,13 +112,13 @@ def upsert(
 
 
 def last_of(batch: DataFrame, keys: Sequence[str]) -> tuple[DataFrame, DataFrame]:
-    """What a table shows of the panes of a batch once it is done, and the keys of all rows that are to go before."""
+    """The new rows of a table after a batch, and the keys of all rows that they replace."""
     fired = _columns_of(batch.where("pane.firing <> 'late'"))
     named = [*keys, ID]
     gone = fired.select(*map(_column, keys), sf.explode(_MERGED).alias(ID))
     shown = fired.drop(_MERGED)
-    whole = sf.struct(*map(_column, shown.columns))
-    last = shown.groupBy(*map(_column, named)).agg(sf.max_by(whole, "pane_seq").alias("_last")).select("_last.*")
+    row = sf.struct(*map(_column, shown.columns))
+    last = shown.groupBy(*map(_column, named)).agg(sf.max_by(row, "pane_seq").alias("_last")).select("_last.*")
     rows = last.alias("t").join(gone.alias("k"), same_key(named), "left_anti")
     return rows, fired.select(*map(_column, named)).union(gone).distinct()
 
@@ -134,9 +134,9 @@ def _changes(into: Table, rows: DataFrame, touched: DataFrame, named: Sequence[s
     if there is None:
         old = new.select(*map(_column, named), sf.col("_new").alias("_old")).limit(0)
     else:
-        held = there.alias("t").join(touched.alias("k"), same_key(named), "left_semi")
-        whole = [_column(name).cast(rows.schema[name].dataType).alias(name) for name in rows.columns]
-        old = held.select(*map(_column, named), sf.struct(*whole).alias("_old"))
+        replaced = there.alias("t").join(touched.alias("k"), same_key(named), "left_semi")
+        cells = [_column(name).cast(rows.schema[name].dataType).alias(name) for name in rows.columns]
+        old = replaced.select(*map(_column, named), sf.struct(*cells).alias("_old"))
     both = old.alias("t").join(new.alias("k"), same_key(named), "full_outer").select("t._old", "k._new")
     each = both.select("_old", "_new", sf.explode(kinds).alias(CHANGE))
     row = sf.when(sf.col(CHANGE).isin("delete", "update_before"), sf.col("_old")).otherwise(sf.col("_new"))
@@ -145,19 +145,19 @@ def _changes(into: Table, rows: DataFrame, touched: DataFrame, named: Sequence[s
 
 @explained("changelog(panes)")
 def changelog(panes: DataFrame) -> DataFrame:
-    """Turns panes into changes of a table, for sinks that take changes.
+    """Turns panes into changes of a table, for sinks that accept changes.
 
     - ``panes``: the result of ``windowed(..., ids=True)``, or of several windows :func:`together`.
 
     The first column, ``change``, is ``insert`` for a pane's first firing, ``update_after`` for a later one, and
-    ``delete`` for a pane that became part of another one. A ``delete`` has the keys and ``pane_id``; its other columns
+    ``delete`` for a pane that was merged into another one. A ``delete`` has the keys and ``pane_id``; its other columns
     are null. (Flink writes ``+I``, ``+U`` and ``-D``.) The other columns are those of :func:`flat`; the keys and
-    ``pane_id`` are the key of a row. Late rows do not come out.
+    ``pane_id`` are the key of a row. Late rows are omitted.
 
-    As in Flink's upsert changelog there is no ``update_before`` (``-U``), because a stream of firings does not hold
-    what a row was before. ``upsert(panes, into=..., changes=...)`` gives it, from the table.
+    As in Flink's upsert changelog there is no ``update_before`` (``-U``), because a stream of firings does not have
+    the old row. ``upsert(panes, into=..., changes=...)`` reads it from the table.
 
-    Raises what :func:`upsert` raises for ``panes``.
+    Raises the errors of :func:`upsert` for ``panes``.
 
     >>> changelog(panes).columns  # doctest: +SKIP
     ['change', 'k', 'window_start', 'window_end', 'pane_firing', 'pane_seq', 'pane_id', 'n']
@@ -185,14 +185,14 @@ def changelog(panes: DataFrame) -> DataFrame:
     return plain.select(sf.explode(changes).alias("_change")).select("_change.*")
 
 
-def _keys_of(panes: DataFrame, given: str) -> list[str]:
-    """The columns that tell panes of one id apart."""
-    require_dataframe(panes, f"{given} was given")
+def _keys_of(panes: DataFrame, function: str) -> list[str]:
+    """The columns that distinguish panes with the same id."""
+    require_dataframe(panes, f"{function} was given")
     return _jvm.pane_keys(panes)
 
 
 def _columns_of(panes: DataFrame) -> DataFrame:
-    """The columns of a table of panes, and the ids of those that became part of one."""
+    """The columns of a table of panes, and the ids of merged panes."""
     return flat(panes.drop("late_row"))
 
 
