@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 ROOT: Final = Path(__file__).parents[1]
-PUBLIC: Final = "__init__ errors functions tables testing windows _changes _configure _flat _together _upsert"
+PUBLIC: Final = "__init__ errors functions plot tables testing windows _changes _configure _flat _together _upsert"
 CLEAN: Final = (
     *("README.md", "CHANGELOG.md", "SECURITY.md", "docs", "benchmarks/NOTES.md", "mkdocs.yml", ".github"),
     *("tests/transcripts/README.md", "scripts/plain_english.py"),

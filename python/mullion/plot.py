@@ -1,4 +1,4 @@
-"""Pictures of panes, drawn with matplotlib: the extra ``plot`` of this package.
+"""Pictures of panes with matplotlib, the extra ``plot`` of this package.
 
 >>> from mullion import plot
 >>> plot.timeline(spark.table("panes"), by="carrier", value="n").figure.savefig("panes.png")  # doctest: +SKIP
@@ -32,18 +32,18 @@ _SHOWN = {"early": "fires early", "on_time": "fires on time", "update": "fires a
 
 @dataclass
 class _Pane:
-    """One pane: where its last firing says that its window is, and how it fired."""
+    """One pane: the window of its last firing, and its firings."""
 
     start: datetime
     end: datetime
     firings: list[str] = field(default_factory=list)
     seq: int = -1
-    says: str = ""
+    label: str = ""
 
 
 @dataclass
 class _Lane:
-    """The panes of one key, each in the first line in which it overlaps no other."""
+    """The panes of one key, each in the first line without an overlap."""
 
     name: str
     panes: list[_Pane]
@@ -72,38 +72,38 @@ def timeline(
 ) -> Axes:
     """Draws panes over event time: a bar from a window's start to its end, in a lane for each key.
 
-    A bar has a mark for each firing, in the order in which they came. It has a thick edge if the pane has closed, and a
-    dashed edge if it is still open. Windows that overlap stand above each other. Times are in the session's time zone.
+    A bar has a mark for each firing, in order. It has a thick edge if the pane has closed, and a dashed edge if it is
+    still open. Overlapping windows are drawn above each other. Times are in the session's time zone.
 
     - ``panes``: a DataFrame of firings that is not a stream, such as the table of a memory sink, with the columns
-      ``window`` and ``pane`` as ``windowed(...)`` gives them.
+      ``window`` and ``pane`` of ``windowed(...)``.
     - ``by``: the key columns.
     - ``value``: a column; the bar shows its value in the last firing.
-    - ``rows``: the rows that came, with the columns of ``by``; not a stream either. They are drawn as dots.
+    - ``rows``: the input rows, with the columns of ``by``; not a stream either. They are drawn as dots.
     - ``time``: the column with the event time in ``rows``, and in ``late_row`` if there is one.
-    - ``limit``: how many panes a picture may have.
-    - ``ax``: the axes to draw on; by default those of a new figure, as high as its lanes need.
+    - ``limit``: the maximum number of panes in a picture.
+    - ``ax``: the axes to draw on; by default those of a new figure of suitable height.
 
     Raises :class:`UnsupportedError` when matplotlib is not installed, :class:`UnknownColumnError` for a missing column,
-    and :class:`InvalidArgumentError` for a stream, for panes without windows of time, and for more panes than
+    and :class:`InvalidArgumentError` for a stream, for count windows, and for more panes than
     ``limit``.
     """
     axes = ax if ax is not None else _axes()
     require_dataframe(panes, "timeline() was given")
     keys = (by,) if isinstance(by, str) else tuple(by)
-    _refuse(panes, "panes", ("window", "pane", *keys, *((value,) if value else ())))
+    _check(panes, "panes", ("window", "pane", *keys, *((value,) if value else ())))
     if isinstance(limit, bool) or not isinstance(limit, int) or limit < 1:
         raise InvalidArgumentError(f"limit={limit!r} is not a number of panes: give 1 or more.")
     fired, late = _firings(panes, keys, value, limit), _late(panes, keys, time)
-    came = None
+    input_rows = None
     if rows is not None:
         require_dataframe(rows, "timeline(rows=...) was given")
         if time is None:
             raise InvalidArgumentError("timeline(rows=...) needs time=, the column with the rows' event time.")
-        _refuse(rows, "rows", (time, *keys))
+        _check(rows, "rows", (time, *keys))
         at = F.col(f"`{time}`")
-        came = rows.where(at.isNotNull()).select(_micros(at).alias("_at"), *_texts(keys)).collect()
-    _draw(axes, ZoneInfo(_zone(panes)), fired, late, came, limit)
+        input_rows = rows.where(at.isNotNull()).select(_micros(at).alias("_at"), *_texts(keys)).collect()
+    _draw(axes, ZoneInfo(_zone(panes)), fired, late, input_rows, limit)
     if ax is None:
         lines = round((axes.get_ylim()[0] - axes.get_ylim()[1]) * 2)
         axes.figure.set_size_inches(11, 1.3 + 0.24 * lines)  # type: ignore[union-attr]
@@ -121,10 +121,10 @@ def _axes() -> Axes:
     return axes
 
 
-def _refuse(df: DataFrame, name: str, columns: Iterable[str]) -> None:
+def _check(df: DataFrame, name: str, columns: Iterable[str]) -> None:
     if df.isStreaming:
         raise InvalidArgumentError(
-            f"timeline() draws what is there, and {name} is a stream. Write it to a sink, such as "
+            f"timeline() draws a table, and {name} is a stream. Write it to a sink, such as "
             "writeStream.format('memory').queryName('panes'), and draw spark.table('panes')."
         )
     for column in columns:
@@ -136,7 +136,7 @@ def _refuse(df: DataFrame, name: str, columns: Iterable[str]) -> None:
     if kind is not None and not (isinstance(kind, StructType) and isinstance(kind["start"].dataType, TimestampType)):
         raise InvalidArgumentError(
             "timeline() draws windows of time: a struct 'window' of start and end. It was given "
-            f"{kind.simpleString()}; windows of row numbers have no place on a line of time."
+            f"{kind.simpleString()}; count windows have no place on a time axis."
         )
 
 
@@ -162,18 +162,18 @@ def _firings(panes: DataFrame, keys: Sequence[str], value: str | None, limit: in
         F.col("pane.firing").alias("_firing"),
         F.col("pane.seq").alias("_seq"),
         (F.col("pane.id") if has_id else F.lit(None)).cast("string").alias("_id"),
-        (F.col(f"`{value}`") if value else F.lit("")).cast("string").alias("_says"),
+        (F.col(f"`{value}`") if value else F.lit("")).cast("string").alias("_label"),
         *_texts(keys),
     )
-    # A pane has a few firings: with many more rows than panes may be drawn there are too many panes.
+    # A pane has a few firings, so many more rows than the limit mean too many panes.
     most = 20 * limit
-    found = ours.limit(most + 1).collect()
-    if len(found) > most:
+    firings = ours.limit(most + 1).collect()
+    if len(firings) > most:
         raise InvalidArgumentError(
             f"There are more than {most} firings, too many for a picture of at most {limit} panes. Choose some: "
             "panes.where(...)."
         )
-    return found
+    return firings
 
 
 def _late(panes: DataFrame, keys: Sequence[str], time: str | None) -> list[Row]:
@@ -190,31 +190,33 @@ def _late(panes: DataFrame, keys: Sequence[str], time: str | None) -> list[Row]:
 
 
 def _lanes(fired: list[Row], others: Iterable[Row], zone: ZoneInfo, limit: int) -> list[_Lane]:
-    found: dict[tuple[str, Any], _Pane] = {}
+    panes: dict[tuple[str, Any], _Pane] = {}
     for row in sorted(fired, key=lambda row: row["_seq"]):
         start, end = _time(row["_start"], zone), _time(row["_end"], zone)
-        pane = found.setdefault((row["_lane"], row["_id"] or (start, end)), _Pane(start, end))
+        pane = panes.setdefault((row["_lane"], row["_id"] or (start, end)), _Pane(start, end))
         pane.firings.append(row["_firing"])
-        pane.start, pane.end, pane.says = start, end, row["_says"] or ""
-    if len(found) > limit:
+        pane.start, pane.end, pane.label = start, end, row["_label"] or ""
+    if len(panes) > limit:
         raise InvalidArgumentError(
-            f"There are {len(found)} panes, and a picture may have limit={limit}. Choose some, panes.where(...), or "
+            f"There are {len(panes)} panes, and a picture may have limit={limit}. Choose some, panes.where(...), or "
             "give a larger limit."
         )
-    names = {lane for lane, _ in found} | {row["_lane"] for row in others}
-    return [_Lane(name, [pane for (lane, _), pane in found.items() if lane == name]) for name in sorted(names)]
+    names = {lane for lane, _ in panes} | {row["_lane"] for row in others}
+    return [_Lane(name, [pane for (lane, _), pane in panes.items() if lane == name]) for name in sorted(names)]
 
 
 def _time(micros: int, zone: ZoneInfo) -> datetime:
     return datetime.fromtimestamp(micros // 1_000_000, zone).replace(microsecond=micros % 1_000_000)
 
 
-def _draw(axes: Axes, zone: ZoneInfo, fired: list[Row], late: list[Row], came: list[Row] | None, limit: int) -> None:
+def _draw(
+    axes: Axes, zone: ZoneInfo, fired: list[Row], late: list[Row], input_rows: list[Row] | None, limit: int
+) -> None:
     from matplotlib import dates
     from matplotlib.lines import Line2D
     from matplotlib.patches import Patch
 
-    lanes = _lanes(fired, [*late, *(came or [])], zone, limit)
+    lanes = _lanes(fired, [*late, *(input_rows or [])], zone, limit)
     top: dict[str, float] = {}
     y = 0.0
     for lane in lanes:
@@ -231,9 +233,9 @@ def _draw(axes: Axes, zone: ZoneInfo, fired: list[Row], late: list[Row], came: l
     closed = {"close" in pane.firings for lane in lanes for pane in lane.panes}
     handles += [Patch(fc=_CLOSED, ec=_INK, label="closed")] if True in closed else []
     handles += [Patch(fc=_OPEN, ec=_INK, ls="--", label="still open")] if False in closed else []
-    for found, colour, size, label in ((came, _INK, 14, "row"), (late, _LATE, 34, "row that came too late")):
-        if found:
-            rows = sorted(found)
+    for dots, colour, size, label in ((input_rows, _INK, 14, "row"), (late, _LATE, 34, "row that came too late")):
+        if dots:
+            rows = sorted(dots)
             at = [dates.date2num(_time(row["_at"], zone)) for row in rows]  # type: ignore[no-untyped-call]
             axes.scatter(at, [top[row["_lane"]] + 0.3 for row in rows], s=size, color=colour, lw=0, zorder=4)
             handles.append(Line2D([], [], ls="", marker="o", color=colour, ms=size**0.5, label=label))
@@ -276,7 +278,7 @@ def _bar(axes: Axes, pane: _Pane, top: float) -> None:
             start + width * number / (len(marks) + 1), top + height * 0.8, _MARKS[kind], color=_INK, ms=4, zorder=4
         )
     axes.text(
-        start + width / 2, top + height * 0.36, pane.says, ha="center", va="center", color=_INK, fontsize=9, zorder=5
+        start + width / 2, top + height * 0.36, pane.label, ha="center", va="center", color=_INK, fontsize=9, zorder=5
     )
     axes.update_datalim([(start, top), (end, top + height)])
     axes.autoscale_view(scaley=False)

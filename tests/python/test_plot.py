@@ -121,7 +121,7 @@ def test_what_cannot_be_drawn_is_refused_with_the_way_out(
     with pytest.raises(InvalidArgumentError, match=r"rows=\.\.\.\) needs time="):
         plot.timeline(panes, rows=panes)
     counted = spark.sql("SELECT named_struct('start', 1L, 'end', 3L) AS window, 1 AS pane")
-    with pytest.raises(InvalidArgumentError, match=r"windows of row numbers have no place on a line of time"):
+    with pytest.raises(InvalidArgumentError, match=r"count windows have no place on a time axis"):
         plot.timeline(counted)
     monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
     with pytest.raises(UnsupportedError, match=r"pip install 'mullion-spark\[plot\]'"):
