@@ -31,8 +31,8 @@ private[scan] object PartitionsInTurn {
 
   /** The operator of a batch's plan that may have its partitions in one task. */
   def operator(plan: SparkPlan): Option[WindowExec] = plan match {
-    case write: WriteToDataSourceV2Exec                                                  => operator(write.query)
-    case above @ (_: ProjectExec | _: FilterExec) if ReadByEachTask.areRepeatable(above) =>
+    case write: WriteToDataSourceV2Exec                                                    => operator(write.query)
+    case above @ (_: ProjectExec | _: FilterExec) if RepeatableExpressions.areAllOf(above) =>
       operator(above.children.head)
     case window: WindowExec if window.isKnown && mayBe(window) => Some(window)
     case _                                                     => None

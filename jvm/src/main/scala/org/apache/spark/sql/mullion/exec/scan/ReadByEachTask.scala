@@ -1,7 +1,6 @@
 package org.apache.spark.sql.mullion.exec.scan
 
 import org.apache.spark.sql.catalyst.FileSourceOptions
-import org.apache.spark.sql.catalyst.expressions.{Expression, SubqueryExpression, UserDefinedExpression}
 import org.apache.spark.sql.catalyst.plans.physical.HashPartitioning
 import org.apache.spark.sql.catalyst.rules.Rule
 import org.apache.spark.sql.catalyst.util.CaseInsensitiveMap
@@ -23,9 +22,8 @@ import org.apache.spark.sql.mullion.exec.partial.{PartialAggregateExec, ReadColu
 /** Puts [[ReadByEachTaskExec]] in the place of the shuffle below a window's operator, in a batch that is one small
   * file; or [[PartitionsInTurnExec]], where one task may work on all partitions of state.
   *
-  * Two tasks that read a file have to find the same rows in it, with the same keys. So it is done only where every node
-  * below the shuffle is known, no expression may give something else the second time, and no code of the user's is
-  * called, which may not say what it depends on.
+  * Two tasks that read a file have to find the same rows in it, with the same keys. So every node below the shuffle is
+  * one of those below, and all expressions are [[RepeatableExpressions]].
   */
 object ReadByEachTask extends ColumnarRule {
 
@@ -75,7 +73,7 @@ object ReadByEachTask extends ColumnarRule {
 
   /** What gives the same rows whenever it is asked, by way of nodes that do. */
   private def source(plan: SparkPlan): Option[SparkPlan] =
-    if (!areRepeatable(plan)) None
+    if (!RepeatableExpressions.areAllOf(plan)) None
     else
       plan match {
         case _: PartialAggregateExec | _: AssignSlicesExec | _: FusedWatermarkExec | _: ProjectExec | _: FilterExec |
@@ -85,14 +83,6 @@ object ReadByEachTask extends ColumnarRule {
         case none: LocalTableScanExec if none.rows.isEmpty => Some(none)
         case _                                             => None
       }
-
-  /** Whether a node's expressions give the same each time, and call no code of the user's. */
-  private[scan] def areRepeatable(plan: SparkPlan): Boolean = plan.expressions.forall(isRepeatable)
-
-  private def isRepeatable(expression: Expression): Boolean = expression.deterministic && !expression.exists {
-    case _: UserDefinedExpression | _: SubqueryExpression => true
-    case _                                                => false
-  }
 
   /** Where a file that is gone is no error, one task may have seen it and another not. */
   private def isKnown(files: FileSourceScanExec): Boolean = {

@@ -134,6 +134,11 @@ class ReadByEachTaskSuite extends SparkSuite {
     (what, rowsOf) <- Seq[(String, Path => DataFrame)](
       "a function of the user's" -> (read(_, "parquet").where(unsure(F.col("value")))),
       "a random number" -> (read(_, "parquet").where(F.rand() < 0.9999)),
+      "a scalar subquery" -> (read(_, "parquet").where("value > (SELECT min(id) - 999 FROM range(3))")),
+      "a scalar subquery in a column" -> (read(_, "parquet")
+        .withColumn("value", F.expr("value + (SELECT max(id) FROM range(3))"))),
+      "an IN subquery" -> (read(_, "parquet").where("value % 3 IN (SELECT id FROM range(2)) OR value > 0")),
+      "an EXISTS subquery" -> (read(_, "parquet").where("EXISTS (SELECT 1 FROM range(3) WHERE id > 1)")),
       "the name of the file" -> (read(_, "parquet").withColumn("key", F.input_file_name())),
       "several files" -> (read(_, "parquet", Map("maxFilesPerTrigger" -> "9"))),
       "files that may be damaged" -> (read(_, "parquet", Map("ignoreCorruptFiles" -> "true"))),
