@@ -112,27 +112,20 @@ private[mullion] object AnalysedCall {
   }
 
   /** An aggregation where what stands for other expressions (`count_if`, `bool_and`, `between` …) is replaced by them,
-    * as Spark's optimizer does in its own nodes.
+    * as Spark's optimizer does in its own nodes. Values that they use several times are still in `With`.
     */
-  def spelledOut(aggregate: Aggregate): LogicalPlan =
-    ReplaceExpressions(aggregate.copy(child = LocalRelation(aggregate.child.output))).transformExpressions(inline)
+  private def replaced(aggregate: Aggregate): LogicalPlan =
+    ReplaceExpressions(aggregate.copy(child = LocalRelation(aggregate.child.output)))
+
+  /** The same with every `With` written out: the form in which aggregates are named and compared. */
+  def spelledOut(aggregate: Aggregate): LogicalPlan = replaced(aggregate).transformExpressions(SharedValues.inline)
 
   /** The grouping, the aggregate functions and the output columns over them. */
   private def parts(aggregate: Aggregate): (Seq[NamedExpression], Seq[AggregateExpression], Seq[NamedExpression]) =
-    spelledOut(aggregate) match {
+    replaced(aggregate) match {
       case PhysicalAggregation(grouping, expressions, results, _) => (grouping, expressions, results)
       case other => throw new IllegalStateException(s"not an aggregation: ${other.nodeName}")
     }
-
-  /** What an expression uses several times stands there each time. The optimizer would have it computed below the node,
-    * where there are no aggregates yet.
-    */
-  private def inline: PartialFunction[Expression, Expression] = { case With(child, definitions) =>
-    val of = definitions.map(d => d.id -> d.child).toMap
-    child
-      .transform { case used: CommonExpressionRef if of.contains(used.id) => of(used.id) }
-      .transform(inline)
-  }
 
   private def columnsOf(aggregate: Aggregate): Seq[NamedExpression] =
     if (aggregate.conf.dataFrameRetainGroupColumns)

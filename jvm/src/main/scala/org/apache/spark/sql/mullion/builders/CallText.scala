@@ -45,7 +45,7 @@ private[mullion] object CallText {
       gap.map(g => sqlOf(g.child)),
       trigger.map(sqlOf),
       ids.map(sqlOf),
-      call.functions.map(sqlOf)
+      call.functions.map(function => sqlOf(SharedValues.writtenOut(function)))
     )
   }
 }

@@ -46,7 +46,9 @@ private[builders] final class WindowNode(call: AnalysedCall) {
   /** The results over the node's keys and functions, by their names. */
   private val named: Seq[(String, Expression)] = {
     val replaced = valueOf ++ call.keys.columnOf
-    val values = call.results.map(Shown.unalias(_).transform { case a: Attribute => replaced.getOrElse(a.exprId, a) })
+    val values = call.results.map { result =>
+      SharedValues.simplified(Shown.unalias(result)).transform { case a: Attribute => replaced.getOrElse(a.exprId, a) }
+    }
     known
       .fold(call.results.map(_.name).zip(values))(Incomplete.over(_, functions, call.results.map(_.name).zip(values)))
   }
@@ -146,21 +148,32 @@ private[builders] final class WindowNode(call: AnalysedCall) {
 
 private object WindowNode {
 
-  /** What Spark computes in nodes of its own, or has in few: Python, and the time of the batch. */
+  /** What Spark computes in nodes of its own, or has in few: Python, the time of the batch, and values that an
+    * expression uses several times, which code generation would compute before the conditions that guard them.
+    */
   private def isSparksOwn(e: Expression): Boolean =
-    e.isInstanceOf[PythonUDF] ||
+    e.isInstanceOf[PythonUDF] || e.isInstanceOf[With] ||
       (e.containsPattern(CURRENT_LIKE) && !e.children.exists(_.containsPattern(CURRENT_LIKE)))
 
   /** What only Spark can compute becomes columns of the input where it stands inside of aggregates. */
   private def hoist(expressions: Seq[AggregateExpression]): (Seq[AggregateExpression], Seq[Alias]) = {
     val hoisted = Seq.newBuilder[Alias]
     val rewritten = expressions.map { e =>
-      e.transformDown {
-        case own if isSparksOwn(own) =>
-          val alias = Alias(own, "computed")()
-          hoisted += alias
-          alias.toAttribute
-      }.asInstanceOf[AggregateExpression]
+      // A column is computed for each row, and a function's arguments only for those that its FILTER lets pass.
+      def guarded(value: Expression) = value match {
+        case shared: With if e.filter.exists(!_.exists(_.fastEquals(shared))) =>
+          If(e.filter.get, shared, Literal(None.orNull, shared.dataType))
+        case other => other
+      }
+      SharedValues
+        .simplified(e)
+        .transformDown {
+          case own if isSparksOwn(own) =>
+            val alias = Alias(guarded(own), "computed")()
+            hoisted += alias
+            alias.toAttribute
+        }
+        .asInstanceOf[AggregateExpression]
     }
     (rewritten, hoisted.result())
   }

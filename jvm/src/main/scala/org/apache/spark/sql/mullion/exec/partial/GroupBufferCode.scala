@@ -175,7 +175,9 @@ private[partial] final class GroupBufferCode(
     val held = variables.map(v => ExprCode(EmptyBlock, v.isNull, v.value))
     ctx.INPUT_ROW = None.orNull
     ctx.currentVars = held ++ input
-    val common = ctx.subexpressionEliminationForWholeStageCodegen(bound.flatten)
+    // What several have in common is computed before their filters, which may guard it.
+    val unfiltered = bound.zip(aggregates).collect { case (expressions, of) if of.filter.isEmpty => expressions }
+    val common = ctx.subexpressionEliminationForWholeStageCodegen(unfiltered.flatten)
     val updates = bound.zipWithIndex.map { case (expressions, i) =>
       val codes = ctx
         .withSubExprEliminationExprs(common.states)(expressions.map(_.genCode(ctx)))
