@@ -1,6 +1,6 @@
-"""Draws the pictures of the docs with ``mullion.plot``, each from a stream that runs: pictures.py [FOLDER].
+"""Draws the pictures of the docs with ``mullion.plot``, each from a running stream: pictures.py [FOLDER].
 
-Without a folder it draws them where the docs have them, ``docs/pictures``.
+The default folder is ``docs/pictures``.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from mullion.windows import Window
 FOLDER = Path(__file__).parents[1] / "docs" / "pictures"
 SCHEMA = "due timestamp, carrier string"
 
-# The same picture is the same file.
+# Equal pictures are equal files.
 mpl.rcParams["svg.hashsalt"] = "mullion"
 
 
@@ -42,13 +42,15 @@ PICTURES = {
         options={"allowed_lateness": "5 minutes", "early": Early(every="10 minutes"), "late": "emit"},
     ),
     "lateness": Picture(
-        ("10:10 AA", "11:05 AA", "10:50 AA", "11:20 AA", "10:55 AA"),
+        ("10:10 AA", "11:05 AA", "11:06 AA", "10:50 AA", "11:20 AA", "11:21 AA", "10:55 AA"),
         Tumbling("1 hour"),
         delay="0 minutes",
         options={"allowed_lateness": "15 minutes", "on_time": True, "late": "emit"},
     ),
     "clocks": Picture(
-        ("10:05 AA", "10:35 UA", "11:30 AA", "11:50 AA"), Tumbling("1 hour"), options={"watermark": "per key"}
+        ("10:05 AA", "10:15 UA", "10:35 UA", "11:30 AA", "11:50 AA"),
+        Tumbling("1 hour"),
+        options={"watermark": "per key", "early": Early(every="10 minutes")},
     ),
     "sliding": Picture(("10:05 AA", "10:25 AA", "10:50 AA", "12:00 AA"), Sliding("1 hour", "20 minutes")),
     "sessions": Picture(
@@ -58,7 +60,7 @@ PICTURES = {
 
 
 def draw(spark: SparkSession, name: str, file: Path) -> None:
-    """Runs the stream of a picture, and draws what it fired."""
+    """Runs the stream of a picture, and draws its firings."""
     picture = PICTURES[name]
     with tempfile.TemporaryDirectory() as folder:
         for row in picture.rows:
