@@ -102,9 +102,9 @@ OF_SPARKS := lines configure session refusals functions split stateful stages st
 NOT_OF_SPARK := $(if $(filter 4.0,$(SPARK)),split transcripts kx_random)
 PYTHON_TESTS := $(if $(OTHER),$(patsubst %,tests/python/test_%.py,$(filter-out $(NOT_OF_SPARK),$(OF_SPARKS))))
 
-# Which part of much is run, said to both languages. On another line Scala tells all stories.
-ifeq ($(OTHER),)
-test: export MULLION_TEST_SAMPLE ?= $(shell date +%s)
+# On another Spark version than the default, Scala runs the stories that are otherwise left to Python.
+ifneq ($(OTHER),)
+test: export MULLION_STORIES = all
 endif
 
 test: $(if $(OTHER),,lint-python) venv kafka $(CLASSES) $(SBT_LAUNCH)

@@ -24,7 +24,8 @@ import mullion
 from kafka_connector import connector_jars
 from mullion import _jars
 from mullion._configure import _LOCAL_FILES
-from sampled import SAMPLE, mark_the_rest_slow
+from sampled import mark_the_rest_slow
+from seeds import SEED
 from standalone import java
 
 # They look at what came out, and say what they saw as a test does.
@@ -38,8 +39,8 @@ collect_ignore = [
     if find_spec("bytewax") is None and THEIRS.search(file.read_text("utf-8"))
 ]
 
-# How long an example takes says how busy the machine is.
-hypothesis.settings.register_profile("suite", deadline=None)
+# How long an example takes depends on the load of the machine. Examples of earlier failures would make runs differ.
+hypothesis.settings.register_profile("suite", deadline=None, database=None)
 hypothesis.settings.load_profile("suite")
 
 # The JVMs of Spark, also in processes that tests start, live for seconds or minutes: compiling without much ado is half
@@ -60,7 +61,13 @@ def pytest_collection_finish() -> None:
 
 
 def pytest_report_header() -> str:
-    return f"MULLION_TEST_SAMPLE={SAMPLE} gives the same sample of tests again"
+    return f"MULLION_SEED={SEED}"
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_cmdline_main(config: pytest.Config) -> None:
+    # As --hypothesis-seed does, which wins.
+    config.option.hypothesis_seed = config.option.hypothesis_seed or SEED
 
 
 @pytest.hookimpl(trylast=True)

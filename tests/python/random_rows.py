@@ -6,7 +6,6 @@ import base64
 import datetime
 import decimal
 import math
-import os
 import random
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -125,11 +124,6 @@ def plain(value: Any, kind: pa.DataType) -> Any:
     if pa.types.is_list(kind) or pa.types.is_large_list(kind):
         return [plain(inner, kind.value_type) for inner in value]
     return value
-
-
-def seed() -> int:
-    """Another one each time, which a failure prints; ``MULLION_TEST_SEED`` gives one again."""
-    return int(os.environ.get("MULLION_TEST_SEED") or random.SystemRandom().randrange(2**32))
 
 
 def accepted_calls(

@@ -1,34 +1,25 @@
-"""What a run takes of the tests that need Spark: a quarter of each file, others each time; the rest is slow.
+"""Chooses what ``make test`` runs of the tests that need Spark: a quarter of each file. The rest is marked slow.
 
-``@pytest.mark.sampled(3)`` on a test with parameters keeps three of its cases instead, ``@pytest.mark.whole`` all.
-``MULLION_TEST_SAMPLE``, which the run prints, gives the same sample again.
+``@pytest.mark.sampled(3)`` on a test with parameters keeps three of its cases instead, ``@pytest.mark.always`` all.
+The choice follows from the tests' ids alone: each run has the same tests.
 """
 
 from __future__ import annotations
 
-import os
-import random
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
+from zlib import crc32
 
 import pytest
 
-# Workers have the environment of the process that starts them.
-SAMPLE = int(os.environ.setdefault("MULLION_TEST_SAMPLE", str(random.randrange(10**6))))
-
-
-def sample(many: int, some: int) -> Collection[int]:
-    """The numbers of those that this run has."""
-    return set(random.Random(SAMPLE).sample(range(many), min(some, many)))
-
 
 def mark_the_rest_slow(items: Sequence[pytest.Item]) -> None:
-    """Marks what this run leaves out."""
+    """Marks the tests that ``make test`` leaves to ``make test-all``."""
     cases: dict[str, list[pytest.Item]] = {}
     tests: dict[str, list[pytest.Item]] = {}
     for item in items:
         if item.get_closest_marker("sampled"):
             cases.setdefault(item.nodeid.partition("[")[0], []).append(item)
-        elif item.get_closest_marker("spark") and not any(map(item.get_closest_marker, ("slow", "whole"))):
+        elif item.get_closest_marker("spark") and not any(map(item.get_closest_marker, ("slow", "always"))):
             tests.setdefault(item.nodeid.partition("::")[0], []).append(item)
     for of_one in cases.values():
         marker = of_one[0].get_closest_marker("sampled")
@@ -38,8 +29,6 @@ def mark_the_rest_slow(items: Sequence[pytest.Item]) -> None:
         _keep(of_file, (len(of_file) + 3) // 4)
 
 
-def _keep(items: Sequence[pytest.Item], some: int) -> None:
-    chosen = sample(len(items), some)
-    for number, item in enumerate(items):
-        if number not in chosen:
-            item.add_marker("slow")
+def _keep(items: Sequence[pytest.Item], count: int) -> None:
+    for item in sorted(items, key=lambda item: crc32(item.nodeid.encode()))[count:]:
+        item.add_marker("slow")

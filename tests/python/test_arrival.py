@@ -5,7 +5,6 @@ A random case is a key; hundreds of them share a query.
 
 from __future__ import annotations
 
-import os
 import random
 from collections import Counter
 from functools import reduce
@@ -22,11 +21,11 @@ from model import SECOND, Row
 from mullion import Count, Early, Global, MullionError, Session, Sliding, Tumbling, read_panes, windowed
 from mullion.testing import ClockedQuery
 from mullion.windows import Store, Window
+from seeds import SEED
 from streams import Feed
 
 KEYS = 240
 BATCHES = 8
-SEED = int(os.environ.get("MULLION_TEST_SEED", "2024"))
 TEN = 10 * SECOND
 
 CASES = {

@@ -20,13 +20,13 @@ from pyspark.sql import functions as F
 
 from killing import session_of_its_own
 from mullion import Session, Tumbling, windowed
+from seeds import SEED
 from streams import SECOND, Feed
 
 pytestmark = pytest.mark.slow
 
 BATCHES = 5
 RUNS = 2
-SEED = int(os.environ.get("MULLION_TEST_SEED") or random.randrange(10**6))
 
 
 def test_what_is_committed_by_attempts_that_fail_and_by_actions_that_repeat_is_right(
@@ -38,11 +38,11 @@ def test_what_is_committed_by_attempts_that_fail_and_by_actions_that_repeat_is_r
         **os.environ,
         "PYTHONPATH": path,
         "PYSPARK_PYTHON": sys.executable,
-        "MULLION_TEST_SEED": str(SEED),
+        "MULLION_SEED": str(SEED),
     }
     script = [sys.executable, __file__, str(tmp_path)]
     done = subprocess.run(script, env=environment, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, f"MULLION_TEST_SEED={SEED}\n{done.stderr[-3000:]}"
+    assert done.returncode == 0, f"MULLION_SEED={SEED}\n{done.stderr[-3000:]}"
     # Some tasks did fail once their state was committed.
     assert int((tmp_path / "failed").read_text()) > 0
 
@@ -62,7 +62,7 @@ def failing(folder: str) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.Rec
         yield from batches
         context = TaskContext.get()
         assert context is not None
-        if context.attemptNumber() == 0 and random.random() < 0.25:
+        if context.attemptNumber() == 0 and random.Random(f"{SEED} {context.taskAttemptId()}").random() < 0.25:
             Path(folder, str(context.taskAttemptId())).touch()
             raise ValueError("an attempt of a task")
 

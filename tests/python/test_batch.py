@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import random
 from collections import Counter
 from pathlib import Path
@@ -16,10 +15,10 @@ from custom_model import CustomRules
 from model import SECOND, AroundRules, Row, Rules
 from mullion import InvalidArgumentError, Session, Sliding, Tumbling, windowed
 from mullion.testing import ClockedQuery
+from seeds import SEED
 from session_model import SessionRules, closes_of
 from streams import Feed
 
-SEED = int(os.environ.get("MULLION_TEST_SEED", "2024"))
 TEN = 10 * SECOND
 RANGES = (((0, TEN), (-SECOND, TEN)), None, ((0, SECOND), (0, SECOND)), (), ((-TEN, 2),))
 
@@ -49,7 +48,7 @@ def test_a_batch_gives_what_a_stream_closes_with(spark: SparkSession, tmp_path: 
     feed = Feed(tmp_path / "in", "k string, id bigint")
     feed.write([(row.time, row.key, row.id) for row in rows])
     batch = Counter(shown_row(row) for row in case.panes(feed.batch(spark)).collect())
-    assert batch == Counter(shown(case, firing) for firing in closes_of(case.rules, rows)), f"MULLION_TEST_SEED={SEED}"
+    assert batch == Counter(shown(case, firing) for firing in closes_of(case.rules, rows)), f"MULLION_SEED={SEED}"
 
     # As a stream all rows come in its first batch, in which none is late; but for its early firings and late rows.
     with ClockedQuery(case.panes(feed.stream(spark)), checkpoint=tmp_path / "checkpoint") as query:

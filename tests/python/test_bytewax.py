@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import random
 import sys
 from collections.abc import Callable
@@ -34,8 +33,7 @@ from mullion.bytewax.dataflow import Dataflow, KeyedStream, Stream, operator
 from mullion.bytewax.recovery import NoPartitionsError, RecoveryConfig, init_db_dir
 from mullion.bytewax.testing import TestingSink, TestingSource, cluster_main, run_main
 from mullion.errors import FunctionError, IncompatibleStateError, UnsupportedError, WrongCallError
-
-SEED = int(os.environ.get("MULLION_TEST_SEED", str(random.randrange(10**9))))
+from seeds import SEED
 
 
 def second_of(item: Any) -> datetime:
@@ -55,7 +53,7 @@ def test_windows_on_spark_are_those_of_the_released_package(spark: SparkSession,
     flow, out = given.flow_of(case, theirs=False)
     run_main(flow, spark=spark)
     difference = given.difference(case, given.theirs(case), given.by_key(out))
-    assert not difference, f"MULLION_TEST_SEED={SEED}, round {round_}: {difference}"
+    assert not difference, f"MULLION_SEED={SEED}, round {round_}: {difference}"
 
 
 @pytest.mark.slow

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import json
-import os
 import random
 from collections.abc import Callable, Iterable
 from datetime import UTC, datetime, timedelta
@@ -32,8 +31,8 @@ from mullion.bytewax._run import runner
 from mullion.bytewax._run.ranges import FileRange
 from mullion.bytewax.recovery import RecoveryConfig
 from mullion.errors import MullionError
+from seeds import SEED
 
-SEED = int(os.environ.get("MULLION_TEST_SEED", str(random.randrange(10**9))))
 START = datetime(2024, 2, 28, 23, 59, tzinfo=UTC)
 THEIRS = (their_dataflow, their_op, their_win, their_files, their_testing)
 OURS = (our_dataflow, our_op, our_win, our_files, our_testing)
@@ -127,7 +126,7 @@ def _compared(spark: SparkSession, folder: Path, round_: int) -> None:
         except Exception as error:
             # What is missing in a line fails in both.
             outcomes.append("failed" if modules is THEIRS or isinstance(error, MullionError) else error)
-    assert outcomes[0] == outcomes[1], f"MULLION_TEST_SEED={SEED}, round {round_}, {kind} by {batch_size}"
+    assert outcomes[0] == outcomes[1], f"MULLION_SEED={SEED}, round {round_}, {kind} by {batch_size}"
 
 
 @pytest.mark.sampled(4)
@@ -211,7 +210,7 @@ def test_what_the_jvm_reads_of_texts_is_what_python_reads(spark: SparkSession, t
     found = _in_the_jvm(spark, tmp_path / "lines", _read)
     expected = list(map(_read, lines))
     wrong = [pair for pair in zip(found, expected, strict=True) if repr(pair[0]) != repr(pair[1])]
-    assert not wrong, f"MULLION_TEST_SEED={SEED}: {wrong[:3]}"
+    assert not wrong, f"MULLION_SEED={SEED}: {wrong[:3]}"
 
 
 ODD = (
@@ -250,7 +249,7 @@ def test_lines_that_are_sure_are_those_that_python_reads(spark: SparkSession, tm
                 break
             found = FileRange(0, str(file), at, end, count, delimiter, ["k", "n"], size, 0, 1)
             items = [item for _, batch in found.read() for item in batch]
-            assert items == list(islice(rows, count)), f"MULLION_TEST_SEED={SEED}, file {number}"
+            assert items == list(islice(rows, count)), f"MULLION_SEED={SEED}, file {number}"
             sure, at = sure + count, end
         whole.close()
     assert sure > 1000

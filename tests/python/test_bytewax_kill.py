@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import random
 import sys
 import time
@@ -24,8 +23,8 @@ from mullion.bytewax.dataflow import Dataflow
 from mullion.bytewax.operators import windowing as win
 from mullion.bytewax.recovery import RecoveryConfig
 from mullion.bytewax.testing import run_main
+from seeds import SEED
 
-SEED = int(os.environ.get("MULLION_TEST_SEED", str(random.randrange(10**9))))
 START = datetime(2024, 1, 1, tzinfo=UTC)
 
 
@@ -75,7 +74,7 @@ def test_a_dataflow_that_is_killed_again_and_again_writes_each_line_once(spark: 
     run_main(flow_of(FileSource(source, 10), tmp_path / "undisturbed.txt"), spark=spark)
     killed = sorted((tmp_path / "killed.txt").read_text("utf-8").splitlines())
     expected = sorted((tmp_path / "undisturbed.txt").read_text("utf-8").splitlines())
-    assert killed == expected, f"MULLION_TEST_SEED={SEED}"
+    assert killed == expected, f"MULLION_SEED={SEED}"
     assert len(expected) > 10
 
 
@@ -98,7 +97,7 @@ def test_a_dataflow_that_is_killed_while_tasks_read_ranges_of_its_files_writes_e
     run_main(flow_of(source, tmp_path / "undisturbed.txt"), spark=spark)
     killed = sorted((tmp_path / "killed.txt").read_text("utf-8").splitlines())
     expected = sorted((tmp_path / "undisturbed.txt").read_text("utf-8").splitlines())
-    assert killed == expected, f"MULLION_TEST_SEED={SEED}"
+    assert killed == expected, f"MULLION_SEED={SEED}"
     assert len(expected) > 10
 
 

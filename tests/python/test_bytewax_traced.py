@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import random
 from collections.abc import Callable
 from datetime import timedelta
@@ -28,9 +27,8 @@ from mullion.bytewax._run import runner
 from mullion.bytewax.dataflow import Dataflow
 from mullion.bytewax.recovery import RecoveryConfig
 from mullion.bytewax.testing import TestingSink, TestingSource, run_main
+from seeds import SEED
 from support.python_programs import Programs, lambdas, outcome, rows
-
-SEED = int(os.environ.get("MULLION_TEST_SEED", str(random.randrange(10**9))))
 
 
 def _compared(spark: SparkSession, round_: int) -> None:
@@ -41,7 +39,7 @@ def _compared(spark: SparkSession, round_: int) -> None:
     key, said = first_difference(given.theirs(case), given.streams(out))
     items = [item for item in case.items if given.shown(item)[1] in (key, given.shown(key)[1])]
     shown = f"{case.windower} {case.kind} {case.function} wait={case.wait} ordered={case.ordered} by {case.batch_size}"
-    assert not said, f"MULLION_TEST_SEED={SEED}, round {round_}, {shown}, of {items}: {said}"
+    assert not said, f"MULLION_SEED={SEED}, round {round_}, {shown}, of {items}: {said}"
     # Of a third of the keys there may be values that only Python knows; a window that holds an item with a list within
     # is Python's.
     holds_items = case.kind in ("reduce", "max", "min")
@@ -106,9 +104,7 @@ def test_any_functions_in_the_jvm_give_what_python_gives(spark: SparkSession) ->
     folded = _ended(spark, flow)
     assert len(out) == len(items)
     for key, (_, found) in out:
-        assert given.shown(found) == given.shown(expected[key]), (
-            f"MULLION_TEST_SEED={SEED}: {texts[int(key[0])]}, {key}"
-        )
+        assert given.shown(found) == given.shown(expected[key]), f"MULLION_SEED={SEED}: {texts[int(key[0])]}, {key}"
     # Of numbers that are not large nearly all is known, and of the others some.
     known = {part.name for part in explain(flow).parts if part.runs == "JVM"}
     assert folded >= sum(f"w_{item['stage']}" in known for item in items) / 4
@@ -218,7 +214,7 @@ def test_long_runs_of_a_key_are_those_of_the_released_package_over_an_abort(
             their_run(flow)
         outcomes.append(given.streams(out))
     said = first_difference(*outcomes)
-    assert not said[1], f"MULLION_TEST_SEED={SEED}, ordered={ordered} wait={wait}: {said}"
+    assert not said[1], f"MULLION_SEED={SEED}, ordered={ordered} wait={wait}: {said}"
     assert len(outcomes[0]["late"]["late"]) > 5
 
 

@@ -17,8 +17,8 @@ from mullion.bytewax._windows.contents import Fold
 from mullion.bytewax._windows.specs import WindowSpec
 from mullion.bytewax.operators import windowing as win
 from mullion.errors import WrongCallError
+from seeds import SEED
 
-SEED = int(os.environ.get("MULLION_TEST_SEED", str(random.randrange(10**9))))
 ROUNDS = int(os.environ.get("MULLION_TEST_ROUNDS", "80"))
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -34,7 +34,7 @@ def test_down_late_and_meta_are_those_of_the_released_package() -> None:
         case = given.random_case(random.Random(f"{SEED} {round_}"), keys=20)
         ours = given.ours_without_spark(case, together=(1, 3, 1000)[round_ % 3])
         difference = given.difference(case, given.theirs(case), ours)
-        assert not difference, f"MULLION_TEST_SEED={SEED}, round {round_}: {difference}"
+        assert not difference, f"MULLION_SEED={SEED}, round {round_}: {difference}"
 
 
 def spec(windower: win.Windower[Any], clock: win.Clock[Any, Any] | None = None, ordered: bool = False) -> WindowSpec:
@@ -86,7 +86,7 @@ def test_a_run_of_batches_gives_what_they_give_one_by_one_and_asks_functions_as_
                 if windows.is_empty():
                     windows = of.of_key(None, now)
             outcomes.append((events, windows.snapshot(), list(asked)))
-        assert outcomes[0] == outcomes[1], f"MULLION_TEST_SEED={SEED}, round {round_}"
+        assert outcomes[0] == outcomes[1], f"MULLION_SEED={SEED}, round {round_}"
 
 
 def test_the_watermark_of_a_key_goes_on_with_the_system_s_time() -> None:

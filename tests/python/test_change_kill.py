@@ -18,11 +18,11 @@ from pyspark.sql import functions as F
 from killing import committed, files, is_half_planned, kill_after, session_of_its_own
 from mullion import IncompatibleStateError, Session, Sliding, Tumbling, windowed
 from mullion.windows import Window
+from seeds import SEED
 from streams import SECOND, Feed
 
 pytestmark = pytest.mark.slow
 
-SEED = os.environ.get("MULLION_TEST_SEED", "2026")
 ROUNDS = int(os.environ.get("MULLION_TEST_ROUNDS", "2"))
 # No row is late, in whatever batch it comes: what closes follows from the rows and the boundary alone.
 DELAY = 1000

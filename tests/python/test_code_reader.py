@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 import linecache
-import os
 import random
 from collections.abc import Callable
 from typing import Any
@@ -14,6 +13,7 @@ import pytest
 from mullion._code import evaluate, reader
 from mullion._code.functions import lambda_source_of
 from mullion._code.syntax import Argument, Call, Const, Function, Item, Operation, Tuple
+from seeds import SEED
 from support import python_programs
 
 LIMIT = 3
@@ -111,7 +111,7 @@ def outcome(function: Callable[..., Any], *given: Any) -> str:
 
 
 def test_random_expressions_compute_what_python_computes() -> None:
-    random_ = random.Random(os.environ.get("MULLION_TEST_SEED", "expressions"))
+    random_ = random.Random(SEED)
     programs = python_programs.Programs(random_)
     texts = [programs.of(kind, 1 + n % 3) for n in range(100) for kind in ("int", "float", "str", "bool")]
     given = python_programs.rows(random_, 30, nulls=True)

@@ -5,7 +5,6 @@ A random case is a key; hundreds of them share a query, and with it an event clo
 
 from __future__ import annotations
 
-import os
 import random
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -18,10 +17,10 @@ from pyspark.sql import SparkSession
 from checked import CHANGELOGS, SESSION_STATE_IN_ROCKSDB, Case, CheckedQuery
 from custom_model import CustomRules
 from model import SECOND, AroundRules, Row, Rules
+from seeds import SEED
 from session_model import SessionRules
 
 KEYS = 240
-SEED = int(os.environ.get("MULLION_TEST_SEED", "2024"))
 
 TEN = 10 * SECOND
 LISTS = (
@@ -501,7 +500,7 @@ def test_a_random_stream_fires_as_the_contract_says_and_leaves_nothing(
     rng = random.Random(f"{SEED} {case.name}")
     with CheckedQuery(spark, tmp_path, case) as query:
         for number, step in enumerate(steps(rng, case)):
-            query.context = f"{case.name}, step {number}, MULLION_TEST_SEED={SEED}"
+            query.context = f"{case.name}, step {number}, MULLION_SEED={SEED}"
             if step.restart:
                 query.restart()
             if step.advance:

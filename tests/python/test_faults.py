@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import os
-import random
 from pathlib import Path
 
 import pytest
 
 from fault_campaign import Campaign
 from kafka_server import KafkaServer
+from seeds import SEED
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("kafka")]
-
-SEED = int(os.environ.get("MULLION_TEST_SEED") or random.randrange(2**31))
 
 
 def test_queries_that_are_killed_with_their_workers_and_their_broker_publish_each_firing_once_in_order(
@@ -27,7 +24,7 @@ def test_queries_that_are_killed_with_their_workers_and_their_broker_publish_eac
     finally:
         kafka.kill()
     print(outcome)
-    assert (outcome.lost, outcome.repeated, outcome.disordered) == (0, 0, 0), f"MULLION_TEST_SEED={SEED}\n{outcome}"
+    assert (outcome.lost, outcome.repeated, outcome.disordered) == (0, 0, 0), f"MULLION_SEED={SEED}\n{outcome}"
     assert outcome.kills >= 6
     assert outcome.panes > 100
     assert outcome.jumps_ahead + outcome.jumps_back >= 1

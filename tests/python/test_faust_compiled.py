@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import random
 import sys
 from collections.abc import Callable, Sequence
@@ -22,6 +21,7 @@ from mullion import DamagedStateError, topics
 from mullion._clock import ManualClock
 from mullion._codec import values as codec
 from mullion._stateful.api import read_state
+from seeds import SEED
 
 pytestmark = pytest.mark.usefixtures("spark")
 # Workers do not have the folder of the tests on their path.
@@ -127,7 +127,7 @@ def test_the_folds_of_the_documents_run_in_the_jvm_with_the_same_answers(tmp_pat
 
 
 def test_random_bodies_give_the_same_answers_on_both_paths(tmp_path: Path) -> None:
-    seed = int(os.environ.get("MULLION_TEST_SEED", random.randrange(10**6)))
+    seed = SEED
     print(f"seed {seed}")
     chance = random.Random(seed)
     plan = []

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import random
 import sys
 from collections import Counter
@@ -15,10 +14,9 @@ from pyspark.sql import SparkSession
 import mullion.faust as faust
 from killing import kill_after, session_of_its_own, somewhere_in_a_batch
 from mullion import topics
+from seeds import SEED
 
 pytestmark = pytest.mark.slow
-
-SEED = int(os.environ.get("MULLION_TEST_SEED", "2024"))
 
 
 def program(broker: str, spark: SparkSession) -> faust.App:
@@ -71,7 +69,7 @@ def test_a_program_that_is_killed_and_run_again_has_the_tables_and_messages_of_o
     for app in (killed, undisturbed):
         app.run(until="drained")
     expected = told(undisturbed)
-    assert told(killed) == expected, f"MULLION_TEST_SEED={SEED}"
+    assert told(killed) == expected, f"MULLION_SEED={SEED}"
     assert all(rows.total() > 5 for rows in expected.values())
 
 

@@ -7,7 +7,6 @@ ranges that Faust's documents give.
 
 from __future__ import annotations
 
-import os
 import random
 import sys
 from collections import defaultdict
@@ -23,10 +22,10 @@ from pyspark.sql import SparkSession
 import mullion.faust as faust
 from mullion import topics
 from mullion.testing import ManualClock
+from seeds import SEED
 
 cloudpickle.register_pickle_by_value(sys.modules[__name__])
 
-SEED = int(os.environ.get("MULLION_TEST_SEED", random.randrange(10**6)))
 NOW = 60.0
 LONG = timedelta(hours=1)
 
@@ -411,7 +410,7 @@ def hold(program: Any, spark: SparkSession, folder: Path, compiled: bool) -> Non
             topics.produce(app.broker, "events", values, [row.time for row in some], [row.k for row in some])
             running.settle()
     came = sorted((row["i"], row["got"]) for row in topics.read(app.broker, "out").to_pylist())
-    assert came == sorted(answers(given)), f"MULLION_TEST_SEED={SEED}"
+    assert came == sorted(answers(given)), f"MULLION_SEED={SEED}"
     assert came
 
 

@@ -19,12 +19,12 @@ from pyspark.sql.types import DecimalType, StructField, StructType
 
 import mullion.faust as faust
 import mullion.turbine as turbine
-import random_rows
 from mullion import topics
 from mullion.topics import KafkaBroker, _types, decoded, encoded
 from mullion.topics._folder.json import filed
 from mullion.topics._json_rows import batches, texts, values_in
 from mullion.topics._kafka import client as _kafka_client
+from seeds import SEED
 
 # Workers do not have the folder of the tests on their path.
 cloudpickle.register_pickle_by_value(sys.modules[__name__])  # type: ignore[no-untyped-call]
@@ -149,7 +149,7 @@ def reading(broker: topics.Broker, topic: str, folder: Path) -> faust.App:
 def test_messages_of_any_shape_are_read_as_they_were_sent_whatever_came_before_and_comes_later(
     broker: topics.Broker, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    seed = random_rows.seed()
+    seed = SEED
     rng = random.Random(seed)
     firsts: list[list[Any]] = [[{"n": 1}], [5], [{}], [[1, "a"], None], [message(rng), message(rng)]]
     for number, first in enumerate(firsts):
@@ -161,7 +161,7 @@ def test_messages_of_any_shape_are_read_as_they_were_sent_whatever_came_before_a
             put(broker, f"{name}-in", part)
             sent += part
             read += shown(forwarding(broker, name, tmp_path), capsys)
-        assert read == texts_of(sent), f"MULLION_TEST_SEED={seed}"
+        assert read == texts_of(sent), f"MULLION_SEED={seed}"
         # All of what was yielded, by who finds it there.
         assert Counter(shown(reading(broker, f"{name}-out", tmp_path), capsys)) == Counter(texts_of(sent))
 
@@ -170,7 +170,7 @@ def test_messages_of_any_shape_are_read_as_they_were_sent_whatever_came_before_a
 def test_what_is_sent_later_has_fields_and_types_that_the_query_did_not_begin_with(
     broker: topics.Broker, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    name = f"later-{random_rows.seed()}"
+    name = f"later-{SEED}"
     put(broker, f"{name}-mid", [{"n": 1}])
     put(broker, f"{name}-in", ODD)
     app = forwarding(broker, name, tmp_path)
@@ -197,7 +197,7 @@ def summing(broker: topics.Broker, topic: str, folder: Path, *, compiled: bool) 
 def test_sums_in_the_jvm_are_those_of_python_where_messages_are_of_many_shapes(
     broker: topics.Broker, tmp_path: Path
 ) -> None:
-    seed = random_rows.seed()
+    seed = SEED
     rng, topic = random.Random(seed), f"sums-{seed}"
     odd: list[Any] = [
         {"k": "a", "n": 2**64},
@@ -227,7 +227,7 @@ def test_sums_in_the_jvm_are_those_of_python_where_messages_are_of_many_shapes(
     for app in apps.values():
         rows = app.table("sums").read().collect()
         found = {json.loads(row.key): json.loads(row.value) for row in rows}
-        assert found == expected, f"MULLION_TEST_SEED={seed}"
+        assert found == expected, f"MULLION_SEED={seed}"
         assert {key: type(value) for key, value in found.items()} == {k: type(v) for k, v in expected.items()}
         letters = topics.read(broker, app.dead_letters).to_pylist()
         assert len(letters) == len(bad)
@@ -285,7 +285,7 @@ def test_rows_that_columns_hold_as_they_are_have_no_text(tmp_path: Path) -> None
 
 
 def test_random_values_are_whole_in_batches_and_in_files() -> None:
-    seed = random_rows.seed()
+    seed = SEED
     rng = random.Random(seed)
     for _ in range(30):
         known: Any = filed(list(batches([message(rng) for _ in range(3)])), StructType()).values.schema

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import datetime
 import decimal
-import os
 import random
 import sys
 from pathlib import Path
@@ -30,6 +29,7 @@ from mullion.topics._records import values_of
 from mullion.turbine import aggregates as agg
 from mullion.turbine import windowing as win
 from relay import Relay, Rows
+from seeds import SEED
 
 # One broker: under several workers all of these go to one.
 pytestmark = pytest.mark.xdist_group("kafka")
@@ -148,7 +148,6 @@ def test_what_was_deleted_is_not_waited_for_and_what_comes_after_it_is_read(kafk
     assert (found(), found(last=4)) == ([5], [5])
 
 
-SEED = int(os.environ.get("MULLION_TEST_SEED") or random.randrange(2**31))
 RANGES = [*range(1, 0x300), 0x7FF, 0x800, 0xD7FF, 0xE000, 0xFFFE, 0xFFFF, 0x1F600, 0x10FFFF]
 
 HEADERS: list[Any] = [
@@ -225,7 +224,7 @@ def test_random_headers_come_back_as_they_were_sent(kafka: KafkaServer) -> None:
     sent = [[header() for _ in range(rng.choice([0, 1, 2, 60]))] for _ in range(100)]
     topics.produce(kafka.url, "random-headers", range(100), keys=["k"] * 100, timestamps=range(1, 101), headers=sent)
     there = topics.read(kafka.url, "random-headers", headers=True)
-    assert pairs(there["_headers"].to_pylist()) == sent, f"MULLION_TEST_SEED={SEED}"
+    assert pairs(there["_headers"].to_pylist()) == sent, f"MULLION_SEED={SEED}"
 
 
 @pytest.mark.parametrize(
@@ -332,7 +331,7 @@ def test_a_topic_without_rows_has_no_schema_unless_it_is_given(kafka: KafkaServe
 def test_random_rows_of_random_types_come_out_of_kafka_as_they_went_in_or_were_refused(
     kafka: KafkaServer, spark: SparkSession, tmp_path: Path
 ) -> None:
-    seed = random_rows.seed()
+    seed = SEED
     broker, types = topics.broker(kafka.url), topics.DirBroker(tmp_path / "types")
     tables: list[pa.Table] = []
 
@@ -355,9 +354,9 @@ def test_random_rows_of_random_types_come_out_of_kafka_as_they_went_in_or_were_r
         "published": (values(topics.read(broker, "random-published")), as_json),
     }
     for way, (found, wanted) in ways.items():
-        assert len(found) == len(wanted), f"{way}, MULLION_TEST_SEED={seed}"
+        assert len(found) == len(wanted), f"{way}, MULLION_SEED={seed}"
         for row, expected in zip(found, wanted, strict=True):
-            assert random_rows.same(row, expected), f"{way} as {row}, was {expected}: MULLION_TEST_SEED={seed}"
+            assert random_rows.same(row, expected), f"{way} as {row}, was {expected}: MULLION_SEED={seed}"
 
 
 def test_a_key_is_in_one_partition_whoever_sends_it(kafka: KafkaServer, spark: SparkSession, tmp_path: Path) -> None:

@@ -32,11 +32,10 @@ from mullion.topics._kafka import publisher as _kafka_publisher
 from mullion.topics._kafka import transactions as _kafka_transactions
 from mullion.topics._kafka.transactions import Row, Transactions
 from published import feed, is_whole, rows_of, start
+from seeds import SEED
 
 # One broker: under several workers all of these go to one.
 pytestmark = pytest.mark.xdist_group("kafka")
-
-SEED = int(os.environ.get("MULLION_TEST_SEED") or random.randrange(2**31))
 
 
 def run(spark: SparkSession, broker: topics.Broker, checkpoint: Path, prefix: str) -> topics.Publisher:
@@ -354,10 +353,10 @@ def test_a_publisher_that_is_killed_at_any_call_of_kafkas_client_and_started_aga
         text=True,
         check=False,
     )
-    assert told.returncode == 0, f"MULLION_TEST_SEED={SEED}: {told.stderr}"
+    assert told.returncode == 0, f"MULLION_SEED={SEED}: {told.stderr}"
     batches = int((tmp_path / "committed").read_text())
     assert batches > 8
-    assert numbers(kafka, "killed") == list(range(4 * batches)), f"MULLION_TEST_SEED={SEED}, {lives}"
+    assert numbers(kafka, "killed") == list(range(4 * batches)), f"MULLION_SEED={SEED}, {lives}"
     for _, ones in records_by_partition(kafka, "killed"):
         assert ones == sorted(ones), "in order"
 

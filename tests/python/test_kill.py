@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import random
 import sys
 from collections import Counter
@@ -17,12 +16,12 @@ from checked import Case, shown, shown_row
 from killing import committed, kill_after, session_of_its_own, somewhere_in_a_batch
 from model import Row, Rules
 from mullion import topics
+from seeds import SEED
 from session_model import model_of
 from streams import FLOOD, Feed
 
 pytestmark = pytest.mark.slow
 
-SEED = int(os.environ.get("MULLION_TEST_SEED", "2024"))
 COLUMNS = "k string, id bigint"
 
 # Hours where other tests have seconds: the wall clock is the system's own here, and no pane may fire by it.
@@ -116,7 +115,7 @@ def test_queries_killed_again_and_again_put_out_each_firing_and_publish_each_row
     for case in CASES:
         expected = undisturbed(case, tmp_path / f"{case.name}-checkpoint", batches)
         out = Counter(shown_row(row) for row in spark.read.parquet(str(tmp_path / case.name)).collect())
-        assert out == expected, f"{case.name}, MULLION_TEST_SEED={SEED}"
+        assert out == expected, f"{case.name}, MULLION_SEED={SEED}"
         assert out.total() > 100
     published.is_whole(broker, 180)
 

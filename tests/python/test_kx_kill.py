@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import random
 import sys
 from collections import Counter
@@ -19,10 +18,10 @@ import kx_model
 from killing import committed, kill_after, session_of_its_own, somewhere_in_a_batch
 from mullion import topics
 from mullion.kx import sp
+from seeds import SEED
 
 pytestmark = pytest.mark.slow
 
-SEED = int(os.environ.get("MULLION_TEST_SEED", str(random.randrange(10**9))))
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 SECOND = 1_000_000
 WRITERS = ("late", "totals", "overlapping", "counts", "sevens")
@@ -131,7 +130,7 @@ def test_pipelines_that_are_killed_again_and_again_give_each_window_once_and_los
     publish(app, [(300 * SECOND, 1)])
     program(tmp_path, spark).run(until="drained")
 
-    seed = f"MULLION_TEST_SEED={SEED}"
+    seed = f"MULLION_SEED={SEED}"
     late = kx_model.Timed(10 * SECOND, 10 * SECOND, 2 * SECOND, passthrough=True).run(batches, end=False)
     assert without_nulls(published(tmp_path, "late")) == told_by(late), seed
     full = kx_model.Timed(10 * SECOND, 10 * SECOND, skip_empty=True).run(batches, end=False)

@@ -13,6 +13,7 @@ from pyspark.sql import SparkSession
 
 import kx_model
 from mullion.kx import sp
+from seeds import SEED
 
 CASES = 12
 """How many pipelines run together, each a query of its own."""
@@ -159,7 +160,7 @@ def chained(chance: random.Random, number: int) -> tuple[sp.Pipeline, list[Any],
 
 
 def test_windows_after_windows_of_event_time_give_what_the_models_give(spark: SparkSession) -> None:
-    seed = int(os.environ.get("MULLION_TEST_SEED", random.randrange(10**9)))
+    seed = SEED
     for round_number in range(int(os.environ.get("MULLION_TEST_ROUNDS", 1))):
         chance = random.Random(seed + round_number)
         cases = [chained(chance, number) for number in range(CHAINS)]
@@ -167,7 +168,7 @@ def test_windows_after_windows_of_event_time_give_what_the_models_give(spark: Sp
             some = cases[until == "drained" :: 2]
             sp.run(*(line for line, *_ in some), spark=spark, until=until)
         for _, out, expected, what in cases:
-            assert by_window(out) == by_window(expected), f"MULLION_TEST_SEED={seed + round_number}: {what}"
+            assert by_window(out) == by_window(expected), f"MULLION_SEED={seed + round_number}: {what}"
 
 
 def by_window(out: list[Any]) -> list[Any]:
@@ -176,7 +177,7 @@ def by_window(out: list[Any]) -> list[Any]:
 
 
 def test_random_windows_give_what_the_model_gives(spark: SparkSession) -> None:
-    seed = int(os.environ.get("MULLION_TEST_SEED", random.randrange(10**9)))
+    seed = SEED
     for round_number in range(int(os.environ.get("MULLION_TEST_ROUNDS", 1))):
         chance = random.Random(seed + round_number)
         cases = [case(chance, number) for number in range(CASES)]
@@ -187,4 +188,4 @@ def test_random_windows_give_what_the_model_gives(spark: SparkSession) -> None:
             if isinstance(model, kx_model.Timed) and (model.flush is not None or model.passthrough):
                 # Whether a partial batch, late records or a window comes first in a micro-batch is not said.
                 out, expected = by_window(out), by_window(expected)
-            assert out == expected, f"MULLION_TEST_SEED={seed + round_number}: {line!r}, {model}, {batches}, end={end}"
+            assert out == expected, f"MULLION_SEED={seed + round_number}: {line!r}, {model}, {batches}, end={end}"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import random
 from datetime import datetime
 from pathlib import Path
@@ -29,6 +28,7 @@ from mullion import (
 from mullion._jars import running_line
 from mullion.testing import ClockedQuery
 from mullion.windows import Store
+from seeds import SEED
 from streams import SECOND, Feed
 
 # What is in memory too is read from there, and not by its keys.
@@ -75,8 +75,8 @@ def run(
 @pytest.mark.sampled(1)
 @pytest.mark.parametrize("window", WINDOWS)
 def test_a_state_with_keys_of_an_older_line_goes_on_with_them(spark: SparkSession, tmp_path: Path, window: str) -> None:
-    seed = int(os.environ.get("MULLION_TEST_SEED", random.randrange(10**6)))
-    print(f"MULLION_TEST_SEED={seed}")
+    seed = SEED
+    print(f"MULLION_SEED={seed}")
     chance = random.Random(seed)
     feed, checkpoint = Feed(tmp_path / "in", "k string, v bigint"), tmp_path / "checkpoint"
     # Beside it the same runs over the same rows, in a store without such keys.

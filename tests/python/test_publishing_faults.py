@@ -32,8 +32,8 @@ from mullion._clock import ManualClock
 from mullion.topics._folder import publisher as _dir_publisher
 from mullion.topics._folder.topic import DirTopic
 from mullion.topics._outputs import Output
+from seeds import SEED
 
-SEED = int(os.environ.get("MULLION_TEST_SEED") or random.randrange(2**31))
 TOPICS = ("even", "odd", "wider")
 BATCHES = 3
 
@@ -232,7 +232,7 @@ def campaign(seed: int) -> None:
         for operation in itertools.count(1):
             home = folder / f"{way.__name__} {operation}"
             shutil.copytree(begun, home)
-            about = f"{way.__name__} {operation}, MULLION_TEST_SEED={seed}"
+            about = f"{way.__name__} {operation}, MULLION_SEED={seed}"
             ended = in_process(way(home, operation))
             produced = rng.sample(TOPICS, rng.randrange(3))
             for topic in produced:

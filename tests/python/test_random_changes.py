@@ -19,6 +19,7 @@ from checked import settings
 from mullion import Early, together
 from mullion.testing import ClockedQuery
 from mullion.windows import Session, Sliding, Store, Tumbling, Window
+from seeds import SEED
 
 SNAPSHOT_EVERY = "spark.sql.streaming.stateStore.mullion.snapshotEvery"
 LISTS = {"everything", "more"}
@@ -95,7 +96,7 @@ def some_rows(chance: random.Random, watermark: int) -> list[tuple[int, str, int
 def test_random_changes_are_those_of_the_model(
     spark: SparkSession, tmp_path: Path, number: int, request: pytest.FixtureRequest
 ) -> None:
-    seed = os.environ.get("MULLION_TEST_SEED", f"{random.randrange(10**9)}-{number}")
+    seed = f"{SEED}-{number}"
     chance = random.Random(seed)
     stores: tuple[Store, ...] = ("rocksdb", "rocksdb", "hdfs")
     state = chance.choice(stores)
@@ -188,7 +189,7 @@ def regrouped(chance: random.Random, parts: dict[str, Part], state: Store) -> di
 def test_random_changes_of_windows_together_are_those_of_the_model(
     spark: SparkSession, tmp_path: Path, number: int, request: pytest.FixtureRequest
 ) -> None:
-    seed = os.environ.get("MULLION_TEST_SEED", f"{random.randrange(10**9)}-{number}")
+    seed = f"{SEED}-{number}"
     chance = random.Random(seed)
     stores: tuple[Store, ...] = ("rocksdb", "rocksdb", "memory", "hdfs")
     state = chance.choice(stores)

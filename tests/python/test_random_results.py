@@ -1,6 +1,6 @@
 """Random results of windows, alone and together, against Spark's own ``groupBy``, which has no code in common with us.
 
-A case is a column: a query with thirty of them looks at thirty. ``MULLION_TEST_SEED`` gives a run again that failed,
+A case is a column: a query with thirty of them looks at thirty. ``MULLION_SEED`` gives a run again that failed,
 and ``MULLION_TEST_ROUNDS`` says how many there are.
 """
 
@@ -24,7 +24,7 @@ from checked import settings
 from mullion import Early, Session, Sliding, Tumbling, read_panes, together, windowed
 from mullion.testing import ClockedQuery
 from random_results import COLUMNS, KEYS, Results, random_rows
-from random_rows import seed
+from seeds import SEED
 from streams import Feed
 
 ROUNDS = int(os.environ.get("MULLION_TEST_ROUNDS", "1"))
@@ -140,8 +140,8 @@ def test_random_results_are_those_of_a_group_by(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int
 ) -> None:
     monkeypatch.setattr(spark.sparkContext, "pythonExec", sys.executable)
-    seeded = seed()
-    print(f"MULLION_TEST_SEED={seeded}")
+    seeded = SEED
+    print(f"MULLION_SEED={seeded}")
     rng = random.Random(f"{seeded} {number}")
     chosen = {
         "spark.sql.caseSensitive": rng.choice(["true", "false"]),
@@ -150,7 +150,7 @@ def test_random_results_are_those_of_a_group_by(
     }
     state = rng.choice(["rocksdb", "hdfs", "memory"])
     early = rng.choice([None, None, Early(count=7)])
-    context = f"MULLION_TEST_SEED={seeded}, round {number}, {chosen}, {state}, {early}"
+    context = f"MULLION_SEED={seeded}, round {number}, {chosen}, {state}, {early}"
     feed = Feed(tmp_path / "in", COLUMNS)
     batches = [random_rows(rng, count, 1000 * at, (0, 15_000)) for at, count in enumerate((40, 120))]
     with settings(spark, chosen):

@@ -50,7 +50,7 @@ def source_of_page(page: Path) -> None:
 @pytest.mark.parametrize(
     "page",
     [
-        pytest.param(page, id=page.name, marks=pytest.mark.whole if page.name == "README.md" else ())
+        pytest.param(page, id=page.name, marks=pytest.mark.always if page.name == "README.md" else ())
         for page in PAGES
         if snippets(page.read_text("utf-8"))
     ],

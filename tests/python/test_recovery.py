@@ -31,12 +31,12 @@ from mullion import (
     windowed,
 )
 from mullion.testing import ClockedQuery
+from seeds import SEED
 from streams import SECOND, Feed
 
 EVERY = "spark.sql.streaming.stateStore.mullion.snapshotEvery"
 IDS = "spark.sql.streaming.stateStore.checkpointFormatVersion"
 COLUMNS = "k string, id bigint"
-SEED = int(os.environ.get("MULLION_TEST_SEED", "2024"))
 
 
 def panes_of(rows: DataFrame, window: Any = None, **options: Any) -> DataFrame:
@@ -398,7 +398,7 @@ def test_a_killed_query_is_recovered_and_its_answers_are_right(spark: SparkSessi
     feed.flood()
     run(spark, tmp_path)
     out = Counter(spark.read.parquet(str(folder_of(tmp_path))).collect())
-    assert set(out) == set(panes_of(feed.batch(spark)).collect()), f"MULLION_TEST_SEED={SEED}"
+    assert set(out) == set(panes_of(feed.batch(spark)).collect()), f"MULLION_SEED={SEED}"
     assert len(out) > 50
 
 

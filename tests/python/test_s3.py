@@ -20,6 +20,7 @@ from kafka_server import free_ports
 from killing import kill_after, session_of_its_own
 from mullion import Session, StateLostError, read_panes, recover, windowed
 from mullion.windows import Store
+from seeds import SEED
 from standalone import wait_until
 from streams import FLOOD, SECOND, Feed
 
@@ -27,7 +28,6 @@ pytestmark = pytest.mark.slow
 
 GOT = Path(__file__).parents[2] / ".build" / "s3"
 CHECKPOINT = "s3a://panes/checkpoint"
-SEED = int(os.environ.get("MULLION_TEST_SEED", "2024"))
 COLUMNS = "k string, id bigint"
 KEPT = 4
 """Each so many batches state in memory is written."""
@@ -127,7 +127,7 @@ def test_a_query_with_a_checkpoint_on_s3_is_killed_and_goes_on(
     checked = [sys.executable, __file__, str(tmp_path), s3, state, "check"]
     path = os.pathsep.join(filter(None, sys.path))
     done = subprocess.run(checked, env={**os.environ, "PYTHONPATH": path}, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, f"MULLION_TEST_SEED={SEED}\n{done.stderr[-4000:]}"
+    assert done.returncode == 0, f"MULLION_SEED={SEED}\n{done.stderr[-4000:]}"
 
 
 def check(spark: SparkSession, home: Path, state: Store) -> None:

@@ -5,7 +5,6 @@ A random case is a key; hundreds of them share a query.
 
 from __future__ import annotations
 
-import os
 import random
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -20,13 +19,13 @@ from checked import settings
 from mullion import FunctionError, Global, MullionError, UnsupportedError, read_panes, windowed
 from mullion.testing import ClockedQuery
 from mullion.windows import SplitOf, Store
+from seeds import SEED
 from streams import Feed
 from test_arrival import with_the_hash_of
 
 KEYS = 240
 BATCHES = 6
 RULES = 8
-SEED = int(os.environ.get("MULLION_TEST_SEED", "2024"))
 LIMIT = "spark.sql.streaming.stateStore.mullion.maxAccumulatorBytes"
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import random
 import sys
 from collections import Counter
@@ -30,11 +29,11 @@ from mullion import (
 from mullion._stateful.api import Branch, Firings, State, read_state, staged
 from mullion.errors import FunctionError, IncompatibleStateError
 from mullion.testing import ClockedQuery
+from seeds import SEED
 from streams import SECOND, Feed, batches_of
 
 cloudpickle.register_pickle_by_value(sys.modules[__name__])  # type: ignore[no-untyped-call]
 
-SEED = int(os.environ.get("MULLION_TEST_SEED", "2024"))
 ROWS = "ts timestamp, k string, n bigint"
 
 
@@ -208,7 +207,7 @@ def test_windows_between_stages_give_the_panes_of_windows_alone(spark: SparkSess
     for query in queries.values():
         query.stop()
     alone = sum((found[name] for name in shapes), Counter[str]())
-    assert found["staged"] == alone, f"MULLION_TEST_SEED={SEED}"
+    assert found["staged"] == alone, f"MULLION_SEED={SEED}"
     assert alone.total() > 150
     assert of_all["tumbling.numRowsTotal"] > 0
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import random
 import sys
 from collections.abc import Iterator
@@ -20,12 +19,12 @@ from mullion import InvalidArgumentError, UnknownColumnError, UnsupportedError
 from mullion._stateful.api import State, read_state, stateful_map
 from mullion.errors import FunctionError, IncompatibleStateError
 from mullion.testing import ClockedQuery
+from seeds import SEED
 from streams import SECOND, Feed, batches_of
 
 # Workers do not have the folder of the tests on their path.
 cloudpickle.register_pickle_by_value(sys.modules[__name__])  # type: ignore[no-untyped-call]
 
-SEED = int(os.environ.get("MULLION_TEST_SEED", "2024"))
 STORES = ("rocksdb", "hdfs", "memory")
 
 
@@ -179,7 +178,7 @@ def test_records_and_timers_agree_with_a_dict(spark: SparkSession, tmp_path: Pat
             expected = [
                 (id_, model.perform(op, key, value, due, clock)) for _, id_, op, key, value, due, clock in asked
             ]
-            assert list(map(tuple, query.settle())) == expected, f"batch {batch}, MULLION_TEST_SEED={SEED}"
+            assert list(map(tuple, query.settle())) == expected, f"batch {batch}, MULLION_SEED={SEED}"
             number += len(asked)
             assert batches_of(query)[-1]["numRowsTotal"] == len(model.records) + len(model.timers)
     assert records_in(spark, tmp_path / "checkpoint") == model.records

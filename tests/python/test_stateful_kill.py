@@ -19,13 +19,13 @@ from pyspark.sql import functions as F
 from killing import committed, kill_after, session_of_its_own, somewhere_in_a_batch
 from mullion import Tumbling, windowed
 from mullion._stateful.api import Branch, Firings, State, read_state, staged
+from seeds import SEED
 from streams import SECOND, Feed
 
 pytestmark = pytest.mark.slow
 
 cloudpickle.register_pickle_by_value(sys.modules[__name__])  # type: ignore[no-untyped-call]
 
-SEED = int(os.environ.get("MULLION_TEST_SEED", "2024"))
 COLUMNS = "k string, n bigint"
 STORES = ("rocksdb", "hdfs")
 
@@ -120,7 +120,7 @@ def test_stages_that_are_killed_and_tasks_that_fail_leave_what_an_undisturbed_ru
             bytes(row.key).decode(): int(bytes(row.value)) for row in read_state(checkpoint, spark=spark).collect()
         }
         expected = {f"rows of {k}": n for k, n in rows.items()} | {f"panes of {k}": n for k, n in closed.items()}
-        assert state == expected, f"{store}, MULLION_TEST_SEED={SEED}"
+        assert state == expected, f"{store}, MULLION_SEED={SEED}"
         out = spark.read.parquet(str(tmp_path / store)).collect()
         assert Counter((row.k, row.total) for row in out) == Counter((k, total) for (k, _), total in panes.items())
         assert max(Counter((row.k, row.closed) for row in out if row.total).values()) == 1

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import datetime
 import decimal
-import os
 import random
 from pathlib import Path
 from typing import Any
@@ -20,9 +19,9 @@ from mullion import topics
 from mullion.errors import InvalidArgumentError, MullionError
 from mullion.topics._folder.topic import DirTopic
 from mullion.topics._records import values_of
+from seeds import SEED
 from topic_batches import batches, values
 
-SEED = int(os.environ.get("MULLION_TEST_SEED", "2024"))
 UTC = datetime.UTC
 
 
@@ -90,17 +89,17 @@ def test_a_stream_has_what_a_read_has_for_random_calls(broker: topics.DirBroker,
         for name, value in row.items():
             wanted = given.get(name)
             # A record without values says as little as none.
-            assert told(value) == pytest.approx(told(wanted)), f"{name}, MULLION_TEST_SEED={SEED}"
+            assert told(value) == pytest.approx(told(wanted)), f"{name}, MULLION_SEED={SEED}"
 
     streamed = [row for batch in batches(broker.stream(spark, "random"), broker.path) for row in batch]
     shown = [{name: row.asDict(recursive=True)[name] for name in about.schema.names} for row in streamed]
-    assert shown == read, f"MULLION_TEST_SEED={SEED}"
+    assert shown == read, f"MULLION_SEED={SEED}"
 
 
 def test_random_rows_of_random_types_come_out_as_they_went_in_or_were_refused(
     broker: topics.DirBroker, spark: SparkSession, tmp_path: Path
 ) -> None:
-    seed = random_rows.seed()
+    seed = SEED
     tables: list[pa.Table] = []
 
     def produce(call: Any) -> None:
@@ -116,9 +115,9 @@ def test_random_rows_of_random_types_come_out_as_they_went_in_or_were_refused(
         "published": values(topics.read(broker, "published")),
     }
     for way, found in ways.items():
-        assert len(found) == len(rows), f"{way}, MULLION_TEST_SEED={seed}"
+        assert len(found) == len(rows), f"{way}, MULLION_SEED={seed}"
         for row, expected in zip(found, rows, strict=True):
-            assert random_rows.same(row, expected), f"{way} as {row}, was {expected}: MULLION_TEST_SEED={seed}"
+            assert random_rows.same(row, expected), f"{way} as {row}, was {expected}: MULLION_SEED={seed}"
 
 
 def test_the_schema_is_fixed_at_the_first_start_and_kept(

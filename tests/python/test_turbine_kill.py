@@ -6,7 +6,6 @@
 
 from __future__ import annotations
 
-import os
 import random
 import sys
 from collections import Counter
@@ -22,10 +21,10 @@ from killing import committed, kill_after, session_of_its_own, somewhere_in_a_ba
 from mullion import topics, turbine
 from mullion.turbine import aggregates as agg
 from mullion.turbine import windowing as win
+from seeds import SEED
 
 pytestmark = pytest.mark.slow
 
-SEED = int(os.environ.get("MULLION_TEST_SEED", "2024"))
 LAST_MS = 10**12
 
 
@@ -126,7 +125,7 @@ def test_a_program_that_is_killed_in_mid_run_and_started_again_publishes_what_it
         topics.produce(broker, "orders", [{"region": "z", "amount": 0, "ts": LAST_MS}])
         program(broker, spark).run(until="drained")
     expected = published(undisturbed)
-    assert published(killed) == expected, f"MULLION_TEST_SEED={SEED}"
+    assert published(killed) == expected, f"MULLION_SEED={SEED}"
     assert all(rows.total() > 5 for rows in expected.values())
 
 
@@ -208,13 +207,13 @@ def test_a_program_that_fires_early_and_is_killed_again_and_again_fires_each_pan
     fired = fired_of(killed)
     for pane, firings in fired.items():
         kinds, counts = [kind for kind, _ in firings], [count for _, count in firings]
-        assert kinds == ["early"] * (len(kinds) - 1) + ["close"], f"{pane}, MULLION_TEST_SEED={SEED}: {firings}"
-        assert counts == sorted(counts), f"{pane}, MULLION_TEST_SEED={SEED}: {firings}"
+        assert kinds == ["early"] * (len(kinds) - 1) + ["close"], f"{pane}, MULLION_SEED={SEED}: {firings}"
+        assert counts == sorted(counts), f"{pane}, MULLION_SEED={SEED}: {firings}"
     # Open panes fire whether they changed or not: what would be there twice is seen beside a run that nobody killed.
-    assert fired == fired_of(undisturbed), f"MULLION_TEST_SEED={SEED}"
+    assert fired == fired_of(undisturbed), f"MULLION_SEED={SEED}"
     assert sum(len(firings) > 1 for firings in fired.values()) > 10
     closed = {pane: firings[-1][1] for pane, firings in fired.items()}
-    assert closed == {**tens_of(rows), **visits_of(rows)}, f"MULLION_TEST_SEED={SEED}"
+    assert closed == {**tens_of(rows), **visits_of(rows)}, f"MULLION_SEED={SEED}"
 
 
 def fired_of(broker: str) -> dict[tuple[Any, ...], list[tuple[str, int]]]:

@@ -1,6 +1,6 @@
 """Random programs of Turbine: in the JVM, in Python and with state they publish what pandas computes.
 
-``MULLION_TEST_SEED`` gives a run again that failed, and ``MULLION_TEST_ROUNDS`` says how many programs there are.
+``MULLION_SEED`` gives a run again that failed, and ``MULLION_TEST_ROUNDS`` says how many programs there are.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from pyspark.sql import SparkSession
 from checked import of_a_user
 from mullion import turbine
 from mullion.turbine import testing
-from random_rows import seed
+from seeds import SEED
 from turbine_programs import LAST_ROW, Program, expected, line
 
 ROUNDS = int(os.environ.get("MULLION_TEST_ROUNDS", "3"))
@@ -27,8 +27,8 @@ SUBSCRIPTIONS = ("plain", "body", "kept")
 
 @pytest.mark.parametrize("number", [pytest.param(n, marks=pytest.mark.slow if n else ()) for n in range(ROUNDS)])
 def test_a_random_program_publishes_what_pandas_computes(spark: SparkSession, tmp_path: Path, number: int) -> None:
-    seeded = seed()
-    context = f"MULLION_TEST_SEED={seeded}, program {number}"
+    seeded = SEED
+    context = f"MULLION_SEED={seeded}, program {number}"
     print(context)
     program = Program(f"{seeded} {number}")
     # Every other one has a user's settings, and not those of the suite.

@@ -30,6 +30,7 @@ from mullion import (
 )
 from mullion.tables import DeltaTable, Table
 from mullion.windows import Window
+from seeds import SEED
 from streams import SECOND, Feed
 
 COLUMNS = "k string, v bigint"
@@ -107,7 +108,7 @@ def random_batch(rng: random.Random, keys: Sequence[str | None], reach: int) -> 
 def test_a_table_is_at_every_batch_what_a_batch_query_says_over_the_same_rows(
     window: Window, table: Table, spark: SparkSession, tmp_path: Path
 ) -> None:
-    seed = random.randrange(2**32)
+    seed = SEED
     rng = random.Random(seed)
     keys = [None, *(f"key {i}" for i in range(40))]
     feed = Feed(tmp_path / "in", COLUMNS)
@@ -222,7 +223,7 @@ def test_what_a_batch_changes_in_a_table_is_told_with_the_rows_that_were_there(
 
 
 def test_a_sum_of_all_changes_is_the_table(spark: SparkSession, tmp_path: Path) -> None:
-    seed = random.randrange(2**32)
+    seed = SEED
     rng = random.Random(seed)
     feed = Feed(tmp_path / "in", COLUMNS)
     sums = Counter[tuple[Any, ...]]()

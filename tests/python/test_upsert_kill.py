@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import random
 import subprocess
 import sys
@@ -19,11 +18,11 @@ import mullion
 from killing import committed, environment, files, kill_after, session_of_its_own
 from mullion import DeltaTable, Early, JdbcTable, ParquetTable, Session, upsert, windowed
 from mullion.tables import Table
+from seeds import SEED
 from streams import SECOND, Feed
 
 pytestmark = pytest.mark.slow
 
-SEED = int(os.environ.get("MULLION_TEST_SEED", random.randrange(2**32)))
 COLUMNS = "k string, v bigint"
 LIVES = 4
 DELTA = Path(__file__).parents[2] / ".build" / "delta"

@@ -2,7 +2,7 @@
 than keys, checkpoints of both formats.
 
 Stories of the transcripts, other ones each time, and Turbine programs; random ones are in ``test_turbine_random``. With
-``MULLION_TEST_STORIES=all`` every story is told. ``MULLION_TEST_SEED`` gives a run again that failed.
+``MULLION_TEST_STORIES=all`` every story is told. ``MULLION_SEED`` gives a run again that failed.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from pyspark.sql import SparkSession
 from checked import of_a_user
 from mullion import MullionError
 from mullion.windows import Store
-from random_rows import seed
+from seeds import SEED
 from story import Story, stories
 from story_run import Run, play
 from test_turbine import *  # noqa: F403
@@ -40,8 +40,8 @@ def spark(spark: SparkSession) -> SparkSession:
 
 @pytest.mark.parametrize("checkpoints", ["1", "2"])
 def test_stories_are_true_with_a_users_settings(spark: SparkSession, tmp_path: Path, checkpoints: str) -> None:
-    seeded = seed()
-    print(f"MULLION_TEST_SEED={seeded}")
+    seeded = SEED
+    print(f"MULLION_SEED={seeded}")
     session = of_a_user(spark, checkpoints)
     told = [each for each in stories() if each.refused is None]
     asked = os.environ.get("MULLION_TEST_STORIES", "6")
@@ -55,7 +55,7 @@ def test_stories_are_true_with_a_users_settings(spark: SparkSession, tmp_path: P
             tell(session, story, store, tmp_path / str(number))
         except (AssertionError, MullionError, pytest.fail.Exception) as error:
             wrong[f"{story.name} ({store})"] = error
-    assert not wrong, f"MULLION_TEST_SEED={seeded}: {len(wrong)} of {len(told)} stories: " + "\n".join(
+    assert not wrong, f"MULLION_SEED={seeded}: {len(wrong)} of {len(told)} stories: " + "\n".join(
         f"{name}: {error}" for name, error in wrong.items()
     )
 

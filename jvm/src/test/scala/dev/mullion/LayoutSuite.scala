@@ -5,12 +5,10 @@ import java.nio.file.{Files, Path}
 import scala.jdk.CollectionConverters._
 import scala.util.Using
 
-import munit.FunSuite
-
 /** The order of the packages: each may use those before it, and none that come after. A circle or an arrow that runs up
   * is a failure, with its file.
   */
-class LayoutSuite extends FunSuite {
+class LayoutSuite extends MullionSuite {
   import LayoutSuite._
 
   test("a package uses only those that stand before it") {

@@ -10,13 +10,14 @@ import java.io.{
 import java.net.URI
 import java.nio.file.{Files, Path => LocalPath}
 
-import munit.FunSuite
 import org.apache.hadoop.conf.Configuration
 import org.apache.hadoop.fs.permission.FsPermission
 import org.apache.hadoop.fs._
 
+import dev.mullion.MullionSuite
+
 /** What Hadoop's local file system says, this one says too. */
-class LocalFilesSuite extends FunSuite {
+class LocalFilesSuite extends MullionSuite {
   private val conf = new Configuration()
   private val ours = new LocalFiles
   private val hadoops = new LocalFileSystem

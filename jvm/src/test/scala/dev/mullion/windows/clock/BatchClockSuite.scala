@@ -1,12 +1,12 @@
 package dev.mullion.windows.clock
 
-import munit.ScalaCheckSuite
 import org.scalacheck.Gen
 import org.scalacheck.Prop.forAll
 
+import dev.mullion.PropertySuite
 import dev.mullion.windows.sets.Naive
 
-class BatchClockSuite extends ScalaCheckSuite {
+class BatchClockSuite extends PropertySuite {
   import BatchClock.BeforeAllTime
 
   private def batch(before: Long, now: Long) = BatchClock(before, now, wall = 0, rowsCame = true)

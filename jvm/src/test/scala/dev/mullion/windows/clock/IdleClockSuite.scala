@@ -1,10 +1,11 @@
 package dev.mullion.windows.clock
 
-import munit.ScalaCheckSuite
 import org.scalacheck.Gen
 import org.scalacheck.Prop.forAll
 
-class IdleClockSuite extends ScalaCheckSuite {
+import dev.mullion.PropertySuite
+
+class IdleClockSuite extends PropertySuite {
   private val times = Gen.choose(0L, 4000000000000L)
 
   test("the clock stands still until the source has been empty for so long, then it is where waiting has brought it") {

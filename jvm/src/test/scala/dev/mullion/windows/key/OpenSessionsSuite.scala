@@ -1,14 +1,14 @@
 package dev.mullion.windows.key
 
-import munit.ScalaCheckSuite
 import org.scalacheck.Gen
 import org.scalacheck.Prop.forAll
 
+import dev.mullion.PropertySuite
 import dev.mullion.windows.clock.BatchClock
 import dev.mullion.windows.rules.FiringKind
 
 /** Sessions against their definition: the pieces that are left when all that touch are joined. */
-class OpenSessionsSuite extends ScalaCheckSuite {
+class OpenSessionsSuite extends PropertySuite {
   private val clock = BatchClock(before = 10, now = 20, wall = 30, rowsCame = true)
 
   private def spans(set: OpenSessions): Seq[(Long, Long)] = (0 until set.size).map(i => (set(i).first, set(i).end))

@@ -2,14 +2,14 @@ package dev.mullion.windows.key
 
 import scala.collection.mutable
 
-import munit.ScalaCheckSuite
 import org.scalacheck.Gen
 import org.scalacheck.Prop.forAll
 
+import dev.mullion.PropertySuite
 import dev.mullion.windows.clock.BatchClock
 import dev.mullion.windows.rules.{EarlyFiring, FiringKind}
 
-class PaneFiringsSuite extends ScalaCheckSuite {
+class PaneFiringsSuite extends PropertySuite {
   import PaneFiringsSuite._
 
   override def scalaCheckTestParameters = super.scalaCheckTestParameters.withMinSuccessfulTests(300)

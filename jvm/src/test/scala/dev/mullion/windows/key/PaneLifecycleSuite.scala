@@ -2,10 +2,10 @@ package dev.mullion.windows.key
 
 import scala.collection.mutable
 
-import munit.ScalaCheckSuite
 import org.scalacheck.Gen
 import org.scalacheck.Prop.forAll
 
+import dev.mullion.PropertySuite
 import dev.mullion.windows.clock.BatchClock
 import dev.mullion.windows.rules.{AlignedRules, EarlyFiring, FiringKind, LatePolicy, Refinements, WindowFold}
 import dev.mullion.windows.sets.{Naive, SliceSet}
@@ -18,7 +18,7 @@ import dev.mullion.windows.sets.{Naive, SliceSet}
   *   rows -----------> panes -> firings          the contract
   * }}}
   */
-class PaneLifecycleSuite extends ScalaCheckSuite {
+class PaneLifecycleSuite extends PropertySuite {
   import PaneLifecycleSuite._
 
   override def scalaCheckTestParameters = super.scalaCheckTestParameters.withMinSuccessfulTests(200)

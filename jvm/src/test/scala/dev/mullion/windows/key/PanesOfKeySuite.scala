@@ -1,16 +1,16 @@
 package dev.mullion.windows.key
 
-import munit.ScalaCheckSuite
 import org.scalacheck.Gen
 import org.scalacheck.Prop._
 
+import dev.mullion.PropertySuite
 import dev.mullion.windows.clock.BatchClock
 import dev.mullion.windows.rules.{AlignedRules, LatePolicy, Refinements, SessionRules}
 import dev.mullion.windows.sets.SlotSizes
 import dev.mullion.windows.spec.{AlignedWindow, CountWindow, GlobalTrigger, SessionWindow}
 
 /** What is decided for a key, row by row, against windows worked out one by one. */
-class PanesOfKeySuite extends ScalaCheckSuite {
+class PanesOfKeySuite extends PropertySuite {
   import PanesOfKeySuite._
 
   property("a counted row is in the windows that hold its number, and the last row of a window closes it") {

@@ -1,8 +1,8 @@
 package dev.mullion.windows.key
 
-import munit.FunSuite
+import dev.mullion.MullionSuite
 
-class ReopenedPanesSuite extends FunSuite {
+class ReopenedPanesSuite extends MullionSuite {
   private def panes(joins: Boolean)(rows: ((Long, Long), String)*) = {
     val reopened = new ReopenedPanes[String](joins)
     rows.foreach { case ((start, end), row) => reopened.add(ArrivalPane(start, start, end), row) }

@@ -1,8 +1,8 @@
 package dev.mullion.windows.key
 
-import munit.FunSuite
+import dev.mullion.MullionSuite
 
-class UnsplitRowsSuite extends FunSuite {
+class UnsplitRowsSuite extends MullionSuite {
   private val buffer = UnsplitRows(start = 10L, rows = 16L)
 
   private def closes(indices: Long*) = buffer.closes(indices.toArray).map(pane => pane.start -> pane.end)

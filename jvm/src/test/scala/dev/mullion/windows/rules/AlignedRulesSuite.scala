@@ -1,15 +1,14 @@
 package dev.mullion.windows.rules
 
-import munit.ScalaCheckSuite
 import org.scalacheck.Gen
 import org.scalacheck.Prop.forAll
 
-import dev.mullion.MullionException
+import dev.mullion.{MullionException, PropertySuite}
 import dev.mullion.windows.clock.BatchClock
 import dev.mullion.windows.sets.{Naive, SliceSet}
 import dev.mullion.windows.spec.{AlignedWindow, TimeMath}
 
-class AlignedRulesSuite extends ScalaCheckSuite {
+class AlignedRulesSuite extends PropertySuite {
   import Naive.clamp
   import AlignedRulesSuite._
 

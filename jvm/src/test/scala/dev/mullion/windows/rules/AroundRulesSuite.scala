@@ -1,15 +1,14 @@
 package dev.mullion.windows.rules
 
-import munit.ScalaCheckSuite
 import org.scalacheck.Gen
 import org.scalacheck.Prop.forAll
 
-import dev.mullion.MullionException
+import dev.mullion.{MullionException, PropertySuite}
 import dev.mullion.windows.clock.BatchClock
 import dev.mullion.windows.sets.SliceSet
 import dev.mullion.windows.spec.AroundWindow
 
-class AroundRulesSuite extends ScalaCheckSuite {
+class AroundRulesSuite extends PropertySuite {
 
   private def rules(before: Long, after: Long, lateness: Long = 0) =
     AroundRules(AroundWindow(before, after), lateness, None, LatePolicy.Drop)

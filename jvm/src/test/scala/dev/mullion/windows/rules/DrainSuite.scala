@@ -2,8 +2,7 @@ package dev.mullion.windows.rules
 
 import scala.util.Random
 
-import munit.FunSuite
-
+import dev.mullion.MullionSuite
 import dev.mullion.windows.clock.PaneClock
 import dev.mullion.windows.spec.{
   AlignedWindow,
@@ -16,7 +15,7 @@ import dev.mullion.windows.spec.{
   WindowSpec
 }
 
-class DrainSuite extends FunSuite {
+class DrainSuite extends MullionSuite {
   private def tumbling(size: Long, offset: Long = 0) = AlignedWindow.tumbling(size, offset)
   private def sliding(size: Long, slide: Long) = AlignedWindow.sliding(size, slide)
   private def session(gap: Long) = SessionWindow(Some(gap))

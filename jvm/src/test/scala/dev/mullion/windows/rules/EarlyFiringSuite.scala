@@ -1,15 +1,14 @@
 package dev.mullion.windows.rules
 
-import munit.ScalaCheckSuite
 import org.scalacheck.Gen
 import org.scalacheck.Prop.forAll
 
-import dev.mullion.MullionException
+import dev.mullion.{MullionException, PropertySuite}
 import dev.mullion.windows.clock.BatchClock
 import dev.mullion.windows.sets.Naive
 import dev.mullion.windows.spec.Duration
 
-class EarlyFiringSuite extends ScalaCheckSuite {
+class EarlyFiringSuite extends PropertySuite {
 
   private val early = EarlyFiring(every = 10, unchanged = false)
 

@@ -1,10 +1,8 @@
 package dev.mullion.windows.rules
 
-import munit.FunSuite
+import dev.mullion.{MullionException, MullionSuite}
 
-import dev.mullion.MullionException
-
-class LatePolicySuite extends FunSuite {
+class LatePolicySuite extends MullionSuite {
 
   test("every policy is found by its name") {
     LatePolicy.all.foreach(policy => assertEquals(LatePolicy.named(policy.name), policy))

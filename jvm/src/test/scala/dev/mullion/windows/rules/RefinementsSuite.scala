@@ -1,12 +1,10 @@
 package dev.mullion.windows.rules
 
-import munit.FunSuite
-
-import dev.mullion.MullionException
+import dev.mullion.{MullionException, MullionSuite}
 import dev.mullion.windows.clock.BatchClock
 import dev.mullion.windows.spec.AlignedWindow
 
-class RefinementsSuite extends FunSuite {
+class RefinementsSuite extends MullionSuite {
   private val hour = 3600L
 
   private def rules(refinements: Refinements, lateness: Long = 600) =

@@ -1,14 +1,13 @@
 package dev.mullion.windows.rules
 
-import munit.ScalaCheckSuite
 import org.scalacheck.Gen
 import org.scalacheck.Prop.forAll
 
-import dev.mullion.MullionException
+import dev.mullion.{MullionException, PropertySuite}
 import dev.mullion.windows.clock.BatchClock
 import dev.mullion.windows.spec.CustomWindow
 
-class RowRangesSuite extends ScalaCheckSuite {
+class RowRangesSuite extends PropertySuite {
 
   private def rules(lateness: Long): CustomRules =
     CustomRules(CustomWindow("shifts"), lateness, None, LatePolicy.Drop)

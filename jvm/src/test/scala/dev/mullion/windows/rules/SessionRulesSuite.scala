@@ -1,13 +1,13 @@
 package dev.mullion.windows.rules
 
-import munit.ScalaCheckSuite
 import org.scalacheck.Gen
 import org.scalacheck.Prop.forAll
 
+import dev.mullion.PropertySuite
 import dev.mullion.windows.clock.BatchClock
 import dev.mullion.windows.spec.SessionWindow
 
-class SessionRulesSuite extends ScalaCheckSuite {
+class SessionRulesSuite extends PropertySuite {
 
   private def rules(gap: Long, lateness: Long = 0) =
     SessionRules(SessionWindow(Some(gap)), lateness, None, LatePolicy.Drop)

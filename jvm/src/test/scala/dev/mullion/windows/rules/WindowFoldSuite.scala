@@ -2,17 +2,17 @@ package dev.mullion.windows.rules
 
 import scala.collection.immutable.TreeMap
 
-import munit.ScalaCheckSuite
 import org.scalacheck.Gen
 import org.scalacheck.Prop.forAll
 
+import dev.mullion.PropertySuite
 import dev.mullion.windows.sets.Naive
 import dev.mullion.windows.spec.{AlignedWindow, EvenGrid}
 
 /** Accumulators are words and their sum is one after the other, so that a slice left out, taken twice or out of order
   * shows.
   */
-class WindowFoldSuite extends ScalaCheckSuite {
+class WindowFoldSuite extends PropertySuite {
   import WindowFoldSuite._
 
   override def scalaCheckTestParameters = super.scalaCheckTestParameters.withMinSuccessfulTests(300)

@@ -1,11 +1,12 @@
 package dev.mullion.windows.sets
 
-import munit.ScalaCheckSuite
 import org.scalacheck.Gen
 import org.scalacheck.Prop.{forAll, propBoolean}
 
+import dev.mullion.PropertySuite
+
 /** Against ranges that are looked for one by one. */
-class KeptRangesSuite extends ScalaCheckSuite {
+class KeptRangesSuite extends PropertySuite {
   private val ranges = for {
     size <- Gen.choose(1L, 30L)
     step <- Gen.choose(1L, 40L)

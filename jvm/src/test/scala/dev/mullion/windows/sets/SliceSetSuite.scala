@@ -4,13 +4,13 @@ import java.util.TreeSet
 
 import scala.jdk.CollectionConverters._
 
-import munit.ScalaCheckSuite
 import org.scalacheck.Gen
 import org.scalacheck.Prop.forAll
 
+import dev.mullion.PropertySuite
 import dev.mullion.windows.spec.{AlignedWindow, EvenGrid}
 
-class SliceSetSuite extends ScalaCheckSuite {
+class SliceSetSuite extends PropertySuite {
   import SliceSetSuite._
 
   override def scalaCheckTestParameters = super.scalaCheckTestParameters.withMinSuccessfulTests(300)

@@ -2,11 +2,12 @@ package dev.mullion.windows.sets
 
 import java.nio.ByteBuffer
 
-import munit.ScalaCheckSuite
 import org.scalacheck.Gen
 import org.scalacheck.Prop.forAll
 
-class VarintSuite extends ScalaCheckSuite {
+import dev.mullion.PropertySuite
+
+class VarintSuite extends PropertySuite {
 
   private val anyNumber = Gen.oneOf(Naive.anyTime, Gen.choose(0, 63).map(1L << _), Gen.choose(0, 63).map(-1L >>> _))
 

@@ -1,13 +1,12 @@
 package dev.mullion.windows.spec
 
-import munit.ScalaCheckSuite
 import org.scalacheck.Gen
 import org.scalacheck.Prop.forAll
 
-import dev.mullion.MullionException
+import dev.mullion.{MullionException, PropertySuite}
 import dev.mullion.windows.sets.Naive
 
-class AlignedWindowSuite extends ScalaCheckSuite {
+class AlignedWindowSuite extends PropertySuite {
 
   private val second = 1000000L
 

@@ -3,13 +3,12 @@ package dev.mullion.windows.spec
 import java.time.{Instant, LocalDate, ZoneId}
 import java.time.temporal.ChronoUnit
 
-import munit.ScalaCheckSuite
 import org.scalacheck.Gen
 import org.scalacheck.Prop.forAll
 
-import dev.mullion.MullionException
+import dev.mullion.{MullionException, PropertySuite}
 
-class CalendarGridSuite extends ScalaCheckSuite {
+class CalendarGridSuite extends PropertySuite {
   private val second = 1000000L
   private val day = 86400L * second
 

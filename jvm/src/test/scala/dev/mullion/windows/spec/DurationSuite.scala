@@ -1,11 +1,11 @@
 package dev.mullion.windows.spec
 
-import munit.ScalaCheckSuite
 import org.scalacheck.Prop.forAll
 
+import dev.mullion.PropertySuite
 import dev.mullion.windows.sets.Naive
 
-class DurationSuite extends ScalaCheckSuite {
+class DurationSuite extends PropertySuite {
 
   test("durations read as people write them") {
     assertEquals(Duration.describe(90L * 1000000), "1 minute 30 seconds")

@@ -1,12 +1,12 @@
 package dev.mullion.windows.spec
 
-import munit.ScalaCheckSuite
 import org.scalacheck.Gen
 import org.scalacheck.Prop.forAll
 
+import dev.mullion.PropertySuite
 import dev.mullion.windows.sets.Naive
 
-class TimeMathSuite extends ScalaCheckSuite {
+class TimeMathSuite extends PropertySuite {
   import Naive.{anyTime, clamp}
 
   override def scalaCheckTestParameters = super.scalaCheckTestParameters.withMinSuccessfulTests(1000)

@@ -1,12 +1,12 @@
 package dev.mullion.windows.spec
 
-import munit.ScalaCheckSuite
 import org.scalacheck.Gen
 import org.scalacheck.Prop.forAll
 
+import dev.mullion.PropertySuite
 import dev.mullion.windows.sets.Naive
 
-class WindowsAtSuite extends ScalaCheckSuite {
+class WindowsAtSuite extends PropertySuite {
   import Naive.clamp
 
   override def scalaCheckTestParameters = super.scalaCheckTestParameters.withMinSuccessfulTests(500)

@@ -2,9 +2,11 @@ package org.apache.spark.sql.mullion
 
 import scala.util.Random
 
+import dev.mullion.TestSeed
+
 /** Texts that are nearly what was written: cut, with other characters, or with other values of JSON in them. */
 object Damage {
-  private val seed = sys.props.get("mullion.damage.seed").fold(System.nanoTime())(_.toLong)
+  private val seed = TestSeed.value
 
   /** How many times each is tried: few in the tests. */
   private val rounds = sys.props.get("mullion.damage.rounds").fold(1)(_.toInt)

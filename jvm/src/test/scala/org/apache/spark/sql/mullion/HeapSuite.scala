@@ -5,7 +5,6 @@ import java.nio.file.{Files, Path}
 import java.sql.Timestamp
 import javax.management.ObjectName
 
-import scala.concurrent.duration.{Duration, DurationInt}
 import scala.jdk.CollectionConverters._
 import scala.util.Using
 
@@ -30,8 +29,6 @@ import dev.mullion.windows.spec.WindowSpec
   */
 class HeapSuite extends SparkSuite {
   import HeapSuite._
-
-  override val munitTimeout: Duration = 20.minutes
 
   override protected def settings: Seq[(String, String)] = Seq(
     "spark.sql.extensions" -> classOf[MullionExtensions].getName,

@@ -2,10 +2,6 @@ package org.apache.spark.sql.mullion
 
 import java.lang.reflect.Modifier
 
-import scala.concurrent.duration.{Duration, DurationInt}
-
-import munit.FunSuite
-
 import org.apache.spark.network.util.JavaUtils
 import org.apache.spark.sql.classic.SparkSession
 import org.apache.spark.sql.execution.SparkPlan
@@ -14,20 +10,19 @@ import org.apache.spark.sql.execution.streaming.state.StateStore
 import org.apache.spark.sql.mullion.shim.Classic
 import org.apache.spark.sql.streaming.StreamingQuery
 
+import dev.mullion.MullionSuite
 import dev.mullion.files.{LocalFiles, LocalFilesContext}
 
 /** A suite with one small Spark session, which begins before its first test and ends after its last: no UI, no log,
   * UTC, and local files without a process for each.
   */
-trait SparkSuite extends FunSuite {
+trait SparkSuite extends MullionSuite {
 
   /** How many tasks run at once. */
   protected def cores: Int = 1
 
   /** What the session has besides, or instead. */
   protected def settings: Seq[(String, String)] = Nil
-
-  override val munitTimeout: Duration = 5.minutes
 
   protected lazy val spark: SparkSession = {
     val builder = org.apache.spark.sql.SparkSession.builder().master(s"local[$cores]").appName(getClass.getSimpleName)

@@ -1,14 +1,12 @@
 package org.apache.spark.sql.mullion.builders
 
-import munit.FunSuite
-
 import org.apache.spark.sql.functions.col
 import org.apache.spark.sql.mullion.Damage
 
-import dev.mullion.MullionException
+import dev.mullion.{MullionException, MullionSuite}
 
 /** Calls as they cross from Python: what no Python of this version writes is refused in our words. */
-class CallDescriptionSuite extends FunSuite {
+class CallDescriptionSuite extends MullionSuite {
 
   private val windows = Seq(
     """{"kind": "tumbling", "size": 60000000, "offset": 0}""",

@@ -1,13 +1,11 @@
 package org.apache.spark.sql.mullion.builders
 
-import munit.FunSuite
-
 import org.apache.spark.sql.functions.col
 
-import dev.mullion.MullionException
+import dev.mullion.{MullionException, MullionSuite}
 import dev.mullion.windows.spec._
 
-class WindowChecksSuite extends FunSuite {
+class WindowChecksSuite extends MullionSuite {
   private val second = 1000000L
   private val tumbling = AlignedWindow.tumbling(10 * second, 0)
   private val session = SessionWindow(Some(second))

@@ -1,8 +1,8 @@
 package org.apache.spark.sql.mullion.calls
 
-import munit.FunSuite
+import dev.mullion.MullionSuite
 
-class CloseNameSuite extends FunSuite {
+class CloseNameSuite extends MullionSuite {
 
   test("a name is close as difflib of Python has it") {
     val names = Seq("carrier", "origin", "ts", "Delay")

@@ -2,7 +2,6 @@ package org.apache.spark.sql.mullion.checkpoint
 
 import java.nio.file.{Files, Path}
 
-import munit.FunSuite
 import org.apache.hadoop.conf.Configuration
 import org.apache.hadoop.fs.{Path => HadoopPath}
 
@@ -13,10 +12,10 @@ import org.apache.spark.sql.mullion.query.{ClockNote, WatermarkNote}
 import org.apache.spark.sql.mullion.state.SavepointNote
 import org.apache.spark.sql.mullion.state.header.OperatorHeader
 
-import dev.mullion.MullionException
+import dev.mullion.{MullionException, MullionSuite}
 
 /** Small files of ours in a checkpoint, with other bytes in them: read, or refused by the file's name. */
-class DamagedFilesSuite extends FunSuite {
+class DamagedFilesSuite extends MullionSuite {
   import DamagedFilesSuite._
 
   private val conf = new Configuration

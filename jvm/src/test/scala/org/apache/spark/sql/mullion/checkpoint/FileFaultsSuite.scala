@@ -4,28 +4,25 @@ import java.lang.management.ManagementFactory
 import java.nio.file.{Files, Path, StandardCopyOption}
 import java.util.concurrent.TimeUnit
 
-import scala.concurrent.duration.{Duration, DurationInt}
 import scala.jdk.CollectionConverters._
 import scala.util.{Random, Using}
 
-import munit.{FunSuite, Slow}
+import munit.Slow
 
 import org.apache.spark.sql.{DataFrame, SparkSession}
 import org.apache.spark.sql.functions._
 import org.apache.spark.sql.mullion.TemporaryFolder
 import org.apache.spark.sql.streaming.{StreamingQueryException, Trigger}
 
-import dev.mullion.{Facade, MullionExtensions}
+import dev.mullion.{Facade, MullionExtensions, MullionSuite, TestSeed}
 import dev.mullion.files.FaultyFiles
 import dev.mullion.files.FaultyFiles.{Dies, Fails, Fault, Plan, Tears}
 
 /** A batch whose disk fails, or whose process dies, at any of the operations on files that it takes: the query goes on
   * from there, and puts out what an undisturbed one does.
   */
-class FileFaultsSuite extends FunSuite {
+class FileFaultsSuite extends MullionSuite {
   import FileFaultsSuite._
-
-  override val munitTimeout: Duration = 60.minutes
 
   private lazy val spark = session()
 
@@ -33,7 +30,7 @@ class FileFaultsSuite extends FunSuite {
 
   override def afterAll(): Unit = spark.stop()
 
-  private val seed = sys.props.get("mullion.faults.seed").fold(System.nanoTime())(_.toLong)
+  private val seed = TestSeed.value
 
   for (store <- Seq("rocksdb", "hdfs", "memory"); format <- formatsOf(store))
     test(s"at every operation of a batch (state in $store, checkpoints of format $format)".tag(Slow)) {

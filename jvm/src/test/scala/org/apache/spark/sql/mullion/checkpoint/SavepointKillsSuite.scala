@@ -5,17 +5,17 @@ import java.nio.file.{Files, Path}
 import java.util.concurrent.TimeUnit
 
 import scala.annotation.tailrec
-import scala.concurrent.duration.{Duration, DurationInt}
 import scala.jdk.CollectionConverters._
 import scala.util.Using
 
-import munit.{FunSuite, Slow}
+import munit.Slow
 
 import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.functions._
 import org.apache.spark.sql.mullion.TemporaryFolder
 import org.apache.spark.sql.streaming.Trigger
 
+import dev.mullion.MullionSuite
 import dev.mullion._
 import dev.mullion.files.FaultyFiles
 import dev.mullion.files.FaultyFiles.{Dies, Plan}
@@ -24,10 +24,8 @@ import dev.mullion.files.FaultyFiles.{Dies, Plan}
   * and the next savepoint to that place removes what is left beside it. `-Dmullion.kills.first=` says at which
   * operation it begins, and `-Dmullion.kills.every=` how many it goes on by: so several processes share them.
   */
-class SavepointKillsSuite extends FunSuite {
+class SavepointKillsSuite extends MullionSuite {
   import SavepointKillsSuite._
-
-  override val munitTimeout: Duration = 60.minutes
 
   private lazy val spark = FileFaultsSuite.session()
 

@@ -14,6 +14,7 @@ import org.apache.spark.sql.mullion.{SparkSuite, TemporaryFolders}
 import org.apache.spark.sql.mullion.state.StateChoice
 import org.apache.spark.sql.streaming.{StreamingQuery, StreamingQueryException, Trigger}
 
+import dev.mullion.TestSeed
 import dev.mullion._
 import dev.mullion.files.{FaultyFiles, FaultyFilesContext}
 
@@ -31,7 +32,7 @@ class SavepointSuite extends SparkSuite with TemporaryFolders with WhereSavepoin
 
   private val stores: Seq[StateChoice] = Seq(State.RocksDb, State.Hdfs, State.Memory)
 
-  private val seed = sys.props.get("mullion.seed").fold(System.nanoTime())(_.toLong)
+  private val seed = TestSeed.value
 
   // Tumbling windows and one of the others, a different one each time.
   private val chosen = Set(0, 1 + new Random(seed).nextInt(queries.length - 1))

@@ -14,6 +14,7 @@ import org.apache.spark.sql.mullion.{SparkSuite, TemporaryFolders}
 import org.apache.spark.sql.mullion.state.StateChoice
 import org.apache.spark.sql.streaming.Trigger
 
+import dev.mullion.TestSeed
 import dev.mullion._
 
 /** Queries of Spark's own windows that go on as ours: what closes before the move and after it is what a batch has. */
@@ -25,7 +26,7 @@ class SparkWindowsSuite extends SparkSuite with TemporaryFolders with WhereSavep
   override protected def settings: Seq[(String, String)] =
     Seq("spark.sql.streaming.stateStore.mullion.snapshotEvery" -> "1")
 
-  private val seed = sys.props.get("mullion.seed").fold(System.nanoTime())(_.toLong)
+  private val seed = TestSeed.value
   private val providers = Seq("HDFSBackedStateStoreProvider", "RocksDBStateStoreProvider")
   private val stores: Seq[StateChoice] = Seq(State.RocksDb, State.Hdfs, State.Memory)
 

@@ -2,16 +2,14 @@ package org.apache.spark.sql.mullion.checkpoint
 
 import scala.concurrent.ExecutionContext.parasitic
 
-import munit.FunSuite
-
 import org.apache.spark.sql.mullion.shim.SparkLineShim
 
-import dev.mullion.MullionException
+import dev.mullion.{MullionException, MullionSuite}
 
 /** Tests of savepoints, which end on an old line of Spark where the first one is refused: they must be refused there by
   * the line's name, and by nothing else.
   */
-trait WhereSavepointsAreWritten extends FunSuite {
+trait WhereSavepointsAreWritten extends MullionSuite {
 
   protected val areWritten: Boolean = SparkLineShim.beginsAnywhere
 

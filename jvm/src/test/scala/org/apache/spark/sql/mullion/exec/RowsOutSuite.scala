@@ -3,9 +3,9 @@ package org.apache.spark.sql.mullion.exec
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.execution.metric.SQLMetric
 
-import munit.FunSuite
+import dev.mullion.MullionSuite
 
-class RowsOutSuite extends FunSuite {
+class RowsOutSuite extends MullionSuite {
   test("rows are counted as they come out, and what is to be done is done once, after the last") {
     val count = new SQLMetric("sum")
     var done = 0

@@ -5,10 +5,10 @@ import scala.util.Random
 import org.apache.spark.sql.catalyst.expressions.UnsafeRow
 import org.apache.spark.sql.catalyst.expressions.codegen.UnsafeRowWriter
 
-import munit.FunSuite
+import dev.mullion.{MullionSuite, TestSeed}
 
-class RowsSortedSuite extends FunSuite {
-  private val seed = sys.env.get("MULLION_TEST_SEED").fold(Random.nextLong())(_.toLong)
+class RowsSortedSuite extends MullionSuite {
+  private val seed = TestSeed.value
 
   private def row(number: Long, text: Int): UnsafeRow = {
     val writer = new UnsafeRowWriter(2, text + 32)

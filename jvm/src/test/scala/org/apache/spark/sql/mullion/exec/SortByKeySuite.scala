@@ -14,11 +14,12 @@ import org.apache.spark.sql.functions._
 import org.apache.spark.sql.mullion.state.records.KeyOrder
 import org.apache.spark.sql.mullion.{SparkSuite, TemporaryFolder}
 
+import dev.mullion.TestSeed
 import dev.mullion._
 
 /** The operator's sort beside Spark's node, which is its model. */
 class SortByKeySuite extends SparkSuite {
-  private val seed = sys.env.get("MULLION_TEST_SEED").fold(Random.nextLong())(_.toLong)
+  private val seed = TestSeed.value
 
   override protected def settings: Seq[(String, String)] =
     Seq("spark.sql.extensions" -> classOf[MullionExtensions].getName, "spark.sql.adaptive.enabled" -> "false")

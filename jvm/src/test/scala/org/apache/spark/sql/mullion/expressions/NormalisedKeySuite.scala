@@ -1,15 +1,13 @@
 package org.apache.spark.sql.mullion.expressions
 
-import munit.FunSuite
-
 import org.apache.spark.sql.catalyst.expressions.AttributeReference
 import org.apache.spark.sql.catalyst.plans.logical.{Aggregate, LocalRelation, LogicalPlan}
 import org.apache.spark.sql.mullion.builders.WindowKeys
 import org.apache.spark.sql.types._
 
-import dev.mullion.MullionException
+import dev.mullion.{MullionException, MullionSuite}
 
-class NormalisedKeySuite extends FunSuite {
+class NormalisedKeySuite extends MullionSuite {
   private val map = MapType(StringType, IntegerType)
   private val kinds: Seq[DataType] = Seq(map, new StructType().add("inner", ArrayType(map)))
 

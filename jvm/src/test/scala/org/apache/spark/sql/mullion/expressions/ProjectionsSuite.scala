@@ -2,8 +2,6 @@ package org.apache.spark.sql.mullion.expressions
 
 import scala.util.Random
 
-import munit.FunSuite
-
 import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.catalyst.plans.physical.HashPartitioning
 import org.apache.spark.sql.catalyst.util.{ArrayBasedMapData, ArrayData}
@@ -11,9 +9,11 @@ import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.types._
 import org.apache.spark.unsafe.types.UTF8String
 
+import dev.mullion.{MullionSuite, TestSeed}
+
 /** Projections against those that interpret the same expressions. */
-class ProjectionsSuite extends FunSuite {
-  private val seed = sys.env.get("MULLION_TEST_SEED").fold(Random.nextLong())(_.toLong)
+class ProjectionsSuite extends MullionSuite {
+  private val seed = TestSeed.value
 
   private val types = Seq(
     BooleanType,

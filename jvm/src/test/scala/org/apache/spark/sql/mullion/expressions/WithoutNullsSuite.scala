@@ -9,13 +9,13 @@ import org.apache.spark.sql.catalyst.expressions.codegen.GenerateUnsafeProjectio
 import org.apache.spark.sql.internal.SQLConf
 import org.apache.spark.sql.types._
 
-import munit.FunSuite
+import dev.mullion.{MullionSuite, TestSeed}
 
 /** What stands for Spark's expressions where nothing is null, beside these themselves, which are interpreted. */
-class WithoutNullsSuite extends FunSuite {
+class WithoutNullsSuite extends MullionSuite {
   import WithoutNullsSuite._
 
-  private val seed = sys.env.get("MULLION_TEST_SEED").fold(Random.nextLong())(_.toLong)
+  private val seed = TestSeed.value
 
   for (isAnsi <- Seq(true, false))
     test(s"a sum of longs is Spark's, and so is what comes of one that is none: ANSI $isAnsi (seed $seed)") {

@@ -1,8 +1,8 @@
 package org.apache.spark.sql.mullion.python
 
-import munit.FunSuite
+import dev.mullion.MullionSuite
 
-class BranchStateSuite extends FunSuite {
+class BranchStateSuite extends MullionSuite {
   private val branch = BranchState("slow", number = 7, since = 3, partitions = 2)
 
   test("a window's versions are counted from the batch in which it came") {

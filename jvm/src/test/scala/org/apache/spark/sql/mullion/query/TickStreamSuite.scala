@@ -1,10 +1,10 @@
 package org.apache.spark.sql.mullion.query
 
-import munit.FunSuite
-
 import org.apache.spark.sql.connector.read.streaming.ReadLimit
 
-class TickStreamSuite extends FunSuite {
+import dev.mullion.MullionSuite
+
+class TickStreamSuite extends MullionSuite {
   private val all = ReadLimit.allAvailable()
 
   test("a query that starts for the first time has no tick, and one that starts again has one") {

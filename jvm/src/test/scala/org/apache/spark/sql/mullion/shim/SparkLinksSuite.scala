@@ -3,9 +3,9 @@ package org.apache.spark.sql.mullion.shim
 import scala.util.Using
 import scala.util.control.Exception.catching
 
-import munit.FunSuite
+import dev.mullion.MullionSuite
 
-class SparkLinksSuite extends FunSuite {
+class SparkLinksSuite extends MullionSuite {
 
   test("all that the JAR calls is in the Spark that it is tested with") {
     assertEquals(SparkLinks.missing(), Some(Nil))
@@ -74,7 +74,7 @@ private class LoaderWithout(absent: String, own: String) extends ClassLoader(cla
     }
 }
 
-class LateJarSuite extends FunSuite {
+class LateJarSuite extends MullionSuite {
 
   test("a class loader that has this JAR sees it, and one that has not, or has another copy, does not") {
     val ours = classOf[Reference]
@@ -84,7 +84,7 @@ class LateJarSuite extends FunSuite {
   }
 }
 
-class DistributionSuite extends FunSuite {
+class DistributionSuite extends MullionSuite {
   private def of(version: String, environment: Map[String, String] = Map.empty, conf: Map[String, String] = Map.empty) =
     Distribution.of(version, environment.get, conf.get)
 

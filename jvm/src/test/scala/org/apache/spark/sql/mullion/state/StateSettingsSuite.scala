@@ -2,18 +2,16 @@ package org.apache.spark.sql.mullion.state
 
 import java.util.UUID
 
-import munit.FunSuite
-
 import org.apache.spark.SparkConf
 import org.apache.spark.internal.config.SPECULATION_ENABLED
 import org.apache.spark.sql.internal.SQLConf
 import org.apache.spark.sql.mullion.shim.SparkLineShim
 import org.apache.spark.sql.mullion.state.store.HotMemory
 
-import dev.mullion.MullionException
+import dev.mullion.{MullionException, MullionSuite}
 
 /** Which settings are refused before a task begins. */
-class StateSettingsSuite extends FunSuite {
+class StateSettingsSuite extends MullionSuite {
   private val format = SQLConf.STATE_STORE_CHECKPOINT_FORMAT_VERSION.key
 
   private def refused(

@@ -1,15 +1,15 @@
 package org.apache.spark.sql.mullion.exec.assign
 
-import munit.ScalaCheckSuite
 import org.scalacheck.Gen
 import org.scalacheck.Prop.forAll
 
+import dev.mullion.PropertySuite
 import dev.mullion.windows.clock.BatchClock
 import dev.mullion.windows.rules.{AlignedRules, LatePolicy}
 import dev.mullion.windows.spec.{AlignedWindow, CalendarWindow, SliceGrid, TimeMath}
 
 /** What tasks find of a row's time without a division, held against the definition in numbers without an end. */
-class AlignedAssignerSuite extends ScalaCheckSuite {
+class AlignedAssignerSuite extends PropertySuite {
 
   override def scalaCheckTestParameters = super.scalaCheckTestParameters.withMinSuccessfulTests(1000)
 

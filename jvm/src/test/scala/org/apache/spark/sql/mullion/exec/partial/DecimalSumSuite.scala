@@ -4,10 +4,10 @@ import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.catalyst.expressions.aggregate._
 import org.apache.spark.sql.types._
 
-import munit.FunSuite
+import dev.mullion.MullionSuite
 
 /** Which of Spark's functions add decimals to a buffer's words. */
-class DecimalSumSuite extends FunSuite {
+class DecimalSumSuite extends MullionSuite {
 
   private def column(precision: Int, nullable: Boolean) = AttributeReference("v", DecimalType(precision, 2), nullable)()
 

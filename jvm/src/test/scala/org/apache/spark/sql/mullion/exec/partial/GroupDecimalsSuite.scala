@@ -8,13 +8,13 @@ import org.apache.spark.sql.catalyst.expressions.UnsafeRow
 import org.apache.spark.sql.catalyst.expressions.codegen.UnsafeRowWriter
 import org.apache.spark.sql.types.Decimal
 
-import munit.FunSuite
+import dev.mullion.{MullionSuite, TestSeed}
 
 /** Decimals in records beside numbers of any size, and beside what Spark writes. */
-class GroupDecimalsSuite extends FunSuite {
+class GroupDecimalsSuite extends MullionSuite {
   import GroupDecimalsSuite._
 
-  private val seed = sys.env.get("MULLION_TEST_SEED").fold(Random.nextLong())(_.toLong)
+  private val seed = TestSeed.value
 
   test(s"a decimal is written and read as it is, and handed on as Spark's bytes (seed $seed)") {
     val random = new Random(seed)

@@ -5,10 +5,10 @@ import scala.util.Random
 import org.apache.spark.SparkConf
 import org.apache.spark.memory.{TaskMemoryManager, UnifiedMemoryManager}
 
-import munit.FunSuite
+import dev.mullion.MullionSuite
 
 /** Groups of one key and one sum in a table, wherever Spark's own pages are, and however little memory there is. */
-class GroupTableSuite extends FunSuite {
+class GroupTableSuite extends MullionSuite {
   import GroupTableSuite._
 
   test("a page is below half a region of the collector, or takes whole ones, and no index is half of one") {

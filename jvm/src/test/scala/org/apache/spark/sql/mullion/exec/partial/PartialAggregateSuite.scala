@@ -15,13 +15,14 @@ import org.apache.spark.sql.functions._
 import org.apache.spark.sql.mullion.{SparkSuite, TemporaryFolder}
 import org.apache.spark.sql.types._
 
+import dev.mullion.TestSeed
 import dev.mullion._
 
 /** The partial aggregate of our own beside Spark's, which is its model: over random schemas, keys and aggregates. */
 class PartialAggregateSuite extends SparkSuite {
   import PartialAggregateSuite._
 
-  private val seed = sys.env.get("MULLION_TEST_SEED").fold(Random.nextLong())(_.toLong)
+  private val seed = TestSeed.value
   private val rounds = sys.env.get("MULLION_TEST_ROUNDS").fold(4)(_.toInt)
 
   override protected def settings: Seq[(String, String)] =

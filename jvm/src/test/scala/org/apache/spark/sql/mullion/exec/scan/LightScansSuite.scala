@@ -5,14 +5,14 @@ import java.io.{ByteArrayInputStream, ByteArrayOutputStream, DataInputStream, Da
 import scala.jdk.CollectionConverters._
 import scala.util.Random
 
-import munit.FunSuite
-
 import org.apache.hadoop.conf.Configuration
 
 import org.apache.spark.util.{SerializableConfiguration, Utils}
 
-class LightScansSuite extends FunSuite {
-  private val seed = sys.env.get("MULLION_TEST_SEED").fold(Random.nextLong())(_.toLong)
+import dev.mullion.{MullionSuite, TestSeed}
+
+class LightScansSuite extends MullionSuite {
+  private val seed = TestSeed.value
 
   private def settings(of: Configuration): Map[String, String] = of.asScala.map(e => e.getKey -> e.getValue).toMap
 

@@ -11,14 +11,14 @@ import org.apache.spark.sql.mullion.exec.PartitionsInTurnExec
 import org.apache.spark.sql.mullion.{SparkSuite, TemporaryFolder}
 import org.apache.spark.sql.streaming.{StateOperatorProgress, StreamingQueryException, StreamingQueryProgress, Trigger}
 
-import dev.mullion.{Asked, MullionExtensions}
+import dev.mullion.{Asked, MullionExtensions, TestSeed}
 import dev.mullion.windows.spec.WindowSpec
 
 /** Queries whose batches are small files, each worked on by one task for two partitions of state. */
 class PartitionsInTurnSuite extends SparkSuite {
   import PartitionsInTurnSuite._
 
-  private val seed = sys.env.get("MULLION_TEST_SEED").fold(Random.nextLong())(_.toLong)
+  private val seed = TestSeed.value
 
   override protected def cores: Int = 3
 

@@ -11,13 +11,13 @@ import org.apache.spark.sql.mullion.{SparkSuite, TemporaryFolder}
 import org.apache.spark.sql.streaming.{StreamingQuery, StreamingQueryProgress, Trigger}
 import org.apache.spark.sql.types.StructType
 
-import dev.mullion.{Asked, MullionExtensions}
+import dev.mullion.{Asked, MullionExtensions, TestSeed}
 
 /** Queries whose batches are small files, each read by the tasks of two partitions of state. */
 class ReadByEachTaskSuite extends SparkSuite {
   import ReadByEachTaskSuite._
 
-  private val seed = sys.env.get("MULLION_TEST_SEED").fold(Random.nextLong())(_.toLong)
+  private val seed = TestSeed.value
 
   override protected def cores: Int = 2
 

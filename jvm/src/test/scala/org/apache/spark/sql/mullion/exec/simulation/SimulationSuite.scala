@@ -1,20 +1,15 @@
 package org.apache.spark.sql.mullion.exec.simulation
 
-import scala.concurrent.duration._
-
-import munit.FunSuite
-
 import org.apache.spark.sql.mullion.state.store.SimulatedState
 
-/** A few seconds of the simulation. `make simulation` runs more of it, and a seed again that failed. */
-class SimulationSuite extends FunSuite {
-  // On a busy machine a few seconds are a minute.
-  override val munitTimeout: Duration = 5.minutes
+import dev.mullion.{MullionSuite, TestSeed}
 
+/** A few seconds of the simulation. `make simulation` runs more of it, and a seed again that failed. */
+class SimulationSuite extends MullionSuite {
   test(
     "whatever dies, tears or runs twice, each batch puts out what the contract says and nothing is left at the end"
   ) {
-    val seed = sys.props.get("mullion.simulation.seed").fold(System.nanoTime())(_.toLong)
+    val seed = TestSeed.value
     val before = SimulatedState.bytesInMemory
     val figures = Simulation.run(seed, 1500)
     assertEquals(SimulatedState.bytesInMemory, before, s"bytes that records still hold, seed $seed")

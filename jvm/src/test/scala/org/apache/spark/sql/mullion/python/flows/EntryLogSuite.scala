@@ -3,12 +3,12 @@ package org.apache.spark.sql.mullion.python.flows
 import java.nio.file.attribute.FileTime
 import java.nio.file.{Files, Path}
 
-import munit.FunSuite
-
 import org.apache.spark.sql.connector.read.streaming.ReadLimit
 import org.apache.spark.sql.mullion.TemporaryFolders
 
-class EntryLogSuite extends FunSuite with TemporaryFolders {
+import dev.mullion.MullionSuite
+
+class EntryLogSuite extends MullionSuite with TemporaryFolders {
   private def write(folder: Path, numbers: Int*): Unit =
     numbers.foreach(number => Files.write(EntryLog.file(folder, number.toLong), Array(number.toByte)))
 

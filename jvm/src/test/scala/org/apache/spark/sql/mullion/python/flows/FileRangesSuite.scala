@@ -5,11 +5,11 @@ import java.nio.file.{Files, Path}
 
 import scala.util.Random
 
-import munit.FunSuite
-
 import org.apache.spark.sql.mullion.TemporaryFolders
 
-class FileRangesSuite extends FunSuite with TemporaryFolders {
+import dev.mullion.MullionSuite
+
+class FileRangesSuite extends MullionSuite with TemporaryFolders {
 
   /** What is found from the beginning on, in steps of at most so many lines. */
   private def found(file: Path, batchSize: Int, most: Int): Seq[(Long, Long)] =

@@ -4,14 +4,15 @@ import java.nio.charset.StandardCharsets.UTF_8
 
 import scala.util.Random
 
-import munit.FunSuite
 import org.json4s._
 import org.json4s.jackson.JsonMethods.parse
 
 import org.apache.spark.sql.mullion.python.folds.Odd
 import org.apache.spark.unsafe.types.UTF8String
 
-class JsonTextsSuite extends FunSuite {
+import dev.mullion.MullionSuite
+
+class JsonTextsSuite extends MullionSuite {
   private def read(lines: String*): Columns = {
     val bytes = lines.mkString.getBytes(UTF_8)
     val ends = lines.scanLeft(0)(_ + _.getBytes(UTF_8).length).toArray

@@ -4,9 +4,9 @@ import java.nio.charset.StandardCharsets.UTF_8
 
 import scala.util.Random
 
-import munit.FunSuite
+import dev.mullion.MullionSuite
 
-class PlainBytesSuite extends FunSuite {
+class PlainBytesSuite extends MullionSuite {
   private val some = "az 09~!\"\\\r\n\t\u0000\u007f\u0001".getBytes :+ -1.toByte :+ -128.toByte
 
   /** Mostly plain, so that there are runs of eight. */

@@ -1,11 +1,11 @@
 package org.apache.spark.sql.mullion.python.folds
 
-import munit.FunSuite
-
 import org.apache.spark.unsafe.types.UTF8String
 
+import dev.mullion.MullionSuite
+
 /** Operators, against what Python 3.11 says. */
-class OperatorSuite extends FunSuite {
+class OperatorSuite extends MullionSuite {
   private sealed trait Held
   private case class Int(value: Long) extends Held
   private case class Float(value: Double) extends Held

@@ -3,12 +3,12 @@ package org.apache.spark.sql.mullion.python.folds
 import java.nio.ByteBuffer
 import java.nio.charset.StandardCharsets.UTF_8
 
-import munit.FunSuite
-
 import org.apache.spark.sql.mullion.python.state.RecordPlace
 import org.apache.spark.unsafe.types.UTF8String
 
-class TablePlacesSuite extends FunSuite {
+import dev.mullion.MullionSuite
+
+class TablePlacesSuite extends MullionSuite {
   private def bytes(text: String) = text.getBytes(UTF_8)
 
   private val places = new TablePlaces(Seq("views", "totals"), timers = Set(1), isOneShard = false)

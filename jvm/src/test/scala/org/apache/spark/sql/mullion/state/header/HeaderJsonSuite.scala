@@ -2,18 +2,18 @@ package org.apache.spark.sql.mullion.state.header
 
 import scala.util.Random
 
-import munit.FunSuite
 import org.json4s.DefaultFormats
 import org.json4s.jackson.Serialization
 
 import org.apache.spark.sql.mullion.python.{RecordKeys, StatefulHeader}
 
+import dev.mullion.{MullionSuite, TestSeed}
 import dev.mullion.windows.rules.Refinements
 
-class HeaderJsonSuite extends FunSuite {
+class HeaderJsonSuite extends MullionSuite {
   import HeaderJsonSuite._
 
-  private val seed = sys.env.get("MULLION_TEST_SEED").fold(Random.nextLong())(_.toLong)
+  private val seed = TestSeed.value
 
   test(s"a header is written to the letter as json4s writes it (seed $seed)") {
     val random = new Random(seed)

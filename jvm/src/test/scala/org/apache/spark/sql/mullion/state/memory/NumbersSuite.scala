@@ -1,10 +1,11 @@
 package org.apache.spark.sql.mullion.state.memory
 
-import munit.ScalaCheckSuite
 import org.scalacheck.Gen
 import org.scalacheck.Prop.forAll
 
-class NumbersSuite extends ScalaCheckSuite {
+import dev.mullion.PropertySuite
+
+class NumbersSuite extends PropertySuite {
   import NumbersSuite._
 
   property("numbers are those that were put in and not removed, whether all are the same or not") {

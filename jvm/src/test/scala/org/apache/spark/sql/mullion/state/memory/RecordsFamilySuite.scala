@@ -2,15 +2,15 @@ package org.apache.spark.sql.mullion.state.memory
 
 import scala.util.{Random, Using}
 
-import munit.FunSuite
-
 import org.apache.spark.sql.catalyst.expressions.{GenericInternalRow, UnsafeProjection, UnsafeRow}
 import org.apache.spark.sql.mullion.state.records.{FamilySpec, RecordCounts, RecordOrder}
 import org.apache.spark.sql.types._
 import org.apache.spark.unsafe.types.UTF8String
 
+import dev.mullion.{MullionSuite, TestSeed}
+
 /** Records in memory, by keys of all kinds. */
-class RecordsFamilySuite extends FunSuite {
+class RecordsFamilySuite extends MullionSuite {
   import RecordsFamilySuite._
 
   for {
@@ -23,7 +23,7 @@ class RecordsFamilySuite extends FunSuite {
       RecordOrder.ByFirst(2)
     )
   } test(s"records by $name, kept $order, are those that were put and not removed, in order") {
-    val seed = System.nanoTime()
+    val seed = TestSeed.value
     val random = new Random(seed)
     val kept = new Kept(types, order)
     var model = Map.empty[Seq[Any], Long]
@@ -69,7 +69,7 @@ class RecordsFamilySuite extends FunSuite {
 
   for (order <- Seq(RecordOrder.Unordered, RecordOrder.WithinKey, RecordOrder.ByLast, RecordOrder.ByFirst(1)))
     test(s"a key that its numbers tell is to the bit what was put, kept $order") {
-      val seed = System.nanoTime()
+      val seed = TestSeed.value
       val random = new Random(seed)
       Words.foreach { of =>
         val kept = new Kept(Seq(of), order)

@@ -4,14 +4,15 @@ import java.util.TreeMap
 
 import scala.jdk.CollectionConverters._
 
-import munit.ScalaCheckSuite
 import org.scalacheck.Gen
 import org.scalacheck.Prop.forAll
 
 import org.apache.spark.sql.catalyst.expressions.UnsafeRow
 import org.apache.spark.util.SizeEstimator
 
-class SortedRecordsSuite extends ScalaCheckSuite {
+import dev.mullion.PropertySuite
+
+class SortedRecordsSuite extends PropertySuite {
   import SortedRecordsSuite._
 
   override def scalaCheckTestParameters = super.scalaCheckTestParameters.withMinSuccessfulTests(150)

@@ -2,13 +2,13 @@ package org.apache.spark.sql.mullion.state.records
 
 import scala.util.Random
 
-import munit.FunSuite
-
 import org.apache.spark.sql.catalyst.expressions.{BoundReference, GenericInternalRow, UnsafeProjection, UnsafeRow}
 import org.apache.spark.sql.types._
 import org.apache.spark.unsafe.types.UTF8String
 
-class KeyOrderSuite extends FunSuite {
+import dev.mullion.{MullionSuite, TestSeed}
+
+class KeyOrderSuite extends MullionSuite {
   import KeyOrderSuite._
 
   Seq[(String, Seq[DataType], Seq[Any])](
@@ -37,7 +37,7 @@ class KeyOrderSuite extends FunSuite {
   }
 
   test("numbers are in the order in which RocksDB has the keys that they stand for") {
-    val seed = System.nanoTime()
+    val seed = TestSeed.value
     val random = new Random(seed)
     val keys = Seq.fill(2000)(random.nextLong() >> random.nextInt(64)).map(n => row(Seq(LongType), Seq(n)))
     val order = new KeyOrder(Seq(LongType), 0)

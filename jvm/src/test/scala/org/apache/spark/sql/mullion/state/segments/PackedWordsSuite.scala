@@ -5,10 +5,10 @@ import scala.util.Random
 import org.apache.spark.sql.mullion.state.records.RecordBytes
 import org.apache.spark.unsafe.Platform
 
-import munit.FunSuite
+import dev.mullion.{MullionSuite, TestSeed}
 
-class PackedWordsSuite extends FunSuite {
-  private val seed = sys.env.get("MULLION_TEST_SEED").fold(Random.nextLong())(_.toLong)
+class PackedWordsSuite extends MullionSuite {
+  private val seed = TestSeed.value
   private val ends = Seq(0L, 1L, -1L, 255L, 256L, Long.MaxValue, Long.MinValue)
 
   private def words(random: Random, count: Int): Array[Long] = {

@@ -5,10 +5,10 @@ import scala.util.Random
 import org.apache.spark.sql.catalyst.expressions.UnsafeRow
 import org.apache.spark.sql.mullion.state.records.RecordBytes
 
-import munit.FunSuite
+import dev.mullion.{MullionSuite, TestSeed}
 
-class SegmentBodySuite extends FunSuite {
-  private val seed = sys.env.get("MULLION_TEST_SEED").fold(Random.nextLong())(_.toLong)
+class SegmentBodySuite extends MullionSuite {
+  private val seed = TestSeed.value
 
   private def row(words: Long*): UnsafeRow = {
     val row = UnsafeRow.createFromByteArray(8 + 8 * words.length, words.length)

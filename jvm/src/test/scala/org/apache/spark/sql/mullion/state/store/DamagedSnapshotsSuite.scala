@@ -2,14 +2,12 @@ package org.apache.spark.sql.mullion.state.store
 
 import scala.util.{Random, Try, Using}
 
-import munit.FunSuite
-
 import org.apache.spark.sql.mullion.state.StateChoice
 
-import dev.mullion.MullionException
+import dev.mullion.{MullionException, MullionSuite, TestSeed}
 
 /** Snapshots whose bytes are not what was written: they are refused in our words, or say what they said. */
-class DamagedSnapshotsSuite extends FunSuite {
+class DamagedSnapshotsSuite extends MullionSuite {
   import MemoryStateStoreSuite.{family, row}
 
   private def damaged(bytes: Array[Byte], random: Random): Array[Byte] = {
@@ -25,7 +23,7 @@ class DamagedSnapshotsSuite extends FunSuite {
   }
 
   test("a snapshot with damaged bytes is refused with what to do, or has every record as it was") {
-    val seed = System.nanoTime()
+    val seed = TestSeed.value
     val random = new Random(seed)
     Using.resource(new SimulatedDisk("/damaged")) { disk =>
       def state() = SimulatedState(StateChoice.Memory, Seq(family), partitions = 1, every = 1, inSegments = false, disk)

@@ -21,6 +21,8 @@ import org.apache.spark.sql.mullion.state.segments.Segments
 import org.apache.spark.sql.mullion.state.versions.VersionNames
 import org.apache.spark.sql.types.{BinaryType, LongType, StructType}
 
+import dev.mullion.TestSeed
+
 /** What a partition in RocksDB gives with its records in memory too, without, and from one to the other. */
 class HotPartitionSuite extends SparkSuite {
   import HotPartitionSuite._
@@ -43,7 +45,7 @@ class HotPartitionSuite extends SparkSuite {
   }
 
   each("what memory and RocksDB hold is the same, with room for all, for some and for none") { batches =>
-    val seed = System.nanoTime()
+    val seed = TestSeed.value
     val random = new Random(seed)
     (1 to 40).foreach { batch =>
       // Of a few thousand records some 60 bytes each.

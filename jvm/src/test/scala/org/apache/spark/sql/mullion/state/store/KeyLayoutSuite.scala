@@ -4,7 +4,6 @@ import java.util.UUID
 
 import scala.util.{Random, Using}
 
-import munit.FunSuite
 import org.apache.hadoop.conf.Configuration
 
 import org.apache.spark.sql.catalyst.expressions.{GenericInternalRow, UnsafeProjection, UnsafeRow}
@@ -16,8 +15,10 @@ import org.apache.spark.sql.mullion.state.records.{Family, FamilySpec, RecordOrd
 import org.apache.spark.sql.types._
 import org.apache.spark.unsafe.types.UTF8String
 
+import dev.mullion.{MullionSuite, TestSeed}
+
 /** Keys in RocksDB, in each layout that this line of Spark reads: the one that it writes, and those of lines before. */
-class KeyLayoutSuite extends FunSuite {
+class KeyLayoutSuite extends MullionSuite {
   import KeyLayoutSuite._
 
   for {
@@ -25,7 +26,7 @@ class KeyLayoutSuite extends FunSuite {
     (name, types) <- Keys
     order <- Seq(RecordOrder.WithinKey, RecordOrder.ByLast, RecordOrder.ByFirst(1))
   } test(s"records by $name, kept $order with keys as ${layout.name}, come back in the order of their times") {
-    val seed = sys.props.get("mullion.seed").fold(System.nanoTime())(_.toLong)
+    val seed = TestSeed.value
     val random = new Random(seed)
     val kept = new Kept(layout, types, order)
     try {

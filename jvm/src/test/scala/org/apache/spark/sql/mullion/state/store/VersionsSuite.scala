@@ -19,7 +19,7 @@ import org.apache.spark.sql.mullion.state.records.{Family, FamilySpec, RecordOrd
 import org.apache.spark.sql.mullion.state.versions.WrittenVersions
 import org.apache.spark.sql.types.{LongType, StructType}
 
-import dev.mullion.MullionException
+import dev.mullion.{MullionException, TestSeed}
 
 /** A partition whose versions were written by several attempts of its tasks, on several executors. */
 class VersionsSuite extends SparkSuite {
@@ -124,7 +124,7 @@ class VersionsSuite extends SparkSuite {
   }
 
   partition.test("whoever does the attempts, in whatever room, what counts is what they leave") { at =>
-    val seed = System.nanoTime()
+    val seed = TestSeed.value
     val random = new Random(seed)
     val executors = IndexedSeq.fill(3)(new Executor(at))
     var model = Set.empty[Long]

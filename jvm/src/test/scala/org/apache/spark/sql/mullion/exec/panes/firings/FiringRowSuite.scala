@@ -7,15 +7,15 @@ import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.catalyst.expressions.aggregate._
 import org.apache.spark.sql.types._
 
+import dev.mullion.{MullionSuite, TestSeed}
 import dev.mullion.windows.rules.{AlignedRules, FiringKind, LatePolicy}
 import dev.mullion.windows.spec.AlignedWindow
-import munit.FunSuite
 
 /** Rows that are written over, beside rows that Spark's code makes. */
-class FiringRowSuite extends FunSuite {
+class FiringRowSuite extends MullionSuite {
   import FiringRowSuite._
 
-  private val seed = sys.env.get("MULLION_TEST_SEED").fold(Random.nextLong())(_.toLong)
+  private val seed = TestSeed.value
 
   test(s"the firings of a task are the rows that Spark's code makes, whatever is null (seed $seed)") {
     val random = new Random(seed)

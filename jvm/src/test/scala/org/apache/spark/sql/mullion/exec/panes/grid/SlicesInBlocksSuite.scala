@@ -3,8 +3,6 @@ package org.apache.spark.sql.mullion.exec.panes.grid
 import scala.collection.immutable.TreeMap
 import scala.util.{Random, Using}
 
-import munit.FunSuite
-
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions.aggregate.{Average, Count, DeclarativeAggregate, Max, Min, Sum}
 import org.apache.spark.sql.catalyst.expressions.{AttributeReference, UnsafeProjection, UnsafeRow}
@@ -16,15 +14,16 @@ import org.apache.spark.sql.mullion.state.records.{Family, FamilySpec, RecordOrd
 import org.apache.spark.sql.types._
 import org.apache.spark.unsafe.types.UTF8String
 
+import dev.mullion.{MullionSuite, TestSeed}
 import dev.mullion.windows.sets.SliceSet
 
 /** Slices in blocks, beside a map of each. */
-class SlicesInBlocksSuite extends FunSuite {
+class SlicesInBlocksSuite extends MullionSuite {
   import SlicesInBlocksSuite._
 
   for ((where, first) <- Seq("about zero" -> -20L, "at the start of time" -> Long.MinValue, "at its end" -> LastFirst))
     test(s"slices $where are those that rows came to, whatever batches do") {
-      val seed = System.nanoTime()
+      val seed = TestSeed.value
       val random = new Random(seed)
       val run = new Run
       (1 to 400).foreach { batch =>
@@ -48,7 +47,7 @@ class SlicesInBlocksSuite extends FunSuite {
     }
 
   test("slices that have a record each go on in blocks, and leave none behind") {
-    val seed = System.nanoTime()
+    val seed = TestSeed.value
     val random = new Random(seed)
     val run = new Run
     (1 to 50).foreach { batch =>
@@ -72,7 +71,7 @@ class SlicesInBlocksSuite extends FunSuite {
 
   for ((name, functions) <- Seq("doubles and longs" -> doubles _, "longs" -> longs _); isAnsi <- Seq(true, false))
     test(s"slices that a sum keeps from blocks are added in order, as one by one: $name, ANSI $isAnsi") {
-      val seed = System.nanoTime()
+      val seed = TestSeed.value
       val random = new Random(seed)
       val made = withConf(isAnsi)(functions())
       val run = new Folded(made)

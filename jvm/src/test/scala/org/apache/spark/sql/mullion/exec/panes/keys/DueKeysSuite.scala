@@ -2,8 +2,6 @@ package org.apache.spark.sql.mullion.exec.panes.keys
 
 import scala.collection.mutable
 
-import munit.FunSuite
-
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions.{BoundReference, UnsafeProjection, UnsafeRow}
 import org.apache.spark.sql.execution.streaming.state.UnsafeRowPair
@@ -11,9 +9,10 @@ import org.apache.spark.sql.mullion.exec.panes.PaneCounts
 import org.apache.spark.sql.mullion.state.records.{Family, FamilyScan, RemovingScan}
 import org.apache.spark.sql.types.LongType
 
+import dev.mullion.MullionSuite
 import dev.mullion.windows.clock.BatchClock
 
-class DueKeysSuite extends FunSuite {
+class DueKeysSuite extends MullionSuite {
   import DueKeysSuite._
 
   test("keys that are due come some at a time in the order in which they lie, and their timers are gone") {

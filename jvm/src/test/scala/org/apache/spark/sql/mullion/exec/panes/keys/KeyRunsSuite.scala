@@ -2,8 +2,6 @@ package org.apache.spark.sql.mullion.exec.panes.keys
 
 import scala.util.Random
 
-import munit.FunSuite
-
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.catalyst.util.{ArrayBasedMapData, ArrayData}
@@ -11,7 +9,9 @@ import org.apache.spark.sql.mullion.exec.batch.KeyBytes
 import org.apache.spark.sql.types._
 import org.apache.spark.unsafe.types.UTF8String
 
-class KeyRunsSuite extends FunSuite {
+import dev.mullion.{MullionSuite, TestSeed}
+
+class KeyRunsSuite extends MullionSuite {
   private def attributes(types: DataType*): Seq[Attribute] =
     types.zipWithIndex.map { case (t, i) => AttributeReference(s"c$i", t)() }
 
@@ -70,7 +70,7 @@ class KeyRunsSuite extends FunSuite {
   }
 
   test("random keys with nulls: each is left once, whatever shares its hash") {
-    val seed = System.nanoTime()
+    val seed = TestSeed.value
     val random = new Random(seed)
     val keys = attributes(StringType, StringType, LongType)
     def part() = text(random.nextInt(4) match { case 0 | 1 => ""; case 2 => "a"; case _ => "b" })

@@ -1,14 +1,14 @@
 package org.apache.spark.sql.mullion.exec.panes.keys
 
-import munit.FunSuite
-
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions.{UnsafeProjection, UnsafeRow}
 import org.apache.spark.sql.mullion.state.records.{Family, FamilyScan, RemovingScan}
 import org.apache.spark.sql.types.{DataType, StringType}
 import org.apache.spark.unsafe.types.UTF8String
 
-class RowsAheadSuite extends FunSuite {
+import dev.mullion.MullionSuite
+
+class RowsAheadSuite extends MullionSuite {
   import RowsAheadSuite._
 
   test("rows are looked up by the hundreds, and come as they are") {

@@ -1,14 +1,14 @@
 package org.apache.spark.sql.mullion.exec.panes.keys
 
-import munit.FunSuite
-
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions.{UnsafeProjection, UnsafeRow}
 import org.apache.spark.sql.mullion.state.records.{Family, FamilyScan, RemovingScan}
 import org.apache.spark.sql.types.{DataType, LongType, StringType}
 import org.apache.spark.unsafe.types.UTF8String
 
-class TimerChangesSuite extends FunSuite {
+import dev.mullion.MullionSuite
+
+class TimerChangesSuite extends MullionSuite {
   import TimerChangesSuite._
 
   test("timers go into state in order of time, before the epoch and after it") {

@@ -9,13 +9,13 @@ import org.apache.spark.sql.internal.SQLConf
 import org.apache.spark.sql.mullion.state.records.RecordBytes
 import org.apache.spark.sql.types._
 
-import munit.FunSuite
+import dev.mullion.{MullionSuite, TestSeed}
 
 /** Merging of longs, beside Spark's own expressions, which are interpreted. */
-class LongMergeSuite extends FunSuite {
+class LongMergeSuite extends MullionSuite {
   import LongMergeSuite._
 
-  private val seed = sys.env.get("MULLION_TEST_SEED").fold(Random.nextLong())(_.toLong)
+  private val seed = TestSeed.value
 
   for (isAnsi <- Seq(true, false))
     test(
