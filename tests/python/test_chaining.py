@@ -395,6 +395,32 @@ def test_panes_that_are_not_final_go_on_into_what_keeps_no_state(
         assert {row.name for row in query.settle()} == {"first", "second"}
 
 
+def test_a_left_semi_join_of_panes_is_rejected_with_an_inner_join_that_gives_the_same(
+    session: SparkSession, tmp_path: Path, feed: Feed
+) -> None:
+    keys = ["k", "j", "window"]
+
+    def many(rows: DataFrame, of: Callable[..., DataFrame]) -> DataFrame:
+        return of(rows).where("n > 2").select(*keys)
+
+    rows = feed.stream(session, "15 seconds")
+    message = refused(ours(rows).join(many(rows, ours), keys, "left_semi"), tmp_path / "rejected")
+    assert "left_semi join" in message
+    assert "panes.join(other.select(keys).dropDuplicates(keys), keys)" in message
+    batch = sparks(feed.batch(session))
+    wanted = {"left_semi": batch.join(many(feed.batch(session), sparks), keys, "left_semi")}
+    wanted["left_anti"] = batch.join(many(feed.batch(session), sparks), keys, "left_anti")
+    other = many(rows, ours).withColumn("is_there", F.lit(True))
+    chains = {
+        "left_semi": ours(rows).join(many(rows, ours).dropDuplicates(keys), keys),
+        "left_anti": ours(rows).join(other, keys, "left_outer").where("is_there IS NULL"),
+    }
+    for how, chain in chains.items():
+        with ClockedQuery(chain, checkpoint=tmp_path / how) as query:
+            fired = session.createDataFrame(query.settle(), chain.schema)
+        assert shown(fired) == shown(wanted[how]) != []
+
+
 def test_complete_mode_is_refused_after_a_window_too(session: SparkSession, tmp_path: Path, feed: Feed) -> None:
     chain = ours(feed.stream(session)).groupBy("k").agg(F.sum("n").alias("n"))
     assert "outputMode('append')" in refused(chain, tmp_path, "complete")

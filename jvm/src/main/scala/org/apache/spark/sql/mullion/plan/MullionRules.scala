@@ -1,5 +1,6 @@
 package org.apache.spark.sql.mullion.plan
 
+import org.apache.spark.sql.catalyst.plans.LeftSemi
 import org.apache.spark.sql.catalyst.plans.logical._
 import org.apache.spark.sql.catalyst.rules.Rule
 import org.apache.spark.sql.catalyst.streaming.{InternalOutputModes, WriteToStreamStatement}
@@ -44,7 +45,10 @@ private[mullion] object Refusals {
       nodes.foreach(checkSettings)
       if (outputMode.contains(InternalOutputModes.Update)) checkUpstream(nodes.head)
       checkDownstream(windows)
-    case watermark: EventTimeWatermark    => checkWatermark(watermark)
+    case watermark: EventTimeWatermark => checkWatermark(watermark)
+    case join: Join                    =>
+      checkSemiJoin(join)
+      if (isStateful(join)) checkDownstream(join)
     case operator if isStateful(operator) => checkDownstream(operator)
     case _                                =>
   }
@@ -111,6 +115,22 @@ private[mullion] object Refusals {
       case _ =>
     })
   }
+
+  /** Rejects a left semi join of streams whose left side has panes: it would emit nothing. Spark's join loses the
+    * matches of left rows that leave its state in the batch in which they come, and panes come when they close. Below
+    * an aggregate of its own Spark's optimizer pushes the join, and only where it may broadcast the right side.
+    */
+  private def checkSemiJoin(join: Join): Unit =
+    if (join.joinType == LeftSemi && join.left.isStreaming && join.right.isStreaming)
+      join.left.foreach {
+        case Windows(nodes) =>
+          throw MullionException.unsupported(
+            s"A left_semi join of two streams emits nothing if its left side has panes (${nodes.head.rules.window.describe}): " +
+              "Spark's join drops the matches of panes that close. Write an inner join with the keys of the right side, each " +
+              "once: panes.join(other.select(keys).dropDuplicates(keys), keys)."
+          )
+        case _ =>
+      }
 
   /** Whether an operator of Spark's keeps state in a stream. */
   def isStateful(plan: LogicalPlan): Boolean = plan match {
