@@ -3,7 +3,7 @@ package org.apache.spark.sql.mullion.builders
 import org.apache.spark.sql.Column
 import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.catalyst.expressions.aggregate.AggregateExpression
-import org.apache.spark.sql.catalyst.optimizer.ReplaceExpressions
+import org.apache.spark.sql.catalyst.optimizer.{EliminateDistinct, ReplaceExpressions}
 import org.apache.spark.sql.catalyst.planning.PhysicalAggregation
 import org.apache.spark.sql.catalyst.plans.logical._
 import org.apache.spark.sql.classic.DataFrame
@@ -72,6 +72,7 @@ private[mullion] object AnalysedCall {
     val ranges = options.ranges.map(CustomRanges(df, _))
     val rules = WindowChecks(named(window, options, ranges), options)
     val time = TimeColumn(df, window, options)
+    WindowKeys.checkTypes(df, by)
     val held = options.collect.fold(aggregates)(c => Seq(RowByRowBuilder.collect(df, window, time.named, c)))
     val aggregate = analysedAggregate(df, by, held)
     val (grouping, functions, results) = parts(aggregate)
@@ -112,10 +113,11 @@ private[mullion] object AnalysedCall {
   }
 
   /** An aggregation where what stands for other expressions (`count_if`, `bool_and`, `between` …) is replaced by them,
-    * as Spark's optimizer does in its own nodes. Values that they use several times are still in `With`.
+    * as Spark's optimizer does in its own nodes, and where DISTINCT makes no difference (`max(DISTINCT v)`), it is left
+    * out. Values that they use several times are still in `With`.
     */
   private def replaced(aggregate: Aggregate): LogicalPlan =
-    ReplaceExpressions(aggregate.copy(child = LocalRelation(aggregate.child.output)))
+    EliminateDistinct(ReplaceExpressions(aggregate.copy(child = LocalRelation(aggregate.child.output))))
 
   /** The same with every `With` written out: the form in which aggregates are named and compared. */
   def spelledOut(aggregate: Aggregate): LogicalPlan = replaced(aggregate).transformExpressions(SharedValues.inline)

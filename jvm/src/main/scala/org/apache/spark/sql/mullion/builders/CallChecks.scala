@@ -44,13 +44,23 @@ private[builders] object CallChecks {
       )
     }
 
-  private def subquery(call: AnalysedCall): Option[MullionException] =
-    call.aggregate.expressions.flatMap(_.find(_.isInstanceOf[SubqueryExpression])).headOption.map { subquery =>
+  private def subquery(call: AnalysedCall): Option[MullionException] = {
+    def in(expressions: Seq[Expression]) =
+      expressions.flatMap(_.find(_.isInstanceOf[SubqueryExpression]).map(_.sql)).headOption
+    def ofKeys = in(call.aggregate.groupingExpressions).map { subquery =>
       MullionException.unsupported(
-        s"${subquery.sql} is a subquery, and what a pane holds cannot ask other tables. Join the table to the input, or to the " +
-          "result of windowed(...).agg(...)."
+        s"A key of by= holds a subquery ($subquery), and keys are computed from their row alone. Make it a column of the input " +
+          "first, with df.withColumn('key', ...), and group by that."
       )
     }
+    def ofAggregates = in(call.aggregateColumns).map { subquery =>
+      MullionException.unsupported(
+        s"$subquery is a subquery, and what a pane holds cannot ask other tables. Make it a column of the input first, with " +
+          "df.withColumn(...), or join the table to the result of windowed(...).agg(...)."
+      )
+    }
+    ofKeys orElse ofAggregates
+  }
 
   /** Spark's `session_window` gives each row a session of its own, and aggregates of Spark's merge them. */
   private def sessionsOfSpark(call: AnalysedCall): Option[MullionException] = {

@@ -4,7 +4,7 @@ import org.apache.spark.sql.Column
 import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.catalyst.optimizer.NormalizeFloatingNumbers
 import org.apache.spark.sql.catalyst.plans.logical._
-import org.apache.spark.sql.catalyst.util.UnsafeRowUtils
+import org.apache.spark.sql.catalyst.util.{CollationFactory, UnsafeRowUtils}
 import org.apache.spark.sql.classic.DataFrame
 import org.apache.spark.sql.mullion.expressions.{KeyColumns, SortedMap}
 import org.apache.spark.sql.mullion.plan.Shown
@@ -87,6 +87,28 @@ private[mullion] object WindowKeys {
     NormalizeFloatingNumbers.normalize(inOrder)
   }
 
+  /** Rejects keys of types that Spark cannot compare, with a form of them that it can. */
+  private[builders] def checkTypes(df: DataFrame, by: Seq[Column]): Unit = if (by.nonEmpty)
+    df.select(by: _*).queryExecution.analyzed.output.foreach { key =>
+      comparable(key.dataType).foreach { form =>
+        throw MullionException.unsupported(
+          s"The key ${key.name} is of type ${key.dataType.sql}, whose values Spark cannot compare. Group by ${form(key.name)}."
+        )
+      }
+    }
+
+  /** A form of a key that Spark can compare, if it cannot compare the key itself. Types are known by their names: not
+    * every version of Spark has all of them.
+    */
+  private def comparable(kind: DataType): Option[String => String] = {
+    def nameOf(part: DataType) = part.typeName.takeWhile(_ != '(')
+    def isPlace(part: DataType) = Set("geometry", "geography")(nameOf(part))
+    if (isPlace(kind)) Some(name => s"F.st_asbinary('$name').alias('$name')")
+    else if (kind.existsRecursively(isPlace)) Some(name => s"F.st_asbinary(...) of each value in $name")
+    else if (kind.existsRecursively(nameOf(_) == "variant")) Some(name => s"F.to_json('$name').alias('$name')")
+    else None
+  }
+
   private def holdsMaps(kind: DataType): Boolean = kind.existsRecursively {
     case _: MapType              => true
     case udt: UserDefinedType[_] => holdsMaps(udt.sqlType)
@@ -98,9 +120,31 @@ private[mullion] object WindowKeys {
   /** Why a key cannot be told from others by its bytes, if it cannot. */
   def whyUnstable(key: NamedExpression): Option[MullionException] =
     Option.unless(UnsafeRowUtils.isBinaryStable(key.dataType)) {
+      val column = s"F.col('${key.name}').cast('${plain(key.dataType).catalogString}')"
+      val (of, meaning) = collationOf(key.dataType) match {
+        case Some("UTF8_LCASE")        => s"F.lower($column)" -> ", one key for texts that differ in their case alone"
+        case Some("UTF8_BINARY_RTRIM") =>
+          s"F.rtrim($column)" -> ", one key for texts that differ in spaces at their end"
+        case _ => column -> ": texts that differ in any byte are then different keys"
+      }
       MullionException.unsupported(
         s"The key ${key.name} has a collation under which different texts are equal (${key.dataType.sql}), and state is looked " +
-          s"up by its bytes. Group by a form of it that is equal byte by byte, such as F.lower('${key.name}')."
+          s"up by its bytes. Group by $of.alias('${key.name}')$meaning."
       )
     }
+
+  private def collationOf(kind: DataType): Option[String] = kind match {
+    case text: StringType => Some(CollationFactory.fetchCollation(text.collationId).collationName)
+    case _                => None
+  }
+
+  /** The same type, whose texts are equal if their bytes are. */
+  private def plain(kind: DataType): DataType = kind match {
+    case _: StringType      => StringType
+    case array: ArrayType   => array.copy(elementType = plain(array.elementType))
+    case map: MapType       => map.copy(plain(map.keyType), plain(map.valueType))
+    case fields: StructType =>
+      StructType(fields.map(f => f.copy(dataType = plain(f.dataType), metadata = Metadata.empty)))
+    case other => other
+  }
 }

@@ -36,6 +36,7 @@ object WindowedBuilder {
     df.sparkSession.withActive {
       WindowChecks(window, options)
       CallChecks.names(df, WindowKeys.namesOf(df, by), Nil, options.late).foreach(throw _)
+      WindowKeys.checkTypes(df, by)
       options.time.foreach(TimeColumn.eventTime(df, _))
       options.gap.foreach(SessionGap(df, _))
       options.ranges.foreach(CustomRanges(df, _))
