@@ -1,4 +1,7 @@
-"""Rows that Spark's operators drop before a window: said when the panes are made, and in the log at the start."""
+"""Warnings about rows that Spark's operators drop before a window, when the panes are made and in the log of a query.
+
+In output mode ``update`` the log warns of panes that come out only when they close.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +16,7 @@ from pyspark.sql import functions as F
 
 import mullion
 from checked import with_the_jar_alone
-from mullion import DroppedRowsWarning, Session, Tumbling, together, windowed
+from mullion import DroppedRowsWarning, Early, Session, Tumbling, together, windowed
 from mullion.testing import ClockedQuery
 from streams import SECOND, Feed, batches_of
 
@@ -148,7 +151,7 @@ class Log:
 
 @pytest.fixture
 def log(spark: SparkSession, tmp_path: Path) -> Iterator[Log]:
-    log = Log(spark, "org.apache.spark.sql.mullion.plan.DroppedBefore", tmp_path / "log")
+    log = Log(spark, "org.apache.spark.sql.mullion.plan.RunWarnings", tmp_path / "log")
     yield log
     log.close()
 
@@ -178,6 +181,24 @@ def test_the_log_says_it_once_at_each_start_of_a_query(
                 query.settle()
         said = [line for line in log.lines() if "dropDuplicatesWithinWatermark(['id']) before windowed" in line]
         assert len(said) == life
+
+
+@pytest.mark.parametrize("early", [None, Early(count=1)], ids=["closes alone", "early=Early(count=1)"])
+@pytest.mark.parametrize("kind", ["alone", "together"])
+def test_the_log_of_a_query_in_update_mode_names_the_firings_that_show_changes(
+    spark: SparkSession, tmp_path: Path, log: Log, kind: str, early: Early | None
+) -> None:
+    feed = Feed(tmp_path / "in", COLUMNS)
+    one = windowed(feed.stream(spark), Tumbling("1 minute"), time="ts", early=early).agg(F.count("*").alias("n"))
+    panes = one if kind == "alone" else together(ones=one, others=one)
+    shown: dict[str, list[tuple[str, int]]] = {}
+    for mode in ("append", "update"):
+        with ClockedQuery(panes, checkpoint=tmp_path / mode, output_mode=mode) as query:
+            feed.write([(100 * SECOND, "a", 1)])
+            shown[mode] = [(row.pane.firing, row.n) for row in query.settle()]
+        warned = [line for line in log.lines() if "output mode 'update'" in line and "early=Early(count=1)" in line]
+        assert len(warned) == (mode == "update" and early is None)
+    assert (shown["update"] == []) == (early is None), "and what the warning names shows the change"
 
 
 def test_such_rows_are_dropped_and_with_the_longer_delay_they_are_not(spark: SparkSession, tmp_path: Path) -> None:

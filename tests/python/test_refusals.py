@@ -8,6 +8,7 @@ what may stand around a window in test_chaining.py.
 from __future__ import annotations
 
 import itertools
+import re
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -78,7 +79,8 @@ def test_a_stream_without_a_watermark_is_refused_with_the_call_that_sets_one(str
 def test_a_watermark_on_another_column_is_refused_with_its_name(stream: DataFrame) -> None:
     with pytest.raises(InvalidArgumentError, match=r"event time ts, but the watermark is on other") as refused:
         windowed(stream.withWatermark("other", "1 minute"), TEN, by="k", time="ts").agg(n())
-    assert "df.withWatermark('ts', '10 minutes')" in str(refused.value)
+    assert "time='other'" in str(refused.value)
+    assert "withWatermark('ts', ...) in the place of withWatermark('other', ...)" in str(refused.value)
 
 
 @pytest.mark.parametrize(
@@ -110,10 +112,41 @@ def test_a_row_of_a_wrong_time_does_not_fill_the_years_with_windows(spark: Spark
             query.settle()
 
 
-def test_a_time_that_was_computed_after_the_watermark_is_refused(rows: DataFrame) -> None:
-    later = rows.withColumn("ts", F.col("ts") + F.expr("INTERVAL 1 HOUR"))
-    with pytest.raises(InvalidArgumentError, match=r"withWatermark\('ts'"):
-        windowed(later, TEN, by="k", time="ts").agg(n())
+@pytest.mark.parametrize(
+    ("after", "why"),
+    [
+        (
+            lambda df: df.withColumn("ts", F.date_trunc("minute", "ts")),
+            r"ts was computed anew after withWatermark\('ts', \.\.\.\), which takes the watermark away.*"
+            r"df\.withColumn\('ts', \.\.\.\)\.withWatermark\('ts', \.\.\.\)",
+        ),
+        (
+            lambda df: df.drop("ts").withColumnRenamed("other", "then"),
+            r"withWatermark\('ts', \.\.\.\) was called, and ts is not among the columns.*'ts'.*withWatermark\('then'",
+        ),
+    ],
+    ids=["computed anew", "dropped"],
+)
+def test_a_watermark_that_was_lost_is_named_with_the_order_that_keeps_it(rows: DataFrame, after: Any, why: str) -> None:
+    changed = after(rows)
+    with pytest.raises(InvalidArgumentError, match=why):
+        windowed(changed, TEN, by="k", time="ts" if "ts" in changed.columns else "then").agg(n())
+
+
+def test_a_union_of_streams_with_and_without_a_watermark_names_the_call_on_each(
+    stream: DataFrame, rows: DataFrame, tmp_path: Path
+) -> None:
+    with pytest.raises(InvalidArgumentError, match=r"of a union some have .*\('ts', \.\.\.\) on each stream"):
+        windowed(stream.union(rows), TEN, by="k", time="ts").agg(n())
+    both = windowed(stream.withWatermark("ts", "1 minute").union(rows), TEN, by="k", time="ts").agg(n())
+    with ClockedQuery(both, checkpoint=tmp_path) as query:
+        query.settle()
+
+
+def test_a_time_named_by_the_frame_before_its_watermark_is_that_column(stream: DataFrame, tmp_path: Path) -> None:
+    panes = windowed(stream.withWatermark("ts", "1 minute"), TEN, by="k", time=stream.ts).agg(n())
+    with ClockedQuery(panes, checkpoint=tmp_path) as query:
+        query.settle()
 
 
 def test_a_time_that_is_no_timestamp_is_refused_with_the_conversion(rows: DataFrame) -> None:
@@ -184,9 +217,17 @@ def test_a_name_of_the_result_is_refused_for_an_aggregate(rows: DataFrame, name:
         windowed(rows, TEN, by="k", time="ts", late="emit").agg(F.count("*").alias(name))
 
 
-@pytest.mark.parametrize("key", ["collate(k, 'UTF8_LCASE')", "struct(v, collate(k, 'UNICODE_CI') AS s)"])
-def test_a_key_whose_equality_is_not_of_bytes_is_refused_with_a_form_that_is(rows: DataFrame, key: str) -> None:
-    with pytest.raises(UnsupportedError, match=r"The key text has a collation .*F\.lower\('text'\)"):
+@pytest.mark.parametrize(
+    ("key", "form"),
+    [
+        ("collate(k, 'UTF8_LCASE')", "F.lower(F.col('text').cast('string')).alias('text')"),
+        ("struct(v, collate(k, 'UNICODE_CI') AS s)", "F.col('text').cast('struct<v:int,s:string>').alias('text')"),
+    ],
+)
+def test_a_key_whose_equality_is_not_of_bytes_is_refused_with_a_form_that_is(
+    rows: DataFrame, key: str, form: str
+) -> None:
+    with pytest.raises(UnsupportedError, match=rf"The key text has a collation .* Group by {re.escape(form)}"):
         windowed(rows.withColumn("text", F.expr(key)), TEN, by="text", time="ts").agg(n())
 
 
@@ -207,7 +248,7 @@ def test_what_needs_another_operator_over_the_aggregates_is_refused_with_the_way
 
 def test_a_subquery_in_an_aggregate_is_refused_with_the_way_round(spark: SparkSession, rows: DataFrame) -> None:
     most = spark.range(3).agg(F.max("id")).scalar()
-    with pytest.raises(UnsupportedError, match=r"is a subquery.*Join the table"):
+    with pytest.raises(UnsupportedError, match=r"is a subquery.*df\.withColumn\(\.\.\.\), or join the table"):
         windowed(rows, TEN, by="k", time="ts").agg((F.sum("v") + most).alias("x"))
 
 

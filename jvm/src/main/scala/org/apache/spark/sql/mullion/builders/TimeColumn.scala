@@ -81,8 +81,10 @@ private[builders] object TimeColumn {
 
   private def timeExpression(df: DataFrame, time: Column): NamedExpression =
     df.select(time).queryExecution.analyzed match {
-      case Project(Seq(e), _) => e
-      case other              =>
+      // A column of the DataFrame before withWatermark is the same column, without its watermark.
+      case Project(Seq(a: Attribute), input) => input.output.find(_.exprId == a.exprId).getOrElse(a)
+      case Project(Seq(e), _)                => e
+      case other                             =>
         throw MullionException.invalid(
           s"The time must be one column of the input, and this is ${other.simpleString(5)}."
         )
@@ -96,27 +98,71 @@ private[builders] object TimeColumn {
     else if (column.metadata.contains(key)) {
       new MetadataBuilder().putLong(key, column.metadata.getLong(key)).build()
     } else {
-      val other = df.queryExecution.analyzed.output.filter(_.metadata.contains(key)).map(_.name)
-      val found = if (other.isEmpty) "the stream has no watermark" else s"the watermark is on ${other.mkString(", ")}"
-      val fix =
-        if (hasPanes(df.queryExecution.analyzed))
-          "The input has panes of another window, whose clock goes on in their column window alone: keep that column, and " +
-            "say time='window'."
-        else if (!Shown.unalias(column).isInstanceOf[Attribute])
-          // A watermark is on a column, and this is none of the input's.
-          "Make it a column first, and say how far out of order rows come: " + {
-            val name = timeName(df, column)
-            s"df.withColumn('$name', F.expr(${pythonText(CallText.plain(Shown.unalias(column)).sql)})).withWatermark('$name', " +
-              s"'10 minutes') before windowed(..., time='$name')."
-          }
-        else
-          "Say how far out of order rows come, with " +
-            s"df.withWatermark('${column.name}', '10 minutes') before windowed(...)."
+      val (found, fix) = noWatermark(df, column)
       throw MullionException.invalid(
         s"The window is on event time ${column.name}, but $found: without one no pane would ever close. $fix"
       )
     }
   }
+
+  /** What a stream has in place of a watermark on its time, and how to set one. A stream that has a watermark cannot be
+    * given a second one: Spark fails when the query starts.
+    */
+  private def noWatermark(df: DataFrame, time: NamedExpression): (String, String) = {
+    val plan = df.queryExecution.analyzed
+    val others = plan.output.filter(_.metadata.contains(EventTimeWatermark.delayKey)).map(_.name)
+    val before = plan.collect { case watermark: EventTimeWatermark => watermark.eventTime.name }.distinct
+    val (name, isColumn) = (time.name, Shown.unalias(time).isInstanceOf[Attribute])
+    val on = if (others.isEmpty) "the stream has no watermark" else s"the watermark is on ${others.mkString(", ")}"
+    if (hasPanes(plan))
+      (
+        on,
+        "The input has panes of another window, whose clock goes on in their column window alone: keep that column, and " +
+          "say time='window'."
+      )
+    else if (hasUnionWithout(plan))
+      (
+        "of the streams of a union some have a watermark and others have none",
+        s"Call withWatermark('$name', ...) on each stream before the union."
+      )
+    else if (others.nonEmpty)
+      (
+        on,
+        s"Name that column, as in time='${others.head}'; or compute $name first, and call withWatermark('$name', ...) in the " +
+          s"place of withWatermark('${others.head}', ...)."
+      )
+    else if (before.contains(name))
+      (
+        s"$name was computed anew after withWatermark('$name', ...), which takes the watermark away",
+        s"Compute it first: df.withColumn('$name', ...).withWatermark('$name', ...)."
+      )
+    else if (before.nonEmpty)
+      (
+        s"withWatermark('${before.head}', ...) was called, and ${before.head} is not among the columns any more",
+        s"Keep it and say time='${before.head}'; or call withWatermark('$name', ...) in its place, once $name is computed."
+      )
+    else if (isColumn)
+      (on, s"Say how far out of order rows come, with df.withWatermark('$name', '10 minutes') before windowed(...).")
+    else {
+      // A watermark is on a column, and this is none of the input's.
+      val computed = timeName(df, time)
+      (
+        on,
+        "Make it a column first, and say how far out of order rows come: " +
+          s"df.withColumn('$computed', F.expr(${pythonText(CallText.plain(Shown.unalias(time)).sql)}))" +
+          s".withWatermark('$computed', '10 minutes') before windowed(..., time='$computed')."
+      )
+    }
+  }
+
+  private def hasUnionWithout(plan: LogicalPlan): Boolean = plan.exists {
+    case union: Union =>
+      val streams = union.children.filter(_.isStreaming)
+      streams.exists(hasWatermark) && !streams.forall(hasWatermark)
+    case _ => false
+  }
+
+  private def hasWatermark(plan: LogicalPlan): Boolean = plan.exists(_.isInstanceOf[EventTimeWatermark])
 
   /** What to call a time that is computed: as it is called, if that was said, else what no column is called. */
   private def timeName(df: DataFrame, time: NamedExpression): String = {

@@ -1,14 +1,7 @@
 package org.apache.spark.sql.mullion.plan
 
-import java.util.WeakHashMap
-
-import scala.collection.mutable
-
-import org.apache.spark.internal.Logging
 import org.apache.spark.sql.catalyst.expressions.{Attribute, Expression, NamedExpression}
 import org.apache.spark.sql.catalyst.plans.logical.{EventTime, _}
-import org.apache.spark.sql.execution.streaming.runtime.StreamExecution
-import org.apache.spark.sql.mullion.query.RunningQuery
 import org.apache.spark.sql.mullion.shim.SparkLineShim
 
 /** Which of Spark's operators before a window drop rows by the watermark, so that the window never hears of them.
@@ -24,23 +17,14 @@ import org.apache.spark.sql.mullion.shim.SparkLineShim
   * says so in a metric alone. Behind the first one on a row's way no other drops anything: what that lets through is
   * not late. Nor is what comes out of windows of ours as final.
   */
-object DroppedBefore extends Logging {
+object DroppedBefore {
 
   /** What is to be said of the operators below a window; nothing, where none drops rows. */
   def warnings(input: LogicalPlan): Seq[String] =
     if (!input.isStreaming) Nil else dropping(input).map(warning).distinct
 
-  /** Says it in the log, once in each run of a query. */
-  def log(input: LogicalPlan): Unit = RunningQuery.current.foreach { query =>
-    val news = warnings(input)
-    if (news.nonEmpty) {
-      val said = logged.synchronized(logged.computeIfAbsent(query, _ => mutable.Set.empty[String]))
-      said.synchronized(news.filter(said.add)).foreach(text => logWarning(text))
-    }
-  }
-
-  // Forgotten with the query.
-  private val logged = new WeakHashMap[StreamExecution, mutable.Set[String]]()
+  /** Logs the warnings, once in each run of a query. */
+  def log(input: LogicalPlan): Unit = RunWarnings.log(warnings(input))
 
   private def dropping(plan: LogicalPlan): Seq[LogicalPlan] = plan match {
     // It was warned of what is before it.

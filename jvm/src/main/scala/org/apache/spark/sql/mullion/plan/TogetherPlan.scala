@@ -125,6 +125,7 @@ final class TogetherPlan private (node: WindowsTogether) {
 
   def plan(planLater: LogicalPlan => SparkPlan): SparkPlan = {
     DroppedBefore.log(node.child)
+    node.parts.foreach(RunWarnings.logUpdateMode)
     val first = parts.head
     val child = planLater(FusedWatermarkExec.below(node.child))
     val timed = if (first.rules.onProcessingTime) StampTimeExec(program.id, first.time, now = None, child) else child

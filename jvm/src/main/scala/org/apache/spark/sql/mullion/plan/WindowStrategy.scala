@@ -119,6 +119,7 @@ object WindowStrategy extends SparkStrategy {
   /** Where rows are worked on one by one, in order of arrival. */
   private def planRows(node: WindowedAggregate): SparkPlan = {
     DroppedBefore.log(node.child)
+    RunWarnings.logUpdateMode(node)
     val program = WindowStrategy.program(node)
     operator(program, gathered(program, arriving(node, program)))
   }
@@ -168,6 +169,7 @@ object WindowStrategy extends SparkStrategy {
 
   private def planStream(node: WindowedAggregate): SparkPlan = {
     DroppedBefore.log(node.child)
+    RunWarnings.logUpdateMode(node)
     val program = WindowStrategy.program(node)
     val assign = assigner(program, node, program.marked, timed(node, program))
     val partial = PartialAggregates(
