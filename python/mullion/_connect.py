@@ -25,7 +25,14 @@ from pyspark.sql.types import StructType
 
 from mullion import _pipelines
 from mullion._described import Description
-from mullion._query_errors import FAILED_QUERY, FAILED_TASK, is_of_windows, task_failure
+from mullion._query_errors import (
+    FAILED_QUERY,
+    FAILED_TASK,
+    function_failure,
+    is_of_windows,
+    other_operators,
+    task_failure,
+)
 from mullion._version import __version__
 from mullion.errors import InvalidArgumentError, MullionError, UnsupportedError, VersionMismatchError, error_of
 
@@ -169,6 +176,9 @@ def error_in(info: Any, details: Any) -> MullionError | None:
     for error in chain:
         if error.error_type_hierarchy and error.error_type_hierarchy[0] == _EXCEPTION:
             return _ours(error.spark_throwable.error_class, error.message)
+        found = function_failure(error.message) or other_operators(error.message)
+        if found is not None:
+            return found
     if info.reason == _EXCEPTION:
         return _ours(info.metadata.get("errorClass", ""), "")
     if chain and chain[0].error_type_hierarchy[0] == FAILED_QUERY and is_of_windows(chain[0].message):

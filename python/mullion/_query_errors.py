@@ -6,7 +6,7 @@ import re
 from typing import Final
 
 from mullion._tracebacks import raised_in_worker
-from mullion.errors import TaskFailedError
+from mullion.errors import FunctionError, IncompatibleStateError, TaskFailedError
 
 OPERATOR: Final = "WindowedAggregate"
 """The name of Mullion's node in a plan."""
@@ -14,6 +14,17 @@ _SEVERAL: Final = "WindowsTogether"
 FAILED_QUERY: Final = "org.apache.spark.sql.streaming.StreamingQueryException"
 FAILED_TASK: Final = "org.apache.spark.executor.Executor$TaskRunner"
 """What runs a task: it is in the trace of what a task failed by."""
+
+
+_OTHER_OPERATORS: Final = re.compile(
+    r"STREAMING_STATEFUL_OPERATOR_NOT_MATCH_IN_STATE_METADATA"
+    r".*in the metadata: (.*); .* in current batch: (.*mullion.*)",
+    re.S,
+)
+_OPERATOR_NAME: Final = re.compile(r"OperatorName: (\w+)")
+_SPARKS_WINDOWS: Final = {"stateStoreSave", "sessionWindowStateStoreSaveExec"}
+FUNCTION_FAILED: Final = "[FUNCTION_FAILED] "
+"""What an error begins with that a worker raises for a function of the user's."""
 
 
 def is_of_windows(plan: str) -> bool:
@@ -28,4 +39,35 @@ def task_failure(message: str) -> TaskFailedError:
     return TaskFailedError(
         f"A task of the query failed: {line}. Nothing of its batch was kept, and the query goes on from its checkpoint "
         "once that is mended."
+    )
+
+
+def function_failure(message: str) -> FunctionError | None:
+    """The error of a user's function in the traceback of a worker, or ``None``."""
+    found = re.search(rf"^\w+: {re.escape(FUNCTION_FAILED)}(.*)$", message, re.M)
+    if found is None:
+        return None
+    said = found[1][:1].upper() + found[1][1:]
+    return FunctionError(
+        f"{said}. Nothing of the batch was kept, and the query goes on from its checkpoint once the function is fixed."
+    )
+
+
+def other_operators(message: str) -> IncompatibleStateError | None:
+    """The error of a query of windows over a checkpoint of Spark's operators, or ``None``."""
+    found = _OTHER_OPERATORS.search(message)
+    if found is None:
+        return None
+    before, now = (sorted(set(_OPERATOR_NAME.findall(text))) for text in found.groups())
+    has_sparks_windows = not _SPARKS_WINDOWS.isdisjoint(before)
+    whose = "Spark's own windows" if has_sparks_windows else "other operators"
+    fix = (
+        "To go on with the open windows, call mullion.savepoint(checkpoint, to, was=..., panes=...), and start the "
+        "query from that; or start it with a new checkpointLocation."
+        if has_sparks_windows
+        else "Start the query with a new checkpointLocation, or change it back."
+    )
+    return IncompatibleStateError(
+        f"The checkpoint holds state of {whose} ({', '.join(before)}), and this query has the operators "
+        f"{', '.join(now)}. {fix} No batch was run."
     )

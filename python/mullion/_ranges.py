@@ -8,6 +8,7 @@ from pyspark.sql import Column
 from pyspark.sql.functions import struct, timestamp_micros, transform
 
 from mullion._lines import over_arrays
+from mullion._query_errors import FUNCTION_FAILED
 from mullion.windows import RangesOf
 
 _MICROS = "array<struct<start: bigint, end: bigint>>"
@@ -31,21 +32,32 @@ def _in_batches(function: RangesOf, name: str) -> Any:
     import pyarrow as pa
 
     # Workers need not have this package: what runs there is all inside of this function, and travels whole.
+    failed_mark = FUNCTION_FAILED
+
     def of_times(times: Any) -> Any:
+        import traceback
         from datetime import UTC, datetime, timedelta
 
         epoch, microsecond = datetime(1970, 1, 1, tzinfo=UTC), timedelta(microseconds=1)
 
+        def failure(error: Exception, asked: str) -> ValueError:
+            """An error of the function as one line, which the driver finds in the traceback of the worker."""
+            frames = traceback.extract_tb(error.__traceback__)[1:]
+            at = f", at {frames[-1].filename}:{frames[-1].lineno}" if frames else ""
+            said = " ".join(str(error).split())
+            return ValueError(f"{failed_mark}{name} failed for {asked}: {type(error).__name__}: {said}{at}")
+
         def micros(value: object, time: datetime) -> int:
             if not isinstance(value, datetime):
                 raise ValueError(
-                    f"{name} gave {value!r} ({type(value).__name__}) for the time {time}, where a range has a "
-                    "datetime. Return a list of (start, end), two datetimes with a time zone each; [] for no window."
+                    f"{failed_mark}{name} returned {value!r} ({type(value).__name__}) for the time {time}, where a "
+                    "range has a datetime. Return a list of (start, end), two datetimes with a time zone each; [] for "
+                    "no window"
                 )
             if value.tzinfo is None:
                 raise ValueError(
-                    f"{name} gave {value!r} for the time {time}: a datetime without time zone. Make it of the time "
-                    "that it was given, which is in UTC, or of time.astimezone(...)."
+                    f"{failed_mark}{name} returned {value!r} for the time {time}: a datetime without time zone. Make "
+                    "it of the time that it was given, which is in UTC, or of time.astimezone(...)"
                 )
             return (value - epoch) // microsecond
 
@@ -56,18 +68,23 @@ def _in_batches(function: RangesOf, name: str) -> Any:
                 time = epoch + us * microsecond
             except OverflowError:
                 raise ValueError(
-                    f"A row's time is {us} microseconds from 1970, which Python's datetime cannot hold (years 1 to "
-                    f"9999), so that {name} cannot be asked. Leave such rows out before the window."
+                    f"{failed_mark}{name} cannot be called: a row's time is {us} microseconds from 1970, which "
+                    "Python's datetime cannot hold (years 1 to 9999). Leave such rows out before the window"
                 ) from None
-            found = function(time)
+            try:
+                found = function(time)
+                # A generator runs while it is read.
+                found = found if found is None or isinstance(found, (tuple, list)) else list(found)
+            except Exception as error:
+                raise failure(error, f"the time {time}") from error
             if found is None:
                 return None
             ranges = []
             for listed in found:
                 if not isinstance(listed, (tuple, list)) or len(listed) != 2:
                     raise ValueError(
-                        f"{name} gave {found!r} for the time {time}, which is not a list of ranges. Return a list of "
-                        "(start, end), as in [(start, end)]; [] for no window."
+                        f"{failed_mark}{name} returned {found!r} for the time {time}, which is not a list of ranges. "
+                        "Return a list of (start, end), as in [(start, end)]; [] for no window"
                     )
                 ranges.append({"start": micros(listed[0], time), "end": micros(listed[1], time)})
             return ranges

@@ -9,12 +9,12 @@ from typing import Any
 from zoneinfo import ZoneInfo
 
 import pytest
-from pyspark.errors import PythonException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from mullion import (
     Custom,
+    FunctionError,
     IncompatibleStateError,
     InvalidArgumentError,
     Tumbling,
@@ -133,22 +133,52 @@ def test_ranges_may_be_a_column_by_name_and_of_a_window_column_too(spark: SparkS
     ("function", "why"),
     [
         (lambda time: [time], "which is not a list of ranges"),
-        (lambda time: [(time, 5)], r"gave 5 \(int\) for the time"),
+        (lambda time: [(time, 5)], r"returned 5 \(int\) for the time"),
         (lambda time: [(time, datetime(2013, 1, 1))], "a datetime without time zone"),
-        (lambda time: 1 / 0, "ZeroDivisionError"),
+        (
+            lambda time: 1 / 0,
+            r"failed for the time 2013-01-01 10:00.*: ZeroDivisionError: .*, at .*\.py:\d",
+        ),
+        (lambda time: 5, "TypeError: 'int' object is not iterable"),
     ],
 )
 def test_a_function_that_gives_no_ranges_fails_with_what_it_gave(
     spark: SparkSession, function: Callable[[datetime], Any], why: str
 ) -> None:
     panes = windowed(rows_at(spark, "2013-01-01T10:00:00Z"), Custom(function), time="ts").agg(F.expr("count(*) AS n"))
-    with pytest.raises(PythonException, match=why):
+    with pytest.raises(FunctionError, match=rf"^The function <lambda> .*{why}"):
         panes.collect()
+
+
+@pytest.mark.parametrize("sink", ["noop", "foreachBatch"])
+def test_a_function_that_fails_in_a_stream_is_named_also_within_the_function_of_a_sink(
+    spark: SparkSession, tmp_path: Path, sink: str
+) -> None:
+    def shifts_of(time: datetime) -> list[tuple[datetime, datetime]]:
+        raise KeyError("no such day")
+
+    rows = rows_at(spark, "2013-01-01T10:00:00Z")
+    rows.write.parquet(str(tmp_path / "rows"))
+    stream = spark.readStream.schema(rows.schema).parquet(str(tmp_path / "rows"))
+    panes = windowed(stream.withWatermark("ts", "1 minute"), Custom(shifts_of), time="ts").agg(F.expr("count(*) AS n"))
+    writer = panes.writeStream.option("checkpointLocation", str(tmp_path / "checkpoint")).trigger(availableNow=True)
+
+    def put(batch: DataFrame, _: int) -> None:
+        batch.collect()
+
+    writer = writer.format("noop") if sink == "noop" else writer.foreachBatch(put)
+    query = writer.start()
+    says = (
+        r"^The function shifts_of failed for the time 2013-01-01 10:00:00\+00:00: KeyError: 'no such day', at .*\.py:\d"
+    )
+    with pytest.raises(FunctionError, match=says):
+        query.awaitTermination()
+    assert isinstance(query.exception(), FunctionError)
 
 
 def test_a_time_that_python_cannot_hold_is_not_guessed(spark: SparkSession) -> None:
     rows = spark.range(1).select(F.timestamp_seconds(F.lit(10**12)).alias("ts"))
-    with pytest.raises(PythonException, match="years 1 to"):
+    with pytest.raises(FunctionError, match="years 1 to"):
         windowed(rows, Custom(business_hours), time="ts").agg(F.expr("count(*) AS n")).collect()
 
 

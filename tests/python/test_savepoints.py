@@ -14,6 +14,7 @@ from pyspark.sql import functions as F
 from mullion import (
     DamagedStateError,
     DroppedRowsWarning,
+    IncompatibleStateError,
     InvalidArgumentError,
     Tumbling,
     UnsupportedError,
@@ -34,6 +35,17 @@ def panes(feed: Feed, spark: SparkSession, state: Store = "rocksdb") -> DataFram
 def run(panes: DataFrame, checkpoint: Path) -> None:
     writer = panes.writeStream.format("noop").option("checkpointLocation", str(checkpoint))
     writer.trigger(availableNow=True).start().awaitTermination()
+
+
+def test_windows_over_the_checkpoint_of_sparks_own_name_the_savepoint(spark: SparkSession, tmp_path: Path) -> None:
+    feed = Feed(tmp_path / "in", "k string, v int")
+    feed.write([(SECOND, "a", 1)])
+    rows = feed.stream(spark, delay="5 seconds")
+    run(rows.groupBy(F.window("ts", "10 seconds"), "k").agg(F.sum("v")), tmp_path / "checkpoint")
+    feed.write([(2 * SECOND, "a", 1)])
+    says = r"state of Spark's own windows \(stateStoreSave\).*mullion\.savepoint\(checkpoint, to, was="
+    with pytest.raises(IncompatibleStateError, match=says):
+        run(panes(feed, spark), tmp_path / "checkpoint")
 
 
 def totals(checkpoint: Path) -> dict[str, int]:

@@ -11,7 +11,15 @@ from pyspark.sql import DataFrame
 
 from mullion import errors
 from mullion._jvm.objects import internal
-from mullion._query_errors import FAILED_QUERY, FAILED_TASK, OPERATOR, is_of_windows, task_failure
+from mullion._query_errors import (
+    FAILED_QUERY,
+    FAILED_TASK,
+    OPERATOR,
+    function_failure,
+    is_of_windows,
+    other_operators,
+    task_failure,
+)
 from mullion.errors import IncompatibleStateError, MullionError, TaskFailedError, UnsupportedError, error_of
 
 if TYPE_CHECKING:
@@ -82,6 +90,12 @@ def error_in(exception: Any) -> MullionError | None:
             if cause.getCause() is not None:
                 error.add_note(f"Cause: {str(cause.getCause().toString()).splitlines()[0]}")
             return error
+        failed = function_failure(cause.getMessage() or "") if name.endswith("PythonException") else None
+        if failed is not None:
+            return failed
+        operators = other_operators(cause.getMessage() or "")
+        if operators is not None:
+            return operators
         sources = _SOURCES.match(cause.getMessage() or "")
         if sources is not None and OPERATOR in exception.toString():
             return _other_sources(int(sources[1]), int(sources[2]))
@@ -212,14 +226,14 @@ def _translating_result(
             return None
         origin = query._jsq.exception().get()
         ours = error_in(origin)
-        if ours is not None:
+        if ours is not None and ours.jvm_trace is not None:
             return traced(ours, theirs)
         from pyspark import SparkContext
 
         # Of a query that has ended PySpark has the frames of the driver alone.
         jvm: Any = SparkContext._jvm
         whole = str(jvm.org.apache.spark.util.Utils.exceptionString(origin))
-        failed = failure_in(origin, whole)
+        failed = ours or failure_in(origin, whole)
         if failed is None:
             return theirs
         failed.jvm_trace = whole
