@@ -32,8 +32,11 @@ class ClockedQuery:
     """Runs a query over ``panes``, with its output in memory, on a clock that only :meth:`advance` moves.
 
     The clock is Spark's trigger clock, so batch timestamps follow it. It starts at ``start_ms`` milliseconds since the
-    epoch. The first batch waits for the first call of :meth:`settle`, so all rows written before that are in it. With
-    the ``checkpoint`` of a stopped query, the query continues where that one ended. With ``drain`` it is a query with
+    epoch, by default in 1970. Pass the time of the first row if you use ``idle_after``: the watermark of an idle stream
+    never passes the wall clock.
+
+    The first batch waits for the first call of :meth:`settle`, so all rows written before that are in it. With the
+    ``checkpoint`` of a stopped query, the query continues where that one ended. With ``drain`` it is a query with
     ``trigger(availableNow=True)``, which :meth:`settle` runs to its end: until it has read the input that was available
     at its start. :meth:`settle` raises the errors of the query.
     """

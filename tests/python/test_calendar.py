@@ -120,6 +120,7 @@ def test_windows_by_the_calendar_are_values() -> None:
     [
         ("36 hours", "UTC", "not of whole days, weeks, months, quarters or years"),
         ("1 month 1 day", "UTC", "not of whole days"),
+        ("1 hour", "Asia/Kolkata", "offset='30 minutes' shifts them"),
         ("1 day", "Amerika/New_York", r"Did you mean 'America/New_York'\?"),
         ("1 day", 2, "is not a name"),
     ],
@@ -127,5 +128,7 @@ def test_windows_by_the_calendar_are_values() -> None:
 def test_what_no_calendar_has_is_refused(size: str, timezone: object, says: str) -> None:
     with pytest.raises(InvalidArgumentError, match=says):
         Tumbling(size, timezone=timezone)  # type: ignore[arg-type]
+    with pytest.raises(InvalidArgumentError, match=r"another hour there.*Custom\(F\.struct\(start, end\)\)"):
+        Tumbling("1 day", offset="6 hours", timezone="Europe/Paris")
     with pytest.raises(InvalidArgumentError, match=r"Tumbling\('1 month', timezone='UTC'\)"):
         Tumbling("1 month")

@@ -66,12 +66,15 @@ class Tumbling:
             raise InvalidArgumentError(
                 f"size={size!r} is not of whole days, weeks, months, quarters or years, which windows by the calendar "
                 f"of timezone={timezone!r} are of. Write Tumbling('1 day', timezone={timezone!r}), or leave timezone "
-                "out."
+                "out: windows begin with the hours of UTC then, and offset='30 minutes' shifts them to those of a time "
+                "zone such as Asia/Kolkata."
             )
         if _durations.microseconds(offset, "offset", "offset={}") != 0:
             raise InvalidArgumentError(
                 f"offset={offset!r} is for windows of one length, and those by the calendar of timezone={timezone!r} "
-                "begin at midnight there. Leave one of them out."
+                "begin at midnight there. Leave one of them out. For days that begin at another hour there, or weeks "
+                "and years that begin on another day, compute each row's range: Custom(F.struct(start, end)), as in "
+                "docs/custom-windows.md."
             )
         _calendar.require_timezone(timezone)
         hold(self, size_us=0, offset_us=0, calendar=by_calendar, timezone=timezone)
