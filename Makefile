@@ -1,33 +1,33 @@
 # make demo   real flights through windows, early firings and late rows
-# make check  what is quick: linters, and the tests that need no Spark
-# make test   every check, and the tests that every change must pass, Scala and Python
-# make test-all   those that take long too: kills, executors, Kafka, millions of rows; and both on each line
-# make test-slow  what takes long on a line: a cluster that loses executors, the JAR from a repository, pipelines
-# make lines  the counts of docs/lines.md, from the last runs of the tests on each line
+# make check  the fast checks: linters, and the tests that need no Spark
+# make test   the checks and tests of every change, Scala and Python
+# make test-all   also the slow tests: kills, executors, Kafka, millions of rows; and both on each Spark version
+# make test-slow  the slow tests of a Spark version: a cluster that loses executors, the JAR from a repository, pipelines
+# make lines  the counts of docs/lines.md, from the last test runs on each Spark version
 # make simulation   queries under failures without Spark: CASES=, and SEED= for one that failed
-# make faults   queries from Kafka to Kafka whose parts are killed: KILLS=100
+# make faults   queries from Kafka to Kafka under kills: KILLS=100
 # make soak     a query at a steady rate: MINUTES=480
-# make load     the highest rate that a query from Kafka to Kafka holds, and what comes beyond it: SECONDS=60
+# make load     the highest sustained rate of a query from Kafka to Kafka, and twice that rate: SECONDS=60
 # make docs   the documentation as a site, in .build/site
 # make bench  against Spark's own windows and other engines; make bench-full also with millions of keys
 # make wheel  the package for all Spark versions, as it is released; make wheel SPARK=4.2 for one version
 #
-# Each sets up what it needs in this folder (.venv, .build, dist, target) and starts at once when that is there.
-# SPARK=4.1 uses another Spark version than the default, in an environment of its own (.venv-4.1).
+# Each target sets up its tools in this folder (.venv, .build, dist, target) at its first run.
+# SPARK=4.1 uses another Spark version than the default, in a separate environment (.venv-4.1).
 
-# What sets up waits for downloads half of the time: two steps go on side by side.
+# The set-up waits for downloads half of the time, so two steps run in parallel.
 ifeq ($(MAKELEVEL),0)
 MAKEFLAGS += --jobs=2
 endif
 
-# Where nothing that was compiled is kept, as containers often say, each Python worker of Spark compiles pandas anew.
+# With this variable, which containers often set, each Python worker of Spark would compile pandas again.
 unexport PYTHONDONTWRITEBYTECODE
 
 PYTHON ?= python3
 JAVA := $(if $(JAVA_HOME),$(JAVA_HOME)/bin/java,java)
 JAVAC := $(if $(JAVA_HOME),$(JAVA_HOME)/bin/javac,javac)
 
-# Each version is read from the one place that has it.
+# Each version is defined in one place, and read from there.
 VERSION := $(shell sed -n 's/^__version__ = "\(.*\)"/\1/p' python/mullion/_version.py)
 SPARKS := $(shell sed -n 's/.*SparkLine."\([0-9.]*\)", spark.*/\1/p' project/SparkLine.scala)
 DEFAULT_SPARK := $(shell sed -n 's/.*val default = "\([0-9.]*\)"/\1/p' project/SparkLine.scala)
@@ -40,7 +40,7 @@ OTHER := $(filter-out $(DEFAULT_SPARK),$(SPARK))
 ENV := .venv$(addprefix -,$(OTHER))
 IN := $(ENV)/bin
 SBT_LAUNCH := .build/sbt-launch-$(SBT_VERSION).jar
-# A JVM that lives for two minutes takes half of the processor time if it compiles without much ado.
+# For a JVM that lives for two minutes, the simplest compiler halves the processor time.
 SBT = $(JAVA) -Xmx2g -XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m -XX:+UseSerialGC -Xmn600m -Dsbt.color=false -Dsbt.supershell=false -Dsbt.server.autostart=false $(SBT_SPARK) -jar $(SBT_LAUNCH)
 # Other Spark versions are compiled against the JARs of their PySpark: Maven Central lacks some of them.
 SBT_SPARK = $(if $(OTHER),-Dspark.line=$(OTHER) -Dspark.jars=$(CURDIR)/$(shell echo $(ENV)/lib/python3*/site-packages/pyspark/jars))
@@ -48,10 +48,10 @@ SBT_SPARK = $(if $(OTHER),-Dspark.line=$(OTHER) -Dspark.jars=$(CURDIR)/$(shell e
 jar_of = jvm/target/$(patsubst %,spark-%/,$(filter-out $(DEFAULT_SPARK),$(1)))scala-2.13/mullion-spark-$(1)_2.13-$(VERSION).jar
 JAR := $(call jar_of,$(SPARK))
 WHEEL_NAME := mullion_spark-$(VERSION)-py3-none-any.whl
-# With the JAR of one line: what is tested.
+# The wheel of the tests, with the JAR of one Spark version.
 WHEEL := .build/wheel-$(SPARK)/$(WHEEL_NAME)
 
-# Spark's classes as a JVM has them after it read them: each process of the tests starts in half of the processor time.
+# A class data archive of Spark halves the processor time in which each test process starts.
 CLASSES := .build/spark-classes-$(SPARK).jsa
 
 SCALA := build.sbt LICENSE NOTICE $(wildcard project/*.sbt project/*.scala project/*.properties) $(shell find jvm/src/main -type f)
@@ -62,7 +62,7 @@ TYPED := $(wildcard python/mullion tests/support tests/python scripts examples b
 
 CHECK_TOOLS := sh scripts/check-tools $(PYTHON) $(JAVA) $(JAVAC)
 
-# $(call quietly,LOG,COMMAND): the command's output, only if it fails.
+# $(call quietly,LOG,COMMAND): shows the output of a command only if it fails.
 quietly = $(2) > .build/$(1).log 2>&1 < /dev/null || { cat .build/$(1).log >&2; exit 1; }
 
 .PHONY: demo check test test-all test-slow lines simulation faults soak load docs pictures version bench bench-goals bench-full venv jar wheel kafka delta s3 publish-local lint lint-python fmt clean
@@ -71,11 +71,11 @@ quietly = $(2) > .build/$(1).log 2>&1 < /dev/null || { cat .build/$(1).log >&2; 
 demo: venv
 	@$(IN)/python examples/flights.py
 
-# The Scala suites that need no Spark, and the Python tests that have no session of it.
+# The Scala suites that need no Spark; the Python tests without a session have a marker.
 PURE := 'jvm/testOnly dev.mullion.* *DueKeysSuite *KeyRunsSuite *TimerChangesSuite *KeyOrderSuite *OperatorSuite'
 
-# $(call side_by_side,SCALA,PYTEST): sbt's commands in the background and pytest before your eyes, for much of the time
-# of a small query is waiting. What sbt says comes only if it fails, and pytest's closing line comes last.
+# $(call side_by_side,SCALA,PYTEST): runs sbt in the background and pytest in the foreground, because small queries mostly
+# wait. The output of sbt is shown only if it fails.
 define side_by_side
 	@$(SBT) jvm/scalafmtCheckAll $(1) > .build/scala-tests.log 2>&1 < /dev/null & scala=$$!; \
 	{ $(IN)/pytest $(2); echo $$? > .build/python-tests.exit; } | tee .build/python-tests.log; \
@@ -86,19 +86,19 @@ define side_by_side
 	exit $$python
 endef
 
-# Three workers on two cores, each with a Spark session of its own.
+# Three workers on two cores, each with its own Spark session.
 REPORTS := .build/reports/$(SPARK)
 DURATIONS := --durations 20 --junitxml $(REPORTS)/python.xml
 
 check: lint-python venv $(SBT_LAUNCH)
 	$(call side_by_side,$(PURE),-n 2 -m 'not spark and not slow')
 
-# On another line than the default: all Scala suites, with every story, and Python's for what reaches into Spark. What is
-# decided without Spark is the same on all lines.
+# On other Spark versions than the default: all Scala suites, with every test case, and the Python tests of the code that
+# calls Spark. All other code is the same on all versions.
 OF_SPARKS := lines configure session refusals functions split stateful stages state_settings recovery restart together chaining \
 	transcripts cli connect turbine turbine_process faust_people_in_spark bytewax_windows bytewax_values bytewax_documents \
 	kx_random kx_kafka kafka kafka_texts
-# Spark 4.0 has no workers for Global.split, and Scala tells all stories.
+# Spark 4.0 does not support Global.split, and Scala runs all test cases.
 NOT_OF_SPARK := $(if $(filter 4.0,$(SPARK)),split transcripts kx_random)
 PYTHON_TESTS := $(if $(OTHER),$(patsubst %,tests/python/test_%.py,$(filter-out $(NOT_OF_SPARK),$(OF_SPARKS))))
 
@@ -110,7 +110,7 @@ endif
 test: $(if $(OTHER),,lint-python) venv kafka $(CLASSES) $(SBT_LAUNCH)
 	$(call side_by_side,'jvm/testOnly * -- --exclude-tags=Slow',$(PYTHON_TESTS) -n 3 --dist loadgroup $(DURATIONS) -m 'not slow')
 
-# Of other lines than the default. Spark 4.0 has no declarative pipelines.
+# For other Spark versions than the default. Spark 4.0 has no declarative pipelines.
 SLOW_OF_LINES := cluster packages $(if $(filter 4.0,$(SPARK)),,pipelines)
 
 test-slow: venv publish-local $(CLASSES)
@@ -119,8 +119,8 @@ test-slow: venv publish-local $(CLASSES)
 lines: $(ENV)/.requirements
 	@$(IN)/python scripts/lines.py
 
-# What is killed and counted here has the machine to itself. Checkpoints go from line to line with the wheel of all. That
-# wheel is built after the one of the tests, because both put their JARs into python/mullion/jars.
+# Tests with kills and counts run alone. Tests that move checkpoints between Spark versions use the wheel of all versions,
+# which is built after the wheel of the tests, because both put their JARs into python/mullion/jars.
 test-all: lint-python venv kafka delta s3 publish-local $(CLASSES) $(SBT_LAUNCH)
 	@$(MAKE) --no-print-directory wheel
 	@echo "Scala tests ..."
@@ -132,19 +132,19 @@ test-all: lint-python venv kafka delta s3 publish-local $(CLASSES) $(SBT_LAUNCH)
 		echo "Spark $$line ..."; $(MAKE) --no-print-directory test test-slow SPARK=$$line || exit 1; \
 	done
 
-# What goes wrong in the life of a query, under one seed. CASES=1000000 for more of them, SEED= for the one that failed.
+# Simulates lives of queries with failures, one per seed. CASES=1000000 for more, SEED= for a failed one.
 simulation: $(SBT_LAUNCH)
 	@$(SBT) 'jvm/Test/runMain org.apache.spark.sql.mullion.exec.simulation.Simulation' < /dev/null
 
-# Kills drivers, Python workers and the broker, and compares what was published with an undisturbed run. The Scala tests
-# bring the disk that fails.
+# Kills drivers, Python workers and the broker, and compares the published rows with an undisturbed run. The Scala tests
+# contain the failing disk.
 KILLS ?= 100
 faults: venv kafka $(SBT_LAUNCH)
 	@$(call quietly,scala-tests,$(SBT) jvm/Test/compile)
 	@PYTHONPATH=tests/python $(IN)/python tests/python/fault_campaign.py --kills $(KILLS) $(if $(SEED),--seed $(SEED))
 
-# What a query takes after hours, as a table and a plot in .build/soak. BATCHES=5760 for the batches of eight hours, as
-# fast as they go.
+# The resources of a query over hours, as a table and a plot in .build/soak. BATCHES=5760 for the batches of eight hours
+# without pauses.
 MINUTES ?= 480
 soak: venv
 	@PYTHONPATH=tests/python $(IN)/python tests/python/soak.py --minutes $(MINUTES) $(if $(BATCHES),--batches $(BATCHES)) --into .build/soak
@@ -158,43 +158,43 @@ docs: $(ENV)/.requirements
 	@NO_MKDOCS_2_WARNING=1 $(IN)/python -m mkdocs build --quiet
 	@echo "The site is in .build/site: $(IN)/python -m http.server --directory .build/site"
 
-# The pictures of the docs, drawn anew.
+# Redraws the pictures of the docs.
 pictures: venv
 	@$(IN)/python scripts/pictures.py
 
 version:
 	@echo $(VERSION)
 
-# On a machine with nothing else to do. KEEP=1 writes what is found to benchmarks/results.
+# Use an idle machine. KEEP=1 writes the results to benchmarks/results.
 bench: venv kafka $(ENV)/.bench
 	@$(IN)/python benchmarks/run.py $(if $(KEEP),--keep)
 
-# What the goals of speed and memory ask, in three quarters of an hour.
+# The workloads with goals for speed and memory, in 45 minutes.
 bench-goals: venv $(ENV)/.bench
 	@$(IN)/python benchmarks/run.py --goals $(if $(KEEP),--keep)
 
 bench-full: venv kafka $(ENV)/.bench .build/flink/.got
 	@$(IN)/python benchmarks/run.py --full $(if $(KEEP),--keep)
 
-# The environment, with the wheel in it as a user would have it.
+# The environment with the installed wheel, as users have it.
 venv: $(ENV)/.installed
 
 jar: $(JAR)
 
-# What the tests with Kafka need: the JARs of a broker, and of Spark's connector.
+# For the tests with Kafka: the JARs of a broker, and of Spark's connector.
 kafka: .build/kafka/.got
 
 # The JAR, with its sources and documentation, in a Maven repository in .build/maven.
 publish-local: .build/maven/.got-$(SPARK)
 
-# What a test of tables in Delta Lake needs.
+# For the test of tables in Delta Lake.
 delta: .build/delta/.got
 
-# What tests of checkpoints on S3 need.
+# For the tests of checkpoints on S3.
 s3: .build/s3/.got
 
-# With the JARs of all Spark versions, or of the one that SPARK= names. The JARs are built by a make each, because each
-# version has its own environment.
+# With the JARs of all Spark versions, or of the version in SPARK=. A separate make builds each JAR, because each version
+# has its own environment.
 IN_WHEEL := $(if $(filter file,$(origin SPARK)),$(SPARKS),$(SPARK))
 wheel: $(PACKAGE) $(ENV)/.hatchling
 	@for version in $(IN_WHEEL); do \
@@ -220,14 +220,14 @@ fmt: $(ENV)/.requirements $(SBT_LAUNCH)
 	@$(IN)/ruff format --quiet $(CHECKED)
 	@$(SBT) --warn jvm/scalafmtAll < /dev/null
 
-# What was built. The environment stays, for it is slow to get: rm -r .venv
+# Removes the build outputs. The environment stays, because it is slow to create; remove it with rm -r .venv.
 clean:
 	rm -rf .build dist python/mullion/jars target jvm/target project/target project/project
 
 .build:
 	@mkdir -p $@
 
-# Compiled when it is imported: much of it never is.
+# Compiled at import, because most of it is never imported.
 PIP = $(IN)/python -m pip install --disable-pip-version-check --no-compile
 
 # The tool that builds the wheel. The wheel of the default Spark version needs nothing else in the environment.
@@ -255,7 +255,7 @@ $(ENV)/.bench: pyproject.toml $(ENV)/.requirements
 	@$(call quietly,pip-bench,$(PIP) -r .build/bench-requirements.txt)
 	@touch $@
 
-# The launcher gets everything else that sbt needs, but for the JARs of another Spark version than the default.
+# The launcher downloads everything else that sbt needs, except the JARs of other Spark versions than the default.
 SBT_URL := https://repo1.maven.org/maven2/org/scala-sbt/sbt-launch/$(SBT_VERSION)/sbt-launch-$(SBT_VERSION).jar
 $(SBT_LAUNCH): project/build.properties | .build $(if $(OTHER),$(ENV)/.pyspark)
 	@$(CHECK_TOOLS)
@@ -282,7 +282,7 @@ $(CLASSES): scripts/spark_classes.py $(ENV)/.requirements
 		-retrieve '.build/delta/[conf]/[artifact]-[revision](-[classifier]).[ext]')
 	@touch $@
 
-# S3A for Spark, and a server that speaks as S3 does, in an environment of its own.
+# S3A for Spark, and an S3-compatible server in a separate environment.
 .build/s3/.got: scripts/s3.ivy.xml pyproject.toml | $(ENV)/.requirements .build
 	@echo "Getting S3 ..."
 	@rm -rf .build/s3
@@ -294,7 +294,7 @@ $(CLASSES): scripts/spark_classes.py $(ENV)/.requirements
 	@$(call quietly,pip-s3,.build/s3/venv/bin/python -m pip install --disable-pip-version-check -r .build/s3-requirements.txt)
 	@touch $@
 
-# What PyFlink reads Parquet with.
+# The Parquet reader of PyFlink.
 .build/flink/.got: scripts/flink.ivy.xml | $(ENV)/.pyspark .build
 	@echo "Getting Flink's Parquet ..."
 	@rm -rf .build/flink

@@ -1,7 +1,4 @@
-"""Checks the prose of the project against the rules of CONTRIBUTING.md: plain_english.py [FILE...].
-
-Without arguments it checks CLEAN, the files and folders that follow the rules. Add a package once it is rewritten.
-"""
+"""Checks prose against the rules of CONTRIBUTING.md: plain_english.py [FILE...]. The default is the list CLEAN."""
 
 from __future__ import annotations
 
@@ -15,11 +12,13 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 ROOT: Final = Path(__file__).parents[1]
-PUBLIC: Final = "__init__ errors functions plot tables testing windows _changes _configure _flat _together _upsert"
+PYTHON: Final = """__init__ errors functions plot tables testing windows
+    _calendar _changes _checkpoints _checks _clock _columns _configure _durations _files _flat _jars _lines _splits
+    _together _tracebacks _upsert"""
 CLEAN: Final = (
     *("README.md", "CHANGELOG.md", "SECURITY.md", "docs", "benchmarks/NOTES.md", "mkdocs.yml", ".github"),
     *("tests/transcripts/README.md", "scripts/plain_english.py"),
-    *(path for name in PUBLIC.split() for path in (f"python/mullion/{name}.py", f"python/mullion/{name}")),
+    *(path for name in PYTHON.split() for path in (f"python/mullion/{name}.py", f"python/mullion/{name}")),
 )
 # The benchmark writes it.
 RESULTS: Final = ROOT / "docs" / "results.md"
@@ -112,7 +111,7 @@ def names(file: Path, source: str) -> Iterator[tuple[int, str]]:
             if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
                 yield node.lineno, node.id
             elif isinstance(node, ast.arg | ast.FunctionDef):
-                yield node.lineno, node.arg if isinstance(node, ast.arg) else node.name
+                yield node.lineno, getattr(node, "name", getattr(node, "arg", ""))
 
 
 def faults(file: Path) -> Iterator[tuple[int, str]]:

@@ -1,4 +1,4 @@
-"""Lengths that the calendar has: days, weeks and months, which are not of one length everywhere or always."""
+"""Calendar lengths: days, weeks and months, whose duration varies."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ _FIXED = re.compile(r"(UTC|GMT|UT)?[+-][0-9]{1,2}(:?[0-9]{2}){0,2}|Z")
 
 
 def size_of(size: object) -> tuple[int, str] | None:
-    """A size in units of the calendar: how many days, weeks or months; ``None`` for what is not of whole ones."""
+    """A size in calendar units: the number of days, weeks or months; ``None`` if it is not a whole number."""
     if isinstance(size, timedelta):
         return (size.days, "day") if size.days > 0 and size == timedelta(days=size.days) else None
-    found = _SIZE.fullmatch(size) if isinstance(size, str) else None
-    if found is None:
+    match = _SIZE.fullmatch(size) if isinstance(size, str) else None
+    if match is None:
         return None
-    each, unit = _UNITS[found[2].lower()]
-    return int(found[1]) * each, unit
+    each, unit = _UNITS[match[2].lower()]
+    return int(match[1]) * each, unit
 
 
 def written(count: int, unit: str) -> str:
@@ -33,17 +33,17 @@ def written(count: int, unit: str) -> str:
 
 
 def require_timezone(timezone: object) -> None:
-    """Raises :class:`InvalidArgumentError` for what is not a time zone, as far as this machine knows them."""
+    """Raises :class:`InvalidArgumentError` for an unknown time zone, if this machine has a database of them."""
     if not isinstance(timezone, str):
         raise InvalidArgumentError(
             f"timezone={timezone!r} ({type(timezone).__name__}) is not a name. Write, for instance, "
             "timezone='America/New_York'."
         )
-    known = zoneinfo.available_timezones()
-    # Where Python has no database of them, the JVM has, and says what it does not know.
-    if timezone in known or _FIXED.fullmatch(timezone) or not known:
+    names = zoneinfo.available_timezones()
+    # Without a database in Python, the JVM checks the name.
+    if timezone in names or _FIXED.fullmatch(timezone) or not names:
         return
-    close = difflib.get_close_matches(timezone, known, n=1, cutoff=0.5)
+    close = difflib.get_close_matches(timezone, names, n=1, cutoff=0.5)
     hint = f" Did you mean {close[0]!r}?" if close else ""
     raise InvalidArgumentError(
         f"timezone={timezone!r} is not a time zone.{hint} Give one by its name in the IANA database, such as "

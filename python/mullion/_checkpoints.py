@@ -1,4 +1,4 @@
-"""What functions on a query's checkpoint are given."""
+"""Arguments of functions on a query's checkpoint."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from mullion.errors import InvalidArgumentError
 
 
 def path_of(checkpoint: str | os.PathLike[str]) -> str:
-    """The path as text; raises :class:`InvalidArgumentError` for what is none."""
+    """The path as text. Raises :class:`InvalidArgumentError` for other types."""
     if not isinstance(checkpoint, (str, os.PathLike)):
         raise InvalidArgumentError(
             f"checkpoint={checkpoint!r} ({type(checkpoint).__name__}) is not a path. Give a query's checkpointLocation."
@@ -19,7 +19,7 @@ def path_of(checkpoint: str | os.PathLike[str]) -> str:
 
 
 def operator_of(operator: int | None) -> int:
-    """The number of an operator, -1 for the only one; raises :class:`InvalidArgumentError` for what is none."""
+    """The number of an operator, -1 for the only one. Raises :class:`InvalidArgumentError` for an invalid number."""
     if operator is None:
         return -1
     if isinstance(operator, bool) or not isinstance(operator, int) or operator < 0:
@@ -30,9 +30,9 @@ def operator_of(operator: int | None) -> int:
     return operator
 
 
-def session_of(given: SparkSession | None) -> SparkSession:
-    """The session to work in, the active one where none is given."""
-    session = given or SparkSession.getActiveSession()
+def session_of(spark: SparkSession | None) -> SparkSession:
+    """The session to use, by default the active one."""
+    session = spark or SparkSession.getActiveSession()
     if session is None:
         raise InvalidArgumentError(
             "There is no active Spark session to read in. Start one, "

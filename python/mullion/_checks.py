@@ -1,4 +1,4 @@
-"""Arguments that are one of several, or yes or no."""
+"""Checks of arguments that are one of several values, or booleans."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from mullion.errors import InvalidArgumentError
 
 
 def require_one_of(name: str, value: object, allowed: Sequence[str]) -> None:
-    """Raises for a value that is not one of those allowed."""
+    """Raises :class:`InvalidArgumentError` for a value that is not allowed."""
     if isinstance(value, str) and value in allowed:
         return
     raise InvalidArgumentError(
@@ -18,7 +18,7 @@ def require_one_of(name: str, value: object, allowed: Sequence[str]) -> None:
 
 
 def require_bool(name: str, value: object) -> None:
-    """Raises for what is neither True nor False."""
+    """Raises :class:`InvalidArgumentError` for a value that is neither True nor False."""
     if not isinstance(value, bool):
         raise InvalidArgumentError(f"{name}={value!r} ({type(value).__name__}) is neither True nor False.")
 

@@ -1,6 +1,6 @@
-"""One clock for all that tells time in a program: default timestamps, processing time, timers, idle rules.
+"""The clock of a program: default timestamps, processing time, timers, idle rules.
 
-A program runs on the machine's clock. A test gives it one that stands still until the test moves it.
+A program uses the machine's clock. A test uses one that only the test advances.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from mullion._durations import Duration
 
 @runtime_checkable
 class Clock(Protocol):
-    """What tells the time."""
+    """The interface of a clock."""
 
     def time_us(self) -> int:
         """Now, in microseconds since the epoch."""
@@ -37,8 +37,7 @@ class SystemClock:
 class ManualClock:
     """A clock that only :meth:`advance` moves. It starts at ``start_ms`` milliseconds since the epoch.
 
-    It also drives the trigger clocks of the queries that are started with it, and so the processing time of their
-    batches.
+    It also drives the trigger clocks of its queries, and thereby the processing time of their batches.
     """
 
     def __init__(self, start_ms: int = 0) -> None:
@@ -59,7 +58,7 @@ class ManualClock:
                 follower.advance(ms)
 
     def follow(self, follower: Any) -> None:
-        """Moves another clock with this one: an object with ``advance(ms)`` that shows the same time."""
+        """Advances another clock with this one: an object with ``advance(ms)`` and the same time."""
         with self._lock:
             self._followers.append(follower)
 

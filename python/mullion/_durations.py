@@ -1,4 +1,4 @@
-"""Lengths of time: text or ``timedelta`` in, whole microseconds within, the words that the JVM uses out."""
+"""Lengths of time: conversion of text or ``timedelta`` to microseconds, and to the text of the JVM."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import TypeAlias
 from mullion.errors import InvalidArgumentError
 
 Duration: TypeAlias = str | timedelta
-"""A length of time: text in Spark's manner (``"1 hour 30 minutes"``) or a :class:`datetime.timedelta`."""
+"""A length of time: text in Spark's format (``"1 hour 30 minutes"``) or a :class:`datetime.timedelta`."""
 
 LONGEST_US = 2**63 - 1
 
@@ -24,7 +24,7 @@ _UNITS = {
     "millisecond": 1_000,
     "microsecond": 1,
 }
-# Weeks are read but not written: '14 days' says more of where windows start than '2 weeks'.
+# Weeks are read but not written: '14 days' shows better where windows start than '2 weeks'.
 _WRITTEN = {name: us for name, us in _UNITS.items() if name != "week"}
 _SHORT = {
     "us": "microsecond",
@@ -47,13 +47,13 @@ _GLUED = re.compile(r"([+-]?[0-9.]+)([a-z]+)")
 def microseconds(value: object, name: str, fix: str) -> int:
     """A duration as microseconds, of either sign.
 
-    ``name`` is the parameter's name and ``fix`` a call with ``{}`` for the value, both for the message: whatever is
-    not a duration of whole microseconds that fit 64 bits is an :class:`InvalidArgumentError`.
+    ``name`` is the parameter's name and ``fix`` a call with ``{}`` for the value, both for the message. Raises
+    :class:`InvalidArgumentError` for a value that is not a duration of whole microseconds within 64 bits.
     """
     if isinstance(value, str):
         exact = _parsed(value, name, fix)
     elif isinstance(value, timedelta):
-        # A pandas Timedelta is a timedelta too, and holds nanoseconds beside the three fields.
+        # A pandas Timedelta is a timedelta too, with nanoseconds in addition to the three fields.
         nanoseconds = Fraction(int(getattr(value, "nanoseconds", 0)), 1000)
         exact = (value.days * 86_400 + value.seconds) * 1_000_000 + value.microseconds + nanoseconds
     elif isinstance(value, (int, float)) and not isinstance(value, bool):
@@ -103,17 +103,17 @@ def written(us: int) -> str:
     """``90_000_000`` as ``'1 minute 30 seconds'``: text that reads back as the same microseconds."""
     if us == 0:
         return "0 seconds"
-    sign, left = ("-", -us) if us < 0 else ("", us)
+    sign, rest = ("-", -us) if us < 0 else ("", us)
     words = []
     for unit, length in _WRITTEN.items():
-        count, left = divmod(left, length)
+        count, rest = divmod(rest, length)
         if count:
             words.append(f"{sign}{_counted(count, unit)}")
     return " ".join(words)
 
 
 def written_alike(us: int, other: int) -> tuple[str, str]:
-    """Two durations in one unit where that reads well (``'60 seconds'`` beside ``'1 second'``), else each its own."""
+    """Two durations in one unit if readable (``'60 seconds'`` and ``'1 second'``), otherwise in separate units."""
     for unit, length in _WRITTEN.items():
         counts = (Fraction(us, length), Fraction(other, length))
         if all(count.denominator == 1 for count in counts):

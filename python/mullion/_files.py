@@ -1,4 +1,4 @@
-"""Small files beside a checkpoint."""
+"""Small files next to a checkpoint."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from mullion.errors import DamagedStateError, MullionError
 
 
 def replace_text(file: Path, text: str) -> None:
-    """Writes a small file so that a reader sees the old one or the new one."""
+    """Replaces a small file atomically."""
     file.parent.mkdir(parents=True, exist_ok=True)
     hidden = file.with_name(f".{file.name}-{uuid.uuid4().hex[:8]}")
     hidden.write_text(text, "utf-8")
@@ -22,22 +22,22 @@ def replace_text(file: Path, text: str) -> None:
 
 @contextlib.contextmanager
 def reading(file: object) -> Iterator[None]:
-    """While what a file of ours says is read. Raises :class:`DamagedStateError` where it does not say what we write."""
+    """Turns the errors of reading one of Mullion's files into :class:`DamagedStateError`."""
     try:
         yield
     except MullionError:
         raise
-    except (ValueError, LookupError, TypeError, AttributeError, RecursionError, ArithmeticError) as theirs:
+    except (ValueError, LookupError, TypeError, AttributeError, RecursionError, ArithmeticError) as error:
         raise DamagedStateError(
             f"{file} is cut short or is not what Mullion writes. Nothing was written. Restore it from a copy, or begin "
             "anew with a new folder."
-        ) from theirs
+        ) from error
 
 
 def json_in(file: Path, kind: type[Any]) -> Any:
-    """The JSON of a file of ours, a ``dict`` or a ``list``; raises :class:`DamagedStateError` for anything else."""
+    """The JSON of one of Mullion's files, a ``dict`` or a ``list``. Raises :class:`DamagedStateError` otherwise."""
     with reading(file):
-        said = json.loads(file.read_text("utf-8"))
-        if not isinstance(said, kind):
-            raise TypeError(type(said).__name__)
-    return said
+        value = json.loads(file.read_text("utf-8"))
+        if not isinstance(value, kind):
+            raise TypeError(type(value).__name__)
+    return value

@@ -1,4 +1,4 @@
-"""The JARs that the wheel carries: one for each Spark line."""
+"""The JARs in the wheel: one for each Spark version."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ _PREFIX = "mullion-spark-"
 
 
 def running_line() -> str:
-    """The ``major.minor`` of the PySpark that is installed."""
+    """The ``major.minor`` of the installed PySpark."""
     return ".".join(pyspark.__version__.split(".")[:2])
 
 
 def carried(line: str) -> Path:
-    """The JAR for a Spark line.
+    """The JAR for a Spark version.
 
-    Raises :class:`VersionMismatchError` where this wheel has none for it, and :class:`MullionError` where there is no
-    JAR at all, as in a source tree.
+    Raises :class:`VersionMismatchError` if this wheel has none for it, and :class:`MullionError` if there is no JAR at
+    all, as in a source tree.
     """
     folder = resources.files("mullion") / "jars"
     names = sorted(item.name for item in folder.iterdir() if item.name.endswith(".jar")) if folder.is_dir() else []
@@ -50,7 +50,7 @@ def carried(line: str) -> Path:
 
 
 def submit_option(line: str | None = None) -> str:
-    """The option of spark-submit that brings the JAR, as text for messages."""
+    """The option of spark-submit that adds the JAR, as text for messages."""
     line = line or running_line()
     packages = f"--packages dev.mullion:mullion-spark-{line}_2.13:{__version__}"
     try:
@@ -65,6 +65,6 @@ def file_name(jar: str) -> str:
 
 
 def is_ours(jar: str) -> bool:
-    """Whether a path or URL names a JAR of Mullion, of any version."""
-    # What --packages brings has its group before its name.
+    """True for the path or URL of a JAR of Mullion, of any version."""
+    # With --packages, the group precedes the name.
     return file_name(jar).removeprefix("dev.mullion_").startswith(_PREFIX)

@@ -1,4 +1,4 @@
-"""What differs between the lines of Spark, where Python sees it."""
+"""Differences between Spark versions in Python."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def _in_utc() -> dict[str, Any]:
 
 
 IN_UTC: Final[dict[str, Any]] = _in_utc()
-"""Has PySpark make Arrow types whose timestamps are in UTC. Up to Spark 4.1 they are so anyway."""
+"""An option for Arrow types with timestamps in UTC. Up to Spark 4.1 they are always in UTC."""
 
 
 def _arrow_udf() -> Any:
@@ -31,13 +31,13 @@ def _arrow_udf() -> Any:
 
 
 _ARROW_UDF: Final[Any] = _arrow_udf()
-"""Spark's functions of Arrow's arrays; 4.0 has none."""
+"""Spark's UDFs over Arrow arrays; 4.0 has none."""
 
 
 def over_arrays(function: Any, column: Column, returned: str) -> Column:
-    """What a function of one array of Arrow's gives for a column, in batches; on Spark 4.0 row by row."""
-    made: Column = (_ARROW_UDF or _row_by_row)(function, returned)(column)
-    return made
+    """The result of a function over Arrow arrays for a column, in batches; on Spark 4.0 row by row."""
+    result: Column = (_ARROW_UDF or _row_by_row)(function, returned)(column)
+    return result
 
 
 def _row_by_row(function: Any, returned: str) -> Any:
@@ -47,13 +47,13 @@ def _row_by_row(function: Any, returned: str) -> Any:
         return function(pa.array([value], pa.int64())).to_pylist()[0]
 
     of_one.__name__ = function.__name__
-    # Newer lines would ask what kind of function its hints make of it.
+    # Newer Spark versions would derive the kind of function from its type hints.
     of_one.__annotations__ = {}
     return udf(of_one, returned)
 
 
 def splits(function: Any, returned: str) -> Any:
-    """A UDF of Arrow's arrays that an operator calls by itself; refused on Spark 4.0, which has no such workers."""
+    """A UDF over Arrow arrays that an operator calls directly. Spark 4.0 does not support it."""
     if _ARROW_UDF is None:
         raise UnsupportedError(
             f"Global.split needs Spark 4.1 or newer, and this is Spark {pyspark.__version__}, whose workers cannot be "

@@ -1,4 +1,4 @@
-"""Global windows split by a function: the other end, in Python workers, of the JVM's ``PythonSplit``."""
+"""Global windows split by a function: the Python side of the JVM's ``PythonSplit``."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _ANSWER = "struct<at: array<bigint>, wrong: string, trace: string>"
 
 
 def splits_of(function: SplitOf, with_offset: bool) -> Column:
-    """A call of a UDF that asks ``function``: only what it calls matters, the operator calls it by itself."""
+    """A call of a UDF that runs ``function``. Only the UDF matters, because the operator calls it directly."""
     call: Column = _lines.splits(_of_keys(function, with_offset), _ANSWER)(lit(0))
     return call
 
@@ -22,29 +22,29 @@ def splits_of(function: SplitOf, with_offset: bool) -> Column:
 def _of_keys(function: SplitOf, with_offset: bool) -> Any:
     import pyarrow as pa
 
-    # Workers need not have this package: what runs there is all inside of this function, and travels whole.
+    # Workers may lack this package, so this function contains all code that runs there.
     def of_keys(offsets: Any, buffers: Any) -> Any:
-        """For each key where its rows of this batch begin, and all its rows; gives what the function says of each."""
+        """Calls the function for each key, with all its rows and the index of the first row of this batch."""
         import traceback
 
-        def bad(found: object, why: str) -> str:
-            written = repr(found)
-            return f"gave {written if len(written) <= 200 else written[:200] + '...'} ({type(found).__name__}), {why}"
+        def bad(result: object, why: str) -> str:
+            written = repr(result)
+            return f"gave {written if len(written) <= 200 else written[:200] + '...'} ({type(result).__name__}), {why}"
 
-        def indices(found: Any) -> list[int] | str:
-            if found is None:
+        def indices(result: Any) -> list[int] | str:
+            if result is None:
                 return []
-            listed = found.to_pylist() if hasattr(found, "to_pylist") else found
+            listed = result.to_pylist() if hasattr(result, "to_pylist") else result
             if isinstance(listed, (str, bytes)) or not hasattr(listed, "__iter__"):
-                return bad(found, "which is not a list of indices")
+                return bad(result, "which is not a list of indices")
             wanted = []
             for value in listed:
-                # Whole numbers of NumPy's have it too; what is true or false is no index.
+                # NumPy's integers have __index__ too; booleans are not indices.
                 if isinstance(value, bool) or not hasattr(value, "__index__"):
-                    return bad(found, f"in which {value!r} ({type(value).__name__}) is not a whole number")
+                    return bad(result, f"in which {value!r} ({type(value).__name__}) is not a whole number")
                 index = value.__index__()
                 if not -(2**63) <= index < 2**63:
-                    return bad(found, f"in which {index} is not an index of a row")
+                    return bad(result, f"in which {index} is not an index of a row")
                 wanted.append(index)
             return wanted
 
@@ -52,11 +52,11 @@ def _of_keys(function: SplitOf, with_offset: bool) -> Any:
             frames = traceback.extract_tb(error.__traceback__)[1:]
             code = getattr(function, "__code__", None)
             own = [frame for frame in frames if code is not None and frame.filename == code.co_filename]
-            said = f"raised {type(error).__name__}: {error}"
-            # What is raised by a call that a function in C refuses has no frame.
+            message = f"raised {type(error).__name__}: {error}"
+            # An error of a function in C has no frame.
             for last in (own or frames)[-1:]:
-                said += f", at {last.filename}, line {last.lineno}" + (f": {last.line}" if last.line else "")
-            return said
+                message += f", at {last.filename}, line {last.lineno}" + (f": {last.line}" if last.line else "")
+            return message
 
         def trace_of(error: Exception) -> str:
             deeper = error.__traceback__.tb_next if error.__traceback__ is not None else None
@@ -69,28 +69,28 @@ def _of_keys(function: SplitOf, with_offset: bool) -> Any:
         for key, offset in enumerate(offsets.to_pylist()):
             rows = buffers.values.slice(bounds[key], bounds[key + 1] - bounds[key])
             buffer = pa.RecordBatch.from_struct_array(rows)
-            found: list[int] | str
+            outcome: list[int] | str
             failed = None
             try:
-                ask: Any = function
-                found = indices(ask(buffer, offset) if with_offset else ask(buffer))
+                call: Any = function
+                outcome = indices(call(buffer, offset) if with_offset else call(buffer))
             except Exception as error:
-                found, failed = raised(error), trace_of(error)
-            at.append(None if isinstance(found, str) else found)
-            wrong.append(found if isinstance(found, str) else None)
+                outcome, failed = raised(error), trace_of(error)
+            at.append(None if isinstance(outcome, str) else outcome)
+            wrong.append(outcome if isinstance(outcome, str) else None)
             trace.append(failed)
             if wrong[-1] is not None:
                 break
-        # What comes after an error is not asked: the batch fails.
+        # After an error the batch fails, so no further key is processed.
         missing = len(offsets) - len(at)
         at += [[]] * missing
         wrong += [None] * missing
         trace += [None] * missing
         lists = pa.array(at, pa.list_(pa.int64()))
-        texts = [pa.array(said, pa.string()) for said in (wrong, trace)]
+        texts = [pa.array(values, pa.string()) for values in (wrong, trace)]
         return pa.StructArray.from_arrays([lists, *texts], names=["at", "wrong", "trace"])
 
     of_keys.__name__ = getattr(function, "__name__", type(function).__name__)
-    # By which PySpark knows that it takes and gives arrays.
+    # PySpark derives the kind of UDF from these annotations.
     of_keys.__annotations__ = {"offsets": pa.Array, "buffers": pa.Array, "return": pa.Array}
     return of_keys

@@ -15,9 +15,9 @@ _NO_MULLION = re.compile(r"ModuleNotFoundError: No module named 'mullion\b")
 
 
 def raised_in_worker(text: str) -> str | None:
-    """What a traceback in a text ends with, and the last line of code in it that is neither PySpark's nor ours.
+    """The last line of a traceback in a text, and the last line of user code in it.
 
-    A worker that cannot import Mullion is told apart: its Python is not the one that the program runs in.
+    A worker that cannot import Mullion has a special message: its Python is not that of the program.
     """
     lines = text.splitlines()
     frames = [(index, frame) for index, line in enumerate(lines) if (frame := _FRAME.match(line))]

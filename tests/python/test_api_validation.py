@@ -161,7 +161,7 @@ def test_an_idle_time_shorter_than_sparks_clocks_tell_is_refused(make: Make) -> 
         ({"by": {"carrier"}}, r"by=\{'carrier'\} \(set\)"),
         ({"by": ["carrier", 1]}, r"holds 1 \(int\)"),
         ({"by": ["carrier", "carrier"]}, "2 columns named 'carrier'"),
-        ({"by": "*"}, "stands for 9 columns"),
+        ({"by": "*"}, "means 9 columns"),
         ({"time": 0}, r"time=0 \(int\)"),
         ({"allowed_lateness": "-1 minute"}, "allowed_lateness='-1 minute' is negative"),
         ({"allowed_lateness": 600}, "allowed_lateness='600 seconds'"),

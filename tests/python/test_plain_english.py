@@ -49,6 +49,6 @@ def test_code_links_and_short_sentences_have_no_faults(tmp_path: Path) -> None:
 
 
 def test_every_file_of_the_list_exists() -> None:
-    for name in plain_english.PUBLIC.split():
+    for name in plain_english.PYTHON.split():
         path = ROOT / "python" / "mullion" / name
         assert path.is_dir() or path.with_suffix(".py").exists(), name
