@@ -102,7 +102,7 @@ OF_SPARKS := lines configure session refusals functions split stateful stages st
 NOT_OF_SPARK := $(if $(filter 4.0,$(SPARK)),split transcripts kx_random)
 PYTHON_TESTS := $(if $(OTHER),$(patsubst %,tests/python/test_%.py,$(filter-out $(NOT_OF_SPARK),$(OF_SPARKS))))
 
-# On another Spark version than the default, Scala runs the stories that are otherwise left to Python.
+# On another Spark version than the default, Scala also runs the test cases that otherwise run in Python.
 ifneq ($(OTHER),)
 test: export MULLION_STORIES = all
 endif

@@ -17,7 +17,7 @@ PYTHON: Final = """__init__ errors functions plot tables testing windows
     _together _tracebacks _upsert"""
 CLEAN: Final = (
     *("README.md", "CHANGELOG.md", "SECURITY.md", "docs", "benchmarks/NOTES.md", "mkdocs.yml", ".github"),
-    *("tests/transcripts/README.md", "scripts/plain_english.py"),
+    *("CONTRIBUTING.md", "Makefile", "tests/transcripts/README.md", "scripts/plain_english.py"),
     *(path for name in PYTHON.split() for path in (f"python/mullion/{name}.py", f"python/mullion/{name}")),
 )
 # The benchmark writes it.
