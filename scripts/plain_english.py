@@ -129,7 +129,7 @@ def faults(file: Path) -> Iterator[tuple[int, str]]:
                 if (words := len(sentence.split())) > MOST_WORDS:
                     yield prose.line, f"{words} words: '{sentence[:60]}...'"
     for line, name in names(file, source):
-        if BARE_NAMES.fullmatch(name):
+        if BARE_NAMES.fullmatch(name) and not (name == "left" and "right" in source):
             yield line, f"'{name}' is no name: use a noun for a value, a verb for a function"
 
 

@@ -1,4 +1,4 @@
-"""Which batch of a query is which: its number, and what Spark had planned for it."""
+"""The identity of a batch: its number and a hash of Spark's plan for it."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ from mullion import _jvm
 from mullion.errors import MullionError
 
 MOST_PLANS = 100
-"""How many batches a note remembers: Spark's checkpoint keeps as many."""
+"""The number of recorded batches, equal to the number in Spark's checkpoint."""
 
 
 def plan_of(spark: SparkSession, query: str, batch: int) -> str:
-    """What was planned for a batch of a query that runs, in short; empty where nobody knows."""
+    """A hash of the plan of a batch of a running query; empty if the plan is unknown."""
     plan = _jvm.plan_of_batch(spark, query, batch)
     return hashlib.sha256(plan.encode()).hexdigest()[:16] if plan else ""
 
 
 def require_same(plans: Mapping[int, str], last: int, batch: int, plan: str, query: str, way_out: str) -> None:
-    """Refuses a batch with the number of one that was published, where it is another one.
+    """Raises an error for a batch that differs from the published one with its number.
 
-    ``plans`` are of the batches up to ``last`` that published something.
+    ``plans`` are those of the batches up to ``last`` that published rows.
     """
     if not plan or not plans or plans.get(batch) == plan:
         return

@@ -1,4 +1,4 @@
-"""What a broker is, and which one a URL names."""
+"""The interfaces of brokers and publishers."""
 
 from __future__ import annotations
 
@@ -16,56 +16,55 @@ from mullion.topics._outputs import Make, Tell
 from mullion.topics._records import Data, HeadersOfRows
 
 SchemaLike: TypeAlias = StructType | pa.Schema | str
-"""A schema as Spark's type, as Arrow's, or as DDL text such as ``"region string, amount double"``."""
+"""A schema as a Spark type, an Arrow schema, or DDL text such as ``"region string, amount double"``."""
 
 
 class Publisher(Protocol):
-    """Puts what a query's batches return into topics, with ``DataStreamWriter.foreachBatch``. Not shared by queries.
+    """Appends the output of one query's batches to topics, with ``DataStreamWriter.foreachBatch``.
 
-    While it is open, no other process can publish for its query. A second process is refused with a
-    :class:`MullionError`. If the two do not share the checkpoint's disk, Kafka refuses the first one from then on.
+    While it is open, no other process can publish for its query: a second process raises a :class:`MullionError`. If
+    the two do not share the checkpoint's disk, Kafka rejects the first one from then on.
     """
 
     @property
     def published(self) -> Mapping[str, int]:
-        """How many rows each topic got from this publisher, since it was made."""
+        """The number of rows that this publisher has appended to each topic."""
 
     def publish(self, outputs: DataFrame, batch_id: int) -> None:
-        """Publishes a batch of rows ``OUTPUTS``: topic, key, and an Arrow RecordBatch as :func:`encoded` makes it.
+        """Publishes a batch of rows ``OUTPUTS``: topic, key, and an Arrow RecordBatch in the format of :func:`encoded`.
 
-        Rows ``OUTPUTS_WITH_HEADERS`` have the headers too that Kafka is to have with each of these rows.
+        Rows ``OUTPUTS_WITH_HEADERS`` also have the Kafka headers of their RecordBatch.
 
-        Each row's RecordBatch becomes rows of its topic; a null in its place is none. Texts for :data:`PRINTED` are
-        printed once the batch is published, in the order of partitions. ``outputs`` is evaluated
-        whatever was published before, so that the state of operators in it is saved: once, or twice where a broker has
-        no room for it as it comes.
+        Each row's RecordBatch becomes rows of its topic; a null means no rows. Texts for :data:`PRINTED` are printed
+        after the batch is published, in the order of partitions. ``outputs`` is always evaluated, even if the batch was
+        published before, so that the state of its operators is saved: once, or twice if a broker cannot buffer it.
         """
 
     def publish_made(self, rows: DataFrame, batch_id: int, make: Make, tell: Tell | None = None) -> None:
-        """Publishes what ``make`` makes of the rows of each task of a batch, in the worker that has them.
+        """Publishes the outputs of ``make`` for the rows of each task of a batch, in its worker.
 
-        ``tell`` is given the notes of all tasks before anything is published, which its exception prevents; without it
-        nobody reads them. ``rows`` and ``make`` are evaluated as in :meth:`publish`.
+        ``tell`` receives the notes of all tasks before anything is published; if it raises an error, nothing is
+        published. ``rows`` and ``make`` are evaluated as in :meth:`publish`.
         """
 
     def flush(self) -> None:
-        """Waits until readers see what was published.
+        """Waits until readers see the published rows.
 
-        Kafka may take some milliseconds longer for it than for the batch. A transaction that another producer has left
-        open in a topic hides what comes after it; ``flush`` waits five seconds for it, and then says so in the log.
+        In Kafka this may be some milliseconds after the batch. An open transaction of another producer hides later rows
+        of its topic; ``flush`` waits five seconds for it, and then logs a warning.
         """
 
     def close(self) -> None:
-        """Flushes and closes it, once its query has stopped. Another process may then publish for the query."""
+        """Flushes and closes the publisher of a stopped query. Another process may then publish for the query."""
 
 
 @runtime_checkable
 class Broker(Protocol):
-    """Where topics are. Frozen and comparable."""
+    """A store of topics. Frozen and comparable."""
 
     @property
     def url(self) -> str:
-        """The text that :func:`broker` takes."""
+        """The argument of :func:`broker`."""
 
     def produce(
         self,
@@ -88,7 +87,7 @@ class Broker(Protocol):
         *,
         raw: bool = False,
     ) -> None:
-        """Appends values as JSON has them, whatever their shape; ``raw`` ones are texts as they are."""
+        """Appends JSON values of any shape; ``raw`` values are plain texts."""
 
     def read(self, topic: str, *, headers: bool = False) -> pa.Table:
         """See :func:`mullion.topics.read`."""
@@ -108,83 +107,83 @@ class Broker(Protocol):
     ) -> DataFrame:
         """A topic as a stream: the columns of its values, ``_key`` string, ``_timestamp`` timestamp, ``_columns``.
 
-        - ``schema``: of the values. Left out, it is the topic's when the query first starts.
-        - ``remembered``: a file beside the checkpoint, which a schema that was left out is written to, and kept in.
-        - ``unfit``: whether each row is to be what was sent: one that the columns do not hold as it is comes as its
-          text, or as the place where it is to be read, in :data:`UNFIT`. Ints in columns of floats are marked then, see
+        - ``schema``: of the values. The default is the topic's schema at the first start of the query.
+        - ``remembered``: a file next to the checkpoint that stores the default schema.
+        - ``unfit``: if true, each row is exactly the sent value. A value that the columns cannot hold exactly is in
+          :data:`UNFIT`, as its text or as a reference to its file. Integers in columns of floats are then marked, see
           :func:`whole_mark`.
-        - ``records``: with ``unfit``, whether values are records even where ``value`` is their only field.
-        - ``raw``: with ``unfit``, whether values are not JSON, but text as it is, in the column ``value``; in a
-          ``dir:`` topic they are what was produced.
-        - ``headers``: whether rows have those of Kafka, in ``_headers``: an array of ``key`` string and ``value``
-          binary, in their order, empty where there are none. Refused with ``unfit``, and by ``dir:`` topics.
-        - ``fresh``: with ``unfit``, the columns of a topic that nobody has written to. Left out, that is an error.
+        - ``records``: with ``unfit``, values are records even if ``value`` is their only field.
+        - ``raw``: with ``unfit``, values are not JSON but plain text, in the column ``value``; in a ``dir:`` topic they
+          are the produced values.
+        - ``headers``: if true, rows have Kafka's headers in ``_headers``: an array of ``key`` string and ``value``
+          binary, in their order, empty without headers. Not supported with ``unfit`` and by ``dir:`` topics.
+        - ``fresh``: with ``unfit``, the columns of a topic without messages. Without it, such a topic raises an error.
 
-        ``_columns`` says which columns there were; see :func:`has_columns`. The schema is fixed when a query starts:
-        columns that come later are not seen.
+        ``_columns`` lists the columns of each row; see :func:`has_columns`. The schema is fixed when a query starts,
+        and later columns are ignored.
 
-        Raises :class:`InvalidArgumentError` where there is no schema yet, and where the topic's does not fit the one
-        given or remembered. A topic whose column becomes wider (ints, then floats) while the query runs fails it.
+        Raises :class:`InvalidArgumentError` if there is no schema yet, or if the topic's schema does not fit the given
+        or remembered one. If a column of the topic becomes wider (integers, then floats), the running query fails.
         """
 
     def topics(self) -> list[str]:
-        """The names of all topics, except those that Mullion and Kafka keep for themselves."""
+        """The names of all topics, except internal ones of Mullion and Kafka."""
 
     def require_topic(self, topic: object, parameter: str = "topic") -> None:
-        """Raises :class:`InvalidArgumentError` for a name that no topic can have.
+        """Raises :class:`InvalidArgumentError` for an invalid name of a topic.
 
-        ``parameter`` is the argument that gave the name, for the message.
+        ``parameter`` is the name of the argument, for the message.
         """
 
     def session_options(self) -> dict[str, str]:
-        """What a Spark session needs to read and write its topics, as options of its builder."""
+        """The session options that are required to read and write topics."""
 
     def publisher(self, clock: Clock | None = None) -> Publisher:
-        """What one query publishes with; ``clock`` gives the rows' timestamps."""
+        """A publisher for one query; ``clock`` determines the rows' timestamps."""
 
 
 def has_columns(*names: str) -> Column:
-    """A condition on the rows of a topic's stream: whether a row came with all of these columns, null or not.
+    """A condition on the rows of a topic's stream: the row was sent with all of these columns, null or not.
 
     In a ``dir:`` topic a row has the columns of its call of ``produce``, in Kafka those of its own record.
     """
-    had = F.lit(True)
+    condition = F.lit(True)
     for name in names:
-        had = had & F.col("_columns").contains(column_mark(name))
-    return had
+        condition = condition & F.col("_columns").contains(column_mark(name))
+    return condition
 
 
 NO_COLUMNS: Final = StructType([StructField("value", NullType())])
-"""The columns of a topic of which nothing is known: each row is one that does not fit them."""
+"""The columns of a topic without a schema: no row fits them."""
 
 UNFIT = "_unfit"
-"""Holds the text of a row that does not fit the schema, whose columns may be null for it; else null."""
+"""The column with the text of a row that does not fit the schema, and null for other rows."""
 
 NOT_TEXT = "\0bytes:"
-"""Begins a key, or a text in :data:`UNFIT`, that stands for bytes that are not UTF-8: their hexadecimal digits."""
+"""The prefix of a key, or a text in :data:`UNFIT`, that contains hexadecimal digits of bytes that are not UTF-8."""
 
 SEPARATOR = "\n"
-"""Around each name in ``_columns``. No column's name has it."""
+"""The separator of names in ``_columns``. No column name contains it."""
 
 
 def column_mark(name: str) -> str:
-    """What ``_columns`` holds for a column."""
+    """The text of a column in ``_columns``."""
     return f"{SEPARATOR}{name}{SEPARATOR}"
 
 
 WHOLE = "\0"
-"""Before a name in ``_columns``, once more: the value is an int, in a column of floats."""
+"""The prefix of a second name in ``_columns``: the value is an integer in a column of floats."""
 
 
 SCALAR = "\n\n"
-"""Ends ``_columns`` of a value that is known to be no record: the mark of a column without a name."""
+"""The suffix of ``_columns`` for a value that is not a record: the mark of a column without a name."""
 
 
 def whole_mark(name: str) -> str:
-    """What ``_columns`` holds for an int in a column of floats, beside the column's own mark."""
+    """The additional text in ``_columns`` for an integer in a column of floats."""
     return column_mark(f"{WHOLE}{name}")
 
 
 def columns_text(names: Iterable[str]) -> str:
-    """What ``_columns`` holds for several."""
+    """The text of several columns in ``_columns``."""
     return "".join(column_mark(name) for name in names)

@@ -1,4 +1,4 @@
-"""Rows as JSON: how topics of Kafka hold them. What reads it is :func:`mullion._codec.json.read`."""
+"""Conversion of rows to the JSON of Kafka topics. :func:`mullion._codec.json.read` reads it."""
 
 from __future__ import annotations
 
@@ -18,21 +18,21 @@ _Convert: TypeAlias = Callable[[Any], Any]
 
 
 def written(values: pa.Table) -> list[bytes]:
-    """Each row as JSON: an object, or where ``value`` is the only column and no record itself, its value.
+    """Each row as JSON: an object, or the value of the single column ``value`` if that is not a record.
 
-    Times are ISO 8601 text, in UTC where they are instants; bytes are base64; decimals are numbers with all of their
+    Times are ISO 8601 text, in UTC for instants; bytes are base64; decimals are numbers with all of their
     digits; maps are objects. A column that is null is in the object, as null.
 
     Raises :class:`InvalidArgumentError` for maps whose keys are not text, and for times outside of the years 1 to 9999,
-    for which that text has no form.
+    which that text cannot represent.
     """
     convert = _converter(pa.struct(list(values.schema)), "")
     try:
         rows = values.to_pylist()
         if convert is not None:
             rows = [convert(row) for row in rows]
-    except (OverflowError, ValueError) as theirs:
-        raise _out_of_range(values) from theirs
+    except (OverflowError, ValueError) as error:
+        raise _out_of_range(values) from error
     if values.column_names == [VALUE] and not _is_object(values.schema.field(VALUE).type):
         rows = [row[VALUE] for row in rows]
     text = _text if _has_decimals(pa.struct(list(values.schema))) else _dumps
@@ -40,7 +40,7 @@ def written(values: pa.Table) -> list[bytes]:
 
 
 def _out_of_range(values: pa.Table) -> InvalidArgumentError:
-    """Says which column has what Python's times do not hold."""
+    """The error that names the column with a time outside of Python's range."""
 
     def fits(column: str) -> bool:
         convert = _converter(values.schema.field(column).type, column)
@@ -64,7 +64,7 @@ def _dumps(value: Any) -> str:
 
 
 def _text(value: Any) -> str:
-    """The same with decimals, which the library writes as floats at best."""
+    """The same with decimals, which the library would write as floats."""
     match value:
         case dict():
             return f"{{{', '.join(f'{_dumps(name)}: {_text(inner)}' for name, inner in value.items())}}}"
@@ -76,7 +76,7 @@ def _text(value: Any) -> str:
 
 
 def _converter(kind: pa.DataType, path: str) -> _Convert | None:
-    """What makes JSON's values of a type's; ``None`` where these are such already."""
+    """A converter from values of a type to JSON values; ``None`` if they are JSON values already."""
     types = pa.types
     if types.is_struct(kind):
         fields = {field.name: _converter(field.type, f"{path}.{field.name}".lstrip(".")) for field in kind}
@@ -104,10 +104,10 @@ def _converter(kind: pa.DataType, path: str) -> _Convert | None:
 
 
 def _of_struct(fields: dict[str, _Convert | None]) -> _Convert:
-    given = {name: convert for name, convert in fields.items() if convert is not None}
+    converters = {name: convert for name, convert in fields.items() if convert is not None}
 
     def convert(value: Any) -> Any:
-        return None if value is None else {**value, **{name: of(value[name]) for name, of in given.items()}}
+        return None if value is None else {**value, **{name: of(value[name]) for name, of in converters.items()}}
 
     return convert
 

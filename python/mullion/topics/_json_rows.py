@@ -1,13 +1,13 @@
-"""JSON values, of any shape, on their way from a worker to a publisher.
+"""The encoding of JSON values of any shape from a worker to a publisher.
 
-Values that follow one another and are alike are a RecordBatch whose columns hold each of them as it is. All others are
-their texts, in a batch with the one column :data:`TEXT`::
+Consecutive values of the same shape become a RecordBatch whose columns hold each of them exactly. Other values become
+texts, in a batch with the single column :data:`TEXT`::
 
     {"n": 1}, {"n": null}      n bigint
     {"n": 1}, {"n": 2.5}       _json: '{"n": 1}', '{"n": 2.5}'
-    5, 6                       value bigint, of values that are no records
+    5, 6                       value bigint, of plain values
 
-Such batches are marked, for a publisher that has columns of its own sees to it that nothing of a value is lost there.
+Such batches are marked, so that a publisher with columns can preserve the values exactly.
 """
 
 from __future__ import annotations
@@ -31,17 +31,17 @@ _NESTED: Final = (list, dict)
 
 
 class InexactError(Exception):
-    """Values of which no column holds each as it is."""
+    """Values that no column can hold exactly."""
 
 
 def texts(values: Sequence[Any], *, raw: bool = False) -> pa.RecordBatch:
-    """Values as their texts; ``raw`` ones are texts already, for a broker that takes text."""
-    made = pa.array(values if raw else [text_of(value) for value in values], pa.string())
-    return pa.RecordBatch.from_arrays([made], schema=_schema([pa.field(TEXT, pa.string())], _TEXTS))
+    """Values as their texts; ``raw`` values are texts already, for a broker of plain text."""
+    column = pa.array(values if raw else [text_of(value) for value in values], pa.string())
+    return pa.RecordBatch.from_arrays([column], schema=_schema([pa.field(TEXT, pa.string())], _TEXTS))
 
 
 def batches(values: Sequence[Any]) -> Iterator[pa.RecordBatch]:
-    """Values in order, in columns where these hold each as it is."""
+    """Values in order, in columns if these hold each of them exactly."""
     for names, alike in itertools.groupby(values, lambda value: list(value) if type(value) is dict else None):
         rows = list(alike)
         try:
@@ -51,40 +51,40 @@ def batches(values: Sequence[Any]) -> Iterator[pa.RecordBatch]:
 
 
 def is_json(batch: pa.RecordBatch | pa.Table) -> bool:
-    """Whether a batch was made here."""
+    """True for a batch of this encoding."""
     return _MARK in (batch.schema.metadata or {})
 
 
 def has_texts(batch: pa.RecordBatch) -> bool:
-    """Whether a batch that was made here has texts, and no columns."""
+    """True for a batch of this encoding with texts instead of columns."""
     return bool(batch.schema.metadata[_MARK] == _TEXTS)
 
 
 def has_records(batch: pa.RecordBatch) -> bool:
-    """Whether a batch that was made here has the columns of records."""
+    """True for a batch of this encoding with the columns of records."""
     return bool(batch.schema.metadata[_MARK] == _RECORDS)
 
 
 def values_in(batch: pa.RecordBatch) -> list[Any]:
-    """The values of a batch that was made here."""
+    """The values of a batch of this encoding."""
     if has_texts(batch):
         return [json.loads(text) for text in batch[TEXT].to_pylist()]
     return list(batch.to_pylist()) if has_records(batch) else list(batch[VALUE].to_pylist())
 
 
 def texts_in(batch: pa.RecordBatch) -> list[str]:
-    """The same as texts."""
+    """The values of a batch of this encoding, as texts."""
     return list(batch[TEXT].to_pylist()) if has_texts(batch) else [text_of(value) for value in values_in(batch)]
 
 
 def is_column(name: str) -> bool:
-    """Whether a field may have a column of its name."""
-    # A zero character at the beginning is a mark of the topics' own.
+    """True if the name of a field is a valid name of a column."""
+    # Topics use a leading zero character as a mark.
     return bool(name) and "\n" not in name and name[0] != "\0" and name not in RESERVED and is_text(name)
 
 
 def exact_kind(values: Sequence[Any]) -> T.DataType:
-    """The type of a column that holds each value as it is; raises :class:`InexactError` where there is none."""
+    """The type of a column that holds each value exactly. Raises :class:`InexactError` if there is none."""
     kinds = set(map(type, values))
     kinds.discard(NoneType)
     if not kinds:
@@ -122,10 +122,10 @@ def _in_columns(names: list[str] | None, rows: list[Any]) -> pa.RecordBatch:
     if names is None:
         return _batch([VALUE], [rows], _VALUES)
     if names == [VALUE]:
-        # That is how values look that are no records.
+        # Plain values have this form.
         raise InexactError
     if not names:
-        # Rows, and nothing in them.
+        # Rows without fields.
         nothing = pa.RecordBatch.from_arrays([pa.nulls(len(rows))], ["none"]).select([])
         return nothing.replace_schema_metadata({_MARK: _RECORDS})
     if not all(map(is_column, names)):

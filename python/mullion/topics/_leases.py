@@ -1,8 +1,8 @@
-"""Who runs a query or publishes for it: one process at a time, for as long as it lives or until it lets go.
+"""Leases: only one process at a time runs a query or publishes for it.
 
-A lease is a lock on a file, which the system gives back when its process ends, however it does; one whose owner nobody
-refers to is given back too. Inside one process a later publisher takes it over from an earlier one: there Spark itself
-sees to it that a query runs once.
+A lease is a lock on a file. The system releases it when the process ends in any way, and Mullion when its owner is
+garbage-collected. Within one process a later publisher takes it over from an earlier one, because Spark itself ensures
+that a query runs once there.
 """
 
 from __future__ import annotations
@@ -17,43 +17,43 @@ from typing import IO
 
 from mullion.errors import MullionError
 
-_held: dict[Path, tuple[weakref.ref[object], IO[str]]] = {}
-# A finalizer may run wherever memory is asked for, in here too.
+_leases: dict[Path, tuple[weakref.ref[object], IO[str]]] = {}
+# Reentrant, because a finalizer may run at any allocation, also within these functions.
 _guard = threading.RLock()
 
 
 def take(file: Path, owner: object, query: str, *, done: str = "published") -> None:
-    """Takes the lease of a query, or keeps it; raises :class:`MullionError` where another process has it.
+    """Acquires or keeps the lease of a query. Raises :class:`MullionError` if another process has it.
 
-    ``done``: what its owner does with the query, as a participle.
+    ``done``: the use of the query in the message, as a participle.
     """
     with _guard:
-        held = _held.get(file)
-        if held is not None and held[0]() is owner:
+        lease = _leases.get(file)
+        if lease is not None and lease[0]() is owner:
             return
-        _held[file] = (weakref.ref(owner), held[1] if held else _locked(file, query, done))
+        _leases[file] = (weakref.ref(owner), lease[1] if lease else _locked(file, query, done))
         weakref.finalize(owner, _give_back, file)
 
 
 def is_held(file: Path) -> bool:
-    """Whether somebody in this process has the lease of a query."""
+    """True if this process has the lease of a query."""
     with _guard:
-        held = _held.get(file)
-        return held is not None and held[0]() is not None
+        lease = _leases.get(file)
+        return lease is not None and lease[0]() is not None
 
 
 def is_of_here(file: Path) -> bool:
-    """Whether the last who had a lease was on this machine: others do not see whether it is held."""
+    """True if the last owner of a lease was on this machine. Other machines cannot see the lock."""
     return file.is_file() and file.read_text("utf-8").endswith(_here())
 
 
 def release(file: Path, owner: object) -> None:
-    """Gives a lease back, if it is still the owner's."""
+    """Releases a lease if it still belongs to the owner."""
     with _guard:
-        held = _held.get(file)
-        if held is not None and held[0]() is owner:
-            del _held[file]
-            held[1].close()
+        lease = _leases.get(file)
+        if lease is not None and lease[0]() is owner:
+            del _leases[file]
+            lease[1].close()
 
 
 def _give_back(file: Path) -> None:

@@ -1,4 +1,4 @@
-"""What Python stages of a query hand to a publisher: RecordBatches of any schema, as bytes in a binary column."""
+"""Output of Python stages for a publisher: RecordBatches of any schema, as bytes in a binary column."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ from mullion.errors import InvalidArgumentError
 from mullion.topics._records import Headers
 
 OUTPUTS = "topic string, key string, batch binary"
-"""The rows a publisher takes, as DDL: where to, the key of all rows of the batch or null, and the batch or null."""
+"""The input rows of a publisher, as DDL: the topic, the key of all rows or null, and the batch or null."""
 
 OUTPUTS_WITH_HEADERS = f"{OUTPUTS}, headers array<struct<key: string, value: binary>>"
-"""The same with what Kafka has beside key and value: the headers of all rows of the batch, or null."""
+"""The same with the Kafka headers of all rows of the batch, or null."""
 
 _HEADERS = ("headers", "array<struct<key:string,value:binary>>")
 
 PRINTED = ""
-"""Where to of what the driver prints once the batch is published: RecordBatches with texts in the column ``value``."""
+"""The topic of texts that the driver prints after the batch is published, in the column ``value``."""
 
 NOTED = "callback string, topic string, key string, batch binary, note binary"
-"""The same with a note, as DDL, and what made it."""
+"""The same with a note and its callback, as DDL."""
 
 _NOTED_SCHEMA: Final = pa.schema(
     [
@@ -39,18 +39,18 @@ _NOTED_SCHEMA: Final = pa.schema(
 )
 
 _MOST_BYTES: Final = 64 << 20
-"""About how large a batch may be that crosses Spark in one row."""
+"""The approximate maximum size of a batch in one Spark row."""
 
 
 class Note(NamedTuple):
-    """What a worker has to say of what a callback made, before any of it is published."""
+    """A message of a worker about the output of a callback, sent before any of it is published."""
 
     callback: str
-    says: bytes
+    content: bytes
 
 
 class Output(NamedTuple):
-    """A RecordBatch on its way to a topic, in a worker; ``key`` is of all its rows."""
+    """A RecordBatch for a topic, in a worker; ``key`` applies to all its rows."""
 
     topic: str
     key: str | None
@@ -60,18 +60,18 @@ class Output(NamedTuple):
 
 
 Make: TypeAlias = Callable[[Iterable[pa.RecordBatch]], Iterable[Output]]
-"""What a worker makes of the rows of a task. It is pickled."""
+"""A function from the rows of a task to outputs, run in a worker. It is pickled."""
 
 Tell: TypeAlias = Callable[[Iterable[Note]], None]
-"""What the driver does with the notes of a batch, in which there may be equal ones."""
+"""A function of the notes of a batch on the driver. Notes may be repeated."""
 
 
 def carried(outputs: Sequence[Output]) -> Iterator[pa.RecordBatch]:
-    """What a worker made as rows :data:`NOTED`, for a later stage of its query."""
+    """A worker's outputs as rows :data:`NOTED`, for a later stage of its query."""
     rows = []
     for output in outputs:
-        callback, says = output.note or (None, None)
-        rows += [(callback, output.topic, output.key, encoded(batch), says) for batch in _in_pieces(output.batch)]
+        callback, content = output.note or (None, None)
+        rows += [(callback, output.topic, output.key, encoded(batch), content) for batch in _in_pieces(output.batch)]
     if rows:
         columns = zip(*rows, strict=True)
         arrays = [pa.array(list(values), field.type) for values, field in zip(columns, _NOTED_SCHEMA, strict=True)]
@@ -79,30 +79,30 @@ def carried(outputs: Sequence[Output]) -> Iterator[pa.RecordBatch]:
 
 
 def outputs_in(batches: Iterable[pa.RecordBatch]) -> Iterator[Output]:
-    """What rows :data:`OUTPUTS` or :data:`NOTED` carry."""
+    """The outputs in rows :data:`OUTPUTS` or :data:`NOTED`."""
     for rows in batches:
         count = rows.num_rows
         noted = "note" in rows.schema.names
         columns = [rows[name].to_pylist() for name in ("topic", "key", "batch")]
         columns += [rows[name].to_pylist() if noted else [None] * count for name in ("callback", "note")]
         columns.append(rows["headers"].to_pylist() if "headers" in rows.schema.names else [None] * count)
-        for topic, key, batch, callback, says, headers in zip(*columns, strict=True):
+        for topic, key, batch, callback, content, headers in zip(*columns, strict=True):
             if batch is not None:
-                note = None if says is None else Note(callback, says)
+                note = None if content is None else Note(callback, content)
                 yield Output(topic, key, decoded(batch), note, _headers(topic, headers))
 
 
-def _headers(topic: str, given: Sequence[Mapping[str, Any] | None] | None) -> Headers | None:
-    if given is None:
+def _headers(topic: str, headers: Sequence[Mapping[str, Any] | None] | None) -> Headers | None:
+    if headers is None:
         return None
-    found = []
-    for header in given:
+    pairs = []
+    for header in headers:
         if header is None or header["key"] is None:
             raise InvalidArgumentError(
                 f"A row for topic {topic!r} has a header without a name. Kafka needs one: leave the header out."
             )
-        found.append((header["key"], header["value"]))
-    return found
+        pairs.append((header["key"], header["value"]))
+    return pairs
 
 
 def _in_pieces(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
@@ -112,7 +112,7 @@ def _in_pieces(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
 
 
 def show(printed: Iterable[tuple[int, str]]) -> None:
-    """Prints what tasks printed, each with its partition: in their order, whichever came first."""
+    """Prints the texts of tasks in the order of their partitions."""
     for _, text in sorted(printed, key=lambda one: one[0]):
         sys.stdout.write(text)
     sys.stdout.flush()
@@ -125,19 +125,19 @@ def partition_of_task() -> int:
 
 
 def require_outputs(outputs: DataFrame) -> None:
-    """Refuses a DataFrame whose columns are not :data:`OUTPUTS`."""
+    """Raises :class:`InvalidArgumentError` if the columns are not :data:`OUTPUTS`."""
     plain = [("topic", "string"), ("key", "string"), ("batch", "binary")]
     if outputs.dtypes not in (plain, [*plain, _HEADERS]):
-        found = ", ".join(f"{name} {kind}" for name, kind in outputs.dtypes)
-        raise InvalidArgumentError(f"A publisher takes rows ({OUTPUTS}), and was given ({found}).")
+        columns = ", ".join(f"{name} {kind}" for name, kind in outputs.dtypes)
+        raise InvalidArgumentError(f"A publisher takes rows ({OUTPUTS}), and was given ({columns}).")
 
 
 def query_id_of(outputs: DataFrame) -> str:
-    """The id of the streaming query that a batch is of, which its checkpoint keeps."""
-    found = outputs.sparkSession.sparkContext.getLocalProperty("sql.streaming.queryId")
-    if not found:
+    """The id of the streaming query of a batch, which is stored in its checkpoint."""
+    query_id = outputs.sparkSession.sparkContext.getLocalProperty("sql.streaming.queryId")
+    if not query_id:
         raise InvalidArgumentError(
             "publish() was called outside a streaming query. Pass it to DataStreamWriter.foreachBatch, which gives it "
             "the query's batches."
         )
-    return found
+    return query_id

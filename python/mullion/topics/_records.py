@@ -1,4 +1,4 @@
-"""What a caller of ``produce`` gives, as an Arrow table of the types that topics have."""
+"""Conversion of the arguments of ``produce`` to an Arrow table with the types of topics."""
 
 from __future__ import annotations
 
@@ -15,32 +15,32 @@ from mullion.errors import InvalidArgumentError
 from mullion.topics import _types
 
 Data: TypeAlias = Iterable[Any] | pa.RecordBatch | pa.Table
-"""Rows as dicts, values that are no records, or an Arrow RecordBatch or Table."""
+"""Rows as dicts, plain values, or an Arrow RecordBatch or Table."""
 
 KEY, TIMESTAMP, COLUMNS = "_key", "_timestamp", "_columns"
 HEADERS = "_headers"
-"""The headers of Kafka's records, where they are asked for."""
+"""The optional column of Kafka headers."""
 
 Headers: TypeAlias = Sequence[tuple[str, bytes | None]]
-"""What a record of Kafka has beside its key and its value, in order. A name may be there more than once."""
+"""The headers of a Kafka record, in order. A name may be repeated."""
 
 HeadersOfRows: TypeAlias = Sequence[Mapping[str, bytes | None] | Headers | None]
-"""Those of each row, as users give them."""
+"""The headers of each row, as an argument."""
 
 TEXT = "_json"
-"""The column of a ``dir:`` topic with the texts of JSON values that its other columns do not hold."""
+"""The column of a ``dir:`` topic with the texts of JSON values that do not fit into its other columns."""
 
 RESERVED = (KEY, TIMESTAMP, COLUMNS, TEXT)
-"""What rows of a topic have beside the columns of their value."""
+"""The columns of a topic's rows in addition to the columns of their values."""
 
 VALUE = "value"
-"""The column of values that are no records."""
+"""The column of plain values."""
 
 TIMESTAMP_TYPE = pa.timestamp("us", tz="UTC")
 
 
 def values_of(topic: str, data: Data) -> pa.Table:
-    """The columns of the values, in types that Spark has; raises :class:`InvalidArgumentError` for what is none."""
+    """The columns of the values, in Spark's types. Raises :class:`InvalidArgumentError` for other data."""
     if isinstance(data, pa.RecordBatch):
         data = pa.Table.from_batches([data])
     table = data if isinstance(data, pa.Table) else _table_of_rows(topic, data)
@@ -52,9 +52,9 @@ def values_of(topic: str, data: Data) -> pa.Table:
 
 
 def normal(topic: str, table: pa.Table, *, apart: bool = True) -> pa.Table:
-    """A table with its columns in the types that topics have.
+    """A table with its columns in the types of topics.
 
-    ``apart``: and with names that Spark tells apart, and no deeper than it can be read again.
+    ``apart``: also requires names that Spark distinguishes, and a nesting depth that readers support.
     """
     columns: dict[str, Any] = {}
     kinds: list[T.StructField] = []
@@ -72,17 +72,17 @@ def normal(topic: str, table: pa.Table, *, apart: bool = True) -> pa.Table:
             raise InvalidArgumentError(f"Topic {topic!r}: {why_alike(alike)}")
         try:
             columns[name] = _types.fit_array(values, _types.arrow_of(kind))
-        except pa.ArrowException as theirs:
+        except pa.ArrowException as error:
             raise InvalidArgumentError(
                 f"Topic {topic!r}: column {name!r} has the Arrow type {values.type}, and a value that is no "
-                f"{kind.simpleString()}: {theirs}. Leave it out, or send null for it."
-            ) from theirs
-    # Rows without columns are rows all the same.
+                f"{kind.simpleString()}: {error}. Leave it out, or send null for it."
+            ) from error
+    # Rows without columns still count as rows.
     return pa.table(columns) if columns else table.select([])
 
 
 def why_alike(names: tuple[str, str]) -> str:
-    """Why two names are refused that :func:`mullion.topics._types.alike` found."""
+    """The reason why two names of :func:`mullion.topics._types.alike` are invalid."""
     if names[0] == names[1]:
         return f"the column {names[0]!r} is there twice. Rename one of them."
     return (
@@ -98,7 +98,7 @@ def _no_type(topic: str, name: str, kind: object, why: object) -> InvalidArgumen
 
 
 def timestamps_of(timestamps: Iterable[float] | None, count: int, clock: Clock | None) -> pa.Array:
-    """The rows' times, as instants in microseconds, from seconds since the epoch."""
+    """The rows' times as instants in microseconds, from seconds since the epoch."""
     if timestamps is None:
         return pa.array([(clock or system()).time_us()] * count, TIMESTAMP_TYPE)
     if isinstance(timestamps, (pa.Array, pa.ChunkedArray)):
@@ -108,10 +108,10 @@ def timestamps_of(timestamps: Iterable[float] | None, count: int, clock: Clock |
             f"timestamps={timestamps!r} is not a list with the time of each row. Write, for all the same, "
             f"timestamps=[{timestamps!r}] * len(data)."
         )
-    given = list(timestamps)
-    _require_as_many("timestamps", given, count)
+    times = list(timestamps)
+    _require_as_many("timestamps", times, count)
     micros = []
-    for index, seconds in enumerate(given):
+    for index, seconds in enumerate(times):
         if isinstance(seconds, bool) or not isinstance(seconds, (int, float)) or not math.isfinite(seconds):
             raise InvalidArgumentError(
                 f"timestamps[{index}]={seconds!r} ({type(seconds).__name__}) is not a time in seconds since the epoch. "
@@ -131,18 +131,18 @@ def keys_of(keys: Sequence[str | None] | None, count: int) -> pa.Array:
         raise InvalidArgumentError(
             f"keys={keys!r} is not a list with each row's key. For all the same, write keys=[{keys!r}] * len(data)."
         )
-    given = list(keys)
-    _require_as_many("keys", given, count)
-    for index, key in enumerate(given):
+    texts = list(keys)
+    _require_as_many("keys", texts, count)
+    for index, key in enumerate(texts):
         if key is not None and not isinstance(key, str):
             raise InvalidArgumentError(
                 f"keys[{index}]={key!r} ({type(key).__name__}) is not text. Write str(key), or None for none."
             )
-    return pa.array(given, pa.string())
+    return pa.array(texts, pa.string())
 
 
 def headers_of(headers: HeadersOfRows | None, count: int) -> list[Headers]:
-    """The rows' headers, which Kafka takes as text and bytes."""
+    """The rows' headers, as text and bytes for Kafka."""
     if headers is None:
         return [()] * count
     if isinstance(headers, (str, bytes, Mapping)) or not isinstance(headers, Iterable):
@@ -150,32 +150,32 @@ def headers_of(headers: HeadersOfRows | None, count: int) -> list[Headers]:
             f"headers={headers!r} is not a list with each row's headers. For all the same, write headers=[{headers!r}] "
             "* len(data)."
         )
-    given = list(headers)
-    _require_as_many("headers", given, count)
-    return [_headers(f"headers[{index}]", one) for index, one in enumerate(given)]
+    rows = list(headers)
+    _require_as_many("headers", rows, count)
+    return [_headers(f"headers[{index}]", row) for index, row in enumerate(rows)]
 
 
-def _headers(where: str, given: Any) -> Headers:
-    pairs = list(given.items()) if isinstance(given, Mapping) else [] if given is None else given
+def _headers(where: str, row: Any) -> Headers:
+    pairs = list(row.items()) if isinstance(row, Mapping) else [] if row is None else row
     if isinstance(pairs, (str, bytes)) or not isinstance(pairs, Iterable):
         raise InvalidArgumentError(
-            f"{where}={given!r} ({type(given).__name__}) is not the headers of a row. Write {{'name': b'bytes'}}, or a "
+            f"{where}={row!r} ({type(row).__name__}) is not the headers of a row. Write {{'name': b'bytes'}}, or a "
             "list of pairs, or None for none."
         )
-    found = []
+    headers = []
     for pair in pairs:
         match pair:
             case (str(name), (bytes() | None) as value) if _is_name(name):
-                found.append((name, value))
+                headers.append((name, value))
             case _:
                 raise InvalidArgumentError(
                     f"{where} has {pair!r}, which is not a name, without NUL, and bytes. Of text, give text.encode()."
                 )
-    return found
+    return headers
 
 
 def _is_name(name: str) -> bool:
-    # Half of a surrogate pair has no bytes, and Kafka's client takes a name up to its first NUL.
+    # Half of a surrogate pair has no bytes, and Kafka's client truncates a name at its first NUL.
     return "\0" not in name and not any("\ud800" <= character <= "\udfff" for character in name)
 
 
@@ -189,15 +189,15 @@ def _table_of_rows(topic: str, data: object) -> pa.Table:
 
 
 def table_of_values(topic: str, rows: list[Any], join: _types.Join = _types.exact_union) -> pa.Table:
-    """Values as a table: of the fields of records, or of what are none in the column ``value``."""
+    """Values as a table: the fields of records, or plain values in the column ``value``."""
     records = [isinstance(row, Mapping) for row in rows]
     if not any(records):
         return pa.table({VALUE: _array(topic, VALUE, rows, join)} if rows else {})
     if not all(records):
-        odd = records.index(False)
+        other = records.index(False)
         raise InvalidArgumentError(
-            f"data[{odd}]={rows[odd]!r} is not a record, and data[{records.index(True)}] is one. Give dicts alone, or "
-            "values alone, which go into the column 'value'."
+            f"data[{other}]={rows[other]!r} is not a record, and data[{records.index(True)}] is one. Give dicts "
+            "alone, or values alone, which go into the column 'value'."
         )
     names = dict.fromkeys(name for row in rows for name in row)
     for name in names:
@@ -215,17 +215,17 @@ def _array(topic: str, name: str, values: list[Any], join: _types.Join) -> pa.Ar
         return pa.array(_types.values_for(values, kind), _types.arrow_of(kind))
     except _types.UnstorableError as no_type:
         raise _no_type(topic, name, no_type, no_type) from None
-    except _REFUSALS as theirs:
-        raise InvalidArgumentError(f"Topic {topic!r}: {_why_no_column(name, values, join)}") from theirs
+    except _REFUSALS as error:
+        raise InvalidArgumentError(f"Topic {topic!r}: {_why_no_column(name, values, join)}") from error
 
 
 _REFUSALS = (_types.ConflictError, pa.ArrowException, OverflowError, TypeError, ValueError)
-"""What values say that are no column."""
+"""The errors of values that fit no column."""
 
 
 def _why_no_column(name: str, values: list[Any], join: _types.Join) -> str:
-    """The two rows that have no common type, or the one value that has none."""
-    known: list[tuple[int, T.DataType]] = []
+    """A description of two rows without a common type, or of one value without a type."""
+    kinds: list[tuple[int, T.DataType]] = []
     for index, value in enumerate(values):
         try:
             kind = _types.of_values(name, [value], join)
@@ -240,7 +240,7 @@ def _why_no_column(name: str, values: list[Any], join: _types.Join) -> str:
                 f"data[{index}][{name!r}]={value!r} ({type(value).__name__}) has no column type. Convert it, for "
                 "instance with str() or float()."
             )
-        for where, other in known:
+        for where, other in kinds:
             try:
                 join(name, other, kind)
             except _types.ConflictError as conflict:
@@ -249,13 +249,13 @@ def _why_no_column(name: str, values: list[Any], join: _types.Join) -> str:
                     f"({_types.arrow_of(conflict.left)}) where data[{index}] has {value!r} "
                     f"({_types.arrow_of(conflict.right)}). Send all as one of them."
                 )
-        if all(kind != other for _, other in known):
-            known.append((index, kind))
+        if all(kind != other for _, other in kinds):
+            kinds.append((index, kind))
     return f"the values of column {name!r} have no type in common."
 
 
 def require_name(topic: str, name: object, taken: Iterable[str]) -> None:
-    """Refuses what is not the name of a column, or is ``taken``. Raises :class:`InvalidArgumentError`."""
+    """Raises :class:`InvalidArgumentError` for an invalid name of a column, or one that is ``taken``."""
     if not isinstance(name, str) or not name or "\n" in name:
         raise InvalidArgumentError(f"Topic {topic!r}: {name!r} is not a column's name. Use one line of text.")
     if name in RESERVED:
@@ -268,7 +268,7 @@ def require_name(topic: str, name: object, taken: Iterable[str]) -> None:
 
 
 DEEPEST = 49
-"""How many lists and records may be in one another in a column: readers of Parquet take 100 levels, a list has two."""
+"""The maximum nesting depth of a column: readers of Parquet support 100 levels, and a list has two."""
 
 
 def _is_deep_type(kind: pa.DataType) -> bool:
@@ -287,8 +287,8 @@ def _too_deep(topic: str, name: str) -> InvalidArgumentError:
     )
 
 
-def _require_as_many(what: str, given: Sequence[object], count: int) -> None:
-    if len(given) != count:
+def _require_as_many(what: str, values: Sequence[object], count: int) -> None:
+    if len(values) != count:
         raise InvalidArgumentError(
-            f"{what} has {len(given)} entries for {count} rows. Give as many as there are rows, or leave {what} out."
+            f"{what} has {len(values)} entries for {count} rows. Give as many as there are rows, or leave {what} out."
         )

@@ -1,4 +1,4 @@
-"""The schema of a stream: as it is given, and as it is remembered from one start of a query to the next."""
+"""The schema of a stream: as an argument, and as stored between starts of a query."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from mullion.topics._records import RESERVED
 
 
 def given_schema(schema: SchemaLike | None) -> SchemaLike | None:
-    """A schema that was given, to be kept until a query starts; raises what :func:`spark_schema` does.
+    """A schema argument, to be kept until a query starts. Raises the errors of :func:`spark_schema`.
 
-    Spark reads DDL in a session. A program is imported before there is one: the text is kept as it is then.
+    Spark parses DDL only in a session. Without one, as when a program is imported, the text is returned unchanged.
     """
     if schema is None:
         return None
@@ -34,19 +34,19 @@ class NoSessionError(InvalidArgumentError):
 
 
 def spark_schema(schema: object) -> StructType:
-    """A schema that was given, as Spark's type, nullable throughout; raises :class:`InvalidArgumentError`."""
+    """A schema argument as a Spark type, nullable everywhere. Raises :class:`InvalidArgumentError`."""
     if isinstance(schema, str):
         try:
             parsed: DataType = StructType.fromDDL(schema)
-        except PySparkException as theirs:
-            if theirs.getCondition() == "SESSION_OR_CONTEXT_NOT_EXISTS":
+        except PySparkException as error:
+            if error.getCondition() == "SESSION_OR_CONTEXT_NOT_EXISTS":
                 raise NoSessionError(
                     f"schema={schema!r} is DDL, which Spark reads in a session, and there is none. Make the session "
                     "first, or give a StructType or a pyarrow Schema."
-                ) from theirs
+                ) from error
             raise InvalidArgumentError(
                 f"schema={schema!r} is not a schema as DDL. Write, for instance, schema='region string, amount double'."
-            ) from theirs
+            ) from error
     elif isinstance(schema, pa.Schema):
         try:
             parsed = _types.schema_of(schema)
@@ -71,12 +71,12 @@ def spark_schema(schema: object) -> StructType:
 
 
 def remembered_schema(file: str | os.PathLike[str] | None) -> StructType | None:
-    """The schema that an earlier start wrote, if there was one."""
+    """The schema of an earlier start, if any."""
     if file is None or not Path(file).exists():
         return None
-    said = json_in(Path(file), dict)
+    schema = json_in(Path(file), dict)
     with reading(file):
-        return StructType.fromJson(said)
+        return StructType.fromJson(schema)
 
 
 def remember(file: str | os.PathLike[str] | None, schema: StructType) -> None:

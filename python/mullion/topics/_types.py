@@ -1,7 +1,7 @@
-"""The type of a topic's column: one that holds all that calls of ``produce`` brought under its name.
+"""The type of a topic's column: the union of the types in all calls of ``produce``.
 
-Types are Spark's. The union of two of them widens numbers, lets nulls (``void``) be anything, goes into arrays, maps
-and structs, and is refused where no value of one could be seen as one of the other::
+Types are Spark's. The union of two types widens numbers, accepts nulls (``void``) in any type, and applies to the
+elements of arrays, maps and structs. Types without common values are a conflict::
 
     bigint + double          -> double
     void   + string          -> string
@@ -33,12 +33,12 @@ _MOST_DIGITS = 38
 
 
 Join: TypeAlias = Callable[[str, T.DataType, T.DataType], T.DataType]
-"""What makes one type of two, such as :func:`union`."""
+"""A function that combines two types, such as :func:`union`."""
 
 
 @dataclass
 class ConflictError(Exception):
-    """Two types that have no union; ``path`` is what is inside of what."""
+    """Two types without a union; ``path`` is their location in the column."""
 
     path: str
     left: T.DataType
@@ -46,7 +46,7 @@ class ConflictError(Exception):
 
 
 class UnstorableError(Exception):
-    """An Arrow type that Spark, or Parquet, has none for."""
+    """An Arrow type without an equivalent in Spark or Parquet."""
 
 
 def union(path: str, left: T.DataType, right: T.DataType) -> T.DataType:
@@ -81,7 +81,7 @@ def exact_union(path: str, left: T.DataType, right: T.DataType) -> T.DataType:
 
 
 def inexact(path: str, left: T.DataType, right: T.DataType) -> ConflictError | None:
-    """Where one of two types has decimals and the other one floats; ``None`` where nowhere."""
+    """The part in which one of two types has decimals and the other one floats; ``None`` if there is none."""
     match left, right:
         case T.StructType(), T.StructType():
             both = [(f"{path}.{f.name}", f.dataType, right[f.name].dataType) for f in left if f.name in right.names]
@@ -93,22 +93,22 @@ def inexact(path: str, left: T.DataType, right: T.DataType) -> ConflictError | N
             return ConflictError(path, left, right)
         case _:
             both = []
-    return next((found for each in both if (found := inexact(*each)) is not None), None)
+    return next((conflict for each in both if (conflict := inexact(*each)) is not None), None)
 
 
-def whole_as_decimals(kind: T.DataType, known: T.DataType) -> T.DataType:
-    """A type with decimals in the place of ints where another one has them."""
-    match kind, known:
+def whole_as_decimals(kind: T.DataType, column: T.DataType) -> T.DataType:
+    """A type with decimals instead of integers, if another type has decimals there."""
+    match kind, column:
         case T.StructType(), T.StructType():
-            there = {field.name: field.dataType for field in known}
+            there = {field.name: field.dataType for field in column}
             fields = [(f.name, whole_as_decimals(f.dataType, there.get(f.name, f.dataType))) for f in kind]
             return T.StructType([T.StructField(*field) for field in fields])
         case T.ArrayType(), T.ArrayType():
-            return T.ArrayType(whole_as_decimals(kind.elementType, known.elementType))
+            return T.ArrayType(whole_as_decimals(kind.elementType, column.elementType))
         case T.MapType(), T.MapType():
-            keys = whole_as_decimals(kind.keyType, known.keyType)
-            return T.MapType(keys, whole_as_decimals(kind.valueType, known.valueType))
-    return known if isinstance(kind, _INTEGERS) and isinstance(known, T.DecimalType) else kind
+            keys = whole_as_decimals(kind.keyType, column.keyType)
+            return T.MapType(keys, whole_as_decimals(kind.valueType, column.valueType))
+    return column if isinstance(kind, _INTEGERS) and isinstance(column, T.DecimalType) else kind
 
 
 def _wider_number(left: T.DataType, right: T.DataType) -> T.DataType | None:
@@ -132,7 +132,7 @@ def _as_decimal(kind: T.DataType) -> T.DecimalType | None:
 
 
 def fits(have: T.DataType, want: T.DataType) -> bool:
-    """Whether a column of the type ``want`` can hold all values of ``have``."""
+    """True if a column of the type ``want`` can hold all values of ``have``."""
     try:
         return union("", want, have) == want
     except ConflictError:
@@ -140,7 +140,7 @@ def fits(have: T.DataType, want: T.DataType) -> bool:
 
 
 def is_same(have: T.DataType, want: T.DataType) -> bool:
-    """Whether all values of a type are in a column of the type ``want`` what they were: nothing is added or widened."""
+    """True if a column of the type ``want`` holds all values of ``have`` exactly, without wider types or new fields."""
     match have, want:
         case T.NullType(), _:
             return True
@@ -167,7 +167,7 @@ def nullable(kind: T.DataType) -> T.DataType:
 
 
 def has_null_type(kind: T.DataType) -> bool:
-    """Whether there is a place in the type that only had nulls."""
+    """True if a part of the type has only nulls."""
     match kind:
         case T.StructType():
             return any(has_null_type(field.dataType) for field in kind)
@@ -179,7 +179,7 @@ def has_null_type(kind: T.DataType) -> bool:
 
 
 def has_decimals(kind: T.DataType) -> bool:
-    """Whether there is a decimal in the type."""
+    """True if the type contains a decimal."""
     match kind:
         case T.StructType():
             return any(has_decimals(field.dataType) for field in kind)
@@ -191,15 +191,15 @@ def has_decimals(kind: T.DataType) -> bool:
 
 
 def alike(kind: T.DataType, path: str = "") -> tuple[str, str] | None:
-    """Two fields of one struct that differ in case at most, which Spark cannot tell apart; ``None`` where none do."""
+    """Two fields of one struct that differ at most in case, so Spark cannot distinguish them; otherwise ``None``."""
     match kind:
         case T.StructType():
-            known: dict[str, str] = {}
+            names: dict[str, str] = {}
             for field in kind:
                 name = f"{path}{field.name}"
-                if field.name.lower() in known:
-                    return known[field.name.lower()], name
-                known[field.name.lower()] = name
+                if field.name.lower() in names:
+                    return names[field.name.lower()], name
+                names[field.name.lower()] = name
             inner = (alike(field.dataType, f"{path}{field.name}.") for field in kind)
             return next(filter(None, inner), None)
         case T.ArrayType():
@@ -229,7 +229,7 @@ def of_arrow(kind: pa.DataType) -> T.DataType:
     if types.is_dictionary(kind):
         return of_arrow(kind.value_type)
     if types.is_struct(kind):
-        # A struct without fields has no place in Parquet, and says as little as a null.
+        # Parquet has no struct without fields, so it is stored as a null.
         fields = [T.StructField(f.name, of_arrow(f.type)) for f in kind]
         return T.StructType(fields) if fields else T.NullType()
     if types.is_map(kind):
@@ -252,8 +252,8 @@ def of_arrow(kind: pa.DataType) -> T.DataType:
         raise UnstorableError(str(kind))
     try:
         return from_arrow_type(kind, prefer_timestamp_ntz=True)
-    except Exception as theirs:
-        raise UnstorableError(str(kind)) from theirs
+    except Exception as error:
+        raise UnstorableError(str(kind)) from error
 
 
 def schema_of(schema: pa.Schema) -> T.StructType:
@@ -279,7 +279,7 @@ def _fit(values: pa.Array, want: pa.DataType) -> pa.Array:
     if have.equals(want):
         return values
     none = types.is_null(have) or (types.is_struct(have) and have.num_fields == 0)
-    # In files booleans stand for what was null alone.
+    # In files, columns with only nulls are booleans.
     if none or types.is_null(want) or (types.is_boolean(have) and not types.is_boolean(want)):
         return pa.nulls(len(values), want)
     if types.is_dictionary(have):
@@ -308,7 +308,7 @@ def _fit(values: pa.Array, want: pa.DataType) -> pa.Array:
     if types.is_integer(have) and types.is_decimal(want):
         # Arrow asks for room for the largest int there could be.
         return values.cast(pa.decimal256(76, want.scale)).cast(want)
-    # Ints beyond 2**53 lose digits as floats, and nanoseconds theirs. A time that is out of range is none.
+    # Ints beyond 2**53 lose digits as floats, and nanoseconds error. A time that is out of range is none.
     coarse = types.is_timestamp(have) and have.unit in ("s", "ms")
     return values.cast(want, safe=coarse)
 
@@ -335,7 +335,7 @@ def _of_class(path: str, one: type, values: list[Any], join: Join) -> T.DataType
         for name in names:
             if not isinstance(name, str):
                 raise TypeError(f"{name!r} is not a name of a field")
-        # One without fields says as little as a null.
+        # A struct without fields is treated as a null.
         fields = [T.StructField(n, of_values(f"{path}.{n}", [value.get(n) for value in values], join)) for n in names]
         return T.StructType(fields) if fields else T.NullType()
     if issubclass(one, (list, tuple, set, frozenset)):
@@ -359,11 +359,11 @@ _SCALARS: dict[type, T.DataType] = {
     bytearray: T.BinaryType(),
     datetime.date: T.DateType(),
 }
-"""Those whose type is their class's."""
+"""Classes that determine the type of their values."""
 
 
 def values_for(values: Sequence[Any], kind: T.DataType) -> Sequence[Any]:
-    """Python's values as PyArrow takes them for a type that :func:`of_values` gave."""
+    """Python values in the form that PyArrow accepts for a type of :func:`of_values`."""
     match kind:
         case T.DoubleType():
             return [None if value is None else float(value) for value in values]

@@ -1,4 +1,4 @@
-"""Which broker a URL names."""
+"""Brokers by their URLs."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from mullion.topics._kafka.options import without_secrets
 
 
 def broker(url: str | Broker, options: Mapping[str, Any] | None = None) -> Broker:
-    """The broker that a URL names: a ``DirBroker`` for ``dir:PATH``, a ``KafkaBroker`` for ``kafka://host:port``.
+    """The broker of a URL: a ``DirBroker`` for ``dir:PATH``, a ``KafkaBroker`` for ``kafka://host:port``.
 
     >>> broker("dir:/tmp/topics")
     DirBroker('/tmp/topics')
 
-    - ``options``: what a cluster of Kafka asks of those who connect; see :class:`mullion.topics.KafkaBroker`.
+    - ``options``: the connection options of a Kafka cluster; see :class:`mullion.topics.KafkaBroker`.
 
     Raises :class:`InvalidArgumentError` for anything else.
     """

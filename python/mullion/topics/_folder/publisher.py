@@ -279,7 +279,7 @@ class _Stage:
             table = normal(topic, pa.Table.from_batches([batch]))
             if table.num_rows:
                 topics.setdefault(topic, []).append((table, key))
-        told: list[dict[str, Any]] = [{"callback": note.callback, "note": note.says} for note in notes]
+        told: list[dict[str, Any]] = [{"callback": note.callback, "note": note.content} for note in notes]
         told += printed
         Path(self._staging).mkdir(parents=True, exist_ok=True)
         written: list[tuple[str, list[Any], Callable[[Path, str, list[Any]], Staged]]]

@@ -247,7 +247,7 @@ class _Pieces:
                 if size > _PIECE:
                     yield from ended()
         yield from ended()
-        told = [{"partition": partition, "callback": note.callback, "note": note.says} for note in notes]
+        told = [{"partition": partition, "callback": note.callback, "note": note.content} for note in notes]
         if 0 < self._most < total:
             told.append({"partition": partition, "left": total})
         if told:
