@@ -23,25 +23,25 @@ LINK = re.compile(r"\[([^\]]+)\]\([^)]*\)")
 FEATURES = "## Feature by feature"
 
 
-class Story(NamedTuple):
+class Case(NamedTuple):
     file: str
     name: str
     rules: frozenset[int]
 
 
-def stories() -> list[Story]:
-    found = []
+def read_cases() -> list[Case]:
+    cases = []
     for file in sorted(TRANSCRIPTS.glob("*.yaml")):
         for document in yaml.load_all(file.read_text(encoding="utf-8"), yaml.CSafeLoader):
             rules = document["rule"]
-            found.append(Story(file.name, document["name"], frozenset(rules if isinstance(rules, list) else [rules])))
-    return found
+            cases.append(Case(file.name, document["name"], frozenset(rules if isinstance(rules, list) else [rules])))
+    return cases
 
 
-def filled_in(page: str, told: list[Story]) -> tuple[str, list[str]]:
+def filled_in(page: str, cases: list[Case]) -> tuple[str, list[str]]:
     """The corrected page, and the errors that only an author can fix."""
-    by_name = {story.name: story for story in told}
-    wrong = [f"two stories are called '{name}'" for name in by_name if sum(s.name == name for s in told) > 1]
+    by_name = {case.name: case for case in cases}
+    wrong = [f"two test cases are called '{name}'" for name in by_name if sum(s.name == name for s in cases) > 1]
     named: set[str] = set()
     rules: set[int] = set()
     in_features = False
@@ -54,38 +54,38 @@ def filled_in(page: str, told: list[Story]) -> tuple[str, list[str]]:
             continue
         names = LINK.findall(cells[3])
         wrong += [
-            f"no story is called '{name}', which docs/features.md links to" for name in names if name not in by_name
+            f"no test case is called '{name}', which docs/features.md links to" for name in names if name not in by_name
         ]
         of = [by_name[name] for name in names if name in by_name]
-        cells[3] = " <br> ".join(f"[{story.name}](../tests/transcripts/{story.file})" for story in of) + " "
+        cells[3] = " <br> ".join(f"[{case.name}](../tests/transcripts/{case.file})" for case in of) + " "
         if in_features:
-            wrong += [f"'{story.name}' is in two rows of docs/features.md" for story in of if story.name in named]
-            named.update(story.name for story in of)
-            cells[2] = ", ".join(map(str, sorted({rule for story in of for rule in story.rules})))
+            wrong += [f"'{case.name}' is in two rows of docs/features.md" for case in of if case.name in named]
+            named.update(case.name for case in of)
+            cells[2] = ", ".join(map(str, sorted({rule for case in of for rule in case.rules})))
         else:
             rule = int(cells[0])
             rules.add(rule)
-            wrong += [f"'{story.name}' is not of rule {rule}" for story in of if rule not in story.rules]
-            files = sorted({story.file for story in told if rule in story.rules})
+            wrong += [f"'{case.name}' is not of rule {rule}" for case in of if rule not in case.rules]
+            files = sorted({case.file for case in cases if rule in case.rules})
             cells[2] = ", ".join(f"[{file.removesuffix('.yaml')}](../tests/transcripts/{file})" for file in files)
         lines.append(f"|{' | '.join(cells)}|")
     wrong += [
-        f"the story '{story.name}' ({story.file}) is in no row of docs/features.md: put [{story.name}]() into the row "
+        f"the test case '{case.name}' ({case.file}) is in no row of docs/features.md: put [{case.name}]() into the row "
         f"of its feature, under '{FEATURES}', and run python scripts/features.py"
-        for story in told
-        if story.name not in named
+        for case in cases
+        if case.name not in named
     ]
     wrong += [
-        f"rule {rule} is in no row of docs/features.md" for rule in sorted({r for s in told for r in s.rules} - rules)
+        f"rule {rule} is in no row of docs/features.md" for rule in sorted({r for s in cases for r in s.rules} - rules)
     ]
     return "\n".join(lines) + "\n", wrong
 
 
 def main(check: bool) -> int:
     page = PAGE.read_text(encoding="utf-8")
-    should, wrong = filled_in(page, stories())
+    should, wrong = filled_in(page, read_cases())
     if check and page != should:
-        wrong.append("docs/features.md is not as the stories have it: run python scripts/features.py")
+        wrong.append("docs/features.md does not match the test cases: run python scripts/features.py")
     elif not check:
         PAGE.write_text(should, encoding="utf-8")
     print("\n".join(wrong), file=sys.stderr, end="\n" if wrong else "")

@@ -1,10 +1,10 @@
-"""Puts the counts of the last runs of the tests into the table of docs/lines.md.
+"""Writes the counts of the last test runs into the table of docs/lines.md.
 
     python scripts/lines.py [REPORTS...]
 
-A row is a line of Spark with a Python and a Java. Reports are JUnit's, which ``make test SPARK=`` and ``make test-slow
-SPARK=`` leave in this folder; others may be named, as folders or files. What no report tells of stays as it is, be it a
-row or a count of the same versions. What the workflow ``test`` runs and nobody has counted yet stands as that.
+A row is a Spark version with a Python and a Java. The JUnit reports of ``make test SPARK=`` and
+``make test-slow SPARK=`` are in this folder; other folders or files may be arguments. Rows and counts without a report
+are unchanged. Versions that only the workflow ``test`` has run are marked.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ KINDS: Final = {
     "cluster": r"test_cluster|test_packages",
     "all else": r"",
 }
-"""Columns, and the suites and files of tests that are counted in them: the first that fits."""
+"""Columns, and the patterns of their suites and files of tests. The first match counts."""
 
 ONLY_IN_WORKFLOW: Final = "only in the workflow"
 
@@ -42,7 +42,7 @@ TABLE: Final = re.compile(r"(?<=<!-- begin: as tested -->\n).*(?=<!-- end: as te
 
 
 class Place(NamedTuple):
-    """Where tests ran: major and minor versions."""
+    """The versions of a test run: major and minor."""
 
     spark: str
     python: str
@@ -73,7 +73,7 @@ def _two_parts(version: str) -> str:
 
 
 def read(file: Path) -> Report:
-    """What one file says. Those of Scala do not know Python."""
+    """The report in one file. Scala reports have no Python version."""
     root = ET.parse(file).getroot()
     properties = {of.get("name"): of.get("value") or "" for of in root.iter("property")}
     spark = properties.get("spark") or SPARKS[properties.get("spark.line") or DEFAULT]
@@ -89,19 +89,22 @@ def read(file: Path) -> Report:
 
 
 def promised() -> dict[str, Place]:
-    """By line: the Python and Java that it is promised with."""
+    """The supported Python and Java of each Spark version."""
     return {place.spark: place for place, tried in reversed(matrix()) if not tried}
 
 
 def matrix() -> list[tuple[Place, bool]]:
-    """What the workflow runs, and whether it is a trial."""
+    """The entries of the workflow, each with its trial flag."""
     entries = yaml.safe_load(WORKFLOW.read_text("utf-8"))["jobs"]["test"]["strategy"]["matrix"]["include"]
     return [(Place(entry["spark"], entry["python"], entry["java"]), entry["tried"]) for entry in entries]
 
 
 def rows(reports: Iterable[Report]) -> dict[Place, str]:
-    """The rows that reports give, by place. Scala's are of the Python that is tested with the same Spark and Java: of
-    several, or of none, the one that the line is promised with."""
+    """The rows of reports, by place.
+
+    Scala's have the Python version of the tests with the same Spark and Java. If that is not unique, it is the
+    supported one.
+    """
     all_of_them = list(reports)
     tested = {short(report.versions) for report in all_of_them if report.versions[1]}
     passed: dict[Place, dict[Test, bool]] = defaultdict(dict)
@@ -109,12 +112,12 @@ def rows(reports: Iterable[Report]) -> dict[Place, str]:
     for report in all_of_them:
         spark, python, java = report.versions
         if not python:
-            beside = [place.python for place in tested if place == short((spark, place.python, java))]
-            python = beside[0] if len(beside) == 1 else promised()[_two_parts(spark)].python
+            pythons = [place.python for place in tested if place == short((spark, place.python, java))]
+            python = pythons[0] if len(pythons) == 1 else promised()[_two_parts(spark)].python
         place = short((spark, python, java))
         passed[place].update(report.passed)
-        known = versions.setdefault(place, list(place))
-        known[:] = [given if given.startswith(was) else was for given, was in zip(report.versions, known, strict=True)]
+        exact = versions.setdefault(place, list(place))
+        exact[:] = [new if new.startswith(old) else old for new, old in zip(report.versions, exact, strict=True)]
     return {place: row([*versions[place], *counts(of)]) for place, of in passed.items()}
 
 
@@ -136,27 +139,29 @@ def row(cells: Iterable[str]) -> str:
 
 
 def filled_in(page: str, reports: Iterable[Report]) -> str:
-    """The page with the rows of reports, those that it has of other places, and those of the workflow alone."""
+    """The page with the rows of the reports, its other rows, and those of the workflow."""
     old = TABLE.search(page)
     assert old is not None
-    found = {place: row([*place, ONLY_IN_WORKFLOW, *[""] * (len(KINDS) - 1)]) for place, _ in matrix()}
+    table_rows = {place: row([*place, ONLY_IN_WORKFLOW, *[""] * (len(KINDS) - 1)]) for place, _ in matrix()}
     for line in old[0].splitlines(keepends=True):
         cells = [cell.strip() for cell in line.strip().strip("|").split(" | ")]
         if re.match(r"\d", cells[0]) and ONLY_IN_WORKFLOW not in line:
-            found[short(cells[:3])] = line
+            table_rows[short(cells[:3])] = line
     for place, new in rows(reports).items():
-        found[place] = with_counts_of(found[place], new) if place in found else new
+        table_rows[place] = with_counts_of(table_rows[place], new) if place in table_rows else new
     head = ["Spark", "Python", "Java", *KINDS]
-    table = row(head) + row(["---"] * len(head)) + "".join(found[place] for place in sorted(found, key=by_order))
+    table = (
+        row(head) + row(["---"] * len(head)) + "".join(table_rows[place] for place in sorted(table_rows, key=by_order))
+    )
     return TABLE.sub(lambda _: table, page)
 
 
 def with_counts_of(old: str, new: str) -> str:
-    """A row with the counts of an older one where it has none, if that is of the same versions."""
+    """A row, completed with the counts of an older row of the same versions."""
     before, cells = old.strip("| \n").split(" | "), new.strip("| \n").split(" | ")
     if before[:3] != cells[:3]:
         return new
-    return row(was if now == "-" else now for was, now in zip(before, cells, strict=True))
+    return row(old if new == "-" else new for old, new in zip(before, cells, strict=True))
 
 
 def by_order(place: Place) -> list[int]:
@@ -167,8 +172,8 @@ def files_in(places: Iterable[Path]) -> list[Path]:
     return [file for place in places for file in ([place] if place.is_file() else sorted(place.rglob("*.xml")))]
 
 
-def main(*given: str) -> None:
-    places = [Path(place) for place in given] or [
+def main(*arguments: str) -> None:
+    places = [Path(place) for place in arguments] or [
         ROOT / ".build" / "reports",
         *sorted((ROOT / "jvm" / "target").glob("**/test-reports")),
     ]

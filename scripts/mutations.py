@@ -1,9 +1,9 @@
-"""Breaks rules of the pane contract, one at a time, and says which tests find it.
+"""Breaks rules of the pane contract, one at a time, and reports the tests that detect each.
 
-    python scripts/mutations.py        each in turn, in a copy of the tree; two minutes or three
+    python scripts/mutations.py        in a copy of the tree; two or three minutes
 
-Ends with 1 if a rule can be broken with all tests of `make test` passing. One sbt compiles what a rule's change touches
-and runs the suites that need no Spark. Where these find nothing it runs the stories, up to the first that fails.
+The exit code is 1 if all tests of `make test` pass with a broken rule. One sbt process compiles each change and runs
+the suites without Spark. If these pass, it runs the test cases, up to the first failure.
 """
 
 from __future__ import annotations
@@ -50,19 +50,19 @@ MUTATIONS = (
         "clock.now > eventDue(eventReading)",
     ),
     Mutation(
-        "a pane fires early after so many rows",
+        "a pane fires early after a number of rows",
         "rules/PaneRules.scala",
         "refinements.count.exists(rows >= _)",
         "refinements.count.exists(rows > _)",
     ),
     Mutation(
-        "a pane that holds its rows fires with the row that makes so many",
+        "a pane that keeps its rows fires with the row that completes the count",
         "key/AlignedPanesOfKey.scala",
         "firings.rowsSince(pane.id) >= n",
         "firings.rowsSince(pane.id) > n",
     ),
     Mutation(
-        "a pane takes rows until the lateness is over",
+        "a pane accepts rows until the lateness has passed",
         "rules/PaneRules.scala",
         "clock.hadClosed(closeDue(window.end(window.lastStart(ts))))",
         "clock.hadClosed(window.end(window.lastStart(ts)))",
@@ -80,7 +80,7 @@ MUTATIONS = (
         "sessions.get(to).first < end)",
     ),
     Mutation(
-        "of sessions that become one the earliest goes on",
+        "the earliest of merged sessions survives",
         "key/OpenSessions.scala",
         "touched.stream.filter(_.isOld).findFirst.orElse(touched.get(0))",
         "touched.get(touched.size - 1)",
@@ -101,7 +101,7 @@ MUTATIONS = (
 
 
 class Sbt:
-    """An sbt that stays from one command to the next."""
+    """An sbt process for several commands."""
 
     def __init__(self, tree: Path) -> None:
         launcher = next(tree.glob(".build/sbt-launch-*.jar"))
@@ -113,39 +113,39 @@ class Sbt:
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
-            # Its tests run in a process of their own, which ends with it.
+            # Its tests run in a separate process, which ends with it.
             process_group=0,
         )
 
     def failures(self, suites: str) -> Iterator[str]:
-        """Runs suites; each test that fails, as soon as it has."""
+        """Runs suites, and yields each failed test immediately."""
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         self._process.stdin.write(f"jvm/testOnly {suites}\n")
         self._process.stdin.flush()
-        said = []
+        output = []
         failed = passed = False
         for line in self._process.stdout:
             text = re.sub(r"\x1b\[\d*m", "", line)
-            said.append(text)
-            if found := re.search(r"==> X \S*?(\w+Suite)\.(.*?)\s+[\d.]+s", text):
+            output.append(text)
+            if failure := re.search(r"==> X \S*?(\w+Suite)\.(.*?)\s+[\d.]+s", text):
                 failed = True
-                yield f"{found[1]}: {found[2]}"
+                yield f"{failure[1]}: {failure[2]}"
             passed |= "Passed: Total" in text
             if "Total time:" in text:
                 break
         if not failed and not passed:
-            sys.exit(f"The tests did not run:\n{''.join(said[-40:])}")
+            sys.exit(f"The tests did not run:\n{''.join(output[-40:])}")
 
     def stop(self) -> None:
-        """Ends it, whatever it is at."""
+        """Kills the process."""
         os.killpg(self._process.pid, signal.SIGKILL)
         self._process.wait()
 
 
 @contextmanager
 def sbt(tree: Path) -> Iterator[Sbt]:
-    """An sbt, for as long as it is needed."""
+    """A context with an sbt process."""
     running = Sbt(tree)
     try:
         yield running
@@ -154,13 +154,13 @@ def sbt(tree: Path) -> Iterator[Sbt]:
 
 
 def first_of_stories(tree: Path) -> str | None:
-    """The first story that fails; the others are not waited for."""
+    """The first failed test case, without waiting for the others."""
     with sbt(tree) as own:
         return next(own.failures(STORIES), None)
 
 
 def copied(tree: Path) -> None:
-    """Copies what sbt reads, and what it has compiled."""
+    """Copies the sources and the compiled classes of sbt."""
     files = subprocess.run(["git", "ls-files"], capture_output=True, text=True, check=True).stdout.split()
     for file in [*files, *map(str, Path(".build").glob("sbt-launch-*.jar"))]:
         if Path(file).is_file():
@@ -171,9 +171,9 @@ def copied(tree: Path) -> None:
 
 
 def misplaced() -> list[str]:
-    """Mutations whose line does not stand once in its file, as the sources are now."""
+    """Mutations whose line does not occur exactly once in its file."""
     counts = {mutation: (WINDOWS / mutation.file).read_text().count(mutation.line) for mutation in MUTATIONS}
-    return [f"{m.file} has {count} times {m.line!r}, and not once." for m, count in counts.items() if count != 1]
+    return [f"{m.file} has {m.line!r} {count} times instead of once." for m, count in counts.items() if count != 1]
 
 
 def main() -> None:
@@ -193,10 +193,10 @@ def main() -> None:
                 tests = list(shared.failures(PURE))
                 story = None if tests else first_of_stories(tree)
                 source.write_text(text)
-                found = f"{len(tests)} tests, first {tests[0]}" if tests else story or "FOUND BY NONE"
-                print(f"{mutation.rule}: {found}", flush=True)
+                detected = f"{len(tests)} tests, first {tests[0]}" if tests else story or "DETECTED BY NONE"
+                print(f"{mutation.rule}: {detected}", flush=True)
                 missed += [] if tests or story else [mutation.rule]
-    sys.exit(f"{len(missed)} of {len(MUTATIONS)} found by no test" if missed else 0)
+    sys.exit(f"{len(missed)} of {len(MUTATIONS)} detected by no test" if missed else 0)
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
-"""Hooks of mkdocs: what the site shows that lies beside ``docs``, and links to it.
+"""Hooks of mkdocs: pages and files of the site from outside of ``docs``, and links to them.
 
-The README is the home page, CHANGELOG.md the changelog; transcripts and the benchmarks' pictures come along as files.
+The README is the home page, CHANGELOG.md the changelog; transcripts and the benchmarks' pictures are files.
 """
 
 from __future__ import annotations
@@ -15,20 +15,20 @@ from mkdocs.structure.pages import Page
 
 ROOT = Path(__file__).parents[1]
 
-# Where a page of the site is, by where the file is in the project.
+# Pages of the site by their files in the project.
 PAGES = {"README.md": "index.md", "CHANGELOG.md": "changelog.md", "tests/transcripts/README.md": "stories.md"}
 FOLDERS = ("tests/transcripts/*.yaml", "benchmarks/results/*.png")
-# They are read where the project is.
+# Files without a page on the site; links to them become plain text.
 IN_THE_PROJECT = ("CONTRIBUTING.md", "SECURITY.md", "LICENSE", "benchmarks/NOTES.md")
 
-# How docstrings name what they speak of, in the HTML that comes of them.
+# Roles of docstrings in the generated HTML.
 ROLE = re.compile(r":(?:class|func|meth|mod|attr):<code>([\w.]+)</code>")
 
 LINK = re.compile(r"(!?\[[^\]]*\]\()([^)#\s]+)(#[^)]*)?(\))")
 
 
 class Examples:
-    """Has the examples of docstrings shown as code, without what only doctest reads."""
+    """Shows the examples of docstrings as code, without the options of doctest."""
 
     def run(self, lines: list[str]) -> list[str]:
         shown: list[str] = []
@@ -48,18 +48,18 @@ class Examples:
 
 class ExamplesExtension(Extension):  # type: ignore[misc]
     def extendMarkdown(self, md: Markdown) -> None:
-        # Before fences are looked for (25).
+        # Before the processor of fences (25).
         md.preprocessors.register(Examples(), "examples", 28)
 
 
 def on_config(config: MkDocsConfig) -> MkDocsConfig:
-    """Has the Markdown of docstrings understand examples."""
+    """Adds the extension for examples in docstrings."""
     config.markdown_extensions.append(ExamplesExtension())
     return config
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
-    """Adds what lies beside ``docs``."""
+    """Adds the files from outside of ``docs``."""
     for source, page in PAGES.items():
         if page != "stories.md":
             files.append(File.generated(config, page, abs_src_path=str(ROOT / source)))
@@ -72,7 +72,7 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
 
 
 def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:
-    """Has links go to where a file is on the site."""
+    """Adapts links to the location of a file on the site."""
     here = next((Path(source) for source, name in PAGES.items() if name == page.file.src_uri), None)
     folder = (here or Path("docs") / page.file.src_uri).parent
 
@@ -95,7 +95,7 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Fil
 
 
 def on_page_content(html: str, page: Page, config: MkDocsConfig, files: Files) -> str:
-    """Has the names in docstrings lead to where the page describes them."""
+    """Links the names in docstrings to their descriptions on the page."""
 
     def linked(role: re.Match[str]) -> str:
         name = role[1].removeprefix("mullion.")

@@ -1,9 +1,9 @@
-"""Has Java archive the classes of Spark that a small stream uses, so that the next JVM need not read them again.
+"""Creates an archive of the classes of Spark that a small stream uses, which the next JVM maps instead of loading them.
 
     SPARK_SUBMIT_OPTS=-XX:ArchiveClassesAtExit=FILE python scripts/spark_classes.py
 
-With -XX:SharedArchiveFile=FILE Spark then starts in half of the processor time. Java checks that its own version and
-Spark's JARs are those of the archive, and reads the classes as ever where they are not.
+With -XX:SharedArchiveFile=FILE Spark then starts in half of the processor time. Java checks that its version and
+Spark's JARs match the archive, and otherwise loads the classes as usual.
 """
 
 import os
@@ -41,7 +41,7 @@ def main(home: Path) -> None:
         outputs.option("checkpointLocation", tempfile.mkdtemp(dir=home)).trigger(
             availableNow=True
         ).start().awaitTermination()
-    # The archive is written when the JVM ends, and that is to be waited for.
+    # The JVM writes the archive at its end, so wait for that.
     gateway: Any = SparkContext._gateway
     spark.stop()
     gateway.proc.stdin.close()
@@ -49,7 +49,7 @@ def main(home: Path) -> None:
 
 
 if __name__ == "__main__":
-    # Else Spark starts the first python3 that it finds, which may be of another version.
+    # Otherwise Spark starts the first python3 on the path, which may have another version.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     with tempfile.TemporaryDirectory() as folder:
         main(Path(folder))

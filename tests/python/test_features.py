@@ -1,4 +1,4 @@
-"""docs/features.md names every story of the transcripts, once, and links to nothing else."""
+"""docs/features.md lists every test case of the transcripts once, and nothing else."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ def features() -> ModuleType:
     return module
 
 
-def test_every_story_is_in_the_row_of_a_feature_and_every_link_is_a_story(features: ModuleType) -> None:
+def test_every_case_is_in_the_row_of_a_feature_and_every_link_is_a_case(features: ModuleType) -> None:
     page = features.PAGE.read_text("utf-8")
-    should, wrong = features.filled_in(page, features.stories())
+    should, wrong = features.filled_in(page, features.read_cases())
     assert wrong == []
     assert page == should, "run python scripts/features.py"
 
 
-def test_every_story_that_is_linked_is_told_in_the_file_that_the_link_names(features: ModuleType) -> None:
+def test_every_link_leads_to_the_file_of_its_case(features: ModuleType) -> None:
     links = [
         (name, file)
         for line in features.PAGE.read_text("utf-8").splitlines()
@@ -36,19 +36,19 @@ def test_every_story_that_is_linked_is_told_in_the_file_that_the_link_names(feat
         for name, file in features.re.findall(r"\[([^\[\]]+)\]\(\.\./tests/transcripts/(\w+\.yaml)\)", line)
         if name != file.removesuffix(".yaml")
     ]
-    told = {story.name: story.file for story in features.stories()}
-    assert len(links) >= len(told)
-    assert all(told[name] == file for name, file in links)
+    files = {case.name: case.file for case in features.read_cases()}
+    assert len(links) >= len(files)
+    assert all(files[name] == file for name, file in links)
 
 
-def test_a_story_without_a_row_and_a_row_without_a_story_are_told(features: ModuleType) -> None:
+def test_a_case_without_a_row_and_a_row_without_a_case_are_reported(features: ModuleType) -> None:
     rules = "| rule | says | told in | begin with |\n| 1 | . |  | [one]() |\n"
     page = f"{rules}{features.FEATURES}\n| a | b |  | [three]() |\n"
-    told = [features.Story("x.yaml", "one", frozenset({1, 2})), features.Story("y.yaml", "two", frozenset({1}))]
-    filled, wrong = features.filled_in(page, told)
+    cases = [features.Case("x.yaml", "one", frozenset({1, 2})), features.Case("y.yaml", "two", frozenset({1}))]
+    filled, wrong = features.filled_in(page, cases)
     assert "| 1 | . | [x](../tests/transcripts/x.yaml), [y](../tests/transcripts/y.yaml) | [one]" in filled
-    told_wrong = "\n".join(wrong)
-    assert "no story is called 'three'" in told_wrong
-    assert "the story 'one' (x.yaml) is in no row" in told_wrong
-    assert "the story 'two' (y.yaml) is in no row" in told_wrong
-    assert "rule 2 is in no row" in told_wrong
+    reported = "\n".join(wrong)
+    assert "no test case is called 'three'" in reported
+    assert "the test case 'one' (x.yaml) is in no row" in reported
+    assert "the test case 'two' (y.yaml) is in no row" in reported
+    assert "rule 2 is in no row" in reported
