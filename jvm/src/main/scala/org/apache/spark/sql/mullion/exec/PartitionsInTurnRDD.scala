@@ -8,7 +8,7 @@ import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions.Attribute
 import org.apache.spark.sql.catalyst.plans.physical.HashPartitioning
 import org.apache.spark.sql.mullion.expressions.Projections
-import org.apache.spark.sql.mullion.state.{PartitionOpener, SettingsOfRun}
+import org.apache.spark.sql.mullion.state.{BatchOutput, PartitionOpener, SettingsOfRun}
 import org.apache.spark.sql.mullion.state.records.StatePartition
 
 /** Runs an operator's work on all partitions of its state in one task, on one after the other: each is opened once the
@@ -21,6 +21,8 @@ import org.apache.spark.sql.mullion.state.records.StatePartition
   *   the rows of all partitions, in one, and few
   * @param columns
   *   their columns
+  * @param output
+  *   what keeps the operator's rows for further actions on the batch, if there may be some
   */
 private[exec] final class PartitionsInTurnRDD(
     rows: RDD[InternalRow],
@@ -28,7 +30,8 @@ private[exec] final class PartitionsInTurnRDD(
     columns: Seq[Attribute],
     opener: PartitionOpener,
     hadoopConf: SettingsOfRun.Settings,
-    body: (Int, StatePartition, Iterator[InternalRow]) => Iterator[InternalRow]
+    body: (Int, StatePartition, Iterator[InternalRow]) => Iterator[InternalRow],
+    output: Option[BatchOutput]
 ) extends RDD[InternalRow](rows) {
 
   override protected def getPartitions: Array[Partition] = firstParent[InternalRow].partitions
@@ -40,10 +43,20 @@ private[exec] final class PartitionsInTurnRDD(
   }
 
   override def compute(partition: Partition, context: TaskContext): Iterator[InternalRow] = {
-    // The input first, so that no store is held while an upstream operator of this task still works.
-    val ofPartitions = byPartition(firstParent[InternalRow].iterator(partition, context))
-    ofPartitions.iterator.zipWithIndex.flatMap { case (own, index) =>
+    lazy val ofPartitions = byPartition(firstParent[InternalRow].iterator(partition, context))
+    def run(index: Int) = {
+      // The input first, so that no store is held while an upstream operator of this task still works.
+      val own = ofPartitions(index)
       body(index, opener.open(index, hadoopConf.value.value), own.iterator)
+    }
+    output match {
+      case None       => Iterator.range(0, by.numPartitions).flatMap(run)
+      case Some(kept) =>
+        val partitions = Iterator.range(0, by.numPartitions).map(index => kept.rows(index)(run(index)))
+        // An action that takes only some of the rows leaves no partition behind, if all rows are kept.
+        val ahead = ArrayBuffer.empty[BatchOutput.Rows]
+        while (partitions.hasNext && ahead.lastOption.forall(_.isAll)) ahead += partitions.next()
+        (ahead.iterator ++ partitions).flatMap(_.iterator)
     }
   }
 

@@ -9,6 +9,7 @@ import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.catalyst.plans.logical.LogicalGroupState
 import org.apache.spark.sql.catalyst.plans.physical.{Distribution, Partitioning, UnspecifiedDistribution}
 import org.apache.spark.sql.execution.SparkPlan
+import org.apache.spark.sql.execution.exchange.Exchange
 import org.apache.spark.sql.execution.metric.{SQLMetric, SQLMetrics}
 import org.apache.spark.sql.execution.streaming.operators.stateful.{
   EventTimeWatermarkExec,
@@ -20,7 +21,14 @@ import org.apache.spark.sql.mullion.exec.panes.{EndOfInput, LateRows, PaneCounts
 import org.apache.spark.sql.mullion.exec.programs.OperatorProgram
 import org.apache.spark.sql.mullion.query.{ClosesAtEnd, DriverClock, RunningQuery}
 import org.apache.spark.sql.mullion.shim.SparkLineShim
-import org.apache.spark.sql.mullion.state.{OwnStateExec, PartitionOpener, SettingsOfRun, StateChoice, StateRDD}
+import org.apache.spark.sql.mullion.state.{
+  BatchOutput,
+  OwnStateExec,
+  PartitionOpener,
+  SettingsOfRun,
+  StateChoice,
+  StateRDD
+}
 import org.apache.spark.sql.mullion.state.header.OperatorHeader
 import org.apache.spark.sql.mullion.state.records.{FamilySpec, StatePartition}
 import org.apache.spark.sql.mullion.state.store.MemorySnapshots
@@ -381,11 +389,19 @@ final class WindowExec(
         due._3.add(counts.nextByWall)
       })
     }
+    val kept = Option.when(mayRunAgain)(BatchOutput(sparkContext, opener, output.length))
     PartitionsInTurnExec.below(child) match {
-      case Some(by) => new PartitionsInTurnRDD(rows, by, child.output, opener, settings, body)
-      case None     => new StateRDD(rows, opener, settings, Some(session.streams.stateStoreCoordinator), body)
+      case Some(by) => new PartitionsInTurnRDD(rows, by, child.output, opener, settings, body, kept)
+      case None     => new StateRDD(rows, opener, settings, Some(session.streams.stateStoreCoordinator), body, kept)
     }
   }
+
+  /** Whether several actions may run it in a batch. What stands below a shuffle runs once for all of them. */
+  private def mayRunAgain: Boolean = since.isEmpty && RunningQuery
+    .find(session, getStateInfo.queryRunId)
+    .filter(RunningQuery.hasActions)
+    .flatMap(query => Option(query.lastExecution))
+    .exists(!_.executedPlan.exists { case shuffle: Exchange => shuffle.exists(_ eq this); case _ => false })
 
   private def countRows(rows: RowProgram, counts: PaneCounts): Unit = {
     longMetric("rowsLate") += counts.rowsLate

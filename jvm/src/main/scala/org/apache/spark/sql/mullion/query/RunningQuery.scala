@@ -11,6 +11,7 @@ import org.apache.hadoop.fs.Path
 import org.apache.spark.sql.classic.SparkSession
 import org.apache.spark.sql.execution.streaming.{AvailableNowTrigger, OneTimeTrigger}
 import org.apache.spark.sql.execution.streaming.runtime.StreamExecution
+import org.apache.spark.sql.execution.streaming.sources.ForeachBatchSink
 import org.apache.spark.sql.streaming.Trigger
 
 /** What the driver knows of a query that runs. Spark tells an operator its run's id and nothing else of its query. */
@@ -56,6 +57,9 @@ object RunningQuery {
 
   /** Whether the query ends once all is read that there was when it started, and runs as many batches as that takes. */
   def isDraining(query: StreamExecution): Boolean = query.trigger == AvailableNowTrigger
+
+  /** Whether a function is given each batch, on which it may run as many actions as it likes: `foreachBatch`. */
+  def hasActions(query: StreamExecution): Boolean = query.sink.isInstanceOf[ForeachBatchSink[_]]
 
   private def ends(trigger: Trigger): Boolean = trigger match {
     case AvailableNowTrigger | OneTimeTrigger => true

@@ -21,12 +21,14 @@ import org.apache.spark.sql.mullion.state.store.{
   HdfsPartition,
   HotMemory,
   HotPartition,
+  KeptRows,
   KeyLayout,
   MemoryPartition,
   MemorySnapshots,
   MemoryStateStore,
   MemoryStateStoreProvider,
-  RocksDbPartition
+  RocksDbPartition,
+  RowBytes
 }
 import org.apache.spark.sql.mullion.state.PartitionOpener.{cannotGoOn, readItAgain, startAgain}
 import org.apache.spark.sql.mullion.state.versions.{SnapshotsAside, VersionNames, WrittenVersions}
@@ -94,6 +96,12 @@ private[mullion] final class PartitionOpener(
   private def hot(rocks: RocksDbPartition, names: VersionNames): StatePartition =
     freedWithTask(HotPartition(rocks, families, version, names, HotMemory.limit(conf), names ne VersionNames.None))
 
+  /** The rows that a partition's last batch returned on this executor; none before a task of the run has opened it. */
+  private[state] def rowsOf(partition: Int): Option[KeptRows] = KeptRows.of(id(partition))
+
+  /** Room for rows of the batch. */
+  private[state] def roomForRows(columns: Int): RowBytes = new RowBytes(columns, HotMemory.Share(HotMemory.limit(conf)))
+
   private def freedWithTask(opened: StatePartition): StatePartition = {
     TaskContext.get().addTaskCompletionListener[Unit](_ => opened.abort())
     opened
@@ -116,6 +124,10 @@ private[mullion] final class PartitionOpener(
     }
     TaskContext.get().addTaskCompletionListener[Unit] { _ =>
       opened.stores.filterNot(_.hasCommitted).foreach(_.abort())
+    }
+    opened match {
+      case rocks: RocksDbPartition => rocks.rows.list(id(partition))
+      case _                       =>
     }
     opened
   }

@@ -8,13 +8,17 @@ import org.apache.spark.sql.mullion.state.records.StatePartition
 
 /** Runs an operator's tasks against its state, where the state is already loaded if it can. Spark's own `StateStoreRDD`
   * takes the session's state store provider; this one takes the operator's.
+  *
+  * @param output
+  *   what keeps the rows for further actions on the batch, if there may be some
   */
 private[mullion] final class StateRDD(
     data: RDD[InternalRow],
     opener: PartitionOpener,
     hadoopConf: SettingsOfRun.Settings,
     @transient private val coordinator: Option[StateStoreCoordinatorRef],
-    body: (Int, StatePartition, Iterator[InternalRow]) => Iterator[InternalRow]
+    body: (Int, StatePartition, Iterator[InternalRow]) => Iterator[InternalRow],
+    output: Option[BatchOutput]
 ) extends RDD[InternalRow](data) {
 
   override protected def getPartitions: Array[Partition] = data.partitions
@@ -25,8 +29,11 @@ private[mullion] final class StateRDD(
   }
 
   override def compute(partition: Partition, context: TaskContext): Iterator[InternalRow] = {
-    // The input first, so that the store is not held while an upstream operator of this task still works.
-    val input = data.iterator(partition, context)
-    body(partition.index, opener.open(partition.index, hadoopConf.value.value), input)
+    def run = {
+      // The input first, so that the store is not held while an upstream operator of this task still works.
+      val input = data.iterator(partition, context)
+      body(partition.index, opener.open(partition.index, hadoopConf.value.value), input)
+    }
+    output.fold(run)(_.rows(partition.index)(run).iterator)
   }
 }

@@ -1,6 +1,6 @@
 package org.apache.spark.sql.mullion.state.store
 
-import java.util.concurrent.atomic.{AtomicInteger, AtomicLong}
+import java.util.concurrent.atomic.{AtomicInteger, AtomicLong, AtomicReference}
 
 import scala.reflect.ClassTag
 
@@ -191,6 +191,45 @@ private[state] object HotMemory {
 
     /** Says that its bytes are nobody's any more. */
     def freed(): Unit = HotMemory.release(bytes, limit)
+  }
+
+  /** Holds at most one value between tasks, in a block. */
+  final class Slot[T <: AnyRef] {
+    private val held = new AtomicReference(Option.empty[Block[T]])
+    @volatile private var isClosed = false
+
+    def value: Option[T] = held.get.map(_.value)
+
+    /** Puts a value in the place of the one before, with the memory that a task has acquired; whether there was room.
+      */
+    def put(value: T, bytes: Long, share: Share): Boolean = {
+      val block = share.block(value, bytes, evicted)
+      // Another attempt of the task may have put its own meanwhile.
+      held.getAndSet(block).foreach(_.drop())
+      val isHeld = block.exists(made => !isClosed && made.put())
+      if (!isHeld && held.compareAndSet(block, None)) block.foreach(_.freed())
+      isHeld
+    }
+
+    private def evicted(block: Block[T]): Unit = {
+      val was = held.get
+      if (was.contains(block) && held.compareAndSet(was, None)) block.freed()
+    }
+
+    /** Takes the value out, with its memory, for a task to work on. */
+    def take(): Option[(T, Share)] = for {
+      block <- held.getAndSet(None)
+      share <- block.take()
+    } yield block.value -> share
+
+    /** Frees the value. */
+    def drop(): Unit = held.getAndSet(None).foreach(_.drop())
+
+    /** Frees the value, and holds none from here on. */
+    def close(): Unit = {
+      isClosed = true
+      drop()
+    }
   }
 
   // Blocks of receivers have small numbers.

@@ -1,7 +1,5 @@
 package org.apache.spark.sql.mullion.state.store
 
-import java.util.concurrent.atomic.AtomicReference
-
 import org.apache.spark.sql.mullion.state.memory.{SortedRecords, ToldKeys}
 import org.apache.spark.sql.mullion.state.records.FamilySpec
 import org.apache.spark.sql.mullion.state.segments.Segments
@@ -21,13 +19,12 @@ import org.apache.spark.sql.mullion.state.segments.Segments
 private[state] final class HotRecords {
   import HotRecords._
 
-  private val kept = new AtomicReference(Option.empty[Kept])
+  private val kept = new HotMemory.Slot[Version]
   @volatile private var tooLarge = Option.empty[TooLarge]
   @volatile private var repeats = false
-  @volatile private var isClosed = false
 
   /** Whether it has a version. */
-  def holds(version: Long, name: Option[String]): Boolean = kept.get.exists(_.value.holds(version, name))
+  def holds(version: Long, name: Option[String]): Boolean = kept.value.exists(_.holds(version, name))
 
   /** Takes out what is kept, for a task that opens a version.
     *
@@ -37,7 +34,7 @@ private[state] final class HotRecords {
     *   how many the version has, if that is known
     */
   def open(version: Long, name: Option[String], limit: Long, records: => Option[Long]): Found = {
-    val found = take()
+    val found = kept.take()
     def here = for {
       (was, share) <- found if limit > 0 && share.bytes <= limit
       (contents, isBefore) <- was.contentsOf(version, name)
@@ -69,24 +66,10 @@ private[state] final class HotRecords {
       share: HotMemory.Share
   ): Option[Long] = {
     val bytes = contents.footprint
-    val block = share.block(new Version(version, name, contents, before), bytes, evicted)
-    // Another attempt of the task may have kept its own meanwhile.
-    kept.getAndSet(block).foreach(_.drop())
-    val isKept = block.exists { made => !isClosed && made.put() }
-    if (!isKept) kept.getAndSet(None).foreach(_.freed())
+    val isKept = kept.put(new Version(version, name, contents, before), bytes, share)
     tooLarge = Option.when(!isKept)(TooLarge(Some(contents.size), contents.recordBytes, bytes))
     Option.when(isKept)(bytes)
   }
-
-  private def evicted(block: Kept): Unit = {
-    val was = kept.get
-    if (was.contains(block) && kept.compareAndSet(was, None)) block.freed()
-  }
-
-  private def take(): Option[(Version, HotMemory.Share)] = for {
-    block <- kept.getAndSet(None)
-    share <- block.take()
-  } yield block.value -> share
 
   /** Remembers that there is too much, so that not each batch tries to read it. */
   def letGo(large: TooLarge): Unit = tooLarge = Some(large)
@@ -96,17 +79,12 @@ private[state] final class HotRecords {
     tooLarge.map(large => large.copy(records = large.records.map(_ + records)))
 
   /** Frees what is kept. */
-  def close(): Unit = {
-    isClosed = true
-    kept.getAndSet(None).foreach(_.drop())
-  }
+  def close(): Unit = kept.close()
 }
 
 private[state] object HotRecords {
   // What the numbers of a record and its place take, with the least of keys and values.
   private final val LeastRecordBytes = 44L
-
-  private type Kept = HotMemory.Block[Version]
 
   /** What a partition holds, and how it is written, by kind of record. */
   final case class Contents(records: Map[String, SortedRecords], segments: Map[String, Segments.Version]) {

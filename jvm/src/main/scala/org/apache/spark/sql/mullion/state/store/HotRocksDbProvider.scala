@@ -5,21 +5,25 @@ import java.util.concurrent.atomic.AtomicBoolean
 import org.apache.spark.sql.execution.streaming.state.StateStore
 import org.apache.spark.sql.mullion.shim.{RocksDbProvider, StoreAround}
 
-/** Spark's provider of state in RocksDB, with the records of its partition that are in memory too: they are its own,
-  * and go when Spark closes it, because the query has ended or the partition is elsewhere.
+/** Spark's provider of state in RocksDB, with the records of its partition that are in memory too, and the rows that
+  * the operator returned in the last batch. Both go when Spark closes it, because the query has ended or the partition
+  * is elsewhere.
   */
 final class HotRocksDbProvider extends RocksDbProvider {
   private val hot = new HotRecords
+  private val rows = new KeptRows
   private val isUsed = new AtomicBoolean
 
   ClosedAtExit.begin()
 
   override protected def around(store: StateStore): StateStore =
-    new HotRocksDbStore(store, hot, isFromCheckpoint = !isUsed.getAndSet(true))
+    new HotRocksDbStore(store, hot, rows, isFromCheckpoint = !isUsed.getAndSet(true))
 
   override def close(): Unit =
-    try hot.close()
-    finally super.close()
+    try {
+      rows.close()
+      hot.close()
+    } finally super.close()
 }
 
 /** A store of Spark's in RocksDB, and what its provider has of it in memory.
@@ -27,5 +31,9 @@ final class HotRocksDbProvider extends RocksDbProvider {
   * @param isFromCheckpoint
   *   whether it was certainly read from the checkpoint, for its provider had nothing of its own yet
   */
-private[state] final class HotRocksDbStore(under: StateStore, val hot: HotRecords, val isFromCheckpoint: Boolean)
-    extends StoreAround(under)
+private[state] final class HotRocksDbStore(
+    under: StateStore,
+    val hot: HotRecords,
+    val rows: KeptRows,
+    val isFromCheckpoint: Boolean
+) extends StoreAround(under)

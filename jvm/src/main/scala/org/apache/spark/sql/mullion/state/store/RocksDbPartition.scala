@@ -47,6 +47,9 @@ private[mullion] final class RocksDbPartition(
   /** What is in memory too. */
   private[state] val hot: HotRecords = owned.hot
 
+  /** The rows of its last batch. */
+  private[state] val rows: KeptRows = owned.rows
+
   /** Whether it was read from the checkpoint, and not left here by whatever attempt of a task. */
   private[state] def isFromCheckpoint: Boolean = owned.isFromCheckpoint
 

@@ -140,7 +140,7 @@ private[mullion] object SimulatedState {
         contents => checkpoint((partition, version + 1, next)) = contents
       )
       val hot = memories.getOrElseUpdate((executor, partition), new HotRecords)
-      val owned = new HotRocksDbStore(store.proxy, hot, isFromCheckpoint = false)
+      val owned = new HotRocksDbStore(store.proxy, hot, new KeptRows, isFromCheckpoint = false)
       val rocks = new RocksDbPartition(owned, families.head, families.tail)
       val names = if (inSegments) new VersionNames.BySpark(owned, id) else VersionNames.None
       val opened = HotPartition(rocks, families, version, names, room, inSegments)
