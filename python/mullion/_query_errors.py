@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from mullion._tracebacks import raised_in_worker
+from mullion._tracebacks import in_one_line, last_raised, root_cause
 from mullion.errors import FunctionError, IncompatibleStateError, TaskFailedError
 
 OPERATOR: Final = "WindowedAggregate"
@@ -33,12 +33,21 @@ def is_of_windows(plan: str) -> bool:
 
 
 def task_failure(message: str) -> TaskFailedError:
-    """Why a task failed, in a line of the message of what it failed by."""
-    line = raised_in_worker(message) or next(iter(message.strip().splitlines()), "")
-    line = re.sub(r"\s*SQLSTATE: \w+\s*$", "", line).rstrip(".")
+    """The error of a failed task, with the message of its cause in one line."""
     return TaskFailedError(
-        f"A task of the query failed: {line}. Nothing of its batch was kept, and the query goes on from its checkpoint "
-        "once that is mended."
+        f"A task of the query failed: {in_one_line(root_cause(message))}. Nothing of its batch was kept, and the query "
+        "continues from its checkpoint once that is fixed."
+    )
+
+
+def foreach_batch_failure(message: str) -> TaskFailedError:
+    """The error of a failed function of ``foreachBatch``, from the text of its traceback."""
+    if FAILED_TASK in last_raised(message):
+        return task_failure(message)
+    cause = in_one_line(root_cause(message))
+    return TaskFailedError(
+        f"The function of foreachBatch failed: {cause}. The state of its batch was not kept: the query runs the batch "
+        "again, from its checkpoint, once that is fixed."
     )
 
 

@@ -1,9 +1,10 @@
-"""Tracebacks of Python workers, which reach the driver as text."""
+"""Tracebacks of Python workers and of functions of ``foreachBatch``, which reach the driver as text."""
 
 from __future__ import annotations
 
 import re
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 from mullion import errors
@@ -12,6 +13,60 @@ _HERE = str(Path(errors.__file__).parent)
 _FRAME = re.compile(r'^\s+File "(.+)", line (\d+), in .+$')
 _THEIRS = re.compile(r"/(pyspark|py4j)/")
 _NO_MULLION = re.compile(r"ModuleNotFoundError: No module named 'mullion\b")
+_CHAINED = (
+    "During handling of the above exception, another exception occurred:",
+    "The above exception was the direct cause of the following exception:",
+)
+_BRIDGE = re.compile(r"^py4j\.protocol\.Py4JJavaError: An error occurred while calling [^\n]*\n: ", re.MULTILINE)
+_CAUSED_BY = re.compile(r"^Caused by: ", re.MULTILINE)
+_JAVA_FRAMES = re.compile(r"^[ \t]+(?:at [\w.$/<>]+\(|\.\.\. \d+ more)", re.MULTILINE)
+_LOST_TASK = re.compile(r"most recent failure: Lost task [^\n]*?\(TID [^\n]*?\): ")
+_DATA_LOSS = re.compile(r"Some data may have been lost.*?failOnDataLoss\W+to\W+false", re.DOTALL)
+_BROKERS_OPTION = (
+    " For a topic of mullion.topics this is options={'failOnDataLoss': 'false'} of the broker: the query continues "
+    "with the oldest rows that Kafka has"
+)
+_SQLSTATE = re.compile(r"\s*SQLSTATE: \w+;?\s*(?=$|, at )")
+_PYSPARKS = re.compile(r"^pyspark\.errors\.exceptions\.\w+\.")
+
+
+def last_raised(text: str) -> str:
+    """The last of the errors in a text that were raised while another one was handled."""
+    for chained in _CHAINED:
+        text = text.rpartition(chained)[2]
+    return text
+
+
+def root_cause(text: str) -> str:
+    """The innermost error in a text: below the bridge to the JVM, if a function of ``foreachBatch`` failed there."""
+    text = last_raised(text)
+    crossings = list(_BRIDGE.finditer(text))
+    if not crossings:
+        return text
+    trace = text[crossings[-1].end() :]
+    causes = [_JAVA_FRAMES.split(cause, maxsplit=1)[0] for cause in _CAUSED_BY.split(trace)]
+    # A cause that does not travel to the driver is in Spark's message only.
+    return _LOST_TASK.split(most_telling(causes))[-1].strip()
+
+
+def most_telling(causes: Sequence[str]) -> str:
+    """The message to show of a chain of causes: the innermost one, or the one that has the fix."""
+    return next((cause for cause in reversed(causes) if _DATA_LOSS.search(cause)), causes[-1])
+
+
+def in_one_line(text: str) -> str:
+    """The message of an error: the last error of a traceback with its place, or the first line."""
+    lost = lost_data(text)
+    if lost is not None:
+        return lost
+    line = raised_in_worker(text) or next(iter(text.strip().splitlines()), "")
+    return _SQLSTATE.sub("", _PYSPARKS.sub("", line)).rstrip(".")
+
+
+def lost_data(text: str) -> str | None:
+    """Spark's message about rows that Kafka has deleted, with the option that accepts the loss."""
+    message = _DATA_LOSS.search(text)
+    return f"{' '.join(message[0].split())}.{_BROKERS_OPTION}" if message else None
 
 
 def raised_in_worker(text: str) -> str | None:

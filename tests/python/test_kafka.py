@@ -13,13 +13,14 @@ import pyarrow as pa
 import pytest
 from confluent_kafka import KafkaError, TopicPartition
 from confluent_kafka.admin import AdminClient
-from pyspark.errors import AnalysisException
-from pyspark.sql import SparkSession
+from pyspark.errors import AnalysisException, StreamingQueryException
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
 
 import random_rows
 from kafka_between import NotYet
 from kafka_server import KafkaServer
-from mullion import topics, turbine
+from mullion import Early, Tumbling, topics, turbine, windowed
 from mullion._clock import ManualClock
 from mullion.errors import InvalidArgumentError, MullionError, UnsupportedError
 from mullion.topics import _json
@@ -146,6 +147,45 @@ def test_what_was_deleted_is_not_waited_for_and_what_comes_after_it_is_read(kafk
     assert found() == found(last=4) == []
     topics.produce(kafka.url, "deleted", range(1))
     assert (found(), found(last=4)) == ([5], [5])
+
+
+@pytest.mark.parametrize("in_function", [True, False])
+def test_rows_that_were_deleted_unread_fail_a_query_and_the_error_names_the_option_that_accepts_it(
+    kafka: KafkaServer, spark: SparkSession, tmp_path: Path, in_function: bool
+) -> None:
+    topic = f"aged-{in_function}"
+    _kafka_client.make(kafka.servers, topic, partitions=1)
+    seen: list[int] = []
+
+    def drain(**options: str) -> None:
+        rows = topics.KafkaBroker(kafka.servers, options).stream(spark, topic, schema="n long, ts timestamp")
+        panes = windowed(
+            rows.withWatermark("ts", "1 minute"), Tumbling("1 hour"), time="ts", accumulate=False, early=Early(count=1)
+        ).agg(F.max("n").alias("n"))
+
+        def keep(batch: DataFrame, number: int) -> None:
+            seen.extend(row.n for row in batch.where("pane.firing = 'early'").collect())
+
+        writer = panes.writeStream.trigger(availableNow=True)
+        writer = writer.foreachBatch(keep) if in_function or options else writer.format("noop")
+        writer.option("checkpointLocation", str(tmp_path / "checkpoint")).start().awaitTermination()
+
+    def produce(n: int) -> None:
+        topics.produce(kafka.url, topic, [{"n": n, "ts": "2024-01-01T00:00:00Z"}])
+
+    produce(0)
+    drain()
+    produce(1)
+    produce(2)
+    place = TopicPartition(topic, 0, 2)
+    AdminClient({"bootstrap.servers": kafka.servers}).delete_records([place])[place].result()
+    for _ in range(2):
+        with pytest.raises(StreamingQueryException, match=r"(?s)data may have been lost.*failOnDataLoss") as failed:
+            drain()
+        assert "options={'failOnDataLoss': 'false'}" in str(failed.value) or "[KAFKA_DATA_LOSS" in str(failed.value)
+    drain(failOnDataLoss="false")
+    assert seen[-1] == 2
+    assert 1 not in seen
 
 
 RANGES = [*range(1, 0x300), 0x7FF, 0x800, 0xD7FF, 0xE000, 0xFFFE, 0xFFFF, 0x1F600, 0x10FFFF]

@@ -121,6 +121,15 @@ def test_options_are_given_to_both_clients_by_the_names_that_each_has(pem: str) 
         options = KafkaOptions(given)
         assert options.client() == client
         assert options.connector() == connector
+        assert options.source() == connector
+
+
+def test_the_option_of_lost_data_is_that_of_the_source_of_streams_alone() -> None:
+    options = KafkaOptions({"failOnDataLoss": False})
+    assert options.source() == {"failOnDataLoss": "false"}
+    assert options.client() == options.connector() == {}
+    with pytest.raises(InvalidArgumentError, match=r"'failOnDataLoss': 'never'. Write 'true' or 'false'"):
+        KafkaOptions({"failOnDataLoss": "never"})
 
 
 def test_what_is_not_known_or_not_enough_is_refused_and_its_values_are_not_said(pem: str) -> None:

@@ -15,11 +15,13 @@ from mullion._query_errors import (
     FAILED_QUERY,
     FAILED_TASK,
     OPERATOR,
+    foreach_batch_failure,
     function_failure,
     is_of_windows,
     other_operators,
     task_failure,
 )
+from mullion._tracebacks import last_raised, most_telling
 from mullion.errors import IncompatibleStateError, MullionError, TaskFailedError, UnsupportedError, error_of
 
 if TYPE_CHECKING:
@@ -44,10 +46,6 @@ EXCEPTION: Final = "dev.mullion.MullionException"
 
 _CALLBACK: Final = "py4j.Py4JException"
 _TRACEBACK: Final = "Traceback (most recent call last):\n"
-_CHAINED: Final = (
-    "During handling of the above exception, another exception occurred:",
-    "The above exception was the direct cause of the following exception:",
-)
 _OURS: Final = re.compile(r"mullion\.errors\.(\w+): (.*)")
 
 _Error = TypeVar("_Error", bound=MullionError)
@@ -108,10 +106,7 @@ def _raised_in_callback(message: str) -> MullionError | None:
 
     Only if it ended with an error of ours: one that the user's code raised in its place is the user's.
     """
-    # Of errors that were raised one after another the last has its traceback last.
-    for chained in _CHAINED:
-        message = message.rpartition(chained)[2]
-    _, _, traceback = message.partition(_TRACEBACK)
+    _, _, traceback = last_raised(message).partition(_TRACEBACK)
     # Frames are indented, and the error comes after them.
     lines = traceback.splitlines()
     at = next((number for number, line in enumerate(lines) if line and not line.startswith(" ")), None)
@@ -125,17 +120,20 @@ def _raised_in_callback(message: str) -> MullionError | None:
 
 
 def failure_in(exception: Any, trace: str) -> TaskFailedError | None:
-    """Why a query over windows failed, in a line, where a task of it did by an error that is not ours."""
-    said = exception.toString()
-    if exception.getClass().getName() != FAILED_QUERY or not is_of_windows(said) or FAILED_TASK not in trace:
+    """The failure of a task, or of a function of ``foreachBatch``, in one line; ``None`` for any other error."""
+    if exception.getClass().getName() != FAILED_QUERY or not is_of_windows(exception.toString()):
         return None
-    cause, message = exception, ""
+    messages: list[str] = []
+    cause, name = exception, ""
     for _ in range(64):
         if cause is None:
             break
-        message = cause.getMessage() or cause.toString()
+        messages.append(cause.getMessage() or cause.toString())
+        name = cause.getClass().getName()
         cause = cause.getCause()
-    return task_failure(message)
+    if name == _CALLBACK:
+        return foreach_batch_failure(messages[-1])
+    return task_failure(most_telling(messages)) if FAILED_TASK in trace else None
 
 
 def _other_sources(was: int, now: int) -> IncompatibleStateError:

@@ -9,7 +9,7 @@ from pyspark.errors.exceptions.captured import CapturedException
 from pyspark.sql.streaming.query import StreamingQuery
 
 from mullion import _jvm, errors
-from mullion._tracebacks import raised_in_worker
+from mullion._tracebacks import lost_data, raised_in_worker, root_cause
 from mullion.errors import MullionError, QueryFailedError, TaskFailedError, UnsupportedError
 
 # A worker's error reaches the driver as the text of its traceback.
@@ -37,9 +37,16 @@ def failure_of(job: str, query: StreamingQuery, raised: BaseException | None) ->
     wider = _WIDER.search(text)
     if wider:
         return _jvm.traced(UnsupportedError(wider[1]), theirs)
-    reason = raised_in_worker(text) or (f"{type(raised).__name__}: {raised}" if raised is not None else text)
-    failed = QueryFailedError(f"{job!r} failed, and goes on from its checkpoint when it is run again. {reason}")
     # What Spark or the bridge to it raised is the trace, and no cause that a reader of Python could follow.
-    if raised is not None and not isinstance(raised, (CapturedException, _jvm.BridgeError)):
-        failed.__cause__ = raised
+    own = None if isinstance(raised, (CapturedException, _jvm.BridgeError)) else raised
+    root = root_cause(text)
+    reason = raised_in_worker(root)
+    if reason is None and own is not None:
+        reason = f"{type(own).__name__}: {own}"
+    elif reason is None and isinstance(theirs, TaskFailedError):
+        reason = str(theirs)
+    reason = reason or lost_data(root) or root
+    failed = QueryFailedError(f"{job!r} failed, and goes on from its checkpoint when it is run again. {reason}")
+    if own is not None:
+        failed.__cause__ = own
     return _jvm.traced(failed, theirs)

@@ -249,7 +249,7 @@ class KafkaBroker:
                 # A backlog is read in batches that fit into memory.
                 .option("maxOffsetsPerTrigger", MOST_ROWS)
                 .option("includeHeaders", headers)
-                .options(**self.cluster.options.connector())
+                .options(**self.cluster.options.source())
                 .load()
             )
         except PySparkException as theirs:

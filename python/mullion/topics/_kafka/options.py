@@ -8,6 +8,7 @@ librdkafka's name, and each gets it as it knows it::
     ssl.ca.location                       the connector: a truststore of the type PEM
     kafka.NAME                            Spark's connector alone, by NAME
     librdkafka.NAME                       librdkafka alone, by NAME
+    failOnDataLoss                        Spark's source alone, by the same name
 """
 
 from __future__ import annotations
@@ -72,7 +73,10 @@ _DELIVERY: Final = frozenset(
 )
 """What librdkafka is told so that each row is there once and in order: with another value rows may be lost."""
 
-KNOWN: Final = tuple(sorted(_BOTH | _TRANSLATED))
+DATA_LOSS: Final = "failOnDataLoss"
+"""Whether a query fails where Kafka has deleted rows that it has not read; true unless said otherwise."""
+
+KNOWN: Final = (*sorted(_BOTH | _TRANSLATED), DATA_LOSS)
 
 
 @final
@@ -113,8 +117,13 @@ class KafkaOptions(Mapping[str, str]):
 
     def client(self) -> dict[str, str]:
         """What librdkafka is given."""
-        own = {name: value for name, value in self._given.items() if not name.startswith((CONNECTOR, CLIENT))}
+        not_its_own = (CONNECTOR, CLIENT, DATA_LOSS)
+        own = {name: value for name, value in self._given.items() if not name.startswith(not_its_own)}
         return own | self._beginning_with(CLIENT)
+
+    def source(self) -> dict[str, str]:
+        """The options of Spark's source of streams."""
+        return {name: value for name, value in self._given.items() if name == DATA_LOSS} | self.connector()
 
     def connector(self) -> dict[str, str]:
         """What Spark's connector is given, in reading and in writing."""
@@ -210,14 +219,14 @@ def without_secrets(url: object) -> object:
     return re.sub(r"(?s)(?<=//).*@|^(?!.*//).*@|\?.*", "", url) if isinstance(url, str) else url
 
 
-_SHOWN: Final = (_BOTH | _TRANSLATED) - {"sasl.password", "ssl.key.password", "ssl.keystore.password"}
+_SHOWN: Final = (_BOTH | _TRANSLATED | {DATA_LOSS}) - {"sasl.password", "ssl.key.password", "ssl.keystore.password"}
 
 
 def _name(given: Any) -> str:
     if not isinstance(given, str):
         raise InvalidArgumentError(f"options has a name of the type {type(given).__name__}. Names are texts.")
     name: str = "sasl.mechanism" if given == "sasl.mechanisms" else given
-    if name in _BOTH or name in _TRANSLATED:
+    if name in KNOWN:
         return name
     if name.startswith(CLIENT) and name.removeprefix(CLIENT) in _DELIVERY:
         raise InvalidArgumentError(
@@ -233,7 +242,8 @@ def _name(given: Any) -> str:
         )
     raise InvalidArgumentError(
         f"options has {name!r}, which is not known.{did_you_mean(name, KNOWN)} These serve both clients: "
-        f"{', '.join(KNOWN)}. Spark's connector alone gets '{CONNECTOR}{name}', librdkafka alone '{CLIENT}{name}'."
+        f"{', '.join(KNOWN[:-1])}. Spark's source of streams has {DATA_LOSS!r}. Spark's connector alone gets "
+        f"'{CONNECTOR}{name}', librdkafka alone '{CLIENT}{name}'."
     )
 
 
@@ -244,6 +254,8 @@ def _text(name: str, value: Any) -> str:
         # The value itself is not said: it may be a secret in another form.
         raise InvalidArgumentError(f"options has {name!r} of the type {type(value).__name__}. Write a text.")
     text = str(value)
+    if name == DATA_LOSS and text.lower() not in ("true", "false"):
+        raise InvalidArgumentError(f"options has {name!r}: {text!r}. Write 'true' or 'false'.")
     if "\0" in text:
         raise InvalidArgumentError(f"options has {name!r} with a zero character, which no client takes.")
     if name in ("security.protocol", "sasl.mechanism", "sasl.mechanisms"):
