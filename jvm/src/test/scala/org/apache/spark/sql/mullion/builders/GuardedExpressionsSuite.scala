@@ -10,7 +10,7 @@ import org.apache.spark.sql.mullion.exec.partial.PartialAggregates
 import org.apache.spark.sql.mullion.{SparkSuite, TemporaryFolder}
 import org.apache.spark.sql.streaming.Trigger
 
-import dev.mullion.{Asked, MullionExtensions}
+import dev.mullion.{Asked, MullionExtensions, TestSeed}
 
 /** Random aggregates whose inputs fail for some rows, behind conditions that guard them: whatever Spark's own window
   * returns, windows return too.
@@ -18,7 +18,7 @@ import dev.mullion.{Asked, MullionExtensions}
 class GuardedExpressionsSuite extends SparkSuite {
   import GuardedExpressionsSuite._
 
-  private val seed = sys.env.get("MULLION_TEST_SEED").fold(17L)(_.toLong)
+  private val seed = TestSeed.value
   private val rounds = sys.env.get("MULLION_TEST_ROUNDS").fold(40)(_.toInt)
 
   override protected def settings: Seq[(String, String)] =
