@@ -1,6 +1,6 @@
-"""The operator, by whichever way there is to it: in this process (:mod:`mullion._jvm`) or on a server of Spark Connect.
+"""The interface to the operator, in this process (:mod:`mullion._jvm`) or on a Spark Connect server.
 
-Each function is one of both, with the same arguments, answers and errors.
+Each function calls one of both, with the same arguments, results and errors.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from mullion.windows import Window
 
 
 def ready(spark: SparkSession) -> None:
-    """Raises where the session has no Mullion, or another one than this."""
+    """Raises an error if the session has no Mullion, or another version."""
     if is_remote(spark):
         _connect.greet(spark)
     else:
@@ -27,17 +27,17 @@ def ready(spark: SparkSession) -> None:
 
 
 def is_declared(spark: SparkSession) -> bool:
-    """Whether nothing can be asked of data yet: in a query function of a declarative pipeline."""
+    """True in a query function of a declarative pipeline, where Spark cannot analyse DataFrames yet."""
     return is_remote(spark) and _connect.is_declared(spark)
 
 
 def check_window(df: DataFrame, window: Window, by: Sequence[Column | str], options: Options) -> None:
-    """Raises for what shows to be wrong before anybody has said what panes hold."""
-    asked = Description("check", window, by, options)
+    """Raises an error for invalid arguments that are detectable without the aggregates."""
+    request = Description("check", window, by, options)
     if is_remote(df):
-        _connect.check_window(df, asked)
+        _connect.check_window(df, request)
     else:
-        _jvm.check_window(df, asked)
+        _jvm.check_window(df, request)
 
 
 def windowed(
@@ -51,13 +51,13 @@ def windowed(
 ) -> DataFrame:
     """The operator over ``df``."""
     declared = is_declared(df.sparkSession)
-    asked = Description("windowed", window, by, options).with_functions(df, window, options, is_declared=declared)
-    asked = asked.with_held(aggregates, collect)
-    return _connect.windowed(df, asked) if is_remote(df) else _jvm.windowed(df, asked)
+    request = Description("windowed", window, by, options).with_functions(df, window, options, is_declared=declared)
+    request = request.with_held(aggregates, collect)
+    return _connect.windowed(df, request) if is_remote(df) else _jvm.windowed(df, request)
 
 
 def dropped_before(df: DataFrame) -> list[str]:
-    """What is to be said of rows that operators of Spark's drop before a window over ``df``."""
+    """Warnings about Spark operators that drop rows before a window over ``df``."""
     return _connect.dropped_before(df) if is_remote(df) else _jvm.dropped_before(df)
 
 
@@ -74,7 +74,7 @@ def together(windows: Mapping[str, DataFrame]) -> DataFrame:
 def read_panes(
     spark: SparkSession, checkpoint: str, which: int, panes: DataFrame | None, window: str | None
 ) -> DataFrame:
-    """The open panes of a checkpoint; the aggregates' code comes from ``panes`` where it is given."""
+    """The open panes of a checkpoint, with the aggregates' code from ``panes`` if given."""
     ready(spark)
     if is_remote(spark):
         return _connect.read_panes(spark, checkpoint, which, panes, window)
@@ -82,7 +82,7 @@ def read_panes(
 
 
 def open_panes(spark: SparkSession, of: Any, which: int, panes: DataFrame | None, window: str | None) -> DataFrame:
-    """Why panes are open, of a query or of a checkpoint."""
+    """The open panes of a query or checkpoint, with the reasons why they are open."""
     ready(spark)
     if is_remote(spark):
         return _connect.open_panes(spark, of, which, panes, window)
@@ -96,7 +96,7 @@ def recover(spark: SparkSession, checkpoint: str) -> int:
 
 
 def require_same(df: object, column: object, what: str) -> None:
-    """Raises where one of two things lives in Spark Connect and the other in this process."""
+    """Raises an error if one object belongs to Spark Connect and the other to this process."""
     if is_remote(df) == is_remote(column):
         return
     here, there = ("Spark Connect", "this process") if is_remote(df) else ("this process", "Spark Connect")

@@ -1,11 +1,11 @@
-"""Values as text and bytes, and back: the one place that says how.
+"""Conversion of values to text and bytes, and back.
 
 ::
 
-    json      plain values: what a program gives to the world, and what JSON it takes from there
-    values    any value of Python's, marked where JSON has no word for it: what is read is what was written
-    arrow     batches and schemas, as Arrow's IPC has them
+    json      plain values: the output of a program, and external JSON
+    values    all Python values, with marks for the types that JSON lacks; values are read exactly as written
+    arrow     batches and schemas in Arrow's IPC format
 
-What these make is in checkpoints and topics. So a format that is there stays readable: a new kind of value gets a mark
-of its own, and what is written for the old ones does not change.
+Checkpoints and topics contain these formats, so all of them must stay readable: a new kind of value gets a new mark,
+and the format of old kinds does not change.
 """

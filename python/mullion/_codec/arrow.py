@@ -1,4 +1,4 @@
-"""Arrow's batches and schemas as bytes and text: IPC streams, of one batch or of many."""
+"""Arrow batches and schemas as bytes and text: IPC streams with one batch or many."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def buffer_of(rows: pa.RecordBatch | pa.Table) -> pa.Buffer:
 
 
 def decoded(data: bytes | pa.Buffer) -> pa.RecordBatch:
-    """The RecordBatch that :func:`encoded` made bytes of."""
+    """The RecordBatch in the bytes of :func:`encoded`."""
     with pa.ipc.open_stream(data) as reader:
         return reader.read_next_batch()
 
@@ -34,12 +34,12 @@ def batches_in(data: bytes | pa.Buffer) -> Iterator[pa.RecordBatch]:
 
 
 def table_in(data: bytes | pa.Buffer) -> pa.Table:
-    """The Table that :func:`encoded` made bytes of."""
+    """The Table in the bytes of :func:`encoded`."""
     return pa.ipc.open_stream(data).read_all()
 
 
 def schema_in(data: bytes | pa.Buffer) -> pa.Schema:
-    """The schema that ``schema.serialize()`` made bytes of."""
+    """The schema in the bytes of ``schema.serialize()``."""
     return pa.ipc.read_schema(pa.py_buffer(data))
 
 
@@ -49,5 +49,5 @@ def text_of_schema(schema: pa.Schema) -> str:
 
 
 def schema_of_text(text: str) -> pa.Schema:
-    """The schema that :func:`text_of_schema` made text of."""
+    """The schema in the text of :func:`text_of_schema`."""
     return schema_in(base64.b64decode(text))

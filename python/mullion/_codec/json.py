@@ -1,11 +1,11 @@
-"""Plain values and their texts, in JSON.
+"""Plain values and their JSON texts.
 
-Out go any values of a program's (:func:`plain`: records, dates, decimals and their like), or plain values as they are
-(:func:`text_of`). In comes what others wrote, be it what it may.
+:func:`plain` converts the values of a program: records, dates, decimals and similar types. :func:`text_of` writes plain
+values unchanged. :func:`read` reads external texts.
 
-Two readers have one idea of what JSON is: :func:`read` here, and ``JsonText`` in the JVM for streams. A text is one
-value of RFC 8259 in UTF-8, with nothing before or after it but space; floats may also be ``NaN``, ``Infinity`` and
-``-Infinity``. Of two fields of one name the last counts.
+Two readers share one definition of JSON: :func:`read` here, and ``JsonText`` in the JVM for streams. A text is one
+value of RFC 8259 in UTF-8, surrounded only by space; floats may also be ``NaN``, ``Infinity`` and ``-Infinity``. Of two
+fields of one name the last counts.
 """
 
 from __future__ import annotations
@@ -25,19 +25,19 @@ from uuid import UUID
 from mullion.errors import InvalidArgumentError
 
 MOST_DIGITS: Final = 1000
-"""How many characters a number may have."""
+"""The maximum number of characters of a number."""
 
 MOST_DEPTH: Final = 100
-"""How many lists and records may be in one another: more of them there is no room for on the stack."""
+"""The maximum nesting depth of lists and records, which the stack limits."""
 
 NESTED: Final = (dict, list, tuple, set, frozenset)
 
 
 def plain(value: Any, path: str = "value") -> Any:
-    """A value as JSON can hold it; one that it cannot hold is an :class:`InvalidArgumentError` that says where it is.
+    """A value in the types of JSON. Raises an :class:`InvalidArgumentError` with the location of an unsupported value.
 
     Dates are ISO 8601, decimals and UUIDs text, lengths of time seconds, bytes base64, sets lists in order of their
-    text, enumerations their values, and records what their fields are.
+    text, enumerations their values, and records their fields.
     """
     kind = type(value)
     if value is None or kind is str or kind is int or kind is bool:
@@ -49,11 +49,11 @@ def plain(value: Any, path: str = "value") -> Any:
     if hasattr(kind, "to_representation"):
         return value.to_representation()
     if isinstance(value, Mapping):
-        return {_name(key, path): plain(held, f"{path}[{key!r}]") for key, held in value.items()}
+        return {_name(key, path): plain(item, f"{path}[{key!r}]") for key, item in value.items()}
     if isinstance(value, (list, tuple)):
-        return [plain(held, f"{path}[{i}]") for i, held in enumerate(value)]
+        return [plain(item, f"{path}[{i}]") for i, item in enumerate(value)]
     if isinstance(value, AbstractSet):
-        return sorted((plain(held, path) for held in value), key=lambda held: (type(held).__name__, str(held)))
+        return sorted((plain(item, path) for item in value), key=lambda item: (type(item).__name__, str(item)))
     if isinstance(value, Enum):
         return plain(value.value, path)
     if isinstance(value, (datetime, date, time)):
@@ -65,7 +65,7 @@ def plain(value: Any, path: str = "value") -> Any:
     if isinstance(value, bytes):
         return base64.b64encode(value).decode()
     if isinstance(value, (str, int, float)):
-        # A class of somebody's own that is one of these: what it is beyond that is not kept.
+        # A subclass of one of these: only the base value is kept.
         return plain(next(base(value) for base in (str, int, float) if isinstance(value, base)), path)
     raise InvalidArgumentError(
         f"{path}={value!r} ({kind.__name__}) cannot be written as JSON. Make it a record, or of numbers, text, dates, "
@@ -74,7 +74,7 @@ def plain(value: Any, path: str = "value") -> Any:
 
 
 def dumps(value: Any) -> bytes:
-    """A value as JSON in UTF-8, as short as it can be."""
+    """A value as JSON in UTF-8, in the shortest form."""
     return json.dumps(plain(value), ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode()
 
 
@@ -94,33 +94,33 @@ def _name(key: Any, path: str) -> str:
 
 
 def text_of(value: Any) -> str:
-    """A value as JSON, in text that UTF-8 has. Raises :class:`ValueError` for what nobody could read again."""
+    """A value as JSON text that UTF-8 can encode. Raises :class:`ValueError` for an unreadable nesting depth."""
     if is_deep(value, MOST_DEPTH):
         raise ValueError(f"it has more than {MOST_DEPTH} lists and records in one another")
     text = json.dumps(value, ensure_ascii=False)
-    # Half of a surrogate pair has a place in escapes alone.
+    # Half of a surrogate pair can only be an escape.
     return text if is_text(text) else json.dumps(value)
 
 
 def read(value: bytes | None, *, exact: bool = False) -> Any:
-    """What a value holds; raises :class:`ValueError` where that is not JSON.
+    """The value of a JSON text. Raises :class:`ValueError` for invalid texts.
 
-    With ``exact``, ints beyond 64 bits are decimals.
+    With ``exact``, integers beyond 64 bits are decimals.
     """
     if value is None:
         return None
     text = value.decode("utf-8")
     try:
         large = exact and _LARGE.search(text)
-        found = (_EXACT if large else _PLAIN if len(text) <= MOST_DIGITS else _CHECKED).decode(text)
+        parsed = (_EXACT if large else _PLAIN if len(text) <= MOST_DIGITS else _CHECKED).decode(text)
     except RecursionError:
         raise ValueError(f"it is nested more than {MOST_DEPTH} deep") from None
-    if text.count("[") + text.count("{") > MOST_DEPTH and is_deep(found, MOST_DEPTH):
+    if text.count("[") + text.count("{") > MOST_DEPTH and is_deep(parsed, MOST_DEPTH):
         raise ValueError(f"it is nested more than {MOST_DEPTH} deep")
     if "\\u" in text:
         # Half of a surrogate pair is not text.
-        json.dumps(found, ensure_ascii=False).encode("utf-8")
-    return found
+        json.dumps(parsed, ensure_ascii=False).encode("utf-8")
+    return parsed
 
 
 def _int(digits: str) -> int:
@@ -145,7 +145,7 @@ _EXACT = json.JSONDecoder(parse_int=_exact_int, parse_float=lambda digits: float
 
 
 def is_deep(value: Any, most: int) -> bool:
-    """Whether a value has more than so many lists and records in one another."""
+    """True if lists and records are nested deeper than ``most``."""
     level = [value] if isinstance(value, NESTED) else []
     for _ in range(most):
         level = [
@@ -160,7 +160,7 @@ def is_deep(value: Any, most: int) -> bool:
 
 
 def is_text(value: str) -> bool:
-    """Whether UTF-8 has a text: half of a surrogate pair it has not."""
+    """True if UTF-8 can encode a text, which excludes half of a surrogate pair."""
     try:
         value.encode()
     except UnicodeEncodeError:

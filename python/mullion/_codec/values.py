@@ -1,14 +1,15 @@
-"""Python's values as bytes and back: JSON, with marks for what JSON has no word for.
+"""Conversion of Python values to bytes and back: JSON, with marks for the types that JSON lacks.
 
-What is read is what was written: a tuple stays a tuple, a set a set, a dict's keys what they were, and a record one of
-its class. ``{"!": kind, "v": ...}`` marks such a value::
+Values are read exactly as written: tuples, sets, the keys of dicts, and records with their classes.
+``{"!": kind, "v": ...}`` marks such a value::
 
     (1, "a")          {"!": "tuple", "v": [1, "a"]}
     {1: "a"}          {"!": "dict", "v": [[1, "a"]]}
     View(page="a")    {"!": "record", "v": ["shop:View", {"page": "a"}]}      a class that has to_fields and of_fields
     Point(1, 2)       {"!": "dataclass", "v": ["shop:Point", {"x": 1, "y": 2}]}
 
-Never pickle: it would run what it reads. Of a class only its fields are kept, and its constructor is not called.
+Pickle is never used, because it would execute its input. Only the fields of a class are stored, and its constructor is
+not called.
 """
 
 from __future__ import annotations
@@ -38,10 +39,10 @@ _FIXED = (str, int, float, type(None), tuple, frozenset, bytes, date, time, time
 _OF_TEXT: dict[type, str] = {Decimal: "decimal", UUID: "uuid", datetime: "datetime", date: "date", time: "time"}
 _READ: dict[str, Callable[[Any], Any]] = {
     "float": float,
-    "tuple": lambda held: tuple(map(_unmarked, held)),
-    "set": lambda held: set(map(_unmarked, held)),
-    "frozenset": lambda held: frozenset(map(_unmarked, held)),
-    "dict": lambda held: {_unmarked(key): _unmarked(value) for key, value in held},
+    "tuple": lambda content: tuple(map(_unmarked, content)),
+    "set": lambda content: set(map(_unmarked, content)),
+    "frozenset": lambda content: frozenset(map(_unmarked, content)),
+    "dict": lambda content: {_unmarked(key): _unmarked(value) for key, value in content},
     "bytes": base64.b64decode,
     "decimal": Decimal,
     "uuid": UUID,
@@ -50,23 +51,23 @@ _READ: dict[str, Callable[[Any], Any]] = {
     "time": time.fromisoformat,
     "timedelta": lambda us: timedelta(microseconds=us),
     "int": lambda digits: int(digits, 16),
-    "record": lambda held: _record(*held),
-    "dataclass": lambda held: _dataclass(*held),
-    "enum": lambda held: _enum(*held),
+    "record": lambda content: _record(*content),
+    "dataclass": lambda content: _dataclass(*content),
+    "enum": lambda content: _enum(*content),
 }
 
 
 def encode(value: Any, what: str) -> bytes:
-    """A value as bytes; one that cannot be kept is an :class:`InvalidArgumentError` that says ``what`` it is of."""
+    """A value as bytes. Raises an :class:`InvalidArgumentError` that names ``what`` for an unsupported value."""
     return _written(_marked(value, what))
 
 
-# What comes of bytes that are no value, and of a class that does not take what it was made of.
+# The errors of damaged bytes, and of a class that no longer accepts its fields.
 _UNREADABLE: Final = (ValueError, LookupError, TypeError, AttributeError, RecursionError, ArithmeticError)
 
 
 def decoding(decode: Callable[_Given, _Found]) -> Callable[_Given, _Found]:
-    """A function that reads what was kept, and raises :class:`DamagedStateError` for bytes that are no value."""
+    """Makes a function that reads stored bytes raise :class:`DamagedStateError` for damaged ones."""
 
     @wraps(decode)
     def checked(*args: _Given.args, **kwargs: _Given.kwargs) -> _Found:
@@ -74,29 +75,29 @@ def decoding(decode: Callable[_Given, _Found]) -> Callable[_Given, _Found]:
             return decode(*args, **kwargs)
         except MullionError:
             raise
-        except _UNREADABLE as theirs:
-            raise unreadable(theirs) from theirs
+        except _UNREADABLE as error:
+            raise unreadable(error) from error
 
     return checked
 
 
 @decoding
 def decode(written: bytes) -> Any:
-    """The value of bytes that :func:`encode` made. Raises :class:`DamagedStateError` for other bytes."""
+    """The value of bytes of :func:`encode`. Raises :class:`DamagedStateError` for other bytes."""
     return _unmarked(json.loads(written.decode("utf-8", "surrogatepass")))
 
 
-def unreadable(theirs: Exception) -> DamagedStateError:
-    """Says that a value cannot be read, and why."""
+def unreadable(error: Exception) -> DamagedStateError:
+    """The error for a value that cannot be read, with the reason."""
     return DamagedStateError(
-        f"A value that was kept cannot be read: {type(theirs).__name__}: {str(theirs)[:200]}. Either what was kept is "
+        f"A value that was kept cannot be read: {type(error).__name__}: {str(error)[:200]}. Either what was kept is "
         "damaged: restore the checkpoint from a copy, or begin anew with a new one. Or its class has changed: let it "
         "take what it took then."
     )
 
 
 def changeable(value: Any) -> bool:
-    """Whether a value can be changed by reference."""
+    """True for a mutable value."""
     return not isinstance(value, _FIXED)
 
 
@@ -109,20 +110,20 @@ def _marked(value: Any, what: str) -> Any:
     if value is None or kind is str or kind is bool:
         return value
     if kind is int:
-        # Python neither writes nor reads more digits as decimals.
+        # Python limits the digits of decimal integers.
         return value if value.bit_length() <= _MOST_BITS else _mark("int", hex(value))
     if kind is float:
         return value if math.isfinite(value) else _mark("float", repr(value))
     if kind is list:
-        return [_marked(held, what) for held in value]
+        return [_marked(content, what) for content in value]
     if kind is dict:
         if all(type(key) is str for key in value) and _MARK not in value:
-            return {key: _marked(held, what) for key, held in value.items()}
-        return _mark("dict", [[_marked(key, what), _marked(held, what)] for key, held in value.items()])
+            return {key: _marked(content, what) for key, content in value.items()}
+        return _mark("dict", [[_marked(key, what), _marked(content, what)] for key, content in value.items()])
     if kind is tuple:
-        return _mark("tuple", [_marked(held, what) for held in value])
+        return _mark("tuple", [_marked(content, what) for content in value])
     if kind in (set, frozenset):
-        return _mark(kind.__name__, _in_order([_marked(held, what) for held in value]))
+        return _mark(kind.__name__, _in_order([_marked(content, what) for content in value]))
     if kind in _OF_TEXT:
         return _mark(_OF_TEXT[kind], value.isoformat() if isinstance(value, (date, time)) else str(value))
     if kind is timedelta:
@@ -143,25 +144,25 @@ def _marked(value: Any, what: str) -> Any:
 
 
 def _marked_fields(fields: Mapping[str, Any], what: str) -> dict[str, Any]:
-    return {name: _marked(held, f"{what}, in {name}") for name, held in fields.items()}
+    return {name: _marked(content, f"{what}, in {name}") for name, content in fields.items()}
 
 
-def _mark(kind: str, held: Any) -> dict[str, Any]:
-    return {_MARK: kind, "v": held}
+def _mark(kind: str, content: Any) -> dict[str, Any]:
+    return {_MARK: kind, "v": content}
 
 
-def _in_order(held: Iterable[Any]) -> list[Any]:
-    """Equal sets are equal bytes."""
-    return sorted(held, key=lambda one: json.dumps(one, sort_keys=True))
+def _in_order(content: Iterable[Any]) -> list[Any]:
+    """A fixed order, so that equal sets are equal bytes."""
+    return sorted(content, key=lambda one: json.dumps(one, sort_keys=True))
 
 
-def _unmarked(held: Any) -> Any:
-    if isinstance(held, list):
-        return [_unmarked(one) for one in held]
-    if isinstance(held, dict):
-        kind = held.get(_MARK)
-        return {key: _unmarked(one) for key, one in held.items()} if kind is None else _READ[kind](held["v"])
-    return held
+def _unmarked(content: Any) -> Any:
+    if isinstance(content, list):
+        return [_unmarked(one) for one in content]
+    if isinstance(content, dict):
+        kind = content.get(_MARK)
+        return {key: _unmarked(one) for key, one in content.items()} if kind is None else _READ[kind](content["v"])
+    return content
 
 
 _known: dict[str, Any] = {}
@@ -173,48 +174,48 @@ def _name(kind: type) -> str:
     return name
 
 
-def _record(name: str, held: dict[str, Any]) -> Any:
+def _record(name: str, content: dict[str, Any]) -> Any:
     kind = _class(name, lambda kind: hasattr(kind, "of_fields"), "a record")
-    return kind.of_fields({field: _unmarked(one) for field, one in held.items()})
+    return kind.of_fields({field: _unmarked(one) for field, one in content.items()})
 
 
-def _dataclass(name: str, held: dict[str, Any]) -> Any:
+def _dataclass(name: str, content: dict[str, Any]) -> Any:
     kind = _class(name, dataclasses.is_dataclass, "a dataclass")
-    made: Any = object.__new__(kind)
+    instance: Any = object.__new__(kind)
     for field in dataclasses.fields(kind):
-        if field.name in held:
-            # As a dataclass that is frozen does it.
-            object.__setattr__(made, field.name, _unmarked(held[field.name]))
+        if field.name in content:
+            # As in the constructor of a frozen dataclass.
+            object.__setattr__(instance, field.name, _unmarked(content[field.name]))
         elif field.default is not dataclasses.MISSING:
-            object.__setattr__(made, field.name, field.default)
+            object.__setattr__(instance, field.name, field.default)
         elif field.default_factory is not dataclasses.MISSING:
-            object.__setattr__(made, field.name, field.default_factory())
-    return made
+            object.__setattr__(instance, field.name, field.default_factory())
+    return instance
 
 
-def _enum(name: str, held: Any) -> Any:
-    return _class(name, lambda kind: issubclass(kind, Enum), "an enumeration")(_unmarked(held))
+def _enum(name: str, content: Any) -> Any:
+    return _class(name, lambda kind: issubclass(kind, Enum), "an enumeration")(_unmarked(content))
 
 
 def _class(name: str, is_wanted: Callable[[type], bool], what: str) -> Any:
-    """The class of a name; one of another kind is refused, for what is read must not call what it names."""
-    found = _named(name)
-    if not isinstance(found, type) or not is_wanted(found):
+    """The class of a name. Raises an error for another kind of object, because reading must not call arbitrary code."""
+    target = _named(name)
+    if not isinstance(target, type) or not is_wanted(target):
         raise InvalidArgumentError(f"A value of {name!r} is kept as {what}, and is none. The state is damaged.")
-    return found
+    return target
 
 
 def _named(name: str) -> Any:
     if name not in _known:
         module, _, path = name.partition(":")
         try:
-            found: Any = importlib.import_module(module)
+            target: Any = importlib.import_module(module)
             for part in path.split("."):
-                found = getattr(found, part)
+                target = getattr(target, part)
         except (ImportError, AttributeError) as missing:
             raise InvalidArgumentError(
                 f"A value was kept that is of the class {name!r}, which is not to be found: {missing}. Define it in a "
                 "module, outside of functions, under the name that it had."
             ) from missing
-        _known[name] = found
+        _known[name] = target
     return _known[name]
