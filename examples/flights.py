@@ -1,7 +1,7 @@
-"""A year of real flights as a stream: panes that open, fire early and close, and the flights that came too late.
+"""A year of real flights as a stream: panes that open, fire early and close, and late flights.
 
-The 336,776 flights that left New York in 2013 are replayed in the order in which they really left. The windows are on
-the *scheduled* departure, so the rows are out of order by as much as the flights were delayed: up to a day.
+The example replays the 336,776 flights that left New York in 2013 in their actual order. The windows are on the
+*scheduled* departure, so the rows are out of order by the delay of the flights: up to a day.
 
     python examples/flights.py              the year, in about a minute
     python examples/flights.py --days 31    January
@@ -33,12 +33,12 @@ import flights_report
 from flights_data import FLIGHT_KEY
 from mullion import Early, Tumbling, configure, read_panes, windowed
 
-# The watermark runs this far behind the latest scheduled departure seen: at this delay most flights have left.
+# The watermark is this far behind the latest scheduled departure. Most flights have left by then.
 DELAY = "30 minutes"
-# How much longer a pane stays open for the others. A flight that leaves later still comes out as a late row.
+# A pane stays open this much longer for the others. A flight that leaves even later is emitted as a late row.
 ALLOWED_LATENESS = "1 hour"
-# A file, and so a micro-batch, is two days of departures. That is enough for fair weather, but in so coarse steps
-# nearly every pane would be complete at once: the worst day comes in steps of twenty minutes.
+# A file, and so a micro-batch, has two days of departures. In such coarse steps nearly every pane would be complete
+# immediately, so the worst day has steps of twenty minutes.
 FINE = pd.Timedelta(minutes=20)
 
 PANE = ["origin", "carrier", "window"]
@@ -59,8 +59,8 @@ def panes_of(flights: DataFrame) -> DataFrame:
 
 
 def results() -> list[Column]:
-    """What a pane holds. Delays are in minutes, and those of cancelled flights are null."""
-    # Equal delays are told apart by the flight, so that the worst is the same one in any order of arrival.
+    """The aggregates of a pane. Delays are in minutes, and null for cancelled flights."""
+    # The flight breaks ties of equal delays, so that the worst flight does not depend on the order of arrival.
     worst = F.max_by(F.struct("flight", "dest", "delay"), F.struct("delay", "flight", "dest", "scheduled"))
     return [
         F.count("*").alias("flights"),
@@ -74,10 +74,10 @@ def results() -> list[Column]:
 def replay(
     spark: SparkSession, source: Path, checkpoint: Path, output: Path, watch: Callable[[dict[str, Any]], None]
 ) -> None:
-    """Runs the stream over the files of ``source`` until they are read, and writes its rows to the file ``output``.
+    """Runs the stream over the files of ``source`` to their end, and writes its rows to the file ``output``.
 
-    ``output`` has the columns of :func:`panes_of` and the ``batch`` they came in. ``watch`` is called with the progress
-    of each batch, in order.
+    ``output`` has the columns of :func:`panes_of` and their ``batch``. ``watch`` is called with the progress of each
+    batch, in order.
     """
     flights = spark.readStream.schema(spark.read.parquet(str(source)).schema).option("maxFilesPerTrigger", 1)
     panes = panes_of(flights.parquet(str(source)))
@@ -98,16 +98,16 @@ def replay(
         .start()
     )
     try:
-        seen = -1
+        last = -1
         running = True
         while running:
             time.sleep(0.25)
             running = query.isActive
             for progress in query.recentProgress:
-                if progress["batchId"] > seen:
-                    seen = progress["batchId"]
+                if progress["batchId"] > last:
+                    last = progress["batchId"]
                     watch(progress)
-        query.awaitTermination()  # raises what ended the query, if it did not end by itself
+        query.awaitTermination()  # raises the error of a failed query
     finally:
         query.stop()
         for writer in writers:
@@ -116,7 +116,7 @@ def replay(
 
 @dataclass(frozen=True)
 class Check:
-    """How a stream's panes compare with one batch query over the same rows."""
+    """The comparison of a stream's panes with one batch query over the same rows."""
 
     panes: int  # in either
     agree: int
@@ -131,7 +131,7 @@ class Check:
 
     @property
     def passed(self) -> bool:
-        """Whether every pane agrees, every flight is accounted for and the late ones are those that should be."""
+        """True if every pane agrees, every flight is counted, and the expected flights are late."""
         return (
             self.agree == self.panes
             and self.flights == self.in_panes + self.late
@@ -140,10 +140,10 @@ class Check:
 
 
 def check(spark: SparkSession, flights: pd.DataFrame, source: Path, checkpoint: Path, output: Path) -> Check:
-    """Compares what came out of the stream with a batch query by Spark's own ``groupBy`` and ``window``.
+    """Compares the output of the stream with a batch query of Spark's own ``groupBy`` and ``window``.
 
-    A pane's result is what it closed with. Those that the end of the data left open are read from the stream's state.
-    The batch query takes every flight but those that came out late, and nothing may be left over on either side.
+    The result of a pane is that of its close. Panes that are open at the end are read from the stream's state. The
+    batch query has every flight except the late ones, and each side must have the same panes.
     """
     fired = spark.read.parquet(str(output))
     closed = fired.where("pane.firing = 'close'").select(*PANE, *RESULTS)
@@ -154,10 +154,11 @@ def check(spark: SparkSession, flights: pd.DataFrame, source: Path, checkpoint: 
     hour = F.window("scheduled", "1 hour")
     expected = every.join(late, FLIGHT_KEY, "left_anti").groupBy("origin", "carrier", hour).agg(*results())
 
-    # A pane that closed twice would be two rows here, and so cannot agree.
+    # A pane that closed twice has two rows here, and so cannot agree.
     ours = closed.unionAll(still_open).groupBy(*PANE).agg(F.collect_list(F.struct(*RESULTS)).alias("ours"))
-    theirs = expected.select(*PANE, F.array(F.struct(*RESULTS)).alias("theirs"))
-    both = ours.join(theirs, PANE, "full_outer").withColumn("same", F.col("ours").eqNullSafe(F.col("theirs"))).cache()
+    spark_panes = expected.select(*PANE, F.array(F.struct(*RESULTS)).alias("spark"))
+    both = ours.join(spark_panes, PANE, "full_outer")
+    both = both.withColumn("same", F.col("ours").eqNullSafe(F.col("spark"))).cache()
     counts = both.agg(F.count("*").alias("panes"), F.count_if("same").alias("agree")).first()
     differing = [str(row) for row in both.where("NOT same").limit(5).collect()]
     both.unpersist()
@@ -182,9 +183,9 @@ def check(spark: SparkSession, flights: pd.DataFrame, source: Path, checkpoint: 
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Replays, reports and checks; gives the exit code."""
+    """Replays, reports and checks. Returns the exit code."""
     options = _options(arguments)
-    # Where the output is no terminal there is no width to keep to, and rich would take 80 columns.
+    # Without a terminal, rich would use only 80 columns.
     console = Console(width=None if sys.stdout.isatty() else 110)
     options.out.mkdir(parents=True, exist_ok=True)
     firings = options.out / "firings.parquet"
@@ -222,12 +223,12 @@ def _options(arguments: list[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         description="Replays the flights that left New York in 2013 through panes of an hour, and checks the panes."
     )
-    parser.add_argument("--days", type=_days, help="replay only the first so many days of the year, 1 to 365")
+    parser.add_argument("--days", type=_days, help="replay only this number of days of the year, 1 to 365")
     parser.add_argument(
         "--out",
         type=Path,
         default=Path(__file__).resolve().parent.parent / "out",
-        help="the folder for the picture and the firings (default: out, beside examples)",
+        help="the folder for the picture and the firings (default: out, next to examples)",
     )
     return parser.parse_args(arguments)
 
@@ -241,24 +242,24 @@ def _days(text: str) -> int:
 
 
 def _session(log: Path) -> SparkSession:
-    """A local session whose log, and what else the JVM says, goes to a file instead of into the progress bar."""
+    """A local session that writes its log and the output of the JVM to a file, not into the progress bar."""
     builder = (
         SparkSession.builder.master("local[2]")
         .appName("flights")
         .config("spark.ui.enabled", "false")
         .config("spark.ui.showConsoleProgress", "false")
         .config("spark.sql.session.timeZone", "UTC")
-        # Asked for four times a second, and each time whole.
+        # Read completely four times a second.
         .config("spark.sql.streaming.numRecentProgressUpdates", "20")
-        # Hundreds of small batches: what they cost is compiling their code, and the quick compiler has done it sooner.
-        # Where all is compiled so, the JVM reserves little room for code, and a year's batches would fill it.
+        # The cost of hundreds of small batches is compilation, for which the simple compiler is faster. With it, the
+        # JVM reserves little memory for code, which a year's batches would fill.
         .config(
             "spark.driver.extraJavaOptions",
             "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:ReservedCodeCacheSize=512m",
         )
         # The rest of their cost is the state store's commit, and one is cheaper than two.
         .config("spark.sql.shuffle.partitions", "1")
-        # What a batch changed is written, and not each time all that is open.
+        # Each batch writes only its changes.
         .config("spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled", "true")
     )
     with _standard_error_to(log):
@@ -269,7 +270,7 @@ def _session(log: Path) -> SparkSession:
 
 @contextmanager
 def _standard_error_to(file: Path) -> Iterator[None]:
-    """Child processes that start meanwhile keep writing their standard error to ``file``."""
+    """Redirects standard error to ``file``, also for child processes that start meanwhile."""
     sys.stderr.flush()
     ours = os.dup(2)
     with file.open("wb") as target:
@@ -277,7 +278,7 @@ def _standard_error_to(file: Path) -> Iterator[None]:
         try:
             yield
         except Exception as error:
-            error.add_note(f"What the JVM said is in {file}.")
+            error.add_note(f"The output of the JVM is in {file}.")
             raise
         finally:
             os.dup2(ours, 2)

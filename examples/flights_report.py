@@ -1,4 +1,4 @@
-"""What the replay of the flights says on the terminal: the progress bar, the closing tables and the verdict."""
+"""The terminal output of the replay: the progress bar, the closing tables and the verdict."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ if TYPE_CHECKING:
     from flights import Check
 
 PANE = ["origin", "carrier", "start"]
-# A mean over fewer flights says more of a flight than of its hour.
+# A mean over fewer flights describes single flights rather than the hour.
 _MANY = 5
 
 
 class Replaying:
-    """A progress bar fed by Spark's reports of its batches; lines, where the output is no terminal."""
+    """A progress bar from Spark's progress reports; plain lines without a terminal."""
 
     def __init__(self, console: Console, flights: int, files: int) -> None:
         self._console = console
@@ -63,7 +63,7 @@ class Replaying:
             self._live.stop()
 
     def update(self, progress: dict[str, Any]) -> None:
-        """Takes Spark's report of one batch."""
+        """Processes Spark's report of one batch."""
         metrics = progress["stateOperators"][0]["customMetrics"]
         self._batches += 1
         self._rows += progress["numInputRows"]
@@ -97,22 +97,22 @@ class Replaying:
 
 @dataclass(frozen=True)
 class Story:
-    """What came out of the stream, ready to be told. Times are New York's, delays minutes."""
+    """The output of the stream for the report. Times are in New York, delays in minutes."""
 
-    flights: pd.DataFrame  # as flights_data.cut makes them
+    flights: pd.DataFrame  # the result of flights_data.cut
     fired: pd.DataFrame  # a row for each firing: origin, carrier, start, end, firing, index, batch, and the results
-    late: pd.DataFrame  # the late flights, with the batch in which they came out
+    late: pd.DataFrame  # the late flights, with their batch
     allowed_lateness: pd.Timedelta
     airlines: dict[str, str]
 
     @staticmethod
     def read(flights: pd.DataFrame, firings: Path, allowed_lateness: pd.Timedelta) -> Story:
-        """Reads what the replay wrote."""
+        """Reads the output of the replay."""
         out = pq.read_table(firings).flatten()
         out = out.rename_columns([name.removeprefix("window.").removeprefix("pane.") for name in out.column_names])
         is_late = pc.equal(out["firing"], "late")
         of_late = [name for name in out.column_names if name.startswith("late_row.")]
-        # Of a late flight, the row itself: the results are null beside it.
+        # For a late flight only the row itself; the aggregates are null.
         late = out.filter(is_late).select([*of_late, "batch"]).to_pandas()
         late = late.rename(columns=lambda name: name.removeprefix("late_row."))
         fired = out.filter(pc.invert(is_late)).drop_columns(of_late).to_pandas()
@@ -123,7 +123,7 @@ class Story:
 
     @property
     def complete(self) -> pd.Series:
-        """By batch, when its file was complete and it could run. A batch with no file follows the last one at once."""
+        """The time at which each batch could run: its file was complete. A batch without a file follows immediately."""
         ends = self.flights.groupby("batch")["batch_end"].first().dt.tz_convert(NEW_YORK)
         return ends.reindex(ends.index.union(self.fired["batch"].unique())).ffill()
 
@@ -144,7 +144,7 @@ def tables(console: Console, story: Story) -> None:
 
 
 def verdict(console: Console, checked: Check, picture: Path, seconds: float) -> None:
-    """How the panes compare with the batch query, and where the picture is."""
+    """Prints the comparison with the batch query, and the location of the picture."""
     style = "bold green" if checked.passed else "bold red"
     console.print(
         f"[{style}]{checked.agree:,} of {checked.panes:,} panes agree[/] with one batch query over the same rows "
@@ -229,7 +229,7 @@ def _latest(story: Story) -> Table:
 
 
 def _table(title: str, *columns: str) -> Table:
-    """A table with a column for what a row is about, and then these; ``>`` aligns a column to the right."""
+    """A table with a first column for the subject of a row; ``>`` aligns a column to the right."""
     table = Table(title=title, title_justify="left", title_style="bold", box=box.SIMPLE_HEAD, pad_edge=False)
     table.add_column("", no_wrap=True)
     for column in columns:
@@ -245,7 +245,7 @@ def _worst(pane: pd.Series, airline: bool = True) -> str:
 
 
 def _minutes(minutes: float) -> str:
-    """Minutes as a person reads them: ``12.6 min``, ``3 h 05``."""
+    """Minutes in readable form: ``12.6 min``, ``3 h 05``."""
     if pd.isna(minutes):
         return ""
     if abs(minutes) < 60:

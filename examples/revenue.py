@@ -1,12 +1,12 @@
 """The revenue of a shop, live every ten seconds and final when a window closes: Turbine's first example.
 
     python examples/revenue.py                          a morning of orders, early and final rows
-    mullion turbine explain examples.revenue:app        what runs in the JVM and what in Python
+    mullion turbine explain examples.revenue:app        shows which parts run in the JVM and in Python
 
-Topics are folders here; ``broker="kafka://host:port"`` is all that changes with a server.
+Topics are folders here. For a Kafka server, set ``broker="kafka://host:port"``.
 """
 
-# Its classes are called as in Turbine's own documents.
+# Class names follow Turbine's documents.
 # ruff: noqa: N801
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ class revenue:
 
 
 def orders(minutes: int = 11, every_seconds: int = 30) -> list[list[dict[str, Any]]]:
-    """Orders as they come to the shop's topic, a batch every so often: some are up to 20 seconds old."""
+    """Batches of orders for the shop's topic; some orders are up to 20 seconds old."""
     rng = random.Random(2025)
     batches = []
     for start in range(0, minutes * 60, every_seconds):

@@ -1,11 +1,11 @@
-"""Alerts about hosts whose error rate is high, in the batch form: one call a tick, over Arrow, however many panes.
+"""Alerts about hosts with a high error rate, in the batch form: one call per tick over Arrow, for any number of panes.
 
     python examples/score_alert.py
 
-A host that was told of is not told of again for five minutes: the callback keeps that in the state of its shard.
+After an alert, a host has no further alert for five minutes: the callback stores the time in the state of its shard.
 """
 
-# Its classes are called as in Turbine's own documents.
+# Class names follow Turbine's documents.
 # ruff: noqa: N801
 
 from __future__ import annotations
@@ -53,13 +53,15 @@ class score_alert:
         score = pc.multiply(rate, pc.if_else(pc.greater(panes["p95"], 500.0), 2.0, 1.0))
         scored = panes.append_column("score", score)
         bad = scored.filter(pc.greater(score, 0.5)).sort_by("window_end_ms")
-        told = []
+        is_new = []
         for host, end in zip(bad["host"].to_pylist(), bad["window_end_ms"].to_pylist(), strict=True):
             quiet = end - state.get(host, -COOLDOWN_MS) < COOLDOWN_MS
-            told.append(not quiet)
+            is_new.append(not quiet)
             if not quiet:
                 state[host] = end
-        alerts = bad.filter(pa.array(told, pa.bool_())).select(["host", "window_end_ms", "score", "errors", "n", "p95"])
+        alerts = bad.filter(pa.array(is_new, pa.bool_())).select(
+            ["host", "window_end_ms", "score", "errors", "n", "p95"]
+        )
         return alerts.combine_chunks().to_batches()[0] if alerts.num_rows else None
 
     def process(self, batch: RecordBatch, state: TurbineState) -> RecordBatch | None:
@@ -68,7 +70,7 @@ class score_alert:
 
 
 def requests(minutes: int = 8) -> list[list[dict[str, Any]]]:
-    """A minute of requests a batch; two hosts have a bad time."""
+    """Requests, a minute per batch; two hosts fail for some time."""
     rng = random.Random(7)
     batches = []
     for minute in range(minutes):

@@ -18,7 +18,7 @@ PYTHON: Final = """__init__ errors functions plot tables testing windows _calend
     topics/_outputs topics/_records topics/_schemas topics/_types topics/_urls"""
 CLEAN: Final = (
     *("README.md", "CHANGELOG.md", "SECURITY.md", "docs", "benchmarks/NOTES.md", "mkdocs.yml", ".github"),
-    *("CONTRIBUTING.md", "Makefile", "tests/transcripts/README.md"),
+    *("CONTRIBUTING.md", "Makefile", "tests/transcripts/README.md", "examples"),
     *(f"scripts/{name}.py" for name in ("features", "lines", "mutations", "pictures", "plain_english", "site")),
     *(path for name in PYTHON.split() for path in (f"python/mullion/{name}.py", f"python/mullion/{name}")),
 )
