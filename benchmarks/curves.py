@@ -24,7 +24,7 @@ def keys(count: int) -> Workload:
         w.TUMBLING_100K,
         name=f"keys: {count:,}",
         keys=count,
-        takes=everyone(6 * M, "mullion", "memory", "spark", "ceiling"),
+        takes=everyone(6 * M, "mullion", "spark", "ceiling"),
         more={},
         batches=6,
         heap=8,
@@ -32,7 +32,7 @@ def keys(count: int) -> Workload:
 
 
 def overlaps(count: int) -> Workload:
-    taken = everyone(2 * M, "mullion", "memory")
+    taken = everyone(2 * M, "mullion")
     # What Spark takes grows with the overlaps.
     return replace(
         w.SLIDING_1K,
@@ -47,7 +47,7 @@ def overlaps(count: int) -> Workload:
 
 
 def cores(count: int) -> Workload:
-    takes = everyone(6 * M, "mullion", "memory", "spark", "ceiling")
+    takes = everyone(6 * M, "mullion", "spark", "ceiling")
     return replace(w.TUMBLING_100K, name=f"cores: {count}", cores=count, batches=6, takes=takes, more={})
 
 

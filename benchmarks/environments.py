@@ -81,7 +81,6 @@ def requirements(group: str) -> list[str]:
 
 CONTENDERS = {
     "mullion": Contender("Mullion"),
-    "memory": Contender("Mullion, memory"),
     "spark": Contender("Spark"),
     "spark hdfs": Contender("Spark, HDFS-backed"),
     "ceiling": Contender("ceiling"),

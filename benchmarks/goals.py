@@ -23,12 +23,11 @@ UNITS: dict[str, Callable[[Figures], float]] = {
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """``ours`` on ``workload`` against ``theirs`` on ``beside``, which is the same workload unless said."""
+    """Mullion on ``workload`` against ``theirs`` on ``beside``, which is the same workload unless said."""
 
     workload: Workload
     theirs: str
     goal: float | None = None
-    ours: str = "mullion"
     unit: str = "rows/s"
     beside: Workload | None = None
     first: str | None = None
@@ -67,9 +66,7 @@ COMPARISONS = (
     Comparison(w.SIZED[1_000][5 * w.M], "spark", 3),
     Comparison(w.SIZED[100_000][5 * w.M], "duckdb", 0.6, first="DuckDB, all rows at once"),
     Comparison(w.TUMBLING_100K, "ceiling", 0.8, first="Spark, with no state at all"),
-    Comparison(w.TUMBLING_100K, "ceiling", 0.95, "memory"),
     Comparison(w.TUMBLING_3M, "ceiling", 0.6),
-    Comparison(w.TUMBLING_3M, "ceiling", 0.85, "memory"),
     Comparison(w.TUMBLING_100K, "spark", 2, first="Spark's windows"),
     Comparison(w.TUMBLING_100K, "spark hdfs"),
     Comparison(w.TUMBLING_3M, "spark", 4, first="Spark's windows"),
@@ -102,7 +99,6 @@ COMPARISONS = (
     Comparison(w.SLIDING_1K, "duckdb"),
     Comparison(w.VISITS, "duckdb"),
     Comparison(w.FEW_ROWS, "stateless", 1.1, unit="ms"),
-    Comparison(w.FEW_ROWS, "stateless", 1.1, "memory", unit="ms"),
     Comparison(w.FEW_ROWS, "ceiling", unit="ms"),
     Comparison(w.FEW_ROWS, "spark", 0.5, unit="ms", first="Spark's windows"),
     Comparison(w.FEW_ROWS_AT_ONE, "ceiling", unit="ms"),
@@ -111,7 +107,6 @@ COMPARISONS = (
     Comparison(w.SLIDING_1K, "spark", 1, unit="MB"),
     Comparison(w.TUMBLING_3M, "spark", 1, unit="MB"),
     Comparison(w.TUMBLING_100K, "mullion", 1.8, beside=w.ONE_CORE),
-    Comparison(w.TUMBLING_100K, "memory", 1.8, "memory", beside=w.ONE_CORE),
     Comparison(w.LATE, "spark"),
     Comparison(w.EARLY, "mullion", 0.7, beside=w.NOT_EARLY),
     *(Comparison(query, "spark") for query in w.NEXMARK),

@@ -292,13 +292,13 @@ def compared(found: Found) -> Compared:
 def said_of(comparison: Comparison, found: Found) -> dict[str, Any] | None:
     """What ``latest.json`` says of a comparison, if both its sides ran."""
     beside = comparison.beside or comparison.workload
-    ours = found.get(comparison.workload.name, {}).get(comparison.ours)
+    ours = found.get(comparison.workload.name, {}).get("mullion")
     theirs = found.get(beside.name, {}).get(comparison.theirs)
     if ours is None or theirs is None:
         return None
     mine, other = comparison.pair(ours, theirs)
     return {
-        "workload": comparison.workload.name + (", state in memory" if comparison.ours == "memory" else ""),
+        "workload": comparison.workload.name,
         "against": CONTENDERS[comparison.theirs].title + (f", {beside.name}" if comparison.beside else ""),
         "unit": comparison.unit,
         "ours": round(mine),

@@ -1,6 +1,6 @@
 """Sessions of very many keys that come and go, and what they leave in state: nothing.
 
-``sessions.py [KEYS] [rocksdb|hdfs|memory]``: ten million keys unless said otherwise, a million new ones a batch. Each
+``sessions.py [KEYS]``: ten million keys unless said otherwise, a million new ones a batch. Each
 key's session closes with the next batch.
 """
 
@@ -10,7 +10,6 @@ import json
 import sys
 import tempfile
 from pathlib import Path
-from typing import cast
 
 import numpy as np
 import pyarrow as pa
@@ -19,7 +18,6 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from mullion import Session, windowed
-from mullion.windows import Store
 from rows import SECOND
 from spark_session import session
 from workloads import CORES
@@ -28,7 +26,7 @@ BATCH = 1_000_000
 BASE = 1_700_000_000 * SECOND
 
 
-def main(keys: int, state: Store) -> None:
+def main(keys: int) -> None:
     spark = session()
     closed = 0
 
@@ -39,7 +37,7 @@ def main(keys: int, state: Store) -> None:
     with tempfile.TemporaryDirectory() as folder, tempfile.TemporaryDirectory() as checkpoint:
         rows = spark.readStream.schema("ts timestamp, k bigint").parquet(folder).withWatermark("ts", "1 second")
         # The last row only moves the watermark.
-        counts = windowed(rows.where("k >= 0 OR ts IS NULL"), Session("5 seconds"), by="k", time="ts", state=state)
+        counts = windowed(rows.where("k >= 0 OR ts IS NULL"), Session("5 seconds"), by="k", time="ts")
         panes = counts.agg(F.count("*").alias("n"))
         query = panes.writeStream.foreachBatch(add).option("checkpointLocation", checkpoint).start()
         for first in [*range(0, keys, BATCH), keys]:
@@ -62,4 +60,4 @@ def main(keys: int, state: Store) -> None:
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]) if sys.argv[1:] else 10_000_000, cast(Store, sys.argv[2]) if sys.argv[2:] else "rocksdb")
+    main(int(sys.argv[1]) if sys.argv[1:] else 10_000_000)

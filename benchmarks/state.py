@@ -56,7 +56,7 @@ def at_once(batches: Iterator[pa.RecordBatch], state: State) -> Iterator[pa.Reco
 SIDES = {"none": without, "get, put": one_by_one, "get_many": at_once}
 
 
-def micros_per_row(spark: SparkSession, function: Function, rows: int, keys: int, store: str) -> float:
+def micros_per_row(spark: SparkSession, function: Function, rows: int, keys: int) -> float:
     """The median of a query's batches, its first left out."""
     with tempfile.TemporaryDirectory() as home:
         source, checkpoint = f"{home}/in", f"{home}/checkpoint"
@@ -64,7 +64,7 @@ def micros_per_row(spark: SparkSession, function: Function, rows: int, keys: int
             key = F.expr(f"cast(concat('key ', pmod(xxhash64(id, {batch}), {keys})) as binary) as k")
             spark.range(rows).select(key).coalesce(1).write.mode("append").parquet(source)
         stream = spark.readStream.schema("k binary").option("maxFilesPerTrigger", 1).parquet(source)
-        out = stateful_map(stream, function, "keys bigint", shard_by="k", state=store)
+        out = stateful_map(stream, function, "keys bigint", shard_by="k")
         query = out.writeStream.format("noop").option("checkpointLocation", checkpoint)
         running = query.trigger(availableNow=True).start()
         running.awaitTermination()
@@ -75,16 +75,15 @@ def micros_per_row(spark: SparkSession, function: Function, rows: int, keys: int
 def main(rows: int) -> None:
     spark = session()
     # Once for nothing: the first query of a JVM pays for what all of them use.
-    micros_per_row(spark, one_by_one, rows, KEYS[0], "rocksdb")
-    print(f"{'keys':>8} {'side':<10} {'store':<8} {'rows/s':>10} {'µs/row':>8} {'of it state':>12}")
+    micros_per_row(spark, one_by_one, rows, KEYS[0])
+    print(f"{'keys':>8} {'side':<10} {'rows/s':>10} {'µs/row':>8} {'of it state':>12}")
     for keys in KEYS:
         base = 0.0
         for side, function in SIDES.items():
-            for store in ("rocksdb",) if side == "none" else ("rocksdb", "memory"):
-                per_row = micros_per_row(spark, function, rows, keys, store)
-                base = per_row if side == "none" else base
-                beyond = "" if side == "none" else f"{per_row - base:.2f} µs"
-                print(f"{keys:>8} {side:<10} {store:<8} {1e6 / per_row:>10,.0f} {per_row:>8.2f} {beyond:>12}")
+            per_row = micros_per_row(spark, function, rows, keys)
+            base = per_row if side == "none" else base
+            beyond = "" if side == "none" else f"{per_row - base:.2f} µs"
+            print(f"{keys:>8} {side:<10} {1e6 / per_row:>10,.0f} {per_row:>8.2f} {beyond:>12}")
 
 
 if __name__ == "__main__":

@@ -91,20 +91,20 @@ TUMBLING_1K = Workload(
     "tumbling",
     10,
     {**everyone(14 * M, "mullion", "duckdb"), "pandas": 2 * M, "bytewax": 400_000, "quix": 100_000},
-    {**everyone(14 * M, "memory", "ceiling"), **everyone(8 * M, "spark", "pyflink"), "pathway": M},
+    {**everyone(14 * M, "ceiling"), **everyone(8 * M, "spark", "pyflink"), "pathway": M},
 )
 TUMBLING_100K = Workload(
     "tumbling 10 s, 100k keys",
     "tumbling",
     10,
-    {**everyone(14 * M, "mullion", "memory", "ceiling", "duckdb"), "spark": 4 * M},
+    {**everyone(14 * M, "mullion", "ceiling", "duckdb"), "spark": 4 * M},
     {**everyone(8 * M, "spark", "spark hdfs"), "pandas": 20_000},
     keys=100_000,
 )
 ONE_CORE = replace(
     TUMBLING_100K,
     name="one core, tumbling, 100k keys",
-    takes=everyone(10 * M, "mullion", "memory"),
+    takes=everyone(10 * M, "mullion"),
     more={},
     cores=1,
 )
@@ -113,7 +113,7 @@ SLIDING_1K = Workload(
     "sliding",
     60,
     {**everyone(14 * M, "mullion", "ceiling", "duckdb"), "spark": 2 * M, "bytewax": 40_000},
-    {"memory": 14 * M, "spark": 3 * M, "pyflink": 4 * M},
+    {"spark": 3 * M, "pyflink": 4 * M},
     slide=1,
     span=100,
 )
@@ -123,7 +123,7 @@ HOUR_1K = Workload(
     3600,
     {"mullion": 14 * M},
     # Spark makes 3,600 rows of each: a batch of 2,000 took it 81 seconds, one of 10,000 154.
-    {"memory": 14 * M, "spark": 4_000},
+    {"spark": 4_000},
     slide=1,
     span=5,
     # A plan with 3,600 windows takes more than one.
@@ -134,7 +134,7 @@ VISITS = Workload(
     "session",
     10,
     {**everyone(14 * M, "mullion", "ceiling", "duckdb"), "spark": 3 * M},
-    {"memory": 14 * M, **everyone(4 * M, "spark", "spark hdfs")},
+    everyone(4 * M, "spark", "spark hdfs"),
     keys=300_000,
     settling=SETTLED,
     warm=6,
@@ -146,7 +146,7 @@ FEW_ROWS = Workload(
     "tumbling",
     10,
     everyone(100 * FEW, "mullion", "stateless"),
-    everyone(100 * FEW, "memory", "ceiling", "spark"),
+    everyone(100 * FEW, "ceiling", "spark"),
     keys=100,
     rows=100,
     batches=FEW,
@@ -158,7 +158,7 @@ FEW_ROWS_AT_ONE = replace(FEW_ROWS, name="micro-batches of 100 rows, one partiti
 EARLY = replace(
     TUMBLING_100K,
     name="tumbling 10 s, 100k keys, early every 2 s",
-    takes=everyone(8 * M, "mullion", "memory"),
+    takes=everyone(8 * M, "mullion"),
     more={},
     rows=500_000,
     batches=16,
@@ -170,7 +170,7 @@ EARLY = replace(
 LATE = replace(
     TUMBLING_100K,
     name="tumbling 10 s, 100k keys, 5% late within 30 s",
-    takes={**everyone(14 * M, "mullion", "memory"), "spark": 8 * M},
+    takes={**everyone(14 * M, "mullion"), "spark": 8 * M},
     more={},
     late=0.05,
     lateness=30,
@@ -179,7 +179,7 @@ TUMBLING_3M = Workload(
     "tumbling 1 h, 3M keys open",
     "tumbling",
     3600,
-    {**everyone(12 * M, "mullion", "memory", "ceiling", "duckdb"), **everyone(8 * M, "spark", "spark hdfs")},
+    {**everyone(12 * M, "mullion", "ceiling", "duckdb"), **everyone(8 * M, "spark", "spark hdfs")},
     keys=3_000_000,
     rows=500_000,
     batches=24,
@@ -191,7 +191,7 @@ TUMBLING_3M = Workload(
 SLIDING_100K = replace(
     SLIDING_1K,
     name="sliding 60 s / 1 s, 100k keys",
-    takes={**everyone(8 * M, "mullion", "memory", "ceiling"), "spark": 5 * M},
+    takes={**everyone(8 * M, "mullion", "ceiling"), "spark": 5 * M},
     more={},
     keys=100_000,
     rows=500_000,
@@ -205,7 +205,7 @@ SLIDING_100K = replace(
 HOUR_100K = replace(
     HOUR_1K,
     name="sliding 1 h / 1 s, 100k keys",
-    takes=everyone(14 * M, "mullion", "memory"),
+    takes=everyone(14 * M, "mullion"),
     more={},
     keys=100_000,
     heap=8,
@@ -215,7 +215,7 @@ BURSTS = Workload(
     "sessions, few long",
     "session",
     10,
-    {**everyone(14 * M, "mullion", "memory", "ceiling", "duckdb"), **everyone(8 * M, "spark", "spark hdfs")},
+    {**everyone(14 * M, "mullion", "ceiling", "duckdb"), **everyone(8 * M, "spark", "spark hdfs")},
     keys=100,
     span=20,
     rows_of="bursts",
@@ -225,7 +225,7 @@ NOTHING = {
         f"a batch without rows, {said} open panes",
         "tumbling",
         10,
-        everyone(panes, "mullion", "memory", "spark"),
+        everyone(panes, "mullion", "spark"),
         keys=panes,
         rows=panes,
         # The rows come in the first batch, and the JVM makes machine code of what it ran for a dozen batches more.
@@ -241,7 +241,7 @@ NEXMARK = tuple(
         f"Nexmark {query}",
         query,
         size,
-        everyone(6 * M, "mullion", "memory", "spark", "spark hdfs"),
+        everyone(6 * M, "mullion", "spark", "spark hdfs"),
         slide=slide,
         batches=6,
         span=100,

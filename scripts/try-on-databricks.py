@@ -4,7 +4,7 @@
 
 The cluster has Mullion's wheel and JAR as libraries (docs/databricks.md); this runs in a checkout of the project, for
 the stories are those of its tests. ``--folder`` is a place that the driver's Python and all executors see under one
-path. A part of the stories is run on each store, another part with another ``--seed``; they leave nothing behind.
+path. A part of the stories is run, another part with another ``--seed``; they leave nothing behind.
 
 The report holds versions, the settings named in ``SETTINGS``, what Spark lacks of what the JAR calls, a plan, and of
 each story whether it came out as it should. No data, no other settings, no environment.
@@ -36,7 +36,7 @@ from pyspark.sql import functions as F
 
 import mullion
 from mullion import MullionError, Tumbling, windowed
-from story import STORES, Story, stories
+from story import Story, stories
 from story_run import Run, play
 
 SETTINGS = (
@@ -66,7 +66,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     asked.report.write_text(json.dumps(report, indent=1), "utf-8")
     for story in told:
         if story["came out"] != "right":
-            print(f"{story['name']} ({story['store']}): {story['came out']}: {story['why'].splitlines()[-1]}")
+            print(f"{story['name']}: {story['came out']}: {story['why'].splitlines()[-1]}")
     print(f"Refused: {report['refused']}\nLacking: {report['lacks'] or 'nothing'}\nStories: {report['counted']}")
     print(f"Please send us {asked.report}")
     return 0 if set(report["counted"]) <= {"right"} and report["refused"] is None else 1
@@ -135,26 +135,25 @@ def run_some(spark: SparkSession, folder: Path, number: int, seed: int) -> list[
     own.conf.set("spark.mullion.checkRuntime", "false")
     own.conf.set("spark.sql.shuffle.partitions", "2")
     own.conf.set("spark.sql.session.timeZone", "UTC")
-    own.conf.set("spark.sql.streaming.stateStore.mullion.snapshotEvery", "1")
     chosen = random.Random(seed).sample(stories(), min(number, len(stories())))
-    return [run(own, story, STORES[i % len(STORES)], folder / str(i)) for i, story in enumerate(chosen)]
+    return [run(own, story, folder / str(i)) for i, story in enumerate(chosen)]
 
 
-def run(spark: SparkSession, story: Story, store: Any, folder: Path) -> dict[str, Any]:
+def run(spark: SparkSession, story: Story, folder: Path) -> dict[str, Any]:
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
     began = time.monotonic()
     came_out, why = "right", ""
     try:
         if story.refused is None:
-            told = Run(spark, story, store, folder)
+            told = Run(spark, story, folder)
             try:
                 play(told)
             finally:
                 told.query.stop()
         else:
             try:
-                Run(spark, story, store, folder).start()
+                Run(spark, story, folder).start()
                 came_out, why = "wrong", "it was not refused"
             except MullionError:
                 pass
@@ -165,7 +164,7 @@ def run(spark: SparkSession, story: Story, store: Any, folder: Path) -> dict[str
     finally:
         shutil.rmtree(folder, ignore_errors=True)
     seconds = round(time.monotonic() - began, 1)
-    return {"name": story.name, "store": store, "came out": came_out, "why": why, "seconds": seconds}
+    return {"name": story.name, "came out": came_out, "why": why, "seconds": seconds}
 
 
 if __name__ == "__main__":

@@ -12,7 +12,6 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from mullion import Session, Sliding, Tumbling, windowed
-from mullion.windows import Store
 from nexmark import AUCTION, BID, PERSON
 
 if TYPE_CHECKING:
@@ -21,32 +20,32 @@ if TYPE_CHECKING:
 COLUMNS = "kind int, ts timestamp, auction bigint, person bigint, price bigint"
 
 
-def panes(rows: DataFrame, workload: Workload, state: Store | None) -> DataFrame:
-    """``state`` is Mullion's, and nothing for Spark's own operators."""
+def panes(rows: DataFrame, workload: Workload, *, ours: bool) -> DataFrame:
+    """``ours``: with Mullion's windows, or with Spark's own operators."""
     if workload.kind != "q12":
         rows = rows.withWatermark("ts", f"{workload.delay} seconds")
-    found: DataFrame = globals()[workload.kind](rows, workload, state)
+    found: DataFrame = globals()[workload.kind](rows, workload, ours)
     times = {"start_ms": F.unix_millis("window.start"), "end_ms": F.unix_millis("window.end")}
     zeros = {name: F.lit(0) for name in ("k", "n", "total", "least", "most") if name not in found.columns}
     return found.withColumns(zeros).select("k", "n", "total", "least", "most", *(c.alias(n) for n, c in times.items()))
 
 
-def tumbling(rows: DataFrame, workload: Workload, state: Store | None, by: list[str], *values: Column) -> DataFrame:
+def tumbling(rows: DataFrame, workload: Workload, ours: bool, by: list[str], *values: Column) -> DataFrame:
     size = f"{workload.size} seconds"
-    if state:
-        return windowed(rows, Tumbling(size), by=by, time="ts", state=state).agg(*values)
+    if ours:
+        return windowed(rows, Tumbling(size), by=by, time="ts").agg(*values)
     return rows.groupBy(*by, F.window("ts", size)).agg(*values)
 
 
-def q5(rows: DataFrame, workload: Workload, state: Store | None) -> DataFrame:
+def q5(rows: DataFrame, workload: Workload, ours: bool) -> DataFrame:
     """The auction with the most bids, of sliding windows; of several the latest."""
     size, slide = f"{workload.size} seconds", f"{workload.slide} seconds"
     bids, n = rows.where(F.col("kind") == BID), F.count("*").alias("n")
     most = F.max(F.struct("n", "auction")).alias("top")
-    if state:
-        counts = windowed(bids, Sliding(size, slide), by="auction", time="ts", state=state).agg(n)
+    if ours:
+        counts = windowed(bids, Sliding(size, slide), by="auction", time="ts").agg(n)
         # Windows end one by one: those that end together are a slide of their own.
-        top = windowed(counts.drop("pane"), Tumbling(slide), time="window", state=state).agg(most)
+        top = windowed(counts.drop("pane"), Tumbling(slide), time="window").agg(most)
         start = (F.col("window.end") - F.expr(f"INTERVAL {size}")).alias("start")
         top = top.withColumn("window", F.struct(start, F.col("window.end").alias("end")))
     else:
@@ -54,35 +53,35 @@ def q5(rows: DataFrame, workload: Workload, state: Store | None) -> DataFrame:
     return top.select("window", F.col("top.auction").alias("k"), F.col("top.n").alias("n"))
 
 
-def q7(rows: DataFrame, workload: Workload, state: Store | None) -> DataFrame:
+def q7(rows: DataFrame, workload: Workload, ours: bool) -> DataFrame:
     """The highest bid of each window."""
     bids = rows.where(F.col("kind") == BID)
-    top = tumbling(bids, workload, state, [], F.max(F.struct("price", "auction", "person")).alias("top"))
+    top = tumbling(bids, workload, ours, [], F.max(F.struct("price", "auction", "person")).alias("top"))
     return top.select("window", F.col("top.auction").alias("k"), F.col("top.price").alias("total"))
 
 
-def q8(rows: DataFrame, workload: Workload, state: Store | None) -> DataFrame:
+def q8(rows: DataFrame, workload: Workload, ours: bool) -> DataFrame:
     """The people who came and opened auctions in the same window."""
     came, opened = (F.count_if(F.col("kind") == kind).alias(name) for kind, name in ((PERSON, "came"), (AUCTION, "n")))
-    both = tumbling(rows.where(F.col("kind") != BID), workload, state, ["person"], came, opened)
+    both = tumbling(rows.where(F.col("kind") != BID), workload, ours, ["person"], came, opened)
     return both.where("came > 0 AND n > 0").select("window", F.col("person").alias("k"), "n")
 
 
-def q11(rows: DataFrame, workload: Workload, state: Store | None) -> DataFrame:
+def q11(rows: DataFrame, workload: Workload, ours: bool) -> DataFrame:
     """The bids of each bidder's session."""
     bids, gap, n = rows.where(F.col("kind") == BID), f"{workload.size} seconds", F.count("*").alias("n")
-    if state:
-        counts = windowed(bids, Session(gap), by="person", time="ts", state=state).agg(n)
+    if ours:
+        counts = windowed(bids, Session(gap), by="person", time="ts").agg(n)
     else:
         counts = bids.groupBy("person", F.session_window("ts", gap).alias("window")).agg(n)
     return counts.select("window", F.col("person").alias("k"), "n")
 
 
-def q12(rows: DataFrame, workload: Workload, state: Store | None) -> DataFrame:
+def q12(rows: DataFrame, workload: Workload, ours: bool) -> DataFrame:
     """The bids of each bidder by the wall clock. What each window has is for chance to say."""
     bids, size, n = rows.where(F.col("kind") == BID), f"{workload.size} seconds", F.count("*").alias("n")
-    if state:
-        counts = windowed(bids, Tumbling(size), by="person", time=None, state=state).agg(n)
+    if ours:
+        counts = windowed(bids, Tumbling(size), by="person", time=None).agg(n)
     else:
         now = bids.withColumn("ts", F.current_timestamp()).withWatermark("ts", "0 seconds")
         counts = now.groupBy("person", F.window("ts", size)).agg(n)

@@ -1,7 +1,7 @@
 """Contenders on Spark, one in a process: ``spark_batches.py CONTENDER WORKLOAD FOLDER`` prints its figures as JSON.
 
-Mullion with state in RocksDB and in memory, Spark's own windows over both its state stores, the same written with
-``transformWithStateInPandas``, and two without state: the ``ceiling``, which aggregates each batch as if there were no
+Mullion, Spark's own windows over both its state stores, the same written with ``transformWithStateInPandas``, and two
+without state: the ``ceiling``, which aggregates each batch as if there were no
 other, and ``stateless``, which hands its rows on.
 """
 
@@ -22,12 +22,10 @@ from pyspark.sql.streaming.readwriter import DataStreamWriter
 from contenders import answers, nexmark_queries
 from contenders.pandas_processor import pandas_panes
 from mullion import Early, Session, Sliding, Tumbling, windowed
-from mullion.windows import Store
 from spark_session import session
 from turns import Turns
 from workloads import SETTLING, Workload
 
-STATE: dict[str, Store] = {"mullion": "rocksdb", "memory": "memory", "spark": "rocksdb", "spark hdfs": "hdfs"}
 # How long a compiler is waited for after a batch, and how much it compiles in half a second when it rests.
 MOST_REST_S, RESTING_MS = 5.0, 20
 COLUMNS = "ts timestamp, k bigint, v bigint"
@@ -42,7 +40,7 @@ def aggregates() -> tuple[Column, ...]:
     )
 
 
-def mullion_panes(rows: DataFrame, workload: Workload, state: Store) -> DataFrame:
+def mullion_panes(rows: DataFrame, workload: Workload) -> DataFrame:
     size, slide = f"{workload.size} seconds", f"{workload.slide} seconds"
     panes = windowed(
         rows.withWatermark("ts", f"{workload.delay} seconds"),
@@ -51,7 +49,6 @@ def mullion_panes(rows: DataFrame, workload: Workload, state: Store) -> DataFram
         time="ts",
         allowed_lateness=f"{workload.lateness} seconds",
         early=Early(f"{workload.early} seconds") if workload.early else None,
-        state=state,
     ).agg(*aggregates())
     return panes.where("pane.firing = 'close'") if workload.early else panes
 
@@ -108,10 +105,9 @@ class Run:
 
     def panes(self, rows: DataFrame) -> DataFrame:
         if self.workload.rows_of == "nexmark":
-            ours = self.contender in ("mullion", "memory")
-            return nexmark_queries.panes(rows, self.workload, STATE[self.contender] if ours else None)
-        if self.contender in ("mullion", "memory"):
-            return mullion_panes(rows, self.workload, STATE[self.contender])
+            return nexmark_queries.panes(rows, self.workload, ours=self.contender == "mullion")
+        if self.contender == "mullion":
+            return mullion_panes(rows, self.workload)
         if self.contender in ("spark", "spark hdfs"):
             return spark_panes(rows, self.workload)
         if self.contender == "pandas":

@@ -36,6 +36,9 @@ _MEANT: Final = {
 }
 """What other engines call the same."""
 
+_INSTEAD: Final = {"state": "State is always in RocksDB: leave it out."}
+"""What to write instead of an argument that there was once."""
+
 
 def explained(
     example: str, missing: Mapping[str, str] | None = None, name: str | None = None
@@ -106,6 +109,8 @@ def _refusal(
 
 
 def _did_you_mean(name: str, known: list[str]) -> str:
+    if name in _INSTEAD:
+        return f" {_INSTEAD[name]}"
     meant = _MEANT.get(name)
     if meant not in known:
         meant = next(iter(difflib.get_close_matches(name.lower(), known, n=1)), None)

@@ -126,7 +126,7 @@ def open_panes(spark: SparkSession, of: Any, which: int, panes: DataFrame | None
 
 
 def recover(spark: SparkSession, checkpoint: str) -> int:
-    """Takes a checkpoint with state in memory back to its newest snapshot; how many batches that is."""
+    """Takes a checkpoint that has lost state back to an earlier batch; how many batches that is."""
     return int(_ask(spark, "recover", checkpoint=checkpoint).collect()[0][0])
 
 

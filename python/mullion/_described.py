@@ -118,7 +118,6 @@ def _options(options: Options) -> dict[str, Any]:
         "late": options.late,
         "empty": options.empty,
         "ids": options.ids,
-        "state": options.state,
         "idle_after": options.idle_after_us,
         "at_end": options.at_end,
         "running": options.running,

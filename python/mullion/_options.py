@@ -22,7 +22,6 @@ class Options:
     late: str
     empty: str
     idle_after_us: int | None
-    state: str
     running: bool = False
     per_key: bool = False
     ids: bool = False
@@ -64,4 +63,4 @@ class Options:
             parts.append(f"on_change={self.on_change!r}")
         if self.at_end != "keep":
             parts.append(f"at_end={self.at_end!r}")
-        return [*parts, f"late={self.late!r}", f"state={self.state!r}"]
+        return [*parts, f"late={self.late!r}"]

@@ -27,8 +27,7 @@ def read_panes(
 
     It writes nothing, and the query may be running.
 
-    - ``checkpoint``: the query's ``checkpointLocation``. For state in memory this reads the newest snapshot, which is
-      up to 10 batches old.
+    - ``checkpoint``: the query's ``checkpointLocation``.
     - ``operator``: Spark's id of a stateful operator. You need it if the query has several operators of Mullion's.
     - ``panes``: the query's own DataFrame. You need it if the aggregates cannot be rebuilt from their SQL text, as
       Scala UDAFs cannot.
@@ -56,8 +55,8 @@ def open_panes(
 ) -> DataFrame:
     """Says why each open pane of a query has not closed. Print the result with ``.show(truncate=False)``.
 
-    It writes nothing. The panes are those of the last committed batch; for state in memory, those of the newest
-    snapshot. The clocks of a running query are as they are now.
+    It writes nothing. The panes are those of the last committed batch. The clocks of a running query are as they are
+    now.
 
     - ``query``: a running query, or the ``checkpointLocation`` of one.
     - ``operator``, ``panes``, ``window``, ``spark``: as for :func:`read_panes`.

@@ -1,17 +1,14 @@
-"""Savepoints: checkpoints made of others, with other partitions or another store."""
+"""Savepoints: checkpoints made of others, with other partitions."""
 
 from __future__ import annotations
 
 import os
-from typing import get_args
 
 from pyspark.sql import DataFrame, SparkSession
 
 from mullion import _checkpoints, _jvm
 from mullion._calls import explained
-from mullion._checks import require_one_of
 from mullion.errors import InvalidArgumentError
-from mullion.windows import Store
 
 MOST_PARTITIONS = 100_000
 
@@ -22,26 +19,22 @@ def savepoint(
     to: str | os.PathLike[str],
     *,
     partitions: int | None = None,
-    state: Store | None = None,
     checkpoint_format: int | None = None,
     panes: DataFrame | None = None,
     was: DataFrame | None = None,
     spark: SparkSession | None = None,
 ) -> int:
-    """Writes a savepoint: a checkpoint that a query starts from with other partitions, or with another state store.
+    """Writes a savepoint: a checkpoint that a query starts from with another number of partitions.
 
     It has what the query had after its last committed batch: all open panes, the place in its sources, the watermark.
     A query that starts from it goes on with the next batch. Nothing is written to ``checkpoint``. If the call fails or
     is killed, there is nothing at ``to``.
 
-    - ``checkpoint``: the ``checkpointLocation`` of a query. It may be running. With ``state="memory"`` the savepoint is
-      of its newest snapshot, and a query from it does the batches since then again.
+    - ``checkpoint``: the ``checkpointLocation`` of a query. It may be running.
     - ``to``: a folder that is not there, or is empty.
     - ``partitions``: how many partitions state is to have; as many as it has by default.
-    - ``state``: the store that it is to be in, as in :func:`windowed`; the one that it is in by default. The query must
-      ask for the same.
     - ``checkpoint_format``: 1 or 2, the ``spark.sql.streaming.stateStore.checkpointFormatVersion`` that the query will
-      have; the one of ``checkpoint`` by default, and 1 for ``state="hdfs"``.
+      have; the one of ``checkpoint`` by default.
     - ``panes``: the query's own DataFrame, where its aggregates are Python functions or other code without a text in
       SQL; with ``was``, the one that goes on.
     - ``was``: where the checkpoint is of Spark's own ``window(...)`` or ``session_window(...)``, the DataFrame whose
@@ -72,8 +65,6 @@ def savepoint(
             f"partitions={partitions!r} is not a number of partitions: say how many state is to have, from 1 to "
             f"{MOST_PARTITIONS}, or leave it out to have as many as now."
         )
-    if state is not None:
-        require_one_of("state", state, get_args(Store))
     if checkpoint_format is not None and checkpoint_format not in (1, 2):
         raise InvalidArgumentError(
             f"checkpoint_format={checkpoint_format!r} is not 1 or 2, the formats that Spark has."
@@ -88,7 +79,6 @@ def savepoint(
         path,
         os.fspath(to),
         partitions=partitions,
-        state=state,
         checkpoint_format=checkpoint_format,
         panes=panes,
         was=was,

@@ -36,7 +36,6 @@ from mullion.windows import (
     Order,
     Session,
     Sliding,
-    Store,
     Tumbling,
     Watermark,
     Window,
@@ -48,7 +47,6 @@ NEW_AGGREGATES: Final[tuple[str, ...]] = get_args(NewAggregates)
 ON_CHANGE: Final[tuple[str, ...]] = get_args(OnChange)
 EMPTY: Final[tuple[str, ...]] = get_args(Empty)
 AT_END: Final[tuple[str, ...]] = get_args(AtEnd)
-STATE: Final[tuple[str, ...]] = get_args(Store)
 WATERMARK: Final[tuple[str, ...]] = get_args(Watermark)
 ORDER: Final[tuple[str, ...]] = get_args(Order)
 
@@ -74,7 +72,6 @@ def windowed(
     late: Late = "drop",
     empty: Empty = "skip",
     idle_after: Duration | None = None,
-    state: Store = "rocksdb",
     running: bool = False,
     watermark: Watermark = "stream",
     ids: bool = False,
@@ -156,16 +153,8 @@ def windowed(
       read of each row that counts, and the aggregates run over that when the pane fires. Not for windows of row
       numbers, ``.collect()``, ``accumulate=False`` and ``Early(count=...)``.
 
-    **State and ids**
+    **Ids and changes**
 
-    - ``state``: the state store, whatever the session's is: ``"rocksdb"``, ``"hdfs"`` or ``"memory"``. ``"memory"``
-      writes nothing with a batch, except a snapshot every 10 batches
-      (``spark.sql.streaming.stateStore.mullion.snapshotEvery``). After a stop or a crash between snapshots,
-      :func:`mullion.recover` takes the checkpoint back to the newest one. The query then reads again what came since,
-      so no answer is lost, and firings since then come out again. For a query that ends by itself (``availableNow``),
-      set the interval to 1, and it goes on from its end. A query that loses an executor fails, and is recovered in the
-      same way. With several executors, set ``spark.locality.wait`` to more than a batch takes, so that tasks wait for
-      the executor that has their state.
     - ``ids``: with ``True``, ``pane`` has two more fields, for tables that firings are upserted into
       (:func:`mullion.upsert`). ``id`` is a text that a pane of a key has from its opening to its close, and that no
       other pane of the key ever has; it stays the same after a restart and when a batch runs again. ``merged`` lists
@@ -184,8 +173,8 @@ def windowed(
       sessions in place of a grid. ``"refuse"``: the query does not start. ``"drain"``: the open panes of that window go
       on to their close by their own rules, and take the rows before a boundary; rows from the boundary on enter this
       window. The boundary is after all rows that the query has seen: :func:`mullion.compare` says when. Both windows
-      are of time. Not with ``running=True``, ``watermark="per key"``, ``.collect()``, ``empty="emit"`` and
-      ``state="hdfs"``. ``"drop"``, of windows in :func:`together`: where another window of the checkpoint is gone, its
+      are of time. Not with ``running=True``, ``watermark="per key"``, ``.collect()`` and ``empty="emit"``.
+      ``"drop"``, of windows in :func:`together`: where another window of the checkpoint is gone, its
       open panes are dropped, without a firing.
 
     **Order of rows.** ``running``, ``watermark="per key"``, windows of row numbers and ``.collect()`` take a key's rows
@@ -226,7 +215,6 @@ def windowed(
     require_one_of("late_by", late_by, LATE_BY)
     require_one_of("new_aggregates", new_aggregates, NEW_AGGREGATES)
     require_one_of("on_change", on_change, ON_CHANGE)
-    require_one_of("state", state, STATE)
     options = Options(
         time=time,
         allowed_lateness_us=_durations.not_negative(allowed_lateness, "allowed_lateness", "allowed_lateness={}"),
@@ -236,7 +224,6 @@ def windowed(
         late=late,
         empty=empty,
         idle_after_us=None if idle_after is None else _durations.positive(idle_after, "idle_after", "idle_after={}"),
-        state=state,
         running=running,
         per_key=watermark != "stream",
         ids=ids,

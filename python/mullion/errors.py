@@ -59,7 +59,7 @@ class DamagedStateError(MullionError):
 
 
 class StateLostError(MullionError):
-    """State in memory that is gone. :func:`mullion.recover` takes the query back to its newest snapshot."""
+    """State that is gone, or that no query can continue from."""
 
     condition = "STATE_LOST"
 

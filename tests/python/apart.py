@@ -1,9 +1,7 @@
 """One checkpoint, a batch at a time, each by the Spark of another environment: it must come to what one Spark makes.
 
-    .venv-4.1/bin/python tests/python/apart.py FOLDER STATE   # one more batch of rows, and what it fired
-    .venv/bin/python tests/python/apart.py FOLDER STATE end   # closes all panes, and compares them
-
-STATE is ``rocksdb``, ``hdfs`` or ``memory``.
+.venv-4.1/bin/python tests/python/apart.py FOLDER   # one more batch of rows, and what it fired
+.venv/bin/python tests/python/apart.py FOLDER end   # closes all panes, and compares them
 """
 
 from __future__ import annotations
@@ -12,7 +10,6 @@ import json
 import random
 import sys
 from pathlib import Path
-from typing import Any
 
 from pyspark.sql import functions as F
 
@@ -21,10 +18,8 @@ from mullion import MullionError, Sliding, windowed
 from mullion.testing import ClockedQuery
 from streams import SECOND, Feed
 
-STORES: dict[str, Any] = {"rocksdb": "rocksdb", "hdfs": "hdfs", "memory": "memory"}
 
-
-def main(folder: Path, state: str, ends: bool) -> None:
+def main(folder: Path, ends: bool) -> None:
     spark = session()
     spark.conf.set("spark.sql.streaming.stateStore.mullion.hotBytes", "0")
     feed = Feed(folder / "in", "k string, v bigint")
@@ -37,9 +32,7 @@ def main(folder: Path, state: str, ends: bool) -> None:
         feed.write([((begin + chance.randrange(30)) * SECOND, chance.choice("abc"), 1) for _ in range(40)])
     # Nothing is late: what is depends on where batches without rows are.
     window = Sliding("10 seconds", "2 seconds")
-    panes = windowed(feed.stream(spark, delay="20 seconds"), window, by="k", time="ts", state=STORES[state]).agg(
-        F.sum("v").alias("v")
-    )
+    panes = windowed(feed.stream(spark, delay="20 seconds"), window, by="k", time="ts").agg(F.sum("v").alias("v"))
     query = ClockedQuery(panes, checkpoint=folder / "checkpoint")
     try:
         fired = [str(tuple(row)) for row in query.settle()]
@@ -61,4 +54,4 @@ def main(folder: Path, state: str, ends: bool) -> None:
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]), sys.argv[2], len(sys.argv) > 3)
+    main(Path(sys.argv[1]), len(sys.argv) > 2)

@@ -2,7 +2,7 @@
 
     python between_lines.py HOME KEYS ROWS...
 
-Each query of ``QUERIES`` in each store has a checkpoint and its rows in ``HOME/<query>-<store>``. The rows named, of
+Each query of ``QUERIES`` has a checkpoint and its rows in ``HOME/<query>``. The rows named, of
 ``ROWS``, come as one batch each. What a query closes is printed as JSON, and for one that is refused, why.
 """
 
@@ -13,16 +13,13 @@ import sys
 from pathlib import Path
 from typing import Any, Final
 
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import SparkSession
 
 import kept_checkpoints as kept
 from mullion import IncompatibleStateError, configure
-from mullion.windows import Store
 from streams import Feed
 
 QUERIES: Final = ("tumbling", "session", "together")
-STORES: Final[tuple[Store, ...]] = ("rocksdb", "hdfs")
-NAMES: Final = [f"{query}-{store}" for query in QUERIES for store in STORES]
 
 ROWS: Final = {"before": kept.BEFORE, "after": kept.AFTER, "closing": kept.CLOSING}
 
@@ -31,14 +28,11 @@ KEYS: Final = "spark.sql.streaming.stateStore.mullion.keys"
 
 def go_on(spark: SparkSession, home: Path, rows: list[str]) -> dict[str, Any]:
     """What a query closes now, and what of all its rows a batch query does."""
-    name, _, store = home.name.partition("-")
     feed = Feed(home / "in", kept.COLUMNS)
     for batch in rows:
         feed.write(ROWS[batch])
 
-    def panes(of: DataFrame) -> DataFrame:
-        return kept.QUERIES[name](of, "rocksdb" if store == "rocksdb" else "hdfs")
-
+    panes = kept.QUERIES[home.name]
     try:
         closed = kept.run(panes(feed.stream(spark, delay="30 seconds")), home / "checkpoint")
     except IncompatibleStateError as refused:
@@ -54,7 +48,7 @@ def main(home: Path, keys: str, *rows: str) -> None:
         builder = builder.config(KEYS, keys)
     spark = configure(builder).getOrCreate()
     spark.sparkContext.setLogLevel("OFF")
-    print(json.dumps({name: go_on(spark, home / name, list(rows)) for name in NAMES}))
+    print(json.dumps({name: go_on(spark, home / name, list(rows)) for name in QUERIES}))
     spark.stop()
 
 

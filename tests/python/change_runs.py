@@ -11,7 +11,7 @@ from pyspark.sql import functions as F
 
 from mullion import compare, read_panes, windowed
 from mullion.testing import ClockedQuery
-from mullion.windows import Store, Window
+from mullion.windows import Window
 from streams import SECOND, Feed
 
 AGGREGATES = {
@@ -28,19 +28,18 @@ AGGREGATES = {
 class Runs:
     """One checkpoint, and the runs of the query over it."""
 
-    def __init__(self, spark: SparkSession, folder: Path, window: Window, state: Store = "rocksdb") -> None:
+    def __init__(self, spark: SparkSession, folder: Path, window: Window) -> None:
         self.spark = spark
         self.checkpoint = folder / "checkpoint"
         self.feed = Feed(folder / "in", "k string, v int")
         self.window = window
-        self.state = state
 
     def panes(self, asked: Sequence[str | Column], **options: Any) -> DataFrame:
         columns = [F.expr(AGGREGATES[a]).alias(a) if isinstance(a, str) else a for a in asked]
         keys = options.pop("by", "k")
         window = options.pop("window", self.window)
         options = {"time": "ts", "new_aggregates": "from now", **options}
-        return windowed(self.feed.stream(self.spark), window, by=keys, state=self.state, **options).agg(*columns)
+        return windowed(self.feed.stream(self.spark), window, by=keys, **options).agg(*columns)
 
     def start(self, asked: Sequence[str | Column], **options: Any) -> ClockedQuery:
         return ClockedQuery(self.panes(asked, **options), checkpoint=self.checkpoint)

@@ -19,14 +19,13 @@ from custom_model import CustomRules
 from model import SECOND, AroundRules, Batch, Firing, Row, Rules
 from mullion import Around, Custom, Early, Session, Sliding, Tumbling, read_panes, windowed
 from mullion.testing import ClockedQuery
-from mullion.windows import RangesOf, Store, Window
+from mullion.windows import RangesOf, Window
 from session_model import SessionRules, model_of
 from stores import TOTALS, records
 from streams import FLOOD, Feed, batches_of
 
 PROVIDER = "spark.sql.streaming.stateStore.providerClass"
 SESSION_STATE_IN_ROCKSDB = {PROVIDER: "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"}
-SESSION_STATE_IN_HDFS = {PROVIDER: "org.apache.spark.sql.execution.streaming.state.HDFSBackedStateStoreProvider"}
 CHANGELOGS = "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled"
 SNAPSHOTS = {CHANGELOGS: "false"}
 """So that what a query left in RocksDB is all in its snapshot, where it can be looked at."""
@@ -49,7 +48,6 @@ USERS = {
     "spark.sql.ansi.enabled": "false",
     "spark.sql.codegen.fallback": "true",
     "spark.sql.shuffle.partitions": "7",
-    "spark.sql.streaming.stateStore.mullion.snapshotEvery": "10",
     "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "false",
 }
 
@@ -80,7 +78,6 @@ class Case:
 
     name: str
     rules: Rules | SessionRules | AroundRules | CustomRules
-    state: Store = "rocksdb"
     aggregates: str = "list"
     keys: str = "of one hash"
     output_mode: str = "append"
@@ -102,7 +99,6 @@ class Case:
             late=self.rules.late,
             empty="emit" if self.rules.empty else "skip",
             idle_after=None if self.rules.idle_after is None else length(self.rules.idle_after),
-            state=self.state,
         ).agg(*(column.alias(name) for name, column in self._aggregates().items()))
         late_id = F.col("late_row.id") if self.rules.late == "emit" else F.lit(None)
         return panes.select(
@@ -318,7 +314,7 @@ class CheckedQuery:
         self.stop()
         assert read_panes(self.checkpoint, spark=self.spark).count() == 0
         if self.case.conf.get(CHANGELOGS) != "true":
-            assert records(self.spark, self.checkpoint, self.case.state) == TOTALS, self.context
+            assert records(self.spark, self.checkpoint) == TOTALS, self.context
 
     def stop(self) -> None:
         if self._query is not None:

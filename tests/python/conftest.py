@@ -136,7 +136,6 @@ def session() -> SparkSession:
         )
         .config("spark.driver.memory", "2g")
         # So that what a query left in memory can be looked at, and it can go on, after any batch.
-        .config("spark.sql.streaming.stateStore.mullion.snapshotEvery", "1")
         # The cheaper way; tests that look into files of RocksDB have it write snapshots.
         .config("spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled", "true")
     )

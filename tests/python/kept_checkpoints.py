@@ -11,6 +11,7 @@ list has no more would be missed by the tests.
 
 from __future__ import annotations
 
+import itertools
 import lzma
 import sys
 import tarfile
@@ -37,7 +38,6 @@ from mullion import (
     together,
     windowed,
 )
-from mullion.windows import Store
 from streams import SECOND, Feed
 
 HOME: Final = Path(__file__).parents[1] / "checkpoints"
@@ -47,84 +47,79 @@ BEFORE: Final = [(n * SECOND, f"k{n % 3}", n) for n in range(9)]
 AFTER: Final = [(n * SECOND, f"k{n % 3}", 10 * n) for n in range(4, 12)]
 CLOSING: Final = [(1_000_000 * SECOND, "closing", 0)]
 
-STORES: Final[tuple[tuple[Store, int], ...]] = (("rocksdb", 1), ("rocksdb", 2), ("hdfs", 1), ("memory", 1))
-"""Each state store, with the formats of checkpoints that it has."""
+FORMATS: Final = (1, 2)
+"""The formats of checkpoints."""
 
 SETTINGS: Final = {
     "spark.sql.shuffle.partitions": "2",
     "spark.sql.session.timeZone": "UTC",
-    "spark.sql.streaming.stateStore.mullion.snapshotEvery": "1",
 }
 
 FORMAT: Final = "spark.sql.streaming.stateStore.checkpointFormatVersion"
 
 
-def _tumbling(rows: DataFrame, state: Store) -> DataFrame:
+def _tumbling(rows: DataFrame) -> DataFrame:
     early = Early(count=100)
-    panes = windowed(
-        rows, Tumbling("20 seconds"), by="k", time="ts", early=early, allowed_lateness="1 second", state=state
-    )
+    panes = windowed(rows, Tumbling("20 seconds"), by="k", time="ts", early=early, allowed_lateness="1 second")
     return panes.agg(*_aggregates(), F.sort_array(F.collect_list("v")).alias("all"))
 
 
-def _sliding(rows: DataFrame, state: Store) -> DataFrame:
-    return windowed(rows, Sliding("20 seconds", "10 seconds"), by="k", time="ts", state=state).agg(*_aggregates())
+def _sliding(rows: DataFrame) -> DataFrame:
+    return windowed(rows, Sliding("20 seconds", "10 seconds"), by="k", time="ts").agg(*_aggregates())
 
 
-def _session(rows: DataFrame, state: Store) -> DataFrame:
-    return windowed(rows, Session("10 seconds"), by="k", time="ts", state=state).agg(*_aggregates())
+def _session(rows: DataFrame) -> DataFrame:
+    return windowed(rows, Session("10 seconds"), by="k", time="ts").agg(*_aggregates())
 
 
-def _around(rows: DataFrame, state: Store) -> DataFrame:
-    return windowed(rows, Around("20 seconds", "15 seconds"), by="k", time="ts", state=state).agg(*_aggregates())
+def _around(rows: DataFrame) -> DataFrame:
+    return windowed(rows, Around("20 seconds", "15 seconds"), by="k", time="ts").agg(*_aggregates())
 
 
-def _together(rows: DataFrame, state: Store) -> DataFrame:
-    keyless = windowed(rows, Tumbling("30 seconds"), time="ts", state=state).agg(*_aggregates())
-    return together(by_key=_session(rows, state), all=keyless)
+def _together(rows: DataFrame) -> DataFrame:
+    keyless = windowed(rows, Tumbling("30 seconds"), time="ts").agg(*_aggregates())
+    return together(by_key=_session(rows), all=keyless)
 
 
-def _count(rows: DataFrame, state: Store) -> DataFrame:
-    return windowed(rows, Count(5, 2), by="k", time=None, state=state).agg(*_aggregates())
+def _count(rows: DataFrame) -> DataFrame:
+    return windowed(rows, Count(5, 2), by="k", time=None).agg(*_aggregates())
 
 
-def _global(rows: DataFrame, state: Store) -> DataFrame:
+def _global(rows: DataFrame) -> DataFrame:
     ends = Global.when(F.col("v") % 50 == 40)
-    return windowed(rows, ends, by="k", time=None, state=state).agg(*_aggregates())
+    return windowed(rows, ends, by="k", time=None).agg(*_aggregates())
 
 
-def _collect(rows: DataFrame, state: Store) -> DataFrame:
-    return windowed(rows, Tumbling("20 seconds"), by="k", time="ts", state=state).collect()
+def _collect(rows: DataFrame) -> DataFrame:
+    return windowed(rows, Tumbling("20 seconds"), by="k", time="ts").collect()
 
 
-def _custom(rows: DataFrame, state: Store) -> DataFrame:
+def _custom(rows: DataFrame) -> DataFrame:
     ranges = Custom(functions.windows("ts", "20 seconds", "10 seconds"))
-    return windowed(rows, ranges, by="k", time="ts", state=state).agg(*_aggregates())
+    return windowed(rows, ranges, by="k", time="ts").agg(*_aggregates())
 
 
-def _dedupe(rows: DataFrame, state: Store) -> DataFrame:
-    once = windowed(rows, Tumbling("20 seconds"), by="k", time="ts", dedupe_by="v", state=state)
+def _dedupe(rows: DataFrame) -> DataFrame:
+    once = windowed(rows, Tumbling("20 seconds"), by="k", time="ts", dedupe_by="v")
     return once.agg(*_aggregates())
 
 
-def _changed(rows: DataFrame, state: Store) -> DataFrame:
+def _changed(rows: DataFrame) -> DataFrame:
     early = Early(count=100)
-    panes = windowed(
-        rows, Tumbling("20 seconds"), by="k", time="ts", early=early, allowed_lateness="2 seconds", state=state
-    )
+    panes = windowed(rows, Tumbling("20 seconds"), by="k", time="ts", early=early, allowed_lateness="2 seconds")
     return panes.agg(F.max("v").alias("most"), F.count("v").alias("n"))
 
 
-def _before(rows: DataFrame, state: Store) -> DataFrame:
+def _before(rows: DataFrame) -> DataFrame:
     """What ``_changed`` was in its first batch."""
-    return windowed(rows, Tumbling("20 seconds"), by="k", time="ts", state=state).agg(*_aggregates())
+    return windowed(rows, Tumbling("20 seconds"), by="k", time="ts").agg(*_aggregates())
 
 
 def _aggregates() -> list[Column]:
     return [of("v").alias(of.__name__) for of in (F.count, F.sum, F.avg, F.max)]
 
 
-QUERIES: Final[dict[str, Callable[[DataFrame, Store], DataFrame]]] = {
+QUERIES: Final[dict[str, Callable[[DataFrame], DataFrame]]] = {
     "tumbling": _tumbling,
     "sliding": _sliding,
     "session": _session,
@@ -161,21 +156,20 @@ def said(panes: DataFrame) -> list[str]:
 
 
 def write(spark: SparkSession, home: Path, work: Path, names: Collection[str]) -> None:
-    """Writes one of each query, store and format."""
+    """Writes one of each query and format."""
     feed = Feed(work / "in", COLUMNS)
     feed.write(BEFORE)
     home.mkdir(parents=True, exist_ok=True)
-    stores = [(name, state, of) for name in names for state, of in STORES]
-    for name, state, checkpoint_format in stores:
+    for name, checkpoint_format in itertools.product(names, FORMATS):
         spark.conf.set(FORMAT, str(checkpoint_format))
-        checkpoint = work / f"{name}-{state}-{checkpoint_format}"
+        checkpoint = work / f"{name}-{checkpoint_format}"
         rows = feed
         if name == "changed":
             rows = Feed(work / checkpoint.name / "in", COLUMNS)
             rows.write(BEFORE)
-            run(_before(rows.stream(spark, delay="30 seconds"), state), checkpoint / "query")
+            run(_before(rows.stream(spark, delay="30 seconds")), checkpoint / "query")
             rows.write(AFTER)
-        run(QUERIES[name](rows.stream(spark, delay="30 seconds"), state), checkpoint / "query")
+        run(QUERIES[name](rows.stream(spark, delay="30 seconds")), checkpoint / "query")
         archive(checkpoint / "query", home / f"{checkpoint.name}.tar.xz")
 
 

@@ -1,9 +1,8 @@
-"""What is in a query's state, read from the files of Spark's stores without any help of the operator's."""
+"""What is in a query's state, read from RocksDB's files without any help of the operator's."""
 
 from __future__ import annotations
 
 import json
-import re
 import shutil
 import tempfile
 import zipfile
@@ -13,8 +12,6 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
-from mullion._jars import running_line
-
 PARTITIONS = 2
 """Of state, in every test: ``spark.sql.shuffle.partitions``."""
 
@@ -22,22 +19,12 @@ TOTALS = {"totals": PARTITIONS}
 """What is left where no pane is: each partition's count of its panes, which is none."""
 
 
-def records(spark: SparkSession, checkpoint: Path, state: str, operator: int = 0) -> dict[str, int]:
+def records(spark: SparkSession, checkpoint: Path, operator: int = 0) -> dict[str, int]:
     """How many records there are of each kind, as of the last committed batch."""
     version = max(int(file.name) for file in (checkpoint / "commits").glob("[0-9]*")) + 1
     found = Counter[str]()
     for partition in range(PARTITIONS):
-        store = checkpoint / "state" / str(operator) / str(partition)
-        if state == "rocksdb":
-            found += _in_rocksdb(spark, store, version)
-        elif state == "memory":
-            found += _in_memory(spark, store, version)
-        else:
-            # A store to each kind of record, and one that lists the times in use where the kind is kept in order.
-            found["default"] += _in_hdfs(spark, checkpoint, operator, partition, "default", version)
-            for folder in store.iterdir():
-                if folder.is_dir() and not folder.name.startswith("_"):
-                    found[folder.name] += _in_hdfs(spark, checkpoint, operator, partition, folder.name, version)
+        found += _in_rocksdb(spark, checkpoint / "state" / str(operator) / str(partition), version)
     return {name: number for name, number in found.items() if number}
 
 
@@ -117,50 +104,6 @@ def _unpacked(segment: bytes) -> bytes:
             at += length
     assert at + 8 == len(segment), "no packed words"
     return bytes(records[:size])
-
-
-def _in_memory(spark: SparkSession, store: Path, version: int) -> Counter[str]:
-    """Reads the snapshot of a version: for each family its name, then records of a key, a value and three numbers."""
-    found = Counter[str]()
-    java, io = _jvm(spark).java.io, _jvm(spark).org.apache.spark.io
-    codec = io.LZ4CompressionCodec(spark._jsc.sc().conf())
-    (snapshot,) = [file for file in store.iterdir() if re.fullmatch(rf"{version}(_.*)?\.memory", file.name)]
-    data = java.DataInputStream(codec.compressedInputStream(java.FileInputStream(str(snapshot))))
-    assert data.readInt() == 4, "the format"
-    for _ in range(data.readInt()):
-        family = data.readUTF()
-        while (length := data.readInt()) >= 0:
-            data.skipBytes(length)
-            data.skipBytes(data.readInt())
-            data.skipBytes(3 * 8)
-            found[family] += 1
-    data.close()
-    return found
-
-
-def _in_hdfs(spark: SparkSession, checkpoint: Path, operator: int, partition: int, name: str, version: int) -> int:
-    """Asks Spark's provider how many keys it loads; what they are does not matter to it."""
-    jvm = _jvm(spark)
-    state = jvm.org.apache.spark.sql.execution.streaming.state
-    session = spark._jsparkSession.sessionState()
-    none = getattr(getattr(jvm, "scala.None$"), "MODULE$")
-    anything = jvm.org.apache.spark.sql.types.StructType().add("anything", "int")
-    hadoop = session.newHadoopConf()
-    hadoop.set("sql.streaming.runId", str(jvm.java.util.UUID.randomUUID()))
-    provider = state.HDFSBackedStateStoreProvider()
-    store_id = state.StateStoreId(str(checkpoint / "state"), operator, partition, name)
-    encoder = state.NoPrefixKeyStateEncoderSpec(anything)
-    settings = session.conf().clone()
-    settings.setConfString("spark.sql.streaming.stateStore.formatValidation.enabled", "false")
-    conf = state.StateStoreConf.apply(settings)
-    provider.init(store_id, anything, anything, encoder, False, conf, hadoop, False, none)
-    # Since 4.2 Spark asks whether to write a snapshot, and whether nothing is to be loaded.
-    newer = (False, False) if tuple(map(int, running_line().split("."))) >= (4, 2) else ()
-    store = provider.getStore(version, none, *newer)
-    keys = int(store.metrics().numKeys())
-    store.abort()
-    provider.close()
-    return keys
 
 
 def _jvm(spark: SparkSession) -> Any:

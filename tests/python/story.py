@@ -26,10 +26,9 @@ from mullion import (
     together,
     windowed,
 )
-from mullion.windows import AtEnd, Empty, Late, LateBy, OnChange, SplitOf, Store, Window
+from mullion.windows import AtEnd, Empty, Late, LateBy, OnChange, SplitOf, Window
 
 FOLDER = Path(__file__).parents[1] / "transcripts"
-STORES = ("rocksdb", "hdfs", "memory")
 OPERATOR = "mullionWindow"
 # No story but those that say `flood: false` comes near this second.
 FAR = 1_000_000_000
@@ -132,7 +131,7 @@ class Spec(Options):
         """The names of the key columns, which may be expressions: ``upper(k) AS k``."""
         return [key.rsplit(" AS ", 1)[-1] for key in self.by]
 
-    def over(self, rows: DataFrame, time: str, store: Store) -> DataFrame:
+    def over(self, rows: DataFrame, time: str) -> DataFrame:
         early = None
         if self.early is not None:
             every = self.early.get("every")
@@ -154,7 +153,6 @@ class Spec(Options):
             late=self.late,
             empty=self.empty,
             idle_after=None if self.idle_after is None else length(micros(self.idle_after)),
-            state=store,
             running=self.running,
             watermark="stream"
             if not self.per_key
@@ -227,9 +225,9 @@ class Then:
     def spec(self) -> Spec:
         return Spec(self.window, by=self.by, aggs=self.aggs, at_end=self.at_end)
 
-    def over(self, panes: DataFrame, store: Store) -> DataFrame:
+    def over(self, panes: DataFrame) -> DataFrame:
         if self.engine == "mullion":
-            return self.spec.over(panes, "window", store)
+            return self.spec.over(panes, "window")
         size, slide, offset = (f"{us} microseconds" for us in (self.spec.size, self.spec.slide, self.spec.offset))
         # Spark's closes look as ours do.
         groups = [F.window("window", size, slide, offset), *map(F.expr, self.by)]
@@ -256,7 +254,6 @@ class Story(Options):
     open: list[Firing] = field(default_factory=list)
     end: list[Firing] | None = None
     flood: bool = True
-    stores: list[str] = field(default_factory=lambda: list(STORES))
 
     def changed(self, said: Mapping[str, Any]) -> Story:
         """The story of the query that goes on from this one's checkpoint."""
@@ -286,10 +283,10 @@ class Story(Options):
             )
         return Spec(self.window, **{option.name: getattr(self, option.name) for option in fields(Options)})
 
-    def over(self, rows: DataFrame, store: Store) -> DataFrame:
+    def over(self, rows: DataFrame) -> DataFrame:
         if not self.together:
-            return self.spec.over(rows, "ts", store)
-        return together(**{name: part.over(rows, "ts", store) for name, part in self.parts.items()})
+            return self.spec.over(rows, "ts")
+        return together(**{name: part.over(rows, "ts") for name, part in self.parts.items()})
 
     def far(self) -> tuple[int, int]:
         """When the last row comes, and how many panes it is in."""

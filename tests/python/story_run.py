@@ -1,4 +1,4 @@
-"""Runs a story on a state store, and looks at each step at all that it says."""
+"""Runs a story, and looks at each step at all that it says."""
 
 from __future__ import annotations
 
@@ -15,18 +15,16 @@ from pyspark.sql import functions as F
 
 from mullion import DroppedRowsWarning, read_panes
 from mullion.testing import ClockedQuery
-from mullion.windows import Store
 from story import FAR, OPERATOR, Firing, Spec, Step, Story, camel, length, micros, seconds
 from told import as_json, pane_of, said_by, same, same_batches, shown
 
 
 class Run:
-    """One story on one state store."""
+    """One story."""
 
-    def __init__(self, spark: SparkSession, story: Story, store: Store, folder: Path) -> None:
+    def __init__(self, spark: SparkSession, story: Story, folder: Path) -> None:
         self.spark = spark
         self.story = story
-        self.store = store
         self.rows = folder / "rows"
         self.rows.mkdir(parents=True)
         self.checkpoint = folder / "checkpoint"
@@ -60,14 +58,14 @@ class Run:
         with warnings.catch_warnings():
             # Of duplicates that are dropped before the window, which is what the story is about.
             warnings.simplefilter("ignore", DroppedRowsWarning)
-            panes = self.story.over(rows, self.store)
+            panes = self.story.over(rows)
         if self.story.chained:
-            panes = self.story.chained.over(panes, self.store)
+            panes = self.story.chained.over(panes)
         return panes
 
     def another(self, story: Story, folder: Path) -> Run:
-        """A run of another story on the same store."""
-        return Run(self.spark, story, self.store, folder)
+        """A run of another story."""
+        return Run(self.spark, story, folder)
 
     def start(self, *, drain: bool = False) -> ClockedQuery:
         self.reports = 0
@@ -294,7 +292,6 @@ def one_row(run: Run) -> int:
         window = sliding if spec.slide < spec.size else {"tumbling": 10}
     several = run.story.together
     shape = (
-        run.store,
         run.spark.conf.get("spark.sql.shuffle.partitions"),
         str(several or window),
         str(spec.early),

@@ -18,7 +18,6 @@ from pyspark.sql import functions as F
 from checked import settings
 from mullion import Early, Sliding, Tumbling, read_panes, windowed
 from mullion.testing import ClockedQuery
-from mullion.windows import Store
 from streams import SECOND, Feed
 
 WINDOWS: dict[str, Tumbling | Sliding] = {
@@ -172,7 +171,6 @@ def test_aggregates_are_those_of_a_group_by(spark: SparkSession, tmp_path: Path,
         time="ts",
         allowed_lateness="1 hour",
         early=early,
-        state="hdfs" if family == "in place" else "rocksdb",
     ).agg(*aliased(aggregates))
     with ClockedQuery(panes, checkpoint=tmp_path / "checkpoint") as query:
         for batch in range(3):
@@ -221,13 +219,12 @@ KEYS: dict[str, list[Any]] = {
 
 @pytest.mark.sampled(1)
 @pytest.mark.parametrize("window", WINDOWS)
-@pytest.mark.parametrize("state", ["rocksdb", "hdfs", "memory"])
-def test_keys_of_any_type_group_as_in_spark(spark: SparkSession, tmp_path: Path, window: str, state: Store) -> None:
+def test_keys_of_any_type_group_as_in_spark(spark: SparkSession, tmp_path: Path, window: str) -> None:
     """All types in one query: in a row one key is set and the others are null, or several are, or none is."""
-    rng = random.Random(f"{window} {state}")
+    rng = random.Random(window)
     feed = Feed(tmp_path / "in", ", ".join(KEYS) + ", v int")
     names = [key.split()[0] for key in KEYS]
-    by_all = windowed(feed.stream(spark), WINDOWS[window], by=names, time="ts", allowed_lateness="1 hour", state=state)
+    by_all = windowed(feed.stream(spark), WINDOWS[window], by=names, time="ts", allowed_lateness="1 hour")
     panes = by_all.agg(F.count("*").alias("n"), F.sum("v").alias("v"))
     with ClockedQuery(panes, checkpoint=tmp_path / "checkpoint") as query:
         for _ in range(3):

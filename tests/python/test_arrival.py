@@ -20,7 +20,7 @@ from checked import bounds_of, length
 from model import SECOND, Row
 from mullion import Count, Early, Global, MullionError, Session, Sliding, Tumbling, read_panes, windowed
 from mullion.testing import ClockedQuery
-from mullion.windows import Store, Window
+from mullion.windows import Window
 from seeds import SEED
 from streams import Feed
 
@@ -118,7 +118,7 @@ def window_of(rules: Arrival) -> Window:
     return Sliding(length(rules.size), length(rules.slide))
 
 
-def panes_of(rules: Arrival, rows: DataFrame, state: Store) -> DataFrame:
+def panes_of(rules: Arrival, rows: DataFrame) -> DataFrame:
     """The query, as columns that ``told`` reads."""
     asked = windowed(
         rows,
@@ -131,7 +131,6 @@ def panes_of(rules: Arrival, rows: DataFrame, state: Store) -> DataFrame:
         running=rules.running,
         watermark="stream" if not rules.per_key else "per key with wall time" if rules.goes_on else "per key",
         late_by=rules.late_by,
-        state=state,
     )
     if rules.collect is None:
         # In one list, whatever slices its rows were kept in.
@@ -174,16 +173,9 @@ def batch_of(rules: Arrival, chance: random.Random, number: int, first_id: int) 
     return [Row(first_id + i, key, time) for i, (key, time) in enumerate(rows)]
 
 
-def on_a_store() -> list[Any]:
-    """Every case on one of the stores, and with the next seed on another."""
-    stores = ("rocksdb", "hdfs", "memory")
-    of_case = [(name, stores[(SEED + i) % 3]) for i, name in enumerate(CASES)]
-    return [pytest.param(name, state, id=f"{name} ({state})") for name, state in of_case]
-
-
 @pytest.mark.sampled(3)
-@pytest.mark.parametrize(("name", "state"), on_a_store())
-def test_rows_fire_and_close_as_the_model_says(name: str, state: Store, spark: SparkSession, tmp_path: Path) -> None:
+@pytest.mark.parametrize("name", CASES)
+def test_rows_fire_and_close_as_the_model_says(name: str, spark: SparkSession, tmp_path: Path) -> None:
     rules = CASES[name]
     chance = random.Random(f"{SEED} {name}")
     feed = Feed(tmp_path / "in", "k string, id bigint")
@@ -194,7 +186,7 @@ def test_rows_fire_and_close_as_the_model_says(name: str, state: Store, spark: S
         stream = spark.readStream.schema(feed.ddl).option("maxFilesPerTrigger", 1).parquet(str(feed.folder))
         timed = stream.withColumn("ts", F.timestamp_micros("t"))
         rows = timed if delay is None else timed.withWatermark("ts", delay)
-        return ClockedQuery(panes_of(rules, rows, state), checkpoint=tmp_path / "checkpoint", start_ms=wall // 1000)
+        return ClockedQuery(panes_of(rules, rows), checkpoint=tmp_path / "checkpoint", start_ms=wall // 1000)
 
     wall = 0
     query = started()
@@ -235,7 +227,7 @@ def test_rows_fire_and_close_as_the_model_says(name: str, state: Store, spark: S
         # One after another: of several files Spark reads the longest first.
         rows_of = [spark.read.schema(feed.ddl).parquet(str(file)) for file in files]
         batch = reduce(DataFrame.union, rows_of).withColumn("ts", F.timestamp_micros("t"))
-        got = told(panes_of(rules, batch, state).collect())
+        got = told(panes_of(rules, batch).collect())
         wanted = Counter({firing._replace(number=0): n for firing, n in closes.items()})
         assert got == wanted, f"{name}, as a batch: {difference(got, wanted)}"
     elif not rules.per_key:

@@ -33,7 +33,7 @@ CASES = [
     Case("around", AroundRules(before=4 * SECOND, after=2 * SECOND, early=SECOND)),
     Case("around, nothing before", AroundRules(before=0, after=SECOND, late="emit"), aggregates="figures"),
     Case("sessions", SessionRules(gap=3 * SECOND, early=SECOND, late="reopen")),
-    Case("sessions, a gap per row", SessionRules(gap=SECOND, gaps=(SECOND, None, 1, 6 * SECOND, 0)), state="hdfs"),
+    Case("sessions, a gap per row", SessionRules(gap=SECOND, gaps=(SECOND, None, 1, 6 * SECOND, 0))),
 ]
 
 

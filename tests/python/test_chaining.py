@@ -47,13 +47,13 @@ SPARK_FIRST = "Spark's window, then windowed"
 CHAINS: dict[str, tuple[Callable[[DataFrame], DataFrame], Callable[[DataFrame], DataFrame]]] = {
     "windowed, then windowed by the same keys": (
         lambda rows: windowed(
-            ours(rows, allowed_lateness="7 seconds"), Tumbling("1 minute"), by=["k", "j"], time="window", state="hdfs"
+            ours(rows, allowed_lateness="7 seconds"), Tumbling("1 minute"), by=["k", "j"], time="window"
         ).agg(*totals("n", "s")),
         lambda rows: of_minutes(sparks(rows), ["k", "j"]),
     ),
     "windowed, then windowed by fewer keys, then by none": (
         lambda rows: windowed(
-            windowed(ours(rows, state="hdfs"), Tumbling("30 seconds"), by="k", time="window").agg(*totals("n", "s")),
+            windowed(ours(rows), Tumbling("30 seconds"), by="k", time="window").agg(*totals("n", "s")),
             Tumbling("1 minute"),
             time="window",
             allowed_lateness="5 seconds",

@@ -16,7 +16,7 @@ from pyspark.sql import functions as F
 
 from checked import settings
 from mullion import IncompatibleStateError, Tumbling, windowed
-from mullion.windows import NewAggregates, Store
+from mullion.windows import NewAggregates
 from streams import SECOND, Feed
 
 AGGREGATES = {"n": "count(*)", "total": "sum(v)", "most": "max(v)"}
@@ -26,8 +26,8 @@ OLD, NEW = ("n", "total"), ("most", "n")
 class Publishing:
     """A query that puts panes into files, and runs until it has read what there is."""
 
-    def __init__(self, spark: SparkSession, home: Path, state: Store) -> None:
-        self.spark, self.home, self.state = spark, home, state
+    def __init__(self, spark: SparkSession, home: Path) -> None:
+        self.spark, self.home = spark, home
         self.feed = Feed(home / "in", "k string, v int")
 
     def run(self, asked: Sequence[str], *rows: tuple[int, str, int], new: NewAggregates = "from now") -> None:
@@ -38,7 +38,6 @@ class Publishing:
             Tumbling("10 seconds"),
             by="k",
             time="ts",
-            state=self.state,
             new_aggregates=new,
         ).agg(*(F.expr(AGGREGATES[name]).alias(name) for name in asked))
         shown = panes.select("k", F.to_json(F.struct(*asked)).alias("values"))
@@ -56,10 +55,10 @@ class Publishing:
         return {(row.k, row["values"]) for row in self.spark.read.parquet(str(self.home / "out")).collect()}
 
 
-@pytest.fixture(params=["rocksdb", "hdfs"])
-def changed(request: pytest.FixtureRequest, spark: SparkSession, tmp_path: Path) -> Publishing:
+@pytest.fixture
+def changed(spark: SparkSession, tmp_path: Path) -> Publishing:
     """A query whose first batch after a change was published and not committed."""
-    query = Publishing(spark, tmp_path, request.param)
+    query = Publishing(spark, tmp_path)
     with settings(spark, {"spark.sql.streaming.noDataMicroBatches.enabled": "false"}):
         query.run(OLD, (1, "a", 1), (2, "a", 2), new="refuse")
         query.run(NEW, (3, "a", 7))
@@ -70,10 +69,10 @@ def changed(request: pytest.FixtureRequest, spark: SparkSession, tmp_path: Path)
 CLOSED = {("a", '{"most":9,"n":4}')}
 
 
-@pytest.fixture(params=["rocksdb", "hdfs"])
-def begun(request: pytest.FixtureRequest, spark: SparkSession, tmp_path: Path) -> Publishing:
+@pytest.fixture
+def begun(spark: SparkSession, tmp_path: Path) -> Publishing:
     """A query whose very first batch was published and not committed."""
-    query = Publishing(spark, tmp_path, request.param)
+    query = Publishing(spark, tmp_path)
     with settings(spark, {"spark.sql.streaming.noDataMicroBatches.enabled": "false"}):
         query.run(OLD, (1, "a", 1), (2, "a", 2), new="refuse")
         query.lose_commit()
@@ -96,7 +95,7 @@ def test_a_changed_query_is_refused_after_the_very_first_batch_where_it_cannot_g
 
 
 def test_a_very_first_batch_that_nobody_has_seen_is_the_changed_querys(spark: SparkSession, tmp_path: Path) -> None:
-    query = Publishing(spark, tmp_path, "rocksdb")
+    query = Publishing(spark, tmp_path)
     query.run(OLD, (1, "a", 1), new="refuse")
     query.lose_commit()
     shutil.rmtree(query.home / "out")

@@ -14,57 +14,52 @@ from pyspark.sql import Column, DataFrame, Row, SparkSession
 from pyspark.sql import functions as F
 
 from change_runs import AGGREGATES, Runs, verdicts
-from checked import settings
 from mullion import (
     Early,
     IncompatibleStateError,
     InvalidArgumentError,
     compare,
-    recover,
     together,
     windowed,
 )
 from mullion._programs import cli
 from mullion.testing import ClockedQuery
-from mullion.windows import Around, Count, Session, Sliding, Store, Tumbling, Window
+from mullion.windows import Around, Count, Session, Sliding, Tumbling, Window
 from streams import SECOND
 
-SNAPSHOT_EVERY = "spark.sql.streaming.stateStore.mullion.snapshotEvery"
 LATE_ENOUGH: dict[str, Any] = {"allowed_lateness": "100 seconds"}
 
 
-@pytest.mark.parametrize("state", ["rocksdb", "hdfs", "memory"])
 @pytest.mark.parametrize("goes_back", [False, True], ids=["goes on", "goes back"])
 def test_a_query_that_dies_in_its_first_batch_after_a_change_goes_on_with_the_change_or_without(
-    spark: SparkSession, tmp_path: Path, state: Store, goes_back: bool
+    spark: SparkSession, tmp_path: Path, goes_back: bool
 ) -> None:
-    with settings(spark, {SNAPSHOT_EVERY: "1"}):
-        runs = Runs(spark, tmp_path, Tumbling("10 seconds"), state)
-        before: dict[str, Any] = {**LATE_ENOUGH, "new_aggregates": "refuse"}
-        runs.run(["n", "total"], [(1, "a", 1), (2, "b", 5), (12, "a", 2)], **before)
-        held = runs.open()
-        runs.run(["most", "n"], [(13, "a", 4)], allowed_lateness="50 seconds")
-        runs.crash()
-        assert runs.open() == held, "what was committed is as it was"
-        if goes_back:
-            with runs.start(["n", "total"], **before) as query:
-                query.settle()
-            assert {(row.k, row.n, row.total) for row in runs.open()} == {("a", 1, 1), ("b", 1, 5), ("a", 2, 6)}
-            with runs.start(["n", "total"], **before) as query:
-                runs.write([(200, "c", 0)])
-                closes = query.settle()
-            assert {(row.k, row.n, row.total) for row in closes} == {("a", 1, 1), ("b", 1, 5), ("a", 2, 6)}
-        else:
-            with runs.start(["most", "n"], allowed_lateness="50 seconds") as query:
-                query.settle()
-                runs.write([(71, "c", 0)])
-                closes = query.settle()
-            new = ("a", 4, 2, ("most",))
-            assert {(row.k, row.most, row.n, tuple(row.incomplete)) for row in closes} == {
-                ("a", None, 1, ("most",)),
-                ("b", None, 1, ("most",)),
-                new,
-            }
+    runs = Runs(spark, tmp_path, Tumbling("10 seconds"))
+    before: dict[str, Any] = {**LATE_ENOUGH, "new_aggregates": "refuse"}
+    runs.run(["n", "total"], [(1, "a", 1), (2, "b", 5), (12, "a", 2)], **before)
+    held = runs.open()
+    runs.run(["most", "n"], [(13, "a", 4)], allowed_lateness="50 seconds")
+    runs.crash()
+    assert runs.open() == held, "what was committed is as it was"
+    if goes_back:
+        with runs.start(["n", "total"], **before) as query:
+            query.settle()
+        assert {(row.k, row.n, row.total) for row in runs.open()} == {("a", 1, 1), ("b", 1, 5), ("a", 2, 6)}
+        with runs.start(["n", "total"], **before) as query:
+            runs.write([(200, "c", 0)])
+            closes = query.settle()
+        assert {(row.k, row.n, row.total) for row in closes} == {("a", 1, 1), ("b", 1, 5), ("a", 2, 6)}
+    else:
+        with runs.start(["most", "n"], allowed_lateness="50 seconds") as query:
+            query.settle()
+            runs.write([(71, "c", 0)])
+            closes = query.settle()
+        new = ("a", 4, 2, ("most",))
+        assert {(row.k, row.most, row.n, tuple(row.incomplete)) for row in closes} == {
+            ("a", None, 1, ("most",)),
+            ("b", None, 1, ("most",)),
+            new,
+        }
 
 
 def test_a_pane_that_had_closed_does_not_open_again_when_the_lateness_grows(
@@ -170,20 +165,6 @@ def test_long_lists_go_on_in_another_order_and_with_another_list(spark: SparkSes
     assert closed.n == 8
 
 
-def test_state_in_memory_that_is_recovered_from_before_a_change_goes_on(spark: SparkSession, tmp_path: Path) -> None:
-    runs = Runs(spark, tmp_path, Tumbling("10 seconds"), "memory")
-    with settings(spark, {SNAPSHOT_EVERY: "1"}):
-        runs.run(["n"], [(1, "a", 1)], **LATE_ENOUGH)
-    with settings(spark, {SNAPSHOT_EVERY: "10"}):
-        runs.run(["total", "n"], [(2, "a", 7)], **LATE_ENOUGH)
-    assert recover(runs.checkpoint, spark=spark) == 1
-    with settings(spark, {SNAPSHOT_EVERY: "1"}):
-        with runs.start(["total", "n"], **LATE_ENOUGH) as query:
-            query.settle()
-        (pane,) = runs.open()
-    assert (pane.n, pane.total, list(pane.incomplete)) == (2, 7, ["total"])
-
-
 def test_what_comes_before_the_window_and_the_name_of_a_key_may_change(spark: SparkSession, tmp_path: Path) -> None:
     runs = Runs(spark, tmp_path, Tumbling("10 seconds"))
     runs.run(["n", "total"], [(1, "a", 1)], **LATE_ENOUGH)
@@ -279,14 +260,6 @@ def test_what_firings_show_may_begin_to_be_taken_away_and_cannot_come_back(spark
     assert [(row.n, row.pane.seq) for row in fired] == [(2, 2)]
     with pytest.raises(IncompatibleStateError, match="is gone from them, so none of them could be whole"):
         runs.run(["n"], [(7, "a", 1)], early=Early(count=2))
-
-
-def test_what_waits_cannot_begin_in_hdfs(spark: SparkSession, tmp_path: Path) -> None:
-    runs = Runs(spark, tmp_path, Tumbling("10 seconds"), "hdfs")
-    runs.run(["n"], [(1, "a", 1)], **LATE_ENOUGH)
-    with pytest.raises(IncompatibleStateError, match="HDFS store has no place for what waits"):
-        runs.run(["n"], [(2, "a", 1)], early=Early("5 seconds"), **LATE_ENOUGH)
-    runs.run(["n"], [(2, "a", 1)], on_time=True, **LATE_ENOUGH)
 
 
 def test_the_clock_may_begin_to_go_on_without_rows_and_end_to(spark: SparkSession, tmp_path: Path) -> None:

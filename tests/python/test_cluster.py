@@ -15,8 +15,7 @@ from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql import functions as F
 
 from killing import committed, environment, session_of_its_own
-from mullion import Sliding, StateLostError, recover, windowed
-from mullion.windows import Store
+from mullion import Sliding, windowed
 from standalone import Standalone, wait_until
 from streams import FLOOD, SECOND, Feed
 
@@ -26,10 +25,9 @@ COLUMNS = "k string, id bigint"
 LENGTH, SLIDE = 10, 5
 
 
-@pytest.mark.parametrize("state", ["rocksdb", "memory"])
-def test_a_query_whose_executor_and_worker_are_killed_gives_the_answers_of_a_batch(tmp_path: Path, state: str) -> None:
+def test_a_query_whose_executor_and_worker_are_killed_gives_the_answers_of_a_batch(tmp_path: Path) -> None:
     """In a process of its own, with the cluster's in theirs."""
-    script = [sys.executable, __file__, str(tmp_path), state]
+    script = [sys.executable, __file__, str(tmp_path)]
     done = subprocess.run(
         script, env={**environment(), "PYSPARK_PYTHON": sys.executable}, capture_output=True, text=True, check=False
     )
@@ -39,8 +37,8 @@ def test_a_query_whose_executor_and_worker_are_killed_gives_the_answers_of_a_bat
 class Query:
     """Sliding windows on a cluster. Each batch is written whole, over what an earlier attempt of it may have left."""
 
-    def __init__(self, spark: SparkSession, home: Path, state: Store) -> None:
-        self.spark, self.home, self.state = spark, home, state
+    def __init__(self, spark: SparkSession, home: Path) -> None:
+        self.spark, self.home = spark, home
         self.checkpoint = home / "checkpoint"
         self.feed = Feed(home / "in", COLUMNS)
         self.written = 0
@@ -74,7 +72,7 @@ class Query:
 
     def panes(self, rows: DataFrame) -> DataFrame:
         window = Sliding(f"{LENGTH} seconds", f"{SLIDE} seconds")
-        panes = windowed(rows, window, by="k", time="ts", state=self.state)
+        panes = windowed(rows, window, by="k", time="ts")
         return panes.agg(F.sort_array(F.collect_list("id")).alias("ids"))
 
     def write(self, batches: int) -> None:
@@ -116,14 +114,12 @@ class Query:
         return Counter(panes.select("k", "window.start", F.col("ids").cast("string")).collect())
 
 
-def run(cluster: Standalone, spark: SparkSession, home: Path, state: Store) -> None:
-    query = Query(spark, home, state)
+def run(cluster: Standalone, spark: SparkSession, home: Path) -> None:
+    query = Query(spark, home)
     query.write(5)
     query.settle()
     for kill in (lambda: cluster.kill_executor(0), lambda: cluster.kill_executor(1), lambda: cluster.kill_worker(0)):
         query.killed_in_a_batch(kill)
-        if state == "memory":
-            go_on_from_a_snapshot(query)
         query.settle()
         query.write(3)
         query.settle()
@@ -131,42 +127,25 @@ def run(cluster: Standalone, spark: SparkSession, home: Path, state: Store) -> N
     query.settle()
     query.running.stop()
     out, expected = query.answers(), query.expected()
-    # After a recovery a batch may have other rows than the one of its number before, and pane by pane the same answers.
-    assert set(out) == set(expected)
     assert len(out) > 30
-    if state == "rocksdb":
-        assert out == expected, "each pane came out once"
-        assert query.seen_inside == []
-
-
-def go_on_from_a_snapshot(query: Query) -> None:
-    """State that was in the memory of an executor is gone with it: the batch says so, and how to go on."""
-    with pytest.raises(StateLostError, match=r"is gone: .* call mullion\.recover\("):
-        query.settle()
-    (inside,) = query.seen_inside
-    assert isinstance(inside, StateLostError)
-    assert f'mullion.recover("file:{query.checkpoint}")' in str(inside)
-    query.seen_inside.clear()
-    assert recover(query.checkpoint, spark=query.spark) > 0
-    query.running = query.start()
+    assert out == expected, "each pane came out once"
+    assert query.seen_inside == []
 
 
 if __name__ == "__main__":
-    place, store = Path(sys.argv[1]), sys.argv[2]
-    assert store in ("rocksdb", "memory")
+    place = Path(sys.argv[1])
     settings = {
         "spark.executor.memory": "600m",
         "spark.driver.host": "localhost",
         "spark.executor.extraJavaOptions": "-XX:TieredStopAtLevel=1",
-        "spark.sql.streaming.stateStore.mullion.snapshotEvery": "4",
         # A task waits so long for the executor that has its state, also for one that was killed.
-        "spark.locality.wait": "10s" if store == "memory" else "1s",
+        "spark.locality.wait": "1s",
     }
     os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
     with Standalone(place / "cluster") as nodes:
         own = session_of_its_own(place, nodes.url, conf=settings)
         own.sparkContext.setLogLevel("ERROR")
         try:
-            run(nodes, own, place, "memory" if store == "memory" else "rocksdb")
+            run(nodes, own, place)
         finally:
             own.stop()

@@ -45,7 +45,7 @@ from mullion.faust import App as FaustApp
 from mullion.kx.app import App as KxApp
 from mullion.testing import ClockedQuery
 from mullion.turbine import App as TurbineApp
-from mullion.windows import Store, Window
+from mullion.windows import Window
 from story import Story, stories
 from story_run import Run, play
 from told import shown
@@ -80,13 +80,13 @@ def stream(remote: SparkSession, rows: DataFrame, tmp_path: Path) -> DataFrame:
 class RemoteRun(Run):
     """A story whose panes a client asks for. The server's own driver runs them, on a clock that the story moves."""
 
-    def __init__(self, server: SparkSession, client: SparkSession, story: Story, store: Store, folder: Path) -> None:
+    def __init__(self, server: SparkSession, client: SparkSession, story: Story, folder: Path) -> None:
         self.client = client
-        super().__init__(client, story, store, folder)
+        super().__init__(client, story, folder)
         self.server = server
 
     def another(self, story: Story, folder: Path) -> Run:
-        return RemoteRun(self.server, self.client, story, self.store, folder)
+        return RemoteRun(self.server, self.client, story, folder)
 
     def start(self, *, drain: bool = False) -> ClockedQuery:
         self.reports = 0
@@ -96,24 +96,17 @@ class RemoteRun(Run):
         )
 
 
-def one_story_each() -> list[Any]:
-    return [
-        pytest.param(story, story.stores[number % len(story.stores)], id=story.name)
-        for number, story in enumerate(stories())
-    ]
-
-
 @pytest.mark.sampled(3)
-@pytest.mark.parametrize(("story", "store"), one_story_each())
+@pytest.mark.parametrize("story", stories(), ids=lambda story: story.name)
 def test_the_story_is_true_of_a_client(
-    story: Story, store: Store, server: SparkSession, remote: SparkSession, tmp_path: Path
+    story: Story, server: SparkSession, remote: SparkSession, tmp_path: Path
 ) -> None:
     try:
         if story.refused is not None:
             with pytest.raises(MullionError, match=story.refused):
-                RemoteRun(server, remote, story, store, tmp_path).start()
+                RemoteRun(server, remote, story, tmp_path).start()
             return
-        run = RemoteRun(server, remote, story, store, tmp_path)
+        run = RemoteRun(server, remote, story, tmp_path)
         try:
             play(run)
         finally:
@@ -163,7 +156,7 @@ def test_a_batch_gives_a_client_what_it_gives_the_driver(server: SparkSession) -
         (InvalidArgumentError, "not a name for a window", lambda df: together(**{"1": agg(df, F.max("v"))})),
         (InvalidArgumentError, "There is no state in /nowhere", lambda _: read_panes("/nowhere")),
         (InvalidArgumentError, "There is no state in /nowhere", lambda _: open_panes("/nowhere")),
-        (InvalidArgumentError, "/nowhere", lambda _: recover("/nowhere")),
+        (InvalidArgumentError, "There is no state in /nowhere", lambda _: recover("/nowhere")),
     ],
 )
 def test_a_refusal_of_the_server_is_ours(
@@ -181,7 +174,7 @@ def agg(rows: DataFrame, *aggregates: Any) -> DataFrame:
 def test_a_stream_runs_on_the_server_and_its_open_panes_are_read(
     remote: SparkSession, stream: DataFrame, tmp_path: Path
 ) -> None:
-    panes = windowed(stream, HOUR, by="k", time="ts", early=Early(count=1), state="memory").agg(F.sum("v").alias("s"))
+    panes = windowed(stream, HOUR, by="k", time="ts", early=Early(count=1)).agg(F.sum("v").alias("s"))
     checkpoint = str(tmp_path / "checkpoint")
     writer = panes.writeStream.format("parquet").option("path", str(tmp_path / "out"))
     query = writer.option("checkpointLocation", checkpoint).start()
@@ -195,7 +188,8 @@ def test_a_stream_runs_on_the_server_and_its_open_panes_are_read(
     assert [(row.k, row.s) for row in read_panes(checkpoint).collect()] == [("b", 5)]
     assert [(row.k, row.s) for row in read_panes(checkpoint, panes=panes).collect()] == [("b", 5)]
     assert [row.waits_for for row in open_panes(checkpoint).collect()] == ["1 hour of event time"]
-    assert recover(checkpoint) == 0
+    with pytest.raises(InvalidArgumentError, match="is in RocksDB: start the query again"):
+        recover(checkpoint)
     with pytest.raises(InvalidArgumentError, match="does not run in this session"):
         open_panes(query)
 

@@ -24,7 +24,7 @@ from mullion import (
 )
 from mullion import functions as MF
 from mullion.testing import ClockedQuery
-from mullion.windows import RangesOf, Store
+from mullion.windows import RangesOf
 from streams import SECOND, Feed
 
 NEW_YORK = ZoneInfo("America/New_York")
@@ -251,12 +251,11 @@ def test_the_window_is_said_in_words_in_the_plan(
     assert "custom by the function business_hours, closes at its end" in capsys.readouterr().out
 
 
-@pytest.mark.parametrize("state", ["rocksdb", "hdfs"])
-def test_state_is_told_by_what_computes_the_ranges(spark: SparkSession, tmp_path: Path, state: Store) -> None:
+def test_state_is_told_by_what_computes_the_ranges(spark: SparkSession, tmp_path: Path) -> None:
     feed = Feed(tmp_path / "in", "id int")
 
     def started(ranges: Custom) -> ClockedQuery:
-        panes = windowed(feed.stream(spark), ranges, time="ts", state=state).agg(F.expr("count(*) AS n"))
+        panes = windowed(feed.stream(spark), ranges, time="ts").agg(F.expr("count(*) AS n"))
         return ClockedQuery(panes, checkpoint=tmp_path / "checkpoint")
 
     day = timedelta(days=1).total_seconds() * SECOND

@@ -46,9 +46,8 @@ STATE_WITH_CHECKPOINT_IDS = {
 CASES = [
     Case("tumbling", Rules(TEN, TEN), aggregates="figures"),
     Case(
-        "tumbling, offset, lateness, emit, hdfs, the session's state in rocksdb, restarted",
+        "tumbling, offset, lateness, emit, the session's state in rocksdb, restarted",
         Rules(TEN, TEN, offset=3 * SECOND, delay=2 * SECOND, lateness=7 * SECOND, late="emit"),
-        state="hdfs",
         conf=SESSION_STATE_IN_ROCKSDB,
         restart_after=5,
     ),
@@ -64,15 +63,13 @@ CASES = [
         Rules(TEN, TEN, lateness=15 * SECOND, early=6 * SECOND, unchanged=True, late="reopen"),
     ),
     Case(
-        "tumbling, early unchanged, hdfs",
+        "tumbling, early unchanged",
         Rules(TEN, TEN, delay=SECOND, early=3 * SECOND, unchanged=True),
-        state="hdfs",
         aggregates="figures",
     ),
     Case(
-        "tumbling, reopen, hdfs, interpreted",
+        "tumbling, reopen, interpreted",
         Rules(TEN, TEN, delay=3 * SECOND, late="reopen"),
-        state="hdfs",
         conf=INTERPRETED,
     ),
     Case(
@@ -82,13 +79,11 @@ CASES = [
     Case(
         "tumbling, early, lateness, emit, memory, restarted",
         Rules(TEN, TEN, delay=2 * SECOND, lateness=4 * SECOND, early=3 * SECOND, late="emit"),
-        state="memory",
         restart_after=5,
     ),
     Case(
         "sliding, early unchanged, offset, lateness, reopen, memory, restarted",
         Rules(TEN, 3 * SECOND, offset=SECOND, lateness=4 * SECOND, early=3 * SECOND, unchanged=True, late="reopen"),
-        state="memory",
         aggregates="figures",
         restart_after=4,
     ),
@@ -100,9 +95,8 @@ CASES = [
         restart_after=4,
     ),
     Case(
-        "sliding, slide does not divide size, offset, reopen each, hdfs",
+        "sliding, slide does not divide size, offset, reopen each",
         Rules(TEN, 3 * SECOND, offset=2 * SECOND, delay=SECOND, late="reopen each"),
-        state="hdfs",
         aggregates="figures",
     ),
     Case(
@@ -112,9 +106,8 @@ CASES = [
         restart_after=3,
     ),
     Case(
-        "sliding, early unchanged, offset, lateness, reopen, hdfs, restarted",
+        "sliding, early unchanged, offset, lateness, reopen, restarted",
         Rules(TEN, 7 * SECOND, offset=SECOND, lateness=4 * SECOND, early=3 * SECOND, unchanged=True, late="reopen"),
-        state="hdfs",
         restart_after=6,
     ),
     Case(
@@ -128,9 +121,8 @@ CASES = [
         Rules(4 * SECOND, TEN, offset=SECOND, delay=SECOND, lateness=2 * SECOND, late="emit"),
     ),
     Case(
-        "gaps, early, reopen, hdfs",
+        "gaps, early, reopen",
         Rules(4 * SECOND, 5 * SECOND, delay=4 * SECOND, early=2 * SECOND, late="reopen"),
-        state="hdfs",
         aggregates="figures",
     ),
     Case(
@@ -140,7 +132,7 @@ CASES = [
         restart_after=4,
     ),
     Case(
-        "tumbling, early unchanged, a count, on time, discarding, reopen, hdfs, restarted",
+        "tumbling, early unchanged, a count, on time, discarding, reopen, restarted",
         Rules(
             *(TEN, TEN),
             lateness=12 * SECOND,
@@ -151,7 +143,6 @@ CASES = [
             accumulate=False,
             late="reopen",
         ),
-        state="hdfs",
         restart_after=3,
     ),
     Case(
@@ -159,9 +150,8 @@ CASES = [
         Rules(TEN, 3 * SECOND, lateness=17 * SECOND, early=6 * SECOND, count=4, on_time=True, late="reopen"),
     ),
     Case(
-        "sliding, on time, lateness, hdfs, restarted",
+        "sliding, on time, lateness, restarted",
         Rules(TEN, 5 * SECOND, delay=2 * SECOND, lateness=20 * SECOND, on_time=True),
-        state="hdfs",
         aggregates="figures",
         restart_after=4,
     ),
@@ -171,16 +161,14 @@ CASES = [
         restart_after=5,
     ),
     Case(
-        "sliding, early, discarding, reopen, hdfs",
+        "sliding, early, discarding, reopen",
         Rules(12 * SECOND, 4 * SECOND, delay=SECOND, early=3 * SECOND, accumulate=False, late="reopen"),
-        state="hdfs",
         aggregates="figures",
     ),
     Case("custom", CustomRules(unit=TEN, lists=LISTS), aggregates="figures"),
     Case(
-        "custom, lateness, emit, hdfs, restarted",
+        "custom, lateness, emit, restarted",
         CustomRules(unit=4 * SECOND, lists=LISTS, delay=3 * SECOND, lateness=5 * SECOND, late="emit"),
-        state="hdfs",
         restart_after=4,
     ),
     Case(
@@ -196,9 +184,8 @@ CASES = [
         conf=INTERPRETED,
     ),
     Case(
-        "custom, reopen, hdfs, interpreted",
+        "custom, reopen, interpreted",
         CustomRules(unit=5 * SECOND, lists=LISTS, delay=4 * SECOND, late="reopen"),
-        state="hdfs",
         aggregates="figures",
         conf=INTERPRETED,
     ),
@@ -216,13 +203,11 @@ CASES = [
     Case(
         "custom, early, reopen, memory, restarted",
         CustomRules(unit=4 * SECOND, lists=LISTS, delay=SECOND, lateness=SECOND, early=3 * SECOND, late="reopen"),
-        state="memory",
         restart_after=3,
     ),
     Case(
-        "custom, idle, early, on time, lateness, hdfs",
+        "custom, idle, early, on time, lateness",
         CustomRules(unit=TEN, lists=LISTS, lateness=4 * SECOND, early=6 * SECOND, on_time=True, idle_after=3 * SECOND),
-        state="hdfs",
     ),
     Case(
         "tumbling, processing time, early, a count, restarted",
@@ -231,9 +216,8 @@ CASES = [
         restart_after=3,
     ),
     Case(
-        "sliding, processing time, hdfs, restarted",
+        "sliding, processing time, restarted",
         Rules(TEN, 3 * SECOND, offset=SECOND, processing=True),
-        state="hdfs",
         restart_after=4,
     ),
     Case(
@@ -247,9 +231,8 @@ CASES = [
         restart_after=4,
     ),
     Case(
-        "sliding, idle, on time, reopen, hdfs",
+        "sliding, idle, on time, reopen",
         Rules(TEN, 4 * SECOND, lateness=9 * SECOND, on_time=True, late="reopen", idle_after=5 * SECOND),
-        state="hdfs",
         aggregates="figures",
     ),
     Case(
@@ -266,9 +249,8 @@ CASES = [
         restart_after=3,
     ),
     Case(
-        "sliding, empty windows, on time, reopen, hdfs",
+        "sliding, empty windows, on time, reopen",
         Rules(TEN, 4 * SECOND, lateness=8 * SECOND, on_time=True, late="reopen", empty=True),
-        state="hdfs",
     ),
     Case(
         "sliding, empty windows, early, a count, on time, discarding, emit, restarted",
@@ -286,9 +268,8 @@ CASES = [
         restart_after=4,
     ),
     Case(
-        "sliding, empty windows, a count, discarding, reopen each, offset, hdfs, restarted",
+        "sliding, empty windows, a count, discarding, reopen each, offset, restarted",
         Rules(TEN, 3 * SECOND, offset=SECOND, count=3, accumulate=False, late="reopen each", empty=True),
-        state="hdfs",
         restart_after=3,
     ),
     Case(
@@ -303,9 +284,8 @@ CASES = [
         restart_after=4,
     ),
     Case(
-        "around, nothing before, lateness, reopen, hdfs",
+        "around, nothing before, lateness, reopen",
         AroundRules(before=0, after=4_000_001, delay=3 * SECOND, lateness=2 * SECOND, late="reopen"),
-        state="hdfs",
         aggregates="figures",
     ),
     Case(
@@ -323,22 +303,19 @@ CASES = [
         restart_after=3,
     ),
     Case(
-        "around, early unchanged, nothing after, hdfs, rocksdb alone, restarted",
+        "around, early unchanged, nothing after, rocksdb alone, restarted",
         AroundRules(before=6 * SECOND, after=0, delay=4 * SECOND, early=5 * SECOND, unchanged=True),
-        state="hdfs",
         restart_after=5,
     ),
     Case("sessions", SessionRules(gap=TEN, delay=3 * SECOND), aggregates="figures"),
     Case(
-        "sessions, lateness, emit, hdfs, restarted",
+        "sessions, lateness, emit, restarted",
         SessionRules(gap=4 * SECOND, delay=TEN, lateness=7 * SECOND, late="emit"),
-        state="hdfs",
         restart_after=4,
     ),
     Case(
         "sessions, early, lateness, emit, memory, restarted",
         SessionRules(gap=5 * SECOND, delay=12 * SECOND, lateness=4 * SECOND, early=4 * SECOND, late="emit"),
-        state="memory",
         restart_after=5,
     ),
     Case("sessions, reopen, odd microseconds", SessionRules(gap=7_000_003, delay=18 * SECOND, late="reopen")),
@@ -349,9 +326,8 @@ CASES = [
         restart_after=3,
     ),
     Case(
-        "sessions, early unchanged, reopen, hdfs, restarted",
+        "sessions, early unchanged, reopen, restarted",
         SessionRules(gap=6 * SECOND, delay=14 * SECOND, early=3 * SECOND, unchanged=True, late="reopen"),
-        state="hdfs",
         aggregates="figures",
         restart_after=5,
     ),
@@ -369,7 +345,7 @@ CASES = [
         restart_after=4,
     ),
     Case(
-        "sessions, early unchanged, a count, on time, discarding, emit, hdfs",
+        "sessions, early unchanged, a count, on time, discarding, emit",
         SessionRules(
             gap=6 * SECOND,
             delay=5 * SECOND,
@@ -381,7 +357,6 @@ CASES = [
             accumulate=False,
             late="emit",
         ),
-        state="hdfs",
         aggregates="figures",
     ),
     Case(

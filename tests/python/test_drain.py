@@ -111,9 +111,8 @@ def test_one_change_of_a_window_comes_after_another(spark: SparkSession, tmp_pat
         ({"running": True}, "running=True"),
         ({"watermark": "per key"}, "per key"),
         ({"empty": "emit"}, "empty='emit'"),
-        ({"state": "hdfs"}, "state='hdfs'"),
     ],
-    ids=["count", "running", "per key", "empty", "hdfs"],
+    ids=["count", "running", "per key", "empty"],
 )
 def test_what_could_never_drain_is_refused_at_the_call(
     spark: SparkSession, tmp_path: Path, options: dict[str, Any], why: str

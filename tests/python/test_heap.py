@@ -17,7 +17,6 @@ from heap import live
 from mullion import Global, windowed
 from mullion._stateful.api import State, stateful_map
 from mullion.testing import ClockedQuery
-from mullion.windows import Store
 from streams import SECOND, Feed
 
 pytestmark = pytest.mark.slow
@@ -42,14 +41,11 @@ def first_three(rows: pa.Table) -> list[int]:
     return [3] if rows.num_rows >= 3 else []
 
 
-@pytest.mark.parametrize("store", ["rocksdb", "memory"])
-def test_stateful_functions_keep_as_much_after_many_batches_as_after_a_few(
-    spark: SparkSession, tmp_path: Path, store: Store
-) -> None:
+def test_stateful_functions_keep_as_much_after_many_batches_as_after_a_few(spark: SparkSession, tmp_path: Path) -> None:
     feed = Feed(tmp_path / "in", "k string, n bigint")
     rows = feed.stream(spark)
-    out = stateful_map(rows, totals, "k string, n bigint", shard_by="k", state=store)
-    split = windowed(rows, Global.split(first_three, columns=["n"]), by="k", time=None, state=store).agg(F.sum("n"))
+    out = stateful_map(rows, totals, "k string, n bigint", shard_by="k")
+    split = windowed(rows, Global.split(first_three, columns=["n"]), by="k", time=None).agg(F.sum("n"))
     queries = [
         ClockedQuery(out, checkpoint=tmp_path / "function"),
         ClockedQuery(split, checkpoint=tmp_path / "split"),

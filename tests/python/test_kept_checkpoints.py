@@ -6,7 +6,6 @@ import lzma
 import re
 import tarfile
 from pathlib import Path
-from typing import cast
 
 import pytest
 from pyspark.sql import SparkSession
@@ -19,33 +18,32 @@ from kept_checkpoints import (
     CLOSING,
     COLUMNS,
     FORMAT,
+    FORMATS,
     HOME,
     QUERIES,
     SETTINGS,
-    STORES,
     run,
     said,
 )
 from mullion import __version__
-from mullion.windows import Store
 from streams import Feed
 
 KEPT = sorted(str(path.relative_to(HOME)).removesuffix(".tar.xz") for path in HOME.glob("*/*.tar.xz"))
 
 
-def test_each_query_store_and_format_of_this_version_is_kept() -> None:
+def test_each_query_and_format_of_this_version_is_kept() -> None:
     version = __version__.removesuffix(".dev0")
-    wanted = {f"{version}/{name}-{state}-{of}" for name in QUERIES for state, of in STORES}
+    wanted = {f"{version}/{name}-{of}" for name in QUERIES for of in FORMATS}
     assert wanted <= set(KEPT)
 
 
 @pytest.mark.sampled(3)
 @pytest.mark.parametrize("kept", KEPT)
 def test_a_query_goes_on_from_what_a_version_wrote(spark: SparkSession, tmp_path: Path, kept: str) -> None:
-    name, state, checkpoint_format = kept.partition("/")[2].split("-")
+    name, checkpoint_format = kept.partition("/")[2].split("-")
     with lzma.open(HOME / f"{kept}.tar.xz") as packed, tarfile.open(fileobj=packed) as tar:
         tar.extractall(tmp_path / "checkpoint", filter="data")
-    query, store = QUERIES[name], cast(Store, state)
+    query = QUERIES[name]
     feed = Feed(tmp_path / "in", COLUMNS)
     for rows in (BEFORE, AFTER, CLOSING):
         feed.write(rows)
@@ -54,9 +52,7 @@ def test_a_query_goes_on_from_what_a_version_wrote(spark: SparkSession, tmp_path
         noted.write_text(re.sub(r'"path":"[^"]*/in/', f'"path":"file://{tmp_path}/in/', noted.read_text()))
     with settings(spark, {**SETTINGS, FORMAT: checkpoint_format}):
         stream = feed.stream(spark, delay="30 seconds")
-        closed = run(query(stream, store), tmp_path / "checkpoint")
-        wanted = (
-            run(query(stream, store), tmp_path / "new") if name in BY_ARRIVAL else said(query(feed.batch(spark), store))
-        )
+        closed = run(query(stream), tmp_path / "checkpoint")
+        wanted = run(query(stream), tmp_path / "new") if name in BY_ARRIVAL else said(query(feed.batch(spark)))
     assert closed
     assert sorted(closed) == sorted(wanted)

@@ -32,7 +32,6 @@ CASES = [
     Case(
         "tumbling",
         Rules(6 * HOUR, 6 * HOUR, delay=HOUR, lateness=2 * HOUR, early=3 * HOUR, late="reopen"),
-        state="hdfs",
         aggregates="figures",
     ),
 ]

@@ -27,7 +27,6 @@ from mullion import (
 )
 from mullion._jars import running_line
 from mullion.testing import ClockedQuery
-from mullion.windows import Store
 from seeds import SEED
 from streams import SECOND, Feed
 
@@ -57,14 +56,12 @@ def content(folder: Path) -> dict[Path, bytes]:
     return {file: file.read_bytes() for file in folder.rglob("*") if file.is_file()}
 
 
-def run(
-    spark: SparkSession, feed: Feed, checkpoint: Path, window: str, state: Store = "rocksdb", keys: str = ""
-) -> list[Any]:
+def run(spark: SparkSession, feed: Feed, checkpoint: Path, window: str, keys: str = "") -> list[Any]:
     own = spark.newSession()
     own.conf.set(HOT, "0")
     if keys:
         own.conf.set(KEYS, keys)
-    panes = windowed(feed.stream(own), WINDOWS[window], by="k", time="ts", state=state).agg(F.sum("v").alias("v"))
+    panes = windowed(feed.stream(own), WINDOWS[window], by="k", time="ts").agg(F.sum("v").alias("v"))
     query = ClockedQuery(panes, checkpoint=checkpoint)
     try:
         return [tuple(row) for row in query.settle()]
@@ -79,7 +76,7 @@ def test_a_state_with_keys_of_an_older_line_goes_on_with_them(spark: SparkSessio
     print(f"MULLION_SEED={seed}")
     chance = random.Random(seed)
     feed, checkpoint = Feed(tmp_path / "in", "k string, v bigint"), tmp_path / "checkpoint"
-    # Beside it the same runs over the same rows, in a store without such keys.
+    # Beside it the same runs over the same rows, with the keys of this line.
     twin = tmp_path / "twin"
     found, expected = [], []
     # From before 1970 on, where times have another sign.
@@ -92,10 +89,10 @@ def test_a_state_with_keys_of_an_older_line_goes_on_with_them(spark: SparkSessio
         )
         # Only the first run begins a state.
         found += run(spark, feed, checkpoint, window, keys="ranges" if start == -40 else "")
-        expected += run(spark, feed, twin, window, state="memory")
+        expected += run(spark, feed, twin, window)
     feed.flood()
     found += run(spark, feed, checkpoint, window)
-    expected += run(spark, feed, twin, window, state="memory")
+    expected += run(spark, feed, twin, window)
     assert noted(checkpoint) == {"spark": running_line(), "keys": "ranges"}
     assert sorted(found, key=str) == sorted(expected, key=str)
 

@@ -87,7 +87,7 @@ def mistakes(spark: SparkSession, events: DataFrame, folder: Path) -> Iterator[t
     yield "no column 'kk'", lambda: of(by="kk")
     yield "is also the name", lambda: of(by=F.col("k").alias("window"))
     yield "late='emmit' is not one of", lambda: of(late="emmit")
-    yield "state='rock' is not one of", lambda: of(state="rock")
+    yield "no argument 'state'. State is always in RocksDB", lambda: of(state="memory")
     yield "empty='yes' is not one of", lambda: of(empty="yes")
     yield "watermark='key' is not one of", lambda: of(watermark="key")
     yield "on_time=True adds nothing", lambda: of(on_time=True)
@@ -285,7 +285,7 @@ def test_a_checkpoint_that_is_refused_prints_a_line_and_no_trace_of_the_jvm(
         windowed(stream, HOUR, by="v", time="ts").agg(n()),
         windowed(stream, HOUR, by="k", time="ts").agg(F.sum("v")),
         windowed(stream, HOUR, by="k", time="ts", empty="emit").agg(n()),
-        windowed(stream, HOUR, by="k", time="ts", state="hdfs").agg(n()),
+        windowed(stream, HOUR, by="k", time="ts").agg(n()),
         windowed(stream, HOUR, by=["k", "v"], time="ts").agg(n()),
     ]
     with printed_by_the_jvm(spark, tmp_path) as printed:

@@ -47,15 +47,14 @@ def closes(panes: DataFrame, checkpoint: Path) -> list[Any]:
 
 
 @pytest.mark.sampled(3)
-@pytest.mark.parametrize("state", ["rocksdb", "memory"])
 @pytest.mark.parametrize("key", ODD)
 def test_keys_that_few_streams_have_are_grouped_as_spark_groups_them(
-    spark: SparkSession, tmp_path: Path, feed: Feed, key: str, state: Any
+    spark: SparkSession, tmp_path: Path, feed: Feed, key: str
 ) -> None:
     def keyed(rows: DataFrame) -> DataFrame:
         return rows.withColumn("key", F.expr(ODD[key]))
 
-    stream = windowed(keyed(feed.stream(spark)), Tumbling("10 seconds"), by="key", time="ts", state=state)
+    stream = windowed(keyed(feed.stream(spark)), Tumbling("10 seconds"), by="key", time="ts")
     got = closes(stream.agg(F.count("*").alias("n"), F.max("t").alias("last")), tmp_path / "checkpoint")
     plain = keyed(feed.batch(spark)).groupBy("key", F.window("ts", "10 seconds"))
     wanted = plain.agg(F.count("*").alias("n"), F.max("t").alias("last")).collect()
@@ -162,14 +161,11 @@ def test_a_second_query_on_a_checkpoint_stops_the_first_and_goes_on_from_there(
             assert [row.n for row in second.settle() if row.pane.firing == "close"] == [2]
 
 
-@pytest.mark.parametrize("state", ["rocksdb", "memory"])
-def test_a_checkpoint_restored_from_an_older_copy_goes_on_from_there(
-    spark: SparkSession, tmp_path: Path, state: Any
-) -> None:
+def test_a_checkpoint_restored_from_an_older_copy_goes_on_from_there(spark: SparkSession, tmp_path: Path) -> None:
     feed, checkpoint, copy = Feed(tmp_path / "in", "k string"), tmp_path / "checkpoint", tmp_path / "copy"
     rows = feed.stream(spark)
     early = Early(every="5 seconds")
-    panes = windowed(rows, Tumbling("20 seconds"), by="k", time="ts", early=early, state=state)
+    panes = windowed(rows, Tumbling("20 seconds"), by="k", time="ts", early=early)
     counted = panes.agg(F.count("*").alias("n"))
 
     def run() -> list[Any]:

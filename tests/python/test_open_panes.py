@@ -26,7 +26,7 @@ from mullion import (
     windowed,
 )
 from mullion.testing import ClockedQuery
-from mullion.windows import Store, Window
+from mullion.windows import Window
 from session_model import SessionRules
 from streams import Feed
 
@@ -52,7 +52,6 @@ def told(panes: DataFrame, *keys: str) -> list[dict[str, Any]]:
 
 
 @pytest.mark.sampled(3)
-@pytest.mark.parametrize("state", ["rocksdb", "hdfs", "memory"])
 @pytest.mark.parametrize(
     "rules",
     [
@@ -65,9 +64,9 @@ def told(panes: DataFrame, *keys: str) -> list[dict[str, Any]]:
     ids=["tumbling", "sliding", "sessions", "around", "processing time"],
 )
 def test_each_open_pane_says_when_it_closes_where_its_clock_is_and_how_often_it_fired(
-    spark: SparkSession, tmp_path: Path, rules: Rules | SessionRules | AroundRules, state: Store
+    spark: SparkSession, tmp_path: Path, rules: Rules | SessionRules | AroundRules
 ) -> None:
-    case = Case("open panes", rules, state, keys="text", aggregates="figures")
+    case = Case("open panes", rules, keys="text", aggregates="figures")
     with CheckedQuery(spark, tmp_path, case) as query:
         for first in (20, 27, 46):
             times = [(first + i) * SECOND for i in range(-12, 6)]

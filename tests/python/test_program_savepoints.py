@@ -251,10 +251,6 @@ def test_shards_of_turbine_stay_in_as_many_partitions(
         UnsupportedError, match=r"one state for all keys of a task.*Leave partitions out, which keeps its 2"
     ):
         savepoint(query, tmp_path / "other", partitions=3, spark=spark)
-    with pytest.raises(
-        UnsupportedError, match=r"state='hdfs': .* is a function with state, which programs keep in 'rocksdb'"
-    ):
-        savepoint(query, tmp_path / "other", state="hdfs", spark=spark)
     assert not (tmp_path / "other").exists()
     assert cli.main(["savepoint", str(tmp_path / "one"), str(tmp_path / "other"), "--format", "2"]) == 0
     capsys.readouterr()
@@ -387,8 +383,8 @@ def test_a_program_that_ran_into_a_batch_or_runs_has_no_savepoint(
         assert cli.main(asked) == 1
         assert "runs in this process. Stop it first" in capsys.readouterr().err
     app.run(until="drained")
-    assert cli.main([*asked, "--state", "hdfs"]) == 1
-    assert "--state with" in capsys.readouterr().err
+    assert cli.main([*asked, "--panes", "orders:panes"]) == 1
+    assert "--panes with" in capsys.readouterr().err
     newest = max((tmp_path / "one/agents/query/commits").glob("[0-9]*"), key=lambda file: int(file.name))
     newest.unlink()
     assert cli.main(asked) == 1

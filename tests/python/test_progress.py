@@ -19,7 +19,7 @@ from pyspark.sql import functions as F
 
 from mullion import Around, Custom, Early, Session, Sliding, Tumbling, together, windowed
 from mullion.testing import ClockedQuery
-from mullion.windows import Late, Store, Window
+from mullion.windows import Late, Window
 from streams import SECOND, Feed, batches_of
 
 ROOT = Path(__file__).parents[2]
@@ -27,14 +27,11 @@ ROOT = Path(__file__).parents[2]
 OURS = ("rowsLate", "rowsWithoutTime", "rowsInNoWindow", "panesOpen", "firingsEarly", "firingsClose")
 
 
-@pytest.mark.parametrize("state", ["rocksdb", "hdfs", "memory"])
-def test_each_batch_counts_its_rows_and_its_panes(spark: SparkSession, tmp_path: Path, state: Store) -> None:
+def test_each_batch_counts_its_rows_and_its_panes(spark: SparkSession, tmp_path: Path) -> None:
     feed = Feed(tmp_path / "in", "k string")
     # Four seconds of every ten.
     window, early = Sliding("4 seconds", "10 seconds"), Early("5 seconds")
-    panes = windowed(feed.stream(spark), window, by="k", time="ts", early=early, state=state).agg(
-        F.count("*").alias("n")
-    )
+    panes = windowed(feed.stream(spark), window, by="k", time="ts", early=early).agg(F.count("*").alias("n"))
     reports: list[dict[str, Any]] = []
     with ClockedQuery(panes, checkpoint=tmp_path / "checkpoint") as query:
 
@@ -228,10 +225,9 @@ def test_the_plan_says_the_window_the_keys_the_lateness_and_the_firings(
         "fires early every 1 minute if changed, late rows emitted, by [k, flight]"
     ) in explained(panes, capsys, mode)
 
-    plain = windowed(rows, Tumbling("1 day"), time="ts", state="hdfs", late="reopen").agg(F.count("*").alias("n"))
+    plain = windowed(rows, Tumbling("1 day"), time="ts", late="reopen").agg(F.count("*").alias("n"))
     text = explained(plain, capsys, mode)
     assert "WindowedAggregate tumbling 1 day, closes at its end, late rows reopen panes, by []" in text
-    assert "state in hdfs" in text
     assert "mullion_no_key" not in text.split("WindowedAggregate")[1].split("\n")[0]
 
 
@@ -274,8 +270,8 @@ def test_a_batch_that_is_read_twice_or_by_one_task_counts_and_gives_the_same(
     feed.write([(s * SECOND, f"k{i}", i) for s in (1, 102) for i in range(7)] + [(None, "k1", 9)])
     feed.write([(s * SECOND, f"k{i}", i) for s in (2, 115) for i in range(4)])
 
-    def of(window: Any, state: Store) -> DataFrame:
-        given = windowed(rows, window, by="k", time="ts", late="emit", state=state)
+    def of(window: Any) -> DataFrame:
+        given = windowed(rows, window, by="k", time="ts", late="emit")
         return given.agg(F.count("*").alias("n")).select("k", "pane", "late_row.v", "n")
 
     tumbling, sessions = Tumbling("10 seconds"), Session("5 seconds")
@@ -284,8 +280,8 @@ def test_a_batch_that_is_read_twice_or_by_one_task_counts_and_gives_the_same(
         for name, window in (("a", tumbling), ("b", sessions))
     }
     queries = {
-        "tumbling": of(tumbling, "rocksdb"),
-        "sessions": of(sessions, "hdfs"),
+        "tumbling": of(tumbling),
+        "sessions": of(sessions),
         "together": together(**both),
     }
     counts = {

@@ -15,13 +15,11 @@ from pyspark.sql import DataFrame, Row, SparkSession
 
 from change_model import Changing, Firings, Gap, Grid, Several, Shown
 from change_runs import AGGREGATES, Runs
-from checked import settings
 from mullion import Early, together
 from mullion.testing import ClockedQuery
-from mullion.windows import Session, Sliding, Store, Tumbling, Window
+from mullion.windows import Session, Sliding, Tumbling, Window
 from seeds import SEED
 
-SNAPSHOT_EVERY = "spark.sql.streaming.stateStore.mullion.snapshotEvery"
 LISTS = {"everything", "more"}
 ROUNDS = int(os.environ.get("MULLION_TEST_ROUNDS", "2"))
 
@@ -37,20 +35,18 @@ def ordered(panes: Sequence[Shown]) -> list[Shown]:
     return sorted(panes, key=lambda pane: (*pane[:3], pane[5:]))
 
 
-def next_asked(chance: random.Random, before: Sequence[str], state: Store) -> list[str]:
+def next_asked(chance: random.Random, before: Sequence[str]) -> list[str]:
     """Other aggregates, or others in order, of those whose change goes on."""
     while True:
         asked = chance.sample(list(AGGREGATES), chance.randint(1, len(AGGREGATES)))
         was, now = LISTS & set(before), LISTS & set(asked)
-        if not before or ((was <= now or not now) and (state != "hdfs" or bool(was) == bool(now))):
+        if not before or was <= now or not now:
             return asked
 
 
-def next_firings(chance: random.Random, before: Firings | None, lateness: int, state: Store) -> Firings:
+def next_firings(chance: random.Random, before: Firings | None, lateness: int) -> Firings:
     """Others, of those whose change goes on."""
     intervals = chance.random() < 0.5
-    if state == "hdfs" and before is not None:
-        intervals = before.every is not None
     return Firings(
         chance.choice((3, 8)) if intervals else None,
         chance.random() < 0.5 if intervals else False,
@@ -98,32 +94,31 @@ def test_random_changes_are_those_of_the_model(
 ) -> None:
     seed = f"{SEED}-{number}"
     chance = random.Random(seed)
-    stores: tuple[Store, ...] = ("rocksdb", "rocksdb", "hdfs")
-    state = chance.choice(stores)
     window, of = some_window(chance)
     model = Changing(of)
-    runs = Runs(spark, tmp_path, window, state)
-    drains = {} if state == "hdfs" else {"on_change": "drain"}
+    runs = Runs(spark, tmp_path, window)
     lateness = 0
     asked: list[str] = []
     firings: Firings | None = None
     watermark = 30
-    said = f"{seed}: {window!r} in {state}"
+    said = f"{seed}: {window!r}"
     queries: list[object] = []
     for _ in range(chance.randint(3, 8)):
-        asked = next_asked(chance, asked, state) if not asked or chance.random() < 0.8 else asked
+        asked = next_asked(chance, asked) if not asked or chance.random() < 0.8 else asked
         if not model.is_draining:
             lateness = chance.choice((0, 3, 10, 25))
-        if firings is not None and drains and model.may_drain() and chance.random() < 0.5:
+        if firings is not None and model.may_drain() and chance.random() < 0.5:
             runs.window, other = some_window(chance)
             if other != of:
                 model, of = model.drained(other), other
         if firings is None or chance.random() < 0.8 or (firings.on_time and not lateness):
-            firings = next_firings(chance, firings, lateness, state)
+            firings = next_firings(chance, firings, lateness)
         said += f"\n{runs.window!r}, {asked}, {lateness} seconds, {firings}"
         model.begin(asked, lateness, firings)
         queries.append((runs.window, asked, lateness, firings))
-        with runs.start(asked, allowed_lateness=f"{lateness} seconds", **options_of(firings), **drains) as query:
+        with runs.start(
+            asked, allowed_lateness=f"{lateness} seconds", **options_of(firings), on_change="drain"
+        ) as query:
             for _ in range(chance.randint(1, 3)):
                 rows = some_rows(chance, watermark)
                 said += f"\n  {rows}"
@@ -151,7 +146,7 @@ class Part:
         window, of = some_window(chance)
         lateness = chance.choice((0, 3, 10))
         asked = chance.sample(list(AGGREGATES), chance.randint(1, 3))
-        return Part(window, of, tuple(asked), lateness, next_firings(chance, None, lateness, "rocksdb"))
+        return Part(window, of, tuple(asked), lateness, next_firings(chance, None, lateness))
 
     def over(self, runs: Runs, **options: Any) -> DataFrame:
         return runs.panes(
@@ -167,10 +162,10 @@ class Part:
 ALONE = ""
 
 
-def regrouped(chance: random.Random, parts: dict[str, Part], state: Store) -> dict[str, tuple[Part, str | None]]:
+def regrouped(chance: random.Random, parts: dict[str, Part]) -> dict[str, tuple[Part, str | None]]:
     """Other windows than those that there were, each with the name that it had: no two are alike."""
     stays = chance.sample(list(parts), chance.randint(1 if parts else 0, len(parts)))
-    count = 0 if parts and state == "hdfs" else chance.randint(0 if parts else 1, 2)
+    count = chance.randint(0 if parts else 1, 2)
     new = [part for part in (Part.random(chance) for _ in range(count)) if part not in parts.values()]
     several = len(stays) + len(new) > 1 or (not stays and not new)
     free = [name for name in "abcdefghijklmnopqrstuvw" if name not in parts]
@@ -191,40 +186,37 @@ def test_random_changes_of_windows_together_are_those_of_the_model(
 ) -> None:
     seed = f"{SEED}-{number}"
     chance = random.Random(seed)
-    stores: tuple[Store, ...] = ("rocksdb", "rocksdb", "memory", "hdfs")
-    state = chance.choice(stores)
-    runs = Runs(spark, tmp_path, Tumbling("10 seconds"), state)
+    runs = Runs(spark, tmp_path, Tumbling("10 seconds"))
     model = Several()
     parts: dict[str, Part] = {}
     watermark = 30
-    said = f"{seed}: in {state}"
+    said = f"{seed}:"
     queries: list[object] = []
-    with settings(spark, {SNAPSHOT_EVERY: "1"}):
-        for _ in range(chance.randint(3, 8)):
-            asked = regrouped(chance, parts, state)
-            before, model.windows = model.windows, {}
-            for name, (part, was) in asked.items():
-                if was is None:
-                    model.add(name, part.of, part.asked, part.lateness, part.firings)
-                else:
-                    model.windows[name] = before[was]
-            parts = {name: part for name, (part, _) in asked.items()}
-            queries.append(parts)
-            said += f"\n{ {name: (was, part) for name, (part, was) in asked.items()} }"
-            frames = {name: part.over(runs, on_change="drop") for name, part in parts.items()}
-            panes = frames[ALONE] if ALONE in frames else together(**frames)
-            with ClockedQuery(panes, checkpoint=runs.checkpoint) as query:
-                for _ in range(chance.randint(1, 2)):
-                    rows = some_rows(chance, watermark)
-                    said += f"\n  {rows}"
-                    watermark = max([watermark, *(time for time, _, _ in rows)])
-                    runs.write(rows)
-                    fired = [named(row, parts) for row in query.settle()]
-                    assert in_order(fired) == in_order(model.write(rows)), said
-                    count = query.progress[-1]["stateOperators"][0]["customMetrics"]["panesOpen"]
-                    assert count == len(model.open()), said
-                held = [named(row, parts) for row in runs.open()]
-                assert in_order(held) == in_order(model.open()), said
+    for _ in range(chance.randint(3, 8)):
+        asked = regrouped(chance, parts)
+        before, model.windows = model.windows, {}
+        for name, (part, was) in asked.items():
+            if was is None:
+                model.add(name, part.of, part.asked, part.lateness, part.firings)
+            else:
+                model.windows[name] = before[was]
+        parts = {name: part for name, (part, _) in asked.items()}
+        queries.append(parts)
+        said += f"\n{ {name: (was, part) for name, (part, was) in asked.items()} }"
+        frames = {name: part.over(runs, on_change="drop") for name, part in parts.items()}
+        panes = frames[ALONE] if ALONE in frames else together(**frames)
+        with ClockedQuery(panes, checkpoint=runs.checkpoint) as query:
+            for _ in range(chance.randint(1, 2)):
+                rows = some_rows(chance, watermark)
+                said += f"\n  {rows}"
+                watermark = max([watermark, *(time for time, _, _ in rows)])
+                runs.write(rows)
+                fired = [named(row, parts) for row in query.settle()]
+                assert in_order(fired) == in_order(model.write(rows)), said
+                count = query.progress[-1]["stateOperators"][0]["customMetrics"]["panesOpen"]
+                assert count == len(model.open()), said
+            held = [named(row, parts) for row in runs.open()]
+            assert in_order(held) == in_order(model.open()), said
     request.node.user_properties.append(("changes", changes(queries)))
 
 

@@ -148,9 +148,8 @@ def test_random_results_are_those_of_a_group_by(
         "spark.sql.ansi.enabled": rng.choice(["true", "false"]),
         "spark.sql.codegen.wholeStage": rng.choice(["true", "true", "false"]),
     }
-    state = rng.choice(["rocksdb", "hdfs", "memory"])
     early = rng.choice([None, None, Early(count=7)])
-    context = f"MULLION_SEED={seeded}, round {number}, {chosen}, {state}, {early}"
+    context = f"MULLION_SEED={seeded}, round {number}, {chosen}, {early}"
     feed = Feed(tmp_path / "in", COLUMNS)
     batches = [random_rows(rng, count, 1000 * at, (0, 15_000)) for at, count in enumerate((40, 120))]
     with settings(spark, chosen):
@@ -160,10 +159,10 @@ def test_random_results_are_those_of_a_group_by(
         several = {name: ask(rng, feed.batch(spark), 10, types) for name in ("a", "B", "c1")}
 
         def of_one(rows: DataFrame) -> DataFrame:
-            return alone.ours(rows, state=state, allowed_lateness="1 hour", early=early)
+            return alone.ours(rows, allowed_lateness="1 hour", early=early)
 
         def of_several(rows: DataFrame) -> DataFrame:
-            options = {"state": state, "allowed_lateness": "1 hour", "early": early}
+            options = {"allowed_lateness": "1 hour", "early": early}
             return together(**{name: asked.ours(rows, **options) for name, asked in several.items()})
 
         ways = {"alone": of_one, "together": of_several}

@@ -35,7 +35,7 @@ from mullion import (
     windowed,
 )
 from mullion.testing import ClockedQuery
-from mullion.windows import Store, Window
+from mullion.windows import Window
 from streams import SECOND, Feed, batches_of
 
 TEN = Tumbling("10 seconds")
@@ -348,16 +348,15 @@ def test_what_ends_at_the_end_of_time_is_kept_once_however_many_batches_come(
 
 
 @pytest.mark.parametrize(("slide", "offset"), [(10, 0), (4, 1)], ids=["tumbling", "sliding"])
-@pytest.mark.parametrize("state", ["rocksdb", "hdfs", "memory"])
 def test_times_at_the_ends_of_their_range_neither_wrap_nor_fail_in_a_stream(
-    spark: SparkSession, tmp_path: Path, slide: int, offset: int, state: Store
+    spark: SparkSession, tmp_path: Path, slide: int, offset: int
 ) -> None:
     feed = Feed(tmp_path / "in", "k string")
     rules = Rules(10 * SECOND, slide * SECOND, offset * SECOND, lateness=SECOND)
     window = Sliding("10 seconds", f"{slide} seconds", offset=f"{offset} seconds")
-    panes = windowed(
-        feed.stream(spark), window, by="k", time="ts", allowed_lateness="1 second", late="emit", state=state
-    ).agg(F.sort_array(F.collect_list("t")).alias("times"))
+    panes = windowed(feed.stream(spark), window, by="k", time="ts", allowed_lateness="1 second", late="emit").agg(
+        F.sort_array(F.collect_list("t")).alias("times")
+    )
     shown = panes.select("k", *bounds_of("window"), "pane", "times", F.col("late_row.t").alias("late"))
     with ClockedQuery(shown, checkpoint=tmp_path / "checkpoint") as query:
         # The first rows are at the beginning of time: their panes end before the epoch and close at once.

@@ -13,7 +13,7 @@ from pyspark.sql import functions as F
 from change_runs import Runs, verdicts
 from mullion import IncompatibleStateError, open_panes, savepoint, together
 from mullion.testing import ClockedQuery
-from mullion.windows import Session, Sliding, Store, Tumbling, Window
+from mullion.windows import Session, Sliding, Tumbling, Window
 
 TENS, TWENTIES, VISITS = Tumbling("10 seconds"), Tumbling("20 seconds"), Session("5 seconds")
 PLAIN: dict[str, Any] = {"new_aggregates": "refuse"}
@@ -23,8 +23,8 @@ Asked = Window | tuple[Window, Mapping[str, Any]]
 class Grouped:
     """One checkpoint, and a query of several windows over it, or of one that has no name."""
 
-    def __init__(self, spark: SparkSession, folder: Path, state: Store = "rocksdb") -> None:
-        self.runs = Runs(spark, folder, TENS, state)
+    def __init__(self, spark: SparkSession, folder: Path) -> None:
+        self.runs = Runs(spark, folder, TENS)
 
     def over(self, alone: Asked | None = None, **windows: Asked) -> DataFrame:
         def panes(of: Asked) -> DataFrame:
@@ -98,11 +98,10 @@ def test_compare_says_what_is_new_gone_and_renamed(spark: SparkSession, tmp_path
     }
 
 
-@pytest.mark.parametrize("state", ["rocksdb", "memory", "hdfs"])
 def test_a_window_that_has_the_first_place_may_go_and_a_savepoint_puts_each_in_its_own(
-    spark: SparkSession, tmp_path: Path, state: Store
+    spark: SparkSession, tmp_path: Path
 ) -> None:
-    query = Grouped(spark, tmp_path, state)
+    query = Grouped(spark, tmp_path)
     begun = query.over(all=TWENTIES, tens=(TENS, {"early": None}), visits=VISITS)
     query.run(begun, *((time, key, 1) for time in (1, 2) for key in "abcdef"))
     tens = [("a", 0, 3), *((key, 0, 2) for key in "bcdef")]
@@ -217,13 +216,6 @@ def test_a_window_of_functions_that_have_no_text_cannot_be_dropped(spark: SparkS
     query.run(query.over(tens=TENS, zz=(TWENTIES, {"asked": [same(F.count("*")).alias("n")]})), (1, "a", 1))
     why = query.refused(query.over((TENS, DROP)))
     assert "the window 'zz' cannot be dropped: its aggregates (" in why
-
-
-def test_windows_are_not_added_in_hdfs(spark: SparkSession, tmp_path: Path) -> None:
-    query = Grouped(spark, tmp_path, "hdfs")
-    query.run(query.over(tens=TENS, visits=VISITS), (1, "a", 1))
-    why = query.refused(query.over(tens=TENS, twenties=TWENTIES, visits=VISITS))
-    assert "HDFS store has no place for another window's records" in why
 
 
 def test_one_change_comes_after_another(spark: SparkSession, tmp_path: Path) -> None:

@@ -18,8 +18,7 @@ from pyspark.sql import functions as F
 
 from kafka_server import free_ports
 from killing import kill_after, session_of_its_own
-from mullion import Session, StateLostError, read_panes, recover, windowed
-from mullion.windows import Store
+from mullion import Session, read_panes, windowed
 from seeds import SEED
 from standalone import wait_until
 from streams import FLOOD, SECOND, Feed
@@ -29,8 +28,6 @@ pytestmark = pytest.mark.slow
 GOT = Path(__file__).parents[2] / ".build" / "s3"
 CHECKPOINT = "s3a://panes/checkpoint"
 COLUMNS = "k string, id bigint"
-KEPT = 4
-"""Each so many batches state in memory is written."""
 
 
 @pytest.fixture
@@ -71,21 +68,17 @@ def session_with(home: Path, url: str) -> SparkSession:
         "fs.s3a.secret.key": "anything",
     }
     conf = {f"spark.hadoop.{name}": value for name, value in hadoop.items()}
-    return session_of_its_own(
-        home, jars=jars, conf={**conf, "spark.sql.streaming.stateStore.mullion.snapshotEvery": str(KEPT)}
-    )
+    return session_of_its_own(home, jars=jars, conf=conf)
 
 
-def run(spark: SparkSession, home: Path, state: Store) -> None:
+def run(spark: SparkSession, home: Path) -> None:
     """Runs sessions over all rows there are. Each batch is written whole, over what an earlier attempt of it left."""
 
     def write(batch: DataFrame, number: int) -> None:
         batch.write.mode("overwrite").parquet(str(home / "out" / f"batch={number}"))
 
     rows = Feed(home / "in", COLUMNS).stream(spark, "20 seconds")
-    panes = windowed(rows, Session("4 seconds"), by="k", time="ts", state=state).agg(
-        F.sort_array(F.collect_list("id")).alias("ids")
-    )
+    panes = windowed(rows, Session("4 seconds"), by="k", time="ts").agg(F.sort_array(F.collect_list("id")).alias("ids"))
     writer = panes.writeStream.foreachBatch(write).option("checkpointLocation", CHECKPOINT)
     writer.trigger(availableNow=True).start().awaitTermination()
 
@@ -107,10 +100,7 @@ def shown(panes: DataFrame) -> Counter[Row]:
     return Counter(panes.select("k", "window.start", F.col("ids").cast("string")).collect())
 
 
-@pytest.mark.parametrize("state", ["rocksdb", "memory"])
-def test_a_query_with_a_checkpoint_on_s3_is_killed_and_goes_on(
-    spark: SparkSession, tmp_path: Path, s3: str, state: str
-) -> None:
+def test_a_query_with_a_checkpoint_on_s3_is_killed_and_goes_on(spark: SparkSession, tmp_path: Path, s3: str) -> None:
     rng = random.Random(SEED)
     feed = Feed(tmp_path / "in", COLUMNS)
     batches = 0
@@ -122,15 +112,15 @@ def test_a_query_with_a_checkpoint_on_s3_is_killed_and_goes_on(
             )
             batches += 1
         if life < 2:
-            kill_after(tmp_path, somewhere(tmp_path, 6, rng), __file__, s3, state, "run")
+            kill_after(tmp_path, somewhere(tmp_path, 6, rng), __file__, s3, "run")
     feed.flood()
-    checked = [sys.executable, __file__, str(tmp_path), s3, state, "check"]
+    checked = [sys.executable, __file__, str(tmp_path), s3, "check"]
     path = os.pathsep.join(filter(None, sys.path))
     done = subprocess.run(checked, env={**os.environ, "PYTHONPATH": path}, capture_output=True, text=True, check=False)
     assert done.returncode == 0, f"MULLION_SEED={SEED}\n{done.stderr[-4000:]}"
 
 
-def check(spark: SparkSession, home: Path, state: Store) -> None:
+def check(spark: SparkSession, home: Path) -> None:
     """What came out are the panes of Spark's own sessions."""
     out = shown(spark.read.parquet(str(home / "out")))
     rows = Feed(home / "in", COLUMNS).batch(spark).where(F.col("t") != FLOOD)
@@ -138,26 +128,16 @@ def check(spark: SparkSession, home: Path, state: Store) -> None:
     expected = shown(sessions.agg(F.sort_array(F.collect_list("id")).alias("ids")))
     assert set(out) == set(expected)
     assert len(out) > 20
-    if state == "rocksdb":
-        # After a recovery of what was in memory batches may be others, and hold a pane again; its answer is the same.
-        assert out == expected
-        # State in memory is read as it was last written.
-        assert read_panes(CHECKPOINT).count() == 0, "the state can be read, and all its panes have closed"
+    assert out == expected
+    assert read_panes(CHECKPOINT).count() == 0, "the state can be read, and all its panes have closed"
 
 
-def main(home: Path, url: str, state: Store, how: str) -> None:
+def main(home: Path, url: str, how: str) -> None:
     spark = session_with(home, url)
-    try:
-        run(spark, home, state)
-    except StateLostError:
-        # State in memory is gone with the process, unless the last batch wrote it.
-        assert state == "memory"
-        assert recover(CHECKPOINT, spark=spark) > 0
-        run(spark, home, state)
+    run(spark, home)
     if how == "check":
-        check(spark, home, state)
+        check(spark, home)
 
 
 if __name__ == "__main__":
-    store = sys.argv[3]
-    main(Path(sys.argv[1]), sys.argv[2], "memory" if store == "memory" else "rocksdb", sys.argv[4])
+    main(Path(sys.argv[1]), *sys.argv[2:])

@@ -23,13 +23,12 @@ from mullion import (
     windowed,
 )
 from mullion._programs import cli
-from mullion.windows import Store
 from streams import SECOND, Feed
 
 
-def panes(feed: Feed, spark: SparkSession, state: Store = "rocksdb") -> DataFrame:
+def panes(feed: Feed, spark: SparkSession) -> DataFrame:
     rows = feed.stream(spark, delay="5 seconds")
-    return windowed(rows, Tumbling("10 seconds"), by="k", time="ts", state=state).agg(F.sum("v").alias("total"))
+    return windowed(rows, Tumbling("10 seconds"), by="k", time="ts").agg(F.sum("v").alias("total"))
 
 
 def run(panes: DataFrame, checkpoint: Path) -> None:
@@ -59,12 +58,12 @@ def test_a_query_goes_on_from_what_the_command_wrote(
     feed.write([(SECOND * n, f"k{n}", n) for n in range(9)])
     run(panes(feed, spark), tmp_path / "one")
     batch = len(list((tmp_path / "one" / "commits").glob("[0-9]*"))) - 1
-    asked = ["savepoint", str(tmp_path / "one"), str(tmp_path / "other"), "--partitions", "5", "--state", "hdfs"]
+    asked = ["savepoint", str(tmp_path / "one"), str(tmp_path / "other"), "--partitions", "5"]
     assert cli.main(asked) == 0
     assert capsys.readouterr().out == f"{tmp_path}/other goes on after batch {batch} of {tmp_path}/one.\n"
     assert totals(tmp_path / "other") == totals(tmp_path / "one") == {f"k{n}": n for n in range(9)}
     feed.write([(SECOND * n, f"k{n}", 100) for n in range(9)])
-    run(panes(feed, spark, "hdfs"), tmp_path / "other")
+    run(panes(feed, spark), tmp_path / "other")
     assert totals(tmp_path / "other") == {f"k{n}": n + 100 for n in range(9)}
     assert {folder.name for folder in (tmp_path / "other/state/0").glob("[0-9]*")} == set("01234")
     assert cli.main(asked) == 1
@@ -101,7 +100,6 @@ def test_a_query_of_sparks_own_windows_goes_on_as_one_of_ours_by_the_command(
         ({"partitions": 0}, "partitions=0 is not a number of partitions"),
         ({"partitions": True}, "partitions=True is not a number of partitions"),
         ({"partitions": 10**9}, "partitions=1000000000 is not a number of partitions"),
-        ({"state": "disk"}, "state='disk'"),
         ({"checkpoint_format": 3}, "checkpoint_format=3 is not 1 or 2"),
         ({"to": None}, r"to=None \(NoneType\) is not a path"),
         ({"to": ""}, "to='' is not a folder"),

@@ -67,7 +67,7 @@ class Copied(Query):
 
 
 def run(spark: SparkSession, home: Path) -> None:
-    query = Copied(spark, home, "rocksdb")
+    query = Copied(spark, home)
     for _ in range(8):
         query.write(2)
         query.settle()

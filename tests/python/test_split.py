@@ -18,7 +18,7 @@ from pyspark.sql import functions as F
 from checked import settings
 from mullion import FunctionError, Global, MullionError, UnsupportedError, read_panes, windowed
 from mullion.testing import ClockedQuery
-from mullion.windows import SplitOf, Store
+from mullion.windows import SplitOf
 from seeds import SEED
 from streams import Feed
 from test_arrival import with_the_hash_of
@@ -124,19 +124,16 @@ def told(rows: list[Any]) -> Counter[Shown]:
     return Counter(Shown(row.k, row.start, row.end, tuple(row.ids)) for row in rows)
 
 
-@pytest.mark.parametrize(
-    ("state", "collect", "columns"),
-    [("rocksdb", True, None), ("hdfs", False, ["rule", "id"]), ("memory", True, ["id", "rule"])],
-)
+@pytest.mark.parametrize(("collect", "columns"), [(True, None), (False, ["rule", "id"]), (True, ["id", "rule"])])
 def test_windows_are_split_where_a_function_says_as_the_model_says(
-    state: Store, collect: bool, columns: list[str] | None, spark: SparkSession, tmp_path: Path
+    collect: bool, columns: list[str] | None, spark: SparkSession, tmp_path: Path
 ) -> None:
-    chance = random.Random(f"{SEED} {state}")
+    chance = random.Random(f"{SEED} {columns}")
     feed = Feed(tmp_path / "in", "k string, rule int, id bigint, more string")
     model = Model()
 
     def panes_of(rows: DataFrame) -> DataFrame:
-        panes = windowed(rows, Global.split(split_by_rules(), columns), by="k", time=None, state=state)
+        panes = windowed(rows, Global.split(split_by_rules(), columns), by="k", time=None)
         if collect:
             return panes.collect()
         # A list of one row after another, and what is told by a number.
@@ -161,18 +158,17 @@ def test_windows_are_split_where_a_function_says_as_the_model_says(
                 query.stop()
                 query = started()
             got, wanted = told(query.settle()), Counter(model.batch(rows))
-            assert got == wanted, f"seed {SEED}, {state}, batch {number}: {wanted - got} missing, {got - wanted} more"
+            assert got == wanted, f"seed {SEED}, batch {number}: {wanted - got} missing, {got - wanted} more"
         counted = query.progress[-1]["stateOperators"][0]
         assert counted["customMetrics"]["panesOpen"] == len(list(model.open))
     finally:
         query.stop()
     read = told(shown(read_panes(tmp_path / "checkpoint", spark=spark)).collect())
     assert read == Counter(model.open)
-    if state == "rocksdb":
-        # As one batch: all rows of a key at once.
-        whole, all_rows = Model(), [(key, row) for key, rows in model.rows.items() for row in rows]
-        batch = feed.batch(spark).drop("ts").repartition(1).sortWithinPartitions("id")
-        assert told(shown(panes_of(batch)).collect()) == Counter(whole.batch(all_rows))
+    # As one batch: all rows of a key at once.
+    whole, all_rows = Model(), [(key, row) for key, rows in model.rows.items() for row in rows]
+    batch = feed.batch(spark).drop("ts").repartition(1).sortWithinPartitions("id")
+    assert told(shown(panes_of(batch)).collect()) == Counter(whole.batch(all_rows))
 
 
 def test_a_function_sees_many_keys_in_one_go_and_each_with_its_own_rows(spark: SparkSession) -> None:
@@ -273,17 +269,14 @@ def mended() -> SplitOf:
     return shares
 
 
-@pytest.mark.parametrize("state", ["rocksdb", "hdfs", "memory"])
 def test_an_error_in_a_function_names_it_the_key_and_the_line_and_once_mended_the_query_goes_on(
-    state: Store, spark: SparkSession, tmp_path: Path
+    spark: SparkSession, tmp_path: Path
 ) -> None:
     feed = Feed(tmp_path / "in", "a string, b date, v int")
 
     def started(function: SplitOf) -> ClockedQuery:
         window = Global.split(function, columns=["v"])
-        panes = windowed(rows_of(spark, feed), window, by=["a", "b"], time=None, state=state).agg(
-            F.collect_list("v").alias("vs")
-        )
+        panes = windowed(rows_of(spark, feed), window, by=["a", "b"], time=None).agg(F.collect_list("v").alias("vs"))
         return ClockedQuery(panes, checkpoint=tmp_path / "checkpoint")
 
     from datetime import date

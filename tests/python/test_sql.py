@@ -9,7 +9,6 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from checked import settings
 from mullion import (
     Around,
     Count,
@@ -23,7 +22,6 @@ from mullion import (
     Tumbling,
     UnknownColumnError,
     UnsupportedError,
-    recover,
     together,
     windowed,
 )
@@ -300,24 +298,8 @@ def test_windows_of_a_stream_that_are_put_together_share_an_operator(
     assert fired(in_python(stream)) == 4
 
 
-def test_state_in_memory_is_recovered_in_sql(spark: SparkSession, rows: DataFrame, tmp_path: Path) -> None:
-    for _ in range(4):
-        rows.coalesce(1).write.mode("append").json(str(tmp_path / "in"))
-    read = spark.readStream.schema("k string, ts timestamp, v int").option("maxFilesPerTrigger", 1)
-    read.json(str(tmp_path / "in")).withWatermark("ts", "1 day").createOrReplaceTempView("stream_in_memory")
-    checkpoint = tmp_path / "checkpoint"
-    options = "time => 'ts', by => 'k', aggregates => 'sum(v) AS s', state => 'memory'"
-    with settings(spark, {"spark.sql.streaming.stateStore.mullion.snapshotEvery": "3"}):
-        panes = asked(spark, f"{TUMBLING}, {options}", "stream_in_memory")
-        writer = panes.writeStream.format("parquet").option("path", str(tmp_path / "out"))
-        writer = writer.option("checkpointLocation", str(checkpoint)).trigger(availableNow=True)
-        writer.start().awaitTermination()
-    gone = spark.sql(f"SELECT * FROM mullion_recover('{checkpoint}')")
-    # It is done where it is asked for, and not again where its row is looked at.
-    assert [row.batches for row in gone.collect()] == [row.batches for row in gone.collect()] == [1]
-    assert recover(str(checkpoint)) == 0
-    assert [row.batches for row in spark.sql(f"SELECT * FROM mullion_recover('{checkpoint}')").collect()] == [0]
-    with pytest.raises(InvalidArgumentError, match="/nowhere"):
+def test_a_recovery_in_sql_is_refused_for_a_folder_without_state(spark: SparkSession) -> None:
+    with pytest.raises(InvalidArgumentError, match="There is no state in /nowhere"):
         spark.sql("SELECT * FROM mullion_recover('/nowhere')")
 
 

@@ -66,20 +66,15 @@ def total(*window: Any, **options: Any) -> Branch:
     return Branch(ROWS, panes)
 
 
-@pytest.mark.parametrize("store", ["rocksdb", "hdfs", "memory"])
-def test_stages_run_in_order_and_each_sees_what_the_others_wrote(
-    spark: SparkSession, tmp_path: Path, store: str
-) -> None:
+def test_stages_run_in_order_and_each_sees_what_the_others_wrote(spark: SparkSession, tmp_path: Path) -> None:
     feed = Feed(tmp_path / "in", "k string, n bigint")
     windows = {
-        "fast": total(Tumbling("10 seconds"), early=Early(every="1 second"), state=store),
-        "slow": total(Tumbling("20 seconds"), early=Early(every="1 second"), state=store),
+        "fast": total(Tumbling("10 seconds"), early=Early(every="1 second")),
+        "slow": total(Tumbling("20 seconds"), early=Early(every="1 second")),
     }
 
     def query() -> ClockedQuery:
-        out = staged(
-            feed.stream(spark), logging_process, windows, logging_callbacks, "what string", shard_by="k", state=store
-        )
+        out = staged(feed.stream(spark), logging_process, windows, logging_callbacks, "what string", shard_by="k")
         return ClockedQuery(out, checkpoint=tmp_path / "checkpoint")
 
     # A batch for each file, and none without rows between them.
@@ -118,9 +113,8 @@ def test_stages_run_in_order_and_each_sees_what_the_others_wrote(
         "3 fast close",
         "3 slow close",
     ]
-    if store != "memory":
-        slow = read_panes(tmp_path / "checkpoint", window="slow", spark=spark)
-        assert {(row.k, row.total) for row in slow.collect()} == {("a", 12), ("b", 16)}
+    slow = read_panes(tmp_path / "checkpoint", window="slow", spark=spark)
+    assert {(row.k, row.total) for row in slow.collect()} == {("a", 12), ("b", 16)}
     with pytest.raises(InvalidArgumentError, match=r"There is no window 'other' in .* there is 'fast', 'slow'"):
         read_panes(tmp_path / "checkpoint", window="other", spark=spark)
 
@@ -156,23 +150,18 @@ def test_windows_between_stages_give_the_panes_of_windows_alone(spark: SparkSess
             allowed_lateness="5 seconds",
             early=Early(every="4 seconds"),
             late="emit",
-            state="hdfs",
         )
         return asked.agg(F.sum("n").alias("total"), F.collect_set("n").alias("all"))
 
     def sessions(rows: DataFrame) -> DataFrame:
-        return windowed(rows, Session("5 seconds"), by=["k", "n"], time="ts", late="reopen", state="hdfs").agg(
-            F.max("n").alias("m")
-        )
+        return windowed(rows, Session("5 seconds"), by=["k", "n"], time="ts", late="reopen").agg(F.max("n").alias("m"))
 
     def sliding(rows: DataFrame) -> DataFrame:
-        asked = windowed(
-            rows, Sliding("20 seconds", "5 seconds"), by=[F.upper("k").alias("kk"), "k"], time="ts", state="hdfs"
-        )
+        asked = windowed(rows, Sliding("20 seconds", "5 seconds"), by=[F.upper("k").alias("kk"), "k"], time="ts")
         return asked.agg(F.avg("n").alias("mean"))
 
     def counts(rows: DataFrame) -> DataFrame:
-        return windowed(rows, Count(3, 3), by="k", time=None, state="hdfs").agg(F.count("*").alias("rows"))
+        return windowed(rows, Count(3, 3), by="k", time=None).agg(F.count("*").alias("rows"))
 
     shapes = {"tumbling": tumbling, "sessions": sessions, "sliding": sliding, "counts": counts}
     rng = random.Random(SEED)
@@ -189,7 +178,6 @@ def test_windows_between_stages_give_the_panes_of_windows_alone(spark: SparkSess
         as_text,
         "window string, pane string",
         shard_by="k",
-        state="hdfs",
     )
     queries = {name: ClockedQuery(shape(columns), checkpoint=tmp_path / name) for name, shape in shapes.items()}
     queries["staged"] = ClockedQuery(out, checkpoint=tmp_path / "checkpoint")

@@ -25,18 +25,14 @@ from mullion import (
     windowed,
 )
 from mullion.testing import ClockedQuery
-from mullion.windows import Store
 from session_model import SessionRules
 from stores import PARTITIONS, records
 from streams import FLOOD, Feed, batches_of
 
 TEN = 10 * SECOND
 
-all_stores = pytest.mark.parametrize("state", ["rocksdb", "hdfs", "memory"])
-
 
 @pytest.mark.sampled(3)
-@all_stores
 @pytest.mark.parametrize(
     "rules",
     [
@@ -50,9 +46,9 @@ all_stores = pytest.mark.parametrize("state", ["rocksdb", "hdfs", "memory"])
     ids=["tumbling, early", "tumbling", "sliding, early", "sliding", "sessions", "sessions, a gap per row, early"],
 )
 def test_the_open_panes_are_read_while_the_query_runs_and_nothing_is_written(
-    spark: SparkSession, tmp_path: Path, rules: Rules | SessionRules, state: Store
+    spark: SparkSession, tmp_path: Path, rules: Rules | SessionRules
 ) -> None:
-    with CheckedQuery(spark, tmp_path, Case("panes", rules, state, keys="text")) as query:
+    with CheckedQuery(spark, tmp_path, Case("panes", rules, keys="text")) as query:
         for first in (0, 7, 26):  # before the epoch too; panes close, keys come and go
             times = [(first + i) * SECOND for i in range(-12, 6)]
             query.write([Row(1000 * first + i, f"key {i % 5}" if i % 5 else None, t) for i, t in enumerate(times)])
@@ -63,8 +59,8 @@ def test_the_open_panes_are_read_while_the_query_runs_and_nothing_is_written(
             read = {(r.k, r.start, r.end): r.ids for r in panes.select("k", *bounds_of("window"), "ids").collect()}
             assert read == {(key, start, pane.end): sorted(pane.ids) for (key, start), pane in query.model.open.items()}
             assert sorted(query.checkpoint.rglob("*")) == files
-            kinds = records(spark, query.checkpoint, state)
-            own = {kind: n for kind, n in kinds.items() if kind != "totals" and not kind.endswith("_order")}
+            kinds = records(spark, query.checkpoint)
+            own = {kind: n for kind, n in kinds.items() if kind != "totals"}
             assert reports[-1]["numRowsTotal"] == sum(own.values()), kinds
 
 
@@ -183,7 +179,7 @@ def two_windows(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -
     feed = Feed(folder / "in", "k string, id bigint")
     seconds = windowed(feed.stream(spark), Tumbling("10 seconds"), by="k", time="ts").agg(F.count("*").alias("n"))
     lines = seconds.dropDuplicates(["k", "window"])
-    minutes = windowed(lines, Tumbling("1 minute"), by="k", time="window", state="hdfs").agg(F.sum("n").alias("n"))
+    minutes = windowed(lines, Tumbling("1 minute"), by="k", time="window").agg(F.sum("n").alias("n"))
     with ClockedQuery(minutes, checkpoint=folder / "checkpoint") as query:
         feed.write([(SECOND, "a", 1), (2 * SECOND, "a", 2), (11 * SECOND, "b", 3), (25 * SECOND, "b", 4)])
         query.settle()
@@ -286,10 +282,9 @@ class Work:
         self.query.stop()
 
 
-@all_stores
-def test_closing_reads_the_panes_that_close(spark: SparkSession, tmp_path: Path, state: Store) -> None:
+def test_closing_reads_the_panes_that_close(spark: SparkSession, tmp_path: Path) -> None:
     keys, windows = 100, 20
-    with Work(spark, tmp_path, window=Tumbling("10 seconds"), allowed_lateness="1 hour", state=state) as work:
+    with Work(spark, tmp_path, window=Tumbling("10 seconds"), allowed_lateness="1 hour") as work:
         rows, *rest = work.batches([(10 * w, k) for w in range(windows) for k in range(keys)])
         assert rows["panesOpen"] == keys * windows
         assert rows["stateRowsRead"] <= A_FEW, "new panes are not looked for among the old"
@@ -311,11 +306,10 @@ def test_closing_reads_the_panes_that_close(spark: SparkSession, tmp_path: Path,
         assert idle["stateRowsRead"] <= A_FEW
 
 
-@all_stores
-def test_early_firing_reads_the_panes_that_fire(spark: SparkSession, tmp_path: Path, state: Store) -> None:
+def test_early_firing_reads_the_panes_that_fire(spark: SparkSession, tmp_path: Path) -> None:
     keys, windows = 100, 20
     early = Early("1 minute")
-    given = {"window": Tumbling("10 seconds"), "allowed_lateness": "1 hour", "early": early, "state": state}
+    given = {"window": Tumbling("10 seconds"), "allowed_lateness": "1 hour", "early": early}
     with Work(spark, tmp_path, **given) as work:
         _, first = work.batches([(10 * w, k) for w in range(windows) for k in range(keys)])
         assert first["firingsEarly"] == keys * windows, "the event clock has moved by more than a minute"
@@ -333,13 +327,10 @@ def test_early_firing_reads_the_panes_that_fire(spark: SparkSession, tmp_path: P
         assert idle["stateRowsRead"] <= A_FEW
 
 
-@all_stores
-def test_sliding_windows_read_the_slices_of_the_panes_that_close(
-    spark: SparkSession, tmp_path: Path, state: Store
-) -> None:
+def test_sliding_windows_read_the_slices_of_the_panes_that_close(spark: SparkSession, tmp_path: Path) -> None:
     # Slices 0 to 7 and 8 to 11 of a key have a record each.
     keys, seconds, records = 40, 120, 2
-    with Work(spark, tmp_path, window=Sliding("60 seconds", "10 seconds"), state=state) as work:
+    with Work(spark, tmp_path, window=Sliding("60 seconds", "10 seconds")) as work:
         rows, closing = work.batches([(s, k) for s in range(5, seconds, 10) for k in range(keys)])
         assert rows["panesOpen"] == keys * (12 + 5)
         assert rows["stateRowsRead"] <= A_FEW, "a new key is written once, however many rows it has"
@@ -369,12 +360,9 @@ def test_sliding_windows_read_the_slices_of_the_panes_that_close(
         assert last["stateRowsRead"] <= keys * (records + records + 2) + 3 + A_FEW
 
 
-@all_stores
-def test_sliding_windows_read_the_slices_of_the_panes_that_fire_early(
-    spark: SparkSession, tmp_path: Path, state: Store
-) -> None:
+def test_sliding_windows_read_the_slices_of_the_panes_that_fire_early(spark: SparkSession, tmp_path: Path) -> None:
     keys = 40
-    given = {"window": Sliding("60 seconds", "10 seconds"), "early": Early("5 minutes"), "state": state}
+    given = {"window": Sliding("60 seconds", "10 seconds"), "early": Early("5 minutes")}
     with Work(spark, tmp_path, allowed_lateness="1 hour", **given) as work:
         work.batches([(s, k) for s in range(5, 300, 10) for k in range(keys)])
         work.query.advance("5 minutes")

@@ -12,29 +12,22 @@ from pyspark.sql import functions as F
 
 from checked import CHANGELOGS, SNAPSHOTS, Case, CheckedQuery, settings
 from model import SECOND, Row, Rules
-from mullion import Session, StateLostError, windowed
+from mullion import Session, windowed
 from mullion.testing import ClockedQuery
-from mullion.windows import Store
 from session_model import SessionRules
 from stores import PARTITIONS, TOTALS, records
 from streams import Feed, batches_of
 
-EVERY = "spark.sql.streaming.stateStore.mullion.snapshotEvery"
 MIN_DELTAS = "spark.sql.streaming.stateStore.minDeltasForSnapshot"
 PARTITIONS_SET = "spark.sql.shuffle.partitions"
 TEN = 10 * SECOND
 
-all_stores = pytest.mark.parametrize("state", ["rocksdb", "hdfs", "memory"])
 
-
-@pytest.mark.parametrize("state", ["rocksdb", "memory"])
-def test_sessions_of_very_many_keys_come_and_go_and_leave_nothing(
-    spark: SparkSession, tmp_path: Path, state: Store
-) -> None:
+def test_sessions_of_very_many_keys_come_and_go_and_leave_nothing(spark: SparkSession, tmp_path: Path) -> None:
     batches, keys = 5, 15_000
     feed = Feed(tmp_path / "in", "k bigint")
     rows = feed.stream(spark)
-    counts = windowed(rows, Session("5 seconds"), by="k", time="ts", state=state).agg(F.count("*").alias("n"))
+    counts = windowed(rows, Session("5 seconds"), by="k", time="ts").agg(F.count("*").alias("n"))
     closed = 0
     with settings(spark, SNAPSHOTS):
         query = ClockedQuery(counts, checkpoint=tmp_path / "checkpoint")
@@ -51,7 +44,7 @@ def test_sessions_of_very_many_keys_come_and_go_and_leave_nothing(
         assert closed == batches * keys + (batches - 1) * keys // 10
         report = batches_of(query)[-1]
         assert (report["panesOpen"], report["numRowsTotal"]) == (0, 0)
-    assert records(spark, tmp_path / "checkpoint", state) == TOTALS
+    assert records(spark, tmp_path / "checkpoint") == TOTALS
 
 
 def stores_of(spark: SparkSession, query: CheckedQuery) -> list[Any]:
@@ -60,14 +53,9 @@ def stores_of(spark: SparkSession, query: CheckedQuery) -> list[Any]:
     state = jvm.org.apache.spark.sql.execution.streaming.state
     root = f"file:{query.checkpoint / 'state'}"
     run = query.query._query.query().runId()
-    names = ["default"]
-    if query.case.state == "hdfs":
-        kinds = (query.checkpoint / "state" / "0" / "0").iterdir()
-        names += [kind.name for kind in kinds if kind.is_dir() and not kind.name.startswith("_")]
     ids = [
-        state.StateStoreProviderId(state.StateStoreId(root, 0, partition, name), run)
+        state.StateStoreProviderId(state.StateStoreId(root, 0, partition, "default"), run)
         for partition in range(PARTITIONS)
-        for name in names
     ]
     assert all(state.StateStore.isLoaded(store) for store in ids)
     return ids
@@ -85,11 +73,7 @@ def some_rows(batch: int) -> list[Row]:
 
 
 @pytest.mark.sampled(2)
-@pytest.mark.parametrize(
-    ("state", "changelogs"),
-    [("rocksdb", "true"), ("rocksdb", "false"), ("hdfs", "false")],
-    ids=["rocksdb-changelogs", "rocksdb-snapshots", "hdfs"],
-)
+@pytest.mark.parametrize("changelogs", ["true", "false"], ids=["changelogs", "snapshots"])
 @pytest.mark.parametrize(
     "rules",
     [
@@ -100,10 +84,10 @@ def some_rows(batch: int) -> list[Row]:
     ids=["tumbling", "sliding", "sessions"],
 )
 def test_state_is_maintained_unloaded_and_loaded_again_within_a_run_and_after_it(
-    spark: SparkSession, tmp_path: Path, rules: Rules | SessionRules, state: Store, changelogs: str
+    spark: SparkSession, tmp_path: Path, rules: Rules | SessionRules, changelogs: str
 ) -> None:
     conf = {CHANGELOGS: changelogs, MIN_DELTAS: "2"}
-    with CheckedQuery(spark, tmp_path, Case("maintained", rules, state, conf=conf, keys="text")) as query:
+    with CheckedQuery(spark, tmp_path, Case("maintained", rules, conf=conf, keys="text")) as query:
         for batch in range(9):
             query.write(some_rows(batch))
             query.settle()
@@ -116,38 +100,10 @@ def test_state_is_maintained_unloaded_and_loaded_again_within_a_run_and_after_it
         query.finish()
 
 
-def test_state_in_memory_that_is_unloaded_fails_the_query_unless_there_is_a_snapshot(
+def test_sparks_offline_repartition_refuses_the_window_and_the_query_can_go_on(
     spark: SparkSession, tmp_path: Path
 ) -> None:
-    rules = Rules(TEN, 4 * SECOND, early=3 * SECOND)
-    with CheckedQuery(
-        spark, tmp_path / "every", Case("unloaded", rules, "memory", conf={EVERY: "1"}, keys="text")
-    ) as query:
-        for batch in range(4):
-            query.write(some_rows(batch))
-            query.settle()
-            maintain_and_unload(spark, query)
-        query.write(some_rows(4))
-        query.settle()
-        query.finish()
-
-    with CheckedQuery(
-        spark, tmp_path / "rarely", Case("unloaded", rules, "memory", conf={EVERY: "50"}, keys="text")
-    ) as query:
-        for batch in range(3):
-            query.write(some_rows(batch))
-            query.settle()
-        maintain_and_unload(spark, query)
-        query.write(some_rows(3))
-        with pytest.raises(StateLostError, match=r"is gone: .*mullion\.recover\("):
-            query.settle()
-
-
-@all_stores
-def test_sparks_offline_repartition_refuses_the_window_and_the_query_can_go_on(
-    spark: SparkSession, tmp_path: Path, state: Store
-) -> None:
-    with CheckedQuery(spark, tmp_path, Case("repartitioned", Rules(TEN, TEN), state, keys="text")) as query:
+    with CheckedQuery(spark, tmp_path, Case("repartitioned", Rules(TEN, TEN), keys="text")) as query:
         query.write(some_rows(0))
         query.settle()
         query.stop()
@@ -169,11 +125,8 @@ def test_sparks_offline_repartition_refuses_the_window_and_the_query_can_go_on(
         query.finish()
 
 
-@all_stores
-def test_another_number_of_shuffle_partitions_is_for_new_checkpoints_only(
-    spark: SparkSession, tmp_path: Path, state: Store
-) -> None:
-    with CheckedQuery(spark, tmp_path, Case("more tasks", Rules(TEN, TEN), state, keys="text")) as query:
+def test_another_number_of_shuffle_partitions_is_for_new_checkpoints_only(spark: SparkSession, tmp_path: Path) -> None:
+    with CheckedQuery(spark, tmp_path, Case("more tasks", Rules(TEN, TEN), keys="text")) as query:
         query.write(some_rows(0))
         query.settle()
         with settings(spark, {PARTITIONS_SET: "5"}):

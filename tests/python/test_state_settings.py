@@ -9,21 +9,20 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 from mullion import IncompatibleStateError, Tumbling, windowed
-from mullion.errors import InvalidArgumentError, UnsupportedError
+from mullion.errors import InvalidArgumentError
 from mullion.testing import ClockedQuery
-from mullion.windows import Store
 from streams import SECOND, Feed
 
 FORMAT = "spark.sql.streaming.stateStore.checkpointFormatVersion"
 HOT = "spark.sql.streaming.stateStore.mullion.hotBytes"
 
 
-def run(spark: SparkSession, feed: Feed, checkpoint: Path, state: Store, conf: dict[str, str]) -> int:
+def run(spark: SparkSession, feed: Feed, checkpoint: Path, conf: dict[str, str]) -> int:
     """Runs a query over all that was written under these settings; how many rows it wrote."""
     own = spark.newSession()
     for name, value in conf.items():
         own.conf.set(name, value)
-    panes = windowed(feed.stream(own), Tumbling("10 seconds"), by="k", time="ts", state=state).agg(F.count("*"))
+    panes = windowed(feed.stream(own), Tumbling("10 seconds"), by="k", time="ts").agg(F.count("*"))
     query = ClockedQuery(panes, checkpoint=checkpoint)
     try:
         return len(query.settle())
@@ -38,35 +37,28 @@ def feed(tmp_path: Path) -> Feed:
     return feed
 
 
-def test_the_hdfs_backed_store_is_refused_under_format_2(spark: SparkSession, tmp_path: Path, feed: Feed) -> None:
-    with pytest.raises(UnsupportedError, match=rf"{FORMAT}=2, and state='hdfs'.*Set .* to 1, or say state='rocksdb'"):
-        run(spark, feed, tmp_path / "checkpoint", "hdfs", {FORMAT: "2"})
-
-
-@pytest.mark.parametrize("state", ["rocksdb", "memory"])
 def test_a_checkpoint_of_format_1_is_refused_under_format_2_and_goes_on_under_its_own(
-    spark: SparkSession, tmp_path: Path, feed: Feed, state: Store
+    spark: SparkSession, tmp_path: Path, feed: Feed
 ) -> None:
     checkpoint = tmp_path / "checkpoint"
-    run(spark, feed, checkpoint, state, {})
+    run(spark, feed, checkpoint, {})
     feed.write([(2 * SECOND, "a")])
     with pytest.raises(IncompatibleStateError, match=rf"{FORMAT}=2.* was written with format 1.* Set .* to 1"):
-        run(spark, feed, checkpoint, state, {FORMAT: "2"})
+        run(spark, feed, checkpoint, {FORMAT: "2"})
     feed.write([(30 * SECOND, "a")])
-    assert run(spark, feed, checkpoint, state, {}) == 1
+    assert run(spark, feed, checkpoint, {}) == 1
 
 
-@pytest.mark.parametrize("state", ["rocksdb", "memory"])
 def test_a_checkpoint_of_format_2_is_refused_under_format_1_and_goes_on_under_its_own(
-    spark: SparkSession, tmp_path: Path, feed: Feed, state: Store
+    spark: SparkSession, tmp_path: Path, feed: Feed
 ) -> None:
     checkpoint = tmp_path / "checkpoint"
-    run(spark, feed, checkpoint, state, {FORMAT: "2"})
+    run(spark, feed, checkpoint, {FORMAT: "2"})
     feed.write([(2 * SECOND, "a")])
     with pytest.raises(IncompatibleStateError, match=rf"{FORMAT}=1.* was written with format 2.* Set .* to 2"):
-        run(spark, feed, checkpoint, state, {FORMAT: "1"})
+        run(spark, feed, checkpoint, {FORMAT: "1"})
     feed.write([(30 * SECOND, "a")])
-    assert run(spark, feed, checkpoint, state, {FORMAT: "2"}) == 1
+    assert run(spark, feed, checkpoint, {FORMAT: "2"}) == 1
 
 
 @pytest.mark.parametrize("said", ["much", "-1", "1.5g"])
@@ -74,5 +66,5 @@ def test_a_limit_of_memory_that_is_no_number_of_bytes_is_refused_by_the_driver(
     spark: SparkSession, tmp_path: Path, feed: Feed, said: str
 ) -> None:
     with pytest.raises(InvalidArgumentError, match=rf"{HOT}={said} is not a number of bytes: .* such as '512m'"):
-        run(spark, feed, tmp_path / "checkpoint", "rocksdb", {HOT: said})
+        run(spark, feed, tmp_path / "checkpoint", {HOT: said})
     assert not list((tmp_path / "checkpoint" / "state").glob("*/[0-9]*/*")), "a task began"

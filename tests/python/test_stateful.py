@@ -25,8 +25,6 @@ from streams import SECOND, Feed, batches_of
 # Workers do not have the folder of the tests on their path.
 cloudpickle.register_pickle_by_value(sys.modules[__name__])  # type: ignore[no-untyped-call]
 
-STORES = ("rocksdb", "hdfs", "memory")
-
 
 def records_in(spark: SparkSession, checkpoint: Path) -> dict[bytes, bytes]:
     return {bytes(row.key): bytes(row.value) for row in read_state(checkpoint, spark=spark).collect()}
@@ -43,16 +41,13 @@ def running_totals(batches: Iterator[pa.RecordBatch], state: State) -> Iterator[
         yield pa.RecordBatch.from_pylist(rows)
 
 
-@pytest.mark.parametrize("store", STORES)
 def test_what_a_function_wrote_is_there_in_later_batches_and_after_a_restart(
-    spark: SparkSession, tmp_path: Path, store: str
+    spark: SparkSession, tmp_path: Path
 ) -> None:
     feed = Feed(tmp_path / "in", "k string, n bigint")
 
     def query() -> ClockedQuery:
-        out = stateful_map(
-            feed.stream(spark), running_totals, "k string, n bigint, total bigint", shard_by="k", state=store
-        )
+        out = stateful_map(feed.stream(spark), running_totals, "k string, n bigint, total bigint", shard_by="k")
         return ClockedQuery(out, checkpoint=tmp_path / "checkpoint")
 
     with query() as running:
@@ -157,12 +152,11 @@ class Model:
         return [timer[1] for timer in found[:1]]
 
 
-@pytest.mark.parametrize("store", STORES)
-def test_records_and_timers_agree_with_a_dict(spark: SparkSession, tmp_path: Path, store: str) -> None:
-    rng = random.Random(f"{SEED} {store}")
+def test_records_and_timers_agree_with_a_dict(spark: SparkSession, tmp_path: Path) -> None:
+    rng = random.Random(SEED)
     feed = Feed(tmp_path / "in", "id bigint, op string, key binary, value binary, due bigint, clock string")
     rows = feed.stream(spark)
-    out = stateful_map(rows, perform, "id bigint, result string", state=store, wall_timers=True)
+    out = stateful_map(rows, perform, "id bigint, result string", wall_timers=True)
     operations = ["get", "put", "delete"] * 4 + ["get_many", "put_many", "scan", "items", "half a scan"]
     operations += ["put_timer"] * 4 + ["delete_timer", "due", "half due"]
     model, number, numbers = Model(), 0, iter(range(10**6))
@@ -199,10 +193,7 @@ def remind(batches: Iterator[pa.RecordBatch], state: State) -> Iterator[pa.Recor
         yield pa.RecordBatch.from_pylist(told)
 
 
-@pytest.mark.parametrize("store", STORES)
-def test_a_batch_without_rows_runs_when_a_timer_is_due_and_reads_no_other(
-    spark: SparkSession, tmp_path: Path, store: str
-) -> None:
+def test_a_batch_without_rows_runs_when_a_timer_is_due_and_reads_no_other(spark: SparkSession, tmp_path: Path) -> None:
     feed = Feed(tmp_path / "in", "k string, due bigint, clock string")
 
     def query(start_ms: int) -> ClockedQuery:
@@ -211,7 +202,6 @@ def test_a_batch_without_rows_runs_when_a_timer_is_due_and_reads_no_other(
             remind,
             "k string, due bigint, clock string, at bigint",
             shard_by="k",
-            state=store,
             wall_timers=True,
         )
         return ClockedQuery(out, checkpoint=tmp_path / "checkpoint", start_ms=start_ms)
@@ -380,8 +370,6 @@ def test_what_cannot_be_right_is_refused_before_the_query_starts(spark: SparkSes
         stateful_map(rows, running_totals, "k string", shard_by=5)  # type: ignore[arg-type]
     with pytest.raises(InvalidArgumentError, match="which gives one row different values"):
         stateful_map(rows, running_totals, "k string", shard_by=F.rand())
-    with pytest.raises(InvalidArgumentError, match="state='rocks' is not one of"):
-        stateful_map(rows, running_totals, "k string", state="rocks")
     with pytest.raises(UnsupportedError, match=r"columns of the input .* cannot go to Python"):
         stateful_map(rows.select("k", "k"), running_totals, "k string")
     with pytest.raises(InvalidArgumentError, match="There is no state in"):
@@ -401,7 +389,6 @@ def test_a_checkpoint_of_other_shards_is_refused(spark: SparkSession, tmp_path: 
     feed.write([(0, "a", 1)])
     for options, difference in (
         ({"shard_by": ["k", "n"]}, r"shard was \[k\] and is now \[k, n\]"),
-        ({"shard_by": "k", "state": "hdfs"}, r"state was \[rocksdb\] and is now \[hdfs\]"),
         ({}, r"shard was \[k\] and is now \[\]"),
     ):
         with query(**options) as running, pytest.raises(IncompatibleStateError, match=difference):

@@ -27,7 +27,6 @@ pytestmark = pytest.mark.slow
 cloudpickle.register_pickle_by_value(sys.modules[__name__])  # type: ignore[no-untyped-call]
 
 COLUMNS = "k string, n bigint"
-STORES = ("rocksdb", "hdfs")
 
 
 def add(state: State, key: str, n: int) -> int:
@@ -69,22 +68,17 @@ def sums(rows: DataFrame) -> DataFrame:
 
 
 def run(spark: SparkSession, folder: Path) -> None:
-    running = []
-    for store in STORES:
-        out = staged(
-            Feed(folder / "in", COLUMNS).stream(spark),
-            process,
-            {"sums": Branch("ts timestamp, k string, n bigint", sums)},
-            callbacks,
-            "k string, total bigint, closed bigint",
-            shard_by="k",
-            state=store,
-        )
-        to = out.writeStream.format("parquet").option("path", str(folder / store))
-        to = to.option("checkpointLocation", str(folder / f"{store}-checkpoint"))
-        running.append(to.trigger(availableNow=True).start())
-    for query in running:
-        query.awaitTermination()
+    out = staged(
+        Feed(folder / "in", COLUMNS).stream(spark),
+        process,
+        {"sums": Branch("ts timestamp, k string, n bigint", sums)},
+        callbacks,
+        "k string, total bigint, closed bigint",
+        shard_by="k",
+    )
+    to = out.writeStream.format("parquet").option("path", str(folder / "out"))
+    to = to.option("checkpointLocation", str(folder / "checkpoint"))
+    to.trigger(availableNow=True).start().awaitTermination()
 
 
 def test_stages_that_are_killed_and_tasks_that_fail_leave_what_an_undisturbed_run_leaves(
@@ -106,24 +100,21 @@ def test_stages_that_are_killed_and_tasks_that_fail_leave_what_an_undisturbed_ru
             number += 1
 
     write(4)
-    kill_after(tmp_path, somewhere_in_a_batch(tmp_path / "rocksdb-checkpoint", rng), __file__)
+    kill_after(tmp_path, somewhere_in_a_batch(tmp_path / "checkpoint", rng), __file__)
     write(2)
     feed.write([(number * 3600 * SECOND, None, 0)])
     # With attempts to spare, in a process of its own, for the session of the tests has none.
     finish(tmp_path)
 
     closed = Counter({k: sum(total for (of, _), total in panes.items() if of == k) for k in rows})
-    for store in STORES:
-        checkpoint = tmp_path / f"{store}-checkpoint"
-        assert committed(checkpoint) >= 4
-        state = {
-            bytes(row.key).decode(): int(bytes(row.value)) for row in read_state(checkpoint, spark=spark).collect()
-        }
-        expected = {f"rows of {k}": n for k, n in rows.items()} | {f"panes of {k}": n for k, n in closed.items()}
-        assert state == expected, f"{store}, MULLION_SEED={SEED}"
-        out = spark.read.parquet(str(tmp_path / store)).collect()
-        assert Counter((row.k, row.total) for row in out) == Counter((k, total) for (k, _), total in panes.items())
-        assert max(Counter((row.k, row.closed) for row in out if row.total).values()) == 1
+    checkpoint = tmp_path / "checkpoint"
+    assert committed(checkpoint) >= 4
+    state = {bytes(row.key).decode(): int(bytes(row.value)) for row in read_state(checkpoint, spark=spark).collect()}
+    expected = {f"rows of {k}": n for k, n in rows.items()} | {f"panes of {k}": n for k, n in closed.items()}
+    assert state == expected, f"MULLION_SEED={SEED}"
+    out = spark.read.parquet(str(tmp_path / "out")).collect()
+    assert Counter((row.k, row.total) for row in out) == Counter((k, total) for (k, _), total in panes.items())
+    assert max(Counter((row.k, row.closed) for row in out if row.total).values()) == 1
 
 
 def finish(folder: Path) -> None:

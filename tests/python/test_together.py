@@ -31,19 +31,17 @@ from mullion import (
     windowed,
 )
 from mullion.testing import ClockedQuery
-from mullion.windows import Store
 from seeds import SEED
 from streams import SECOND, Feed, batches_of
 
-STATES: tuple[Store, ...] = ("rocksdb", "memory")
 COLUMNS = "k string, j int, gap int, v bigint"
 
 
-def windows(rows: DataFrame, state: Store) -> dict[str, DataFrame]:
+def windows(rows: DataFrame) -> dict[str, DataFrame]:
     """One of each kind that can share an operator: they differ in all that windows can differ in."""
 
     def of(window: Any, *aggregates: Column, by: Any = ("k",), **options: Any) -> DataFrame:
-        return windowed(rows, window, by=list(by), time="ts", state=state, **options).agg(*aggregates)
+        return windowed(rows, window, by=list(by), time="ts", **options).agg(*aggregates)
 
     n, s, ids = F.count("*").alias("n"), F.sum("v").alias("s"), F.sort_array(F.collect_list("v")).alias("ids")
     gap = Session(F.make_dt_interval(secs=F.col("gap")))
@@ -90,52 +88,46 @@ def test_windows_together_give_what_each_gives_alone(spark: SparkSession, tmp_pa
     chance = random.Random(seed)
     feed = Feed(tmp_path / "in", COLUMNS)
     stream = feed.stream(spark, "2 seconds")
-    alone = ClockedQuery(told(apart(windows(stream, "memory"))), checkpoint=tmp_path / "alone")
-    shared: dict[Store, ClockedQuery] = {}
+    alone = ClockedQuery(told(apart(windows(stream))), checkpoint=tmp_path / "alone")
+    checkpoint = tmp_path / "together"
 
-    def start(state: Store, reverse: bool = False) -> None:
-        panes = windows(stream, state)
+    def start(reverse: bool = False) -> ClockedQuery:
+        panes = windows(stream)
         named = dict(reversed(panes.items())) if reverse else panes
-        shared[state] = ClockedQuery(told(together(**named)), checkpoint=tmp_path / state)
+        return ClockedQuery(told(together(**named)), checkpoint=checkpoint)
 
     def compare(at: str) -> None:
         should = Counter(row[0] for row in alone.settle())
-        for state, query in shared.items():
-            is_ = Counter(row[0] for row in query.settle())
-            instead, missing = list((is_ - should).items())[:5], list((should - is_).items())[:5]
-            assert is_ == should, f"seed {seed}, {state}, {at}: instead {instead}, missing {missing}"
+        is_ = Counter(row[0] for row in query.settle())
+        instead, missing = list((is_ - should).items())[:5], list((should - is_).items())[:5]
+        assert is_ == should, f"seed {seed}, {at}: instead {instead}, missing {missing}"
 
+    query = start()
     try:
-        for state in STATES:
-            start(state)
         now = 100
         for step in range(4):
             now += chance.choice((1, 3, 8, 15))
             if step == 2:
-                for query in shared.values():
-                    query.stop()
+                query.stop()
             feed.write(random_rows(chance, now, 200))
             if step == 2:
-                for state in STATES:
-                    # The order in which windows are written says nothing.
-                    start(state, reverse=True)
+                # The order in which windows are written says nothing.
+                query = start(reverse=True)
             compare(f"step {step}")
-        for state, query in shared.items():
-            assert read_panes(tmp_path / state, spark=spark).count() == batches_of(query)[-1]["panesOpen"] > 0
+        assert read_panes(checkpoint, spark=spark).count() == batches_of(query)[-1]["panesOpen"] > 0
         feed.flood()
         compare("at the end")
-        for state, query in shared.items():
-            assert batches_of(query)[-1]["numRowsTotal"] == 0, f"seed {seed}, {state}: records left"
-            assert read_panes(tmp_path / state, spark=spark).isEmpty()
+        assert batches_of(query)[-1]["numRowsTotal"] == 0, f"seed {seed}: records left"
+        assert read_panes(checkpoint, spark=spark).isEmpty()
     finally:
-        for query in (alone, *shared.values()):
-            query.stop()
+        alone.stop()
+        query.stop()
 
 
 def test_the_source_is_read_once_and_shuffled_once(spark: SparkSession, tmp_path: Path) -> None:
     feed = Feed(tmp_path / "in", COLUMNS)
     stream = feed.stream(spark)
-    panes = together(**windows(stream, "hdfs"))
+    panes = together(**windows(stream))
     feed.write([(SECOND, "a", 1, 2, 3), (2 * SECOND, "b", 1, 2, 3)])
     query = (
         panes.writeStream.format("memory")
@@ -153,9 +145,9 @@ def test_the_source_is_read_once_and_shuffled_once(spark: SparkSession, tmp_path
         query.stop()
     assert len(re.findall("Exchange hashpartitioning", plan)) == 1, plan
     assert len(re.findall("Scan", plan)) <= 2, plan
-    named = re.search(r"WindowedAggregate together \[(.*)\], state in hdfs", plan)
+    named = re.search(r"WindowedAggregate together \[(.*)\]", plan)
     assert named
-    assert all(f"{name}: " in named[1] for name in windows(stream, "hdfs"))
+    assert all(f"{name}: " in named[1] for name in windows(stream))
     assert "all: tumbling 20 seconds" in plan
 
 
@@ -171,7 +163,6 @@ def test_what_cannot_share_stands_for_itself_and_gives_the_same(
     panes = {
         "a": of(Tumbling("10 seconds")),
         "b": of(Session("3 seconds")),
-        "in_memory": of(Tumbling("10 seconds"), state="memory"),
         "per_key": of(Tumbling("10 seconds"), watermark="per key"),
         "running": of(Session("3 seconds"), running=True),
         "discarding": of(Sliding("6 seconds", "3 seconds"), early=Early("2 seconds"), accumulate=False),
@@ -180,11 +171,11 @@ def test_what_cannot_share_stands_for_itself_and_gives_the_same(
     together(**panes).explain()
     plan = capsys.readouterr().out
     assert plan.count("WindowedAggregate together [a: tumbling 10 seconds") == 1
-    whys = re.findall("apart from other windows: (.*?), state", plan)
+    whys = re.findall("apart from other windows: (.*)", plan)
     assert Counter(whys) == {
         "its rows are taken in order of arrival": 2,
         "its firings take away what they show": 1,
-        "no other has its rows, its clock and its state store": 2,
+        "no other has its rows and its clock": 1,
     }
 
     both = [ClockedQuery(told(p), checkpoint=tmp_path / n) for n, p in (("t", together(**panes)), ("a", apart(panes)))]
@@ -195,7 +186,7 @@ def test_what_cannot_share_stands_for_itself_and_gives_the_same(
             assert sorted(is_) == sorted(should)
             assert is_
         operators = both[0].progress[-1]["stateOperators"]
-        assert [operator["operatorName"] for operator in operators] == ["mullionWindow"] * 6
+        assert [operator["operatorName"] for operator in operators] == ["mullionWindow"] * 5
     finally:
         for query in both:
             query.stop()
@@ -204,7 +195,7 @@ def test_what_cannot_share_stands_for_itself_and_gives_the_same(
 def test_on_a_batch_windows_together_give_what_each_gives(spark: SparkSession, tmp_path: Path) -> None:
     feed = Feed(tmp_path / "in", COLUMNS)
     feed.write(random_rows(random.Random(7), 100, 40))
-    panes = windows(feed.batch(spark), "rocksdb")
+    panes = windows(feed.batch(spark))
     shared, alone = (Counter(row[0] for row in told(df).collect()) for df in (together(**panes), apart(panes)))
     assert shared == alone
     assert {json.loads(row)["window_name"] for row in shared} == set(panes)
@@ -383,7 +374,7 @@ def by_key(rows: DataFrame, key: Any) -> DataFrame:
 
 
 def test_an_operator_over_early_firings_of_windows_together_is_refused(spark: SparkSession, tmp_path: Path) -> None:
-    panes = together(**windows(Feed(tmp_path / "in", COLUMNS).stream(spark), "rocksdb"))
+    panes = together(**windows(Feed(tmp_path / "in", COLUMNS).stream(spark)))
     with pytest.raises(UnsupportedError, match="keeps state over"):
         panes.groupBy("k").count().writeStream.format("noop").outputMode("update").start()
     with pytest.raises(UnsupportedError, match="outputMode"):

@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 from pathlib import Path
 from typing import Any
@@ -16,7 +15,6 @@ from pyspark.sql import SparkSession
 
 from checked import CHANGELOGS
 from mullion import MullionError
-from mullion.windows import Store
 from story import Story, stories
 from story_run import Run, play
 
@@ -34,28 +32,27 @@ def session(spark: SparkSession) -> SparkSession:
     return own
 
 
-def on_a_store() -> list[Any]:
-    """Every story, on the stores in turn. The Scala suite is one ahead.
+def some_stories() -> list[Any]:
+    """Every story.
 
     ``make test`` runs each story once: a fixed quarter of them here, by a hash of their names, and the others in Scala.
-    ``make test-all`` runs all of them in both. ``MULLION_TEST_STORE=memory`` has all of them run on that.
+    ``make test-all`` runs all of them in both.
     """
     cases = []
-    for number, story in enumerate(stories()):
-        store = os.environ.get("MULLION_TEST_STORE", story.stores[number % len(story.stores)])
+    for story in stories():
         marks = [] if crc32(story.name.encode()) % 4 == 0 else [pytest.mark.slow]
-        cases.append(pytest.param(story, store, id=f"{story.name} ({store})", marks=[pytest.mark.always, *marks]))
+        cases.append(pytest.param(story, id=story.name, marks=[pytest.mark.always, *marks]))
     return cases
 
 
-@pytest.mark.parametrize(("story", "store"), on_a_store())
-def test_the_story_is_true(story: Story, store: Store, session: SparkSession, tmp_path: Path) -> None:
+@pytest.mark.parametrize("story", some_stories())
+def test_the_story_is_true(story: Story, session: SparkSession, tmp_path: Path) -> None:
     try:
         if story.refused is not None:
             with pytest.raises(MullionError, match=story.refused):
-                Run(session, story, store, tmp_path).start()
+                Run(session, story, tmp_path).start()
             return
-        run = Run(session, story, store, tmp_path)
+        run = Run(session, story, tmp_path)
         try:
             play(run)
         finally:

@@ -103,7 +103,7 @@ def test_each_of_the_six_windows_takes_either_form_of_callbacks_and_fires_early(
     assert window.spec.key == ("region",)
     assert repr(window).startswith(f"{kind.__name__}(name='w', ")
     assert f"{close}={callback.__name__}, {early}={callback.__name__})" in repr(window)
-    assert window.spec.in_memory == kind.__name__.startswith("InMemory")
+    assert (window.spec.idle_tick_ms is not None) == kind.__name__.startswith("InMemory")
     assert window == made(kind, **callbacks, early_fire_interval_ms=10, key="region")
     assert window != made(kind, **callbacks, early_fire_interval_ms=11, key="region")
 

@@ -252,7 +252,7 @@ def test_what_does_not_share_a_query_has_its_own_and_explain_says_why(spark: Spa
     assert [job.name for job in app._jobs()] == ["events.together on ts, persistent", "b", "c"]
     why = {part.name: part.why for part in app.explain().parts}
     assert why["a"].endswith("in one query with 'd'")
-    assert why["b"].endswith("a query of its own, because no other has its time_column and its store")
+    assert why["b"].endswith("a query of its own, because no other has its time_column and its idle_tick_ms")
     assert why["c"].endswith("a query of its own, because it is on processing time")
     with testing.run(app, start_ms=7_000) as t:
         t.feed("in", [{"k": "x", "ts": 1}, {"k": "x", "ts": 8}, {"k": None, "ts": 9}])

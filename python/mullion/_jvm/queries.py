@@ -1,4 +1,4 @@
-"""Sessions and running queries: how they are started, what they report, and state in memory across restarts."""
+"""Sessions and running queries: how they are started, and what they report."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def java_query(query: StreamingQuery) -> Any:
 
 
 def recover(spark: SparkSession, checkpoint: str) -> int:
-    """Takes a checkpoint with state in memory back to its newest snapshot; how many batches that is."""
+    """Takes a checkpoint that has lost state back to an earlier batch; how many batches that is."""
     return int(facade(spark).recover(internal(spark, "_jsparkSession"), checkpoint))
 
 
@@ -69,7 +69,6 @@ def savepoint(
     to: str,
     *,
     partitions: int | None,
-    state: str | None,
     checkpoint_format: int | None,
     panes: DataFrame | None,
     was: DataFrame | None,
@@ -77,23 +76,8 @@ def savepoint(
     """Writes a savepoint of a checkpoint; the number of the last batch in it."""
     code, before = (None if of is None else internal(of, "_jdf") for of in (panes, was))
     session = internal(spark, "_jsparkSession")
-    asked = (partitions or -1, state, checkpoint_format or -1)
+    asked = (partitions or -1, checkpoint_format or -1)
     return int(facade(spark).savepoint(session, checkpoint, to, *asked, code, before))
-
-
-def keep_state(spark: SparkSession, query: StreamingQuery) -> bool:
-    """Writes down what a query that has ended left in memory; whether all of it could be."""
-    return bool(facade(spark).keepState(query._jsq))
-
-
-def begin_redo(spark: SparkSession, checkpoint: str) -> int:
-    """Readies a checkpoint whose state was in memory and is lost; how many batches are to be done again."""
-    return int(facade(spark).beginRedo(internal(spark, "_jsparkSession"), checkpoint))
-
-
-def next_redo(spark: SparkSession, checkpoint: str) -> bool:
-    """Readies it for the next of these batches; whether there is one."""
-    return bool(facade(spark).nextRedo(internal(spark, "_jsparkSession"), checkpoint))
 
 
 def start_clocked(panes: DataFrame, checkpoint: str, output_mode: str, start_ms: int, drain: bool) -> Any:

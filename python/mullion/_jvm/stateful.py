@@ -21,14 +21,13 @@ class Stateful:
         process: Callable[..., Any],
         schema: StructType,
         shards: Sequence[Column | str],
-        state: str,
         wall_timers: bool,
         passing: bool = False,
     ) -> None:
         self._spark = spark
         self._facade = facade(spark)
         self._asked = self._facade.stateful(_function(spark, process), schema.json())
-        self._asked = self._asked.withShards(java_columns(spark, shards)).withState(state)
+        self._asked = self._asked.withShards(java_columns(spark, shards))
         if wall_timers:
             self._asked = self._asked.withWallTimers()
         if passing:

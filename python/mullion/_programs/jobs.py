@@ -35,8 +35,5 @@ class Job:
     mend: Callable[[BaseException], bool] | None = None
     """Whether a query that failed may be built anew and go on from its checkpoint, for its job has learned why."""
 
-    in_memory: bool = False
-    """Whether its state is in memory: it is written down where the query ends, and made again where it is lost."""
-
     publisher: Callable[[Host], Publisher] | None = None
     """Makes the publisher of one query; by default the publisher of the App's broker."""

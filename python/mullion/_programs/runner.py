@@ -22,7 +22,6 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from pathlib import Path
 from types import FrameType, TracebackType
 from typing import Any, Self
 
@@ -66,30 +65,12 @@ class Query:
         app, job = self._app, self.job
         name = f"{app.name}.{job.name}"
         checkpoint = str(app.folder_of(job.name).absolute() / "query")
-        if job.in_memory:
-            self._make_lost_state_again(name, checkpoint)
         outputs = job.build(app.spark)
         if isinstance(app.clock, ManualClock):
             return _jvm.start_on_clock(outputs, name, checkpoint, self._publish, app.clock, self._drain)
         writer = outputs.writeStream.queryName(name).option("checkpointLocation", checkpoint)
         writer = writer.trigger(availableNow=True) if self._drain else writer
         return writer.foreachBatch(self._publish).start()
-
-    def _make_lost_state_again(self, name: str, checkpoint: str) -> None:
-        """Does the batches again whose state was in memory and is lost, as they were; they have been published."""
-        spark = self._app.spark
-        lost = _jvm.begin_redo(spark, checkpoint) if Path(checkpoint, "state").exists() else 0
-        if lost:
-            log.info("%s: what %d batches left in memory is made again. Nothing is published twice.", name, lost)
-        # Each is done by a query of its own, which goes on from what the one before it wrote down.
-        kept = _jvm.session_with(spark, {"spark.sql.streaming.stateStore.mullion.snapshotEvery": "1"})
-        while _jvm.next_redo(spark, checkpoint):
-            writer = self.job.build(kept).writeStream.queryName(name).option("checkpointLocation", checkpoint)
-            query = writer.trigger(once=True).foreachBatch(_done_again).start()
-            try:
-                query.awaitTermination()
-            except (StreamingQueryException, MullionError) as error:
-                raise failure_of(self.job.name, query, None) or error from None
 
     def mended(self, failure: BaseException) -> bool:
         """Whether it has been started again, for its job has learned from its failure."""
@@ -129,8 +110,6 @@ class Query:
         while self.query.isActive and self.query.status["isTriggerActive"] and self._last_batch() == batch:
             time.sleep(_POLL_SECONDS)
         self.query.stop()
-        if self.job.in_memory:
-            _jvm.keep_state(self._app.spark, self.query)
         self._publisher.close()
         _leases.release(self._lease, self)
 
@@ -145,10 +124,6 @@ class Query:
     def failure(self) -> Exception | None:
         """Why it ended, if it failed."""
         return failure_of(self.job.name, self.query, self.error)
-
-
-def _done_again(outputs: DataFrame, batch: int) -> None:
-    outputs.write.format("noop").mode("overwrite").save()
 
 
 class Running:

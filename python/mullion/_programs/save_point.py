@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Callable
 from pathlib import Path
-from typing import Final, get_args
+from typing import Final
 
 from mullion._programs.commands import Command
 from mullion._programs.frames import frame
@@ -13,7 +13,6 @@ from mullion._programs.program_savepoint import is_program, savepoint_of_program
 from mullion._programs.session import session_of_command
 from mullion._savepoints import savepoint
 from mullion.errors import UnsupportedError
-from mullion.windows import Store
 
 
 def _arguments(parser: argparse.ArgumentParser) -> None:
@@ -25,7 +24,6 @@ def _arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("to", metavar="TO", help="a folder that is not there yet")
     parser.add_argument("--partitions", type=int, help="how many partitions state is to have")
-    parser.add_argument("--state", choices=get_args(Store), help="the state store of the savepoint")
     parser.add_argument(
         "--panes",
         metavar="module:panes",
@@ -58,7 +56,6 @@ def _prepare(options: argparse.Namespace) -> Callable[[], None]:
             options.checkpoint,
             options.to,
             partitions=options.partitions,
-            state=options.state,
             checkpoint_format=options.format,
             panes=panes and panes(),
             was=was and was(),
@@ -70,7 +67,7 @@ def _prepare(options: argparse.Namespace) -> Callable[[], None]:
 
 
 def _of_program(folder: Path, options: argparse.Namespace) -> None:
-    for name in ("state", "panes", "was"):
+    for name in ("panes", "was"):
         if getattr(options, name) is not None:
             raise UnsupportedError(
                 f"--{name} with {folder}, which is a program's: its queries keep their state as the program says. "
@@ -87,6 +84,4 @@ def _of_program(folder: Path, options: argparse.Namespace) -> None:
         print(f"{options.to}/{place} goes on after batch {batch} of {folder}/{place}.")  # noqa: T201
 
 
-SAVEPOINT: Final = Command(
-    "savepoint", "write a checkpoint anew, with other partitions or in another store", _arguments, _prepare
-)
+SAVEPOINT: Final = Command("savepoint", "write a checkpoint anew, with other partitions", _arguments, _prepare)

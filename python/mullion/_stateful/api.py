@@ -36,12 +36,11 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
 from mullion import _checkpoints, _jvm
-from mullion._checks import require_bool, require_one_of
+from mullion._checks import require_bool
 from mullion._columns import ColumnOrName, field_of, require_dataframe
 from mullion._lines import IN_UTC
 from mullion._stateful.stage import Firings, Stage
 from mullion._stateful.state import State
-from mullion._windowed import STATE
 from mullion.errors import InvalidArgumentError
 
 __all__ = ["Branch", "Firings", "State", "read_state", "staged", "stateful_map"]
@@ -77,7 +76,6 @@ def stateful_map(
     schema: StructType | str,
     *,
     shard_by: ColumnOrName | Sequence[ColumnOrName] = (),
-    state: str = "rocksdb",
     wall_timers: bool = False,
     passing: bool = False,
     begins: bool = False,
@@ -93,7 +91,6 @@ def stateful_map(
     - ``schema``: a ``StructType`` or DDL.
     - ``shard_by``: columns by whose hash rows are distributed; the function gets all rows of a shard, in one task.
       Nothing for one shard: all rows in one task.
-    - ``state``: ``"rocksdb"``, ``"hdfs"`` or ``"memory"``, as in :func:`mullion.windowed`.
     - ``wall_timers``: whether timers by the wall clock are used.
     - ``passing``: whether the query never starts again from its checkpoint. One that does runs a batch at first, for
       what has fallen due while it was down.
@@ -107,10 +104,10 @@ def stateful_map(
     Raises :class:`InvalidArgumentError` and :class:`UnknownColumnError` for what cannot be right, and
     :class:`UnsupportedError` for a batch DataFrame.
     """
-    shards = _checked(df, shard_by, state, wall_timers)
+    shards = _checked(df, shard_by, wall_timers)
     rows = _schema(schema, "schema")
     stage = _stage(function, "function", "the function", rows)
-    asked = _jvm.Stateful(df.sparkSession, stage, rows, shards, state, wall_timers, passing)
+    asked = _jvm.Stateful(df.sparkSession, stage, rows, shards, wall_timers, passing)
     if begins:
         asked.begin()
     if folds is not None:
@@ -130,7 +127,6 @@ def staged(
     schema: StructType | str,
     *,
     shard_by: ColumnOrName | Sequence[ColumnOrName] = (),
-    state: str = "rocksdb",
     wall_timers: bool = False,
 ) -> DataFrame:
     """Runs ``process``, then windows over what it made, then ``callbacks``: in one task, with one state.
@@ -146,7 +142,7 @@ def staged(
 
     The clock of ``state`` is the least of the watermarks of ``df`` and of the windows' rows, where they have any.
     """
-    shards = _checked(df, shard_by, state, wall_timers)
+    shards = _checked(df, shard_by, wall_timers)
     rows = _schema(schema, "schema")
     if not isinstance(windows, Mapping) or not windows:
         raise InvalidArgumentError(
@@ -158,7 +154,7 @@ def staged(
             raise InvalidArgumentError(f"windows has {name!r}: {branch!r}, and is a dict of names and Branches.")
         given[name] = _schema(branch.schema, f"the schema of the window {name!r}")
     first = _stage(process, "process", "process", rows, given)
-    asked = _jvm.Stateful(df.sparkSession, first, rows, shards, state, wall_timers)
+    asked = _jvm.Stateful(df.sparkSession, first, rows, shards, wall_timers)
     for number, (name, branch) in enumerate(windows.items(), start=1):
         panes = branch.panes(asked.rows_of(number, given[name]))
         require_dataframe(panes, f"the window {name!r} gave")
@@ -172,8 +168,7 @@ def read_state(
 ) -> DataFrame:
     """The records in a checkpoint, as of its last committed batch: ``shard`` int, ``key`` binary, ``value`` binary.
 
-    - ``checkpoint``: the query's ``checkpointLocation``. The query may be running; nothing is written. Of state in
-      memory the newest snapshot is read.
+    - ``checkpoint``: the query's ``checkpointLocation``. The query may be running; nothing is written.
     - ``operator``: which of the query's stateful operators, by Spark's id; ``None`` when only one is of this kind.
     - ``spark``: the session to read in; the active one where none is given.
 
@@ -184,7 +179,7 @@ def read_state(
     return _jvm.read_state(_checkpoints.session_of(spark), path, number)
 
 
-def _checked(df: DataFrame, shard_by: Any, state: str, wall_timers: bool) -> tuple[ColumnOrName, ...]:
+def _checked(df: DataFrame, shard_by: Any, wall_timers: bool) -> tuple[ColumnOrName, ...]:
     require_dataframe(df, "a function with state was given")
     shards = (shard_by,) if isinstance(shard_by, (str, Column)) else shard_by
     if not isinstance(shards, (list, tuple)) or not all(isinstance(column, (str, Column)) for column in shards):
@@ -194,7 +189,6 @@ def _checked(df: DataFrame, shard_by: Any, state: str, wall_timers: bool) -> tup
         )
     for column in shards:
         field_of(df, f"shard_by={column!r}", column)
-    require_one_of("state", state, STATE)
     require_bool("wall_timers", wall_timers)
     return tuple(shards)
 

@@ -116,8 +116,8 @@ class State:
     def scan(self, prefix: bytes = b"") -> Iterator[tuple[bytes, bytes]]:
         """The records whose keys begin with ``prefix``, in no order, as they stand when the scan is called.
 
-        What is written while it runs is not in it. RocksDB and the store in memory find the prefix by its first 8
-        bytes, so a key should begin with what it is scanned by; the HDFS-backed store looks at all records.
+        What is written while it runs is not in it. The prefix is found by its first 8 bytes, so a key should begin with
+        what it is scanned by.
         """
         _require_bytes("prefix", prefix)
         self.flush()

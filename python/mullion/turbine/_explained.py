@@ -48,9 +48,7 @@ def parts_of(subscription: Subscription) -> Iterable[Part]:
     for window in subscription.windows.values():
         spec = window.spec
         clock = f"event time {spec.time_column}" if spec.time_column is not None else "processing time"
-        store = "memory" if spec.in_memory and state is None else "RocksDB"
-        if state is not None:
-            store += ", in the task of the state"
+        store = "RocksDB" if state is None else "RocksDB, in the task of the state"
         idle = ""
         if spec.time_column is None and spec.allowed_lateness_ms:
             idle = "; no row is late on processing time, so allowed_lateness_ms does nothing"

@@ -62,11 +62,6 @@ class Spec:
     idle_tick_ms: int | None
 
     @property
-    def in_memory(self) -> bool:
-        """Whether its panes are in memory alone."""
-        return self.idle_tick_ms is not None
-
-    @property
     def parts(self) -> dict[str, Aggregate]:
         """The aggregates by the columns in which they come out."""
         return self.value.parts if isinstance(self.value, Multi) else {VALUE: self.value}

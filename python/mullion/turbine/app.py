@@ -190,9 +190,8 @@ class App(_App):
             with session_of(spark, plan.subscription, plan.settings) as session:
                 return plan.rows(session)
 
-        in_memory = "memory" in map(plan.store, plan.windows.values())
         publishing = partial(publish, plan)
-        return Job(plan.name, (options.topic,), tuple(topics), built, publishing, plan.mend, in_memory=in_memory)
+        return Job(plan.name, (options.topic,), tuple(topics), built, publishing, plan.mend)
 
     def plan_change(self) -> Sequence[Change]:
         """What would become of the panes and the state in :attr:`checkpoint` if the program were started as it is.
@@ -323,8 +322,7 @@ class WindowHandle:
     def read(self) -> DataFrame:
         """The panes that are open: the key, ``window_start_ms``, ``window_end_ms``, and the values so far.
 
-        They are those of the last committed batch; the program may be running. Of a window in memory they are those of
-        the newest snapshot, up to 10 batches old.
+        They are those of the last committed batch; the program may be running.
 
         Raises :class:`InvalidArgumentError` for a window that has not run yet.
         """

@@ -270,11 +270,7 @@ class PersistentSession(TurbineWindow):
 
 
 class InMemoryTumbling(TurbineWindow):
-    """As :class:`PersistentTumbling`, with its panes in memory, and a snapshot every 10 batches and at a clean stop.
-
-    After a crash the batches since the last snapshot are done again, from the same rows, and not published again: the
-    source must still have these. A quiet topic is looked at every ``idle_tick_ms``.
-    """
+    """As :class:`PersistentTumbling`; without rows, its event clock follows the wall clock after ``idle_tick_ms``."""
 
     __slots__ = ()
 
@@ -285,11 +281,7 @@ class InMemoryTumbling(TurbineWindow):
 
 
 class InMemorySliding(TurbineWindow):
-    """As :class:`PersistentSliding`, with its panes in memory, and a snapshot every 10 batches and at a clean stop.
-
-    After a crash the batches since the last snapshot are done again, from the same rows, and not published again: the
-    source must still have these. A quiet topic is looked at every ``idle_tick_ms``.
-    """
+    """As :class:`PersistentSliding`; without rows, its event clock follows the wall clock after ``idle_tick_ms``."""
 
     __slots__ = ()
 
@@ -307,11 +299,7 @@ class InMemorySliding(TurbineWindow):
 
 
 class InMemorySession(TurbineWindow):
-    """As :class:`PersistentSession`, with its panes in memory, and a snapshot every 10 batches and at a clean stop.
-
-    After a crash the batches since the last snapshot are done again, from the same rows, and not published again: the
-    source must still have these. A quiet topic is looked at every ``idle_tick_ms``.
-    """
+    """As :class:`PersistentSession`; without rows, its event clock follows the wall clock after ``idle_tick_ms``."""
 
     __slots__ = ()
 

@@ -38,7 +38,6 @@ __all__ = [
     "Session",
     "Sliding",
     "SplitOf",
-    "Store",
     "Tumbling",
     "Watermark",
     "Window",
@@ -61,9 +60,6 @@ Empty: TypeAlias = Literal["skip", "emit"]
 
 AtEnd: TypeAlias = Literal["keep", "close"]
 """The treatment of panes that are open at the end of the input."""
-
-Store: TypeAlias = Literal["rocksdb", "hdfs", "memory"]
-"""Where state is kept."""
 
 Watermark: TypeAlias = Literal["stream", "per key", "per key with wall time"]
 """The event clock that closes panes: of the stream or of each key."""

@@ -58,11 +58,11 @@ def run(
         require_driver(spark, f"The dataflow {flow.flow_id!r}")
     session = spark or session_for(flow.flow_id, DirBroker(folder or tempfile.gettempdir()))
     if folder is not None:
-        _Run(flow, plan, folder, session, clock or system(), "rocksdb").run(asked_to_stop)
+        _Run(flow, plan, folder, session, clock or system(), passing=False).run(asked_to_stop)
         return
     passing = Path(tempfile.mkdtemp(prefix="mullion-bytewax-"))
     try:
-        _Run(flow, plan, passing, session, clock or system(), "memory").run(asked_to_stop)
+        _Run(flow, plan, passing, session, clock or system(), passing=True).run(asked_to_stop)
     finally:
         shutil.rmtree(passing, ignore_errors=True)
 
@@ -72,13 +72,16 @@ class _Stopped(Exception):  # noqa: N818
 
 
 class _Run:
-    def __init__(self, flow: Dataflow, plan: Plan, folder: Path, spark: SparkSession, clock: Clock, store: str) -> None:
+    def __init__(
+        self, flow: Dataflow, plan: Plan, folder: Path, spark: SparkSession, clock: Clock, *, passing: bool
+    ) -> None:
         self._flow = flow
         self._plan = plan
         self._folder = folder.absolute() / folder_name(flow.flow_id)
         self._spark = spark
         self._clock = clock
-        self._store = store
+        # Whether nothing of it is kept, so that it never starts again.
+        self._passing = passing
         self._error: BaseException | None = None
 
     def run(self, asked_to_stop: Callable[[], bool]) -> None:
@@ -123,7 +126,7 @@ class _Run:
     def _run(self, name: str, asked_to_stop: Callable[[], bool]) -> None:
         classes = classes_of(self._flow)
         learn(classes)
-        inputs = InputLog(self._folder / "inputs", self._store != "memory")
+        inputs = InputLog(self._folder / "inputs", not self._passing)
         outputs = Outputs(self._flow, self._folder / "outputs.json")
         # Whose state is kept nowhere does not go on from a batch that was not written.
         writing = Writing(outputs, beside=self._is_free)
@@ -162,7 +165,7 @@ class _Run:
     @property
     def _is_free(self) -> bool:
         """Whether nothing is kept, and nobody says which batches there are."""
-        return self._store == "memory" and not isinstance(self._clock, ManualClock)
+        return self._passing and not isinstance(self._clock, ManualClock)
 
     def _lines_in(self) -> LinesIn | None:
         """What finds the lines of files; ``None`` where tasks may not have the program's files."""
@@ -209,9 +212,8 @@ class _Run:
                 stage,
                 CHUNKS,
                 shard_by="shard",
-                state=self._store,
                 wall_timers=True,
-                passing=self._store == "memory",
+                passing=self._passing,
                 flow=told,
                 keys={"of": "keys"},
             )

@@ -213,7 +213,7 @@ class Plan(ABC):
         """The panes of a window over the rows that it is given, as the operator makes them."""
         spec = window.spec
         keys = [column_of(name).alias(key_column(i)) for i, name in enumerate(spec.key)]
-        asked = self.asked(spec.early_fire_interval_ms, self.store(window))
+        asked = self.asked(spec.early_fire_interval_ms)
         if spec.time_column is not None:
             rows = timed(rows, spec.time_column, f"the window {spec.name!r}")
             asked |= on_event_time(spec.allowed_lateness_ms, spec.idle_tick_ms or QUIET_MS)
@@ -224,10 +224,10 @@ class Plan(ABC):
         """What a window is asked for where it has changed; in the query of a state nothing may."""
         return {}
 
-    def asked(self, early_ms: int | None, store: str) -> dict[str, Any]:
+    def asked(self, early_ms: int | None) -> dict[str, Any]:
         """What all windows are asked for, as options of ``windowed``."""
         early = None if early_ms is None else Early(every=f"{early_ms} milliseconds", unchanged=True)
-        return {"time": None, "early": early, "state": store}
+        return {"time": None, "early": early}
 
     def aggregated(
         self,
@@ -249,10 +249,6 @@ class Plan(ABC):
         self.whole[name] = frozenset(each for each, part in parts.items() if _is_whole(part, type_of))
         aggregates = [part.to_column(type_of).alias(part_name(i)) for i, part in enumerate(parts.values())]
         return windowed(rows, window, by=keys, **asked).agg(*aggregates)
-
-    def store(self, window: TurbineWindow) -> str:
-        """Where the panes of a window are."""
-        return "memory" if window.spec.in_memory else "rocksdb"
 
     def failed(self, window: str) -> int:
         """How many panes of a window were left out because a callback failed."""

@@ -7,8 +7,8 @@
                               7   5        true     true
                               8   2        false    true
 
-Windows share a query that have one clock and one store: the same ``time_column``, all persistent or all in memory with
-one ``idle_tick_ms``. Their event clock is that of the rows of all of them. State is in one checkpoint, by their names.
+Windows share a query that have one clock: the same ``time_column``, and all persistent or all in memory with one
+``idle_tick_ms``. Their event clock is that of the rows of all of them. State is in one checkpoint, by their names.
 """
 
 from __future__ import annotations
@@ -136,8 +136,8 @@ def shared_by(subscription: Subscription) -> tuple[Shared, ...]:
         if spec.time_column is None:
             # On processing time every row enters all windows.
             continue
-        store = f"in memory, every {spec.idle_tick_ms} ms" if spec.in_memory else "persistent"
-        groups.setdefault(f"{subscription.name}.together on {spec.time_column}, {store}", []).append(window)
+        idle = "persistent" if spec.idle_tick_ms is None else f"in memory, every {spec.idle_tick_ms} ms"
+        groups.setdefault(f"{subscription.name}.together on {spec.time_column}, {idle}", []).append(window)
     return tuple(Shared(name, tuple(windows)) for name, windows in groups.items() if len(windows) > 1)
 
 
@@ -153,7 +153,7 @@ def why_alone_or_not(subscription: Subscription, window: TurbineWindow) -> str:
         return "in one query with " + ", ".join(repr(each.name) for each in shared.windows if each is not window)
     if window.spec.time_column is None:
         return "a query of its own, because it is on processing time"
-    return "a query of its own, because no other has its time_column and its store"
+    return "a query of its own, because no other has its time_column and its idle_tick_ms"
 
 
 def engine_name(window: str) -> str:
@@ -189,7 +189,7 @@ class TogetherPlan(Plan):
 
     def _panes_of(self, number: int, window: TurbineWindow, rows: DataFrame) -> DataFrame:
         spec, columns = window.spec, self.shared.columns(window)
-        asked = self.asked(spec.early_fire_interval_ms, self.store(window))
+        asked = self.asked(spec.early_fire_interval_ms)
         asked |= on_event_time(spec.allowed_lateness_ms, spec.idle_tick_ms or QUIET_MS) | {"time": _time_of(number)}
         asked |= {"new_aggregates": self._changes.new_aggregates}
         # None of several windows drains.

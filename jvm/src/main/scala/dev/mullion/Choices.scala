@@ -4,7 +4,6 @@ import scala.language.implicitConversions
 
 import org.apache.spark.sql.{functions, Column}
 import org.apache.spark.sql.mullion.builders.WindowOptions
-import org.apache.spark.sql.mullion.state.StateChoice
 
 import dev.mullion.windows.rules.LatePolicy
 
@@ -29,13 +28,6 @@ object Late {
   val Emit: LatePolicy = LatePolicy.Emit
   val Reopen: LatePolicy = LatePolicy.Reopen
   val ReopenEach: LatePolicy = LatePolicy.ReopenEach
-}
-
-/** Where panes are kept while they are open. */
-object State {
-  val RocksDb: StateChoice = StateChoice.RocksDb
-  val Hdfs: StateChoice = StateChoice.Hdfs
-  val Memory: StateChoice = StateChoice.Memory
 }
 
 /** Whose event clock closes panes. */

@@ -10,22 +10,13 @@ import org.apache.spark.sql.mullion.builders.{
   TogetherBuilder,
   WindowedBuilder
 }
-import org.apache.spark.sql.mullion.checkpoint.{
-  Comparison,
-  LostState,
-  OpenPanes,
-  PanesReader,
-  Recovery,
-  Savepoint,
-  StateReader
-}
+import org.apache.spark.sql.mullion.checkpoint.{Comparison, OpenPanes, PanesReader, Recovery, Savepoint, StateReader}
 import org.apache.spark.sql.mullion.expressions.{BatchNumber, Counted, InShard, PerText, RowInBatch}
 import org.apache.spark.sql.mullion.plan.{DroppedBefore, PaneKeys}
 import org.apache.spark.sql.mullion.python.StatefulOptions
 import org.apache.spark.sql.mullion.python.flows.EntryLogProvider
 import org.apache.spark.sql.mullion.query.{BatchesQuery, ClockedQuery, RunningQuery, TestClock}
 import org.apache.spark.sql.mullion.shim.{BuildInfo, Classic, Distribution}
-import org.apache.spark.sql.mullion.state.StateChoice
 import org.apache.spark.sql.mullion.tables.{JdbcUpsert, TableVersions}
 import org.apache.spark.sql.mullion.topics.{JsonDecimals, JsonFit, JsonShape, JsonShard, TopicFileSystem}
 import org.apache.spark.sql.streaming.StreamingQuery
@@ -207,15 +198,13 @@ object Facade {
   def readState(spark: SparkSession, checkpoint: String, operator: Int): DataFrame =
     StateReader.read(Classic.session(spark), checkpoint, operator)
 
-  /** Takes a checkpoint with state in memory back to its newest snapshot; how many batches the query will do again. */
+  /** Takes a checkpoint that has lost state back to an earlier batch; how many batches the query will do again. */
   def recover(spark: SparkSession, checkpoint: String): Long = Recovery.recover(Classic.session(spark), checkpoint)
 
   /** Writes a savepoint of a checkpoint, and gives the number of the last batch in it; see `Savepoint`.
     *
     * @param partitions
     *   how many state is to have, or -1
-    * @param state
-    *   the name of the store that it is to be in, or null
     * @param format
     *   of the checkpoint that it is to be, or -1
     * @param panes
@@ -228,29 +217,15 @@ object Facade {
       checkpoint: String,
       to: String,
       partitions: Int,
-      state: String,
       format: Int,
       panes: DataFrame,
       was: DataFrame
   ): Long = {
     install(spark)
-    val asked = Savepoint.Asked(
-      Some(partitions).filter(_ > 0),
-      Option(state).map(StateChoice.named),
-      Some(format).filter(_ > 0)
-    )
+    val asked = Savepoint.Asked(Some(partitions).filter(_ > 0), Some(format).filter(_ > 0))
     def frame(of: DataFrame) = Option(of).map(Classic.frame)
     Savepoint.write(Classic.session(spark), checkpoint, to, asked, frame(panes), frame(was))
   }
-
-  /** Writes down what a query that has ended left in memory; see `LostState`. */
-  def keepState(query: StreamingQuery): Boolean = LostState.keep(query)
-
-  /** Readies a checkpoint whose state was in memory and is lost; how many batches are to be done again. */
-  def beginRedo(spark: SparkSession, checkpoint: String): Long = LostState.begin(Classic.session(spark), checkpoint)
-
-  /** Readies it for the next of them; whether there is one. */
-  def nextRedo(spark: SparkSession, checkpoint: String): Boolean = LostState.next(Classic.session(spark), checkpoint)
 
   /** Starts a query whose clock a test moves; see `ClockedQuery`. */
   def startClocked(

@@ -3,7 +3,6 @@ package dev
 import org.apache.spark.sql.{Column, DataFrame, SparkSession}
 import org.apache.spark.sql.mullion.builders.WindowOptions
 import org.apache.spark.sql.mullion.checkpoint.OpenPanes
-import org.apache.spark.sql.mullion.state.StateChoice
 import org.apache.spark.sql.streaming.StreamingQuery
 
 import dev.mullion.windows.rules.LatePolicy
@@ -29,7 +28,7 @@ import dev.mullion.windows.rules.LatePolicy
   *     expressions  functions       Catalyst expressions; those that SQL can call
   *     topics  tables               JSON text and files of topics; tables that panes are written to
   *     query                        a running query, seen from the driver: its clock, its ticks, files of its checkpoint
-  *     state                        records of panes, in RocksDB, in memory or in Spark's HDFS-backed store
+  *     state                        records of panes, in RocksDB
   *     exec                         the operator, and the nodes below it
   *     python                       functions of Python between the source and windows
   *     plan                         logical nodes, and how they become plans
@@ -88,7 +87,6 @@ package object mullion {
         late: LatePolicy = Late.Drop,
         emitEmpty: Boolean = false,
         idleAfter: Option[Span] = None,
-        state: StateChoice = State.RocksDb,
         running: Boolean = false,
         watermark: Watermark = Watermark.Stream,
         ids: Boolean = false,
@@ -111,7 +109,7 @@ package object mullion {
           .withOnTime(onTime)
           .withAccumulate(accumulate)
           .withEmpty(emitEmpty),
-        _.copy(late = late, state = state, dedupeBy = dedupeBy).withIds(ids),
+        _.copy(late = late, dedupeBy = dedupeBy).withIds(ids),
         options => idleAfter.map(_.micros).fold(options)(options.withIdleAfter),
         early.asked,
         watermark.asked,
@@ -136,8 +134,8 @@ package object mullion {
   /** The panes that are open in a checkpoint: keys, `window`, and the aggregates so far. */
   def readPanes(spark: SparkSession, checkpoint: String): DataFrame = Facade.readPanes(spark, checkpoint, operator = -1)
 
-  /** Writes a savepoint: a checkpoint that a query starts from with another number of partitions, or in another store.
-    * Gives the number of the last batch in it.
+  /** Writes a savepoint: a checkpoint that a query starts from with another number of partitions. Gives the number of
+    * the last batch in it.
     *
     * @param checkpoint
     *   of a query that runs, or of one that has stopped
@@ -145,8 +143,6 @@ package object mullion {
     *   a folder that is not there yet
     * @param partitions
     *   how many state is to have: as many as it has if not said
-    * @param state
-    *   where panes are to be: where they are if not said
     * @param panes
     *   the query's own DataFrame, where its aggregates have no text in SQL; with `was`, the query that goes on
     * @param was
@@ -158,7 +154,6 @@ package object mullion {
       checkpoint: String,
       to: String,
       partitions: Option[Int] = None,
-      state: Option[StateChoice] = None,
       panes: Option[DataFrame] = None,
       was: Option[DataFrame] = None
   ): Long = Facade.savepoint(
@@ -166,7 +161,6 @@ package object mullion {
     checkpoint,
     to,
     partitions.getOrElse(-1),
-    state.map(_.name).orNull,
     -1,
     panes.orNull,
     was.orNull
@@ -181,6 +175,6 @@ package object mullion {
     */
   def compare(panes: DataFrame, checkpoint: String): DataFrame = Facade.compare(panes, checkpoint)
 
-  /** Takes a checkpoint with state in memory back to its newest snapshot; how many batches the query will do again. */
+  /** Takes a checkpoint that has lost state back to an earlier batch; how many batches the query will do again. */
   def recover(spark: SparkSession, checkpoint: String): Long = Facade.recover(spark, checkpoint)
 }

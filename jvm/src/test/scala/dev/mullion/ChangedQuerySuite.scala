@@ -5,7 +5,6 @@ import java.nio.file.{Files, Path}
 import org.apache.spark.sql.{Column, DataFrame, Row}
 import org.apache.spark.sql.functions._
 import org.apache.spark.sql.mullion.{SparkSuite, TemporaryFolder}
-import org.apache.spark.sql.mullion.state.StateChoice
 import org.apache.spark.sql.streaming.{StreamingQueryException, Trigger}
 
 /** Queries that change between two runs over one checkpoint, as Scala users write them; `test_random_changes.py` has
@@ -18,26 +17,24 @@ class ChangedQuerySuite extends SparkSuite {
 
   private val windows = Seq[Window](Tumbling("10 seconds"), Sliding("10 seconds", "10 seconds"), Session("9 seconds"))
 
-  // The rules are of the windows, and a store is known to keep what it is given: one kind shows that it is asked.
-  for ((store, windows) <- Seq(State.RocksDb -> windows, State.Hdfs -> windows.takeRight(1)))
-    test(s"aggregates come, go and change their order, and open panes say which are not whole (${store.name})") {
-      for (window <- windows)
-        TemporaryFolder.use { folder =>
-          val query = new Runs(folder, window, store)
-          assertEquals(query.run(Seq(n, total), fromNow = false, (1, 3)), Set.empty[String])
-          assertEquals(query.run(Seq(total, n), fromNow = false, (2, 4)), Set.empty[String])
-          val refused = intercept[StreamingQueryException](query.run(Seq(total, n, most), fromNow = false, (3, 5)))
-          assert(clue(refused.getMessage).contains("new_aggregates='from now'"))
-          assertEquals(query.run(Seq(most, total), fromNow = true), Set.empty[String])
-          assertEquals(query.open("most", "total", "incomplete"), Set("5 12 [most]"))
-          assertEquals(query.run(Seq(most, total), fromNow = true, (100, 1)), Set("5 12 [most]"))
-        }
+  for (window <- windows)
+    test(s"aggregates come, go and change their order, and open panes say which are not whole ($window)") {
+      TemporaryFolder.use { folder =>
+        val query = new Runs(folder, window)
+        assertEquals(query.run(Seq(n, total), fromNow = false, (1, 3)), Set.empty[String])
+        assertEquals(query.run(Seq(total, n), fromNow = false, (2, 4)), Set.empty[String])
+        val refused = intercept[StreamingQueryException](query.run(Seq(total, n, most), fromNow = false, (3, 5)))
+        assert(clue(refused.getMessage).contains("new_aggregates='from now'"))
+        assertEquals(query.run(Seq(most, total), fromNow = true), Set.empty[String])
+        assertEquals(query.open("most", "total", "incomplete"), Set("5 12 [most]"))
+        assertEquals(query.run(Seq(most, total), fromNow = true, (100, 1)), Set("5 12 [most]"))
+      }
     }
 
   test("slices that share records have one each once an aggregate comes that needs it, and share them again after it") {
     TemporaryFolder.use { folder =>
       val kinds = approx_count_distinct("v").as("kinds")
-      val query = new Runs(folder, Sliding("20 seconds", "10 seconds"), State.RocksDb)
+      val query = new Runs(folder, Sliding("20 seconds", "10 seconds"))
       def run(aggregates: Seq[Column], rows: (Int, Int)*) = query.run(aggregates, fromNow = true, "0 seconds", rows)
       // The slice of the first row has closed, and its record has two others.
       assertEquals(run(Seq(n, total), (1, 3), (12, 4), (23, 6)), Set("1 3 []", "2 7 []"))
@@ -50,7 +47,7 @@ class ChangedQuerySuite extends SparkSuite {
 
   test("what had closed stays closed when the lateness grows, and what is due closes at once when it shrinks") {
     TemporaryFolder.use { folder =>
-      val query = new Runs(folder, Tumbling("10 seconds"), State.RocksDb)
+      val query = new Runs(folder, Tumbling("10 seconds"))
       def run(lateness: Span, rows: (Int, Int)*) = query.run(Seq(n), fromNow = false, lateness, rows)
       assertEquals(run("0 seconds", (1, 0), (15, 0)), Set("1"))
       assertEquals(run("1 minute", (2, 0), (16, 0)), Set.empty[String])
@@ -62,7 +59,7 @@ class ChangedQuerySuite extends SparkSuite {
 
   test("compare says what would become of a checkpoint, and writes nothing") {
     TemporaryFolder.use { folder =>
-      val query = new Runs(folder, Tumbling("10 seconds"), State.RocksDb)
+      val query = new Runs(folder, Tumbling("10 seconds"))
       query.run(Seq(n, total), fromNow = false, (1, 3))
       def verdicts(aggregates: Column*) =
         compare(query.panes(aggregates, fromNow = false, "30 seconds"), query.checkpoint)
@@ -77,7 +74,7 @@ class ChangedQuerySuite extends SparkSuite {
   }
 
   /** The runs of a query over one checkpoint. */
-  private final class Runs(folder: Path, window: Window, store: StateChoice) {
+  private final class Runs(folder: Path, window: Window) {
     val checkpoint: String = folder.resolve("checkpoint").toString
     private val source = Files.createDirectory(folder.resolve("in")).toString
 
@@ -91,7 +88,6 @@ class ChangedQuerySuite extends SparkSuite {
           window,
           time = "at",
           allowedLateness = lateness,
-          state = store,
           newAggregatesFromNow = fromNow
         )
         .agg(aggregates.head, aggregates.tail: _*)

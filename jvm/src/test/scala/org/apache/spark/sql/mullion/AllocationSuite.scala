@@ -84,7 +84,7 @@ class AllocationSuite extends SparkSuite {
     val stream = spark.readStream.schema("ts timestamp, k bigint, v bigint").option("maxFilesPerTrigger", 1)
     val timed = stream.parquet(written(rows, keys).toString).withWatermark("ts", "0 seconds")
     val panes = window.fold(timed.withColumn("total", col("v")).where(rand() < 0): DataFrame) { window =>
-      val options = Asked.options.withTime(col("ts")).withState("memory")
+      val options = Asked.options.withTime(col("ts"))
       Asked.windowed(timed, window, Array(col("k")), options, Array(sum("v").as("total")))
     }
     val seen = Seq.newBuilder[Long]

@@ -36,13 +36,13 @@ class HeapSuite extends SparkSuite {
     "spark.sql.streaming.checkpointFileManagerClass" -> classOf[FileSystemBasedCheckpointFileManager].getName
   )
 
-  test("a query keeps as much after many batches as after a few, of every window, in every store".tag(Slow)) {
+  test("a query keeps as much after many batches as after a few, of every window".tag(Slow)) {
     within { folder =>
       // One for each query: several that commit to one source may do so out of order, which it refuses.
       val sources = kinds.map(_ => MemoryStream[KeyedRow](spark, 1)(Encoders.product[KeyedRow]))
-      val queries = kinds.zip(sources).zipWithIndex.map { case (((window, state, format), source), i) =>
+      val queries = kinds.zip(sources).zipWithIndex.map { case (((window, format), source), i) =>
         spark.conf.set(SQLConf.STATE_STORE_CHECKPOINT_FORMAT_VERSION.key, format.toLong)
-        start(window(timed(source), state), folder.resolve(i.toString))
+        start(window(timed(source)), folder.resolve(i.toString))
       }
       try {
         var batches = 0
@@ -137,24 +137,20 @@ class HeapSuite extends SparkSuite {
       s"$name: ${before.getOrElse(name, 0L)}, then $count"
   }
 
-  test("what queries keep of state is free once they have ended, in every store") {
+  test("what a query keeps of state is free once it has ended") {
     within { folder =>
       def records() = live().collect { case (name, count) if name.endsWith(".memory.Leaf") => count }.sum
       val interval = SQLConf.STREAMING_MAINTENANCE_INTERVAL.key
       spark.conf.set(interval, "100ms")
       spark.conf.set(SQLConf.STATE_STORE_CHECKPOINT_FORMAT_VERSION.key, 1L)
       try {
-        val stores = Seq("rocksdb", "memory")
-        val sources = stores.map(_ => MemoryStream[KeyedRow](spark, 1)(Encoders.product[KeyedRow]))
-        val queries = stores.zip(sources).map { case (state, source) =>
-          start(tumbling(timed(source), state), folder.resolve(state))
-        }
+        val source = MemoryStream[KeyedRow](spark, 1)(Encoders.product[KeyedRow])
+        val query = start(tumbling(timed(source)), folder.resolve("checkpoint"))
         try {
-          val rows = (0 until 2000).map(k => KeyedRow(new Timestamp(1000L), k, 0))
-          sources.foreach(_.addData(rows))
-          queries.foreach(_.processAllAvailable())
-          assert(clue(records()) >= 2 * 2000 / 128, "nothing was counted")
-        } finally queries.foreach(_.stop())
+          source.addData((0 until 2000).map(k => KeyedRow(new Timestamp(1000L), k, 0)))
+          query.processAllAvailable()
+          assert(clue(records()) >= 2000 / 128, "nothing was counted")
+        } finally query.stop()
         // Each look collects garbage, and takes as long as that does.
         val looks = Iterator.continually(records()).take(200)
         assert(looks.contains(0L), "records are still there")
@@ -173,48 +169,47 @@ private object HeapSuite {
   private val Many = Integer.getInteger("mullion.heap.many", 40).toInt
   private val Second = 1000000L
 
-  private type Kind = (DataFrame, String) => DataFrame
+  private type Kind = DataFrame => DataFrame
 
-  private def of(window: WindowSpec, by: String*): Kind = (rows, state) => windowed(rows, window, state, by)
+  private def of(window: WindowSpec, by: String*): Kind = windowed(_, window, by)
 
-  private def windowed(rows: DataFrame, window: WindowSpec, state: String, by: Seq[String]): DataFrame =
+  private def windowed(rows: DataFrame, window: WindowSpec, by: Seq[String]): DataFrame =
     Asked.windowed(
       rows,
       window,
       by.map(col).toArray,
-      Asked.options.withTime(col("ts")).withState(state),
+      Asked.options.withTime(col("ts")),
       Array(count(lit(1)).as("n"), collect_list(col("v")).as("vs"))
     )
 
-  private val deduplicated: Kind = (rows, state) =>
+  private val deduplicated: Kind = rows =>
     Asked.windowed(
       rows,
       Asked.sliding(20 * Second, 5 * Second, 0),
       Array(col("k")),
-      Asked.options.withTime(col("ts")).withState(state).withDedupeBy(Array(col("v"))),
+      Asked.options.withTime(col("ts")).withDedupeBy(Array(col("v"))),
       Array(count(lit(1)).as("n"))
     )
 
   /** Panes with their rows, which fire early too. */
-  private val collected: Kind = (rows, state) =>
+  private val collected: Kind = rows =>
     Asked.windowed(
       rows,
       Asked.tumbling(10 * Second, 0),
       Array(col("k")),
       Asked.options
         .withTime(col("ts"))
-        .withState(state)
         .withEarly(2 * Second, false)
         .withCollect(byTime = false, name = "rows", maxRows = 1000),
       Array()
     )
 
   private val tumbling = of(Asked.tumbling(10 * Second, 0), "k")
-  private val together: Kind = (rows, state) =>
+  private val together: Kind = rows =>
     Facade.together(
       Array("short", "long"),
       Array(Asked.tumbling(5 * Second, 0), Asked.sliding(10 * Second, 5 * Second, 0)).map { window =>
-        windowed(rows, window, state, Seq("k"))
+        windowed(rows, window, Seq("k"))
       }
     )
 
@@ -236,7 +231,7 @@ private object HeapSuite {
       rows,
       window,
       Array(col("k")),
-      change(Asked.options.withTime(col("ts")).withState("rocksdb")),
+      change(Asked.options.withTime(col("ts"))),
       Array(count(lit(1)).as("n"), sum(col("v")).as("total"))
     )
 
@@ -261,24 +256,20 @@ private object HeapSuite {
     )
   )
 
-  /** Windows, stores, and formats of checkpoints. */
-  private val kinds: Seq[(Kind, String, Int)] = Seq(
-    (tumbling, "rocksdb", 1),
-    (tumbling, "rocksdb", 2),
-    (tumbling, "hdfs", 1),
-    (tumbling, "memory", 1),
-    (tumbling, "memory", 2),
-    (of(Asked.sliding(20 * Second, 5 * Second, 0), "k"), "rocksdb", 1),
-    (of(Asked.session(3 * Second), "k", "v"), "rocksdb", 1),
-    (of(Asked.session(3 * Second), "k", "v"), "rocksdb", 2),
-    (of(Asked.around(5 * Second, Second), "k"), "rocksdb", 1),
-    (of(Asked.count(7, 7), "k"), "rocksdb", 1),
-    (deduplicated, "rocksdb", 1),
-    (deduplicated, "memory", 1),
-    (collected, "rocksdb", 1),
-    (collected, "rocksdb", 2),
-    (together, "rocksdb", 1),
-    (together, "rocksdb", 2)
+  /** Windows, and formats of checkpoints. */
+  private val kinds: Seq[(Kind, Int)] = Seq(
+    (tumbling, 1),
+    (tumbling, 2),
+    (of(Asked.sliding(20 * Second, 5 * Second, 0), "k"), 1),
+    (of(Asked.session(3 * Second), "k", "v"), 1),
+    (of(Asked.session(3 * Second), "k", "v"), 2),
+    (of(Asked.around(5 * Second, Second), "k"), 1),
+    (of(Asked.count(7, 7), "k"), 1),
+    (deduplicated, 1),
+    (collected, 1),
+    (collected, 2),
+    (together, 1),
+    (together, 2)
   )
 
   /** How many objects of each of our classes can be reached. */

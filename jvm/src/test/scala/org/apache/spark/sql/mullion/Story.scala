@@ -32,7 +32,6 @@ final case class Story(
     flood: Boolean,
     records: Option[Long] = None,
     together: Seq[(String, PaneStory)] = Nil,
-    stores: Option[Seq[String]] = None,
     document: Option[JsonNode] = None
 ) {
 
@@ -276,7 +275,6 @@ object Story {
       said.flag("flood", otherwise = true),
       said.number("records"),
       together,
-      said.list("stores").map(_.map(_.asText)),
       Some(document)
     )
     said.get("rule")

@@ -19,8 +19,8 @@ import org.apache.spark.sql.types.{LongType, StructType, TimestampType}
 import dev.mullion.{Asked, Facade}
 import dev.mullion.windows.spec.AlignedWindow
 
-/** One story's query, on one state store. */
-final class StoryRun(spark: SparkSession, begins: Story, store: String, folder: Path) {
+/** One story's query. */
+final class StoryRun(spark: SparkSession, begins: Story, folder: Path) {
   import StoryRun._
 
   private var now = begins
@@ -149,7 +149,7 @@ final class StoryRun(spark: SparkSession, begins: Story, store: String, folder: 
       if (panes.onProcessingTime || (panes.isNumbered && !panes.collect.exists(_.byTime))) Asked.options
       else Asked.options.withTime(col(time))
     val idling = panes.idleAfter.fold(timed)(timed.withIdleAfter)
-    val rules = idling.withAllowedLateness(panes.lateness).withLate(panes.late).withState(store)
+    val rules = idling.withAllowedLateness(panes.lateness).withLate(panes.late)
     val triggered = panes.trigger.fold(rules)(sql => rules.withTrigger(expr(sql)))
     val split = panes.split.fold(triggered)(column => triggered.copy(split = Some(StorySplit(column))))
     val running = if (panes.running) split.withRunning else split

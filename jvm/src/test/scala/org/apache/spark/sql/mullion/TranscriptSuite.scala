@@ -14,7 +14,6 @@ import munit.{Slow, TestOptions}
 
 import org.apache.spark.sql.classic.SparkSession
 import org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager
-import org.apache.spark.sql.mullion.state.StateChoice
 
 import dev.mullion.{MullionException, MullionExtensions}
 
@@ -38,8 +37,7 @@ class TranscriptSuite extends SparkSuite {
     "spark.sql.codegen.fallback" -> "false",
     "spark.sql.streaming.checkpointFileManagerClass" -> classOf[FileSystemBasedCheckpointFileManager].getName,
     // The Python suite has RocksDB write snapshots.
-    "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled" -> "true",
-    "spark.sql.streaming.stateStore.mullion.snapshotEvery" -> "1"
+    "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled" -> "true"
   )
 
   private val threads = Executors.newFixedThreadPool(
@@ -57,22 +55,16 @@ class TranscriptSuite extends SparkSuite {
     super.afterAll()
   }
 
-  // The stores in turn, and the Python suite is one ahead: every story is run in both languages, each on another store.
-  // MULLION_TEST_STORE=memory has all of them run on that. Those that `make test` runs come first.
+  // Those that `make test` runs come first.
   private val stories = Story
     .all(Paths.get("tests/transcripts"))
-    .zipWithIndex
-    .flatMap { case (story, number) =>
-      val stores = story.stores.getOrElse(StateChoice.all.map(_.name))
-      val store = sys.env.getOrElse("MULLION_TEST_STORE", stores((number + 1) % stores.length))
-      CacheSize.chosen(story.name).map((story, store, _))
-    }
-    .sortBy { case (story, _, _) => isSlow(story) }
+    .flatMap(story => CacheSize.chosen(story.name).map(story -> _))
+    .sortBy { case (story, _) => isSlow(story) }
   private lazy val sessions = CacheSize.all.map(size => size -> size.session(spark)).toMap
   private val begun = TrieMap.empty[Int, Future[Unit]]
 
-  for (((story, store, cache), number) <- stories.zipWithIndex) {
-    val name: TestOptions = s"${story.name} ($store, ${cache.name})"
+  for (((story, cache), number) <- stories.zipWithIndex) {
+    val name: TestOptions = s"${story.name} (${cache.name})"
     test(if (isSlow(story)) name.tag(Slow) else name) {
       val next = number until Math.min(number + AtOnce, stories.length)
       next.takeWhile(n => isSlow(stories(n)._1) == isSlow(story)).map(begin).head
@@ -81,22 +73,22 @@ class TranscriptSuite extends SparkSuite {
 
   private def begin(number: Int): Future[Unit] = begun.getOrElseUpdate(
     number, {
-      val (story, store, cache) = stories(number)
+      val (story, cache) = stories(number)
       val session = sessions(cache)
-      Future(session.withActive(tell(session, story, store)))(pool)
+      Future(session.withActive(tell(session, story)))(pool)
     }
   )
 
-  private def tell(session: SparkSession, story: Story, store: String): Unit = TemporaryFolder.use { folder =>
+  private def tell(session: SparkSession, story: Story): Unit = TemporaryFolder.use { folder =>
     story.refused match {
       case Some(why) =>
-        val refusal = intercept[MullionException](new StoryRun(session, story, store, folder).begin())
+        val refusal = intercept[MullionException](new StoryRun(session, story, folder).begin())
         assert(clue(refusal.getMessage).contains(why))
-      case None => running(session, story, store, folder)(play(session, story.steps, store, _))
+      case None => running(session, story, folder)(play(session, story.steps, _))
     }
   }
 
-  private def play(session: SparkSession, steps: Seq[Step], store: String, run: StoryRun): Unit = {
+  private def play(session: SparkSession, steps: Seq[Step], run: StoryRun): Unit = {
     val fired = mutable.ArrayBuffer.empty[Firing]
     steps.zipWithIndex.foreach { case (step, i) =>
       val ran = run.run(step)
@@ -127,7 +119,7 @@ class TranscriptSuite extends SparkSuite {
     val last =
       if (!story.flood) Nil
       else if (story.panes.onProcessingTime) outwait(story, run, fired.toSeq)
-      else drown(session, story, store, run, fired.toSeq)
+      else drown(session, story, run, fired.toSeq)
     // What a firing has taken away a batch still has, on processing time its rows have one time, and it ends elsewhere
     // than a clock that closes windows without rows.
     // Of a run after the end of another one a batch knows nothing, nor of another query before it.
@@ -177,13 +169,7 @@ class TranscriptSuite extends SparkSuite {
   }
 
   /** A row comes far in the future, and all closes; then nothing is left in state but what that row put there. */
-  private def drown(
-      session: SparkSession,
-      story: Story,
-      store: String,
-      run: StoryRun,
-      fired: Seq[Firing]
-  ): Seq[Firing] = {
+  private def drown(session: SparkSession, story: Story, run: StoryRun, fired: Seq[Firing]): Seq[Firing] = {
     val at = story.panes.lastStart(far)
     val ran = run.run(flood(at, story.schema))
     val (mine, told) = ran.fired.partition(_.end.exists(_ > at))
@@ -197,20 +183,20 @@ class TranscriptSuite extends SparkSuite {
     assertEquals(run.panesOpen, windows)
     assert(open.init.forall(_.isEmpty), s"panes left downstream: ${open.init}")
     val records = run.recordsInState()
-    assertEquals(records.last, ofOneRow(session, story, store), "records in state")
+    assertEquals(records.last, ofOneRow(session, story), "records in state")
     assert(records.init.forall(_.isEmpty), s"records left downstream: ${records.init}")
     told
   }
 
-  private val recordsOfOneRow = TrieMap.empty[(String, PaneStory, Seq[PaneStory]), Map[String, Int]]
+  private val recordsOfOneRow = TrieMap.empty[(PaneStory, Seq[PaneStory]), Map[String, Int]]
 
   /** The records of a state that never saw another row than the last. */
-  private def ofOneRow(session: SparkSession, of: Story, store: String): Map[String, Int] = {
+  private def ofOneRow(session: SparkSession, of: Story): Map[String, Int] = {
     val story = Story.ofOneRow(of)
     recordsOfOneRow.getOrElseUpdate(
-      (store, story.panes, story.together.map(_._2)),
+      (story.panes, story.together.map(_._2)),
       TemporaryFolder.use { folder =>
-        running(session, story, store, folder) { run =>
+        running(session, story, folder) { run =>
           run.run(flood(story.panes.lastStart(far), story.schema))
           run.recordsInState().last
         }
@@ -218,8 +204,8 @@ class TranscriptSuite extends SparkSuite {
     )
   }
 
-  private def running[T](session: SparkSession, story: Story, store: String, folder: Path)(use: StoryRun => T): T = {
-    val run = new StoryRun(session, story, store, folder)
+  private def running[T](session: SparkSession, story: Story, folder: Path)(use: StoryRun => T): T = {
+    val run = new StoryRun(session, story, folder)
     try use(run)
     finally run.stop()
   }

@@ -125,7 +125,6 @@ object CallDescription {
       when("late")(policy => _.withLate(text(policy))),
       when("empty")(policy => _.withEmpty(text(policy) == "emit")),
       when("ids")(on => _.withIds(truth(on))),
-      when("state")(store => _.withState(text(store))),
       when("idle_after")(us => _.withIdleAfter(whole(us))),
       when("early")(early),
       when("at_end")(policy => if (text(policy) == "close") _.withCloseAtEnd else identity),

@@ -5,7 +5,6 @@ import scala.util.control.NonFatal
 import org.apache.spark.internal.Logging
 import org.apache.spark.sql.classic.SparkSession
 import org.apache.spark.sql.execution.streaming.state.{
-  HDFSBackedStateStoreProvider,
   RocksDBStateStoreProvider,
   StateStoreCustomMetric,
   StateStoreCustomSumMetric
@@ -14,7 +13,7 @@ import org.apache.spark.sql.mullion.exec.metrics.WindowMetrics
 
 /** Spark's page of a streaming query draws the metrics that `spark.sql.streaming.ui.enabledCustomMetricList` names, and
   * knows those of the session's state store alone: for one of an operator, or of another store, it fails with an error
-  * of its own. So it is told of ours, and of the stores that our operators choose for themselves.
+  * of its own. So it is told of ours, and of RocksDB's.
   */
 private[mullion] object QueryPage extends Logging {
 
@@ -45,5 +44,5 @@ private[mullion] object QueryPage extends Logging {
 
   private def ours: Seq[StateStoreCustomMetric] =
     WindowMetrics.all.map(metric => StateStoreCustomSumMetric(metric.name, metric.desc)) ++
-      new RocksDBStateStoreProvider().supportedCustomMetrics ++ new HDFSBackedStateStoreProvider().supportedCustomMetrics
+      new RocksDBStateStoreProvider().supportedCustomMetrics
 }

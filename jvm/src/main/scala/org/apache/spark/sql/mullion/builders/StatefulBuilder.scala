@@ -86,7 +86,6 @@ object StatefulBuilder {
       options.windows.map(_.name),
       options.windows.map(_.clock),
       if (options.shards.isEmpty) Nil else shards.map(s => CallText.sqlOf(s.child)),
-      options.state,
       options.folds,
       options.begins,
       options.flow,

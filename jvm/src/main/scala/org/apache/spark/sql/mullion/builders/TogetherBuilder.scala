@@ -17,8 +17,8 @@ import dev.mullion.windows.rules.{AlignedRules, NumberedRules}
 
 /** Puts the results of several `windowed(…).agg(…)` into one DataFrame, with the name of its window in each row.
   *
-  * Windows of a stream that have the same rows, clock and state store become one operator, see [[WindowsTogether]].
-  * Each other one stays an operator of its own, and the rows are a union.
+  * Windows of a stream that have the same rows and clock become one operator, see [[WindowsTogether]]. Each other one
+  * stays an operator of its own, and the rows are a union.
   */
 object TogetherBuilder {
 
@@ -199,7 +199,7 @@ object TogetherBuilder {
   }
 
   private def canFuse(a: Part, b: Part): Boolean =
-    Seq(a, b).forall(whyAlone(_).isEmpty) && a.node.state == b.node.state &&
+    Seq(a, b).forall(whyAlone(_).isEmpty) &&
       a.node.rules.onProcessingTime == b.node.rules.onProcessingTime &&
       a.node.rules.refinements.atEnd == b.node.rules.refinements.atEnd && sameRows(a.source, b.source)
 
@@ -334,7 +334,7 @@ object TogetherBuilder {
   private def standing(part: Part, columns: Columns, isOnlyOne: Boolean): LogicalPlan = {
     val node = part.node.copy()
     if (!isOnlyOne) {
-      val why = whyAlone(part).getOrElse("no other has its rows, its clock and its state store")
+      val why = whyAlone(part).getOrElse("no other has its rows and its clock")
       node.setTagValue(WindowsTogether.alone, s"apart from other windows: $why")
     }
     val own = part.shown.copy(node = node).plan

@@ -1,7 +1,5 @@
 package org.apache.spark.sql.mullion.builders
 
-import org.apache.spark.sql.mullion.state.StateChoice
-
 import dev.mullion.MullionException
 import dev.mullion.windows.rules.{LatePolicy, NumberedRules, PaneRules}
 import dev.mullion.windows.spec.{
@@ -103,10 +101,6 @@ object WindowChecks {
       asked.oneByOne.map(_ -> "rows are worked on one by one there, by one window"),
       Option.when(options.refinements.empty)(
         "empty='emit'" -> "windows without rows would close on both sides of the boundary"
-      ),
-      Option.when(options.state == StateChoice.Hdfs)(
-        "state='hdfs'" -> ("Spark's HDFS store has no place for another window's records while a query has state. " +
-          "mullion.savepoint moves it to RocksDB")
       )
     ).flatten.headOption.filter(_ => options.drains)
     other.flatMap { case (what, why) => unsupported(s"on_change='drain' with $what", s"$why. Leave on_change out.") }

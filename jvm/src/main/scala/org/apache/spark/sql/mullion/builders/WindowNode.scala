@@ -122,7 +122,6 @@ private[builders] final class WindowNode(call: AnalysedCall) {
     lateRow = lateRow,
     PaneTerms(
       rules,
-      options.state,
       options.idleAfter,
       CallText.of(call),
       options.split,

@@ -2,7 +2,6 @@ package org.apache.spark.sql.mullion.builders
 
 import org.apache.spark.sql.Column
 import org.apache.spark.sql.mullion.expressions.{PythonSplit, SplitBy}
-import org.apache.spark.sql.mullion.state.StateChoice
 
 import dev.mullion.MullionException
 import dev.mullion.windows.clock.PaneClock
@@ -56,7 +55,6 @@ final case class WindowOptions(
     early: Option[EarlyFiring] = None,
     refinements: Refinements = Refinements.none,
     late: LatePolicy = LatePolicy.Drop,
-    state: StateChoice = StateChoice.RocksDb,
     idleAfter: Option[Long] = None,
     trigger: Option[Column] = None,
     running: Boolean = false,
@@ -94,8 +92,6 @@ final case class WindowOptions(
     copy(refinements = refinements.copy(accumulate = accumulate))
 
   def withLate(policy: String): WindowOptions = copy(late = LatePolicy.named(policy))
-
-  def withState(store: String): WindowOptions = copy(state = StateChoice.named(store))
 
   def withEmpty(empty: Boolean): WindowOptions = copy(refinements = refinements.copy(empty = empty))
 

@@ -165,7 +165,6 @@ private[calls] final class SqlWindowed(values: Seq[Expression]) {
       choice("late", "drop", "emit", "reopen", "reopen each"),
       choice("empty", "skip", "emit"),
       positive("idle_after").map(us => "idle_after" -> JLong(us)),
-      choice("state", "rocksdb", "hdfs", "memory"),
       flag("running"),
       choice("watermark", "stream", "per key", "per key with wall time"),
       flag("ids"),
@@ -205,6 +204,6 @@ private[calls] object SqlWindowed {
 
   val parameters: Seq[String] = Seq("rows", "window") ++ ofWindows ++ Seq("by", "time", "aggregates", "collect") ++
     Seq("collect_order", "max_rows", "allowed_lateness", "early", "early_wall", "early_count", "early_unchanged") ++
-    Seq("on_time", "accumulate", "late", "empty", "idle_after", "state", "running", "watermark", "ids", "dedupe_by") ++
+    Seq("on_time", "accumulate", "late", "empty", "idle_after", "running", "watermark", "ids", "dedupe_by") ++
     Seq("at_end", "late_by", "new_aggregates", "on_change")
 }

@@ -41,7 +41,7 @@ object TableFunctions {
     ),
     function(
       "mullion_recover",
-      "_FUNC_(checkpoint) - Takes a checkpoint with state in memory back to its newest snapshot, and gives how many batches " +
+      "_FUNC_(checkpoint) - Takes a checkpoint that has lost state back to an earlier batch, and gives how many batches " +
         "the query does again.",
       arguments => recover(arguments)
     )

@@ -32,10 +32,6 @@ private[checkpoint] object Draining {
     else if (ProcessedRows.areIn(now.child)) Some("a stage before it has distributed its rows")
     else if (now.child.exists(isStateful))
       Some("its rows come out of another operator with state, whose clock is behind that of the stream")
-    else if (now.state.name == "hdfs")
-      Some(
-        "Spark's HDFS store has no place for another window's records while a query has state (a savepoint moves it to RocksDB)"
-      )
     else
       Drain.refusal(rulesBefore(now, was, was.refinements), now.rules).orElse {
         val closed = was.closedTo.map(TimeMath.plus(_, was.allowedLateness)).filter(_ > clock.next)

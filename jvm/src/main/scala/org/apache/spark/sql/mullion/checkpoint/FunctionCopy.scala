@@ -9,7 +9,7 @@ import org.apache.spark.sql.catalyst.plans.physical.HashPartitioning
 import org.apache.spark.sql.classic.SparkSession
 import org.apache.spark.sql.mullion.python.StatefulHeader
 import org.apache.spark.sql.mullion.python.state.{KeyedState, RecordPlace, ShardPlaces, TimerClock}
-import org.apache.spark.sql.mullion.state.{PartitionOpener, StateChoice}
+import org.apache.spark.sql.mullion.state.PartitionOpener
 import org.apache.spark.util.SerializableConfiguration
 
 import dev.mullion.MullionException
@@ -35,19 +35,16 @@ private final class FunctionCopy(
 ) {
   import FunctionCopy._
 
-  val choice: StateChoice = StateChoice.named(from.header.state)
-
   /** Writes `partitions` partitions through `opener`, and says of each what it has. */
   def write(opener: PartitionOpener, partitions: Int): Seq[StateCopy.Written] = {
-    val (store, known, before) = (choice, places, from.partitions)
-    val reader = from.opener(spark, store, KeyedState.families(store))
+    val (known, before) = (places, from.partitions)
+    val reader = from.opener(spark, KeyedState.families)
     val conf = spark.sparkContext.broadcast(new SerializableConfiguration(spark.sessionState.newHadoopConf()))
     val where = s"$checkpoint (operator ${from.operator})"
     val records = spark.sparkContext.parallelize(0 until before, before).mapPartitionsWithIndex { (index, _) =>
       val router = known.map(new Router(_, before, partitions, where))
-      val read = KeyedState.recordIn(store)
       reader.records(index, conf.value.value).flatMap { case (family, key, value) =>
-        read(family, key, value).toSeq.flatMap { record =>
+        KeyedState.recordIn(family, key, value).toSeq.flatMap { record =>
           val to = router.fold(To(Seq(index), isShared = false))(_.of(index, record))
           val bytes = packed(record, to.isShared)
           to.partitions.map(_ -> bytes)
@@ -55,10 +52,10 @@ private final class FunctionCopy(
       }
     }
     StateCopy.written(StateCopy.byNumber(records, partitions), opener, conf) { (index, partition, records) =>
-      val state = new KeyedState(partition, store, _ => KeyedState.Never)
+      val state = new KeyedState(partition, _ => KeyedState.Never)
       fill(state, records, known)
       val count = state.commit()
-      StateCopy.Written(index, StateCopy.versionIdOf(partition, store), panes = 0L, count)
+      StateCopy.Written(index, StateCopy.versionIdOf(partition), panes = 0L, count)
     }
   }
 }

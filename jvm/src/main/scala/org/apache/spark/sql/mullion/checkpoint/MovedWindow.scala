@@ -10,7 +10,6 @@ import org.apache.spark.sql.mullion.builders.CallText
 import org.apache.spark.sql.mullion.exec.programs.WindowProgram
 import org.apache.spark.sql.mullion.expressions.KnownAggregates
 import org.apache.spark.sql.mullion.plan.{Shown, WindowStrategy, WindowedAggregate, Windows, WindowsTogether}
-import org.apache.spark.sql.mullion.state.StateChoice
 import org.apache.spark.sql.mullion.state.header.StateChange
 import org.apache.spark.sql.types._
 
@@ -90,13 +89,10 @@ private[checkpoint] final case class MovedWindow(
 
 private[checkpoint] object MovedWindow {
 
-  /** @param state
-    *   the store that panes are to be in, or the one that the query asks for
-    */
-  def apply(was: SparkAggregate, panes: DataFrame, state: Option[StateChoice]): MovedWindow = {
+  def apply(was: SparkAggregate, panes: DataFrame): MovedWindow = {
     val node = nodeOf(panes)
     requireWindow(was, node)
-    val plain = plainOf(node, state.getOrElse(node.state))
+    val plain = plainOf(node)
     MovedWindow(WindowStrategy.program(plain), keysOf(was, node), functionsOf(was, node), rangesOf(node))
   }
 
@@ -162,7 +158,7 @@ private[checkpoint] object MovedWindow {
   )
 
   /** The window without what may change while a query has state. */
-  private def plainOf(node: WindowedAggregate, state: StateChoice): WindowedAggregate = {
+  private def plainOf(node: WindowedAggregate): WindowedAggregate = {
     val rules = PaneRules(
       node.rules.window,
       allowedLateness = 0L,
@@ -171,7 +167,7 @@ private[checkpoint] object MovedWindow {
       Refinements.none.copy(ids = node.rules.refinements.ids),
       PaneClock.EventTime
     )
-    node.copy(terms = node.terms.copy(rules = rules, state = state, idleAfter = None, ticks = false))
+    node.copy(terms = node.terms.copy(rules = rules, idleAfter = None, ticks = false))
   }
 
   private def keysOf(was: SparkAggregate, node: WindowedAggregate): Seq[Int] = {

@@ -9,10 +9,9 @@ import org.apache.spark.sql.execution.streaming.state._
 import org.apache.spark.sql.internal.SQLConf
 import org.apache.spark.sql.mullion.exec.WindowExec
 import org.apache.spark.sql.mullion.exec.programs.OperatorProgram
-import org.apache.spark.sql.mullion.state.{PartitionOpener, StateChoice, StateLine}
+import org.apache.spark.sql.mullion.state.{PartitionOpener, StateLine}
 import org.apache.spark.sql.mullion.state.header.OperatorHeader
 import org.apache.spark.sql.mullion.state.records.FamilySpec
-import org.apache.spark.sql.mullion.state.store.MemorySnapshots
 
 /** The state of an operator that a savepoint is to have: as if a query's own batch had left it.
   *
@@ -43,8 +42,8 @@ private[checkpoint] final case class NewState(
   def write(spark: SparkSession, program: OperatorProgram, header: OperatorHeader)(
       records: PartitionOpener => Seq[StateCopy.Written]
   ): Seq[Option[String]] = {
-    val ids = write(spark, WindowExec.operatorName, program.state, program.families)(records)
-    OperatorHeader.write(root, spark.sessionState.newHadoopConf(), header.inStore(program.state.name))
+    val ids = write(spark, WindowExec.operatorName, program.families)(records)
+    OperatorHeader.write(root, spark.sessionState.newHadoopConf(), header)
     ids
   }
 
@@ -53,40 +52,38 @@ private[checkpoint] final case class NewState(
     * @param name
     *   what Spark's checkpoints call it
     */
-  def write(spark: SparkSession, name: String, choice: StateChoice, families: Seq[FamilySpec])(
+  def write(spark: SparkSession, name: String, families: Seq[FamilySpec])(
       records: PartitionOpener => Seq[StateCopy.Written]
   ): Seq[Option[String]] = {
     val hadoopConf = spark.sessionState.newHadoopConf()
-    if (choice == StateChoice.RocksDb) StateLine.begin(root, spark.sessionState.conf, hadoopConf)
+    StateLine.begin(root, spark.sessionState.conf, hadoopConf)
     val opener = new PartitionOpener(
-      choice,
       families,
       root.getParent.toString,
       operator,
       UUID.randomUUID(),
       batch,
       None,
-      new StateStoreConf(confOf(spark, choice)),
-      layout = StateLine.layoutIn(choice, root, hadoopConf)
+      new StateStoreConf(confOf(spark)),
+      layout = StateLine.layoutIn(root, hadoopConf)
     )
     val written = records(opener)
-    val stores = PartitionOpener.storeNames(choice, families).map(StateStoreMetadataV1(_, 0, partitions))
+    val stores = Array(StateStoreMetadataV1(StateStoreId.DEFAULT_STORE_NAME, 0, partitions))
     OperatorStateMetadataWriter
       .createWriter(root, hadoopConf, 1, None)
-      .write(OperatorStateMetadataV1(OperatorInfoV1(operator, name), stores.toArray))
+      .write(OperatorStateMetadataV1(OperatorInfoV1(operator, name), stores))
     written.map(_.checkpointId)
   }
 
   /** As the query's own batches would open their stores. */
-  private def confOf(spark: SparkSession, choice: StateChoice): SQLConf = {
-    val conf = PartitionOpener.confOf(choice, spark.sessionState.conf)
+  private def confOf(spark: SparkSession): SQLConf = {
+    val conf = PartitionOpener.confOf(spark.sessionState.conf)
     val prefix = "spark.sql.streaming.stateStore."
     settings.foreach { case (key, value) =>
       if (key.startsWith(prefix) && key != SQLConf.STATE_STORE_PROVIDER_CLASS.key) conf.setConfString(key, value)
     }
     conf.setConf(SQLConf.STATE_STORE_CHECKPOINT_FORMAT_VERSION, format)
     conf.setConfString(s"${prefix}commitValidation.enabled", "false")
-    if (choice == StateChoice.Memory) conf.setConfString(MemorySnapshots.Every, "1")
     conf
   }
 }

@@ -121,7 +121,7 @@ object OpenPanes {
     val (windowAt, paneAt, rowsAt) = (at(counted.window), at(counted.pane), counted.results.headOption.map(at))
     val paneWidth = PaneColumns.paneType(window.rules.refinements.ids).length
     val why = new Why(window.rules, window.rows.map(_.byRow), clocks)
-    val opener = state.opener(spark, program.state, program.families)
+    val opener = state.opener(spark, program.families)
     val conf = spark.sparkContext.broadcast(new SerializableConfiguration(spark.sessionState.newHadoopConf()))
     val rows = spark.sparkContext.parallelize(0 until state.partitions, state.partitions).mapPartitions { partitions =>
       val types = schema.map(_.dataType)

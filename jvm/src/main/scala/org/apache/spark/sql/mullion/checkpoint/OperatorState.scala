@@ -13,9 +13,8 @@ import org.apache.spark.sql.execution.streaming.state._
 import org.apache.spark.sql.internal.SQLConf
 import org.apache.spark.sql.mullion.query.CheckpointFiles
 import org.apache.spark.sql.mullion.shim.SparkLineShim
-import org.apache.spark.sql.mullion.state.{PartitionOpener, StateChoice, StateLine}
+import org.apache.spark.sql.mullion.state.{PartitionOpener, StateLine}
 import org.apache.spark.sql.mullion.state.records.FamilySpec
-import org.apache.spark.sql.mullion.state.store.MemorySnapshots
 
 import dev.mullion.MullionException
 
@@ -30,14 +29,13 @@ private[mullion] final case class OperatorState[H](
     version: Long,
     checkpointIds: Option[Array[Array[String]]]
 ) {
-  def opener(spark: SparkSession, choice: StateChoice, families: Seq[FamilySpec]): PartitionOpener = {
+  def opener(spark: SparkSession, families: Seq[FamilySpec]): PartitionOpener = {
     // Stores report to it, and a session that has run no query yet has none.
     spark.streams.stateStoreCoordinator
-    val stores = PartitionOpener.confOf(choice, spark.sessionState.conf)
+    val stores = PartitionOpener.confOf(spark.sessionState.conf)
     // How the checkpoint names its versions is a fact of the checkpoint, whatever the session now does.
     stores.setConf(SQLConf.STATE_STORE_CHECKPOINT_FORMAT_VERSION, if (checkpointIds.isDefined) 2 else 1)
     new PartitionOpener(
-      choice,
       families,
       root,
       operator,
@@ -45,7 +43,7 @@ private[mullion] final case class OperatorState[H](
       version,
       checkpointIds,
       new StateStoreConf(stores),
-      layout = StateLine.layoutIn(choice, new Path(root, operator.toString), spark.sessionState.newHadoopConf())
+      layout = StateLine.layoutIn(new Path(root, operator.toString), spark.sessionState.newHadoopConf())
     )
   }
 }
@@ -63,8 +61,7 @@ private[mullion] object OperatorState {
       one: String,
       many: String,
       read: (Path, Configuration, Long) => Option[H],
-      describe: H => String,
-      state: H => String
+      describe: H => String
   )
 
   /** @param operator
@@ -106,21 +103,7 @@ private[mullion] object OperatorState {
     val latest =
       OperatorState(root.toString, id, header, partitions, batch + 1, commit.stateUniqueIds.flatMap(_.get(id)))
     // A query that has changed may have begun its first batch.
-    def asWritten(of: OperatorState[H]) =
-      of.copy(header = kind.read(new Path(root, id.toString), hadoopConf, of.version).getOrElse(header))
-    if (kind.state(header) != StateChoice.Memory.name) asWritten(latest)
-    else
-      Recovery
-        .snapshots(spark, home, id, partitions)
-        .filter(_._1 <= latest.version)
-        .toSeq
-        .sortBy(-_._1)
-        .find { case (version, ids) => MemorySnapshots.areWhole(root, id, partitions, hadoopConf, version, ids) }
-        .fold(
-          throw MullionException.stateLost(s"There is no snapshot of the state in memory in $checkpoint to read.")
-        ) { case (version, ids) =>
-          asWritten(latest.copy(version = version, checkpointIds = ids))
-        }
+    latest.copy(header = kind.read(new Path(root, id.toString), hadoopConf, latest.version).getOrElse(header))
   }
 
   /** How many partitions the state of an operator has. */

@@ -11,7 +11,6 @@ import org.apache.spark.sql.mullion.exec.panes.PaneCounts
 import org.apache.spark.sql.mullion.exec.programs.{OperatorProgram, WindowProgram}
 import org.apache.spark.sql.mullion.expressions.{CustomRanges, UnknownSplit}
 import org.apache.spark.sql.mullion.plan.{Shown, TogetherPlan, WindowStrategy, WindowedAggregate, WindowsTogether}
-import org.apache.spark.sql.mullion.state.StateChoice
 import org.apache.spark.sql.mullion.state.header.{DrainHeader, OperatorHeader, StateHeader}
 import org.apache.spark.sql.types.{DataType, Metadata, StructField, StructType, TimestampType}
 import org.apache.spark.util.SerializableConfiguration
@@ -90,7 +89,7 @@ object PanesReader {
     result
   }
 
-  private val kind = OperatorState.Kind[OperatorHeader]("window", "windows", OperatorHeader.readAt, _.describe, _.state)
+  private val kind = OperatorState.Kind[OperatorHeader]("window", "windows", OperatorHeader.readAt, _.describe)
 
   private def locate(spark: SparkSession, checkpoint: String, operator: Int): OperatorState[OperatorHeader] =
     OperatorState.locate(spark, checkpoint, operator, kind)
@@ -116,7 +115,6 @@ object PanesReader {
       allowedLateness = header.allowedLateness,
       early = header.early,
       refinements = header.refinements,
-      state = StateChoice.named(header.state),
       trigger = header.window.trigger.map(expr),
       running = header.rows.exists(_.running),
       perKey = header.rows.exists(_.delayByKey.isDefined),
@@ -163,7 +161,7 @@ object PanesReader {
 
   private def read(spark: SparkSession, state: OperatorState[OperatorHeader], result: Result): DataFrame = {
     val program = result.program
-    val opener = state.opener(spark, program.state, program.families)
+    val opener = state.opener(spark, program.families)
     val conf = spark.sparkContext.broadcast(new SerializableConfiguration(spark.sessionState.newHadoopConf()))
     val output: Seq[Attribute] = program.output
     val rows = spark.sparkContext.parallelize(0 until state.partitions, state.partitions).mapPartitions { partitions =>

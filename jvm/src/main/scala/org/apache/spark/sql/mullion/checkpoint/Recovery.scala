@@ -10,21 +10,17 @@ import org.apache.hadoop.fs.Path
 import org.apache.spark.sql.classic.SparkSession
 import org.apache.spark.sql.execution.streaming.checkpointing.{CheckpointFileManager, OffsetSeqLog}
 import org.apache.spark.sql.execution.streaming.runtime.StreamExecution
-import org.apache.spark.sql.execution.streaming.state.StateStoreId
-import org.apache.spark.sql.mullion.python.{BranchState, StatefulHeader}
 import org.apache.spark.sql.mullion.query.{CheckpointFiles, WatermarkNote}
 import org.apache.spark.sql.mullion.shim.SparkLineShim
-import org.apache.spark.sql.mullion.state.StateChoice
 import org.apache.spark.sql.mullion.state.header.OperatorHeader
-import org.apache.spark.sql.mullion.state.store.MemorySnapshots
 
 import dev.mullion.MullionException
 
-/** Takes a query whose state was in memory back to its newest snapshot.
+/** Takes a query that has lost state back to the newest version that can be read.
   *
   * Spark keeps in a checkpoint how far each batch read (`offsets`) and which batches are done (`commits`), and starts
-  * with the state that the last of them left. That state is gone, but for a snapshot that an earlier batch left. So the
-  * notes of the last batches are made to say what those of that batch say, and the snapshot becomes their state:
+  * with the state that the last of them left. Where that state is lost, the notes of the last batches are made to say
+  * what those of an earlier batch S say, and the state that S left becomes their state:
   *
   * {{{
   *   batch      ..  S  ..  N-1  N              ..  S  ..  N-1  N   N+1
@@ -34,16 +30,16 @@ import dev.mullion.MullionException
   *
   * Numbers of batches are never used twice: sinks leave out what comes under a number that they have seen. Nor is one
   * left out, for Spark's file sink looks for each. So a batch that was begun and not done stays so, and does nothing
-  * when it is done again: its watermark is that of the snapshot's batch, by which all has closed that is due. What that
-  * batch left as the watermark of the next is noted, and followed then ([[WatermarkNote]]).
+  * when it is done again: its watermark is that of batch S, by which all has closed that is due. What that batch left
+  * as the watermark of the next is noted, and followed then ([[WatermarkNote]]).
   *
   * A file that is there already is deleted before it is written anew, and whoever dies in between leaves a checkpoint
   * that tells less than it did. So what is to be done is noted first, and done again from the note: every step may be.
   */
 object Recovery {
 
-  /** What a recovery does: the notes up to the last batch, `begun`, are to say what those of `batch` say, whose
-    * snapshot is there.
+  /** What a recovery does: the notes up to the last batch, `begun`, are to say what those of `batch` say, whose state
+    * is there.
     *
     * @param done
     *   the last batch that was committed
@@ -56,8 +52,17 @@ object Recovery {
 
   private val Format = "mullion recovery 1"
 
-  /** Gives how many batches the query will do again; none if it can go on as it is. */
-  def recover(spark: SparkSession, checkpoint: String): Long = {
+  /** Returns how many batches the query will do again; none if it can go on as it is. */
+  def recover(spark: SparkSession, checkpoint: String): Long = recover(
+    spark,
+    checkpoint,
+    home =>
+      throw MullionException.invalid(
+        s"The state in ${home.toUri.getPath} is in RocksDB: start the query again, it goes on from where it was."
+      )
+  )
+
+  private[checkpoint] def recover(spark: SparkSession, checkpoint: String, versionsOf: Path => KeptVersions): Long = {
     val hadoopConf = spark.sessionState.newHadoopConf()
     val path = new Path(checkpoint)
     val home = path.getFileSystem(hadoopConf).makeQualified(path)
@@ -67,13 +72,10 @@ object Recovery {
       throw MullionException.invalid(
         s"There is no state in $checkpoint: it has no folder 'state'. Give the checkpointLocation of a query with a window."
       )
-    if (LostState.isBeingMade(files, home))
-      throw MullionException.invalid(
-        s"$checkpoint is a program's, whose batches were about to be done again: start the program, and it goes on."
-      )
-    CheckpointFiles.reading(checkpoint)(whatToDo(spark, files, home, hadoopConf)) match {
-      case Some((plan, operators)) =>
-        carryOut(spark, files, home, hadoopConf, plan, operators)
+    val versions = versionsOf(home)
+    CheckpointFiles.reading(checkpoint)(whatToDo(spark, files, home, versions)) match {
+      case Some(plan) =>
+        carryOut(spark, files, home, hadoopConf, plan, versions)
         plan.begun - plan.batch
       case None =>
         files.delete(planPath(home))
@@ -86,8 +88,8 @@ object Recovery {
       spark: SparkSession,
       files: CheckpointFileManager,
       home: Path,
-      hadoopConf: Configuration
-  ): Option[(Plan, Seq[(Long, Int)])] = {
+      versions: KeptVersions
+  ): Option[Plan] = {
     val offsets = new Path(home, "offsets")
     val commits = new Path(home, "commits")
     val noted = SparkLineShim.commits(spark, commits).getLatestBatchId()
@@ -102,13 +104,14 @@ object Recovery {
       }
       val done = cutShort.fold(latestDone)(_.done)
       val begun = cutShort.fold(Math.max(done, latest.getOrElse(done)))(_.begun)
-      val operators = inMemory(files, home, hadoopConf, done)
-      val versions = versionsOf(spark, files, home, operators, goesOnFrom = done + 1)
-      val newest = (cutShort.map(_.batch + 1).filter(versions.contains) ++ versions.toSeq.sorted.reverse)
-        .find(isWhole(spark, home, operators, _))
-        .getOrElse(throw noSnapshot(home.toUri.getPath))
+      val known = versions
+        .upTo(done + 1)
+        .filter(version => Seq(offsets, commits).forall(log => files.exists(note(log, version - 1))))
+      val newest = (cutShort.map(_.batch + 1).filter(known.contains) ++ known.toSeq.sorted.reverse)
+        .find(versions.isWhole)
+        .getOrElse(throw noVersion(home.toUri.getPath))
       // The batch that was begun, if there is one, starts from the state that the last one left.
-      Option.unless(cutShort.isEmpty && newest > done)(Plan(newest - 1, done, begun) -> operators)
+      Option.unless(cutShort.isEmpty && newest > done)(Plan(newest - 1, done, begun))
     }
   }
 
@@ -118,7 +121,7 @@ object Recovery {
       home: Path,
       hadoopConf: Configuration,
       plan: Plan,
-      operators: Seq[(Long, Int)]
+      versions: KeptVersions
   ): Unit = {
     val offsets = new Path(home, "offsets")
     val commits = new Path(home, "commits")
@@ -133,23 +136,23 @@ object Recovery {
         WatermarkNote(plan.begun, _).write(files, home)
       }
     else WatermarkNote.delete(files, home)
-    operators.foreach { case (operator, partitions) =>
-      // What the query has changed since is given up too.
-      OperatorHeader.forgetAfter(new Path(new Path(home, "state"), operator.toString), hadoopConf, plan.batch + 1)
-      val ids = snapshots(spark, home, operator, partitions)(plan.batch + 1)
-      (0 until partitions).foreach { partition =>
-        val id = StateStoreId(new Path(home, "state").toString, operator, partition)
-        new MemorySnapshots(id.storeCheckpointLocation(), hadoopConf)
-          .goOnFrom(plan.goesOnFrom, as = plan.batch + 1, ids.map(_(partition).head))
-      }
-    }
+    // What the query has changed since is given up too.
+    operatorsIn(files, home).foreach(OperatorHeader.forgetAfter(_, hadoopConf, plan.batch + 1))
+    versions.goOnFrom(plan.goesOnFrom, as = plan.batch + 1)
     files.delete(planPath(home))
   }
 
-  private def noSnapshot(checkpoint: String): MullionException = MullionException.stateLost(
-    s"There is no snapshot in $checkpoint to go back to. Start the query with a new checkpointLocation, and a new place " +
-      "for what it puts out: it reads its sources from their start."
+  /** The folders of the operators' state. */
+  private def operatorsIn(files: CheckpointFileManager, home: Path): Seq[Path] =
+    files.list(new Path(home, "state")).toSeq.map(_.getPath).filter(_.getName.forall(_.isDigit))
+
+  private def noVersion(checkpoint: String): MullionException = MullionException.stateLost(
+    s"There is no version of the state in $checkpoint to go back to. Start the query with a new checkpointLocation, and a " +
+      "new place for what it puts out: it reads its sources from their start."
   )
+
+  /** Whether a recovery was cut short. */
+  private[checkpoint] def isCutShort(files: CheckpointFileManager, home: Path): Boolean = files.exists(planPath(home))
 
   private def planPath(home: Path): Path = new Path(home, "mullion-recovery")
 
@@ -165,102 +168,6 @@ object Recovery {
 
   private val PlanLine = """(\d+) (\d+) (\d+)""".r
 
-  /** The newest snapshot that a query can go back to, of those up to the version that it would go on from.
-    *
-    * @param batch
-    *   one that is noted as done
-    */
-  private[mullion] def newest(spark: SparkSession, home: Path, batch: Long, goesOnFrom: Long): Long = {
-    val hadoopConf = spark.sessionState.newHadoopConf()
-    val files = CheckpointFileManager.create(home, hadoopConf)
-    val operators = inMemory(files, home, hadoopConf, batch)
-    versionsOf(spark, files, home, operators, goesOnFrom).toSeq.sorted.reverse
-      .find(isWhole(spark, home, operators, _))
-      .getOrElse(throw noSnapshot(home.toUri.getPath))
-  }
-
-  /** Whether each partition's snapshot of a version can be read to its end. */
-  private def isWhole(spark: SparkSession, home: Path, operators: Seq[(Long, Int)], version: Long): Boolean =
-    operators.forall { case (operator, partitions) =>
-      val ids = snapshots(spark, home, operator, partitions)(version)
-      MemorySnapshots.areWhole(
-        new Path(home, "state"),
-        operator,
-        partitions,
-        spark.sessionState.newHadoopConf(),
-        version,
-        ids
-      )
-    }
-
-  /** The versions of which all operators have a snapshot, and whose batches are in Spark's logs. */
-  private def versionsOf(
-      spark: SparkSession,
-      files: CheckpointFileManager,
-      home: Path,
-      operators: Seq[(Long, Int)],
-      goesOnFrom: Long
-  ): Set[Long] = {
-    val logs = Seq("offsets", "commits").map(new Path(home, _))
-    operators
-      .map { case (operator, partitions) => snapshots(spark, home, operator, partitions).keySet }
-      .reduce(_.intersect(_))
-      .filter(version => version <= goesOnFrom && logs.forall(log => files.exists(note(log, version - 1))))
-  }
-
-  /** The snapshots of an operator that can be read: their versions, with the partitions' ids if they have such. */
-  def snapshots(
-      spark: SparkSession,
-      home: Path,
-      operator: Long,
-      partitions: Int
-  ): Map[Long, Option[Array[Array[String]]]] = {
-    val log = SparkLineShim.commits(spark, new Path(home, "commits"))
-    val hadoopConf = spark.sessionState.newHadoopConf()
-    MemorySnapshots.complete(
-      new Path(home, "state"),
-      operator,
-      partitions,
-      hadoopConf,
-      version => log.get(version - 1).flatMap(_.stateUniqueIds).flatMap(_.get(operator))
-    )
-  }
-
-  /** Our operators with state in memory, and how many partitions it has. Others would have to go back with them. */
-  private[mullion] def inMemory(
-      files: CheckpointFileManager,
-      home: Path,
-      hadoopConf: Configuration,
-      batch: Long
-  ): Seq[(Long, Int)] = {
-    val root = new Path(home, "state")
-    val operators = files.list(root).map(_.getPath.getName).filter(_.forall(_.isDigit)).map(_.toLong).sorted.toSeq
-    val (ours, others) = operators.partition { id =>
-      val operatorRoot = new Path(root, id.toString)
-      val state = OperatorHeader.read(operatorRoot, hadoopConf).map(_.state) orElse
-        StatefulHeader.read(operatorRoot, hadoopConf).map(_.state)
-      state.contains(StateChoice.Memory.name)
-    }
-    val branched = ours.find(id => BranchState.all(new Path(root, id.toString), hadoopConf).nonEmpty)
-    branched.foreach { id =>
-      throw MullionException.unsupported(
-        s"In $home operator $id has windows between functions, whose state in memory cannot go back with theirs. Start the " +
-          "query with a new checkpointLocation, and a new place for what it puts out."
-      )
-    }
-    if (ours.isEmpty)
-      throw MullionException.invalid(
-        s"No window in $home keeps its state in memory: start the query again, it goes on from where it was."
-      )
-    if (others.nonEmpty)
-      throw MullionException.unsupported(
-        s"In $home the state of operator ${ours.mkString(", ")} was in memory, and that of ${others.mkString(", ")} is in " +
-          "another store, which cannot go back with it. Start the query with a new checkpointLocation, and a new place for " +
-          s"what it puts out; ${MemorySnapshots.Every}=1 has such a query go on from where it was."
-      )
-    ours.map(id => id -> OperatorState.partitionsOf(root, id, hadoopConf, batch))
-  }
-
   private def refuseRunning(spark: SparkSession, home: Path): Unit =
     spark.sharedState.activeStreamingQueries.values.asScala
       .collect { case query: StreamExecution => query }
@@ -275,4 +182,17 @@ object Recovery {
 
   private def copy(files: CheckpointFileManager, from: Path, to: Path): Unit =
     if (from != to) CheckpointFiles.write(files, to, CheckpointFiles.read(files, from))
+}
+
+/** The versions of its operators' state that a query can go back to. */
+private[checkpoint] trait KeptVersions {
+
+  /** The versions that all operators have, up to `last`. */
+  def upTo(last: Long): Set[Long]
+
+  /** Whether each partition of a version can be read to its end. */
+  def isWhole(version: Long): Boolean
+
+  /** Has `version` say what `as` says, and no later one be there. */
+  def goOnFrom(version: Long, as: Long): Unit
 }

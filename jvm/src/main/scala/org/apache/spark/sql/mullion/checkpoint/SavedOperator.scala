@@ -7,8 +7,7 @@ import org.apache.spark.sql.classic.{DataFrame, SparkSession}
 import org.apache.spark.sql.mullion.exec.programs.OperatorProgram
 import org.apache.spark.sql.mullion.python.{BranchState, RecordKeys, StatefulFunctionExec, StatefulHeader}
 import org.apache.spark.sql.mullion.python.state.{KeyedState, OneShard, ShardPlaces}
-import org.apache.spark.sql.mullion.state.StateChoice
-import org.apache.spark.sql.mullion.state.header.{DrainHeader, OperatorHeader}
+import org.apache.spark.sql.mullion.state.header.OperatorHeader
 
 import dev.mullion.MullionException
 
@@ -18,46 +17,31 @@ private[checkpoint] sealed trait SavedOperator {
   /** Where its state is. */
   def at: OperatorState[_]
 
-  /** The store that its state is to be in. */
-  def choice(asked: Option[StateChoice]): StateChoice
-
-  /** Fails if it cannot have so many partitions, or be in that store. */
-  def require(checkpoint: String, partitions: Int, asked: Option[StateChoice]): Unit
+  /** Fails if it cannot have so many partitions. */
+  def require(checkpoint: String, partitions: Int): Unit
 
   /** Writes its state; the ids of the new version, by partition. */
-  def write(spark: SparkSession, checkpoint: String, to: NewState, asked: Option[StateChoice]): Seq[Option[String]]
+  def write(spark: SparkSession, checkpoint: String, to: NewState): Seq[Option[String]]
 }
 
 /** A window, or several together. */
 private[checkpoint] final case class SavedWindow(at: OperatorState[OperatorHeader], program: OperatorProgram)
     extends SavedOperator {
-  override def choice(asked: Option[StateChoice]): StateChoice = asked.getOrElse(program.state)
-
-  override def require(checkpoint: String, partitions: Int, asked: Option[StateChoice]): Unit =
-    at.header match {
-      case drain: DrainHeader if choice(asked) == StateChoice.Hdfs =>
-        throw MullionException.unsupported(
-          s"state='hdfs' for a window that still drains (${drain.draining.describe}): Spark's HDFS store has no place for its " +
-            "records beside those of the new one. Write the savepoint once the change is over and the query has started again."
-        )
-      case _ =>
-    }
+  override def require(checkpoint: String, partitions: Int): Unit = ()
 
   override def write(
       spark: SparkSession,
       checkpoint: String,
-      to: NewState,
-      asked: Option[StateChoice]
-  ): Seq[Option[String]] = write(spark, checkpoint, to, asked, StateCopy.ByKey)
+      to: NewState
+  ): Seq[Option[String]] = write(spark, checkpoint, to, StateCopy.ByKey)
 
   def write(
       spark: SparkSession,
       checkpoint: String,
       to: NewState,
-      asked: Option[StateChoice],
       placed: StateCopy.Placed
   ): Seq[Option[String]] = {
-    val copy = new StateCopy(spark, checkpoint, at, program, choice(asked), placed)
+    val copy = new StateCopy(spark, checkpoint, at, program, placed)
     to.write(spark, copy.to, at.header.withOwnPlaces)(copy.write(_, to.partitions))
   }
 }
@@ -103,23 +87,12 @@ private[checkpoint] final case class SavedFunction(
 
   private def places: Option[ShardPlaces] = if (isOneShard) Some(OneShard) else keys.map(_.places)
 
-  override def choice(asked: Option[StateChoice]): StateChoice = StateChoice.named(at.header.state)
-
-  override def require(checkpoint: String, partitions: Int, asked: Option[StateChoice]): Unit = {
+  override def require(checkpoint: String, partitions: Int): Unit = {
     val what = s"Operator ${at.operator} of $checkpoint is a function with state"
     if (at.header.format != StatefulHeader.currentFormat)
       throw MullionException.incompatibleState(
         s"$what, whose state format is [${at.header.format}]; this version of Mullion writes " +
           s"[${StatefulHeader.currentFormat}]. Nothing was written. Run its program once with this version first."
-      )
-    asked.filter(_.name != at.header.state).foreach { store =>
-      throw MullionException.unsupported(
-        s"state='${store.name}': $what, which programs keep in '${at.header.state}' and nowhere else. Leave state out."
-      )
-    }
-    if (choice(asked) == StateChoice.Memory)
-      throw MullionException.unsupported(
-        s"$what in memory, which is gone with its query. Run the program with a folder for its state."
       )
     val moves = partitions != at.partitions
     if (moves && places.isEmpty)
@@ -139,13 +112,12 @@ private[checkpoint] final case class SavedFunction(
   override def write(
       spark: SparkSession,
       checkpoint: String,
-      to: NewState,
-      asked: Option[StateChoice]
+      to: NewState
   ): Seq[Option[String]] = {
     val hadoopConf = spark.sessionState.newHadoopConf()
     val moves = to.partitions != at.partitions
     val copy = new FunctionCopy(spark, checkpoint, at, if (moves) places else None)
-    val ids = to.write(spark, StatefulFunctionExec.operatorName, copy.choice, KeyedState.families(copy.choice))(
+    val ids = to.write(spark, StatefulFunctionExec.operatorName, KeyedState.families)(
       copy.write(_, to.partitions)
     )
     StatefulHeader.write(to.root, hadoopConf, at.header)
@@ -156,7 +128,7 @@ private[checkpoint] final case class SavedFunction(
       // Spark does not know of it, so that its versions have no ids.
       val folder = BranchState.folderOf(to.root, branch.name)
       val state = to.copy(to = folder, operator = branch.number, batch = window.at.version - 1, format = 1)
-      window.write(spark, checkpoint, state, asked = None, placed)
+      window.write(spark, checkpoint, state, placed)
     }
     ids
   }

@@ -12,13 +12,13 @@ import org.apache.spark.sql.internal.SQLConf
 import org.apache.spark.sql.mullion.python.StatefulHeader
 import org.apache.spark.sql.mullion.query.CheckpointFiles
 import org.apache.spark.sql.mullion.shim.{BuildInfo, SparkLineShim}
-import org.apache.spark.sql.mullion.state.{SavepointNote, StateChoice, StateLine}
+import org.apache.spark.sql.mullion.state.{SavepointNote, StateLine}
 import org.apache.spark.sql.mullion.state.header.OperatorHeader
 
 import dev.mullion.MullionException
 
-/** A checkpoint that is made of another one, as it stands between two batches: with another number of partitions,
-  * another store, or another format. A query that starts from it goes on with the next batch.
+/** A checkpoint that is made of another one, as it stands between two batches: with another number of partitions or
+  * another format. A query that starts from it goes on with the next batch.
   *
   * {{{
   *   batch         ..  15  16  17 (begun)        savepoint:  15  16
@@ -37,24 +37,10 @@ object Savepoint {
     *
     * @param partitions
     *   how many state is to have, or as many as it has
-    * @param state
-    *   the store that it is to be in, or the one that it is in
     * @param format
     *   of the checkpoint, 1 or 2: whether versions of state have ids; or the one that it has
     */
-  final case class Asked(partitions: Option[Int], state: Option[StateChoice], format: Option[Int]) {
-
-    /** The format that the checkpoint is to have, if state is to be in `choices` and it had `had`. */
-    private[checkpoint] def formatOf(choices: Seq[StateChoice], had: Int): Int = {
-      val is = format.getOrElse(if (state.contains(StateChoice.Hdfs)) 1 else had)
-      if (is > 1 && choices.contains(StateChoice.Hdfs))
-        throw MullionException.unsupported(
-          "state='hdfs' and checkpoint_format=2: Spark's HDFS-backed store gives its versions no ids, which that format of " +
-            "checkpoints has. Leave checkpoint_format out, or say state='rocksdb'."
-        )
-      is
-    }
-  }
+  final case class Asked(partitions: Option[Int], format: Option[Int])
 
   /** Fails where this line of Spark cannot write state as that batch would have left it. */
   private[checkpoint] def requireLine(batch: Long): Unit =
@@ -134,10 +120,9 @@ object Savepoint {
       val home = new Path(checkpoint)
       val files = CheckpointFileManager.create(home, hadoopConf)
       val ids = StateOperators.in(checkpoint, hadoopConf)
-      if (LostState.isBeingMade(files, home) || files.exists(new Path(home, "mullion-recovery")))
+      if (Recovery.isCutShort(files, home))
         throw MullionException.invalid(
-          s"$checkpoint is about to be taken back to a snapshot. Call mullion.recover(\"$checkpoint\") or start its program, " +
-            "and write the savepoint then."
+          s"$checkpoint is about to be taken back to an earlier batch. Call mullion.recover(\"$checkpoint\"), and write the savepoint then."
         )
       val isOfFunction = ids.map(id => id -> requireOurs(checkpoint, id, hadoopConf)).toMap
       val found = ids.map { id =>
@@ -145,17 +130,7 @@ object Savepoint {
         else SavedWindow(spark, checkpoint, id.toInt, panes)
       }
       if (found.isEmpty) throw MullionException.invalid(s"$checkpoint has no operator with state yet.")
-      val version = found.map(_.at.version).min
-      val asOfIt = found.map {
-        case of: SavedWindow                => of.copy(at = at(spark, home, of.at, version))
-        case of if of.at.version == version => of
-        case _                              =>
-          throw MullionException.unsupported(
-            s"$checkpoint has windows in memory, whose newest snapshot is of batch ${version - 1}, and a function with state, " +
-              "which cannot go back to that. Stop the query, which writes a snapshot, and write the savepoint then."
-          )
-      }
-      Source(checkpoint, version - 1, asOfIt)
+      Source(checkpoint, found.head.at.version - 1, found)
     }
 
     /** Whether the operator is a function with state; fails if it is none of ours. */
@@ -174,30 +149,6 @@ object Savepoint {
       isFunction
     }
 
-    /** State in memory may be older than that of other operators, which then goes back with it. */
-    private def at(
-        spark: SparkSession,
-        home: Path,
-        state: OperatorState[OperatorHeader],
-        version: Long
-    ): OperatorState[OperatorHeader] = {
-      val hadoopConf = spark.sessionState.newHadoopConf()
-      def header = OperatorHeader.readAt(new Path(state.root, state.operator.toString), hadoopConf, version)
-      if (state.version == version) state
-      else if (state.header.state == StateChoice.Memory.name)
-        Recovery.snapshots(spark, home, state.operator, state.partitions).get(version) match {
-          case Some(ids) => state.copy(version = version, checkpointIds = ids, header = header.getOrElse(state.header))
-          case None      =>
-            throw MullionException.stateLost(
-              s"There is no snapshot of all operators in $home of one batch: stop the query."
-            )
-        }
-      else {
-        val log = SparkLineShim.commits(spark, new Path(home, "commits"))
-        val ids = log.get(version - 1).flatMap(_.stateUniqueIds).flatMap(_.get(state.operator))
-        state.copy(version = version, checkpointIds = ids, header = header.getOrElse(state.header))
-      }
-    }
   }
 }
 
@@ -226,21 +177,19 @@ private[checkpoint] trait SavepointStates {
 /** State of our operators, written anew. */
 private final class OwnStates(spark: SparkSession, source: Savepoint.Source, asked: Savepoint.Asked)
     extends SavepointStates {
-  private val choices = source.operators.map(_.choice(asked.state))
-
   override val batch: Long = source.batch
   override val partitions: Int = partitionsOf(source.operators.head)
   override val format: Int =
-    asked.formatOf(choices, if (source.operators.exists(_.at.checkpointIds.isDefined)) 2 else 1)
+    asked.format.getOrElse(if (source.operators.exists(_.at.checkpointIds.isDefined)) 2 else 1)
 
-  source.operators.foreach(of => of.require(source.checkpoint, partitionsOf(of), asked.state))
+  source.operators.foreach(of => of.require(source.checkpoint, partitionsOf(of)))
 
   Savepoint.requireLine(batch)
 
   override def write(to: Path, settings: Seq[(String, String)]): Seq[(Long, Seq[Option[String]])] =
     source.operators.map { of =>
       val state = NewState(new Path(to, "state"), of.at.operator, batch, partitionsOf(of), format, settings)
-      of.at.operator -> of.write(spark, source.checkpoint, state, asked.state)
+      of.at.operator -> of.write(spark, source.checkpoint, state)
     }
 
   private def partitionsOf(operator: SavedOperator): Int = asked.partitions.getOrElse(operator.at.partitions)

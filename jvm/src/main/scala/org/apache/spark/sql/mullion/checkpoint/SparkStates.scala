@@ -44,7 +44,7 @@ private[checkpoint] final class SparkStates private (
 
   override val batch: Long = state.batch
   override val partitions: Int = asked.partitions.getOrElse(state.partitions)
-  override val format: Int = asked.formatOf(Seq(program.state), if (state.hasIds) 2 else 1)
+  override val format: Int = asked.format.getOrElse(if (state.hasIds) 2 else 1)
 
   Savepoint.requireLine(batch)
 
@@ -138,6 +138,6 @@ private[checkpoint] object SparkStates {
     val to =
       panes.getOrElse(throw SparkState.needsBoth(s"The state in $checkpoint is Spark's own, and panes= is missing"))
     val aggregate = SparkAggregate.of(was)
-    new SparkStates(spark, state, aggregate, MovedWindow(aggregate, to, asked.state), asked)
+    new SparkStates(spark, state, aggregate, MovedWindow(aggregate, to), asked)
   }
 }

@@ -10,7 +10,7 @@ import org.apache.spark.sql.catalyst.plans.physical.HashPartitioning
 import org.apache.spark.sql.classic.SparkSession
 import org.apache.spark.sql.mullion.exec.panes.{PaneCounts, PartitionTotals}
 import org.apache.spark.sql.mullion.exec.programs.{OperatorProgram, TogetherProgram, TogetherWindow, WindowProgram}
-import org.apache.spark.sql.mullion.state.{PartitionOpener, StateChoice}
+import org.apache.spark.sql.mullion.state.PartitionOpener
 import org.apache.spark.sql.mullion.state.records.{FamilySpec, StatePartition}
 import org.apache.spark.sql.types.StructType
 import org.apache.spark.unsafe.Platform
@@ -19,7 +19,7 @@ import org.apache.spark.util.SerializableConfiguration
 import dev.mullion.MullionException
 import dev.mullion.windows.clock.BatchClock
 
-/** Writes the records of an operator's state anew, in other partitions or another store.
+/** Writes the records of an operator's state anew, in other partitions.
   *
   * {{{
   *   a task reads partition 0 of 2 ──┐            ┌── a task writes partition 0 of 3
@@ -39,8 +39,6 @@ import dev.mullion.windows.clock.BatchClock
   *
   * @param from
   *   where the records are
-  * @param state
-  *   the store that is written to
   * @param placed
   *   where records lie
   */
@@ -49,16 +47,14 @@ private final class StateCopy(
     checkpoint: String,
     from: OperatorState[_],
     program: OperatorProgram,
-    state: StateChoice,
     placed: StateCopy.Placed = StateCopy.ByKey
 ) {
   import StateCopy._
 
   val to: OperatorProgram = program match {
-    case one: WindowProgram       => one.copy(state = state)
+    case one: WindowProgram       => one
     case several: TogetherProgram =>
-      val windows = several.windows.map(w => w.copy(program = w.program.copy(state = state), place = w.name))
-      several.copy(windows = windows, places = None)
+      several.copy(windows = several.windows.map(w => w.copy(place = w.name)), places = None)
     case other => throw new IllegalStateException(s"${other.describe} keeps no panes")
   }
 
@@ -122,7 +118,7 @@ private final class StateCopy(
   def write(opener: PartitionOpener, partitions: Int): Seq[Written] = {
     val (copied, families, writes, stays) = (kinds, to.families, to, placed == Stay)
     require(!stays || partitions == from.partitions, s"records stay, and $partitions are not ${from.partitions}")
-    val reader = from.opener(spark, program.state, program.families)
+    val reader = from.opener(spark, program.families)
     val conf = spark.sparkContext.broadcast(new SerializableConfiguration(spark.sessionState.newHadoopConf()))
     val (before, where) = (from.partitions, s"$checkpoint (operator ${from.operator})")
     val records = spark.sparkContext.parallelize(0 until before, before).mapPartitionsWithIndex { (index, _) =>
@@ -180,9 +176,7 @@ private[checkpoint] object StateCopy {
   )(write: (Int, StatePartition, Iterator[T]) => Written): Seq[Written] = from
     .mapPartitionsWithIndex { (index, records) =>
       val partition = opener.empty(index, conf.value.value)
-      val left = write(index, partition, records)
-      opener.settle(index, conf.value.value)
-      Iterator(left)
+      Iterator(write(index, partition, records))
     }
     .collect()
     .sortBy(_.partition)
@@ -250,14 +244,12 @@ private[checkpoint] object StateCopy {
     val panes = program.engine(clock, partition, new PaneCounts).openPanes().size.toLong
     new PartitionTotals(partition).add(panes, records)
     partition.commit()
-    Written(index, versionIdOf(partition, program.state), panes, records)
+    Written(index, versionIdOf(partition), panes, records)
   }
 
   /** The id of the version that a partition has just committed, if it has one. */
-  private[checkpoint] def versionIdOf(partition: StatePartition, state: StateChoice): Option[String] = state match {
-    case StateChoice.Hdfs => None
-    case _                => partition.stores.head.getStateStoreCheckpointInfo().stateStoreCkptId
-  }
+  private[checkpoint] def versionIdOf(partition: StatePartition): Option[String] =
+    partition.store.getStateStoreCheckpointInfo().stateStoreCkptId
 
   private final class ByNumber(override val numPartitions: Int) extends Partitioner {
     override def getPartition(key: Any): Int = key match {

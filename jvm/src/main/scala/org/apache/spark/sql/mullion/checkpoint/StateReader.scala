@@ -6,7 +6,6 @@ import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.classic.{DataFrame, SparkSession}
 import org.apache.spark.sql.mullion.python.{BranchState, StatefulHeader}
 import org.apache.spark.sql.mullion.python.state.KeyedState
-import org.apache.spark.sql.mullion.state.StateChoice
 import org.apache.spark.sql.mullion.state.header.OperatorHeader
 import org.apache.spark.sql.types._
 import org.apache.spark.util.SerializableConfiguration
@@ -19,8 +18,7 @@ object StateReader {
     "function with state",
     "functions with state",
     (root, hadoopConf, _) => StatefulHeader.read(root, hadoopConf),
-    header => if (header.shards.isEmpty) "in one shard" else header.shards.mkString("by ", ", ", ""),
-    _.state
+    header => if (header.shards.isEmpty) "in one shard" else header.shards.mkString("by ", ", ", "")
   )
 
   /** The state of a window between stages. */
@@ -40,11 +38,11 @@ object StateReader {
       header <- OperatorHeader.read(new Path(folder, branch.number.toString), hadoopConf)
       version = branch.versionAfter(of.version - 1) if version > 0
     } yield OperatorState(folder.toString, branch.number, header, branch.partitions, version, None)
-    found.filter(_.header.state != StateChoice.Memory.name).getOrElse {
+    found.getOrElse {
       val known = if (branches.isEmpty) "none" else branches.map(branch => s"'${branch.name}'").mkString(", ")
       throw MullionException.invalid(
         s"There is no window '$window' in $checkpoint whose open panes could be read; there is $known. Those of windows that " +
-          "have not run yet or are in memory cannot be."
+          "have not run yet cannot be."
       )
     }
   }
@@ -56,9 +54,8 @@ object StateReader {
 
   def read(spark: SparkSession, checkpoint: String, operator: Int): DataFrame = {
     val state = OperatorState.locate(spark, checkpoint, operator, kind)
-    val choice = StateChoice.named(state.header.state)
-    val families = KeyedState.families(choice)
-    val opener = state.opener(spark, choice, families)
+    val families = KeyedState.families
+    val opener = state.opener(spark, families)
     val conf = spark.sparkContext.broadcast(new SerializableConfiguration(spark.sessionState.newHadoopConf()))
     val rows = spark.sparkContext.parallelize(0 until state.partitions, state.partitions).mapPartitions { partitions =>
       partitions.flatMap { partition =>

@@ -21,17 +21,9 @@ import org.apache.spark.sql.mullion.exec.panes.{EndOfInput, LateRows, PaneCounts
 import org.apache.spark.sql.mullion.exec.programs.OperatorProgram
 import org.apache.spark.sql.mullion.query.{ClosesAtEnd, DriverClock, RunningQuery}
 import org.apache.spark.sql.mullion.shim.SparkLineShim
-import org.apache.spark.sql.mullion.state.{
-  BatchOutput,
-  OwnStateExec,
-  PartitionOpener,
-  SettingsOfRun,
-  StateChoice,
-  StateRDD
-}
+import org.apache.spark.sql.mullion.state.{BatchOutput, OwnStateExec, PartitionOpener, SettingsOfRun, StateRDD}
 import org.apache.spark.sql.mullion.state.header.OperatorHeader
 import org.apache.spark.sql.mullion.state.records.{FamilySpec, StatePartition}
-import org.apache.spark.sql.mullion.state.store.MemorySnapshots
 import org.apache.spark.sql.streaming.{GroupStateTimeout, OutputMode, StateOperatorProgress}
 import org.apache.spark.sql.types.IntegerType
 import org.apache.spark.util.CompletionIterator
@@ -164,7 +156,7 @@ final class WindowExec(
   override def nodeName: String = "WindowedAggregate"
 
   override def simpleString(maxFields: Int): String =
-    s"$nodeName ${program.describe}, ${program.state}"
+    s"$nodeName ${program.describe}"
 
   override def verboseStringWithOperatorId(): String = s"$formattedNodeName\n${simpleString(Int.MaxValue)}\n"
 
@@ -175,8 +167,6 @@ final class WindowExec(
   override def outputPartitioning: Partitioning = child.outputPartitioning
 
   override def shortName: String = WindowExec.operatorName
-
-  override protected def choice: StateChoice = program.state
 
   override def isKnown: Boolean = since.isEmpty
 
@@ -314,10 +304,6 @@ final class WindowExec(
       OperatorHeader.unbegun(conf),
       since.isEmpty
     )
-    if (program.state == StateChoice.Memory) {
-      val n = MemorySnapshots.checkStart(getStateInfo, conf, hadoopConf)
-      logWarning(MemorySnapshots.care(s"$nodeName ${program.describe}", n))
-    }
   }
 
   /** Processing time before this batch and in it. */
@@ -359,7 +345,7 @@ final class WindowExec(
     val ready = program.asking(splitMetrics)
     val (count, sessionsLate) = (counter, lateHere)
     val rows = child.execute()
-    val opener = PartitionOpener(program.state, kinds, getStateInfo, session, conf)
+    val opener = PartitionOpener(kinds, getStateInfo, session, conf)
     val settings = SettingsOfRun(getStateInfo.queryRunId, session)
     val body = (index: Int, partition: StatePartition, input: Iterator[InternalRow]) => {
       val started = System.nanoTime()

@@ -83,7 +83,6 @@ object WindowStrategy extends SparkStrategy {
       node.pane,
       node.lateRow,
       node.rules,
-      node.state,
       node.idleAfter,
       node.text,
       AccumulatorLimit.of(SQLConf.get),

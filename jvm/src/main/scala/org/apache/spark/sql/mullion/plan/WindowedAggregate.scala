@@ -4,7 +4,6 @@ import org.apache.spark.sql.catalyst.expressions.{Alias, Attribute, AttributeSet
 import org.apache.spark.sql.catalyst.expressions.aggregate.AggregateFunction
 import org.apache.spark.sql.catalyst.plans.logical.{LogicalPlan, UnaryNode}
 import org.apache.spark.sql.mullion.expressions.{AggregateText, KeyColumns, SplitBy}
-import org.apache.spark.sql.mullion.state.StateChoice
 
 import dev.mullion.windows.rules.{PaneRules, RowByRow}
 
@@ -61,7 +60,6 @@ case class WindowedAggregate(
     child: LogicalPlan
 ) extends UnaryNode {
   def rules: PaneRules = terms.rules
-  def state: StateChoice = terms.state
   def idleAfter: Option[Long] = terms.idleAfter
   def text: AggregateText = terms.text
   def split: Option[SplitBy] = terms.split
@@ -89,13 +87,8 @@ case class WindowedAggregate(
   private[mullion] def inWords: String = {
     val by = KeyColumns.named(keys).map(_.name).mkString("[", ", ", "]")
     val on = rules.on(time.name)
-    val words =
-      Seq(rules.describe) ++ text.once ++ rows.map(_.describe).filter(_.nonEmpty) ++ Seq(s"by $by") ++ Seq(
-        on,
-        state.toString
-      )
-        .filter(_.nonEmpty)
-    words.mkString(", ")
+    val words = Seq(rules.describe) ++ text.once ++ rows.map(_.describe) ++ Seq(s"by $by", on)
+    words.filter(_.nonEmpty).mkString(", ")
   }
 
   override protected def withNewChildInternal(newChild: LogicalPlan): WindowedAggregate = copy(child = newChild)
@@ -122,7 +115,6 @@ case class WindowedAggregate(
   */
 final case class PaneTerms(
     rules: PaneRules,
-    state: StateChoice,
     idleAfter: Option[Long],
     text: AggregateText,
     split: Option[SplitBy],

@@ -38,7 +38,7 @@ case class BranchExec(program: OperatorProgram, batch: Option[BranchBatch], chil
 
   override lazy val metrics: Map[String, SQLMetric] = if (batch.isDefined) window.metrics else Map.empty
 
-  override def simpleString(maxFields: Int): String = s"$nodeName ${program.describe}, ${program.state}"
+  override def simpleString(maxFields: Int): String = s"$nodeName ${program.describe}"
 
   override protected def doExecute(): RDD[InternalRow] = window.execute()
 

@@ -3,7 +3,7 @@ package org.apache.spark.sql.mullion.python
 import org.apache.spark.{OneToOneDependency, Partition, TaskContext}
 import org.apache.spark.rdd.RDD
 import org.apache.spark.sql.catalyst.InternalRow
-import org.apache.spark.sql.execution.streaming.state.{StateStoreCoordinatorRef, StateStoreId}
+import org.apache.spark.sql.execution.streaming.state.StateStoreCoordinatorRef
 import org.apache.spark.sql.mullion.state.{PartitionOpener, SettingsOfRun}
 import org.apache.spark.sql.mullion.state.records.StatePartition
 
@@ -32,7 +32,7 @@ private[python] final class StagesRDD(
 
   override def getPreferredLocations(partition: Partition): Seq[String] = {
     opener.begins(partition.index)
-    coordinator.flatMap(_.getLocation(opener.providerId(partition.index, StateStoreId.DEFAULT_STORE_NAME))).toSeq
+    coordinator.flatMap(_.getLocation(opener.id(partition.index))).toSeq
   }
 
   override def compute(partition: Partition, context: TaskContext): Iterator[InternalRow] = partition match {

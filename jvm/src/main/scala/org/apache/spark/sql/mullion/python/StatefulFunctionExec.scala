@@ -25,9 +25,8 @@ import org.apache.spark.sql.mullion.exec.metrics.{MinAccumulator, WindowMetrics}
 import org.apache.spark.sql.mullion.python.state.{CallCounts, KeyedState, TimerClock}
 import org.apache.spark.sql.mullion.query.{DriverClock, RunningQuery}
 import org.apache.spark.sql.mullion.shim.{BatchLimits, PythonFrames, SparkLineShim}
-import org.apache.spark.sql.mullion.state.{OwnStateExec, PartitionOpener, SettingsOfRun, StateChoice}
+import org.apache.spark.sql.mullion.state.{OwnStateExec, PartitionOpener, SettingsOfRun}
 import org.apache.spark.sql.mullion.state.records.{FamilySpec, StatePartition}
-import org.apache.spark.sql.mullion.state.store.MemorySnapshots
 import org.apache.spark.sql.streaming.{GroupStateTimeout, OutputMode, StateOperatorProgress}
 import org.apache.spark.sql.types.IntegerType
 import org.apache.spark.util.CompletionIterator
@@ -218,9 +217,7 @@ final class StatefulFunctionExec(
 
   override def shortName: String = StatefulFunctionExec.operatorName
 
-  override protected def choice: StateChoice = program.state
-
-  override protected def families: Seq[FamilySpec] = KeyedState.families(choice)
+  override protected def families: Seq[FamilySpec] = KeyedState.families
 
   override def requiredChildDistribution: Seq[Distribution] = Seq(
     StatefulOperatorPartitioning.getCompatibleDistribution(stages.shards, getStateInfo, conf),
@@ -254,10 +251,6 @@ final class StatefulFunctionExec(
     BranchState.settle(session, getStateInfo, program.windows, hadoopConf) { branch =>
       val first = BranchBatch(branch.info(getStateInfo), branch.since, 0L, 0L, 0L)
       plans(branch.name).copy(batch = Some(first)).window.checkBranch(hadoopConf)
-    }
-    if (program.state == StateChoice.Memory) {
-      MemorySnapshots.checkStart(getStateInfo, conf, hadoopConf)
-      ()
     }
     val info = getStateInfo
     val root = new Path(info.checkpointLocation, info.operatorId.toString)
@@ -300,19 +293,17 @@ final class StatefulFunctionExec(
       SparkLineShim.spillLimits(conf).copy(rowsInMemory = StatefulFunctionExec.framesInMemory),
       SparkLineShim.spillLimits(conf)
     )
-    val kept = choice
     val (due, count) = (nextDue, counter)
     metrics // made on the driver, used in the tasks
     new StagesRDD(
       child.execute(),
       windows.map(_.execute()),
-      PartitionOpener(choice, families, info, session, conf),
+      PartitionOpener(families, info, session, conf),
       SettingsOfRun(info.queryRunId, session),
       Some(session.streams.stateStoreCoordinator),
       (index, partition, input, panes, context) => {
         val state = new KeyedState(
           partition,
-          kept,
           {
             case TimerClock.Event => task.eventUs
             case TimerClock.Wall  => task.wallUs

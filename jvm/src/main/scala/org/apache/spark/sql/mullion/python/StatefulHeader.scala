@@ -15,12 +15,11 @@ import org.apache.spark.sql.mullion.state.header.HeaderFile
   * @param shards
   *   what rows are distributed by, as SQL: by something else, a shard would not find its records
   */
-final case class StatefulHeader(format: Int, shards: List[String], state: String) {
+final case class StatefulHeader(format: Int, shards: List[String]) {
 
   private def identity: Seq[(String, String)] = Seq(
     "state format" -> format.toString,
-    "shard" -> shards.mkString(", "),
-    "state" -> state
+    "shard" -> shards.mkString(", ")
   )
 
   def differences(other: StatefulHeader): Seq[String] = identity.zip(other.identity).collect {

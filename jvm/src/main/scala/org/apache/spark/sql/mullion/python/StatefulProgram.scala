@@ -7,7 +7,6 @@ import org.apache.spark.sql.execution.python.UserDefinedPythonFunction
 import org.apache.spark.sql.mullion.python.flows.FlowProgram
 import org.apache.spark.sql.mullion.python.folds.FoldProgram
 import org.apache.spark.sql.mullion.shim.{Classic, PythonFrames}
-import org.apache.spark.sql.mullion.state.StateChoice
 import org.apache.spark.sql.types.StructType
 
 /** What is asked of functions with state, apart from where in a plan they stand.
@@ -33,7 +32,6 @@ final case class StatefulProgram(
     windows: Seq[String],
     clocks: Seq[Option[String]],
     shards: Seq[String],
-    state: StateChoice,
     folds: Option[FoldProgram] = None,
     begins: Boolean = false,
     flow: Option[FlowProgram] = None,
@@ -43,11 +41,10 @@ final case class StatefulProgram(
     val by = if (shards.isEmpty) "in one shard" else shards.mkString("by [", ", ", "]")
     val between = if (windows.isEmpty) Nil else Seq(windows.mkString("windows [", ", ", "]"))
     val functions = process.name +: (between ++ callbacks.map(_.name))
-    s"${functions.mkString(" - ")}, $by, $state"
+    s"${functions.mkString(" - ")}, $by"
   }
 
-  def header: StatefulHeader =
-    StatefulHeader(StatefulHeader.currentFormat, shards.toList, state.name)
+  def header: StatefulHeader = StatefulHeader(StatefulHeader.currentFormat, shards.toList)
 }
 
 object StatefulProgram {
@@ -83,7 +80,6 @@ final case class StatefulOptions(
     callbacks: Option[PythonFrames.Code] = None,
     windows: Seq[StatefulOptions.Window] = Nil,
     shards: Seq[Column] = Nil,
-    state: StateChoice = StateChoice.RocksDb,
     wallTimers: Boolean = false,
     passing: Boolean = false,
     folds: Option[FoldProgram] = None,
@@ -100,8 +96,6 @@ final case class StatefulOptions(
     copy(windows = windows :+ StatefulOptions.Window(name, Classic.frame(panes), Option.when(clock.nonEmpty)(clock)))
 
   def withShards(columns: Array[Column]): StatefulOptions = copy(shards = columns.toSeq)
-
-  def withState(name: String): StatefulOptions = copy(state = StateChoice.named(name))
 
   def withWallTimers(): StatefulOptions = copy(wallTimers = true)
 

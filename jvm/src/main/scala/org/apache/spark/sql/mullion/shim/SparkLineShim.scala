@@ -11,7 +11,7 @@ import org.apache.spark.sql.execution.streaming.operators.stateful.flatmapgroups
 import org.apache.spark.sql.execution.streaming.runtime.{MicroBatchExecution, WatermarkTracker}
 
 /** What is Spark's own and may differ between its lines. What does is in traits, of which each line has its own. */
-object SparkLineShim extends StateOfLine with CommitsOfLine with QueriesOfLine with PythonOfLine with SpillsOfLine {
+object SparkLineShim extends StateOfLine with QueriesOfLine with PythonOfLine with SpillsOfLine {
 
   /** The only operator that Spark's planning of state and watermarks lets us extend; its package moved after 4.0. */
   type StatefulBase = flatmapgroupswithstate.FlatMapGroupsWithStateExec

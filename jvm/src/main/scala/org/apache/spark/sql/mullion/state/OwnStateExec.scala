@@ -7,16 +7,14 @@ import org.apache.spark.sql.execution.metric.SQLMetric
 import org.apache.spark.sql.execution.streaming.state._
 import org.apache.spark.sql.internal.SQLConf
 import org.apache.spark.sql.mullion.query.{DriverClock, RunningQuery}
-import org.apache.spark.sql.mullion.shim.CountsStores
+import org.apache.spark.sql.mullion.shim.SparkLineShim
 import org.apache.spark.sql.mullion.state.records.{FamilySpec, StatePartition}
 import org.apache.spark.sql.streaming.StateOperatorProgress
 
 /** An operator of ours that keeps state: in a provider of its own, wherever Spark's base and its traits ask for the
   * session's, under a header of its own.
   */
-private[mullion] trait OwnStateExec extends CountsStores {
-
-  protected def choice: StateChoice
+private[mullion] trait OwnStateExec extends SparkLineShim.StatefulBase {
 
   /** The kinds of record in state; the first is the one that Spark is told of. */
   protected def families: Seq[FamilySpec]
@@ -28,15 +26,13 @@ private[mullion] trait OwnStateExec extends CountsStores {
   protected def isKnown: Boolean = true
 
   @transient private lazy val ownConf: SQLConf = {
-    val own = PartitionOpener.confOf(choice, super.conf)
+    val own = PartitionOpener.confOf(super.conf)
     if (!isKnown) own.setConf(SQLConf.STATE_STORE_CHECKPOINT_FORMAT_VERSION, 1)
     own
   }
 
   // In tasks there is no session, and nothing to replace: the opener carries the settings there.
   override def conf: SQLConf = if (session == null) super.conf else ownConf
-
-  override protected def storeNames: Seq[String] = PartitionOpener.storeNames(choice, families)
 
   override def validateAndMaybeEvolveStateSchema(
       hadoopConf: Configuration,
@@ -50,12 +46,12 @@ private[mullion] trait OwnStateExec extends CountsStores {
       .flatMap(_.commitLog.get(info.storeVersion - 1))
       .exists(_.stateUniqueIds.exists(_.nonEmpty))
     if (isKnown) SavepointNote.check(session, info)
-    StateSettings.check(choice, info, conf, sparkContext.getConf, hasIds)
+    StateSettings.check(info, conf, hasIds)
     // First, for what checks the state may delete the note that Spark has of its types.
-    StateLine.check(choice, info, hadoopConf)
+    StateLine.check(info, hadoopConf)
     // Ours first: Spark compares neither names nor what an aggregate is.
     checkState(hadoopConf)
-    StateLine.settle(choice, info, conf, hadoopConf)
+    StateLine.settle(info, conf, hadoopConf)
     val main = families.head
     val schema = StateStoreColFamilySchema(StateStore.DEFAULT_COL_FAMILY_NAME, 0, main.key, 0, main.value)
     List(
@@ -73,7 +69,7 @@ private[mullion] trait OwnStateExec extends CountsStores {
     val info = getStateInfo
     OperatorStateMetadataV1(
       OperatorInfoV1(info.operatorId, shortName),
-      stateStoreNames.map(StateStoreMetadataV1(_, 0, info.numPartitions)).toArray
+      Array(StateStoreMetadataV1(StateStoreId.DEFAULT_STORE_NAME, 0, info.numPartitions))
     )
   }
 
@@ -109,15 +105,10 @@ private[mullion] trait OwnStateExec extends CountsStores {
     }
     val rows = longMetric("numTotalStateRows")
     val before = rows.value
-    // Stores of kinds of record that are gone with this batch have no metrics.
-    val known = storeNames.toSet
-    partition.stores.zipWithIndex.filter(of => known(of._1.id.storeName)).foreach { case (store, i) =>
-      countStore(store, isMain = i == 0)
-    }
-    // In place of what the stores counted: HDFS-backed ones count their lists of leading columns too, RocksDB nothing.
-    // A task may have several partitions.
+    setStoreMetrics(partition.store)
+    // RocksDB counts no rows. A task may have several partitions.
     rows.set(before + total)
-    setOperatorMetrics(partition.stores.length)
+    setOperatorMetrics(1)
   }
 }
 

@@ -1,12 +1,10 @@
 package org.apache.spark.sql.mullion.state
 
-import java.io.IOException
 import java.util.UUID
 
 import scala.annotation.tailrec
 
 import org.apache.hadoop.conf.Configuration
-import org.apache.hadoop.fs.Path
 
 import org.apache.spark.{SparkEnv, TaskContext}
 import org.apache.spark.internal.config.SPECULATION_ENABLED
@@ -18,15 +16,11 @@ import org.apache.spark.sql.mullion.shim.SparkLineShim
 import org.apache.spark.sql.mullion.state.records.{FamilyScan, FamilySpec, StatePartition}
 import org.apache.spark.sql.mullion.state.store.{
   ExpiringPartition,
-  HdfsPartition,
   HotMemory,
   HotPartition,
+  HotRocksDbProvider,
   KeptRows,
   KeyLayout,
-  MemoryPartition,
-  MemorySnapshots,
-  MemoryStateStore,
-  MemoryStateStoreProvider,
   RocksDbPartition,
   RowBytes
 }
@@ -45,10 +39,9 @@ import dev.mullion.MullionException
   * @param written
   *   what is known of it if not; none outside of a query
   * @param layout
-  *   how keys are written in RocksDB
+  *   how keys are written
   */
 private[mullion] final class PartitionOpener(
-    choice: StateChoice,
     families: Seq[FamilySpec],
     root: String,
     operator: Long,
@@ -65,28 +58,25 @@ private[mullion] final class PartitionOpener(
     ExpiringPartition(opened(partition, hadoopConf), conf)
 
   private def opened(partition: Int, hadoopConf: Configuration): StatePartition = {
-    if (choice == StateChoice.Memory) requireHere(partition, hadoopConf)
-    get(partition, hadoopConf) match {
-      case rocks: RocksDbPartition if conf.enableStateStoreCheckpointIds =>
-        hot(rocks, new VersionNames.BySpark(rocks.stores.head, checkpointIds.map(_(partition).head)))
-      // Copies of a task write at the same time, and any of them last.
-      case rocks: RocksDbPartition if SparkEnv.get.conf.get(SPECULATION_ENABLED) =>
-        hot(rocks, VersionNames.None)
-      case rocks: RocksDbPartition =>
-        val snapshots = new SnapshotsAside(id(partition).storeId.storeCheckpointLocation(), hadoopConf)
-        val (sound, from) = soundVersion(partition, hadoopConf, rocks, rocks.isFromCheckpoint, snapshots)
-        val names = new VersionNames.InState(
-          sound.versionIds,
-          version,
-          from,
-          id => {
-            val task = TaskContext.get()
-            val isOnlyOne = task.attemptNumber() == 0 && task.stageAttemptNumber() == 0
-            written.foreach(_.left.add(partition -> (if (isOnlyOne) id else WrittenVersions.Doubtful)))
-          }
-        )
-        hot(sound, names)
-      case other => other
+    val rocks = get(partition, hadoopConf)
+    if (conf.enableStateStoreCheckpointIds)
+      hot(rocks, new VersionNames.BySpark(rocks.store, checkpointIds.map(_(partition).head)))
+    // Copies of a task write at the same time, and any of them last.
+    else if (SparkEnv.get.conf.get(SPECULATION_ENABLED)) hot(rocks, VersionNames.None)
+    else {
+      val snapshots = new SnapshotsAside(id(partition).storeId.storeCheckpointLocation(), hadoopConf)
+      val (sound, from) = soundVersion(partition, hadoopConf, rocks, rocks.isFromCheckpoint, snapshots)
+      val names = new VersionNames.InState(
+        sound.versionIds,
+        version,
+        from,
+        id => {
+          val task = TaskContext.get()
+          val isOnlyOne = task.attemptNumber() == 0 && task.stageAttemptNumber() == 0
+          written.foreach(_.left.add(partition -> (if (isOnlyOne) id else WrittenVersions.Doubtful)))
+        }
+      )
+      hot(sound, names)
     }
   }
 
@@ -107,28 +97,25 @@ private[mullion] final class PartitionOpener(
     opened
   }
 
-  private def get(partition: Int, hadoopConf: Configuration): StatePartition = {
-    val opened = of { (name, key, value, encoder, columnFamilies) =>
+  private def get(partition: Int, hadoopConf: Configuration): RocksDbPartition = {
+    val opened = of { (key, value, encoder) =>
       StateStore.get(
-        providerId(partition, name),
+        id(partition),
         key,
         value,
         encoder,
         version,
         checkpointIds.map(_(partition).head),
         None,
-        columnFamilies,
+        true,
         conf,
         hadoopConf
       )
     }
     TaskContext.get().addTaskCompletionListener[Unit] { _ =>
-      opened.stores.filterNot(_.hasCommitted).foreach(_.abort())
+      if (!opened.store.hasCommitted) opened.store.abort()
     }
-    opened match {
-      case rocks: RocksDbPartition => rocks.rows.list(id(partition))
-      case _                       =>
-    }
+    opened.rows.list(id(partition))
     opened
   }
 
@@ -167,11 +154,8 @@ private[mullion] final class PartitionOpener(
 
   /** What is not committed RocksDB reads anew. */
   private def readAgain(partition: Int, hadoopConf: Configuration, opened: RocksDbPartition): RocksDbPartition = {
-    opened.stores.foreach(_.abort())
-    get(partition, hadoopConf) match {
-      case rocks: RocksDbPartition => rocks
-      case other                   => throw new IllegalStateException(s"$other is not in RocksDB")
-    }
+    opened.store.abort()
+    get(partition, hadoopConf)
   }
 
   private def torn(partition: Int, at: Long, advice: String): MullionException =
@@ -184,19 +168,15 @@ private[mullion] final class PartitionOpener(
   def look[T](partition: Int, hadoopConf: Configuration)(use: StatePartition => T): T = {
     val providers = Seq.newBuilder[StateStoreProvider]
     try {
-      val opened = of { (name, key, value, encoder, columnFamilies) =>
-        val provider = ownProvider(partition, name, key, value, encoder, columnFamilies, hadoopConf)
+      val opened = of { (key, value, encoder) =>
+        val provider = ownProvider(partition, key, value, encoder, hadoopConf)
         providers += provider
         provider.getStore(version, checkpointIds.map(_(partition).head))
       }
-      try
-        use(opened match {
-          case rocks: RocksDbPartition =>
-            rocks.versionIds.brokenAt.foreach(at => throw torn(partition, at, readItAgain))
-            ExpiringPartition(HotPartition.look(rocks, families, version), conf)
-          case other => ExpiringPartition(other, conf)
-        })
-      finally opened.stores.foreach(_.abort())
+      try {
+        opened.versionIds.brokenAt.foreach(at => throw torn(partition, at, readItAgain))
+        use(ExpiringPartition(HotPartition.look(opened, families, version), conf))
+      } finally opened.store.abort()
     } finally providers.result().foreach(_.close())
   }
 
@@ -213,13 +193,11 @@ private[mullion] final class PartitionOpener(
       closing(scan)
       scan.map(record => (record.key, record.value))
     }
-    val read: FamilySpec => Iterator[(UnsafeRow, UnsafeRow)] = opened match {
-      case rocks: RocksDbPartition =>
-        rocks.versionIds.brokenAt.foreach(at => throw torn(partition, at, readItAgain))
-        spec => HotPartition.inSegments(rocks, spec)(closing) ++ of(rocks.family(spec).all())
-      case other => spec => of(other.family(spec).all())
+    opened.versionIds.brokenAt.foreach(at => throw torn(partition, at, readItAgain))
+    families.iterator.zipWithIndex.flatMap { case (spec, i) =>
+      val read = HotPartition.inSegments(opened, spec)(closing) ++ of(opened.family(spec).all())
+      read.map { case (key, value) => (i, key, value) }
     }
-    families.iterator.zipWithIndex.flatMap { case (spec, i) => read(spec).map { case (key, value) => (i, key, value) } }
   }
 
   /** A partition without any record, whatever there is, for a task outside of a query. Once it is committed it is the
@@ -227,35 +205,15 @@ private[mullion] final class PartitionOpener(
     */
   def empty(partition: Int, hadoopConf: Configuration): StatePartition =
     ofProviders(partition, hadoopConf) { provider =>
-      // This store begins with the first version only: see `settle`.
-      if (choice == StateChoice.Hdfs) provider.getStore(0, None)
-      else
-        SparkLineShim
-          .emptyStore(provider, version)
-          .getOrElse(throw new IllegalStateException("this line of Spark makes no store but the first that is empty"))
+      SparkLineShim
+        .emptyStore(provider, version)
+        .getOrElse(throw new IllegalStateException("this line of Spark makes no store but the first that is empty"))
     }
-
-  /** Puts a partition that was empty, and has been committed, in the place of its version. What Spark's HDFS-backed
-    * store writes of a first version is all that there is: as a snapshot of any version has it.
-    */
-  def settle(partition: Int, hadoopConf: Configuration): Unit =
-    if (choice == StateChoice.Hdfs && version > 0)
-      PartitionOpener.storeNames(choice, families).foreach { name =>
-        val folder = providerId(partition, name).storeId.storeCheckpointLocation()
-        val fs = folder.getFileSystem(hadoopConf)
-        // Spark keeps sums beside its files.
-        for (ending <- Seq("", ".crc")) {
-          val (from, to) = (new Path(folder, s"1.delta$ending"), new Path(folder, s"${version + 1}.snapshot$ending"))
-          if (fs.exists(to)) fs.delete(to, false)
-          if ((ending.isEmpty || fs.exists(from)) && !fs.rename(from, to))
-            throw new IOException(s"$from could not be renamed to $to")
-        }
-      }
 
   /** With providers of its own, until the task ends. */
   private def ofProviders(partition: Int, hadoopConf: Configuration)(open: StateStoreProvider => StateStore) = of {
-    (name, key, value, encoder, columnFamilies) =>
-      val provider = ownProvider(partition, name, key, value, encoder, columnFamilies, hadoopConf)
+    (key, value, encoder) =>
+      val provider = ownProvider(partition, key, value, encoder, hadoopConf)
       TaskContext.get().addTaskCompletionListener[Unit](_ => provider.close())
       val store = open(provider)
       TaskContext.get().addTaskCompletionListener[Unit](_ => if (!store.hasCommitted) store.abort())
@@ -265,72 +223,40 @@ private[mullion] final class PartitionOpener(
   /** A provider that Spark does not know of: the caller closes it. */
   private def ownProvider(
       partition: Int,
-      name: String,
       key: StructType,
       value: StructType,
       encoder: KeyStateEncoderSpec,
-      columnFamilies: Boolean,
       hadoopConf: Configuration
   ): StateStoreProvider = StateStoreProvider.createAndInit(
-    providerId(partition, name),
+    id(partition),
     key,
     value,
     encoder,
-    columnFamilies,
+    true,
     conf,
     hadoopConf,
     useMultipleValuesPerKey = false,
     None
   )
 
-  /** Fails where the state is not. First of all, for a store that is asked for becomes the one that Spark knows of, and
-    * the one that has the state would be unloaded.
-    */
-  private def requireHere(partition: Int, hadoopConf: Configuration): Unit = {
-    val snapshots = new MemorySnapshots(id(partition).storeId.storeCheckpointLocation(), hadoopConf)
-    if (
-      version > 0 && !StateStore
-        .isLoaded(id(partition)) && !snapshots.has(version, checkpointIds.map(_(partition).head))
-    )
-      throw MemoryStateStoreProvider.lost(root, operator, version)
-  }
+  def id(partition: Int): StateStoreProviderId =
+    StateStoreProviderId(StateStoreId(root, operator, partition), runId)
 
-  private def id(partition: Int) = providerId(partition, StateStoreId.DEFAULT_STORE_NAME)
-
-  def providerId(partition: Int, store: String): StateStoreProviderId =
-    StateStoreProviderId(StateStoreId(root, operator, partition, store), runId)
-
-  private def of(
-      store: (String, StructType, StructType, KeyStateEncoderSpec, Boolean) => StateStore
-  ): StatePartition = choice match {
-    case StateChoice.RocksDb =>
-      val main = families.head
-      val opened =
-        store(StateStoreId.DEFAULT_STORE_NAME, main.key, main.value, layout.encoder(main), true)
-      new RocksDbPartition(opened, main, families.tail, layout)
-    case StateChoice.Hdfs =>
-      new HdfsPartition((name, key, value, encoder) => store(name, key, value, encoder, false), families)
-    case StateChoice.Memory =>
-      val main = families.head
-      val encoder = NoPrefixKeyStateEncoderSpec(main.key)
-      store(StateStoreId.DEFAULT_STORE_NAME, main.key, main.value, encoder, false) match {
-        case memory: MemoryStateStore => new MemoryPartition(memory, families)
-        case other                    => throw new IllegalStateException(s"$other is not a store in memory")
-      }
+  private def of(store: (StructType, StructType, KeyStateEncoderSpec) => StateStore): RocksDbPartition = {
+    val main = families.head
+    new RocksDbPartition(store(main.key, main.value, layout.encoder(main)), main, families.tail, layout)
   }
 }
 
 private[mullion] object PartitionOpener {
 
   def apply(
-      choice: StateChoice,
       families: Seq[FamilySpec],
       info: SparkLineShim.StateInfo,
       session: SparkSession,
       conf: SQLConf
   ): PartitionOpener =
     new PartitionOpener(
-      choice,
       families,
       info.checkpointLocation,
       info.operatorId,
@@ -339,7 +265,7 @@ private[mullion] object PartitionOpener {
       info.stateStoreCkptIds,
       new StateStoreConf(conf),
       Some(WrittenVersions.of(session, info.queryRunId, info.operatorId, info.storeVersion)),
-      StateLine.layoutOf(choice, info, session)
+      StateLine.layoutOf(info, session)
     )
 
   private val anew =
@@ -358,15 +284,13 @@ private[mullion] object PartitionOpener {
     ", or a snapshot of it could not be read just now. Nothing was changed. Read it again. If this " +
       "stays, start the query: it finds out whether it can go on, and says what to do else."
 
-  // Not every line has it.
-  private val unloadOnCommit = "spark.sql.streaming.stateStore.unloadOnCommit"
   private val changelog = "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled"
   private val writeBuffer = "spark.sql.streaming.stateStore.rocksdb.writeBufferSizeMB"
 
   /** The session's settings, with the operator's own provider. */
-  def confOf(choice: StateChoice, session: SQLConf): SQLConf = {
+  def confOf(session: SQLConf): SQLConf = {
     val conf = session.clone()
-    conf.setConf(SQLConf.STATE_STORE_PROVIDER_CLASS, choice.providerClass)
+    conf.setConf(SQLConf.STATE_STORE_PROVIDER_CLASS, classOf[HotRocksDbProvider].getName)
     // RocksDB would look up each key that is put, to count keys. We count our own records, and know which are new.
     conf.setConfString("spark.sql.streaming.stateStore.rocksdb.trackTotalNumberOfRows", "false")
     // A batch writes what it changed, and not the files of the whole store, unless the session says otherwise.
@@ -377,14 +301,6 @@ private[mullion] object PartitionOpener {
     // Rows of versions before a change of the query have other columns. The header says which rows are of what.
     conf.setConf(SQLConf.STATE_STORE_FORMAT_VALIDATION_ENABLED, false)
     ExpiringPartition.addSetting(conf)
-    // What is unloaded from memory is gone.
-    if (choice == StateChoice.Memory) conf.setConfString(unloadOnCommit, "false")
     conf
-  }
-
-  /** The stores of an operator, as Spark's metadata lists them. */
-  def storeNames(choice: StateChoice, families: Seq[FamilySpec]): Seq[String] = choice match {
-    case StateChoice.RocksDb | StateChoice.Memory => Seq(StateStoreId.DEFAULT_STORE_NAME)
-    case StateChoice.Hdfs                         => HdfsPartition.storeNames(families)
   }
 }

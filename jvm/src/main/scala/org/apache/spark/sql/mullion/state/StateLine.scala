@@ -47,29 +47,27 @@ private[mullion] object StateLine {
   val Setting = "spark.sql.streaming.stateStore.mullion.keys"
 
   /** Fails for a state that is noted to have keys which this line cannot read. */
-  def check(choice: StateChoice, info: SparkLineShim.StateInfo, hadoopConf: Configuration): Unit =
-    if (choice == StateChoice.RocksDb) {
-      val root = rootOf(info)
-      file.read(root, hadoopConf).foreach(layoutOf(_, root))
-    }
+  def check(info: SparkLineShim.StateInfo, hadoopConf: Configuration): Unit = {
+    val root = rootOf(info)
+    file.read(root, hadoopConf).foreach(layoutOf(_, root))
+  }
 
   /** Notes the line of a state that begins, and fails for one whose keys this line cannot read. */
-  def settle(choice: StateChoice, info: SparkLineShim.StateInfo, conf: SQLConf, hadoopConf: Configuration): Unit =
-    if (choice == StateChoice.RocksDb) {
-      val root = rootOf(info)
-      val line = file.read(root, hadoopConf).getOrElse {
-        if (info.storeVersion > 0) unnoted
-        else {
-          val own = ofNew(conf)
-          file.write(root, hadoopConf, own)
-          own
-        }
+  def settle(info: SparkLineShim.StateInfo, conf: SQLConf, hadoopConf: Configuration): Unit = {
+    val root = rootOf(info)
+    val line = file.read(root, hadoopConf).getOrElse {
+      if (info.storeVersion > 0) unnoted
+      else {
+        val own = ofNew(conf)
+        file.write(root, hadoopConf, own)
+        own
       }
-      layoutOf(line, root)
-      ()
     }
+    layoutOf(line, root)
+    ()
+  }
 
-  /** Notes the line of a state in RocksDB that begins. */
+  /** Notes the line of a state that begins. */
   def begin(root: Path, conf: SQLConf, hadoopConf: Configuration): Unit = file.write(root, hadoopConf, ofNew(conf))
 
   private def ofNew(conf: SQLConf): StateLine = {
@@ -82,10 +80,10 @@ private[mullion] object StateLine {
   }
 
   /** How the keys of an operator are written, in a batch of a query. */
-  def layoutOf(choice: StateChoice, info: SparkLineShim.StateInfo, session: SparkSession): KeyLayout =
+  def layoutOf(info: SparkLineShim.StateInfo, session: SparkSession): KeyLayout =
     ofQueries.synchronized {
       val root = rootOf(info)
-      def read = layoutIn(choice, root, session.sessionState.newHadoopConf())
+      def read = layoutIn(root, session.sessionState.newHadoopConf())
       RunningQuery.find(session, info.queryRunId) match {
         case Some(query) =>
           ofQueries
@@ -96,9 +94,8 @@ private[mullion] object StateLine {
     }
 
   /** How they are written in the folder of an operator's state. */
-  def layoutIn(choice: StateChoice, root: Path, hadoopConf: Configuration): KeyLayout =
-    if (choice != StateChoice.RocksDb) KeyLayout.own
-    else layoutOf(file.read(root, hadoopConf).getOrElse(unnoted), root)
+  def layoutIn(root: Path, hadoopConf: Configuration): KeyLayout =
+    layoutOf(file.read(root, hadoopConf).getOrElse(unnoted), root)
 
   private def layoutOf(was: StateLine, root: Path): KeyLayout =
     KeyLayout.known.find(_.name == was.keys).getOrElse {

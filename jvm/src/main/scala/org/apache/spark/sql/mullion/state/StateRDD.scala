@@ -3,7 +3,7 @@ package org.apache.spark.sql.mullion.state
 import org.apache.spark.{Partition, TaskContext}
 import org.apache.spark.rdd.RDD
 import org.apache.spark.sql.catalyst.InternalRow
-import org.apache.spark.sql.execution.streaming.state.{StateStoreCoordinatorRef, StateStoreId}
+import org.apache.spark.sql.execution.streaming.state.StateStoreCoordinatorRef
 import org.apache.spark.sql.mullion.state.records.StatePartition
 
 /** Runs an operator's tasks against its state, where the state is already loaded if it can. Spark's own `StateStoreRDD`
@@ -25,7 +25,7 @@ private[mullion] final class StateRDD(
 
   override def getPreferredLocations(partition: Partition): Seq[String] = {
     opener.begins(partition.index)
-    coordinator.flatMap(_.getLocation(opener.providerId(partition.index, StateStoreId.DEFAULT_STORE_NAME))).toSeq
+    coordinator.flatMap(_.getLocation(opener.id(partition.index))).toSeq
   }
 
   override def compute(partition: Partition, context: TaskContext): Iterator[InternalRow] = {

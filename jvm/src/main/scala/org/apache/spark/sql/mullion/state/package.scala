@@ -6,7 +6,7 @@ package org.apache.spark.sql.mullion
   *   memory      records in memory, in order, in versions that share what is equal
   *   versions    which version of a partition counts, where a task runs twice
   *   segments    changes of a batch, written as few large values
-  *   store       partitions in RocksDB (with records in memory beside it), in memory, in Spark's HDFS-backed store
+  *   store       partitions in RocksDB, with records in memory beside it
   *   header      what the state of an operator means, written beside it and compared at each start
   * }}}
   * [[PartitionOpener]] opens a partition in a task; everything above asks it and no store by its class. A change of

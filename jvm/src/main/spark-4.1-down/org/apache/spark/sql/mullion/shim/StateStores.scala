@@ -4,18 +4,6 @@ import org.apache.spark.sql.catalyst.expressions.UnsafeRow
 import org.apache.spark.sql.execution.streaming.state._
 import org.apache.spark.sql.types.StructType
 
-/** A provider of state of our own: what Spark asks one for. */
-trait OwnProvider[S <: StateStore] extends StateStoreProvider {
-
-  /** @param isEmpty
-    *   whether it is wanted without what that version has, for which this line does not ask
-    */
-  protected def store(version: Long, checkpointId: Option[String], isEmpty: Boolean): S
-
-  final override def getStore(version: Long, stateStoreCkptId: Option[String]): S =
-    store(version, stateStoreCkptId, isEmpty = false)
-}
-
 /** Spark's provider of state in RocksDB, with stores that stand for its own. */
 abstract class RocksDbProvider extends RocksDBStateStoreProvider {
   protected def around(store: StateStore): StateStore
@@ -61,31 +49,4 @@ abstract class StoreAround(under: StateStore) extends StateStore {
   override def hasCommitted: Boolean = under.hasCommitted
   override def metrics: StateStoreMetrics = under.metrics
   override def getStateStoreCheckpointInfo(): StateStoreCheckpointInfo = under.getStateStoreCheckpointInfo()
-}
-
-/** A store that gives Spark's own operators nothing, and is opened and committed as any is. */
-abstract class OwnStore extends StateStore {
-  protected def refuse: Nothing
-
-  protected def families: Set[String]
-
-  override def get(key: UnsafeRow, family: String): UnsafeRow = refuse
-  override def valuesIterator(key: UnsafeRow, family: String): Iterator[UnsafeRow] = refuse
-  override def prefixScan(prefix: UnsafeRow, family: String): StateStoreIterator[UnsafeRowPair] = refuse
-  override def iterator(family: String): StateStoreIterator[UnsafeRowPair] = refuse
-  override def removeColFamilyIfExists(family: String): Boolean = refuse
-  override def createColFamilyIfAbsent(
-      family: String,
-      keySchema: StructType,
-      valueSchema: StructType,
-      keyStateEncoderSpec: KeyStateEncoderSpec,
-      useMultipleValuesPerKey: Boolean,
-      isInternal: Boolean
-  ): Unit = refuse
-  override def put(key: UnsafeRow, value: UnsafeRow, family: String): Unit = refuse
-  override def remove(key: UnsafeRow, family: String): Unit = refuse
-  override def merge(key: UnsafeRow, value: UnsafeRow, family: String): Unit = refuse
-  // Not every one of these lines has them.
-  def putList(key: UnsafeRow, values: Array[UnsafeRow], family: String): Unit = refuse
-  def mergeList(key: UnsafeRow, values: Array[UnsafeRow], family: String): Unit = refuse
 }

@@ -66,7 +66,7 @@ class DamagedFilesSuite extends MullionSuite {
 
   test("headers of functions") {
     tried("_mullion/function.json", """{"format": 2, "shards": ["k STRING", "n INT"], "state": "rocksdb"}""") { home =>
-      val header = StatefulHeader(2, List("k STRING"), "rocksdb")
+      val header = StatefulHeader(2, List("k STRING"))
       StatefulHeader.read(home, conf).foreach(read => header.differences(read) ++ read.differences(header))
     }
   }
@@ -108,15 +108,15 @@ object DamagedFilesSuite {
       """nts":{"onTime":false,"accumulate":true,"empty":false,"ids":false,"atEnd":false},"clock":"event time","keys":""" +
       """[],"aggregates":["count(v) AS count","sum(v) AS sum","avg(v) AS avg","max(v) AS max"],"buffers":["BIGINT","B""" +
       """IGINT","DOUBLE","BIGINT","INT"],"input":"{\"type\":\"struct\",\"fields\":[{\"name\":\"v\",\"type\":\"integer""" +
-      """\",\"nullable\":true,\"metadata\":{}}]}","by":[],"state":"hdfs","functions":[{"text":"count(v) BIGINT","buff""" +
+      """\",\"nullable\":true,\"metadata\":{}}]}","by":[],"functions":[{"text":"count(v) BIGINT","buff""" +
       """ers":["BIGINT"]},{"text":"sum(v) BIGINT","buffers":["BIGINT"]},{"text":"avg(v) DOUBLE","buffers":["DOUBL""" +
       """E","BIGINT"]},{"text":"max(v) INT","buffers":["INT"]}]},"by_key":{"format":2,"window":{"gap":10000000},"allo""" +
       """wedLateness":0,"earlyEvery":0,"earlyUnchanged":false,"refinements":{"onTime":false,"accumulate":true,"empt""" +
       """y":false,"ids":false,"atEnd":false},"clock":"event time","keys":["k STRING"],"aggregates":["count(v) AS coun""" +
       """t","sum(v) AS sum","avg(v) AS avg","max(v) AS max"],"buffers":["BIGINT","BIGINT","DOUBLE","BIGINT","INT"],"i""" +
       """nput":"{\"type\":\"struct\",\"fields\":[{\"name\":\"k\",\"type\":\"string\",\"nullable\":true,\"metadata\":{""" +
-      """}},{\"name\":\"v\",\"type\":\"integer\",\"nullable\":true,\"metadata\":{}}]}","by":["k AS k"],"state":"hdf""" +
-      """s","functions":[{"text":"count(v) BIGINT","buffers":["BIGINT"]},{"text":"sum(v) BIGINT","buffers":["BIGINT"]""" +
+      """}},{\"name\":\"v\",\"type\":\"integer\",\"nullable\":true,\"metadata\":{}}]}","by":["k AS k"],"fun""" +
+      """ctions":[{"text":"count(v) BIGINT","buffers":["BIGINT"]},{"text":"sum(v) BIGINT","buffers":["BIGINT"]""" +
       """},{"text":"avg(v) DOUBLE","buffers":["DOUBLE","BIGINT"]},{"text":"max(v) INT","buffers":["INT"]}]}}}"""
   )
 }

@@ -14,7 +14,7 @@ import org.apache.spark.sql.functions._
 import org.apache.spark.sql.mullion.TemporaryFolder
 import org.apache.spark.sql.streaming.{StreamingQueryException, Trigger}
 
-import dev.mullion.{Facade, MullionExtensions, MullionSuite, TestSeed}
+import dev.mullion.{MullionExtensions, MullionSuite, TestSeed}
 import dev.mullion.files.FaultyFiles
 import dev.mullion.files.FaultyFiles.{Dies, Fails, Fault, Plan, Tears}
 
@@ -32,25 +32,24 @@ class FileFaultsSuite extends MullionSuite {
 
   private val seed = TestSeed.value
 
-  for (store <- Seq("rocksdb", "hdfs", "memory"); format <- formatsOf(store))
-    test(s"at every operation of a batch (state in $store, checkpoints of format $format)".tag(Slow)) {
+  for (format <- Formats)
+    test(s"at every operation of a batch (checkpoints of format $format)".tag(Slow)) {
       TemporaryFolder.use { home =>
-        val life = new Life(spark, home, store, format)
+        val life = new Life(spark, home, format)
         for (fault <- Seq[Fault](Fails, Tears)) {
           val reached = Iterator.from(0).map(life.faulty(fault, _)).takeWhile(_.isDefined).flatten.toVector
           assert(clue(reached).length > 15)
           println(
-            s"$store, format $format: $fault at each of ${reached.length} operations of a batch, 0 lost, 0 repeated"
+            s"format $format: $fault at each of ${reached.length} operations of a batch, 0 lost, 0 repeated"
           )
         }
       }
     }
 
-  test("at a few operations of a batch, of some store and format") {
+  test("at a few operations of a batch, of some format") {
     TemporaryFolder.use { home =>
       val random = new Random(seed)
-      val store = Seq("rocksdb", "hdfs", "memory")(random.nextInt(3))
-      val life = new Life(spark, home, store, formatsOf(store)(random.nextInt(formatsOf(store).length)))
+      val life = new Life(spark, home, Formats(random.nextInt(Formats.length)))
       for (fault <- Seq[Fault](Fails, Tears); at <- Seq.fill(2)(random.nextInt(16)))
         assert(life.faulty(fault, at).isDefined, s"seed $seed")
     }
@@ -58,9 +57,9 @@ class FileFaultsSuite extends MullionSuite {
 
   test("processes that die at an operation of a batch".tag(Slow)) {
     val random = new Random(seed)
-    for (store <- Seq("rocksdb", "memory"); at <- Seq.fill(2)(random.nextInt(16)))
+    for (at <- Seq.fill(2)(random.nextInt(16)))
       TemporaryFolder.use { home =>
-        val life = new Life(spark, home, store, format = 1)
+        val life = new Life(spark, home, format = 1)
         life.dies(at)
       }
   }
@@ -69,8 +68,7 @@ class FileFaultsSuite extends MullionSuite {
 object FileFaultsSuite {
   private val Prepared = 3
 
-  // Spark's HDFS-backed store writes none of format 2 on every line.
-  private def formatsOf(store: String): Seq[Int] = if (store == "hdfs") Seq(1) else Seq(1, 2)
+  private val Formats = Seq(1, 2)
 
   def session(): SparkSession = SparkSession
     .builder()
@@ -81,7 +79,6 @@ object FileFaultsSuite {
     .config("spark.sql.extensions", classOf[MullionExtensions].getName)
     .config("spark.hadoop.fs.file.impl", classOf[FaultyFiles].getName)
     .config("spark.hadoop.fs.AbstractFileSystem.file.impl", classOf[dev.mullion.files.FaultyFilesContext].getName)
-    .config("spark.sql.streaming.stateStore.mullion.snapshotEvery", "1")
     .getOrCreate()
 
   private def copied(from: Path, to: Path): Unit = Using.resource(Files.walk(from)) { files =>
@@ -93,7 +90,7 @@ object FileFaultsSuite {
   }
 
   /** A query over files, one a batch, whose checkpoint is copied before its fourth batch. */
-  final class Life(spark: SparkSession, home: Path, store: String, format: Int) {
+  final class Life(spark: SparkSession, home: Path, format: Int) {
     private val in = home.resolve("in")
     private val (base, last) = (home.resolve("base"), home.resolve("last"))
     Files.createDirectories(in)
@@ -118,7 +115,7 @@ object FileFaultsSuite {
       val whole = home.resolve("undisturbed")
       copied(base, whole)
       finish(whole)
-      collected(whole, mayRepeat = false)
+      collected(whole)
     }
 
     /** A fourth batch with a fault at one of its operations, and then the rest; which that was, if there is such a one.
@@ -148,7 +145,6 @@ object FileFaultsSuite {
           Seq(
             FileFaultsSuite.getClass.getName.stripSuffix("$"),
             home.toString,
-            store,
             format.toString,
             checkpoint.toString
           ) :+
@@ -164,50 +160,38 @@ object FileFaultsSuite {
     }
 
     private def isRight(checkpoint: Path, fault: Fault, what: String): Unit = {
-      val wasRecovered = finish(checkpoint)
-      val out = collected(checkpoint, mayRepeat = wasRecovered)
+      finish(checkpoint)
+      val out = collected(checkpoint)
       val (lost, more) = (undisturbed -- out, out -- undisturbed)
-      assert(lost.isEmpty && more.isEmpty, s"$store, format $format, $fault at $what: lost $lost, not wanted $more")
+      assert(lost.isEmpty && more.isEmpty, s"format $format, $fault at $what: lost $lost, not wanted $more")
     }
 
-    /** Whether it took a recovery, after which some of the output comes out twice. */
-    private def finish(checkpoint: Path): Boolean = {
+    private def finish(checkpoint: Path): Unit = {
       // Of files that it has listed and not planned Spark makes one batch with those that come next.
-      val wasRecovered = goOn(checkpoint)
+      run(checkpoint)
       copied(last, in)
-      try goOn(checkpoint) || wasRecovered
+      try run(checkpoint)
       finally
         Using.resource(Files.list(last))(_.iterator.asScala.toVector).foreach { file =>
           Files.delete(in.resolve(file.getFileName))
         }
     }
 
-    private def goOn(checkpoint: Path): Boolean =
-      try {
-        run(checkpoint)
-        false
-      } catch {
-        case e: StreamingQueryException if store == "memory" && e.getMessage.contains("mullion.recover(") =>
-          Facade.recover(spark, checkpoint.resolve("state-and-logs").toString)
-          run(checkpoint)
-          true
-      }
-
     /** Each batch is put out under its number, and one that is done again says the same. */
-    private def collected(checkpoint: Path, mayRepeat: Boolean): Set[String] =
+    private def collected(checkpoint: Path): Set[String] =
       Using.resource(Files.list(checkpoint)) { files =>
         val lines = files.iterator.asScala.filter(_.getFileName.toString.startsWith("out-")).toVector.flatMap { file =>
           Files.readAllLines(file).asScala
         }
         // A pane's firings have numbers, so no two rows are alike.
-        assert(mayRepeat || lines.distinct.length == lines.length, s"repeated: ${lines.diff(lines.distinct)}")
+        assert(lines.distinct.length == lines.length, s"repeated: ${lines.diff(lines.distinct)}")
         lines.toSet
       }
 
-    private def run(checkpoint: Path): Unit = FileFaultsSuite.run(spark, checkpoint, in, store, format)
+    private def run(checkpoint: Path): Unit = FileFaultsSuite.run(spark, checkpoint, in, format)
   }
 
-  private def run(spark: SparkSession, checkpoint: Path, from: Path, store: String, format: Int): Unit = {
+  private def run(spark: SparkSession, checkpoint: Path, from: Path, format: Int): Unit = {
     import dev.mullion._
 
     spark.conf.set("spark.sql.streaming.stateStore.checkpointFormatVersion", format.toString)
@@ -223,12 +207,7 @@ object FileFaultsSuite {
         time = "ts",
         by = Seq(col("key")),
         early = Early.count(3),
-        late = Late.Emit,
-        state = store match {
-          case "rocksdb" => State.RocksDb
-          case "hdfs"    => State.Hdfs
-          case _         => State.Memory
-        }
+        late = Late.Emit
       )
       .agg(count("*").as("n"), sum("id").as("ids"))
     Files.createDirectories(checkpoint)
@@ -248,11 +227,11 @@ object FileFaultsSuite {
 
   /** A batch in a process of its own, which dies at an operation. */
   def main(args: Array[String]): Unit = args match {
-    case Array(home, store, format, checkpoint, at) =>
+    case Array(home, format, checkpoint, at) =>
       val spark = session()
       FaultyFiles.on(Plan(s"$checkpoint/state-and-logs", Dies, at.toInt)) {
-        run(spark, Path.of(checkpoint), Path.of(home, "in"), store, format.toInt)
+        run(spark, Path.of(checkpoint), Path.of(home, "in"), format.toInt)
       }
-    case _ => sys.error("home store format checkpoint at")
+    case _ => sys.error("home format checkpoint at")
   }
 }

@@ -7,12 +7,11 @@ import scala.jdk.CollectionConverters._
 import scala.util.Using
 
 import org.apache.spark.sql.classic.{DataFrame, SparkSession}
-import org.apache.spark.sql.execution.streaming.state.{StateStoreConf, StateStoreId}
+import org.apache.spark.sql.execution.streaming.state.StateStoreConf
 import org.apache.spark.sql.mullion.exec.panes.PartitionTotals
 import org.apache.spark.sql.mullion.exec.programs.{OperatorProgram, TogetherProgram}
-import org.apache.spark.sql.mullion.state.{PartitionOpener, StateChoice}
+import org.apache.spark.sql.mullion.state.PartitionOpener
 import org.apache.spark.sql.mullion.state.header.DrainHeader
-import org.apache.spark.sql.mullion.state.store.MemoryStateStore
 
 /** Counts what is in an operator's state, by kind of record: all of it is read, and the operator is not asked. */
 object RecordsInState {
@@ -31,15 +30,12 @@ object RecordsInState {
 
   /** What a kind of record is called where windows have theirs under their own names. */
   private def called(program: OperatorProgram, kind: String): String = {
-    // Of the HDFS-backed store.
-    val (store, order) = kind.splitAt(kind.length - (if (kind.endsWith("_order")) "_order".length else 0))
-    val family = if (store == StateStoreId.DEFAULT_STORE_NAME) program.families.head.name else store
     val own = program match {
       case several: TogetherProgram =>
         several.windows.flatMap(w => w.families.map(_.name).zip(w.copy(place = w.name).families.map(_.name))).toMap
       case _ => Map.empty[String, String]
     }
-    own.getOrElse(family, family).stripPrefix(s"${DrainHeader.Next}.") + order
+    own.getOrElse(kind, kind).stripPrefix(s"${DrainHeader.Next}.")
   }
 
   /** The ids of our operators in a checkpoint, the one downstream first. */
@@ -55,32 +51,21 @@ object RecordsInState {
 
   private def of(spark: SparkSession, program: OperatorProgram, checkpoint: Path, operator: Int): Map[String, Int] = {
     val opener = new PartitionOpener(
-      program.state,
       program.families,
       checkpoint.resolve("state").toUri.toString,
       operator.toLong,
       UUID.randomUUID(),
       numbersIn(checkpoint.resolve("commits")).last + 1L,
       None,
-      new StateStoreConf(PartitionOpener.confOf(program.state, spark.sessionState.conf))
+      new StateStoreConf(PartitionOpener.confOf(spark.sessionState.conf))
     )
     val conf = spark.sessionState.newHadoopConf()
     val counts = numbersIn(checkpoint.resolve(s"state/$operator")).flatMap { partition =>
       opener.look(partition, conf) { opened =>
-        program.state match {
-          case StateChoice.RocksDb =>
-            val store = opened.stores.head
-            program.families.map { family =>
-              val records = Using.resource(opened.family(family).all())(_.size)
-              // A segment without records is one too many.
-              family.name -> (if (records == 0) store.iterator(s"${family.name}-segments").size else records)
-            }
-          case StateChoice.Hdfs   => opened.stores.map(s => s.id.storeName -> s.iterator().size)
-          case StateChoice.Memory =>
-            opened.stores.flatMap {
-              case store: MemoryStateStore => store.sizes.map { case (kind, n) => kind -> n.toInt }
-              case other                   => throw new IllegalStateException(other.toString)
-            }
+        program.families.map { family =>
+          val records = Using.resource(opened.family(family).all())(_.size)
+          // A segment without records is one too many.
+          family.name -> (if (records == 0) opened.store.iterator(s"${family.name}-segments").size else records)
         }
       }
     }

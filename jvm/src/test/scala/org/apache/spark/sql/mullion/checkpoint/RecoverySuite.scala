@@ -18,7 +18,7 @@ import org.apache.spark.sql.execution.streaming.checkpointing.{
 import org.apache.spark.sql.execution.streaming.runtime.MemoryStream
 import org.apache.spark.sql.{functions => F, Encoders}
 import org.apache.spark.sql.mullion.{SparkSuite, TemporaryFolder}
-import org.apache.spark.sql.mullion.state.StateChoice
+import org.apache.spark.sql.mullion.query.CheckpointFiles
 
 import dev.mullion.Asked
 import dev.mullion.windows.spec.WindowSpec
@@ -29,8 +29,7 @@ class RecoverySuite extends SparkSuite {
   override protected def cores: Int = 2
 
   override protected def settings: Seq[(String, String)] = Seq(
-    "spark.sql.streaming.checkpointFileManagerClass" -> classOf[MortalFileManager].getName,
-    "spark.sql.streaming.stateStore.mullion.snapshotEvery" -> "4"
+    "spark.sql.streaming.checkpointFileManagerClass" -> classOf[MortalFileManager].getName
   )
 
   for (lastIsDone <- Seq(true, false)) {
@@ -39,13 +38,12 @@ class RecoverySuite extends SparkSuite {
       TemporaryFolder.use { folder =>
         val checkpoint = folder.resolve("checkpoint")
         run(checkpoint, batches = 7)
-        // Its snapshot is of a batch that was not committed, too.
         if (!lastIsDone)
           Files.list(checkpoint.resolve("commits")).iterator.asScala.filter(isOf("6", _)).foreach(Files.delete)
         val whole = copied(checkpoint, folder.resolve("whole"))
-        val back = Recovery.recover(spark, whole.toString)
+        val back = recover(whole)
         assertEquals(back, 3L)
-        assertEquals(Recovery.recover(spark, whole.toString), 0L, "it can go on")
+        assertEquals(recover(whole), 0L, "it can go on")
 
         val cut = Iterator
           .from(0)
@@ -53,27 +51,29 @@ class RecoverySuite extends SparkSuite {
             val part = copied(checkpoint, folder.resolve(s"cut-$steps"))
             val isCut =
               try {
-                MortalFileManager.diesAfter(steps) { Recovery.recover(spark, part.toString) }
+                MortalFileManager.diesAfter(steps) { recover(part) }
                 false
               } catch { case _: IOException => true }
-            val again = Recovery.recover(spark, part.toString)
+            val again = recover(part)
             assert(again == back || !isCut && again == 0L, s"$again after $steps steps")
             assertEquals(contents(part), contents(whole), s"after $steps steps")
             isCut
           }
           .takeWhile(identity)
           .size
-        // A note of what is to be done, two of offsets, one of a commit, two partitions.
-        assert(clue(cut) >= 6)
+        // A note of what is to be done, two of offsets, one of a commit, the version of state.
+        assert(clue(cut) >= 5)
       }
     }
   }
+
+  private def recover(checkpoint: Path): Long = Recovery.recover(spark, checkpoint.toString, new NotedVersions(_))
 
   private def run(checkpoint: Path, batches: Int): Unit = {
     val encoder = Encoders.product[TimedRow]
     val source = MemoryStream[TimedRow](spark, 2)(encoder)
     val rows = source.toDF().withWatermark("ts", "0 seconds")
-    val options = Asked.options.copy(time = Some(F.col("ts")), state = StateChoice.Memory)
+    val options = Asked.options.copy(time = Some(F.col("ts")))
     val window: WindowSpec = Asked.tumbling(10000000L, 0L)
     val panes = Asked.windowed(rows, window, Array(F.col("k")), options, Array(F.count(F.lit(1)).as("n")))
     val query = panes.writeStream.format("noop").option("checkpointLocation", checkpoint.toString).start()
@@ -104,6 +104,24 @@ class RecoverySuite extends SparkSuite {
 
   private def isOf(batch: String, file: Path): Boolean = Set(batch, s".$batch.crc")(file.getFileName.toString)
 
+}
+
+/** Versions of state of which each is a file that says from which version it was made. The first and the fourth can be
+  * read.
+  */
+private final class NotedVersions(home: HadoopPath) extends KeptVersions {
+  private val files = CheckpointFileManager.create(home, new Configuration())
+  private val folder = new HadoopPath(home, "versions")
+
+  private def file(version: Long) = new HadoopPath(folder, version.toString)
+
+  override def upTo(last: Long): Set[Long] =
+    (Set(1L, 4L) ++ (if (files.exists(file(last))) Set(last) else Nil)).filter(_ <= last)
+
+  override def isWhole(version: Long): Boolean = true
+
+  override def goOnFrom(version: Long, as: Long): Unit =
+    CheckpointFiles.write(files, file(version), as.toString.getBytes("UTF-8"))
 }
 
 final case class TimedRow(ts: Timestamp, k: Int)

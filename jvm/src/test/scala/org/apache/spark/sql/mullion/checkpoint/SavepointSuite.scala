@@ -11,7 +11,6 @@ import munit.{Slow, TestOptions}
 import org.apache.spark.sql.{Column, DataFrame}
 import org.apache.spark.sql.functions._
 import org.apache.spark.sql.mullion.{SparkSuite, TemporaryFolders}
-import org.apache.spark.sql.mullion.state.StateChoice
 import org.apache.spark.sql.streaming.{StreamingQuery, StreamingQueryException, Trigger}
 
 import dev.mullion.TestSeed
@@ -26,11 +25,8 @@ class SavepointSuite extends SparkSuite with TemporaryFolders with WhereSavepoin
 
   override protected def settings: Seq[(String, String)] = Seq(
     "spark.hadoop.fs.file.impl" -> classOf[FaultyFiles].getName,
-    "spark.hadoop.fs.AbstractFileSystem.file.impl" -> classOf[FaultyFilesContext].getName,
-    "spark.sql.streaming.stateStore.mullion.snapshotEvery" -> "1"
+    "spark.hadoop.fs.AbstractFileSystem.file.impl" -> classOf[FaultyFilesContext].getName
   )
-
-  private val stores: Seq[StateChoice] = Seq(State.RocksDb, State.Hdfs, State.Memory)
 
   private val seed = TestSeed.value
 
@@ -38,43 +34,32 @@ class SavepointSuite extends SparkSuite with TemporaryFolders with WhereSavepoin
   private val chosen = Set(0, 1 + new Random(seed).nextInt(queries.length - 1))
 
   for (((name, panes), number) <- queries.zipWithIndex) {
-    val options: TestOptions = s"state goes from 2 partitions to 7 and to 3, and from store to store: $name"
+    val options: TestOptions = s"state goes from 2 partitions to 7 and to 3: $name"
     folder.test(if (chosen(number)) options else options.tag(Slow)) { home =>
-      rescaled(new Life(home, panes), new Random(seed).shuffle(stores), Seq(2, 7, 3))
+      rescaled(new Life(home, panes), Seq(2, 7, 3))
     }
   }
 
   for ((name, panes) <- queries)
     folder.test(s"state goes from 2 partitions to 200 and to 3: $name".tag(Slow)) { home =>
-      rescaled(new Life(home, panes), Seq(State.RocksDb, State.RocksDb, State.RocksDb), Seq(2, 200, 3))
+      rescaled(new Life(home, panes), Seq(2, 200, 3))
     }
 
-  private def rescaled(life: Life, through: Seq[StateChoice], partitions: Seq[Int]): Unit = {
+  private def rescaled(life: Life, partitions: Seq[Int]): Unit = {
     var at = life.home.resolve("0")
-    life.run(at, through.head)
+    life.run(at)
     for (i <- 1 to 2) {
       val next = life.home.resolve(i.toString)
       val open = life.open(at)
       assert(open.nonEmpty)
-      savepoint(spark, at.toString, next.toString, Some(partitions(i)), Some(through(i)))
+      savepoint(spark, at.toString, next.toString, Some(partitions(i)))
       assertEquals(life.open(next), open, s"seed $seed")
       at = next
-      life.run(at, through(i))
+      life.run(at)
     }
-    life.finish(at, through.last)
-    assertEquals(life.closed.toSeq.sorted, life.inBatch, s"seed $seed, $through")
+    life.finish(at)
+    assertEquals(life.closed.toSeq.sorted, life.inBatch, s"seed $seed")
   }
-
-  for (from <- stores; to <- stores)
-    folder.test(s"state in ${from.name} becomes state in ${to.name}".tag(Slow)) { home =>
-      val life = new Life(home, queries.head._2)
-      val (before, after) = (home.resolve("before"), home.resolve("after"))
-      life.run(before, from)
-      savepoint(spark, before.toString, after.toString, None, Some(to))
-      life.run(after, to)
-      life.finish(after, to)
-      assertEquals(life.closed.toSeq.sorted, life.inBatch)
-    }
 
   // One of them each time, the others with what is slow.
   private val formats = new Random(seed).shuffle(Seq(1 -> 2, 2 -> 1, 2 -> 2))
@@ -85,11 +70,11 @@ class SavepointSuite extends SparkSuite with TemporaryFolders with WhereSavepoin
       val (before, after) = (home.resolve("before"), home.resolve("after"))
       spark.conf.set(format, was.toString)
       try {
-        life.run(before, State.RocksDb)
-        Facade.savepoint(spark, before.toString, after.toString, 3, None.orNull, is, None.orNull, None.orNull)
+        life.run(before)
+        Facade.savepoint(spark, before.toString, after.toString, 3, is, None.orNull, None.orNull)
         spark.conf.set(format, is.toString)
-        life.run(after, State.RocksDb)
-        life.finish(after, State.RocksDb)
+        life.run(after)
+        life.finish(after)
       } finally spark.conf.unset(format)
       assertEquals(life.closed.toSeq.sorted, life.inBatch)
     }
@@ -98,7 +83,7 @@ class SavepointSuite extends SparkSuite with TemporaryFolders with WhereSavepoin
   folder.test("a query that runs is not disturbed, and another goes on from its savepoint") { home =>
     val life = new Life(home, queries.head._2)
     val (own, copy) = (home.resolve("own"), home.resolve("copy"))
-    val query = life.start(own, State.RocksDb, Trigger.ProcessingTime(0L))
+    val query = life.start(own, Trigger.ProcessingTime(0L))
     try {
       life.write()
       query.processAllAvailable()
@@ -107,10 +92,10 @@ class SavepointSuite extends SparkSuite with TemporaryFolders with WhereSavepoin
       life.write()
       query.processAllAvailable()
     } finally query.stop()
-    life.finish(own, State.RocksDb)
+    life.finish(own)
     val whole = life.closed.toSeq.sorted
     life.closed.clear()
-    life.run(copy, State.RocksDb, writes = false)
+    life.run(copy, writes = false)
     // What had closed before the savepoint came out of the other query.
     assertEquals(whole, life.inBatch)
     assert(life.closed.nonEmpty && life.closed.forall(whole.contains))
@@ -120,7 +105,7 @@ class SavepointSuite extends SparkSuite with TemporaryFolders with WhereSavepoin
   folder.test("an error at any operation on files leaves nothing, or a whole savepoint") { home =>
     val life = new Life(home, queries.head._2)
     val from = home.resolve("from")
-    life.run(from, State.RocksDb)
+    life.run(from)
     val open = life.open(from)
     // The first ones, the last ones, and some between; all of them in the slow test.
     val operations = {
@@ -137,7 +122,7 @@ class SavepointSuite extends SparkSuite with TemporaryFolders with WhereSavepoin
   folder.test("an error at each operation on files leaves nothing, or a whole savepoint".tag(Slow)) { home =>
     val life = new Life(home, queries.head._2)
     val from = home.resolve("from")
-    life.run(from, State.RocksDb)
+    life.run(from)
     val open = life.open(from)
     val reached = Iterator.from(0).map(failsAt(life, from, open, _)).takeWhile(identity).size
     assert(clue(reached) > 15)
@@ -167,14 +152,14 @@ class SavepointSuite extends SparkSuite with TemporaryFolders with WhereSavepoin
   folder.test("a savepoint that is not what was written is refused before a batch") { home =>
     val life = new Life(home, queries.head._2)
     val (from, to) = (home.resolve("from"), home.resolve("to"))
-    life.run(from, State.RocksDb)
+    life.run(from)
     savepoint(spark, from.toString, to.toString, Some(1))
     val zip = Using.resource(Files.walk(to.resolve("state/0/0")))(
       _.iterator.asScala.find(file => file.toString.endsWith(".zip")).get
     )
     val whole = Files.readAllBytes(zip)
     def refused(): String = {
-      val e = intercept[StreamingQueryException](life.run(to, State.RocksDb))
+      val e = intercept[StreamingQueryException](life.run(to))
       e.getMessage
     }
     Files.deleteIfExists(zip.resolveSibling(s".${zip.getFileName}.crc"))
@@ -185,15 +170,15 @@ class SavepointSuite extends SparkSuite with TemporaryFolders with WhereSavepoin
     Files.delete(zip)
     assert(clue(refused()).contains(s"${zip.getFileName} is missing"))
     Files.write(zip, whole)
-    life.run(to, State.RocksDb)
-    life.finish(to, State.RocksDb)
+    life.run(to)
+    life.finish(to)
     assertEquals(life.closed.toSeq.sorted, life.inBatch)
   }
 
   folder.test("what a dead savepoint has left beside its place, the next one removes") { home =>
     val life = new Life(home, queries.head._2)
     val (from, to) = (home.resolve("from"), home.resolve("to"))
-    life.run(from, State.RocksDb)
+    life.run(from)
     def left(name: String, says: Option[String]): Path = {
       val folder = Files.createDirectories(home.resolve(s".to.savepoint-$name"))
       says.foreach(Files.writeString(folder.resolve(".writing"), _))
@@ -230,14 +215,8 @@ class SavepointSuite extends SparkSuite with TemporaryFolders with WhereSavepoin
       assert(!Files.exists(to))
     }
     refused("There is no state in")(savepoint(spark, from.toString, to.toString))
-    life.run(from, State.RocksDb)
+    life.run(from)
     refused("is there and is not an empty folder")(savepoint(spark, from.toString, life.home.toString))
-    refused("gives its versions no ids")(
-      Facade.savepoint(spark, from.toString, to.toString, -1, "hdfs", 2, None.orNull, None.orNull)
-    )
-    refused("state='disk' is not one of")(
-      Facade.savepoint(spark, from.toString, to.toString, -1, "disk", -1, None.orNull, None.orNull)
-    )
     val header = from.resolve("state/0/_mullion/header.json")
     val said = Files.readString(header)
     Files.delete(header.resolveSibling(".header.json.crc"))
@@ -248,31 +227,31 @@ class SavepointSuite extends SparkSuite with TemporaryFolders with WhereSavepoin
   }
 
   /** A query over files, in several checkpoints. */
-  private final class Life(val home: Path, panes: (DataFrame, StateChoice) => DataFrame) {
+  private final class Life(val home: Path, panes: DataFrame => DataFrame) {
     val closed: mutable.Buffer[String] = mutable.Buffer.empty
 
     private val in = new FilesOfRows(home, seed, keys = 20)
 
     def write(): Unit = in.write()
 
-    def run(checkpoint: Path, state: StateChoice, writes: Boolean = true): Unit = {
+    def run(checkpoint: Path, writes: Boolean = true): Unit = {
       if (writes) { write(); write() }
-      start(checkpoint, state, Trigger.AvailableNow).awaitTermination()
+      start(checkpoint, Trigger.AvailableNow).awaitTermination()
     }
 
     /** Closes all panes but that of one row. */
-    def finish(checkpoint: Path, state: StateChoice): Unit = {
-      run(checkpoint, state)
+    def finish(checkpoint: Path): Unit = {
+      run(checkpoint)
       in.put(Seq("1000000,none,0,0"))
-      val query = start(checkpoint, state, Trigger.AvailableNow)
+      val query = start(checkpoint, Trigger.AvailableNow)
       query.awaitTermination()
       val open = query.recentProgress.last.stateOperators.head.customMetrics.get("panesOpen").longValue
       assertEquals(open, this.open(checkpoint).length.toLong)
     }
 
-    def start(checkpoint: Path, state: StateChoice, trigger: Trigger): StreamingQuery = {
+    def start(checkpoint: Path, trigger: Trigger): StreamingQuery = {
       val rows = spark.readStream.schema(FilesOfRows.Schema).csv(in.folder.toString)
-      panes(timed(rows).withWatermark("ts", "40 seconds"), state).writeStream
+      panes(timed(rows).withWatermark("ts", "40 seconds")).writeStream
         .option("checkpointLocation", checkpoint.toString)
         .trigger(trigger)
         .foreachBatch { (batch: DataFrame, _: Long) =>
@@ -284,7 +263,7 @@ class SavepointSuite extends SparkSuite with TemporaryFolders with WhereSavepoin
 
     def inBatch: Seq[String] =
       said(
-        panes(timed(spark.read.schema(FilesOfRows.Schema).csv(in.folder.toString)), State.RocksDb)
+        panes(timed(spark.read.schema(FilesOfRows.Schema).csv(in.folder.toString)))
           .where("window.start < '1970-01-11'")
       )
 
@@ -306,22 +285,21 @@ object SavepointSuite {
     Seq(count(lit(1)).as("n"), sum("v").as("total"), sort_array(collect_list("v")).as("all"))
 
   private def of(window: Window, by: Seq[Column] = keys, early: Early = Early.never)(
-      rows: DataFrame,
-      state: StateChoice
+      rows: DataFrame
   ): DataFrame =
-    rows.windowed(window, time = "ts", by = by, early = early, state = state).agg(held.head, held.tail: _*)
+    rows.windowed(window, time = "ts", by = by, early = early).agg(held.head, held.tail: _*)
 
-  private def togetherOf(rows: DataFrame, state: StateChoice): DataFrame = together(
-    "each" -> of(Tumbling("30 seconds"))(rows, state),
-    "visits" -> of(Session("20 seconds"), Seq(col("k")))(rows, state)
+  private def togetherOf(rows: DataFrame): DataFrame = together(
+    "each" -> of(Tumbling("30 seconds"))(rows),
+    "visits" -> of(Session("20 seconds"), Seq(col("k")))(rows)
   )
 
-  private val queries: Seq[(String, (DataFrame, StateChoice) => DataFrame)] = Seq(
-    "tumbling" -> (of(Tumbling("30 seconds"), early = Early.count(3))(_, _)),
-    "sliding" -> (of(Sliding("60 seconds", "20 seconds"))(_, _)),
-    "sessions" -> (of(Session("15 seconds"))(_, _)),
-    "around" -> (of(Around("20 seconds", "10 seconds"))(_, _)),
-    "without a key" -> (of(Tumbling("30 seconds"), Nil)(_, _)),
-    "several windows together" -> (togetherOf(_, _))
+  private val queries: Seq[(String, DataFrame => DataFrame)] = Seq(
+    "tumbling" -> (of(Tumbling("30 seconds"), early = Early.count(3))(_)),
+    "sliding" -> (of(Sliding("60 seconds", "20 seconds"))(_)),
+    "sessions" -> (of(Session("15 seconds"))(_)),
+    "around" -> (of(Around("20 seconds", "10 seconds"))(_)),
+    "without a key" -> (of(Tumbling("30 seconds"), Nil)(_)),
+    "several windows together" -> (togetherOf(_))
   )
 }

@@ -11,7 +11,6 @@ import munit.{Location, Slow, TestOptions}
 import org.apache.spark.sql.{Column, DataFrame}
 import org.apache.spark.sql.functions.{window => sparks, _}
 import org.apache.spark.sql.mullion.{SparkSuite, TemporaryFolders}
-import org.apache.spark.sql.mullion.state.StateChoice
 import org.apache.spark.sql.streaming.Trigger
 
 import dev.mullion.TestSeed
@@ -23,37 +22,33 @@ class SparkWindowsSuite extends SparkSuite with TemporaryFolders with WhereSavep
 
   override protected def cores: Int = 2
 
-  override protected def settings: Seq[(String, String)] =
-    Seq("spark.sql.streaming.stateStore.mullion.snapshotEvery" -> "1")
-
   private val seed = TestSeed.value
   private val providers = Seq("HDFSBackedStateStoreProvider", "RocksDBStateStoreProvider")
-  private val stores: Seq[StateChoice] = Seq(State.RocksDb, State.Hdfs, State.Memory)
 
-  // Two moves each time, of one store of Spark's to one of ours, and the others with what is slow.
+  // Two moves each time, each from one store of Spark's, and the others with what is slow.
   private val chosen = new Random(seed).shuffle(moves.map(_._1)).take(2).toSet
 
   for ((name, move) <- moves) {
-    val quick = new Random(seed).nextInt(providers.length * stores.length)
-    for (((provider, to), number) <- providers.flatMap(p => stores.map(p -> _)).zipWithIndex) {
-      val options: TestOptions = s"$name goes on as ours: from $provider to ${to.name}"
+    val quick = new Random(seed).nextInt(providers.length)
+    for ((provider, number) <- providers.zipWithIndex) {
+      val options: TestOptions = s"$name goes on as ours: from $provider"
       folder.test(if (chosen(name) && number == quick) options else options.tag(Slow)) { home =>
-        moved(new Life(home, move), provider, to, partitions = Some(3), format = 1)
+        moved(new Life(home, move), provider, partitions = Some(3), format = 1)
       }
     }
   }
 
   folder.test("a checkpoint of format 2 goes on as one of format 2") { home =>
-    moved(new Life(home, moves.head._2), providers(1), State.RocksDb, partitions = None, format = 2)
+    moved(new Life(home, moves.head._2), providers(1), partitions = None, format = 2)
   }
 
   folder.test("the first format of Spark's aggregations is read too") { home =>
     withSetting("spark.sql.streaming.aggregation.stateFormatVersion", "1") {
-      moved(new Life(home, moves.head._2), providers.head, State.RocksDb, partitions = None, format = 1)
+      moved(new Life(home, moves.head._2), providers.head, partitions = None, format = 1)
     }
   }
 
-  private def moved(life: Life, provider: String, to: StateChoice, partitions: Option[Int], format: Int)(implicit
+  private def moved(life: Life, provider: String, partitions: Option[Int], format: Int)(implicit
       loc: Location
   ): Unit = withSetting(Format, format.toString) {
     val (before, after) = (life.home.resolve("before"), life.home.resolve("after"))
@@ -63,15 +58,14 @@ class SparkWindowsSuite extends SparkSuite with TemporaryFolders with WhereSavep
       before.toString,
       after.toString,
       partitions,
-      Some(to),
-      panes = Some(life.ours(life.stream, to)),
+      panes = Some(life.ours(life.stream)),
       was = Some(life.sparks(life.stream))
     )
     val open = readPanes(spark, after.toString).count()
     assert(clue(open) > 0)
     assertEquals(open, (life.inBatch.length - life.closed.length).toLong, s"seed $seed")
-    life.run(after, to)
-    life.finish(after, to)
+    life.run(after)
+    life.finish(after)
     assertEquals(life.closed.toSeq.sorted, life.inBatch, s"seed $seed")
   }
 
@@ -87,12 +81,12 @@ class SparkWindowsSuite extends SparkSuite with TemporaryFolders with WhereSavep
     life.runSparks(before, "complete")
     life.runSparks(before, "complete")
     val was = Some(life.sparks(life.stream))
-    savepoint(spark, before.toString, after.toString, panes = Some(life.ours(life.stream, State.RocksDb)), was = was)
+    savepoint(spark, before.toString, after.toString, panes = Some(life.ours(life.stream)), was = was)
     val first = readPanes(spark, after.toString).selectExpr("min(unix_seconds(window.end))").head().getLong(0)
     assert(clue(first) > 60)
     life.closed.clear()
-    life.run(after, State.RocksDb)
-    life.finish(after, State.RocksDb)
+    life.run(after)
+    life.finish(after)
     assertEquals(life.closed.toSeq.sorted, life.inBatch.filter(row => endOf(row) >= first), s"seed $seed")
   }
 
@@ -154,7 +148,7 @@ class SparkWindowsSuite extends SparkSuite with TemporaryFolders with WhereSavep
 
     def sparks(rows: DataFrame): DataFrame = move.sparks(rows)
 
-    def ours(rows: DataFrame, state: StateChoice): DataFrame = move.ours(rows, state)
+    def ours(rows: DataFrame): DataFrame = move.ours(rows)
 
     def runSparks(checkpoint: Path, mode: String = "append"): Unit = {
       write()
@@ -171,19 +165,19 @@ class SparkWindowsSuite extends SparkSuite with TemporaryFolders with WhereSavep
         .awaitTermination()
     }
 
-    def run(checkpoint: Path, state: StateChoice): Unit = {
+    def run(checkpoint: Path): Unit = {
       write()
       write()
-      start(checkpoint, state)
+      start(checkpoint)
     }
 
-    def finish(checkpoint: Path, state: StateChoice): Unit = {
+    def finish(checkpoint: Path): Unit = {
       in.put(Seq("1000000,none,0,0"))
-      start(checkpoint, state)
+      start(checkpoint)
     }
 
-    private def start(checkpoint: Path, state: StateChoice): Unit =
-      ours(stream, state).writeStream
+    private def start(checkpoint: Path): Unit =
+      ours(stream).writeStream
         .option("checkpointLocation", checkpoint.toString)
         .trigger(Trigger.AvailableNow)
         .foreachBatch { (batch: DataFrame, _: Long) =>
@@ -243,12 +237,12 @@ object SparkWindowsSuite {
   )
 
   /** A window of Spark's own, and the one of ours that goes on. */
-  private final case class Move(sparks: DataFrame => DataFrame, ours: (DataFrame, StateChoice) => DataFrame)
+  private final case class Move(sparks: DataFrame => DataFrame, ours: DataFrame => DataFrame)
 
   private def move(own: Column, window: Window, by: Seq[Column] = keys, held: Seq[Column] = held) = Move(
     rows => rows.groupBy(own +: by: _*).agg(held.head, held.tail: _*),
     // In another order, which is no matter.
-    (rows, state) => rows.windowed(window, time = "ts", by = by.reverse, state = state).agg(held.last, held.init: _*)
+    rows => rows.windowed(window, time = "ts", by = by.reverse).agg(held.last, held.init: _*)
   )
 
   private val gap = expr("CAST(CASE WHEN v > 50 THEN '20 seconds' ELSE '5 seconds' END AS INTERVAL)")
@@ -275,13 +269,12 @@ object SparkWindowsSuite {
     "sessions whose rows bring their gaps" -> move(session_window(col("ts"), gap), Session.byRow(gap)),
     "a window that then fires early and waits for late rows" -> Move(
       move(sparks(col("ts"), "30 seconds"), Tumbling("30 seconds")).sparks,
-      (rows, state) =>
+      rows =>
         rows
           .windowed(
             Tumbling("30 seconds"),
             time = "ts",
             by = keys,
-            state = state,
             early = Early.count(2),
             allowedLateness = "10 seconds",
             onTime = true
@@ -290,9 +283,9 @@ object SparkWindowsSuite {
     ),
     "sessions that then have ids" -> Move(
       move(session_window(col("ts"), "15 seconds"), Session("15 seconds")).sparks,
-      (rows, state) =>
+      rows =>
         rows
-          .windowed(Session("15 seconds"), time = "ts", by = keys, state = state, ids = true)
+          .windowed(Session("15 seconds"), time = "ts", by = keys, ids = true)
           .agg(held.head, held.tail: _*)
     ),
     "a sliding window, as custom ones" -> move(

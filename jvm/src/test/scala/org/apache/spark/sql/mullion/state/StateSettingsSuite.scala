@@ -2,8 +2,6 @@ package org.apache.spark.sql.mullion.state
 
 import java.util.UUID
 
-import org.apache.spark.SparkConf
-import org.apache.spark.internal.config.SPECULATION_ENABLED
 import org.apache.spark.sql.internal.SQLConf
 import org.apache.spark.sql.mullion.shim.SparkLineShim
 import org.apache.spark.sql.mullion.state.store.HotMemory
@@ -15,15 +13,13 @@ class StateSettingsSuite extends MullionSuite {
   private val format = SQLConf.STATE_STORE_CHECKPOINT_FORMAT_VERSION.key
 
   private def refused(
-      choice: StateChoice,
       settings: (String, String)*
-  )(version: Long = 0, speculation: Boolean = false, hasIds: Boolean = false): Option[MullionException] = {
+  )(version: Long = 0, hasIds: Boolean = false): Option[MullionException] = {
     val conf = new SQLConf
     settings.foreach { case (name, value) => conf.setConfString(name, value) }
     val info = new SparkLineShim.StateInfo("/queries/one/state", UUID.randomUUID(), 0, version, 2, None, None)
-    val spark = new SparkConf(false).set(SPECULATION_ENABLED, speculation)
     try {
-      StateSettings.check(choice, info, conf, spark, hasIds)
+      StateSettings.check(info, conf, hasIds)
       None
     } catch { case e: MullionException => Some(e) }
   }
@@ -32,44 +28,32 @@ class StateSettingsSuite extends MullionSuite {
     val writeBuffer = "spark.sql.streaming.stateStore.rocksdb.writeBufferSizeMB"
     val (silent, asked) = (new SQLConf, new SQLConf)
     asked.setConfString(writeBuffer, "100")
-    def of(session: SQLConf) = PartitionOpener.confOf(StateChoice.RocksDb, session).getConfString(writeBuffer)
+    def of(session: SQLConf) = PartitionOpener.confOf(session).getConfString(writeBuffer)
     assertEquals((of(silent), of(asked)), ("16", "100"))
     assert(!silent.contains(writeBuffer))
   }
 
-  test("copies of tasks are refused with state in memory, and go with state in RocksDB") {
-    val error = refused(StateChoice.Memory)(speculation = true).get
-    assertEquals(error.condition, "UNSUPPORTED")
-    assert(error.getMessage.contains("spark.speculation=true, and state='memory'"), error.getMessage)
-    assert(error.getMessage.contains("Set spark.speculation to false, or say state='rocksdb'"), error.getMessage)
-    assertEquals(refused(StateChoice.RocksDb)(speculation = true), None)
-    assertEquals(refused(StateChoice.Memory)(), None)
-  }
-
-  test("format 2 of checkpoints is refused with the HDFS-backed store, and on a checkpoint of format 1") {
-    assertEquals(refused(StateChoice.Hdfs, format -> "2")().map(_.condition), Some("UNSUPPORTED"))
-    val error = refused(StateChoice.RocksDb, format -> "2")(version = 7).get
+  test("format 2 of checkpoints is refused on a checkpoint of format 1") {
+    val error = refused(format -> "2")(version = 7).get
     assertEquals(error.condition, "INCOMPATIBLE_STATE")
     assert(error.getMessage.contains("the checkpoint /queries/one was written with format 1"), error.getMessage)
-    assertEquals(refused(StateChoice.RocksDb, format -> "2")(), None)
-    assertEquals(refused(StateChoice.RocksDb)(version = 7), None)
-    assertEquals(refused(StateChoice.Hdfs)(version = 7), None)
+    assertEquals(refused(format -> "2")(), None)
+    assertEquals(refused()(version = 7), None)
   }
 
   test("format 1 of checkpoints is refused on a checkpoint of format 2") {
-    val error = refused(StateChoice.RocksDb)(version = 7, hasIds = true).get
+    val error = refused()(version = 7, hasIds = true).get
     assertEquals(error.condition, "INCOMPATIBLE_STATE")
     assert(error.getMessage.contains("the checkpoint /queries/one was written with format 2"), error.getMessage)
-    assertEquals(refused(StateChoice.RocksDb)(version = 0, hasIds = true), None)
+    assertEquals(refused()(version = 0, hasIds = true), None)
   }
 
-  test("a limit of memory that is not a number of bytes is refused, where state is in RocksDB") {
+  test("a limit of memory that is not a number of bytes is refused") {
     for (said <- Seq("much", "-1", "1.5g", ""))
       assert(
-        refused(StateChoice.RocksDb, HotMemory.Setting -> said)().exists(_.getMessage.contains(s"=$said is not")),
+        refused(HotMemory.Setting -> said)().exists(_.getMessage.contains(s"=$said is not")),
         said
       )
-    for (said <- Seq("0", "512m", " 1g ")) assertEquals(refused(StateChoice.RocksDb, HotMemory.Setting -> said)(), None)
-    assertEquals(refused(StateChoice.Memory, HotMemory.Setting -> "much")(), None)
+    for (said <- Seq("0", "512m", " 1g ")) assertEquals(refused(HotMemory.Setting -> said)(), None)
   }
 }

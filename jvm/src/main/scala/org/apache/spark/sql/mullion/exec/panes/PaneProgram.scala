@@ -3,8 +3,6 @@ package org.apache.spark.sql.mullion.exec.panes
 import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.catalyst.expressions.aggregate.AggregateFunction
 import org.apache.spark.sql.mullion.expressions.AccumulatorLimit
-import org.apache.spark.sql.mullion.state.StateChoice
-import org.apache.spark.sql.mullion.state.records.RecordOrder
 import org.apache.spark.sql.types._
 
 import dev.mullion.windows.rules.{PaneRules, SessionRules}
@@ -48,8 +46,6 @@ trait PaneProgram {
 
   def rules: PaneRules
 
-  def state: StateChoice
-
   /** How much a pane may hold. */
   def limit: AccumulatorLimit
 
@@ -87,16 +83,6 @@ trait PaneProgram {
 
   private[exec] def keyFields: Seq[StructField] =
     keys.zipWithIndex.map { case (k, i) => StructField(s"key$i", k.dataType) }
-
-  /** How records are kept that are in order of one time: where in the key it stands is the store's choice. */
-  private[exec] def timeOrder: RecordOrder = state match {
-    case StateChoice.RocksDb | StateChoice.Memory => RecordOrder.ByLast
-    case StateChoice.Hdfs                         => RecordOrder.ByFirst(1)
-  }
-
-  /** A key's columns and one time, in that order. */
-  private[exec] def timed[T](time: T, key: Seq[T]): Seq[T] =
-    if (timeOrder == RecordOrder.ByLast) key :+ time else time +: key
 }
 
 private[exec] object PaneProgram {

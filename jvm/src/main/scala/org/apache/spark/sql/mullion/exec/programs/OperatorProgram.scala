@@ -3,7 +3,6 @@ package org.apache.spark.sql.mullion.exec.programs
 import org.apache.spark.sql.catalyst.expressions.{Attribute, SortOrder}
 import org.apache.spark.sql.execution.metric.SQLMetric
 import org.apache.spark.sql.mullion.exec.panes.{LateProgram, PaneCounts, PaneEngine, RowProgram, Splitting}
-import org.apache.spark.sql.mullion.state.StateChoice
 import org.apache.spark.sql.mullion.state.header.OperatorHeader
 import org.apache.spark.sql.mullion.state.records.{FamilySpec, StatePartition}
 
@@ -20,8 +19,6 @@ trait OperatorProgram extends Product with Serializable {
 
   /** What rows are distributed by; none where a stage before has done it. */
   def distributed: Option[Seq[Attribute]]
-
-  def state: StateChoice
 
   def output: Seq[Attribute]
 

@@ -52,7 +52,7 @@ private[exec] final case class StateAdaptation(
     try
       records.foreach { record =>
         to.insert(record.key, record.value)
-        from.remove(record.key)
+        records.remove()
       }
     finally records.close()
   }

@@ -14,7 +14,6 @@ import org.apache.spark.sql.mullion.exec.panes.{
   PartitionTotals,
   RowProgram
 }
-import org.apache.spark.sql.mullion.state.StateChoice
 import org.apache.spark.sql.mullion.state.header.{
   DrainHeader,
   FirstRecords,
@@ -68,8 +67,6 @@ final case class TogetherProgram(
   private def isAlone: Boolean = Regrouped.isAlone(windows.map(_.name))
 
   override def distributed: Option[Seq[Attribute]] = Some(keys)
-
-  override def state: StateChoice = first.state
 
   override val families: Seq[FamilySpec] = {
     val own = windows.flatMap(_.families)
@@ -243,5 +240,5 @@ private[mullion] final class NamedPartition(window: TogetherWindow, partition: S
 
   override def commit(): Unit = partition.commit()
 
-  override def stores: Seq[StateStore] = partition.stores
+  override def store: StateStore = partition.store
 }

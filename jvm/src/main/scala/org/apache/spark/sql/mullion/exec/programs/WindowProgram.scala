@@ -17,7 +17,6 @@ import org.apache.spark.sql.mullion.exec.panes.{
   RowProgram
 }
 import org.apache.spark.sql.mullion.expressions.{AccumulatorLimit, AggregateText, KeyColumns, KnownAggregates}
-import org.apache.spark.sql.mullion.state.StateChoice
 import org.apache.spark.sql.mullion.state.header.{DrainHeader, OperatorHeader, StateHeader}
 import org.apache.spark.sql.mullion.state.records.{FamilySpec, KeyOrder, StatePartition}
 
@@ -75,7 +74,6 @@ final case class WindowProgram(
     pane: Attribute,
     lateRow: Option[Attribute],
     rules: PaneRules,
-    state: StateChoice,
     idleAfter: Option[Long],
     text: AggregateText,
     limit: AccumulatorLimit,
@@ -168,7 +166,6 @@ final case class WindowProgram(
     buffers = functions.flatMap(f => f.aggBufferAttributes.map(_.dataType.sql + PaneSums.words(this, f))).toList,
     input = text.input.json,
     by = text.keys.toList,
-    state = state.name,
     rows = rows.map(_.header),
     byShard = Option.when(byShard)(true),
     earlyByWall = Option.when(rules.early.exists(_.byWall))(true),

@@ -6,7 +6,6 @@ import scala.collection.mutable
 
 import org.apache.spark.sql.catalyst.expressions.UnsafeRow
 import org.apache.spark.sql.catalyst.expressions.codegen.UnsafeRowWriter
-import org.apache.spark.sql.mullion.state.StateChoice
 import org.apache.spark.sql.mullion.state.records.{FamilyScan, FamilySpec, RecordOrder, StatePartition}
 import org.apache.spark.sql.types._
 
@@ -14,7 +13,7 @@ import org.apache.spark.sql.types._
   *
   * {{{
   *   records   key -> value               in order of the first 8 bytes of the key
-  *   timers    (due, key)                 one kind for each clock, in order of time
+  *   timers    (key, due)                 one kind for each clock, in order of time
   *   totals    records, earliest due      so that no batch has to count, or to read past timers that are gone
   * }}}
   *
@@ -23,12 +22,11 @@ import org.apache.spark.sql.types._
   * @param now
   *   where each clock is in this batch, in microseconds
   */
-final class KeyedState(partition: StatePartition, choice: StateChoice, now: TimerClock => Long) {
+final class KeyedState(partition: StatePartition, now: TimerClock => Long) {
   import KeyedState._
 
-  private val layout = new Layout(choice)
-  private val records = partition.family(layout.records)
-  private val timers = TimerClock.all.map(c => c -> partition.family(layout.timers(c))).toMap
+  private val records = partition.family(KeyedState.records)
+  private val timers = TimerClock.all.map(c => c -> partition.family(KeyedState.timers(c))).toMap
   private val totals = partition.family(Totals.family)
   private val stored = Totals.of(totals.get(Totals.key))
 
@@ -36,8 +34,8 @@ final class KeyedState(partition: StatePartition, choice: StateChoice, now: Time
   private val since = mutable.Map.from(stored.earliest)
   private val scans = mutable.Set.empty[Scan]
 
-  private val recordKey = new KeyRow(timeFirst = false)
-  private val timerKey = new KeyRow(layout.timeFirst)
+  private val recordKey = new KeyRow
+  private val timerKey = new KeyRow
   private val valueRow = new UnsafeRowWriter(1, 256)
 
   private var written = 0L
@@ -101,9 +99,8 @@ final class KeyedState(partition: StatePartition, choice: StateChoice, now: Time
   /** The records whose keys begin with `prefix`. What is written meanwhile is not in it. */
   def scan(prefix: Array[Byte]): Scan = {
     val last = headOf(prefix, 0xff.toByte)
-    val found = if (layout.isOrdered) records.scan(headOf(prefix)) else records.all()
-    opened(new Scan(found) {
-      override protected def isWithin(key: UnsafeRow): Boolean = !layout.isOrdered || key.getLong(1) <= last
+    opened(new Scan(records.scan(headOf(prefix))) {
+      override protected def isWithin(key: UnsafeRow): Boolean = key.getLong(1) <= last
 
       override protected def isWanted(key: UnsafeRow): Boolean = startsWith(key.getBinary(0), prefix)
     })
@@ -133,9 +130,9 @@ final class KeyedState(partition: StatePartition, choice: StateChoice, now: Time
     case at    => firstFrom(clock, Math.max(since(clock), at + 1))
   }
 
-  def dueOf(timer: UnsafeRow): Long = timer.getLong(layout.dueAt)
+  def dueOf(timer: UnsafeRow): Long = timer.getLong(1)
 
-  def keyOf(timer: UnsafeRow): Array[Byte] = timer.getBinary(1 - layout.dueAt)
+  def keyOf(timer: UnsafeRow): Array[Byte] = timer.getBinary(0)
 
   /** Makes the changes of this batch the next version; how many records there are then. */
   def commit(): Long = {
@@ -220,12 +217,23 @@ object KeyedState {
   val Never: Long = Long.MaxValue
 
   /** The kinds of record; the first is the one that grows. */
-  def families(choice: StateChoice): Seq[FamilySpec] = {
-    val layout = new Layout(choice)
-    (layout.records +: TimerClock.all.map(layout.timers)) :+ Totals.family
-  }
+  def families: Seq[FamilySpec] = (records +: TimerClock.all.map(timers)) :+ Totals.family
 
-  /** A record as it lies in a store, whichever that is.
+  private val records: FamilySpec = FamilySpec(
+    "records",
+    key = key("head"),
+    value = new StructType().add("value", BinaryType, nullable = false),
+    RecordOrder.ByLast
+  )
+
+  private def timers(clock: TimerClock): FamilySpec =
+    FamilySpec(s"timers_${clock.name}", key = key("due"), value = Totals.presence, RecordOrder.ByLast)
+
+  // Bytes are never null in a record, but where scans start.
+  private def key(number: String): StructType =
+    new StructType().add("key", BinaryType).add(number, LongType, nullable = false)
+
+  /** A record as it lies in a store.
     *
     * @param timer
     *   the clock and the time of one that is a timer
@@ -233,15 +241,12 @@ object KeyedState {
   final case class Record(timer: Option[(TimerClock, Long)], key: Array[Byte], value: Array[Byte])
 
   /** What lies in a store as a record, by the number of its family; nothing where it is what is counted of others. */
-  def recordIn(choice: StateChoice): (Int, UnsafeRow, UnsafeRow) => Option[Record] = {
-    val layout = new Layout(choice)
-    (family, key, value) =>
-      if (family == 0) Some(Record(None, key.getBinary(0), value.getBinary(0)))
-      else
-        TimerClock.all.lift(family - 1).map { clock =>
-          Record(Some(clock -> key.getLong(layout.dueAt)), key.getBinary(1 - layout.dueAt), Array.empty)
-        }
-  }
+  def recordIn(family: Int, key: UnsafeRow, value: UnsafeRow): Option[Record] =
+    if (family == 0) Some(Record(None, key.getBinary(0), value.getBinary(0)))
+    else
+      TimerClock.all.lift(family - 1).map { clock =>
+        Record(Some(clock -> key.getLong(1)), key.getBinary(0), Array.empty)
+      }
 
   /** The first 8 bytes of a key as a number, in the order of unsigned bytes; where there are fewer, `pad`. */
   private[python] def headOf(key: Array[Byte], pad: Byte = 0): Long = {
@@ -257,48 +262,15 @@ object KeyedState {
   private def startsWith(key: Array[Byte], prefix: Array[Byte]): Boolean =
     key.length >= prefix.length && Arrays.equals(key, 0, prefix.length, prefix, 0, prefix.length)
 
-  /** How records lie in a store. */
-  private[python] final class Layout(choice: StateChoice) {
-
-    /** The HDFS-backed store would keep a list of all heads, and read it with each batch. */
-    val isOrdered: Boolean = choice != StateChoice.Hdfs
-    val timeFirst: Boolean = choice == StateChoice.Hdfs
-
-    /** Where in a timer's key its time stands. */
-    val dueAt: Int = if (timeFirst) 0 else 1
-
-    val records: FamilySpec = FamilySpec(
-      "records",
-      key = key("head", timeFirst = false),
-      value = new StructType().add("value", BinaryType, nullable = false),
-      if (isOrdered) RecordOrder.ByLast else RecordOrder.Unordered
-    )
-
-    def timers(clock: TimerClock): FamilySpec = FamilySpec(
-      s"timers_${clock.name}",
-      key = key("due", timeFirst),
-      value = Totals.presence,
-      if (timeFirst) RecordOrder.ByFirst(1) else RecordOrder.ByLast
-    )
-
-    private def key(number: String, timeFirst: Boolean): StructType = {
-      // Never null in a record, but where scans start.
-      val bytes = StructField("key", BinaryType)
-      val long = StructField(number, LongType, nullable = false)
-      StructType(if (timeFirst) Seq(long, bytes) else Seq(bytes, long))
-    }
-  }
-
   /** Writes keys of bytes and a number, one over the other. */
-  private final class KeyRow(timeFirst: Boolean) {
+  private final class KeyRow {
     private val writer = new UnsafeRowWriter(2, 128)
-    private val bytesAt = if (timeFirst) 1 else 0
 
     def apply(bytes: Array[Byte], number: Long): UnsafeRow = {
       writer.reset()
       writer.zeroOutNullBytes()
-      writer.write(1 - bytesAt, number)
-      writer.write(bytesAt, bytes)
+      writer.write(1, number)
+      writer.write(0, bytes)
       writer.getRow
     }
   }

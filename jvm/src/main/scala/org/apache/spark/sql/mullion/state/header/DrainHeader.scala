@@ -25,8 +25,6 @@ final case class DrainHeader(draining: StateHeader, next: StateHeader, boundary:
     extends OperatorHeader {
   def drain: Drain = Drain(boundary, until)
 
-  override def state: String = next.state
-
   override def windows: Seq[(Option[String], StateHeader)] =
     Seq(Some(DrainHeader.Draining) -> draining, Some(DrainHeader.Next) -> next)
 
@@ -63,9 +61,6 @@ final case class DrainHeader(draining: StateHeader, next: StateHeader, boundary:
   }
 
   override def after(was: OperatorHeader, clockBefore: Option[Long]): OperatorHeader = this
-
-  override def inStore(state: String): DrainHeader =
-    copy(draining = draining.inStore(state), next = next.inStore(state))
 
   override def typedAs(other: OperatorHeader, windows: Set[String]): OperatorHeader = this
 }

@@ -10,9 +10,6 @@ import org.apache.spark.sql.mullion.shim.SparkLineShim
 /** What an operator's state means, written beside it once: of one window, or of several that share the operator. */
 trait OperatorHeader {
 
-  /** The state store, by its name. */
-  def state: String
-
   /** What the state of each window means, by its name if there are several. */
   def windows: Seq[(Option[String], StateHeader)]
 
@@ -41,9 +38,6 @@ trait OperatorHeader {
     */
   def after(was: OperatorHeader, clockBefore: Option[Long] = None): OperatorHeader
 
-  /** This header, of state in another store. */
-  def inStore(state: String): OperatorHeader
-
   /** This header, of state that is written anew, where the records of each window are under its own name. */
   def withOwnPlaces: OperatorHeader
 
@@ -67,8 +61,6 @@ final case class TogetherHeader(
   override def sharedBy: Seq[String] = shared
 
   override def dropped: Seq[String] = drops.getOrElse(Nil)
-
-  override def state: String = together.head._2.state
 
   def names: Seq[String] = together.keys.toSeq.sorted
 
@@ -98,10 +90,6 @@ final case class TogetherHeader(
       StateChange(Nil, differences(several))
     case others => Regrouped.change(this, others)
   }
-
-  override def inStore(state: String): OperatorHeader = copy(together = together.map { case (name, header) =>
-    name -> header.inStore(state)
-  })
 
   override def withOwnPlaces: OperatorHeader =
     copy(together = together.map { case (name, header) => name -> header.withOwnPlaces }, first = None)
@@ -151,7 +139,7 @@ object OperatorHeader {
     // Of JSON with something left out, parts would be missing where they are looked at.
     header.differences(header)
     header.describe
-    header.state.length
+    header.windows.foreach(_._2.clock.length)
     header
   }
 

@@ -81,11 +81,7 @@ private[mullion] object Regrouped {
     }
     val added = after.filterNot(of => placesBefore(of._1)).map { case (_, (name, window)) =>
       val words = s"${named(name)} (${window.describe}) is new"
-      if (was.state == "hdfs")
-        StateChange.refused(
-          s"$words: Spark's HDFS store has no place for another window's records while a query has state"
-        )
-      else StateChange.goesOn(s"$words: it holds the rows from now on")
+      StateChange.goesOn(s"$words: it holds the rows from now on")
     }
     whyNot(was, now).fold((kept ++ gone ++ added).foldLeft(StateChange.none)(_ ++ _)) { why =>
       StateChange.refused(s"${was.differences(now).mkString("; ")}: $why")

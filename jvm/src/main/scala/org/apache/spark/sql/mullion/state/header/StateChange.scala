@@ -76,7 +76,7 @@ object StateChange {
   }
 
   private def ofWindow(was: StateHeader, now: StateHeader, words: String, isAlone: Boolean): StateChange =
-    if (!isAlone || isOneByOne(was, now) || was.state == "hdfs") refused(words)
+    if (!isAlone || isOneByOne(was, now)) refused(words)
     else refused(s"$words (with on_change='drain' its panes go on to their close beside the new window)")
 
   private def ofKeys(was: StateHeader, now: StateHeader, words: String): StateChange = {
@@ -106,11 +106,7 @@ object StateChange {
       case (Some(a), Some(b)) if a.unchanged == b.unchanged => goesOn(words)
       case _ if isOneByOne(was, now)                        => refused(s"$words, $oneByOne")
       case (Some(_), Some(_))                               => goesOn(s"$words: $fromNowOn")
-      case _ if was.state == "hdfs"                         =>
-        refused(
-          s"$words: Spark's HDFS store has no place for what waits, if that begins or ends while a query has state"
-        )
-      case _ => goesOn(s"$words: $fromNowOn")
+      case _                                                => goesOn(s"$words: $fromNowOn")
     }
 
   private def isOneByOne(was: StateHeader, now: StateHeader) = was.rows.isDefined || now.rows.isDefined
@@ -184,8 +180,6 @@ object StateChange {
       )
     else if (lists.exists(list => gone.contains(list.text)) && hasLists(after))
       refused(s"$words: of several aggregates that collect rows one is gone, and another one stays")
-    else if (hasLists(before) != hasLists(after) && was.state == "hdfs")
-      refused(s"$words: Spark's HDFS store has no place for lists that begin or end while a query has state")
     else
       StateChange(
         Seq(

@@ -74,7 +74,6 @@ final case class StateHeader(
     buffers: List[String],
     input: String,
     by: List[String],
-    state: String,
     rows: Option[StateHeader.Rows] = None,
     byShard: Option[Boolean] = None,
     earlyByWall: Option[Boolean] = None,
@@ -112,7 +111,6 @@ final case class StateHeader(
     "aggregates" -> aggregates.mkString(", "),
     "accumulators" -> buffers.mkString(", "),
     "dedupe_by" -> dedupe.fold("none")(_.mkString(", ")),
-    "state" -> state,
     "rows one by one" -> rows.fold("no")(_.describe),
     "new aggregates" -> (if (fromNow.contains(true)) "from now" else "refuse"),
     "distribution" -> (if (byShard.contains(true)) "by shard" else "by key")
@@ -127,8 +125,6 @@ final case class StateHeader(
   override def windows: Seq[(Option[String], StateHeader)] = Seq(None -> this)
 
   override def describe: String = window.describe
-
-  override def inStore(state: String): StateHeader = copy(state = state)
 
   override def changeTo(other: OperatorHeader): StateChange = other match {
     case one: StateHeader =>

@@ -1,7 +1,7 @@
 package org.apache.spark.sql.mullion.state.records
 
 import org.apache.spark.sql.catalyst.expressions.UnsafeRow
-import org.apache.spark.sql.execution.streaming.state.UnsafeRowPair
+import org.apache.spark.sql.execution.streaming.state.{StateStore, UnsafeRowPair}
 import org.apache.spark.sql.types.{LongType, StructType}
 
 /** A kind of record in an operator's state: a column family, where the store is RocksDB.
@@ -141,6 +141,6 @@ trait StatePartition {
     */
   def bytesInMemory: Option[Long] = None
 
-  /** The store's own metrics, once committed. */
-  def stores: Seq[org.apache.spark.sql.execution.streaming.state.StateStore]
+  /** Spark's store that holds the partition. */
+  def store: StateStore
 }

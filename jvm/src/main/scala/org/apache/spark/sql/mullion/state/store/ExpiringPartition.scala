@@ -44,7 +44,7 @@ private[state] final class ExpiringPartition(under: StatePartition) extends Stat
   }
 
   override def bytesInMemory: Option[Long] = under.bytesInMemory
-  override def stores: Seq[StateStore] = under.stores
+  override def store: StateStore = under.store
 }
 
 private[state] object ExpiringPartition {

@@ -88,7 +88,7 @@ private[state] final class HotPartition(
 
   override def abort(): Unit = share.shrink(0L)
 
-  override def stores: Seq[StateStore] = under.stores
+  override def store: StateStore = under.store
 
   override def checkInvariants(): Unit = if (isHot) {
     opened.valuesIterator.foreach(_.recount())
@@ -381,7 +381,7 @@ private[state] object HotPartition {
     override def tellsAttemptsApart: Boolean = names ne VersionNames.None
     override def rowsRead: Long = under.rowsRead
     override def rowsAdded: Long = under.rowsAdded - spread
-    override def stores: Seq[StateStore] = under.stores
+    override def store: StateStore = under.store
     override def abort(): Unit = ()
 
     override def commit(): Unit = {

@@ -24,7 +24,7 @@ import org.apache.spark.sql.mullion.state.versions.VersionIds
   *   how keys are written
   */
 private[mullion] final class RocksDbPartition(
-    store: StateStore,
+    override val store: StateStore,
     main: FamilySpec,
     others: Seq[FamilySpec],
     layout: KeyLayout = KeyLayout.own
@@ -73,8 +73,6 @@ private[mullion] final class RocksDbPartition(
   override def rowsAdded: Long = counts.added
 
   override def commit(): Unit = store.commit()
-
-  override def stores: Seq[StateStore] = Seq(store)
 
   private final class RocksDbFamily(spec: FamilySpec, name: String) extends Family {
     private lazy val from = new KeyFrom(spec)

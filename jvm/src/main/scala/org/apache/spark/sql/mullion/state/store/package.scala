@@ -1,7 +1,7 @@
 package org.apache.spark.sql.mullion.state
 
-/** Partitions, by `state=`: RocksDB with records in memory beside it (these are hot), memory with snapshots, Spark's
-  * HDFS-backed store. The provider owns what it keeps in memory and frees it with its query; bytes are acquired from
-  * [[HotMemory]] before they are used, as storage memory that Spark may take back.
+/** Partitions in RocksDB, with records in memory beside it (these are hot). The provider owns what it keeps in memory
+  * and frees it with its query; bytes are acquired from [[HotMemory]] before they are used, as storage memory that
+  * Spark may take back.
   */
 package object store

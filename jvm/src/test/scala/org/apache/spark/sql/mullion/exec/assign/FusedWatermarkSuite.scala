@@ -49,7 +49,7 @@ class FusedWatermarkSuite extends SparkSuite {
   test("the times of rows that a query tells are those of Spark's own watermark") {
     val (sparks, plain) = eventTimes(_.groupBy(F.window(F.col("ts"), "10 seconds"), F.col("k")).count())
     val (ours, fused) = eventTimes { rows =>
-      val options = Asked.options.withTime(F.col("ts")).withState("memory")
+      val options = Asked.options.withTime(F.col("ts"))
       Asked.windowed(rows, Asked.tumbling(10000000L, 0), Array(F.col("k")), options, Array(F.count("*").as("count")))
     }
     assertEquals(ours, sparks)

@@ -51,18 +51,16 @@ class PartitionsInTurnSuite extends SparkSuite {
   private def windowed(
       rows: DataFrame,
       window: WindowSpec = Asked.tumbling(10000000L, 0),
-      state: String = "rocksdb",
       late: String = "drop"
   ): DataFrame = Asked.windowed(
     rows,
     window,
     Array(F.col("key")),
-    if (window == Asked.custom()) options(state, late).withRanges(ranges) else options(state, late),
+    if (window == Asked.custom()) options(late).withRanges(ranges) else options(late),
     Array(F.count("*").as("n"), F.sum("value").as("total"), F.avg("value").as("mean"), F.min("value").as("least"))
   )
 
-  private def options(state: String, late: String) =
-    Asked.options.withTime(F.col("ts")).withState(state).withLate(late)
+  private def options(late: String) = Asked.options.withTime(F.col("ts")).withLate(late)
 
   // Two that begin together, of which one is longer.
   private val ranges = F.expr(
@@ -107,21 +105,19 @@ class PartitionsInTurnSuite extends SparkSuite {
     body(folder)
   }
 
-  for (
-    (window, spec) <- Seq("tumbling" -> Asked.tumbling(10000000L, 0), "session" -> Asked.session(3000000L));
-    state <- Seq("rocksdb", "hdfs", "memory")
-  ) test(s"one task for both partitions gives and counts what two do: $window windows in $state (seed $seed)") {
-    withInput(count = 6, rows = 40) { input =>
-      val inTurn = run(windowed(read(input), spec, state))
-      val two = run(apart(windowed(read(input), spec, state)))
-      assert(inTurn.isInTurn, inTurn.plan)
-      assert(!two.isInTurn, two.plan)
-      assert(inTurn.panes.nonEmpty)
-      assertEquals(inTurn.panes, two.panes)
-      assertEquals(inTurn.counts, two.counts)
-      assertEquals(inTurn.progress.map(_.stateOperators.head.numShufflePartitions).distinct, Seq(2L))
+  for ((window, spec) <- Seq("tumbling" -> Asked.tumbling(10000000L, 0), "session" -> Asked.session(3000000L)))
+    test(s"one task for both partitions gives and counts what two do: $window windows (seed $seed)") {
+      withInput(count = 6, rows = 40) { input =>
+        val inTurn = run(windowed(read(input), spec))
+        val two = run(apart(windowed(read(input), spec)))
+        assert(inTurn.isInTurn, inTurn.plan)
+        assert(!two.isInTurn, two.plan)
+        assert(inTurn.panes.nonEmpty)
+        assertEquals(inTurn.panes, two.panes)
+        assertEquals(inTurn.counts, two.counts)
+        assertEquals(inTurn.progress.map(_.stateOperators.head.numShufflePartitions).distinct, Seq(2L))
+      }
     }
-  }
 
   test(s"versions that Spark names are told of both partitions (seed $seed)") {
     withInput(count = 4, rows = 40) { input =>

@@ -9,7 +9,6 @@ import org.apache.spark.sql.mullion.exec.assign.Assigner
 import org.apache.spark.sql.mullion.exec.panes.{PaneCounts, PartitionTotals}
 import org.apache.spark.sql.mullion.exec.programs.WindowProgram
 import org.apache.spark.sql.mullion.expressions.{AccumulatorLimit, AggregateText, PaneColumns}
-import org.apache.spark.sql.mullion.state.StateChoice
 import org.apache.spark.sql.mullion.state.records.{KeyOrder, StatePartition}
 import org.apache.spark.sql.types._
 
@@ -20,7 +19,7 @@ import dev.mullion.windows.spec.{AlignedWindow, AroundWindow, SessionWindow}
 /** A query as its tasks run it, from rows to firings, without Spark: what is Spark's (the partial aggregate, the
   * shuffle) is done here in a few lines, and what is Mullion's is Mullion's.
   */
-private[simulation] final class SimulatedQuery(terms: Contract.Terms, choice: StateChoice, countsRows: Boolean) {
+private[simulation] final class SimulatedQuery(terms: Contract.Terms, countsRows: Boolean) {
   import Contract._
 
   private val rules: PaneRules = PaneRules(
@@ -61,7 +60,6 @@ private[simulation] final class SimulatedQuery(terms: Contract.Terms, choice: St
       pane = AttributeReference("pane", PaneColumns.paneType(false), nullable = false)(),
       lateRow = None,
       rules = rules,
-      state = choice,
       idleAfter = None,
       text = AggregateText(new StructType(), Nil, Nil, None, None),
       limit = AccumulatorLimit(1L << 30),

@@ -1,6 +1,5 @@
 package org.apache.spark.sql.mullion.exec.simulation
 
-import java.io.IOException
 import java.util.SplittableRandom
 
 import scala.annotation.tailrec
@@ -8,20 +7,16 @@ import scala.collection.mutable
 
 import org.apache.spark.sql.catalyst.expressions.UnsafeRow
 import org.apache.spark.sql.internal.SQLConf
-import org.apache.spark.sql.mullion.state.StateChoice
-import org.apache.spark.sql.mullion.state.store.{SimulatedDisk, SimulatedState}
-
-import dev.mullion.MullionException
+import org.apache.spark.sql.mullion.state.store.SimulatedState
 
 /** A query's life under one seed: its window, its rows and clocks, and what goes wrong. The engines, the records in
-  * memory and their versions, segments and snapshots are Mullion's; executors, the disk, the store under RocksDB's
-  * memory and the driver are simulated. What comes out of each batch is held against [[Contract]].
+  * memory and their versions, and segments are Mullion's; executors, the store under RocksDB's memory and the driver
+  * are simulated. What comes out of each batch is held against [[Contract]].
   *
   * {{{
   *   driver      plan a batch - tasks - note its end        dies between the two, and plans the same batch again
   *   task        open - rows - firings - commit             dies anywhere; runs again, or twice at once, elsewhere
   *   executor    versions in memory                         is lost
-  *   disk        snapshots                                  fails, tears a file, loses the end of one
   *   clocks                                                 jump
   * }}}
   */
@@ -102,14 +97,10 @@ private[simulation] final class Simulation(seed: Long) {
   private val contract = new Contract(terms)
   private val expected: Vector[Vector[Out]] = batches.map(contract.run(_).sorted)
 
-  private val choice =
-    if (SimulatedState.hasRocksDb && chance(60)) StateChoice.RocksDb else StateChoice.Memory
   private val named = chance(60)
   private val rooms = if (chance(50)) Seq(1L << 40) else Seq(0L, 1500L, 6000L, 1L << 40, 1L << 40)
-  private val every = 1 + random.nextInt(4)
-  private val query = new SimulatedQuery(terms, choice, countsRows = chance(50))
-  private val disk = new SimulatedDisk(s"/sim-$seed")
-  private val state = SimulatedState(choice, query.program.families, Partitions, every, named, disk)
+  private val query = new SimulatedQuery(terms, countsRows = chance(50))
+  private val state = new SimulatedState(query.program.families, inSegments = named)
 
   private val executors = 1 + random.nextInt(3)
   private val home = Array.fill(Partitions)(random.nextInt(executors))
@@ -128,14 +119,10 @@ private[simulation] final class Simulation(seed: Long) {
     } catch {
       case e: Throwable =>
         throw new AssertionError(
-          s"seed $seed ($terms, $choice, versions ${if (named) "with" else "without"} ids, rooms " +
-            s"$rooms, a snapshot every $every): ${e.getMessage}. Again: make simulation SEED=$seed",
+          s"seed $seed ($terms, versions ${if (named) "with" else "without"} ids, rooms $rooms): ${e.getMessage}. Again: make simulation SEED=$seed",
           e
         )
-    } finally {
-      state.close()
-      disk.close()
-    }
+    } finally state.close()
 
   /** Whether one of the calamities of this life is now. */
   private def strikes(percent: Int): Boolean = calamities > 0 && chance(percent) && { calamities -= 1; true }
@@ -144,44 +131,38 @@ private[simulation] final class Simulation(seed: Long) {
   private def batch(number: Long): Long = {
     val planned = batches(number.toInt)
     figures.batches += 1
-    val worked = Iterator.range(0, Partitions).map(task(planned, _)).takeWhile(_.isDefined).flatten.toVector
-    if (worked.length < Partitions) restart(number)
+    val worked = Vector.range(0, Partitions).map(task(planned, _))
+    val out = worked.flatMap(_._1.out).sorted
+    val wanted = expected(number.toInt)
+    if (out != wanted)
+      throw new AssertionError(
+        s"batch $number of ${batches.take(number.toInt + 1)} put out ${out.diff(wanted)} and not ${wanted.diff(out)}"
+      )
+    figures.firings += out.length
+    if (number == batches.length - 1) {
+      val (panes, records) = worked.map(_._1.totals).unzip
+      // A key that is never forgotten has a record and a timer.
+      if (panes.exists(_ != 0) || records.sum != 2L * contract.knownKeys)
+        throw new AssertionError(s"$panes panes and $records records are left")
+    }
+    if (strikes(8)) restart(number)
     else {
-      val out = worked.flatMap(_._1.out).sorted
-      val wanted = expected(number.toInt)
-      if (out != wanted)
-        throw new AssertionError(
-          s"batch $number of ${batches.take(number.toInt + 1)} put out ${out.diff(wanted)} and not ${wanted.diff(out)}"
-        )
-      figures.firings += out.length
-      if (number == batches.length - 1) {
-        val (panes, records) = worked.map(_._1.totals).unzip
-        // A key that is never forgotten has a record and a timer.
-        if (panes.exists(_ != 0) || records.sum != 2L * contract.knownKeys)
-          throw new AssertionError(s"$panes panes and $records records are left")
-      }
-      if (strikes(8)) restart(number)
-      else {
-        ids(number + 1) = worked.map(_._2).toArray
-        if (strikes(8)) restart(number + 1) else number + 1
-      }
+      ids(number + 1) = worked.map(_._2).toArray
+      if (strikes(8)) restart(number + 1) else number + 1
     }
   }
 
-  /** All executors are gone, and the driver; it goes on from the newest version that there is. */
+  /** All executors are gone, and the driver; it goes on from the last version. */
   private def restart(number: Long): Long = {
     figures.restarts += 1
     restarts += 1
     if (restarts > 20) throw new AssertionError(s"it starts again and again before batch $number")
     (0 until executors).foreach(state.lose)
-    if (choice == StateChoice.Memory && chance(30)) disk.cut(random.nextInt(100), random.nextInt(60))
-    val from = state.newest(number, version => Option.when(named)(ids(version).map(_.getOrElse(""))))
-    if (from == 0L) disk.clear()
-    from
+    number
   }
 
-  /** A task of a batch, as often as it takes; none if its state is gone. */
-  private def task(batch: Batch, partition: Int): Option[(SimulatedQuery.Worked, Option[String])] = {
+  /** A task of a batch, as often as it takes. */
+  private def task(batch: Batch, partition: Int): (SimulatedQuery.Worked, Option[String]) = {
     // Each attempt has its rows from the tasks before it in another order.
     def input = query.input(batch, _.key % Partitions == partition, 1 + random.nextInt(3), mixed)
     val from = ids(batch.number)(partition)
@@ -207,16 +188,16 @@ private[simulation] final class Simulation(seed: Long) {
       catch { case e: Throwable => other.abort(); throw e }
 
     @tailrec
-    def attempt(left: Int, elsewhere: Boolean): Option[(SimulatedQuery.Worked, Option[String])] = {
+    def attempt(left: Int, elsewhere: Boolean): (SimulatedQuery.Worked, Option[String]) = {
       val executor = if (elsewhere) random.nextInt(executors) else home(partition)
       val done =
         try {
           if (!strikes(12)) {
             val opened = open(executor)
             val worked = work(opened)
-            Right(Some((worked, commit(opened), executor)))
+            Some((worked, commit(opened), executor))
           } else
-            random.nextInt(6) match {
+            random.nextInt(5) match {
               case 0 =>
                 figures.killed += 1
                 val opened = open(executor)
@@ -246,32 +227,21 @@ private[simulation] final class Simulation(seed: Long) {
                 if (first.out.sorted != second.out.sorted)
                   throw new AssertionError(s"attempts put out ${first.out} and ${second.out}")
                 val (of, to) = (beside(two)(commit(one)), commit(two))
-                Right(Some(if (chance(50)) (first, of, executor) else (second, to, other)))
-              case 4 =>
-                figures.disks += 1
-                disk.failsAfter = Some(random.nextInt(5))
-                disk.tears = chance(50)
-                val opened = open(executor)
-                val worked = work(opened)
-                Right(Some((worked, commit(opened), executor)))
+                Some(if (chance(50)) (first, of, executor) else (second, to, other))
               case _ =>
                 figures.executors += 1
                 state.lose(random.nextInt(executors))
-                Right(None)
+                None
             }
         } catch {
-          case _: SimulatedQuery.Died                   => Right(None)
-          case _: IOException                           => Right(None)
-          case e: MullionException if lost(e.condition) => Left(executor == home(partition))
-        } finally disk.failsAfter = None
+          case _: SimulatedQuery.Died => None
+        }
       done match {
-        case Right(Some((worked, id, on))) =>
+        case Some((worked, id, on)) =>
           home(partition) = on
-          Some((worked, id))
-        case Left(true)     => None
-        case _ if left == 0 => throw new AssertionError("no attempt came through")
-        case Left(false)    => attempt(left - 1, elsewhere = false)
-        case Right(None)    => attempt(left - 1, elsewhere = chance(30))
+          (worked, id)
+        case None if left == 0 => throw new AssertionError("no attempt came through")
+        case None              => attempt(left - 1, elsewhere = chance(30))
       }
     }
     attempt(20, elsewhere = chance(20))
@@ -292,14 +262,12 @@ private[simulation] final class Simulation(seed: Long) {
 private[simulation] object Simulation {
   private val Partitions = 2
 
-  private val lost = Set("STATE_LOST", "DAMAGED_STATE")
-
   private implicit val order: Ordering[Contract.Out] =
     Ordering.by(out => (out.key, out.start, out.end, out.firing, out.seq, out.rows, out.sum))
 
   /** What was done, over all cases. */
   final class Figures {
-    var cases, batches, attempts, firings, restarts, killed, twice, disks, executors = 0L
+    var cases, batches, attempts, firings, restarts, killed, twice, executors = 0L
 
     def add(other: Figures): Unit = {
       cases += other.cases
@@ -309,13 +277,12 @@ private[simulation] object Simulation {
       restarts += other.restarts
       killed += other.killed
       twice += other.twice
-      disks += other.disks
       executors += other.executors
     }
 
     override def toString: String =
       s"cases $cases, batches $batches, attempts $attempts, firings $firings, restarts $restarts, attempts killed $killed, " +
-        s"run twice $twice, disks that failed $disks, executors lost $executors"
+        s"run twice $twice, executors lost $executors"
   }
 
   /** Runs cases from a seed on, for so many of them or so long. */

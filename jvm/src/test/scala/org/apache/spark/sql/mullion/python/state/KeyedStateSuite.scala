@@ -15,60 +15,32 @@ import org.apache.spark.sql.execution.streaming.state._
 import org.apache.spark.sql.internal.SQLConf
 import org.apache.spark.sql.mullion.{SparkSuite, TemporaryFolders}
 import org.apache.spark.sql.mullion.python.StateServer
-import org.apache.spark.sql.mullion.state.StateChoice
-import org.apache.spark.sql.mullion.state.records.{FamilySpec, RecordOrder, StatePartition}
-import org.apache.spark.sql.mullion.state.store.{
-  HdfsPartition,
-  KeyLayout,
-  MemoryPartition,
-  MemoryStateStore,
-  RocksDbPartition
-}
+import org.apache.spark.sql.mullion.state.PartitionOpener
+import org.apache.spark.sql.mullion.state.records.StatePartition
+import org.apache.spark.sql.mullion.state.store.{KeyLayout, RocksDbPartition}
 
-/** What functions keep in a partition, in each of the stores and over the socket. */
+/** What functions keep in a partition, in state and over the socket. */
 class KeyedStateSuite extends SparkSuite with TemporaryFolders {
   import KeyedStateSuite._
 
   /** The state of one partition, batch after batch. */
-  private final class Batches(folder: Path, choice: StateChoice) {
+  private final class Batches(folder: Path) {
     spark.streams // stores report to it
-    private val providers = mutable.Map.empty[String, StateStoreProvider]
     private var version = 0L
 
-    private def open(spec: FamilySpec, name: String, encoder: KeyStateEncoderSpec, families: Boolean): StateStore =
-      providers
-        .getOrElseUpdate(
-          name, {
-            val conf = new SQLConf
-            conf.setConf(SQLConf.STATE_STORE_PROVIDER_CLASS, choice.providerClass)
-            val hadoop = new Configuration()
-            hadoop.set(StreamExecutionRunId, UUID.randomUUID().toString)
-            val id = StateStoreProviderId(StateStoreId(folder.toUri.toString, 0, 0, name), UUID.randomUUID())
-            StateStoreProvider
-              .createAndInit(id, spec.key, spec.value, encoder, families, new StateStoreConf(conf), hadoop, false, None)
-          }
-        )
-        .getStore(version)
+    private val main = KeyedState.families.head
 
-    private def partition(): StatePartition = {
-      val families = KeyedState.families(choice)
-      val main = families.head
-      choice match {
-        case StateChoice.RocksDb =>
-          new RocksDbPartition(open(main, "default", KeyLayout.own.encoder(main), true), main, families.tail)
-        case StateChoice.Hdfs =>
-          new HdfsPartition(
-            (name, key, value, encoder) =>
-              open(FamilySpec(name, key, value, RecordOrder.Unordered), name, encoder, false),
-            families
-          )
-        case StateChoice.Memory =>
-          open(main, "default", NoPrefixKeyStateEncoderSpec(main.key), false) match {
-            case memory: MemoryStateStore => new MemoryPartition(memory, families)
-            case other                    => fail(s"$other")
-          }
-      }
+    private lazy val provider: StateStoreProvider = {
+      val hadoop = new Configuration()
+      hadoop.set(StreamExecutionRunId, UUID.randomUUID().toString)
+      val conf = new StateStoreConf(PartitionOpener.confOf(new SQLConf))
+      val id = StateStoreProviderId(StateStoreId(folder.toUri.toString, 0, 0), UUID.randomUUID())
+      StateStoreProvider
+        .createAndInit(id, main.key, main.value, KeyLayout.own.encoder(main), true, conf, hadoop, false, None)
     }
+
+    private def partition(): StatePartition =
+      new RocksDbPartition(provider.getStore(version), main, KeyedState.families.tail)
 
     /** One batch, which is committed; how many records there are then. */
     def batch(eventUs: Long = 0L, wallUs: Long = 0L)(work: KeyedState => Unit): Long = {
@@ -83,30 +55,27 @@ class KeyedStateSuite extends SparkSuite with TemporaryFolders {
     def failed()(work: KeyedState => Unit): Unit = {
       val opened = partition()
       work(of(opened, 0L, 0L))
-      opened.stores.foreach(_.abort())
+      opened.store.abort()
     }
 
     private def of(opened: StatePartition, eventUs: Long, wallUs: Long): KeyedState = new KeyedState(
       opened,
-      choice,
       {
         case TimerClock.Event => eventUs
         case TimerClock.Wall  => wallUs
       }
     )
 
-    def close(): Unit = providers.values.foreach(_.close())
+    def close(): Unit = provider.close()
   }
 
-  private def onEachStore(name: String)(test: Batches => Unit): Unit = StateChoice.all.foreach { choice =>
-    folder.test(s"$name ($choice)") { folder =>
-      val batches = new Batches(folder, choice)
-      try test(batches)
-      finally batches.close()
-    }
+  private def inBatches(name: String)(test: Batches => Unit): Unit = folder.test(name) { folder =>
+    val batches = new Batches(folder)
+    try test(batches)
+    finally batches.close()
   }
 
-  onEachStore("what is committed is there in the next batch, and what is not is not") { batches =>
+  inBatches("what is committed is there in the next batch, and what is not is not") { batches =>
     assertEquals(
       batches.batch() { state =>
         state.put(bytes("a"), bytes("1"), there = None)
@@ -131,7 +100,7 @@ class KeyedStateSuite extends SparkSuite with TemporaryFolders {
     )
   }
 
-  onEachStore("a scan gives the records of its prefix as they were when it began") { batches =>
+  inBatches("a scan gives the records of its prefix as they were when it began") { batches =>
     val keys = Seq("", "k", "kk", "prefix of eight and more", "prefix of eight and less", "prefix o", "l", "\u00ff")
     batches.batch()(state => keys.foreach(k => state.put(bytes(k), bytes(k), there = None)))
     batches.batch() { state =>
@@ -147,7 +116,7 @@ class KeyedStateSuite extends SparkSuite with TemporaryFolders {
     ()
   }
 
-  onEachStore("timers come in order, and those that are not due are not read") { batches =>
+  inBatches("timers come in order, and those that are not due are not read") { batches =>
     batches.batch() { state =>
       (1000L to 1 by -1).foreach(due => state.putTimer(TimerClock.Event, due * 10, bytes(s"$due")))
       state.putTimer(TimerClock.Event, 20, bytes("2"))
@@ -220,7 +189,7 @@ class KeyedStateSuite extends SparkSuite with TemporaryFolders {
   private def sized(from: DataInputStream): String = text(from.readNBytes(from.readInt()))
 
   folder.test("a function reads, writes and scans over the socket, and its end is known") { folder =>
-    val batches = new Batches(folder, StateChoice.Memory)
+    val batches = new Batches(folder)
     batches.batch() { state =>
       val server = new StateServer(state, None)
       val client = new Client(server)
@@ -282,7 +251,7 @@ class KeyedStateSuite extends SparkSuite with TemporaryFolders {
   }
 
   folder.test("an error of the function is kept in its words, and one of a request is told") { folder =>
-    val batches = new Batches(folder, StateChoice.Memory)
+    val batches = new Batches(folder)
     batches.batch() { state =>
       val server = new StateServer(state, None)
       val client = new Client(server)
@@ -302,7 +271,7 @@ class KeyedStateSuite extends SparkSuite with TemporaryFolders {
   }
 
   folder.test("a server whose function never comes, or goes without a word, can be closed") { folder =>
-    val batches = new Batches(folder, StateChoice.Memory)
+    val batches = new Batches(folder)
     batches.batch() { state =>
       new StateServer(state, None).close()
       val server = new StateServer(state, None)

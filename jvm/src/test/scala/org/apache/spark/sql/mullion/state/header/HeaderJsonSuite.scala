@@ -23,7 +23,7 @@ class HeaderJsonSuite extends MullionSuite {
         header(random),
         TogetherHeader(texts(random), several, maybe(random)(records(random)), maybe(random)(texts(random))),
         DrainHeader(header(random), header(random), random.nextLong(), random.nextLong()),
-        StatefulHeader(random.nextInt(), texts(random), text(random)),
+        StatefulHeader(random.nextInt(), texts(random)),
         RecordKeys(text(random), texts(random), List.fill(random.nextInt(3))(random.nextInt()), random.nextBoolean())
       )
       headers.foreach(header =>
@@ -99,7 +99,6 @@ private object HeaderJsonSuite {
       texts(random),
       text(random),
       texts(random),
-      text(random),
       maybe(random)(rows(random)),
       truth,
       truth,

@@ -8,7 +8,6 @@ import scala.collection.mutable
 import org.apache.spark.sql.{functions => F, Column, DataFrame, Encoders, Row}
 import org.apache.spark.sql.execution.streaming.runtime.MemoryStream
 import org.apache.spark.sql.mullion.{SparkSuite, TemporaryFolder}
-import org.apache.spark.sql.mullion.state.StateChoice
 import org.apache.spark.sql.streaming.StreamingQueryException
 
 import dev.mullion.{Asked, Facade}
@@ -21,33 +20,32 @@ class UnbegunWindowsSuite extends SparkSuite {
 
   override protected def cores: Int = 2
 
-  for (store <- Seq(StateChoice.RocksDb, StateChoice.Hdfs))
-    test(s"a window without rows takes other types when its first rows come, and keeps them (${store.name})") {
-      TemporaryFolder.use { checkpoint =>
-        val query = new Runs(checkpoint)
-        def tens(kind: String): DataFrame => DataFrame =
-          rows => window(rows, 10, store, F.max(F.col("v").cast(kind)).as("top"))
+  test("a window without rows takes other types when its first rows come, and keeps them") {
+    TemporaryFolder.use { checkpoint =>
+      val query = new Runs(checkpoint)
+      def tens(kind: String): DataFrame => DataFrame =
+        rows => window(rows, 10, F.max(F.col("v").cast(kind)).as("top"))
 
-        // Two batches, none of whose rows are in the window.
-        assertEquals(query.run(tens("int"), unbegun = "*", Seq(nowhere), Seq(nowhere)), Nil)
-        val before = query.header
-        assert(clue(before).contains("\"INT\""))
+      // Two batches, none of whose rows are in the window.
+      assertEquals(query.run(tens("int"), unbegun = "*", Seq(nowhere), Seq(nowhere)), Nil)
+      val before = query.header
+      assert(clue(before).contains("\"INT\""))
 
-        val refused = query.refused(tens("string"), unbegun = "")
-        assert(clue(refused).contains("accumulators was [INT] and is now [STRING]"))
-        assertEquals(query.header, before, "nothing was overwritten")
+      val refused = query.refused(tens("string"), unbegun = "")
+      assert(clue(refused).contains("accumulators was [INT] and is now [STRING]"))
+      assertEquals(query.header, before, "nothing was overwritten")
 
-        // As texts 9 is more than 10.
-        val rows = Seq(Seq(at(1, 9), at(2, 10)), Seq(at(12, 7)))
-        assertEquals(query.run(tens("string"), unbegun = "*", rows: _*), Seq("9"))
-        val begun = query.header
-        assert(clue(begun).contains("\"STRING\""))
+      // As texts 9 is more than 10.
+      val rows = Seq(Seq(at(1, 9), at(2, 10)), Seq(at(12, 7)))
+      assertEquals(query.run(tens("string"), unbegun = "*", rows: _*), Seq("9"))
+      val begun = query.header
+      assert(clue(begun).contains("\"STRING\""))
 
-        assert(clue(query.refused(tens("bigint"), unbegun = "")).contains("was [STRING] and is now [BIGINT]"))
-        assertEquals(query.header, begun, "nothing was overwritten")
-        assertEquals(query.run(tens("string"), unbegun = "", Seq(at(15, 8)), Seq(at(25, 1))), Seq("8"))
-      }
+      assert(clue(query.refused(tens("bigint"), unbegun = "")).contains("was [STRING] and is now [BIGINT]"))
+      assertEquals(query.header, begun, "nothing was overwritten")
+      assertEquals(query.run(tens("string"), unbegun = "", Seq(at(15, 8)), Seq(at(25, 1))), Seq("8"))
     }
+  }
 
   test("of windows together one without rows takes other types, and the panes of the others stay open") {
     TemporaryFolder.use { checkpoint =>
@@ -56,8 +54,8 @@ class UnbegunWindowsSuite extends SparkSuite {
         def max(kind: String, name: String) = F.max(F.col("v").cast(kind)).as(name)
         // Rows between the windows of `few` are in none of them.
         val windows = Array(
-          window(rows, 10, StateChoice.RocksDb, max(all, "all")),
-          window(rows, 1, StateChoice.RocksDb, max(few, "few"), every = 10)
+          window(rows, 10, max(all, "all")),
+          window(rows, 1, max(few, "few"), every = 10)
         )
         val names = Array("all", "few")
         Facade.together(names, windows).select(F.coalesce(F.col("all").cast("string"), F.col("few").cast("string")))
@@ -75,8 +73,8 @@ class UnbegunWindowsSuite extends SparkSuite {
     }
   }
 
-  private def window(rows: DataFrame, size: Long, state: StateChoice, value: Column, every: Long = 10): DataFrame = {
-    val options = Asked.options.copy(time = Some(F.col("ts")), state = state)
+  private def window(rows: DataFrame, size: Long, value: Column, every: Long = 10): DataFrame = {
+    val options = Asked.options.copy(time = Some(F.col("ts")))
     val spec = Asked.sliding(size * 1000000L, every * 1000000L, 0L)
     Asked.windowed(rows, spec, Array(F.col("k")), options, Array(value))
   }

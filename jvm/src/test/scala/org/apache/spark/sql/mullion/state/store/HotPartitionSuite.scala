@@ -15,7 +15,7 @@ import org.apache.spark.sql.execution.streaming.state._
 import org.apache.spark.sql.internal.SQLConf
 import org.apache.spark.sql.mullion.{SparkSuite, TemporaryFolder}
 import org.apache.spark.sql.mullion.shim.SparkLineShim
-import org.apache.spark.sql.mullion.state.{PartitionOpener, StateChoice}
+import org.apache.spark.sql.mullion.state.PartitionOpener
 import org.apache.spark.sql.mullion.state.records.{FamilySpec, RecordOrder, StatePartition}
 import org.apache.spark.sql.mullion.state.segments.Segments
 import org.apache.spark.sql.mullion.state.versions.VersionNames
@@ -481,7 +481,7 @@ object HotPartitionSuite {
       try {
         work(opened)
         opened.checkInvariants()
-      } catch { case e: Throwable => opened.abort(); opened.stores.foreach(_.abort()); throw e }
+      } catch { case e: Throwable => opened.abort(); opened.store.abort(); throw e }
       opened.commit()
       version += 1
     }
@@ -490,7 +490,7 @@ object HotPartitionSuite {
       val opened = open(room)
       work(opened)
       opened.abort()
-      opened.stores.foreach(_.abort())
+      opened.store.abort()
     }
 
     /** The last batch is to run again. */
@@ -534,7 +534,7 @@ object HotPartitionSuite {
     private def newId = StateStoreProviderId(StateStoreId(folder.toUri.toString, 0, 0), UUID.randomUUID())
 
     private def newProvider = {
-      val conf = PartitionOpener.confOf(StateChoice.RocksDb, new SQLConf)
+      val conf = PartitionOpener.confOf(new SQLConf)
       val hadoop = new Configuration()
       // What Spark sets for each run of a query.
       hadoop.set("sql.streaming.runId", UUID.randomUUID().toString)

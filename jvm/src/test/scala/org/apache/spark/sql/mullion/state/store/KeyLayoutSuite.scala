@@ -10,7 +10,7 @@ import org.apache.spark.sql.catalyst.expressions.{GenericInternalRow, UnsafeProj
 import org.apache.spark.sql.execution.streaming.state._
 import org.apache.spark.sql.internal.SQLConf
 import org.apache.spark.sql.mullion.TemporaryFolder
-import org.apache.spark.sql.mullion.state.{PartitionOpener, StateChoice}
+import org.apache.spark.sql.mullion.state.PartitionOpener
 import org.apache.spark.sql.mullion.state.records.{Family, FamilySpec, RecordOrder}
 import org.apache.spark.sql.types._
 import org.apache.spark.unsafe.types.UTF8String
@@ -109,7 +109,7 @@ object KeyLayoutSuite {
     def run(work: Family => Unit): Unit = {
       val hadoop = new Configuration()
       hadoop.set("sql.streaming.runId", UUID.randomUUID().toString)
-      val conf = new StateStoreConf(PartitionOpener.confOf(StateChoice.RocksDb, new SQLConf))
+      val conf = new StateStoreConf(PartitionOpener.confOf(new SQLConf))
       val id = StateStoreProviderId(StateStoreId(folder.toUri.toString, 0, 0), UUID.randomUUID())
       val provider = StateStoreProvider
         .createAndInit(id, spec.key, spec.value, layout.encoder(spec), true, conf, hadoop, false, None)
@@ -118,7 +118,7 @@ object KeyLayoutSuite {
         try {
           work(partition.family(spec))
           partition.commit()
-        } catch { case e: Throwable => partition.stores.foreach(_.abort()); throw e }
+        } catch { case e: Throwable => partition.store.abort(); throw e }
         version += 1
       } finally provider.close()
     }

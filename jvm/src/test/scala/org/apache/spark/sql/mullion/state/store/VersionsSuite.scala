@@ -14,7 +14,7 @@ import org.apache.spark.sql.catalyst.expressions.UnsafeRow
 import org.apache.spark.sql.execution.streaming.state.{StateStore, StateStoreConf}
 import org.apache.spark.sql.internal.SQLConf
 import org.apache.spark.sql.mullion.shim.BuildInfo
-import org.apache.spark.sql.mullion.state.{PartitionOpener, StateChoice}
+import org.apache.spark.sql.mullion.state.PartitionOpener
 import org.apache.spark.sql.mullion.state.records.{Family, FamilySpec, RecordOrder}
 import org.apache.spark.sql.mullion.state.versions.WrittenVersions
 import org.apache.spark.sql.types.{LongType, StructType}
@@ -195,7 +195,7 @@ class VersionsSuite extends SparkSuite {
     def look(version: Long): Unit = openerOf(version, 1L << 30, snapshot = false, None).look(0, hadoop)(_ => ())
 
     private def openerOf(version: Long, room: Long, snapshot: Boolean, written: Option[WrittenVersions.OfBatch]) = {
-      val conf = PartitionOpener.confOf(StateChoice.RocksDb, new SQLConf)
+      val conf = PartitionOpener.confOf(new SQLConf)
       conf.setConfString(HotMemory.Setting, room.toString)
       conf.setConfString(
         "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled",
@@ -203,7 +203,6 @@ class VersionsSuite extends SparkSuite {
       )
       val families = Seq(Main)
       new PartitionOpener(
-        StateChoice.RocksDb,
         families,
         folder.toUri.toString,
         0,

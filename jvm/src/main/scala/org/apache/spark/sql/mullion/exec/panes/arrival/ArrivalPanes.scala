@@ -16,7 +16,7 @@ import org.apache.spark.sql.mullion.exec.panes.keys.{
 import org.apache.spark.sql.mullion.exec.panes.sums.Accumulators
 import org.apache.spark.sql.mullion.exec.panes.{OpenPane, PaneCounts, PaneEngine, PaneProgram, RowProgram}
 import org.apache.spark.sql.mullion.expressions.RowUpdate
-import org.apache.spark.sql.mullion.state.records.StatePartition
+import org.apache.spark.sql.mullion.state.records.{RecordOrder, StatePartition}
 import org.apache.spark.unsafe.types.UTF8String
 
 import dev.mullion.windows.clock.BatchClock
@@ -70,7 +70,7 @@ private[exec] final class ArrivalPanes(
   private val hasTimers = closesByBatch || keysFollowWall
 
   private val keyTypes = program.keys.map(_.dataType)
-  private val timer = new TimedKey(keyTypes, program.timeOrder)
+  private val timer = new TimedKey(keyTypes, RecordOrder.ByLast)
   private lazy val timerToKey = timer.toKey
   private val record = new KeyRecord.Writer
   private val dueAt = timersFamily(program).times.head

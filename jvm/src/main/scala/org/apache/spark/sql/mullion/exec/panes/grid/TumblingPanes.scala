@@ -291,7 +291,7 @@ private[exec] object TumblingPanes {
       program.rules.early.map(_ => earlyFamily(program))
 
   private def layout(program: PaneProgram): Seq[Attribute] =
-    program.timed(program.slice, program.keys ++ program.start)
+    (program.keys ++ program.start) :+ program.slice
 
   private val event = AttributeReference("event", LongType, nullable = false)()
   private val wall = AttributeReference("wall", LongType, nullable = false)()
@@ -301,10 +301,10 @@ private[exec] object TumblingPanes {
   private def panesFamily(program: PaneProgram): FamilySpec = FamilySpec(
     "panes",
     key = StructType(
-      program.timed(StructField("start", LongType, nullable = false), program.keyFields ++ rangeStart(program))
+      (program.keyFields ++ rangeStart(program)) :+ StructField("start", LongType, nullable = false)
     ),
     value = Accumulators.schema(program.functions, PaneNotes.types(program.rules) ++ PaneSums.notes(program)),
-    program.timeOrder
+    RecordOrder.ByLast
   )
 
   /** Where the time that records are in order of is the end. */

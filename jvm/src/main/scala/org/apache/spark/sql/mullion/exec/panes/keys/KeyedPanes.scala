@@ -69,7 +69,7 @@ private[exec] abstract class KeyedPanes[K <: ActiveKey](
   private val keyTypes = program.keys.map(_.dataType)
   private val keys = partition.family(keysFamily(program))
   private val timers = partition.family(timersFamily(program))
-  private val timerAt = new TimedKey(keyTypes, program.timeOrder)
+  private val timerAt = new TimedKey(keyTypes, RecordOrder.ByLast)
   private val dueAt = timersFamily(program).times.head
   private val timerChanges = new TimerChanges(timers, dueAt, keyTypes.length + 1)
   private lazy val timerToKey = timerAt.toKey
@@ -255,5 +255,5 @@ private[exec] object KeyedPanes {
     KeyRecord.family(program, if (program.isSession) "accumulators" else "firings")
 
   private[exec] def timersFamily(program: PaneProgram): FamilySpec =
-    FamilySpec("timers", StructType(program.timed(time("due"), program.keyFields)), KeyOnly.schema, program.timeOrder)
+    FamilySpec("timers", StructType(program.keyFields :+ time("due")), KeyOnly.schema, RecordOrder.ByLast)
 }

@@ -20,8 +20,8 @@ import dev.mullion.MullionException
   *   chunks        (pane, number)  -> what comes before it in the lists
   * }}}
   *
-  * A list is kept whole in `hdfs`, and in RocksDB where copies of a task run: there a batch may go on from one
-  * attempt's records and write over another's.
+  * A list is kept whole where copies of a task run: there a batch may go on from one attempt's records and write over
+  * another's.
   *
   * Rows that count once for each id are such a list too: which of them count is found when chunks come together.
   *
