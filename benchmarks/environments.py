@@ -83,7 +83,7 @@ CONTENDERS = {
     "mullion": Contender("Mullion"),
     "spark": Contender("Spark"),
     "spark hdfs": Contender("Spark, HDFS-backed"),
-    "ceiling": Contender("ceiling"),
+    "ceiling": Contender("stateless baseline"),
     "stateless": Contender("stateless query"),
     "pandas": Contender("transformWithStateInPandas"),
     "bytewax": Contender("Bytewax", "bytewax_fold.py", "bench-bytewax"),

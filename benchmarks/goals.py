@@ -65,7 +65,7 @@ COMPARISONS = (
     Comparison(w.SIZED[100_000][5 * w.M], "spark", 4),
     Comparison(w.SIZED[1_000][5 * w.M], "spark", 3),
     Comparison(w.SIZED[100_000][5 * w.M], "duckdb", 0.6, first="DuckDB, all rows at once"),
-    Comparison(w.TUMBLING_100K, "ceiling", 0.8, first="Spark, with no state at all"),
+    Comparison(w.TUMBLING_100K, "ceiling", 0.8, first="the stateless baseline"),
     Comparison(w.TUMBLING_3M, "ceiling", 0.6),
     Comparison(w.TUMBLING_100K, "spark", 2, first="Spark's windows"),
     Comparison(w.TUMBLING_100K, "spark hdfs"),

@@ -36,17 +36,17 @@ PAGE, README = ROOT / "docs" / "results.md", ROOT / "README.md"
 FROM_PAGE = "../benchmarks/results"
 BEGIN, END = "<!-- begin: as produced -->", "<!-- end: as produced -->"
 
-PARTS = ["workload", "contender", "batch", "source", "planning", "running", "logs", "updates", "removals", "commits"]
+PARTS = ["workload", "system", "batch", "source", "planning", "running", "logs", "updates", "removals", "commits"]
 
-RATIOS = """A ratio is Mullion's figure over the other's. Of rows a second more is better, of milliseconds and megabytes
-less. A goal is what the project set out to reach; the last column says whether this run reached it."""
+RATIOS = """A ratio is Mullion's figure divided by the other one. More rows per second are better, and fewer milliseconds and
+megabytes. The last columns show the project's goal and its result in this run."""
 
-SPENT = """Milliseconds of a warm batch, the median of each part. `source` finds what is new, `planning` plans the
-batch, `running` runs its tasks, `logs` writes Spark's logs. The last three are parts of `running`, summed over the
-tasks, as the stateful operator reports them: its updates of state, its removals and its commits."""
+SPENT = """Milliseconds of a warm batch, the median of each part. `source` finds new input, `planning` plans the batch,
+`running` runs its tasks, `logs` writes Spark's logs. The last three are parts of `running`, summed over the tasks, from
+the metrics of the stateful operator: updates of state, removals and commits."""
 
-COST = """Tumbling windows of ten seconds. Milliseconds of a warm batch of so many rows, and the line through them: what
-a batch costs however few rows it has, and what each row adds, with which you can predict a batch of your own."""
+COST = """Tumbling windows of ten seconds. Milliseconds of a warm batch by its number of rows, and the line through them: the
+fixed cost of a batch and the cost of each row, from which you can predict your own batches."""
 
 Found = dict[str, dict[str, Figures]]
 # By run, the last one at the end.
@@ -55,10 +55,10 @@ Rows = list[list[str]]
 # With what ``latest.json`` says of each.
 Compared = list[tuple[Comparison, dict[str, Any]]]
 
-COMPARED = ["workload", "against", "unit", "ours", "theirs", "ratio", "goal", ""]
-MEASURED = ["workload", "contender", "warm batch (least - most)", "rows/s", "whole run", "processors", "peak memory"]
-COSTS = ["keys", "contender", *(f"{rows:,} rows" for rows in SIZES), "a batch", "a row"]
-AT_A_GLANCE = ["windows", "compared with", "theirs", "Mullion", "times as fast"]
+COMPARED = ["workload", "compared with", "unit", "Mullion", "other", "ratio", "goal", ""]
+MEASURED = ["workload", "system", "warm batch (range)", "rows/s", "complete run", "processor time", "peak memory"]
+COSTS = ["keys", "system", *(f"{rows:,} rows" for rows in SIZES), "per batch", "per row"]
+AT_A_GLANCE = ["windows", "compared with", "other", "Mullion", "ratio"]
 
 
 def show(found: Found, console: Console, minutes: float) -> None:
@@ -105,20 +105,20 @@ def of_readme(everywhere: Everywhere) -> str:
 
 def of_page(everywhere: Everywhere) -> str:
     """All comparisons and all figures, of each run."""
-    pictures = [f"![Rows a second of each contender, on a logarithmic scale]({FROM_PAGE}/latest.png)"]
+    pictures = [f"![Rows per second of each system, on a logarithmic scale]({FROM_PAGE}/latest.png)"]
     if drawn_curves(everywhere):
-        pictures.append(f"![What a row or a batch costs as one thing grows]({FROM_PAGE}/curves.png)")
+        pictures.append(f"![The cost of a row or a batch by keys, overlaps and cores]({FROM_PAGE}/curves.png)")
     costly = by_run(COSTS, {at: costs(found) for at, found in everywhere.items()})
     sections = (
         "## Ratios",
         RATIOS,
-        f"Beside Mullion: {peers(list(everywhere.values()))}.",
+        f"Other systems: {peers(list(everywhere.values()))}.",
         by_run(COMPARED, {at: shown(compared(found)) for at, found in everywhere.items()}),
-        *(["## What a batch costs", COST, costly] if costly else []),
+        *(["## Cost of a batch", COST, costly] if costly else []),
         *pictures,
-        "## Every figure",
+        "## All figures",
         by_run(MEASURED, {at: measured(found) for at, found in everywhere.items()}),
-        "## Where the time of a batch goes",
+        "## Parts of a batch",
         SPENT,
         by_run(PARTS, {at: spent(found) for at, found in everywhere.items()}),
     )
@@ -357,7 +357,7 @@ def bars(found: Found, file: Path) -> None:
     for label, (_, _, heading) in zip(axes.get_yticklabels(), ticks, strict=True):
         label.set_fontweight("bold" if heading else "normal")
     axes.set_ylim(place - 1, -1)
-    axes.set_xlabel("rows a second in a warm batch")
+    axes.set_xlabel("rows per second in a warm batch")
     figure.tight_layout()
     figure.savefig(file, dpi=100)
 
