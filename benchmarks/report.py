@@ -38,15 +38,15 @@ BEGIN, END = "<!-- begin: as produced -->", "<!-- end: as produced -->"
 
 PARTS = ["workload", "system", "batch", "source", "planning", "running", "logs", "updates", "removals", "commits"]
 
-RATIOS = """A ratio is Mullion's figure divided by the other one. More rows per second are better, and fewer milliseconds and
-megabytes. The last columns show the project's goal and its result in this run."""
+RATIOS = """A ratio is Mullion's figure divided by the other one. More rows per second are better, and fewer
+milliseconds and megabytes. The last columns show the project's goal and its result in this run."""
 
 SPENT = """Milliseconds of a warm batch, the median of each part. `source` finds new input, `planning` plans the batch,
 `running` runs its tasks, `logs` writes Spark's logs. The last three are parts of `running`, summed over the tasks, from
 the metrics of the stateful operator: updates of state, removals and commits."""
 
-COST = """Tumbling windows of ten seconds. Milliseconds of a warm batch by its number of rows, and the line through them: the
-fixed cost of a batch and the cost of each row, from which you can predict your own batches."""
+COST = """Tumbling windows of ten seconds. Milliseconds of a warm batch by its number of rows, and the line through
+them: the fixed cost of a batch and the cost of each row, from which you can predict your own batches."""
 
 Found = dict[str, dict[str, Figures]]
 # By run, the last one at the end.

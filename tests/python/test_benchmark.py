@@ -228,7 +228,7 @@ def test_a_comparison_is_of_the_last_run_that_has_both_sides() -> None:
     last = report.last_compared(everywhere)
     assert {at: {(said["against"], said["ratio"]) for _, said in pairs} for at, pairs in last.items()} == {
         "quick": {("Spark", 2.0), ("Spark", 1.0)},
-        "slow": {("ceiling", 0.5)},
+        "slow": {("stateless baseline", 0.5)},
     }
 
 
