@@ -6,6 +6,7 @@ import itertools
 import os
 import re
 import shlex
+import sys
 from pathlib import Path
 
 import pyspark
@@ -34,6 +35,10 @@ def configure(builder: SparkSession.Builder, *, local_files: bool = False) -> Sp
     It sets ``spark.sql.codegen.cache.maxEntries`` to 1000, unless you have set it. A window has about 25 pieces of
     generated code, and Spark caches 100. With four or more concurrent queries, each batch would compile its code again.
 
+    If the master is local, Spark starts Python workers with the Python of this process, unless you have set
+    ``PYSPARK_PYTHON`` or ``spark.pyspark.python``. Otherwise Spark takes the first ``python3`` of the ``PATH``, which
+    lacks the packages of an environment that is not activated.
+
     >>> from pyspark.sql import SparkSession
     >>> spark = configure(SparkSession.builder.appName("panes")).getOrCreate()  # doctest: +SKIP
 
@@ -54,6 +59,8 @@ def configure(builder: SparkSession.Builder, *, local_files: bool = False) -> Sp
     require_bool("local_files", local_files)
     if local_files:
         _write_local_files(builder)
+    if _is_local(builder) and _setting(builder, "spark.pyspark.python") is None:
+        os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     jars = _listed(builder, "spark.jars")
     if not any(map(_jars.is_ours, jars)):
         jars.append(_carried_url())
@@ -66,14 +73,19 @@ def configure(builder: SparkSession.Builder, *, local_files: bool = False) -> Sp
     return builder.config("spark.jars", ",".join(jars)).config("spark.sql.extensions", ",".join(extensions))
 
 
+def _is_local(builder: SparkSession.Builder) -> bool:
+    master = _setting(builder, "spark.master")
+    return master is None or master.startswith("local")
+
+
 def _write_local_files(builder: SparkSession.Builder) -> None:
     if _jvm.is_running():
         raise UnsupportedError(
             "configure(local_files=True) comes too late: Spark's JVM already runs, and its file system is chosen when "
             "it starts. Call it before the first session of the process, or leave local_files out."
         )
-    master = _setting(builder, "spark.master")
-    if master is not None and not master.startswith("local"):
+    if not _is_local(builder):
+        master = _setting(builder, "spark.master")
         raise UnsupportedError(
             f"configure(local_files=True) is for a session on one machine, and the master is {master!r}: executors "
             "would not find the class. Leave local_files out, or set spark.master to local[*]."
@@ -135,6 +147,8 @@ def _to_be_launched_with(key: str) -> str | None:
     for option, value in itertools.pairwise(arguments):
         if option == "--jars" and key == "spark.jars":
             _require_ours_among(value)
+            return value
+        if option == "--master" and key == "spark.master":
             return value
         if option == "--conf" and value.startswith(f"{key}="):
             setting = value.removeprefix(f"{key}=")

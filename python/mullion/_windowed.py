@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
-from typing import Any, Final, NoReturn, get_args
+from typing import TYPE_CHECKING, Any, Final, NoReturn, get_args
 
 from pyspark.errors import AnalysisException
 from pyspark.sql import Column, DataFrame
@@ -254,10 +254,10 @@ class Windowed:
         self._options = options
 
     def agg(self, *aggregates: Column) -> DataFrame:
-        """Gives a row for each firing of a pane: the keys, ``window``, ``pane``, then the aggregates by their aliases.
+        """Returns a row for each firing of a pane: the keys, ``window``, ``pane``, then the aggregates by their names.
 
-        It takes any of Spark's aggregates, expressions over them, and Scala UDAFs: ``F.count("*").alias("n")``. With
-        ``late="emit"`` the result has the column ``late_row`` too.
+        It accepts all aggregates of Spark, expressions over them, and Scala UDAFs: ``F.count("*").alias("n")``.
+        With ``late="emit"`` the result also has the column ``late_row``.
 
         Some aggregates grow with their rows: lists, sets, exact percentiles. All aggregates of a pane of a stream
         together may hold ``spark.sql.streaming.stateStore.mullion.maxAccumulatorBytes`` bytes, 128 MB by default. Past
@@ -325,17 +325,20 @@ class Windowed:
         _warn_of_dropped_rows(self._df, calls=4)
         return panes
 
-    def __getattr__(self, name: str) -> NoReturn:
-        # What Python itself looks for, to copy or to show it, is not there and nobody's mistake.
-        if name.startswith("_"):
-            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}", name=name, obj=self)
-        raise NotAggregatedError(_not_yet(name, self._df.isStreaming))
+    # Type checkers must report a misspelt method, and a subscript.
+    if not TYPE_CHECKING:
 
-    def __getitem__(self, key: object) -> NoReturn:
-        raise NotAggregatedError(
-            f"windowed(...)[{key!r}] is asked of what has no columns yet: say what a pane holds first, as in "
-            "windowed(...).agg(F.count('*').alias('n'))."
-        )
+        def __getattr__(self, name: str) -> NoReturn:
+            # What Python itself looks for, to copy or to show it, is not there and nobody's mistake.
+            if name.startswith("_"):
+                raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}", name=name, obj=self)
+            raise NotAggregatedError(_not_yet(name, self._df.isStreaming))
+
+        def __getitem__(self, key: object) -> NoReturn:
+            raise NotAggregatedError(
+                f"windowed(...)[{key!r}] is asked of what has no columns yet: say what a pane holds first, as in "
+                "windowed(...).agg(F.count('*').alias('n'))."
+            )
 
     def __repr__(self) -> str:
         parts = [repr(self._df), repr(self._window)]

@@ -1,5 +1,7 @@
 """How a session gets Mullion, without starting one."""
 
+import os
+import sys
 from pathlib import Path
 from urllib.parse import unquote, urlparse
 
@@ -129,6 +131,36 @@ def test_generated_code_of_many_queries_is_kept_unless_the_user_says_how_much(mo
     assert configured(SparkSession.builder.config(key, "50"), key) == ["50"]
     monkeypatch.setenv("PYSPARK_SUBMIT_ARGS", f"--conf {key}=60 pyspark-shell")
     assert key not in configure(builder())._options
+
+
+@pytest.mark.parametrize("options", [{}, {"master": "local[2]"}, {"master": "local-cluster[1,1,1024]"}])
+def test_workers_of_a_local_session_run_the_python_of_this_process(
+    monkeypatch: pytest.MonkeyPatch, options: dict[str, str]
+) -> None:
+    # monkeypatch restores the variable that configure() sets.
+    monkeypatch.setenv("PYSPARK_PYTHON", "")
+    monkeypatch.delenv("PYSPARK_PYTHON")
+    configure(builder(**options))
+    assert os.environ["PYSPARK_PYTHON"] == sys.executable
+
+
+@pytest.mark.parametrize("options", [{"master": "yarn"}, {"pyspark_python": "/opt/python"}])
+def test_workers_elsewhere_and_a_python_of_the_user_are_left_alone(
+    monkeypatch: pytest.MonkeyPatch, options: dict[str, str]
+) -> None:
+    monkeypatch.setenv("PYSPARK_PYTHON", "")
+    monkeypatch.delenv("PYSPARK_PYTHON")
+    configure(builder(**options))
+    assert "PYSPARK_PYTHON" not in os.environ
+
+    monkeypatch.setenv("PYSPARK_SUBMIT_ARGS", "--master yarn pyspark-shell")
+    configure(builder())
+    assert "PYSPARK_PYTHON" not in os.environ
+
+    monkeypatch.delenv("PYSPARK_SUBMIT_ARGS")
+    monkeypatch.setenv("PYSPARK_PYTHON", "/usr/bin/python3.12")
+    configure(builder())
+    assert os.environ["PYSPARK_PYTHON"] == "/usr/bin/python3.12"
 
 
 def test_local_files_are_written_by_java_on_one_machine() -> None:

@@ -1,0 +1,39 @@
+"""Mistakes that mypy must find in a user's program, and calls that it must accept."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+
+PROGRAM = """
+from pyspark.sql import DataFrame, functions as F
+from mullion import Early, Session, Sliding, Tumbling, windowed
+
+def panes(df: DataFrame) -> DataFrame:
+    hours = windowed(df, Tumbling("1 hour"), time="ts", early=Early(every="5 minutes"))
+    hours.agg(F.count("*").alias("n"))
+    hours.agg("count")  # mistake
+    hours.aggregate(F.count("*"))  # mistake
+    hours.select("n")  # mistake
+    hours["n"]  # mistake
+    windowed(df, "1 hour", time="ts")  # mistake
+    windowed(df, Sliding(size="1 hour", slide="5 minutes"), time="ts", late="keep")  # mistake
+    windowed(df, Session("1 hour"), tiem="ts")  # mistake
+    return hours.collect(order="time")
+"""
+
+
+def test_mypy_finds_each_mistake_and_nothing_else(tmp_path: Path) -> None:
+    program = tmp_path / "program.py"
+    program.write_text(PROGRAM, "utf-8")
+    options = ["--config-file", str(ROOT / "pyproject.toml"), "--no-error-summary", "--hide-error-context"]
+    done = subprocess.run(
+        [sys.executable, "-m", "mypy", *options, str(program)], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+    found = {int(line) for line in re.findall(r"program\.py:(\d+): error", done.stdout)}
+    expected = {number for number, line in enumerate(PROGRAM.splitlines(), 1) if line.endswith("# mistake")}
+    assert found == expected, done.stdout + done.stderr
