@@ -13,9 +13,9 @@ from typing import Final, NamedTuple
 
 ROOT: Final = Path(__file__).parents[1]
 PYTHON: Final = """__init__ errors functions plot tables testing windows _calendar _changes _checkpoints _checks _clock
-    _codec _columns _configure _durations _engine _files _flat _jars _lines _pipelines _splits _together _tracebacks
-    _upsert topics/__init__ topics/_batch_plans topics/_broker topics/_json topics/_json_rows topics/_leases
-    topics/_outputs topics/_records topics/_schemas topics/_types topics/_urls"""
+    _codec _columns _configure _durations _engine _files _flat _jars _lines _panes _pipelines _recovery _splits
+    _together _tracebacks _upsert topics/__init__ topics/_batch_plans topics/_broker topics/_json topics/_json_rows
+    topics/_leases topics/_outputs topics/_records topics/_schemas topics/_types topics/_urls"""
 CLEAN: Final = (
     *("README.md", "CHANGELOG.md", "SECURITY.md", "docs", "benchmarks/NOTES.md", "mkdocs.yml", ".github"),
     *("CONTRIBUTING.md", "Makefile", "tests/transcripts/README.md", "examples"),

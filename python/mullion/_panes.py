@@ -1,4 +1,4 @@
-"""Reading the open panes of a query: what they hold, and why they are open."""
+"""The open panes of a query: their contents, and the reasons why they are open."""
 
 from __future__ import annotations
 
@@ -23,17 +23,17 @@ def read_panes(
     window: str | None = None,
     spark: SparkSession | None = None,
 ) -> DataFrame:
-    """Gives the open panes of a query as of its last committed batch: keys, ``window``, and the aggregates so far.
+    """Returns the open panes of a query after its last committed batch: keys, ``window``, and the aggregates so far.
 
     It writes nothing, and the query may be running.
 
     - ``checkpoint``: the query's ``checkpointLocation``.
-    - ``operator``: Spark's id of a stateful operator. You need it if the query has several operators of Mullion's.
-    - ``panes``: the query's own DataFrame. You need it if the aggregates cannot be rebuilt from their SQL text, as
-      Scala UDAFs cannot.
+    - ``operator``: Spark's id of a stateful operator. Required if the query has several operators of Mullion.
+    - ``panes``: the query's own DataFrame. Required if the aggregates cannot be rebuilt from their SQL text, such as
+      Scala UDAFs.
     - ``window``: the name of a window that shares its operator with functions, as in a ``mullion.turbine`` subscription
       with state.
-    - ``spark``: the session to read in; the active session by default.
+    - ``spark``: the session to use; the active session by default.
 
     Raises :class:`InvalidArgumentError` when there is no such checkpoint, operator or session, and
     :class:`UnsupportedError` when ``panes`` is needed.
@@ -53,7 +53,7 @@ def open_panes(
     window: str | None = None,
     spark: SparkSession | None = None,
 ) -> DataFrame:
-    """Says why each open pane of a query has not closed. Print the result with ``.show(truncate=False)``.
+    """Shows why each open pane of a query has not closed. Print the result with ``.show(truncate=False)``.
 
     It writes nothing. The panes are those of the last committed batch. The clocks of a running query are as they are
     now.
@@ -64,23 +64,23 @@ def open_panes(
     The result has a row for each open pane. Its columns are the keys and ``window`` (and before them ``window_name``,
     for windows of :func:`together`), and then:
 
-    - ``closes_at``: when the clock closes the pane: its end plus the allowed lateness. A session's moves on with its
-      rows. Null for windows of row numbers.
+    - ``closes_at``: the time at which the clock closes the pane: its end plus the allowed lateness. For a session it
+      moves with each row. Null for count windows.
     - ``clock``: the kind of clock: ``"event time"``, ``"event time of its key"``, ``"processing time"`` or
       ``"rows of its key"``.
-    - ``clock_at``: where the clock stands: the watermark of the next batch, or the wall clock. If the query does not
-      run, this is as of its last batch. The clock of a window after another window of Mullion's is behind by that
-      one's lateness, which is known while the query runs.
-    - ``waits_for``: how far the clock still has to go, in words.
-    - ``held_by``: the source that holds the event clock back, because its rows are furthest behind, and how far they
-      have come. Spark has one watermark for each ``withWatermark``, whatever partitions a source has. Null where this
-      is not known, as from a checkpoint.
-    - ``fired``: how often the pane has fired.
-    - ``last_fired``: the time of the batch in which it last fired, where state keeps that.
-    - ``rows``: how many rows the pane holds, if it has a ``count(*)`` or collects its rows. With ``accumulate=False``
-      these are the rows since it last fired.
+    - ``clock_at``: the current time of the clock: the watermark of the next batch, or the wall clock. For a stopped
+      query it is the time after its last batch. The clock of a window after another window of Mullion is behind by the
+      lateness of that one, which is included for a running query.
+    - ``waits_for``: a description of how far the clock still has to advance.
+    - ``held_by``: the source that holds the event clock back, because its rows are furthest behind, and its latest
+      time. Spark has one watermark per ``withWatermark``, not per partition. Null if this is unknown, as for a
+      checkpoint.
+    - ``fired``: the number of firings of the pane.
+    - ``last_fired``: the time of the batch of the last firing, if state has it.
+    - ``rows``: the number of rows of the pane, if it has a ``count(*)`` or collects its rows. With ``accumulate=False``
+      these are the rows since its last firing.
 
-    Raises what :func:`read_panes` raises.
+    Raises the errors of :func:`read_panes`.
 
     >>> mullion.open_panes(query).show(truncate=False)  # doctest: +SKIP
     """

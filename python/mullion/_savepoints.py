@@ -1,4 +1,4 @@
-"""Savepoints: checkpoints made of others, with other partitions."""
+"""Savepoints: new checkpoints with another number of partitions."""
 
 from __future__ import annotations
 
@@ -26,29 +26,28 @@ def savepoint(
 ) -> int:
     """Writes a savepoint: a checkpoint that a query starts from with another number of partitions.
 
-    It has what the query had after its last committed batch: all open panes, the place in its sources, the watermark.
-    A query that starts from it goes on with the next batch. Nothing is written to ``checkpoint``. If the call fails or
-    is killed, there is nothing at ``to``.
+    It contains the query after its last committed batch: all open panes, the offsets of its sources, the watermark. A
+    query that starts from it continues with the next batch. Nothing is written to ``checkpoint``. If the call fails or
+    is killed, nothing exists at ``to``.
 
     - ``checkpoint``: the ``checkpointLocation`` of a query. It may be running.
-    - ``to``: a folder that is not there, or is empty.
-    - ``partitions``: how many partitions state is to have; as many as it has by default.
-    - ``checkpoint_format``: 1 or 2, the ``spark.sql.streaming.stateStore.checkpointFormatVersion`` that the query will
-      have; the one of ``checkpoint`` by default.
-    - ``panes``: the query's own DataFrame, where its aggregates are Python functions or other code without a text in
-      SQL; with ``was``, the one that goes on.
-    - ``was``: where the checkpoint is of Spark's own ``window(...)`` or ``session_window(...)``, the DataFrame whose
-      query wrote it. Its open windows become panes of the window in ``panes``, which must be of the same source.
-    - ``spark``: the session to work in; the active session by default.
+    - ``to``: a folder that does not exist or is empty.
+    - ``partitions``: the new number of partitions of the state; unchanged by default.
+    - ``checkpoint_format``: 1 or 2, the ``spark.sql.streaming.stateStore.checkpointFormatVersion`` of the new
+      query; the one of ``checkpoint`` by default.
+    - ``panes``: the query's own DataFrame, if its aggregates are Python functions or other code without an SQL text;
+      with ``was``, the new query.
+    - ``was``: for a checkpoint of Spark's own ``window(...)`` or ``session_window(...)``, the DataFrame of its
+      query. Its open windows become panes of the window in ``panes``, which must have the same source.
+    - ``spark``: the session to use; the active session by default.
 
-    It gives the number of the last batch that is in the savepoint.
+    Returns the number of the last batch in the savepoint.
 
     Raises :class:`InvalidArgumentError` when there is no such checkpoint, or something at ``to``;
-    :class:`UnsupportedError` when the query has operators with state of Spark's own, or a function of a program whose
-    records cannot go where they are asked to, and under Spark Connect; :class:`IncompatibleStateError` when ``was`` did
-    not write the checkpoint, or ``panes`` cannot go on with its windows; :class:`DamagedStateError` when the checkpoint
-    cannot be read. A query that starts from a savepoint that has been damaged since fails with
-    :class:`DamagedStateError` before its first batch.
+    :class:`UnsupportedError` when the query has stateful operators of Spark, or a function of a program whose records
+    cannot be redistributed, and under Spark Connect; :class:`IncompatibleStateError` when ``was`` did not write the
+    checkpoint, or ``panes`` cannot continue with its windows; :class:`DamagedStateError` when the checkpoint cannot be
+    read. A query that starts from a damaged savepoint fails with :class:`DamagedStateError` before its first batch.
 
     >>> mullion.savepoint("checkpoints/flights", "checkpoints/flights-2", partitions=200)  # doctest: +SKIP
     41
