@@ -44,7 +44,7 @@ object LayoutSuite {
       Seq("spec", "clock", "sets", "rules", "key").map(room => s"$windows.$room") ++
       Seq(spark) ++
       Seq("shim", "expressions", "functions", "topics", "tables", "query").map(room => s"$spark.$room") ++
-      Seq("records", "memory", "versions", "segments", "store", "header").map(room => s"$spark.state.$room") ++
+      Seq("records", "memory", "attempts", "segments", "store", "header").map(room => s"$spark.state.$room") ++
       Seq(s"$spark.state") ++
       Seq("metrics", "assign", "panes").map(room => s"$spark.exec.$room") ++
       Seq("sums", "firings", "keys", "grid", "sessions", "arrival").map(room => s"$spark.exec.panes.$room") ++

@@ -10,6 +10,7 @@ import org.apache.spark.sql.internal.SQLConf
 import org.apache.spark.sql.mullion.exec.WindowExec
 import org.apache.spark.sql.mullion.exec.programs.OperatorProgram
 import org.apache.spark.sql.mullion.state.{PartitionOpener, StateLine}
+import org.apache.spark.sql.mullion.state.attempts.RunNumber
 import org.apache.spark.sql.mullion.state.header.OperatorHeader
 import org.apache.spark.sql.mullion.state.records.FamilySpec
 
@@ -19,8 +20,6 @@ import org.apache.spark.sql.mullion.state.records.FamilySpec
   *   where states are in the savepoint, each under its number
   * @param batch
   *   the last one that is in it
-  * @param format
-  *   of the checkpoint, 1 or 2
   * @param settings
   *   of the query, as Spark has noted them
   */
@@ -29,7 +28,6 @@ private[checkpoint] final case class NewState(
     operator: Long,
     batch: Long,
     partitions: Int,
-    format: Int,
     settings: Seq[(String, String)]
 ) {
 
@@ -79,10 +77,11 @@ private[checkpoint] final case class NewState(
   private def confOf(spark: SparkSession): SQLConf = {
     val conf = PartitionOpener.confOf(spark.sessionState.conf)
     val prefix = "spark.sql.streaming.stateStore."
+    val own =
+      Set(SQLConf.STATE_STORE_PROVIDER_CLASS.key, SQLConf.STATE_STORE_CHECKPOINT_FORMAT_VERSION.key, RunNumber.Setting)
     settings.foreach { case (key, value) =>
-      if (key.startsWith(prefix) && key != SQLConf.STATE_STORE_PROVIDER_CLASS.key) conf.setConfString(key, value)
+      if (key.startsWith(prefix) && !own(key)) conf.setConfString(key, value)
     }
-    conf.setConf(SQLConf.STATE_STORE_CHECKPOINT_FORMAT_VERSION, format)
     conf.setConfString(s"${prefix}commitValidation.enabled", "false")
     conf
   }

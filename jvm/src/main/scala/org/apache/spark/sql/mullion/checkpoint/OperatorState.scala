@@ -10,7 +10,6 @@ import org.apache.hadoop.fs.Path
 
 import org.apache.spark.sql.classic.SparkSession
 import org.apache.spark.sql.execution.streaming.state._
-import org.apache.spark.sql.internal.SQLConf
 import org.apache.spark.sql.mullion.query.CheckpointFiles
 import org.apache.spark.sql.mullion.shim.SparkLineShim
 import org.apache.spark.sql.mullion.state.{PartitionOpener, StateLine}
@@ -33,8 +32,6 @@ private[mullion] final case class OperatorState[H](
     // Stores report to it, and a session that has run no query yet has none.
     spark.streams.stateStoreCoordinator
     val stores = PartitionOpener.confOf(spark.sessionState.conf)
-    // How the checkpoint names its versions is a fact of the checkpoint, whatever the session now does.
-    stores.setConf(SQLConf.STATE_STORE_CHECKPOINT_FORMAT_VERSION, if (checkpointIds.isDefined) 2 else 1)
     new PartitionOpener(
       families,
       root,

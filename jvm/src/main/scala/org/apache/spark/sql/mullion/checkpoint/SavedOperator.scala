@@ -125,9 +125,8 @@ private[checkpoint] final case class SavedFunction(
     val placed = if (moves) StateCopy.ByShard(Seq(Literal(OneShard.home.get))) else StateCopy.Stay
     windows.foreach { case (branch, window) =>
       BranchState.write(to.root, hadoopConf, branch.copy(partitions = to.partitions))
-      // Spark does not know of it, so that its versions have no ids.
       val folder = BranchState.folderOf(to.root, branch.name)
-      val state = to.copy(to = folder, operator = branch.number, batch = window.at.version - 1, format = 1)
+      val state = to.copy(to = folder, operator = branch.number, batch = window.at.version - 1)
       window.write(spark, checkpoint, state, placed)
     }
     ids

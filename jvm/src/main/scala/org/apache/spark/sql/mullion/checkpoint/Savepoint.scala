@@ -188,7 +188,7 @@ private final class OwnStates(spark: SparkSession, source: Savepoint.Source, ask
 
   override def write(to: Path, settings: Seq[(String, String)]): Seq[(Long, Seq[Option[String]])] =
     source.operators.map { of =>
-      val state = NewState(new Path(to, "state"), of.at.operator, batch, partitionsOf(of), format, settings)
+      val state = NewState(new Path(to, "state"), of.at.operator, batch, partitionsOf(of), settings)
       of.at.operator -> of.write(spark, source.checkpoint, state)
     }
 

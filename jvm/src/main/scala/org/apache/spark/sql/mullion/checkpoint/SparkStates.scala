@@ -49,7 +49,7 @@ private[checkpoint] final class SparkStates private (
   Savepoint.requireLine(batch)
 
   override def write(to: Path, settings: Seq[(String, String)]): Seq[(Long, Seq[Option[String]])] = {
-    val at = NewState(new Path(to, "state"), operator = 0L, batch, partitions, format, settings)
+    val at = NewState(new Path(to, "state"), operator = 0L, batch, partitions, settings)
     Seq(0L -> at.write(spark, program, program.header)(fill(_, arranged(partialRows))))
   }
 

@@ -37,10 +37,7 @@ private[exec] final class PartitionsInTurnRDD(
   override protected def getPartitions: Array[Partition] = firstParent[InternalRow].partitions
 
   /** None: state is where the session is. */
-  override def getPreferredLocations(partition: Partition): Seq[String] = {
-    (0 until by.numPartitions).foreach(opener.begins)
-    Nil
-  }
+  override def getPreferredLocations(partition: Partition): Seq[String] = Nil
 
   override def compute(partition: Partition, context: TaskContext): Iterator[InternalRow] = {
     lazy val ofPartitions = byPartition(firstParent[InternalRow].iterator(partition, context))

@@ -345,7 +345,7 @@ final class WindowExec(
     val ready = program.asking(splitMetrics)
     val (count, sessionsLate) = (counter, lateHere)
     val rows = child.execute()
-    val opener = PartitionOpener(kinds, getStateInfo, session, conf)
+    val opener = PartitionOpener(kinds, getStateInfo, session, conf, checkpointInfoAccumulator)
     val settings = SettingsOfRun(getStateInfo.queryRunId, session)
     val body = (index: Int, partition: StatePartition, input: Iterator[InternalRow]) => {
       val started = System.nanoTime()

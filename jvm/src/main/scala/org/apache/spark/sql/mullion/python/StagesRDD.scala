@@ -30,10 +30,8 @@ private[python] final class StagesRDD(
     Array.tabulate[Partition](parts.head.length)(i => new StagesPartition(i, parts.map(_(i))))
   }
 
-  override def getPreferredLocations(partition: Partition): Seq[String] = {
-    opener.begins(partition.index)
+  override def getPreferredLocations(partition: Partition): Seq[String] =
     coordinator.flatMap(_.getLocation(opener.id(partition.index))).toSeq
-  }
 
   override def compute(partition: Partition, context: TaskContext): Iterator[InternalRow] = partition match {
     case stages: StagesPartition =>

@@ -298,7 +298,7 @@ final class StatefulFunctionExec(
     new StagesRDD(
       child.execute(),
       windows.map(_.execute()),
-      PartitionOpener(families, info, session, conf),
+      PartitionOpener(families, info, session, conf, checkpointInfoAccumulator),
       SettingsOfRun(info.queryRunId, session),
       Some(session.streams.stateStoreCoordinator),
       (index, partition, input, panes, context) => {

@@ -6,9 +6,13 @@ import org.apache.spark.SparkContext
 import org.apache.spark.sql.execution.{LocalTableScanExec, SparkPlan}
 import org.apache.spark.sql.execution.metric.{SQLMetric, SQLMetrics}
 import org.apache.spark.sql.execution.python.PythonSQLMetrics
-import org.apache.spark.sql.execution.streaming.operators.stateful.StatefulOperatorStateInfo
+import org.apache.spark.sql.execution.streaming.operators.stateful.{
+  StatefulOpStateStoreCheckpointInfo,
+  StatefulOperatorStateInfo
+}
 import org.apache.spark.sql.execution.streaming.operators.stateful.flatmapgroupswithstate
 import org.apache.spark.sql.execution.streaming.runtime.{MicroBatchExecution, WatermarkTracker}
+import org.apache.spark.util.CollectionAccumulator
 
 /** What is Spark's own and may differ between its lines. What does is in traits, of which each line has its own. */
 object SparkLineShim extends StateOfLine with QueriesOfLine with PythonOfLine with SpillsOfLine {
@@ -17,6 +21,14 @@ object SparkLineShim extends StateOfLine with QueriesOfLine with PythonOfLine wi
   type StatefulBase = flatmapgroupswithstate.FlatMapGroupsWithStateExec
 
   type StateInfo = StatefulOperatorStateInfo
+
+  /** What a task reports of the version of a partition that it has made. */
+  type Reported = StatefulOpStateStoreCheckpointInfo
+
+  type Reports = CollectionAccumulator[Reported]
+
+  def reported(partition: Int, version: Long, id: String, base: Option[String]): Reported =
+    StatefulOpStateStoreCheckpointInfo(partition, version, Some(Array(id)), base.map(Array(_)))
 
   /** A scan of nothing: the initial state that the base operator wants. */
   def emptyScan: SparkPlan = LocalTableScanExec(Nil, Nil, None)

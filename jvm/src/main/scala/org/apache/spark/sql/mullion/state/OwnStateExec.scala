@@ -1,5 +1,7 @@
 package org.apache.spark.sql.mullion.state
 
+import scala.jdk.CollectionConverters._
+
 import org.apache.hadoop.conf.Configuration
 
 import org.apache.spark.sql.catalyst.encoders.{AgnosticEncoders, ExpressionEncoder}
@@ -8,6 +10,7 @@ import org.apache.spark.sql.execution.streaming.state._
 import org.apache.spark.sql.internal.SQLConf
 import org.apache.spark.sql.mullion.query.{DriverClock, RunningQuery}
 import org.apache.spark.sql.mullion.shim.SparkLineShim
+import org.apache.spark.sql.mullion.state.attempts.ReportedAttempts
 import org.apache.spark.sql.mullion.state.records.{FamilySpec, StatePartition}
 import org.apache.spark.sql.streaming.StateOperatorProgress
 
@@ -22,14 +25,10 @@ private[mullion] trait OwnStateExec extends SparkLineShim.StatefulBase {
   /** Fails if the state in the checkpoint is not what this operator would make of it, before anything is written. */
   protected def checkState(hadoopConf: Configuration): Unit
 
-  /** Whether Spark knows of this operator, and so may keep ids of its versions, if the session asks for them. */
+  /** Whether Spark knows of this operator, and so keeps ids of its versions, if the session asks for them. */
   protected def isKnown: Boolean = true
 
-  @transient private lazy val ownConf: SQLConf = {
-    val own = PartitionOpener.confOf(super.conf)
-    if (!isKnown) own.setConf(SQLConf.STATE_STORE_CHECKPOINT_FORMAT_VERSION, 1)
-    own
-  }
+  @transient private lazy val ownConf: SQLConf = PartitionOpener.confOf(super.conf)
 
   // In tasks there is no session, and nothing to replace: the opener carries the settings there.
   override def conf: SQLConf = if (session == null) super.conf else ownConf
@@ -46,7 +45,7 @@ private[mullion] trait OwnStateExec extends SparkLineShim.StatefulBase {
       .flatMap(_.commitLog.get(info.storeVersion - 1))
       .exists(_.stateUniqueIds.exists(_.nonEmpty))
     if (isKnown) SavepointNote.check(session, info)
-    StateSettings.check(info, conf, hasIds)
+    StateSettings.check(info, super.conf, isKnown, hasIds)
     // First, for what checks the state may delete the note that Spark has of its types.
     StateLine.check(info, hadoopConf)
     // Ours first: Spark compares neither names nor what an aggregate is.
@@ -82,6 +81,17 @@ private[mullion] trait OwnStateExec extends SparkLineShim.StatefulBase {
     } note.follow(query)
   }
 
+  /** The last attempt of each partition, for Spark's commit log in format 2. */
+  override def getStateStoreCheckpointInfo(): Array[SparkLineShim.Reported] = {
+    val last = ReportedAttempts.last(checkpointInfoAccumulator.value.asScala)
+    val partitions = getStateInfo.numPartitions
+    if (last.length != partitions) {
+      val missing = (0 until partitions).diff(last.map(_.partitionId))
+      throw ReportedAttempts.notRead(getStateInfo.storeVersion, missing.head)
+    }
+    last.toArray
+  }
+
   @transient private lazy val partitionCounts = PartitionCounts.register(sparkContext)
 
   /** What this operator counts itself, and not a node below it. */
@@ -97,6 +107,17 @@ private[mullion] trait OwnStateExec extends SparkLineShim.StatefulBase {
     super.getProgress()
   }
 
+  /** Reports the version that a task has made to the driver. Spark does so where the session asks for format 2 alone.
+    */
+  private def report(store: StateStore): Unit = {
+    val made = store.getStateStoreCheckpointInfo()
+    made.stateStoreCkptId.foreach { id =>
+      checkpointInfoAccumulator.add(
+        SparkLineShim.reported(made.partitionId, made.batchVersion, id, made.baseStateStoreCkptId)
+      )
+    }
+  }
+
   /** Counts what was committed; `total` is how many records there are. */
   protected def countStores(partition: StatePartition, total: Long): Unit = {
     partition.bytesInMemory.foreach { bytes =>
@@ -106,6 +127,7 @@ private[mullion] trait OwnStateExec extends SparkLineShim.StatefulBase {
     val rows = longMetric("numTotalStateRows")
     val before = rows.value
     setStoreMetrics(partition.store)
+    report(partition.store)
     // RocksDB counts no rows. A task may have several partitions.
     rows.set(before + total)
     setOperatorMetrics(1)

@@ -2,12 +2,10 @@ package org.apache.spark.sql.mullion.state
 
 import java.util.UUID
 
-import scala.annotation.tailrec
-
 import org.apache.hadoop.conf.Configuration
+import org.apache.hadoop.fs.Path
 
-import org.apache.spark.{SparkEnv, TaskContext}
-import org.apache.spark.internal.config.SPECULATION_ENABLED
+import org.apache.spark.TaskContext
 import org.apache.spark.sql.catalyst.expressions.UnsafeRow
 import org.apache.spark.sql.classic.SparkSession
 import org.apache.spark.sql.execution.streaming.state._
@@ -24,8 +22,7 @@ import org.apache.spark.sql.mullion.state.store.{
   RocksDbPartition,
   RowBytes
 }
-import org.apache.spark.sql.mullion.state.PartitionOpener.{cannotGoOn, readItAgain, startAgain}
-import org.apache.spark.sql.mullion.state.versions.{SnapshotsAside, VersionNames, WrittenVersions}
+import org.apache.spark.sql.mullion.state.attempts.{AttemptFiles, AttemptId, ReportedAttempts, RunNumber}
 import org.apache.spark.sql.types.StructType
 
 import dev.mullion.MullionException
@@ -35,9 +32,9 @@ import dev.mullion.MullionException
   * @param version
   *   the version that the batch starts from
   * @param checkpointIds
-  *   for each partition the unique id of that version, if the checkpoint has such
-  * @param written
-  *   what is known of it if not; none outside of a query
+  *   the ids of that version by partition, if Spark's commit log has them
+  * @param reported
+  *   the ids that this run's tasks have reported of that version, by partition; none if another run made it
   * @param layout
   *   how keys are written
   */
@@ -49,7 +46,7 @@ private[mullion] final class PartitionOpener(
     version: Long,
     checkpointIds: Option[Array[Array[String]]],
     conf: StateStoreConf,
-    written: Option[WrittenVersions.OfBatch] = None,
+    reported: Option[Map[Int, String]] = None,
     layout: KeyLayout = KeyLayout.own
 ) extends Serializable {
 
@@ -58,33 +55,13 @@ private[mullion] final class PartitionOpener(
     ExpiringPartition(opened(partition, hadoopConf), conf)
 
   private def opened(partition: Int, hadoopConf: Configuration): StatePartition = {
-    val rocks = get(partition, hadoopConf)
-    if (conf.enableStateStoreCheckpointIds)
-      hot(rocks, new VersionNames.BySpark(rocks.store, checkpointIds.map(_(partition).head)))
-    // Copies of a task write at the same time, and any of them last.
-    else if (SparkEnv.get.conf.get(SPECULATION_ENABLED)) hot(rocks, VersionNames.None)
-    else {
-      val snapshots = new SnapshotsAside(id(partition).storeId.storeCheckpointLocation(), hadoopConf)
-      val (sound, from) = soundVersion(partition, hadoopConf, rocks, rocks.isFromCheckpoint, snapshots)
-      val names = new VersionNames.InState(
-        sound.versionIds,
-        version,
-        from,
-        id => {
-          val task = TaskContext.get()
-          val isOnlyOne = task.attemptNumber() == 0 && task.stageAttemptNumber() == 0
-          written.foreach(_.left.add(partition -> (if (isOnlyOne) id else WrittenVersions.Doubtful)))
-        }
-      )
-      hot(sound, names)
-    }
+    val versionId = idOf(partition, hadoopConf)
+    versionId.foreach(requireOlder(partition, _))
+    val opened =
+      HotPartition(get(partition, versionId, hadoopConf), families, version, versionId, HotMemory.limit(conf))
+    TaskContext.get().addTaskCompletionListener[Unit](_ => opened.abort())
+    opened
   }
-
-  /** Says, on the driver, that the task of a partition is about to start. */
-  def begins(partition: Int): Unit = written.foreach(_.left.begins(partition))
-
-  private def hot(rocks: RocksDbPartition, names: VersionNames): StatePartition =
-    freedWithTask(HotPartition(rocks, families, version, names, HotMemory.limit(conf), names ne VersionNames.None))
 
   /** The rows that a partition's last batch returned on this executor; none before a task of the run has opened it. */
   private[state] def rowsOf(partition: Int): Option[KeptRows] = KeptRows.of(id(partition))
@@ -92,12 +69,32 @@ private[mullion] final class PartitionOpener(
   /** Room for rows of the batch. */
   private[state] def roomForRows(columns: Int): RowBytes = new RowBytes(columns, HotMemory.Share(HotMemory.limit(conf)))
 
-  private def freedWithTask(opened: StatePartition): StatePartition = {
-    TaskContext.get().addTaskCompletionListener[Unit](_ => opened.abort())
-    opened
-  }
+  /** The id of the version of a partition that counts; none of the first one. */
+  private def idOf(partition: Int, hadoopConf: Configuration): Option[String] =
+    checkpointIds.map(_(partition).head) orElse
+      Option.when(version > 0) {
+        reported.fold(AttemptFiles.last(id(partition).storeId.storeCheckpointLocation(), version, hadoopConf))(
+          _.get(partition)
+        ) getOrElse (throw lost(partition))
+      }
 
-  private def get(partition: Int, hadoopConf: Configuration): RocksDbPartition = {
+  /** Fails for a version that a later run has made: then runs are not ordered by their numbers. */
+  private def requireOlder(partition: Int, id: String): Unit =
+    if (AttemptId.runOf(id) > RunNumber.in(conf))
+      throw MullionException.damagedState(
+        s"Version $version of partition $partition of operator $operator in $root was made by run ${AttemptId.runOf(id)} " +
+          s"of the query, and this is run ${RunNumber.in(conf)}: another query uses this checkpoint now, or the file run.* in " +
+          s"${new Path(root, s"$operator/_mullion")} was deleted. Stop the other query, or restore the file."
+      )
+
+  private def lost(partition: Int): MullionException = MullionException.stateLost(
+    s"In $root version $version of partition $partition of operator $operator is missing. Its files were deleted, or " +
+      s"foreachBatch did not read its DataFrame to the end in batch ${version - 1}. Restore the files from a copy of the " +
+      "checkpoint; or start the query with a new checkpointLocation, and a new place for its output: it reads its sources " +
+      "from their start."
+  )
+
+  private def get(partition: Int, versionId: Option[String], hadoopConf: Configuration): RocksDbPartition = {
     val opened = of { (key, value, encoder) =>
       StateStore.get(
         id(partition),
@@ -105,7 +102,7 @@ private[mullion] final class PartitionOpener(
         value,
         encoder,
         version,
-        checkpointIds.map(_(partition).head),
+        versionId,
         None,
         true,
         conf,
@@ -119,51 +116,6 @@ private[mullion] final class PartitionOpener(
     opened
   }
 
-  /** The version as one line of attempts made it, and its id. What another attempt left here, in this executor's
-    * RocksDB, is given up and read from the checkpoint; and a snapshot there that another attempt left is put aside,
-    * for those after it were not made from it: they are made from the one before it and the changes since.
-    *
-    * Only where these then are of one line was the snapshot another's, and is deleted. If they are not, it is put back:
-    * Spark takes an older snapshot where it cannot read the newest, as while a disk fails, and what was made from the
-    * newest looks torn then too.
-    */
-  @tailrec
-  private def soundVersion(
-      partition: Int,
-      hadoopConf: Configuration,
-      opened: RocksDbPartition,
-      isRead: Boolean,
-      snapshots: SnapshotsAside
-  ): (RocksDbPartition, Long) = {
-    val here = opened.versionIds.of(version)
-    def isKnown = written.flatMap(_.before).forall(before => here != 0L && before.get(partition).contains(here))
-    def broken =
-      if (opened.hot.holds(version, Some(here.toString))) None else opened.versionIds.brokenAt
-    if (!isRead && version > 0 && !isKnown)
-      soundVersion(partition, hadoopConf, readAgain(partition, hadoopConf, opened), isRead = true, snapshots)
-    else
-      broken match {
-        case None =>
-          snapshots.forget()
-          opened -> here
-        case Some(at) =>
-          if (!snapshots.move(at)) throw torn(partition, at, if (snapshots.putBack()) startAgain(at) else cannotGoOn)
-          soundVersion(partition, hadoopConf, readAgain(partition, hadoopConf, opened), isRead = true, snapshots)
-      }
-  }
-
-  /** What is not committed RocksDB reads anew. */
-  private def readAgain(partition: Int, hadoopConf: Configuration, opened: RocksDbPartition): RocksDbPartition = {
-    opened.store.abort()
-    get(partition, hadoopConf)
-  }
-
-  private def torn(partition: Int, at: Long, advice: String): MullionException =
-    MullionException.stateLost(
-      s"In $root, version $at of partition $partition of operator $operator is not the one that version ${at + 1} " +
-        s"was made from: an attempt of a task that Spark had given up has written over it$advice"
-    )
-
   /** Opens a partition for a look, outside of a query; `use` must not keep it. */
   def look[T](partition: Int, hadoopConf: Configuration)(use: StatePartition => T): T = {
     val providers = Seq.newBuilder[StateStoreProvider]
@@ -171,12 +123,10 @@ private[mullion] final class PartitionOpener(
       val opened = of { (key, value, encoder) =>
         val provider = ownProvider(partition, key, value, encoder, hadoopConf)
         providers += provider
-        provider.getStore(version, checkpointIds.map(_(partition).head))
+        provider.getStore(version, idOf(partition, hadoopConf))
       }
-      try {
-        opened.versionIds.brokenAt.foreach(at => throw torn(partition, at, readItAgain))
-        use(ExpiringPartition(HotPartition.look(opened, families, version), conf))
-      } finally opened.store.abort()
+      try use(ExpiringPartition(HotPartition.look(opened, families, version), conf))
+      finally opened.store.abort()
     } finally providers.result().foreach(_.close())
   }
 
@@ -184,7 +134,7 @@ private[mullion] final class PartitionOpener(
     * until the next one.
     */
   def records(partition: Int, hadoopConf: Configuration): Iterator[(Int, UnsafeRow, UnsafeRow)] = {
-    val opened = ofProviders(partition, hadoopConf)(_.getStore(version, checkpointIds.map(_(partition).head)))
+    val opened = ofProviders(partition, hadoopConf)(_.getStore(version, idOf(partition, hadoopConf)))
     def closing(scan: AutoCloseable): Unit = {
       TaskContext.get().addTaskCompletionListener[Unit](_ => scan.close())
       ()
@@ -193,7 +143,6 @@ private[mullion] final class PartitionOpener(
       closing(scan)
       scan.map(record => (record.key, record.value))
     }
-    opened.versionIds.brokenAt.foreach(at => throw torn(partition, at, readItAgain))
     families.iterator.zipWithIndex.flatMap { case (spec, i) =>
       val read = HotPartition.inSegments(opened, spec)(closing) ++ of(opened.family(spec).all())
       read.map { case (key, value) => (i, key, value) }
@@ -250,12 +199,19 @@ private[mullion] final class PartitionOpener(
 
 private[mullion] object PartitionOpener {
 
+  /** For a batch of a query.
+    *
+    * @param reports
+    *   where the batch's tasks report what they make
+    */
   def apply(
       families: Seq[FamilySpec],
       info: SparkLineShim.StateInfo,
       session: SparkSession,
-      conf: SQLConf
-  ): PartitionOpener =
+      conf: SQLConf,
+      reports: SparkLineShim.Reports
+  ): PartitionOpener = {
+    conf.setConfString(RunNumber.Setting, RunNumber.of(session, info).toString)
     new PartitionOpener(
       families,
       info.checkpointLocation,
@@ -264,25 +220,10 @@ private[mullion] object PartitionOpener {
       info.storeVersion,
       info.stateStoreCkptIds,
       new StateStoreConf(conf),
-      Some(WrittenVersions.of(session, info.queryRunId, info.operatorId, info.storeVersion)),
+      ReportedAttempts.begin(session, info.queryRunId, info.operatorId, info.storeVersion, reports),
       StateLine.layoutOf(info, session)
     )
-
-  private val anew =
-    "start it with a new checkpointLocation, and a new place for what it puts out: it reads its sources " +
-      "from their start."
-
-  /** What to do about a version that is not whole. */
-  private val cannotGoOn = s". The query cannot go on from there: $anew"
-
-  private def startAgain(at: Long) =
-    s", and its snapshot $at.zip is not that one either, or could not be read just now. Nothing was changed. Start the " +
-      s"query again. If it says the same again, $anew"
-
-  /** Who only reads does not try what a query tries. */
-  private val readItAgain =
-    ", or a snapshot of it could not be read just now. Nothing was changed. Read it again. If this " +
-      "stays, start the query: it finds out whether it can go on, and says what to do else."
+  }
 
   private val changelog = "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled"
   private val writeBuffer = "spark.sql.streaming.stateStore.rocksdb.writeBufferSizeMB"
@@ -291,6 +232,8 @@ private[mullion] object PartitionOpener {
   def confOf(session: SQLConf): SQLConf = {
     val conf = session.clone()
     conf.setConf(SQLConf.STATE_STORE_PROVIDER_CLASS, classOf[HotRocksDbProvider].getName)
+    // Files of a version are named by its id, whatever Spark's commit log has.
+    conf.setConf(SQLConf.STATE_STORE_CHECKPOINT_FORMAT_VERSION, 2)
     // RocksDB would look up each key that is put, to count keys. We count our own records, and know which are new.
     conf.setConfString("spark.sql.streaming.stateStore.rocksdb.trackTotalNumberOfRows", "false")
     // A batch writes what it changed, and not the files of the whole store, unless the session says otherwise.

@@ -23,10 +23,8 @@ private[mullion] final class StateRDD(
 
   override protected def getPartitions: Array[Partition] = data.partitions
 
-  override def getPreferredLocations(partition: Partition): Seq[String] = {
-    opener.begins(partition.index)
+  override def getPreferredLocations(partition: Partition): Seq[String] =
     coordinator.flatMap(_.getLocation(opener.id(partition.index))).toSeq
-  }
 
   override def compute(partition: Partition, context: TaskContext): Iterator[InternalRow] = {
     def run = {

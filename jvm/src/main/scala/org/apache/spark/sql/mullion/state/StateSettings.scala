@@ -13,18 +13,21 @@ private[mullion] object StateSettings {
   private val format = SQLConf.STATE_STORE_CHECKPOINT_FORMAT_VERSION.key
 
   /** @param conf
-    *   what the operator's state is opened with
+    *   the session's
+    * @param isKnown
+    *   whether Spark keeps ids of the operator's versions where the session asks for them
     * @param hasIds
     *   whether the batch before noted ids of its versions of state: it was committed with format 2
     */
   def check(
       info: SparkLineShim.StateInfo,
       conf: SQLConf,
+      isKnown: Boolean,
       hasIds: => Boolean
   ): Unit = {
     val asked = conf.getConf(SQLConf.STATE_STORE_CHECKPOINT_FORMAT_VERSION)
     val checkpoint = new Path(info.checkpointLocation).getParent
-    if (info.storeVersion > 0) {
+    if (isKnown && info.storeVersion > 0) {
       if (asked > 1 && info.stateStoreCkptIds.isEmpty) throw writtenWith(1, asked, checkpoint)
       if (asked == 1 && hasIds) throw writtenWith(2, asked, checkpoint)
     }

@@ -4,7 +4,7 @@ package org.apache.spark.sql.mullion
   * {{{
   *   records     what a record is: kinds ([[records.FamilySpec]]), their order, their bytes
   *   memory      records in memory, in order, in versions that share what is equal
-  *   versions    which version of a partition counts, where a task runs twice
+  *   attempts    which attempt's version of a partition counts
   *   segments    changes of a batch, written as few large values
   *   store       partitions in RocksDB, with records in memory beside it
   *   header      what the state of an operator means, written beside it and compared at each start

@@ -46,6 +46,9 @@ package operators {
     type StatefulOperatorCustomMetric = old.StatefulOperatorCustomMetric
     type StatefulOperatorPartitioning = old.StatefulOperatorPartitioning.type
     val StatefulOperatorPartitioning: old.StatefulOperatorPartitioning.type = old.StatefulOperatorPartitioning
+    type StatefulOpStateStoreCheckpointInfo = old.StatefulOpStateStoreCheckpointInfo
+    val StatefulOpStateStoreCheckpointInfo: old.StatefulOpStateStoreCheckpointInfo.type =
+      old.StatefulOpStateStoreCheckpointInfo
     type StatefulOperatorStateInfo = old.StatefulOperatorStateInfo
   }
 

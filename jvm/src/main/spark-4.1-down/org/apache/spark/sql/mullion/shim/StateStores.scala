@@ -5,11 +5,14 @@ import org.apache.spark.sql.execution.streaming.state._
 import org.apache.spark.sql.types.StructType
 
 /** Spark's provider of state in RocksDB, with stores that stand for its own. */
-abstract class RocksDbProvider extends RocksDBStateStoreProvider {
+abstract class RocksDbProvider extends AttemptProvider {
   protected def around(store: StateStore): StateStore
 
-  final override def getStore(version: Long, stateStoreCkptId: Option[String]): StateStore =
-    around(super.getStore(version, stateStoreCkptId))
+  final override def getStore(version: Long, stateStoreCkptId: Option[String]): StateStore = {
+    val store = super.getStore(version, stateStoreCkptId)
+    nameVersion()
+    around(store)
+  }
 }
 
 /** A store that has another do all. */

@@ -5,7 +5,7 @@ import org.apache.spark.sql.execution.streaming.state._
 import org.apache.spark.sql.types.StructType
 
 /** Spark's provider of state in RocksDB, with stores that stand for its own. */
-abstract class RocksDbProvider extends RocksDBStateStoreProvider {
+abstract class RocksDbProvider extends AttemptProvider {
   protected def around(store: StateStore): StateStore
 
   final override def getStore(
@@ -13,7 +13,11 @@ abstract class RocksDbProvider extends RocksDBStateStoreProvider {
       stateStoreCkptId: Option[String],
       forceSnapshotOnCommit: Boolean,
       loadEmpty: Boolean
-  ): StateStore = around(super.getStore(version, stateStoreCkptId, forceSnapshotOnCommit, loadEmpty))
+  ): StateStore = {
+    val store = super.getStore(version, stateStoreCkptId, forceSnapshotOnCommit, loadEmpty)
+    nameVersion()
+    around(store)
+  }
 }
 
 /** A store that has another do all. */

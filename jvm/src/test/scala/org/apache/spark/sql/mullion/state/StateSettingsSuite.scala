@@ -19,7 +19,7 @@ class StateSettingsSuite extends MullionSuite {
     settings.foreach { case (name, value) => conf.setConfString(name, value) }
     val info = new SparkLineShim.StateInfo("/queries/one/state", UUID.randomUUID(), 0, version, 2, None, None)
     try {
-      StateSettings.check(info, conf, hasIds)
+      StateSettings.check(info, conf, isKnown = true, hasIds)
       None
     } catch { case e: MullionException => Some(e) }
   }

@@ -232,8 +232,6 @@ private[exec] final class TogetherPanes(
 private[mullion] final class NamedPartition(window: TogetherWindow, partition: StatePartition) extends StatePartition {
   override def family(spec: FamilySpec): Family = partition.family(window.named(spec))
 
-  override def tellsAttemptsApart: Boolean = partition.tellsAttemptsApart
-
   override def rowsRead: Long = partition.rowsRead
 
   override def rowsAdded: Long = partition.rowsAdded

@@ -115,12 +115,6 @@ trait RemovingScan extends FamilyScan {
 trait StatePartition {
   def family(spec: FamilySpec): Family
 
-  /** Whether a version goes on only from the attempt's that it was made from. Else a batch may write what it changes of
-    * one attempt's records over those of another, and how a pane's content is cut into records must not depend on the
-    * order of the rows.
-    */
-  def tellsAttemptsApart: Boolean
-
   /** Records found or scanned so far. */
   def rowsRead: Long
 

@@ -23,9 +23,8 @@ import org.apache.spark.unsafe.Platform
   * goes together, and of a segment that is all gone two keys are removed. Where less than a quarter is left of one,
   * that is written anew with what the batch changed; so is the last one, if it is small.
   *
-  * They are for versions that have an id ([[VersionNames]]): an attempt of a task that was given up may leave its
-  * version in the place of the one that counts, with the same records, but in other segments than those that later
-  * versions speak of.
+  * Attempts of a task leave the same records, but perhaps in other segments. So the files of two attempts must not be
+  * mixed: a version is read by the id of its attempt, see the package `attempts`.
   *
   * A place is a segment's number and a record's number in it. What lies in segments can be looked up in memory alone:
   * where there is no room for that, records lie under keys of their own.

@@ -32,7 +32,6 @@ private[state] final class ExpiringPartition(under: StatePartition) extends Stat
   private val lent = new ExpiringPartition.Lent
 
   override def family(spec: FamilySpec): Family = new ExpiringPartition.ExpiringFamily(spec, under.family(spec), lent)
-  override def tellsAttemptsApart: Boolean = under.tellsAttemptsApart
   override def rowsRead: Long = under.rowsRead
   override def rowsAdded: Long = under.rowsAdded
   override def checkInvariants(): Unit = under.checkInvariants()

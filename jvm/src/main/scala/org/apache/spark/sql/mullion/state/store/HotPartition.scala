@@ -14,7 +14,6 @@ import org.apache.spark.sql.mullion.state.records.{
   StatePartition
 }
 import org.apache.spark.sql.mullion.state.segments.Segments
-import org.apache.spark.sql.mullion.state.versions.VersionNames
 
 /** State in RocksDB whose records are in memory too, while there is room.
   *
@@ -28,20 +27,17 @@ import org.apache.spark.sql.mullion.state.versions.VersionNames
   *
   * Most lookups are of panes that the batch before wrote; and a pane that a batch adds to and closes is never written.
   *
-  * @param names
-  *   of the version that was opened and of the next
+  * @param id
+  *   of the version that was opened
   * @param start
   *   what is in memory of the version that was opened, and the memory that there is
-  * @param inSegments
-  *   whether what has changed is written in [[Segments]], and not record by record
   */
 private[state] final class HotPartition(
     under: RocksDbPartition,
     families: Seq[FamilySpec],
     version: Long,
-    names: VersionNames,
-    start: HotRecords.Here,
-    inSegments: Boolean
+    id: Option[String],
+    start: HotRecords.Here
 ) extends StatePartition {
   private val share = start.share
   private val counts = new RecordCounts
@@ -49,7 +45,7 @@ private[state] final class HotPartition(
   private var before = Option.when(start.keepsBefore)(
     new HotRecords.Before(
       version,
-      names.opened,
+      id,
       families,
       opened.map { case (name, family) => name -> family.records.version() },
       start.contents.segments
@@ -66,8 +62,6 @@ private[state] final class HotPartition(
 
   override def family(spec: FamilySpec): Family = opened(spec.name)
 
-  override def tellsAttemptsApart: Boolean = names ne VersionNames.None
-
   override def rowsRead: Long = counts.read + under.rowsRead
 
   override def rowsAdded: Long = if (isHot) counts.added else addedThen + under.rowsAdded
@@ -76,10 +70,8 @@ private[state] final class HotPartition(
 
   override def commit(): Unit = {
     if (isHot) opened.valuesIterator.foreach(_.write())
-    names.committing()
     under.commit()
-    val name = names.committed()
-    if (isHot) kept = under.hot.keep(version + 1, name, contents, before, share)
+    if (isHot) kept = under.hot.keep(version + 1, under.committedId, contents, before, share)
     else {
       large.foreach(was => under.hot.letGo(was.copy(records = was.records.map(_ + under.rowsAdded))))
       share.shrink(0L)
@@ -101,7 +93,7 @@ private[state] final class HotPartition(
 
   private def contents = HotRecords.Contents(
     opened.map { case (name, family) => name -> family.records },
-    opened.collect { case (name, family) if inSegments => name -> family.segments.version }
+    opened.map { case (name, family) => name -> family.segments.version }
   )
 
   /** Whether there is memory for so many bytes more. */
@@ -130,7 +122,7 @@ private[state] final class HotPartition(
     lazy val segments: Segments = under.segments(spec, start.contents.segmentsOf(spec.name))
     private val inStore = under.family(spec)
     val records: SortedRecords = start.contents.recordsOf(spec)
-    records.writesTo(if (inSegments) segments else new HotPartition.OneByOne(spec, inStore))
+    records.writesTo(segments)
     private val inMemory = new RecordsFamily(spec, records, counts)
     private var counted = 0L
 
@@ -223,7 +215,7 @@ private[state] final class HotPartition(
 
     def checkInvariants(): Unit = {
       records.checkInvariants()
-      if (inSegments) segments.checkInvariants(records.places)
+      segments.checkInvariants(records.places)
     }
 
     private def anew = new Segments.WrittenAnew {
@@ -233,15 +225,15 @@ private[state] final class HotPartition(
 
     /** Writes what has changed. */
     def write(): Unit = {
-      if (inSegments) segments.tidy(records.hasUnwritten, records.size)(anew)
+      segments.tidy(records.hasUnwritten, records.size)(anew)
       records.write()
-      if (inSegments) segments.flush()
+      segments.flush()
     }
 
     /** Writes all under keys of their own. */
     def spread(): Unit = {
       records.leaveFor(new HotPartition.OneByOne(spec, inStore))
-      if (inSegments) segments.clear()
+      segments.clear()
     }
   }
 }
@@ -253,17 +245,15 @@ private[state] object HotPartition {
       under: RocksDbPartition,
       families: Seq[FamilySpec],
       version: Long,
-      names: VersionNames,
-      limit: Long,
-      inSegments: Boolean
+      id: Option[String],
+      limit: Long
   ): StatePartition = {
-    def hot(here: HotRecords.Here) = new HotPartition(under, families, version, names, here, inSegments)
-    def cold = new ColdPartition(under, names, spread(under, families))
-    under.hot.open(version, names.opened, limit, under.recordsIn(families)) match {
+    def hot(here: HotRecords.Here) = new HotPartition(under, families, version, id, here)
+    def cold = new ColdPartition(under, spread(under, families))
+    under.hot.open(version, id, limit, under.recordsIn(families)) match {
       case here: HotRecords.Here                  => hot(here)
       case HotRecords.NotRead(share, keepsBefore) =>
-        if (!inSegments) spread(under, families)
-        readAll(under, families, share, inSegments) match {
+        readAll(under, families, share) match {
           case Right(contents) => hot(HotRecords.Here(contents, share, keepsBefore))
           case Left(large)     =>
             share.shrink(0L)
@@ -277,10 +267,10 @@ private[state] object HotPartition {
   /** A partition that is opened for a look, outside of a query: all of it in memory, for there segments are read. */
   def look(under: RocksDbPartition, families: Seq[FamilySpec], version: Long): StatePartition = {
     val share = HotMemory.Share.unlimited
-    readAll(under, families, share, inSegments = true) match {
+    readAll(under, families, share) match {
       case Right(contents) =>
         val here = HotRecords.Here(contents, share, keepsBefore = false)
-        new HotPartition(under, families, version, VersionNames.None, here, inSegments = true)
+        new HotPartition(under, families, version, None, here)
       case Left(_) => under
     }
   }
@@ -294,15 +284,14 @@ private[state] object HotPartition {
   private def readAll(
       under: RocksDbPartition,
       families: Seq[FamilySpec],
-      share: HotMemory.Share,
-      inSegments: Boolean
+      share: HotMemory.Share
   ): Either[HotRecords.TooLarge, HotRecords.Contents] = {
     var fits = true
     // Of the families that are read.
     var footprint = 0L
     var count = 0L
     val read = families.map { spec =>
-      val segments = Option.when(inSegments)(under.segments(spec, Segments.Version.empty))
+      val segments = under.segments(spec, Segments.Version.empty)
       val records = HotRecords.none(spec)
       val inMemory = new RecordsFamily(spec, records, new RecordCounts)
       def take(key: UnsafeRow, value: UnsafeRow, place: Place) = {
@@ -313,7 +302,7 @@ private[state] object HotPartition {
         }
         fits
       }
-      if (fits) segments.foreach(_.readAll((place, key, value) => take(key, value, place)))
+      if (fits) segments.readAll((place, key, value) => take(key, value, place))
       Using.resource(under.family(spec).all()) { scan =>
         while (fits && scan.hasNext) {
           val record = scan.next()
@@ -322,7 +311,7 @@ private[state] object HotPartition {
       }
       footprint += records.footprint
       count += records.size
-      spec.name -> ((records, segments.fold(Segments.Version.empty)(_.version)))
+      spec.name -> ((records, segments.version))
     }.toMap
     Either.cond(
       fits,
@@ -372,22 +361,15 @@ private[state] object HotPartition {
     * @param spread
     *   how many records were there before this batch that RocksDB has been told of as if they were new
     */
-  private final class ColdPartition(
-      under: RocksDbPartition,
-      names: VersionNames,
-      spread: Long
-  ) extends StatePartition {
+  private final class ColdPartition(under: RocksDbPartition, spread: Long) extends StatePartition {
     override def family(spec: FamilySpec): Family = under.family(spec)
-    override def tellsAttemptsApart: Boolean = names ne VersionNames.None
     override def rowsRead: Long = under.rowsRead
     override def rowsAdded: Long = under.rowsAdded - spread
     override def store: StateStore = under.store
     override def abort(): Unit = ()
 
     override def commit(): Unit = {
-      names.committing()
       under.commit()
-      names.committed()
       under.hot.added(rowsAdded)
     }
   }

@@ -1,9 +1,8 @@
 package org.apache.spark.sql.mullion.state.store
 
-import java.util.concurrent.atomic.AtomicBoolean
-
-import org.apache.spark.sql.execution.streaming.state.StateStore
+import org.apache.spark.sql.execution.streaming.state.{StateStore, StateStoreConf}
 import org.apache.spark.sql.mullion.shim.{RocksDbProvider, StoreAround}
+import org.apache.spark.sql.mullion.state.attempts.AttemptId
 
 /** Spark's provider of state in RocksDB, with the records of its partition that are in memory too, and the rows that
   * the operator returned in the last batch. Both go when Spark closes it, because the query has ended or the partition
@@ -12,12 +11,13 @@ import org.apache.spark.sql.mullion.shim.{RocksDbProvider, StoreAround}
 final class HotRocksDbProvider extends RocksDbProvider {
   private val hot = new HotRecords
   private val rows = new KeptRows
-  private val isUsed = new AtomicBoolean
 
   ClosedAtExit.begin()
 
   override protected def around(store: StateStore): StateStore =
-    new HotRocksDbStore(store, hot, rows, isFromCheckpoint = !isUsed.getAndSet(true))
+    new HotRocksDbStore(store, hot, rows)
+
+  override protected def nextId(conf: StateStoreConf): String = AttemptId.next(conf)
 
   override def close(): Unit =
     try {
@@ -26,14 +26,6 @@ final class HotRocksDbProvider extends RocksDbProvider {
     } finally super.close()
 }
 
-/** A store of Spark's in RocksDB, and what its provider has of it in memory.
-  *
-  * @param isFromCheckpoint
-  *   whether it was certainly read from the checkpoint, for its provider had nothing of its own yet
-  */
-private[state] final class HotRocksDbStore(
-    under: StateStore,
-    val hot: HotRecords,
-    val rows: KeptRows,
-    val isFromCheckpoint: Boolean
-) extends StoreAround(under)
+/** A store of Spark's in RocksDB, and what its provider has of it in memory. */
+private[state] final class HotRocksDbStore(under: StateStore, val hot: HotRecords, val rows: KeptRows)
+    extends StoreAround(under)

@@ -15,7 +15,6 @@ import org.apache.spark.sql.mullion.state.records.{
   StatePartition
 }
 import org.apache.spark.sql.mullion.state.segments.Segments
-import org.apache.spark.sql.mullion.state.versions.VersionIds
 
 /** State in RocksDB: one store per partition, a column family per kind of record, kept in order by Spark's encoders of
   * keys.
@@ -50,9 +49,6 @@ private[mullion] final class RocksDbPartition(
   /** The rows of its last batch. */
   private[state] val rows: KeptRows = owned.rows
 
-  /** Whether it was read from the checkpoint, and not left here by whatever attempt of a task. */
-  private[state] def isFromCheckpoint: Boolean = owned.isFromCheckpoint
-
   /** How many records there are, where that is counted and lies under a key of its own. */
   private[state] def recordsIn(families: Seq[FamilySpec]): Option[Long] = for {
     spec <- families.find(_.countAt.isDefined)
@@ -62,11 +58,8 @@ private[mullion] final class RocksDbPartition(
 
   private def nameOf(spec: FamilySpec) = if (spec == main) StateStore.DEFAULT_COL_FAMILY_NAME else spec.name
 
-  /** Which attempts wrote its versions, where Spark gives them no ids. */
-  private[state] lazy val versionIds: VersionIds = new VersionIds(store)
-
-  // It knows no ids: those are of the partition over it.
-  override def tellsAttemptsApart: Boolean = false
+  /** The id of the version that was committed. */
+  private[state] def committedId: Option[String] = store.getStateStoreCheckpointInfo().stateStoreCkptId
 
   override def rowsRead: Long = counts.read
 

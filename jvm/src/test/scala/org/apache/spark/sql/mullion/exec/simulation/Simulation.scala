@@ -97,10 +97,9 @@ private[simulation] final class Simulation(seed: Long) {
   private val contract = new Contract(terms)
   private val expected: Vector[Vector[Out]] = batches.map(contract.run(_).sorted)
 
-  private val named = chance(60)
   private val rooms = if (chance(50)) Seq(1L << 40) else Seq(0L, 1500L, 6000L, 1L << 40, 1L << 40)
   private val query = new SimulatedQuery(terms, countsRows = chance(50))
-  private val state = new SimulatedState(query.program.families, inSegments = named)
+  private val state = new SimulatedState(query.program.families)
 
   private val executors = 1 + random.nextInt(3)
   private val home = Array.fill(Partitions)(random.nextInt(executors))
@@ -119,7 +118,7 @@ private[simulation] final class Simulation(seed: Long) {
     } catch {
       case e: Throwable =>
         throw new AssertionError(
-          s"seed $seed ($terms, versions ${if (named) "with" else "without"} ids, rooms $rooms): ${e.getMessage}. Again: make simulation SEED=$seed",
+          s"seed $seed ($terms, rooms $rooms): ${e.getMessage}. Again: make simulation SEED=$seed",
           e
         )
     } finally state.close()

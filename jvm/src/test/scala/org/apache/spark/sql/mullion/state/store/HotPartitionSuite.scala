@@ -3,6 +3,7 @@ package org.apache.spark.sql.mullion.state.store
 import java.nio.file.Path
 import java.util.UUID
 
+import scala.collection.mutable
 import scala.util.{Random, Using}
 
 import org.apache.hadoop.conf.Configuration
@@ -18,7 +19,6 @@ import org.apache.spark.sql.mullion.shim.SparkLineShim
 import org.apache.spark.sql.mullion.state.PartitionOpener
 import org.apache.spark.sql.mullion.state.records.{FamilySpec, RecordOrder, StatePartition}
 import org.apache.spark.sql.mullion.state.segments.Segments
-import org.apache.spark.sql.mullion.state.versions.VersionNames
 import org.apache.spark.sql.types.{BinaryType, LongType, StructType}
 
 import dev.mullion.TestSeed
@@ -27,24 +27,15 @@ import dev.mullion.TestSeed
 class HotPartitionSuite extends SparkSuite {
   import HotPartitionSuite._
 
-  private val oneByOne = partitions(inSegments = false)
-  private val partition = partitions(inSegments = true)
-
-  private def partitions(inSegments: Boolean) = FunFixture[Batches](
+  private val partition = FunFixture[Batches](
     _ => {
       spark.streams // stores report to it
-      new Batches(TemporaryFolder.make(), inSegments)
+      new Batches(TemporaryFolder.make())
     },
     _.close()
   )
 
-  /** Written in segments, and record by record. */
-  private def each(name: String)(test: Batches => Unit): Unit = {
-    partition.test(name)(test)
-    oneByOne.test(s"$name (record by record)")(test)
-  }
-
-  each("what memory and RocksDB hold is the same, with room for all, for some and for none") { batches =>
+  partition.test("what memory and RocksDB hold is the same, with room for all, for some and for none") { batches =>
     val seed = TestSeed.value
     val random = new Random(seed)
     (1 to 40).foreach { batch =>
@@ -109,7 +100,7 @@ class HotPartitionSuite extends SparkSuite {
     }
   }
 
-  each("what the batch before wrote is read from memory, and after a restart once from RocksDB") { batches =>
+  partition.test("what the batch before wrote is read from memory, and after a restart once from RocksDB") { batches =>
     def sum(opened: StatePartition) = (0L until 100L).map(k => opened.family(Main).get(row(0, k)).getLong(0)).sum
     batches.run()(opened => (0L until 100L).foreach(k => opened.family(Main).insert(row(0, k), row(k))))
     batches.run() { opened =>
@@ -121,16 +112,6 @@ class HotPartitionSuite extends SparkSuite {
       assertEquals(sum(opened), 4950L)
       assertEquals((opened.rowsRead, batches.readInStore), (200L, 100L))
     }
-  }
-
-  partition.test("what a provider is first asked for comes from the checkpoint, what it is later may be its own") {
-    batches =>
-      batches.run()(_.family(Main).insert(row(0, 1), row(1)))
-      batches.restart()
-      batches.run()(_.family(Main).update(row(0, 1), row(2)))
-      assert(batches.isFromCheckpoint)
-      batches.run()(_ => ())
-      assert(!batches.isFromCheckpoint)
   }
 
   partition.test("keys that are looked up at once are found as they are when they are asked for") { batches =>
@@ -153,31 +134,32 @@ class HotPartitionSuite extends SparkSuite {
     batches.run()(opened => assert(!opened.family(Main).findsManyAtOnce))
   }
 
-  each("a batch that runs again starts from its own version, not from what it wrote") { batches =>
+  partition.test("a batch that runs again starts from its own version, not from what it wrote") { batches =>
     batches.run()(_.family(Main).insert(row(0, 1), row(1)))
     batches.run()(_.family(Main).update(row(0, 1), row(2)))
     batches.goBack()
     batches.run()(opened => assertEquals(opened.family(Main).get(row(0, 1)).getLong(0), 1L))
   }
 
-  each("a batch that fails has changed nothing: what it had in memory is read from RocksDB, once") { batches =>
-    batches.run()(_.family(Main).insert(row(0, 1), row(1)))
-    batches.fail() { opened =>
-      opened.family(Main).update(row(0, 1), row(2))
-      opened.family(Main).insert(row(0, 2), row(2))
-    }
-    batches.run() { opened =>
-      assertEquals(opened.family(Main).get(row(0, 1)).getLong(0), 1L)
-      assertEquals(Option(opened.family(Main).get(row(0, 2))), None)
-      assertEquals(batches.readInStore, 1L)
-    }
-    batches.run() { opened =>
-      assertEquals(opened.family(Main).get(row(0, 1)).getLong(0), 1L)
-      assertEquals(batches.readInStore, 0L)
-    }
+  partition.test("a batch that fails has changed nothing: what it had in memory is read from RocksDB, once") {
+    batches =>
+      batches.run()(_.family(Main).insert(row(0, 1), row(1)))
+      batches.fail() { opened =>
+        opened.family(Main).update(row(0, 1), row(2))
+        opened.family(Main).insert(row(0, 2), row(2))
+      }
+      batches.run() { opened =>
+        assertEquals(opened.family(Main).get(row(0, 1)).getLong(0), 1L)
+        assertEquals(Option(opened.family(Main).get(row(0, 2))), None)
+        assertEquals(batches.readInStore, 1L)
+      }
+      batches.run() { opened =>
+        assertEquals(opened.family(Main).get(row(0, 1)).getLong(0), 1L)
+        assertEquals(batches.readInStore, 0L)
+      }
   }
 
-  each("a partition that had too much for memory is there again once most of it is removed") { batches =>
+  partition.test("a partition that had too much for memory is there again once most of it is removed") { batches =>
     val room = 250000L
     batches.run(room)(opened => (0L until 6000L).foreach(k => opened.family(Main).insert(row(0, k), row(k))))
     batches.run(room) { opened =>
@@ -192,7 +174,7 @@ class HotPartitionSuite extends SparkSuite {
     }
   }
 
-  each("a partition that has no room any more is not held on to") { batches =>
+  partition.test("a partition that has no room any more is not held on to") { batches =>
     batches.run()(_.family(Main).insert(row(0, 1), row(1)))
     batches.run(0L)(_.family(Main).update(row(0, 1), row(2)))
     batches.goBack()
@@ -202,26 +184,27 @@ class HotPartitionSuite extends SparkSuite {
     }
   }
 
-  each("small batches with large records stay within the limit, and what has no room is in RocksDB") { batches =>
-    val room = 1L << 20
-    val before = HotMemory.inUse
-    (0L until 60L).foreach { batch =>
-      batches.run(room) { opened =>
-        (0L until 10L).foreach { k =>
-          opened.family(Large).insert(row(batch * 10 + k), bytes(8000))
-          assert(clue(HotMemory.inUse) - before <= room)
+  partition.test("small batches with large records stay within the limit, and what has no room is in RocksDB") {
+    batches =>
+      val room = 1L << 20
+      val before = HotMemory.inUse
+      (0L until 60L).foreach { batch =>
+        batches.run(room) { opened =>
+          (0L until 10L).foreach { k =>
+            opened.family(Large).insert(row(batch * 10 + k), bytes(8000))
+            assert(clue(HotMemory.inUse) - before <= room)
+          }
         }
+        assert(clue(HotMemory.inUse) - before <= room)
       }
-      assert(clue(HotMemory.inUse) - before <= room)
-    }
-    batches.run(room) { opened =>
-      (0L until 600L).foreach(k => assertEquals(opened.family(Large).get(row(k)).getBinary(0).length, 8000))
-    }
+      batches.run(room) { opened =>
+        (0L until 600L).foreach(k => assertEquals(opened.family(Large).get(row(k)).getBinary(0).length, 8000))
+      }
   }
 
   test("partitions that are opened at once share the limit") {
     val limit = 1L << 20
-    val all = Seq.fill(8)(new Batches(TemporaryFolder.make(), inSegments = true))
+    val all = Seq.fill(8)(new Batches(TemporaryFolder.make()))
     try {
       all.foreach { batches =>
         batches.run()(opened => (0L until 5000L).foreach(k => opened.family(Main).insert(row(0, k), row(k))))
@@ -239,7 +222,7 @@ class HotPartitionSuite extends SparkSuite {
     } finally all.foreach(_.close())
   }
 
-  each("a partition too large when first read is in memory once most of it is removed") { batches =>
+  partition.test("a partition too large when first read is in memory once most of it is removed") { batches =>
     val room = 250000L
     batches.run() { opened =>
       (0L until 6000L).foreach(k => opened.family(Main).insert(row(0, k), row(k)))
@@ -257,7 +240,7 @@ class HotPartitionSuite extends SparkSuite {
     }
   }
 
-  each("a partition is in memory again once others have given back what they had") { batches =>
+  partition.test("a partition is in memory again once others have given back what they had") { batches =>
     val room = 4L << 20
     batches.run(room) { opened =>
       (0L until 1000L).foreach(k => opened.family(Main).insert(row(0, k), row(k)))
@@ -276,40 +259,42 @@ class HotPartitionSuite extends SparkSuite {
     }
   }
 
-  each("memory is its provider's: it is free once that is closed, and Spark's own count knows of it") { batches =>
-    val manager = SparkEnv.get.memoryManager
-    val (ours, sparks) = (HotMemory.inUse, manager.storageMemoryUsed)
-    batches.run()(opened => (0L until 20000L).foreach(k => opened.family(Main).insert(row(0, k), row(k))))
-    val taken = HotMemory.inUse - ours
-    assert(clue(taken) > 1000000L)
-    // The block is an object more.
-    assert(Math.abs(clue(manager.storageMemoryUsed - sparks) - taken) < 100)
-    batches.run() { opened =>
-      assert(clue(HotMemory.inUse - ours) >= taken)
-      assertEquals(manager.storageMemoryUsed - sparks, HotMemory.inUse - ours)
-      (0L until 20000L).foreach(k => opened.family(Main).remove(row(0, k)))
-    }
-    assert(clue(HotMemory.inUse - ours) < taken / 100)
-    batches.fail()(opened => (0L until 20000L).foreach(k => opened.family(Main).insert(row(0, k), row(k))))
-    assertEquals((HotMemory.inUse, manager.storageMemoryUsed), (ours, sparks))
-    batches.run()(opened => (0L until 20000L).foreach(k => opened.family(Main).insert(row(0, k), row(k))))
-    batches.restart()
-    assertEquals((HotMemory.inUse, manager.storageMemoryUsed), (ours, sparks))
+  partition.test("memory is its provider's: it is free once that is closed, and Spark's own count knows of it") {
+    batches =>
+      val manager = SparkEnv.get.memoryManager
+      val (ours, sparks) = (HotMemory.inUse, manager.storageMemoryUsed)
+      batches.run()(opened => (0L until 20000L).foreach(k => opened.family(Main).insert(row(0, k), row(k))))
+      val taken = HotMemory.inUse - ours
+      assert(clue(taken) > 1000000L)
+      // The block is an object more.
+      assert(Math.abs(clue(manager.storageMemoryUsed - sparks) - taken) < 100)
+      batches.run() { opened =>
+        assert(clue(HotMemory.inUse - ours) >= taken)
+        assertEquals(manager.storageMemoryUsed - sparks, HotMemory.inUse - ours)
+        (0L until 20000L).foreach(k => opened.family(Main).remove(row(0, k)))
+      }
+      assert(clue(HotMemory.inUse - ours) < taken / 100)
+      batches.fail()(opened => (0L until 20000L).foreach(k => opened.family(Main).insert(row(0, k), row(k))))
+      assertEquals((HotMemory.inUse, manager.storageMemoryUsed), (ours, sparks))
+      batches.run()(opened => (0L until 20000L).foreach(k => opened.family(Main).insert(row(0, k), row(k))))
+      batches.restart()
+      assertEquals((HotMemory.inUse, manager.storageMemoryUsed), (ours, sparks))
   }
 
-  each("Spark takes the memory back when it has other use for it, and the partition is read again") { batches =>
-    val before = HotMemory.inUse
-    batches.run()(opened => (0L until 1000L).foreach(k => opened.family(Main).insert(row(0, k), row(k))))
-    assert(HotMemory.inUse > before)
-    SparkEnv.get.blockManager.memoryStore.evictBlocksToFreeSpace(None, HotMemory.inUse - before, MemoryMode.ON_HEAP)
-    assertEquals(HotMemory.inUse, before)
-    batches.run() { opened =>
-      assertEquals(opened.family(Main).get(row(0, 1)).getLong(0), 1L)
-      assertEquals(batches.readInStore, 1000L)
-    }
+  partition.test("Spark takes the memory back when it has other use for it, and the partition is read again") {
+    batches =>
+      val before = HotMemory.inUse
+      batches.run()(opened => (0L until 1000L).foreach(k => opened.family(Main).insert(row(0, k), row(k))))
+      assert(HotMemory.inUse > before)
+      SparkEnv.get.blockManager.memoryStore.evictBlocksToFreeSpace(None, HotMemory.inUse - before, MemoryMode.ON_HEAP)
+      assertEquals(HotMemory.inUse, before)
+      batches.run() { opened =>
+        assertEquals(opened.family(Main).get(row(0, 1)).getLong(0), 1L)
+        assertEquals(batches.readInStore, 1000L)
+      }
   }
 
-  each("a batch whose plan runs twice reads its version from RocksDB the first time only") { batches =>
+  partition.test("a batch whose plan runs twice reads its version from RocksDB the first time only") { batches =>
     batches.run()(opened => (0L until 5000L).foreach(k => opened.family(Main).insert(row(k % 7, k), row(0))))
     val read = (1L to 6L).map { batch =>
       val twice = Seq.fill(2) {
@@ -339,7 +324,7 @@ class HotPartitionSuite extends SparkSuite {
     }
   }
 
-  each("a large window that closes while it is scanned stays within the limit") { batches =>
+  partition.test("a large window that closes while it is scanned stays within the limit") { batches =>
     val room = 4L << 20
     val before = HotMemory.inUse
     batches.run(room)(opened => (0L until 20000L).foreach(k => opened.family(Main).insert(row(k / 100, k), row(k))))
@@ -461,19 +446,19 @@ object HotPartitionSuite {
   private final case class Written(alone: Int, segments: Int, marked: Int)
 
   /** One partition, batch after batch. */
-  private final class Batches(folder: Path, inSegments: Boolean) {
+  private final class Batches(folder: Path) {
     private val families = Seq(Main, Large, Counted)
     private var id = newId
     private var provider = newProvider
     private var under = Option.empty[RocksDbPartition]
     private var version = 0L
+    // Of each version, in order.
+    private val versionIds = mutable.Map.empty[Long, String]
     private var modelBefore = Map.empty[Long, Long]
     var model: Map[Long, Long] = Map.empty
 
     /** How many records this batch has read from RocksDB. */
     def readInStore: Long = under.get.rowsRead
-
-    def isFromCheckpoint: Boolean = under.get.isFromCheckpoint
 
     def run(room: Long = 1L << 30)(work: StatePartition => Unit): Unit = {
       val opened = open(room)
@@ -484,6 +469,7 @@ object HotPartitionSuite {
       } catch { case e: Throwable => opened.abort(); opened.store.abort(); throw e }
       opened.commit()
       version += 1
+      under.get.committedId.foreach(versionIds(version) = _)
     }
 
     def fail(room: Long = 1L << 30)(work: StatePartition => Unit): Unit = {
@@ -503,7 +489,7 @@ object HotPartitionSuite {
     def goOn(): Unit = version += 1
 
     def written: Written = {
-      val store = provider.getStore(version)
+      val store = provider.getStore(version, versionIds.get(version))
       val rocks = new RocksDbPartition(store, Main, Seq(Large, Counted))
       rocks.segments(Main, Segments.Version.empty)
       def count(family: String) = Using.resource(store.iterator(family))(_.size)
@@ -523,12 +509,9 @@ object HotPartitionSuite {
     }
 
     def open(room: Long): StatePartition = {
-      val rocks = new RocksDbPartition(provider.getStore(version), Main, Seq(Large, Counted))
+      val rocks = new RocksDbPartition(provider.getStore(version, versionIds.get(version)), Main, Seq(Large, Counted))
       under = Some(rocks)
-      def ids = rocks.versionIds
-      val names =
-        if (inSegments) new VersionNames.InState(ids, version, ids.of(version), _ => ()) else VersionNames.None
-      HotPartition(rocks, families, version, names, room, inSegments)
+      HotPartition(rocks, families, version, versionIds.get(version), room)
     }
 
     private def newId = StateStoreProviderId(StateStoreId(folder.toUri.toString, 0, 0), UUID.randomUUID())

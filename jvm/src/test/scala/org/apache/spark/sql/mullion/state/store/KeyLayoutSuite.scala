@@ -103,6 +103,7 @@ object KeyLayoutSuite {
     private val project = UnsafeProjection.create(columns.toArray)
     private val folder = TemporaryFolder.make()
     private var version = 0L
+    private var versionId = Option.empty[String]
 
     def timeOf(key: Seq[Any]): Long = key(at).asInstanceOf[Long]
 
@@ -114,10 +115,11 @@ object KeyLayoutSuite {
       val provider = StateStoreProvider
         .createAndInit(id, spec.key, spec.value, layout.encoder(spec), true, conf, hadoop, false, None)
       try {
-        val partition = new RocksDbPartition(provider.getStore(version), spec, Nil, layout)
+        val partition = new RocksDbPartition(provider.getStore(version, versionId), spec, Nil, layout)
         try {
           work(partition.family(spec))
           partition.commit()
+          versionId = partition.committedId
         } catch { case e: Throwable => partition.store.abort(); throw e }
         version += 1
       } finally provider.close()

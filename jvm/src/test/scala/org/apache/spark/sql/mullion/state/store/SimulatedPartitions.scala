@@ -9,12 +9,11 @@ import org.apache.spark.sql.catalyst.expressions.UnsafeRow
 import org.apache.spark.sql.execution.streaming.state._
 import org.apache.spark.sql.mullion.shim.SparkLineShim
 import org.apache.spark.sql.mullion.state.records.{FamilySpec, RecordOrder, StatePartition}
-import org.apache.spark.sql.mullion.state.versions.VersionNames
 
 /** The state of a simulated query: one checkpoint, and executors which come and go and have versions of their own.
   * Spark's store in RocksDB, below Mullion's own code, is simulated.
   */
-private[mullion] final class SimulatedState(families: Seq[FamilySpec], inSegments: Boolean) {
+private[mullion] final class SimulatedState(families: Seq[FamilySpec]) {
   import SimulatedState.Opened
 
   private val checkpoint = mutable.Map.empty[(Int, Long, Option[String]), SimulatedRocksDb.Contents]
@@ -28,10 +27,8 @@ private[mullion] final class SimulatedState(families: Seq[FamilySpec], inSegment
     */
   def open(executor: Int, partition: Int, version: Long, id: Option[String], room: Long): Opened = {
     val from = if (version == 0) SimulatedRocksDb.empty else checkpoint((partition, version, id))
-    val next = Option.when(inSegments) {
-      made += 1
-      s"id-$made"
-    }
+    made += 1
+    val next = Some(s"id-$made")
     val store = new SimulatedRocksDb(
       families,
       StateStoreId("sim", 0, partition),
@@ -42,10 +39,9 @@ private[mullion] final class SimulatedState(families: Seq[FamilySpec], inSegment
       contents => checkpoint((partition, version + 1, next)) = contents
     )
     val hot = memories.getOrElseUpdate((executor, partition), new HotRecords)
-    val owned = new HotRocksDbStore(store.proxy, hot, new KeptRows, isFromCheckpoint = false)
+    val owned = new HotRocksDbStore(store.proxy, hot, new KeptRows)
     val rocks = new RocksDbPartition(owned, families.head, families.tail)
-    val names = if (inSegments) new VersionNames.BySpark(owned, id) else VersionNames.None
-    val opened = HotPartition(rocks, families, version, names, room, inSegments)
+    val opened = HotPartition(rocks, families, version, id, room)
     new Opened(new ExpiringPartition(opened), () => next, () => opened.abort())
   }
 

@@ -48,8 +48,6 @@ private[exec] final class PaneSums(
   private val offsets = functions.scanLeft(0)(_ + _.aggBufferAttributes.length)
   private val lists = functions.zip(offsets).collect { case (f, at) if isList(f) => at }.toArray
   private val chunked = lists.nonEmpty
-  // Where a list is cut is said by the order in which a batch's rows come.
-  private val cuts = chunked && partition.tellsAttemptsApart
   // Made at once: making it goes through the row that accumulators at rest are handed out in.
   private val nothing: UnsafeRow = if (chunked) accumulators.empty else new UnsafeRow(0)
   private val countAt = notesAt
@@ -79,7 +77,7 @@ private[exec] final class PaneSums(
   /** The form at rest of an accumulator at work, which the caller gives up, as it is to be put under `key`. */
   def store(key: UnsafeRow, work: InternalRow): UnsafeRow = {
     val rest = accumulators.rest(work)
-    if (cuts && listBytes(rest) >= ChunkBytes) moved(key, rest) else rest
+    if (chunked && listBytes(rest) >= ChunkBytes) moved(key, rest) else rest
   }
 
   private def moved(key: UnsafeRow, rest: UnsafeRow): UnsafeRow = {

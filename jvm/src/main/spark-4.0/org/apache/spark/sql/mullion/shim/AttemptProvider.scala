@@ -1,0 +1,116 @@
+package org.apache.spark.sql.execution.streaming.state
+
+import java.io.File
+
+import org.apache.hadoop.conf.Configuration
+
+import org.apache.spark.{SparkConf, SparkEnv}
+import org.apache.spark.sql.mullion.shim.{AttemptLineage, AttemptVersions}
+import org.apache.spark.sql.types.StructType
+import org.apache.spark.util.Utils
+
+/** Spark's provider of state in RocksDB, whose versions have ids of ours: 4.0. It is in Spark's package as for later
+  * versions of Spark.
+  */
+abstract class AttemptProvider extends RocksDBStateStoreProvider {
+  @volatile private var make: () => AttemptRocksDb = _
+
+  /** An id for the version that the running task makes. */
+  protected def nextId(conf: StateStoreConf): String
+
+  /** Gives the version its id that a task makes: called once the one before is open. */
+  protected def nameVersion(): Unit = rocksDB.nameVersion()
+
+  override def init(
+      stateStoreId: StateStoreId,
+      keySchema: StructType,
+      valueSchema: StructType,
+      keyStateEncoderSpec: KeyStateEncoderSpec,
+      useColumnFamilies: Boolean,
+      storeConf: StateStoreConf,
+      hadoopConf: Configuration,
+      useMultipleValuesPerKey: Boolean,
+      stateSchemaProvider: Option[StateSchemaProvider]
+  ): Unit = {
+    make = () => {
+      val folder = stateStoreId.storeCheckpointLocation().toString
+      val name =
+        s"StateStoreId(opId=${stateStoreId.operatorId},partId=${stateStoreId.partitionId},name=${stateStoreId.storeName})"
+      val local = Utils.createTempDir(Utils.getLocalDir(Option(SparkEnv.get).fold(new SparkConf)(_.conf)), name)
+      new AttemptRocksDb(
+        folder,
+        RocksDBConf(storeConf),
+        local,
+        hadoopConf,
+        name,
+        useColumnFamilies,
+        storeConf.enableStateStoreCheckpointIds,
+        stateStoreId.partitionId,
+        new AttemptVersions(folder, hadoopConf, () => nextId(storeConf))
+      )
+    }
+    super.init(
+      stateStoreId,
+      keySchema,
+      valueSchema,
+      keyStateEncoderSpec,
+      useColumnFamilies,
+      storeConf,
+      hadoopConf,
+      useMultipleValuesPerKey,
+      stateSchemaProvider
+    )
+  }
+
+  override private[sql] lazy val rocksDB: AttemptRocksDb = make()
+}
+
+private[sql] final class AttemptRocksDb(
+    dfsRootDir: String,
+    conf: RocksDBConf,
+    localRootDir: File,
+    hadoopConf: Configuration,
+    loggingId: String,
+    useColumnFamilies: Boolean,
+    enableStateStoreCheckpointIds: Boolean,
+    partitionId: Int,
+    versions: AttemptVersions
+) extends RocksDB(
+      dfsRootDir,
+      conf,
+      localRootDir,
+      hadoopConf,
+      loggingId,
+      useColumnFamilies,
+      enableStateStoreCheckpointIds,
+      partitionId
+    ) {
+
+  override protected[sql] val lineageManager: RocksDBLineageManager =
+    new AttemptLineage((version, id) => fileManager.existsSnapshotFile(version, Some(id)))
+
+  def nameVersion(): Unit = sessionStateStoreCkptId = Some(versions.opened(lineageManager))
+
+  override private[spark] val fileManager: RocksDBFileManager = new RocksDBFileManager(
+    dfsRootDir,
+    Utils.createTempDir(localRootDir.getAbsolutePath, "fileManager"),
+    hadoopConf,
+    conf.compressionCodec,
+    loggingId
+  ) {
+    override def getChangeLogWriter(
+        version: Long,
+        useColumnFamilies: Boolean,
+        checkpointUniqueId: Option[String],
+        stateStoreCheckpointIdLineage: Option[Array[LineageItem]]
+    ): StateStoreChangelogWriter = super.getChangeLogWriter(
+      version,
+      useColumnFamilies,
+      checkpointUniqueId.map(_ => versions.nameChangelog()),
+      stateStoreCheckpointIdLineage
+    )
+
+    override def deleteOldVersions(numVersionsToRetain: Int, minVersionsToDelete: Long): Unit =
+      super.deleteOldVersions(versions.retained(numVersionsToRetain), minVersionsToDelete)
+  }
+}

@@ -1,0 +1,119 @@
+package org.apache.spark.sql.execution.streaming.state
+
+import java.io.File
+
+import org.apache.hadoop.conf.Configuration
+
+import org.apache.spark.sql.mullion.shim.{AttemptLineage, AttemptVersions}
+
+/** Spark's provider of state in RocksDB, whose versions have ids of ours: 4.1 and later. It is in Spark's package, for
+  * Spark hides a type that it hands to it.
+  */
+abstract class AttemptProvider extends RocksDBStateStoreProvider {
+
+  /** An id for the version that the running task makes. */
+  protected def nextId(conf: StateStoreConf): String
+
+  /** Gives the version its id that a task makes: called once the one before is open. */
+  protected def nameVersion(): Unit = rocksDB match {
+    case own: AttemptRocksDb => own.nameVersion()
+    case other               => throw new IllegalStateException(s"$other gives its versions ids of its own")
+  }
+
+  override protected def createRocksDB(
+      dfsRootDir: String,
+      conf: RocksDBConf,
+      localRootDir: File,
+      hadoopConf: Configuration,
+      loggingId: String,
+      useColumnFamilies: Boolean,
+      enableStateStoreCheckpointIds: Boolean,
+      partitionId: Int,
+      eventForwarder: Option[RocksDBEventForwarder],
+      uniqueId: Option[String]
+  ): RocksDB = new AttemptRocksDb(
+    dfsRootDir,
+    conf,
+    localRootDir,
+    hadoopConf,
+    loggingId,
+    useColumnFamilies,
+    enableStateStoreCheckpointIds,
+    partitionId,
+    eventForwarder,
+    uniqueId,
+    new AttemptVersions(dfsRootDir, hadoopConf, () => nextId(conf.stateStoreConf))
+  )
+}
+
+private final class AttemptRocksDb(
+    dfsRootDir: String,
+    conf: RocksDBConf,
+    localRootDir: File,
+    hadoopConf: Configuration,
+    loggingId: String,
+    useColumnFamilies: Boolean,
+    enableStateStoreCheckpointIds: Boolean,
+    partitionId: Int,
+    eventForwarder: Option[RocksDBEventForwarder],
+    uniqueId: Option[String],
+    versions: AttemptVersions
+) extends RocksDB(
+      dfsRootDir,
+      conf,
+      localRootDir,
+      hadoopConf,
+      loggingId,
+      useColumnFamilies,
+      enableStateStoreCheckpointIds,
+      partitionId,
+      eventForwarder,
+      uniqueId
+    ) {
+
+  override protected[sql] val lineageManager: RocksDBLineageManager =
+    new AttemptLineage((version, id) => fileManager.existsSnapshotFile(version, Some(id)))
+
+  def nameVersion(): Unit = sessionStateStoreCkptId = Some(versions.opened(lineageManager))
+
+  // Called before this object has its fields.
+  override protected def createFileManager(
+      dfsRootDir: String,
+      localTempDir: File,
+      hadoopConf: Configuration,
+      codecName: String,
+      loggingId: String,
+      storeConf: StateStoreConf
+  ): RocksDBFileManager = new RocksDBFileManager(
+    dfsRootDir,
+    localTempDir,
+    hadoopConf,
+    codecName,
+    loggingId,
+    storeConf,
+    this.conf.fileChecksumEnabled,
+    fileChecksumThreadPoolSize
+  ) {
+    override def getChangeLogWriter(
+        version: Long,
+        useColumnFamilies: Boolean,
+        checkpointUniqueId: Option[String],
+        stateStoreCheckpointIdLineage: Option[Array[LineageItem]]
+    ): StateStoreChangelogWriter = super.getChangeLogWriter(
+      version,
+      useColumnFamilies,
+      checkpointUniqueId.map(_ => versions.nameChangelog()),
+      stateStoreCheckpointIdLineage
+    )
+
+    override def deleteOldVersions(
+        numVersionsToRetain: Int,
+        maxVersionsToDeletePerMaintenance: Int,
+        minVersionsToDelete: Long
+    ): Unit = super.deleteOldVersions(
+      versions.retained(numVersionsToRetain),
+      maxVersionsToDeletePerMaintenance,
+      minVersionsToDelete
+    )
+  }
+}
