@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -220,3 +220,34 @@ def test_long_runs_of_a_key_are_those_of_the_released_package_over_an_abort(
 
 def _folded(acc: Any, x: Any) -> Any:
     return (acc[0], sum([x[2]], acc[1]), "".join([x[3]]))
+
+
+def _sums_in_windows(modules: tuple[Any, ...], wait: timedelta) -> tuple[Any, list[Any], list[Any]]:
+    """A dataflow of sums in windows, and the lists that its windows and late items go to."""
+    op_, win_, dataflow, source, sink = modules
+    start = datetime(2022, 1, 1, tzinfo=UTC)
+    down: list[Any] = []
+    late: list[Any] = []
+    flow = dataflow("x")
+    items = [("a", (start + timedelta(seconds=at), at)) for at in (0, 8, 4, 13, 12)]
+    stream = op_.input("inp", flow, source(items))
+    clock = win_.EventClock(lambda event: event[0], wait_for_system_duration=wait)
+    windower = win_.TumblingWindower(length=timedelta(seconds=10), align_to=start)
+    out = win_.fold_window(
+        "w", stream, clock, windower, lambda: 0, lambda sum_, event: sum_ + event[1], lambda a, b: a + b
+    )
+    op_.output("down", out.down, sink(down))
+    op_.output("late", out.late, sink(late))
+    return flow, down, late
+
+
+@pytest.mark.parametrize("days", [365 * 200, 365 * 150_000, 365 * 290_000, 365 * 300_000, timedelta.max.days])
+def test_a_duration_beyond_all_times_is_the_longest_one(spark: SparkSession, days: int) -> None:
+    """In Bytewax's guide ``wait_for_system_duration=timedelta.max`` is for items in no order at all."""
+    longest = timedelta(days=days)
+    flow, *expected = _sums_in_windows((their_op, their_win, TheirDataflow, TheirSource, TheirSink), longest)
+    their_run(flow)
+    flow, *made = _sums_in_windows((op, win, Dataflow, TestingSource, TestingSink), longest)
+    assert "JVM" in [part.runs for part in explain(flow).parts], explain(flow)
+    run_main(flow)
+    assert made == expected

@@ -231,6 +231,31 @@ def test_a_number_with_more_digits_than_its_decimal_does_not_fit_and_is_not_roun
     assert [row[UNFIT] for row in plain.collect()] == [None, "1.55", '{"value": 0.25}']
 
 
+def test_a_message_that_a_column_of_any_type_holds_is_not_unfit(spark: SparkSession) -> None:
+    fits = {
+        "tinyint": (b"-128", b"128"),
+        "smallint": (b"32767", b"32768"),
+        "int": (b"-2147483648", b"2147483648"),
+        "bigint": (b"9223372036854775807", b"9223372036854775808"),
+        "float": (b"1.5", b'"x"'),
+        "double": (b"1.5", b'"x"'),
+        "decimal(5,2)": (b"1.50", b"1.505"),
+        "boolean": (b"true", b"1"),
+        "string": (b'"x"', b"1"),
+        "date": (b'"2024-01-01"', b'"x"'),
+        "timestamp": (b'"2024-01-01T00:00:00Z"', b'"x"'),
+        "map<string,int>": (b'{"a": 1, "b": null}', b'{"a": 1, "b": "x"}'),
+        "array<int>": (b"[1, null]", b"[1, 2147483648]"),
+        "struct<a:int>": (b'{"a": 1}', b'{"a": 2147483648}'),
+    }
+    for kind, values in fits.items():
+        texts = [b'{"user": "a", "v": ' + value + b"}" for value in (*values, b"null")]
+        schema = spark_schema(f"user string, v {kind}")
+        rows = _kafka_broker._as_sent(spark, "types", records_of(spark, texts), schema, scalar=False).collect()
+        assert [row[UNFIT] for row in rows] == [None, texts[1].decode(), None], kind
+        assert (rows[0].user, rows[0].v is None, rows[2].v) == ("a", False, None), kind
+
+
 def test_a_kafka_topic_whose_names_differ_in_case_is_refused_as_a_stream(spark: SparkSession) -> None:
     kind = spark_schema("at struct<x: int, X: int>")
     with pytest.raises(InvalidArgumentError, match=r"columns 'at.x' and 'at.X' differ in case alone, .* schema="):

@@ -23,6 +23,9 @@ MICROSECOND: Final = timedelta(microseconds=1)
 MIN_US: Final = (UTC_MIN - EPOCH) // MICROSECOND
 MAX_US: Final = (UTC_MAX - EPOCH) // MICROSECOND
 
+LONGEST_US: Final = 2**60
+"""The longest duration in use. It exceeds the span of all datetimes, and any sum of a few times fits 64 bits."""
+
 
 def micros(time: datetime) -> int:
     """A time in microseconds since the epoch; one without a zone is UTC."""
@@ -48,9 +51,12 @@ def moment(us: int, zone: tzinfo = UTC) -> datetime:
 
 
 def duration(name: str, length: Any) -> int:
-    """A ``timedelta`` in microseconds; anything else is an :class:`InvalidArgumentError`."""
+    """A ``timedelta`` in microseconds, at most :data:`LONGEST_US`.
+
+    Raises :class:`InvalidArgumentError` for a value of another type.
+    """
     if not isinstance(length, timedelta):
         raise InvalidArgumentError(
             f"{name}={length!r} ({type(length).__name__}) is not a timedelta. Write {name}=timedelta(minutes=5)."
         )
-    return length // MICROSECOND
+    return max(-LONGEST_US, min(length // MICROSECOND, LONGEST_US))

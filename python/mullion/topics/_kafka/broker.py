@@ -331,10 +331,15 @@ def _looked_at(
     odd = F.col(f"_parsed.{UNFIT}").isNotNull()
     for field in wanted:
         odd |= _is_more(F.col("_parsed").getField(field.name), field.dataType)
-    if _types.has_decimals(wanted):
-        # from_json rounds what has more digits than its decimal.
-        odd |= F.coalesce(_jvm.json_decimals(spark, json, wanted), F.lit(False))
+    odd |= _is_rounded(spark, json, wanted)
     return rows.withColumn("_odd", odd)
+
+
+def _is_rounded(spark: SparkSession, json: Column, wanted: T.StructType) -> Column:
+    """Whether ``from_json`` rounds a number that has more digits than its decimal."""
+    if not _types.has_decimals(wanted):
+        return F.lit(False)
+    return F.coalesce(_jvm.json_decimals(spark, json, wanted), F.lit(False))
 
 
 def _as_sent(spark: SparkSession, topic: str, records: DataFrame, wanted: T.StructType, *, scalar: bool) -> DataFrame:
@@ -363,13 +368,15 @@ def _as_sent(spark: SparkSession, topic: str, records: DataFrame, wanted: T.Stru
         "_text",
         "_shape",
         "_bytes",
+        _is_rounded(spark, F.when(fits, json), wanted).alias("_rounded"),
         _from_json(F.when(fits, json), read).alias("_parsed"),
         KEY,
         TIMESTAMP,
         F.when(fits, marks).when(F.coalesce(shape == "!", F.lit(False)), "").otherwise(nothing).alias(COLUMNS),
     )
     no_json = shape.isNull() & F.col("_text").isNotNull()
-    odd = no_json | (shape == "!") | F.col(f"_parsed.{UNFIT}").isNotNull() | F.col(KEY).startswith(NOT_TEXT)
+    odd = no_json | (shape == "!") | F.col("_rounded") | F.col(f"_parsed.{UNFIT}").isNotNull()
+    odd |= F.col(KEY).startswith(NOT_TEXT)
     told = F.when(~F.is_valid_utf8("_text"), F.col("_bytes")).when(odd, F.coalesce("_text", F.lit("null")))
     return rows.select(*_columns_of("_parsed", wanted), told.alias(UNFIT), KEY, TIMESTAMP, COLUMNS)
 

@@ -9,11 +9,13 @@ import org.apache.spark.sql.types._
   * written, in Python too:
   * {{{
   *   bigint            1         not 1.0, "1", 2 ** 63
+  *   int               1         not 2 ** 31
   *   double            1.0       not 1, which Python tells from it; at the top such a one is marked
   *   array<bigint>     [1, 2]    not [1, 2.5]
   *   struct<a, b>      {"b": 1, "a": null}    not {"a": 1}, which lacks b, nor {"a": 1, "b": 1, "c": 1}
+  *   map<string, bigint>      {"a": 1}            not {"a": "x"}
   * }}}
-  * Any of them may be null.
+  * Any of them may be null. `from_json` decides about all other types, such as decimals and timestamps.
   */
 private[mullion] sealed abstract class JsonKind {
 
@@ -23,21 +25,26 @@ private[mullion] sealed abstract class JsonKind {
 
 private[mullion] object JsonKind {
 
-  /** What nobody asks about. */
+  /** A value that `from_json` decides about, or of a field without a column. */
   case object Anything extends JsonKind {
     override val element: Option[JsonKind] = Some(Anything)
   }
-  case object Whole extends JsonKind
+
+  /** An integer of so many bits. */
+  final case class Whole(bits: Int) extends JsonKind
   case object Floating extends JsonKind
   case object Text extends JsonKind
   case object Bool extends JsonKind
 
-  /** Null alone: what has no type yet, and types that JSON has no values of. */
+  /** Null alone, of a field whose type is not known yet. */
   case object Nothing extends JsonKind
 
   final class Elements(of: JsonKind) extends JsonKind {
     override val element: Option[JsonKind] = Some(of)
   }
+
+  /** An object whose members are all of one kind. */
+  final class Members(val of: JsonKind) extends JsonKind
 
   final class Fields(names: Array[String], val kinds: Array[JsonKind]) extends JsonKind {
     private val known = names.map(_.getBytes(UTF_8))
@@ -58,12 +65,14 @@ private[mullion] object JsonKind {
   }
 
   def of(kind: DataType): JsonKind = kind match {
-    case LongType               => Whole
-    case DoubleType             => Floating
+    case NullType               => Nothing
+    case whole: IntegralType    => Whole(8 * whole.defaultSize)
+    case DoubleType | FloatType => Floating
     case _: StringType          => Text
     case BooleanType            => Bool
     case ArrayType(elements, _) => new Elements(of(elements))
     case StructType(fields)     => new Fields(fields.map(_.name), fields.map(f => of(f.dataType)))
-    case _                      => Nothing
+    case MapType(_, values, _)  => new Members(of(values))
+    case _                      => Anything
   }
 }

@@ -84,9 +84,14 @@ private[mullion] final class JsonText private (bytes: Array[Byte], columns: Json
   private def members(depth: Int, of: JsonKind): Boolean = {
     val fields = of match {
       case known: JsonKind.Fields => known
+      case _: JsonKind.Members    => NoFields
       case _                      =>
         misfit(of)
         NoFields
+    }
+    val others = of match {
+      case members: JsonKind.Members => members.of
+      case _                         => JsonKind.Anything
     }
     val seen = new Array[Long]((fields.length + 63) / 64)
     var known = 0
@@ -113,7 +118,7 @@ private[mullion] final class JsonText private (bytes: Array[Byte], columns: Json
           skipSpace()
           right = right && peek == ':' && skip()
           skipSpace()
-          right = right && value(depth + 1, if (index < 0) JsonKind.Anything else fields.kinds(index), name)
+          right = right && value(depth + 1, if (index < 0) others else fields.kinds(index), name)
           skipSpace()
           more = peek == ','
           if (more) at += 1
@@ -206,7 +211,7 @@ private[mullion] final class JsonText private (bytes: Array[Byte], columns: Json
     }
     val right = whole && fraction && exponent && at - from <= MostDigits
     if (right) of match {
-      case JsonKind.Whole if at == until    => if (!isLong(from, at)) exact = false
+      case JsonKind.Whole(bits) if at == until => if (!isInteger(from, at, bits)) exact = false
       case JsonKind.Floating if at == until =>
         // A float has all of so many digits.
         if (at - from <= 15 && name.nonEmpty) marks.append('\n').append(WholeMark).append(name).append('\n')
@@ -219,8 +224,9 @@ private[mullion] final class JsonText private (bytes: Array[Byte], columns: Json
     right
   }
 
-  private def isLong(from: Int, until: Int): Boolean =
-    until - from <= 18 || (until - from <= 20 && BigInt(new String(bytes, from, until - from, UTF_8)).isValidLong)
+  private def isInteger(from: Int, until: Int, bits: Int): Boolean =
+    until - from <= ShortInteger(bits) ||
+      (until - from <= 20 && BigInt(new String(bytes, from, until - from, UTF_8)).bitLength < bits)
 
   private def digits(): Boolean = {
     val from = at
@@ -268,6 +274,14 @@ private[mullion] object JsonText {
 
   /** Before the name of a column of floats in marks: the value is an int. */
   val WholeMark = '\u0000'
+
+  /** How many characters every integer of so many bits may have, without a look at its value. */
+  private def ShortInteger(bits: Int): Int = bits match {
+    case 64 => 18
+    case 32 => 9
+    case 16 => 4
+    case _  => 2
+  }
 
   private final val End = Int.MaxValue
   final val Value = "value"
