@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Sequence
-from typing import Final, TypeAlias
+from typing import Any, Final, TypeAlias
 
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as sf
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 from pyspark.sql.types import DataType
@@ -15,7 +16,7 @@ from mullion._calls import explained
 from mullion._columns import require_dataframe
 from mullion._described import quoted
 from mullion._flat import flat
-from mullion.errors import InvalidArgumentError
+from mullion.errors import IncompatibleStateError, InvalidArgumentError, StateLostError
 from mullion.tables import DeltaTable, JdbcTable, ParquetTable, Table, same_key
 
 OnBatch: TypeAlias = Callable[[DataFrame, int], object]
@@ -89,6 +90,8 @@ def upsert(
     _columns_of(panes)
     into.check(panes.sparkSession)
 
+    kept_table = _KeptTable(into, [*keys, ID])
+
     def write(batch: DataFrame, number: int) -> None:
         batch.persist()
         try:
@@ -99,9 +102,11 @@ def upsert(
             touched.persist()
             try:
                 if not touched.isEmpty():
+                    kept_table.require(rows)
                     if changes is not None:
                         changes(_changes(into, rows, touched, [*keys, ID]), number)
                     into.merge(rows, touched)
+                    kept_table.note(batch.sparkSession)
             finally:
                 rows.unpersist()
                 touched.unpersist()
@@ -109,6 +114,56 @@ def upsert(
             batch.unpersist()
 
     return panes.writeStream.outputMode("append").foreachBatch(write)
+
+
+class _KeptTable:
+    """The table of one run of a query, and the note of it in the query's checkpoint."""
+
+    def __init__(self, table: Table, keys: Sequence[str]) -> None:
+        self._table, self._keys = table, list(keys)
+        self._noted: dict[str, Any] | None = None
+        self._is_known = False
+
+    def require(self, rows: DataFrame) -> None:
+        """Raises where a table that the query had is gone, and adapts one to a query that has changed."""
+        spark = rows.sparkSession
+        if self._noted is None:
+            self._noted = json.loads(_jvm.table_note(spark, _query_id(spark)) or "{}")
+        exists = self._table.read(spark) is not None
+        if self._noted and not exists:
+            raise StateLostError(
+                f"{self._table!r} does not exist, and this query has kept {self._noted['table']}. A new table would "
+                "have only the panes that fire from now on. Restore it, or copy the former one to it; or start the "
+                "query with a new checkpointLocation, so that it builds the table from its source again."
+            )
+        if exists and not self._is_known:
+            self._table.adapt(spark, rows.schema, self._keys, self._renamed())
+        self._is_known = exists
+
+    def note(self, spark: SparkSession) -> None:
+        """Notes the table, once it exists."""
+        now = {"table": repr(self._table), "keys": self._keys}
+        if now != self._noted:
+            _jvm.note_table(spark, _query_id(spark), json.dumps(now))
+            self._noted = now
+
+    def _renamed(self) -> dict[str, str]:
+        before = (self._noted or {}).get("keys", self._keys)
+        gone = [name for name in before if name.lower() not in {key.lower() for key in self._keys}]
+        new = [name for name in self._keys if name.lower() not in {key.lower() for key in before}]
+        if len(gone) == len(new) <= 1:
+            return dict(zip(new, gone, strict=True))
+        old, new_ = (", ".join(map(repr, names)) for names in (before, self._keys))
+        raise IncompatibleStateError(
+            f"The keys of the panes were {old} and are now {new_}, and {self._table!r} has rows under the old names. "
+            "Rename one key at a time, and let a batch change the table in between; or name a table that does not "
+            "exist, together with a new checkpointLocation."
+        )
+
+
+def _query_id(spark: SparkSession) -> str:
+    """The id of the query whose batch runs."""
+    return spark.sparkContext.getLocalProperty("sql.streaming.queryId") or ""
 
 
 def last_of(batch: DataFrame, keys: Sequence[str]) -> tuple[DataFrame, DataFrame]:

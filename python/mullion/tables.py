@@ -9,10 +9,11 @@ from typing import Final, Protocol, final
 
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as sf
+from pyspark.sql.types import StructType
 
 from mullion import _jvm
 from mullion._described import quoted
-from mullion.errors import InvalidArgumentError, UnsupportedError
+from mullion.errors import IncompatibleStateError, InvalidArgumentError, UnsupportedError
 
 _ROWS: Final = "mullion_upsert_rows"
 _GONE: Final = "mullion_upsert_gone"
@@ -26,6 +27,14 @@ class Table(Protocol):
 
     def read(self, spark: SparkSession) -> DataFrame | None:
         """The contents of the table; ``None`` if it does not exist yet."""
+
+    def adapt(self, spark: SparkSession, schema: StructType, keys: Sequence[str], renamed: Mapping[str, str]) -> None:
+        """Prepares an existing table for rows of ``schema``, from a query that has changed.
+
+        ``renamed`` maps new names of key columns to their old names.
+
+        Raises :class:`IncompatibleStateError` if the table must be changed by hand first.
+        """
 
     def merge(self, rows: DataFrame, keys: DataFrame) -> None:
         """Replaces the rows with one of ``keys`` by ``rows``, whose keys are among these, in one step."""
@@ -71,6 +80,10 @@ class DeltaTable:
     def read(self, spark: SparkSession) -> DataFrame | None:
         """The contents of the table; ``None`` if it does not exist yet."""
         return spark.table(self.name) if self._exists(spark) else None
+
+    def adapt(self, spark: SparkSession, schema: StructType, keys: Sequence[str], renamed: Mapping[str, str]) -> None:
+        """Raises :class:`IncompatibleStateError` where the table lacks a column."""
+        _require_columns(self.name, spark.table(self.name).columns, schema, keys, renamed)
 
     def merge(self, rows: DataFrame, keys: DataFrame) -> None:
         """Replaces the rows with one of ``keys`` by ``rows``."""
@@ -166,6 +179,12 @@ class JdbcTable:
         """The contents of the table; ``None`` if it does not exist yet."""
         return _jvm.read_jdbc(spark, self._all())
 
+    def adapt(self, spark: SparkSession, schema: StructType, keys: Sequence[str], renamed: Mapping[str, str]) -> None:
+        """Raises :class:`IncompatibleStateError` where the table lacks a column."""
+        existing = self.read(spark)
+        if existing is not None:
+            _require_columns(self.table, existing.columns, schema, keys, renamed)
+
     def merge(self, rows: DataFrame, keys: DataFrame) -> None:
         """Replaces the rows with one of ``keys`` by ``rows``."""
         _jvm.upsert_jdbc(rows, keys, self._all())
@@ -205,6 +224,19 @@ class ParquetTable:
         newest = _jvm.newest_version(spark, self.path)
         return None if newest < 0 else spark.read.parquet(self._folder(spark, newest))
 
+    def adapt(self, spark: SparkSession, schema: StructType, keys: Sequence[str], renamed: Mapping[str, str]) -> None:
+        """Rewrites the table if it lacks columns or keys were renamed. Old rows have null in new columns."""
+        newest = _jvm.newest_version(spark, self.path)
+        existing = spark.read.parquet(self._folder(spark, newest))
+        for new, old in renamed.items():
+            if not _lacking([old], existing.columns) and _lacking([new], existing.columns):
+                existing = existing.withColumnRenamed(old, new)
+        lacking = _lacking(schema.names, existing.columns)
+        _require_keys(self.path, existing.columns, keys)
+        if lacking or renamed:
+            none = [sf.lit(None).cast(schema[name].dataType).alias(name) for name in lacking]
+            self._write(existing.select("*", *none), newest)
+
     def merge(self, rows: DataFrame, keys: DataFrame) -> None:
         """Rewrites the table, with ``rows`` instead of the rows with one of ``keys``."""
         spark = rows.sparkSession
@@ -212,7 +244,12 @@ class ParquetTable:
         if newest >= 0:
             old = spark.read.parquet(self._folder(spark, newest))
             unchanged = old.alias("t").join(keys.alias("k"), same_key(keys.columns), "left_anti")
-            rows = unchanged.unionByName(rows)
+            # The column of a removed aggregate stays.
+            rows = unchanged.unionByName(rows, allowMissingColumns=True)
+        self._write(rows, newest)
+
+    def _write(self, rows: DataFrame, newest: int) -> None:
+        spark = rows.sparkSession
         writer = rows.write.mode("overwrite").option("mapreduce.fileoutputcommitter.marksuccessfuljobs", "true")
         writer.parquet(self._folder(spark, newest + 1))
         # Readers may still use the previous version.
@@ -220,6 +257,41 @@ class ParquetTable:
 
     def _folder(self, spark: SparkSession, version: int) -> str:
         return f"{self.path.rstrip('/')}/{_jvm.version_folder(spark, version)}"
+
+
+def _lacking(names: Sequence[str], existing: Sequence[str]) -> list[str]:
+    """Those of ``names`` that are not among ``existing``, whatever their case."""
+    names_in_lower_case = {name.lower() for name in existing}
+    return [name for name in names if name.lower() not in names_in_lower_case]
+
+
+def _require_keys(table: str, existing: Sequence[str], keys: Sequence[str]) -> None:
+    lacking = _lacking(keys, existing)
+    if lacking:
+        raise IncompatibleStateError(
+            f"The table {table} has no column {lacking[0]!r}, a key of the panes, so its rows cannot be found. "
+            f"It has {', '.join(map(repr, existing))}. Rename its column for that key, or name a new table, together "
+            "with a new checkpointLocation."
+        )
+
+
+def _require_columns(
+    table: str, existing: Sequence[str], schema: StructType, keys: Sequence[str], renamed: Mapping[str, str]
+) -> None:
+    for new, old in renamed.items():
+        if _lacking([new], existing) and not _lacking([old], existing):
+            raise IncompatibleStateError(
+                f"The key {old!r} of the panes is now called {new!r}, and the table {table} has rows under the old "
+                f"name. Rename its column first: ALTER TABLE {table} RENAME COLUMN {old} TO {new}."
+            )
+    _require_keys(table, existing, keys)
+    lacking = _lacking(schema.names, existing)
+    if lacking:
+        columns = ", ".join(f"{name} ({schema[name].dataType.simpleString()})" for name in lacking)
+        raise IncompatibleStateError(
+            f"The table {table} has no column {lacking[0]!r}, which the panes have. Add the missing columns with ALTER "
+            f"TABLE: {columns}."
+        )
 
 
 def same_key(names: Sequence[str]) -> Column:

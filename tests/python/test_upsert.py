@@ -374,6 +374,78 @@ def test_a_renamed_key_is_known_for_what_it_is(spark: SparkSession, tmp_path: Pa
         running.query.stop()
 
 
+def changed(
+    feed: Feed, spark: SparkSession, table: Table, folder: Path, key: str = "k", asked: Sequence[Column] | None = None
+) -> list[tuple[Any, ...]]:
+    """One run of a query of which the aggregates and the name of the key change; the table after it."""
+    panes = windowed(
+        feed.stream(spark, "1 minute"),
+        Tumbling("10 seconds"),
+        by=F.col("k").alias(key),
+        time="ts",
+        early=Early(count=1),
+        ids=True,
+        new_aggregates="refuse" if asked is None else "from now",
+    ).agg(*(asked or aggregates()))
+    running = Running(panes, table, folder)
+    try:
+        held = running.settle()
+        shown = [name for name in held.columns if not name.startswith(("window", "pane"))]
+        return [(shown, *(tuple(row) for row in held.select(*shown).orderBy(*shown).collect()))]
+    finally:
+        running.query.stop()
+
+
+def test_a_parquet_table_follows_its_query_s_changes(spark: SparkSession, tmp_path: Path) -> None:
+    feed, table = Feed(tmp_path / "in", COLUMNS), ParquetTable(str(tmp_path / "table"))
+    count = aggregates()[0]
+    feed.write([(1 * SECOND, "a", 1), (2 * SECOND, "b", 2)])
+    assert changed(feed, spark, table, tmp_path) == [(["k", "n", "total"], ("a", 1, 1), ("b", 1, 2))]
+    feed.write([(3 * SECOND, "a", 5)])
+    more = [count, F.max("v").alias("most")]
+    columns = ["k", "n", "total", "most", "incomplete"]
+    found = changed(feed, spark, table, tmp_path, asked=more)
+    assert found == [(columns, ("a", 2, None, 5, ["most"]), ("b", 1, 2, None, None))]
+    feed.write([(4 * SECOND, "a", 7)])
+    found = changed(feed, spark, table, tmp_path, key="who", asked=more)
+    assert found == [(["who", *columns[1:]], ("a", 3, None, 7, ["most"]), ("b", 1, 2, None, None))]
+
+
+def test_a_database_s_table_is_to_be_changed_first_where_a_key_has_another_name(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    feed, table = Feed(tmp_path / "in", COLUMNS), derby(tmp_path)
+    feed.write([(1 * SECOND, "a", 1)])
+    before = changed(feed, spark, table, tmp_path)
+    feed.write([(3 * SECOND, "a", 5)])
+    with pytest.raises(Exception, match="ALTER TABLE visits RENAME COLUMN k TO who"):
+        changed(feed, spark, table, tmp_path, key="who")
+    with pytest.raises(Exception, match=r"has no column 'most'.* with ALTER TABLE: most \(bigint\)"):
+        changed(feed, spark, table, tmp_path, asked=[F.max("v").alias("most")])
+    assert changed(feed, spark, table, tmp_path) != before
+
+
+def test_a_table_that_was_dropped_is_not_begun_anew(spark: SparkSession, tmp_path: Path) -> None:
+    feed, table = Feed(tmp_path / "in", COLUMNS), ParquetTable(str(tmp_path / "table"))
+    feed.write([(1 * SECOND, "a", 1), (2 * SECOND, "b", 2)])
+    before = changed(feed, spark, table, tmp_path)
+    (tmp_path / "table").rename(tmp_path / "aside")
+    feed.write([(3 * SECOND, "a", 5)])
+    with pytest.raises(Exception, match=r"this query has kept ParquetTable.* new checkpointLocation"):
+        changed(feed, spark, table, tmp_path)
+    other = ParquetTable(str(tmp_path / "other"))
+    with pytest.raises(Exception, match=r"other'.* does not exist, and this query has kept ParquetTable.*table'"):
+        changed(feed, spark, other, tmp_path)
+    (tmp_path / "aside").rename(tmp_path / "table")
+    assert changed(feed, spark, table, tmp_path) != before
+    saved = tmp_path / "saved"
+    mullion.savepoint(tmp_path / "checkpoint", saved / "checkpoint", spark=spark)
+    (tmp_path / "table").rename(tmp_path / "aside")
+    feed.write([(4 * SECOND, "a", 5)])
+    with pytest.raises(Exception, match="does not exist, and this query has kept"):
+        changed(feed, spark, table, saved)
+
+
 def test_delta_is_asked_for_where_it_is_not(spark: SparkSession, tmp_path: Path) -> None:
     stream = Feed(tmp_path / "in", COLUMNS).stream(spark)
     with pytest.raises(UnsupportedError, match="delta-spark"):

@@ -48,8 +48,10 @@ from mullion._jvm.queries import (
 from mullion._jvm.stateful import Stateful, flow_entries, flow_inputs, flow_lines, read_state
 from mullion._jvm.storage import (
     newest_version,
+    note_table,
     read_jdbc,
     remove_versions_before,
+    table_note,
     topic_path,
     upsert_jdbc,
     version_folder,
@@ -89,6 +91,7 @@ __all__ = [
     "json_shard",
     "last_batch_of",
     "newest_version",
+    "note_table",
     "open_panes",
     "output_since",
     "pane_keys",
@@ -108,6 +111,7 @@ __all__ = [
     "session_with",
     "start_clocked",
     "start_on_clock",
+    "table_note",
     "together",
     "topic_path",
     "traced",

@@ -26,6 +26,16 @@ def read_jdbc(spark: SparkSession, options: Mapping[str, str]) -> DataFrame | No
     return None if found is None else dataframe_of(found, spark)
 
 
+def table_note(spark: SparkSession, query: str) -> str:
+    """What a running query, by its id, has noted of the table that it keeps; empty if nothing."""
+    return str(facade(spark).tableNote(internal(spark, "_jsparkSession"), query))
+
+
+def note_table(spark: SparkSession, query: str, text: str) -> None:
+    """Notes in a running query's checkpoint which table it keeps."""
+    facade(spark).noteTable(internal(spark, "_jsparkSession"), query, text)
+
+
 def newest_version(spark: SparkSession, table: str) -> int:
     """The newest version of a table that is written whole each time; -1 if there is none."""
     return int(facade(spark).newestVersion(internal(spark, "_jsparkSession"), table))

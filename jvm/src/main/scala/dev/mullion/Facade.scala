@@ -15,7 +15,7 @@ import org.apache.spark.sql.mullion.expressions.{BatchNumber, Counted, InShard, 
 import org.apache.spark.sql.mullion.plan.{DroppedBefore, PaneKeys}
 import org.apache.spark.sql.mullion.python.StatefulOptions
 import org.apache.spark.sql.mullion.python.flows.EntryLogProvider
-import org.apache.spark.sql.mullion.query.{BatchesQuery, ClockedQuery, RunningQuery, TestClock}
+import org.apache.spark.sql.mullion.query.{BatchesQuery, ClockedQuery, RunningQuery, TableNote, TestClock}
 import org.apache.spark.sql.mullion.shim.{BuildInfo, Classic, Distribution}
 import org.apache.spark.sql.mullion.tables.{JdbcUpsert, TableVersions}
 import org.apache.spark.sql.mullion.topics.{JsonDecimals, JsonFit, JsonShape, JsonShard, TopicFileSystem}
@@ -86,6 +86,12 @@ object Facade {
   /** What a table of a database holds, or null where there is none. */
   def readJdbc(spark: SparkSession, options: java.util.Map[String, String]): DataFrame =
     JdbcUpsert.read(Classic.session(spark), options).orNull
+
+  /** What a running query has noted of the table that it keeps, or an empty text; see `TableNote`. */
+  def tableNote(spark: SparkSession, query: String): String = TableNote.read(Classic.session(spark), query)
+
+  def noteTable(spark: SparkSession, query: String, text: String): Unit =
+    TableNote.write(Classic.session(spark), query, text)
 
   /** The newest version of a table that is written whole each time, or -1; see `TableVersions`. */
   def newestVersion(spark: SparkSession, table: String): Long = TableVersions.newest(Classic.session(spark), table)

@@ -13,7 +13,7 @@ import org.json4s.jackson.JsonMethods
 import org.apache.spark.sql.classic.SparkSession
 import org.apache.spark.sql.execution.streaming.checkpointing.CheckpointFileManager
 import org.apache.spark.sql.internal.SQLConf
-import org.apache.spark.sql.mullion.query.{CheckpointFiles, ClockNote}
+import org.apache.spark.sql.mullion.query.{CheckpointFiles, ClockNote, TableNote}
 
 import dev.mullion.MullionException
 
@@ -54,6 +54,7 @@ private[checkpoint] final class SavepointLogs(spark: SparkSession, checkpoint: S
     // Spark reads the last two.
     Seq(last - 1, last).filter(_ >= 0).foreach(batch => put(s"offsets/$batch", offsets(batch, partitions)))
     ClockNote.read(from, home).foreach(_.write(files, to))
+    TableNote.copy(from, home, files, to)
     put(s"commits/$last", commit(ids))
     put("metadata", Seq(text(JObject("id" -> JString(UUID.randomUUID().toString)))))
   }
