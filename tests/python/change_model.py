@@ -2,7 +2,8 @@
 
 A pane holds its rows and the run in which each came. What an aggregate knows of a pane are the rows since the run from
 which on the query has had it without a gap; it is whole if those are all. What a pane notes of its firings begins with
-the first batch under rules by which it fires before its close, as if it had just fired.
+the first batch under rules by which it fires before its close, as if it had just fired. It stays from then on, also
+under rules by which no pane fires before its close.
 
 A window that takes another's place has that one beside it, which takes the rows before the boundary, until the query is
 started again after the last of its panes.
@@ -119,6 +120,7 @@ class Changing:
         self._lateness = 0
         self._asked: tuple[str, ...] = ()
         self._firings = Firings()
+        self._notes = False
         self._watermark = 0
         # What ends by then has closed.
         self._closed: int | None = None
@@ -139,7 +141,7 @@ class Changing:
         )
 
     def may_drain(self) -> bool:
-        return self._before is None and self._closed_to + self._lateness <= self._watermark
+        return self._before is None and self._closed_to + self._lateness <= self._committed
 
     def drained(self, window: Grid | Gap) -> Changing:
         """The query whose window is another one from now on."""
@@ -164,8 +166,9 @@ class Changing:
         self._asked = tuple(asked)
         self._lateness = lateness
         was, self._firings = self._firings, firings
+        noted, self._notes = self._notes, self._notes or firings.any
         for pane in self._all():
-            if not was.any or not firings.any:
+            if not noted:
                 pane.fired, pane.reading, pane.since, pane.was_on_time = 0, self._watermark, 0, False
             if firings.count is not None and was.count is None:
                 pane.since = min(pane.since, 1)
@@ -256,13 +259,13 @@ class Changing:
                             pane = Pane(end - self._window.size, end, reading=self._watermark)
                             panes.append(pane)
                         pane.rows.append(held)
-                        pane.since += self._firings.any
+                        pane.since += self._notes
                 case Gap(gap):
                     touches = any(start <= time + gap and time <= end for start, end in before)
                     if self._is_closed(time + gap) and not touches:
                         self.late += 1
                         continue
-                    first = Pane(time, time + gap, [held], reading=self._watermark, since=int(self._firings.any))
+                    first = Pane(time, time + gap, [held], reading=self._watermark, since=int(self._notes))
                     touched = sorted(
                         (p for p in panes if p.start <= first.end and first.start <= p.end), key=lambda p: p.start
                     )

@@ -38,8 +38,10 @@ class Runs:
         columns = [F.expr(AGGREGATES[a]).alias(a) if isinstance(a, str) else a for a in asked]
         keys = options.pop("by", "k")
         window = options.pop("window", self.window)
+        rows = options.pop("rows", None)
+        rows = self.feed.stream(self.spark, options.pop("delay", "0 seconds")) if rows is None else rows
         options = {"time": "ts", "new_aggregates": "from now", **options}
-        return windowed(self.feed.stream(self.spark), window, by=keys, **options).agg(*columns)
+        return windowed(rows, window, by=keys, **options).agg(*columns)
 
     def start(self, asked: Sequence[str | Column], **options: Any) -> ClockedQuery:
         return ClockedQuery(self.panes(asked, **options), checkpoint=self.checkpoint)

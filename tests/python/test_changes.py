@@ -180,6 +180,100 @@ def test_what_comes_before_the_window_and_the_name_of_a_key_may_change(spark: Sp
     assert (pane.who, pane.total, pane.each, list(pane.incomplete)) == ("a", 6, 3.0, [])
 
 
+@pytest.mark.parametrize("window", [Tumbling("10 seconds"), Sliding("10 seconds", "5 seconds"), Session("9 seconds")])
+@pytest.mark.parametrize("was", [{"early": Early(count=1)}, {"on_time": True}, {"early": Early("1 second")}])
+def test_a_pane_that_has_fired_is_not_new_when_early_firings_end(
+    spark: SparkSession, tmp_path: Path, window: Window, was: dict[str, Any]
+) -> None:
+    runs = Runs(spark, tmp_path, window)
+    lateness = {"allowed_lateness": "1 minute"}
+    fired = runs.run(["n"], [(5, "a", 1), (16, "z", 1)], **was, **lateness)
+    fired += runs.run(["n"], [(17, "z", 1)], **was, **lateness)
+    had = {(row.k, row.window.start): row.pane.seq for row in fired if row.k == "a"}
+    assert had
+    with runs.start(["n"], **lateness) as query:
+        assert query.settle() == []
+    with runs.start(["n"], **lateness) as query:
+        runs.write([(6, "a", 1), (200, "z", 1)])
+        closed = {(row.k, row.window.start): row for row in query.settle() if row.k == "a"}
+    starts = {start for _, start in had}
+    assert {row.pane.seq for pane, row in closed.items() if pane[1] not in starts and pane not in had} <= {0}
+    assert all(closed[pane].pane.seq > seq for pane, seq in had.items() if pane in closed)
+    assert set(had) & set(closed)
+
+
+def test_the_case_of_a_name_says_nothing(spark: SparkSession, tmp_path: Path) -> None:
+    runs = Runs(spark, tmp_path, Tumbling("10 seconds"))
+    count = F.count("*").alias("n")
+    runs.run([count, F.sum("v").alias("total")], [(1, "a", 1)], **LATE_ENOUGH)
+    asked: list[str | Column] = [count.alias("N"), F.sum("V").alias("Total")]
+    changed = {"by": "K", "time": "TS", **LATE_ENOUGH}
+    assert {verdict for verdict, _ in verdicts(runs.panes(asked, **changed), runs)} == {"goes on"}
+    runs.run(asked, [(2, "a", 2)], **changed)
+    assert [(row.K, row.N, row.Total) for row in runs.open()] == [("a", 2, 3)]
+
+
+def settled(panes: DataFrame, runs: Runs, rows: Sequence[tuple[int, str, int]]) -> list[Row]:
+    with ClockedQuery(panes, checkpoint=runs.checkpoint) as query:
+        runs.write(rows)
+        return query.settle()
+
+
+def test_another_event_time_is_refused(spark: SparkSession, tmp_path: Path) -> None:
+    runs = Runs(spark, tmp_path, Tumbling("10 seconds"))
+    runs.run(["n"], [(1, "a", 1)])
+    for more in ({}, {"on_change": "drain", "window": Tumbling("20 seconds")}):
+        rows = runs.feed.stream(spark).withColumn("ts2", F.col("ts") + F.expr("INTERVAL '10' HOURS"))
+        rows = rows.withWatermark("ts2", "0 seconds")
+        panes = runs.panes(["n"], rows=rows, time="ts2", **more)
+        assert any(
+            verdict == "refused" and "the event time was [ts] and is now [ts2]" in what
+            for verdict, what in verdicts(panes, runs)
+        )
+        with pytest.raises(IncompatibleStateError, match=r"the event time was \[ts\] and is now \[ts2\]"):
+            settled(panes, runs, [(2, "a", 1)])
+
+
+@pytest.mark.parametrize(
+    ("aggregate", "was", "now", "goes_on"),
+    [
+        ("percentile(v, 0.5)", "int", "bigint", False),
+        ("median(v)", "int", "bigint", False),
+        ("approx_count_distinct(v)", "int", "bigint", False),
+        ("percentile(v, 0.5)", "decimal(12,2)", "decimal(12,4)", False),
+        ("listagg(cast(v as string))", "int", "double", False),
+        ("max(cast(v as string))", "int", "double", False),
+        ("count(*) FILTER (WHERE cast(v as string) = '3')", "int", "double", False),
+        ("sum(v)", "int", "bigint", True),
+        ("avg(v)", "int", "double", True),
+        ("count(v)", "int", "double", True),
+        ("sum(v)", "float", "double", True),
+    ],
+)
+def test_a_column_of_another_type_is_refused_where_state_depends_on_it(
+    spark: SparkSession, tmp_path: Path, aggregate: str, was: str, now: str, goes_on: bool
+) -> None:
+    runs = Runs(spark, tmp_path, Tumbling("10 seconds"))
+
+    def panes(kind: str) -> DataFrame:
+        rows = runs.feed.stream(spark).withColumn("v", F.col("v").cast(kind))
+        return runs.panes([F.expr(aggregate).alias("x")], rows=rows, new_aggregates="refuse")
+
+    settled(panes(was), runs, [(1, "a", 3), (2, "a", 3), (3, "a", 8)])
+    found = verdicts(panes(now), runs)
+    assert {verdict for verdict, _ in found} == {"goes on" if goes_on else "refused"}, found
+    if goes_on:
+        (closed,) = settled(panes(now), runs, [(4, "a", 5), (20, "z", 0)])
+        rows = runs.feed.batch(spark).where("k = 'a'").withColumn("v", F.col("v").cast(now))
+        assert closed.x == rows.agg(F.expr(aggregate).alias("x")).collect()[0].x
+    else:
+        assert any("the column v was of type" in what and "cast the column to" in what for _, what in found)
+        state = {name for name in runs.files() if "/state/" in name}
+        with pytest.raises(IncompatibleStateError, match="the column v was of type"):
+            settled(panes(now), runs, [(4, "a", 5)])
+        assert {name for name in runs.files() if "/state/" in name} == state
+
+
 @pytest.mark.parametrize(
     ("change", "why"),
     [

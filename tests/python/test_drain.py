@@ -10,7 +10,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 from change_runs import Runs, verdicts
-from mullion import IncompatibleStateError, UnsupportedError, open_panes, savepoint, windowed
+from mullion import Early, IncompatibleStateError, UnsupportedError, open_panes, savepoint, windowed
 from mullion.windows import Count, Session, Sliding, Tumbling
 from streams import Feed
 
@@ -53,6 +53,38 @@ def test_a_savepoint_of_a_window_that_takes_anothers_place_has_both(spark: Spark
     assert {row.k for row in was} == {"b"}
     closed = runs.run(["n"], [(24, "b", 1), (200, "z", 1)], **DRAIN)
     assert {(row.k, row.window.start.second, row.n) for row in closed} == {("b", 22, 2)}
+
+
+@pytest.mark.parametrize("between", [[], ["1 second"]], ids=["at once", "later"])
+def test_the_boundary_is_after_all_rows_that_a_longer_delay_has_let_in(
+    spark: SparkSession, tmp_path: Path, between: list[str]
+) -> None:
+    runs = Runs(spark, tmp_path, Tumbling("10 seconds"))
+    runs.run(["n"], [(time, "a", 1) for time in (101, 115, 125, 135, 145, 155)], delay="60 seconds", **DRAIN)
+    for delay in between:
+        runs.run(["n"], [(96, "b", 1)], delay=delay, **DRAIN)
+    runs.window = Tumbling("20 seconds")
+    closed = runs.run(["n"], [(126, "a", 1), (165, "a", 1), (185, "a", 1), (300, "z", 1)], delay="1 second", **DRAIN)
+    old = [(100, 110, 1), (110, 120, 1), (120, 130, 2), (130, 140, 1), (140, 150, 1), (150, 160, 1)]
+    bounds = [
+        (int(row.window.start.timestamp()), int(row.window.end.timestamp()), row.n) for row in closed if row.k == "a"
+    ]
+    assert sorted(bounds) == [*old, (160, 180, 1), (180, 200, 1)]
+
+
+def test_panes_of_the_old_and_the_new_window_have_ids_of_their_own(spark: SparkSession, tmp_path: Path) -> None:
+    runs = Runs(spark, tmp_path, Tumbling("10 seconds"))
+    options: dict[str, Any] = {"early": Early(count=1), "ids": True, **DRAIN}
+    fired = runs.run(["n"], [(11, "a", 1)], **options)
+    runs.window = Sliding("20 seconds", "10 seconds")
+    fired += runs.run(["n"], [(12, "a", 1), (21, "a", 1)], **options)
+    fired += runs.run(["n"], [(22, "a", 1)], **options)
+    fired += runs.run(["n"], [(60, "z", 1)], **options)
+    seen = {(row.pane.id, (row.window.start, row.window.end)) for row in fired if row.k == "a"}
+    assert len({pane for pane, _ in seen}) == len(seen), "an id is one pane's"
+    assert {pane for pane, _ in seen} == {"10000000", "10000000#1", "20000000#1"}
+    seqs = [row.pane.seq for row in fired if row.pane.id == "20000000#1"]
+    assert sorted(seqs) == list(range(len(seqs)))
 
 
 @pytest.mark.parametrize(

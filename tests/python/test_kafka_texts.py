@@ -251,7 +251,7 @@ def test_a_message_that_a_column_of_any_type_holds_is_not_unfit(spark: SparkSess
     for kind, values in fits.items():
         texts = [b'{"user": "a", "v": ' + value + b"}" for value in (*values, b"null")]
         schema = spark_schema(f"user string, v {kind}")
-        rows = _kafka_broker._as_sent(spark, "types", records_of(spark, texts), schema, scalar=False).collect()
+        rows = _kafka_broker._as_sent(spark, "types", records_of(spark, list(texts)), schema, scalar=False).collect()
         assert [row[UNFIT] for row in rows] == [None, texts[1].decode(), None], kind
         assert (rows[0].user, rows[0].v is None, rows[2].v) == ("a", False, None), kind
 

@@ -26,9 +26,29 @@ ROUNDS = int(os.environ.get("MULLION_TEST_ROUNDS", "2"))
 
 def shown(row: Row, asked: Sequence[str]) -> Shown:
     start, end = (int(row.window[at].timestamp()) for at in ("start", "end"))
-    fired = (row.pane.firing, row.pane.seq) if "pane" in row else ("open", 0)
+    fired = (row.pane.firing, row.pane.seq) if "pane" in row and "firing" in row.pane else ("open", 0)
     incomplete = tuple(row["incomplete"]) if "incomplete" in row else ()
     return row.k, start, end, tuple(row[name] for name in asked), incomplete, *fired
+
+
+class Table:
+    """The rows of a table that takes every firing, by key and id. An id is one pane's alone, and the first firing of a
+    pane that has been there is not its first."""
+
+    def __init__(self) -> None:
+        self._firings: dict[tuple[str, str], int] = {}
+        self._gone: set[tuple[str, str]] = set()
+
+    def take(self, fired: Sequence[Row], said: str) -> None:
+        for row in sorted(fired, key=lambda row: int(row.pane.seq)):
+            pane = (row.k, row.pane.id)
+            assert pane not in self._gone, f"{row} after its pane has closed or merged:\n{said}"
+            assert row.pane.seq == self._firings.get(pane, -1) + 1, f"{row}\n{said}"
+            self._firings[pane] = row.pane.seq
+        for row in fired:
+            self._gone |= {(row.k, merged) for merged in row.pane.merged}
+            if row.pane.firing == "close":
+                self._gone.add((row.k, row.pane.id))
 
 
 def ordered(panes: Sequence[Shown]) -> list[Shown]:
@@ -101,7 +121,8 @@ def test_random_changes_are_those_of_the_model(
     asked: list[str] = []
     firings: Firings | None = None
     watermark = 30
-    said = f"{seed}: {window!r}"
+    ids, table = chance.random() < 0.5, Table()
+    said = f"{seed}: {window!r}{' with ids' if ids else ''}"
     queries: list[object] = []
     for _ in range(chance.randint(3, 8)):
         asked = next_asked(chance, asked) if not asked or chance.random() < 0.8 else asked
@@ -116,16 +137,18 @@ def test_random_changes_are_those_of_the_model(
         said += f"\n{runs.window!r}, {asked}, {lateness} seconds, {firings}"
         model.begin(asked, lateness, firings)
         queries.append((runs.window, asked, lateness, firings))
-        with runs.start(
-            asked, allowed_lateness=f"{lateness} seconds", **options_of(firings), on_change="drain"
-        ) as query:
+        options = {"allowed_lateness": f"{lateness} seconds", "ids": ids, **options_of(firings), "on_change": "drain"}
+        with runs.start(asked, **options) as query:
             for _ in range(chance.randint(1, 3)):
                 rows = some_rows(chance, watermark)
                 said += f"\n  {rows}"
                 watermark = max([watermark, *(time for time, _, _ in rows)])
                 runs.write(rows)
-                fired = [shown(row, asked) for row in query.settle()]
+                firings_of_batch = query.settle()
+                fired = [shown(row, asked) for row in firings_of_batch]
                 assert ordered(fired) == ordered(model.write(rows)), said
+                if ids:
+                    table.take(firings_of_batch, said)
             held = [shown(row, asked) for row in runs.open()]
             assert ordered(held) == ordered(model.open()), said
     request.node.user_properties.append(("changes", changes(queries)))

@@ -11,7 +11,7 @@ from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql import functions as F
 
 from change_runs import Runs, verdicts
-from mullion import IncompatibleStateError, open_panes, savepoint, together
+from mullion import Early, IncompatibleStateError, open_panes, savepoint, together
 from mullion.testing import ClockedQuery
 from mullion.windows import Session, Sliding, Tumbling, Window
 
@@ -149,6 +149,33 @@ def test_the_name_that_a_window_had_may_be_that_of_a_new_one(spark: SparkSession
     assert query.open() == [
         *(("a", "b", 0, 1), ("ten", "a", 0, 5), ("ten", "b", 0, 1), ("tens", "b", 0, 1)),
         *(("visits", "a", 1, 5), ("visits", "b", 5, 1)),
+    ]
+
+
+def test_a_window_with_ids_keeps_its_name_for_tables_have_its_rows_under_it(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    ids = {"ids": True}
+    query = Grouped(spark, tmp_path)
+    query.run(query.over(tens=(TENS, ids), visits=(VISITS, ids)), (1, "a", 1))
+    why = query.refused(query.over(ten=(TENS, ids), visits=(VISITS, ids)))
+    assert why.startswith("the window 'tens' is now 'ten': with ids=True a table has rows of its open panes")
+    why = query.refused(query.over((TENS, {**ids, **DROP})))
+    assert why.startswith("the window 'tens' is now the only one: with ids=True")
+
+
+def test_a_window_that_has_the_name_of_one_that_was_dropped_has_other_ids(spark: SparkSession, tmp_path: Path) -> None:
+    ids: dict[str, Any] = {"ids": True, "early": Early(count=1)}
+    query = Grouped(spark, tmp_path)
+    query.run(query.over(tens=(TENS, ids), visits=(VISITS, ids)), (1, "a", 1))
+    query.run(query.over(all=(TWENTIES, ids), visits=(VISITS, {**ids, **DROP})), (2, "a", 1))
+    both = query.over(all=(TWENTIES, ids), tens=(TENS, ids), visits=(VISITS, ids))
+    query.run(both, (3, "a", 1))
+    query.run(both, (3, "a", 1))
+    assert sorted((row.window_name, row.pane.id) for row in query.runs.open()) == [
+        ("all", "0#1"),
+        ("tens", "0#2"),
+        ("visits", "1000000"),
     ]
 
 

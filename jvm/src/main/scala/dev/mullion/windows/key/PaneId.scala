@@ -68,6 +68,14 @@ object PaneId {
   def reopened(id: String, batch: Long, number: Long = 0L): String =
     if (number == 0) s"$id~$batch" else s"$id~$batch.$number"
 
+  /** The id of a pane of a window that took another's place, or came later, in a query that went on over its
+    * checkpoint: the windows may have panes with the same bounds.
+    *
+    * @param generation
+    *   the first batch of the window; 0 where the query began with it
+    */
+  def ofGeneration(id: String, generation: Long): String = if (generation == 0) id else s"$id#$generation"
+
   private[windows] def bytes(merged: Vector[PaneId]): Int = 20 * (merged.length + 1) + 10
 
   private[windows] def put(buffer: ByteBuffer, from: Long, id: PaneId): Unit = {

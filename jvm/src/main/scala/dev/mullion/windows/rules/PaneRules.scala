@@ -58,8 +58,14 @@ sealed trait PaneRules extends Product with Serializable {
         "Give a duration of 0 or more, such as '10 minutes'."
     )
 
-  /** Whether panes may fire before they close, so that it is noted when they did. */
-  def firesOpen: Boolean = early.isDefined || refinements.fires
+  /** Whether panes may fire before they close, or may have done so, so that it is noted when they did. */
+  def firesOpen: Boolean = early.isDefined || refinements.fires || refinements.remembers
+
+  /** These rules with other refinements, where the window has a clock. */
+  def refined(change: Refinements => Refinements): PaneRules = this match {
+    case numbered: NumberedRules => numbered
+    case _                       => PaneRules(window, allowedLateness, early, late, change(refinements), clock)
+  }
 
   def onProcessingTime: Boolean = clock == PaneClock.ProcessingTime
 

@@ -27,6 +27,10 @@ import dev.mullion.MullionException
   *   whether firings tell the ids of their panes; see [[PaneId]]
   * @param atEnd
   *   whether all that is open closes when the input of the query ends, and nothing is kept for another run
+  * @param remembers
+  *   whether panes may have fired under earlier options, so that their firings are still counted
+  * @param generation
+  *   the first batch of the window, in a query that began with other windows; it is part of the ids
   */
 final case class Refinements(
     count: Option[Long],
@@ -34,7 +38,9 @@ final case class Refinements(
     accumulate: Boolean,
     empty: Boolean = false,
     ids: Boolean = false,
-    atEnd: Boolean = false
+    atEnd: Boolean = false,
+    remembers: Boolean = false,
+    generation: Long = 0L
 ) {
   count.filter(_ <= 0).foreach { n =>
     throw MullionException.invalid(
@@ -53,7 +59,11 @@ final case class Refinements(
 
   /** Whether they differ in nothing but when panes fire before they close, and what that leaves. */
   def isButForFirings(other: Refinements): Boolean =
-    copy(count = other.count, onTime = other.onTime, accumulate = other.accumulate, ids = other.ids) == other
+    copy(count = other.count, onTime = other.onTime, accumulate = other.accumulate).isButForIds(other)
+
+  /** Whether they differ in nothing but the ids of panes and what is remembered for them. */
+  def isButForIds(other: Refinements): Boolean =
+    copy(ids = other.ids, remembers = other.remembers, generation = other.generation) == other
 
   def describe: Seq[String] =
     count.map(n => s"fires early after every $n rows").toSeq ++

@@ -11,6 +11,7 @@ import org.apache.spark.sql.mullion.query.Tick
 import org.apache.spark.sql.types._
 
 import dev.mullion.windows.rules.{LatePolicy, NumberedRules}
+import dev.mullion.windows.spec.TimeMath
 
 /** The node of a call that nothing was found wrong with, and what is shown of it.
   *
@@ -91,6 +92,13 @@ private[builders] final class WindowNode(call: AnalysedCall) {
     df.isStreaming && withoutRows && !ProcessedRows.areIn(call.input)
   }
 
+  private def delay: Long = {
+    val ofStreams = call.input.collect { case of: EventTimeWatermark =>
+      TimeMath.fromMillis(EventTimeWatermark.getDelayMs(of.delay))
+    }
+    (ofStreams :+ call.time.delay).max
+  }
+
   private def window: Attribute = {
     // What has no clock of the stream carries no watermark.
     val metadata =
@@ -128,7 +136,8 @@ private[builders] final class WindowNode(call: AnalysedCall) {
       call.rows,
       ticks,
       options.drains,
-      options.drops
+      options.drops,
+      delay = delay
     ),
     input
   ).overNullable

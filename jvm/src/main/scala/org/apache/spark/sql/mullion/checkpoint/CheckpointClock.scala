@@ -18,8 +18,16 @@ import dev.mullion.windows.spec.TimeMath
   *   the processing time of its last committed batch
   * @param wall
   *   the newest processing time that it has noted
+  * @param nextBatch
+  *   the number of the first batch that is not committed
   */
-private[checkpoint] final case class CheckpointClock(committed: Long, next: Long, committedWall: Long, wall: Long) {
+private[checkpoint] final case class CheckpointClock(
+    committed: Long,
+    next: Long,
+    committedWall: Long,
+    wall: Long,
+    nextBatch: Long
+) {
   def committed(onProcessingTime: Boolean): Long = if (onProcessingTime) committedWall else committed
 
   def next(onProcessingTime: Boolean): Long = if (onProcessingTime) wall else next
@@ -38,7 +46,8 @@ private[checkpoint] object CheckpointClock {
         micros(own.flatMap(SparkLineShim.batchWatermarkMs(_))),
         TimeMath.fromMillis(commit.nextBatchWatermarkMs),
         micros(own.flatMap(SparkLineShim.batchTimestampMs(_))),
-        micros(newest.flatMap(SparkLineShim.batchTimestampMs(_)))
+        micros(newest.flatMap(SparkLineShim.batchTimestampMs(_))),
+        batch + 1
       )
     }
   }

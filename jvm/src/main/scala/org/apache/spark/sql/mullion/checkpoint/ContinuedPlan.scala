@@ -114,7 +114,7 @@ private[checkpoint] object ContinuedPlan {
           case drains                  => drains
         }
       case (one: WindowedAggregate, header: DrainHeader) =>
-        val same = keysOf(one, header.next, said.note)
+        val same = Carried(keysOf(one, header.next, said.note), header.next)
         clock.fold[LogicalPlan](same)(at => taken(same, said)(Draining.goOn(same, header, at, said.note)))
       case (several: WindowsTogether, header: DrainHeader) =>
         said.refuse(

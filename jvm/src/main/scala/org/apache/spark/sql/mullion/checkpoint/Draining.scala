@@ -2,7 +2,7 @@ package org.apache.spark.sql.mullion.checkpoint
 
 import org.apache.spark.sql.catalyst.expressions.Expression
 import org.apache.spark.sql.catalyst.expressions.aggregate.AggregateFunction
-import org.apache.spark.sql.catalyst.plans.logical.{AnalysisHelper, EventTimeWatermark, LogicalPlan}
+import org.apache.spark.sql.catalyst.plans.logical.{AnalysisHelper, LogicalPlan}
 import org.apache.spark.sql.mullion.plan.{Refusals, WindowedAggregate, Windows, WindowsTogether}
 import org.apache.spark.sql.mullion.python.ProcessedRows
 import org.apache.spark.sql.mullion.state.header.{DrainHeader, RecordPlaces, StateHeader}
@@ -24,7 +24,8 @@ private[checkpoint] object Draining {
   def begin(now: WindowedAggregate, was: StateHeader, clock: CheckpointClock): Either[String, WindowsTogether] =
     whyNot(now, was, clock).toLeft {
       val rules = rulesBefore(now, was, was.refinements)
-      node(now, was, Drain(rules, now.rules, seen(now, clock)))
+      val next = Carried.added(Carried.delay(now, was), clock)
+      node(next, was, Drain(rules, now.rules, seen(now, was, clock)))
     }
 
   private def whyNot(now: WindowedAggregate, was: StateHeader, clock: CheckpointClock): Option[String] =
@@ -34,7 +35,8 @@ private[checkpoint] object Draining {
       Some("its rows come out of another operator with state, whose clock is behind that of the stream")
     else
       Drain.refusal(rulesBefore(now, was, was.refinements), now.rules).orElse {
-        val closed = was.closedTo.map(TimeMath.plus(_, was.allowedLateness)).filter(_ > clock.next)
+        // The rows of the next batch are late by the clock that the last one had.
+        val closed = was.closedTo.map(TimeMath.plus(_, was.allowedLateness)).filter(_ > clock.committed)
         closed
           .map(due => s"its lateness has just changed: that can be once the clock comes to ${DrainHeader.instant(due)}")
       }
@@ -46,16 +48,11 @@ private[checkpoint] object Draining {
   }
 
   /** A time after all rows that the query can have seen. */
-  private def seen(now: WindowedAggregate, clock: CheckpointClock): Long =
+  private def seen(now: WindowedAggregate, was: StateHeader, clock: CheckpointClock): Long =
     if (now.rules.onProcessingTime) TimeMath.plus(clock.wall, 1000)
-    else {
-      val own = Option.when(now.window.metadata.contains(EventTimeWatermark.delayKey))(
-        now.window.metadata.getLong(EventTimeWatermark.delayKey)
-      )
-      val delays = now.child.collect { case of: EventTimeWatermark => EventTimeWatermark.getDelayMs(of.delay) }
-      // Spark's watermark is in whole milliseconds.
-      TimeMath.plus(clock.next, TimeMath.fromMillis((own ++ delays).maxOption.getOrElse(0L) + 1))
-    }
+    else
+      // The watermark follows from the delay of before. It is in whole milliseconds.
+      TimeMath.plus(clock.next, TimeMath.plus(was.delay.getOrElse(now.terms.delay), 1000))
 
   /** The rules of the window that was, over the rows that the new one has. */
   private def rulesBefore(now: WindowedAggregate, was: StateHeader, refinements: Refinements): PaneRules = {
@@ -99,7 +96,7 @@ private[checkpoint] object Draining {
   def over(plan: LogicalPlan, header: DrainHeader): LogicalPlan = AnalysisHelper.allowInvokingTransformsInAnalyzer {
     plan.transformDown {
       case one: WindowedAggregate if windowOf(one).describe == header.next.window.describe =>
-        node(one, header.draining, header.drain)
+        node(Carried(one, header.next), header.draining, header.drain)
     }
   }
 

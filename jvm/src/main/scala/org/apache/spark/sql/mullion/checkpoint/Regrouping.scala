@@ -6,7 +6,7 @@ import org.apache.spark.sql.catalyst.plans.logical.{AnalysisHelper, LogicalPlan}
 import org.apache.spark.sql.classic.SparkSession
 import org.apache.spark.sql.mullion.exec.panes.PartitionTotals
 import org.apache.spark.sql.mullion.exec.programs.{OperatorProgram, TogetherWindow, WindowProgram}
-import org.apache.spark.sql.mullion.plan.{TogetherPlan, WindowStrategy, WindowedAggregate, WindowsTogether}
+import org.apache.spark.sql.mullion.plan.{OneWindow, TogetherPlan, WindowStrategy, WindowedAggregate, WindowsTogether}
 import org.apache.spark.sql.mullion.state.header.{
   DrainHeader,
   FirstRecords,
@@ -42,7 +42,25 @@ private[checkpoint] object Regrouping {
       found <- Regrouped(was, program.header)
       _ <- closed(was, program.header, clock).toLeft(())
       places <- placesOf(spark, node, program, was, found)
-    } yield places.fold(node)(placed(node, _))
+    } yield {
+      val before = Regrouped.windowsOf(was).toMap
+      val continued = windowByWindow(node) { (name, window) =>
+        found.kept.get(name).map(before) match {
+          case Some(header) => Carried(window, header)
+          case None         => clock.fold(window)(Carried.added(window, _))
+        }
+      }
+      places.fold(continued)(placed(continued, _))
+    }
+  }
+
+  private def windowByWindow(
+      node: LogicalPlan
+  )(change: (String, WindowedAggregate) => WindowedAggregate): LogicalPlan = node match {
+    case several: WindowsTogether =>
+      several.copy(windows = several.windows.map(w => OneWindow(w.name, change(w.name, w.node))))
+    case one: WindowedAggregate => change(Regrouped.Alone, one)
+    case other                  => other
   }
 
   /** A plan over the state in a checkpoint, with the records of its windows where the state has them. */
@@ -53,7 +71,9 @@ private[checkpoint] object Regrouping {
       AnalysisHelper.allowInvokingTransformsInAnalyzer {
         plan.transformDown {
           case node @ (_: WindowedAggregate | _: WindowsTogether) if windowsOf(node).map(_._1) == names =>
-            known(other).fold(node)(placed(node, _))
+            val before = Regrouped.windowsOf(other).toMap
+            val same = windowByWindow(node)((name, window) => Carried(window, before(name)))
+            known(other).fold(same)(placed(same, _))
         }
       }
   }
@@ -77,7 +97,7 @@ private[checkpoint] object Regrouping {
   private def closed(was: OperatorHeader, now: OperatorHeader, clock: Option[CheckpointClock]): Option[String] =
     (was, now) match {
       case (one: StateHeader, _: TogetherHeader) =>
-        val due = one.closedTo.map(TimeMath.plus(_, one.allowedLateness)).filter(at => clock.exists(_.next < at))
+        val due = one.closedTo.map(TimeMath.plus(_, one.allowedLateness)).filter(at => clock.exists(_.committed < at))
         due.map { at =>
           s"the lateness of the one window (${one.describe}) has just changed: it can be together with others once the clock " +
             s"comes to ${DrainHeader.instant(at)}"

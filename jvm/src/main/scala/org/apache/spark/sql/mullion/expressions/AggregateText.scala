@@ -19,6 +19,12 @@ import org.apache.spark.sql.types.StructType
   *   by what rows count once in a pane, as SQL; nothing where all count
   * @param functions
   *   the aggregate functions as SQL, in their order
+  * @param time
+  *   the event time as SQL
+  * @param typed
+  *   for each function the columns whose types its state depends on, where its buffers do not show that
+  * @param typedByWindow
+  *   the same of the window itself
   */
 final case class AggregateText(
     input: StructType,
@@ -27,7 +33,10 @@ final case class AggregateText(
     gap: Option[String],
     trigger: Option[String],
     dedupe: Seq[String] = Nil,
-    functions: Seq[String] = Nil
+    functions: Seq[String] = Nil,
+    time: Option[String] = None,
+    typed: Seq[Seq[String]] = Nil,
+    typedByWindow: Seq[String] = Nil
 ) {
 
   /** Which rows count, in words, where not all do. */

@@ -104,7 +104,8 @@ object WindowStrategy extends SparkStrategy {
       },
       node.getTagValue(WindowsTogether.alone),
       node.terms.ticks,
-      node.terms.drained
+      node.terms.drained,
+      node.terms.delay
     )
   }
 

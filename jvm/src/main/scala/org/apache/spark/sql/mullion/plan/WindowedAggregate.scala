@@ -112,6 +112,8 @@ case class WindowedAggregate(
   *   whether the panes of windows that were together with this one, and are gone, are dropped
   * @param drained
   *   the boundary of a window of before that is over, in microseconds, if there was one when the query started
+  * @param delay
+  *   the longest delay of the stream's watermarks, in microseconds
   */
 final case class PaneTerms(
     rules: PaneRules,
@@ -122,5 +124,6 @@ final case class PaneTerms(
     ticks: Boolean,
     drains: Boolean = false,
     drops: Boolean = false,
-    drained: Option[Long] = None
+    drained: Option[Long] = None,
+    delay: Long = 0L
 )

@@ -212,7 +212,7 @@ private[mullion] final class JsonText private (bytes: Array[Byte], columns: Json
     val right = whole && fraction && exponent && at - from <= MostDigits
     if (right) of match {
       case JsonKind.Whole(bits) if at == until => if (!isInteger(from, at, bits)) exact = false
-      case JsonKind.Floating if at == until =>
+      case JsonKind.Floating if at == until    =>
         // A float has all of so many digits.
         if (at - from <= 15 && name.nonEmpty) marks.append('\n').append(WholeMark).append(name).append('\n')
         else exact = false

@@ -58,6 +58,8 @@ import dev.mullion.windows.rules.{AlignedRules, AroundRules, CustomRules, Number
   *   whether its query has a source that asks for batches without rows
   * @param drained
   *   the boundary of a window of before that is over, in microseconds, if there was one when the query started
+  * @param delay
+  *   the longest delay of the stream's watermarks, in microseconds
   */
 final case class WindowProgram(
     id: String,
@@ -82,7 +84,8 @@ final case class WindowProgram(
     rowsCounted: Option[Attribute] = None,
     alone: Option[String] = None,
     ticks: Boolean = false,
-    drained: Option[Long] = None
+    drained: Option[Long] = None,
+    delay: Long = 0L
 ) extends OperatorProgram
     with PaneProgram {
   // A late row has no results, whatever their functions never give.
@@ -173,8 +176,17 @@ final case class WindowProgram(
     functions = functionTexts,
     fromNow = functions.lastOption.collect { case _: KnownAggregates => true },
     ticks = Some(ticks),
-    drained = drained
+    drained = drained,
+    time = text.time,
+    typed = Some(typed),
+    delay = Some(delay)
   )
+
+  /** For each function by its text, and for the window, the columns whose types state depends on. */
+  private def typed: Map[String, List[String]] = {
+    val ofFunctions = functionTexts.toList.flatten.zip(text.typed).map { case (f, columns) => f.text -> columns.toList }
+    (ofFunctions :+ StateHeader.Itself -> text.typedByWindow.toList).filter(_._2.nonEmpty).toMap
+  }
 
   /** The functions by their texts, where there is one for each. */
   private def functionTexts: Option[List[StateHeader.Function]] = {

@@ -168,7 +168,9 @@ object OperatorHeader {
   ): Unit = {
     def replaces(was: OperatorHeader, now: OperatorHeader) =
       was.differences(now).nonEmpty && unbegun.nonEmpty && was.typedAs(now, unbegun).differences(now).isEmpty
-    def said(of: OperatorHeader) = of.windows.map { case (_, window) => window.aggregates -> window.functions }
+    def said(of: OperatorHeader) = of.windows.map { case (_, window) =>
+      (window.aggregates, window.functions, window.input, window.time, window.delay)
+    }
     def renames(was: OperatorHeader, now: OperatorHeader) = said(was) != said(now) && was.differences(now).isEmpty
     file.check(
       info,

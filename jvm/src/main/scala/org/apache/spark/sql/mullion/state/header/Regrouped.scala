@@ -36,7 +36,9 @@ private[mullion] object Regrouped {
     val same = after.map(_._1).filter(name => before.exists(_._1 == name))
     val gone = before.filterNot { case (name, _) => same.contains(name) }
     val added = after.filterNot { case (name, _) => same.contains(name) }
-    def isOne(a: StateHeader, b: StateHeader) = a.withOwnPlaces.differences(b.withOwnPlaces).isEmpty
+    def plain(of: StateHeader) =
+      of.withOwnPlaces.copy(refinements = of.refinements.copy(remembers = false, generation = 0L))
+    def isOne(a: StateHeader, b: StateHeader) = plain(a).differences(plain(b)).isEmpty
     val becomes = gone.map { case (name, window) => name -> added.filter(of => isOne(window, of._2)).map(_._1) }
     val comesOf = added.map { case (name, window) => name -> gone.filter(of => isOne(of._2, window)).map(_._1) }
     val unclear = becomes.collectFirst { case (name, several) if several.length > 1 => Seq(name) -> several } orElse
@@ -67,7 +69,15 @@ private[mullion] object Regrouped {
     val (before, after) = (byPlace(was), byPlace(now))
     val (placesBefore, placesAfter) = (before.map(_._1).toSet, after.map(_._1).toSet)
     val kept = for ((place, (name, window)) <- before; (at, (other, is)) <- after if at == place) yield {
-      val renamed = Option.when(name != other)(StateChange.goesOn(s"${named(name)} is now ${nowNamed(other)}"))
+      val words = s"${named(name)} is now ${nowNamed(other)}"
+      val renamed = Option.when(name != other)(
+        if (!is.refinements.ids) StateChange.goesOn(words)
+        else
+          StateChange.refused(
+            s"$words: with ids=True a table has rows of its open panes under the name of before, and they would stay (go on " +
+              "with that name, and give the window another one where the table is read)"
+          )
+      )
       val changes = StateChange(window, is, isAlone = false)
       renamed.getOrElse(StateChange.none) ++ (if (other == Alone) changes else changes.of(other))
     }

@@ -72,7 +72,7 @@ object StateChange {
           case _                  => Some(refused(words))
         }
       }
-      .foldLeft(ofAggregates)(_ ++ _)
+      .foldLeft(ofAggregates)(_ ++ _) ++ StateChange(Nil, was.unseenBySpark(now))
   }
 
   private def ofWindow(was: StateHeader, now: StateHeader, words: String, isAlone: Boolean): StateChange =
@@ -103,11 +103,18 @@ object StateChange {
 
   private def ofEarly(was: StateHeader, now: StateHeader, words: String): StateChange =
     (was.early, now.early) match {
+      case _ if forgets(was, now)                           => refused(s"$words, $forgotten")
       case (Some(a), Some(b)) if a.unchanged == b.unchanged => goesOn(words)
       case _ if isOneByOne(was, now)                        => refused(s"$words, $oneByOne")
       case (Some(_), Some(_))                               => goesOn(s"$words: $fromNowOn")
       case _                                                => goesOn(s"$words: $fromNowOn")
     }
+
+  /** Whether what is noted of firings would be lost, and with it how often a pane has fired. */
+  private def forgets(was: StateHeader, now: StateHeader) = was.firesOpen && !now.firesOpen
+
+  private val forgotten =
+    "which loses how often open panes have fired (the extension that mullion.configure sets keeps that)"
 
   private def isOneByOne(was: StateHeader, now: StateHeader) = was.rows.isDefined || now.rows.isDefined
 
@@ -118,11 +125,10 @@ object StateChange {
   private def ofFirings(was: StateHeader, now: StateHeader, words: String): StateChange = {
     val (before, after) = (was.refinements, now.refinements)
     if (!before.isButForFirings(after)) refused(words)
-    else if (
-      before.count.isDefined && after.count.isDefined && before.copy(count = after.count, ids = after.ids) == after
-    )
+    else if (before.count.isDefined && after.count.isDefined && before.copy(count = after.count).isButForIds(after))
       goesOn(words)
     else if (isOneByOne(was, now)) refused(s"$words, $oneByOne")
+    else if (forgets(was, now)) refused(s"$words, $forgotten")
     else if (!before.accumulate && after.accumulate)
       refused(
         s"$words: what the firings so far have shown of open panes is gone from them, so none of them could be whole"

@@ -4,6 +4,7 @@ import scala.util.{Success, Try}
 
 import org.apache.spark.sql.catalyst.expressions.Alias
 import org.apache.spark.sql.catalyst.parser.CatalystSqlParser
+import org.apache.spark.sql.types.{DataType, StructType}
 
 import dev.mullion.windows.rules.{Collected, EarlyFiring, Refinements, RowByRow}
 import dev.mullion.windows.spec.{
@@ -60,6 +61,13 @@ import dev.mullion.windows.spec.{
   *   of a window that is alone: the kind of record with the store's first place, if it is none of its own
   * @param drops
   *   of a window that is alone, in a query that starts: the windows of before whose panes are dropped
+  * @param time
+  *   the event time as SQL over `input`
+  * @param typed
+  *   for each function by its text, and for the window by its name, the columns of `input` whose types its state
+  *   depends on, where its buffers do not show that
+  * @param delay
+  *   the longest delay of the watermark that the query has had, in microseconds
   */
 final case class StateHeader(
     format: Int,
@@ -85,7 +93,10 @@ final case class StateHeader(
     drained: Option[Long] = None,
     place: Option[String] = None,
     first: Option[FirstRecords] = None,
-    drops: Option[List[String]] = None
+    drops: Option[List[String]] = None,
+    time: Option[String] = None,
+    typed: Option[Map[String, List[String]]] = None,
+    delay: Option[Long] = None
 ) extends OperatorHeader {
   override def sharedBy: Seq[String] = keys
 
@@ -95,7 +106,7 @@ final case class StateHeader(
     if (earlyEvery == 0) None else Some(EarlyFiring(earlyEvery, earlyUnchanged, earlyByWall.contains(true)))
 
   /** Whether panes fire before they close, so that it is noted when they did. */
-  def firesOpen: Boolean = early.isDefined || refinements.fires
+  def firesOpen: Boolean = early.isDefined || refinements.fires || refinements.remembers
 
   /** What state depends on, by the words in which it is told. */
   private[header] def identity: Seq[(String, String)] = Seq(
@@ -140,7 +151,12 @@ final case class StateHeader(
   override def after(was: OperatorHeader, clockBefore: Option[Long]): OperatorHeader = was match {
     case one: StateHeader =>
       val closed = clockBefore.filter(_ => one.allowedLateness != allowedLateness).map(StateChange.closedTo(one, _))
-      copy(closedTo = closed orElse one.closedTo, drained = None, drops = None)
+      copy(
+        closedTo = closed orElse one.closedTo,
+        drained = None,
+        drops = None,
+        delay = (delay ++ one.delay).maxOption
+      )
     case drain: DrainHeader => after(drain.alone, clockBefore)
     case _                  => copy(drops = None)
   }
@@ -158,9 +174,44 @@ final case class StateHeader(
       def texts(of: StateHeader) = of.functions.map(_.map(_.text).mkString(", "))
       val typed = texts(this).zip(texts(one)).filter { case (was, is) => found.isEmpty && was != is }
       found ++ typed.map { case (was, is) => s"aggregates was [$was] and is now [$is]" } ++
-        OperatorHeader.otherPlaces(this, one)
+        OperatorHeader.otherPlaces(this, one) ++ unseenBySpark(one)
     case drain: DrainHeader => Seq(s"window was [$describe] and is now [${drain.next.describe}]")
     case several => Seq(s"it was of one window ($describe) and is now of several together (${several.describe})")
+  }
+
+  /** Differences that show neither in the texts of aggregates nor in the types of their buffers, in words. */
+  private[header] def unseenBySpark(other: StateHeader): Seq[String] =
+    otherTime(other).toSeq ++ otherTypes(other) ++ otherIds(other)
+
+  private def otherTime(other: StateHeader): Option[String] =
+    for (was <- time; is <- other.time if was != is)
+      yield s"the event time was [$was] and is now [$is]: open panes hold rows by the other one (if only the column's name " +
+        "has changed, give it its old name before the window)"
+
+  private def otherTypes(other: StateHeader): Seq[String] = {
+    def types(of: StateHeader) =
+      DataType.fromJson(of.input).asInstanceOf[StructType].map(field => field.name -> field.dataType).toMap
+    val (was, is) = (types(this), types(other))
+    val changed =
+      was.keySet.intersect(is.keySet).filterNot(name => DataType.equalsIgnoreNullability(was(name), is(name)))
+    val kept = functions.fold(Set.empty[String])(_.map(_.text).toSet)
+    def reads(column: String) =
+      if (other.functions.isEmpty) Seq(other.aggregates.mkString(", "))
+      else
+        other.typed.toSeq.flatten.collect {
+          case (text, columns) if columns.contains(column) && (kept(text) || text == StateHeader.Itself) => text
+        }
+    for (column <- changed.toSeq.sorted; of = reads(column) if of.nonEmpty)
+      yield s"the column $column was of type ${was(column).sql} and is now of type ${is(column).sql}, and what state holds of " +
+        s"[${of.mkString(", ")}] depends on it (cast the column to ${was(column).sql} before the window)"
+  }
+
+  private def otherIds(other: StateHeader): Option[String] = {
+    val (was, is) = (refinements.generation, other.refinements.generation)
+    Option.when(other.refinements.ids && was != is)(
+      s"the ids of panes have the number of the batch in which their window began, $was, and would have $is (the extension " +
+        "that mullion.configure sets takes it from the checkpoint)"
+    )
   }
 
   /** What a column is called says nothing of what state holds. */
@@ -185,6 +236,9 @@ final case class StateHeader(
 }
 
 object StateHeader {
+
+  /** The window, among the functions whose state depends on types of columns. */
+  val Itself: String = "the window"
 
   /** An aggregate function.
     *

@@ -188,6 +188,9 @@ final class PaneOutput(
       row
   }
 
+  private def idOf(id: String): UTF8String =
+    UTF8String.fromString(PaneId.ofGeneration(id, rules.refinements.generation))
+
   private def project(
       keys: InternalRow,
       start: Long,
@@ -207,9 +210,8 @@ final class PaneOutput(
     window.setLong(1, end)
     if (ids) {
       val merged =
-        if (name.merged.isEmpty) noneMerged
-        else ArrayData.toArrayData(name.merged.iterator.map(UTF8String.fromString).toArray[Any])
-      fired = paneColumns(InternalRow(firing, seq, UTF8String.fromString(name.id), merged))
+        if (name.merged.isEmpty) noneMerged else ArrayData.toArrayData(name.merged.iterator.map(idOf).toArray[Any])
+      fired = paneColumns(InternalRow(firing, seq, idOf(name.id), merged))
     } else {
       if (last ne firing) {
         last = firing
