@@ -27,6 +27,7 @@ class KeyedStateSuite extends SparkSuite with TemporaryFolders {
   private final class Batches(folder: Path) {
     spark.streams // stores report to it
     private var version = 0L
+    private var versionId = Option.empty[String]
 
     private val main = KeyedState.families.head
 
@@ -40,14 +41,16 @@ class KeyedStateSuite extends SparkSuite with TemporaryFolders {
     }
 
     private def partition(): StatePartition =
-      new RocksDbPartition(provider.getStore(version), main, KeyedState.families.tail)
+      new RocksDbPartition(provider.getStore(version, versionId), main, KeyedState.families.tail)
 
     /** One batch, which is committed; how many records there are then. */
     def batch(eventUs: Long = 0L, wallUs: Long = 0L)(work: KeyedState => Unit): Long = {
-      val state = of(partition(), eventUs, wallUs)
+      val opened = partition()
+      val state = of(opened, eventUs, wallUs)
       work(state)
       val records = state.commit()
       version += 1
+      versionId = opened.store.getStateStoreCheckpointInfo().stateStoreCkptId
       records
     }
 
