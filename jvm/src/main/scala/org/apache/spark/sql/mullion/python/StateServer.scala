@@ -185,7 +185,8 @@ final class StateServer(state: KeyedState, context: Option[TaskContext]) extends
       open.write(key, value, records)
       n += 1
     }
-    val more = open.scan.hasNext
+    // No record is read ahead: the function may change state before it asks for the next chunk, which may be empty.
+    val more = !open.scan.isEnded
     if (!more) { open.scan.close(); scans.remove(open.number) }
     answer.int(open.number).byte(if (more) 1 else 0).int(n).all(records)
     ()

@@ -177,6 +177,9 @@ final class KeyedState(partition: StatePartition, now: TimerClock => Long) {
 
     protected def isWanted(key: UnsafeRow): Boolean = true
 
+    /** Whether it has passed the last record. */
+    def isEnded: Boolean = ended && found.isEmpty
+
     override def hasNext: Boolean = {
       while (found.isEmpty && !ended) {
         if (!underlying.hasNext) close()

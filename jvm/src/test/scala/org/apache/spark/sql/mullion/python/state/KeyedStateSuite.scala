@@ -243,6 +243,33 @@ class KeyedStateSuite extends SparkSuite with TemporaryFolders {
     batches.close()
   }
 
+  folder.test("a function that changes state between the chunks of a scan still gets each record's own value") {
+    folder =>
+      val batches = new Batches(folder)
+      batches.batch() { state =>
+        (0 until 9000).foreach(n => state.put(bytes(f"key $n%04d"), bytes(s"value $n"), there = Some(false)))
+      }
+      batches.batch() { state =>
+        val server = new StateServer(state, None)
+        val client = new Client(server)
+        val found = mutable.ArrayBuffer.empty[(String, String)]
+        var (_, chunk) = client.ask(3)(raw(_, "key"))
+        var more = true
+        while (more) {
+          val number = chunk.readInt()
+          more = chunk.readByte() == 1
+          (0 until chunk.readInt()).foreach(_ => found += sized(chunk) -> sized(chunk))
+          client.ask(1)(to => sized(to, "key 0000"))
+          client.ask(2) { to => to.writeByte(1); sized(to, "key 0001"); sized(to, "another") }
+          if (more) chunk = client.ask(6)(_.writeInt(number))._2
+        }
+        assertEquals(found.toSeq, (0 until 9000).map(n => f"key $n%04d" -> s"value $n"))
+        server.close()
+        client.close()
+      }
+      batches.close()
+  }
+
   test("the name of a socket fits wherever temporary files are") {
     val folders = Seq(10, 47, 48, 55, 75, 80, 107, 300).map(n => java.nio.file.Paths.get("/" + "t" * (n - 1)))
     folders.foreach { folder =>
