@@ -91,20 +91,17 @@ private object CacheSizeSuite {
     "sliding" -> of(Asked.sliding(20 * Second, 5 * Second, 0)),
     "sliding, early" -> of(Asked.sliding(20 * Second, 5 * Second, 0), Asked.options.withEarlyCount(2)),
     "sliding, lists" -> lists(Asked.sliding(20 * Second, 5 * Second, 0)),
-    "tumbling" -> of(Asked.tumbling(10 * Second, 0)),
     "tumbling, early" -> of(Asked.tumbling(10 * Second, 0), Asked.options.withEarly(3 * Second, false)),
     "tumbling, empty" -> of(Asked.tumbling(10 * Second, 0), Asked.options.withEmpty(true)),
     "around" -> of(Asked.around(4 * Second, 2 * Second)),
-    "session" -> of(Asked.session(4 * Second)),
     "session, lists" -> lists(Asked.session(4 * Second)),
-    "count" -> of(Asked.count(4, 2)),
     "together" -> together
   )
 
   /** Rows of twelve keys, in an order that differs from batch to batch, and at last one that closes all panes. */
   val batches: Seq[Seq[CachedRow]] = {
     val random = new scala.util.Random(52)
-    val keyed = (0 until 6).map { batch =>
+    val keyed = (0 until 4).map { batch =>
       random.shuffle(for (k <- 0L until 12L; _ <- 0 until 1 + random.nextInt(3)) yield {
         CachedRow(new Timestamp(1000L * (7 * batch + random.nextInt(9))), k, Iterator.fill(k.toInt)(10L).product)
       })

@@ -65,7 +65,6 @@ object StateReader {
           try
             records
               .map(r => InternalRow(partition, r.key.getBinary(0), r.value.getBinary(0)): InternalRow)
-              .toVector
           finally records.close()
         }
       }

@@ -13,6 +13,7 @@ import scala.collection.mutable
 import scala.util.control.NonFatal
 
 import org.apache.spark.TaskContext
+import org.apache.spark.sql.mullion.state.records.FamilyScan
 import org.apache.spark.sql.mullion.python.state.{KeyedState, TimerClock}
 
 import dev.mullion.MullionException
@@ -140,7 +141,10 @@ final class StateServer(state: KeyedState, context: Option[TaskContext]) extends
         }
       case Scan =>
         val scan = state.scan(remaining(body))
-        chunk(answer, open(scan, (key, value, to) => { to.sized(key.getBinary(0)); to.sized(value.getBinary(0)) }))
+        chunk(
+          answer,
+          open(scan, (on, to) => { to.sized(on.key.getBinary(0)); to.sized(on.value.getBinary(0)) })
+        )
       case Timers =>
         while (body.hasRemaining) {
           val put = body.get() != 0
@@ -153,7 +157,10 @@ final class StateServer(state: KeyedState, context: Option[TaskContext]) extends
         val clock = TimerClock.all(body.get().toInt)
         val until = body.getLong()
         val scan = state.due(clock, until, body.getLong())
-        chunk(answer, open(scan, (key, _, to) => { to.long(state.dueOf(key)); to.sized(state.keyOf(key)) }))
+        chunk(
+          answer,
+          open(scan, (on, to) => { to.long(state.dueOf(on.key)); to.sized(state.keyOf(on.key)) })
+        )
       case Next =>
         val number = body.getInt()
         chunk(answer, scans.getOrElse(number, throw new IllegalStateException(s"scan $number is not open")))
@@ -180,9 +187,8 @@ final class StateServer(state: KeyedState, context: Option[TaskContext]) extends
   private def chunk(answer: Answer, open: OpenScan): Unit = {
     val records = new Answer(Done)
     var n = 0
-    while (n < ChunkRecords && records.size < ChunkBytes && open.scan.hasNext) {
-      val (key, value) = open.scan.next()
-      open.write(key, value, records)
+    while (n < ChunkRecords && records.size < ChunkBytes && open.scan.next()) {
+      open.write(open.scan, records)
       n += 1
     }
     // No record is read ahead: the function may change state before it asks for the next chunk, which may be empty.
@@ -212,12 +218,7 @@ object StateServer {
   private val ChunkRecords = 4096
   private val ChunkBytes = 1 << 20
 
-  private type WriteRecord =
-    (
-        org.apache.spark.sql.catalyst.expressions.UnsafeRow,
-        org.apache.spark.sql.catalyst.expressions.UnsafeRow,
-        Answer
-    ) => Unit
+  private type WriteRecord = (FamilyScan, Answer) => Unit
 
   private final case class OpenScan(number: Int, scan: KeyedState#Scan, write: WriteRecord)
 

@@ -141,7 +141,10 @@ private[mullion] final class PartitionOpener(
     }
     def of(scan: FamilyScan) = {
       closing(scan)
-      scan.map(record => (record.key, record.value))
+      Iterator
+        .continually(scan.next())
+        .takeWhile(identity)
+        .map(_ => (scan.key.untilNextCall, scan.value.untilNextCall))
     }
     families.iterator.zipWithIndex.flatMap { case (spec, i) =>
       val read = HotPartition.inSegments(opened, spec)(closing) ++ of(opened.family(spec).all())

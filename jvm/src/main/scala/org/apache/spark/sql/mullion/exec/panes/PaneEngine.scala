@@ -138,9 +138,10 @@ object PaneCounts {
 /** What a partition has in all, kept with its state so that no batch has to count. */
 final class PartitionTotals(partition: StatePartition) {
   private val family = partition.family(PartitionTotals.family)
-  private val stored = family.get(PartitionTotals.key)
-  private val was = if (stored eq null) (0L, 0L) else (stored.getLong(0), stored.getLong(1))
-  private val existed = stored ne null
+  private val (existed, was) = {
+    val stored = family.get(PartitionTotals.key)
+    if (stored.isAbsent) (false, (0L, 0L)) else (true, (stored.getLong(0), stored.getLong(1)))
+  }
 
   /** How many panes were open before this batch. */
   def panes: Long = was._1

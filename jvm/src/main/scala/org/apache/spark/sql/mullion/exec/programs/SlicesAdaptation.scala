@@ -43,7 +43,7 @@ private[programs] final class SlicesAdaptation(
     val records = slices.all()
     try
       records.foreach { record =>
-        val (key, value) = (record.key, record.value)
+        val (key, value) = (record.key.untilNextCall, record.value.untilNextCall)
         if (!hadBlocks || !SliceBlock.isBlock(value, columns)) slices.update(key, made(value))
         else
           becomes match {

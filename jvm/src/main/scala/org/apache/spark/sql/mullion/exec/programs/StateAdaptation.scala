@@ -8,7 +8,7 @@ import org.apache.spark.sql.mullion.exec.panes.sessions.SessionSums
 import org.apache.spark.sql.mullion.exec.panes.sums.{Accumulators, PaneNotes, PaneSums}
 import org.apache.spark.sql.mullion.expressions.KnownAggregates
 import org.apache.spark.sql.mullion.state.header.{StateChange, StateHeader}
-import org.apache.spark.sql.mullion.state.records.{Family, FamilySpec, StatePartition}
+import org.apache.spark.sql.mullion.state.records.{BorrowedRow, Family, FamilySpec, StatePartition}
 import org.apache.spark.sql.types.LongType
 
 import dev.mullion.windows.clock.BatchClock
@@ -51,7 +51,7 @@ private[exec] final case class StateAdaptation(
     val records = from.all()
     try
       records.foreach { record =>
-        to.insert(record.key, record.value)
+        to.insert(record.key.untilNextCall, record.value.untilNextCall)
         records.remove()
       }
     finally records.close()
@@ -127,10 +127,10 @@ private[exec] final case class WindowAdaptation(
 
   /** The records of the window in a partition. */
   private final class Records(partition: StatePartition) {
-    def rewrite(spec: FamilySpec)(value: UnsafeRow => UnsafeRow): Unit = {
+    def rewrite(spec: FamilySpec)(value: BorrowedRow => UnsafeRow): Unit = {
       val family = partition.family(spec)
       val records = family.all()
-      try records.foreach(record => family.update(record.key, value(record.value)))
+      try records.foreach(record => family.update(record.key.untilNextCall, value(record.value)))
       finally records.close()
     }
 
@@ -203,7 +203,7 @@ private[exec] final case class WindowAdaptation(
       val main = program.families.head
       if (main.name == SlidingPanes.Records)
         new SlicesAdaptation(program, partition, widthBefore, buffersBefore, made).adapt()
-      else records.rewrite(main)(made)
+      else records.rewrite(main)(old => made(old.untilNextCall))
       if (hadLists && chunkNotes.isEmpty && program.rows.isEmpty)
         records.clear(WindowAdaptation.chunksThatWere(program, before))
       if (hadLists && chunkNotes.nonEmpty && was.functions != now.functions)
@@ -222,7 +222,8 @@ private[exec] final case class WindowAdaptation(
       }
       val chunk = UnsafeProjection.create(columns)
       records.rewrite(spec) { old =>
-        row.pointTo(old.getBaseObject, old.getBaseOffset, old.getSizeInBytes)
+        val chunkBefore = old.untilNextCall
+        row.pointTo(chunkBefore.getBaseObject, chunkBefore.getBaseOffset, chunkBefore.getSizeInBytes)
         chunk(both(row, none))
       }
     }

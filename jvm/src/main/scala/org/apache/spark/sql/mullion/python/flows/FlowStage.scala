@@ -164,7 +164,7 @@ private[python] final class FlowStage(
   /** Tells keys of the time that has come to where they wait for it. */
   private def time(): Unit = {
     val timers = state.due(TimerClock.Wall, wallUs)
-    val due = timers.map { case (timer, _) => (state.dueOf(timer), state.keyOf(timer).clone) }.toVector
+    val due = timers.map(timer => (state.dueOf(timer.key), state.keyOf(timer.key)))
     timers.close()
     due.groupBy(one => UTF8String.fromBytes(one._2)).foreach { case (key, own) =>
       if (!handed.contains(key)) attempt(key, OfTime) {
@@ -188,7 +188,7 @@ private[python] final class FlowStage(
   /** Tells all keys that no more values will come. */
   private def end(): Unit = {
     val all = state.scan(Array.emptyByteArray)
-    val names = all.map(_._1.getBinary(0).clone).toVector
+    val names = all.map(_.key.getBinary(0))
     all.close()
     names.foreach { name =>
       val key = UTF8String.fromBytes(name)

@@ -204,9 +204,7 @@ private[mullion] object FoldTable {
       table <- tables.iterator
       if table.clockUs != Never
       (from, until) <- TimerOrder.ranges(table.records.order, table.expired, table.clockUs)
-      (key, _) <- state.due(TimerClock.Event, until, from)
-      at = state.dueOf(key)
-      timer = state.keyOf(key)
+      (at, timer) <- state.due(TimerClock.Event, until, from).map(due => (state.dueOf(due.key), state.keyOf(due.key)))
       if TableRecords.tableOf(timer) == table.id && TimerOrder.timeOf(at) <= table.clockUs
       record <- TableRecords.closedBy(timer)
     } yield (table, at, timer, record)

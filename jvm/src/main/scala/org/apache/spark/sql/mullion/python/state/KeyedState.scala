@@ -6,7 +6,7 @@ import scala.collection.mutable
 
 import org.apache.spark.sql.catalyst.expressions.UnsafeRow
 import org.apache.spark.sql.catalyst.expressions.codegen.UnsafeRowWriter
-import org.apache.spark.sql.mullion.state.records.{FamilyScan, FamilySpec, RecordOrder, StatePartition}
+import org.apache.spark.sql.mullion.state.records.{BorrowedRow, FamilyScan, FamilySpec, RecordOrder, StatePartition}
 import org.apache.spark.sql.types._
 
 /** What functions keep in one partition: records of bytes under keys of bytes, and timers in order of time.
@@ -69,7 +69,7 @@ final class KeyedState(partition: StatePartition, now: TimerClock => Long) {
   /** The value of a key, or null. */
   def get(key: Array[Byte]): Array[Byte] = {
     val value = records.get(recordKey(key, headOf(key)))
-    if (value eq null) None.orNull else value.getBinary(0)
+    if (value.isAbsent) None.orNull else value.getBinary(0)
   }
 
   /** Sets the value of a key.
@@ -79,7 +79,7 @@ final class KeyedState(partition: StatePartition, now: TimerClock => Long) {
     */
   def put(key: Array[Byte], value: Array[Byte], there: Option[Boolean]): Unit = {
     val row = recordKey(key, headOf(key))
-    val exists = there.getOrElse(records.get(row) ne null)
+    val exists = there.getOrElse(!records.get(row).isAbsent)
     valueRow.reset()
     valueRow.zeroOutNullBytes()
     valueRow.write(0, value)
@@ -90,7 +90,7 @@ final class KeyedState(partition: StatePartition, now: TimerClock => Long) {
   /** Removes a key, if it is there. */
   def remove(key: Array[Byte], there: Option[Boolean]): Unit = {
     val row = recordKey(key, headOf(key))
-    if (there.getOrElse(records.get(row) ne null)) {
+    if (there.getOrElse(!records.get(row).isAbsent)) {
       records.remove(row)
       removed += 1
     }
@@ -100,16 +100,16 @@ final class KeyedState(partition: StatePartition, now: TimerClock => Long) {
   def scan(prefix: Array[Byte]): Scan = {
     val last = headOf(prefix, 0xff.toByte)
     opened(new Scan(records.scan(headOf(prefix))) {
-      override protected def isWithin(key: UnsafeRow): Boolean = key.getLong(1) <= last
+      override protected def isWithin(key: BorrowedRow): Boolean = key.getLong(1) <= last
 
-      override protected def isWanted(key: UnsafeRow): Boolean = startsWith(key.getBinary(0), prefix)
+      override protected def isWanted(key: BorrowedRow): Boolean = startsWith(key.getBinary(0), prefix)
     })
   }
 
   def putTimer(clock: TimerClock, due: Long, key: Array[Byte]): Unit = {
     val row = timerKey(key, due)
     val family = timers(clock)
-    if (family.get(row) eq null) {
+    if (family.get(row).isAbsent) {
       family.insert(row, Totals.present)
       since(clock) = Math.min(since(clock), due)
     }
@@ -117,7 +117,7 @@ final class KeyedState(partition: StatePartition, now: TimerClock => Long) {
 
   def removeTimer(clock: TimerClock, due: Long, key: Array[Byte]): Unit = {
     val row = timerKey(key, due)
-    if (timers(clock).get(row) ne null) timers(clock).remove(row)
+    if (!timers(clock).get(row).isAbsent) timers(clock).remove(row)
   }
 
   /** The timers due by `until`, that included, and not before `from`, in order. */
@@ -130,9 +130,9 @@ final class KeyedState(partition: StatePartition, now: TimerClock => Long) {
     case at    => firstFrom(clock, Math.max(since(clock), at + 1))
   }
 
-  def dueOf(timer: UnsafeRow): Long = timer.getLong(1)
+  def dueOf(timer: BorrowedRow): Long = timer.getLong(1)
 
-  def keyOf(timer: UnsafeRow): Array[Byte] = timer.getBinary(0)
+  def keyOf(timer: BorrowedRow): Array[Byte] = timer.getBinary(0)
 
   /** Makes the changes of this batch the next version; how many records there are then. */
   def commit(): Long = {
@@ -153,14 +153,14 @@ final class KeyedState(partition: StatePartition, now: TimerClock => Long) {
 
   private def firstFrom(clock: TimerClock, from: Long): Long = {
     val first = timersFrom(clock, from, Never)
-    try if (first.hasNext) dueOf(first.next()._1) else Never
+    try if (first.next()) dueOf(first.key) else Never
     finally first.close()
   }
 
   private def timersFrom(clock: TimerClock, from: Long, until: Long): Scan =
     new Scan(if (from > until) KeyedState.nothing else timers(clock).scan(from)) {
       // Of two scans, one may have begun before the other removed what both found.
-      override protected def isWithin(key: UnsafeRow): Boolean = dueOf(key) <= until
+      override protected def isWithin(key: BorrowedRow): Boolean = dueOf(key) <= until
     }
 
   private def opened(scan: Scan): Scan = {
@@ -168,36 +168,28 @@ final class KeyedState(partition: StatePartition, now: TimerClock => Long) {
     scan
   }
 
-  /** A scan that runs, up to where what is wanted ends. Rows stand until the next. */
-  abstract class Scan(underlying: FamilyScan) extends Iterator[(UnsafeRow, UnsafeRow)] with AutoCloseable {
-    private var found = Option.empty[(UnsafeRow, UnsafeRow)]
+  /** A running scan of the wanted records. */
+  abstract class Scan(underlying: FamilyScan) extends FamilyScan {
     private var ended = false
 
-    protected def isWithin(key: UnsafeRow): Boolean
+    protected def isWithin(key: BorrowedRow): Boolean
 
-    protected def isWanted(key: UnsafeRow): Boolean = true
+    protected def isWanted(key: BorrowedRow): Boolean = true
 
     /** Whether it has passed the last record. */
-    def isEnded: Boolean = ended && found.isEmpty
+    def isEnded: Boolean = ended
 
-    override def hasNext: Boolean = {
-      while (found.isEmpty && !ended) {
-        if (!underlying.hasNext) close()
-        else {
-          val pair = underlying.next()
-          if (!isWithin(pair.key)) close()
-          else if (isWanted(pair.key)) found = Some((pair.key, pair.value))
-        }
+    override def next(): Boolean = {
+      var isOn = false
+      while (!isOn && !ended) {
+        if (!underlying.next() || !isWithin(key)) close() else isOn = isWanted(key)
       }
-      found.isDefined
+      isOn
     }
 
-    override def next(): (UnsafeRow, UnsafeRow) = {
-      if (!hasNext) throw new NoSuchElementException("the scan has ended")
-      val pair = found.get
-      found = None
-      pair
-    }
+    override def key: BorrowedRow = underlying.key
+
+    override def value: BorrowedRow = underlying.value
 
     override def close(): Unit = if (!ended) {
       ended = true
@@ -310,14 +302,15 @@ object KeyedState {
       countAt = Some(0)
     )
 
-    def of(row: UnsafeRow): Totals =
-      if (row eq null) Totals(0L, TimerClock.all.map(_ -> Never).toMap, exists = false)
+    def of(row: BorrowedRow): Totals =
+      if (row.isAbsent) Totals(0L, TimerClock.all.map(_ -> Never).toMap, exists = false)
       else Totals(row.getLong(0), TimerClock.all.map(c => c -> row.getLong(1 + c.number)).toMap)
   }
 
   private val nothing: FamilyScan = new FamilyScan {
-    override def hasNext: Boolean = false
-    override def next() = throw new NoSuchElementException("nothing is scanned")
+    override def next(): Boolean = false
+    override def key: BorrowedRow = BorrowedRow(None.orNull)
+    override def value: BorrowedRow = BorrowedRow(None.orNull)
     override def close(): Unit = ()
   }
 }

@@ -3,16 +3,18 @@ package org.apache.spark.sql.mullion.state.memory
 import java.util.Arrays
 
 import org.apache.spark.sql.catalyst.expressions.UnsafeRow
-import org.apache.spark.sql.execution.streaming.state.UnsafeRowPair
 import org.apache.spark.sql.mullion.state.records.RecordBytes
 
 /** Copies of records side by side in an array that is used again: they are the caller's to change, and stand until the
   * next is handed out.
   */
 private[state] final class RecordCopies(keyColumns: Int, valueColumns: Int) {
-  private val key = new UnsafeRow(keyColumns)
-  private val value = new UnsafeRow(valueColumns)
-  private val pair = new UnsafeRowPair().withRows(key, value)
+
+  /** The key of the copy that was gone to last. */
+  val key: UnsafeRow = new UnsafeRow(keyColumns)
+
+  /** Its value. */
+  val value: UnsafeRow = new UnsafeRow(valueColumns)
   private var bytes = new Array[Byte](256)
   private var start = 0
   private var end = 0
@@ -33,11 +35,10 @@ private[state] final class RecordCopies(keyColumns: Int, valueColumns: Int) {
 
   def hasNext: Boolean = start < end
 
-  /** The next of the copies. */
-  def next(): UnsafeRowPair = {
+  /** Goes to the next of the copies. */
+  def next(): Unit = {
     val after = RecordBytes.read(bytes, RecordBytes.offset(start), key, value)
     start = (after - RecordBytes.offset(0)).toInt
-    pair
   }
 
   /** A copy of one value alone. */

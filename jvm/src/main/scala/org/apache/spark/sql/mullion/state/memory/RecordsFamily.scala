@@ -1,8 +1,8 @@
 package org.apache.spark.sql.mullion.state.memory
 
 import org.apache.spark.sql.catalyst.expressions.UnsafeRow
-import org.apache.spark.sql.execution.streaming.state.UnsafeRowPair
 import org.apache.spark.sql.mullion.state.records.{
+  BorrowedRow,
   Family,
   FamilyScan,
   FamilySpec,
@@ -55,9 +55,9 @@ private[state] final class RecordsFamily(spec: FamilySpec, records: SortedRecord
   // What a range had that was closed.
   private var spareCopies = Option.empty[RecordCopies]
 
-  override def get(key: UnsafeRow): UnsafeRow = if (find(key)) lent.only(looked) else None.orNull
+  override def get(key: UnsafeRow): BorrowedRow = BorrowedRow(if (find(key)) lent.only(looked) else None.orNull)
 
-  override def look(key: UnsafeRow): UnsafeRow = if (find(key)) looked else None.orNull
+  override def look(key: UnsafeRow): BorrowedRow = BorrowedRow(if (find(key)) looked else None.orNull)
 
   private def find(key: UnsafeRow): Boolean = {
     val found = records.get(first(key), second(key), third(key), key, looked)
@@ -98,20 +98,19 @@ private[state] final class RecordsFamily(spec: FamilySpec, records: SortedRecord
     private var leaf = Option.empty[Leaf]
     private var at = 0
 
-    override def hasNext: Boolean = cursor.isOn
-
     override def remove(): Unit = leaf.foreach { on =>
       records.remove(on, at)
       counts.added -= 1
     }
 
-    override protected def take(): UnsafeRowPair = {
+    override protected def take(): Boolean = cursor.isOn && {
       copies.clear()
       copies.add(cursor)
       if (!leaf.exists(_ eq cursor.onLeaf)) leaf = Some(cursor.onLeaf)
       at = cursor.onAt
       cursor.move()
       copies.next()
+      true
     }
 
     override protected def end(): Unit = records.endScan()
@@ -131,8 +130,7 @@ private[state] final class RecordsFamily(spec: FamilySpec, records: SortedRecord
       cursor.move()
     }
     new Scan(found) {
-      override def hasNext: Boolean = copies.hasNext
-      override protected def take(): UnsafeRowPair = copies.next()
+      override protected def take(): Boolean = copies.hasNext && { copies.next(); true }
       override protected def end(): Unit = spareCopies = Some(copies)
     }
   }
@@ -142,8 +140,8 @@ private[state] final class RecordsFamily(spec: FamilySpec, records: SortedRecord
     private val b = second(from)
     private val end = until.getLong(last)
     private val cursor = records.cursor(a, b, from.getLong(last))
-    private val key = new UnsafeRow(columns)
-    private val pair = new UnsafeRowPair().withRows(key, new UnsafeRow(valueColumns))
+    private val keyRow = new UnsafeRow(columns)
+    private val valueRow = new UnsafeRow(valueColumns)
     touched += cursor.touch(Ahead)
     settle()
 
@@ -154,34 +152,36 @@ private[state] final class RecordsFamily(spec: FamilySpec, records: SortedRecord
       while (isOn && { cursor.keyTo(looked); !sameButLast(looked, from) }) cursor.move()
     }
 
-    override def hasNext: Boolean = isOn
-
-    override def next(): UnsafeRowPair = {
-      if (!isOn) throw new NoSuchElementException(spec.name)
+    override def next(): Boolean = isOn && {
       counts.read += 1
-      cursor.keyTo(key)
-      cursor.valueTo(pair.value)
+      cursor.keyTo(keyRow)
+      cursor.valueTo(valueRow)
       cursor.move()
       settle()
-      pair
+      true
     }
 
+    override def key: BorrowedRow = BorrowedRow(keyRow)
+    override def value: BorrowedRow = BorrowedRow(valueRow)
     override def close(): Unit = ()
   }
 
   private abstract class Scan(protected val copies: RecordCopies) extends FamilyScan {
     private var isOpen = true
 
-    protected def take(): UnsafeRowPair
+    /** Has `copies` stand on the next record; whether there is one. */
+    protected def take(): Boolean
 
     /** Called when it is closed, once. */
     protected def end(): Unit
 
-    override def next(): UnsafeRowPair = {
-      if (!hasNext) throw new NoSuchElementException(spec.name)
+    override def next(): Boolean = take() && {
       counts.read += 1
-      take()
+      true
     }
+
+    override def key: BorrowedRow = BorrowedRow(copies.key)
+    override def value: BorrowedRow = BorrowedRow(copies.value)
 
     override def close(): Unit = if (isOpen) {
       isOpen = false

@@ -1,7 +1,7 @@
 package org.apache.spark.sql.mullion.state.records
 
 import org.apache.spark.sql.catalyst.expressions.UnsafeRow
-import org.apache.spark.sql.execution.streaming.state.{StateStore, UnsafeRowPair}
+import org.apache.spark.sql.execution.streaming.state.StateStore
 import org.apache.spark.sql.types.{LongType, StructType}
 
 /** A kind of record in an operator's state: a column family, where the store is RocksDB.
@@ -48,17 +48,16 @@ object RecordOrder {
 }
 
 /** The records of one kind in one partition's state, at the version that a batch starts from and with the batch's own
-  * changes. Rows passed in may be reused by the caller; rows returned are the caller's to change, but are readable only
-  * until the next call on the partition: on any of its families or scans, `hasNext` among them. RocksDB has one row for
-  * all values of a family and reads the next record in `hasNext`. `ExpiringPartition` enforces the rule in tests.
+  * changes. Rows passed in may be reused by the caller; rows returned are the caller's to change, but only borrowed:
+  * RocksDB has one row for all values of a family. `ExpiringPartition` enforces the rule in tests.
   */
 trait Family {
 
-  /** The value of `key`, or null: a lookup is per row, and an Option each is what we save. */
-  def get(key: UnsafeRow): UnsafeRow
+  /** The value of `key`, if there is one. */
+  def get(key: UnsafeRow): BorrowedRow
 
   /** The same, not to be changed. */
-  def look(key: UnsafeRow): UnsafeRow = get(key)
+  def look(key: UnsafeRow): BorrowedRow = get(key)
 
   /** Whether many keys are found faster at once than one by one: they are in a store, and not in memory. */
   def findsManyAtOnce: Boolean = false
@@ -99,14 +98,43 @@ trait Family {
   def look(from: UnsafeRow, until: UnsafeRow): FamilyScan = range(from, until)
 }
 
-/** A running scan of a family. */
-trait FamilyScan extends Iterator[UnsafeRowPair] with AutoCloseable
+/** A running scan of a family, which stands on one record at a time. It is no iterator, for an iterator's `hasNext`
+  * reads the next record, and its lazy operations keep records across calls.
+  */
+trait FamilyScan extends AutoCloseable {
+
+  /** Goes to the next record; whether there is one. */
+  def next(): Boolean
+
+  /** The key of the record that it stands on. */
+  def key: BorrowedRow
+
+  /** The value of the record that it stands on. */
+  def value: BorrowedRow
+
+  /** Has `use` read the rest of the records, one by one. */
+  final def foreach(use: FamilyScan => Unit): Unit = while (next()) use(this)
+
+  /** Reads the rest of the records at once, each into a value of its own. */
+  final def map[T](of: FamilyScan => T): Vector[T] = {
+    val all = Vector.newBuilder[T]
+    while (next()) all += of(this)
+    all.result()
+  }
+
+  /** Counts the rest of the records. */
+  final def size: Int = {
+    var count = 0
+    while (next()) count += 1
+    count
+  }
+}
 
 /** One that removes records, too. */
 trait RemovingScan extends FamilyScan {
 
-  /** Removes the record that was handed out last, which is still there. Of many that lie side by side it takes less
-    * than to have the family remove each.
+  /** Removes the record that it stands on, which is still there. Of many that lie side by side it takes less than to
+    * have the family remove each.
     */
   def remove(): Unit
 }

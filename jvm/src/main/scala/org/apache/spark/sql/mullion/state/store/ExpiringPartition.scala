@@ -3,9 +3,10 @@ package org.apache.spark.sql.mullion.state.store
 import java.util.Arrays
 
 import org.apache.spark.sql.catalyst.expressions.UnsafeRow
-import org.apache.spark.sql.execution.streaming.state.{StateStore, StateStoreConf, UnsafeRowPair}
+import org.apache.spark.sql.execution.streaming.state.{StateStore, StateStoreConf}
 import org.apache.spark.sql.internal.SQLConf
 import org.apache.spark.sql.mullion.state.records.{
+  BorrowedRow,
   Family,
   FamilyScan,
   FamilySpec,
@@ -19,13 +20,13 @@ import org.apache.spark.sql.mullion.state.records.{
   * commit.
   *
   * The rule is stricter than any store: each call on the partition ends the life of the rows before it, whichever
-  * family or scan it is made on, and `hasNext` of a scan is such a call (RocksDB reads the next record there).
+  * family or scan it is made on.
   *
   * {{{
   *   v = panes.get(a)          v is readable
   *   timers.insert(t, x)       v is overwritten, after the call: v may be passed to it
-  *   p = scan.next()           p is readable
-  *   scan.hasNext              p is overwritten
+  *   scan.next()               scan.key and scan.value are readable
+  *   scan.next()               they are overwritten
   * }}}
   */
 private[state] final class ExpiringPartition(under: StatePartition) extends StatePartition {
@@ -76,12 +77,12 @@ private[state] object ExpiringPartition {
       * @param isConstant
       *   whether the caller must not change it
       */
-    def apply(row: UnsafeRow, columns: Int, isConstant: Boolean): UnsafeRow =
-      if (row eq null) row
+    def apply(row: BorrowedRow, columns: Int, isConstant: Boolean): BorrowedRow =
+      if (row.isAbsent) row
       else {
-        val copy = new LentRow(row, columns, isConstant)
+        val copy = new LentRow(row.untilNextCall, columns, isConstant)
         rows ::= copy
-        copy.row
+        BorrowedRow(copy.row)
       }
   }
 
@@ -103,11 +104,11 @@ private[state] object ExpiringPartition {
   private final class ExpiringFamily(spec: FamilySpec, under: Family, lent: Lent) extends Family {
     import lent.after
 
-    private def lend(value: UnsafeRow, isConstant: Boolean) = lent(value, spec.value.length, isConstant)
+    private def lend(value: BorrowedRow, isConstant: Boolean) = lent(value, spec.value.length, isConstant)
 
-    override def get(key: UnsafeRow): UnsafeRow = lend(after(under.get(key)), isConstant = false)
+    override def get(key: UnsafeRow): BorrowedRow = lend(after(under.get(key)), isConstant = false)
 
-    override def look(key: UnsafeRow): UnsafeRow = lend(after(under.look(key)), isConstant = true)
+    override def look(key: UnsafeRow): BorrowedRow = lend(after(under.look(key)), isConstant = true)
 
     override def findsManyAtOnce: Boolean = under.findsManyAtOnce
 
@@ -138,13 +139,20 @@ private[state] object ExpiringPartition {
   }
 
   private class ExpiringScan(spec: FamilySpec, under: FamilyScan, lent: Lent, isConstant: Boolean) extends FamilyScan {
-    override def hasNext: Boolean = lent.after(under.hasNext)
+    private var lentKey: UnsafeRow = _
+    private var lentValue: UnsafeRow = _
 
-    override def next(): UnsafeRowPair = {
-      val pair = lent.after(under.next())
-      val key = lent(pair.key, spec.key.length, isConstant)
-      new UnsafeRowPair().withRows(key, lent(pair.value, spec.value.length, isConstant))
+    override def next(): Boolean = {
+      val isOn = lent.after(under.next())
+      if (isOn) {
+        lentKey = lent(under.key, spec.key.length, isConstant).untilNextCall
+        lentValue = lent(under.value, spec.value.length, isConstant).untilNextCall
+      }
+      isOn
     }
+
+    override def key: BorrowedRow = BorrowedRow(lentKey)
+    override def value: BorrowedRow = BorrowedRow(lentValue)
 
     override def close(): Unit = lent.after(under.close())
   }

@@ -3,9 +3,10 @@ package org.apache.spark.sql.mullion.state.store
 import scala.util.Using
 
 import org.apache.spark.sql.catalyst.expressions.UnsafeRow
-import org.apache.spark.sql.execution.streaming.state.{StateStore, UnsafeRowPair}
+import org.apache.spark.sql.execution.streaming.state.StateStore
 import org.apache.spark.sql.mullion.state.memory.{Place, RecordsFamily, SortedRecords, WriteBack}
 import org.apache.spark.sql.mullion.state.records.{
+  BorrowedRow,
   Family,
   FamilyScan,
   FamilySpec,
@@ -128,9 +129,9 @@ private[state] final class HotPartition(
 
     private def read: Family = if (isHot) inMemory else inStore
 
-    override def get(key: UnsafeRow): UnsafeRow = read.get(key)
+    override def get(key: UnsafeRow): BorrowedRow = read.get(key)
 
-    override def look(key: UnsafeRow): UnsafeRow = read.look(key)
+    override def look(key: UnsafeRow): BorrowedRow = read.look(key)
 
     override def findsManyAtOnce: Boolean = read.findsManyAtOnce
 
@@ -184,23 +185,18 @@ private[state] final class HotPartition(
 
     /** A scan of what is in memory, and may be let go meanwhile. */
     private final class InMemory(scan: RemovingScan) extends RemovingScan {
-      private var on = Option.empty[UnsafeRowPair]
       private var removes = false
 
-      override def hasNext: Boolean = scan.hasNext
-
-      override def next(): UnsafeRowPair = {
-        val pair = scan.next()
-        if (!on.exists(_ eq pair)) on = Some(pair)
-        pair
-      }
+      override def next(): Boolean = scan.next()
+      override def key: BorrowedRow = scan.key
+      override def value: BorrowedRow = scan.value
 
       override def remove(): Unit =
         if (isHot) {
           scan.remove()
           removes = true
           grew()
-        } else on.foreach(pair => inStore.remove(pair.key))
+        } else inStore.remove(scan.key.untilNextCall)
 
       override def close(): Unit = {
         scan.close()
@@ -304,10 +300,7 @@ private[state] object HotPartition {
       }
       if (fits) segments.readAll((place, key, value) => take(key, value, place))
       Using.resource(under.family(spec).all()) { scan =>
-        while (fits && scan.hasNext) {
-          val record = scan.next()
-          take(record.key, record.value, Place.Alone)
-        }
+        while (fits && scan.next()) take(scan.key.untilNextCall, scan.value.untilNextCall, Place.Alone)
       }
       footprint += records.footprint
       count += records.size

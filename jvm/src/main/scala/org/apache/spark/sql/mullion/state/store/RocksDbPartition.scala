@@ -6,6 +6,7 @@ import org.apache.spark.sql.catalyst.expressions.UnsafeRow
 import org.apache.spark.sql.execution.streaming.state._
 import org.apache.spark.sql.mullion.shim.SparkLineShim
 import org.apache.spark.sql.mullion.state.records.{
+  BorrowedRow,
   Family,
   FamilyScan,
   FamilySpec,
@@ -74,11 +75,11 @@ private[mullion] final class RocksDbPartition(
     // What was looked up at once, until it is asked for or changes; null where there is none.
     private val expected = new java.util.HashMap[UnsafeRow, UnsafeRow]
 
-    override def get(key: UnsafeRow): UnsafeRow = {
+    override def get(key: UnsafeRow): BorrowedRow = {
       val value =
         if (!expected.isEmpty && expected.containsKey(key)) expected.remove(key) else store.get(stored.of(key), name)
       if (value ne null) counts.read += 1
-      value
+      BorrowedRow(value)
     }
 
     override def findsManyAtOnce: Boolean = SparkLineShim.findsManyAtOnce
@@ -129,18 +130,17 @@ private[mullion] final class RocksDbPartition(
     }
 
     private def counted(records: Iterator[UnsafeRowPair], underlying: AutoCloseable): RemovingScan = new RemovingScan {
-      private var on = Option.empty[UnsafeRowPair]
+      private var on = new UnsafeRowPair
 
-      override def hasNext: Boolean = records.hasNext
-
-      override def next(): UnsafeRowPair = {
+      override def next(): Boolean = records.hasNext && {
         counts.read += 1
-        val pair = records.next()
-        if (!on.exists(_ eq pair)) on = Some(pair)
-        pair
+        on = records.next()
+        true
       }
 
-      override def remove(): Unit = on.foreach(pair => RocksDbFamily.this.remove(pair.key))
+      override def key: BorrowedRow = BorrowedRow(on.key)
+      override def value: BorrowedRow = BorrowedRow(on.value)
+      override def remove(): Unit = RocksDbFamily.this.remove(on.key)
 
       override def close(): Unit = underlying.close()
     }

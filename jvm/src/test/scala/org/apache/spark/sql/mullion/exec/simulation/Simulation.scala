@@ -66,7 +66,11 @@ private[simulation] final class Simulation(seed: Long) {
     )
   }
 
-  private val keys = 1 + random.nextInt(5)
+  // The size of each executor's cache: unbounded, drawn for each attempt (None), 2 kB or no cache.
+  private val cache: Option[Long] = Seq(Some(1L << 40), None, Some(2048L), Some(0L))((seed & 3).toInt)
+
+  // With a cache of one size, partitions have several keys each.
+  private val keys = (if (cache.isEmpty) 1 else 4) + random.nextInt(5)
 
   private val batches: Vector[Batch] = {
     val (delay, begin) = (upTo(30), upTo(180) - 120)
@@ -97,7 +101,8 @@ private[simulation] final class Simulation(seed: Long) {
   private val contract = new Contract(terms)
   private val expected: Vector[Vector[Out]] = batches.map(contract.run(_).sorted)
 
-  private val rooms = if (chance(50)) Seq(1L << 40) else Seq(0L, 1500L, 6000L, 1L << 40, 1L << 40)
+  private val drawnRooms = if (chance(50)) Seq(1L << 40) else Seq(0L, 1500L, 6000L, 1L << 40, 1L << 40)
+  private val rooms = cache.fold(drawnRooms)(Seq(_))
   private val query = new SimulatedQuery(terms, countsRows = chance(50))
   private val state = new SimulatedState(query.program.families)
 

@@ -107,14 +107,14 @@ class KeyedStateSuite extends SparkSuite with TemporaryFolders {
     val keys = Seq("", "k", "kk", "prefix of eight and more", "prefix of eight and less", "prefix o", "l", "\u00ff")
     batches.batch()(state => keys.foreach(k => state.put(bytes(k), bytes(k), there = None)))
     batches.batch() { state =>
-      def found(prefix: String) = state.scan(bytes(prefix)).map(p => text(p._1.getBinary(0))).toSeq.sorted
+      def found(prefix: String) = state.scan(bytes(prefix)).map(p => text(p.key.getBinary(0))).sorted
       assertEquals(found(""), keys.sorted)
       assertEquals(found("k"), Seq("k", "kk"))
       assertEquals(found("prefix of eight and "), Seq("prefix of eight and less", "prefix of eight and more"))
-      assertEquals(found("m"), Nil)
+      assertEquals(found("m"), Vector.empty[String])
       val running = state.scan(bytes("k"))
       state.put(bytes("kkk"), bytes(""), there = None)
-      assertEquals(running.map(p => text(p._1.getBinary(0))).toSeq.sorted, Seq("k", "kk"))
+      assertEquals(running.map(p => text(p.key.getBinary(0))).sorted, Seq("k", "kk"))
     }
     ()
   }
@@ -129,7 +129,7 @@ class KeyedStateSuite extends SparkSuite with TemporaryFolders {
     batches.batch(eventUs = 35) { state =>
       assert(state.isDue)
       val before = state.rowsRead
-      val due = state.due(TimerClock.Event, 35).map(t => (state.dueOf(t._1), text(state.keyOf(t._1)))).toSeq
+      val due = state.due(TimerClock.Event, 35).map(t => (state.dueOf(t.key), text(state.keyOf(t.key))))
       assertEquals(due, Seq(10L -> "1", 20L -> "2", 30L -> "3"))
       assert(state.rowsRead - before <= 4, "one more shows where they end")
       due.foreach { case (at, key) => state.removeTimer(TimerClock.Event, at, bytes(key)) }
@@ -149,7 +149,7 @@ class KeyedStateSuite extends SparkSuite with TemporaryFolders {
     }
     batches.batch(eventUs = 39) { state =>
       assert(state.isDue)
-      assertEquals(state.due(TimerClock.Event, 39).map(t => state.dueOf(t._1)).toSeq, Seq(-7L))
+      assertEquals(state.due(TimerClock.Event, 39).map(t => state.dueOf(t.key)), Seq(-7L))
       // It was not taken, and asks for no batch of its own any more.
       assertEquals(state.nextDue(TimerClock.Event), 40L)
     }

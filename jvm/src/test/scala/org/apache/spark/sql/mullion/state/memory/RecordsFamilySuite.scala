@@ -3,7 +3,7 @@ package org.apache.spark.sql.mullion.state.memory
 import scala.util.{Random, Using}
 
 import org.apache.spark.sql.catalyst.expressions.{GenericInternalRow, UnsafeProjection, UnsafeRow}
-import org.apache.spark.sql.mullion.state.records.{FamilySpec, RecordCounts, RecordOrder}
+import org.apache.spark.sql.mullion.state.records.{FamilyScan, FamilySpec, RecordCounts, RecordOrder}
 import org.apache.spark.sql.types._
 import org.apache.spark.unsafe.types.UTF8String
 
@@ -43,7 +43,7 @@ class RecordsFamilySuite extends MullionSuite {
           }
         }
       }
-      assertEquals(Option(kept.family.get(kept.row(key))).map(_.getLong(0)), model.get(key), clue)
+      assertEquals(kept.family.get(kept.row(key)).copied.map(_.getLong(0)), model.get(key), clue)
       if (random.nextInt(3) == 0) {
         if (model.contains(key)) kept.family.remove(kept.row(key))
         model -= key
@@ -83,7 +83,7 @@ class RecordsFamilySuite extends MullionSuite {
         val found = Using.resource(kept.family.all())(_.map(_.key.copy()).toSet)
         assertEquals(found, put.toSet, s"seed $seed, ${of.sql}")
         put.distinct.foreach(kept.family.remove)
-        assert(Using.resource(kept.family.all())(_.isEmpty), s"seed $seed, ${of.sql}")
+        assert(Using.resource(kept.family.all())(_.size == 0), s"seed $seed, ${of.sql}")
       }
     }
 
@@ -193,12 +193,13 @@ object RecordsFamilySuite {
       )
     )
 
-    def pair(of: org.apache.spark.sql.execution.streaming.state.UnsafeRowPair): (Seq[Any], Long) = {
+    def pair(of: FamilyScan): (Seq[Any], Long) = {
+      val on = of.key.untilNextCall
       val key = columns.zipWithIndex.map {
-        case (_, i) if of.key.isNullAt(i) => None.orNull
-        case (BinaryType, i)              => of.key.getBinary(i).toSeq
-        case (StringType, i)              => of.key.getUTF8String(i).clone()
-        case (dataType, i)                => of.key.get(i, dataType)
+        case (_, i) if on.isNullAt(i) => None.orNull
+        case (BinaryType, i)          => on.getBinary(i).toSeq
+        case (StringType, i)          => on.getUTF8String(i).clone()
+        case (dataType, i)            => on.get(i, dataType)
       }
       (key, of.value.getLong(0))
     }

@@ -59,7 +59,7 @@ class HotPartitionSuite extends SparkSuite {
             records.expect(Array.fill(300)(random.nextInt(2000).toLong).map(key => row(key % 7, key)))
           val key = random.nextInt(2000).toLong
           val was = batches.model.get(key)
-          assertEquals(Option(records.get(row(key % 7, key))).map(_.getLong(0)), was, clue)
+          assertEquals(records.get(row(key % 7, key)).copied.map(_.getLong(0)), was, clue)
           if (batches.model.size > size) {
             was.foreach(_ => records.remove(row(key % 7, key)))
             batches.model -= key
@@ -74,8 +74,10 @@ class HotPartitionSuite extends SparkSuite {
         }
         // Another scan removes most of what it comes by; what is put meanwhile may be too much for memory.
         if (random.nextInt(2) == 0) Using.resource(records.scan(random.nextInt(8).toLong)) { scan =>
-          scan.take(random.nextInt(1000)).foreach { record =>
-            val key = record.key.getLong(1)
+          var left = random.nextInt(1000)
+          while (left > 0 && scan.next()) {
+            left -= 1
+            val key = scan.key.getLong(1)
             if (batches.model.contains(key) && random.nextInt(20) > 0) {
               scan.remove()
               batches.model -= key
@@ -118,7 +120,7 @@ class HotPartitionSuite extends SparkSuite {
     batches.run(0L)(opened => (0L until 100L).foreach(k => opened.family(Main).insert(row(0, k), row(k))))
     batches.run(0L) { opened =>
       val records = opened.family(Main)
-      def get(k: Long) = Option(records.get(row(0, k))).map(_.getLong(0))
+      def get(k: Long) = records.get(row(0, k)).copied.map(_.getLong(0))
       assertEquals(records.findsManyAtOnce, SparkLineShim.findsManyAtOnce)
       records.expect(Array.tabulate(200)(k => row(0, k.toLong)))
       records.update(row(0, 1), row(-1))
@@ -150,7 +152,7 @@ class HotPartitionSuite extends SparkSuite {
       }
       batches.run() { opened =>
         assertEquals(opened.family(Main).get(row(0, 1)).getLong(0), 1L)
-        assertEquals(Option(opened.family(Main).get(row(0, 2))), None)
+        assertEquals(opened.family(Main).get(row(0, 2)).copied, None)
         assertEquals(batches.readInStore, 1L)
       }
       batches.run() { opened =>
@@ -359,7 +361,7 @@ class HotPartitionSuite extends SparkSuite {
     batches.run() { opened =>
       val records = opened.family(Main)
       keys(2 * full until 9 * full)
-        .filter(k => k.getLong(1) % 20 != 1 && (records.get(k) ne null))
+        .filter(k => k.getLong(1) % 20 != 1 && !records.get(k).isAbsent)
         .foreach(records.remove)
     }
     assertEquals(batches.written, Written(alone = 0, segments = 1, marked = 0))

@@ -11,7 +11,7 @@ import org.apache.spark.sql.execution.streaming.state._
 import org.apache.spark.sql.internal.SQLConf
 import org.apache.spark.sql.mullion.TemporaryFolder
 import org.apache.spark.sql.mullion.state.PartitionOpener
-import org.apache.spark.sql.mullion.state.records.{Family, FamilySpec, RecordOrder}
+import org.apache.spark.sql.mullion.state.records.{Family, FamilyScan, FamilySpec, RecordOrder}
 import org.apache.spark.sql.types._
 import org.apache.spark.unsafe.types.UTF8String
 
@@ -34,19 +34,19 @@ class KeyLayoutSuite extends MullionSuite {
       for (batch <- 1 to 3) kept.run { family =>
         (1 to 60).foreach { step =>
           val key = kept.anyKey(random)
-          assertEquals(Option(family.get(kept.row(key))).map(_.getLong(0)), model.get(key), s"seed $seed, step $step")
+          assertEquals(family.get(kept.row(key)).copied.map(_.getLong(0)), model.get(key), s"seed $seed, step $step")
           val value = random.nextLong()
           if (!model.contains(key)) family.insert(kept.row(key), valueRow(value))
           else if (random.nextBoolean()) family.update(kept.row(key), valueRow(value))
           else family.remove(kept.row(key))
-          if (model.contains(key) && (family.get(kept.row(key)) eq null)) model -= key else model += key -> value
+          if (model.contains(key) && family.get(kept.row(key)).isAbsent) model -= key else model += key -> value
         }
         val clue = s"seed $seed, batch $batch"
         assertEquals(Using.resource(family.all())(_.map(kept.pair).toMap), model, clue)
         val asked = Seq.fill(5)(kept.anyKey(random))
         family.expect(asked.map(kept.row(_).copy()).toArray)
         assertEquals(
-          asked.distinct.map(k => Option(family.get(kept.row(k))).map(_.getLong(0))),
+          asked.distinct.map(k => family.get(kept.row(k)).copied.map(_.getLong(0))),
           asked.distinct.map(model.get),
           clue
         )
@@ -136,11 +136,12 @@ object KeyLayoutSuite {
 
     def row(key: Seq[Any]): UnsafeRow = project(new GenericInternalRow(key.toArray[Any]))
 
-    def pair(of: UnsafeRowPair): (Seq[Any], Long) = {
+    def pair(of: FamilyScan): (Seq[Any], Long) = {
+      val on = of.key.untilNextCall
       val key = columns.zipWithIndex.map {
-        case (_, i) if of.key.isNullAt(i) => None.orNull
-        case (StringType, i)              => of.key.getUTF8String(i).clone()
-        case (dataType, i)                => of.key.get(i, dataType)
+        case (_, i) if on.isNullAt(i) => None.orNull
+        case (StringType, i)          => on.getUTF8String(i).clone()
+        case (dataType, i)            => on.get(i, dataType)
       }
       key -> of.value.getLong(0)
     }

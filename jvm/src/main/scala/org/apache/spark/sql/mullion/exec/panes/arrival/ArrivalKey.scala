@@ -69,7 +69,7 @@ private[panes] final class ArrivalKey(
 
   private def inState(id: Long): Option[UnsafeRow] =
     if (isNew || panes.isNew(id)) None
-    else content.map(_.get(slotKey(id, key))).filter(_ ne null).map(_.copy())
+    else content.flatMap(_.get(slotKey(id, key)).copied)
 
   /** What a slot holds, at rest. */
   def rest(id: Long): Option[UnsafeRow] = slots
@@ -120,7 +120,7 @@ private[panes] final class ArrivalKey(
       }
     }
     of.foreach { id =>
-      pieces(id).foreach(_.foreach(piece => add(piece.value)))
+      pieces(id).foreach(_.foreach(piece => add(piece.value.untilNextCall)))
       slots.get(id).foreach(s => add(s.atRest))
     }
     work
@@ -135,7 +135,7 @@ private[panes] final class ArrivalKey(
     if (rows.keepsRows) {
       sizes.remove(id)
       val found = pieces(id).fold(Vector.empty[UnsafeRow])(scan =>
-        try scan.map(_.key.copy()).toVector
+        try scan.map(_.key.copy())
         finally scan.close()
       )
       content.foreach(family => found.foreach(family.remove))

@@ -2,6 +2,7 @@ package org.apache.spark.sql.mullion.exec.panes.arrival
 
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions._
+import org.apache.spark.sql.mullion.exec.panes.Steps
 import org.apache.spark.sql.mullion.exec.panes.Steps.Rows
 import org.apache.spark.sql.mullion.exec.panes.firings.{Firing, LateOutput, PaneName, PaneOutput}
 import org.apache.spark.sql.mullion.exec.panes.keys.{
@@ -16,7 +17,7 @@ import org.apache.spark.sql.mullion.exec.panes.keys.{
 import org.apache.spark.sql.mullion.exec.panes.sums.Accumulators
 import org.apache.spark.sql.mullion.exec.panes.{OpenPane, PaneCounts, PaneEngine, PaneProgram, RowProgram}
 import org.apache.spark.sql.mullion.expressions.RowUpdate
-import org.apache.spark.sql.mullion.state.records.{RecordOrder, StatePartition}
+import org.apache.spark.sql.mullion.state.records.{BorrowedRow, RecordOrder, StatePartition}
 import org.apache.spark.unsafe.types.UTF8String
 
 import dev.mullion.windows.clock.BatchClock
@@ -100,7 +101,7 @@ private[exec] final class ArrivalPanes(
 
   private def look(panes: PanesOfKey => Iterator[ArrivalPane]): Iterator[OpenPane] =
     keys.fold(Iterator.empty[OpenPane]) { family =>
-      family.all().flatMap { record =>
+      new Steps.OfRecords(family.all())({ record =>
         val active = read(record.key.copy(), record.value, None)
         panes(active.panes).map { pane =>
           val (rows, toCome) =
@@ -108,7 +109,7 @@ private[exec] final class ArrivalPanes(
           val fired = fire(active, pane, Firing.Close)
           OpenPane(fired, active.panes.firedAt(pane), active.panes.ownClock, rows, rowsToCome = toCome)
         }
-      }
+      })(())
     }
 
   private def rowsToCome(active: ArrivalKey, pane: ArrivalPane): Option[Long] = program.rules.window match {
@@ -275,14 +276,15 @@ private[exec] final class ArrivalPanes(
   }
 
   private def load(key: UnsafeRow): ArrivalKey = {
-    val stored = keys.map(_.get(key)).filter(_ ne null)
-    stored.fold(new ArrivalKey(task, key, panesOf.empty, isNew = true, None, SlotSizes.empty)) { value =>
-      val due = KeyRecord.due(value)
-      read(key, value, Option.when(due != PaneCounts.Never)(due))
+    val stored = keys.fold(BorrowedRow(None.orNull))(_.get(key))
+    if (stored.isAbsent) new ArrivalKey(task, key, panesOf.empty, isNew = true, None, SlotSizes.empty)
+    else {
+      val due = KeyRecord.due(stored)
+      read(key, stored, Option.when(due != PaneCounts.Never)(due))
     }
   }
 
-  private def read(key: UnsafeRow, value: UnsafeRow, due: Option[Long]): ArrivalKey = {
+  private def read(key: UnsafeRow, value: BorrowedRow, due: Option[Long]): ArrivalKey = {
     val sizes = KeyRecord.beside(value).fold(SlotSizes.empty)(SlotSizes.fromBytes)
     new ArrivalKey(task, key, panesOf.fromBytes(KeyRecord.panes(value)), isNew = false, due, sizes)
   }

@@ -4,13 +4,14 @@ import scala.collection.mutable
 
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions._
+import org.apache.spark.sql.mullion.exec.panes.Steps
 import org.apache.spark.sql.mullion.exec.panes.Steps.Rows
 import org.apache.spark.sql.mullion.exec.panes.firings.{Firing, PaneNames, PaneOutput}
 import org.apache.spark.sql.mullion.exec.panes.keys.{KeyRuns, TimedKey}
 import org.apache.spark.sql.mullion.exec.panes.sums.Accumulators
 import org.apache.spark.sql.mullion.exec.panes.{OpenPane, PaneCounts, PaneEngine, PaneProgram, RowProgram, Splitting}
 import org.apache.spark.sql.mullion.expressions.{CollectRows, RowUpdate, SplitAnswer, SplitBuffer}
-import org.apache.spark.sql.mullion.state.records.{Family, FamilySpec, RecordOrder, StatePartition}
+import org.apache.spark.sql.mullion.state.records.{BorrowedRow, Family, FamilySpec, RecordOrder, StatePartition}
 import org.apache.spark.sql.types._
 
 import dev.mullion.MullionException
@@ -74,10 +75,10 @@ private[exec] final class SplitPanes(
   }
 
   override def openPanes(): Iterator[OpenPane] = keys.fold(Iterator.empty[OpenPane]) { family =>
-    family.all().flatMap { record =>
+    new Steps.OfRecords(family.all())({ record =>
       val buffer = new Buffer(record.key.copy(), Some(Stored(record.value)))
       buffer.unsplit.open.iterator.map(pane => OpenPane(fire(buffer, pane), rows = Some(pane.end - pane.start)))
-    }
+    })(())
   }
 
   private def answered(buffer: Buffer, answer: SplitAnswer): Iterator[InternalRow] = {
@@ -153,7 +154,10 @@ private[exec] final class SplitPanes(
     }
 
     private def stored(key: UnsafeRow): Option[Stored] =
-      keys.flatMap(family => Option(family.get(key))).map(Stored(_))
+      keys.flatMap { family =>
+        val value = family.get(key)
+        Option.unless(value.isAbsent)(Stored(value))
+      }
   }
 
   /** What is buffered of a key: what is in state, then what came in this batch. */
@@ -239,6 +243,7 @@ private[exec] object SplitPanes {
   private final case class Stored(unsplit: UnsplitRows, bytes: Long)
 
   private object Stored {
-    def apply(value: UnsafeRow): Stored = new Stored(UnsplitRows(value.getLong(0), value.getLong(1)), value.getLong(2))
+    def apply(value: BorrowedRow): Stored =
+      new Stored(UnsplitRows(value.getLong(0), value.getLong(1)), value.getLong(2))
   }
 }

@@ -2,7 +2,6 @@ package org.apache.spark.sql.mullion.exec.panes.grid
 
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions.UnsafeRow
-import org.apache.spark.sql.execution.streaming.state.UnsafeRowPair
 import org.apache.spark.sql.mullion.exec.panes.keys.TimedKey
 import org.apache.spark.sql.mullion.exec.panes.sums.{Accumulators, PaneSums}
 import org.apache.spark.sql.mullion.state.records.Family
@@ -35,7 +34,7 @@ private[grid] final class EachSlice(
     }
     if (isNew) slices.insert(key, toState(accumulators.open(row)))
     else {
-      val work = accumulators.load(slices.get(key))
+      val work = accumulators.load(slices.get(key).untilNextCall)
       accumulators.add(work, row)
       slices.update(key, toState(work))
     }
@@ -45,22 +44,20 @@ private[grid] final class EachSlice(
 
   override def range(key: UnsafeRow, from: Long, until: Long): SliceScan = new SliceScan {
     private val scan = slices.range(timed(from, key).copy(), timed(until, key))
-    // None where no slice is left.
-    private var slice = None.orNull[UnsafeRowPair]
+    private var isOnSlice = false
     private var at = 0L
     move()
 
-    override def isOn: Boolean = slice ne null
+    override def isOn: Boolean = isOnSlice
 
     override def ordinal: Long = at
 
-    override def sum: UnsafeRow = sums.whole(slice.key, slice.value)
+    override def sum: UnsafeRow = sums.whole(scan.key.untilNextCall, scan.value.untilNextCall)
 
-    override def move(): Unit =
-      if (scan.hasNext) {
-        slice = scan.next()
-        at = timed.timeOf(slice.key)
-      } else slice = None.orNull
+    override def move(): Unit = {
+      isOnSlice = scan.next()
+      if (isOnSlice) at = timed.timeOf(scan.key.untilNextCall)
+    }
 
     override def close(): Unit = scan.close()
   }
@@ -76,7 +73,7 @@ private[grid] final class EachSlice(
 
   override def clear(of: UnsafeRow, ordinal: Long): Unit = {
     val key = timed(ordinal, of)
-    val work = accumulators.load(slices.get(key))
+    val work = accumulators.load(slices.get(key).untilNextCall)
     sums.clear(key, work)
     slices.update(key, sums.store(key, work))
   }

@@ -70,8 +70,8 @@ private[grid] final class SlicesInBlocks(slices: Family, timed: TimedKey, accumu
     count += 1
     next.block.begin(first)
     val record = slices.look(timed(first, key))
-    next.isStored = record ne null
-    if (next.isStored) next.block.read(record, wanted)
+    next.isStored = !record.isAbsent
+    if (next.isStored) next.block.read(record.untilNextCall, wanted)
     val missing = wanted & ~next.block.held
     if (missing != 0) takeEach(next.block, missing)
   }
@@ -84,8 +84,8 @@ private[grid] final class SlicesInBlocks(slices: Family, timed: TimedKey, accumu
       left &= left - 1
       val at = timed(block.first + slot, key)
       val sum = slices.get(at)
-      if (sum eq null) throw new IllegalStateException(s"no record of slice ${block.first + slot}")
-      block.insert(slot, sum)
+      if (sum.isAbsent) throw new IllegalStateException(s"no record of slice ${block.first + slot}")
+      block.insert(slot, sum.untilNextCall)
       slices.remove(at)
     }
   }
@@ -147,10 +147,9 @@ private[grid] final class SlicesInBlocks(slices: Family, timed: TimedKey, accumu
           move()
         }
 
-    private def nextRecord(): Unit = if (scan.hasNext) {
-      val next = scan.next()
-      record = next.value
-      first = timed.timeOf(next.key)
+    private def nextRecord(): Unit = if (scan.next()) {
+      record = scan.value.untilNextCall
+      first = timed.timeOf(scan.key.untilNextCall)
       left = SliceBlock.heldBy(record, columns)
       place = record.getBaseOffset
     }
@@ -166,7 +165,7 @@ private[grid] final class SlicesInBlocks(slices: Family, timed: TimedKey, accumu
       val last = first + (Slots - 1)
       val at = timed(first, of)
       val record = slices.look(at)
-      if ((record ne null) && SliceBlock.isBlock(record, columns)) {
+      if (!record.isAbsent && SliceBlock.isBlock(record.untilNextCall, columns)) {
         if (last < live || held.bits(live, (last - live).toInt + 1) == 0L) slices.remove(at)
         ordinal = if (last < live) held.atOrAfter(last + 1) else SliceSet.None
       } else {

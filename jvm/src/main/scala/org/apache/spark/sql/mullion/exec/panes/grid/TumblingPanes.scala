@@ -5,9 +5,9 @@ import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.mullion.exec.panes.firings.{Firing, PaneNames, PaneOutput}
 import org.apache.spark.sql.mullion.exec.panes.keys.{DueScan, KeyOnly, RowsAhead}
 import org.apache.spark.sql.mullion.exec.panes.sums.{Accumulators, PaneNotes, PaneSums}
-import org.apache.spark.sql.mullion.exec.panes.{AddingPanes, OpenPane, PaneCounts, PaneProgram}
+import org.apache.spark.sql.mullion.exec.panes.{AddingPanes, OpenPane, PaneCounts, PaneProgram, Steps}
 import org.apache.spark.sql.mullion.expressions.Projections
-import org.apache.spark.sql.mullion.state.records.{FamilySpec, RecordOrder, StatePartition}
+import org.apache.spark.sql.mullion.state.records.{BorrowedRow, FamilySpec, RecordOrder, StatePartition}
 import org.apache.spark.sql.types._
 
 import dev.mullion.windows.clock.BatchClock
@@ -69,19 +69,18 @@ private[exec] final class TumblingPanes(
     closing() ++ ending() ++ queue.fold(Iterator.empty[InternalRow])(_.firing())
 
   override def openPanes(): Iterator[OpenPane] = {
-    val scan = panes.scan(Long.MinValue)
-    scan.map { record =>
-      val (key, work) = (sums.keyThroughout(record.key), accumulators.load(record.value))
+    new Steps.OfRecords(panes.scan(Long.MinValue))({ record =>
+      val (key, work) = (sums.keyThroughout(record.key), accumulators.load(record.value.untilNextCall))
       val row =
         output.fire(key, bounds.start(key), bounds.end(key), Firing.Close, notes.fired(work), sums.whole(key, work))
-      OpenPane(row, Option.when(firesOpen)(notes.wallReading(work)))
-    }
+      Iterator.single(OpenPane(row, Option.when(firesOpen)(notes.wallReading(work))))
+    })(())
   }
 
   private def update(row: InternalRow): Option[InternalRow] = {
     val key = paneKey(row)
     val stored = panes.get(key)
-    if (stored eq null) {
+    if (stored.isAbsent) {
       val work = accumulators.open(row)
       notes.open(work, clock)
       val firing = if (firesOpen) noteRows(key, work, row) else None
@@ -90,7 +89,7 @@ private[exec] final class TumblingPanes(
       counts.panesOpened += 1
       firing
     } else {
-      val work = accumulators.load(stored)
+      val work = accumulators.load(stored.untilNextCall)
       accumulators.add(work, row)
       val firing = if (firesOpen) noteRows(key, work, row) else None
       panes.update(key, toState(key, work))
@@ -146,12 +145,12 @@ private[exec] final class TumblingPanes(
     val records = panes.all()
     try
       records.foreach { record =>
-        val work = accumulators.load(record.value)
+        val work = accumulators.load(record.value.untilNextCall)
         notes.setQueued(work, queued = false)
         queue
           .filter(q => !notes.wasOnTime(work) && (q.unchanged || notes.rows(work) > 0))
-          .foreach(_.add(record.key, work))
-        panes.update(record.key, accumulators.rest(work))
+          .foreach(_.add(record.key.untilNextCall, work))
+        panes.update(record.key.untilNextCall, accumulators.rest(work))
         queue.foreach(_.flush())
       }
     finally records.close()
@@ -169,7 +168,7 @@ private[exec] final class TumblingPanes(
         first.foreach(key => counts.nextClose = rules.closeDue(bounds.end(key)))
 
       override protected def fire(borrowed: UnsafeRow, value: UnsafeRow): Iterator[InternalRow] = {
-        val key = sums.keyThroughout(borrowed)
+        val key = sums.keyThroughout(BorrowedRow(borrowed))
         val work = accumulators.load(value)
         val shown = sums.whole(key, work)
         val row = output.fire(key, bounds.start(key), bounds.end(key), Firing.Close, notes.fired(work), shown)
@@ -199,7 +198,7 @@ private[exec] final class TumblingPanes(
           first.foreach(key => counts.nextClose = Math.min(counts.nextClose, bounds.end(key)))
 
         override protected def fire(borrowed: UnsafeRow, value: UnsafeRow): Iterator[InternalRow] = {
-          val key = sums.keyThroughout(borrowed)
+          val key = sums.keyThroughout(BorrowedRow(borrowed))
           val work = accumulators.load(value)
           if (notes.wasOnTime(work)) Iterator.empty
           else {
@@ -262,7 +261,7 @@ private[exec] final class TumblingPanes(
 
       override protected def fire(queued: UnsafeRow, value: UnsafeRow): Iterator[InternalRow] = {
         val key = queuedPane(queued)
-        val work = accumulators.load(panes.get(key))
+        val work = accumulators.load(panes.get(key).untilNextCall)
         val row = fireOpen(key, work, FiringKind.Early)
         requeued = early.unchanged
         panes.update(key, toState(key, work))

@@ -71,17 +71,16 @@ private[exec] abstract class DueKeys[K](
     taken.clear()
     inOrder.clear()
     while (!isScanned && taken.size < atOnce) {
-      val timer = if (scan.hasNext) Some(scan.next().key) else None
-      timer.filter(at => clock.closes(at.getLong(dueAt))) match {
-        case Some(due) =>
-          val key = keyOf(due).copy()
-          inOrder.add(taken.size.toLong, numberOf(key))
-          taken.add(key)
-          scan.remove()
-        case None =>
-          timer.foreach(at => waitsUntil(at.getLong(dueAt)))
-          isScanned = true
-          scan.close()
+      val isOn = scan.next()
+      if (isOn && clock.closes(scan.key.getLong(dueAt))) {
+        val key = keyOf(scan.key.untilNextCall).copy()
+        inOrder.add(taken.size.toLong, numberOf(key))
+        taken.add(key)
+        scan.remove()
+      } else {
+        if (isOn) waitsUntil(scan.key.getLong(dueAt))
+        isScanned = true
+        scan.close()
       }
     }
     inOrder.sort()

@@ -2,7 +2,7 @@ package org.apache.spark.sql.mullion.exec.panes.keys
 
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions.{UnsafeProjection, UnsafeRow}
-import org.apache.spark.sql.mullion.exec.panes.Steps.Rows
+import org.apache.spark.sql.mullion.exec.panes.Steps
 import org.apache.spark.sql.mullion.state.records.RemovingScan
 import org.apache.spark.sql.types.{BooleanType, StructType}
 
@@ -14,11 +14,9 @@ import org.apache.spark.sql.types.{BooleanType, StructType}
   * }}}
   */
 private[exec] abstract class DueScan(scan: RemovingScan) {
-  private var waiting = Option.empty[UnsafeRow]
-
   protected def isDue(key: UnsafeRow): Boolean
 
-  /** What a due record gives. Nothing is read before that is used up. */
+  /** The firings of a due record. The next one is read when they have been pulled. */
   protected def fire(key: UnsafeRow, value: UnsafeRow): Iterator[InternalRow]
 
   /** Removes the record that fires. */
@@ -31,19 +29,14 @@ private[exec] abstract class DueScan(scan: RemovingScan) {
     */
   protected def rest(first: Option[UnsafeRow]): Unit
 
-  /** What the due records give, one after another. */
-  def firing(): Iterator[InternalRow] =
-    scan
-      .takeWhile { record =>
-        val due = isDue(record.key)
-        if (!due) waiting = Some(record.key)
-        due
-      }
-      .flatMap(record => fire(record.key, record.value))
-      .andThen {
-        rest(waiting)
-        scan.close()
-      }
+  /** The firings of the due records, one after another. */
+  def firing(): Iterator[InternalRow] = new Steps.OfRecords(scan)({ record =>
+    if (isDue(record.key.untilNextCall)) fire(record.key.untilNextCall, record.value.untilNextCall)
+    else {
+      rest(Some(record.key.untilNextCall))
+      Steps.OfRecords.enough
+    }
+  })(rest(None))
 }
 
 /** Records that are all key: their value says nothing. */

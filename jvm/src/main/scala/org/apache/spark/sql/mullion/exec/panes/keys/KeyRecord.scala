@@ -3,7 +3,7 @@ package org.apache.spark.sql.mullion.exec.panes.keys
 import org.apache.spark.sql.catalyst.expressions.UnsafeRow
 import org.apache.spark.sql.catalyst.expressions.codegen.UnsafeRowWriter
 import org.apache.spark.sql.mullion.exec.panes.PaneProgram
-import org.apache.spark.sql.mullion.state.records.{FamilySpec, RecordOrder}
+import org.apache.spark.sql.mullion.state.records.{BorrowedRow, FamilySpec, RecordOrder}
 import org.apache.spark.sql.types.{BinaryType, LongType, StructField, StructType}
 
 /** What the record of a key holds, and where: when its next pane closes, its panes, and one thing beside, by the kind
@@ -30,12 +30,12 @@ private[exec] object KeyRecord {
     RecordOrder.Unordered
   )
 
-  def due(record: UnsafeRow): Long = record.getLong(dueAt)
+  def due(record: BorrowedRow): Long = record.getLong(dueAt)
 
-  def panes(record: UnsafeRow): Array[Byte] = record.getBinary(panesAt)
+  def panes(record: BorrowedRow): Array[Byte] = record.getBinary(panesAt)
 
-  def beside(record: UnsafeRow): Option[Array[Byte]] =
-    Option.unless(record.isNullAt(besideAt))(record.getBinary(besideAt))
+  def beside(record: BorrowedRow): Option[Array[Byte]] =
+    Option.unless(record.untilNextCall.isNullAt(besideAt))(record.getBinary(besideAt))
 
   /** Makes records; each is the next one's as well. */
   final class Writer {

@@ -2,6 +2,7 @@ package org.apache.spark.sql.mullion.exec.panes.keys
 
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions._
+import org.apache.spark.sql.mullion.exec.panes.Steps
 import org.apache.spark.sql.mullion.exec.panes.Steps.Rows
 import org.apache.spark.sql.mullion.exec.panes.firings.PaneOutput
 import org.apache.spark.sql.mullion.exec.panes.sums.{Accumulators, PaneSums}
@@ -149,10 +150,10 @@ private[exec] abstract class KeyedPanes[K <: ActiveKey](
   override def openPanes(): Iterator[OpenPane] = looked(look)
 
   private def looked(at: (K, Long) => Iterator[OpenPane]): Iterator[OpenPane] =
-    timers.scan(Long.MinValue).flatMap { timer =>
-      val due = timerAt.timeOf(timer.key)
-      at(load(timerToKey(timer.key).copy()), due)
-    }
+    new Steps.OfRecords(timers.scan(Long.MinValue))({ timer =>
+      val due = timerAt.timeOf(timer.key.untilNextCall)
+      at(load(timerToKey(timer.key.untilNextCall).copy()), due)
+    })(())
 
   /** Takes leave of a key that has all its rows. */
   private def leave(active: K): Iterator[InternalRow] = {
@@ -202,7 +203,7 @@ private[exec] abstract class KeyedPanes[K <: ActiveKey](
 
   private def load(key: UnsafeRow): K = {
     val stored = keys.look(key)
-    if (stored eq null) newKey(key)
+    if (stored.isAbsent) newKey(key)
     else read(key, KeyRecord.due(stored), KeyRecord.panes(stored), KeyRecord.beside(stored))
   }
 

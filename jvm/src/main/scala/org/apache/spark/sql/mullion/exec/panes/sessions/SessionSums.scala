@@ -89,7 +89,7 @@ private[exec] object SessionSums {
     override def whole(start: Long): UnsafeRow = {
       val at = find(start)
       val in = timed(start, key)
-      sums.whole(in, if (at >= 0) held.get(at).sum else sessions.look(in))
+      sums.whole(in, if (at >= 0) held.get(at).sum else sessions.look(in).untilNextCall)
     }
 
     override def store(start: Long, work: InternalRow): UnsafeRow = sums.store(timed(start, key), work)

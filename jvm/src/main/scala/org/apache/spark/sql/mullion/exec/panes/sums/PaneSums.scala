@@ -6,7 +6,7 @@ import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.mullion.exec.panes.PaneProgram
 import org.apache.spark.sql.mullion.expressions.Deduplicated
 import org.apache.spark.sql.mullion.state.header.StateHeader
-import org.apache.spark.sql.mullion.state.records.{Family, FamilySpec, RecordOrder, StatePartition}
+import org.apache.spark.sql.mullion.state.records.{BorrowedRow, Family, FamilySpec, RecordOrder, StatePartition}
 import org.apache.spark.sql.types._
 
 import dev.mullion.MullionException
@@ -103,7 +103,7 @@ private[exec] final class PaneSums(
     else {
       val sum = accumulators.blank()
       val scan = ofKey(key)
-      try scan.foreach(chunk => accumulators.merge(sum, fromChunk(both(chunk.value, nothing))))
+      try scan.foreach(chunk => accumulators.merge(sum, fromChunk(both(chunk.value.untilNextCall, nothing))))
       finally scan.close()
       accumulators.merge(sum, accumulators.rest(work.copy()))
       sum
@@ -114,13 +114,13 @@ private[exec] final class PaneSums(
     if (!chunked || rest.getInt(countAt) == 0) rest else accumulators.rest(whole(key, accumulators.load(rest)))
 
   /** A borrowed key of a record, for use after `whole`, which may read chunks. */
-  def keyThroughout(borrowed: UnsafeRow): UnsafeRow = if (chunked) borrowed.copy() else borrowed
+  def keyThroughout(borrowed: BorrowedRow): UnsafeRow = if (chunked) borrowed.copy() else borrowed.untilNextCall
 
   /** Removes what stands beside the accumulator of `key`. */
   def drop(key: UnsafeRow): Unit = if (chunked) {
     val scan = ofKey(key)
     val numbered =
-      try scan.map(_.key.copy()).toVector
+      try scan.map(_.key.copy())
       finally scan.close()
     numbered.foreach(chunks.remove)
   }

@@ -4,9 +4,8 @@ import scala.collection.mutable
 
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions.{BoundReference, UnsafeProjection, UnsafeRow}
-import org.apache.spark.sql.execution.streaming.state.UnsafeRowPair
 import org.apache.spark.sql.mullion.exec.panes.PaneCounts
-import org.apache.spark.sql.mullion.state.records.{Family, FamilyScan, RemovingScan}
+import org.apache.spark.sql.mullion.state.records.{BorrowedRow, Family, FamilyScan, RemovingScan}
 import org.apache.spark.sql.types.LongType
 
 import dev.mullion.MullionSuite
@@ -77,19 +76,20 @@ object DueKeysSuite {
       val found = kept.toSeq.filter(_._1 >= from).iterator
       new RemovingScan {
         private var last = Option.empty[(Long, Long)]
-        override def hasNext: Boolean = found.hasNext
-        override def next(): UnsafeRowPair = {
-          val (due, key) = found.next()
-          last = Some(due -> key)
-          new UnsafeRowPair(timerRow(InternalRow(due, key)), KeyOnly.value)
+        override def next(): Boolean = {
+          last = found.nextOption()
+          last.isDefined
         }
+        override def key: BorrowedRow =
+          BorrowedRow(timerRow(last.fold(InternalRow.empty) { case (due, key) => InternalRow(due, key) }))
+        override def value: BorrowedRow = BorrowedRow(KeyOnly.value)
         override def remove(): Unit = kept --= last
         override def close(): Unit = ()
       }
     }
 
     override def remove(key: UnsafeRow): Unit = throw new UnsupportedOperationException
-    override def get(key: UnsafeRow): UnsafeRow = throw new UnsupportedOperationException
+    override def get(key: UnsafeRow): BorrowedRow = throw new UnsupportedOperationException
     override def insert(key: UnsafeRow, value: UnsafeRow): Unit = throw new UnsupportedOperationException
     override def update(key: UnsafeRow, value: UnsafeRow): Unit = throw new UnsupportedOperationException
     override def range(from: UnsafeRow, until: UnsafeRow): FamilyScan = throw new UnsupportedOperationException

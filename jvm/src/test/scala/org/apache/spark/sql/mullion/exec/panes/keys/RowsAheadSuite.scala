@@ -2,7 +2,7 @@ package org.apache.spark.sql.mullion.exec.panes.keys
 
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions.{UnsafeProjection, UnsafeRow}
-import org.apache.spark.sql.mullion.state.records.{Family, FamilyScan, RemovingScan}
+import org.apache.spark.sql.mullion.state.records.{BorrowedRow, Family, FamilyScan, RemovingScan}
 import org.apache.spark.sql.types.{DataType, StringType}
 import org.apache.spark.unsafe.types.UTF8String
 
@@ -43,7 +43,7 @@ object RowsAheadSuite {
 
     override def findsManyAtOnce: Boolean = true
     override def expect(keys: Array[UnsafeRow]): Unit = looked :+= keys.toSeq.map(_.getUTF8String(0).toString)
-    override def get(key: UnsafeRow): UnsafeRow = throw new UnsupportedOperationException
+    override def get(key: UnsafeRow): BorrowedRow = throw new UnsupportedOperationException
     override def insert(key: UnsafeRow, value: UnsafeRow): Unit = throw new UnsupportedOperationException
     override def update(key: UnsafeRow, value: UnsafeRow): Unit = throw new UnsupportedOperationException
     override def remove(key: UnsafeRow): Unit = throw new UnsupportedOperationException

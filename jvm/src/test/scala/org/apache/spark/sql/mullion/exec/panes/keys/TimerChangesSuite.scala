@@ -2,7 +2,7 @@ package org.apache.spark.sql.mullion.exec.panes.keys
 
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions.{UnsafeProjection, UnsafeRow}
-import org.apache.spark.sql.mullion.state.records.{Family, FamilyScan, RemovingScan}
+import org.apache.spark.sql.mullion.state.records.{BorrowedRow, Family, FamilyScan, RemovingScan}
 import org.apache.spark.sql.types.{DataType, LongType, StringType}
 import org.apache.spark.unsafe.types.UTF8String
 
@@ -66,7 +66,7 @@ object TimerChangesSuite {
   private final class Recorded(note: String => Unit) extends Family {
     override def insert(key: UnsafeRow, value: UnsafeRow): Unit = note(s"+ ${told(key)}")
     override def remove(key: UnsafeRow): Unit = note(s"- ${told(key)}")
-    override def get(key: UnsafeRow): UnsafeRow = throw new UnsupportedOperationException
+    override def get(key: UnsafeRow): BorrowedRow = throw new UnsupportedOperationException
     override def update(key: UnsafeRow, value: UnsafeRow): Unit = throw new UnsupportedOperationException
     override def scan(from: Long): RemovingScan = throw new UnsupportedOperationException
     override def range(from: UnsafeRow, until: UnsafeRow): FamilyScan = throw new UnsupportedOperationException

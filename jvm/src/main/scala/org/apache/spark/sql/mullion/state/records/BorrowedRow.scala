@@ -1,0 +1,31 @@
+package org.apache.spark.sql.mullion.state.records
+
+import org.apache.spark.sql.catalyst.expressions.UnsafeRow
+
+/** A row of state, which is readable only until the next call on its partition: on any family or scan. A store
+  * overwrites its bytes then.
+  *
+  * Read its columns at once, or `copy` it to keep it. It costs nothing: to the JVM it is the row itself.
+  *
+  * @param untilNextCall
+  *   the row itself, for a function that reads or changes it and returns before the next call; null if there is none
+  */
+private[mullion] final class BorrowedRow(val untilNextCall: UnsafeRow) extends AnyVal {
+
+  /** Whether there is no such record. */
+  def isAbsent: Boolean = untilNextCall eq null
+
+  /** A row of the caller's own. */
+  def copy(): UnsafeRow = untilNextCall.copy()
+
+  /** The same, if there is such a record. */
+  def copied: Option[UnsafeRow] = Option(untilNextCall).map(_.copy())
+
+  def getLong(column: Int): Long = untilNextCall.getLong(column)
+
+  def getBinary(column: Int): Array[Byte] = untilNextCall.getBinary(column)
+}
+
+private[mullion] object BorrowedRow {
+  def apply(row: UnsafeRow): BorrowedRow = new BorrowedRow(row)
+}
