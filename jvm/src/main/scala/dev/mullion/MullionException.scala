@@ -43,8 +43,9 @@ object MullionException {
   /** Files of a checkpoint that are cut short, or gone. */
   def damagedState(message: String): MullionException = new MullionException("DAMAGED_STATE", message)
 
-  /** State that was in memory, and is gone. */
-  def stateLost(message: String): MullionException = new MullionException("STATE_LOST", message)
+  /** State that is gone. */
+  def stateLost(message: String, cause: Option[Throwable] = None): MullionException =
+    new MullionException("STATE_LOST", message, cause)
 
   /** A function of the user's that failed, or gave what it may not. */
   def functionFailed(message: String): MullionException = new MullionException("FUNCTION_FAILED", message)

@@ -62,7 +62,7 @@ private[checkpoint] final case class NewState(
       UUID.randomUUID(),
       batch,
       None,
-      new StateStoreConf(confOf(spark)),
+      new StateStoreConf(NewState.confOf(spark, settings)),
       layout = StateLine.layoutIn(root, hadoopConf)
     )
     val written = records(opener)
@@ -72,9 +72,16 @@ private[checkpoint] final case class NewState(
       .write(OperatorStateMetadataV1(OperatorInfoV1(operator, name), stores))
     written.map(_.checkpointId)
   }
+}
 
-  /** As the query's own batches would open their stores. */
-  private def confOf(spark: SparkSession): SQLConf = {
+private[checkpoint] object NewState {
+
+  /** As a query's own batches would open their stores.
+    *
+    * @param settings
+    *   of the query, as Spark has noted them
+    */
+  def confOf(spark: SparkSession, settings: Seq[(String, String)]): SQLConf = {
     val conf = PartitionOpener.confOf(spark.sessionState.conf)
     val prefix = "spark.sql.streaming.stateStore."
     val own =

@@ -6,11 +6,13 @@ import scala.jdk.CollectionConverters._
 
 import org.apache.hadoop.conf.Configuration
 import org.apache.hadoop.fs.Path
+import org.json4s._
+import org.json4s.jackson.JsonMethods
 
 import org.apache.spark.sql.classic.SparkSession
 import org.apache.spark.sql.execution.streaming.checkpointing.{CheckpointFileManager, OffsetSeqLog}
 import org.apache.spark.sql.execution.streaming.runtime.StreamExecution
-import org.apache.spark.sql.mullion.query.{CheckpointFiles, WatermarkNote}
+import org.apache.spark.sql.mullion.query.{CheckpointFiles, RecoveryNote, WatermarkNote}
 import org.apache.spark.sql.mullion.shim.SparkLineShim
 import org.apache.spark.sql.mullion.state.header.OperatorHeader
 
@@ -53,14 +55,8 @@ object Recovery {
   private val Format = "mullion recovery 1"
 
   /** Returns how many batches the query will do again; none if it can go on as it is. */
-  def recover(spark: SparkSession, checkpoint: String): Long = recover(
-    spark,
-    checkpoint,
-    home =>
-      throw MullionException.invalid(
-        s"The state in ${home.toUri.getPath} is in RocksDB: start the query again, it goes on from where it was."
-      )
-  )
+  def recover(spark: SparkSession, checkpoint: String): Long =
+    spark.withActive(recover(spark, checkpoint, new StateVersions(spark, _)))
 
   private[checkpoint] def recover(spark: SparkSession, checkpoint: String, versionsOf: Path => KeptVersions): Long = {
     val hadoopConf = spark.sessionState.newHadoopConf()
@@ -78,7 +74,7 @@ object Recovery {
         carryOut(spark, files, home, hadoopConf, plan, versions)
         plan.begun - plan.batch
       case None =>
-        files.delete(planPath(home))
+        files.delete(RecoveryNote.path(home))
         0L
     }
   }
@@ -99,11 +95,11 @@ object Recovery {
     (noted ++ latest.map(_ - 1)).maxOption.filter(_ >= 0).flatMap { latestDone =>
       // A recovery that was cut short has the batch that it goes back to.
       val cutShort = planned(files, home).filter { plan =>
-        latestDone <= plan.begun && latest.forall(_ <= plan.begun) &&
-        Seq(offsets, commits).forall(log => files.exists(note(log, plan.batch)))
+        latestDone <= plan.begun && Seq(offsets, commits).forall(log => files.exists(note(log, plan.batch)))
       }
       val done = cutShort.fold(latestDone)(_.done)
-      val begun = cutShort.fold(Math.max(done, latest.getOrElse(done)))(_.begun)
+      // A query that is started in between begins a batch, and is refused then.
+      val begun = (Seq(done) ++ latest ++ cutShort.map(_.begun)).max
       val known = versions
         .upTo(done + 1)
         .filter(version => Seq(offsets, commits).forall(log => files.exists(note(log, version - 1))))
@@ -125,12 +121,13 @@ object Recovery {
   ): Unit = {
     val offsets = new Path(home, "offsets")
     val commits = new Path(home, "commits")
-    CheckpointFiles.write(files, planPath(home), plan.text.getBytes(UTF_8))
-    // Spark reads the last two.
-    (Math.max(plan.done - 1, plan.batch) to plan.begun).foreach(b =>
-      copy(files, note(offsets, plan.batch), note(offsets, b))
-    )
-    copy(files, note(commits, plan.batch), note(commits, plan.done))
+    CheckpointFiles.write(files, RecoveryNote.path(home), plan.text.getBytes(UTF_8))
+    // Of all batches in between: the state of each is that of batch S, and a later recovery may go back to one.
+    (plan.batch + 1 to plan.begun).foreach(b => copy(files, note(offsets, plan.batch), note(offsets, b)))
+    val ids = versions.carry(plan.batch + 1, to = plan.goesOnFrom)
+    (plan.batch + 1 to plan.done).foreach { b =>
+      CheckpointFiles.write(files, note(commits, b), commit(files, note(commits, plan.batch), ids.get(b + 1)))
+    }
     if (plan.begun > plan.done)
       SparkLineShim.commits(spark, commits).get(plan.batch).map(_.nextBatchWatermarkMs).foreach {
         WatermarkNote(plan.begun, _).write(files, home)
@@ -138,8 +135,25 @@ object Recovery {
     else WatermarkNote.delete(files, home)
     // What the query has changed since is given up too.
     operatorsIn(files, home).foreach(OperatorHeader.forgetAfter(_, hadoopConf, plan.batch + 1))
-    versions.goOnFrom(plan.goesOnFrom, as = plan.batch + 1)
-    files.delete(planPath(home))
+    files.delete(RecoveryNote.path(home))
+  }
+
+  /** What the commit of a batch says, with the ids of another version where it has ids. */
+  private def commit(files: CheckpointFileManager, of: Path, ids: Option[Seq[(Long, Seq[String])]]): Array[Byte] = {
+    val said = CheckpointFiles.read(files, of)
+    val lines = new String(said, UTF_8).linesIterator.toSeq
+    val noted = lines.lift(1).map(JsonMethods.parse(_))
+    (noted.map(_ \ "stateUniqueIds"), noted, ids) match {
+      case (Some(JObject(known)), Some(all), Some(made)) if known.nonEmpty =>
+        val isKnown = known.map(_._1).toSet
+        val changed = made.collect {
+          case (operator, partitions) if isKnown(operator.toString) =>
+            operator.toString -> JArray(partitions.map(id => JArray(List(JString(id)))).toList)
+        }
+        val text = all.transformField { case ("stateUniqueIds", _) => "stateUniqueIds" -> JObject(changed.toList) }
+        (lines.head + "\n" + JsonMethods.compact(JsonMethods.render(text))).getBytes(UTF_8)
+      case _ => said
+    }
   }
 
   /** The folders of the operators' state. */
@@ -147,18 +161,13 @@ object Recovery {
     files.list(new Path(home, "state")).toSeq.map(_.getPath).filter(_.getName.forall(_.isDigit))
 
   private def noVersion(checkpoint: String): MullionException = MullionException.stateLost(
-    s"There is no version of the state in $checkpoint to go back to. Start the query with a new checkpointLocation, and a " +
+    s"There is no complete version of the state in $checkpoint to go back to. Start the query with a new checkpointLocation, and a " +
       "new place for what it puts out: it reads its sources from their start."
   )
 
-  /** Whether a recovery was cut short. */
-  private[checkpoint] def isCutShort(files: CheckpointFileManager, home: Path): Boolean = files.exists(planPath(home))
-
-  private def planPath(home: Path): Path = new Path(home, "mullion-recovery")
-
   /** What a recovery that was cut short was about to do; none if it had not noted it yet. */
   private def planned(files: CheckpointFileManager, home: Path): Option[Plan] = Option
-    .when(files.exists(planPath(home)))(planPath(home))
+    .when(RecoveryNote.isThere(files, home))(RecoveryNote.path(home))
     .flatMap { path =>
       new String(CheckpointFiles.read(files, path), UTF_8).linesIterator.toSeq match {
         case Seq(Format, PlanLine(batch, done, begun)) => Some(Plan(batch.toLong, done.toLong, begun.toLong))
@@ -193,6 +202,12 @@ private[checkpoint] trait KeptVersions {
   /** Whether each partition of a version can be read to its end. */
   def isWhole(version: Long): Boolean
 
-  /** Has `version` say what `as` says, and no later one be there. */
-  def goOnFrom(version: Long, as: Long): Unit
+  /** Has all versions after `from`, up to `to`, say what `from` says, and gives their ids. */
+  def carry(from: Long, to: Long): KeptVersions.Ids
+}
+
+private[checkpoint] object KeptVersions {
+
+  /** By version: the ids of each operator's partitions. */
+  type Ids = Map[Long, Seq[(Long, Seq[String])]]
 }

@@ -10,7 +10,7 @@ import org.apache.spark.sql.classic.{DataFrame, SparkSession}
 import org.apache.spark.sql.execution.streaming.checkpointing.CheckpointFileManager
 import org.apache.spark.sql.internal.SQLConf
 import org.apache.spark.sql.mullion.python.StatefulHeader
-import org.apache.spark.sql.mullion.query.CheckpointFiles
+import org.apache.spark.sql.mullion.query.{CheckpointFiles, RecoveryNote}
 import org.apache.spark.sql.mullion.shim.{BuildInfo, SparkLineShim}
 import org.apache.spark.sql.mullion.state.{SavepointNote, StateLine}
 import org.apache.spark.sql.mullion.state.header.OperatorHeader
@@ -120,7 +120,7 @@ object Savepoint {
       val home = new Path(checkpoint)
       val files = CheckpointFileManager.create(home, hadoopConf)
       val ids = StateOperators.in(checkpoint, hadoopConf)
-      if (Recovery.isCutShort(files, home))
+      if (RecoveryNote.isThere(files, home))
         throw MullionException.invalid(
           s"$checkpoint is about to be taken back to an earlier batch. Call mullion.recover(\"$checkpoint\"), and write the savepoint then."
         )

@@ -3,12 +3,14 @@ package org.apache.spark.sql.mullion.state
 import scala.jdk.CollectionConverters._
 
 import org.apache.hadoop.conf.Configuration
+import org.apache.hadoop.fs.Path
 
 import org.apache.spark.sql.catalyst.encoders.{AgnosticEncoders, ExpressionEncoder}
 import org.apache.spark.sql.execution.metric.SQLMetric
+import org.apache.spark.sql.execution.streaming.checkpointing.CheckpointFileManager
 import org.apache.spark.sql.execution.streaming.state._
 import org.apache.spark.sql.internal.SQLConf
-import org.apache.spark.sql.mullion.query.{DriverClock, RunningQuery}
+import org.apache.spark.sql.mullion.query.{DriverClock, RecoveryNote, RunningQuery}
 import org.apache.spark.sql.mullion.shim.SparkLineShim
 import org.apache.spark.sql.mullion.state.attempts.ReportedAttempts
 import org.apache.spark.sql.mullion.state.records.{FamilySpec, StatePartition}
@@ -39,6 +41,8 @@ private[mullion] trait OwnStateExec extends SparkLineShim.StatefulBase {
       stateSchemaVersion: Int
   ): List[StateSchemaValidationResult] = {
     val info = getStateInfo
+    val home = new Path(info.checkpointLocation).getParent
+    RecoveryNote.requireNone(CheckpointFileManager.create(home, hadoopConf), home)
     // One that Spark does not know is in format 1, whatever its query is.
     def hasIds = isKnown && RunningQuery
       .find(session, info.queryRunId)

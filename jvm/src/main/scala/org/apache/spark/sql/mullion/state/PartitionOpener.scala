@@ -2,6 +2,8 @@ package org.apache.spark.sql.mullion.state
 
 import java.util.UUID
 
+import scala.util.control.NonFatal
+
 import org.apache.hadoop.conf.Configuration
 import org.apache.hadoop.fs.Path
 
@@ -23,7 +25,7 @@ import org.apache.spark.sql.mullion.state.store.{
   RowBytes
 }
 import org.apache.spark.sql.mullion.state.attempts.{AttemptFiles, AttemptId, ReportedAttempts, RunNumber}
-import org.apache.spark.sql.types.StructType
+import org.apache.spark.sql.types.{LongType, StructType}
 
 import dev.mullion.MullionException
 
@@ -75,7 +77,7 @@ private[mullion] final class PartitionOpener(
       Option.when(version > 0) {
         reported.fold(AttemptFiles.last(id(partition).storeId.storeCheckpointLocation(), version, hadoopConf))(
           _.get(partition)
-        ) getOrElse (throw lost(partition))
+        ) getOrElse (throw missing(partition))
       }
 
   /** Fails for a version that a later run has made: then runs are not ordered by their numbers. */
@@ -87,27 +89,48 @@ private[mullion] final class PartitionOpener(
           s"${new Path(root, s"$operator/_mullion")} was deleted. Stop the other query, or restore the file."
       )
 
-  private def lost(partition: Int): MullionException = MullionException.stateLost(
-    s"In $root version $version of partition $partition of operator $operator is missing. Its files were deleted, or " +
-      s"foreachBatch did not read its DataFrame to the end in batch ${version - 1}. Restore the files from a copy of the " +
-      "checkpoint; or start the query with a new checkpointLocation, and a new place for its output: it reads its sources " +
-      "from their start."
+  private def missing(partition: Int): MullionException = lost(
+    partition,
+    s"is missing. Its files were deleted, or foreachBatch did not read its DataFrame to the end in batch ${version - 1}",
+    None
   )
+
+  private def lost(partition: Int, how: String, cause: Option[Throwable]): MullionException = {
+    val checkpoint = new Path(root).getParent
+    MullionException.stateLost(
+      s"In $root version $version of partition $partition of operator $operator $how. Restore the files from a copy of the " +
+        s"checkpoint. Or call mullion.recover(\"$checkpoint\"), and start the query again: it goes back to the newest batch " +
+        "with complete state, reads the later rows again, and emits their panes again. Or start the query with a new " +
+        "checkpointLocation, and a new place for its output: it reads its sources from their start.",
+      cause
+    )
+  }
+
+  /** Opens a store, and says so in our words if its files are missing or damaged. */
+  private def reading[T](partition: Int)(open: => T): T =
+    try open
+    catch {
+      case e: MullionException => throw e
+      case NonFatal(e)         =>
+        throw LostFiles.in(e).fold(e)(why => lost(partition, s"cannot be read ($why)", Some(e)))
+    }
 
   private def get(partition: Int, versionId: Option[String], hadoopConf: Configuration): RocksDbPartition = {
     val opened = of { (key, value, encoder) =>
-      StateStore.get(
-        id(partition),
-        key,
-        value,
-        encoder,
-        version,
-        versionId,
-        None,
-        true,
-        conf,
-        hadoopConf
-      )
+      reading(partition) {
+        StateStore.get(
+          id(partition),
+          key,
+          value,
+          encoder,
+          version,
+          versionId,
+          None,
+          true,
+          conf,
+          hadoopConf
+        )
+      }
     }
     TaskContext.get().addTaskCompletionListener[Unit] { _ =>
       if (!opened.store.hasCommitted) opened.store.abort()
@@ -123,7 +146,7 @@ private[mullion] final class PartitionOpener(
       val opened = of { (key, value, encoder) =>
         val provider = ownProvider(partition, key, value, encoder, hadoopConf)
         providers += provider
-        provider.getStore(version, idOf(partition, hadoopConf))
+        reading(partition)(provider.getStore(version, idOf(partition, hadoopConf)))
       }
       try use(ExpiringPartition(HotPartition.look(opened, families, version), conf))
       finally opened.store.abort()
@@ -134,7 +157,9 @@ private[mullion] final class PartitionOpener(
     * until the next one.
     */
   def records(partition: Int, hadoopConf: Configuration): Iterator[(Int, UnsafeRow, UnsafeRow)] = {
-    val opened = ofProviders(partition, hadoopConf)(_.getStore(version, idOf(partition, hadoopConf)))
+    val opened = ofProviders(partition, hadoopConf) { provider =>
+      reading(partition)(provider.getStore(version, idOf(partition, hadoopConf)))
+    }
     def closing(scan: AutoCloseable): Unit = {
       TaskContext.get().addTaskCompletionListener[Unit](_ => scan.close())
       ()
@@ -161,6 +186,34 @@ private[mullion] final class PartitionOpener(
         .emptyStore(provider, version)
         .getOrElse(throw new IllegalStateException("this line of Spark makes no store but the first that is empty"))
     }
+
+  /** Whether all files of the version are there and whole. */
+  def canRead(partition: Int, hadoopConf: Configuration): Boolean =
+    try
+      withoutRecords(partition, hadoopConf) { provider =>
+        provider.getStore(version, idOf(partition, hadoopConf)).abort()
+        true
+      }
+    catch { case NonFatal(_) => false }
+
+  /** Makes the versions after this one, up to `last`, each without a change, and gives their ids. */
+  def carry(partition: Int, last: Long, hadoopConf: Configuration): Seq[String] =
+    withoutRecords(partition, hadoopConf) { provider =>
+      (version until last).scanLeft(idOf(partition, hadoopConf)) { (before, from) =>
+        val store = provider.getStore(from, before)
+        try store.commit()
+        finally if (!store.hasCommitted) store.abort()
+        store.getStateStoreCheckpointInfo().stateStoreCkptId
+      }
+    }.tail.flatten
+
+  /** Uses a provider that reads and writes no record, whose columns do not matter. */
+  private def withoutRecords[T](partition: Int, hadoopConf: Configuration)(use: StateStoreProvider => T): T = {
+    val any = new StructType().add("any", LongType)
+    val provider = ownProvider(partition, any, any, NoPrefixKeyStateEncoderSpec(any), hadoopConf)
+    try use(provider)
+    finally provider.close()
+  }
 
   /** With providers of its own, until the task ends. */
   private def ofProviders(partition: Int, hadoopConf: Configuration)(open: StateStoreProvider => StateStore) = of {

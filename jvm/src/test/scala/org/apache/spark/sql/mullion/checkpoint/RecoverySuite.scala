@@ -120,8 +120,10 @@ private final class NotedVersions(home: HadoopPath) extends KeptVersions {
 
   override def isWhole(version: Long): Boolean = true
 
-  override def goOnFrom(version: Long, as: Long): Unit =
-    CheckpointFiles.write(files, file(version), as.toString.getBytes("UTF-8"))
+  override def carry(from: Long, to: Long): KeptVersions.Ids = {
+    CheckpointFiles.write(files, file(to), from.toString.getBytes("UTF-8"))
+    Map.empty
+  }
 }
 
 final case class TimedRow(ts: Timestamp, k: Int)
