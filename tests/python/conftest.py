@@ -18,6 +18,7 @@ import pytest
 from _pytest.junitxml import xml_key
 from pyspark.sql import SparkSession
 
+import cache_sizes
 import connect_server
 import kafka_server
 import mullion
@@ -173,6 +174,27 @@ def spark() -> Iterator[SparkSession]:
     found = session()
     yield found
     found.stop()
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    if cache_sizes.ALL_SIZES and has_cache_size(metafunc.definition):
+        metafunc.parametrize("cache_size", list(cache_sizes.SIZES), indirect=True)
+
+
+def has_cache_size(item: pytest.Item) -> bool:
+    return "spark" in getattr(item, "fixturenames", ()) and not item.get_closest_marker("own_cache_size")
+
+
+@pytest.fixture(autouse=True)
+def cache_size(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Sets how much state the queries of a test keep in memory: everything, 2 kB or nothing."""
+    if not has_cache_size(request.node):
+        yield
+        return
+    session = request.getfixturevalue("spark")
+    cache_sizes.set_size(session, getattr(request, "param", cache_sizes.size_of(request.node.nodeid)))
+    yield
+    session.conf.unset(cache_sizes.HOT)
 
 
 @pytest.fixture(scope="session")

@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
+from cache_sizes import draw_size
 from checked import CHANGELOGS, SESSION_STATE_IN_ROCKSDB, Case, CheckedQuery
 from custom_model import CustomRules
 from model import SECOND, AroundRules, Row, Rules
@@ -473,9 +474,10 @@ def test_a_random_stream_fires_as_the_contract_says_and_leaves_nothing(
     spark: SparkSession, tmp_path: Path, case: Case
 ) -> None:
     rng = random.Random(f"{SEED} {case.name}")
+    size = draw_size(spark, rng)
     with CheckedQuery(spark, tmp_path, case) as query:
         for number, step in enumerate(steps(rng, case)):
-            query.context = f"{case.name}, step {number}, MULLION_SEED={SEED}"
+            query.context = f"{case.name}, {size}, step {number}, MULLION_SEED={SEED}"
             if step.restart:
                 query.restart()
             if step.advance:

@@ -12,6 +12,7 @@ import pyarrow as pa
 from pyspark.sql import SparkSession
 
 import kx_model
+from cache_sizes import draw_size
 from mullion.kx import sp
 from seeds import SEED
 
@@ -163,12 +164,13 @@ def test_windows_after_windows_of_event_time_give_what_the_models_give(spark: Sp
     seed = SEED
     for round_number in range(int(os.environ.get("MULLION_TEST_ROUNDS", 1))):
         chance = random.Random(seed + round_number)
+        size = draw_size(spark, chance)
         cases = [chained(chance, number) for number in range(CHAINS)]
         for until in ("end", "drained"):
             some = cases[until == "drained" :: 2]
             sp.run(*(line for line, *_ in some), spark=spark, until=until)
         for _, out, expected, what in cases:
-            assert by_window(out) == by_window(expected), f"MULLION_SEED={seed + round_number}: {what}"
+            assert by_window(out) == by_window(expected), f"MULLION_SEED={seed + round_number}, {size}: {what}"
 
 
 def by_window(out: list[Any]) -> list[Any]:
@@ -180,6 +182,7 @@ def test_random_windows_give_what_the_model_gives(spark: SparkSession) -> None:
     seed = SEED
     for round_number in range(int(os.environ.get("MULLION_TEST_ROUNDS", 1))):
         chance = random.Random(seed + round_number)
+        size = draw_size(spark, chance)
         cases = [case(chance, number) for number in range(CASES)]
         end = chance.random() < 0.5
         sp.run(*(line for line, *_ in cases), spark=spark, until="end" if end else "drained")
@@ -188,4 +191,6 @@ def test_random_windows_give_what_the_model_gives(spark: SparkSession) -> None:
             if isinstance(model, kx_model.Timed) and (model.flush is not None or model.passthrough):
                 # Whether a partial batch, late records or a window comes first in a micro-batch is not said.
                 out, expected = by_window(out), by_window(expected)
-            assert out == expected, f"MULLION_SEED={seed + round_number}: {line!r}, {model}, {batches}, end={end}"
+            assert out == expected, (
+                f"MULLION_SEED={seed + round_number}, {size}: {line!r}, {model}, {batches}, end={end}"
+            )

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 from pyspark.sql import DataFrame, Row, SparkSession
 
+from cache_sizes import draw_size
 from change_model import Changing, Firings, Gap, Grid, Several, Shown
 from change_runs import AGGREGATES, Runs
 from mullion import Early, together
@@ -137,6 +138,7 @@ def test_random_changes_are_those_of_the_model(
         said += f"\n{runs.window!r}, {asked}, {lateness} seconds, {firings}"
         model.begin(asked, lateness, firings)
         queries.append((runs.window, asked, lateness, firings))
+        said += f", {draw_size(spark, chance)}"
         options = {"allowed_lateness": f"{lateness} seconds", "ids": ids, **options_of(firings), "on_change": "drain"}
         with runs.start(asked, **options) as query:
             for _ in range(chance.randint(1, 3)):
@@ -225,7 +227,7 @@ def test_random_changes_of_windows_together_are_those_of_the_model(
                 model.windows[name] = before[was]
         parts = {name: part for name, (part, _) in asked.items()}
         queries.append(parts)
-        said += f"\n{ {name: (was, part) for name, (part, was) in asked.items()} }"
+        said += f"\n{ {name: (was, part) for name, (part, was) in asked.items()} }, {draw_size(spark, chance)}"
         frames = {name: part.over(runs, on_change="drop") for name, part in parts.items()}
         panes = frames[ALONE] if ALONE in frames else together(**frames)
         with ClockedQuery(panes, checkpoint=runs.checkpoint) as query:

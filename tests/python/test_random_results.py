@@ -20,6 +20,7 @@ import pytest
 from pyspark.sql import Column, DataFrame, Row, SparkSession
 from pyspark.sql import functions as F
 
+from cache_sizes import draw_size
 from checked import settings
 from mullion import Early, Session, Sliding, Tumbling, read_panes, together, windowed
 from mullion.testing import ClockedQuery
@@ -149,7 +150,8 @@ def test_random_results_are_those_of_a_group_by(
         "spark.sql.codegen.wholeStage": rng.choice(["true", "true", "false"]),
     }
     early = rng.choice([None, None, Early(count=7)])
-    context = f"MULLION_SEED={seeded}, round {number}, {chosen}, {early}"
+    size = draw_size(spark, rng)
+    context = f"MULLION_SEED={seeded}, round {number}, {chosen}, {early}, {size}"
     feed = Feed(tmp_path / "in", COLUMNS)
     batches = [random_rows(rng, count, 1000 * at, (0, 15_000)) for at, count in enumerate((40, 120))]
     with settings(spark, chosen):

@@ -13,6 +13,7 @@ from zlib import crc32
 import pytest
 from pyspark.sql import SparkSession
 
+from cache_sizes import set_size, sizes_of
 from checked import CHANGELOGS
 from mullion import MullionError
 from story import Story, stories
@@ -26,9 +27,8 @@ def session(spark: SparkSession) -> SparkSession:
     own.conf.set("spark.sql.session.timeZone", "UTC")
     # A file of a few rows is read by several tasks.
     own.conf.set("spark.sql.files.maxPartitionBytes", "64")
-    # The Scala suite has RocksDB write changelogs, and what is in it in memory too.
+    # The Scala suite has RocksDB write changelogs.
     own.conf.set(CHANGELOGS, "false")
-    own.conf.set("spark.sql.streaming.stateStore.mullion.hotBytes", "0")
     return own
 
 
@@ -41,12 +41,16 @@ def some_stories() -> list[Any]:
     cases = []
     for story in stories():
         marks = [] if crc32(story.name.encode()) % 4 == 0 else [pytest.mark.slow]
-        cases.append(pytest.param(story, id=story.name, marks=[pytest.mark.always, *marks]))
+        for size in sizes_of(story.name):
+            name = f"{story.name} ({size})"
+            cases.append(pytest.param(story, size, id=name, marks=[pytest.mark.always, *marks]))
     return cases
 
 
-@pytest.mark.parametrize("story", some_stories())
-def test_the_story_is_true(story: Story, session: SparkSession, tmp_path: Path) -> None:
+@pytest.mark.own_cache_size("each story has one by its name, as in Scala")
+@pytest.mark.parametrize(("story", "size"), some_stories())
+def test_the_story_is_true(story: Story, size: str, session: SparkSession, tmp_path: Path) -> None:
+    set_size(session, size)
     try:
         if story.refused is not None:
             with pytest.raises(MullionError, match=story.refused):

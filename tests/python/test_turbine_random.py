@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
+from cache_sizes import draw_size
 from checked import of_a_user
 from mullion import turbine
 from mullion.turbine import testing
@@ -28,11 +29,11 @@ SUBSCRIPTIONS = ("plain", "body", "kept")
 @pytest.mark.parametrize("number", [pytest.param(n, marks=pytest.mark.slow if n else ()) for n in range(ROUNDS)])
 def test_a_random_program_publishes_what_pandas_computes(spark: SparkSession, tmp_path: Path, number: int) -> None:
     seeded = SEED
-    context = f"MULLION_SEED={seeded}, program {number}"
-    print(context)
     program = Program(f"{seeded} {number}")
     # Every other one has a user's settings, and not those of the suite.
     session = of_a_user(spark, program.rng.choice("12")) if number % 2 else spark
+    context = f"MULLION_SEED={seeded}, program {number}, {draw_size(session, program.rng)}"
+    print(context)
     module = program.module(tmp_path, f"program_{number}")
     try:
         app = turbine.App(f"random-{number}", spark=session)

@@ -10,6 +10,8 @@ from pyspark.sql import SparkSession
 
 import work
 
+pytestmark = pytest.mark.own_cache_size("the expected counts are those of state in memory")
+
 EXPECTED = json.loads(work.FILE.read_text())
 
 
