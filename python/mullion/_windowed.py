@@ -253,11 +253,12 @@ class Windowed:
         self._by = by
         self._options = options
 
-    def agg(self, *aggregates: Column) -> DataFrame:
+    def agg(self, *aggregates: Column, **named: Column) -> DataFrame:
         """Returns a row for each firing of a pane: the keys, ``window``, ``pane``, then the aggregates by their names.
 
-        It accepts all aggregates of Spark, expressions over them, and Scala UDAFs: ``F.count("*").alias("n")``.
-        With ``late="emit"`` the result also has the column ``late_row``.
+        It accepts all aggregates of Spark, expressions over them, and Scala UDAFs. A keyword names the column:
+        ``agg(n=F.count("*"))`` is ``agg(F.count("*").alias("n"))``. Columns with keywords come last. With
+        ``late="emit"`` the result also has the column ``late_row``.
 
         Some aggregates grow with their rows: lists, sets, exact percentiles. All aggregates of a pane of a stream
         together may hold ``spark.sql.streaming.stateStore.mullion.maxAccumulatorBytes`` bytes, 128 MB by default. Past
@@ -275,12 +276,13 @@ class Windowed:
                 f"time={self._options.time!r} means nothing here: {self._window!r} takes rows in order of arrival. "
                 "Write time=None, or collect(order='time') for a pane's rows in order of their times."
             )
-        for aggregate in aggregates:
+        for aggregate in (*aggregates, *named.values()):
             if not isinstance(aggregate, Column):
                 raise InvalidArgumentError(_not_an_aggregate(aggregate))
             _engine.require_same(self._df, aggregate, f"the aggregate {aggregate!r}")
+        columns = (*aggregates, *(aggregate.alias(name) for name, aggregate in named.items()))
         try:
-            panes = _engine.windowed(self._df, self._window, self._by, self._options, aggregates=aggregates)
+            panes = _engine.windowed(self._df, self._window, self._by, self._options, aggregates=columns)
         except AnalysisException as theirs:
             raise refusal(theirs, self._df, "agg(...)") from None
         _warn_of_dropped_rows(self._df)

@@ -205,6 +205,12 @@ def test_late_row_is_taken_only_where_late_rows_come_out(make: Make) -> None:
         make(late="emit").agg(F.count("*").alias("late_row"))
 
 
+def test_a_keyword_names_its_aggregate(make: Make) -> None:
+    assert make().agg(F.sum("delay"), n=F.count("*"), m=F.max("delay")).columns[-3:] == ["sum(delay)", "n", "m"]
+    with pytest.raises(InvalidArgumentError, match=r"agg\('count'\) was given a str, which is not a Column"):
+        make().agg(n="count")
+
+
 def test_no_aggregate_is_refused_with_an_example(make: Make) -> None:
     with pytest.raises(InvalidArgumentError, match=r"agg\(F\.count\('\*'\)\.alias\('n'\)\)"):
         make().agg()

@@ -16,7 +16,8 @@ from mullion import Early, Session, Sliding, Tumbling, windowed
 def panes(df: DataFrame) -> DataFrame:
     hours = windowed(df, Tumbling("1 hour"), time="ts", early=Early(every="5 minutes"))
     hours.agg(F.count("*").alias("n"))
-    hours.agg("count")  # mistake
+    hours.agg(F.sum("v"), n=F.count("*"))
+    hours.agg(n="count")  # mistake
     hours.aggregate(F.count("*"))  # mistake
     hours.select("n")  # mistake
     hours["n"]  # mistake
