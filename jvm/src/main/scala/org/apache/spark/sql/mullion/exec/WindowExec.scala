@@ -4,9 +4,7 @@ import org.apache.hadoop.conf.Configuration
 
 import org.apache.spark.rdd.RDD
 import org.apache.spark.sql.catalyst.InternalRow
-import org.apache.spark.sql.catalyst.encoders.ExpressionEncoder
 import org.apache.spark.sql.catalyst.expressions._
-import org.apache.spark.sql.catalyst.plans.logical.LogicalGroupState
 import org.apache.spark.sql.catalyst.plans.physical.{Distribution, Partitioning, UnspecifiedDistribution}
 import org.apache.spark.sql.execution.SparkPlan
 import org.apache.spark.sql.execution.exchange.Exchange
@@ -20,12 +18,11 @@ import org.apache.spark.sql.mullion.exec.metrics.{MinAccumulator, WindowMetrics}
 import org.apache.spark.sql.mullion.exec.panes.{EndOfInput, LateRows, PaneCounts, PartitionTotals, RowProgram}
 import org.apache.spark.sql.mullion.exec.programs.OperatorProgram
 import org.apache.spark.sql.mullion.query.{ClosesAtEnd, DriverClock, RunningQuery}
-import org.apache.spark.sql.mullion.shim.SparkLineShim
+import org.apache.spark.sql.mullion.shim.{SparkLineShim, SparkOperator}
 import org.apache.spark.sql.mullion.state.{BatchOutput, OwnStateExec, PartitionOpener, SettingsOfRun, StateRDD}
 import org.apache.spark.sql.mullion.state.header.OperatorHeader
 import org.apache.spark.sql.mullion.state.records.{FamilySpec, StatePartition}
-import org.apache.spark.sql.streaming.{GroupStateTimeout, OutputMode, StateOperatorProgress}
-import org.apache.spark.sql.types.IntegerType
+import org.apache.spark.sql.streaming.StateOperatorProgress
 import org.apache.spark.util.CompletionIterator
 
 import dev.mullion.windows.clock.BatchClock
@@ -40,117 +37,27 @@ import dev.mullion.windows.spec.TimeMath
   *
   * The merge makes one row of those that tasks made of one group, where the operator wants that.
   *
-  * It extends an operator of Spark's because Spark gives state and watermarks to its own classes only: two rules of
-  * `IncrementalExecution` match by class, and call `copy`, which is overridden here. Everything else of the base is
-  * replaced; of its parameters only `stateInfo`, the batch's timestamp, the two watermarks and `child` mean anything
-  * here.
-  *
   * @param since
   *   the batch in which its state begins, if it is that of a branch; see `BranchExec`
   */
-final class WindowExec(
-    func: (Any, Iterator[Any], LogicalGroupState[Any]) => Iterator[Any],
-    keyDeserializer: Expression,
-    valueDeserializer: Expression,
-    initialStateDeserializer: Expression,
-    groupingAttributes: Seq[Attribute],
-    initialStateGroupAttrs: Seq[Attribute],
-    dataAttributes: Seq[Attribute],
-    initialStateDataAttrs: Seq[Attribute],
-    outputObjAttr: Attribute,
-    stateInfo: Option[SparkLineShim.StateInfo],
-    stateEncoder: ExpressionEncoder[Any],
-    stateFormatVersion: Int,
-    outputMode: OutputMode,
-    timeoutConf: GroupStateTimeout,
-    batchTimestampMs: Option[Long],
-    eventTimeWatermarkForLateEvents: Option[Long],
-    eventTimeWatermarkForEviction: Option[Long],
-    initialState: SparkPlan,
-    hasInitialState: Boolean,
-    skipEmittingInitialStateKeys: Boolean,
-    child: SparkPlan,
-    val program: OperatorProgram,
-    since: Option[Long]
-) extends SparkLineShim.StatefulBase(
-      func,
-      keyDeserializer,
-      valueDeserializer,
-      initialStateDeserializer,
-      groupingAttributes,
-      initialStateGroupAttrs,
-      dataAttributes,
-      initialStateDataAttrs,
-      outputObjAttr,
-      stateInfo,
-      stateEncoder,
-      stateFormatVersion,
-      outputMode,
-      timeoutConf,
-      batchTimestampMs,
-      eventTimeWatermarkForLateEvents,
-      eventTimeWatermarkForEviction,
-      initialState,
-      hasInitialState,
-      skipEmittingInitialStateKeys,
-      child
-    )
+final class WindowExec private (facts: SparkOperator.Facts, val program: OperatorProgram, since: Option[Long])
+    extends SparkOperator(facts)
     with OwnStateExec
     with SortByKeyExec.Wanted
     with ClosesAtEnd {
-  override protected def otherCopyArgs: Seq[AnyRef] = Seq(program, since)
 
-  /** Called by Spark's planning with what it knows of the batch. */
-  override def copy(
-      func: (Any, Iterator[Any], LogicalGroupState[Any]) => Iterator[Any],
-      keyDeserializer: Expression,
-      valueDeserializer: Expression,
-      initialStateDeserializer: Expression,
-      groupingAttributes: Seq[Attribute],
-      initialStateGroupAttrs: Seq[Attribute],
-      dataAttributes: Seq[Attribute],
-      initialStateDataAttrs: Seq[Attribute],
-      outputObjAttr: Attribute,
-      stateInfo: Option[SparkLineShim.StateInfo],
-      stateEncoder: ExpressionEncoder[Any],
-      stateFormatVersion: Int,
-      outputMode: OutputMode,
-      timeoutConf: GroupStateTimeout,
-      batchTimestampMs: Option[Long],
-      eventTimeWatermarkForLateEvents: Option[Long],
-      eventTimeWatermarkForEviction: Option[Long],
-      initialState: SparkPlan,
-      hasInitialState: Boolean,
-      skipEmittingInitialStateKeys: Boolean,
-      child: SparkPlan
-  ): WindowExec = {
-    val facts =
-      BatchFacts.of(session, program, stateInfo, since, batchTimestampMs, eventTimeWatermarkForLateEvents)
-    new WindowExec(
-      func,
-      keyDeserializer,
-      valueDeserializer,
-      initialStateDeserializer,
-      groupingAttributes,
-      initialStateGroupAttrs,
-      dataAttributes,
-      initialStateDataAttrs,
-      outputObjAttr,
-      stateInfo,
-      stateEncoder,
-      stateFormatVersion,
-      outputMode,
-      timeoutConf,
-      batchTimestampMs,
-      eventTimeWatermarkForLateEvents,
-      eventTimeWatermarkForEviction,
-      initialState,
-      hasInitialState,
-      skipEmittingInitialStateKeys,
-      facts.told(child, program.id),
+  override protected def withFacts(facts: SparkOperator.Facts): WindowExec = new WindowExec(facts, program, since)
+
+  override protected def forBatch(facts: SparkOperator.Facts): SparkOperator.Facts = {
+    val known = BatchFacts.of(
+      session,
       program,
-      since
+      facts.stateInfo,
+      since,
+      facts.batchTimestampMs,
+      facts.eventTimeWatermarkForLateEvents
     )
+    facts.copy(child = known.told(facts.child, program.id))
   }
 
   override def nodeName: String = "WindowedAggregate"
@@ -462,27 +369,15 @@ object WindowExec {
       evictionMs: Option[Long],
       child: SparkPlan
   ): WindowExec = new WindowExec(
-    func = (_, _, _) => Iterator.empty,
-    keyDeserializer = Literal(0),
-    valueDeserializer = Literal(0),
-    initialStateDeserializer = Literal(0),
-    groupingAttributes = program.keys,
-    initialStateGroupAttrs = Nil,
-    dataAttributes = Nil,
-    initialStateDataAttrs = Nil,
-    outputObjAttr = AttributeReference("none", IntegerType)(),
-    stateInfo = info,
-    stateEncoder = OwnStateExec.unusedEncoder,
-    stateFormatVersion = 2,
-    outputMode = OutputMode.Append(),
-    timeoutConf = GroupStateTimeout.NoTimeout,
-    batchTimestampMs = batchTimestampMs,
-    eventTimeWatermarkForLateEvents = lateEventsMs,
-    eventTimeWatermarkForEviction = evictionMs,
-    initialState = SparkLineShim.emptyScan,
-    hasInitialState = false,
-    skipEmittingInitialStateKeys = false,
-    child,
+    SparkOperator.Facts(
+      program.keys,
+      info,
+      batchTimestampMs,
+      lateEventsMs,
+      evictionMs,
+      initialState = SparkLineShim.emptyScan,
+      child
+    ),
     program,
     since
   )

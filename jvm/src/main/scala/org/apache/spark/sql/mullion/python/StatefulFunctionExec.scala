@@ -5,9 +5,7 @@ import org.apache.hadoop.fs.Path
 
 import org.apache.spark.rdd.RDD
 import org.apache.spark.sql.catalyst.InternalRow
-import org.apache.spark.sql.catalyst.encoders.ExpressionEncoder
 import org.apache.spark.sql.catalyst.expressions._
-import org.apache.spark.sql.catalyst.plans.logical.LogicalGroupState
 import org.apache.spark.sql.catalyst.plans.physical.{
   Distribution,
   Partitioning,
@@ -24,11 +22,10 @@ import org.apache.spark.sql.mullion.exec.{BranchBatch, Sources}
 import org.apache.spark.sql.mullion.exec.metrics.{MinAccumulator, WindowMetrics}
 import org.apache.spark.sql.mullion.python.state.{CallCounts, KeyedState, TimerClock}
 import org.apache.spark.sql.mullion.query.{DriverClock, RunningQuery}
-import org.apache.spark.sql.mullion.shim.{BatchLimits, PythonFrames, SparkLineShim}
+import org.apache.spark.sql.mullion.shim.{BatchLimits, PythonFrames, SparkLineShim, SparkOperator}
 import org.apache.spark.sql.mullion.state.{OwnStateExec, PartitionOpener, SettingsOfRun}
 import org.apache.spark.sql.mullion.state.records.{FamilySpec, StatePartition}
-import org.apache.spark.sql.streaming.{GroupStateTimeout, OutputMode, StateOperatorProgress}
-import org.apache.spark.sql.types.IntegerType
+import org.apache.spark.sql.streaming.StateOperatorProgress
 import org.apache.spark.util.CompletionIterator
 
 import dev.mullion.MullionException
@@ -45,88 +42,21 @@ import dev.mullion.windows.spec.TimeMath
   *        '- ...
   * }}}
   *
-  * It extends an operator of Spark's for the reason that `WindowExec` has, and what it says of the base's parameters
-  * holds here. The windows stand where the base has the rows of an initial state.
+  * The windows stand where the base has the rows of an initial state.
   */
-final class StatefulFunctionExec(
-    func: (Any, Iterator[Any], LogicalGroupState[Any]) => Iterator[Any],
-    keyDeserializer: Expression,
-    valueDeserializer: Expression,
-    initialStateDeserializer: Expression,
-    groupingAttributes: Seq[Attribute],
-    initialStateGroupAttrs: Seq[Attribute],
-    dataAttributes: Seq[Attribute],
-    initialStateDataAttrs: Seq[Attribute],
-    outputObjAttr: Attribute,
-    stateInfo: Option[SparkLineShim.StateInfo],
-    stateEncoder: ExpressionEncoder[Any],
-    stateFormatVersion: Int,
-    outputMode: OutputMode,
-    timeoutConf: GroupStateTimeout,
-    batchTimestampMs: Option[Long],
-    eventTimeWatermarkForLateEvents: Option[Long],
-    eventTimeWatermarkForEviction: Option[Long],
-    initialState: SparkPlan,
-    hasInitialState: Boolean,
-    skipEmittingInitialStateKeys: Boolean,
-    child: SparkPlan,
-    val stages: StatefulStages
-) extends SparkLineShim.StatefulBase(
-      func,
-      keyDeserializer,
-      valueDeserializer,
-      initialStateDeserializer,
-      groupingAttributes,
-      initialStateGroupAttrs,
-      dataAttributes,
-      initialStateDataAttrs,
-      outputObjAttr,
-      stateInfo,
-      stateEncoder,
-      stateFormatVersion,
-      outputMode,
-      timeoutConf,
-      batchTimestampMs,
-      eventTimeWatermarkForLateEvents,
-      eventTimeWatermarkForEviction,
-      initialState,
-      hasInitialState,
-      skipEmittingInitialStateKeys,
-      child
-    )
+final class StatefulFunctionExec private (facts: SparkOperator.Facts, val stages: StatefulStages)
+    extends SparkOperator(facts)
     with OwnStateExec {
   import stages.program
 
-  override protected def otherCopyArgs: Seq[AnyRef] = Seq(stages)
+  override protected def withFacts(facts: SparkOperator.Facts): StatefulFunctionExec =
+    new StatefulFunctionExec(facts, stages)
 
-  /** Called by Spark's planning with what it knows of the batch. */
-  override def copy(
-      func: (Any, Iterator[Any], LogicalGroupState[Any]) => Iterator[Any],
-      keyDeserializer: Expression,
-      valueDeserializer: Expression,
-      initialStateDeserializer: Expression,
-      groupingAttributes: Seq[Attribute],
-      initialStateGroupAttrs: Seq[Attribute],
-      dataAttributes: Seq[Attribute],
-      initialStateDataAttrs: Seq[Attribute],
-      outputObjAttr: Attribute,
-      stateInfo: Option[SparkLineShim.StateInfo],
-      stateEncoder: ExpressionEncoder[Any],
-      stateFormatVersion: Int,
-      outputMode: OutputMode,
-      timeoutConf: GroupStateTimeout,
-      batchTimestampMs: Option[Long],
-      eventTimeWatermarkForLateEvents: Option[Long],
-      eventTimeWatermarkForEviction: Option[Long],
-      initialState: SparkPlan,
-      hasInitialState: Boolean,
-      skipEmittingInitialStateKeys: Boolean,
-      child: SparkPlan
-  ): StatefulFunctionExec = {
+  override protected def forBatch(facts: SparkOperator.Facts): SparkOperator.Facts = {
     // What rows begin with, below the windows, knows nothing of the rows that it is not connected with in the plan.
-    val branches = stateInfo.fold(initialState) { info =>
-      val rowsCame = Sources.gaveRows(child)
-      initialState.transformUp {
+    val branches = facts.stateInfo.fold(facts.initialState) { info =>
+      val rowsCame = Sources.gaveRows(facts.child)
+      facts.initialState.transformUp {
         case rows: ProcessedRowsExec if rows.stages == stages.id =>
           rows.copy(partitions = Some(info.numPartitions), rowsCame = rowsCame)
       }
@@ -136,38 +66,15 @@ final class StatefulFunctionExec(
           branchForBatch(
             plan,
             name,
-            stateInfo,
-            batchTimestampMs,
-            eventTimeWatermarkForLateEvents,
-            eventTimeWatermarkForEviction
+            facts.stateInfo,
+            facts.batchTimestampMs,
+            facts.eventTimeWatermarkForLateEvents,
+            facts.eventTimeWatermarkForEviction
           )
         })
       case other => other
     }
-    new StatefulFunctionExec(
-      func,
-      keyDeserializer,
-      valueDeserializer,
-      initialStateDeserializer,
-      groupingAttributes,
-      initialStateGroupAttrs,
-      dataAttributes,
-      initialStateDataAttrs,
-      outputObjAttr,
-      stateInfo,
-      stateEncoder,
-      stateFormatVersion,
-      outputMode,
-      timeoutConf,
-      batchTimestampMs,
-      eventTimeWatermarkForLateEvents,
-      eventTimeWatermarkForEviction,
-      branches,
-      hasInitialState,
-      skipEmittingInitialStateKeys,
-      child,
-      stages
-    )
+    facts.copy(initialState = branches)
   }
 
   /** A branch, with what Spark has told this operator of the batch, once that is all. */
@@ -200,7 +107,7 @@ final class StatefulFunctionExec(
   }
 
   // The base would keep its initial state as it is, after the first batch.
-  override protected def withNewChildrenInternal(newLeft: SparkPlan, newRight: SparkPlan): StatefulFunctionExec =
+  override protected def withNewChildrenInternal(newLeft: SparkPlan, newRight: SparkPlan): SparkOperator =
     copy(child = newLeft, initialState = newRight)
 
   override def nodeName: String = "StatefulFunction"
@@ -362,30 +269,7 @@ object StatefulFunctionExec {
   private val framesInMemory = 16
 
   def apply(stages: StatefulStages, child: SparkPlan, windows: BranchesExec): StatefulFunctionExec =
-    new StatefulFunctionExec(
-      func = (_, _, _) => Iterator.empty,
-      keyDeserializer = Literal(0),
-      valueDeserializer = Literal(0),
-      initialStateDeserializer = Literal(0),
-      groupingAttributes = stages.shards,
-      initialStateGroupAttrs = Nil,
-      dataAttributes = Nil,
-      initialStateDataAttrs = Nil,
-      outputObjAttr = AttributeReference("none", IntegerType)(),
-      stateInfo = None,
-      stateEncoder = OwnStateExec.unusedEncoder,
-      stateFormatVersion = 2,
-      outputMode = OutputMode.Append(),
-      timeoutConf = GroupStateTimeout.NoTimeout,
-      batchTimestampMs = None,
-      eventTimeWatermarkForLateEvents = None,
-      eventTimeWatermarkForEviction = None,
-      initialState = windows,
-      hasInitialState = false,
-      skipEmittingInitialStateKeys = false,
-      child,
-      stages
-    )
+    new StatefulFunctionExec(SparkOperator.Facts.unknown(stages.shards, initialState = windows, child), stages)
 }
 
 /** The branches, windows between two stages of [[StatefulFunctionExec]], which runs them itself. */

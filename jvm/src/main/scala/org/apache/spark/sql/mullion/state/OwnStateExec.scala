@@ -5,7 +5,6 @@ import scala.jdk.CollectionConverters._
 import org.apache.hadoop.conf.Configuration
 import org.apache.hadoop.fs.Path
 
-import org.apache.spark.sql.catalyst.encoders.{AgnosticEncoders, ExpressionEncoder}
 import org.apache.spark.sql.execution.metric.SQLMetric
 import org.apache.spark.sql.execution.streaming.checkpointing.CheckpointFileManager
 import org.apache.spark.sql.execution.streaming.state._
@@ -144,10 +143,4 @@ private[mullion] object OwnStateExec {
   final class Counter(counts: PartitionCounts, metrics: Array[SQLMetric]) extends Serializable {
     def apply(partition: Int)(count: => Unit): Unit = counts.noting(partition, metrics)(count)
   }
-
-  /** For what Spark's base asks for and we have no use of. Made once: to find one by reflection took a tenth of the
-    * driver's time for a small batch.
-    */
-  val unusedEncoder: ExpressionEncoder[Any] =
-    ExpressionEncoder(AgnosticEncoders.PrimitiveIntEncoder).asInstanceOf[ExpressionEncoder[Any]]
 }
