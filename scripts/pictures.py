@@ -15,7 +15,7 @@ import matplotlib as mpl
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
-from mullion import Early, Session, Sliding, Tumbling, configure, plot, windowed
+from mullion import Early, PerKey, Session, Sliding, Tumbling, configure, plot, windowed
 from mullion.windows import Window
 
 FOLDER = Path(__file__).parents[1] / "docs" / "pictures"
@@ -50,7 +50,7 @@ PICTURES = {
     "clocks": Picture(
         ("10:05 AA", "10:15 UA", "10:35 UA", "11:30 AA", "11:50 AA"),
         Tumbling("1 hour"),
-        options={"watermark": "per key", "early": Early(every="10 minutes")},
+        options={"clock": PerKey(), "early": Early(every="10 minutes")},
     ),
     "sliding": Picture(("10:05 AA", "10:25 AA", "10:50 AA", "12:00 AA"), Sliding("1 hour", "20 minutes")),
     "sessions": Picture(

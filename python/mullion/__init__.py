@@ -33,7 +33,19 @@ from mullion.errors import (
     VersionMismatchError,
 )
 from mullion.tables import DeltaTable, JdbcTable, ParquetTable
-from mullion.windows import Around, Count, Custom, Early, Global, Session, Sliding, Tumbling
+from mullion.windows import (
+    Around,
+    Count,
+    Custom,
+    Early,
+    Global,
+    PerKey,
+    Session,
+    Sliding,
+    Tumbling,
+    Upgrade,
+    Watermark,
+)
 
 __all__ = [
     "Around",
@@ -51,6 +63,7 @@ __all__ = [
     "JdbcTable",
     "MullionError",
     "ParquetTable",
+    "PerKey",
     "QueryFailedError",
     "Session",
     "Sliding",
@@ -59,7 +72,9 @@ __all__ = [
     "Tumbling",
     "UnknownColumnError",
     "UnsupportedError",
+    "Upgrade",
     "VersionMismatchError",
+    "Watermark",
     "Windowed",
     "__version__",
     "changelog",

@@ -36,7 +36,15 @@ _MEANT: Final = {
 }
 """What other engines call the same."""
 
-_INSTEAD: Final = {"state": "State is always in RocksDB: leave it out."}
+_INSTEAD: Final = {
+    "state": "State is always in RocksDB: leave it out.",
+    "watermark": "Write clock=PerKey(), or clock=PerKey(wall_time=True).",
+    "late_by": "Write clock=PerKey(late_by='watermark').",
+    "idle_after": "Write clock=Watermark(idle_after='30 seconds').",
+    "running": "Write early=Early(each_row=True).",
+    "new_aggregates": "Write upgrade=Upgrade(new_aggregates='from now').",
+    "on_change": "Write upgrade=Upgrade(window='drain').",
+}
 """What to write instead of an argument that there was once."""
 
 

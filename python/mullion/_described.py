@@ -17,7 +17,18 @@ from mullion._options import Options
 from mullion._ranges import ranges_of
 from mullion._splits import splits_of
 from mullion._version import __version__
-from mullion.windows import Around, Count, Custom, Global, Session, Sliding, Tumbling, Window
+from mullion.windows import (
+    Around,
+    Count,
+    Custom,
+    Global,
+    PerKey,
+    Session,
+    Sliding,
+    Tumbling,
+    Watermark,
+    Window,
+)
 
 
 def quoted(name: str) -> str:
@@ -110,7 +121,6 @@ def _window(window: Window) -> dict[str, Any]:
 
 
 def _options(options: Options) -> dict[str, Any]:
-    clock = "per key with wall time" if options.follows_wall else "per key"
     said: dict[str, Any] = {
         "allowed_lateness": options.allowed_lateness_us,
         "on_time": options.on_time,
@@ -118,13 +128,9 @@ def _options(options: Options) -> dict[str, Any]:
         "late": options.late,
         "empty": options.empty,
         "ids": options.ids,
-        "idle_after": options.idle_after_us,
         "at_end": options.at_end,
-        "running": options.running,
-        "watermark": clock if options.per_key else "stream",
-        "late_by": options.late_by,
-        "new_aggregates": options.new_aggregates,
-        "on_change": options.on_change,
+        "clock": _clock(options.clock),
+        "upgrade": {"new_aggregates": options.upgrade.new_aggregates, "window": options.upgrade.window},
     }
     if options.early is not None:
         said["early"] = {
@@ -132,8 +138,17 @@ def _options(options: Options) -> dict[str, Any]:
             "wall": options.early.wall_us,
             "count": options.early.count,
             "unchanged": options.early.unchanged,
+            "each_row": options.early.each_row,
         }
     return said
+
+
+def _clock(clock: Watermark | PerKey) -> dict[str, Any]:
+    match clock:
+        case Watermark():
+            return {"kind": "watermark", "idle_after": clock.idle_after_us}
+        case PerKey():
+            return {"kind": "per key", "wall_time": clock.wall_time, "late_by": clock.late_by}
 
 
 def _micros(df: DataFrame, time: Column | str, is_declared: bool) -> Column:

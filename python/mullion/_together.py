@@ -23,21 +23,22 @@ def together(**windows: DataFrame) -> DataFrame:
     On a stream, windows over the same DataFrame (with one ``withWatermark``), on the same clock and in the same state
     store become one operator, which reads the source and shuffles its rows once. They may differ in everything else:
     kind, keys, aggregates, lateness, firings. If all have the same keys, rows are shuffled by these, otherwise by the
-    window and all keys. Windows that process rows in order of arrival (``Count``, ``Global``, ``collect``, ``running``,
-    ``watermark="per key"``), and sliding windows with ``accumulate=False``, are separate operators and read the
-    source again. ``explain()`` shows the operators. On a batch DataFrame, the result has the results of all windows.
+    window and all keys. Windows that process rows in order of arrival (``Count``, ``Global``, ``collect``,
+    ``Early(each_row=True)``, ``PerKey()``), and sliding windows with ``accumulate=False``, are separate operators and
+    read the source again. ``explain()`` shows the operators. On a batch DataFrame, the result has the results of all
+    windows.
 
     State is stored under the names, so the order of the windows may change. If all windows have the same keys, windows
     may be added, renamed and removed over a checkpoint, one window may become several, and several one:
-    see :func:`compare`. A removed window needs ``on_change="drop"`` in a remaining one. :func:`read_panes`
-    shows the open panes of all windows, with columns in the order of the windows' names.
+    see :func:`compare`. A removed window needs ``upgrade=Upgrade(window="drop")`` in a remaining one.
+    :func:`read_panes` shows the open panes of all windows, with columns in the order of the windows' names.
 
     The watermark of the result is that of the slowest window. Metrics in the query's progress are sums over the
     windows: a row without time counts once for each.
 
     Raises :class:`InvalidArgumentError` for an argument that is not such a result; for a name with characters other
     than English letters, digits and underscores; for columns that do not fit; and if the windows differ in
-    ``idle_after``, which applies to the event clock of the entire query.
+    ``Watermark(idle_after=...)``, which applies to the event clock of the entire query.
 
     >>> together(  # doctest: +SKIP
     ...     hourly=windowed(events, Tumbling("1 hour"), by="carrier", time="ts").agg(F.count("*").alias("n")),

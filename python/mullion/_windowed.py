@@ -30,24 +30,19 @@ from mullion.windows import (
     Empty,
     Global,
     Late,
-    LateBy,
-    NewAggregates,
-    OnChange,
     Order,
+    PerKey,
     Session,
     Sliding,
     Tumbling,
+    Upgrade,
     Watermark,
     Window,
 )
 
 LATE: Final[tuple[str, ...]] = get_args(Late)
-LATE_BY: Final[tuple[str, ...]] = get_args(LateBy)
-NEW_AGGREGATES: Final[tuple[str, ...]] = get_args(NewAggregates)
-ON_CHANGE: Final[tuple[str, ...]] = get_args(OnChange)
 EMPTY: Final[tuple[str, ...]] = get_args(Empty)
 AT_END: Final[tuple[str, ...]] = get_args(AtEnd)
-WATERMARK: Final[tuple[str, ...]] = get_args(Watermark)
 ORDER: Final[tuple[str, ...]] = get_args(Order)
 
 
@@ -65,21 +60,17 @@ def windowed(
     *,
     by: ColumnOrName | Sequence[ColumnOrName] = (),
     time: ColumnOrName | None,
+    clock: Watermark | PerKey = Watermark(),  # noqa: B008
     allowed_lateness: Duration = "0 seconds",
     early: Early | None = None,
     on_time: bool = False,
     accumulate: bool = True,
     late: Late = "drop",
     empty: Empty = "skip",
-    idle_after: Duration | None = None,
-    running: bool = False,
-    watermark: Watermark = "stream",
-    ids: bool = False,
-    dedupe_by: ColumnOrName | Sequence[ColumnOrName] = (),
     at_end: AtEnd = "keep",
-    late_by: LateBy = "panes",
-    new_aggregates: NewAggregates = "refuse",
-    on_change: OnChange = "refuse",
+    dedupe_by: ColumnOrName | Sequence[ColumnOrName] = (),
+    ids: bool = False,
+    upgrade: Upgrade = Upgrade(),  # noqa: B008
 ) -> Windowed:
     """Puts the rows of a DataFrame into panes, one for each window and key. ``.agg(...)`` says what a pane holds.
 
@@ -98,19 +89,8 @@ def windowed(
 
     - ``allowed_lateness``: how long a pane stays open after its end, as text or ``timedelta``. It adds to the
       watermark's delay: a pane closes when the watermark reaches ``end + allowed_lateness``.
-    - ``watermark``: whose event clock closes panes. ``"stream"`` uses Spark's watermark. ``"per key"`` gives each key
-      its own clock: its largest time so far less the delay of ``withWatermark``, to the microsecond. This clock moves
-      row by row, in order of arrival. A pane closes when a row of its key moves the clock past the pane's end and
-      allowed lateness. A row is late when all its panes had closed by then. A key that gets no more rows closes
-      nothing. The clock of a key is kept as long as the query. With ``"per key with wall time"`` a key's clock also
-      goes on with the wall time that passes after the row that moved it last, by the timestamps of batches, so that
-      panes of a quiet key close in a batch without rows. A key without open panes is then forgotten with its clock,
-      and its next row begins a new one; with :class:`Session` it is kept as long as the query. This is the
-      ``EventClock`` of Bytewax. It does not take ``early=``.
-    - ``idle_after``: how long a source may be empty before the event clock moves on with the wall clock, so that panes
-      of a quiet stream close. The watermark of the query moves with it, and rows that come later with earlier times may
-      be late. ``None`` means never. Waiting begins when a source that had rows is found empty; it does not begin while
-      a query is down or works off a backlog. A checkpoint that began with ``idle_after`` needs it from then on.
+    - ``clock``: the event clock that closes panes. :class:`Watermark`, the default, is Spark's watermark; its
+      ``idle_after`` closes the panes of a quiet stream. :class:`PerKey` gives each key its own clock.
     - ``empty``: with ``"skip"`` only panes with rows exist. With ``"emit"`` windows without rows close too, for known
       keys: from the first window that has a row of the key, for as long as the query lasts (on a batch DataFrame, up to
       the last window with a row). This works for windows on a grid. A key is then never forgotten. A clock that jumps
@@ -131,8 +111,6 @@ def windowed(
       each later batch that has rows for it until it closes, as Flink does within the allowed lateness. Interval firings
       end with ``on_time``. A session that grows after that counts as not yet on time, and is on time again at its new
       end.
-    - ``running``: with ``True``, each row fires each of its panes, as ``running``, with what the pane holds just after
-      the row. The close comes too. Rows of a key are taken in order of arrival.
     - ``accumulate``: with ``True``, each firing shows all rows of its pane. With ``False`` it shows what came since the
       firing before, and the close shows what is left, perhaps nothing.
 
@@ -142,9 +120,6 @@ def windowed(
       ``late_row``. ``"reopen"`` opens a fresh pane for it. Where windows overlap, a row is late when all of its windows
       have closed. If only some have, it enters the others, and the metric ``panesMissed`` counts the panes that it
       missed; with ``"reopen each"`` it opens fresh panes for these too.
-    - ``late_by``: with a clock of each key, what makes a row late. ``"panes"``: all its panes have closed.
-      ``"watermark"``: its time is before its key's clock as it stood just before the row, whatever is open; a row of
-      exactly that time is not late. ``late`` is then ``"drop"`` or ``"emit"``.
     - ``dedupe_by``: rows of a pane that agree in this column, or in these columns, count once in its aggregates: the
       first one that came. Nulls are values, as in ``dropDuplicates``. A pane knows its ids only while it is open: a
       copy that comes later is a late row like others, and with ``"reopen"`` opens a fresh pane. Each of several
@@ -164,22 +139,12 @@ def windowed(
       ``late="reopen"`` opens has an id of its own. Sessions keep their ids in state, so their checkpoint goes on as it
       began, with or without ids; other windows may get ids later.
 
-    - ``new_aggregates``: what becomes of an aggregate that the checkpoint's open panes do not know, because the query
-      has changed. ``"refuse"``: the query does not start. ``"from now"``: in those panes the aggregate is null until
-      their first new row, and then of the rows from that on. The result has one more column, ``incomplete``, which
-      lists the names of the aggregates that have not seen all rows of their pane. A checkpoint that has once gone on
-      with ``"from now"`` needs it from then on. Not with ``.collect()``, ``Global.split`` and ``dedupe_by``.
-    - ``on_change``: what becomes of a checkpoint that has another window: another size, slide, gap or offset, or
-      sessions in place of a grid. ``"refuse"``: the query does not start. ``"drain"``: the open panes of that window go
-      on to their close by their own rules, and take the rows before a boundary; rows from the boundary on enter this
-      window. The boundary is after all rows that the query has seen: :func:`mullion.compare` says when. Both windows
-      are of time. Not with ``running=True``, ``watermark="per key"``, ``.collect()`` and ``empty="emit"``.
-      ``"drop"``, of windows in :func:`together`: where another window of the checkpoint is gone, its
-      open panes are dropped, without a firing.
+    - ``upgrade``: an :class:`Upgrade`, which says what happens to the open panes of a checkpoint whose query had other
+      aggregates or another window. By default the query does not start.
 
-    **Order of rows.** ``running``, ``watermark="per key"``, windows of row numbers and ``.collect()`` take a key's rows
-    in order of arrival: by source partition, and in its order. After a shuffle upstream (a join, ``dropDuplicates``)
-    this is the order that the shuffle gave, and a batch that is tried again may see another one.
+    **Order of rows.** ``Early(each_row=True)``, ``PerKey()``, windows of row numbers and ``.collect()`` take a key's
+    rows in order of arrival: by source partition, and in its order. After a shuffle upstream (a join,
+    ``dropDuplicates``) this is the order that the shuffle gave, and a batch that is tried again may see another one.
 
     **Operators before the window.** Spark's operators that go by the watermark (``dropDuplicatesWithinWatermark``, a
     ``groupBy`` with the event time, joins of streams) drop rows that are older, whatever ``allowed_lateness`` and
@@ -204,17 +169,22 @@ def windowed(
         )
     if early is not None and not isinstance(early, Early):
         raise InvalidArgumentError(f"early={early!r} is not an Early. Write {_early_meant(early)}.")
+    if not isinstance(clock, (Watermark, PerKey)):
+        raise InvalidArgumentError(
+            f"clock={clock!r} ({type(clock).__name__}) is not a clock. Write "
+            "clock=Watermark(idle_after='30 seconds') or clock=PerKey()."
+        )
+    if not isinstance(upgrade, Upgrade):
+        raise InvalidArgumentError(
+            f"upgrade={upgrade!r} ({type(upgrade).__name__}) is not an Upgrade. Write, for instance, "
+            "upgrade=Upgrade(new_aggregates='from now')."
+        )
     require_bool("on_time", on_time)
     require_bool("accumulate", accumulate)
-    require_bool("running", running)
     require_bool("ids", ids)
-    require_one_of("watermark", watermark, WATERMARK)
     require_one_of("late", late, LATE)
     require_one_of("empty", empty, EMPTY)
     require_one_of("at_end", at_end, AT_END)
-    require_one_of("late_by", late_by, LATE_BY)
-    require_one_of("new_aggregates", new_aggregates, NEW_AGGREGATES)
-    require_one_of("on_change", on_change, ON_CHANGE)
     options = Options(
         time=time,
         allowed_lateness_us=_durations.not_negative(allowed_lateness, "allowed_lateness", "allowed_lateness={}"),
@@ -223,16 +193,11 @@ def windowed(
         accumulate=accumulate,
         late=late,
         empty=empty,
-        idle_after_us=None if idle_after is None else _durations.positive(idle_after, "idle_after", "idle_after={}"),
-        running=running,
-        per_key=watermark != "stream",
+        clock=clock,
         ids=ids,
         dedupe_by=once,
         at_end=at_end,
-        follows_wall=watermark == "per key with wall time",
-        late_by=late_by,
-        new_aggregates=new_aggregates,
-        on_change=on_change,
+        upgrade=upgrade,
     )
     if not _engine.is_declared(df.sparkSession):
         _engine.ready(df.sparkSession)
@@ -308,8 +273,8 @@ class Windowed:
         With ``accumulate=False`` each of these firings has exactly ``n`` rows, and the close has the rest.
 
         Raises :class:`InvalidArgumentError` for a value that cannot be right, such as ``order="time"`` without
-        ``time=``, and :class:`UnsupportedError` with ``running=True``, and for other windows and with a watermark per
-        key with ``Early(count=...)``, ``accumulate=False`` or ``empty="emit"``.
+        ``time=``, and :class:`UnsupportedError` with ``Early(each_row=True)``, and for other windows and with
+        ``PerKey()`` with ``Early(count=...)``, ``accumulate=False`` or ``empty="emit"``.
         """
         require_one_of("order", order, ORDER)
         if not isinstance(name, str) or not name:

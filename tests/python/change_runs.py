@@ -9,7 +9,7 @@ from typing import Any
 from pyspark.sql import Column, DataFrame, Row, SparkSession
 from pyspark.sql import functions as F
 
-from mullion import compare, read_panes, windowed
+from mullion import Upgrade, compare, read_panes, windowed
 from mullion.testing import ClockedQuery
 from mullion.windows import Window
 from streams import SECOND, Feed
@@ -40,7 +40,7 @@ class Runs:
         window = options.pop("window", self.window)
         rows = options.pop("rows", None)
         rows = self.feed.stream(self.spark, options.pop("delay", "0 seconds")) if rows is None else rows
-        options = {"time": "ts", "new_aggregates": "from now", **options}
+        options = {"time": "ts", "upgrade": Upgrade(new_aggregates="from now"), **options}
         return windowed(rows, window, by=keys, **options).agg(*columns)
 
     def start(self, asked: Sequence[str | Column], **options: Any) -> ClockedQuery:

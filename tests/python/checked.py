@@ -17,7 +17,7 @@ from pyspark.sql import functions as F
 
 from custom_model import CustomRules
 from model import SECOND, AroundRules, Batch, Firing, Row, Rules
-from mullion import Around, Custom, Early, Session, Sliding, Tumbling, read_panes, windowed
+from mullion import Around, Custom, Early, Session, Sliding, Tumbling, Watermark, read_panes, windowed
 from mullion.testing import ClockedQuery
 from mullion.windows import RangesOf, Window
 from session_model import SessionRules, model_of
@@ -98,7 +98,7 @@ class Case:
             accumulate=self.rules.accumulate,
             late=self.rules.late,
             empty="emit" if self.rules.empty else "skip",
-            idle_after=None if self.rules.idle_after is None else length(self.rules.idle_after),
+            clock=Watermark(None if self.rules.idle_after is None else length(self.rules.idle_after)),
         ).agg(*(column.alias(name) for name, column in self._aggregates().items()))
         late_id = F.col("late_row.id") if self.rules.late == "emit" else F.lit(None)
         return panes.select(

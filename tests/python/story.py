@@ -20,13 +20,16 @@ from mullion import (
     Custom,
     Early,
     Global,
+    PerKey,
     Session,
     Sliding,
     Tumbling,
+    Upgrade,
+    Watermark,
     together,
     windowed,
 )
-from mullion.windows import AtEnd, Empty, Late, LateBy, OnChange, SplitOf, Window
+from mullion.windows import AtEnd, Empty, Late, SplitOf, Window
 
 FOLDER = Path(__file__).parents[1] / "transcripts"
 OPERATOR = "mullionWindow"
@@ -79,15 +82,12 @@ class Options:
     late: Late = "drop"
     empty: Empty = "skip"
     time: str = "event"
-    idle_after: Decimal | int | None = None
-    running: bool = False
-    per_key: bool | str = False
-    late_by: LateBy = "panes"
+    clock: dict[str, Any] = field(default_factory=dict)
     collect: dict[str, Any] | None = None
     ids: bool = False
     dedupe_by: list[str] = field(default_factory=list)
     at_end: AtEnd = "keep"
-    on_change: OnChange = "refuse"
+    upgrade: dict[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -140,6 +140,7 @@ class Spec(Options):
                 unchanged=self.early.get("unchanged", False),
                 count=self.early.get("count"),
                 wall=length(micros(self.early["wall"])) if "wall" in self.early else None,
+                each_row=self.early.get("each_row", False),
             )
         panes = windowed(
             rows,
@@ -152,24 +153,28 @@ class Spec(Options):
             accumulate=self.accumulate,
             late=self.late,
             empty=self.empty,
-            idle_after=None if self.idle_after is None else length(micros(self.idle_after)),
-            running=self.running,
-            watermark="stream"
-            if not self.per_key
-            else "per key with wall time"
-            if self.per_key == "wall"
-            else "per key",
-            late_by=self.late_by,
+            clock=self.closing_clock,
             ids=self.ids,
             dedupe_by=[F.expr(column) for column in self.dedupe_by],
             at_end=self.at_end,
-            on_change=self.on_change,
+            upgrade=Upgrade(**self.upgrade),
         )
         if self.collect is not None:
             return panes.collect(
                 "time" if self.by_time else "arrival", max_rows=self.collect.get("max_rows", 1_000_000)
             )
         return panes.agg(*self.columns)
+
+    @property
+    def closing_clock(self) -> Watermark | PerKey:
+        said = dict(self.clock)
+        if said.pop("kind", None) == "per key":
+            return PerKey(**said)
+        return Watermark(length(micros(said["idle_after"]))) if said else Watermark()
+
+    @property
+    def running(self) -> bool:
+        return self.early is not None and self.early.get("each_row", False)
 
     @property
     def by_time(self) -> bool:

@@ -111,7 +111,7 @@ class Run:
             if len(operators[0] if operators else []) > 1:
                 assert counted(operators, 0, f"rows{camel(count)}") == 0, "downstream"
         if self.story.chained is None or self.story.chained.engine == "mullion":
-            for kind in [*FIRINGS, *(["running"] if self.story.running else [])]:
+            for kind in [*FIRINGS, *(["running"] if self.story.spec.running else [])]:
                 assert counted(operators, 0, f"firings{camel(kind)}") == sum(kind in firing for firing in fired)
         if operators:
             self.open = operators[-1][-1]["customMetrics"]["panesOpen"]
@@ -297,7 +297,6 @@ def one_row(run: Run) -> int:
         str(spec.early),
         spec.on_time,
         spec.accumulate,
-        spec.running,
         str(spec.collect),
         spec.ids,
     )
@@ -310,7 +309,6 @@ def one_row(run: Run) -> int:
             early=spec.early,
             on_time=spec.on_time,
             accumulate=spec.accumulate,
-            running=spec.running,
             collect=spec.collect,
             ids=spec.ids,
         )

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
+from dataclasses import fields
 from datetime import timedelta
 from typing import Any
 
@@ -17,15 +19,19 @@ from mullion import (
     Early,
     Global,
     InvalidArgumentError,
+    PerKey,
     Session,
     Sliding,
     Tumbling,
     UnknownColumnError,
     UnsupportedError,
+    Upgrade,
+    Watermark,
     read_panes,
     windowed,
 )
 from mullion._stateful.api import read_state
+from mullion.errors import WrongCallError
 
 HOUR = Tumbling("1 hour")
 
@@ -84,6 +90,9 @@ def test_an_unknown_column_in_an_aggregate_is_refused_with_the_name_that_is_mean
     assert "AnalysisException" in (refused.value.jvm_trace or ""), "Spark's own refusal is kept"
 
 
+EACH_ROW: dict[str, Any] = {"early": Early(each_row=True)}
+
+
 @pytest.mark.parametrize(
     ("column", "fix"),
     [
@@ -106,18 +115,59 @@ def test_a_watermark_is_asked_for_on_a_stream(spark: SparkSession) -> None:
         windowed(stream, HOUR, time="timestamp").agg(F.count("*"))
 
 
-@pytest.mark.parametrize("option", [{"allowed_lateness": "1 minute"}, {"late": "emit"}, {"idle_after": "1 minute"}])
+@pytest.mark.parametrize(
+    "option", [{"allowed_lateness": "1 minute"}, {"late": "emit"}, {"clock": Watermark(idle_after="1 minute")}]
+)
 def test_what_speaks_of_late_rows_or_idle_clocks_is_refused_on_processing_time(
     make: Make, option: dict[str, Any]
 ) -> None:
-    with pytest.raises(InvalidArgumentError, match=rf"^{next(iter(option))} says .*time=None"):
+    with pytest.raises(InvalidArgumentError, match=rf"^{next(iter(option))}.* says .*time=None"):
         make(time=None, **option)
 
 
 @pytest.mark.parametrize("idle_after", ["0 seconds", "soon", 30])
-def test_an_idle_time_that_is_no_length_is_refused(make: Make, idle_after: object) -> None:
+def test_an_idle_time_that_is_no_length_is_refused(idle_after: Any) -> None:
     with pytest.raises(InvalidArgumentError, match=r"^idle_after="):
-        make(idle_after=idle_after)
+        Watermark(idle_after=idle_after)
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ({"state": "memory"}, "State is always in RocksDB: leave it out."),
+        ({"watermark": "per key"}, "Write clock=PerKey(), or clock=PerKey(wall_time=True)."),
+        ({"late_by": "watermark"}, "Write clock=PerKey(late_by='watermark')."),
+        ({"idle_after": "1 minute"}, "Write clock=Watermark(idle_after='30 seconds')."),
+        ({"running": True}, "Write early=Early(each_row=True)."),
+        ({"new_aggregates": "from now"}, "Write upgrade=Upgrade(new_aggregates='from now')."),
+        ({"on_change": "drain"}, "Write upgrade=Upgrade(window='drain')."),
+    ],
+)
+def test_an_option_of_before_says_what_to_write(make: Make, old: dict[str, Any], new: str) -> None:
+    with pytest.raises(WrongCallError, match=re.escape(f"has no argument '{next(iter(old))}'. {new}")):
+        make(**old)
+
+
+def test_groups_of_options_are_frozen_values_with_an_honest_repr() -> None:
+    for group in (
+        Watermark(),
+        Watermark("30 seconds"),
+        PerKey(),
+        PerKey(wall_time=True, late_by="watermark"),
+        Early(each_row=True),
+        Upgrade(),
+        Upgrade("from now", "drain"),
+    ):
+        assert eval(repr(group)) == group
+        assert len({group, eval(repr(group))}) == 1
+        with pytest.raises(AttributeError):
+            setattr(group, fields(group)[0].name, None)
+    with pytest.raises(InvalidArgumentError, match="nothing left for every, wall, count and unchanged"):
+        Early(each_row=True, count=5)
+    with pytest.raises(InvalidArgumentError, match="new_aggregates='refuse' is not one of 'reject', 'from now'"):
+        Upgrade(new_aggregates="refuse")  # type: ignore[arg-type]
+    with pytest.raises(InvalidArgumentError, match="window='close' is not one of 'reject', 'drain', 'drop'"):
+        Upgrade(window="close")  # type: ignore[arg-type]
 
 
 def test_windows_without_rows_are_refused_where_rows_make_the_windows(make: Make) -> None:
@@ -135,11 +185,9 @@ def test_what_becomes_of_open_panes_at_the_end_is_keep_or_close(make: Make) -> N
 
 def test_rows_are_late_by_the_watermark_of_their_key_alone_and_open_no_pane(make: Make) -> None:
     with pytest.raises(InvalidArgumentError, match=r"late_by='clock'"):
-        make(late_by="clock")
-    with pytest.raises(UnsupportedError, match=r"late_by='watermark' is for clocks of keys"):
-        make(late_by="watermark")
-    with pytest.raises(UnsupportedError, match=r"late_by='watermark' and late='reopen' do not go together"):
-        make(late_by="watermark", late="reopen", watermark="per key")
+        PerKey(late_by="clock")  # type: ignore[arg-type]
+    with pytest.raises(UnsupportedError, match=r"late_by='watermark'\) and late='reopen' do not go together"):
+        make(clock=PerKey(late_by="watermark"), late="reopen")
 
 
 def test_discarding_windows_about_rows_is_refused(make: Make) -> None:
@@ -148,8 +196,10 @@ def test_discarding_windows_about_rows_is_refused(make: Make) -> None:
 
 
 def test_an_idle_time_shorter_than_sparks_clocks_tell_is_refused(make: Make) -> None:
-    with pytest.raises(InvalidArgumentError, match=r"idle_after is 1 microsecond: .* at least 1 millisecond"):
-        make(idle_after=timedelta(microseconds=1)).agg(F.count("*").alias("n"))
+    with pytest.raises(
+        InvalidArgumentError, match=r"idle_after of Watermark is 1 microsecond: .* at least 1 millisecond"
+    ):
+        make(clock=Watermark(timedelta(microseconds=1))).agg(F.count("*").alias("n"))
 
 
 @pytest.mark.parametrize(
@@ -177,7 +227,6 @@ def test_an_idle_time_shorter_than_sparks_clocks_tell_is_refused(make: Make) -> 
             r"late='emitt' is not one of 'drop', 'emit', 'reopen', 'reopen each'\. Did you mean 'emit'\?",
         ),
         ({"late": None}, "late=None is not one of"),
-        ({"state": "memory"}, r"no argument 'state'\. State is always in RocksDB: leave it out\."),
     ],
 )
 def test_a_wrong_argument_is_refused_by_name(make: Make, given: dict[str, Any], message: str) -> None:
@@ -326,8 +375,8 @@ def test_a_wrong_argument_of_read_panes_is_refused_by_name(given: dict[str, Any]
         ({"allowed_lateness": "1 minute"}, "allowed_lateness"),
         ({"late": "emit"}, "late"),
         ({"early": Early("1 minute")}, "early"),
-        ({"idle_after": "1 minute"}, "idle_after"),
-        ({"watermark": "per key"}, "watermark"),
+        ({"clock": Watermark("1 minute")}, r"clock=Watermark\(idle_after=...\)"),
+        ({"clock": PerKey()}, r"clock=PerKey\(\)"),
         ({"on_time": True, "allowed_lateness": "1 minute"}, "allowed_lateness"),
     ],
 )
@@ -364,16 +413,16 @@ def test_what_is_collected_is_said_rightly(make: Make, given: dict[str, Any], re
 @pytest.mark.parametrize(
     ("given", "refusal"),
     [
-        ({"running": True, "early": Early("1 minute")}, "running=True with early="),
-        ({"running": True, "late": "reopen"}, "late='reopen' with running=True"),
-        ({"running": True, "late": "reopen each"}, "late='reopen each' with running=True"),
-        ({"running": True, "early": Early(count=5)}, r"early=Early\(count=...\) with running=True"),
-        ({"running": True, "on_time": True, "allowed_lateness": "1 minute"}, "on_time=True with running=True"),
-        ({"running": True, "empty": "emit"}, "empty='emit' with running=True"),
-        ({"watermark": "per key", "time": None}, "watermark='per key': on processing time"),
-        ({"watermark": "per key", "window": Around("1 minute")}, "watermark='per key' with from"),
-        ({"running": True, "window": Around("1 minute")}, "running=True with from"),
-        ({"watermark": "per key", "idle_after": "1 minute"}, "idle_after with watermark='per key'"),
+        ({**EACH_ROW, "late": "reopen"}, r"late='reopen' with early=Early\(each_row=True\)"),
+        ({**EACH_ROW, "late": "reopen each"}, r"late='reopen each' with early=Early\(each_row=True\)"),
+        (
+            {**EACH_ROW, "on_time": True, "allowed_lateness": "1 minute"},
+            r"on_time=True with early=Early\(each_row=True\)",
+        ),
+        ({**EACH_ROW, "empty": "emit"}, r"empty='emit' with early=Early\(each_row=True\)"),
+        ({"clock": PerKey(), "time": None}, r"clock=PerKey\(\): on processing time"),
+        ({"clock": PerKey(), "window": Around("1 minute")}, r"clock=PerKey\(\) with from"),
+        ({**EACH_ROW, "window": Around("1 minute")}, r"early=Early\(each_row=True\) with from"),
     ],
 )
 def test_what_does_not_go_with_rows_one_by_one_is_refused(make: Make, given: dict[str, Any], refusal: str) -> None:
@@ -382,8 +431,8 @@ def test_what_does_not_go_with_rows_one_by_one_is_refused(make: Make, given: dic
 
 
 def test_collecting_rows_goes_with_early_firings_and_by_their_number_where_windows_are_on_a_grid(make: Make) -> None:
-    with pytest.raises(UnsupportedError, match=r"running=True with collect\(\)"):
-        make(running=True).collect()
+    with pytest.raises(UnsupportedError, match=r"early=Early\(each_row=True\) with collect\(\)"):
+        make(**EACH_ROW).collect()
     with pytest.raises(UnsupportedError, match=r"early=Early\(count=\.\.\.\) with collect\(\)"):
         make(window=Session("1 hour"), early=Early(count=5)).collect()
     assert "rows" in make(early=Early(count=5)).collect().columns
@@ -391,10 +440,12 @@ def test_collecting_rows_goes_with_early_firings_and_by_their_number_where_windo
 
 
 def test_the_watermark_is_the_streams_or_each_keys(make: Make) -> None:
-    with pytest.raises(InvalidArgumentError, match=r"watermark='key' is not one of 'stream', 'per key'"):
-        make(watermark="key")
-    with pytest.raises(InvalidArgumentError, match=r"running='yes' \(str\) is neither True nor False"):
-        make(running="yes")
+    with pytest.raises(InvalidArgumentError, match=r"clock='per key' \(str\) is not a clock. Write"):
+        make(clock="per key")
+    with pytest.raises(InvalidArgumentError, match=r"each_row='yes' \(str\) is neither True nor False"):
+        Early(each_row="yes")  # type: ignore[arg-type]
+    with pytest.raises(InvalidArgumentError, match=r"upgrade='drain' \(str\) is not an Upgrade"):
+        make(upgrade="drain")
 
 
 @pytest.mark.parametrize(

@@ -18,7 +18,19 @@ from pyspark.sql import functions as F
 from arrival_model import Arrival, ArrivalModel, Shown
 from checked import bounds_of, length
 from model import SECOND, Row
-from mullion import Count, Early, Global, MullionError, Session, Sliding, Tumbling, read_panes, windowed
+from mullion import (
+    Count,
+    Early,
+    Global,
+    MullionError,
+    PerKey,
+    Session,
+    Sliding,
+    Tumbling,
+    Watermark,
+    read_panes,
+    windowed,
+)
 from mullion.testing import ClockedQuery
 from mullion.windows import Window
 from seeds import SEED
@@ -126,11 +138,9 @@ def panes_of(rules: Arrival, rows: DataFrame) -> DataFrame:
         by="k",
         time=None if rules.is_numbered and rules.collect != "time" else "ts",
         allowed_lateness=length(rules.lateness),
-        early=None if rules.early is None else Early(length(rules.early)),
+        early=Early(each_row=True) if rules.running else None if rules.early is None else Early(length(rules.early)),
         late=rules.late,
-        running=rules.running,
-        watermark="stream" if not rules.per_key else "per key with wall time" if rules.goes_on else "per key",
-        late_by=rules.late_by,
+        clock=PerKey(rules.goes_on, rules.late_by) if rules.per_key else Watermark(),
     )
     if rules.collect is None:
         # In one list, whatever slices its rows were kept in.
@@ -352,7 +362,7 @@ def test_state_of_another_window_of_rows_is_refused(
         changed.stop()
 
 
-@pytest.mark.parametrize("asked", [{"running": True}, {"watermark": "per key"}])
+@pytest.mark.parametrize("asked", [{"early": Early(each_row=True)}, {"clock": PerKey()}])
 def test_state_of_rows_that_were_worked_on_otherwise_is_refused(
     asked: dict[str, Any], spark: SparkSession, tmp_path: Path
 ) -> None:
@@ -379,8 +389,8 @@ def test_explain_says_the_window_and_what_is_asked_of_rows(
     feed = Feed(tmp_path / "in", "k string, id bigint")
     rows = rows_of(spark, feed, "5 seconds")
     windowed(rows, Count(3, every=1), by="k", time=None).agg(F.count("*")).explain(True)
-    windowed(rows, Tumbling("1 hour"), time="ts", watermark="per key").collect("time").explain(True)
-    windowed(rows, Session("1 hour"), time="ts", running=True).agg(F.count("*")).explain(True)
+    windowed(rows, Tumbling("1 hour"), time="ts", clock=PerKey()).collect("time").explain(True)
+    windowed(rows, Session("1 hour"), time="ts", early=Early(each_row=True)).agg(F.count("*")).explain(True)
     windowed(rows, Global.when(F.col("id") > 3), time=None).agg(F.count("*")).explain(True)
     told = capsys.readouterr().out
     for words in (
@@ -432,7 +442,7 @@ def test_keys_of_one_hash_are_told_apart_though_their_rows_come_mixed(spark: Spa
     hashes = spark.createDataFrame(keys, "a bigint, b bigint").select(F.xxhash64("a", "b").alias("h")).distinct()
     assert hashes.count() == 1
     feed = Feed(tmp_path / "in", "a bigint, b bigint, id bigint")
-    panes = windowed(rows_of(spark, feed), Session("5 seconds"), by=["a", "b"], time="ts", watermark="per key").agg(
+    panes = windowed(rows_of(spark, feed), Session("5 seconds"), by=["a", "b"], time="ts", clock=PerKey()).agg(
         F.collect_list("id").alias("ids")
     )
     query = ClockedQuery(panes, checkpoint=tmp_path / "checkpoint")

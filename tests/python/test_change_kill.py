@@ -16,7 +16,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 from killing import committed, files, is_half_planned, kill_after, session_of_its_own
-from mullion import IncompatibleStateError, Session, Sliding, Tumbling, windowed
+from mullion import IncompatibleStateError, Session, Sliding, Tumbling, Upgrade, windowed
 from mullion.windows import Window
 from seeds import SEED
 from streams import SECOND, Feed
@@ -29,15 +29,15 @@ DELAY = 1000
 CODE: dict[str, dict[str, dict[str, Any]]] = {
     "size": {
         "old": {"window": Tumbling("50 seconds")},
-        "new": {"window": Tumbling("75 seconds"), "on_change": "drain"},
+        "new": {"window": Tumbling("75 seconds"), "upgrade": Upgrade(window="drain")},
     },
     "slide": {
         "old": {"window": Sliding("60 seconds", "20 seconds")},
-        "new": {"window": Tumbling("50 seconds"), "on_change": "drain"},
+        "new": {"window": Tumbling("50 seconds"), "upgrade": Upgrade(window="drain")},
     },
     "gap": {
         "old": {"window": Session("20 seconds")},
-        "new": {"window": Session("35 seconds"), "on_change": "drain"},
+        "new": {"window": Session("35 seconds"), "upgrade": Upgrade(window="drain")},
     },
     "lateness": {
         "old": {"window": Tumbling("50 seconds")},

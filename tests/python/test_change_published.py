@@ -15,7 +15,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 from checked import settings
-from mullion import IncompatibleStateError, Tumbling, windowed
+from mullion import IncompatibleStateError, Tumbling, Upgrade, windowed
 from mullion.windows import NewAggregates
 from streams import SECOND, Feed
 
@@ -38,7 +38,7 @@ class Publishing:
             Tumbling("10 seconds"),
             by="k",
             time="ts",
-            new_aggregates=new,
+            upgrade=Upgrade(new_aggregates=new),
         ).agg(*(F.expr(AGGREGATES[name]).alias(name) for name in asked))
         shown = panes.select("k", F.to_json(F.struct(*asked)).alias("values"))
         writer = shown.writeStream.format("parquet").option("path", str(self.home / "out"))
@@ -60,7 +60,7 @@ def changed(spark: SparkSession, tmp_path: Path) -> Publishing:
     """A query whose first batch after a change was published and not committed."""
     query = Publishing(spark, tmp_path)
     with settings(spark, {"spark.sql.streaming.noDataMicroBatches.enabled": "false"}):
-        query.run(OLD, (1, "a", 1), (2, "a", 2), new="refuse")
+        query.run(OLD, (1, "a", 1), (2, "a", 2), new="reject")
         query.run(NEW, (3, "a", 7))
         query.lose_commit()
     return query
@@ -74,7 +74,7 @@ def begun(spark: SparkSession, tmp_path: Path) -> Publishing:
     """A query whose very first batch was published and not committed."""
     query = Publishing(spark, tmp_path)
     with settings(spark, {"spark.sql.streaming.noDataMicroBatches.enabled": "false"}):
-        query.run(OLD, (1, "a", 1), (2, "a", 2), new="refuse")
+        query.run(OLD, (1, "a", 1), (2, "a", 2), new="reject")
         query.lose_commit()
     return query
 
@@ -88,20 +88,20 @@ def test_a_changed_query_goes_on_from_the_very_first_batch(begun: Publishing) ->
 
 def test_a_changed_query_is_refused_after_the_very_first_batch_where_it_cannot_go_on(begun: Publishing) -> None:
     with pytest.raises(IncompatibleStateError, match="published by the query as it was then"):
-        begun.run(NEW, (3, "a", 7), new="refuse")
-    begun.run(OLD, new="refuse")
-    begun.run(OLD, (100, "b", 0), new="refuse")
+        begun.run(NEW, (3, "a", 7), new="reject")
+    begun.run(OLD, new="reject")
+    begun.run(OLD, (100, "b", 0), new="reject")
     assert begun.published() == {("a", '{"n":3,"total":10}')}
 
 
 def test_a_very_first_batch_that_nobody_has_seen_is_the_changed_querys(spark: SparkSession, tmp_path: Path) -> None:
     query = Publishing(spark, tmp_path)
-    query.run(OLD, (1, "a", 1), new="refuse")
+    query.run(OLD, (1, "a", 1), new="reject")
     query.lose_commit()
     shutil.rmtree(query.home / "out")
-    query.run(NEW, new="refuse")
-    query.run(NEW, (4, "a", 9), new="refuse")
-    query.run(NEW, (100, "b", 0), new="refuse")
+    query.run(NEW, new="reject")
+    query.run(NEW, (4, "a", 9), new="reject")
+    query.run(NEW, (100, "b", 0), new="reject")
     assert query.published() == {("a", '{"most":9,"n":2}')}
 
 
@@ -121,6 +121,6 @@ def test_the_query_of_before_is_another_change_of_that_state(changed: Publishing
 
 def test_the_query_of_before_is_refused_where_it_cannot_go_on_from_that_state(changed: Publishing) -> None:
     with pytest.raises(IncompatibleStateError, match="published by the query as it was then"):
-        changed.run(OLD, (4, "a", 9), new="refuse")
+        changed.run(OLD, (4, "a", 9), new="reject")
     changed.run(NEW, (100, "b", 0))
     assert changed.published() == CLOSED

@@ -18,6 +18,9 @@ from mullion import (
     Early,
     IncompatibleStateError,
     InvalidArgumentError,
+    PerKey,
+    Upgrade,
+    Watermark,
     compare,
     together,
     windowed,
@@ -35,7 +38,7 @@ def test_a_query_that_dies_in_its_first_batch_after_a_change_goes_on_with_the_ch
     spark: SparkSession, tmp_path: Path, goes_back: bool
 ) -> None:
     runs = Runs(spark, tmp_path, Tumbling("10 seconds"))
-    before: dict[str, Any] = {**LATE_ENOUGH, "new_aggregates": "refuse"}
+    before: dict[str, Any] = {**LATE_ENOUGH, "upgrade": Upgrade()}
     runs.run(["n", "total"], [(1, "a", 1), (2, "b", 5), (12, "a", 2)], **before)
     held = runs.open()
     runs.run(["most", "n"], [(13, "a", 4)], allowed_lateness="50 seconds")
@@ -94,9 +97,9 @@ def test_open_panes_close_at_once_when_the_lateness_shrinks(spark: SparkSession,
     ("window", "options"),
     [
         (Count(3), {"time": None}),
-        (Tumbling("10 seconds"), {"watermark": "per key"}),
-        (Session("5 seconds"), {"watermark": "per key"}),
-        (Sliding("10 seconds", "5 seconds"), {"running": True}),
+        (Tumbling("10 seconds"), {"clock": PerKey()}),
+        (Session("5 seconds"), {"clock": PerKey()}),
+        (Sliding("10 seconds", "5 seconds"), {"early": Early(each_row=True)}),
         (Around("5 seconds", "20 seconds"), {}),
         (Sliding("10 seconds", "5 seconds"), {"early": Early("5 seconds"), "accumulate": False}),
         (Sliding("10 seconds", "5 seconds"), {"early": Early("5 seconds"), "accumulate": False, "empty": "emit"}),
@@ -110,7 +113,7 @@ def test_aggregates_come_and_go_in_every_kind_of_pane(
     spark: SparkSession, tmp_path: Path, window: Window, options: dict[str, Any]
 ) -> None:
     runs = Runs(spark, tmp_path, window)
-    runs.run(["n", "total"], [(1, "a", 1), (2, "b", 5)], **{**options, "new_aggregates": "refuse"})
+    runs.run(["n", "total"], [(1, "a", 1), (2, "b", 5)], **{**options, "upgrade": Upgrade()})
     runs.run(["most", "total"], [(3, "a", 4)], **options)
     held = runs.open()
     assert {(row.total, row.most, *row.incomplete) for row in held if row.k == "b"} == {(5, None, "most")}
@@ -128,7 +131,7 @@ def test_windows_together_change_each_for_itself(spark: SparkSession, tmp_path: 
             return windowed(stream, window, by="k", time="ts", **options, **LATE_ENOUGH).agg(*columns)
 
         both = together(
-            tens=over(Tumbling("10 seconds"), tens, new_aggregates="from now"),
+            tens=over(Tumbling("10 seconds"), tens, upgrade=Upgrade(new_aggregates="from now")),
             visits=over(Session("5 seconds"), visits),
         )
         with ClockedQuery(both, checkpoint=runs.checkpoint) as query:
@@ -169,7 +172,14 @@ def test_what_comes_before_the_window_and_the_name_of_a_key_may_change(spark: Sp
     runs = Runs(spark, tmp_path, Tumbling("10 seconds"))
     runs.run(["n", "total"], [(1, "a", 1)], **LATE_ENOUGH)
     rows = runs.feed.stream(spark).where("v < 100").withColumn("more", F.col("v") + 1)
-    panes = windowed(rows, runs.window, by=F.col("k").alias("who"), time="ts", new_aggregates="from now", **LATE_ENOUGH)
+    panes = windowed(
+        rows,
+        runs.window,
+        by=F.col("k").alias("who"),
+        time="ts",
+        upgrade=Upgrade(new_aggregates="from now"),
+        **LATE_ENOUGH,
+    )
     with ClockedQuery(
         panes.agg(F.expr("sum(v)").alias("total"), F.expr("sum(v) / count(*)").alias("each")),
         checkpoint=runs.checkpoint,
@@ -222,7 +232,7 @@ def settled(panes: DataFrame, runs: Runs, rows: Sequence[tuple[int, str, int]]) 
 def test_another_event_time_is_refused(spark: SparkSession, tmp_path: Path) -> None:
     runs = Runs(spark, tmp_path, Tumbling("10 seconds"))
     runs.run(["n"], [(1, "a", 1)])
-    for more in ({}, {"on_change": "drain", "window": Tumbling("20 seconds")}):
+    for more in ({}, {"upgrade": Upgrade(window="drain"), "window": Tumbling("20 seconds")}):
         rows = runs.feed.stream(spark).withColumn("ts2", F.col("ts") + F.expr("INTERVAL '10' HOURS"))
         rows = rows.withWatermark("ts2", "0 seconds")
         panes = runs.panes(["n"], rows=rows, time="ts2", **more)
@@ -257,7 +267,7 @@ def test_a_column_of_another_type_is_refused_where_state_depends_on_it(
 
     def panes(kind: str) -> DataFrame:
         rows = runs.feed.stream(spark).withColumn("v", F.col("v").cast(kind))
-        return runs.panes([F.expr(aggregate).alias("x")], rows=rows, new_aggregates="refuse")
+        return runs.panes([F.expr(aggregate).alias("x")], rows=rows, upgrade=Upgrade())
 
     settled(panes(was), runs, [(1, "a", 3), (2, "a", 3), (3, "a", 8)])
     found = verdicts(panes(now), runs)
@@ -277,7 +287,7 @@ def test_a_column_of_another_type_is_refused_where_state_depends_on_it(
 @pytest.mark.parametrize(
     ("change", "why"),
     [
-        ({"asked": ["n", "most"], "new_aggregates": "refuse"}, "new_aggregates='from now'"),
+        ({"asked": ["n", "most"], "upgrade": Upgrade()}, "new_aggregates='from now'"),
         ({"by": ["k", "t"]}, r"keys was \[k STRING, v INT\] and is now \[k STRING, t BIGINT\]"),
         ({"window": Tumbling("20 seconds")}, r"window was \[tumbling 10 seconds\]"),
     ],
@@ -290,7 +300,7 @@ def test_what_cannot_go_on_is_refused_and_nothing_is_written(
     written: dict[str, Any] = {
         "by": ["k", "v"],
         "early": Early("10 seconds"),
-        "new_aggregates": "refuse",
+        "upgrade": Upgrade(),
         **LATE_ENOUGH,
     }
     runs.run(["n"], [(1, "a", 1)], **written)
@@ -360,14 +370,14 @@ def test_the_clock_may_begin_to_go_on_without_rows_and_end_to(spark: SparkSessio
     """`idle_after` has a source of ticks, which Spark would count."""
     runs = Runs(spark, tmp_path, Tumbling("10 seconds"))
     runs.run(["n"], [(1, "a", 1)])
-    with runs.start(["n"], idle_after="5 seconds") as query:
+    with runs.start(["n"], clock=Watermark(idle_after="5 seconds")) as query:
         runs.write([(2, "a", 1)])
         assert query.settle() == []
         query.advance("60 seconds")
         (closed,) = query.settle()
         assert closed.n == 2
     other = Runs(spark, tmp_path / "other", Tumbling("10 seconds"))
-    other.run(["n"], [(1, "a", 1)], idle_after="5 seconds")
+    other.run(["n"], [(1, "a", 1)], clock=Watermark(idle_after="5 seconds"))
     (closed,) = other.run(["n"], [(2, "a", 1), (15, "a", 1)])
     assert closed.n == 2
 
@@ -389,7 +399,7 @@ def test_the_change_is_noted_beside_the_state_for_the_versions_that_it_holds_of(
 
 def test_compare_says_what_would_go_on_and_what_would_be_refused(spark: SparkSession, tmp_path: Path) -> None:
     runs = Runs(spark, tmp_path, Tumbling("10 seconds"))
-    plain: dict[str, Any] = {**LATE_ENOUGH, "new_aggregates": "refuse"}
+    plain: dict[str, Any] = {**LATE_ENOUGH, "upgrade": Upgrade()}
     runs.run(["n", "total"], [(1, "a", 1)], **plain)
     assert verdicts(runs.panes(["n", "total"], **plain), runs) == {("goes on", "the state means what it meant")}
     renamed: list[str | Column] = [F.expr("count(*)").alias("rows"), "total"]
@@ -397,10 +407,10 @@ def test_compare_says_what_would_go_on_and_what_would_be_refused(spark: SparkSes
     assert verdicts(runs.panes(["total"]), runs) == {
         ("goes on", "aggregates are gone: [count(1) BIGINT]"),
         ("goes on", "allowed lateness was [1 minute 40 seconds] and is now [0 seconds]"),
-        ("goes on", "new aggregates was [refuse] and is now [from now]"),
+        ("goes on", "new aggregates was [reject] and is now [from now]"),
     }
     twice = verdicts(runs.panes(["most", "n"], window=Tumbling("20 seconds"), **plain), runs)
-    drain = "(with on_change='drain' its panes go on to their close beside the new window)"
+    drain = "(with upgrade=Upgrade(window='drain') its panes go on to their close beside the new window)"
     assert ("refused", f"window was [tumbling 10 seconds] and is now [tumbling 20 seconds] {drain}") in twice
     assert any(verdict == "refused" and "new_aggregates='from now'" in what for verdict, what in twice)
     fires = verdicts(runs.panes(["n", "total"], **plain, early=Early("5 seconds")), runs)
@@ -471,7 +481,7 @@ def test_the_command_plan_change_says_what_would_become_of_a_checkpoint(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     runs = Runs(spark, tmp_path, Tumbling("10 seconds"))
-    runs.run(["n", "total"], [(1, "a", 1)], new_aggregates="refuse")
+    runs.run(["n", "total"], [(1, "a", 1)], upgrade=Upgrade())
     name = f"query_{tmp_path.name}"
     (tmp_path / f"{name}.py").write_text(QUERY.format(feed=str(runs.feed.folder)))
     monkeypatch.chdir(tmp_path)

@@ -8,7 +8,7 @@ import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
-from mullion import Early, Tumbling, savepoint, windowed
+from mullion import Early, Tumbling, Watermark, savepoint, windowed
 from mullion.errors import DamagedStateError
 from mullion.testing import ClockedQuery
 from streams import SECOND, Feed
@@ -40,7 +40,9 @@ def test_an_idle_stream_whose_clock_is_set_back_closes_its_panes_later_and_once(
     spark: SparkSession, tmp_path: Path
 ) -> None:
     feed = Feed(tmp_path / "in", "k string")
-    panes = windowed(feed.stream(spark), Tumbling("10 seconds"), by="k", time="ts", idle_after="20 seconds")
+    panes = windowed(
+        feed.stream(spark), Tumbling("10 seconds"), by="k", time="ts", clock=Watermark(idle_after="20 seconds")
+    )
     with ClockedQuery(panes.agg(F.count("*").alias("n")), checkpoint=tmp_path / "checkpoint") as query:
         feed.write([(1 * SECOND, "a")])
         closed = query.settle()

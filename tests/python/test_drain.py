@@ -10,12 +10,12 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 from change_runs import Runs, verdicts
-from mullion import Early, IncompatibleStateError, UnsupportedError, open_panes, savepoint, windowed
+from mullion import Early, IncompatibleStateError, PerKey, UnsupportedError, Upgrade, open_panes, savepoint, windowed
 from mullion.windows import Count, Session, Sliding, Tumbling
 from streams import Feed
 
 LATE_ENOUGH: dict[str, Any] = {"allowed_lateness": "100 seconds"}
-DRAIN: dict[str, Any] = {"on_change": "drain", "new_aggregates": "refuse"}
+DRAIN: dict[str, Any] = {"upgrade": Upgrade(window="drain")}
 
 
 def test_compare_says_what_drains_and_from_when_on(spark: SparkSession, tmp_path: Path) -> None:
@@ -107,7 +107,7 @@ def test_a_window_that_cannot_drain_is_refused_with_the_reason(
     spark: SparkSession, tmp_path: Path, before: dict[str, Any], after: dict[str, Any], why: str
 ) -> None:
     runs = Runs(spark, tmp_path, Tumbling("10 seconds"))
-    began: dict[str, Any] = {"new_aggregates": "refuse", **before}
+    began: dict[str, Any] = {"upgrade": Upgrade(), **before}
     if "gap" in began:
         began["window"] = Session(F.expr(began.pop("gap")))
     runs.run(["n"], [(1, "a", 1)], **began)
@@ -140,8 +140,8 @@ def test_one_change_of_a_window_comes_after_another(spark: SparkSession, tmp_pat
     ("options", "why"),
     [
         ({"window": Count(3), "time": None}, "row numbers"),
-        ({"running": True}, "running=True"),
-        ({"watermark": "per key"}, "per key"),
+        ({"early": Early(each_row=True)}, r"early=Early\(each_row=True\)"),
+        ({"clock": PerKey()}, r"clock=PerKey\(\)"),
         ({"empty": "emit"}, "empty='emit'"),
     ],
     ids=["count", "running", "per key", "empty"],
@@ -151,5 +151,5 @@ def test_what_could_never_drain_is_refused_at_the_call(
 ) -> None:
     rows = Feed(tmp_path, "k string").stream(spark)
     said: dict[str, Any] = {"window": Tumbling("10 seconds"), "time": "ts", **options}
-    with pytest.raises(UnsupportedError, match=f"on_change='drain' with .*{why}"):
-        windowed(rows, said.pop("window"), on_change="drain", **said).agg(F.count("*").alias("n"))
+    with pytest.raises(UnsupportedError, match=rf"upgrade=Upgrade\(window='drain'\) with .*{why}"):
+        windowed(rows, said.pop("window"), upgrade=Upgrade(window="drain"), **said).agg(F.count("*").alias("n"))

@@ -119,7 +119,11 @@ def test_a_pane_of_many_rows_fails_at_a_lower_limit_and_says_what_holds_so_much(
         ("sliding", {}, r"The pane \[1969-12-31T08:00:00Z, 1970-01-01T08:00:00Z\) has grown"),
         ("session", {}, r"The pane \[1970-01-01T00:00:01Z, 1970-01-02T00:00:01Z\) has grown"),
         ("custom", {}, r"The pane \[1970-01-01T00:00:00Z, 1970-01-02T00:00:00Z\) has grown"),
-        ("tumbling", {"running": True}, r"The pane \[1970-01-01T00:00:00Z, 1970-01-02T00:00:00Z\) has grown"),
+        (
+            "tumbling",
+            {"early": Early(each_row=True)},
+            r"The pane \[1970-01-01T00:00:00Z, 1970-01-02T00:00:00Z\) has grown",
+        ),
         ("global", {"time": None}, r"The pane \[0, 900\) has grown"),
         ("count", {"time": None}, r"The pane \[0, 1000\) has grown"),
     ],

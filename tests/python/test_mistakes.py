@@ -89,7 +89,8 @@ def mistakes(spark: SparkSession, events: DataFrame, folder: Path) -> Iterator[t
     yield "late='emmit' is not one of", lambda: of(late="emmit")
     yield "no argument 'state'. State is always in RocksDB", lambda: of(state="memory")
     yield "empty='yes' is not one of", lambda: of(empty="yes")
-    yield "watermark='key' is not one of", lambda: of(watermark="key")
+    yield "no argument 'watermark'. Write clock=PerKey()", lambda: of(watermark="per key")
+    yield "clock='key' (str) is not a clock", lambda: of(clock="key")
     yield "on_time=True adds nothing", lambda: of(on_time=True)
     yield "early=Early(every='1 minute')", lambda: of(early="1 minute")
     yield "600 seconds", lambda: of(allowed_lateness=600)
@@ -203,7 +204,7 @@ def failing(stream: DataFrame) -> Iterator[tuple[str, DataFrame]]:
     of_none = F.sum(F.lit(1) / (F.col("v") - F.col("v")))
     yield "ARITHMETIC_OVERFLOW", windowed(seen, HOUR, by="k", time="ts").agg(F.sum("v"))
     yield "ARITHMETIC_OVERFLOW", windowed(seen, HOUR, by="k", time="ts", dedupe_by="n", early=EARLY).agg(F.sum("v"))
-    yield "DIVIDE_BY_ZERO", windowed(seen, HOUR, by="k", time="ts", running=True).agg(of_none.alias("x"))
+    yield "DIVIDE_BY_ZERO", windowed(seen, HOUR, by="k", time="ts", early=Early(each_row=True)).agg(of_none.alias("x"))
     yield "KeyError: 'no such day', at ", windowed(seen, Custom(no_ranges), by="k", time="ts").agg(n())
     yield "KeyError: 4611686018427387904, at ", windowed(doubled, HOUR, by="k", time="ts").agg(F.max("w"))
     several = {name: windowed(seen, HOUR, by="k", time="ts").agg(F.sum("v").alias("v")) for name in ("a", "b")}
@@ -285,7 +286,6 @@ def test_a_checkpoint_that_is_refused_prints_a_line_and_no_trace_of_the_jvm(
         windowed(stream, HOUR, by="v", time="ts").agg(n()),
         windowed(stream, HOUR, by="k", time="ts").agg(F.sum("v")),
         windowed(stream, HOUR, by="k", time="ts", empty="emit").agg(n()),
-        windowed(stream, HOUR, by="k", time="ts").agg(n()),
         windowed(stream, HOUR, by=["k", "v"], time="ts").agg(n()),
     ]
     with printed_by_the_jvm(spark, tmp_path) as printed:

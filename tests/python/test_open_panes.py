@@ -18,9 +18,11 @@ from mullion import (
     Global,
     IncompatibleStateError,
     InvalidArgumentError,
+    PerKey,
     Session,
     Sliding,
     Tumbling,
+    Watermark,
     open_panes,
     together,
     windowed,
@@ -140,9 +142,9 @@ def test_of_two_streams_the_one_that_is_behind_holds_the_clock(spark: SparkSessi
 
 
 def test_a_pane_may_wait_for_a_quiet_source_to_count_as_idle(spark: SparkSession, tmp_path: Path, feed: Feed) -> None:
-    panes = windowed(feed.stream(spark), Session("1 minute"), by="k", time="ts", idle_after="20 seconds").agg(
-        F.count("*").alias("n")
-    )
+    panes = windowed(
+        feed.stream(spark), Session("1 minute"), by="k", time="ts", clock=Watermark(idle_after="20 seconds")
+    ).agg(F.count("*").alias("n"))
     feed.write([(SECOND, "a", 1)])
     with ClockedQuery(panes, checkpoint=tmp_path / "checkpoint") as query:
         query.settle()
@@ -186,7 +188,7 @@ def test_windows_of_row_numbers_wait_for_rows(spark: SparkSession, tmp_path: Pat
 
 def test_a_key_with_a_clock_of_its_own_shows_that(spark: SparkSession, tmp_path: Path, feed: Feed) -> None:
     panes = windowed(
-        feed.stream(spark, "2 seconds"), Tumbling("10 seconds"), by="k", time="ts", watermark="per key"
+        feed.stream(spark, "2 seconds"), Tumbling("10 seconds"), by="k", time="ts", clock=PerKey()
     ).collect()
     feed.write([(SECOND, "a", 1), (8 * SECOND, "a", 2), (5 * SECOND, "b", 3)])
     with ClockedQuery(panes, checkpoint=tmp_path / "checkpoint") as query:

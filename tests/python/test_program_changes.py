@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from mullion import IncompatibleStateError, faust, topics, turbine
+from mullion import IncompatibleStateError, Upgrade, faust, topics, turbine
 from mullion._clock import ManualClock
 from mullion._programs import cli
 from mullion._programs.app import App
@@ -108,18 +108,22 @@ def test_windows_of_turbine_change_as_native_windows_do(
     assert said[0].startswith("refused  total: tumbling 1 minute: aggregates was [count(1) AS value_0] and is now [")
     with pytest.raises(IncompatibleStateError, match="new_aggregates='from now'"):
         totals(tmp_path, spark, MINUTE, both).run(until="drained")
-    later = totals(tmp_path, spark, MINUTE, both, lateness_ms=MINUTE // 2, early=True, new_aggregates="from now")
+    later = totals(
+        tmp_path, spark, MINUTE, both, lateness_ms=MINUTE // 2, early=True, upgrade=Upgrade(new_aggregates="from now")
+    )
     code, said = said_of(state, later, monkeypatch, capsys)
     assert code == 0
     assert [line.split(":")[0] for line in said] == ["goes on  total"] * len(said)
     assert any("allowed lateness was [0 seconds] and is now [30 seconds]" in line for line in said)
-    feed(totals(tmp_path, spark, MINUTE, both, new_aggregates="from now"), 1.6)
+    feed(totals(tmp_path, spark, MINUTE, both, upgrade=Upgrade(new_aggregates="from now")), 1.6)
 
     # Another size.
-    more: dict[str, Any] = {"new_aggregates": "from now"}
-    with pytest.raises(IncompatibleStateError, match="with on_change='drain' its panes go on to their close"):
+    more: dict[str, Any] = {"upgrade": Upgrade(new_aggregates="from now")}
+    with pytest.raises(
+        IncompatibleStateError, match=r"with upgrade=Upgrade\(window='drain'\) its panes go on to their close"
+    ):
         totals(tmp_path, spark, 2 * MINUTE, both, **more).run(until="drained")
-    longer = totals(tmp_path, spark, 2 * MINUTE, both, **more, on_change="drain")
+    longer = totals(tmp_path, spark, 2 * MINUTE, both, upgrade=Upgrade("from now", "drain"))
     code, said = said_of(state, longer, monkeypatch, capsys)
     assert code == 0
     assert said[0].startswith(

@@ -17,7 +17,7 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from mullion import Around, Custom, Early, Session, Sliding, Tumbling, together, windowed
+from mullion import Around, Custom, Early, Session, Sliding, Tumbling, Watermark, together, windowed
 from mullion.testing import ClockedQuery
 from mullion.windows import Late, Window
 from streams import SECOND, Feed, batches_of
@@ -123,7 +123,9 @@ def test_late_rows_of_windows_together_are_dropped_by_those_that_drop_them(spark
 
 def test_late_rows_that_come_one_by_one_are_counted_as_dropped(spark: SparkSession, tmp_path: Path) -> None:
     feed = Feed(tmp_path / "in", "k string")
-    panes = windowed(feed.stream(spark), Tumbling("10 seconds"), by="k", time="ts", running=True).agg(F.count("*"))
+    panes = windowed(feed.stream(spark), Tumbling("10 seconds"), by="k", time="ts", early=Early(each_row=True)).agg(
+        F.count("*")
+    )
     assert counted_drops(panes, feed, tmp_path / "checkpoint") == [(2, 2)]
 
 
@@ -238,7 +240,7 @@ def test_a_quiet_stream_beside_one_that_is_behind_asks_for_no_batch_until_that_o
 
     def counts(feed: Feed, idle_after: str | None) -> DataFrame:
         rows = feed.stream(spark)
-        return windowed(rows, Tumbling("10 seconds"), by="k", time="ts", idle_after=idle_after).agg(
+        return windowed(rows, Tumbling("10 seconds"), by="k", time="ts", clock=Watermark(idle_after)).agg(
             F.count("*").alias("n")
         )
 

@@ -16,7 +16,7 @@ from pyspark.sql import DataFrame, Row, SparkSession
 from cache_sizes import draw_size
 from change_model import Changing, Firings, Gap, Grid, Several, Shown
 from change_runs import AGGREGATES, Runs
-from mullion import Early, together
+from mullion import Early, Upgrade, together
 from mullion.testing import ClockedQuery
 from mullion.windows import Session, Sliding, Tumbling, Window
 from seeds import SEED
@@ -139,7 +139,12 @@ def test_random_changes_are_those_of_the_model(
         model.begin(asked, lateness, firings)
         queries.append((runs.window, asked, lateness, firings))
         said += f", {draw_size(spark, chance)}"
-        options = {"allowed_lateness": f"{lateness} seconds", "ids": ids, **options_of(firings), "on_change": "drain"}
+        options = {
+            "allowed_lateness": f"{lateness} seconds",
+            "ids": ids,
+            **options_of(firings),
+            "upgrade": Upgrade("from now", "drain"),
+        }
         with runs.start(asked, **options) as query:
             for _ in range(chance.randint(1, 3)):
                 rows = some_rows(chance, watermark)
@@ -178,7 +183,6 @@ class Part:
             self.asked,
             window=self.window,
             allowed_lateness=f"{self.lateness} seconds",
-            new_aggregates="refuse",
             **options_of(self.firings),
             **options,
         )
@@ -228,7 +232,7 @@ def test_random_changes_of_windows_together_are_those_of_the_model(
         parts = {name: part for name, (part, _) in asked.items()}
         queries.append(parts)
         said += f"\n{ {name: (was, part) for name, (part, was) in asked.items()} }, {draw_size(spark, chance)}"
-        frames = {name: part.over(runs, on_change="drop") for name, part in parts.items()}
+        frames = {name: part.over(runs, upgrade=Upgrade(window="drop")) for name, part in parts.items()}
         panes = frames[ALONE] if ALONE in frames else together(**frames)
         with ClockedQuery(panes, checkpoint=runs.checkpoint) as query:
             for _ in range(chance.randint(1, 2)):

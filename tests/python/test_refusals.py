@@ -25,13 +25,16 @@ from model import Rules
 from mullion import (
     Around,
     DroppedRowsWarning,
+    Early,
     InvalidArgumentError,
     MullionError,
+    PerKey,
     Session,
     Sliding,
     Tumbling,
     UnknownColumnError,
     UnsupportedError,
+    Watermark,
     windowed,
 )
 from mullion.testing import ClockedQuery
@@ -87,9 +90,9 @@ def test_a_watermark_on_another_column_is_refused_with_its_name(stream: DataFram
     "clock",
     [
         {"time": None},
-        {"time": "ts", "idle_after": "1 minute"},
+        {"time": "ts", "clock": Watermark(idle_after="1 minute")},
         {"time": "ts", "at_end": "close"},
-        {"time": "ts", "watermark": "per key with wall time"},
+        {"time": "ts", "clock": PerKey(wall_time=True)},
     ],
 )
 def test_panes_that_close_by_the_wall_clock_or_at_the_end_need_batches_without_rows(
@@ -339,7 +342,7 @@ def test_what_ends_at_the_end_of_time_is_kept_once_however_many_batches_come(
     spark: SparkSession, tmp_path: Path, window: Window
 ) -> None:
     feed = Feed(tmp_path / "in", "k string")
-    panes = windowed(feed.stream(spark), window, by="k", time="ts", running=True).agg(n())
+    panes = windowed(feed.stream(spark), window, by="k", time="ts", early=Early(each_row=True)).agg(n())
     with ClockedQuery(panes.select("n"), checkpoint=tmp_path / "checkpoint") as query:
         for _ in range(4):
             feed.write([(MOST - 1, "a"), (MOST - SECOND, "b")])

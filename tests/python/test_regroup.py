@@ -11,12 +11,12 @@ from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql import functions as F
 
 from change_runs import Runs, verdicts
-from mullion import Early, IncompatibleStateError, open_panes, savepoint, together
+from mullion import Early, IncompatibleStateError, Upgrade, open_panes, savepoint, together
 from mullion.testing import ClockedQuery
 from mullion.windows import Session, Sliding, Tumbling, Window
 
 TENS, TWENTIES, VISITS = Tumbling("10 seconds"), Tumbling("20 seconds"), Session("5 seconds")
-PLAIN: dict[str, Any] = {"new_aggregates": "refuse"}
+PLAIN: dict[str, Any] = {"upgrade": Upgrade()}
 Asked = Window | tuple[Window, Mapping[str, Any]]
 
 
@@ -29,7 +29,7 @@ class Grouped:
     def over(self, alone: Asked | None = None, **windows: Asked) -> DataFrame:
         def panes(of: Asked) -> DataFrame:
             window, options = of if isinstance(of, tuple) else (of, {})
-            return self.runs.panes(options.get("asked", ["n"]), window=window, **PLAIN, **without(options, "asked"))
+            return self.runs.panes(options.get("asked", ["n"]), window=window, **{**PLAIN, **without(options, "asked")})
 
         return together(**{name: panes(of) for name, of in windows.items()}) if alone is None else panes(alone)
 
@@ -70,7 +70,7 @@ def told(rows: Sequence[Row]) -> list[tuple[Any, ...]]:
     return sorted((*name, row.k, at, row.n) for name, row, at in zip(named, rows, start, strict=True))
 
 
-DROP: dict[str, Any] = {"on_change": "drop"}
+DROP: dict[str, Any] = {"upgrade": Upgrade(window="drop")}
 
 
 def test_compare_says_what_is_new_gone_and_renamed(spark: SparkSession, tmp_path: Path) -> None:
@@ -89,7 +89,7 @@ def test_compare_says_what_is_new_gone_and_renamed(spark: SparkSession, tmp_path
         ("drops", dropped),
         ("goes on", "the window 'tens' is now the only one"),
     }
-    assert "with on_change='drop'" in query.refused(query.over(all=TWENTIES, tens=TENS))
+    assert "with upgrade=Upgrade(window='drop')" in query.refused(query.over(all=TWENTIES, tens=TENS))
     one = Grouped(spark, tmp_path / "one")
     one.run(one.over(TENS), (1, "a", 1))
     assert one.verdicts(one.over(all=TWENTIES, tens=TENS)) == {
@@ -128,7 +128,7 @@ def test_one_window_of_several_changes_alone_once_it_is_alone(spark: SparkSessio
     query.run(query.over((TENS, DROP)), (2, "a", 1))
     query.run(query.over((TENS, {"early": None, "allowed_lateness": "5 seconds"})), (11, "a", 1))
     assert query.open() == [("a", 0, 2), ("a", 10, 1)]
-    drains = (VISITS, {"on_change": "drain"})
+    drains = (VISITS, {"upgrade": Upgrade(window="drain")})
     assert query.run(query.over(drains), (18, "a", 1), (24, "a", 1)) == [("a", 0, 2)]
     assert query.open() == [("a", 10, 2), ("a", 24, 1)]
     assert query.run(query.over(drains), (40, "b", 1)) == [("a", 10, 2), ("a", 24, 1)]
@@ -248,7 +248,7 @@ def test_a_window_of_functions_that_have_no_text_cannot_be_dropped(spark: SparkS
 def test_one_change_comes_after_another(spark: SparkSession, tmp_path: Path) -> None:
     query = Grouped(spark, tmp_path)
     query.run(query.over(TENS), (1, "a", 1), (12, "a", 1))
-    query.run(query.over((TWENTIES, {"on_change": "drain"})), (13, "a", 1))
+    query.run(query.over((TWENTIES, {"upgrade": Upgrade(window="drain")})), (13, "a", 1))
     both = query.over(tens=TENS, twenties=TWENTIES)
     assert "one change comes after another" in query.refused(both)
     late = Grouped(spark, tmp_path / "late")

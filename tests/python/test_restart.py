@@ -15,7 +15,7 @@ from pyspark.sql import functions as F
 
 from checked import SESSION_STATE_IN_ROCKSDB, Case, CheckedQuery, settings
 from model import SECOND, Row, Rules
-from mullion import Early, IncompatibleStateError, Sliding, Tumbling, read_panes, windowed
+from mullion import Early, IncompatibleStateError, Sliding, Tumbling, Watermark, read_panes, windowed
 from mullion.testing import ClockedQuery
 from session_model import SessionRules
 from streams import Feed
@@ -83,7 +83,7 @@ def test_a_query_that_was_not_running_has_not_waited_for_its_source(spark: Spark
     window = Sliding("100 seconds", "50 seconds")
 
     def start(seconds: int) -> ClockedQuery:
-        panes = windowed(feed.stream(spark), window, by="k", time="ts", idle_after="60 seconds")
+        panes = windowed(feed.stream(spark), window, by="k", time="ts", clock=Watermark(idle_after="60 seconds"))
         counted = panes.agg(F.count("*").alias("n")).select(F.unix_timestamp("window.end").alias("end"))
         return ClockedQuery(counted, checkpoint=tmp_path / "checkpoint", start_ms=seconds * 1000)
 

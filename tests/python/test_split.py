@@ -16,7 +16,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from checked import settings
-from mullion import FunctionError, Global, MullionError, UnsupportedError, read_panes, windowed
+from mullion import Early, FunctionError, Global, MullionError, UnsupportedError, read_panes, windowed
 from mullion.testing import ClockedQuery
 from mullion.windows import SplitOf
 from seeds import SEED
@@ -399,4 +399,4 @@ def test_what_a_function_cannot_be_shown_is_refused(spark: SparkSession) -> None
     with pytest.raises(MullionError, match=r"columns=\['w'\]: the input has no column 'w'"):
         windowed(rows, Global.split(gives(None), ["w"]), by="k", time=None)
     with pytest.raises(UnsupportedError, match="its function sees all rows of a batch at once"):
-        windowed(rows, Global.split(gives(None), ["k"]), by="k", time=None, running=True)
+        windowed(rows, Global.split(gives(None), ["k"]), by="k", time=None, early=Early(each_row=True))

@@ -158,7 +158,8 @@ DAYS = "window => 'tumbling', size => '{}', timezone => '{}', time => 'ts', aggr
 @pytest.mark.parametrize(
     ("said", "message"),
     [
-        ("time => 'ts', windw => 'x'", "has no argument 'windw'"),
+        ("time => 'ts', windw => 'x'", "has no argument 'windw'. Did you mean 'window'?"),
+        ("time => 'ts', running => true", "has no argument 'running'. Did you mean 'early_each_row'?"),
         (f"{TUMBLING}, aggregates => 'count(*)'", "was not given time"),
         ("time => 'ts', aggregates => 'count(*)'", "was not given window"),
         ("window => 'tumbling', time => 'ts', aggregates => 'count(*)'", "was not given size"),
@@ -173,7 +174,7 @@ DAYS = "window => 'tumbling', size => '{}', timezone => '{}', time => 'ts', aggr
         (f"{TUMBLING}, time => 'ts', aggregates => 'count(*) FROM t'", "more than a list of columns"),
         (f"{TUMBLING}, time => 'ts, k', aggregates => 'count(*)'", "is one column"),
         (f"{TUMBLING}, time => 'ts', aggregates => 'count(*)', late => 'emitt'", "none of 'drop', 'emit'"),
-        (f"{TUMBLING}, time => 'ts', aggregates => 'count(*)', running => 'yes'", "must be true or false"),
+        (f"{TUMBLING}, time => 'ts', aggregates => 'count(*)', early_each_row => 'yes'", "must be true or false"),
         (f"{TUMBLING}, time => 'ts', aggregates => 'count(*)', allowed_lateness => '-1 hour'", "is negative"),
         ("window => 'count', length => 'two', time => NULL, aggregates => 'count(*)'", "must be a whole number"),
         ("window => 'global', time => NULL, aggregates => 'count(*)'", "one of every, when and changes"),

@@ -23,6 +23,7 @@ from mullion import (
     Sliding,
     Tumbling,
     UnsupportedError,
+    Watermark,
     read_panes,
     windowed,
 )
@@ -206,7 +207,11 @@ def test_windows_by_the_wall_clock_close_between_stages_with_no_row_coming(spark
 
     def when_idle(rows: DataFrame) -> DataFrame:
         asked = windowed(
-            rows.withWatermark("ts", "0 seconds"), Tumbling("1 minute"), by="k", time="ts", idle_after="30 seconds"
+            rows.withWatermark("ts", "0 seconds"),
+            Tumbling("1 minute"),
+            by="k",
+            time="ts",
+            clock=Watermark(idle_after="30 seconds"),
         )
         return asked.agg(F.count("*").alias("rows"))
 

@@ -22,10 +22,12 @@ from mullion import (
     Early,
     IncompatibleStateError,
     InvalidArgumentError,
+    PerKey,
     Session,
     Sliding,
     Tumbling,
     UnsupportedError,
+    Watermark,
     read_panes,
     together,
     windowed,
@@ -163,8 +165,8 @@ def test_what_cannot_share_stands_for_itself_and_gives_the_same(
     panes = {
         "a": of(Tumbling("10 seconds")),
         "b": of(Session("3 seconds")),
-        "per_key": of(Tumbling("10 seconds"), watermark="per key"),
-        "running": of(Session("3 seconds"), running=True),
+        "per_key": of(Tumbling("10 seconds"), clock=PerKey()),
+        "running": of(Session("3 seconds"), early=Early(each_row=True)),
         "discarding": of(Sliding("6 seconds", "3 seconds"), early=Early("2 seconds"), accumulate=False),
         "by_wall": windowed(stream, Tumbling("10 seconds"), by="j", time=None).agg(F.sum("v").alias("s")),
     }
@@ -313,11 +315,11 @@ def two(rows: DataFrame, **options: Any) -> dict[str, DataFrame]:
 CHANGED: dict[str, tuple[Callable[[DataFrame], dict[str, DataFrame]], str]] = {
     "another window under another name": (
         lambda rows: {"a": two(rows)["a"], "c": two(rows, allowed_lateness="1 second")["b"]},
-        r"the window 'b' \(session with a gap of 5 seconds\) is gone: with on_change='drop'",
+        r"the window 'b' \(session with a gap of 5 seconds\) is gone: with upgrade=Upgrade\(window='drop'\)",
     ),
     "one window alone": (
         lambda rows: {"a": two(rows)["a"]},
-        r"the window 'b' \(session with a gap of 5 seconds\) is gone: with on_change='drop'",
+        r"the window 'b' \(session with a gap of 5 seconds\) is gone: with upgrade=Upgrade\(window='drop'\)",
     ),
     "a longer lateness": (
         lambda rows: two(rows, allowed_lateness="1 second"),
@@ -363,8 +365,12 @@ def test_what_does_not_go_together_is_refused(spark: SparkSession, tmp_path: Pat
     refused("A column is named 'window_name'", a=by_key(stream, F.col("k").alias("window_name")))
     rows = windowed(stream, Count(3), by="k", time=None).agg(n)
     refused("Windows of time and windows of row numbers do not go together", a=tens, b=rows)
-    idle = windowed(stream, Tumbling("10 seconds"), by="k", time="ts", idle_after="5 seconds").agg(n)
-    refused(r"idle_after moves the event clock of the whole query, and the windows differ in it \(b\)", a=tens, b=idle)
+    idle = windowed(stream, Tumbling("10 seconds"), by="k", time="ts", clock=Watermark(idle_after="5 seconds")).agg(n)
+    refused(
+        r"Watermark\(idle_after=...\) moves the event clock of the whole query, and the windows differ in it \(b\)",
+        a=tens,
+        b=idle,
+    )
     batch = spark.createDataFrame([], "ts timestamp, k string")
     refused("over a stream and some over a batch", a=tens, b=by_key(batch, "k"))
 

@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 import pytest
 from pyspark.sql import SparkSession
 
-from mullion import topics, turbine
+from mullion import Upgrade, topics, turbine
 from mullion.errors import IncompatibleStateError, InvalidArgumentError
 from mullion.turbine import aggregates as agg
 from mullion.turbine import testing
@@ -131,10 +131,10 @@ def test_windows_together_publish_what_each_publishes_alone_in_one_query(spark: 
 
 
 def changing(
-    spark: SparkSession, like: turbine.App | None = None, on_change: Any = "refuse", **sizes: Any
+    spark: SparkSession, like: turbine.App | None = None, upgrade: Upgrade | None = None, **sizes: Any
 ) -> turbine.App:
     """Windows by their names: a number is the size of a tumbling one in seconds, and one in a list a session's gap."""
-    app = turbine.App("changing" if like is None else like.name, spark=spark, on_change=on_change)
+    app = turbine.App("changing" if like is None else like.name, spark=spark, upgrade=upgrade or Upgrade())
     if like is not None:
         app.broker, app.checkpoint, app.clock = like.broker, like.checkpoint, like.clock
 
@@ -196,9 +196,11 @@ def test_windows_together_come_go_and_change_their_names_over_a_checkpoint(spark
         }
         # One is gone: as in the engine, that has to be asked for.
         fewer: dict[str, Any] = {"by_hour": 3600, "minutes": 60}
-        with pytest.raises(IncompatibleStateError, match=r"the window 'sessions' .* is gone: with on_change='drop'"):
+        with pytest.raises(
+            IncompatibleStateError, match=r"the window 'sessions' .* is gone: with upgrade=Upgrade\(window='drop'\)"
+        ):
             changing(spark, app, **fewer).run(until="drained")
-        dropping = changing(spark, app, "drop", **fewer)
+        dropping = changing(spark, app, Upgrade(window="drop"), **fewer)
         assert said(dropping)[0][0] == "drops"
         batch(dropping, 30, 70)
         batch(dropping, 4000)

@@ -23,6 +23,7 @@ from mullion import (
     Sliding,
     Tumbling,
     UnsupportedError,
+    Upgrade,
     changelog,
     together,
     upsert,
@@ -385,7 +386,7 @@ def changed(
         time="ts",
         early=Early(count=1),
         ids=True,
-        new_aggregates="refuse" if asked is None else "from now",
+        upgrade=Upgrade("reject" if asked is None else "from now"),
     ).agg(*(asked or aggregates()))
     running = Running(panes, table, folder)
     try:

@@ -141,8 +141,8 @@ def _other_sources(was: int, now: int) -> IncompatibleStateError:
     return IncompatibleStateError(
         f"The checkpoint is of a query with {was} source{'s' * (was != 1)}, and this query has {now}. Beside its "
         "streams a query has a source of ticks where panes close or fire by the wall clock: with time=None, "
-        "idle_after= or early=Early(every=...). Change the query back, or start it with a new checkpointLocation. "
-        "Nothing was overwritten."
+        "clock=Watermark(idle_after=...) or early=Early(every=...). Change the query back, or start it with a new "
+        "checkpointLocation. Nothing was overwritten."
     )
 
 

@@ -17,6 +17,7 @@ from mullion.turbine._aggregate import ARRIVAL
 from mullion.turbine._spec import KAFKA_TIME, Spec
 from mullion.turbine._subscription import Subscription
 from mullion.turbine.functions import column_of
+from mullion.windows import Watermark
 
 TIME: Final = "__mullion_time"
 
@@ -82,7 +83,7 @@ def on_event_time(allowed_lateness_ms: int, idle_ms: int) -> dict[str, Any]:
         "time": TIME,
         "allowed_lateness": f"{allowed_lateness_ms} milliseconds",
         "late": "reopen each",
-        "idle_after": f"{idle_ms} milliseconds",
+        "clock": Watermark(idle_after=f"{idle_ms} milliseconds"),
     }
 
 

@@ -8,12 +8,11 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any, ClassVar, TypeVar, get_args
+from typing import Any, ClassVar, TypeVar
 
 from pyspark.sql import DataFrame, SparkSession
 
 from mullion._changes import compare
-from mullion._checks import require_one_of
 from mullion._clock import Clock
 from mullion._panes import read_panes
 from mullion._programs.app import App as _App
@@ -30,7 +29,7 @@ from mullion.turbine import _schema_probe, _window_notes
 from mullion.turbine._explained import parts_of, warnings_of, why_so
 from mullion.turbine._plans.batches import has_run, publish
 from mullion.turbine._plans.panes import in_words
-from mullion.turbine._plans.plan import Changes, Plan
+from mullion.turbine._plans.plan import Plan
 from mullion.turbine._plans.process import ProcessPlan
 from mullion.turbine._plans.sessions import session_of
 from mullion.turbine._plans.shard import ShardPlan, panes_of_made
@@ -38,7 +37,7 @@ from mullion.turbine._plans.together import TogetherPlan, shared_by, shared_with
 from mullion.turbine._plans.window import WindowPlan
 from mullion.turbine._subscription import Subscription, named_topics, options_of
 from mullion.turbine._window_spec import WindowSpec, specs_of
-from mullion.windows import NewAggregates, OnChange
+from mullion.windows import Upgrade
 
 Kind = TypeVar("Kind", bound=type)
 
@@ -52,16 +51,13 @@ class App(_App):
       in ``.mullion/NAME`` for Kafka.
     - ``clock``: what tells the time; the machine's if left out.
     - ``spark``: the session; the active one if left out, or else one that is made when it is needed.
-    - ``new_aggregates``: what becomes of an aggregate that open panes do not know, for the program has changed. With
-      ``"refuse"`` the program does not start. With ``"from now"`` such an aggregate has of an open pane what comes from
-      then on, and is ``None`` until something does. A program that once went on so needs it from then on.
-    - ``on_change``: what becomes of a window whose size, slide or gap has changed. With ``"refuse"`` the program does
-      not start. With ``"drain"`` the panes of the window as it was go on to their close, and rows from a boundary on
-      enter the window as it is now. With ``"drop"``, of windows that share a query (``together=True``): the open panes
-      of those that are no longer in the program are dropped, without a call of ``on_close``.
-
-    Both are as in :func:`mullion.windowed`. ``"drain"`` holds for windows that have a query of their own, ``"drop"``
-    for those that share one, ``new_aggregates`` for both. For windows in the query of a state nothing of it does.
+    - ``upgrade``: what happens to open panes when the program has changed: a :class:`mullion.Upgrade`. By default the
+      program does not start. With ``new_aggregates="from now"`` a new aggregate of an open pane covers the rows from
+      then on, and is ``None`` before the first of them. With ``window="drain"``, for windows with a query of their own,
+      the panes of the window as it was continue until they close, and rows from a boundary on enter the window as it
+      is now. With ``window="drop"``, for windows that share a query (``together=True``), the open panes of windows that
+      are no longer in the program are dropped, without a call of ``on_close``. It does not apply to windows in the
+      query of a state.
     """
 
     api: ClassVar[str] = "turbine"
@@ -74,13 +70,15 @@ class App(_App):
         checkpoint: str | os.PathLike[str] | None = None,
         clock: Clock | None = None,
         spark: SparkSession | None = None,
-        new_aggregates: NewAggregates = "refuse",
-        on_change: OnChange = "refuse",
+        upgrade: Upgrade = Upgrade(),  # noqa: B008
     ) -> None:
         super().__init__(name, broker=broker, checkpoint=checkpoint, clock=clock, spark=spark)
-        require_one_of("new_aggregates", new_aggregates, get_args(NewAggregates))
-        require_one_of("on_change", on_change, get_args(OnChange))
-        self.changes = Changes(new_aggregates, on_change)
+        if not isinstance(upgrade, Upgrade):
+            raise InvalidArgumentError(
+                f"upgrade={upgrade!r} ({type(upgrade).__name__}) is not an Upgrade. Write, for instance, "
+                "upgrade=Upgrade(new_aggregates='from now')."
+            )
+        self.upgrade = upgrade
         self.subscriptions: list[Subscription] = []
         self._plans: dict[str, Plan] = {}
 
@@ -117,8 +115,8 @@ class App(_App):
         - ``dead_letter``: a topic that is told of what ``"skip"`` leaves out: ``callback``, ``error`` and ``panes``.
         - ``together``: windows with one ``time_column`` and one store share a query: they read the topic, run
           ``process`` and shuffle once, and have one event clock, that of the rows of all of them. Their state is in one
-          checkpoint: windows of the same key may be added and renamed, and with ``App(on_change="drop")`` taken out, as
-          long as there are two. ``explain()`` says which windows do.
+          checkpoint: windows of the same key may be added and renamed, and removed with
+          ``App(upgrade=Upgrade(window="drop"))``, as long as there are two. ``explain()`` says which windows do.
 
         The class is made once, here, so that its windows are checked at once; it is copied to the workers.
 
@@ -390,12 +388,12 @@ def _plans_of(app: App, subscription: Subscription) -> Iterator[Plan]:
         yield ShardPlan(app, subscription, subscription.job)
         return
     for shared in shared_by(subscription):
-        yield TogetherPlan(app, subscription, shared, app.changes)
+        yield TogetherPlan(app, subscription, shared, app.upgrade)
     for window in subscription.windows.values():
         if shared_with(subscription, window.name) is not None:
             continue
         if subscription.process.python is not None or window.name in subscription.process.updates:
-            yield WindowPlan(app, subscription, window, app.changes)
+            yield WindowPlan(app, subscription, window, app.upgrade)
     if subscription.is_published:
         yield ProcessPlan(app, subscription, subscription.job)
 

@@ -7,8 +7,9 @@ calendar of a time zone.
 
 ::
 
-    _time    Tumbling, Sliding, Session, Around         _rows    Count, Global
-    _custom  Custom                                     _early   Early
+    _time    Tumbling, Sliding, Session, Around         _rows     Count, Global
+    _custom  Custom                                     _early    Early
+    _clocks  Watermark, PerKey                          _upgrade  Upgrade
     _spec    helpers of all specs
 """
 
@@ -16,10 +17,12 @@ from __future__ import annotations
 
 from typing import Literal, TypeAlias
 
+from mullion.windows._clocks import LateBy, PerKey, Watermark
 from mullion.windows._custom import Custom, RangesOf
 from mullion.windows._early import Early
 from mullion.windows._rows import Count, Global, SplitOf
 from mullion.windows._time import Around, Session, Sliding, Tumbling
+from mullion.windows._upgrade import NewAggregates, OtherWindow, Upgrade
 
 __all__ = [
     "Around",
@@ -32,13 +35,15 @@ __all__ = [
     "Late",
     "LateBy",
     "NewAggregates",
-    "OnChange",
     "Order",
+    "OtherWindow",
+    "PerKey",
     "RangesOf",
     "Session",
     "Sliding",
     "SplitOf",
     "Tumbling",
+    "Upgrade",
     "Watermark",
     "Window",
 ]
@@ -46,23 +51,11 @@ __all__ = [
 Late: TypeAlias = Literal["drop", "emit", "reopen", "reopen each"]
 """The treatment of a row whose pane has closed."""
 
-LateBy: TypeAlias = Literal["panes", "watermark"]
-"""The clock by which a row is late."""
-
-NewAggregates: TypeAlias = Literal["refuse", "from now"]
-"""The treatment of aggregates that open panes of a checkpoint do not have."""
-
-OnChange: TypeAlias = Literal["refuse", "drain", "drop"]
-"""The treatment of open panes whose window the query no longer has."""
-
 Empty: TypeAlias = Literal["skip", "emit"]
 """The treatment of windows without rows."""
 
 AtEnd: TypeAlias = Literal["keep", "close"]
 """The treatment of panes that are open at the end of the input."""
-
-Watermark: TypeAlias = Literal["stream", "per key", "per key with wall time"]
-"""The event clock that closes panes: of the stream or of each key."""
 
 Order: TypeAlias = Literal["arrival", "time"]
 """The order of the rows of a pane."""

@@ -7,6 +7,7 @@ from typing import final
 
 from mullion import _durations
 from mullion._calls import explained
+from mullion._checks import require_bool
 from mullion._durations import Duration
 from mullion.errors import InvalidArgumentError
 from mullion.windows._spec import hold
@@ -15,12 +16,14 @@ from mullion.windows._spec import hold
 @final
 @dataclass(frozen=True, slots=True, init=False, repr=False)
 class Early:
-    """Fires a pane that is still open: at an interval, after a number of rows, or whichever comes first.
+    """Fires a pane that is still open: at an interval, after a number of rows, or with each row.
 
     - ``every``: an interval of the pane's clock, counted from when the pane opened or last fired. The clock is event
       time while rows arrive, and wall time otherwise.
     - ``wall``: instead of ``every``, an interval of the wall clock. It suits dashboards.
     - ``count``: a number of rows since the pane opened or last fired.
+    - ``each_row``: with ``True``, each row fires its panes as it arrives, as running values. These firings are called
+      ``"running"``. It excludes all others.
     - ``unchanged``: with ``True``, panes fire at the interval even without a row since they last fired.
 
     A pane fires early at most once per batch, after all rows of the batch, and not in the batch in which it closes.
@@ -33,15 +36,19 @@ class Early:
     Early(count=1000)
     >>> Early(wall="10 seconds")
     Early(wall='10 seconds')
+    >>> Early(each_row=True)
+    Early(each_row=True)
 
     Raises :class:`InvalidArgumentError` when none of them is given, ``every`` or ``wall`` is not a duration longer than
-    zero, both are given, ``count`` is not a whole number above zero, or ``unchanged`` is not a bool.
+    zero, both are given, ``count`` is not a whole number above zero, ``unchanged`` or ``each_row`` is not a bool, or
+    ``each_row`` is given with another.
     """
 
     every_us: int | None
     unchanged: bool
     count: int | None
     wall_us: int | None
+    each_row: bool
 
     @explained("Early(every='1 minute')", name="Early")
     def __init__(
@@ -51,8 +58,15 @@ class Early:
         *,
         count: int | None = None,
         wall: Duration | None = None,
+        each_row: bool = False,
     ) -> None:
-        if every is None and count is None and wall is None:
+        require_bool("each_row", each_row)
+        if each_row and (every, wall, count, unchanged) != (None, None, None, False):
+            raise InvalidArgumentError(
+                "each_row=True fires a pane with each of its rows, so there is nothing left for every, wall, count and "
+                "unchanged to add. Write Early(each_row=True)."
+            )
+        if not each_row and every is None and count is None and wall is None:
             raise InvalidArgumentError(
                 "Early() says neither every nor count: when is a pane to fire? Write Early(every='1 minute') or "
                 "Early(count=1000)."
@@ -79,7 +93,7 @@ class Early:
                 "unchanged=True makes panes without new rows fire at an interval, and no interval is given. Write, for "
                 "instance, Early(every='1 minute', unchanged=True)."
             )
-        hold(self, every_us=every_us, unchanged=unchanged, count=count, wall_us=wall_us)
+        hold(self, every_us=every_us, unchanged=unchanged, count=count, wall_us=wall_us, each_row=each_row)
 
     def __repr__(self) -> str:
         parts = [] if self.every_us is None else [repr(_durations.written(self.every_us))]
@@ -89,4 +103,6 @@ class Early:
             parts.append(f"count={self.count}")
         if self.wall_us is not None:
             parts.append(f"wall={_durations.written(self.wall_us)!r}")
+        if self.each_row:
+            parts.append("each_row=True")
         return f"Early({', '.join(parts)})"

@@ -15,7 +15,6 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
@@ -54,18 +53,10 @@ from mullion.turbine._worker import Process
 from mullion.turbine.aggregates import Aggregate, Multi, Sum
 from mullion.turbine.functions import Expression, column_of
 from mullion.turbine.windowing import TurbineWindow
-from mullion.windows import Early, NewAggregates, OnChange, Window
+from mullion.windows import Early, Window
 
 QUIET_MS: Final = 250
 """After how long without rows a persistent window's event clock goes on with the wall clock."""
-
-
-@dataclass(frozen=True)
-class Changes:
-    """What becomes of a window that has changed, as ``windowed`` has it."""
-
-    new_aggregates: NewAggregates = "refuse"
-    on_change: OnChange = "refuse"
 
 
 UNBEGUN: Final = "spark.sql.streaming.stateStore.mullion.unbegun"

@@ -32,7 +32,7 @@ from mullion._together import together
 from mullion.errors import FunctionError, IncompatibleStateError, InvalidArgumentError
 from mullion.topics._outputs import Make, Output
 from mullion.turbine._callbacks import CLOSE, EARLY, FAILED, Outputs, PaneCallbacks, key_column, part_column
-from mullion.turbine._plans.plan import QUIET_MS, UNBEGUN, Changes, Plan
+from mullion.turbine._plans.plan import QUIET_MS, UNBEGUN, Plan
 from mullion.turbine._subscription import Subscription
 from mullion.turbine._topic_rows import TIME, on_event_time, timed, topic_rows, with_arrival
 from mullion.turbine._window_rows import spark_schema
@@ -40,6 +40,7 @@ from mullion.turbine._worker import Needed, Process
 from mullion.turbine.functions import column_of
 from mullion.turbine.state import NoState
 from mullion.turbine.windowing import TurbineWindow
+from mullion.windows import OtherWindow, Upgrade
 
 WINDOW: Final = "window_name"
 _WATERMARK: Final = {"spark.watermarkDelayMs": 0}
@@ -165,10 +166,10 @@ def engine_name(window: str) -> str:
 class TogetherPlan(Plan):
     """The one query of windows that share it."""
 
-    def __init__(self, app: Host, subscription: Subscription, shared: Shared, changes: Changes) -> None:
+    def __init__(self, app: Host, subscription: Subscription, shared: Shared, upgrade: Upgrade) -> None:
         super().__init__(app, subscription, shared.name, shared.windows)
         self.shared = shared.as_begun(self.folder)
-        self._changes = changes
+        self._upgrade = upgrade
 
     def rows(self, spark: SparkSession) -> DataFrame:
         """The firings of all windows, each with the name of its own."""
@@ -191,9 +192,9 @@ class TogetherPlan(Plan):
         spec, columns = window.spec, self.shared.columns(window)
         asked = self.asked(spec.early_fire_interval_ms)
         asked |= on_event_time(spec.allowed_lateness_ms, spec.idle_tick_ms or QUIET_MS) | {"time": _time_of(number)}
-        asked |= {"new_aggregates": self._changes.new_aggregates}
         # None of several windows drains.
-        asked |= {"on_change": "drop" if self._changes.on_change == "drop" else "refuse"}
+        of_window: OtherWindow = "drop" if self._upgrade.window == "drop" else "reject"
+        asked |= {"upgrade": Upgrade(self._upgrade.new_aggregates, of_window)}
         # In the order of all windows: where that is one, rows are shuffled by the keys alone.
         aliases = dict(zip(spec.key, columns.key, strict=True))
         keys = [column_of(name).alias(aliases[name]) for name in self.shared.keys if name in aliases]

@@ -11,23 +11,24 @@ from mullion._programs.host import Host
 from mullion.topics._outputs import Make
 from mullion.turbine._callbacks import FIRING
 from mullion.turbine._plans.panes import in_words
-from mullion.turbine._plans.plan import UNBEGUN, Changes, Plan
+from mullion.turbine._plans.plan import UNBEGUN, Plan
 from mullion.turbine._spec import Spec
 from mullion.turbine._subscription import Subscription
 from mullion.turbine._topic_rows import topic_rows
 from mullion.turbine._worker import Needed, RowsForWindow
 from mullion.turbine.functions import column_of
 from mullion.turbine.windowing import TurbineWindow
+from mullion.windows import Upgrade
 
 
 @final
 class WindowPlan(Plan):
     """The query of one window."""
 
-    def __init__(self, app: Host, subscription: Subscription, window: TurbineWindow, changes: Changes) -> None:
+    def __init__(self, app: Host, subscription: Subscription, window: TurbineWindow, upgrade: Upgrade) -> None:
         super().__init__(app, subscription, window.name, [window])
         self.window = window
-        self._changes = changes
+        self._upgrade = upgrade
 
     def rows(self, spark: SparkSession) -> DataFrame:
         """The window's firings: the key, ``firing``, ``window_start_ms``, ``window_end_ms`` and the values."""
@@ -38,7 +39,7 @@ class WindowPlan(Plan):
 
     def changing(self, spec: Spec) -> dict[str, Any]:
         """What the App says."""
-        return dict(vars(self._changes))
+        return {"upgrade": self._upgrade}
 
     @property
     def settings(self) -> dict[str, str]:

@@ -3,7 +3,7 @@ package dev.mullion
 import org.apache.spark.sql.mullion.builders.WindowOptions
 
 /** When a pane that is still open fires: at an interval, after a number of rows, or whichever comes first. It does so
-  * at most once a batch, when all rows of the batch are in it.
+  * at most once a batch, when all rows of the batch are in it. Or each row fires its panes.
   *
   * @param unchanged
   *   whether panes fire at the interval even if they got no row since they last fired
@@ -12,7 +12,8 @@ final case class Early private (
     interval: Option[Span],
     isByWall: Boolean,
     rows: Option[Long],
-    unchanged: Boolean
+    unchanged: Boolean,
+    isEachRow: Boolean
 ) {
 
   /** Also after so many rows since the pane opened or last fired. */
@@ -25,14 +26,22 @@ final case class Early private (
     val timed = interval.map(Span.positive("the interval of early firings", _)).fold(options) { every =>
       if (isByWall) options.withEarlyByWall(every, unchanged) else options.withEarly(every, unchanged)
     }
-    rows.fold(timed)(timed.withEarlyCount)
+    val counted = rows.fold(timed)(timed.withEarlyCount)
+    if (isEachRow) counted.withRunning else counted
+  }
+
+  override def toString: String = {
+    val base = interval.map(of => s"Early.${if (isByWall) "everyWall" else "every"}($of)")
+    val counted = rows.map(n => base.fold(s"Early.count($n)")(text => s"$text.orCount($n)")).orElse(base)
+    val text = counted.getOrElse(if (isEachRow) "Early.eachRow" else "Early.never")
+    if (unchanged) s"$text.evenUnchanged" else text
   }
 }
 
 object Early {
 
   /** No pane fires before it closes. */
-  val never: Early = Early(None, isByWall = false, None, unchanged = false)
+  val never: Early = Early(None, isByWall = false, None, unchanged = false, isEachRow = false)
 
   /** At an interval of the pane's clock: event time while rows come, and wall time while none come. */
   def every(interval: Span): Early = never.copy(interval = Some(interval))
@@ -42,4 +51,7 @@ object Early {
 
   /** After so many rows since the pane opened or last fired. */
   def count(rows: Long): Early = never.orCount(rows)
+
+  /** With each row, as running values. */
+  val eachRow: Early = never.copy(isEachRow = true)
 }

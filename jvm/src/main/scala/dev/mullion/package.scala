@@ -56,25 +56,16 @@ package object mullion {
       *   whether a firing holds the rows of the firings before it
       * @param emitEmpty
       *   whether windows without rows close too, for known keys
-      * @param idleAfter
-      *   how long a source may be empty before the event clock moves on with the wall clock
-      * @param running
-      *   whether each row fires its panes
       * @param ids
       *   whether panes have ids that survive the merging of sessions
       * @param dedupeBy
       *   columns in which rows of a pane agree that count once
       * @param closeAtEnd
       *   whether all panes close when a query with `Trigger.AvailableNow` has read its input
-      * @param lateByWatermark
-      *   whether a row is late by its time alone
-      * @param newAggregatesFromNow
-      *   whether aggregates that open panes of a checkpoint do not know begin with the rows from now on
-      * @param drainOnChange
-      *   whether the panes of another window that a checkpoint has go on to their close, while rows from a boundary on
-      *   enter this one
-      * @param dropOnChange
-      *   whether the open panes of windows that were together with this one, and are gone, are dropped
+      * @param clock
+      *   the event clock that closes panes
+      * @param upgrade
+      *   what happens to the open panes of a checkpoint whose query had other aggregates or another window
       */
     def windowed(
         window: Window,
@@ -86,16 +77,11 @@ package object mullion {
         accumulate: Boolean = true,
         late: LatePolicy = Late.Drop,
         emitEmpty: Boolean = false,
-        idleAfter: Option[Span] = None,
-        running: Boolean = false,
-        watermark: Watermark = Watermark.Stream,
-        ids: Boolean = false,
-        dedupeBy: Seq[Column] = Nil,
         closeAtEnd: Boolean = false,
-        lateByWatermark: Boolean = false,
-        newAggregatesFromNow: Boolean = false,
-        drainOnChange: Boolean = false,
-        dropOnChange: Boolean = false
+        dedupeBy: Seq[Column] = Nil,
+        ids: Boolean = false,
+        clock: Clock = Watermark(),
+        upgrade: Upgrade = Upgrade()
     ): Windowed = {
       def when(asked: Boolean)(change: WindowOptions => WindowOptions): WindowOptions => WindowOptions =
         if (asked) change else identity
@@ -110,15 +96,10 @@ package object mullion {
           .withAccumulate(accumulate)
           .withEmpty(emitEmpty),
         _.copy(late = late, dedupeBy = dedupeBy).withIds(ids),
-        options => idleAfter.map(_.micros).fold(options)(options.withIdleAfter),
+        clock.asked,
         early.asked,
-        watermark.asked,
-        when(running)(_.withRunning),
         when(closeAtEnd)(_.withCloseAtEnd),
-        when(lateByWatermark)(_.withLateBehindClock),
-        when(newAggregatesFromNow)(_.withNewAggregatesFromNow),
-        when(drainOnChange)(_.withDrainOnChange),
-        when(dropOnChange)(_.withDropOnChange),
+        upgrade.asked,
         window.asked
       )
       new Windowed(df, window, by, changes.foldLeft(WindowOptions())((options, change) => change(options)))

@@ -88,7 +88,7 @@ class ChangedQuerySuite extends SparkSuite {
           window,
           time = "at",
           allowedLateness = lateness,
-          newAggregatesFromNow = fromNow
+          upgrade = Upgrade(if (fromNow) Upgrade.FromNow else Upgrade.RejectNew)
         )
         .agg(aggregates.head, aggregates.tail: _*)
 

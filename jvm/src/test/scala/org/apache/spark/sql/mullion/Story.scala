@@ -6,7 +6,7 @@ import scala.collection.immutable.SortedMap
 import scala.jdk.CollectionConverters._
 
 import com.fasterxml.jackson.databind.{DeserializationFeature, JsonNode, ObjectMapper}
-import com.fasterxml.jackson.databind.node.ObjectNode
+import com.fasterxml.jackson.databind.node.{JsonNodeFactory, ObjectNode}
 import com.fasterxml.jackson.dataformat.yaml.YAMLMapper
 
 import org.apache.spark.sql.mullion.plan.WindowsTogether
@@ -76,7 +76,6 @@ final case class PaneStory(
     idleAfter: Option[Long],
     trigger: Option[String] = None,
     split: Option[String] = None,
-    running: Boolean = false,
     perKey: Boolean = false,
     collect: Option[CollectStory] = None,
     ids: Boolean = false,
@@ -84,8 +83,11 @@ final case class PaneStory(
     atEnd: Boolean = false,
     keysFollowWall: Boolean = false,
     lateBehindClock: Boolean = false,
-    onChange: String = "refuse"
+    onChange: String = "reject"
 ) {
+
+  /** Whether each row fires its panes. */
+  def running: Boolean = early.exists(_.eachRow)
 
   /** Whether windows are of row numbers. */
   def isNumbered: Boolean = window.isInstanceOf[RowNumberWindow]
@@ -113,7 +115,13 @@ final case class PaneStory(
 final case class CollectStory(byTime: Boolean, maxRows: Long)
 
 /** The early firings of a story: by an interval, by a count of rows, or by both. */
-final case class EarlyStory(every: Option[Long], count: Option[Long], unchanged: Boolean, wall: Option[Long] = None)
+final case class EarlyStory(
+    every: Option[Long],
+    count: Option[Long],
+    unchanged: Boolean,
+    wall: Option[Long] = None,
+    eachRow: Boolean = false
+)
 
 /** A second window over the closes of the first, ours or Spark's own, and what it has open when the steps are done. */
 final case class NextStory(panes: PaneStory, ours: Boolean, open: Seq[Firing])
@@ -292,7 +300,16 @@ object Story {
     ids = windows.exists(_.ids)
   )
 
-  private def panes(said: Said, by: Seq[String]): PaneStory = PaneStory(
+  private def panes(said: Said, by: Seq[String]): PaneStory = {
+    val clock = new Said(said.get("clock").getOrElse(JsonNodeFactory.instance.objectNode()))
+    val upgrade = new Said(said.get("upgrade").getOrElse(JsonNodeFactory.instance.objectNode()))
+    val story = panes(said, clock, upgrade, by)
+    clock.finish()
+    upgrade.finish()
+    story
+  }
+
+  private def panes(said: Said, clock: Said, upgrade: Said, by: Seq[String]): PaneStory = PaneStory(
     window(said.get("window").get),
     said.get("window").map(_.path("session")).filter(_.isTextual).map(_.asText),
     said.get("window").map(_.path("custom")).filter(_.isTextual).map(_.asText),
@@ -306,7 +323,8 @@ object Story {
           early.get("every").map(Said.micros),
           early.number("count"),
           early.flag("unchanged", otherwise = false),
-          early.get("wall").map(Said.micros)
+          early.get("wall").map(Said.micros),
+          early.flag("each_row", otherwise = false)
         )
       early.finish()
       rule
@@ -316,15 +334,14 @@ object Story {
     said.text("late").getOrElse("drop"),
     said.text("empty").contains("emit"),
     said.text("time").contains("processing"),
-    said.get("idle_after").map(Said.micros),
+    clock.get("idle_after").map(Said.micros),
     said
       .get("window")
       .map(_.path("global"))
       .flatMap(g => Seq("when", "changes").map(g.path).find(_.isTextual))
       .map(_.asText),
     said.get("window").map(_.path("global").path("split")).filter(_.isTextual).map(_.asText),
-    said.flag("running", otherwise = false),
-    said.get("per_key").exists(_.asText != "false"),
+    clock.text("kind").contains("per key"),
     said.get("collect").map { node =>
       val collect = new Said(node)
       val rule = CollectStory(collect.text("order").contains("time"), collect.number("max_rows").getOrElse(1000000L))
@@ -334,9 +351,9 @@ object Story {
     said.flag("ids", otherwise = false),
     said.list("dedupe_by").fold(Seq.empty[String])(_.map(_.asText)),
     said.text("at_end").contains("close"),
-    said.get("per_key").exists(_.asText == "wall"),
-    said.text("late_by").contains("watermark"),
-    said.text("on_change").getOrElse("refuse")
+    clock.flag("wall_time", otherwise = false),
+    clock.text("late_by").contains("watermark"),
+    upgrade.text("window").getOrElse("reject")
   )
 
   private def window(node: JsonNode): WindowSpec = {

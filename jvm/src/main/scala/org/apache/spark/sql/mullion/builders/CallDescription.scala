@@ -125,14 +125,10 @@ object CallDescription {
       when("late")(policy => _.withLate(text(policy))),
       when("empty")(policy => _.withEmpty(text(policy) == "emit")),
       when("ids")(on => _.withIds(truth(on))),
-      when("idle_after")(us => _.withIdleAfter(whole(us))),
       when("early")(early),
       when("at_end")(policy => if (text(policy) == "close") _.withCloseAtEnd else identity),
-      when("running")(on => if (truth(on)) _.withRunning else identity),
-      when("watermark")(watermark),
-      when("late_by")(by => if (text(by) == "watermark") _.withLateBehindClock else identity),
-      when("new_aggregates")(from => if (text(from) == "from now") _.withNewAggregatesFromNow else identity),
-      when("on_change")(onChange),
+      when("clock")(clock),
+      when("upgrade")(upgrade),
       options => if (columns("dedupe_by").isEmpty) options else options.withDedupeBy(columns("dedupe_by").toArray),
       column("gap")(_.withGap(_)),
       column("trigger")(_.withTrigger(_)),
@@ -147,19 +143,26 @@ object CallDescription {
     val unchanged = some(said \ "unchanged").exists(truth)
     val every = some(said \ "every").map(whole).fold(options)(options.withEarly(_, unchanged))
     val wall = some(said \ "wall").map(whole).fold(every)(every.withEarlyByWall(_, unchanged))
-    some(said \ "count").map(whole).fold(wall)(wall.withEarlyCount)
+    val counted = some(said \ "count").map(whole).fold(wall)(wall.withEarlyCount)
+    if (some(said \ "each_row").exists(truth)) counted.withRunning else counted
   }
 
-  private def onChange(said: JValue): Change = text(said) match {
-    case "drain" => _.withDrainOnChange
-    case "drop"  => _.withDropOnChange
-    case _       => identity
-  }
+  private def clock(said: JValue): Change = options =>
+    text(said \ "kind") match {
+      case "per key" =>
+        val own = options.withClockPerKey(some(said \ "wall_time").exists(truth))
+        if (some(said \ "late_by").exists(text(_) == "watermark")) own.withLateBehindClock else own
+      case _ => some(said \ "idle_after").map(whole).fold(options)(options.withIdleAfter)
+    }
 
-  private def watermark(said: JValue): Change = text(said) match {
-    case "per key"                => _.withClockPerKey(followsWall = false)
-    case "per key with wall time" => _.withClockPerKey(followsWall = true)
-    case _                        => identity
+  private def upgrade(said: JValue): Change = { options =>
+    val fromNow = some(said \ "new_aggregates").exists(text(_) == "from now")
+    val known = if (fromNow) options.withNewAggregatesFromNow else options
+    some(said \ "window").map(text) match {
+      case Some("drain") => known.withDrainOnChange
+      case Some("drop")  => known.withDropOnChange
+      case _             => known
+    }
   }
 
   private def collected(said: JValue, options: WindowOptions): WindowOptions = some(said).fold(options) { collect =>

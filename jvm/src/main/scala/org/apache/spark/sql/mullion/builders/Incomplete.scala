@@ -29,12 +29,12 @@ private[builders] object Incomplete {
   ): Seq[(String, Expression)] = {
     if (functions.length > KnownAggregates.Most)
       throw MullionException.unsupported(
-        s"new_aggregates='from now' is for at most ${KnownAggregates.Most - 1} aggregates, and there are " +
+        s"upgrade=Upgrade(new_aggregates='from now') is for at most ${KnownAggregates.Most - 1} aggregates, and there are " +
           s"${functions.length - 1}. Leave it out, or compute some in a second query."
       )
     if (results.exists(_._1.equalsIgnoreCase(column)))
       throw MullionException.invalid(
-        s"An aggregate is called '$column', which is what new_aggregates='from now' calls the names of aggregates that have " +
+        s"An aggregate is called '$column', which is what upgrade=Upgrade(new_aggregates='from now') calls the names of aggregates that have " +
           "not seen all rows of a pane. Give it another alias."
       )
     val numberOf = functions.map(_.resultAttribute.exprId).zipWithIndex.toMap

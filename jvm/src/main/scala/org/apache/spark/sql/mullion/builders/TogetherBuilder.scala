@@ -180,7 +180,7 @@ object TogetherBuilder {
     if (onStreamClock.map(_.node.idleAfter).distinct.length > 1) {
       val named = onStreamClock.filter(_.node.idleAfter.isDefined).map(_.name)
       throw MullionException.invalid(
-        s"idle_after moves the event clock of the whole query, and the windows differ in it (${named.mkString(", ")}). Give it " +
+        s"Watermark(idle_after=...) moves the event clock of the whole query, and the windows differ in it (${named.mkString(", ")}). Give it " +
           "to all windows on event time, and the same, or to none."
       )
     }

@@ -23,9 +23,9 @@ object WindowChecks {
 
     /** What has rows worked on one by one, in order of arrival. */
     def oneByOne: Option[String] = Seq(
-      Option.when(options.running)("running=True"),
+      Option.when(options.running)("early=Early(each_row=True)"),
       options.collect.map(_ => "collect()"),
-      Option.when(options.perKey)("watermark='per key'")
+      Option.when(options.perKey)("clock=PerKey()")
     ).flatten.headOption
   }
 
@@ -65,7 +65,7 @@ object WindowChecks {
     val named = Seq(
       "allowed_lateness" -> (options.allowedLateness != 0),
       "late" -> (options.late != LatePolicy.Drop),
-      "idle_after" -> options.idleAfter.isDefined
+      "clock=Watermark(idle_after=...)" -> options.idleAfter.isDefined
     )
     named.collectFirst {
       case (name, true) if !asked.isNumbered && options.time.isEmpty =>
@@ -85,7 +85,7 @@ object WindowChecks {
     ).flatten.headOption.filter(_ => options.fromNow)
     other.flatMap { what =>
       unsupported(
-        s"new_aggregates='from now' with $what",
+        s"upgrade=Upgrade(new_aggregates='from now') with $what",
         "the rows of open panes are kept, or noted, for the aggregates that there were. Leave one of them out."
       )
     }
@@ -103,14 +103,16 @@ object WindowChecks {
         "empty='emit'" -> "windows without rows would close on both sides of the boundary"
       )
     ).flatten.headOption.filter(_ => options.drains)
-    other.flatMap { case (what, why) => unsupported(s"on_change='drain' with $what", s"$why. Leave on_change out.") }
+    other.flatMap { case (what, why) =>
+      unsupported(s"upgrade=Upgrade(window='drain') with $what", s"$why. Leave it out.")
+    }
   }
 
   private def clockOfRowNumbers(asked: Asked): Option[MullionException] = asked.window match {
     case window: RowNumberWindow =>
       Option
-        .when(asked.options.idleAfter.isDefined)("idle_after")
-        .orElse(Option.when(asked.options.perKey)("watermark"))
+        .when(asked.options.idleAfter.isDefined)("clock=Watermark(idle_after=...)")
+        .orElse(Option.when(asked.options.perKey)("clock=PerKey()"))
         .map(NumberedRules.needsClock(_, window))
     case _ => None
   }
@@ -145,29 +147,22 @@ object WindowChecks {
   private def clockOfKeys(asked: Asked): Option[MullionException] = {
     import asked.options
     def onProcessingTime = options.perKey && options.time.isEmpty
-    def idle = options.perKey && options.idleAfter.isDefined
     def early = options.keysFollowWall && options.early.isDefined
     def earlyByWall = options.perKey && options.early.exists(_.byWall)
     if (onProcessingTime)
       unsupported(
-        "watermark='per key'",
+        "clock=PerKey()",
         "on processing time (time=None) all keys have the wall clock. Leave it out."
-      )
-    else if (idle)
-      unsupported(
-        "idle_after with watermark='per key'",
-        "idle_after moves the clock of the stream, and here each key has its own. Leave idle_after out; with " +
-          "watermark='per key with wall time' keys' clocks go on with the wall clock."
       )
     else if (early)
       unsupported(
-        "early= with watermark='per key with wall time'",
-        "a key's panes would fire early only with its rows, and not by the time that passes. Use watermark='per key', or " +
+        "early= with clock=PerKey(wall_time=True)",
+        "a key's panes would fire early only with its rows, and not by the time that passes. Use clock=PerKey(), or " +
           "leave early out."
       )
     else if (earlyByWall)
       unsupported(
-        "early=Early(wall=...) with watermark='per key'",
+        "early=Early(wall=...) with clock=PerKey()",
         "a key's panes fire by the key's own clock. Use every=."
       )
     else None
@@ -175,17 +170,10 @@ object WindowChecks {
 
   private def lateBehindClock(asked: Asked): Option[MullionException] = {
     import asked.options
-    if (options.lateBehindClock && !options.perKey)
+    if (options.lateBehindClock && options.late.reopens)
       Some(
         MullionException.unsupported(
-          "late_by='watermark' is for clocks of keys: by the stream's watermark a row is late when its pane has closed, and " +
-            "allowed_lateness says when that is. Add watermark='per key' or 'per key with wall time', or leave late_by out."
-        )
-      )
-    else if (options.lateBehindClock && options.late.reopens)
-      Some(
-        MullionException.unsupported(
-          s"late_by='watermark' and late='${options.late.name}' do not go together: the pane of a late row may be open yet, " +
+          s"clock=PerKey(late_by='watermark') and late='${options.late.name}' do not go together: the pane of a late row may be open yet, " +
             "and would be there twice. Use late='emit' or late='drop'."
         )
       )
@@ -199,17 +187,20 @@ object WindowChecks {
       case GlobalWindow(split: GlobalTrigger.Split) =>
         Some(
           MullionException.unsupported(
-            s"running=True is not for Global.split(${split.function}): its function sees all rows of a batch at once, and the " +
-              "window of a row is known only then. Leave running out."
+            s"early=Early(each_row=True) is not for Global.split(${split.function}): its function sees all rows of a batch at " +
+              "once, and the window of a row is known only then. Leave each_row out."
           )
         )
       case _ if options.collect.isDefined =>
         unsupported(
-          "running=True with collect()",
-          "each row would fire all the rows of its pane so far. Collect without running=True, or aggregate with agg()."
+          "early=Early(each_row=True) with collect()",
+          "each row would fire all the rows of its pane so far. Collect without it, or aggregate with agg()."
         )
       case _ if options.early.isDefined =>
-        unsupported("running=True with early=", "each row fires its panes already. Leave early out.")
+        unsupported(
+          "early=Early(each_row=True) with an interval",
+          "each row fires its panes already. Leave the interval out."
+        )
       case _ => None
     }
   }
@@ -224,7 +215,7 @@ object WindowChecks {
       )
     else if (options.late == LatePolicy.Reopen && !options.perKey && options.running)
       unsupported(
-        "late='reopen' with running=True",
+        "late='reopen' with early=Early(each_row=True)",
         "late rows cannot open panes of their own there. Use late='emit', which gives them out whole, or late='drop'."
       )
     else None

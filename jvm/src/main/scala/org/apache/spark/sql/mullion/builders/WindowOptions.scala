@@ -135,7 +135,7 @@ final case class WindowOptions(
 
   idleAfter.filter(_ < 1000).foreach { us =>
     throw MullionException.invalid(
-      s"idle_after is ${Duration.describe(us)}: it must be at least 1 millisecond, the unit of Spark's clocks. Give a " +
+      s"idle_after of Watermark is ${Duration.describe(us)}: it must be at least 1 millisecond, the unit of Spark's clocks. Give a " +
         "longer one, such as '30 seconds'."
     )
   }

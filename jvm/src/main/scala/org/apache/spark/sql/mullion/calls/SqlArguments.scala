@@ -120,6 +120,16 @@ private[calls] final class SqlArguments private (
 
 private[calls] object SqlArguments {
 
+  /** What to write instead of an argument that there was once. */
+  private val renamed = Map(
+    "running" -> "early_each_row",
+    "watermark" -> "clock",
+    "idle_after" -> "clock_idle_after",
+    "late_by" -> "clock_late_by",
+    "new_aggregates" -> "upgrade_new_aggregates",
+    "on_change" -> "upgrade_window"
+  )
+
   def apply(function: String, parameters: Seq[String], values: Seq[Expression], example: String): SqlArguments = {
     val (named, placed) = values.partition(_.isInstanceOf[NamedArgumentExpression])
     if (placed.length > parameters.length)
@@ -129,8 +139,9 @@ private[calls] object SqlArguments {
     val byName = named.collect { case NamedArgumentExpression(name, value) => name.toLowerCase(Locale.ROOT) -> value }
     val all = parameters.zip(placed) ++ byName
     all.map(_._1).find(!parameters.contains(_)).foreach { name =>
+      val close = renamed.get(name).filter(parameters.contains).orElse(CloseName(name, parameters))
       throw MullionException.invalid(
-        s"$function has no argument '$name'. It takes ${parameters.mkString(", ")}. Write, for instance, $example."
+        s"$function has no argument '$name'.${close.fold("")(of => s" Did you mean '$of'?")} It takes ${parameters.mkString(", ")}. Write, for instance, $example."
       )
     }
     all.map(_._1).diff(all.map(_._1).distinct).headOption.foreach { name =>

@@ -149,7 +149,8 @@ private[calls] final class SqlWindowed(values: Seq[Expression]) {
       positive("early").map(us => "every" -> JLong(us)),
       positive("early_wall").map(us => "wall" -> JLong(us)),
       number("early_count").map(rows => "count" -> JLong(rows)),
-      truth("early_unchanged").map(value => "unchanged" -> JBool(value))
+      truth("early_unchanged").map(value => "unchanged" -> JBool(value)),
+      truth("early_each_row").map(value => "each_row" -> JBool(value))
     ).flatten
     if (has("early") && has("early_wall"))
       throw MullionException.invalid("early and early_wall both say by which clock panes fire early. Give one of them.")
@@ -164,16 +165,35 @@ private[calls] final class SqlWindowed(values: Seq[Expression]) {
       flag("accumulate"),
       choice("late", "drop", "emit", "reopen", "reopen each"),
       choice("empty", "skip", "emit"),
-      positive("idle_after").map(us => "idle_after" -> JLong(us)),
-      flag("running"),
-      choice("watermark", "stream", "per key", "per key with wall time"),
       flag("ids"),
       choice("at_end", "keep", "close"),
-      choice("late_by", "panes", "watermark"),
-      choice("new_aggregates", "refuse", "from now"),
-      choice("on_change", "refuse", "drain", "drop")
+      Some("clock" -> clock),
+      Some("upgrade" -> upgrade)
     ).flatten
   }
+
+  private def clock: JObject = {
+    val isPerKey = oneOf("clock", Seq("watermark", "per key")).contains("per key")
+    val (own, other) = (Seq("clock_wall_time", "clock_late_by"), "clock_idle_after")
+    (if (isPerKey) Seq(other) else own).find(has).foreach { name =>
+      throw MullionException.invalid(
+        s"$name is of clock => '${if (isPerKey) "watermark" else "per key"}'. Leave it out, or give that clock."
+      )
+    }
+    val said = Seq[Option[(String, JValue)]](
+      positive(other).map(us => "idle_after" -> JLong(us)),
+      truth("clock_wall_time").map(value => "wall_time" -> JBool(value)),
+      oneOf("clock_late_by", Seq("panes", "watermark")).map(value => "late_by" -> JString(value))
+    )
+    JObject(("kind" -> JString(if (isPerKey) "per key" else "watermark")) +: said.flatten: _*)
+  }
+
+  private def upgrade: JObject = JObject(
+    Seq(
+      oneOf("upgrade_new_aggregates", Seq("reject", "from now")).map("new_aggregates" -> JString(_)),
+      oneOf("upgrade_window", Seq("reject", "drain", "drop")).map("window" -> JString(_))
+    ).flatten: _*
+  )
 
   private def notNegative(name: String, us: Long): Long =
     if (us >= 0) us
@@ -204,6 +224,6 @@ private[calls] object SqlWindowed {
 
   val parameters: Seq[String] = Seq("rows", "window") ++ ofWindows ++ Seq("by", "time", "aggregates", "collect") ++
     Seq("collect_order", "max_rows", "allowed_lateness", "early", "early_wall", "early_count", "early_unchanged") ++
-    Seq("on_time", "accumulate", "late", "empty", "idle_after", "running", "watermark", "ids", "dedupe_by") ++
-    Seq("at_end", "late_by", "new_aggregates", "on_change")
+    Seq("early_each_row", "clock", "clock_idle_after", "clock_wall_time", "clock_late_by", "on_time", "accumulate") ++
+    Seq("late", "empty", "ids", "dedupe_by", "at_end", "upgrade_new_aggregates", "upgrade_window")
 }

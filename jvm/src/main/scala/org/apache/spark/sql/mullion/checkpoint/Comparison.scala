@@ -125,7 +125,7 @@ object Comparison {
       .length
     val log = new OffsetSeqLog(spark, new Path(home, "offsets").toString)
     log.getLatest().map(_._2.offsets.size).filter(_ != now).map { was =>
-      s"the query had $was sources and has $now (early=Early(every=...), idle_after= and at_end='close' count as one more)"
+      s"the query had $was sources and has $now (early=Early(every=...), Watermark(idle_after=...) and at_end='close' count as one more)"
     }
   }
 

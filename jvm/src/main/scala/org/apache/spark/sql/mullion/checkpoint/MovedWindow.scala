@@ -145,7 +145,7 @@ private[checkpoint] object MovedWindow {
     if (node.text.dedupe.nonEmpty) throw begun("dedupe_by", "which rows a window has counted is not known")
     if (node.functions.exists(_.isInstanceOf[KnownAggregates]))
       throw MullionException.unsupported(
-        "panes= has new_aggregates='from now'. Leave it out here, with the aggregates that was= has not; the query that starts " +
+        "panes= has upgrade=Upgrade(new_aggregates='from now'). Leave it out here, with the aggregates that was= has not; the query that starts " +
           "from the savepoint may have both."
       )
   }
@@ -194,7 +194,7 @@ private[checkpoint] object MovedWindow {
         val known = was.functions.map(_.text.getOrElse("one that Spark has rewritten")).mkString(", ")
         throw MullionException.incompatibleState(
           s"The aggregate $text in panes= is none of was=, whose state has [$known]. Leave it out of panes=; the query that " +
-            "starts from the savepoint may have it, with new_aggregates='from now'."
+            "starts from the savepoint may have it, with upgrade=Upgrade(new_aggregates='from now')."
         )
       }
       val (is, of) = (was.functions(at).buffers.map(_.dataType), function.inputAggBufferAttributes.map(_.dataType))
@@ -202,7 +202,7 @@ private[checkpoint] object MovedWindow {
         throw MullionException.incompatibleState(
           s"Spark keeps $text as [${is.map(_.sql).mkString(", ")}], and Mullion as [${of.map(_.sql).mkString(", ")}]: it " +
             "cannot be carried over. Leave it out of panes=; the query that starts from the savepoint may have it, with " +
-            "new_aggregates='from now'."
+            "upgrade=Upgrade(new_aggregates='from now')."
         )
       at
     }

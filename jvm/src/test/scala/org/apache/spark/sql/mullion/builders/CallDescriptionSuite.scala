@@ -21,8 +21,9 @@ class CallDescriptionSuite extends MullionSuite {
 
   private val options =
     """{"allowed_lateness": 5, "on_time": true, "accumulate": false, "late": "emit", "empty": "skip", "ids": true,
-      | "state": "rocksdb", "idle_after": 7000, "at_end": "close", "running": false, "watermark": "per key", "late_by": "pane",
-      | "new_aggregates": "refuse", "early": {"every": 3, "wall": null, "count": 9, "unchanged": true}}""".stripMargin
+      | "at_end": "close", "clock": {"kind": "per key", "wall_time": false, "late_by": "watermark"},
+      | "upgrade": {"new_aggregates": "from now", "window": "reject"},
+      | "early": {"every": 3, "wall": null, "count": 9, "unchanged": true, "each_row": false}}""".stripMargin
 
   private val roles = """["by", "time", "dedupe_by", "aggregate"]"""
   private val columns = Seq("k", "ts", "id", "n").map(col)

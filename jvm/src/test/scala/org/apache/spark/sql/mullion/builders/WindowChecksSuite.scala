@@ -47,7 +47,7 @@ class WindowChecksSuite extends MullionSuite {
   refused("what speaks of late rows or a clock that stands still, on processing time,")(
     (tumbling, wall.withAllowedLateness(1), "allowed_lateness says what"),
     (session, wall.withLate("emit"), "late says what"),
-    (around, wall.withIdleAfter(second), "idle_after says what"),
+    (around, wall.withIdleAfter(second), "clock=Watermark(idle_after=...) says what"),
     (custom, wall, "Custom windows need event time")
   )
 
@@ -58,52 +58,54 @@ class WindowChecksSuite extends MullionSuite {
     (count, wall.withLate("reopen"), "late needs a clock"),
     (count, wall.withOnTime(true), "on_time needs a clock"),
     (count, wall.withAccumulate(false), "accumulate needs a clock"),
-    (count, event.withIdleAfter(second), "idle_after needs a clock"),
-    (count, perKey, "watermark needs a clock"),
+    (count, event.withIdleAfter(second), "clock=Watermark(idle_after=...) needs a clock"),
+    (count, perKey, "clock=PerKey() needs a clock"),
     (count, wall.withEmpty(true), "empty='emit' is for windows that there are without rows")
   )
 
   refused("what is fired otherwise, where rows are worked on one by one,")(
-    (tumbling, running.withEarlyCount(3), "early=Early(count=...) with running=True"),
+    (tumbling, running.withEarlyCount(3), "early=Early(count=...) with early=Early(each_row=True)"),
     (session, collected.withEarlyCount(3), "early=Early(count=...) with collect()"),
     (session, collected.withAccumulate(false).withEarlyCount(3), "early=Early(count=...) with collect()"),
-    (tumbling, perKey.withEarlyCount(3), "early=Early(count=...) with watermark='per key'"),
-    (tumbling, perKey.withOnTime(true).withAllowedLateness(1), "on_time=True with watermark='per key'"),
-    (tumbling, running.withEmpty(true), "empty='emit' with running=True"),
-    (tumbling, running.withAccumulate(false).withEarly(second, unchanged = false), "accumulate=False with running=True")
+    (tumbling, perKey.withEarlyCount(3), "early=Early(count=...) with clock=PerKey()"),
+    (tumbling, perKey.withOnTime(true).withAllowedLateness(1), "on_time=True with clock=PerKey()"),
+    (tumbling, running.withEmpty(true), "empty='emit' with early=Early(each_row=True)"),
+    (
+      tumbling,
+      running.withAccumulate(false).withEarly(second, unchanged = false),
+      "accumulate=False with early=Early(each_row=True)"
+    )
   )
 
   refused("what shares rows, where these are worked on one by one,")(
-    (around, running, "running=True with from"),
-    (custom, perKey, "watermark='per key' with custom")
+    (around, running, "early=Early(each_row=True) with from"),
+    (custom, perKey, "clock=PerKey() with custom")
   )
 
   refused("another clock than its own, where each key has one,")(
-    (tumbling, wall.withClockPerKey(followsWall = false), "watermark='per key': on processing time"),
-    (tumbling, perKey.withIdleAfter(second), "idle_after with watermark='per key'"),
+    (tumbling, wall.withClockPerKey(followsWall = false), "clock=PerKey(): on processing time"),
     (
       tumbling,
       event.withClockPerKey(followsWall = true).withEarly(second, unchanged = false),
-      "early= with watermark='per key with wall time'"
+      "early= with clock=PerKey(wall_time=True)"
     ),
-    (tumbling, perKey.withEarlyByWall(second, unchanged = false), "early=Early(wall=...) with watermark='per key'")
+    (tumbling, perKey.withEarlyByWall(second, unchanged = false), "early=Early(wall=...) with clock=PerKey()")
   )
 
-  refused("a row that is late behind its key's clock, without that clock or with a pane of its own,")(
-    (tumbling, event.withLateBehindClock, "late_by='watermark' is for clocks of keys"),
+  refused("a row that is late behind its key's clock, with a pane of its own,")(
     (
       tumbling,
       perKey.withLateBehindClock.withLate("reopen"),
-      "late_by='watermark' and late='reopen' do not go together"
+      "clock=PerKey(late_by='watermark') and late='reopen' do not go together"
     )
   )
 
   refused("a firing for each row, where it says nothing new,")(
-    (split, wall.withRunning, "running=True is not for Global.split(gaps)"),
-    (tumbling, collected.withRunning, "running=True with collect()"),
-    (tumbling, running.withEarly(second, unchanged = false), "running=True with early="),
-    (tumbling, running.withLate("reopen"), "late='reopen' with running=True"),
-    (tumbling, running.withLate("reopen each"), "late='reopen each' with running=True")
+    (split, wall.withRunning, "early=Early(each_row=True) is not for Global.split(gaps)"),
+    (tumbling, collected.withRunning, "early=Early(each_row=True) with collect()"),
+    (tumbling, running.withEarly(second, unchanged = false), "early=Early(each_row=True) with an interval"),
+    (tumbling, running.withLate("reopen"), "late='reopen' with early=Early(each_row=True)"),
+    (tumbling, running.withLate("reopen each"), "late='reopen each' with early=Early(each_row=True)")
   )
 
   refused("a row that counts once, where copies count in another way,")(

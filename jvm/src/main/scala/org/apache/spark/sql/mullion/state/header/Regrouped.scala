@@ -86,7 +86,7 @@ private[mullion] object Regrouped {
       if (now.dropped.contains(name)) StateChange.drops(s"$words: its open panes are dropped, without a firing")
       else
         StateChange.refused(
-          s"$words: with on_change='drop' its open panes are dropped, without a firing (read_panes shows what they hold)"
+          s"$words: with upgrade=Upgrade(window='drop') its open panes are dropped, without a firing (read_panes shows what they hold)"
         )
     }
     val added = after.filterNot(of => placesBefore(of._1)).map { case (_, (name, window)) =>

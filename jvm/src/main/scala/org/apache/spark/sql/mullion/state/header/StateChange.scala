@@ -77,7 +77,7 @@ object StateChange {
 
   private def ofWindow(was: StateHeader, now: StateHeader, words: String, isAlone: Boolean): StateChange =
     if (!isAlone || isOneByOne(was, now)) refused(words)
-    else refused(s"$words (with on_change='drain' its panes go on to their close beside the new window)")
+    else refused(s"$words (with upgrade=Upgrade(window='drain') its panes go on to their close beside the new window)")
 
   private def ofKeys(was: StateHeader, now: StateHeader, words: String): StateChange = {
     def types(of: StateHeader) = of.keys.map(key => key.drop(key.lastIndexOf(' ')))
@@ -181,7 +181,7 @@ object StateChange {
       refused(s"$words, of which one is now kept in another form")
     else if (added.nonEmpty && !now.fromNow.contains(true))
       refused(
-        s"$words: what [${added.mkString(", ")}] would be of the rows before is not known (with new_aggregates='from now' it " +
+        s"$words: what [${added.mkString(", ")}] would be of the rows before is not known (with upgrade=Upgrade(new_aggregates='from now') it " +
           "begins with the rows from now on, and open panes say so)"
       )
     else if (lists.exists(list => gone.contains(list.text)) && hasLists(after))

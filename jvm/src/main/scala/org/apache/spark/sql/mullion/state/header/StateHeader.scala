@@ -123,7 +123,7 @@ final case class StateHeader(
     "accumulators" -> buffers.mkString(", "),
     "dedupe_by" -> dedupe.fold("none")(_.mkString(", ")),
     "rows one by one" -> rows.fold("no")(_.describe),
-    "new aggregates" -> (if (fromNow.contains(true)) "from now" else "refuse"),
+    "new aggregates" -> (if (fromNow.contains(true)) "from now" else "reject"),
     "distribution" -> (if (byShard.contains(true)) "by shard" else "by key")
   )
 

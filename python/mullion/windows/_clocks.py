@@ -1,0 +1,82 @@
+"""The event clock that closes panes: the stream's, or one of each key."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal, TypeAlias, final, get_args
+
+from mullion import _durations
+from mullion._calls import explained
+from mullion._checks import require_bool, require_one_of
+from mullion._durations import Duration
+from mullion.windows._spec import hold
+
+LateBy: TypeAlias = Literal["panes", "watermark"]
+"""The rule by which a row is late, where each key has its own clock."""
+
+
+@final
+@dataclass(frozen=True, slots=True, init=False, repr=False)
+class Watermark:
+    """Panes close by Spark's watermark, which all keys share. This is the default.
+
+    - ``idle_after``: how long a source may be empty before the event clock advances with the wall clock, so that panes
+      of a quiet stream close. The watermark of the query advances with it, and rows that come later with earlier times
+      may be late. ``None`` means never. Waiting starts when a source that had rows is found empty; it does not start
+      while a query is down or works off a backlog. A checkpoint that started with ``idle_after`` needs it from then on.
+
+    >>> Watermark(idle_after="30 seconds")
+    Watermark(idle_after='30 seconds')
+
+    Raises :class:`InvalidArgumentError` when ``idle_after`` is not a duration longer than zero.
+    """
+
+    idle_after_us: int | None
+
+    @explained("Watermark(idle_after='30 seconds')", name="Watermark")
+    def __init__(self, idle_after: Duration | None = None) -> None:
+        us = None if idle_after is None else _durations.positive(idle_after, "idle_after", "Watermark(idle_after={})")
+        hold(self, idle_after_us=us)
+
+    def __repr__(self) -> str:
+        us = self.idle_after_us
+        return "Watermark()" if us is None else f"Watermark(idle_after={_durations.written(us)!r})"
+
+
+@final
+@dataclass(frozen=True, slots=True, init=False, repr=False)
+class PerKey:
+    """Panes close by a clock of their key: its largest time so far, less the delay of ``withWatermark``.
+
+    The clock is exact to the microsecond and advances row by row, in order of arrival. A pane closes when a row of its
+    key moves the clock past the pane's end and allowed lateness. A row is late when all its panes had closed by then. A
+    key that gets no more rows closes nothing. The clock of a key is kept as long as the query.
+
+    - ``wall_time``: with ``True``, the clock also advances with the wall time that passes after the row that moved it
+      last, by the timestamps of batches, so that panes of a quiet key close in a batch without rows. A key without open
+      panes is then forgotten with its clock, and its next row starts a new one; with :class:`Session` it is kept as
+      long as the query. This is the ``EventClock`` of Bytewax. It does not accept ``early=``.
+    - ``late_by``: what makes a row late. ``"panes"``: all its panes have closed. ``"watermark"``: its time is before
+      the clock of its key just before the row, whatever is open; a row of exactly that time is not late. ``late`` is
+      then ``"drop"`` or ``"emit"``.
+
+    >>> PerKey(wall_time=True, late_by="watermark")
+    PerKey(wall_time=True, late_by='watermark')
+
+    Raises :class:`InvalidArgumentError` for any other value.
+    """
+
+    wall_time: bool
+    late_by: LateBy
+
+    @explained("PerKey(wall_time=True)", name="PerKey")
+    def __init__(self, wall_time: bool = False, late_by: LateBy = "panes") -> None:
+        require_bool("wall_time", wall_time)
+        require_one_of("late_by", late_by, get_args(LateBy))
+        hold(self, wall_time=wall_time, late_by=late_by)
+
+    def __repr__(self) -> str:
+        parts = ["wall_time=True"] if self.wall_time else []
+        if self.late_by != "panes":
+            parts.append(f"late_by={self.late_by!r}")
+        return f"PerKey({', '.join(parts)})"
