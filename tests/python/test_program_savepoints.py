@@ -383,7 +383,7 @@ def test_a_program_that_ran_into_a_batch_or_runs_has_no_savepoint(
         assert cli.main(asked) == 1
         assert "runs in this process. Stop it first" in capsys.readouterr().err
     app.run(until="drained")
-    assert cli.main([*asked, "--panes", "orders:panes"]) == 1
+    assert cli.main([*asked, "--panes", "json:loads"]) == 1
     assert "--panes with" in capsys.readouterr().err
     newest = max((tmp_path / "one/agents/query/commits").glob("[0-9]*"), key=lambda file: int(file.name))
     newest.unlink()

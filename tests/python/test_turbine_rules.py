@@ -398,7 +398,7 @@ def test_explain_says_of_each_part_where_it_runs_and_why() -> None:
     said = {part.name: (part.runs, part.why) for part in app.explain().parts}
     assert said["shop.process"] == ("JVM", "it only updates windows, and is not called")
     lateness = "no row is late on processing time, so allowed_lateness_ms does nothing"
-    assert said["used"] == ("JVM", f"InMemoryTumbling on processing time, panes in memory; {lateness}")
+    assert said["used"] == ("JVM", f"InMemoryTumbling on processing time, panes in RocksDB; {lateness}")
     assert said["used.close"] == ("Python", "over Arrow: called once for all panes of a tick")
     never = "process never updates it, so it does not run"
     assert said["unused"] == ("JVM", f"PersistentSession on event time t, panes in RocksDB; {never}")
