@@ -7,12 +7,12 @@ import org.apache.spark.sql.mullion.builders.WindowOptions
 
 import dev.mullion.windows.rules.LatePolicy
 
-/** The time that windows go by: a column, by itself or by name, or the wall clock. */
+/** The time of rows: a column, given directly or by name, or the wall clock. */
 sealed trait Time
 
 object Time {
 
-  /** The wall clock: a row's time is that of its batch. Windows of row numbers, which have no clock, need it too. */
+  /** The wall clock: each row gets the time of its batch. Windows of row numbers, which have no clock, require it. */
   case object Processing extends Time
 
   private[mullion] final case class Event(column: Column) extends Time
@@ -22,7 +22,7 @@ object Time {
   implicit def named(column: String): Time = Event(functions.col(column))
 }
 
-/** What becomes of a late row: a row whose every pane has closed before its batch. */
+/** The treatment of late rows: rows whose panes have all closed before their batch. */
 object Late {
   val Drop: LatePolicy = LatePolicy.Drop
   val Emit: LatePolicy = LatePolicy.Emit
@@ -32,7 +32,7 @@ object Late {
 
 /** The event clock that closes panes. */
 sealed trait Clock {
-  private[mullion] def asked(options: WindowOptions): WindowOptions
+  private[mullion] def applyTo(options: WindowOptions): WindowOptions
 }
 
 /** Panes close by Spark's watermark.
@@ -41,7 +41,7 @@ sealed trait Clock {
   *   how long a source may be empty before the event clock advances with the wall clock
   */
 final case class Watermark(idleAfter: Option[Span] = None) extends Clock {
-  override private[mullion] def asked(options: WindowOptions): WindowOptions =
+  override private[mullion] def applyTo(options: WindowOptions): WindowOptions =
     idleAfter.map(_.micros).fold(options)(options.withIdleAfter)
 }
 
@@ -49,21 +49,21 @@ object Watermark {
   def apply(idleAfter: Span): Watermark = Watermark(Some(idleAfter))
 }
 
-/** Panes close by a clock of their key: its largest time so far, less the delay of `withWatermark`.
+/** Panes close by a clock per key: the key's largest time so far, minus the delay of `withWatermark`.
   *
   * @param wallTime
-  *   whether it also advances with the wall time that passes after the row that moved it last
+  *   whether the clock also advances with the wall time since the row that moved it last
   * @param lateBy
-  *   what makes a row late
+  *   the condition that makes a row late
   */
 final case class PerKey(wallTime: Boolean = false, lateBy: LateBy = LateBy.Panes) extends Clock {
-  override private[mullion] def asked(options: WindowOptions): WindowOptions = {
+  override private[mullion] def applyTo(options: WindowOptions): WindowOptions = {
     val own = options.withClockPerKey(wallTime)
     if (lateBy == LateBy.Watermark) own.withLateBehindClock else own
   }
 }
 
-/** What makes a row late where each key has its own clock. */
+/** The condition that makes a row late where each key has its own clock. */
 sealed trait LateBy
 
 object LateBy {
@@ -75,17 +75,17 @@ object LateBy {
   case object Watermark extends LateBy
 }
 
-/** What happens to the open panes of a checkpoint when its query has changed. */
+/** The treatment of a checkpoint's open panes when the query has changed. */
 final case class Upgrade(
     newAggregates: Upgrade.NewAggregates = Upgrade.RejectNew,
     window: Upgrade.OtherWindow = Upgrade.RejectWindow
 ) {
-  private[mullion] def asked(options: WindowOptions): WindowOptions = {
-    val known = if (newAggregates == Upgrade.FromNow) options.withNewAggregatesFromNow else options
+  private[mullion] def applyTo(options: WindowOptions): WindowOptions = {
+    val current = if (newAggregates == Upgrade.FromNow) options.withNewAggregatesFromNow else options
     window match {
-      case Upgrade.RejectWindow => known
-      case Upgrade.Drain        => known.withDrainOnChange
-      case Upgrade.Drop         => known.withDropOnChange
+      case Upgrade.RejectWindow => current
+      case Upgrade.Drain        => current.withDrainOnChange
+      case Upgrade.Drop         => current.withDropOnChange
     }
   }
 }
@@ -98,7 +98,7 @@ object Upgrade {
   /** The query does not start. */
   case object RejectNew extends NewAggregates
 
-  /** They cover the rows from now on. */
+  /** They cover only the rows from now on. */
   case object FromNow extends NewAggregates
 
   /** The treatment of open panes whose window the query no longer has. */
@@ -107,9 +107,9 @@ object Upgrade {
   /** The query does not start. */
   case object RejectWindow extends OtherWindow
 
-  /** They continue until they close, while rows from a boundary on enter the new window. */
+  /** They stay open until they close, while rows after a boundary enter the new window. */
   case object Drain extends OtherWindow
 
-  /** They are dropped without a firing: for windows that were in `together` with this one. */
+  /** They are dropped without a firing. For windows that were in `together` with this one. */
   case object Drop extends OtherWindow
 }

@@ -2,11 +2,13 @@ package dev.mullion
 
 import org.apache.spark.sql.mullion.builders.WindowOptions
 
-/** When a pane that is still open fires: at an interval, after a number of rows, or whichever comes first. It does so
-  * at most once a batch, when all rows of the batch are in it. Or each row fires its panes.
+/** The early firings of an open pane: at an interval, after a number of rows, or both, whichever comes first.
+  *
+  * A pane fires early at most once per batch, after all rows of the batch are in it. With `eachRow`, each row fires its
+  * panes.
   *
   * @param unchanged
-  *   whether panes fire at the interval even if they got no row since they last fired
+  *   whether panes without new rows since their last firing fire at the interval too
   */
 final case class Early private (
     interval: Option[Span],
@@ -22,7 +24,7 @@ final case class Early private (
   /** Panes without a new row fire at the interval too. */
   def evenUnchanged: Early = copy(unchanged = true)
 
-  private[mullion] def asked(options: WindowOptions): WindowOptions = {
+  private[mullion] def applyTo(options: WindowOptions): WindowOptions = {
     val timed = interval.map(Span.positive("the interval of early firings", _)).fold(options) { every =>
       if (isByWall) options.withEarlyByWall(every, unchanged) else options.withEarly(every, unchanged)
     }
@@ -43,7 +45,7 @@ object Early {
   /** No pane fires before it closes. */
   val never: Early = Early(None, isByWall = false, None, unchanged = false, isEachRow = false)
 
-  /** At an interval of the pane's clock: event time while rows come, and wall time while none come. */
+  /** At an interval of the pane's clock: event time while there are rows, and wall time while there are none. */
   def every(interval: Span): Early = never.copy(interval = Some(interval))
 
   /** At an interval of the wall clock alone, for dashboards. */

@@ -23,106 +23,107 @@ import org.apache.spark.sql.streaming.StreamingQuery
 import org.apache.spark.sql.types.{DataType, StructType}
 import org.apache.spark.util.LongAccumulator
 
-/** The door to Python: plain types in, DataFrames out. Lengths of time are microseconds. */
+/** The entry point for Python: plain types in, DataFrames out. Lengths of time are microseconds. */
 object Facade {
 
-  /** The version of this JAR, which must be the wheel's. */
+  /** The version of this JAR, which must equal the wheel's. */
   def version: String = BuildInfo.version
 
-  /** The line of Spark that this JAR is built for, such as `4.2`. */
+  /** The Spark version that this JAR is built for, such as `4.2`. */
   def sparkLine: String = BuildInfo.sparkLine
 
-  /** Makes Mullion known to a session that was built without its extension; again does nothing. A vendor's Spark that
-    * lacks what this JAR calls is refused.
+  /** Registers Mullion in a session that was built without its extension. A second call does nothing. A vendor's Spark
+    * without an API that this JAR calls is rejected.
     */
   def install(spark: SparkSession): Unit = {
     Distribution.check(spark, sparkLine)
     Installation.install(spark)
   }
 
-  /** What the Spark that runs lacks of all that this JAR calls, a line each: for scripts/try-on-databricks.py. */
+  /** The APIs that this JAR calls and the running Spark lacks, one per line. `scripts/try-on-databricks.py` calls it.
+    */
   def lacks: String = Distribution.lacks
 
-  /** Refuses what shows to be wrong of windows before anybody has said what their panes hold.
+  /** Checks the arguments of a window before the aggregates are known.
     *
     * @param call
-    *   what is asked, as JSON; see `CallDescription`
+    *   the request as JSON; see `CallDescription`
     * @param columns
-    *   the columns that it names, in their order
+    *   the request's columns, in its order
     */
   def checkWindow(df: DataFrame, call: String, columns: Array[Column]): Unit = {
-    val asked = CallDescription.read(call, columns.toSeq)
-    WindowedBuilder.check(Classic.frame(df), asked.window, asked.by, asked.options)
+    val request = CallDescription.read(call, columns.toSeq)
+    WindowedBuilder.check(Classic.frame(df), request.window, request.by, request.options)
   }
 
   /** Aggregates in panes.
     *
     * @param call
-    *   what is asked, as JSON; see `CallDescription`
+    *   the request as JSON; see `CallDescription`
     * @param columns
-    *   the columns that it names, in their order
+    *   the request's columns, in its order
     */
   def windowed(df: DataFrame, call: String, columns: Array[Column]): DataFrame = {
     install(df.sparkSession)
-    val asked = CallDescription.read(call, columns.toSeq)
-    WindowedBuilder(Classic.frame(df), asked.window, asked.by, asked.options, asked.aggregates)
+    val request = CallDescription.read(call, columns.toSeq)
+    WindowedBuilder(Classic.frame(df), request.window, request.by, request.options, request.aggregates)
   }
 
-  /** What is to be said of rows that never come to a window over `df`, a line each; see `DroppedBefore`. */
+  /** Warnings about rows that are lost before they reach a window over `df`, one per line; see `DroppedBefore`. */
   def droppedBefore(df: DataFrame): String =
     DroppedBefore.warnings(Classic.frame(df).queryExecution.analyzed).mkString("\n")
 
-  /** The results of several windows in one, each under its name; see `TogetherBuilder`. */
+  /** The results of several windows in one DataFrame, each under its name; see `TogetherBuilder`. */
   def together(names: Array[String], windows: Array[DataFrame]): DataFrame =
     TogetherBuilder(names.toSeq.zip(windows.toSeq.map(Classic.frame)))
 
-  /** The columns that name a pane together with its id; see `PaneKeys`. */
+  /** The columns that identify a pane together with its id; see `PaneKeys`. */
   def paneKeys(panes: DataFrame): Array[String] = PaneKeys.of(Classic.frame(panes)).toArray
 
-  /** Puts rows into a table of a database in place of those of the same keys; see `JdbcUpsert`. */
+  /** Replaces the rows of a database table that have the same keys; see `JdbcUpsert`. */
   def upsertJdbc(rows: DataFrame, keys: DataFrame, options: java.util.Map[String, String]): Unit =
     JdbcUpsert(Classic.frame(rows), Classic.frame(keys), options)
 
-  /** What a table of a database holds, or null where there is none. */
+  /** The rows of a database table, or null if it does not exist. */
   def readJdbc(spark: SparkSession, options: java.util.Map[String, String]): DataFrame =
     JdbcUpsert.read(Classic.session(spark), options).orNull
 
-  /** What a running query has noted of the table that it keeps, or an empty text; see `TableNote`. */
+  /** The note of a running query about the table that it maintains, or an empty text; see `TableNote`. */
   def tableNote(spark: SparkSession, query: String): String = TableNote.read(Classic.session(spark), query)
 
   def noteTable(spark: SparkSession, query: String, text: String): Unit =
     TableNote.write(Classic.session(spark), query, text)
 
-  /** The newest version of a table that is written whole each time, or -1; see `TableVersions`. */
+  /** The newest version of a table that is rewritten each time, or -1; see `TableVersions`. */
   def newestVersion(spark: SparkSession, table: String): Long = TableVersions.newest(Classic.session(spark), table)
 
-  /** What a version's folder in its table's is called. */
+  /** The name of a version's folder in its table's folder. */
   def versionFolder(version: Long): String = TableVersions.folder(version)
 
   def removeVersionsBefore(spark: SparkSession, table: String, version: Long): Unit =
     TableVersions.removeBefore(Classic.session(spark), table, version)
 
-  /** The panes that are open in a checkpoint: keys, `window`, and the aggregates so far.
+  /** The open panes of a checkpoint: keys, `window`, and the aggregates so far.
     *
     * @param operator
-    *   the operator's number in the checkpoint, or -1 if there is one of ours
+    *   the operator's number in the checkpoint, or -1 for the only one of Mullion's
     */
   def readPanes(spark: SparkSession, checkpoint: String, operator: Int): DataFrame =
     PanesReader.read(Classic.session(spark), checkpoint, operator)
 
-  /** The same of a window between the stages of functions with state.
+  /** The open panes of a window between stages of functions with state.
     *
     * @param operator
-    *   the number of the functions' operator, or -1 if there is one of these
+    *   the number of the functions' operator, or -1 for the only one
     */
   def readBranchPanes(spark: SparkSession, checkpoint: String, operator: Int, window: String): DataFrame =
     PanesReader.readBranch(Classic.session(spark), checkpoint, operator, window)
 
-  /** The same, with the aggregates of the query's own DataFrame: for those that have no text in SQL. */
+  /** `readPanes` with the aggregates of the query's own DataFrame, for aggregates that SQL text cannot express. */
   def readPanesOf(panes: DataFrame, checkpoint: String, operator: Int): DataFrame =
     PanesReader.readOf(Classic.frame(panes), checkpoint, operator)
 
-  /** Why the panes of a query are open, as of its last committed batch; see `OpenPanes`.
+  /** The reasons why panes of a query are open, as of its last committed batch; see `OpenPanes`.
     *
     * @param panes
     *   the query's own DataFrame, or null
@@ -132,7 +133,7 @@ object Facade {
   def openPanesOf(query: StreamingQuery, operator: Int, panes: DataFrame, window: String): DataFrame =
     OpenPanes.of(query, operator, Option(panes).map(Classic.frame), Option(window))
 
-  /** The same of the query that a checkpoint is of. */
+  /** `openPanesOf` for the query of a checkpoint. */
   def openPanes(
       spark: SparkSession,
       checkpoint: String,
@@ -142,10 +143,10 @@ object Facade {
   ): DataFrame =
     OpenPanes.in(Classic.session(spark), checkpoint, operator, Option(panes).map(Classic.frame), Option(window))
 
-  /** What would become of a checkpoint under a query: `operator`, `window`, `verdict`, `what`; see `Comparison`. */
+  /** The effect of starting a query over a checkpoint: `operator`, `window`, `verdict`, `what`; see `Comparison`. */
   def compare(panes: DataFrame, checkpoint: String): DataFrame = Comparison(Classic.frame(panes), checkpoint)
 
-  /** What is asked of functions with state: a function, as yet.
+  /** The options of functions with state.
     *
     * @param schema
     *   of the output, as JSON
@@ -153,7 +154,7 @@ object Facade {
   def stateful(process: UserDefinedPythonFunction, schema: String): StatefulOptions =
     StatefulOptions(process, schemaOf(schema))
 
-  /** The rows that a function makes for its window number `target`, from 1. */
+  /** The rows that a function produces for its window number `target`, from 1. */
   def statefulRows(spark: SparkSession, target: Int, schema: String): DataFrame = {
     install(spark)
     StatefulBuilder.rows(Classic.session(spark), target, schemaOf(schema))
@@ -178,7 +179,8 @@ object Facade {
       .option("gathers", gathers)
       .load()
 
-  /** How many lines of a file Python surely reads as so many, from a place on: where they end, and their number.
+  /** The number of lines of a file that Python is certain to read as that many, from an offset on: their end, and their
+    * count.
     *
     * @param delimiter
     *   of a CSV file; empty where a line is a text
@@ -186,37 +188,37 @@ object Facade {
   def flowLines(path: String, from: Long, delimiter: String, batchSize: Int, most: Int): Array[Long] =
     StatefulBuilder.flowLines(path, from, delimiter, batchSize, most)
 
-  /** The steps of a dataflow of Bytewax without state, over the entries of its log of inputs.
+  /** The stateless steps of a Bytewax dataflow, over the entries of its input log.
     *
     * @param process
-    *   does the same in Python, for entries that the JVM does not know
+    *   does the same in Python, for entries that the JVM cannot decode
     */
   def flowEntries(df: DataFrame, process: UserDefinedPythonFunction, schema: String, program: String): DataFrame = {
     install(df.sparkSession)
     StatefulBuilder.flowEntries(Classic.frame(df), process, schemaOf(schema), program)
   }
 
-  /** The records of functions' state in a checkpoint: `shard`, `key`, `value`.
+  /** The state records of functions in a checkpoint: `shard`, `key`, `value`.
     *
     * @param operator
-    *   the operator's number in the checkpoint, or -1 if there is one of these
+    *   the operator's number in the checkpoint, or -1 for the only one
     */
   def readState(spark: SparkSession, checkpoint: String, operator: Int): DataFrame =
     StateReader.read(Classic.session(spark), checkpoint, operator)
 
-  /** Takes a checkpoint that has lost state back to an earlier batch; how many batches the query will do again. */
+  /** Resets a checkpoint that has lost state to an earlier batch. Returns the number of batches that will run again. */
   def recover(spark: SparkSession, checkpoint: String): Long = Recovery.recover(Classic.session(spark), checkpoint)
 
-  /** Writes a savepoint of a checkpoint, and gives the number of the last batch in it; see `Savepoint`.
+  /** Writes a savepoint of a checkpoint. Returns the number of its last batch; see `Savepoint`.
     *
     * @param partitions
-    *   how many state is to have, or -1
+    *   the new number of state partitions, or -1
     * @param format
-    *   of the checkpoint that it is to be, or -1
+    *   the checkpoint format to write, or -1
     * @param panes
     *   the query's own DataFrame, or null
     * @param was
-    *   the DataFrame whose query of Spark's own windows wrote the checkpoint, or null
+    *   the DataFrame of the query with Spark's own windows that wrote the checkpoint, or null
     */
   def savepoint(
       spark: SparkSession,
@@ -228,12 +230,12 @@ object Facade {
       was: DataFrame
   ): Long = {
     install(spark)
-    val asked = Savepoint.Asked(Some(partitions).filter(_ > 0), Some(format).filter(_ > 0))
+    val request = Savepoint.Asked(Some(partitions).filter(_ > 0), Some(format).filter(_ > 0))
     def frame(of: DataFrame) = Option(of).map(Classic.frame)
-    Savepoint.write(Classic.session(spark), checkpoint, to, asked, frame(panes), frame(was))
+    Savepoint.write(Classic.session(spark), checkpoint, to, request, frame(panes), frame(was))
   }
 
-  /** Starts a query whose clock a test moves; see `ClockedQuery`. */
+  /** Starts a query whose clock is moved by a test; see `ClockedQuery`. */
   def startClocked(
       panes: DataFrame,
       checkpoint: String,
@@ -242,71 +244,73 @@ object Facade {
       drain: Boolean
   ): ClockedQuery = ClockedQuery.start(Classic.frame(panes), checkpoint, outputMode, startMs, drain)
 
-  /** The number of a row in its micro-batch, in the order in which the source is read. */
+  /** The number of a row in its micro-batch, in the source's reading order. */
   def rowInBatch: Column = RowInBatch.column
 
-  /** The number of the micro-batch that a row came in, below a window of a stream; see `BatchNumber`. */
+  /** The number of a row's micro-batch, below a window of a stream; see `BatchNumber`. */
   def batchNumber: Column = BatchNumber.column
 
-  /** A condition that is true of rows in the shard of their key, and fails for others; see `InShard`. */
+  /** A condition that is true for rows in the shard of their key, and fails for others; see `InShard`. */
   def inShard(key: Column, shown: Column, before: String, after: String): Column =
     InShard.column(key, shown, before, after)
 
-  /** A condition on a text alone, which is asked when that changes; see `PerText`. */
+  /** A condition on a text alone, evaluated only when the text changes; see `PerText`. */
   def perText(text: Column, condition: Column): Column = PerText.column(text, condition)
 
-  /** What a text is as JSON: `{` and the names of an object's fields, `n` for null, `.` for another value, null for no
+  /** The shape of a JSON text: `{` and an object's field names, `n` for null, `.` for another value, null for invalid
     * JSON.
     */
   def jsonShape(text: Column): Column = JsonShape.column(text)
 
-  /** The same where columns hold the text's value as it is, and `!` where they do not. Ints in columns of floats have a
+  /** `jsonShape` where columns hold the text's exact value, and `!` where they do not. Ints in columns of floats have a
     * zero character before their names.
     *
     * @param schema
     *   of the columns, as JSON
     * @param isScalar
-    *   whether values are no records, and in the only column
+    *   whether values are scalars, in the only column
     */
   def jsonFit(text: Column, schema: String, isScalar: Boolean): Column =
     JsonFit.column(text, schemaOf(schema), isScalar)
 
-  /** The shard of a value in JSON, by a field of it; null where it has none. */
+  /** The shard of a JSON value by one of its fields; null if it has no such field. */
   def jsonShard(text: Column, field: String): Column = JsonShard.column(text, field)
 
-  /** Whether a text in JSON has numbers with more digits after the point than the decimals of its columns.
+  /** True if a JSON text has numbers with more digits after the point than the decimals of its columns.
     *
     * @param schema
     *   of the columns, as JSON
     */
   def jsonDecimals(text: Column, schema: String): Column = JsonDecimals.column(text, schemaOf(schema))
 
-  /** How a session reads the folder of a `dir:` topic: what is listed of it is in order; see `TopicFileSystem`. */
+  /** The path under which a session reads the folder of a `dir:` topic, with its listing in order; see
+    * `TopicFileSystem`.
+    */
   def topicPath(spark: SparkSession, folder: String): String =
     TopicFileSystem.pathOf(Classic.session(spark), folder)
 
-  /** What a running query noted of a batch before it ran it: how far each source is read, and when.
+  /** The plan that a running query logged before a batch: the offsets of each source, and the time.
     *
     * @param query
-    *   the id that the query's checkpoint keeps
+    *   the id in the query's checkpoint
     */
   def planOf(spark: SparkSession, query: String, batch: Long): String =
     RunningQuery.planOf(Classic.session(spark), query, batch)
 
-  /** Where a running query has its checkpoint; empty if there is none of that id. */
+  /** The checkpoint of a running query; empty if there is no query of that id. */
   def checkpointOf(spark: SparkSession, query: String): String =
     RunningQuery.checkpointOf(Classic.session(spark), query)
 
-  /** What `counted` counts with, from 0: its `value` is the count. */
+  /** The counter for `counted`, from 0: its `value` is the count. */
   def counter(spark: SparkSession): LongAccumulator = Classic.session(spark).sparkContext.longAccumulator
 
-  /** A condition that counts the rows for which it is not true; see `Counted`. */
+  /** A condition that counts the rows for which it is false; see `Counted`. */
   def counted(condition: Column, counter: LongAccumulator): Column = Counted.column(condition, counter)
 
-  /** A clock that a test moves, for `startBatches`. */
+  /** A clock for `startBatches` that is moved by a test. */
   def manualClock(startMs: Long): TestClock = new TestClock(startMs)
 
-  /** Starts a query that hands its batches to Python, on a clock that a test moves; see `BatchesQuery`. */
+  /** Starts a query that passes its batches to Python, on a clock that is moved by a test; see `BatchesQuery`. */
   def startBatches(
       outputs: DataFrame,
       name: String,

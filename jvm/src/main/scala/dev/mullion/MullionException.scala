@@ -4,49 +4,48 @@ import org.apache.spark.SparkThrowable
 
 /** An error that Mullion reports: its message names the value, the cause and the fix.
   *
-  * Where it is printed, as Spark prints whatever ends a query, it is that message: where in Mullion it was raised says
-  * nothing to who has to mend the query, and is kept beside.
+  * Printing shows the message only, because frames inside Mullion do not help to fix a query. They are kept in `trace`.
   *
   * @param condition
-  *   what kind of error it is, the same word in Scala and Python
+  *   the kind of the error, the same word in Scala and Python
   */
 final class MullionException(val condition: String, message: String, cause: Option[Throwable] = None)
     extends RuntimeException(message, cause.orNull, true, false)
     with SparkThrowable {
 
-  /** The same for Spark, which tells clients of Spark Connect and listeners of queries an error by it. */
+  /** The condition that Spark passes to clients of Spark Connect and to listeners of queries. */
   override def getCondition: String = s"MULLION_$condition"
 
   private val raisedAt = new Throwable().getStackTrace.dropWhile(_.getClassName.startsWith(getClass.getName))
 
-  /** Where it was raised, as a stack trace is printed. */
+  /** The stack trace, in the usual form. */
   def trace: String = (toString +: raisedAt.map(frame => s"\tat $frame")).mkString("\n")
 }
 
 object MullionException {
 
-  /** A parameter that cannot be right. */
+  /** An invalid parameter. */
   def invalid(message: String): MullionException = new MullionException("INVALID_ARGUMENT", message)
 
-  /** A column that the input has not. */
+  /** A column that the input does not have. */
   def unknownColumn(message: String): MullionException = new MullionException("UNKNOWN_COLUMN", message)
 
-  /** A right request that Mullion, or Spark, cannot serve. */
+  /** A valid request that Mullion, or Spark, does not support. */
   def unsupported(message: String): MullionException = new MullionException("UNSUPPORTED", message)
 
-  /** A JAR, a Python package and a Spark that do not belong together. */
+  /** A JAR, a Python package and a Spark whose versions do not match. */
   def versionMismatch(message: String): MullionException = new MullionException("VERSION_MISMATCH", message)
 
-  /** State that another query wrote. */
+  /** State of another query. */
   def incompatibleState(message: String): MullionException = new MullionException("INCOMPATIBLE_STATE", message)
 
-  /** Files of a checkpoint that are cut short, or gone. */
+  /** Truncated or missing files of a checkpoint. */
   def damagedState(message: String): MullionException = new MullionException("DAMAGED_STATE", message)
 
-  /** State that is gone. */
+  /** Lost state. */
   def stateLost(message: String, cause: Option[Throwable] = None): MullionException =
     new MullionException("STATE_LOST", message, cause)
 
-  /** A function of the user's that failed, or gave what it may not. */
+  /** A function of the user's that failed, or returned an invalid value. */
   def functionFailed(message: String): MullionException = new MullionException("FUNCTION_FAILED", message)
 }

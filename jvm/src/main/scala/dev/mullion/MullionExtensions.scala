@@ -13,8 +13,8 @@ import org.apache.spark.sql.mullion.shim.Classic
 
 /** Adds Mullion to a session: `spark.sql.extensions=dev.mullion.MullionExtensions`.
   *
-  * On a Spark that lacks what Mullion calls, it adds refusals instead, and says so in the log: a session that asks
-  * nothing of Mullion starts and works.
+  * On a Spark without an API that Mullion calls, it logs a warning and adds rules that reject Mullion's calls instead.
+  * Sessions that do not use Mullion then still work.
   */
 class MullionExtensions extends (SparkSessionExtensions => Unit) {
   override def apply(extensions: SparkSessionExtensions): Unit = Unfit.found match {
@@ -26,17 +26,16 @@ class MullionExtensions extends (SparkSessionExtensions => Unit) {
     extensions.injectPlannerStrategy(_ => WindowStrategy)
     extensions.injectPlannerStrategy(_ => StatefulStrategy)
     extensions.injectColumnar(_ => LightScans)
-    // Rules after transitions go from the last to the first.
+    // Spark applies post-transition rules in reverse order.
     extensions.injectColumnar(_ => ReadByEachTask)
     extensions.injectColumnar(_ => ReadColumns)
     extensions.injectColumnar(_ => SortByKeyExec.InPlaceOfSparks)
-    // Before anything is resolved: Spark's own check of output modes comes with the resolution of the sink.
+    // Must run before resolution: Spark checks output modes when it resolves the sink.
     extensions.injectHintResolutionRule(_ => RefuseAtStart)
-    // Once it is known where the checkpoint is.
+    // Runs once the checkpoint's location is known.
     extensions.injectPostHocResolutionRule(session => new ContinueAtStart(Classic.session(session)))
     SqlFunctions.inject(extensions)
-    // What calls ask for stands in their place before Spark drops hints that it does not know, and once a function of
-    // SQL has made a call.
+    // Must replace calls before Spark drops unknown hints, and after SQL functions have made them.
     extensions.injectHintResolutionRule(session => ResolveCalls(Classic.session(session)))
     extensions.injectResolutionRule(session => ResolveCalls(Classic.session(session)))
     TableFunctions.inject(extensions)

@@ -11,8 +11,8 @@ import org.apache.spark.unsafe.types.UTF8String
 
 import dev.mullion.windows.spec.Duration
 
-/** A length of time, exact to the microsecond. A text such as `"90 seconds"` is one wherever one is asked for, and so
-  * are Scala's and Java's durations.
+/** A length of time, exact to the microsecond. Texts such as `"90 seconds"` and durations of Scala and Java convert to
+  * it implicitly.
   */
 final case class Span private (micros: Long) {
   override def toString: String = s""""${Duration.describe(micros)}""""
@@ -22,7 +22,7 @@ object Span {
   val zero: Span = Span(0)
 
   /** @throws MullionException
-    *   if it is not an interval of Spark's, or has months, whose lengths differ
+    *   if the text is not an interval, or has months, whose lengths differ
     */
   implicit def ofText(text: String): Span = {
     val interval = Try(IntervalUtils.stringToInterval(UTF8String.fromString(text))).toOption.filter(_.months == 0)

@@ -15,16 +15,16 @@ import dev.mullion.windows.spec.{
   WindowSpec
 }
 
-/** Which windows a row is in: a value that says so, and nothing that runs.
+/** The windows that a row is in.
   *
   * @throws MullionException
-  *   when it is made, for a length that is not longer than zero and the like
+  *   at construction, for a length that is not positive and similar errors
   */
 sealed trait Window {
   private[mullion] def spec: WindowSpec
 
-  /** What the columns that a window names are to the operator. */
-  private[mullion] def asked(options: WindowOptions): WindowOptions = options
+  /** Adds the columns of this window to the operator's options. */
+  private[mullion] def applyTo(options: WindowOptions): WindowOptions = options
 }
 
 /** Windows that follow one another without overlap or gap. A row is in exactly one.
@@ -41,13 +41,13 @@ final case class Tumbling(size: Span, offset: Span = Span.zero) extends Window {
 
 object Tumbling {
 
-  /** Windows of so many days by the calendar of a time zone, such as `Europe/Berlin`: from midnight to midnight. */
+  /** Windows of `n` calendar days in a time zone such as `Europe/Berlin`, from midnight to midnight. */
   def days(n: Int, zone: String): Window = Calendar(n, "day", zone)
 
-  /** Windows of so many weeks, which begin on Monday. */
+  /** Windows of `n` weeks, which begin on Monday. */
   def weeks(n: Int, zone: String): Window = Calendar(n, "week", zone)
 
-  /** Windows of so many months; three are a quarter, twelve a year. */
+  /** Windows of `n` months: three are a quarter, twelve a year. */
   def months(n: Int, zone: String): Window = Calendar(n, "month", zone)
 }
 
@@ -60,7 +60,7 @@ private[mullion] final case class Calendar(n: Int, unit: String, zone: String) e
   }
 }
 
-/** Windows of one length, of which one begins with each slide. A row is in all that hold it.
+/** Windows of one length that start at each multiple of the slide. A row is in all windows that contain its time.
   * {{{
   *   |--------|
   *      |--------|
@@ -72,7 +72,7 @@ final case class Sliding(size: Span, slide: Span, offset: Span = Span.zero) exte
     AlignedWindow.sliding(Span.positive("size", size), Span.positive("slide", slide), offset.micros)
 }
 
-/** Rows of a key that are no further apart than the gap are one session.
+/** Sessions: rows of a key that are at most the gap apart.
   * {{{
   *   x x  x        x x
   *   |----------|  |------|
@@ -84,30 +84,29 @@ final case class Session(gap: Span) extends Window {
 
 object Session {
 
-  /** Sessions in which each row brings its own gap, in a column of intervals. */
+  /** Sessions in which each row has its own gap, from a column of intervals. */
   def byRow(gap: Column): Window = SessionByRow(gap)
 }
 
-/** Sessions whose rows bring their gaps. */
 private[mullion] final case class SessionByRow(gap: Column) extends Window {
   private[mullion] override val spec: WindowSpec = SessionWindow(None)
 
-  private[mullion] override def asked(options: WindowOptions): WindowOptions = options.withGap(gap)
+  private[mullion] override def applyTo(options: WindowOptions): WindowOptions = options.withGap(gap)
 }
 
-/** A window about each row, from `before` its time to `after` it. */
+/** A window around each row, from `before` its time to `after` it. */
 final case class Around(before: Span, after: Span = Span.zero) extends Window {
   private[mullion] override val spec: WindowSpec = AroundWindow(before.micros, after.micros)
 }
 
-/** The windows that each row brings, in a column of structs or arrays of structs of `start` and `end`. */
+/** Windows that each row defines, in a column of structs or arrays of structs of `start` and `end`. */
 final case class Custom(ranges: Column) extends Window {
   private[mullion] override val spec: WindowSpec = CustomWindow("each row's own")
 
-  private[mullion] override def asked(options: WindowOptions): WindowOptions = options.withRanges(ranges)
+  private[mullion] override def applyTo(options: WindowOptions): WindowOptions = options.withRanges(ranges)
 }
 
-/** Windows of so many rows of a key. */
+/** Windows of a number of rows of a key. */
 final case class Count(size: Long, every: Long) extends Window {
   private[mullion] override val spec: WindowSpec = CountWindow(size, every)
 }
@@ -116,16 +115,17 @@ object Count {
   def apply(size: Long): Count = Count(size, size)
 }
 
-/** One window for each key at a time, which closes when its trigger says so: `Global.every` and its like make them. */
+/** One window per key at a time, which a trigger closes. `Global.every` and its siblings create them. */
 final case class Global private[mullion] (trigger: GlobalTrigger, column: Option[Column]) extends Window {
   private[mullion] override val spec: WindowSpec = GlobalWindow(trigger)
 
-  private[mullion] override def asked(options: WindowOptions): WindowOptions = column.fold(options)(options.withTrigger)
+  private[mullion] override def applyTo(options: WindowOptions): WindowOptions =
+    column.fold(options)(options.withTrigger)
 }
 
 object Global {
 
-  /** Closes with every so many rows. */
+  /** Closes after each `rows` rows. */
   def every(rows: Long): Global = Global(GlobalTrigger.Every(rows), None)
 
   /** Closes after a row for which a condition is true. */

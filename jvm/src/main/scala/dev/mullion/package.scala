@@ -15,57 +15,56 @@ import dev.mullion.windows.rules.LatePolicy
   *     .agg(count("*").as("n"))
   * }}}
   *
-  * Others call by name: [[Facade]], all that Python calls, in plain types; [[MullionExtensions]], for
-  * `spark.sql.extensions`; [[MullionException]], every error of ours.
+  * Entry points for other callers: [[Facade]] for Python, in plain types; [[MullionExtensions]] for
+  * `spark.sql.extensions`; [[MullionException]] for all errors.
   *
-  * The rooms below know nothing of those above them. `LayoutSuite` holds the order and checks every import.
+  * No package depends on a package below it in this list. `LayoutSuite` checks every import.
   * {{{
-  *   dev.mullion.windows            decisions: which panes there are, when they fire and close; no Spark
-  *   dev.mullion.files              a local file system without processes, for tests and laptops
+  *   dev.mullion.windows            decisions: existing panes, their firing and closing; no Spark
+  *   dev.mullion.files              a local file system without child processes, for tests and laptops
   *
-  *   org.apache.spark.sql.mullion   what must see Spark's private parts
-  *     shim                         what differs between Spark's lines
-  *     expressions  functions       Catalyst expressions; those that SQL can call
+  *   org.apache.spark.sql.mullion   code that needs Spark's internal APIs
+  *     shim                         differences between Spark versions
+  *     expressions  functions       Catalyst expressions; those callable from SQL
   *     topics  tables               JSON text and files of topics; tables that panes are written to
-  *     query                        a running query, seen from the driver: its clock, its ticks, files of its checkpoint
+  *     query                        a running query as the driver sees it: clock, ticks, checkpoint files
   *     state                        records of panes, in RocksDB
   *     exec                         the operator, and the nodes below it
-  *     python                       functions of Python between the source and windows
-  *     plan                         logical nodes, and how they become plans
+  *     python                       Python functions between the source and windows
+  *     plan                         logical nodes, and their physical plans
   *     builders                     from a call in Python to a logical plan
-  *     checkpoint                   a checkpoint read, recovered or shown
-  *     calls                        the same asked for inside of a plan, by SQL and clients of Spark Connect
+  *     checkpoint                   reading, recovery and display of checkpoints
+  *     calls                        the same requests inside a plan, from SQL and Spark Connect
   * }}}
   */
 package object mullion {
 
   implicit final class RowsInWindows(private val df: DataFrame) extends AnyVal {
 
-    /** Puts rows into panes, one for each window and key. The options mean what those of `mullion.windowed` mean in
-      * Python.
+    /** Assigns rows to panes, one per window and key. The options mean the same as in Python's `mullion.windowed`.
       *
       * @param time
       *   the event time, of a stream with a watermark on it; or `Time.Processing`
       * @param by
       *   the key columns
       * @param allowedLateness
-      *   how long a pane stays open after its end, beside the watermark's delay
+      *   the time that a pane stays open after its end, in addition to the watermark's delay
       * @param onTime
-      *   whether a pane with lateness fires at its end too
+      *   whether a pane with lateness also fires at its end
       * @param accumulate
-      *   whether a firing holds the rows of the firings before it
+      *   whether a firing includes the rows of earlier firings
       * @param emitEmpty
       *   whether windows without rows close too, for known keys
       * @param ids
       *   whether panes have ids that survive the merging of sessions
       * @param dedupeBy
-      *   columns in which rows of a pane agree that count once
+      *   columns that identify a row within its pane; duplicates count once
       * @param closeAtEnd
       *   whether all panes close when a query with `Trigger.AvailableNow` has read its input
       * @param clock
       *   the event clock that closes panes
       * @param upgrade
-      *   what happens to the open panes of a checkpoint whose query had other aggregates or another window
+      *   the treatment of a checkpoint's open panes after a change of aggregates or window
       */
     def windowed(
         window: Window,
@@ -83,8 +82,8 @@ package object mullion {
         clock: Clock = Watermark(),
         upgrade: Upgrade = Upgrade()
     ): Windowed = {
-      def when(asked: Boolean)(change: WindowOptions => WindowOptions): WindowOptions => WindowOptions =
-        if (asked) change else identity
+      def when(isSet: Boolean)(change: WindowOptions => WindowOptions): WindowOptions => WindowOptions =
+        if (isSet) change else identity
       val changes = Seq[WindowOptions => WindowOptions](
         options =>
           time match {
@@ -96,18 +95,18 @@ package object mullion {
           .withAccumulate(accumulate)
           .withEmpty(emitEmpty),
         _.copy(late = late, dedupeBy = dedupeBy).withIds(ids),
-        clock.asked,
-        early.asked,
+        clock.applyTo,
+        early.applyTo,
         when(closeAtEnd)(_.withCloseAtEnd),
-        upgrade.asked,
-        window.asked
+        upgrade.applyTo,
+        window.applyTo
       )
       new Windowed(df, window, by, changes.foldLeft(WindowOptions())((options, change) => change(options)))
     }
   }
 
-  /** Several windows over one stream in one operator, each under its name: `pane` is theirs, and the columns of each
-    * are null in the rows of the others.
+  /** Several windows over one stream in one operator, each under its name. They share `pane`; the columns of each are
+    * null in the rows of the others.
     */
   def together(windows: (String, DataFrame)*): DataFrame =
     Facade.together(windows.map(_._1).toArray, windows.map(_._2).toArray)
@@ -115,20 +114,20 @@ package object mullion {
   /** The panes that are open in a checkpoint: keys, `window`, and the aggregates so far. */
   def readPanes(spark: SparkSession, checkpoint: String): DataFrame = Facade.readPanes(spark, checkpoint, operator = -1)
 
-  /** Writes a savepoint: a checkpoint that a query starts from with another number of partitions. Gives the number of
-    * the last batch in it.
+  /** Writes a savepoint: a checkpoint from which a query can start with another number of partitions. Returns the
+    * number of its last batch.
     *
     * @param checkpoint
-    *   of a query that runs, or of one that has stopped
+    *   of a running or stopped query
     * @param to
-    *   a folder that is not there yet
+    *   a folder that does not exist yet
     * @param partitions
-    *   how many state is to have: as many as it has if not said
+    *   the new number of state partitions; unchanged by default
     * @param panes
-    *   the query's own DataFrame, where its aggregates have no text in SQL; with `was`, the query that goes on
+    *   the query's own DataFrame, for aggregates that SQL text cannot express; with `was`, the continuing query
     * @param was
-    *   where the checkpoint is of Spark's own `window(...)` or `session_window(...)`: the DataFrame whose query wrote
-    *   it
+    *   the DataFrame of the query that wrote the checkpoint, if it used Spark's own `window(...)` or
+    *   `session_window(...)`
     */
   def savepoint(
       spark: SparkSession,
@@ -147,15 +146,15 @@ package object mullion {
     was.orNull
   )
 
-  /** Why the panes of a running query are open, as of its last committed batch. */
+  /** The reasons why panes of a running query are open, as of its last committed batch. */
   def openPanes(query: StreamingQuery): DataFrame =
     OpenPanes.of(query, operator = -1, panes = None, window = None)
 
-  /** What would become of a checkpoint if `panes` were started over it: `operator`, `window`, `verdict` (`goes on` or
-    * `refused`) and `what`. It writes nothing.
+  /** The effect of starting `panes` over a checkpoint: `operator`, `window`, `verdict` (`goes on` or `refused`) and
+    * `what`. It writes nothing.
     */
   def compare(panes: DataFrame, checkpoint: String): DataFrame = Facade.compare(panes, checkpoint)
 
-  /** Takes a checkpoint that has lost state back to an earlier batch; how many batches the query will do again. */
+  /** Resets a checkpoint that has lost state to an earlier batch. Returns the number of batches that will run again. */
   def recover(spark: SparkSession, checkpoint: String): Long = Facade.recover(spark, checkpoint)
 }

@@ -13,22 +13,23 @@ import org.apache.hadoop.fs.local.LocalConfigKeys
 import org.apache.hadoop.fs.permission.FsPermission
 import org.apache.hadoop.fs._
 
-/** Hadoop's local file system without its processes. Where Hadoop's native library is missing, as on most laptops, that
-  * starts a `chmod` for each file which it makes and a `readlink` or `ls` for each that it asks about, and a
-  * micro-batch of Spark's makes a dozen. Here Java does the same. Files, names and checksums are the same, so a
-  * checkpoint may be written by one and read by the other.
+/** Hadoop's local file system without child processes, implemented in Java.
+  *
+  * Without its native library, as on most laptops, Hadoop starts a `chmod` for each new file and a `readlink` or `ls`
+  * for each status. A micro-batch writes about twelve files. Files, names and checksums are compatible with Hadoop's,
+  * so either can read the other's checkpoints.
   *
   * {{{
   *   spark.hadoop.fs.file.impl                       dev.mullion.files.LocalFiles
   *   spark.hadoop.fs.AbstractFileSystem.file.impl    dev.mullion.files.LocalFilesContext
   * }}}
   *
-  * For POSIX file systems: Linux, macOS. Both settings are read before Spark adds its JARs, so Mullion's must be on the
+  * For POSIX file systems: Linux, macOS. Spark reads both settings before it adds its JARs, so Mullion's must be on the
   * class path of the JVM (`spark.driver.extraClassPath`).
   */
 final class LocalFiles extends LocalFileSystem(new RawLocalFiles)
 
-/** The same for those who ask Hadoop's `FileContext`, as Spark does for the log of a query. */
+/** The same file system for Hadoop's `FileContext`, which Spark uses for the log of a query. */
 final class LocalFilesContext(uri: URI, conf: Configuration) extends ChecksumFs(new RawLocalFilesContext(conf))
 
 private final class RawLocalFilesContext(conf: Configuration)
@@ -48,18 +49,18 @@ private class RawLocalFiles extends RawLocalFileSystem {
 
   override def getFileStatus(path: Path): FileStatus = status(path)
 
-  /** As Hadoop's where links are not followed: a link says what it leads to. */
+  /** Describes the link itself, not its target, like Hadoop's. */
   override def getFileLinkStatus(path: Path): FileStatus = {
-    val found = status(path, LinkOption.NOFOLLOW_LINKS)
-    if (Files.isSymbolicLink(local(path))) found.setSymlink(new Path(Files.readSymbolicLink(local(path)).toString))
-    found
+    val attributes = status(path, LinkOption.NOFOLLOW_LINKS)
+    if (Files.isSymbolicLink(local(path))) attributes.setSymlink(new Path(Files.readSymbolicLink(local(path)).toString))
+    attributes
   }
 
   override def getLinkTarget(path: Path): Path =
     if (Files.isSymbolicLink(local(path))) new Path(Files.readSymbolicLink(local(path)).toString) else path
 
-  /** Hadoop's makes two more names for each file, and asks the system who owns it. Spark lists the log of a source of
-    * files in each batch, where a hundred batches have files.
+  /** Lists a folder without owners. Hadoop's creates two more names per file and asks the system for its owner; Spark
+    * lists the log of a file source in each batch.
     */
   override def listStatus(path: Path): Array[FileStatus] = {
     val folder = local(path)
@@ -67,7 +68,7 @@ private class RawLocalFiles extends RawLocalFileSystem {
     else {
       val blockSize = getDefaultBlockSize(path)
       Using.resource(Files.newDirectoryStream(folder)) { files =>
-        // What is gone by now is not there.
+        // Files may disappear during the listing.
         files.asScala.flatMap(statusOf(_, blockSize)).toArray
       }
     }
@@ -81,30 +82,30 @@ private class RawLocalFiles extends RawLocalFileSystem {
 
   private def statusOf(file: LocalPath, blockSize: Long, options: LinkOption*): Option[FileStatus] =
     try {
-      val found = Files.readAttributes(file, classOf[PosixFileAttributes], options: _*)
-      // Named as Hadoop does, as a path and as an address: Spark's file source knows by that what it has read.
+      val attributes = Files.readAttributes(file, classOf[PosixFileAttributes], options: _*)
+      // Qualified like Hadoop's: Spark's file source identifies files by this text.
       val name = new Path(file.toString).makeQualified(getUri, getWorkingDirectory)
-      Some(new LocalStatus(found, blockSize, name))
+      Some(new LocalStatus(attributes, blockSize, name))
     } catch { case _: NoSuchFileException => None }
 }
 
-/** Who owns a file is looked up when it is asked: a call of the system that Spark's listings do without. */
-private final class LocalStatus(found: PosixFileAttributes, blockSize: Long, path: Path)
+/** Looks up the owner lazily: Spark's listings do not need it. */
+private final class LocalStatus(attributes: PosixFileAttributes, blockSize: Long, path: Path)
     extends FileStatus(
-      found.size,
-      found.isDirectory,
+      attributes.size,
+      attributes.isDirectory,
       1,
       blockSize,
-      found.lastModifiedTime.toMillis,
-      found.lastAccessTime.toMillis,
-      FsPermission.valueOf("-" + PosixFilePermissions.toString(found.permissions)),
+      attributes.lastModifiedTime.toMillis,
+      attributes.lastAccessTime.toMillis,
+      FsPermission.valueOf("-" + PosixFilePermissions.toString(attributes.permissions)),
       "",
       "",
       path
     ) {
-  override def getOwner: String = found.owner.getName
+  override def getOwner: String = attributes.owner.getName
 
-  override def getGroup: String = found.group.getName
+  override def getGroup: String = attributes.group.getName
 
   private def writeReplace: AnyRef = new FileStatus(this)
 }

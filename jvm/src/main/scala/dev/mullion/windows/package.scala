@@ -1,14 +1,14 @@
 package dev.mullion
 
-/** Which panes a row enters, when a pane fires and closes, and why: pure functions and small values over `Long`s,
-  * tested without Spark in microseconds. Times are microseconds since 1970, or row numbers.
+/** The panes of a row, and the times at which panes fire and close, as pure functions over `Long`s. Tests run without
+  * Spark in microseconds. Times are microseconds since 1970, or row numbers.
   * {{{
-  *   spec     what a window is, and its arithmetic
-  *   clock    what time it is in a batch
-  *   sets     slices and ranges of a key, and how numbers are written
-  *   rules    when a pane fires, closes, and takes late rows
-  *   key      what is known of the panes of one key
+  *   spec     windows, and their arithmetic
+  *   clock    the clocks of a batch
+  *   sets     slices and ranges of a key, and their encoding
+  *   rules    firing, closing, and late rows
+  *   key      the panes of one key
   * }}}
-  * A rule of the pane contract is changed here, and nowhere else; it has a story in `tests/transcripts`.
+  * All rules of the pane contract are implemented here; each has a test case in `tests/transcripts`.
   */
 package object windows

@@ -1,7 +1,7 @@
 package dev.mullion.windows.clock
 
-/** The clocks of one micro-batch, as every task of it sees them (microseconds). Nothing in a task asks the system for
-  * the time, so a batch that is tried again decides as it did before.
+/** The clocks of one micro-batch, the same for all its tasks (microseconds). Tasks never read the system clock, so a
+  * retried batch makes the same decisions.
   *
   * {{{
   *   batch        N-1          N
@@ -9,7 +9,7 @@ package dev.mullion.windows.clock
   * }}}
   *
   * @param before
-  *   the event clock of the batch before this one; in batch 0, before all time, so that no row is late there
+  *   the event clock of the previous batch; in batch 0, before all time, so that no row is late there
   * @param now
   *   the event clock of this batch
   * @param wall
@@ -19,14 +19,13 @@ package dev.mullion.windows.clock
   * @param number
   *   of the batch; a retried one has the same
   * @param wallBefore
-  *   the timestamp of the batch before this one, where anything goes by the wall clock alone
+  *   the timestamp of the previous batch, where panes follow the wall clock alone
   * @param inputEnds
-  *   whether the input ends with it, so that all that is open closes in it whatever the clock says
+  *   whether the input ends with this batch, so that all open panes close in it
   * @param closedDue
-  *   by when panes were due that had closed before it, where `before` does not say that: since the lateness has changed
+  *   the due time up to which panes had closed before, where a changed lateness makes `before` unusable for that
   * @param rulesBegin
-  *   whether it is the first under rules that have changed, so that open panes that have ended may yet have to be on
-  *   time
+  *   whether it is the first batch under changed rules, so that open panes past their end may have to fire on time
   */
 final case class BatchClock(
     before: Long,
@@ -40,21 +39,21 @@ final case class BatchClock(
     rulesBegin: Boolean = false
 ) {
 
-  /** What panes that had closed before this batch were due by. */
+  /** The due time up to which panes had closed before this batch. */
   def closedBefore: Long = closedDue.getOrElse(before)
 
-  /** What panes that have closed with it are due by. */
+  /** The due time up to which panes have closed with this batch. */
   def closedNow: Long = closedDue.fold(now)(Math.max(_, now))
 
-  /** Whether a pane that closes at `due` had closed before this batch, so that its rows are late. Before the first
+  /** True if a pane that closes at `due` had closed before this batch, so that its rows are late. Before the first
     * batch none had, not even one that ends before time begins.
     */
   def hadClosed(due: Long): Boolean = closedBefore >= due && before != BatchClock.BeforeAllTime
 
-  /** Whether a pane that closes at `due` closes in this batch. */
+  /** True if a pane that closes at `due` closes in this batch. */
   def closes(due: Long): Boolean = now >= due
 
-  /** The same batch for what goes by the wall clock alone. */
+  /** The same batch for panes that follow the wall clock alone. */
   def byWall: BatchClock = copy(before = wallBefore, now = wall, closedDue = None)
 }
 

@@ -2,8 +2,8 @@ package dev.mullion.windows.clock
 
 import dev.mullion.windows.spec.TimeMath
 
-/** Where the event clock of an idle stream goes: with the wall clock, from where it stood, but never past the wall
-  * clock, and never back.
+/** The event clock of an idle stream: it advances with the wall clock from its last reading, never past the wall clock,
+  * and never back.
   *
   * {{{
   *   rows      x x x
@@ -11,10 +11,10 @@ import dev.mullion.windows.spec.TimeMath
   *                   | idleAfter  | as much as the wall clock has moved since the source was first seen empty
   * }}}
   *
-  * Counting begins when a source that had rows is asked and has none. So a stream that is slow to start is not idle,
-  * nor one that works off a backlog: there each batch finds rows.
+  * Counting begins when a source that had rows has none. A stream that is slow to start is therefore not idle, nor one
+  * that works off a backlog, where each batch has rows.
   *
-  * All in milliseconds, as Spark keeps watermarks and batch timestamps.
+  * All in milliseconds, the unit of Spark's watermarks and batch timestamps.
   *
   * @param sinceMs
   *   the wall clock when the source was first seen empty

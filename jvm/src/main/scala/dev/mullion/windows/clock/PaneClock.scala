@@ -1,6 +1,6 @@
 package dev.mullion.windows.clock
 
-/** What panes fire and close on. */
+/** The clock by which panes fire and close. */
 sealed abstract class PaneClock(val name: String)
 
 object PaneClock {
@@ -8,6 +8,6 @@ object PaneClock {
   /** Spark's watermark. */
   case object EventTime extends PaneClock("event time")
 
-  /** The wall clock, as batches are stamped with it: a row's time is that of its batch, so that none is ever late. */
+  /** The wall clock of batch timestamps: a row's time is its batch's, so no row is ever late. */
   case object ProcessingTime extends PaneClock("processing time")
 }

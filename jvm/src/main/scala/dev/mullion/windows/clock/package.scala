@@ -1,6 +1,6 @@
 package dev.mullion.windows
 
-/** What time it is: a batch's two watermarks and wall clock ([[BatchClock]]), which of them a pane follows
-  * ([[PaneClock]]), and when the wall clock stands in for a silent source ([[IdleClock]]).
+/** Clocks: a batch's two watermarks and wall clock ([[BatchClock]]), the clock of a pane ([[PaneClock]]), and the wall
+  * clock as a substitute for a silent source ([[IdleClock]]).
   */
 package object clock

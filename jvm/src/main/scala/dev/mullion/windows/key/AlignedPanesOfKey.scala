@@ -7,15 +7,15 @@ import dev.mullion.windows.sets.SliceSet
 /** The panes of one key in windows aligned to the epoch.
   *
   * @param byPane
-  *   whether each pane is kept in a slot of its own, by its number, as panes are that fire with each row; else in the
-  *   slices that it shares with others
+  *   whether each pane has a slot of its own, by its number, as panes that fire with each row do; else panes share
+  *   slices
   * @param counted
-  *   whether panes fire before they close, so that it is known how often
+  *   whether panes fire before they close, so that firings are counted
   * @param filled
   *   the slots that hold rows
   * @param openFrom
   *   the first window that was open when this was written
-  * @param known
+  * @param nextToClose
   *   where windows without rows close too, the first that is still to close; none before the key's first row
   */
 final class AlignedPanesOfKey(
@@ -27,7 +27,7 @@ final class AlignedPanesOfKey(
     filled: SliceSet,
     firings: FiringCounts,
     openFrom: Long,
-    private var known: Long
+    private var nextToClose: Long
 ) extends PanesOfKey {
   import rules.grid
 
@@ -36,7 +36,7 @@ final class AlignedPanesOfKey(
   private var first = 0L
   private var last = 0L
   private var ordinal = 0L
-  // Of a key's own clock what it has come to closes yet.
+  // A key's own clock may not yet have closed the panes that it has passed.
   private var firstOpen =
     if (clock.started && !clock.isOwn) Math.max(openFrom, rules.firstOpen(clock.now)) else openFrom
 
@@ -56,10 +56,10 @@ final class AlignedPanesOfKey(
     else {
       first = Math.max(firstOpen, grid.firstWindow(ordinal))
       rows += 1
-      if (emitsEmpty) known = Math.min(known, first)
+      if (emitsEmpty) nextToClose = Math.min(nextToClose, first)
       if (byPane) { var w = first; while (w <= last) { filled.add(w); w += 1 } }
       else filled.add(ordinal)
-      // A pane opens at what the clock reads with its row.
+      // A pane opens at the clock's reading with its row.
       if (counted) {
         val reading = clock.reading; var w = first; while (w <= last) { firings.touch(w, reading); w += 1 }
       }
@@ -81,10 +81,10 @@ final class AlignedPanesOfKey(
       if (openThen <= firstOpen) Iterator.empty
       else {
         val due =
-          if (emitsEmpty) EmptyWindows.between(Math.max(firstOpen, known), openThen, clock, rules)
+          if (emitsEmpty) EmptyWindows.between(Math.max(firstOpen, nextToClose), openThen, clock, rules)
           else from(firstOpen).takeWhile(_ < openThen)
         firstOpen = openThen
-        if (known != SliceSet.None) known = Math.max(known, openThen)
+        if (nextToClose != SliceSet.None) nextToClose = Math.max(nextToClose, openThen)
         due.map(pane)
       }
     }
@@ -99,7 +99,7 @@ final class AlignedPanesOfKey(
 
   override def isNew(slot: Long): Boolean = false
 
-  // Windows close in order, so what only windows up to this one need is no longer needed.
+  // Windows close in order, so slots of no later window are no longer needed.
   override def forget(pane: ArrivalPane): Array[Long] = {
     val until = if (byPane) pane.id + 1 else grid.firstSlice(pane.id + 1)
     val free = if (filled.isEmpty) PanesOfKey.none else filledIn(filled.first, until - 1)
@@ -130,7 +130,7 @@ final class AlignedPanesOfKey(
     if (!emitsEmpty || filled.isEmpty) open
     else {
       val last = if (byPane) filled.last else grid.lastWindow(filled.last)
-      Iterator.iterate(Math.max(firstOpen, known))(_ + 1).takeWhile(_ <= last).map(pane)
+      Iterator.iterate(Math.max(firstOpen, nextToClose))(_ + 1).takeWhile(_ <= last).map(pane)
     }
 
   override def hadRows(pane: ArrivalPane): Boolean = !emitsEmpty || nextWindow(pane.id) == pane.id
@@ -138,19 +138,19 @@ final class AlignedPanesOfKey(
   override def countOpen: Long =
     if (!byPane) filled.countWindows(grid, firstOpen) else open.size.toLong
 
-  // A clock that goes on with the wall clock would be kept for ever, for keys that have come to their end.
+  // A clock that follows the wall clock would be kept for ever for keys without further rows.
   override def isEmpty: Boolean =
-    (!clock.isOwn || clock.followsWall) && nextWindow(firstOpen) == SliceSet.None && known == SliceSet.None
+    (!clock.isOwn || clock.followsWall) && nextWindow(firstOpen) == SliceSet.None && nextToClose == SliceSet.None
 
   override def nextClose: Long = {
-    val next = if (emitsEmpty) Math.max(firstOpen, known) else nextWindow(firstOpen)
+    val next = if (emitsEmpty) Math.max(firstOpen, nextToClose) else nextWindow(firstOpen)
     clock.whenDue(rules.windowCloseDue(next))
   }
 
   override def toBytes: Array[Byte] = {
     val (slots, counts) = (filled.toBytes, firings.toBytes)
     BytesOfKey(clock, atMost = 8 + 8 + 8 + 4 + slots.length + counts.length) { buffer =>
-      if (emitsEmpty) buffer.putLong(known)
+      if (emitsEmpty) buffer.putLong(nextToClose)
       buffer.putLong(firstOpen).putLong(rows)
       BytesOfKey.putPart(buffer, slots)
       buffer.put(counts)
@@ -188,7 +188,7 @@ object AlignedPanesOfKey {
     )
 
   /** @param clock
-    *   the clock of the key, from what state says of it
+    *   the clock of the key, as restored from state
     */
   def fromBytes(
       rules: AlignedRules,
@@ -198,15 +198,25 @@ object AlignedPanesOfKey {
       bytes: Array[Byte]
   ): AlignedPanesOfKey = {
     val buffer = BytesOfKey.behind(clock, bytes)
-    val known = if (rules.refinements.empty) buffer.getLong else SliceSet.None
+    val nextToClose = if (rules.refinements.empty) buffer.getLong else SliceSet.None
     val openFrom = buffer.getLong
     val rows = buffer.getLong
     val slots = BytesOfKey.takePart(buffer)
     val firings = FiringCounts.from(buffer, byWall(rules, clock), byRows(rules))
-    new AlignedPanesOfKey(rules, byPane, counted, clock, rows, SliceSet.fromBytes(slots), firings, openFrom, known)
+    new AlignedPanesOfKey(
+      rules,
+      byPane,
+      counted,
+      clock,
+      rows,
+      SliceSet.fromBytes(slots),
+      firings,
+      openFrom,
+      nextToClose
+    )
   }
 
-  /** Whether panes may fire early by the wall clock, too. */
+  /** True if panes may fire early by the wall clock, too. */
   private def byWall(rules: AlignedRules, clock: KeyClock) = rules.early.isDefined && !clock.isOwn
 
   private def byRows(rules: AlignedRules) = rules.refinements.count.isDefined

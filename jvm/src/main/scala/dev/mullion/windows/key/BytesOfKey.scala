@@ -2,15 +2,13 @@ package dev.mullion.windows.key
 
 import java.nio.ByteBuffer
 
-/** How what is known of a key is written, where the key may have a clock of its own: the clock first, then what the
-  * kind of window knows.
-  */
+/** The encoding of a key's state: its own clock first, if it has one, then the part of the kind of window. */
 private[key] object BytesOfKey {
-  // What `KeyClock.put` writes, at most.
+  // The maximum size of `KeyClock.put`.
   private val ofClock = 16
 
   /** @param atMost
-    *   how many bytes `put` writes, at most
+    *   the maximum number of bytes that `put` writes
     */
   def apply(clock: KeyClock, atMost: Int)(put: ByteBuffer => Unit): Array[Byte] = {
     val buffer = ByteBuffer.allocate(ofClock + atMost)
@@ -19,14 +17,14 @@ private[key] object BytesOfKey {
     java.util.Arrays.copyOf(buffer.array, buffer.position())
   }
 
-  /** The bytes behind the clock's, which is put where it was. */
+  /** The bytes after the clock, which is restored from its bytes. */
   def behind(clock: KeyClock, bytes: Array[Byte]): ByteBuffer = {
     val buffer = ByteBuffer.wrap(bytes)
     clock.take(buffer)
     buffer
   }
 
-  /** Writes bytes behind the number of them, which takes four more. */
+  /** Writes bytes after their length, which takes four bytes. */
   def putPart(buffer: ByteBuffer, part: Array[Byte]): Unit = {
     buffer.putInt(part.length).put(part)
     ()

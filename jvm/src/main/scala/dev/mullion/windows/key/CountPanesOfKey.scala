@@ -4,13 +4,13 @@ import java.nio.ByteBuffer
 
 import dev.mullion.windows.spec.{AlignedWindow, CountWindow, EvenGrid, SliceGrid}
 
-/** The windows of [[CountWindow]]s over the rows of one key. All that is known is how many rows came: the rest is
-  * arithmetic. Windows that overlap share slices, as those of time do.
+/** The windows of [[CountWindow]]s over the rows of one key. The state is the number of rows; all else is arithmetic.
+  * Overlapping windows share slices, like those of time.
   *
   * @param grid
   *   the slices of row numbers
   * @param byPane
-  *   whether each pane is kept in a slot of its own
+  *   whether each pane has its own slot
   */
 final class CountPanesOfKey(window: CountWindow, grid: SliceGrid, byPane: Boolean, private var rows: Long)
     extends PanesOfKey {
@@ -36,7 +36,7 @@ final class CountPanesOfKey(window: CountWindow, grid: SliceGrid, byPane: Boolea
   override def touched: Iterator[ArrivalPane] =
     Iterator.iterate(firstWindow)(_ + 1).takeWhile(_ <= lastWindow).map(pane)
 
-  /** One window at most: that which the row just taken completes. */
+  /** At most one window: the one that the current row completes. */
   override def closes(): Iterator[ArrivalPane] = {
     firing = false
     if (rows >= size && (rows - size) % every == 0) Iterator.single(pane((rows - size) / every)) else Iterator.empty
@@ -52,7 +52,7 @@ final class CountPanesOfKey(window: CountWindow, grid: SliceGrid, byPane: Boolea
     if (byPane) Array(pane.id)
     else upTo(grid.firstSlice(pane.id), Math.min(grid.lastSlice(pane.id), grid.firstSlice(pane.id + 1) - 1))
 
-  /** If each row fires its panes, as often as rows came. */
+  /** With running panes, one firing per row. */
   override def fired(pane: ArrivalPane): Int = (Math.min(if (firing) last else rows, pane.end) - pane.start).toInt
 
   override def fire(pane: ArrivalPane): Unit = ()

@@ -6,13 +6,13 @@ import dev.mullion.windows.clock.BatchClock
 import dev.mullion.windows.rules.EarlyFiring
 import dev.mullion.windows.sets.Varint
 
-/** How often the panes of one key have fired, and what decides when they fire early: what the clocks read when a pane
-  * opened or last fired, and whether rows came since.
+/** The number of firings of each pane of one key, and the inputs of the decision to fire early: the clock readings when
+  * the pane opened or last fired, and whether it has rows since.
   *
   * @param byWall
-  *   whether the wall clock counts beside the event clock: not where that is a key's own
+  *   whether the wall clock counts in addition to the event clock: not for clocks per key
   * @param byRows
-  *   whether it counts how many rows came since
+  *   whether rows since the last firing are counted
   */
 final class FiringCounts private (
     panes: java.util.TreeMap[java.lang.Long, FiringCounts.Pane],
@@ -21,14 +21,14 @@ final class FiringCounts private (
 ) {
   import FiringCounts.Pane
 
-  /** Notes that a pane got a row. */
+  /** Records that a pane got a row. */
   def touch(window: Long, clock: BatchClock): Unit = {
     val pane = panes.computeIfAbsent(window, _ => new Pane(0, clock.now, clock.wall, changed = false, rows = 0))
     pane.changed = true
     pane.rows += 1
   }
 
-  /** How many rows a pane has got since it opened or last fired, where they are counted. */
+  /** The number of a pane's rows since it opened or last fired, where they are counted. */
   def rowsSince(window: Long): Long = {
     val pane = panes.get(window)
     if (pane eq null) 0L else pane.rows
@@ -39,7 +39,7 @@ final class FiringCounts private (
     if (pane eq null) 0 else pane.fired
   }
 
-  /** The wall clock when a pane last fired, or opened if it has not; none where that does not count. */
+  /** The wall clock when a pane opened or last fired; none where the wall clock does not count. */
   def firedAt(window: Long): Option[Long] = Option(panes.get(window)).filter(_ => byWall).map(_.wallReading)
 
   def fire(window: Long, clock: BatchClock): Unit = {
@@ -60,7 +60,7 @@ final class FiringCounts private (
     windows.result()
   }
 
-  /** The readings of the pane that falls due first, if any waits to fire. */
+  /** The readings of the pane that is due first, if one waits to fire. */
   def firstReadings(early: EarlyFiring): Option[(Long, Long)] = {
     var first = Option.empty[Pane]
     panes.values.forEach(pane => if (pane.waits(early) && first.forall(pane.isBefore)) first = Some(pane))

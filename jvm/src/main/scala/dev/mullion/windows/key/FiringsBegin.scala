@@ -3,20 +3,20 @@ package dev.mullion.windows.key
 import dev.mullion.windows.clock.BatchClock
 import dev.mullion.windows.rules.{EarlyFiring, Refinements}
 
-/** How open panes take on other rules of firing, with the first batch under them. A pane whose firings were not noted
-  * is as if it had just fired: its interval runs from that batch on, and what it fires for are the rows from then on.
+/** The transition of open panes to changed firing rules, in the first batch under them. A pane without recorded firings
+  * counts as just fired: its interval and its rows count from that batch.
   *
   * {{{
   *   opened, rows        | first batch under Early(every=10)          + 10
-  *   no note             | noted: fired 0 times, clocks as of now     early, if rows came since
+  *   no record           | recorded: 0 firings, clocks as of now      early, if there are rows since
   * }}}
   *
   * @param clock
   *   of that batch
   * @param fired
-  *   whether panes fired before they closed, so that it was noted
+  *   whether firings were recorded so far
   * @param early
-  *   what they did at intervals
+  *   the previous early firings
   */
 final case class FiringsBegin(
     clock: BatchClock,
@@ -26,9 +26,9 @@ final case class FiringsBegin(
     now: Refinements
 ) {
 
-  /** How many rows came since a pane fired last, of which a count that is new knows only whether there were any. */
+  /** The number of rows since a pane's last firing. A new count only distinguishes none from some. */
   def rowsSince(rows: Long): Long = if (now.count.isDefined && was.count.isEmpty) Math.min(rows, 1L) else rows
 
-  /** One that was on time is as any other where none is on time any more. */
+  /** A pane that was on time counts as any other once `on_time` is off. */
   def wasOnTime(before: Boolean): Boolean = before && now.onTime
 }

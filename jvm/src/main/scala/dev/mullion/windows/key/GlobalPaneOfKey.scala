@@ -12,11 +12,11 @@ import dev.mullion.windows.spec.GlobalTrigger
   * }}}
   *
   * @param rows
-  *   how many rows came
+  *   the number of rows so far
   * @param start
   *   the first row of the window
   * @param mark
-  *   the value that rows of the window have, if a change of it closes the window
+  *   the value of the window's rows, if a change of it closes the window
   */
 final class GlobalPaneOfKey(
     trigger: GlobalTrigger,
@@ -43,7 +43,7 @@ final class GlobalPaneOfKey(
       case GlobalTrigger.Every(n) => rows - start >= n
       case GlobalTrigger.When     => row.closes
       case GlobalTrigger.Changes  => false
-      // The function sees all rows of a batch at once: see UnsplitRows.
+      // Such a function is called with all rows of a batch at once: see UnsplitRows.
       case GlobalTrigger.Split(_) => throw new IllegalStateException("a function does not close windows row by row")
     }
     Fate.InPanes
@@ -67,7 +67,7 @@ final class GlobalPaneOfKey(
     Array(pane.id)
   }
 
-  /** If each row fires its pane, as often as rows came. */
+  /** With running panes, one firing per row. */
   override def fired(pane: ArrivalPane): Int = ((if (firing) rows - 1 else rows) - pane.start).toInt
 
   override def fire(pane: ArrivalPane): Unit = ()
@@ -78,7 +78,7 @@ final class GlobalPaneOfKey(
 
   override def toBytes: Array[Byte] = ByteBuffer.allocate(16 + mark.length).putLong(rows).putLong(start).put(mark).array
 
-  // Of an open window it is known only where it began; its end is where it has come to.
+  // The end of an open window is the number of rows so far.
   private def pane = ArrivalPane(start, start, rows)
 }
 

@@ -6,22 +6,22 @@ import dev.mullion.windows.clock.BatchClock
 import dev.mullion.windows.rules.{EarlyFiring, FiringKind}
 import dev.mullion.windows.sets.Varint
 
-/** The open sessions of one key, in order of time. No two of them touch, so they are in order of their ends, too, and
-  * those that close are the first ones.
+/** The open sessions of one key, in order of time. No two of them touch, so they are also in order of their ends, and
+  * the first ones close first.
   *
   * {{{
   *   open        |----|       |--|           |---|
-  *   add                  |-------|                    touches the second, and becomes one with it
+  *   add                  |-------|                    touches the second and merges with it
   *   open        |----|   |-------|          |---|
   * }}}
   *
-  * Mutable, one per key being worked on; `toBytes`/`fromBytes` is its form in state. Times are microseconds.
+  * Mutable, one per current key; `toBytes`/`fromBytes` is its form in state. Times are microseconds.
   */
 final class OpenSessions private (private val sessions: java.util.ArrayList[OpenSessions.Session]) {
   import OpenSessions.Session
 
-  // Where the first one is: those before it are gone. To move all others up for each that closes took a key of a
-  // hundred thousand sessions most of its time.
+  // The index of the first session. Moving all others for each close was the dominant cost for a key with a hundred
+  // thousand sessions.
   private var head = 0
 
   def isEmpty: Boolean = size == 0
@@ -35,24 +35,24 @@ final class OpenSessions private (private val sessions: java.util.ArrayList[Open
   /** In order of time. */
   def iterator: Iterator[Session] = Iterator.range(0, size).map(apply)
 
-  /** Whether a session of this set touches `[first, end]`, its ends counted in. */
+  /** True if a session of this set touches `[first, end]`, both inclusive. */
   def touches(first: Long, end: Long): Boolean = {
     val i = reaching(first)
     i < sessions.size && sessions.get(i).first <= end
   }
 
-  /** Adds a session, made one with all that it touches. What has been `on_time` was so at its end: one that ends later
-    * now has yet to be, and one that ends where a session did that was `on_time` has been.
+  /** Adds a session, merged with all sessions that it touches. `on_time` refers to an end: a session with a later end
+    * has yet to fire on time, and one with the same end as an `on_time` session has fired.
     *
     * @param rows
-    *   how many rows are in it
+    *   its number of rows
     * @param clock
-    *   of the batch, for a session that is new
+    *   of the batch, for a new session
     * @param absorb
-    *   is told the start of each session that was there and is part of the one that now is, in order of time
+    *   called with the start of each existing session that merges into the result, in order of time
     * @return
-    *   the session that holds it now. It goes on under the id of the one that was there before the batch, of several
-    *   the earliest, and notes the ids of the others
+    *   the resulting session. It keeps the id of the earliest session that was open before the batch, and records the
+    *   ids of the others
     */
   def add(first: Long, end: Long, rows: Long, clock: BatchClock)(absorb: Long => Unit): Session = {
     val from = reaching(first)
@@ -71,7 +71,7 @@ final class OpenSessions private (private val sessions: java.util.ArrayList[Open
       session
     } else {
       val touched = sessions.subList(from, to)
-      // The pane goes on that was there before the batch; of several the earliest, whatever the order of arrival.
+      // The survivor is the earliest pane that was open before the batch, whatever the order of arrival.
       val survivor = touched.stream.filter(_.isOld).findFirst.orElse(touched.get(0))
       val start = Math.min(first, touched.get(0).first)
       val last = touched.get(touched.size - 1)
@@ -86,7 +86,6 @@ final class OpenSessions private (private val sessions: java.util.ArrayList[Open
     }
   }
 
-  /** Removes the first session. */
   def removeFirst(): Unit = {
     head += 1
     if (2 * head >= sessions.size) {
@@ -95,14 +94,14 @@ final class OpenSessions private (private val sessions: java.util.ArrayList[Open
     }
   }
 
-  /** The one that falls due first among those that wait to fire early. */
+  /** The session that is due first among those that wait to fire early. */
   def firstToFire(early: EarlyFiring): Option[Session] = {
-    var found = Option.empty[Session]
-    foreach(s => if (s.waits(early) && found.forall(s.isBefore)) found = Some(s))
-    found
+    var earliest = Option.empty[Session]
+    foreach(s => if (s.waits(early) && earliest.forall(s.isBefore)) earliest = Some(s))
+    earliest
   }
 
-  /** Notes of sessions what rules of firing want that begin with a batch: see [[FiringsBegin]]. */
+  /** Adopts firing rules that begin with a batch: see [[FiringsBegin]]. */
   def begin(begin: FiringsBegin): Unit = foreach { s =>
     if (begin.fired) {
       s.rows = begin.rowsSince(s.rows)
@@ -114,9 +113,9 @@ final class OpenSessions private (private val sessions: java.util.ArrayList[Open
   }
 
   /** @param withFirings
-    *   whether panes fire early, so that what is known of their firings is kept
+    *   whether panes fire early, so that their firings are stored
     * @param withIds
-    *   whether panes have ids, so that these are kept
+    *   whether panes have ids, so that these are stored
     */
   def toBytes(withFirings: Boolean, withIds: Boolean = false): Array[Byte] = {
     val ids = if (withIds) iterator.map(s => PaneId.bytes(s.merged)).sum else 0
@@ -140,7 +139,9 @@ final class OpenSessions private (private val sessions: java.util.ArrayList[Open
     java.util.Arrays.copyOf(buffer.array, buffer.position())
   }
 
-  /** Where the first session is that ends at or after `t`: rows come mostly in order, so look at the end first. */
+  /** The index of the first session that ends at or after `t`. Rows are mostly in order, so the search begins at the
+    * end.
+    */
   private def reaching(t: Long): Int =
     if (isEmpty || sessions.get(sessions.size - 1).end < t) sessions.size
     else {
@@ -161,11 +162,11 @@ object OpenSessions {
     * @param isOld
     *   whether it was open before this batch
     * @param fired
-    *   how often it has fired
+    *   its number of firings
     * @param eventReading
     *   of the event clock when it opened or last fired, and so `wallReading` (see [[EarlyFiring]])
     * @param rows
-    *   how many came since
+    *   its number of rows since
     * @param wasOnTime
     *   whether it has fired `on_time` at this end
     */
@@ -180,24 +181,24 @@ object OpenSessions {
       var wasOnTime: Boolean
   ) extends Readings {
 
-    /** What the pane is called, once it is. */
+    /** The id of the pane, once it has one. */
     var id: PaneId = PaneId.none
 
-    /** The panes that became part of it since it opened or last fired, in order. */
+    /** The panes merged into it since it opened or last fired, in order. */
     var merged: Vector[PaneId] = Vector.empty
 
-    /** Gives it an id, unless it has one. */
+    /** Assigns an id, unless it has one. */
     def name(origin: Long): Unit = if (id eq PaneId.none) id = PaneId(first, origin)
 
-    /** Only of what has an id somebody may know. */
+    /** A pane without an id was never visible, so it is not reported. */
     private[OpenSessions] def takeIn(other: Session): Unit = if (other.id ne PaneId.none)
       merged = (merged ++ (other.id +: other.merged)).sortWith(_ isBefore _)
 
-    /** Whether it fires early in the batch of `clock`. */
+    /** True if it fires early in the batch of `clock`. */
     def isDue(early: EarlyFiring, clock: BatchClock): Boolean =
       waits(early) && early.isDue(eventReading, wallReading, clock)
 
-    /** Notes that it fired in the batch of `clock`. */
+    /** Records a firing in the batch of `clock`. */
     def fire(kind: FiringKind, clock: BatchClock): Unit = {
       fired += 1
       eventReading = clock.now
@@ -207,7 +208,7 @@ object OpenSessions {
       if (kind == FiringKind.OnTime) wasOnTime = true
     }
 
-    /** After `on_time` it fires for its rows, and not at intervals. */
+    /** After `on_time` a pane fires for its rows, and not at intervals. */
     private[OpenSessions] def waits(early: EarlyFiring): Boolean = !wasOnTime && (early.unchanged || rows > 0)
 
     override def toString: String = s"[$first, $end)"

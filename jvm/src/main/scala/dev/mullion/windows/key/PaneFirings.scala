@@ -6,44 +6,41 @@ import dev.mullion.windows.clock.BatchClock
 import dev.mullion.windows.rules.{EarlyFiring, FiringKind, SlicedRules}
 import dev.mullion.windows.sets.Varint
 
-/** What is known of the open panes of one key beside their slices, when panes fire early: for each pane, how often it
-  * has fired, its readings of the clocks (see [[EarlyFiring]]), how many rows came since and whether it was `on_time`.
-  * Overlapping windows of one key change and fire together, so they stand in one record.
+/** The firings of the open panes of one key, when panes fire early: for each pane its number of firings, its clock
+  * readings (see [[EarlyFiring]]), its rows since then, and whether it was `on_time`. Overlapping windows of one key
+  * change and fire together, so they share one record.
   *
-  * Mutable, one per key being worked on; `toBytes`/`fromBytes` is its form in state.
+  * Mutable, one per current key; `toBytes`/`fromBytes` is its form in state.
   */
 final class PaneFirings private (private val panes: java.util.TreeMap[java.lang.Long, PaneFirings.Pane]) {
   import PaneFirings.Pane
 
   def isEmpty: Boolean = panes.isEmpty
 
-  /** The first open window. */
   def first: Long = panes.firstKey
 
-  /** Notes that `window` got `rows` in the batch of `clock`. */
+  /** Records `rows` rows of `window` in the batch of `clock`. */
   def touch(window: Long, rows: Long, clock: BatchClock): Unit = {
     val pane = panes.computeIfAbsent(window, _ => new Pane(0, clock.now, clock.wall, rows = 0, wasOnTime = false))
     pane.rows += rows
   }
 
-  /** What is noted under rules that begin with the batch of `clock`, by which panes were noted before: see
-    * [[FiringsBegin]].
-    */
+  /** Adopts rules that begin with the batch of `clock`: see [[FiringsBegin]]. */
   def beginAgain(begin: FiringsBegin): Unit = panes.values.forEach { pane =>
     pane.rows = begin.rowsSince(pane.rows)
     pane.wasOnTime = begin.wasOnTime(pane.wasOnTime)
   }
 
-  /** How often `window` has fired so far, which is the seq of its next firing. */
+  /** The number of firings of `window` so far, which is the seq of its next firing. */
   def fired(window: Long): Int = {
     val pane = panes.get(window)
     if (pane eq null) 0 else pane.fired
   }
 
-  /** The wall clock when `window` last fired, or opened if it has not; none if nothing is noted of it. */
+  /** The wall clock when `window` opened or last fired; none if it has no record. */
   def firedAt(window: Long): Option[Long] = Option(panes.get(window)).map(_.wallReading)
 
-  /** Notes that `window` fired in the batch of `clock`. */
+  /** Records a firing of `window` in the batch of `clock`. */
   def fire(window: Long, kind: FiringKind, clock: BatchClock): Unit = {
     val pane = panes.get(window)
     pane.fired += 1
@@ -53,7 +50,7 @@ final class PaneFirings private (private val panes: java.util.TreeMap[java.lang.
     if (kind == FiringKind.OnTime) pane.wasOnTime = true
   }
 
-  /** Forgets the panes before `window`: they have closed. */
+  /** Forgets the panes before `window`, which have closed. */
   def removeBefore(window: Long): Unit = panes.headMap(window).clear()
 
   /** The windows that fire early in the batch of `clock`, in order of time. */
@@ -65,7 +62,7 @@ final class PaneFirings private (private val panes: java.util.TreeMap[java.lang.
     windows.result()
   }
 
-  /** The windows that fire for rows that they got in the batch of `clock`, in order of time, and why. */
+  /** The windows that fire for their rows in the batch of `clock`, in order of time, with the kind of firing. */
   def afterRows(rules: SlicedRules, clock: BatchClock): Seq[(Long, FiringKind)] = {
     val firing = Seq.newBuilder[(Long, FiringKind)]
     panes.forEach { (window, pane) =>
@@ -87,11 +84,11 @@ final class PaneFirings private (private val panes: java.util.TreeMap[java.lang.
 
   /** The first window from `first` on that has not fired `on_time`. */
   def firstNotOnTime(first: Long): Option[Long] = {
-    val found = panes.tailMap(first).entrySet.stream.filter(!_.getValue.wasOnTime).findFirst
-    if (found.isPresent) Some(found.get.getKey) else None
+    val pane = panes.tailMap(first).entrySet.stream.filter(!_.getValue.wasOnTime).findFirst
+    if (pane.isPresent) Some(pane.get.getKey) else None
   }
 
-  /** The readings of the pane that falls due first, if any waits to fire. */
+  /** The readings of the pane that is due first, if one waits to fire. */
   def firstReadings(early: EarlyFiring): Option[(Long, Long)] = {
     var first = Option.empty[Pane]
     panes.values.forEach { pane =>
@@ -118,7 +115,7 @@ final class PaneFirings private (private val panes: java.util.TreeMap[java.lang.
 object PaneFirings {
 
   /** @param rows
-    *   how many came since it opened or last fired
+    *   its number of rows since it opened or last fired
     */
   private final class Pane(
       var fired: Int,

@@ -4,29 +4,29 @@ import java.nio.ByteBuffer
 
 import dev.mullion.windows.sets.Varint
 
-/** What tells a session from every other of its key, from its opening to its close: the time with which it opened,
-  * which stays what it is when earlier rows move its start.
+/** The identity of a session among those of its key, from opening to close: its opening time, which does not change
+  * when earlier rows move its start.
   *
   * {{{
   *   batch 1    id 20       |------|                         opens with a row at 20
   *   batch 2    id 20   |----------|                         its start has moved
   *   batch 3    id 60                         |------|
-  *   batch 4    id 20   |----------------------------|       took in [60]
+  *   batch 4    id 20   |----------------------------|       merged with [60]
   * }}}
   *
-  * With one gap for all rows no other session can open with that time: while this one is open it touches it, and after
-  * that its row is late. Where rows bring their gaps that is not so, and the id has an `origin` too. A session is named
-  * where it is first seen by others: as the batch that opens it has all its rows, or with its first row where rows are
-  * taken one by one and may fire it.
+  * With one gap for all rows no other session can open at that time: while this one is open it touches it, and after
+  * that its row is late. Where rows have their own gaps that does not hold, and the id also has an `origin`. A session
+  * gets its id when it can first be visible: after the batch that opens it, or with its first row where each row may
+  * fire it.
   *
   * @param opened
   *   microseconds
   * @param origin
-  *   0, or which opening of that time it is: see `PaneId.origin`
+  *   0, or the number of the opening at that time: see `PaneId.origin`
   */
 final case class PaneId(opened: Long, origin: Long) {
 
-  /** As the output has it. */
+  /** The form of the output. */
   def text: String =
     if (origin == 0) opened.toString
     else {
@@ -43,14 +43,14 @@ object PaneId {
   private val rowBits = 31
   private val mostRows = (1L << rowBits) - 1
 
-  /** Of a session that has no id yet, or needs none. */
+  /** The id of a session that has none yet, or needs none. */
   val none: PaneId = PaneId(Long.MinValue, Long.MinValue)
 
-  /** Which opening it is: in which batch, and of which row of the key in it, from 0. */
+  /** The number of an opening: its batch, and its row among the key's rows of that batch, from 0. */
   def origin(batch: Long, row: Long): Long = ((batch + 1) << rowBits) | (row & mostRows)
 
-  /** The id of a pane that has a window of its own, but for the late rows that would reopen it. Windows that begin
-    * before time share their start.
+  /** The id of a pane that its window identifies, unless late rows reopen it. Windows that begin before time share
+    * their start.
     */
   def ofWindow(start: Long, end: Long): String =
     if (start == Long.MinValue) ofRange(start, end) else start.toString
@@ -58,18 +58,18 @@ object PaneId {
   /** The id of a pane whose window shares its start with others. */
   def ofRange(start: Long, end: Long): String = s"$start/$end"
 
-  /** The id of a pane that late rows opened in place of one that has closed.
+  /** The id of a pane that late rows opened in place of a closed one.
     *
     * @param id
-    *   what the closed one's was, or would have been
+    *   of the closed pane
     * @param number
-    *   which one it is of the key's in that batch, where rows are taken one by one
+    *   its number among the key's in that batch, where rows are processed one by one
     */
   def reopened(id: String, batch: Long, number: Long = 0L): String =
     if (number == 0) s"$id~$batch" else s"$id~$batch.$number"
 
-  /** The id of a pane of a window that took another's place, or came later, in a query that went on over its
-    * checkpoint: the windows may have panes with the same bounds.
+  /** The id of a pane of a window that replaced another, or was added later, in a continued query. The windows may have
+    * panes with the same bounds.
     *
     * @param generation
     *   the first batch of the window; 0 where the query began with it

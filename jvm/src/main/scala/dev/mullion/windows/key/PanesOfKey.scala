@@ -6,7 +6,7 @@ import dev.mullion.windows.clock.BatchClock
 import dev.mullion.windows.rules.EarlyFiring
 import dev.mullion.windows.spec.TimeMath
 
-/** What a row says that decides which panes it is in. One is used for all rows of a task.
+/** The properties of a row that determine its panes. One instance serves all rows of a task.
   *
   * @param time
   *   the event time, in microseconds; meaningless for windows of row numbers
@@ -15,7 +15,7 @@ import dev.mullion.windows.spec.TimeMath
   * @param closes
   *   whether a global window closes after it
   * @param mark
-  *   the value at a change of which a global window closes
+  *   the value whose change closes a global window
   */
 final class Arriving(
     var time: Long = 0L,
@@ -24,7 +24,7 @@ final class Arriving(
     var mark: Array[Byte] = Array.emptyByteArray
 )
 
-/** What becomes of a row. */
+/** The treatment of a row. */
 sealed trait Fate
 
 object Fate {
@@ -36,42 +36,42 @@ object Fate {
 /** A pane of one key.
   *
   * @param id
-  *   what its [[PanesOfKey]] knows it by
+  *   its identity in its [[PanesOfKey]]
   */
 final case class ArrivalPane(id: Long, start: Long, end: Long)
 
-/** The panes of one key, as its rows come one after another. A pane is kept in slots: one of its own, or several that
-  * it shares with others.
+/** The panes of one key, row by row. The rows of a pane are in slots: one of its own, or several shared with other
+  * panes.
   *
   * {{{
-  *   row ---> take ---> slots    where the row is kept
+  *   row ---> take ---> slots    the slots of the row
   *                  +-> touched  the panes that it is in
   *                  +-> closes   the panes that close with it
   * }}}
   *
-  * Mutable, one per key being worked on; `toBytes` is its form in state.
+  * Mutable, one per current key; `toBytes` is its form in state.
   */
 abstract class PanesOfKey {
 
-  /** How many rows of the key came before the next one, as far as is known. */
+  /** The number of the key's rows before the next one, as far as it is tracked. */
   def number: Long
 
-  /** The panes that close before `row` is taken: by the row, or by wall time that has passed. */
+  /** The panes that close before `row` is processed: by the row, or by elapsed wall time. */
   def closesBefore(row: Arriving): Iterator[ArrivalPane] = Iterator.empty
 
-  /** Takes the key's next row. */
+  /** Processes the key's next row. */
   def take(row: Arriving): Fate
 
-  /** Where the row just taken is kept. */
+  /** The slots of the current row. */
   def slots: Array[Long]
 
-  /** Slots that became one with the first slot of the row just taken, in order of time. */
+  /** The slots that merged into the first slot of the current row, in order of time. */
   def merged: Array[Long] = PanesOfKey.none
 
-  /** The panes of the row just taken, in order of their starts. */
+  /** The panes of the current row, in order of their starts. */
   def touched: Iterator[ArrivalPane]
 
-  /** The panes that close after the row just taken, in order. */
+  /** The panes that close after the current row, in order. */
   def closes(): Iterator[ArrivalPane]
 
   /** The panes that close by a clock that has moved to `clock`, in order of their ends. */
@@ -80,29 +80,25 @@ abstract class PanesOfKey {
   /** The panes that `row`, which is late, would open. */
   def reopened(row: Arriving): Iterator[ArrivalPane] = Iterator.empty
 
-  /** Where the rows of a pane are kept. */
+  /** The slots of a pane. */
   def slotsOf(pane: ArrivalPane): Array[Long]
 
-  /** Whether a slot came into being since this was read, so that there is nothing of it in state: `false` where that is
-    * not known.
-    */
+  /** True if a slot is new since the last read, so that state has none of it: `false` where that is unknown. */
   def isNew(slot: Long): Boolean
 
-  /** Forgets a pane that has closed; gives the slots that no other pane needs. */
+  /** Forgets a closed pane. Returns the slots that no other pane needs. */
   def forget(pane: ArrivalPane): Array[Long]
 
-  /** How often a pane has fired, which is the seq of its next firing. */
+  /** The number of firings of a pane, which is the seq of its next firing. */
   def fired(pane: ArrivalPane): Int
 
-  /** The panes that fire for the row just taken, which makes as many as they wait for, in order of their starts. */
+  /** The panes that fire because the current row reaches their row count, in order of their starts. */
   def full: Iterator[ArrivalPane] = Iterator.empty
 
-  /** Notes that a pane fired. */
+  /** Records a firing of a pane. */
   def fire(pane: ArrivalPane): Unit
 
-  /** What tells a pane from every other of its key, and what those were called that became part of it since it opened
-    * or last fired.
-    */
+  /** The id of a pane among those of its key, and the ids of panes merged into it since it opened or last fired. */
   def nameOf(pane: ArrivalPane): (String, Seq[String]) = (PaneId.ofWindow(pane.start, pane.end), Nil)
 
   /** The panes that fire early now. */
@@ -111,26 +107,26 @@ abstract class PanesOfKey {
   /** By the stream's clock: the readings of the pane that fires early first, if one waits. */
   def firstReadings(firing: EarlyFiring): Option[(Long, Long)] = None
 
-  /** By the stream's clock: what the wall clock read when a pane last fired, or opened if it has not. */
+  /** By the stream's clock: the wall clock when a pane opened or last fired. */
   def firedAt(pane: ArrivalPane): Option[Long] = None
 
   def open: Iterator[ArrivalPane]
 
-  /** What closes where the input ends: windows without rows too, before the last one that has some. */
+  /** The panes that close at the end of the input: also windows without rows before the last one with rows. */
   def openAtEnd: Iterator[ArrivalPane] = open
 
-  /** Whether a pane that closes has had rows. */
+  /** True if a closing pane has had rows. */
   def hadRows(pane: ArrivalPane): Boolean = true
 
-  /** Where the key's own clock stands, if it has one. */
+  /** The reading of the key's own clock, if it has one. */
   def ownClock: Option[Long] = None
 
   def countOpen: Long = open.size.toLong
 
-  /** Whether nothing of the key need be known. */
+  /** True if the key needs no state. */
   def isEmpty: Boolean
 
-  /** When the next pane closes: by the batch's clock, or by the wall clock where the key's own goes on with that. */
+  /** The close time of the next pane: by the batch's clock, or by the wall clock where the key's own follows that. */
   def nextClose: Long = Long.MaxValue
 
   def toBytes: Array[Byte]
@@ -143,28 +139,28 @@ object PanesOfKey {
 /** The event clock of a key.
   *
   * {{{
-  *   of the stream   what it was before the batch decides which rows are late, and the batch's end closes panes
+  *   of the stream   its value before the batch makes rows late, and the batch's end closes panes
   *   of the key      the largest time of the rows so far, less a delay: each row may move it, and close panes at once
   * }}}
   *
-  * A key's own clock may go on with the wall clock, so that panes of a key without rows close:
+  * A key's own clock may follow the wall clock, so that panes of a key without rows close:
   *
   * {{{
   *   rows            x  x     x
   *   wall clock      |  |  |  |  |  |  |  |
-  *   the key's       --------/~~~~~~~~~~~~~     from its reading at the row that moved it last, as much as time has passed
+  *   the key's       --------/~~~~~~~~~~~~~     its reading at the row that moved it last, plus the elapsed time
   * }}}
   *
   * @param delay
-  *   how far a key's own clock is behind its largest time
+  *   the delay of a key's own clock behind its largest time
   * @param now
   *   microseconds; before any row, before all time
   * @param batch
-  *   where it is the stream's: that of the batch
+  *   for the stream's clock: that of the batch
   * @param wall
-  *   what the wall clock reads in the batch, if it goes on with that
+  *   the wall clock of the batch, if this clock follows it
   * @param lateBehind
-  *   whether a row that is behind it is late, though a pane of the row is open
+  *   whether a row behind the clock is late even if its pane is open
   */
 final class KeyClock private (
     delay: Option[Long],
@@ -174,26 +170,25 @@ final class KeyClock private (
     lateBehind: Boolean
 ) {
 
-  /** What panes that fire early go by: its own clock has no wall clock beside it. */
+  /** The clock of early firings: a key's own clock ignores the wall clock. */
   def reading: BatchClock = batch.getOrElse(BatchClock(now, now, wall = 0L, rowsCame = true))
 
-  /** Whether rows move it. */
+  /** True if rows move it. */
   def isOwn: Boolean = delay.isDefined
 
   def started: Boolean = now != BatchClock.BeforeAllTime
 
   def followsWall: Boolean = wall.isDefined
 
-  /** Whether a row of time `ts` is late by its time alone: one as late as the clock is not. */
+  /** True if a row of time `ts` is late by its time alone; a row at the clock's reading is not. */
   def isAhead(ts: Long): Boolean = lateBehind && started && ts < now
 
-  /** When something falls due that is due at `due` by this clock: by the wall clock, if it goes on with that. What is
-    * due at the end of time never is.
+  /** The time at which something due at `due` by this clock is due by the batch's clocks. The end of time is never due.
     */
   def whenDue(due: Long): Long =
     if (due == Long.MaxValue) due else wall.fold(due)(TimeMath.plus(_, TimeMath.minus(due, now)))
 
-  /** Takes the time of a row; whether that moved it. */
+  /** Processes the time of a row. Returns whether it moved the clock. */
   def see(ts: Long): Boolean = delay.exists { behind =>
     val clock = Math.max(TimeMath.minus(ts, behind), BatchClock.BeforeAllTime + 1)
     val moved = clock > now
@@ -206,7 +201,7 @@ final class KeyClock private (
     wall.foreach(buffer.putLong)
   }
 
-  /** What `put` has written, and the time that has passed since. */
+  /** Restores the form of `put`, and adds the elapsed time. */
   private[windows] def take(buffer: ByteBuffer): Unit = if (isOwn) {
     now = buffer.getLong
     wall.foreach { reads =>
@@ -218,11 +213,11 @@ final class KeyClock private (
 
 object KeyClock {
 
-  /** The clock of the stream: as it was before this batch. */
+  /** The clock of the stream, as it was before this batch. */
   def ofStream(batch: BatchClock): KeyClock = new KeyClock(None, batch.before, Some(batch), None, lateBehind = false)
 
   /** @param wall
-    *   what the wall clock reads, if it goes on with that
+    *   the wall clock, if this clock follows it
     */
   def ofKey(delay: Long, now: Long, wall: Option[Long] = None, lateBehind: Boolean = false): KeyClock =
     new KeyClock(Some(delay), now, None, wall, lateBehind)

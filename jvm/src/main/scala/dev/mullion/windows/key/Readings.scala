@@ -1,6 +1,6 @@
 package dev.mullion.windows.key
 
-/** What the clocks read when a pane opened or last fired, by which it is decided when it fires early (see
+/** The clock readings when a pane opened or last fired, which decide its next early firing (see
   * [[dev.mullion.windows.rules.EarlyFiring]]). In microseconds.
   */
 private[key] trait Readings {

@@ -2,16 +2,16 @@ package dev.mullion.windows.key
 
 import scala.collection.mutable
 
-/** The panes that the late rows of one key open in a batch, by the stream's clock. They are due at once, and so they
-  * need no state; but the late rows of a batch that fall into one pane are in it together.
+/** The panes that late rows of one key open in a batch, by the stream's clock. They are due at once, so they need no
+  * state; late rows of one batch and pane share a pane.
   *
   * @param joins
-  *   whether panes that touch are one, as sessions are
+  *   whether panes that touch merge, as sessions do
   */
 final class ReopenedPanes[A](joins: Boolean) {
   private val opened = mutable.ArrayBuffer.empty[(ArrivalPane, A)]
 
-  /** Notes a row, and a pane that it opens. */
+  /** Adds a row, and a pane that it opens. */
   def add(pane: ArrivalPane, row: A): Unit = { opened += pane -> row; () }
 
   /** The panes in order of their starts, each with its rows in order of arrival. */

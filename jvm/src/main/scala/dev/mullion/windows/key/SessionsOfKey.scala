@@ -4,16 +4,15 @@ import dev.mullion.windows.rules.{EarlyFiring, FiringKind, SessionRules}
 import dev.mullion.windows.sets.Varint
 import dev.mullion.windows.spec.TimeMath
 
-/** The sessions of one key. A session is kept in a slot that is numbered by its first row; where sessions become one,
-  * their slots do, or are kept beside each other.
+/** The sessions of one key. A session has a slot that is numbered by its first row. When sessions merge, their slots
+  * merge, or the session has several.
   *
   * @param joins
-  *   whether the slots of sessions that become one are made one: accumulators are, collected rows are not, or they
-  *   would be written again
+  *   whether the slots of merging sessions merge: accumulators do; collected rows do not, to avoid rewriting them
   * @param counted
   *   whether panes fire before they close
   * @param ids
-  *   whether panes have ids, and how they get them
+  *   whether panes have ids, and at what point they get them
   * @param kept
   *   the slots of each open session, by its start
   */
@@ -41,15 +40,16 @@ final class SessionsOfKey(
     val ts = row.time
     val isLate = clock.isAhead(ts)
     val gap = rules.window.gap.getOrElse(row.gap)
-    val was = clock.now
+    val previous = clock.now
     val hadStarted = clock.started
     clock.see(ts)
     if (gap <= 0) Fate.InNoWindow
     else {
       val end = TimeMath.plus(ts, gap)
-      // By the clock of the stream sessions of this batch do not keep a row from being late; any order is the same.
+      // By the stream's clock, sessions of this batch do not keep a row from being late, so arrival order does not
+      // matter.
       val open = if (clock.isOwn) sessions else before
-      if (isLate || hadStarted && rules.mayBeLate(ts, gap, was) && !open.touches(ts, end)) Fate.Late
+      if (isLate || hadStarted && rules.mayBeLate(ts, gap, previous) && !open.touches(ts, end)) Fate.Late
       else { add(ts, end); Fate.InPanes }
     }
   }
@@ -90,7 +90,6 @@ final class SessionsOfKey(
 
   override def isNew(slot: Long): Boolean = slot >= rowsBefore
 
-  // Only the first one closes.
   override def forget(pane: ArrivalPane): Array[Long] = {
     sessions.removeFirst()
     kept.remove(pane.start)
@@ -150,10 +149,10 @@ final class SessionsOfKey(
   private def pane(session: OpenSessions.Session) = ArrivalPane(session.first, session.first, session.end)
 }
 
-/** Whether sessions have ids, and how they get them.
+/** True if sessions have ids, and at what point they get them.
   *
   * @param atOnce
-  *   whether with their first row, for they may fire before the batch has shown all
+  *   whether with their first row, because they may fire within the batch
   * @param batch
   *   the number of the batch
   */
@@ -178,7 +177,7 @@ object SessionsOfKey {
     )
 
   /** @param clock
-    *   the clock of the key, from what state says of it
+    *   the clock of the key, as restored from state
     */
   def fromBytes(
       rules: SessionRules,
@@ -192,12 +191,12 @@ object SessionsOfKey {
     val rows = buffer.getLong
     val open = BytesOfKey.takePart(buffer)
     val sessions = OpenSessions.fromBytes(open, counted, ids.kept)
-    val kept = new java.util.HashMap[Long, Array[Long]]()
+    val slotsByStart = new java.util.HashMap[Long, Array[Long]]()
     sessions.foreach { s =>
       val slots = Array.fill(Varint.getSigned(buffer).toInt)(Varint.getSigned(buffer))
-      kept.put(s.first, slots)
+      slotsByStart.put(s.first, slots)
     }
     val before = OpenSessions.fromBytes(open, counted, ids.kept)
-    new SessionsOfKey(rules, joins, counted, ids, clock, rows, sessions, before, kept)
+    new SessionsOfKey(rules, joins, counted, ids, clock, rows, sessions, before, slotsByStart)
   }
 }

@@ -1,7 +1,6 @@
 package dev.mullion.windows.key
 
-/** The rows of a key that no window of a [[GlobalTrigger.Split]] has closed with: its buffer, which a function is shown
-  * whole and says where to split.
+/** The rows of a key after the last split of a [[GlobalTrigger.Split]]: its buffer, which a function gets and splits.
   *
   * {{{
   *   buffer          0 1 2 3 4 5
@@ -13,30 +12,30 @@ package dev.mullion.windows.key
   * @param start
   *   the number of the buffer's first row among all rows of the key
   * @param rows
-  *   how many rows of the key came
+  *   the number of rows of the key so far
   */
 final case class UnsplitRows(start: Long, rows: Long) {
   def buffered: Long = rows - start
 
   def taken(more: Long): UnsplitRows = copy(rows = rows + more)
 
-  /** The buffer, as a pane that is open. */
+  /** The buffer as an open pane. */
   def open: Option[ArrivalPane] = Option.when(buffered > 0)(ArrivalPane(start, start, rows))
 
-  /** The windows that close where new ones start at `indices` of the buffer, which nothing is wrong with. */
+  /** The windows that close if new ones start at `indices` of the buffer, which are valid. */
   def closes(indices: Array[Long]): Seq[ArrivalPane] = {
     val bounds = (0L +: indices.toSeq).distinct.map(start + _)
     bounds.zip(bounds.drop(1)).map { case (from, until) => ArrivalPane(from, from, until) }
   }
 
-  /** What is left then. */
+  /** The remaining rows after such a split. */
   def after(indices: Array[Long]): UnsplitRows = indices.lastOption.fold(this)(last => copy(start = start + last))
 }
 
 object UnsplitRows {
   val empty: UnsplitRows = UnsplitRows(0L, 0L)
 
-  /** What is wrong with indices at which a buffer of so many rows is to be split, if anything is. */
+  /** The error in the indices of a split of a buffer of `buffered` rows, if any. */
   def wrong(indices: Array[Long], buffered: Long): Option[String] = {
     def gave = s"gave ${indices.take(20).mkString("[", ", ", if (indices.length > 20) ", ...]" else "]")}"
     val outside = indices.find(i => i < 0 || i > buffered).map { i =>

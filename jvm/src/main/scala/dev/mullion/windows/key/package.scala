@@ -1,22 +1,22 @@
 package dev.mullion.windows
 
-/** What is known of one key between batches: which panes are open, which have fired, how many rows they have. Engines
-  * hold the accumulators; these hold the decisions. What they write is in checkpoints.
+/** The state of one key between batches: its open panes, their firings and rows. Engines hold the accumulators; these
+  * classes make the decisions. Checkpoints contain their encodings.
   * {{{
-  *   OpenSessions          the open sessions of a key, and which of them merge
-  *   PaneFirings           how often the open panes of a key have fired, and what decides when they fire next
+  *   OpenSessions          the open sessions of a key, and their merging
+  *   PaneFirings           the firings of a key's open panes, and the inputs of their next firing
   *
-  *   where rows are worked on one by one, in order of arrival:
-  *   PanesOfKey            the open panes of a key, and what its next row does to them:
+  *   for rows that are processed one by one, in order of arrival:
+  *   PanesOfKey            the open panes of a key, and the effect of its next row on them:
   *     AlignedPanesOfKey     tumbling and sliding windows of time
   *     SessionsOfKey         sessions
-  *     CountPanesOfKey       windows of so many rows
+  *     CountPanesOfKey       windows of a number of rows
   *     GlobalPaneOfKey       the one window that a trigger closes
-  *   FiringCounts          how often those panes have fired
+  *   FiringCounts          the firings of those panes
   *   ReopenedPanes         the panes that the late rows of a batch open
   *   UnsplitRows           the rows of a key that a function has not split into windows yet
   *
-  *   PaneId                what tells a session from every other of its key
+  *   PaneId                the identity of a session among those of its key
   * }}}
   */
 package object key

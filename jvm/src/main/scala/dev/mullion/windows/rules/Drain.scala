@@ -10,44 +10,44 @@ import dev.mullion.windows.spec.{
   WindowSpec
 }
 
-/** How one window takes the place of another in a query that goes on: by the time of its rows. What is before the
-  * boundary enters the window of before alone, what is at it or after it the new one alone, whenever it comes.
+/** The replacement of one window by another in a continued query, by the time of rows. Rows before the boundary enter
+  * the old window only, rows at or after it the new one only, in any order of arrival.
   *
   * {{{
   *   rows seen so far ............... x
-  *   the window of before |--------|--------|            its panes close by its own rules; then it has none any more
+  *   the old window       |--------|--------|            its panes close by its own rules; then it has none any more
   *   boundary                               |
   *   the new window                         |-----------------|-----------------|
   * }}}
   *
-  * The boundary comes after all rows that the query has seen, so that panes of before hold all rows of their side, and
-  * so do the new ones.
+  * The boundary is after all rows that the query has processed, so the panes on both sides are complete.
   *
   * @param boundary
   *   in microseconds
   * @param until
-  *   by which clock all panes of before have closed, and a row before the boundary is late for whichever window
+  *   the clock by which all old panes have closed; a row before the boundary is then late for either window
   */
 final case class Drain(boundary: Long, until: Long) {
 
-  /** Whether the window of before is no longer needed once the clock of a batch has come to `clock`. */
+  /** True if the old window is no longer needed once the clock of a batch has reached `clock`. */
   def isOver(clock: Long): Boolean = clock >= until
 
-  /** What is told downstream of event time: the new window has no pane that ends at the boundary or before it. */
+  /** The event-time watermark for downstream operators: the new window has no pane that ends at or before the boundary.
+    */
   def outputWatermark(was: Long, now: Long): Long = Math.min(was, Math.max(boundary, now))
 }
 
 object Drain {
 
   /** @param seen
-    *   a time after all rows that the query has seen, in microseconds
+    *   a time after all rows that the query has processed, in microseconds
     */
   def apply(was: PaneRules, now: PaneRules, seen: Long): Drain = {
     val at = boundary(was.window, now.window, seen)
     Drain(at, Math.max(over(was, at), over(now, at)))
   }
 
-  /** Why a window cannot take the place of another, if it cannot: in words that go on after "which cannot drain: ". */
+  /** The reason why a window cannot replace another, if any: the continuation of "which cannot drain: ". */
   def refusal(was: PaneRules, now: PaneRules): Option[String] = {
     def either(what: PaneRules => Boolean) = what(was) || what(now)
     def isNumbered(rules: PaneRules) = rules.window.isInstanceOf[RowNumberWindow]
@@ -73,8 +73,8 @@ object Drain {
       }
   }
 
-  /** Where a window takes another's place: at an edge of both, if there is one soon; else at an edge of the window of
-    * before, whose panes are whole then; else at an edge of the new one. Sessions and windows about rows have no edges.
+  /** The boundary: an edge of both windows, if there is one soon; else an edge of the old window, whose panes are then
+    * complete; else an edge of the new one. Sessions and windows around rows have no edges.
     */
   def boundary(was: WindowSpec, now: WindowSpec, seen: Long): Long = (was, now) match {
     case (a: GridWindow, b: GridWindow) => common(a.grid, b.grid, seen).getOrElse(edge(a.grid, seen))
@@ -83,7 +83,7 @@ object Drain {
     case _                              => seen
   }
 
-  /** How many of the longer slides may pass until both windows have an edge. */
+  /** The number of longer slides within which both windows must have a common edge. */
   private val Soon = 10L
 
   private def common(a: SliceGrid, b: SliceGrid, seen: Long): Option[Long] = {
@@ -92,7 +92,7 @@ object Drain {
       TimeMath.minus(grid.windowStart(at + 1), grid.windowStart(at))
     }
     val last = TimeMath.plus(seen, TimeMath.times(Soon, Math.max(slide(a), slide(b))))
-    // Each step passes the longer slide at least.
+    // Each step passes at least the longer slide.
     Iterator
       .iterate(edge(a, seen))(at => edge(a, edge(b, at)))
       .takeWhile(_ <= last)
@@ -106,7 +106,7 @@ object Drain {
     if (grid.windowStart(at) == t) t else grid.windowStart(at + 1)
   }
 
-  /** By which clock all panes have closed that hold a row before the boundary. */
+  /** The clock by which all panes with a row before the boundary have closed. */
   private def over(rules: PaneRules, boundary: Long): Long = {
     val last = TimeMath.minus(boundary, 1)
     rules match {

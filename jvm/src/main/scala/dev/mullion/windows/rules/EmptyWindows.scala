@@ -3,15 +3,15 @@ package dev.mullion.windows.rules
 import dev.mullion.MullionException
 import dev.mullion.windows.spec.{Duration, TimeMath}
 
-/** The windows that close without rows too: all from one to another, of which there may be too many. */
+/** The windows that close even without rows, within a bounded range. */
 object EmptyWindows {
 
-  /** How many windows of a key may close without rows in one batch, or between two rows of a batch DataFrame: more are
-    * a row of a wrong time.
+  /** The limit of windows without rows of a key that close in one batch, or between two rows of a batch DataFrame. More
+    * indicate a row with a wrong time.
     */
   val mostAtOnce: Long = 1000000L
 
-  /** The windows from `from` on and before `until`, to which the clock has come. */
+  /** The windows from `from` on and before `until`, the clock's reading. */
   def between(from: Long, until: Long, clock: Long, rules: PaneRules): Iterator[Long] = {
     if (TimeMath.minus(until, from) > mostAtOnce)
       throw MullionException.invalid(

@@ -2,10 +2,10 @@ package dev.mullion.windows.rules
 
 import dev.mullion.MullionException
 
-/** What becomes of a late row: a row whose every pane has closed before its batch. */
+/** The treatment of late rows: rows whose panes have all closed before their batch. */
 sealed abstract class LatePolicy(val name: String) {
 
-  /** Whether late rows open fresh panes. */
+  /** True if late rows open fresh panes. */
   final def reopens: Boolean = this == LatePolicy.Reopen || this == LatePolicy.ReopenEach
 }
 
@@ -14,13 +14,13 @@ object LatePolicy {
   /** It is counted. */
   case object Drop extends LatePolicy("drop")
 
-  /** It is counted and comes out, whole, as a row of the result with `firing = "late"`. */
+  /** It is counted and emitted unchanged, as a row of the result with `firing = "late"`. */
   case object Emit extends LatePolicy("emit")
 
   /** It opens fresh panes, which on the event clock are due at once and close in the same batch. */
   case object Reopen extends LatePolicy("reopen")
 
-  /** As [[Reopen]], pane by pane: a row that is late for some of its panes opens fresh ones for these, and enters the
+  /** Like [[Reopen]], per pane: a row that is late for some of its panes opens fresh ones for these, and enters the
     * others.
     */
   case object ReopenEach extends LatePolicy("reopen each")

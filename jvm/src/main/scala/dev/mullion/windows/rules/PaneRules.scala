@@ -15,8 +15,8 @@ import dev.mullion.windows.spec.{
   WindowSpec
 }
 
-/** When the panes of a window fire and close, and what becomes of rows that are late for them: the rules of the pane
-  * contract that need no data. All times in microseconds.
+/** The firing and closing of a window's panes, and the treatment of late rows: the rules of the pane contract that need
+  * no data. All times in microseconds.
   *
   * {{{
   *   open                 end              end + allowedLateness
@@ -27,7 +27,7 @@ import dev.mullion.windows.spec.{
 sealed trait PaneRules extends Product with Serializable {
   def window: WindowSpec
 
-  /** How long after its end a pane stays open, >= 0. */
+  /** The time that a pane stays open after its end, >= 0. */
   def allowedLateness: Long
 
   def early: Option[EarlyFiring]
@@ -58,7 +58,7 @@ sealed trait PaneRules extends Product with Serializable {
         "Give a duration of 0 or more, such as '10 minutes'."
     )
 
-  /** Whether panes may fire before they close, or may have done so, so that it is noted when they did. */
+  /** True if panes may fire before they close, or may have done so, so that firings are recorded. */
   def firesOpen: Boolean = early.isDefined || refinements.fires || refinements.remembers
 
   /** These rules with other refinements, where the window has a clock. */
@@ -69,11 +69,10 @@ sealed trait PaneRules extends Product with Serializable {
 
   def onProcessingTime: Boolean = clock == PaneClock.ProcessingTime
 
-  /** What a pane fires for rows that it got in the batch of `batch`; not what the interval or the clock alone makes it
-    * fire.
+  /** The firing of a pane for its rows in the batch of `batch`; not for the interval or the clock alone.
     *
     * @param rows
-    *   how many came since it opened or last fired
+    *   its number of rows since it opened or last fired
     * @param wasOnTime
     *   whether it has fired `on_time`
     */
@@ -84,11 +83,11 @@ sealed trait PaneRules extends Product with Serializable {
     else if (refinements.count.exists(rows >= _)) PaneRules.early
     else None
 
-  /** What a pane that got rows in the batch of `batch`, and fires nothing for their sake, fires by its interval: the
-    * same as once all panes have their rows, for what closes then or is on time goes before.
+  /** The interval firing of a pane with rows in the batch of `batch`, if `afterRows` has none. Closing and `on_time`
+    * come first, so the result is the same as after all rows of the batch.
     *
     * @param eventReading
-    *   what the clocks read when it opened or last fired, as [[EarlyFiring]] has them
+    *   the clock readings when it opened or last fired, as in [[EarlyFiring]]
     */
   def earlyAfterRows(
       end: Long,
@@ -103,20 +102,21 @@ sealed trait PaneRules extends Product with Serializable {
     ) PaneRules.early
     else None
 
-  /** Whether a pane that ends at `end`, does not close and has not fired `on_time` does so in the batch of `batch`. */
+  /** True if a pane that ends at `end`, does not close and has not fired `on_time` does so in the batch of `batch`. */
   def isOnTime(end: Long, batch: BatchClock): Boolean = refinements.onTime && !batch.inputEnds && batch.now >= end
 
-  /** When something happens to a pane by the clock alone, but for interval firings. */
+  /** The next time at which the clock alone affects a pane, interval firings aside. */
   def nextDue(end: Long, wasOnTime: Boolean): Long = if (refinements.onTime && !wasOnTime) end else closeDue(end)
 
-  /** When a pane that ends at `end` closes. */
+  /** The time at which a pane that ends at `end` closes. */
   def closeDue(end: Long): Long = TimeMath.plus(end, allowedLateness)
 
-  /** What is told downstream of event time: no close to come ends at or before it. Never before the epoch, as Spark's.
+  /** The event-time watermark for downstream operators: no later close ends at or before it. Like Spark's, it is never
+    * before the epoch.
     */
   def outputWatermark(clock: Long): Long = Math.max(0L, TimeMath.minus(clock, allowedLateness))
 
-  /** What panes fire and close on, in words.
+  /** The clock of firing and closing, as text.
     *
     * @param time
     *   the name of the event time's column
@@ -172,8 +172,8 @@ object PaneRules {
     }
 }
 
-/** The rules for windows that overlap and share slices. Windows and slices are whole numbers in order of time; which
-  * windows there are may depend on which slices have rows.
+/** The rules for windows that overlap and share slices. Windows and slices are numbered in order of time. The existing
+  * windows may depend on the slices that have rows.
   */
 sealed trait SlicedRules extends PaneRules {
   def windowStart(window: Long): Long
@@ -186,13 +186,13 @@ sealed trait SlicedRules extends PaneRules {
   /** The last slice that a window holds. */
   def lastSlice(window: Long): Long
 
-  /** The first window that is open at event clock `clock`: the first that does not close at or before it. */
+  /** The first window that is open at event clock `clock`. */
   def firstOpen(clock: Long): Long
 
-  /** The first window that there is at or after `window`, or `SliceSet.None`. */
+  /** The first existing window at or after `window`, or `SliceSet.None`. */
   def nextWindow(slices: SliceSet, window: Long): Long
 
-  /** How many windows there are at or after `window`. */
+  /** The number of existing windows at or after `window`. */
   def countWindows(slices: SliceSet, window: Long): Long
 
   /** The windows at or after `window` that hold `slice`, in order. */
@@ -201,17 +201,17 @@ sealed trait SlicedRules extends PaneRules {
   /** The first window whose pane closes at `due`: the reverse of `windowCloseDue`. */
   def windowThatCloses(due: Long): Long
 
-  /** Whether a row at `ts`, which is in a window, is late: iff no pane that holds it can be open. */
+  /** True if a row at `ts`, which is in a window, is late: iff no pane that holds it can be open. */
   def isLate(ts: Long, clock: BatchClock): Boolean
 
-  /** When the pane of window number `window` closes. */
+  /** The time at which the pane of window number `window` closes. */
   def windowCloseDue(window: Long): Long = closeDue(windowEnd(window))
 
-  /** When no window that is still to close can hold `slice`. */
+  /** The time from which no window that is still to close can hold `slice`. */
   def expires(slice: Long): Long
 }
 
-/** The rules for windows on a grid over time, so that all of a pane but its rows follows from its number. */
+/** The rules for windows on a grid over time: the number of a pane determines all of it except its rows. */
 final case class AlignedRules(
     window: GridWindow,
     allowedLateness: Long,
@@ -222,22 +222,22 @@ final case class AlignedRules(
 ) extends SlicedRules {
   val grid: SliceGrid = window.grid
 
-  /** Whether a row is kept once for each of the windows that hold it, where these overlap: a firing takes away what it
-    * shows, and they fire at other times. Then each window is a slice of its own, by the window's number.
+  /** True if a row is stored once per overlapping window: a firing clears what it emits, and the windows fire at
+    * different times. Each window then is a slice of its own, by the window's number.
     */
   val keepsApart: Boolean = window.overlaps && !refinements.accumulate
 
-  /** Whether it is known of each key which slices it has: where windows share them, or close without any. Else each
-    * pane stands for itself.
+  /** True if the slices of each key are tracked: where windows share them, or close without rows. Else each pane is
+    * independent.
     */
   val knowsKeys: Boolean = refinements.empty || (window.overlaps && !keepsApart)
 
-  /** Whether slices and windows are numbered as `SliceGrid` has them; else either is the start of a window. Where
-    * windows overlap, several begin before time, and their starts are one.
+  /** True if slices and windows are numbered as in `SliceGrid`; else both are the start of a window. Several
+    * overlapping windows begin before time, with the same start.
     */
   val numbersSlices: Boolean = window.overlaps || refinements.empty
 
-  /** How many windows hold a row at `ts`, which is in one. */
+  /** The number of windows that hold a row at `ts`, which is in one. */
   def panesOf(ts: Long): Int =
     if (!numbersSlices) 1
     else {
@@ -245,7 +245,7 @@ final case class AlignedRules(
       Math.toIntExact(grid.lastWindow(slice) - grid.firstWindow(slice) + 1)
     }
 
-  /** The `i`th of them: what records of panes are kept by that have their rows for themselves. */
+  /** The `i`th of them: the key of the records of panes that do not share rows. */
   def paneOf(ts: Long, i: Int): Long =
     if (numbersSlices) grid.firstWindow(grid.ordinalOf(ts)) + i else window.lastStart(ts)
 
@@ -253,7 +253,9 @@ final case class AlignedRules(
 
   def paneEnd(pane: Long): Long = if (numbersSlices) grid.windowEnd(pane) else window.end(pane)
 
-  /** The last pane that ends at or before `t`; where panes are kept by their starts, the first of time if none does. */
+  /** The last pane that ends at or before `t`; where panes are identified by their starts, the first of time if none
+    * does.
+    */
   def paneEndingBy(t: Long): Long = if (numbersSlices) grid.lastWindowEndingBy(t) else window.startEndingBy(t)
 
   override def windowStart(window: Long): Long = grid.windowStart(window)
@@ -288,7 +290,7 @@ final case class AlignedRules(
     if (windowCloseDue(first) < due) first + 1 else first
   }
 
-  /** Whether `ts` falls into a window at all. */
+  /** True if `ts` is in a window. */
   def inWindow(ts: Long): Boolean = window.holds(ts)
 
   override def isLate(ts: Long, clock: BatchClock): Boolean =
@@ -297,16 +299,16 @@ final case class AlignedRules(
   override def firstOpen(clock: Long): Long = grid.firstWindowEndingAfter(TimeMath.minus(clock, allowedLateness))
 }
 
-/** The rules for windows about rows. A window's number is the time of its rows, and so is the slice's that they are in:
-  * there is a window for each slice.
+/** The rules for windows around rows. A window's number is the time of its rows, and so is the number of its slice:
+  * each slice has a window.
   *
   * {{{
   *   rows kept    |<-- before -->|<------- after + allowed lateness ------->|
   *                               first row whose window is open          clock
   * }}}
   *
-  * A row whose own window has closed still enters the windows of later rows that it can reach, and is kept as long as
-  * such may come: it is late once none can.
+  * A row whose own window has closed still enters the windows of later rows within reach. It is kept as long as such
+  * rows may arrive, and is late once none can.
   */
 final case class AroundRules(
     window: AroundWindow,
@@ -348,8 +350,8 @@ final case class AroundRules(
   override def expires(slice: Long): Long = windowCloseDue(TimeMath.plus(slice, window.before))
 }
 
-/** The rules for sessions. Which sessions a row touches is a question of state, so that only a row whose own session
-  * would be open yet is known not to be late; others may be late.
+/** The rules for sessions. The sessions that a row touches depend on state, so only a row whose own session would still
+  * be open is certain not to be late.
   */
 final case class SessionRules(
     window: SessionWindow,
@@ -360,16 +362,16 @@ final case class SessionRules(
     clock: PaneClock = PaneClock.EventTime
 ) extends PaneRules {
 
-  /** Whether the session of a row alone had closed by `clock`, so that it is late unless it touches an open session. */
+  /** True if the session of a row alone had closed by `clock`, so that it is late unless it touches an open session. */
   def mayBeLate(ts: Long, gap: Long, clock: Long): Boolean = clock >= closeDue(TimeMath.plus(ts, gap))
 
-  /** Which rows may be aggregated before their sessions are known: those of one number are less than `gap` apart, and
-    * so in one session.
+  /** The number of a row's slice. Rows of one slice are less than `gap` apart, so they are in one session and may be
+    * aggregated before the sessions are known.
     */
   def slice(ts: Long, gap: Long): Long = Math.floorDiv(ts, gap)
 }
 
-/** The rules for windows that rows bring: nothing of a pane follows from another, and each closes by its own end. */
+/** The rules for windows defined by rows: panes are independent, and each closes by its own end. */
 final case class CustomRules(
     window: CustomWindow,
     allowedLateness: Long,
@@ -394,7 +396,7 @@ final case class NumberedRules(window: RowNumberWindow, ids: Boolean = false, at
 
 object NumberedRules {
 
-  /** Refuses what only a clock could tell. */
+  /** Rejects options that need a clock. */
   def refuse(
       window: RowNumberWindow,
       allowedLateness: Long,
@@ -402,7 +404,7 @@ object NumberedRules {
       late: LatePolicy,
       refinements: Refinements
   ): Unit = {
-    val asked = Seq(
+    val requested = Seq(
       Option.when(allowedLateness != 0)("allowed_lateness"),
       Option.when(early.isDefined || refinements.count.isDefined)("early"),
       Option.when(refinements.onTime)("on_time"),
@@ -410,7 +412,7 @@ object NumberedRules {
       Option.when(late != LatePolicy.Drop)("late")
     ).flatten
     if (refinements.empty) throw PaneRules.madeByRows(window)
-    asked.headOption.foreach(what => throw needsClock(what, window))
+    requested.headOption.foreach(what => throw needsClock(what, window))
   }
 
   def needsClock(what: String, window: RowNumberWindow): MullionException = MullionException.invalid(

@@ -2,7 +2,7 @@ package dev.mullion.windows.rules
 
 import dev.mullion.MullionException
 
-/** What panes fire beside their close and what they fire at intervals, and whether a firing takes away what it shows.
+/** Firings other than the close and the interval, and whether a firing clears the rows that it emits.
   *
   * {{{
   *   open                      end                        end + allowedLateness
@@ -11,22 +11,22 @@ import dev.mullion.MullionException
   * }}}
   *
   * `on_time` and `update` are Flink's: there a pane fires at its end and again for each late row within the lateness;
-  * here once for all the rows of a batch. A session that grows has a new end, and is on time there again.
+  * here once for all rows of a batch. A session that grows has a new end, and is on time there again.
   *
   * @param count
-  *   fires `early` once so many rows came since the pane opened or last fired; none for never. Where rows are worked on
-  *   one by one a pane fires with the row that makes so many, as often as there are such rows in a batch; else once a
-  *   batch, with all of its rows
+  *   fires `early` after this number of rows since the pane opened or last fired; none for never. Where rows are
+  *   processed one by one, a pane fires with each row that reaches the number; else once per batch, with all of its
+  *   rows
   * @param onTime
-  *   whether panes fire when the clock comes to their end, and after that in each batch that has rows for them
+  *   whether panes fire when the clock reaches their end, and after that in each batch that has rows for them
   * @param accumulate
-  *   whether a firing shows all of a pane; else what came since the one before it
+  *   whether a firing contains all rows of a pane; else the rows since the previous firing
   * @param empty
-  *   whether windows without rows close too, for keys that are known: from the first window that held a row on
+  *   whether windows without rows close too, for known keys: from the first window with a row on
   * @param ids
-  *   whether firings tell the ids of their panes; see [[PaneId]]
+  *   whether firings report the ids of their panes; see [[PaneId]]
   * @param atEnd
-  *   whether all that is open closes when the input of the query ends, and nothing is kept for another run
+  *   whether all open panes close when the input of the query ends, and no state is kept for another run
   * @param remembers
   *   whether panes may have fired under earlier options, so that their firings are still counted
   * @param generation
@@ -57,11 +57,11 @@ final case class Refinements(
 
   def fires: Boolean = onTime || count.isDefined
 
-  /** Whether they differ in nothing but when panes fire before they close, and what that leaves. */
+  /** True if they differ only in firings before the close, and in the consequences of these. */
   def isButForFirings(other: Refinements): Boolean =
     copy(count = other.count, onTime = other.onTime, accumulate = other.accumulate).isButForIds(other)
 
-  /** Whether they differ in nothing but the ids of panes and what is remembered for them. */
+  /** True if they differ only in the ids of panes and in the records for them. */
   def isButForIds(other: Refinements): Boolean =
     copy(ids = other.ids, remembers = other.remembers, generation = other.generation) == other
 

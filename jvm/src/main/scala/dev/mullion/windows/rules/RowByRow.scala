@@ -2,19 +2,19 @@ package dev.mullion.windows.rules
 
 import dev.mullion.windows.spec.Duration
 
-/** What panes do whose rows are worked on one by one, in order of arrival: there is no partial aggregation then, since
-  * it would lose that order.
+/** The options of panes whose rows are processed one by one, in order of arrival. Partial aggregation would lose that
+  * order.
   *
   * @param running
-  *   whether each row fires each of its panes, with what the pane holds just after it
+  *   whether each row fires each of its panes, with the pane's result just after it
   * @param delayByKey
-  *   where each key has an event clock of its own: how far it is behind the key's largest time, in microseconds
+  *   for event clocks per key: the delay behind the key's largest time, in microseconds
   * @param collect
-  *   where panes hold their rows
+  *   for panes that collect their rows
   * @param keysFollowWall
-  *   whether the clock of a key goes on with the wall clock while the key has no rows
+  *   whether the clock of a key follows the wall clock while the key has no rows
   * @param lateBehindClock
-  *   whether a row is late that is behind its key's clock, though its pane is open
+  *   whether a row behind its key's clock is late even if its pane is open
   */
 final case class RowByRow(
     running: Boolean,
@@ -31,14 +31,14 @@ final case class RowByRow(
   ).mkString(", ")
 }
 
-/** Panes that hold their rows.
+/** Panes that collect their rows.
   *
   * @param byTime
-  *   whether they are in order of time, and of arrival where times are equal; else of arrival
+  *   whether rows are in order of time, and of arrival where times are equal; else of arrival
   * @param name
   *   the column of the result
   * @param maxRows
-  *   the most rows that a pane may have
+  *   the limit of rows per pane
   */
 final case class Collected(byTime: Boolean, name: String, maxRows: Long) {
   def describe: String = s"rows collected in order of ${if (byTime) "time" else "arrival"}, at most $maxRows a pane"

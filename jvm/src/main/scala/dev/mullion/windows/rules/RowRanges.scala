@@ -8,7 +8,7 @@ import scala.util.Try
 import dev.mullion.MullionException
 import dev.mullion.windows.clock.BatchClock
 
-/** The ranges of one row after the other, and which of them the row enters.
+/** The ranges of one row at a time, and the subset that the row enters.
   *
   * {{{
   *   clock before the batch        |
@@ -17,10 +17,10 @@ import dev.mullion.windows.clock.BatchClock
   *                                 | [----)
   * }}}
   *
-  * A row enters those that are open; when none is, it is late, and enters all of them if late rows reopen panes. Where
-  * they reopen each pane, it enters all in any case. A range that is listed twice is one.
+  * A row enters the open ranges. If none is open, it is late, and enters all of them if late rows reopen panes. With
+  * `reopen each` it enters all in any case. A range that is listed twice is one.
   *
-  * Mutable, one to a task: nothing is allocated for a row.
+  * Mutable, one per task: no allocation per row.
   *
   * @param before
   *   the event clock before this batch
@@ -32,10 +32,10 @@ final class RowRanges(rules: CustomRules, before: Long) extends Serializable {
   private var open = 0
   private val reopensEach = rules.late == LatePolicy.ReopenEach
 
-  /** Goes on to the next row. */
+  /** Moves to the next row. */
   def clear(): Unit = { listed = 0; open = 0 }
 
-  /** A range of the row. The open ones are kept before the others. */
+  /** Adds a range of the row. Open ranges are stored first. */
   def add(start: Long, end: Long): Unit = {
     if (end <= start)
       throw RowRanges.refused(rules, s"ends at ${RowRanges.shown(end)}, and must end after its start", start)
@@ -55,25 +55,25 @@ final class RowRanges(rules: CustomRules, before: Long) extends Serializable {
     }
   }
 
-  /** A range that is null, or has a null in it. */
+  /** Rejects a range that is null or contains a null. */
   def addNull(): Unit = throw MullionException.invalid(
     s"A row's list of ranges (${rules.window.ranges}) has a null in it, or a range with a null start or end. A row that " +
       "is in no window has an empty list, or null in place of the list."
   )
 
-  /** Whether the row is in no window at all. */
+  /** True if the row is in no window at all. */
   def isEmpty: Boolean = listed == 0
 
-  /** Whether the row is late: in windows, all of which had closed. */
+  /** True if the row is late: in windows, all of which had closed. */
   def isLate: Boolean = listed > 0 && open == 0
 
-  /** How many ranges the row enters; where it is late, those that it would reopen. */
+  /** The number of ranges that the row enters; for a late row, those that it would reopen. */
   def count: Int = if (open > 0 && !reopensEach) open else listed
 
-  /** Whether the `i`th of them had closed. */
+  /** True if the `i`th of them had closed. */
   def hadClosed(i: Int): Boolean = i >= open
 
-  /** How many ranges had closed of a row that enters others, and does not reopen them. */
+  /** The number of closed ranges of a row that enters others and does not reopen them. */
   def missed: Int = if (open > 0 && !reopensEach) listed - open else 0
 
   def start(i: Int): Long = starts(i)
@@ -93,7 +93,7 @@ object RowRanges {
       s"${rules.window.ranges}; correct what computes them, or leave such ranges out of the list."
   )
 
-  /** A time as people read it, as far as they do. */
+  /** A time as text, if it has a readable form. */
   private def shown(us: Long): String =
     Try(Instant.EPOCH.plus(us, ChronoUnit.MICROS).toString).getOrElse(s"$us microseconds")
 }

@@ -2,37 +2,35 @@ package dev.mullion.windows.rules
 
 import java.util.Arrays
 
-/** The sums of many overlapping windows from their shared slices, each slice combined a constant number of times
-  * however many windows hold it (the "two stacks" of a queue with sums).
+/** The sums of many overlapping windows from their shared slices. Each slice is combined a constant number of times,
+  * however many windows hold it (the "two stacks" algorithm for a queue with sums).
   *
-  * Slices are pushed and windows asked for in order of time. What has been pushed stands as
+  * Slices are pushed, and windows requested, in order of time. The stacks are
   *
   * {{{
   *   front: sums of suffixes      back: one running sum
   *   [a b c d] -> a+b+c+d, b+c+d, c+d, d  |  e+f+g
   * }}}
   *
-  * A window that starts at `b` is `(b+c+d) + (e+f+g)`: one combination. When the front is used up, the back is turned
+  * A window that starts at `b` is `(b+c+d) + (e+f+g)`: one combination. When the front is empty, the back is turned
   * into a new front.
   *
-  * Slices that all windows still to be asked for hold are [[keep]]t, in one sum that they are added to in place.
+  * Slices that all remaining windows hold are [[keep]]t, in one sum that is updated in place.
   *
-  * Where an accumulator can be written over, what it has copied once it uses again: for as many slices nothing is
-  * allocated any more.
+  * Accumulators that can be overwritten are reused: after the first round nothing is allocated for as many slices.
   *
   * @param copied
-  *   a copy of an accumulator, which may be another one of `copied` or `add` that is needed no more, or null if there
-  *   is none: it is given first
+  *   copies an accumulator into an unused one, which is the first argument, or null if there is none
   * @param add
-  *   the sum of two accumulators, older first; the older is one of `copied` or `add`, and may be changed
+  *   the sum of two accumulators, older first; the older is a result of `copied` or `add`, and may be changed
   * @param sumIn
-  *   the sum of two accumulators, older first, which stay as they are: `add` to a copy in the one that is given first,
-  *   or the same in one go
+  *   the sum of two accumulators, older first, which stay unchanged: `add` to a copy in the first argument, or the same
+  *   in one step
   * @tparam A
   *   an accumulator
   */
 final class WindowFold[A >: Null <: AnyRef](copied: (A, A) => A, add: (A, A) => A, sumIn: (A, A, A) => A) {
-  // The front, the back, and what is not used: each a part of these.
+  // Partitioned into the front, the back, and the unused rest.
   private var ordinals = new Array[Long](8)
   private var values = new Array[AnyRef](8)
   private var front = 0
@@ -40,11 +38,11 @@ final class WindowFold[A >: Null <: AnyRef](copied: (A, A) => A, add: (A, A) => 
   private var end = 0
   private var backSum: A = _
   // Newer than all else.
-  private var kept: A = _
+  private var keptSum: A = _
   private var isKept = false
   private var both: A = _
 
-  /** Adds the next slice, which is lent for the call. */
+  /** Adds the next slice, which is borrowed for the call. */
   def push(ordinal: Long, lent: A): Unit = {
     if (end == values.length) makeRoom()
     ordinals(end) = ordinal
@@ -53,22 +51,21 @@ final class WindowFold[A >: Null <: AnyRef](copied: (A, A) => A, add: (A, A) => 
     end += 1
   }
 
-  /** Adds the next slice, which is lent for the call and never forgotten, nor is any that comes after it. */
+  /** Adds the next slice, which is borrowed for the call. It is never forgotten, nor is any later slice. */
   def keep(lent: A): Unit = {
-    kept = if (isKept) add(kept, lent) else copied(kept, lent)
+    keptSum = if (isKept) add(keptSum, lent) else copied(keptSum, lent)
     isKept = true
   }
 
-  /** Whether a slice is kept. */
   def keeps: Boolean = isKept
 
-  /** Adds several slices as `keep` adds one, where one is kept already.
+  /** Adds several slices like `keep`, after a slice has been keptSum.
     *
     * @param added
-    *   the sum of an accumulator, which may be changed, and theirs
+    *   the sum of its argument, which may be changed, and of these slices
     */
   def keepAll(added: A => A): Unit =
-    if (isKept) kept = added(kept) else throw new NoSuchElementException("no slice is kept")
+    if (isKept) keptSum = added(keptSum) else throw new NoSuchElementException("no slice is keptSum")
 
   /** Forgets the slices before `ordinal`. */
   def evictBefore(ordinal: Long): Unit = {
@@ -89,18 +86,17 @@ final class WindowFold[A >: Null <: AnyRef](copied: (A, A) => A, add: (A, A) => 
     end = 0
   }
 
-  /** Whether it holds no slice. */
   def isEmpty: Boolean = front == end && !isKept
 
-  /** The sum of all slices held, in order of time; it fails if there are none. The next call may change it. */
+  /** The sum of all slices, in order of time; it fails if there are none. The next call may change it. */
   def sum: A =
-    // What was summed before is still there.
+    // The result of the previous call is still valid.
     if (isEmpty) throw new NoSuchElementException("no slice is held")
     else if (!isKept) pushed
-    else if (front == end) kept
+    else if (front == end) keptSum
     else {
       val older = pushed
-      both = if (older eq both) add(both, kept) else sumIn(both, older, kept)
+      both = if (older eq both) add(both, keptSum) else sumIn(both, older, keptSum)
       both
     }
 
@@ -124,7 +120,7 @@ final class WindowFold[A >: Null <: AnyRef](copied: (A, A) => A, add: (A, A) => 
     back = end
   }
 
-  /** Puts what is held first, and what is not used after it. */
+  /** Moves the used entries to the front of the arrays, and the unused ones after them. */
   private def makeRoom(): Unit = {
     val had = values
     val size = if (front > had.length / 2) had.length else had.length * 2

@@ -4,10 +4,10 @@ import java.nio.ByteBuffer
 
 import dev.mullion.windows.spec.{SliceGrid, TimeMath}
 
-/** The slices that a key has rows in, as a sorted list of runs of consecutive ordinals. Keys that see a row in every
-  * slice, however many there are, need one run.
+/** The slices of a key that have rows, as a sorted list of runs of consecutive ordinals. A key with rows in every slice
+  * needs one run.
   *
-  * Mutable, one per key being worked on; `toBytes`/`fromBytes` is its form in state (a pair of varints a run).
+  * Mutable, one per current key; `toBytes`/`fromBytes` is its form in state (a pair of varints per run).
   */
 final class SliceSet private (private var from: Array[Long], private var to: Array[Long], private var runs: Int) {
 
@@ -28,7 +28,7 @@ final class SliceSet private (private var from: Array[Long], private var to: Arr
     if (run == runs) SliceSet.None else Math.max(from(run), ordinal)
   }
 
-  /** Adds a slice; whether it was new. */
+  /** Adds a slice. Returns whether it was new. */
   def add(ordinal: Long): Boolean = {
     val run = runAtOrAfter(ordinal)
     if (run < runs && from(run) <= ordinal) false
@@ -60,7 +60,7 @@ final class SliceSet private (private var from: Array[Long], private var to: Arr
     if (slice == SliceSet.None) SliceSet.None else Math.max(window, grid.firstWindow(slice))
   }
 
-  /** How many windows at or after `window` hold one of these slices. */
+  /** The number of windows at or after `window` that hold one of these slices. */
   def countWindows(grid: SliceGrid, window: Long): Long = {
     var count = 0L
     var counted = window
@@ -74,7 +74,7 @@ final class SliceSet private (private var from: Array[Long], private var to: Arr
     count
   }
 
-  /** Which of `count` slices from `ordinal` on are here: the first by the lowest bit.
+  /** The members among `count` slices from `ordinal` on, as bits: the first is the lowest.
     *
     * @param count
     *   64 at most
@@ -92,7 +92,7 @@ final class SliceSet private (private var from: Array[Long], private var to: Arr
     all
   }
 
-  /** How many of these slices are at or after `ordinal`. */
+  /** The number of these slices at or after `ordinal`. */
   def countFrom(ordinal: Long): Long = {
     var count = 0L
     var run = runAtOrAfter(ordinal)
@@ -117,7 +117,7 @@ final class SliceSet private (private var from: Array[Long], private var to: Arr
 
   override def toString: String = (0 until runs).map(i => s"${from(i)}..${to(i)}").mkString("SliceSet(", ", ", ")")
 
-  /** The first run whose end is at or after `ordinal`: rows come mostly in order, so look at the end first. */
+  /** The first run whose end is at or after `ordinal`. Rows are mostly in order, so the search begins at the end. */
   private def runAtOrAfter(ordinal: Long): Int =
     if (runs == 0 || to(runs - 1) < ordinal) runs
     else {
@@ -151,13 +151,13 @@ final class SliceSet private (private var from: Array[Long], private var to: Arr
 
 object SliceSet {
 
-  /** No slice, no window: what a search that found nothing answers. */
+  /** The result of a search without a match. */
   val None: Long = Long.MaxValue
 
   def empty: SliceSet = new SliceSet(new Array[Long](2), new Array[Long](2), 0)
 
   def fromBytes(bytes: Array[Byte]): SliceSet = {
-    // A run takes two bytes at least; there is room for some more.
+    // A run takes at least two bytes; the rest is spare room.
     val most = bytes.length / 2 + 2
     val (from, to) = (new Array[Long](most), new Array[Long](most))
     val numbers = new Varint.Numbers(bytes)

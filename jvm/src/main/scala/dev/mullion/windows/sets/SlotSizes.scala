@@ -4,12 +4,11 @@ import java.nio.ByteBuffer
 
 import scala.collection.mutable
 
-/** How many rows each slot of one key holds, so that a pane with too many is known when they come, and not when it
-  * closes.
+/** The number of rows in each slot of one key, so that a pane with too many fails as they arrive, not when it closes.
   */
 final class SlotSizes private (sizes: mutable.LongMap[Long]) {
 
-  /** Counts a row; how many rows the slot has now. */
+  /** Counts a row. Returns the slot's new number of rows. */
   def add(slot: Long): Long = {
     val size = sizes.getOrElse(slot, 0L) + 1
     sizes.update(slot, size)

@@ -2,7 +2,7 @@ package dev.mullion.windows.sets
 
 import java.nio.ByteBuffer
 
-/** Whole numbers in as many bytes as they need (zigzag LEB128, as protocol buffers write `sint64`). */
+/** Variable-length integers (zigzag LEB128, the encoding of `sint64` in protocol buffers). */
 private[windows] object Varint {
 
   def putSigned(buffer: ByteBuffer, value: Long): Unit = {
@@ -29,7 +29,7 @@ private[windows] object Varint {
 
   private def signed(zigzag: Long): Long = (zigzag >>> 1) ^ -(zigzag & 1)
 
-  /** Reads the numbers of an array, one after another. */
+  /** Reads the numbers of an array in order. */
   final class Numbers(bytes: Array[Byte]) {
     private var at = 0
 

@@ -1,6 +1,6 @@
 package dev.mullion.windows.spec
 
-/** Lengths of time in microseconds, as people write them. */
+/** Lengths of time in microseconds, as readable text. */
 object Duration {
   private val units = Seq(
     (86400L * 1000000L, "day"),

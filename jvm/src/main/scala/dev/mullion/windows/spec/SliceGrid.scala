@@ -1,7 +1,7 @@
 package dev.mullion.windows.spec
 
-/** Windows and their slices by numbers, so that all questions about which window holds which slice are arithmetic on
-  * whole numbers. Windows are numbered in order of their starts, slices in order of time.
+/** Windows and slices by number, which makes every question about them integer arithmetic. Windows are numbered in
+  * order of their starts, slices in order of time.
   */
 sealed abstract class SliceGrid extends Serializable {
 
@@ -27,24 +27,24 @@ sealed abstract class SliceGrid extends Serializable {
   /** The last window that holds a slice. */
   def lastWindow(ordinal: Long): Long
 
-  /** The first window whose end lies after `t`, so the first that is still open when windows close at their end. */
+  /** The first window whose end is after `t`. */
   def firstWindowEndingAfter(t: Long): Long
 
-  /** The last window whose end lies at or before `t`. */
+  /** The last window whose end is at or before `t`. */
   def lastWindowEndingBy(t: Long): Long = firstWindowEndingAfter(t) - 1
 }
 
-/** The grid of windows whose length differs from one to the next, as days do where clocks are put forward. They follow
-  * one another without overlap or gap, and each is a slice.
+/** The grid of windows of varying length, such as days with daylight-saving changes. They follow one another without
+  * overlap or gap, and each is a slice.
   *
   * {{{
   *   windows   |---- 19 ----|--- 20 ---|---- 21 ----|      20 is a day of 23 hours
   * }}}
   *
-  * Where a window starts is worked out by the calendar once, and then known: a row costs a few looks into an array.
+  * The start of a window is computed by the calendar once and cached, so a row costs a few array lookups.
   */
 final class CalendarGrid(spec: CalendarWindow) extends SliceGrid {
-  @transient private lazy val known = Array.fill(CalendarGrid.Known)(CalendarGrid.nothing)
+  @transient private lazy val cache = Array.fill(CalendarGrid.Known)(CalendarGrid.nothing)
 
   override def windowAt(ts: Long): Long = {
     var window = spec.near(ts)
@@ -55,12 +55,12 @@ final class CalendarGrid(spec: CalendarWindow) extends SliceGrid {
 
   override def windowStart(window: Long): Long = {
     val at = (window & (CalendarGrid.Known - 1)).toInt
-    // Tasks may share a grid: what is read is of one window, whoever wrote it.
-    val start = known(at)
+    // Tasks may share a grid. An entry is immutable, so races are harmless.
+    val start = cache(at)
     if (start.window == window) start.time
     else {
       val time = spec.start(window)
-      known(at) = new CalendarGrid.Start(window, time)
+      cache(at) = new CalendarGrid.Start(window, time)
       time
     }
   }
@@ -77,17 +77,17 @@ final class CalendarGrid(spec: CalendarWindow) extends SliceGrid {
 
 private object CalendarGrid {
 
-  /** How many starts are known at a time: a power of two. */
+  /** The size of the cache: a power of two. */
   final val Known = 256
 
   final class Start(val window: Long, val time: Long)
 
-  // No window has this number; what stands at the places of others says so.
+  // The number of an unused cache entry, which no window has.
   private val nothing = new Start(Long.MinValue, Long.MinValue)
 }
 
-/** The slices of overlapping windows. A slice is the largest interval that no window edge cuts, so a row is stored
-  * once, in its slice, however many windows cover it; a pane is the sum of its slices.
+/** The slices of overlapping windows. A slice is the largest interval without a window edge inside. A row is stored
+  * once, in its slice, and a pane is the sum of its slices.
   *
   * {{{
   *   size 5, slide 2:  windows   |----0----|
@@ -98,13 +98,12 @@ private object CalendarGrid {
   * }}}
   *
   * Windows are numbered by their start (`offset + window * slide`), slices by `ordinal` in order of time: one per slide
-  * if slide divides size, else two (the ends fall `size % slide` after a start). All questions about which window holds
-  * which slice are then arithmetic on whole numbers, with no overflow to think of.
+  * if slide divides size, else two (the ends fall `size % slide` after a start). This arithmetic cannot overflow.
   */
 final class EvenGrid(val spec: AlignedWindow) extends SliceGrid {
   import spec.{offset, size, slide}
 
-  private val whole = size / slide
+  private val slidesPerWindow = size / slide
   private val rest = size % slide
   private val split = rest != 0
 
@@ -117,13 +116,13 @@ final class EvenGrid(val spec: AlignedWindow) extends SliceGrid {
   override def windowAt(ts: Long): Long = TimeMath.gridIndex(ts, slide, offset)
 
   override def windowStart(window: Long): Long =
-    // Both terms have one sign, so that the sum of the clamped is the clamped sum.
+    // Both terms have the same sign, so the sum of the clamped terms is the clamped sum.
     if (window >= 0) TimeMath.plus(TimeMath.times(window, slide), offset)
     else TimeMath.plus(TimeMath.times(window + 1, slide), offset - slide)
 
   override def windowEnd(window: Long): Long = {
     val start = windowStart(window)
-    // A window that begins before time still ends where it ends.
+    // The end of a window that begins before time is computed without its start.
     if (start == Long.MinValue) {
       val end = BigInt(window) * slide + offset + size
       if (end < Long.MinValue) Long.MinValue else end.toLong
@@ -133,10 +132,10 @@ final class EvenGrid(val spec: AlignedWindow) extends SliceGrid {
   override def firstSlice(window: Long): Long = if (split) TimeMath.times(2, window) else window
 
   override def lastSlice(window: Long): Long =
-    if (split) TimeMath.times(2, TimeMath.plus(window, whole)) else TimeMath.plus(window, whole - 1)
+    if (split) TimeMath.times(2, TimeMath.plus(window, slidesPerWindow)) else TimeMath.plus(window, slidesPerWindow - 1)
 
   override def firstWindow(ordinal: Long): Long =
-    if (split) (ordinal >> 1) - whole + (ordinal & 1) else ordinal - whole + 1
+    if (split) (ordinal >> 1) - slidesPerWindow + (ordinal & 1) else ordinal - slidesPerWindow + 1
 
   override def lastWindow(ordinal: Long): Long = if (split) ordinal >> 1 else ordinal
 

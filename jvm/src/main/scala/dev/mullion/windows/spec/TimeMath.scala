@@ -1,14 +1,14 @@
 package dev.mullion.windows.spec
 
-/** Arithmetic on time, in microseconds since the epoch, UTC. It saturates at the ends of `Long` and never wraps: a
-  * window that would end past the end of time ends there. Every addition of times in Mullion goes through here.
+/** Arithmetic on time, in microseconds since the epoch, UTC. It saturates at the ends of `Long` and never wraps. Every
+  * addition of times in Mullion uses it.
   */
 object TimeMath {
 
   /** `a + b`, clamped to the range of `Long`. */
   def plus(a: Long, b: Long): Long = {
     val sum = a + b
-    // The sum overflowed iff both operands have the sign that the sum has not.
+    // Overflow iff both operands have the same sign and the sum has the other.
     if (((a ^ sum) & (b ^ sum)) < 0) { if (a < 0) Long.MinValue else Long.MaxValue }
     else sum
   }
@@ -29,9 +29,9 @@ object TimeMath {
     else Long.MinValue
   }
 
-  /** How far `t` is past the grid `offset + k * step`: in `[0, step)`. `offset` is in `[0, step)`. */
+  /** The distance of `t` from the grid `offset + k * step`: in `[0, step)`. `offset` is in `[0, step)`. */
   def pastGrid(t: Long, step: Long, offset: Long): Long = {
-    // A division takes more time than all else here, so there is one.
+    // The division dominates the cost, so there is only one.
     val past = Math.floorMod(t, step) - offset
     if (past < 0) past + step else past
   }
@@ -39,16 +39,16 @@ object TimeMath {
   /** The last point of the grid `offset + k * step` at or before `t`. */
   def floor(t: Long, step: Long, offset: Long): Long = minus(t, pastGrid(t, step, offset))
 
-  /** Which point of the grid that is: its `k`. */
+  /** The `k` of that point of the grid. */
   def gridIndex(t: Long, step: Long, offset: Long): Long = {
     // floorDiv(t - offset, step) without the overflow of t - offset, and with one division
     val steps = Math.floorDiv(t, step)
     if (t - steps * step < offset) steps - 1 else steps
   }
 
-  /** Whole milliseconds, as Spark keeps watermarks and batch timestamps, in microseconds. */
+  /** Milliseconds, the unit of Spark's watermarks and batch timestamps, in microseconds. */
   def fromMillis(ms: Long): Long = times(ms, 1000L)
 
-  /** Microseconds in whole milliseconds, floored as Spark floors watermarks. */
+  /** Microseconds in milliseconds, floored as Spark floors watermarks. */
   def toMillis(us: Long): Long = Math.floorDiv(us, 1000L)
 }

@@ -4,49 +4,50 @@ import java.time.{DateTimeException, LocalDate, ZoneId}
 
 import dev.mullion.MullionException
 
-/** Which windows a row falls into. A window is a half-open interval `[start, end)` of event time; all times and lengths
-  * are microseconds.
+/** The windows of a row. A window is a half-open interval `[start, end)` of event time; all times and lengths are
+  * microseconds.
   */
 sealed trait WindowSpec {
 
-  /** The spec in words, for `explain()` and error messages. */
+  /** The spec as text, for `explain()` and error messages. */
   def describe: String
 }
 
-/** Windows that there are whether rows come or not: those of a grid over time. */
+/** Windows on a grid over time, which exist independently of rows. */
 sealed trait GridWindow extends WindowSpec {
 
-  /** Whether a row can fall into more than one window. */
+  /** True if a row can be in more than one window. */
   def overlaps: Boolean
 
-  /** Whether a row can fall into no window. */
+  /** True if a row can be in no window. */
   def hasGaps: Boolean
 
-  /** Whether `ts` falls into a window. */
+  /** True if `ts` is in a window. */
   def holds(ts: Long): Boolean
 
   /** The start of the last window that starts at or before `ts`. */
   def lastStart(ts: Long): Long
 
-  /** The end of a window that starts at `start`, of windows that do not overlap: the first of time may begin before it.
+  /** The end of the window that starts at `start`, for windows without overlap. The first window of time may start
+    * earlier.
     */
   def end(start: Long): Long
 
-  /** Where the last window starts that ends at or before `t`, of windows that do not overlap. */
+  /** The start of the last window that ends at or before `t`, for windows without overlap. */
   def startEndingBy(t: Long): Long
 
   def grid: SliceGrid
 }
 
-/** Windows of whole days, or of whole months, by the calendar of a time zone: a day is from midnight to midnight there,
-  * of 23 or 25 hours where clocks are changed; weeks start on Monday, and quarters and years where they do.
+/** Windows of calendar days or months in a time zone. A day lasts from midnight to midnight, 23 or 25 hours where
+  * clocks change. Weeks start on Monday; quarters and years start on their first day.
   *
   * @param days
-  *   how many days a window has, or 0
+  *   the number of days of a window, or 0
   * @param months
-  *   how many months it has, or 0
+  *   the number of months of a window, or 0
   * @param first
-  *   of windows of days, the day, counted from the epoch, on which one starts
+  *   for windows of days, a day on which one starts, counted from the epoch
   * @param zone
   *   the time zone, by its id
   */
@@ -69,10 +70,10 @@ final case class CalendarWindow private (days: Int, months: Int, first: Int, zon
 
   override def startEndingBy(t: Long): Long = grid.windowStart(grid.lastWindowEndingBy(t))
 
-  /** A window that is at most a few from the one that holds `ts`. */
+  /** A window at most a few from the one that holds `ts`. */
   private[windows] def near(ts: Long): Long = Math.floorDiv(TimeMath.minus(ts, first * CalendarWindow.Day), average)
 
-  /** When a window starts, clamped to the range of time. */
+  /** The start of a window, clamped to the range of time. */
   private[windows] def start(window: Long): Long = {
     val most = Long.MaxValue / average + 2
     if (window > most) Long.MaxValue
@@ -99,22 +100,23 @@ final case class CalendarWindow private (days: Int, months: Int, first: Int, zon
 
 object CalendarWindow {
   private val Day = 86400L * 1000000L
-  // Of the Gregorian calendar, of which 400 years repeat.
+  // The average month of the Gregorian calendar, which repeats every 400 years.
   private val Month = 146097L * Day / 4800L
   private val Monday = -3
 
-  /** Windows of so many days from midnight, which are counted from the epoch. */
-  def ofDays(days: Int, zone: String): CalendarWindow = new CalendarWindow(positive(days, "days"), 0, 0, known(zone))
+  /** Windows of `days` days from midnight, counted from the epoch. */
+  def ofDays(days: Int, zone: String): CalendarWindow =
+    new CalendarWindow(positive(days, "days"), 0, 0, checkedZone(zone))
 
-  /** Windows of so many weeks from Monday. */
+  /** Windows of `weeks` weeks from Monday. */
   def ofWeeks(weeks: Int, zone: String): CalendarWindow =
-    new CalendarWindow(positive(weeks, "weeks") * 7, 0, Monday, known(zone))
+    new CalendarWindow(positive(weeks, "weeks") * 7, 0, Monday, checkedZone(zone))
 
-  /** Windows of so many months, which are counted from a January. */
+  /** Windows of `months` months, counted from a January. */
   def ofMonths(months: Int, zone: String): CalendarWindow =
-    new CalendarWindow(0, positive(months, "months"), 0, known(zone))
+    new CalendarWindow(0, positive(months, "months"), 0, checkedZone(zone))
 
-  /** The window that state was written with. */
+  /** The window recorded in state. */
   def of(days: Int, months: Int, first: Int, zone: String): CalendarWindow =
     new CalendarWindow(days, months, first, zone)
 
@@ -125,7 +127,7 @@ object CalendarWindow {
         s"The window's size is $n $what: windows by the calendar have from 1 to 10000. Give, for instance, 1."
       )
 
-  private def known(zone: String): String =
+  private def checkedZone(zone: String): String =
     try ZoneId.of(zone).getId
     catch {
       case _: DateTimeException =>
@@ -149,7 +151,7 @@ object CalendarWindow {
   * @param slide
   *   the distance between the starts of consecutive windows, > 0
   * @param offset
-  *   where the grid of starts is shifted to, in `[0, slide)`
+  *   the shift of the grid of starts, in `[0, slide)`
   */
 final case class AlignedWindow private (size: Long, slide: Long, offset: Long) extends GridWindow {
 
@@ -196,8 +198,8 @@ object AlignedWindow {
       )
 }
 
-/** A window about each row: from `before` its time to `after` it, both counted in. Rows of one key and one time have
-  * one window.
+/** A window around each row, from `before` its time to `after` it, both inclusive. Rows of one key and one time share a
+  * window.
   *
   * {{{
   *   before 2, after 1     rows        x  x      x
@@ -206,13 +208,13 @@ object AlignedWindow {
   *                                             |---|
   * }}}
   *
-  * As an interval that is half open, as all are, a window is `[t - before, t + after + 1 microsecond)`. These are the
-  * sliding windows of Faust and of Kafka Streams.
+  * As a half-open interval a window is `[t - before, t + after + 1 microsecond)`. These are the sliding windows of
+  * Faust and of Kafka Streams.
   *
   * @param before
-  *   how far back a window goes from its row, >= 0
+  *   the reach of a window before its row, >= 0
   * @param after
-  *   how far on it goes, >= 0
+  *   the reach of a window after its row, >= 0
   */
 final case class AroundWindow(before: Long, after: Long) extends WindowSpec {
   for ((name, us) <- Seq("before" -> before, "after" -> after) if us < 0)
@@ -225,8 +227,7 @@ final case class AroundWindow(before: Long, after: Long) extends WindowSpec {
     s"from ${Duration.describe(before)} before to ${Duration.describe(after)} after each row"
 }
 
-/** Windows that last as long as rows keep coming. A row alone makes the session `[ts, ts + gap)`; sessions of one key
-  * that touch are one:
+/** Windows of activity. A single row makes the session `[ts, ts + gap)`; sessions of one key that touch are merged:
   *
   * {{{
   *   gap 3     rows     x x  x         x    x  x
@@ -236,7 +237,7 @@ final case class AroundWindow(before: Long, after: Long) extends WindowSpec {
   * A row exactly at the end of a session still joins it, as in Spark's `session_window` and in Bytewax.
   *
   * @param gap
-  *   the inactivity that ends a session, > 0; none where each row brings its own
+  *   the inactivity that ends a session, > 0; none if each row has its own
   */
 final case class SessionWindow(gap: Option[Long]) extends WindowSpec {
   gap.filter(_ <= 0).foreach { us =>
@@ -249,17 +250,17 @@ final case class SessionWindow(gap: Option[Long]) extends WindowSpec {
   override def describe: String = s"session with a gap of ${gap.fold("each row's own")(Duration.describe)}"
 }
 
-/** Windows that each row brings itself: it falls into every range of a list that is computed from it.
+/** Windows that each row defines: every range of a list computed from the row.
   *
   * @param ranges
-  *   what computes the list, in words: an expression in SQL, or the name of a function
+  *   the source of the list as text: a SQL expression, or the name of a function
   */
 final case class CustomWindow(ranges: String) extends WindowSpec {
   override def describe: String = s"custom by $ranges"
 }
 
-/** Windows of row numbers in place of time: the rows of a key are numbered from 0 in order of arrival. There is no
-  * clock, so no row is late, and a window closes with the row that completes it.
+/** Windows of row numbers: the rows of a key are numbered from 0 in order of arrival. Without a clock no row is late,
+  * and a window closes with the row that completes it.
   */
 sealed trait RowNumberWindow extends WindowSpec
 
@@ -283,19 +284,19 @@ final case class CountWindow(size: Long, every: Long) extends RowNumberWindow {
   override def describe: String = if (every == size) s"count of $size rows" else s"count of $size rows every $every"
 }
 
-/** One window after another, each as long as its trigger says: the next one begins where one closes. */
+/** Consecutive windows, each closed by a trigger: the next one begins where one closes. */
 final case class GlobalWindow(trigger: GlobalTrigger) extends RowNumberWindow {
   override def describe: String = s"global, ${trigger.describe}"
 }
 
-/** When a global window closes. */
+/** The trigger that closes a global window. */
 sealed trait GlobalTrigger {
   def describe: String
 }
 
 object GlobalTrigger {
 
-  /** With every so many rows. */
+  /** After each `rows` rows. */
   final case class Every(rows: Long) extends GlobalTrigger {
     if (rows <= 0)
       throw MullionException.invalid(
@@ -311,15 +312,15 @@ object GlobalTrigger {
     override def describe: String = "closing after a row for which its condition is true"
   }
 
-  /** Before a row in which a value is another one than in the row before it. */
+  /** Before a row with another value than the previous row's. */
   case object Changes extends GlobalTrigger {
     override def describe: String = "closing where its column changes"
   }
 
-  /** Where a function of the buffered rows says, which is asked once a batch.
+  /** At the split points that a function of the buffered rows returns. It is called once per batch.
     *
     * @param function
-    *   what it is called: it is told from another by that
+    *   its name, which identifies it
     */
   final case class Split(function: String) extends GlobalTrigger {
     override def describe: String = s"split by the function $function"

@@ -1,7 +1,7 @@
 package dev.mullion.windows
 
-/** What a window is: [[WindowSpec]] and its kinds, lengths of time, and the slices that overlapping windows share
-  * ([[SliceGrid]]). Arithmetic saturates at the ends of time ([[TimeMath]]). All is immutable and refused at
-  * construction if it is wrong.
+/** Windows: [[WindowSpec]] and its kinds, lengths of time, and the slices that overlapping windows share
+  * ([[SliceGrid]]). Arithmetic saturates at the ends of time ([[TimeMath]]). All values are immutable and validated at
+  * construction.
   */
 package object spec

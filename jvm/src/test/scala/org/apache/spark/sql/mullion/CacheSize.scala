@@ -29,7 +29,7 @@ object CacheSize {
 
   def of(test: String): CacheSize = all(number(test))
 
-  /** Whether each test case runs with all sizes. */
+  /** True if each test case runs with all sizes. */
   val isComplete: Boolean = sys.env.get("MULLION_TEST_CACHES").contains("all")
 
   /** The sizes that a test case runs with. */

@@ -86,10 +86,10 @@ final case class PaneStory(
     onChange: String = "reject"
 ) {
 
-  /** Whether each row fires its panes. */
+  /** True if each row fires its panes. */
   def running: Boolean = early.exists(_.eachRow)
 
-  /** Whether windows are of row numbers. */
+  /** True if windows are of row numbers. */
   def isNumbered: Boolean = window.isInstanceOf[RowNumberWindow]
 
   /** The columns of a pane. */

@@ -11,7 +11,7 @@ import dev.mullion.MullionException
 import dev.mullion.windows.rules.{Collected, RowByRow}
 import dev.mullion.windows.spec.{GlobalTrigger, GlobalWindow, RowNumberWindow, WindowSpec}
 
-/** Whether the rows of a window must be worked on one by one, in order of arrival, and how. */
+/** True if the rows of a window must be worked on one by one, in order of arrival, and how. */
 object RowByRowBuilder {
 
   /** Stands for the time of rows that there are none of. */

@@ -181,7 +181,7 @@ private[builders] object TimeColumn {
     else
       "\"" + text.flatMap { case '\n' => "\\n"; case c if "\"\\".contains(c) => s"\\$c"; case c => c.toString } + "\""
 
-  /** Whether a plan has windows that close by a watermark. */
+  /** True if a plan has windows that close by a watermark. */
   private def hasPanes(plan: LogicalPlan): Boolean = plan.exists {
     case Windows(nodes) => nodes.exists(_.window.metadata.contains(EventTimeWatermark.delayKey))
     case _              => false

@@ -56,7 +56,7 @@ private[builders] final class WindowNode(call: AnalysedCall) {
 
   private val values: Seq[Expression] = named.map(_._2)
 
-  /** Whether something only Spark can compute stands around aggregates: then above the node, over the functions' own
+  /** True if something only Spark can compute stands around aggregates: then above the node, over the functions' own
     * results.
     */
   private val above = values.exists(_.exists(WindowNode.isSparksOwn))

@@ -41,7 +41,7 @@ private[checkpoint] object Draining {
           .map(due => s"its lateness has just changed: that can be once the clock comes to ${DrainHeader.instant(due)}")
       }
 
-  /** Whether a node is of an operator with state, Spark's or ours. */
+  /** True if a node is of an operator with state, Spark's or ours. */
   def isStateful(plan: LogicalPlan): Boolean = plan match {
     case Windows(_) => true
     case other      => Refusals.isStateful(other)

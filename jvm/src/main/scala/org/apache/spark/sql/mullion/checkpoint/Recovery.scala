@@ -199,7 +199,7 @@ private[checkpoint] trait KeptVersions {
   /** The versions that all operators have, up to `last`. */
   def upTo(last: Long): Set[Long]
 
-  /** Whether each partition of a version can be read to its end. */
+  /** True if each partition of a version can be read to its end. */
   def isWhole(version: Long): Boolean
 
   /** Has all versions after `from`, up to `to`, say what `from` says, and gives their ids. */

@@ -133,7 +133,7 @@ object Savepoint {
       Source(checkpoint, found.head.at.version - 1, found)
     }
 
-    /** Whether the operator is a function with state; fails if it is none of ours. */
+    /** True if the operator is a function with state; fails if it is none of ours. */
     private def requireOurs(checkpoint: String, id: Long, hadoopConf: Configuration): Boolean = {
       val root = new Path(new Path(checkpoint, "state"), id.toString)
       val isFunction = StatefulHeader.read(root, hadoopConf).isDefined

@@ -111,7 +111,7 @@ private[checkpoint] object SavepointPlace {
   private final case class Writer(machine: String, process: Long, began: Long) {
     def text: String = s"$machine $process $began"
 
-    /** Whether it is gone; none if that cannot be known. */
+    /** True if it is gone; none if that cannot be known. */
     def isGone: Option[Boolean] = Option.when(machine == Writer.here.machine) {
       ProcessHandle.of(process).toScala.forall { handle =>
         !handle.isAlive || handle.info.startInstant.toScala.exists(at => Math.abs(at.toEpochMilli - began) > Apart)

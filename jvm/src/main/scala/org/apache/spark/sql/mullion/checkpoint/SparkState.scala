@@ -49,7 +49,7 @@ private[checkpoint] object SparkState {
   private val Aggregation = "stateStoreSave"
   private val Sessions = "sessionWindowStateStoreSaveExec"
 
-  /** Whether an operator of that name may be a window of Spark's own. */
+  /** True if an operator of that name may be a window of Spark's own. */
   def isWindow(operator: String): Boolean = operator == Aggregation || operator == Sessions
 
   /** What Spark calls the operator of a state; none if nothing tells. */

@@ -52,7 +52,7 @@ private[exec] final class Continued(first: Long, was: OperatorHeader, now: Opera
   // What all panes had ended by that had closed when the lateness changed.
   private var closedTo = closedBefore
 
-  /** Whether this is how a batch goes on that reads a version: its own first one, or one after that. */
+  /** True if this is how a batch goes on that reads a version: its own first one, or one after that. */
   def holdsAt(version: Long): Boolean = begun || version == first
 
   /** What state is to be made in a batch, if it is the first under a query that has changed. What state means after

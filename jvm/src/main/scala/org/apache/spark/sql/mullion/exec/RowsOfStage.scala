@@ -3,6 +3,6 @@ package org.apache.spark.sql.mullion.exec
 /** Rows that a stage before has made. */
 private[mullion] trait RowsOfStage {
 
-  /** Whether the stage was given rows in this batch. */
+  /** True if the stage was given rows in this batch. */
   def rowsCame: Boolean
 }

@@ -8,7 +8,7 @@ import org.apache.spark.sql.mullion.query.TickStream
 /** The sources of a batch's plan. */
 private[mullion] object Sources {
 
-  /** Whether one of a stream gave rows. In a batch without rows each source of the stream is an empty scan; a table
+  /** True if one of a stream gave rows. In a batch without rows each source of the stream is an empty scan; a table
     * that it is joined with is no source. What another branch of the plan has shuffled is a leaf here, with its sources
     * behind it.
     */
@@ -20,7 +20,7 @@ private[mullion] object Sources {
     case _                                  => false
   }
 
-  /** Whether the input ends with this batch: see `Tick`. */
+  /** True if the input ends with this batch: see `Tick`. */
   def end(plan: SparkPlan): Boolean = plan.collectLeaves().exists {
     case scan: MicroBatchScanExec   => TickStream.endsBetween(scan.start, scan.end)
     case reused: ReusedExchangeExec => end(reused.child)

@@ -157,7 +157,7 @@ final class WindowExec private (facts: SparkOperator.Facts, val program: Operato
 
   override def hadRows: Boolean = Sources.gaveRows(child)
 
-  /** Whether a batch without rows is to show that the input has ended: see `InputEnd`. */
+  /** True if a batch without rows is to show that the input has ended: see `InputEnd`. */
   private def mayHaveEnded: Boolean = awaitsEnd && hadRows &&
     RunningQuery.find(session, getStateInfo.queryRunId).exists(RunningQuery.isDraining)
 
@@ -289,7 +289,7 @@ final class WindowExec private (facts: SparkOperator.Facts, val program: Operato
     }
   }
 
-  /** Whether several actions may run it in a batch. What stands below a shuffle runs once for all of them. */
+  /** True if several actions may run it in a batch. What stands below a shuffle runs once for all of them. */
   private def mayRunAgain: Boolean = since.isEmpty && RunningQuery
     .find(session, getStateInfo.queryRunId)
     .filter(RunningQuery.hasActions)

@@ -161,7 +161,7 @@ final class RowsById {
 
   private val held = new java.util.HashMap[UnsafeRow, Held]()
 
-  /** Whether a row would count: none of its id is known, or only one that came after it. */
+  /** True if a row would count: none of its id is known, or only one that came after it. */
   def isNews(id: UnsafeRow, batch: Long, number: Long): Boolean = {
     val known = held.get(id)
     (known eq null) || batch < known.batch || (batch == known.batch && number < known.number)

@@ -52,14 +52,14 @@ object KnownAggregates {
   /** For how many functions there are bits. */
   val Most = 63
 
-  /** Whether any of these functions has not seen all rows of a pane.
+  /** True if any of these functions has not seen all rows of a pane.
     *
     * @param known
     *   the value of this function
     */
   def isMissing(known: Expression, functions: Seq[Int]): Expression = hasAny(known, 0, functions)
 
-  /** Whether any of these functions is not known at all. */
+  /** True if any of these functions is not known at all. */
   def isUnseen(known: Expression, functions: Seq[Int]): Expression = hasAny(known, 1, functions)
 
   private def hasAny(known: Expression, field: Int, functions: Seq[Int]): Expression = Not(

@@ -33,7 +33,7 @@ object DroppedBefore {
       plan.children.flatMap(dropping) ++ Option.when(drops(plan) && plan.children.exists(letsLateRowsThrough))(plan)
   }
 
-  /** Whether rows may come out of `plan` that are older than the watermark. */
+  /** True if rows may come out of `plan` that are older than the watermark. */
   private def letsLateRowsThrough(plan: LogicalPlan): Boolean = plan match {
     case Windows(nodes) => nodes.exists(node => !isTime(node.window))
     case _              => !drops(plan) && (plan.children.isEmpty || plan.children.exists(letsLateRowsThrough))
@@ -54,7 +54,7 @@ object DroppedBefore {
 
   private def hasTime(input: LogicalPlan): Boolean = input.output.exists(isTime)
 
-  /** Whether a column is one that the watermark is of. */
+  /** True if a column is one that the watermark is of. */
   private def isTime(column: Expression): Boolean = column match {
     case named: NamedExpression => named.resolved && named.metadata.contains(EventTimeWatermark.delayKey)
     case _                      => false

@@ -132,7 +132,7 @@ private[mullion] object Refusals {
         case _ =>
       }
 
-  /** Whether an operator of Spark's keeps state in a stream. */
+  /** True if an operator of Spark's keeps state in a stream. */
   def isStateful(plan: LogicalPlan): Boolean = plan match {
     case _: Aggregate | _: Deduplicate | _: DeduplicateWithinWatermark | _: Distinct | _: FlatMapGroupsWithState |
         _: FlatMapGroupsInPandasWithState | _: TransformWithState | _: SparkLineShim.StatefulInPython |

@@ -33,7 +33,7 @@ case class ProcessedRows(stages: String, target: Int, output: Seq[Attribute]) ex
 object ProcessedRows {
   val unplanned = ""
 
-  /** Whether a window over `plan` gets its rows where they already are together by shard. */
+  /** True if a window over `plan` gets its rows where they already are together by shard. */
   def areIn(plan: LogicalPlan): Boolean = plan.exists(_.isInstanceOf[ProcessedRows])
 }
 

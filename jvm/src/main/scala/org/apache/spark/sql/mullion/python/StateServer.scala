@@ -59,7 +59,7 @@ final class StateServer(state: KeyedState, context: Option[TaskContext]) extends
   thread.setDaemon(true)
   thread.start()
 
-  /** Whether the function has ended, and all its writes are in the state. */
+  /** True if the function has ended, and all its writes are in the state. */
   def isFinished: Boolean = finished
 
   /** Why the function failed: what it said itself, or what went wrong here. */

@@ -71,7 +71,7 @@ private[mullion] final class DriverClock private (
   /** The event clock has been put forward from `watermarkMs`. */
   def put(watermarkMs: Long): Unit = synchronized { putFrom = Some(watermarkMs) }
 
-  /** Whether it stands where it was put forward from: another stream of the query holds it, whose watermark is behind
+  /** True if it stands where it was put forward from: another stream of the query holds it, whose watermark is behind
     * and not idle, and more batches would not move it.
     */
   def isHeld(watermarkMs: Long): Boolean = synchronized(putFrom.exists(watermarkMs <= _))

@@ -6,19 +6,19 @@ import org.apache.spark.sql.execution.streaming.runtime.StreamExecution
 /** An operator that closes what is open when the input of its query ends. */
 private[mullion] trait ClosesAtEnd { this: SparkPlan =>
 
-  /** Whether it waits for the end of the input, once its batch has run: it closes then, and there is something to close
+  /** True if it waits for the end of the input, once its batch has run: it closes then, and there is something to close
     * or to forget.
     */
   def awaitsEnd: Boolean
 
-  /** Whether its batch had rows. */
+  /** True if its batch had rows. */
   def hadRows: Boolean
 }
 
 /** When the input of a query has ended: see `Tick`. */
 private[mullion] object InputEnd {
 
-  /** Whether the next batch of a query is the one with which its input ends. Spark asks while it plans that batch. */
+  /** True if the next batch of a query is the one with which its input ends. Spark asks while it plans that batch. */
   def isNext(query: StreamExecution): Boolean = RunningQuery.isDraining(query) && {
     val operators = Option(query.lastExecution).toSeq.flatMap(_.executedPlan.collect { case of: ClosesAtEnd => of })
     operators.exists(_.awaitsEnd) && !operators.exists(_.hadRows)

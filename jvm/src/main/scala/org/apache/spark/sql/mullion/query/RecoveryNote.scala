@@ -12,7 +12,7 @@ import dev.mullion.MullionException
 private[mullion] object RecoveryNote {
   def path(home: Path): Path = new Path(home, "mullion-recovery")
 
-  /** Whether a recovery was interrupted. */
+  /** True if a recovery was interrupted. */
   def isThere(files: CheckpointFileManager, home: Path): Boolean = files.exists(path(home))
 
   /** Fails after an interrupted recovery. */

@@ -55,10 +55,10 @@ object RunningQuery {
   private def ofId(session: SparkSession, queryId: String): Option[StreamExecution] =
     session.sharedState.activeStreamingQueries.values.asScala.find(_.id.toString == queryId)
 
-  /** Whether the query ends once all is read that there was when it started, and runs as many batches as that takes. */
+  /** True if the query ends once all is read that there was when it started, and runs as many batches as that takes. */
   def isDraining(query: StreamExecution): Boolean = query.trigger == AvailableNowTrigger
 
-  /** Whether a function is given each batch, on which it may run as many actions as it likes: `foreachBatch`. */
+  /** True if a function is given each batch, on which it may run as many actions as it likes: `foreachBatch`. */
   def hasActions(query: StreamExecution): Boolean = query.sink.isInstanceOf[ForeachBatchSink[_]]
 
   private def ends(trigger: Trigger): Boolean = trigger match {

@@ -42,7 +42,7 @@ final class TickProvider extends TableProvider {
 
 private[mullion] object Tick {
 
-  /** Whether a plan is such a source, and nothing else. */
+  /** True if a plan is such a source, and nothing else. */
   def isAll(plan: LogicalPlan): Boolean = plan.collectLeaves().forall {
     case relation: StreamingRelationV2 => relation.table == TickTable
     case _                             => false
@@ -136,7 +136,7 @@ private[mullion] object TickStream {
     case other        => Ticks.of(other.json())
   }
 
-  /** Whether the input of a query ends with the batch from one offset to another. */
+  /** True if the input of a query ends with the batch from one offset to another. */
   private[mullion] def endsBetween(start: Offset, end: Offset): Boolean = (start, end) match {
     case (from: Ticks, to: Ticks) => to.ends > from.ends
     case _                        => false

@@ -79,7 +79,7 @@ private[mullion] object PythonFrames {
   def decode(streams: Iterator[Array[Byte]], context: TaskContext): Iterator[InternalRow] =
     SparkLineShim.rowsOf(streams, context)
 
-  /** Whether it is how Spark tells of an error in a worker. */
+  /** True if it is how Spark tells of an error in a worker. */
   def isOfPython(e: Throwable): Boolean = e.isInstanceOf[PythonException]
 }
 

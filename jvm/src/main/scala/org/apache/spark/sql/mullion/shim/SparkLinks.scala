@@ -68,7 +68,7 @@ private[mullion] object SparkLinks {
       try Some(all(found))
       catch { case _: NoClassDefFoundError => None }
 
-    /** Whether the JVM finds one method or constructor, whatever else its class has. */
+    /** True if the JVM finds one method or constructor, whatever else its class has. */
     private def isLinked(owner: Class[_], member: String): Boolean = {
       val (name, types) = member.span(_ != '(')
       val lookup = MethodHandles.privateLookupIn(owner, MethodHandles.lookup())

@@ -26,7 +26,7 @@ private[mullion] trait OwnStateExec extends SparkLineShim.StatefulBase {
   /** Fails if the state in the checkpoint is not what this operator would make of it, before anything is written. */
   protected def checkState(hadoopConf: Configuration): Unit
 
-  /** Whether Spark knows of this operator, and so keeps ids of its versions, if the session asks for them. */
+  /** True if Spark knows of this operator, and so keeps ids of its versions, if the session asks for them. */
   protected def isKnown: Boolean = true
 
   @transient private lazy val ownConf: SQLConf = PartitionOpener.confOf(super.conf)

@@ -187,7 +187,7 @@ private[mullion] final class PartitionOpener(
         .getOrElse(throw new IllegalStateException("this line of Spark makes no store but the first that is empty"))
     }
 
-  /** Whether all files of the version are there and whole. */
+  /** True if all files of the version are there and whole. */
   def canRead(partition: Int, hadoopConf: Configuration): Boolean =
     try
       withoutRecords(partition, hadoopConf) { provider =>

@@ -101,7 +101,7 @@ object JdbcUpsert {
 
   private val mostOfKey = 255
 
-  /** Whether texts are large ones to Spark, which the database does not compare. */
+  /** True if texts are large ones to Spark, which the database does not compare. */
   private def isLarge(dialect: JdbcDialect): Boolean =
     dialect.getJDBCType(StringType).exists(t => t.jdbcNullType == Types.CLOB && t.databaseTypeDefinition == "CLOB")
 

@@ -12,7 +12,7 @@ import org.apache.spark.sql.classic.ExpressionUtils
 import org.apache.spark.sql.types.{ArrayType, BooleanType, DataType, DecimalType, MapType, StructType}
 import org.apache.spark.unsafe.types.UTF8String
 
-/** Whether a text in JSON has a number with more digits after the point than the decimal that it is read as, which
+/** True if a text in JSON has a number with more digits after the point than the decimal that it is read as, which
   * `from_json` rounds, and says nothing.
   * {{{
   *   x decimal(10, 2)    {"x": 1.50}  false    {"x": 1.505}  true    {"x": 15e-1}  false

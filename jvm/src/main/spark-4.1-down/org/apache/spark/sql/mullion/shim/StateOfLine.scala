@@ -15,7 +15,7 @@ private[shim] trait StateOfLine {
   def scanFrom(store: StateStore, from: Option[UnsafeRow], family: String): StateStoreIterator[UnsafeRowPair] =
     store.iterator(family)
 
-  /** Whether state can begin with another version than the first. */
+  /** True if state can begin with another version than the first. */
   def beginsAnywhere: Boolean = false
 
   /** A store without any record, that makes a version of its own when it is committed, in the place after `version`;
@@ -24,7 +24,7 @@ private[shim] trait StateOfLine {
   def emptyStore(provider: StateStoreProvider, version: Long): Option[StateStore] =
     Option.when(version == 0)(provider.getStore(0, None))
 
-  /** Whether many keys are looked up sooner at once than one by one. */
+  /** True if many keys are looked up sooner at once than one by one. */
   def findsManyAtOnce: Boolean = false
 
   def findMany(store: StateStore, keys: Array[UnsafeRow], family: String): Iterator[UnsafeRow] =

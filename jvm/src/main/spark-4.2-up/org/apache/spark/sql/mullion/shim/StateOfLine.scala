@@ -14,14 +14,14 @@ private[shim] trait StateOfLine {
   def scanFrom(store: StateStore, from: Option[UnsafeRow], family: String): StateStoreIterator[UnsafeRowPair] =
     store.rangeScan(from, None, family)
 
-  /** Whether state can begin with another version than the first. */
+  /** True if state can begin with another version than the first. */
   def beginsAnywhere: Boolean = true
 
   /** A store without any record, that makes a version of its own when it is committed, in the place after `version`. */
   def emptyStore(provider: StateStoreProvider, version: Long): Option[StateStore] =
     Some(provider.getStore(version, None, forceSnapshotOnCommit = true, loadEmpty = true))
 
-  /** Whether many keys are looked up sooner at once than one by one. */
+  /** True if many keys are looked up sooner at once than one by one. */
   def findsManyAtOnce: Boolean = true
 
   def findMany(store: StateStore, keys: Array[UnsafeRow], family: String): Iterator[UnsafeRow] =

@@ -114,7 +114,7 @@ class RepeatedBatchSuite extends SparkSuite {
       }
     }
 
-    /** Whether all who read the checkpoint find the rows of so many batches in each pane, and the query continues. */
+    /** True if all who read the checkpoint find the rows of so many batches in each pane, and the query continues. */
     def requireRows(batches: Int): Unit = {
       def counts(of: String) =
         readPanes(spark, of).select("k", "n").collect().map(r => r.getInt(0) -> r.getLong(1)).toMap

@@ -68,12 +68,12 @@ class SavepointKillsSuite extends MullionSuite {
     _.iterator.asScala.filter(_.getFileName.toString.contains(".savepoint-")).toVector
   }
 
-  /** Whether nothing is in it but its note, which may be half written. */
+  /** True if nothing is in it but its note, which may be half written. */
   private def isEmpty(folder: Path): Boolean = Using.resource(Files.walk(folder)) {
     _.iterator.asScala.filter(Files.isRegularFile(_)).forall(_.getFileName.toString.contains(".writing"))
   }
 
-  /** Whether a process came to that operation. */
+  /** True if a process came to that operation. */
   private def dies(home: Path, at: Int): Boolean = {
     val program = Path.of(sys.props("java.home"), "bin", "java").toString
     val opened = ManagementFactory.getRuntimeMXBean.getInputArguments.asScala.filter(_.startsWith("--add-opens"))

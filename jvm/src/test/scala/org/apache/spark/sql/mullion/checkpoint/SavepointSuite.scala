@@ -128,7 +128,7 @@ class SavepointSuite extends SparkSuite with TemporaryFolders with WhereSavepoin
     assert(clue(reached) > 15)
   }
 
-  /** Whether there was such an operation. */
+  /** True if there was such an operation. */
   private def failsAt(life: Life, from: Path, open: Seq[String], at: Int): Boolean = {
     val to = life.home.resolve(s"to-$at")
     val plan = FaultyFiles.Plan(life.home.toString, FaultyFiles.Fails, at)

@@ -222,10 +222,10 @@ private[exec] object SlicesAside {
 trait Assigner extends Serializable {
   def inWindow(ts: Long, gap: Long): Boolean
 
-  /** Whether a row is late; of sessions, whether it may be. */
+  /** True if a row is late; of sessions, whether it may be. */
   def isLate(ts: Long, gap: Long): Boolean
 
-  /** Whether each time falls into a window, whatever the gap. */
+  /** True if each time falls into a window, whatever the gap. */
   def holdsAll: Boolean = false
 
   /** The time before which rows are late, where that is all there is to it; `Long.MinValue` if none is. */

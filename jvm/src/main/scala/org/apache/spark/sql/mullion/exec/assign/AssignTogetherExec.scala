@@ -290,7 +290,7 @@ final class WindowsOfRow(windows: Array[AssignedWindow], keys: Int, before: Long
 
   def emits(window: Int): Boolean = emitsLate(window)
 
-  /** Whether late rows of a window are dropped. */
+  /** True if late rows of a window are dropped. */
   def drops(window: Int): Boolean = dropsLate(window)
 }
 
@@ -300,7 +300,7 @@ object WindowsOfRow {
   final val WithoutTime = 2
   final val Late = 3
 
-  /** Whether it is late is found where the open sessions are, and it is counted there. */
+  /** True if it is late is found where the open sessions are, and it is counted there. */
   final val MayBeLate = 4
 
   /** It is another window's: one has taken this one's place, or this one another's. */

@@ -15,7 +15,7 @@ trait PaneEngine {
     */
   def process(input: Iterator[InternalRow]): Iterator[InternalRow]
 
-  /** Whether a row put aside is late, by its key and time (`PaneProgram.lateKey`), once the input is used up. */
+  /** True if a row put aside is late, by its key and time (`PaneProgram.lateKey`), once the input is used up. */
   def isLate(row: UnsafeRow): Boolean = true
 
   /** The engine of one of the operator's windows. */

@@ -14,7 +14,7 @@ private[exec] final class PartialLayout(program: PaneProgram) {
   /** The slice that a row belongs to; of a row put aside, its time. */
   val slice: Int = keys.length
 
-  /** Whether its pane is a reopened one; of sessions, whether it may be late. */
+  /** True if its pane is a reopened one; of sessions, whether it may be late. */
   val marked: Option[Int] = program.marked.map(at)
 
   /** The gap that it brings. */

@@ -55,7 +55,7 @@ final case class RowProgram(
     }.asInstanceOf[AggregateFunction]
   )
 
-  /** Whether a pane's rows are kept as they are, in pieces, and not added up. */
+  /** True if a pane's rows are kept as they are, in pieces, and not added up. */
   def keepsRows: Boolean = byRow.collect.isDefined
 
   /** What a header says of it. */

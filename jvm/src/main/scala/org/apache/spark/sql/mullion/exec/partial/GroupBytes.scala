@@ -24,7 +24,7 @@ object GroupBytes {
 
   private def rounded(bytes: Int): Int = ByteArrayMethods.roundNumberOfBytesToNearestWord(bytes)
 
-  /** Whether the text of a column is this one.
+  /** True if the text of a column is this one.
     *
     * @param row
     *   the first word of the record's row in its page

@@ -46,18 +46,18 @@ private[partial] object GroupLayout {
   def words(fields: Int, decimals: Int): Int =
     UnsafeRow.calculateBitSetWidthInBytes(fields) / 8 + fields + decimals * 2
 
-  /** Whether a buffer can be held: it takes the same words of a record, whatever its value. One that has none may be
+  /** True if a buffer can be held: it takes the same words of a record, whatever its value. One that has none may be
     * null for being too large, as decimals are.
     */
   def isHeld(buffer: Attribute): Boolean = isFixed(buffer.dataType) || (isWide(buffer.dataType) && buffer.nullable)
 
-  /** Whether a column is a decimal of more than 18 digits. */
+  /** True if a column is a decimal of more than 18 digits. */
   def isWide(kind: DataType): Boolean = kind match {
     case decimal: DecimalType => decimal.precision > Decimal.MAX_LONG_DIGITS
     case _                    => false
   }
 
-  /** Whether a column takes one word of a record, whatever its value. */
+  /** True if a column takes one word of a record, whatever its value. */
   def isFixed(kind: DataType): Boolean = kind match {
     case BooleanType | ByteType | ShortType | IntegerType | LongType | FloatType | DoubleType => true
     case DateType | TimestampType | TimestampNTZType                                          => true
@@ -66,7 +66,7 @@ private[partial] object GroupLayout {
     case _                                                                                    => false
   }
 
-  /** Whether equal keys have equal bytes, in a form that is known here. */
+  /** True if equal keys have equal bytes, in a form that is known here. */
   def isText(kind: DataType): Boolean = kind match {
     case text: StringType => text.collationId == CollationFactory.UTF8_BINARY_COLLATION_ID
     case BinaryType       => true

@@ -168,7 +168,7 @@ final class GroupTable(fields: Int, decimals: Array[Int], limit: Long, manager: 
 
   def isHandingOn: Boolean = handing
 
-  /** Whether there is another group to hand on, which is then in [[current]] until the next is asked for. Pages are
+  /** True if there is another group to hand on, which is then in [[current]] until the next is asked for. Pages are
     * given back as their groups have gone.
     */
   def advance(): Boolean = {

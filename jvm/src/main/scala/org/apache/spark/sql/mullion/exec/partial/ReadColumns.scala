@@ -32,7 +32,7 @@ object ReadColumns extends ColumnarRule {
     case _                                     => None
   }
 
-  /** Whether Spark may put what a node does with a row into a method of its own: where it wants all columns evaluated.
+  /** True if Spark may put what a node does with a row into a method of its own: where it wants all columns evaluated.
     */
   private def isInMethod(plan: SparkPlan) = plan match {
     case node: CodegenSupport => plan.children.head.output.forall(node.usedInputs.contains)

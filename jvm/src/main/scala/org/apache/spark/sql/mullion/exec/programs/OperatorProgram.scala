@@ -39,16 +39,16 @@ trait OperatorProgram extends Product with Serializable {
   /** How long the source must be empty for the event clock to follow the wall clock; none for never. */
   def idleAfter: Option[Long]
 
-  /** Whether panes may fire by the wall clock, whatever they close by. */
+  /** True if panes may fire by the wall clock, whatever they close by. */
   def firesByWall: Boolean
 
-  /** Whether the clocks of keys go on with the wall clock. */
+  /** True if the clocks of keys go on with the wall clock. */
   def keysFollowWall: Boolean = rows.exists(_.byRow.keysFollowWall)
 
-  /** Whether what is open closes when the input of the query ends. */
+  /** True if what is open closes when the input of the query ends. */
   def closesAtEnd: Boolean
 
-  /** Whether the output's window goes with the stream's watermark. */
+  /** True if the output's window goes with the stream's watermark. */
   def keepsWatermark: Boolean
 
   /** What is told downstream of event time; see `PaneRules`. */

@@ -96,7 +96,7 @@ final case class WindowProgram(
 
   def distributed: Option[Seq[Attribute]] = Option.unless(byShard)(keys)
 
-  /** Whether the partial rows of a group may come as each task before the shuffle made one, and need not be made one
+  /** True if the partial rows of a group may come as each task before the shuffle made one, and need not be made one
     * before the operator: where they are added in place, and nothing fires for them. To find which are of one group
     * takes a table of all groups, and where keys are many, most groups have one row; the operator, to which they come
     * sorted, finds the record that it has just had.

@@ -49,7 +49,7 @@ object LightScans extends ColumnarRule {
     classOf[TextFileFormat] -> new Texts
   )
 
-  /** Whether a format is one of these, and so known. */
+  /** True if a format is one of these, and so known. */
   private[scan] def isLight(format: FileFormat): Boolean = format.isInstanceOf[Light]
 
   /** A format whose reader takes settings alone. */

@@ -53,7 +53,7 @@ private[scan] object PartitionsInTurn {
     case _ => false
   }
 
-  /** Whether the batch before this one left few records, in all operators of its query. A run's first batch has none
+  /** True if the batch before this one left few records, in all operators of its query. A run's first batch has none
     * before it. It may be one that an earlier run has begun, and then has the tasks that it had.
     */
   private def isSmall(window: WindowExec, info: SparkLineShim.StateInfo): Boolean =

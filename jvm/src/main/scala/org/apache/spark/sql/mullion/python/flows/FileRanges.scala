@@ -122,7 +122,7 @@ private[mullion] object FileRanges {
       Scan.Cut
     }
 
-    /** Whether a line, without its end, is one row. */
+    /** True if a line, without its end, is one row. */
     def isWhole(start: Int, end: Int, hasQuotes: Boolean = true): Boolean = !isCsv || {
       val until = if (end > start && bytes(end - 1) == '\r') end - 1 else end
       until > start && until - start < LongestRow && (!hasQuotes || {
@@ -132,7 +132,7 @@ private[mullion] object FileRanges {
       })
     }
 
-    /** Whether the bytes are text. */
+    /** True if the bytes are text. */
     def isText(until: Int): Boolean = isAscii ||
       (try {
         UTF_8.newDecoder

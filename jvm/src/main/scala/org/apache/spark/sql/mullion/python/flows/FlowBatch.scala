@@ -24,7 +24,7 @@ private[flows] final class FlowBatch(chunks: Array[FlowBatch.Chunk], chunkOf: Ar
   /** The time that an entry's value has by what gives times; odd where only Python computes it. */
   def timeOf(entry: Int): Long = chunks(chunkOf(entry)).timeOf(at(entry))
 
-  /** Whether what follows came of something else. */
+  /** True if what follows came of something else. */
   def isLastOfPlace(entry: Int): Boolean = entry + 1 == length || placeOf(entry + 1) != placeOf(entry)
 
   /** Some of the entries. */
@@ -72,7 +72,7 @@ private[flows] object FlowBatch {
 
     def timeOf(row: Int): Long = timed.getOrElse(throw Odd).of(row)
 
-    /** Whether its values are in order, and come of no step with state. */
+    /** True if its values are in order, and come of no step with state. */
     def isOfInputs: Boolean = of.apart.forall(_.numBytes == 0) && {
       var i = 1
       while (i < places.length && places(i - 1) <= places(i)) i += 1
@@ -196,7 +196,7 @@ private[flows] object FlowBatch {
     }
   }
 
-  /** Whether it is plain that they are: what comes straight from the inputs always is. */
+  /** True if it is plain that they are: what comes straight from the inputs always is. */
   private def areInOrder(chunks: Array[Chunk]): Boolean = {
     val filled = chunks.filter(_.places.nonEmpty)
     filled.forall(_.isOfInputs) &&

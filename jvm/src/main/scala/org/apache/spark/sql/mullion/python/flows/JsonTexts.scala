@@ -74,7 +74,7 @@ private[flows] object JsonTexts {
       isKnown = true
     }
 
-    /** Whether a text was read; if not, it is to be read in full. */
+    /** True if a text was read; if not, it is to be read in full. */
     def read(text: Text, row: Int): Boolean = isKnown && {
       var i = 0
       while (i < leaves.length && text.takes(starts(i), ends(i))) {

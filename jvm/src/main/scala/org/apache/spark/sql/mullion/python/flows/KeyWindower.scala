@@ -13,12 +13,12 @@ private[flows] sealed abstract class KeyWindower {
 
   def lateFor(timeUs: Long): Seq[Long]
 
-  /** Whether nothing has merged, and nothing closes there, now and after any value that is not late there; `false` also
+  /** True if nothing has merged, and nothing closes there, now and after any value that is not late there; `false` also
     * for not known.
     */
   def rests(watermark: Long): Boolean
 
-  /** Whether a time is in a window, and in no other; `false` also for not known. */
+  /** True if a time is in a window, and in no other; `false` also for not known. */
   def isWithin(window: Long, timeUs: Long): Boolean
 
   /** Pairs of what was merged, and into what, since the last call. */

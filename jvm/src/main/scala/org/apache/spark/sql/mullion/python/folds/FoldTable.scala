@@ -110,7 +110,7 @@ private[folds] final class FoldTable(val spec: FoldTable.Spec, state: KeyedState
     }
   }
 
-  /** Whether a range is stale when its timer is due: the timer may be of another window, before the program changed. */
+  /** True if a range is stale when its timer is due: the timer may be of another window, before the program changed. */
   private def isOfWindow(record: Array[Byte], due: Long): Boolean =
     ranges.due(TableRecords.endOf(record) - ranges.size).contains(due)
 

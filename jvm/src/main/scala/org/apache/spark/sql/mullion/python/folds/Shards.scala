@@ -7,7 +7,7 @@ import org.apache.spark.unsafe.types.UTF8String
   */
 private[folds] object Shards {
 
-  /** Whether a key is surely in a shard. Of some that are it is not known here. */
+  /** True if a key is surely in a shard. Of some that are it is not known here. */
   def holds(shard: UTF8String, key: Value): Boolean = key.kind match {
     case Value.Text                                                               => shard == key.text
     case Value.Int                                                                => isNumber(shard, key.long)
@@ -21,7 +21,7 @@ private[folds] object Shards {
 
   private def isLong(value: Double) = value >= -9.223372036854775808e18 && value < 9.223372036854775808e18
 
-  /** Whether a text is a number's digits; nothing is made to tell. */
+  /** True if a text is a number's digits; nothing is made to tell. */
   private def isNumber(text: UTF8String, number: Long): Boolean = {
     val first = if (number < 0) 1 else 0
     var at = text.numBytes - 1

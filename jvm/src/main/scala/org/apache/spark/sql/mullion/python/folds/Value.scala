@@ -59,7 +59,7 @@ private[python] class Value {
     text = other.text
   }
 
-  /** Whether Python takes it for true. */
+  /** True if Python takes it for true. */
   final def isTrue: Boolean = kind match {
     case Nothing => false
     case Float   => double != 0.0
@@ -68,7 +68,7 @@ private[python] class Value {
     case _       => long != 0
   }
 
-  /** Whether it is an int, as a bool is. */
+  /** True if it is an int, as a bool is. */
   final def isWhole: Boolean = kind == Int || kind == Bool
 
   final def isNumber: Boolean = kind == Float || isWhole

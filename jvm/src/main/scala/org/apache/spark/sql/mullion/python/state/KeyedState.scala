@@ -60,10 +60,10 @@ final class KeyedState(partition: StatePartition, now: TimerClock => Long) {
 
   def rowsRead: Long = partition.rowsRead
 
-  /** Whether a timer is due in this batch. */
+  /** True if a timer is due in this batch. */
   def isDue: Boolean = TimerClock.all.exists(c => stored.earliest(c) <= now(c))
 
-  /** Whether there may be a timer of a clock; what has been set in this batch counts. */
+  /** True if there may be a timer of a clock; what has been set in this batch counts. */
   def hasTimers(clock: TimerClock): Boolean = since(clock) != Never
 
   /** The value of a key, or null. */
@@ -176,7 +176,7 @@ final class KeyedState(partition: StatePartition, now: TimerClock => Long) {
 
     protected def isWanted(key: BorrowedRow): Boolean = true
 
-    /** Whether it has passed the last record. */
+    /** True if it has passed the last record. */
     def isEnded: Boolean = ended
 
     override def next(): Boolean = {

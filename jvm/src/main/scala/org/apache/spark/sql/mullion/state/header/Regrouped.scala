@@ -27,7 +27,7 @@ private[mullion] object Regrouped {
   def byPlace(header: OperatorHeader): Seq[(String, (String, StateHeader))] =
     windowsOf(header).map { case (name, window) => window.place.getOrElse(name) -> (name -> window) }
 
-  /** Whether these are the names of a window that is alone. */
+  /** True if these are the names of a window that is alone. */
   def isAlone(names: Seq[String]): Boolean = names == Seq(Alone)
 
   /** Or why that is not clear. */

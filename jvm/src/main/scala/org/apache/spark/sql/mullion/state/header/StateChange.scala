@@ -110,7 +110,7 @@ object StateChange {
       case _                                                => goesOn(s"$words: $fromNowOn")
     }
 
-  /** Whether what is noted of firings would be lost, and with it how often a pane has fired. */
+  /** True if what is noted of firings would be lost, and with it how often a pane has fired. */
   private def forgets(was: StateHeader, now: StateHeader) = was.firesOpen && !now.firesOpen
 
   private val forgotten =
@@ -140,7 +140,7 @@ object StateChange {
     else goesOn(s"$words: $fromNowOn")
   }
 
-  /** Whether open panes take on other rules of firing, so that what is noted of them changes. */
+  /** True if open panes take on other rules of firing, so that what is noted of them changes. */
   def beginsFirings(was: StateHeader, now: StateHeader): Boolean =
     was.early.map(_.unchanged) != now.early.map(_.unchanged) || was.refinements.onTime != now.refinements.onTime ||
       was.refinements.count.isDefined != now.refinements.count.isDefined

@@ -105,7 +105,7 @@ final case class StateHeader(
   def early: Option[EarlyFiring] =
     if (earlyEvery == 0) None else Some(EarlyFiring(earlyEvery, earlyUnchanged, earlyByWall.contains(true)))
 
-  /** Whether panes fire before they close, so that it is noted when they did. */
+  /** True if panes fire before they close, so that it is noted when they did. */
   def firesOpen: Boolean = early.isDefined || refinements.fires || refinements.remembers
 
   /** What state depends on, by the words in which it is told. */
@@ -161,7 +161,7 @@ final case class StateHeader(
     case _                  => copy(drops = None)
   }
 
-  /** Whether state keeps rows as they are. */
+  /** True if state keeps rows as they are. */
   private[header] def keepsRows: Boolean = rows.exists(r => r.collectName.isDefined || r.splitOver.isDefined)
 
   override def differences(other: OperatorHeader): Seq[String] = other match {
@@ -249,10 +249,10 @@ object StateHeader {
     */
   final case class Function(text: String, buffers: List[String]) {
 
-    /** Whether its accumulators may be kept in several records. */
+    /** True if its accumulators may be kept in several records. */
     def isInChunks: Boolean = buffers.exists(_.endsWith(Function.InChunks))
 
-    /** Whether it says which of the others are whole. */
+    /** True if it says which of the others are whole. */
     def isKnowing: Boolean = text.startsWith(s"${Function.Knowing} ")
   }
 
@@ -391,7 +391,7 @@ object StateHeader {
     )
   }
 
-  /** Whether two output columns as SQL are one expression under two names. What is no SQL is not asked further. */
+  /** True if two output columns as SQL are one expression under two names. What is no SQL is not asked further. */
   private[header] def isRenamed(was: String, is: String): Boolean =
     (Try(CatalystSqlParser.parseExpression(was)), Try(CatalystSqlParser.parseExpression(is))) match {
       case (Success(Alias(one, _)), Success(Alias(other, _))) => one == other

@@ -73,7 +73,7 @@ private[state] final class Leaf private (
     require(taken == counted, s"$counted bytes in all, not $taken")
   }
 
-  /** Whether it starts after these numbers. */
+  /** True if it starts after these numbers. */
   private[state] def comesAfter(x: Long, y: Long, z: Long): Boolean =
     !startsBefore(x, y, z) && !(firstA == x && firstB == y && firstC == z)
 
@@ -101,7 +101,7 @@ private[state] final class Leaf private (
 
   def isAt(i: Int, x: Long, y: Long, z: Long): Boolean = a(i) == x && b(i) == y && c(i) == z
 
-  /** Whether a record has this key, which has its numbers. */
+  /** True if a record has this key, which has its numbers. */
   def isOf(i: Int, key: UnsafeRow): Boolean =
     !hasKeys || (keyLength(i) == key.getSizeInBytes && ByteArrayMethods.arrayEquals(
       key.getBaseObject,
@@ -194,11 +194,11 @@ private[state] final class Leaf private (
   private def room(key: UnsafeRow, value: UnsafeRow): Int =
     Header + (if (hasKeys) key.getSizeInBytes else 0) + inside(value)
 
-  /** Whether another record is to go elsewhere. */
+  /** True if another record is to go elsewhere. */
   def isFull(key: UnsafeRow, value: UnsafeRow): Boolean =
     size == Capacity || (size > 1 && end - gaps + room(key, value) > FullBytes)
 
-  /** Whether there would be half of the room left with another leaf's records, and they lie alike. */
+  /** True if there would be half of the room left with another leaf's records, and they lie alike. */
   def takes(next: Leaf): Boolean =
     size + next.size <= Capacity / 2 && end - gaps + next.end - next.gaps <= FullBytes / 2 && hasKeys == next.hasKeys
 

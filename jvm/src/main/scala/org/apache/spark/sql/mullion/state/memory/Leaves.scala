@@ -27,7 +27,7 @@ private[state] final class Leaves(from: Leaves.Version) {
     new Leaves.Version(leaves, firstA, firstB)
   }
 
-  /** Whether a leaf is there and starts before these numbers. */
+  /** True if a leaf is there and starts before these numbers. */
   def startsBefore(i: Int, a: Long, b: Long, c: Long): Boolean =
     i < count && Leaves.startsBefore(leaves, firstA, firstB, i, a, b, c)
 

@@ -306,7 +306,7 @@ private[state] final class SortedRecords(
     else if (leaf.since <= shared) inScans += leaf.footprint
   }
 
-  /** Whether any record is not written. */
+  /** True if any record is not written. */
   def hasUnwritten: Boolean = {
     settle()
     writeBack.isDue(leaves)

@@ -32,7 +32,7 @@ private[state] final class WriteBack(places: WriteBack.Places) {
     }
   }
 
-  /** Whether any record is not written. */
+  /** True if any record is not written. */
   def isDue(leaves: Leaves): Boolean = {
     var l = 0
     while (l < leaves.count && !leaves(l).isDirty) l += 1
@@ -73,7 +73,7 @@ private[state] object WriteBack {
   /** Where the records of one kind are written. */
   trait Places {
 
-    /** Whether a record that lies alone and changes is written over. */
+    /** True if a record that lies alone and changes is written over. */
     def overwrites: Boolean
 
     /** Notes that a record is removed from its place, or is to be written anew. */

@@ -12,7 +12,7 @@ import org.apache.spark.sql.catalyst.expressions.UnsafeRow
   */
 private[mullion] final class BorrowedRow(val untilNextCall: UnsafeRow) extends AnyVal {
 
-  /** Whether there is no such record. */
+  /** True if there is no such record. */
   def isAbsent: Boolean = untilNextCall eq null
 
   /** A row of the caller's own. */

@@ -59,7 +59,7 @@ trait Family {
   /** The same, not to be changed. */
   def look(key: UnsafeRow): BorrowedRow = get(key)
 
-  /** Whether many keys are found faster at once than one by one: they are in a store, and not in memory. */
+  /** True if many keys are found faster at once than one by one: they are in a store, and not in memory. */
   def findsManyAtOnce: Boolean = false
 
   /** Says which keys will be looked up next, where that is so. */

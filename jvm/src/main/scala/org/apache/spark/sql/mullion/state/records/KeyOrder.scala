@@ -32,7 +32,7 @@ private[mullion] object KeyOrder {
   private def of(keys: Seq[Expression]): Expression =
     if (isWord(keys.map(_.dataType))) WordOrder(keys.head) else new XxHash64(keys)
 
-  /** Whether a key is one word of eight bytes in a row. */
+  /** True if a key is one word of eight bytes in a row. */
   def isWord(types: Seq[DataType]): Boolean = types match {
     case Seq(wide: DecimalType) => wide.precision <= Decimal.MAX_LONG_DIGITS
     case Seq(one)               => UnsafeRow.isFixedLength(one)

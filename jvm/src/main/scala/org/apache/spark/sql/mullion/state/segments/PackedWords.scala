@@ -18,7 +18,7 @@ import org.apache.spark.unsafe.Platform
   */
 private[segments] object PackedWords {
 
-  /** Whether words are packed on this machine. */
+  /** True if words are packed on this machine. */
   val arePacked: Boolean = ByteOrder.nativeOrder() == ByteOrder.LITTLE_ENDIAN
 
   /** Words are written and read whole: so many bytes after the last are there too. */

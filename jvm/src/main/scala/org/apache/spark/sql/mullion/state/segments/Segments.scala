@@ -270,7 +270,7 @@ private[state] object Segments {
   // How far the numbers of segments may be apart that are looked for among places: a bit for each.
   private final val MostApart = 1L << 25
 
-  /** Whether segments are better read than looked for among the places of all records. */
+  /** True if segments are better read than looked for among the places of all records. */
   private def isReadRather(segments: Array[Long], all: Long): Boolean =
     segments.length * PlacesForOne < all || segments.last - segments.head > MostApart
 

@@ -97,7 +97,7 @@ private[state] final class HotPartition(
     opened.map { case (name, family) => name -> family.segments.version }
   )
 
-  /** Whether there is memory for so many bytes more. */
+  /** True if there is memory for so many bytes more. */
   private def hasRoomFor(more: Long): Boolean = footprint + more <= share.bytes || share.covers(footprint + more) || {
     before.isDefined && {
       // What the batch started from goes first.

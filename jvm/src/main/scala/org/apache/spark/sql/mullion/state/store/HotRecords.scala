@@ -23,7 +23,7 @@ private[state] final class HotRecords {
   @volatile private var tooLarge = Option.empty[TooLarge]
   @volatile private var repeats = false
 
-  /** Whether it has a version. */
+  /** True if it has a version. */
   def holds(version: Long, name: Option[String]): Boolean = kept.value.exists(_.holds(version, name))
 
   /** Takes out what is kept, for a task that opens a version.

@@ -128,7 +128,7 @@ private[simulation] final class Simulation(seed: Long) {
         )
     } finally state.close()
 
-  /** Whether one of the calamities of this life is now. */
+  /** True if one of the calamities of this life is now. */
   private def strikes(percent: Int): Boolean = calamities > 0 && chance(percent) && { calamities -= 1; true }
 
   /** Plans and runs a batch; which one is next. */

@@ -240,7 +240,7 @@ object AttemptsSuite {
 
     def restart(): Unit = start()
 
-    /** Whether whoever knows the checkpoint alone reads what was committed. */
+    /** True if whoever knows the checkpoint alone reads what was committed. */
     def check(): Unit = {
       val reader = new Executor(run)
       try {

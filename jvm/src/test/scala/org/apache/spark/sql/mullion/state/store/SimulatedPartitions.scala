@@ -63,7 +63,7 @@ private[mullion] object SimulatedState {
     */
   final class Opened(val partition: StatePartition, val id: () => Option[String], val abort: () => Unit)
 
-  /** Whether Spark's store in RocksDB, as this line asks for it, can be simulated. */
+  /** True if Spark's store in RocksDB, as this line asks for it, can be simulated. */
   val hasRocksDb: Boolean = SparkLineShim.timestampKeys.isDefined
 }
 

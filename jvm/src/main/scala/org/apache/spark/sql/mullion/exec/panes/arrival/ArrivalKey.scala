@@ -171,7 +171,7 @@ private[panes] final class Slot(
     val isStored: Boolean
 ) {
 
-  /** Whether it is not as it is in state. */
+  /** True if it is not as it is in state. */
   var changed = false
 
   def toChange: InternalRow = {

@@ -19,7 +19,7 @@ import dev.mullion.windows.spec.{CountWindow, GlobalWindow, SliceGrid}
 private[panes] final class PanesOfKeys(program: PaneProgram, rows: RowProgram, clock: BatchClock) {
   private val counted = rows.byRow.running || program.rules.firesOpen
 
-  /** Whether panes have slots of their own: where each fires for itself, or takes away what it shows. */
+  /** True if panes have slots of their own: where each fires for itself, or takes away what it shows. */
   private val byPane = rows.byRow.running || !program.rules.refinements.accumulate
 
   /** The slices of windows of row numbers, where their panes share them. */

@@ -72,7 +72,7 @@ final class PaneOutput(
     rules: PaneRules
 ) {
 
-  /** Whether panes have ids. */
+  /** True if panes have ids. */
   val ids: Boolean = rules.refinements.ids
 
   private val paneType = PaneColumns.paneType(ids)

@@ -94,7 +94,7 @@ private[exec] object SliceBlock {
   // Of wider accumulators each has a record of its own.
   private final val MostColumns = 15
 
-  /** Whether accumulators may lie in blocks: what is known of them is that all have one width. */
+  /** True if accumulators may lie in blocks: what is known of them is that all have one width. */
   def mayHold(types: Seq[DataType]): Boolean =
     types.nonEmpty && types.length <= MostColumns && types.forall(UnsafeRow.isFixedLength)
 
@@ -104,7 +104,7 @@ private[exec] object SliceBlock {
 
   def widthOf(columns: Int): Int = UnsafeRow.calculateBitSetWidthInBytes(columns) + 8 * columns
 
-  /** Whether a record is a block, and not the accumulator of one slice. */
+  /** True if a record is a block, and not the accumulator of one slice. */
   def isBlock(record: UnsafeRow, columns: Int): Boolean = record.getSizeInBytes != widthOf(columns)
 
   /** Which slices a record has, by their bits. */

@@ -401,7 +401,7 @@ private[exec] object SlidingPanes {
   private[exec] def slicesOf(rules: PaneRules, panes: Array[Byte]): SliceSet =
     SliceSet.fromBytes(if (rules.refinements.empty) panes.drop(8) else panes)
 
-  /** Whether slices are in blocks: where windows share them, and all accumulators have one width. */
+  /** True if slices are in blocks: where windows share them, and all accumulators have one width. */
   def keepsBlocks(program: PaneProgram): Boolean = (program.rules match {
     case aligned: AlignedRules => aligned.window.overlaps && !aligned.keepsApart
     case _                     => false

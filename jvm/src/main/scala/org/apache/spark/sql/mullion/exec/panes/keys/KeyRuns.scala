@@ -66,7 +66,7 @@ private[exec] final class KeyRuns[K <: AnyRef](keys: Seq[Attribute], input: Seq[
     active
   }
 
-  /** Whether a key is held. */
+  /** True if a key is held. */
   def nonEmpty: Boolean = key ne null
 
   /** All keys that are held, once the rows are used up. */

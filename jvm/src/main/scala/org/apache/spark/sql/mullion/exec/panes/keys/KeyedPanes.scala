@@ -21,7 +21,7 @@ private[exec] trait ActiveKey extends WaitingKey {
   /** When the key's timer in state is due; `ActiveKey.NoTimer` where it has none. */
   def timer: Long
 
-  /** Whether it has no open pane. */
+  /** True if it has no open pane. */
   def isEmpty: Boolean
 
   /** When the clock next does something to its panes, if it has one: at the end of time, perhaps. */

@@ -204,7 +204,7 @@ final class Accumulators(
     def mergesLongs(work: UnsafeRow, rows: UnsafeRow, count: Int): Int =
       if (longs eq null) 0 else longs.all(work, rows, count)
 
-    /** Whether it has put the sum of two rows into another, as it does where all are longs. */
+    /** True if it has put the sum of two rows into another, as it does where all are longs. */
     def sumsLongs(to: UnsafeRow, one: UnsafeRow, row: UnsafeRow): Boolean =
       (longs ne null) && longs.sum(to, one, row)
 
@@ -239,7 +239,7 @@ object Accumulators {
   def of(program: PaneProgram, notes: Seq[DataType]): Accumulators =
     new Accumulators(program.functions, notes, program.partial, program.layout.buffers)
 
-  /** Whether accumulators at rest are added to where they stand. */
+  /** True if accumulators at rest are added to where they stand. */
   def areInPlace(functions: Seq[AggregateFunction]): Boolean =
     functions.forall(_.isInstanceOf[DeclarativeAggregate]) &&
       functions.flatMap(_.aggBufferAttributes).forall(a => UnsafeRow.isMutable(a.dataType))

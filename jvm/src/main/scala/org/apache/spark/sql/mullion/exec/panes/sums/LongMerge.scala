@@ -106,7 +106,7 @@ private[sums] final class LongMerge private (steps: Array[Byte], offset: Int) {
       }
     }
 
-  /** Whether all sums are longs. Else they are written as well, and have wrapped. */
+  /** True if all sums are longs. Else they are written as well, and have wrapped. */
   private def add(to: AnyRef, at: Long, one: AnyRef, first: Long, from: AnyRef, second: Long): Boolean = {
     var beyond = 0L
     var left = sums
