@@ -12,6 +12,8 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
+from mullion.testing import ClockedQuery
+
 PARTITIONS = 2
 """Of state, in every test: ``spark.sql.shuffle.partitions``."""
 
@@ -26,6 +28,19 @@ def records(spark: SparkSession, checkpoint: Path, operator: int = 0) -> dict[st
     for partition in range(PARTITIONS):
         found += _in_rocksdb(spark, checkpoint / "state" / str(operator) / str(partition), version)
     return {name: number for name, number in found.items() if number}
+
+
+def maintain_and_unload(spark: SparkSession, query: ClockedQuery, checkpoint: Path) -> None:
+    """What Spark does on its own after minutes, or when a partition moves to another executor."""
+    jvm: Any = spark._jvm
+    state = jvm.org.apache.spark.sql.execution.streaming.state
+    run = query.java_query.runId()
+    for partition in range(PARTITIONS):
+        store = state.StateStoreProviderId(
+            state.StateStoreId(f"file:{checkpoint / 'state'}", 0, partition, "default"), run
+        )
+        assert state.StateStore.isLoaded(store)
+        state.StateStore.doMaintenanceAndUnload(store)
 
 
 def _in_rocksdb(spark: SparkSession, store: Path, version: int) -> Counter[str]:

@@ -11,8 +11,10 @@ import pytest
 from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql import functions as F
 
+from checked import CHANGELOGS, settings
 from mullion import InvalidArgumentError, Sliding, StateLostError, Tumbling, read_panes, recover, windowed
 from mullion.testing import ClockedQuery
+from stores import maintain_and_unload
 from streams import SECOND, Feed
 
 BATCHES = 9
@@ -111,6 +113,83 @@ def test_a_query_that_lost_files_of_state_is_set_back_and_reads_the_later_rows_a
     # What is emitted twice is the same both times.
     assert before | again == whole
     assert rest <= again
+
+
+SNAPSHOT = {CHANGELOGS: "false"}
+"""Each batch writes a snapshot, and no changelog."""
+
+
+def run_batches(spark: SparkSession, feed: Feed, checkpoint: Path, batches: range) -> Counter[tuple[object, ...]]:
+    found = Counter[tuple[object, ...]]()
+    with ClockedQuery(counts(feed.stream(spark)), checkpoint=checkpoint) as query:
+        for batch in batches:
+            write(feed, batch)
+            found += closes(query.settle())
+    return found
+
+
+def newest_version(checkpoint: Path) -> int:
+    return 1 + max(int(commit.name) for commit in (checkpoint / "commits").glob("[0-9]*"))
+
+
+@pytest.mark.parametrize("checkpoint_format", ["1", "2"])
+@pytest.mark.parametrize("is_gone", [True, False], ids=["gone", "cut"])
+def test_recovery_goes_back_behind_a_damaged_snapshot(
+    spark: SparkSession, tmp_path: Path, is_gone: bool, checkpoint_format: str
+) -> None:
+    feed, checkpoint = Feed(tmp_path / "in", "k string, v bigint"), tmp_path / "checkpoint"
+    with settings(spark, {FORMAT: checkpoint_format}):
+        emitted = run_batches(spark, feed, checkpoint, range(4))
+        with settings(spark, SNAPSHOT):
+            emitted += run_batches(spark, feed, checkpoint, range(4, 5))
+        (snapshot,) = files_of(checkpoint, "0/[0-9]*.zip")
+        emitted += run_batches(spark, feed, checkpoint, range(5, BATCHES))
+        whole = snapshot.read_bytes()
+        delete([snapshot])
+        if not is_gone:
+            snapshot.write_bytes(whole[: len(whole) // 2])
+        # All later changelogs need the snapshot.
+        repeated = newest_version(checkpoint) - version_of(snapshot) + 1
+        assert repeated > 2
+        assert recover(checkpoint, spark=spark) == repeated
+        feed.flood()
+        with ClockedQuery(counts(feed.stream(spark)), checkpoint=checkpoint) as query:
+            again = closes(query.settle())
+        assert emitted | again == closes_of_batch(spark, feed)
+
+
+@pytest.mark.parametrize("checkpoint_format", ["1", "2"])
+@pytest.mark.parametrize("lost", [1, 2])
+def test_recovery_goes_back_as_far_as_spark_retains_state(
+    spark: SparkSession, tmp_path: Path, lost: int, checkpoint_format: str
+) -> None:
+    feed, checkpoint = Feed(tmp_path / "in", "k string, v bigint"), tmp_path / "checkpoint"
+    conf = {FORMAT: checkpoint_format, "spark.sql.streaming.minBatchesToRetain": "3", **SNAPSHOT}
+    with settings(spark, conf):
+        emitted = Counter[tuple[object, ...]]()
+        with ClockedQuery(counts(feed.stream(spark)), checkpoint=checkpoint) as query:
+            for batch in range(BATCHES):
+                write(feed, batch)
+                emitted += closes(query.settle())
+                maintain_and_unload(spark, query, checkpoint)
+        retained = sorted({version_of(file) for file in files_of(checkpoint, "0/[0-9]*.zip")})
+        newest = newest_version(checkpoint)
+        assert retained == [newest - 2, newest - 1, newest]
+        for version in retained[-lost:]:
+            delete([file for file in files_of(checkpoint, "0/[0-9]*.zip") if version_of(file) == version])
+        assert recover(checkpoint, spark=spark) == lost
+        feed.flood()
+        with ClockedQuery(counts(feed.stream(spark)), checkpoint=checkpoint) as query:
+            again = closes(query.settle())
+        assert emitted | again == closes_of_batch(spark, feed)
+
+        delete(files_of(checkpoint, "0/[0-9]*_*"))
+        with pytest.raises(StateLostError, match=r"no complete version of the state .* new checkpointLocation"):
+            recover(checkpoint, spark=spark)
+
+
+def closes_of_batch(spark: SparkSession, feed: Feed) -> Counter[tuple[object, ...]]:
+    return closes(counts(feed.batch(spark)).collect())
 
 
 def test_a_query_without_any_state_left_needs_a_new_checkpoint(spark: SparkSession, tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ from model import SECOND, Row, Rules
 from mullion import Session, windowed
 from mullion.testing import ClockedQuery
 from session_model import SessionRules
-from stores import PARTITIONS, TOTALS, records
+from stores import TOTALS, maintain_and_unload, records
 from streams import Feed, batches_of
 
 MIN_DELTAS = "spark.sql.streaming.stateStore.minDeltasForSnapshot"
@@ -47,27 +47,6 @@ def test_sessions_of_very_many_keys_come_and_go_and_leave_nothing(spark: SparkSe
     assert records(spark, tmp_path / "checkpoint") == TOTALS
 
 
-def stores_of(spark: SparkSession, query: CheckedQuery) -> list[Any]:
-    """The ids under which Spark has the running query's stores loaded."""
-    jvm: Any = spark._jvm
-    state = jvm.org.apache.spark.sql.execution.streaming.state
-    root = f"file:{query.checkpoint / 'state'}"
-    run = query.query._query.query().runId()
-    ids = [
-        state.StateStoreProviderId(state.StateStoreId(root, 0, partition, "default"), run)
-        for partition in range(PARTITIONS)
-    ]
-    assert all(state.StateStore.isLoaded(store) for store in ids)
-    return ids
-
-
-def maintain_and_unload(spark: SparkSession, query: CheckedQuery) -> None:
-    """What Spark does on its own after minutes, or when a partition moves to another executor."""
-    jvm: Any = spark._jvm
-    for store in stores_of(spark, query):
-        jvm.org.apache.spark.sql.execution.streaming.state.StateStore.doMaintenanceAndUnload(store)
-
-
 def some_rows(batch: int) -> list[Row]:
     return [Row(100 * batch + i, f"key {i % 4}", (4 * batch + i % 9) * SECOND) for i in range(20)]
 
@@ -92,7 +71,7 @@ def test_state_is_maintained_unloaded_and_loaded_again_within_a_run_and_after_it
             query.write(some_rows(batch))
             query.settle()
             if batch % 3 == 1:
-                maintain_and_unload(spark, query)
+                maintain_and_unload(spark, query.query, query.checkpoint)
             if batch % 3 == 2:
                 query.restart()
         query.write(some_rows(9))
