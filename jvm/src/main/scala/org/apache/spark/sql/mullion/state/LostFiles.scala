@@ -23,8 +23,14 @@ private[state] object LostFiles {
     }
   }
 
+  // Java has no other class for a file that cannot be created.
+  private val unwritable =
+    (".*\\((No space left on device|Disk quota exceeded|Read-only file system|Permission denied|" +
+      "Too many open files|Input/output error)\\)").r
+
   private def isOfFiles(e: Throwable): Boolean = e match {
-    case _: FileNotFoundException | _: EOFException | _: ChecksumException | _: ZipException => true
+    case missing: FileNotFoundException => !Option(missing.getMessage).exists(unwritable.matches)
+    case _: EOFException | _: ChecksumException | _: ZipException => true
     case rocks: RocksDBException => Option(rocks.getStatus).exists(_.getCode == Status.Code.Corruption)
     case told: SparkThrowable    => Option(told.getCondition).exists(spark.matches)
     case _                       => false
