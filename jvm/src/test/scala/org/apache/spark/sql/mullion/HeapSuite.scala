@@ -1,9 +1,7 @@
 package org.apache.spark.sql.mullion
 
-import java.lang.management.ManagementFactory
 import java.nio.file.{Files, Path}
 import java.sql.Timestamp
-import javax.management.ObjectName
 
 import scala.jdk.CollectionConverters._
 import scala.util.Using
@@ -53,7 +51,7 @@ class HeapSuite extends SparkSuite {
           batches += 1
         }
         run(Few)
-        val before = live()
+        val before = LiveObjects.counts()
         run(Many)
         assertEquals(grown(before), Nil)
         assert(clue(before).exists(_._1.endsWith(".segments.Segments$Segment")), "nothing was counted")
@@ -82,7 +80,7 @@ class HeapSuite extends SparkSuite {
         run(Few / 2)
         lives.foreach(_.becomes())
         run(Few + 30)
-        val (before, kept) = (live(), lives.map(_.kept))
+        val (before, kept) = (LiveObjects.counts(), lives.map(_.kept))
         run(Many + 30)
         assertEquals(grown(before), Nil)
         lives.zip(kept).foreach { case (life, (records, files)) =>
@@ -131,15 +129,12 @@ class HeapSuite extends SparkSuite {
     }
   }
 
-  /** What there are more of than one for each batch of a query. */
-  private def grown(before: Map[String, Long]): Seq[String] = live().toSeq.collect {
-    case (name, count) if count - before.getOrElse(name, 0L) > (Many - Few) / 2 =>
-      s"$name: ${before.getOrElse(name, 0L)}, then $count"
-  }
+  /** The classes that have gained more than one object for every second batch. */
+  private def grown(before: Map[String, Long]): Seq[String] = LiveObjects.grown(before, (Many - Few) / 2 + 1)
 
   test("what a query keeps of state is free once it has ended") {
     within { folder =>
-      def records() = live().collect { case (name, count) if name.endsWith(".memory.Leaf") => count }.sum
+      def records() = LiveObjects.counts().collect { case (name, count) if name.endsWith(".memory.Leaf") => count }.sum
       val interval = SQLConf.STREAMING_MAINTENANCE_INTERVAL.key
       spark.conf.set(interval, "100ms")
       spark.conf.set(SQLConf.STATE_STORE_CHECKPOINT_FORMAT_VERSION.key, 1L)
@@ -271,29 +266,6 @@ private object HeapSuite {
     (together, 1),
     (together, 2)
   )
-
-  /** How many objects of each of our classes can be reached. */
-  private def live(): Map[String, Long] = {
-    val server = ManagementFactory.getPlatformMBeanServer
-    val diagnostics = new ObjectName("com.sun.management:type=DiagnosticCommand")
-    // Collected twice: what is referred to weakly is handed over by the first.
-    def histogram() = server
-      .invoke(
-        diagnostics,
-        "gcClassHistogram",
-        Array[AnyRef](Array.empty[String]),
-        Array(classOf[Array[String]].getName)
-      )
-      .toString
-    histogram()
-    histogram().linesIterator
-      .map(_.trim.split("\\s+"))
-      .collect { case Array(_, count, _, name, _*) if isOurs(name) => name -> count.toLong }
-      .toMap
-  }
-
-  private def isOurs(name: String) =
-    name.startsWith("dev.mullion.") || name.startsWith("org.apache.spark.sql.mullion.")
 
   // What uploads snapshots is at it after a query has ended, too.
   private def within(body: Path => Unit): Unit =
