@@ -178,11 +178,13 @@ def test_rows_that_were_deleted_unread_fail_a_query_and_the_error_names_the_opti
     produce(1)
     produce(2)
     place = TopicPartition(topic, 0, 2)
-    AdminClient({"bootstrap.servers": kafka.servers}).delete_records([place])[place].result()
+    # The future is never done once its client is gone.
+    admin = AdminClient({"bootstrap.servers": kafka.servers})
+    admin.delete_records([place])[place].result()
     for _ in range(2):
         with pytest.raises(StreamingQueryException, match=r"(?s)data may have been lost.*failOnDataLoss") as failed:
             drain()
-        assert "options={'failOnDataLoss': 'false'}" in str(failed.value) or "[KAFKA_DATA_LOSS" in str(failed.value)
+        assert "options={'failOnDataLoss': 'false'}" in str(failed.value)
     drain(failOnDataLoss="false")
     assert seen[-1] == 2
     assert 1 not in seen
