@@ -7,6 +7,7 @@
 ... ).agg(F.count("*").alias("n"))  # doctest: +SKIP
 """
 
+from mullion._aggregates import PythonAggregate
 from mullion._changes import compare
 from mullion._configure import configure
 from mullion._durations import Duration
@@ -64,6 +65,7 @@ __all__ = [
     "MullionError",
     "ParquetTable",
     "PerKey",
+    "PythonAggregate",
     "QueryFailedError",
     "Session",
     "Sliding",

@@ -8,6 +8,7 @@ from typing import Any, Final
 import pyspark
 from pyspark.sql import Column
 from pyspark.sql.functions import udf
+from pyspark.sql.types import DataType
 
 from mullion.errors import UnsupportedError
 
@@ -38,6 +39,39 @@ def over_arrays(function: Any, column: Column, returned: str) -> Column:
     """The result of a function over Arrow arrays for a column, in batches; on Spark 4.0 row by row."""
     result: Column = (_ARROW_UDF or _row_by_row)(function, returned)(column)
     return result
+
+
+HAS_ARROW_UDFS: Final[bool] = _ARROW_UDF is not None
+"""True if Spark has UDFs over Arrow arrays: from 4.1 on."""
+
+
+def over_structs(function: Any, name: str, returned: str | DataType) -> Any:
+    """A UDF over one Arrow array. Only for Spark versions with ``HAS_ARROW_UDFS``."""
+    import pyarrow as pa
+
+    function.__name__ = name
+    # PySpark derives the kind of UDF from these annotations.
+    function.__annotations__ = {"panes": pa.Array, "return": pa.Array}
+    return _ARROW_UDF(function, returned)
+
+
+def by_row(function: Any, name: str, returned: str | DataType) -> Any:
+    """A UDF that is called for each row."""
+    function.__name__ = name
+    function.__annotations__ = {}
+    return udf(function, returned)
+
+
+def aggregate_placeholder(function: Any, name: str) -> Any:
+    """A pandas aggregate function that the operator replaces. It needs no pandas, because Spark never runs it."""
+    from pyspark.sql.utils import is_remote
+    from pyspark.util import PythonEvalType
+
+    if is_remote():
+        from pyspark.sql.connect.udf import UserDefinedFunction
+    else:
+        from pyspark.sql.udf import UserDefinedFunction  # type: ignore[assignment]
+    return UserDefinedFunction(function, "binary", name, PythonEvalType.SQL_GROUPED_AGG_PANDAS_UDF)
 
 
 def _row_by_row(function: Any, returned: str) -> Any:

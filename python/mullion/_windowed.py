@@ -10,6 +10,7 @@ from pyspark.errors import AnalysisException
 from pyspark.sql import Column, DataFrame
 
 from mullion import _durations, _engine
+from mullion._aggregates import PythonAggregate
 from mullion._calls import explained
 from mullion._checks import did_you_mean, require_bool, require_one_of
 from mullion._columns import ColumnOrName, field_of, refusal, require_dataframe
@@ -218,12 +219,13 @@ class Windowed:
         self._by = by
         self._options = options
 
-    def agg(self, *aggregates: Column, **named: Column) -> DataFrame:
+    def agg(self, *aggregates: Column | PythonAggregate, **named: Column | PythonAggregate) -> DataFrame:
         """Returns a row for each firing of a pane: the keys, ``window``, ``pane``, then the aggregates by their names.
 
-        It accepts all aggregates of Spark, expressions over them, and Scala UDAFs. A keyword names the column:
-        ``agg(n=F.count("*"))`` is ``agg(F.count("*").alias("n"))``. Columns with keywords come last. With
-        ``late="emit"`` the result also has the column ``late_row``.
+        It accepts all aggregates of Spark, expressions over them, Scala UDAFs, and aggregates in Python
+        (:class:`PythonAggregate`). A keyword names the column: ``agg(n=F.count("*"))`` is
+        ``agg(F.count("*").alias("n"))``. Columns with keywords come last. With ``late="emit"`` the result also has the
+        column ``late_row``.
 
         Some aggregates grow with their rows: lists, sets, exact percentiles. All aggregates of a pane of a stream
         together may hold ``spark.sql.streaming.stateStore.mullion.maxAccumulatorBytes`` bytes, 128 MB by default. Past
@@ -242,10 +244,15 @@ class Windowed:
                 "Write time=None, or collect(order='time') for a pane's rows in order of their times."
             )
         for aggregate in (*aggregates, *named.values()):
-            if not isinstance(aggregate, Column):
+            if not isinstance(aggregate, (Column, PythonAggregate)):
                 raise InvalidArgumentError(_not_an_aggregate(aggregate))
-            _engine.require_same(self._df, aggregate, f"the aggregate {aggregate!r}")
-        columns = (*aggregates, *(aggregate.alias(name) for name, aggregate in named.items()))
+        columns = [
+            aggregate.alias(repr(aggregate)) if isinstance(aggregate, PythonAggregate) else aggregate
+            for aggregate in aggregates
+        ]
+        columns += [aggregate.alias(name) for name, aggregate in named.items()]
+        for column in columns:
+            _engine.require_same(self._df, column, f"the aggregate {column!r}")
         try:
             panes = _engine.windowed(self._df, self._window, self._by, self._options, aggregates=columns)
         except AnalysisException as theirs:

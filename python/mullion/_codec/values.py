@@ -7,6 +7,7 @@ Values are read exactly as written: tuples, sets, the keys of dicts, and records
     {1: "a"}          {"!": "dict", "v": [[1, "a"]]}
     View(page="a")    {"!": "record", "v": ["shop:View", {"page": "a"}]}      a class that has to_fields and of_fields
     Point(1, 2)       {"!": "dataclass", "v": ["shop:Point", {"x": 1, "y": 2}]}
+    np.array([1.5])   {"!": "ndarray", "v": ["<f8", [1], "AAAAAAAA+D8="]}    the type, the shape, and the bytes
 
 Pickle is never used, because it would execute its input. Only the fields of a class are stored, and its constructor is
 not called.
@@ -34,6 +35,8 @@ _Found = TypeVar("_Found")
 
 _MARK: Final = "!"
 _MOST_BITS: Final = 10_000
+_NUMPY_KINDS: Final = "biufcmMSU"
+"""The kinds of NumPy types whose bytes are their values: no objects and no records."""
 _MICROSECOND = timedelta(microseconds=1)
 _FIXED = (str, int, float, type(None), tuple, frozenset, bytes, date, time, timedelta, Decimal, UUID, Enum)
 _OF_TEXT: dict[type, str] = {Decimal: "decimal", UUID: "uuid", datetime: "datetime", date: "date", time: "time"}
@@ -54,6 +57,8 @@ _READ: dict[str, Callable[[Any], Any]] = {
     "record": lambda content: _record(*content),
     "dataclass": lambda content: _dataclass(*content),
     "enum": lambda content: _enum(*content),
+    "ndarray": lambda content: _array(*content),
+    "numpy": lambda content: _array(*content)[()],
 }
 
 
@@ -137,6 +142,9 @@ def _marked(value: Any, what: str) -> Any:
     if dataclasses.is_dataclass(value):
         fields = {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
         return _mark("dataclass", [_name(kind), _marked_fields(fields, what)])
+    if kind.__module__ == "numpy" and hasattr(value, "dtype") and value.dtype.kind in _NUMPY_KINDS:
+        data = base64.b64encode(value.tobytes()).decode()
+        return _mark("ndarray" if hasattr(value, "__len__") else "numpy", [value.dtype.str, list(value.shape), data])
     raise InvalidArgumentError(
         f"{what}: {value!r} ({kind.__module__}.{kind.__qualname__}) cannot be kept in a table or in state. "
         "Make it a record or a dataclass, or of numbers, text, dates, lists, dicts and sets."
@@ -191,6 +199,13 @@ def _dataclass(name: str, content: dict[str, Any]) -> Any:
         elif field.default_factory is not dataclasses.MISSING:
             object.__setattr__(instance, field.name, field.default_factory())
     return instance
+
+
+def _array(kind: str, shape: list[int], data: str) -> Any:
+    import numpy as np
+
+    # A copy, because arrays over bytes are read-only.
+    return np.frombuffer(base64.b64decode(data), np.dtype(kind)).reshape(shape).copy()
 
 
 def _enum(name: str, content: Any) -> Any:

@@ -43,7 +43,9 @@ object LayoutSuite {
     Seq(Errors, "dev.mullion.files", windows) ++
       Seq("spec", "clock", "sets", "rules", "key").map(room => s"$windows.$room") ++
       Seq(spark) ++
-      Seq("shim", "expressions", "functions", "topics", "tables", "query").map(room => s"$spark.$room") ++
+      Seq("shim", "expressions", "expressions.udf", "functions", "topics", "tables", "query").map(room =>
+        s"$spark.$room"
+      ) ++
       Seq("records", "memory", "attempts", "segments", "store", "header").map(room => s"$spark.state.$room") ++
       Seq(s"$spark.state") ++
       Seq("metrics", "assign", "panes").map(room => s"$spark.exec.$room") ++

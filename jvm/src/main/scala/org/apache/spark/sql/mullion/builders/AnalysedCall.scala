@@ -8,6 +8,7 @@ import org.apache.spark.sql.catalyst.planning.PhysicalAggregation
 import org.apache.spark.sql.catalyst.plans.logical._
 import org.apache.spark.sql.classic.DataFrame
 import org.apache.spark.sql.mullion.expressions.{CustomRanges, SessionGap}
+import org.apache.spark.sql.mullion.expressions.udf.PythonAggregate
 
 import dev.mullion.MullionException
 import dev.mullion.windows.rules.{PaneRules, RowByRow}
@@ -74,7 +75,7 @@ private[mullion] object AnalysedCall {
     val time = TimeColumn(df, window, options)
     WindowKeys.checkTypes(df, by)
     val held = options.collect.fold(aggregates)(c => Seq(RowByRowBuilder.collect(df, window, time.named, c)))
-    val aggregate = analysedAggregate(df, by, held)
+    val aggregate = PythonAggregate.in(analysedAggregate(df, by, held), time.named)
     val (grouping, functions, results) = parts(aggregate)
     AnalysedCall(
       df,

@@ -17,7 +17,7 @@ import org.apache.spark.sql.mullion.exec.assign.{
 import org.apache.spark.sql.mullion.exec.batch.AggregateExecs
 import org.apache.spark.sql.mullion.exec.panes.LateProgram
 import org.apache.spark.sql.mullion.exec.panes.firings.LateOutput
-import org.apache.spark.sql.mullion.exec.partial.PartialAggregates
+import org.apache.spark.sql.mullion.exec.partial.{AddRowsExec, PartialAggregates}
 import org.apache.spark.sql.mullion.exec.programs.{TogetherProgram, TogetherWindow, WindowProgram}
 import org.apache.spark.sql.types.{BooleanType, IntegerType, LongType}
 
@@ -161,7 +161,8 @@ final class TogetherPlan private (node: WindowsTogether) {
       partial.drop(grouping.length),
       assign
     )
-    val aside = node.lateRow.fold(OneTaskExec.ifOnePartition(aggregated))(lateRows(_, timed, aggregated))
+    val added = AddRowsExec.over(aggregated, shared.map(_.function))
+    val aside = node.lateRow.fold(OneTaskExec.ifOnePartition(added))(lateRows(_, timed, added))
     val merged = AggregateExecs(
       PartialMerge,
       Some(shuffledBy),

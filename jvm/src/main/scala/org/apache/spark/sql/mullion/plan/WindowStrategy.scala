@@ -26,7 +26,7 @@ import org.apache.spark.sql.mullion.exec.batch.{
   SlicesToWindowsExec
 }
 import org.apache.spark.sql.mullion.exec.panes.{RowProgram, Splitting}
-import org.apache.spark.sql.mullion.exec.partial.PartialAggregates
+import org.apache.spark.sql.mullion.exec.partial.{AddRowsExec, PartialAggregates}
 import org.apache.spark.sql.mullion.exec.programs.WindowProgram
 import org.apache.spark.sql.mullion.expressions.{AccumulatorLimit, ArrivalNumber, CollectRows, WindowEdge}
 import org.apache.spark.sql.mullion.python.{BranchExec, ProcessedRows}
@@ -172,13 +172,14 @@ object WindowStrategy extends SparkStrategy {
     RunWarnings.logUpdateMode(node)
     val program = WindowStrategy.program(node)
     val assign = assigner(program, node, program.marked, timed(node, program))
-    val partial = PartialAggregates(
+    val aggregated = PartialAggregates(
       isStreaming = true,
       program.grouping,
       expressions(node) ++ extras(program),
       program.partial.drop(program.grouping.length),
       assign
     )
+    val partial = AddRowsExec.over(aggregated, node.functions)
     val aside = node.lateRow.fold(gathered(program, partial)) { lateRow =>
       val keys = (node.keys ++ node.gap.filter(_ => program.isSession)).map(k => k -> k)
       val known = keys ++ Option.when(program.isSession)(program.slice -> node.time)
@@ -228,13 +229,14 @@ object WindowStrategy extends SparkStrategy {
     val assign = assigner(program, node, marked = None, planLater(node.child))
     val grouping = (node.keys :+ slice) ++ node.gap ++ program.start
     val wanted = expressions(node) ++ extras(program)
-    val partial = PartialAggregates(
+    val aggregated = PartialAggregates(
       isStreaming = false,
       grouping,
       wanted,
       buffersOf(wanted.map(_.aggregateFunction)),
       assign
     )
+    val partial = AddRowsExec.over(aggregated, node.functions)
     val windows = node.rules match {
       case aligned: AlignedRules =>
         val filled =

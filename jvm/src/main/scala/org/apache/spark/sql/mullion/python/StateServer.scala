@@ -1,13 +1,10 @@
 package org.apache.spark.sql.mullion.python
 
 import java.io.{BufferedInputStream, BufferedOutputStream, DataInputStream, DataOutputStream, EOFException}
-import java.net.{StandardProtocolFamily, UnixDomainSocketAddress}
 import java.nio.ByteBuffer
-import java.nio.channels.{Channels, ClosedChannelException, ServerSocketChannel, SocketChannel}
+import java.nio.channels.{Channels, ClosedChannelException, SocketChannel}
 import java.nio.charset.StandardCharsets.UTF_8
-import java.nio.file.{Files, Path, Paths}
-import java.nio.file.attribute.PosixFilePermissions
-import java.util.concurrent.atomic.AtomicLong
+import java.nio.file.{Files, Path}
 
 import scala.collection.mutable
 import scala.util.control.NonFatal
@@ -15,6 +12,7 @@ import scala.util.control.NonFatal
 import org.apache.spark.TaskContext
 import org.apache.spark.sql.mullion.state.records.FamilyScan
 import org.apache.spark.sql.mullion.python.state.{KeyedState, TimerClock}
+import org.apache.spark.sql.mullion.shim.LocalSocket
 
 import dev.mullion.MullionException
 
@@ -42,10 +40,9 @@ import dev.mullion.MullionException
 final class StateServer(state: KeyedState, context: Option[TaskContext]) extends AutoCloseable {
   import StateServer._
 
-  val path: Path = newPath()
+  val path: Path = LocalSocket.newPath()
 
-  private val listening = ServerSocketChannel.open(StandardProtocolFamily.UNIX)
-  listening.bind(UnixDomainSocketAddress.of(path))
+  private val listening = LocalSocket.listen(path)
 
   @volatile private var connection = Option.empty[SocketChannel]
   @volatile private var failed = Option.empty[Throwable]
@@ -257,31 +254,4 @@ object StateServer {
   }
 
   private def remaining(body: ByteBuffer): Array[Byte] = bytesOf(body, body.remaining)
-
-  private val numbers = new AtomicLong
-
-  /** How many bytes the name of a socket has at most: 108 on Linux and 104 elsewhere, with the one that ends it. */
-  private val LongestName = 103
-
-  /** What comes after the folder for temporary files: "/mullion", a number of up to 20 digits, and one in it. */
-  private val LongestEnd = "/mullion".length + 20 + 1 + Long.MaxValue.toString.length
-
-  /** Where sockets are made. A folder for temporary files may have a name that is too long for theirs. */
-  private[python] def parentOf(temporary: Path): Path = {
-    val name = temporary.toAbsolutePath.toString.getBytes(UTF_8)
-    if (name.length + LongestEnd <= LongestName) temporary else Paths.get("/tmp")
-  }
-
-  private lazy val folder: Path = {
-    val parent = parentOf(Paths.get(System.getProperty("java.io.tmpdir")))
-    val made = Files.createTempDirectory(
-      parent,
-      "mullion",
-      PosixFilePermissions.asFileAttribute(PosixFilePermissions.fromString("rwx------"))
-    )
-    made.toFile.deleteOnExit()
-    made
-  }
-
-  private def newPath(): Path = folder.resolve(numbers.incrementAndGet().toString)
 }

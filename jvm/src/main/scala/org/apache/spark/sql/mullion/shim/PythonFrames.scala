@@ -28,7 +28,11 @@ private[mullion] final class PythonFrames(evaluators: MapInBatchEvaluatorFactory
 private[mullion] object PythonFrames {
 
   /** A function as PySpark hands it over. */
-  final case class Code(name: String, function: PythonFunction)
+  final case class Code(name: String, function: PythonFunction) {
+
+    // The function's pickled bytes would fill a plan's text.
+    override def toString: String = name
+  }
 
   object Code {
     def apply(udf: UserDefinedPythonFunction): Code = Code(udf.name, udf.func)
@@ -38,7 +42,18 @@ private[mullion] object PythonFrames {
 
   private val TimeZone = "UTC"
 
-  def apply(code: Code, conf: SQLConf, metrics: Map[String, SQLMetric]): PythonFrames = {
+  def apply(code: Code, conf: SQLConf, metrics: Map[String, SQLMetric]): PythonFrames =
+    apply(code, conf, metrics, currentArtifacts)
+
+  /** The artifacts of the session whose code runs on this thread; only the driver has them. */
+  def currentArtifacts: Option[String] = JobArtifactSet.getCurrentJobArtifactState.map(_.uuid)
+
+  def apply(
+      code: Code,
+      conf: SQLConf,
+      metrics: Map[String, SQLMetric],
+      artifacts: Option[String]
+  ): PythonFrames = {
     val output = schema.map(f => AttributeReference(f.name, f.dataType)())
     val chained = Seq((ChainedPythonFunctions(Seq(code.function)), NamedExpression.newExprId.id))
     new PythonFrames(
@@ -50,7 +65,7 @@ private[mullion] object PythonFrames {
         TimeZone,
         ArrowPythonRunner.getPythonRunnerConfMap(conf),
         metrics,
-        JobArtifactSet.getCurrentJobArtifactState.map(_.uuid)
+        artifacts
       )
     )
   }

@@ -49,6 +49,14 @@ object SparkLineShim extends StateOfLine with QueriesOfLine with PythonOfLine wi
       made(PythonSQLMetrics.pythonTimingMetricsDesc)(SQLMetrics.createTimingMetric(context, _)) ++
       made(PythonSQLMetrics.pythonOtherMetricsDesc)(SQLMetrics.createMetric(context, _))
   }
+
+  /** The same for a runner that a task creates itself. Nothing reports them. */
+  def unreportedPythonMetrics: Map[String, SQLMetric] = {
+    import PythonSQLMetrics._
+    (pythonSizeMetricsDesc ++ pythonTimingMetricsDesc ++ pythonOtherMetricsDesc).map { case (name, _) =>
+      name -> new SQLMetric("sum", 0L)
+    }
+  }
 }
 
 /** When rows held aside go to disk. */

@@ -5,6 +5,7 @@ import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.execution.streaming.operators.stateful.StatefulOperatorCustomMetric
 import org.apache.spark.sql.mullion.exec.metrics.WindowMetrics
 import org.apache.spark.sql.mullion.expressions.{ArrivalNumber, CollectRows, SplitAsker, SplitBy}
+import org.apache.spark.sql.mullion.expressions.udf.PythonAggregate
 import org.apache.spark.sql.mullion.state.header.StateHeader
 import org.apache.spark.sql.mullion.state.records.KeyOrder
 import org.apache.spark.sql.types.LongType
@@ -47,11 +48,14 @@ final case class RowProgram(
   /** A row's number among those of its key, which the engine adds to it. */
   val number: Attribute = AttributeReference("number", LongType, nullable = false)()
 
-  /** The functions as the engine runs them: it counts rows itself, and can say which pane has too many. */
+  /** The functions as the engine runs them: it counts rows itself, and can say which pane has too many. Python
+    * aggregates add rows as they come, because no partial aggregate does.
+    */
   def functions(of: Seq[AggregateFunction]): Seq[AggregateFunction] = of.map(
     _.transform {
-      case collect: CollectRows => collect.copy(collected = collect.collected.copy(maxRows = Long.MaxValue))
-      case ArrivalNumber()      => number
+      case collect: CollectRows    => collect.copy(collected = collect.collected.copy(maxRows = Long.MaxValue))
+      case python: PythonAggregate => python.copy(addsEarly = true)
+      case ArrivalNumber()         => number
     }.asInstanceOf[AggregateFunction]
   )
 

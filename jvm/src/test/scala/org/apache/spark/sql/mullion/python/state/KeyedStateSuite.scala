@@ -15,6 +15,7 @@ import org.apache.spark.sql.execution.streaming.state._
 import org.apache.spark.sql.internal.SQLConf
 import org.apache.spark.sql.mullion.{SparkSuite, TemporaryFolders}
 import org.apache.spark.sql.mullion.python.StateServer
+import org.apache.spark.sql.mullion.shim.LocalSocket
 import org.apache.spark.sql.mullion.state.PartitionOpener
 import org.apache.spark.sql.mullion.state.records.StatePartition
 import org.apache.spark.sql.mullion.state.store.{KeyLayout, RocksDbPartition}
@@ -273,7 +274,7 @@ class KeyedStateSuite extends SparkSuite with TemporaryFolders {
   test("the name of a socket fits wherever temporary files are") {
     val folders = Seq(10, 47, 48, 55, 75, 80, 107, 300).map(n => java.nio.file.Paths.get("/" + "t" * (n - 1)))
     folders.foreach { folder =>
-      val parent = StateServer.parentOf(folder)
+      val parent = LocalSocket.parentOf(folder)
       val longest = parent.resolve("mullion" + "9" * 20).resolve(Long.MaxValue.toString)
       assert(longest.toString.getBytes(UTF_8).length <= 103, s"$folder: $longest")
       if (folder.toString.length <= 48) assertEquals(parent, folder)
