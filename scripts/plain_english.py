@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 ROOT: Final = Path(__file__).parents[1]
-PYTHON: Final = """__init__ errors functions plot tables testing windows _calendar _changes _checkpoints _checks _clock
+PYTHON: Final = """__init__ errors functions plot tables testing windows _aggregates _calendar _changes _checkpoints _checks _clock
     _codec _columns _configure _durations _engine _files _flat _jars _lines _panes _pipelines _recovery _splits
     _together _tracebacks _upsert topics/__init__ topics/_batch_plans topics/_broker topics/_json topics/_json_rows
     topics/_leases topics/_outputs topics/_records topics/_schemas topics/_types topics/_urls"""

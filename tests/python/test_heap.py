@@ -13,8 +13,9 @@ from pyspark import cloudpickle
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
+from checked import settings
 from heap import live
-from mullion import Global, windowed
+from mullion import Global, PythonAggregate, Tumbling, windowed
 from mullion._stateful.api import State, stateful_map
 from mullion.testing import ClockedQuery
 from streams import SECOND, Feed
@@ -37,6 +38,17 @@ def totals(batches: Iterator[pa.RecordBatch], state: State) -> Iterator[pa.Recor
         yield pa.RecordBatch.from_pylist(rows)
 
 
+class Total(PythonAggregate, returns="bigint"):
+    def create(self) -> int:
+        return 0
+
+    def add(self, total: int, rows: pa.RecordBatch) -> int:
+        return total + int(sum(rows["n"].to_pylist()))
+
+    def merge(self, a: int, b: int) -> int:
+        return a + b
+
+
 def first_three(rows: pa.Table) -> list[int]:
     return [3] if rows.num_rows >= 3 else []
 
@@ -46,9 +58,12 @@ def test_stateful_functions_keep_as_much_after_many_batches_as_after_a_few(spark
     rows = feed.stream(spark)
     out = stateful_map(rows, totals, "k string, n bigint", shard_by="k")
     split = windowed(rows, Global.split(first_three, columns=["n"]), by="k", time=None).agg(F.sum("n"))
+    with settings(spark, {"spark.sql.mullion.pythonAggregate.waitingRows": "1"}):
+        aggregated = windowed(rows, Tumbling("1 minute"), by="k", time="ts").agg(total=Total("n"))
     queries = [
         ClockedQuery(out, checkpoint=tmp_path / "function"),
         ClockedQuery(split, checkpoint=tmp_path / "split"),
+        ClockedQuery(aggregated, checkpoint=tmp_path / "aggregate"),
     ]
     written = 0
 

@@ -13,6 +13,7 @@ import pytest
 from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql import functions as F
 
+import connect_server
 from checked import settings
 from mullion import (
     Count,
@@ -133,13 +134,13 @@ def random_rows(chance: random.Random, ids: int, start: int) -> list[tuple[Any, 
     ]
 
 
-@pytest.mark.sampled(6)
-@pytest.mark.parametrize("waiting", [1, 3, 64])
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("case", CASES)
 def test_a_pane_has_the_results_of_sparks_aggregates_whenever_rows_are_added(
-    case: str, waiting: int, spark: SparkSession, tmp_path: Path
+    case: str, spark: SparkSession, tmp_path: Path
 ) -> None:
     window, options = CASES[case]
+    waiting = (1, 1, 3, 64)[list(CASES).index(case) % 4]
     chance = random.Random(f"{SEED} {case} {waiting}")
     feed = Feed(tmp_path / "in", COLUMNS)
 
@@ -150,11 +151,11 @@ def test_a_pane_has_the_results_of_sparks_aggregates_whenever_rows_are_added(
     with settings(spark, {WAITING: str(waiting)}):
         query, panes, ids = started(), list[Row](), 0
         try:
-            for number in range(10):
-                rows = random_rows(chance, ids, number * 6 * SECOND)
+            for number in range(7):
+                rows = random_rows(chance, ids, number * 8 * SECOND)
                 ids += len(rows)
                 feed.write(rows)
-                if number in (3, 7):
+                if number == 4:
                     query.stop()
                     query = started()
                 panes += query.settle()
@@ -435,6 +436,19 @@ def test_explain_names_the_aggregate_and_shows_no_code(spark: SparkSession, caps
     plan = capsys.readouterr().out
     assert "AddPythonRows [Weighted(v, 5, factor => 2)]" in plan
     assert "SimplePythonFunction" not in plan
+
+
+def test_a_client_of_spark_connect_has_the_same_results_and_errors(server: SparkSession) -> None:
+    with connect_server.remote(server) as client:
+        rows = client.range(0, 100, 1, 2).select(F.col("id").alias("id"), F.timestamp_seconds("id").alias("ts"))
+        client.conf.set(WAITING, "3")
+        panes = windowed(rows, Tumbling("1 hour"), time="ts").agg(Ids("id").alias("ids"), n=F.count("*"))
+        (pane,) = panes.collect()
+        assert (pane.ids, pane.n) == (list(range(100)), 100)
+        for method in ("add", "finish"):
+            failing = windowed(rows, Tumbling("1 hour"), time="ts").agg(ids=Broken("id", at=method))
+            with pytest.raises(FunctionError, match=rf"Broken.{method} failed: ValueError: broken, at "):
+                failing.collect()
 
 
 # --- Errors ----------------------------------------------------------------------------------------------------------

@@ -39,8 +39,8 @@ private[builders] object CallChecks {
   private def pandasFunction(call: AnalysedCall): Option[MullionException] =
     call.functions.map(_.aggregateFunction).collectFirst { case udaf: PythonUDAF =>
       MullionException.unsupported(
-        s"${udaf.name} is a pandas aggregate function, which Spark runs over whole groups only. Use Spark's own aggregates, " +
-          "or collect the rows of a pane with F.collect_list and apply the function to the result."
+        s"${udaf.name} is a pandas aggregate function, which Spark runs over whole groups only. Write it as a " +
+          "PythonAggregate, use Spark's own aggregates, or apply a function to the rows of a pane, with F.collect_list."
       )
     }
 

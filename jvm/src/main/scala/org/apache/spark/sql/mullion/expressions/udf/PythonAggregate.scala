@@ -118,7 +118,9 @@ final case class PythonAggregate(
   }
 
   private def result(pane: PaneRows): InternalRow =
-    new GenericInternalRow(Array[Any](pane.accumulatorsAsArray, new GenericArrayData(pane.rowsInOrder(time.isDefined).toArray[Any])))
+    new GenericInternalRow(
+      Array[Any](pane.accumulatorsAsArray, new GenericArrayData(pane.rowsInOrder(time.isDefined).toArray[Any]))
+    )
 
   override def serialize(pane: PaneRows): Array[Byte] = pane.toBytes
 

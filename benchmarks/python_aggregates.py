@@ -1,0 +1,216 @@
+"""A fold in Python over panes of many keys: ``python_aggregates.py [ROWS] [KEYS] [BATCHES] [SYSTEM ...]``.
+
+A million rows of 100,000 keys a batch unless stated otherwise, four batches, and two batches for each window. The
+systems:
+
+- ``mullion``: a t-digest as a ``PythonAggregate`` over Arrow batches;
+- ``spark``: the same t-digest in ``transformWithStateInPandas``, with a timer for the end of the window;
+- ``mullion rows``: a sum as a ``PythonAggregate`` row by row;
+- ``bytewax``: the same sum with Bytewax's ``fold_window``, in one process, from rows in memory.
+
+Times are those of the batches, without the start of the query. The results of the first two and of the last two must be
+equal. The digests are exact here, because a pane has few rows.
+"""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from mullion import PythonAggregate, Tumbling, windowed
+from spark_session import session
+from workloads import CORES
+
+SECOND = 1_000_000
+HOUR = 3600 * SECOND
+BASE = 500_000 * HOUR
+Digest = np.ndarray[Any, Any]
+Answer = dict[tuple[int, int], tuple[float, ...]]
+
+
+def compressed(digest: Digest, size: int = 100) -> Digest:
+    means, weights = digest[np.argsort(digest[:, 0])].T
+    ranks = (np.cumsum(weights) - weights / 2) / weights.sum()
+    _, cluster = np.unique((size * (np.arcsin(2 * ranks - 1) / np.pi + 0.5)).astype(int), return_inverse=True)
+    total = np.bincount(cluster, weights)
+    return np.column_stack([np.bincount(cluster, means * weights) / total, total])
+
+
+def with_values(digest: Digest, values: Digest) -> Digest:
+    return compressed(np.concatenate([digest, np.column_stack([values, np.ones(len(values))])]))
+
+
+def quantiles(digest: Digest) -> list[float]:
+    means, weights = digest.T
+    values: list[float] = np.interp([0.5, 0.99], (np.cumsum(weights) - weights / 2) / weights.sum(), means).tolist()
+    return values
+
+
+class Quantiles(PythonAggregate, returns="array<double>", pickle=True):
+    def create(self) -> Digest:
+        return np.empty((0, 2))
+
+    def add(self, digest: Digest, rows: pa.RecordBatch) -> Digest:
+        return with_values(digest, rows["v"].to_numpy())
+
+    def merge(self, a: Digest, b: Digest) -> Digest:
+        return compressed(np.concatenate([a, b]))
+
+    def finish(self, digest: Digest) -> list[float]:
+        return quantiles(digest)
+
+
+class Total(PythonAggregate, returns="double"):
+    def create(self) -> float:
+        return 0.0
+
+    def add_row(self, total: float, v: float) -> float:
+        return total + v
+
+    def merge(self, a: float, b: float) -> float:
+        return a + b
+
+
+def write(folder: Path, rows: int, keys: int, batches: int) -> None:
+    """Writes a file for each batch. Values are whole, so that sums are exact. The last row only moves the watermark."""
+    chance = np.random.default_rng(1)
+    for batch in range(batches + 1):
+        n = rows if batch < batches else 1
+        times = BASE + batch * HOUR // 2 + chance.integers(0, HOUR // 2, n) if batch < batches else np.array([BASE * 2])
+        table = pa.table(
+            {
+                "ts": pa.array(times, pa.timestamp("us", "UTC")),
+                "k": chance.integers(0, keys, n) if batch < batches else np.array([-1]),
+                "v": chance.integers(0, 10_000, n).astype(float),
+            }
+        )
+        pq.write_table(table, folder / f"{batch:03}.parquet", row_group_size=max(1, n // CORES))
+
+
+def over_panes(aggregate: PythonAggregate) -> Callable[[DataFrame], DataFrame]:
+    def panes(rows: DataFrame) -> DataFrame:
+        fired = windowed(rows, Tumbling("1 hour"), by="k", time="ts").agg(result=aggregate)
+        return fired.select("k", F.unix_micros("window.start").alias("start"), "result")
+
+    return panes
+
+
+def over_keyed_state(rows: DataFrame) -> DataFrame:
+    import pandas as pd
+    from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
+
+    class Windows(StatefulProcessor):
+        def init(self, handle: StatefulProcessorHandle) -> None:
+            self.handle = handle
+            self.digest = handle.getValueState("digest", "data binary")
+
+        def handleInputRows(self, key: Any, rows: Iterator[pd.DataFrame], timers: Any) -> Iterator[pd.DataFrame]:
+            before = self.digest.get()
+            digest = np.frombuffer(before[0]).reshape(-1, 2) if before else np.empty((0, 2))
+            for frame in rows:
+                digest = with_values(digest, frame["v"].to_numpy())
+            self.digest.update((digest.tobytes(),))
+            if not before:
+                self.handle.registerTimer(int(key[1] + HOUR) // 1000)
+            return iter(())
+
+        def handleExpiredTimer(self, key: Any, timers: Any, expired: Any) -> Iterator[pd.DataFrame]:
+            stored = self.digest.get()
+            assert stored is not None
+            digest = np.frombuffer(stored[0]).reshape(-1, 2)
+            self.digest.clear()
+            yield pd.DataFrame({"k": [key[0]], "start": [key[1]], "result": [quantiles(digest)]})
+
+        def close(self) -> None:
+            return
+
+    start = F.unix_micros("ts") - F.unix_micros("ts") % HOUR
+    keyed = rows.withColumn("start", start).groupBy("k", "start")
+    return keyed.transformWithStateInPandas(
+        Windows(), "k bigint, start bigint, result array<double>", "append", "EventTime"
+    )
+
+
+def streamed(spark: SparkSession, folder: Path, panes: Callable[[DataFrame], DataFrame]) -> tuple[float, Answer]:
+    rows = spark.readStream.schema("ts timestamp, k bigint, v double").option("maxFilesPerTrigger", 1)
+    timed = rows.parquet(str(folder)).withWatermark("ts", "0 seconds").where("k >= 0 OR ts IS NULL")
+    answer: Answer = {}
+
+    def add(batch: DataFrame, _: int) -> None:
+        table = batch.toArrow()
+        results = table["result"].to_pylist()
+        values = (tuple(result) if isinstance(result, list) else (result,) for result in results)
+        keys = zip(table["k"].to_pylist(), table["start"].to_pylist(), strict=True)
+        answer.update(zip(keys, values, strict=True))
+
+    with tempfile.TemporaryDirectory() as checkpoint:
+        writer = panes(timed).writeStream.foreachBatch(add).option("checkpointLocation", checkpoint)
+        query = writer.trigger(availableNow=True).start()
+        query.awaitTermination()
+        seconds = sum(report["durationMs"]["triggerExecution"] for report in query.recentProgress) / 1000
+    return seconds, answer
+
+
+def with_bytewax(folder: Path) -> tuple[float, Answer]:
+    import bytewax.operators as op
+    import bytewax.operators.windowing as win
+    from bytewax.dataflow import Dataflow
+    from bytewax.testing import TestingSink, TestingSource, run_main
+
+    epoch = datetime(1970, 1, 1, tzinfo=UTC)
+    rows = [
+        (str(row["k"]), (row["ts"], row["v"]))
+        for file in sorted(folder.iterdir())[:-1]
+        for row in pq.read_table(file).to_pylist()
+    ]
+    out: list[Any] = []
+    flow = Dataflow("sums")
+    keyed = op.input("rows", flow, TestingSource(rows, batch_size=1000))
+    clock = win.EventClock(ts_getter=lambda item: item[0], wait_for_system_duration=timedelta(hours=1))
+    windows = win.TumblingWindower(length=timedelta(hours=1), align_to=epoch)
+    sums = win.fold_window(
+        "sum", keyed, clock, windows, lambda: 0.0, lambda total, item: total + item[1], lambda a, b: a + b
+    )
+    op.output("out", sums.down, TestingSink(out))
+    began = time.perf_counter()
+    run_main(flow)
+    seconds = time.perf_counter() - began
+    return seconds, {(int(key), window * HOUR): (total,) for key, (window, total) in out}
+
+
+def main(rows: int, keys: int, batches: int, systems: list[str]) -> None:
+    spark = session()
+    answers: dict[str, Answer] = {}
+    runs: dict[str, Callable[[Path], tuple[float, Answer]]] = {
+        "mullion": lambda folder: streamed(spark, folder, over_panes(Quantiles("v"))),
+        "spark": lambda folder: streamed(spark, folder, over_keyed_state),
+        "mullion rows": lambda folder: streamed(spark, folder, over_panes(Total("v"))),
+        "bytewax": with_bytewax,
+    }
+    with tempfile.TemporaryDirectory() as small, tempfile.TemporaryDirectory() as large:
+        write(Path(small), 1000, 100, 2)
+        write(Path(large), rows, keys, batches)
+        for name in systems or list(runs):
+            runs[name](Path(small))
+            seconds, answers[name] = runs[name](Path(large))
+            print(f"{name}: {rows * batches / seconds:,.0f} rows/s, {seconds:.1f} s, {len(answers[name]):,} panes")
+    for one, other in (("mullion", "spark"), ("mullion rows", "bytewax")):
+        if one in answers and other in answers and answers[one] != answers[other]:
+            raise SystemExit(f"{one} and {other} have different results.")
+
+
+if __name__ == "__main__":
+    numbers = [int(text) for text in sys.argv[1:4]]
+    rows_, keys_, batches_ = (*numbers, *(1_000_000, 100_000, 4)[len(numbers) :])
+    main(rows_, keys_, batches_, sys.argv[4:])
