@@ -15,8 +15,9 @@ from zlib import crc32
 
 import pyarrow as pa
 
+from mullion.bytewax._run.copies import copied
 from mullion.bytewax._run.plan import STATEFUL, Origin, Plan
-from mullion.bytewax._run.values import Runs, decode, decode_columns, encode, encode_columns, encode_one
+from mullion.bytewax._run.values import Runs, decode_columns, encode_columns, encode_one
 from mullion.bytewax._windows.keyed import Group
 from mullion.errors import WrongCallError
 
@@ -90,22 +91,17 @@ class Collector:
     def __init__(self, plan: Plan, task: int) -> None:
         self._plan = plan
         self._task_shard = task % SHARDS
-        read = {up for step in plan.steps for up in step.ups}
-        self._inspectors = frozenset(
-            number for number, step in enumerate(plan.steps) if step.kind == "inspect" and read.intersection(step.downs)
-        )
         self._shards: dict[str, int] = {}
         self._held: defaultdict[tuple[int, int], _Held] = defaultdict(_Held)
         self._rows: list[tuple[int, int, int, int, bytes]] = []
         self._part = 0
 
     def give(self, step: int, items: Sequence[Any], origin: Origin) -> None:
-        """Takes items for a step."""
+        """Takes items for a step, as they are now."""
         planned = self._plan.steps[step]
+        items = copied(items)
         if planned.kind not in STATEFUL:
-            # Of what goes on, an inspector sees what it is now, whatever steps behind it make of the same objects.
-            seen = decode(encode(items)) if step in self._inspectors else list(items)
-            self._held[step, self._task_shard].add(origin, [], seen)
+            self._held[step, self._task_shard].add(origin, [], items)
             return
         shards = self._shards
         of_shards: dict[int, tuple[list[Any], list[Any]]] = {}

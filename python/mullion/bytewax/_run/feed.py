@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 from typing import Any, Final
 
 from mullion._clock import Clock, ManualClock
+from mullion.bytewax._run.copies import copied
 from mullion.bytewax._run.log import InputLog, LogEntry
 from mullion.bytewax._run.ranges import FileRange, LinesIn, RangedFile, ranged
 from mullion.bytewax._windows.times import micros
@@ -150,6 +151,8 @@ class Feed:
         Parts are read in turn, a batch of each.
         """
         going = [part for part in self._parts if not part.ended]
+        if not going:
+            return []
         most = max(1, min((part.ranged.most for part in going if part.ranged is not None), default=0) // len(going))
         found = self._ranges_of(going, most)
         # As many of each: what is left of one comes in turn with what follows of the others.
@@ -210,7 +213,7 @@ class Feed:
             part.source.close()
             part.source, part.behind = part.reopen(self._places[part.step_id][part.name]), False
         try:
-            batch = list(part.source.next_batch())
+            batch = copied(list(part.source.next_batch()))
             part.awake = part.source.next_awake()
         except (StopIteration, AbortExecution):
             raise
@@ -222,7 +225,7 @@ class Feed:
 
     def _note(self, part: _Part) -> None:
         if part.keeps_place:
-            self._places[part.step_id][part.name] = part.source.snapshot()
+            (self._places[part.step_id][part.name],) = copied([part.source.snapshot()])
 
     def _awake(self, part: _Part) -> bool:
         return part.awake is None or micros(part.awake) <= self._now_us()
