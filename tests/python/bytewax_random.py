@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import operator
 import random
 from collections.abc import Callable
@@ -79,7 +80,7 @@ def random_case(rng: random.Random, keys: int) -> Case:
     return Case(
         windower,
         rng.choice(["collect", "set", "dict", "fold", "reduce", "count", "max", "min", "join", "join", "window"]),
-        rng.choice([0, 0, 1, 4, 20]),
+        rng.choice([0, 0, 1, 4, 20, math.inf]),
         rng.random() < 0.7,
         rng.choice(["first", "last", "product"]),
         rng.choice(["complete", "final", "running"]),
@@ -130,16 +131,17 @@ def _bigger(one: Any, other: Any) -> Any:
 
 def windows_of(case: Case, op: Any, win: Any, up: Any) -> Any:
     """The case's operator on a keyed stream."""
-    clock = win.EventClock(time_of, seconds(case.wait), now_getter=still)
+    wait = timedelta.max if case.wait == math.inf else seconds(case.wait)
+    clock = win.EventClock(time_of, wait, now_getter=still)
     windower = windower_of(case.windower, win, START)
     match case.kind:
         case "collect":
             return win.collect_window("w", up, clock, windower, ordered=case.ordered)
         case "set":
-            numbers = win.EventClock(lambda item: time_of(item), seconds(case.wait), now_getter=still)
+            numbers = win.EventClock(lambda item: time_of(item), wait, now_getter=still)
             return win.collect_window("w", up, numbers, windower, set, case.ordered)
         case "dict":
-            pairs = win.EventClock(lambda pair: time_of(pair[1]), seconds(case.wait), now_getter=still)
+            pairs = win.EventClock(lambda pair: time_of(pair[1]), wait, now_getter=still)
             keyed = op.map_value("pair", up, lambda item: (item[2], item))
             return win.collect_window("w", keyed, pairs, windower, dict, case.ordered)
         case "fold":

@@ -31,5 +31,7 @@ def test_nothing_is_unpickled_or_evaluated_but_what_is_named_here() -> None:
     assert found.pop("turbine/_schema_probe.py") == ["pickle.loads"]
     # The classes of a dataflow's own script, in a folder that is trusted as a checkpoint is: SECURITY.md says so.
     assert found.pop("bytewax/_run/log.py") == ["cloudpickle.loads"]
+    # Logics that the same run has signed.
+    assert found.pop("bytewax/_run/logics.py") == ["cloudpickle.loads"]
     assert "pickled" in (PACKAGE.parents[1] / "SECURITY.md").read_text("utf-8")
     assert found == {}

@@ -1,7 +1,4 @@
-"""What the operators without state do to the items that came together, with the function that the program gave.
-
-They are objects, not closures, so that it can be told what a step does without running it.
-"""
+"""The functions of steps, as objects and not closures: the planner reads from them what a step does."""
 
 from __future__ import annotations
 
@@ -111,3 +108,44 @@ class Keyed:
                     f"({type(found).__name__}), and must be a str. Write str(...) round it."
                 )
         return made
+
+
+class LogicByItem:
+    """Gives the values of a batch to a logic of single values. A new one replaces it once it is discarded."""
+
+    def __init__(self, logic: Any, builder: Callable[[Any], Any]) -> None:
+        self.logic = logic
+        self._builder = builder
+
+    def on_batch(self, values: list[Any]) -> tuple[list[Any], bool]:
+        emitted: list[Any] = []
+        for value in values:
+            if self.logic is None:
+                self.logic = self._builder(None)
+            more, discarded = self.logic.on_item(value)
+            emitted.extend(more)
+            if discarded:
+                self.logic = None
+        return emitted, self.logic is None
+
+    def on_notify(self) -> Any:
+        return self.logic.on_notify()
+
+    def on_eof(self) -> Any:
+        return self.logic.on_eof()
+
+    def notify_at(self) -> Any:
+        return self.logic.notify_at()
+
+
+@dataclass(frozen=True)
+class ByItem:
+    """The builder of ``stateful``: logics that take a value at a time."""
+
+    builder: Callable[[Any], Any]
+
+    def __call__(self, state: Any) -> Any:
+        return self.of(self.builder(state))
+
+    def of(self, logic: Any) -> LogicByItem:
+        return LogicByItem(logic, self.builder)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import json
 import logging
+import secrets
 import shutil
 import tempfile
 from collections.abc import Callable
@@ -200,9 +201,11 @@ class _Run:
             rows = _jvm.flow_entries(entries, LeftInputs(inputs), schema, traced)
         except Untraced:
             rows = entries.mapInArrow(inputs, CHUNKS)
-        sources = self._plan.sources_of()
+        sources, key = self._plan.sources_of(), secrets.token_bytes(32)
         for step in self._plan.stages():
-            stage = Stage(self._plan, step, sources[step], classes, str(self._folder / "inputs"))
+            stage = Stage(
+                self._plan, step, sources[step], classes, str(self._folder / "inputs"), key, resumes=not self._passing
+            )
             try:
                 told: str | None = trace(self._plan, step)
             except Untraced:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from functools import partial
 from typing import Any, Protocol
 
 import pyarrow as pa
@@ -24,11 +25,13 @@ from mullion.bytewax._run.chunks import (
     of_keys,
 )
 from mullion.bytewax._run.log import learn_from, read_entry
+from mullion.bytewax._run.logics import Logics
 from mullion.bytewax._run.plan import BATCH_BITS, ENDED, NOTIFIED, Origin, Pipeline, Plan
 from mullion.bytewax._run.values import collecting_seldom, decode, decode_one, encode_one, learn
+from mullion.bytewax._steps import ByItem
 from mullion.bytewax._windows.keyed import Event, Group
 from mullion.bytewax._windows.times import micros
-from mullion.errors import WrongCallError
+from mullion.errors import InvalidArgumentError, WrongCallError
 
 _MILLISECOND = 1000
 
@@ -57,14 +60,25 @@ class KeyLogic(Protocol):
     def snapshot(self) -> Any:
         """The state, to be kept."""
 
+    def snapshot_pickled(self, why: InvalidArgumentError) -> Any:
+        """The state, where it cannot be encoded because of ``why``; raises that if there is no other way."""
+
 
 class OwnLogic:
-    """A logic that the program wrote, of ``stateful_batch``; it is made anew where it was discarded."""
+    """A logic that the program wrote. A new one replaces it once it is discarded."""
 
-    def __init__(self, step_id: str, builder: Callable[[Any], Any], state: tuple[Any] | None) -> None:
+    def __init__(
+        self, step_id: str, builder: Callable[[Any], Any], state: tuple[Any, ...] | None, logics: Logics
+    ) -> None:
         self._step_id = step_id
         self._builder = builder
-        self._logic = None if state is None else builder(state[0])
+        self._logics = logics
+        self._logic: Any = None
+        if state is not None:
+            if isinstance(builder, ByItem):
+                self._logic = builder.of(logics.restored(state, builder.builder))
+            else:
+                self._logic = logics.restored(state, builder)
 
     def on_run(self, groups: Sequence[Group], at: int) -> tuple[int, list[Event]]:
         if self._logic is None:
@@ -98,8 +112,14 @@ class OwnLogic:
         return None if at is None else micros(at)
 
     def snapshot(self) -> Any:
-        assert self._logic is not None
-        return (self._logic.snapshot(),)
+        return self._logics.kept(self._own)
+
+    def snapshot_pickled(self, why: InvalidArgumentError) -> Any:
+        return self._logics.kept_pickled(self._own, why)
+
+    @property
+    def _own(self) -> Any:
+        return self._logic.logic if isinstance(self._builder, ByItem) else self._logic
 
 
 @dataclass(frozen=True)
@@ -202,7 +222,11 @@ class _Keys:
                 state.delete(name)
             else:
                 due = logic.due(now_us)
-                state.put(name, encode_one((due, logic.snapshot())))
+                try:
+                    record = encode_one((due, logic.snapshot()))
+                except InvalidArgumentError as why:
+                    record = encode_one((due, logic.snapshot_pickled(why)))
+                state.put(name, record)
             if due != before:
                 if before is not None:
                     state.delete_timer(before, name, WALL)
@@ -244,13 +268,20 @@ class _Keys:
 
 @dataclass(frozen=True)
 class Stage:
-    """A step with state, and the steps without it that come after; ``inputs`` is the folder of the log of inputs."""
+    """A stateful step, and the stateless steps after it.
+
+    - ``inputs``: the folder of the log of inputs.
+    - ``key``: signs the logics that are kept between the micro-batches of this run.
+    - ``resumes``: whether a later run may continue from the state.
+    """
 
     plan: Plan
     step: int
     sources: frozenset[int]
     classes: Mapping[str, type]
     inputs: str
+    key: bytes
+    resumes: bool
 
     def __call__(self, batches: Iterable[pa.RecordBatch], state: State) -> Iterator[pa.RecordBatch]:
         """The rows that are for others, and those that come of this step's."""
@@ -285,6 +316,7 @@ class Stage:
         run.time()
         if ended:
             run.end()
+        run.warn()
         yield from collector.batches()
 
     def _ends(self, rows: pa.RecordBatch) -> bool:
@@ -295,13 +327,17 @@ class Stage:
             for before, now in map(decode_one, ends.column("data").to_pylist())
         )
 
-    def make(self, kept: Any, now_us: int) -> KeyLogic:
+    def logics(self) -> Logics:
+        """Keeps the logics that the program wrote."""
+        return Logics(self.plan.steps[self.step].step_id, self.key, self.classes, self.resumes)
+
+    def make(self, logics: Logics, kept: Any, now_us: int) -> KeyLogic:
         """The logic of a key that is new, or whose state was kept."""
         planned = self.plan.steps[self.step]
         if planned.kind == "window":
-            logic: KeyLogic = planned.does.of_key(kept, now_us)
+            logic: KeyLogic = planned.does.of_key(kept, now_us, logics)
             return logic
-        return OwnLogic(planned.step_id, planned.does, kept)
+        return OwnLogic(planned.step_id, planned.does, kept, logics)
 
 
 class _StageRun:
@@ -311,7 +347,8 @@ class _StageRun:
         self, stage: Stage, pipeline: Pipeline, state: State, left: dict[str, int] | None, between: Callable[[], None]
     ) -> None:
         self._now = state.batch_time_us
-        self._keys = _Keys(stage.make, state, left)
+        self._logics = stage.logics()
+        self._keys = _Keys(partial(stage.make, self._logics), state, left)
         self._between = between
         self._downs = [pipeline.into(down) for down in stage.plan.steps[stage.step].downs]
 
@@ -363,6 +400,10 @@ class _StageRun:
         for key, logic in self._keys.all(self._now):
             self._emit(logic.on_eof(), Origin(ENDED, key, self._now))
             self._keys.write(self._now)
+
+    def warn(self) -> None:
+        """Logs how many keys started anew."""
+        self._logics.warn()
 
     def _emit(self, events: list[Event], origin: Origin) -> None:
         if len(events) == 1:

@@ -16,6 +16,7 @@ from datetime import datetime
 from typing import Any, Protocol
 
 from mullion.bytewax._windows.interfaces import ClockLogic
+from mullion.bytewax._windows.logics import KeptLogics
 from mullion.bytewax._windows.times import EPOCH, MAX_US, MICROSECOND, MIN_US, micros, moment
 
 
@@ -147,10 +148,11 @@ class EventTime:
 class OwnClock:
     """A clock that a program wrote."""
 
-    __slots__ = ("_logic",)
+    __slots__ = ("_logic", "_logics")
 
-    def __init__(self, logic: ClockLogic[Any, Any]) -> None:
+    def __init__(self, logic: ClockLogic[Any, Any], logics: KeptLogics) -> None:
         self._logic = logic
+        self._logics = logics
 
     def before_batch(self, now_us: int) -> None:
         self._logic.before_batch()
@@ -170,4 +172,4 @@ class OwnClock:
         return None if at is None else max(micros(at), now_us + _LOOK_AGAIN_US)
 
     def snapshot(self) -> Any:
-        return self._logic.snapshot()
+        return self._logics.kept(self._logic)

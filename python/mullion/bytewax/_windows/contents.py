@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
 
 from mullion.bytewax._windows.interfaces import WindowLogic
+from mullion.bytewax._windows.logics import KeptLogics, Snapshots
 
 JoinInsertMode = Literal["first", "last", "product"]
 JoinEmitMode = Literal["complete", "final", "running"]
@@ -217,10 +218,11 @@ class Join:
 
 
 class _Own:
-    __slots__ = ("logic",)
+    __slots__ = ("_logics", "logic")
 
-    def __init__(self, logic: WindowLogic[Any, Any, Any]) -> None:
+    def __init__(self, logic: WindowLogic[Any, Any, Any], logics: KeptLogics) -> None:
         self.logic = logic
+        self._logics = logics
 
     def add(self, value: Any, time: int) -> Iterable[Any]:
         return self.logic.on_value(value)
@@ -232,7 +234,7 @@ class _Own:
         return self.logic.on_close()
 
     def snapshot(self) -> Any:
-        return self.logic.snapshot()
+        return self._logics.kept(self.logic)
 
 
 @dataclass(frozen=True)
@@ -240,9 +242,10 @@ class Own:
     """Contents that a program wrote."""
 
     builder: Callable[[Any], WindowLogic[Any, Any, Any]]
+    logics: KeptLogics = field(default_factory=Snapshots)
 
     def new(self) -> _Own:
-        return _Own(self.builder(None))
+        return _Own(self.builder(None), self.logics)
 
     def kept(self, state: Any) -> _Own:
-        return _Own(self.builder(state))
+        return _Own(self.logics.restored(state, self.builder), self.logics)

@@ -22,6 +22,7 @@ from mullion.bytewax._windows.clocks import EventTime, KeyClock
 from mullion.bytewax._windows.contents import Contents, MakeContents
 from mullion.bytewax._windows.times import EPOCH, MICROSECOND, MIN_US, micros
 from mullion.bytewax._windows.windowers import KeyWindower, SlidingWindows
+from mullion.errors import InvalidArgumentError
 
 DOWN: Final = 0
 LATE: Final = 1
@@ -231,3 +232,7 @@ class WindowsOfKey:
             [(window, held.snapshot()) for window, held in self._contents.items()],
             self._queue,
         )
+
+    def snapshot_pickled(self, why: InvalidArgumentError) -> Any:
+        """Not supported: values that wait for the watermark are items, and items are encoded."""
+        raise why

@@ -6,14 +6,15 @@ These are settings; ``clocks`` and ``windowers`` have the state of a key.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any, TypeVar
 
 from mullion.bytewax._windows.clocks import EventTime, KeyClock, OwnClock, SystemTime
-from mullion.bytewax._windows.contents import MakeContents
+from mullion.bytewax._windows.contents import MakeContents, Own
 from mullion.bytewax._windows.interfaces import Clock, ClockLogic, Windower, WindowerLogic, WindowMetadata
 from mullion.bytewax._windows.keyed import WindowsOfKey
+from mullion.bytewax._windows.logics import KeptLogics, Snapshots
 from mullion.bytewax._windows.times import EPOCH, ZERO_TD, duration, micros, moment
 from mullion.bytewax._windows.windowers import KeyWindower, OwnWindower, SessionWindows, SlidingWindows
 from mullion.errors import InvalidArgumentError, WrongCallError
@@ -290,19 +291,28 @@ class WindowSpec:
     contents: MakeContents
     ordered: bool
 
-    def of_key(self, state: Any, now_us: int) -> WindowsOfKey:
-        """The windows of a key that is new at a system time, or whose state was kept."""
+    def of_key(self, state: Any, now_us: int, logics: KeptLogics | None = None) -> WindowsOfKey:
+        """The windows of a key that is new at a system time, or whose state was kept.
+
+        ``logics`` keeps the clocks, windowers and contents that a program wrote; by default as their snapshots.
+        """
         of_clock, of_windower, contents, queue = state or (None, None, (), ())
+        logics = logics or Snapshots()
         clock: KeyClock
         if isinstance(self.clock, EventClock):
             clock = self.clock.of_key(of_clock, now_us)
         elif isinstance(self.clock, SystemClock):
             clock = SystemTime(now_us)
         else:
-            clock = OwnClock(self.clock.build(of_clock))
+            clock = OwnClock(_own(logics, of_clock, self.clock.build), logics)
         windower: KeyWindower
         if isinstance(self.windower, (FixedWindower, SessionWindower)):
             windower = self.windower.of_key(of_windower)
         else:
-            windower = OwnWindower(self.windower.build(of_windower))
-        return WindowsOfKey(clock, windower, self.contents, self.ordered, contents, queue)
+            windower = OwnWindower(_own(logics, of_windower, self.windower.build), logics)
+        make = replace(self.contents, logics=logics) if isinstance(self.contents, Own) else self.contents
+        return WindowsOfKey(clock, windower, make, self.ordered, contents, queue)
+
+
+def _own(logics: KeptLogics, state: tuple[Any, ...] | None, build: Callable[[Any], Any]) -> Any:
+    return build(None) if state is None else logics.restored(state, build)

@@ -7,6 +7,7 @@ from datetime import UTC, tzinfo
 from typing import Any, Final, Protocol
 
 from mullion.bytewax._windows.interfaces import WindowerLogic, WindowMetadata
+from mullion.bytewax._windows.logics import KeptLogics
 from mullion.bytewax._windows.times import MAX_US, MIN_US, micros, moment
 
 LATE_SESSION_ID: Final = -1
@@ -225,10 +226,11 @@ class SessionWindows:
 class OwnWindower:
     """A windower that a program wrote."""
 
-    __slots__ = ("_logic",)
+    __slots__ = ("_logic", "_logics")
 
-    def __init__(self, logic: WindowerLogic[Any]) -> None:
+    def __init__(self, logic: WindowerLogic[Any], logics: KeptLogics) -> None:
         self._logic = logic
+        self._logics = logics
 
     def open_for(self, time: int) -> list[int]:
         return list(self._logic.open_for(moment(time)))
@@ -253,4 +255,4 @@ class OwnWindower:
         return self._logic.is_empty()
 
     def snapshot(self) -> Any:
-        return self._logic.snapshot()
+        return self._logics.kept(self._logic)

@@ -9,6 +9,7 @@ from datetime import datetime
 from functools import partial
 from typing import Any, ClassVar, Generic, TypeVar
 
+from mullion.bytewax._steps import ByItem
 from mullion.bytewax.dataflow import Dataflow, KeyedStream, Stream, operator
 from mullion.bytewax.inputs import Source
 from mullion.bytewax.outputs import Sink
@@ -115,6 +116,8 @@ class _LogicOfKey(ABC, Generic[W, S]):
     RETAIN: ClassVar[bool] = False
     DISCARD: ClassVar[bool] = True
 
+    _snapshot_is_complete: ClassVar[bool] = False
+
     def on_notify(self) -> tuple[Iterable[W], bool]:
         """Called when the time of :meth:`notify_at` has come."""
         return NOTHING, self.RETAIN
@@ -129,7 +132,7 @@ class _LogicOfKey(ABC, Generic[W, S]):
 
     @abstractmethod
     def snapshot(self) -> S:
-        """The state, which the builder is given again."""
+        """The state that the builder receives when a later run continues."""
 
 
 class StatefulBatchLogic(_LogicOfKey[W, S], Generic[V, W, S]):
@@ -158,41 +161,8 @@ def stateful_batch(
     return down
 
 
-class _ByItem(StatefulBatchLogic[V, W, S]):
-    def __init__(self, logic: StatefulLogic[V, W, S] | None, builder: Callable[[Any], StatefulLogic[V, W, S]]) -> None:
-        self._logic = logic
-        self._builder = builder
-
-    def _of(self) -> StatefulLogic[V, W, S]:
-        assert self._logic is not None
-        return self._logic
-
-    def on_batch(self, values: list[V]) -> tuple[Iterable[W], bool]:
-        emitted: list[W] = []
-        for value in values:
-            if self._logic is None:
-                self._logic = self._builder(None)
-            more, discarded = self._logic.on_item(value)
-            emitted.extend(more)
-            if discarded:
-                self._logic = None
-        return emitted, self._logic is None
-
-    def on_notify(self) -> tuple[Iterable[W], bool]:
-        return self._of().on_notify()
-
-    def on_eof(self) -> tuple[Iterable[W], bool]:
-        return self._of().on_eof()
-
-    def notify_at(self) -> datetime | None:
-        return self._of().notify_at()
-
-    def snapshot(self) -> S:
-        return self._of().snapshot()
-
-
 @operator
 def stateful(step_id: str, up: KeyedStream[V], builder: Callable[[Any], StatefulLogic[V, W, S]]) -> KeyedStream[W]:
     """Runs a logic of its own for each key, value by value."""
     require_callable(step_id, "builder", builder)
-    return stateful_batch("stateful_batch", up, lambda state: _ByItem(builder(state), builder))
+    return stateful_batch("stateful_batch", up, ByItem(builder))

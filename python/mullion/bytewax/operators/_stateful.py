@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import itertools
 from collections.abc import Callable, Iterable
 from datetime import datetime, timedelta
@@ -36,6 +35,8 @@ JoinEmitMode: TypeAlias = Literal["complete", "final", "running"]
 
 
 class _Collect(StatefulLogic[V, list[V], Any]):
+    _snapshot_is_complete = True
+
     def __init__(self, timeout: timedelta, max_size: int, state: Any) -> None:
         self._timeout = timeout
         self._max_size = max_size
@@ -85,6 +86,8 @@ def count_final(step_id: str, up: Stream[X], key: Callable[[X], str]) -> KeyedSt
 
 
 class _FoldFinal(StatefulLogic[V, S, Any]):
+    _snapshot_is_complete = True
+
     def __init__(self, builder: Callable[[], S], folder: Callable[[S, V], S], state: Any) -> None:
         self._folder = folder
         self._state = builder() if state is None else state[0]
@@ -111,6 +114,8 @@ def fold_final(
 
 
 class _Join(StatefulLogic[tuple[int, Any], tuple[Any, ...], Any]):
+    _snapshot_is_complete = True
+
     def __init__(self, sides: int, insert: JoinInsertMode, emit: JoinEmitMode, state: Any) -> None:
         self._insert = insert
         self._emit = emit
@@ -189,6 +194,8 @@ def min_final(step_id: str, up: KeyedStream[V], by: Callable[[V], Any] = identit
 
 
 class _Reduced(StatefulLogic[V, V, Any]):
+    _snapshot_is_complete = True
+
     def __init__(self, reducer: Callable[[V, V], V], state: Any) -> None:
         self._reducer = reducer
         self._state = None if state is None else state[0]
@@ -220,6 +227,8 @@ def reduce_final(step_id: str, up: KeyedStream[V], reducer: Callable[[V, V], V])
 
 
 class _FlatMapped(StatefulLogic[V, W, Any]):
+    _snapshot_is_complete = True
+
     def __init__(self, step_id: str, mapper: Callable[[Any, V], tuple[Any, Iterable[W]]], state: Any) -> None:
         self._step_id = step_id
         self._mapper = mapper
@@ -237,7 +246,7 @@ class _FlatMapped(StatefulLogic[V, W, Any]):
         return emitted, self.DISCARD if self._state is None else self.RETAIN
 
     def snapshot(self) -> Any:
-        return copy.deepcopy(self._state)
+        return self._state
 
 
 @operator
