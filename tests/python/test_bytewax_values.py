@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import random
 import typing
 from collections import Counter, OrderedDict, defaultdict, deque
@@ -36,6 +37,12 @@ class Plain:
 
 @dataclass(frozen=True, slots=True)
 class Slotted:
+    x: int
+    y: Any = None
+
+
+@dataclass(slots=True)
+class Thawed:
     x: int
     y: Any = None
 
@@ -114,6 +121,47 @@ def test_numbers_and_tables_of_other_libraries_cross() -> None:
     assert (read[1] == values[1]).all()
     assert read[2].equals(table)
     assert isinstance(read[3], pa.RecordBatch)
+
+
+class CodeError(Exception):
+    """An error whose ``__init__`` takes other arguments than it passes on."""
+
+    def __init__(self, message: str, code: int) -> None:
+        super().__init__(message)
+        self.code = code
+
+
+@pytest.mark.parametrize("error", [ValueError("bad", 1), OSError(2, "none"), KeyError(), CodeError("bad", 3)])
+def test_errors_cross(error: Exception) -> None:
+    (found,) = decode(encode([error]))
+    assert type(found) is type(error)
+    assert (found.args, vars(found), str(found)) == (error.args, vars(error), str(error))
+
+
+@pytest.mark.parametrize("zone", [None, "UTC", "Europe/Paris", "UTC+02:30", ZoneInfo("Europe/Paris"), UTC])
+def test_times_of_pandas_cross(zone: Any) -> None:
+    pandas = pytest.importorskip("pandas")
+    for naive in (pandas.Timestamp("2024-01-01T00:00:00.123456789"), pandas.Timestamp("2024-07-01").as_unit("s")):
+        value = naive if zone is None else naive.tz_localize(zone)
+        (found,) = decode(encode([value]))
+        assert type(found) is type(value)
+        assert (found, found.unit, found.tz) == (value, value.unit, value.tz)
+
+
+@pytest.mark.parametrize("name", ["builtins:print", "subprocess:Popen"])
+def test_bytes_call_no_class_that_they_name(name: str) -> None:
+    for node in (["p", name, ["t", [["s", ["x"]]]], None, None, None], ["e", name, ["s", ["x"]]]):
+        head = json.dumps([1, node, []]).encode()
+        with pytest.raises(MullionError, match=name):
+            decode(len(head).to_bytes(4, "big") + head)
+
+
+def test_an_object_of_a_class_without_its_slots_is_one_with_them() -> None:
+    """Where a class is sent by value, it has a dict in the place of its slots."""
+    written = encode([Plain(1, [2])]).replace(b":Plain", b":Thawed")
+    head = written[4:]
+    (found,) = decode(len(head).to_bytes(4, "big") + head)
+    assert found == Thawed(1, [2])
 
 
 @pytest.mark.parametrize("value", [open, lambda: 1, random.Random(), iter(()), Slotted])

@@ -67,6 +67,8 @@ def class_of(name: str) -> Any:
             found: Any = sys.modules.get(module) or importlib.import_module(module)
             for part in path.split("."):
                 found = getattr(found, part)
+            if not isinstance(found, type):
+                raise AttributeError(f"{name!r} is not a class")
         except (ImportError, AttributeError) as missing:
             raise InvalidArgumentError(
                 f"A value is of the class {name!r}, which is not to be found where it is read: {missing}. Define it in "

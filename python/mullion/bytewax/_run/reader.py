@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from array import array
-from collections.abc import Callable, Iterable, Sequence
-from datetime import date, datetime, time, timedelta, timezone, tzinfo
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from datetime import UTC, date, datetime, time, timedelta, timezone, tzinfo
 from decimal import Decimal
+from enum import Enum
 from typing import Any
 from uuid import UUID
 from zoneinfo import ZoneInfo
@@ -13,7 +14,7 @@ from zoneinfo import ZoneInfo
 import pyarrow as pa
 
 from mullion.bytewax._run.names import class_of
-from mullion.bytewax._run.writer import EPOCH, EPOCH_WITHOUT_ZONE, Node
+from mullion.bytewax._run.writer import BUILT_BY_CALL, EPOCH, EPOCH_WITHOUT_ZONE, Node
 
 try:
     import numpy as _numpy
@@ -162,6 +163,8 @@ class Reader:
 
     def _enums(self, node: Node, count: int) -> list[Any]:
         kind = class_of(node[1])
+        if not issubclass(kind, Enum):
+            raise ValueError(f"{node[1]} is not an enumeration")
         return [kind(value) for value in self.column(node[2], count)]
 
     def _zones(self, node: Node, count: int) -> list[ZoneInfo]:
@@ -185,13 +188,28 @@ class Reader:
         found = []
         for held in self.column(node[2], count):
             value = object.__new__(kind)
-            value.__dict__.update(held)
+            if kind.__dictoffset__:
+                value.__dict__.update(held)
+            else:  # A class with slots, which gets a dict where it is sent by value.
+                _set_slots(value, held)
             found.append(value)
         return found
 
     def _made(self, node: Node, count: int) -> list[Any]:
         kind = class_of(node[1])
+        if kind not in BUILT_BY_CALL:
+            raise ValueError(f"{node[1]} is not called to build a value")
         return self._filled([kind(*arguments) for arguments in self.column(node[2], count)], node, count)
+
+    def _pandas_times(self, node: Node, count: int) -> list[Any]:
+        import pandas as pd
+
+        ns, units, zones = (self.column(part, count) for part in node[1:4])
+        times = [pd.Timestamp(one, unit="ns").as_unit(unit) for one, unit in zip(ns, units, strict=True)]
+        return [
+            time if zone is None else time.tz_localize(UTC).tz_convert(zone)
+            for time, zone in zip(times, zones, strict=True)
+        ]
 
     def _objects(self, node: Node, count: int) -> list[Any]:
         kind = class_of(node[1])
@@ -217,7 +235,11 @@ def _set_state(value: Any, state: Any) -> None:
     held, slots = state if isinstance(state, tuple) and len(state) == 2 else (state, None)
     if held:
         value.__dict__.update(held)
-    for name, one in (slots or {}).items():
+    _set_slots(value, slots or {})
+
+
+def _set_slots(value: Any, slots: Mapping[str, Any]) -> None:
+    for name, one in slots.items():
         object.__setattr__(value, name, one)
 
 
@@ -268,6 +290,7 @@ _READ: dict[str, Callable[[Reader, Node, int], list[Any]]] = {
     "n": Reader._zones,
     "o": Reader._offsets,
     "p": Reader._made,
+    "V": Reader._pandas_times,
     "q": Reader._longs,
     "r": Reader._ranges,
     "s": Reader._literal,

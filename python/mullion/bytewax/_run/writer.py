@@ -29,7 +29,9 @@ EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 EPOCH_WITHOUT_ZONE: Final = datetime(1970, 1, 1)
 _FEW: Final = 16
 """So many numbers stand in the header, more of them in a buffer of their own."""
-_MADE_BY_THEIR_CLASS: Final = (OrderedDict, Counter, defaultdict, deque, Fraction, SimpleNamespace)
+BUILT_BY_CALL: Final = (OrderedDict, Counter, defaultdict, deque, Fraction, SimpleNamespace)
+"""The classes that the reader calls. It calls no other, because bytes may name any."""
+
 _LONG: Final = 1 << 63
 _zone_of = attrgetter("tzinfo")
 Node = Any
@@ -201,10 +203,16 @@ class Writer:
             return self._numpy(values)
         if issubclass(kind, (pa.RecordBatch, pa.Table)):
             return ["a", kind.__name__, self.bytes_([_ipc(value) for value in values])]
-        if kind in _MADE_BY_THEIR_CLASS:
+        if kind in BUILT_BY_CALL:
             parts = [value.__reduce_ex__(2) for value in values]
             arguments = [part[1] for part in parts]
             return ["p", name_of(kind), self.column(arguments), *self._contents(parts)]
+        if kind.__module__.startswith("pandas.") and kind.__name__ == "Timestamp":
+            # pandas has zones of pytz, too, which it finds by their names.
+            of_python = (type(None), timezone, ZoneInfo)
+            zones = [one if isinstance(one, of_python) else str(one) for one in (value.tzinfo for value in values)]
+            units = [value.unit for value in values]
+            return ["V", self.ints([value.value for value in values]), self.column(units), self.column(zones)]
         return self._objects(kind, values)
 
     def _numpy(self, values: Sequence[Any]) -> Node:
@@ -229,6 +237,9 @@ class Writer:
                 part = value.__reduce_ex__(2)
             except TypeError as error:
                 raise _cannot_cross(value) from error
+            if issubclass(kind, BaseException) and isinstance(part, tuple) and part[0] is kind:
+                # Its __init__ may take other arguments than those it has passed on.
+                part = (copyreg.__newobj__, (kind, *part[1]), *part[2:])  # type: ignore[attr-defined]
             if not isinstance(part, tuple) or part[0] is not copyreg.__newobj__ or len(part) > 5:  # type: ignore[attr-defined]
                 raise _cannot_cross(value)
             parts.append(part)
