@@ -21,7 +21,7 @@ from typing import Any, Generic, TypeAlias, TypeVar, overload
 from mullion._programs.report import caller, where_of
 from mullion.errors import InvalidArgumentError, WrongCallError
 
-__all__ = ["Dataflow", "KeyedStream", "Operator", "Stream", "f_repr", "operator"]
+__all__ = ["Dataflow", "DataflowId", "KeyedStream", "Operator", "Stream", "f_repr", "operator"]
 
 X = TypeVar("X")
 V = TypeVar("V")
@@ -68,6 +68,13 @@ class Step:
     downs: tuple[str, ...]
     does: Any
     operator: Operator
+
+
+@dataclass(frozen=True)
+class DataflowId:
+    """The id of a dataflow."""
+
+    flow_id: str
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from abc import ABC, abstractmethod
 from collections.abc import AsyncIterable, Callable, Iterable, Iterator
 from datetime import UTC, datetime, timedelta
 from itertools import islice
-from typing import Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 __all__ = [
     "AbortExecution",
@@ -117,7 +117,16 @@ class _Polling(StatefulSourcePartition[X, Any]):
 
 
 class SimplePollingSource(FixedPartitionedSource[X, S]):
-    """Calls :meth:`next_item` once in an interval; ``align_to`` says when in it."""
+    """Calls :meth:`next_item` once in an interval; ``align_to`` says when in it.
+
+    Its parameters are those of the items and of the snapshot, which is ``None`` if left out.
+    """
+
+    if not TYPE_CHECKING:
+
+        def __class_getitem__(cls, parameters):
+            is_short = cls is SimplePollingSource and not isinstance(parameters, tuple)
+            return super().__class_getitem__((parameters, None) if is_short else parameters)
 
     class Retry(Exception):  # noqa: N818
         """Raised by :meth:`next_item` to be called again after ``timeout``."""

@@ -10,10 +10,16 @@ import sys
 import types
 from collections.abc import Iterable, Iterator
 from functools import partial
-from typing import Any
+from typing import Any, Final
+
+from pyspark import cloudpickle
 
 from mullion.bytewax._run.values import importable, named
 from mullion.bytewax.dataflow import Dataflow
+
+_IMMUTABLE_TYPE: Final = 1 << 8
+_HEAP_TYPE: Final = 1 << 9
+"""Flags of types, from CPython's ``object.h``: the type is created at run time, and its attributes can be set."""
 
 
 def classes_of(flow: Dataflow) -> dict[str, type]:
@@ -29,11 +35,27 @@ def classes_of(flow: Dataflow) -> dict[str, type]:
             continue
         seen.add(id(thing))
         if isinstance(thing, type):
-            if not importable(thing):
+            if _is_own(thing):
                 found[thing] = None
             continue
         things += _reached(thing)
     return named(found)
+
+
+def _is_own(kind: type) -> bool:
+    """Whether the program defines a class that nobody can import and that can be sent.
+
+    Types of C have names that are not those of their module's attributes, such as ``builtins.dict_keys``. They seem not
+    importable either, and cannot be rebuilt from their attributes.
+    """
+    is_of_python = kind.__flags__ & _HEAP_TYPE and not kind.__flags__ & _IMMUTABLE_TYPE
+    if not is_of_python or importable(kind):
+        return False
+    try:
+        cloudpickle.dumps(kind)  # type: ignore[no-untyped-call]
+    except Exception:  # Its attributes are of any classes, which fail in their own way.
+        return False
+    return True
 
 
 def _reached(thing: Any) -> Iterable[Any]:

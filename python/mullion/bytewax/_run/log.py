@@ -23,7 +23,7 @@ from typing import Any, Final
 from pyspark import cloudpickle
 
 from mullion.bytewax._run.ranges import FileRange
-from mullion.bytewax._run.values import decode_one, encode_one, learn, own_classes
+from mullion.bytewax._run.values import classes_written, decode_one, encode_one, importable, learn
 
 _DIGITS: Final = 20
 
@@ -60,7 +60,7 @@ class LogEntry:
 def read_entry(written: bytes) -> LogEntry:
     """The entry of a file."""
     length = int.from_bytes(written[:4], "big")
-    _learn(written[4 : 4 + length])
+    learn(_classes_in(written[4 : 4 + length]))
     now_us, steps, numbers, items, snapshots, before, now, *ranges = decode_one(written[4 + length :])
     batches, at = [], 0
     for step, (number, count) in zip(steps, numbers, strict=True):
@@ -70,42 +70,54 @@ def read_entry(written: bytes) -> LogEntry:
     return LogEntry(now_us, batches, snapshots, frozenset(before), frozenset(now), of_files)
 
 
-def _learn(head: bytes) -> None:
-    """Learns the program's own classes, which nobody can import: they come as its functions do."""
-    if head:
-        learn(cloudpickle.loads(head))
+def _classes_in(head: bytes) -> dict[str, type]:
+    """The program's own classes by name: nobody can import them, so they are sent as its functions are."""
+    return cloudpickle.loads(head) if head else {}
 
 
 def learn_from(folder: str) -> None:
-    """Learns the classes of all items so far, which the newest entry has, where entries were not read in Python."""
-    newest = max(_numbers(Path(folder)), default=None)
-    if newest is not None:
-        with _file(Path(folder), newest).open("rb") as file:
-            _learn(file.read(int.from_bytes(file.read(4), "big")))
+    """Learns the classes of all items so far, where entries were not read in Python."""
+    learn(_newest_classes(Path(folder)))
 
 
-def _written(entry: LogEntry) -> bytes:
+def _newest_classes(folder: Path) -> dict[str, type]:
+    """The classes of all items so far, which the newest entry has."""
+    newest = max(_numbers(folder), default=None)
+    if newest is None:
+        return {}
+    with _file(folder, newest).open("rb") as file:
+        return _classes_in(file.read(int.from_bytes(file.read(4), "big")))
+
+
+def _written(entry: LogEntry, classes: dict[str, type]) -> bytes:
+    """The bytes of an entry. Adds to ``classes`` those of its items that nobody can import."""
     items = [item for _, _, batch in entry.batches for item in batch]
     steps = [step for step, _, _ in entry.batches]
     numbers = [(number, len(batch)) for _, number, batch in entry.batches]
     ranges = ([astuple(one) for one in entry.ranges],) if entry.ranges else ()
     ended = (entry.ended_before, entry.ended_now)
-    body = encode_one((entry.now_us, steps, numbers, items, entry.snapshots, *ended, *ranges))
-    classes = own_classes()
+    with classes_written() as of_values:
+        body = encode_one((entry.now_us, steps, numbers, items, entry.snapshots, *ended, *ranges))
+    classes.update((name, kind) for name, kind in of_values.items() if not importable(kind))
     head: bytes = cloudpickle.dumps(classes) if classes else b""  # type: ignore[no-untyped-call]
     return b"".join((len(head).to_bytes(4, "big"), head, body))
 
 
 class InputLog:
-    """The log in a folder, as the program writes it. One that is not ``kept`` need not survive the machine."""
+    """The log in a folder, as the program writes it.
 
-    def __init__(self, folder: Path, kept: bool = True) -> None:
+    - ``kept``: whether it must survive the machine.
+    - ``classes``: the dataflow's own classes by name.
+    """
+
+    def __init__(self, folder: Path, kept: bool = True, classes: Mapping[str, type] | None = None) -> None:
         self._folder = folder
         self._kept = kept
         folder.mkdir(parents=True, exist_ok=True)
         for left in folder.glob(".*"):
             left.unlink()
         self._next = max(_numbers(folder), default=-1) + 1
+        self._classes = {**_newest_classes(folder), **(classes or {})}
 
     @property
     def next_number(self) -> int:
@@ -119,7 +131,7 @@ class InputLog:
     def append(self, entry: LogEntry) -> int:
         """Writes an entry, which is there as a whole or not at all; how many bytes it has."""
         hidden = self._folder / f".{self._next}"
-        written = _written(entry)
+        written = _written(entry, self._classes)
         with hidden.open("wb") as file:
             file.write(written)
             if self._kept:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import importlib
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import Any
 
 from pyspark import cloudpickle
@@ -13,11 +15,18 @@ from mullion.errors import InvalidArgumentError
 
 _known: dict[str, type] = {}
 _names: dict[type, str] = {}
+_written: ContextVar[dict[str, type] | None] = ContextVar("_written", default=None)
 
 
-def own_classes() -> dict[str, type]:
-    """The classes that values were seen to have, or that were learned, and that nobody can import, by their names."""
-    return {name: kind for name, kind in _known.items() if not importable(kind)}
+@contextmanager
+def classes_written() -> Iterator[dict[str, type]]:
+    """Collects, by name, the classes of the values that are encoded in this context."""
+    found: dict[str, type] = {}
+    token = _written.set(found)
+    try:
+        yield found
+    finally:
+        _written.reset(token)
 
 
 def learn(classes: Mapping[str, type]) -> None:
@@ -38,6 +47,9 @@ def named(classes: Iterable[type]) -> dict[str, type]:
 def seen(kind: type) -> str:
     name = name_of(kind)
     _known[name] = kind
+    written = _written.get()
+    if written is not None:
+        written[name] = kind
     return name
 
 
@@ -49,7 +61,10 @@ def _by_value() -> set[str]:
 def importable(kind: type) -> bool:
     """Whether a class is found under its name by who imports its module."""
     module: Any = sys.modules.get(kind.__module__)
-    if module is None or kind.__module__ == "__main__" or kind.__module__ in _by_value():
+    if module is None or kind.__module__ == "__main__":
+        return False
+    parts = kind.__module__.split(".")
+    if not _by_value().isdisjoint(".".join(parts[:count]) for count in range(1, len(parts) + 1)):
         return False
     for part in kind.__qualname__.split("."):
         module = getattr(module, part, None)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import functools
 import json
 import logging
 import secrets
 import shutil
 import tempfile
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 from pyspark.sql import DataFrame, SparkSession
@@ -27,6 +27,7 @@ from mullion.bytewax._run.classes import classes_of
 from mullion.bytewax._run.feed import Feed
 from mullion.bytewax._run.kept import differences, kept_as
 from mullion.bytewax._run.log import InputLog
+from mullion.bytewax._run.modules import send_by_value
 from mullion.bytewax._run.plan import Plan
 from mullion.bytewax._run.ranges import LinesIn, files_of
 from mullion.bytewax._run.sinks import Outputs
@@ -125,12 +126,12 @@ class _Run:
         replace_text(note, json.dumps(said))
 
     def _run(self, name: str, asked_to_stop: Callable[[], bool]) -> None:
+        send_by_value()
         classes = classes_of(self._flow)
         learn(classes)
-        inputs = InputLog(self._folder / "inputs", not self._passing)
-        outputs = Outputs(self._flow, self._folder / "outputs.json")
-        # Whose state is kept nowhere does not go on from a batch that was not written.
-        writing = Writing(outputs, beside=self._is_free)
+        inputs = InputLog(self._folder / "inputs", not self._passing, classes)
+        # A run that never resumes need not write a batch before the next one starts.
+        writing = Writing(partial(Outputs, self._flow, self._folder / "outputs.json"), beside=self._is_free)
         query: StreamingQuery | None = None
         feed: Feed | None = None
 
@@ -149,19 +150,18 @@ class _Run:
             query = self._start(name, classes, writing)
             feed = Feed(self._flow, inputs, self._clock, going, self._lines_in())
             feed.run()
-            self._settle(query, inputs, outputs, writing)
+            self._settle(query, inputs, writing)
         except AbortExecution:
             log.warning("%s was aborted by a source.", name)
         except _Stopped:
             assert query is not None
-            self._settle(query, inputs, outputs, writing)
+            self._settle(query, inputs, writing)
         finally:
             if query is not None:
                 query.stop()
             if feed is not None:
                 feed.close()
-            writing.join()
-            outputs.close()
+            writing.close()
 
     @property
     def _is_free(self) -> bool:
@@ -172,7 +172,7 @@ class _Run:
         """What finds the lines of files; ``None`` where tasks may not have the program's files."""
         if not str(self._spark.sparkContext.master).startswith("local"):
             return None
-        return functools.partial(_jvm.flow_lines, self._spark)
+        return partial(_jvm.flow_lines, self._spark)
 
     def _start(self, name: str, classes: dict[str, type], writing: Writing) -> StreamingQuery:
         rows = self._rows(classes)
@@ -222,12 +222,12 @@ class _Run:
             )
         return rows
 
-    def _settle(self, query: StreamingQuery, inputs: InputLog, outputs: Outputs, writing: Writing) -> None:
+    def _settle(self, query: StreamingQuery, inputs: InputLog, writing: Writing) -> None:
         """Waits until all entries have been through, and once more for what time has brought."""
         self._process(query)
         self._wait(writing)
         # A batch that was being planned when the last entry was written has not seen it.
-        while outputs.entry < inputs.next_number - 1 and query.isActive:
+        while writing.outputs.entry < inputs.next_number - 1 and query.isActive:
             self._process(query)
             self._wait(writing)
         if not query.isActive:

@@ -18,13 +18,14 @@ from contextlib import contextmanager
 from typing import Any
 
 from mullion._codec.values import decoding, unreadable
-from mullion.bytewax._run.names import importable, learn, named, own_classes
+from mullion.bytewax._run.names import classes_written, importable, learn, named
 from mullion.bytewax._run.reader import Reader
 from mullion.bytewax._run.writer import Node, Runs, Writer
 from mullion.errors import InvalidArgumentError
 
 __all__ = [
     "Runs",
+    "classes_written",
     "collecting_seldom",
     "decode",
     "decode_columns",
@@ -35,7 +36,6 @@ __all__ = [
     "importable",
     "learn",
     "named",
-    "own_classes",
 ]
 
 

@@ -8,6 +8,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 
 from pyspark.sql import DataFrame
@@ -16,21 +17,28 @@ from mullion.bytewax._run.sinks import Outputs
 
 
 class Writing:
-    """Writes batches to ``outputs``, one after another: ``beside`` the next batch, or before a batch has ended."""
+    """Writes batches in order: during the next batch (``beside``), or before a batch ends.
 
-    def __init__(self, outputs: Outputs, beside: bool) -> None:
-        self._outputs = outputs
-        self._thread = ThreadPoolExecutor(1, "mullion-sinks") if beside else None
+    One thread builds, writes and closes the sinks: some objects, such as a connection of SQLite, belong to a thread.
+    """
+
+    def __init__(self, make_outputs: Callable[[], Outputs], beside: bool) -> None:
+        self._beside = beside
+        self._thread = ThreadPoolExecutor(1, "mullion-sinks")
+        try:
+            self.outputs = self._thread.submit(make_outputs).result()
+        except BaseException:
+            self._thread.shutdown()
+            raise
         self._last: Future[None] | None = None
 
     def write(self, rows: DataFrame, batch: int) -> None:
-        """Takes a batch; raises what the one before it raised."""
+        """Takes a batch; raises the error of the previous one."""
         found = rows.collect()
-        if self._thread is None:
-            self._outputs.write(found, batch)
-            return
         self.wait()
-        self._last = self._thread.submit(self._outputs.write, found, batch)
+        self._last = self._thread.submit(self.outputs.write, found, batch)
+        if not self._beside:
+            self.wait()
 
     @property
     def has_failed(self) -> bool:
@@ -42,7 +50,9 @@ class Writing:
         if self._last is not None:
             self._last.result()
 
-    def join(self) -> None:
-        """Waits until nothing is written any more, and takes no more."""
-        if self._thread is not None:
+    def close(self) -> None:
+        """Closes the sinks once all batches are written."""
+        try:
+            self._thread.submit(self.outputs.close).result()
+        finally:
             self._thread.shutdown()

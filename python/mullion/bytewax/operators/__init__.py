@@ -5,13 +5,19 @@ Functions run in Spark's Python workers, on batches of items; :func:`inspect`, s
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, TypeVar
 
-from mullion.bytewax.dataflow import KeyedStream
+from mullion.bytewax.dataflow import Dataflow, KeyedStream, Stream, f_repr, operator
+from mullion.bytewax.inputs import Source
 from mullion.bytewax.operators._core import (
     BranchOut,
+    S,
     StatefulBatchLogic,
     StatefulLogic,
+    V,
+    W,
+    X,
+    Y,
     branch,
     flat_map_batch,
     input,  # noqa: A004
@@ -52,20 +58,42 @@ from mullion.bytewax.operators._stateless import (
     map_value,
     raises,
 )
+from mullion.bytewax.outputs import DynamicSink, Sink, StatelessSinkPartition
 from mullion.errors import UnsupportedError
 
+U = TypeVar("U")
+DK = TypeVar("DK")
+DV = TypeVar("DV")
+W_co = TypeVar("W_co", covariant=True)
+
 __all__ = [
+    "DK",
+    "DV",
     "BranchOut",
+    "Dataflow",
+    "DynamicSink",
     "JoinEmitMode",
     "JoinInsertMode",
     "KeyedStream",
+    "S",
+    "Sink",
+    "Source",
     "StatefulBatchLogic",
     "StatefulLogic",
+    "StatelessSinkPartition",
+    "Stream",
     "TTLCache",
+    "U",
+    "V",
+    "W",
+    "W_co",
+    "X",
+    "Y",
     "branch",
     "collect",
     "count_final",
     "enrich_cached",
+    "f_repr",
     "filter",
     "filter_map",
     "filter_map_value",
@@ -86,6 +114,7 @@ __all__ = [
     "max_final",
     "merge",
     "min_final",
+    "operator",
     "output",
     "raises",
     "redistribute",

@@ -43,7 +43,7 @@ from mullion.bytewax._windows.specs import (
 from mullion.bytewax._windows.times import UTC_MAX, UTC_MIN, ZERO_TD
 from mullion.bytewax._windows.windowers import LATE_SESSION_ID
 from mullion.bytewax.dataflow import AsStream, Dataflow, KeyedStream, Stream, operator
-from mullion.bytewax.operators._core import require_callable
+from mullion.bytewax.operators._core import StatefulBatchLogic, require_callable
 from mullion.bytewax.operators._stateful import join_label_merge, require_join_modes
 from mullion.bytewax.operators._stateless import key_on, map_value
 from mullion.errors import UnsupportedError, WrongCallError
@@ -60,6 +60,7 @@ __all__ = [
     "JoinInsertMode",
     "SessionWindower",
     "SlidingWindower",
+    "StatefulBatchLogic",
     "SystemClock",
     "TumblingWindower",
     "WindowConfig",
@@ -82,6 +83,13 @@ V = TypeVar("V")
 W = TypeVar("W")
 X = TypeVar("X")
 S = TypeVar("S")
+U = TypeVar("U")
+C = TypeVar("C")
+DK = TypeVar("DK")
+DV = TypeVar("DV")
+SC = TypeVar("SC")
+SW = TypeVar("SW")
+W_co = TypeVar("W_co", covariant=True)
 
 
 @dataclass(frozen=True)

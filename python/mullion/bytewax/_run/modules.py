@@ -1,0 +1,52 @@
+"""Modules of the program that workers cannot import.
+
+Workers have the module search path of a new interpreter. A program may import from other folders: pytest adds those of
+test modules to ``sys.path``. Functions and classes of such modules are sent by value, as those of a script are.
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+import os
+import subprocess
+import sys
+import sysconfig
+from types import ModuleType
+
+from pyspark import cloudpickle
+
+
+def send_by_value() -> None:
+    """Has Spark send the functions and classes of all imported modules that workers cannot import."""
+    known = cloudpickle.list_registry_pickle_by_value()  # type: ignore[no-untyped-call]
+    for name, module in list(sys.modules.items()):
+        if "." not in name and name not in known and name != "__main__" and not _is_found_by_workers(module):
+            cloudpickle.register_pickle_by_value(module)  # type: ignore[no-untyped-call]
+
+
+def _is_found_by_workers(module: ModuleType) -> bool:
+    file = getattr(module, "__file__", None)
+    if not file:
+        return True
+    folder = os.path.realpath(os.path.dirname(file))  # noqa: PTH120
+    if hasattr(module, "__path__"):
+        folder = os.path.dirname(folder)  # noqa: PTH120
+    # Other modules come from elsewhere than a folder, such as the import hook of an editable installation.
+    return folder in _installed() or folder not in _folders(sys.path) or folder in _of_new_interpreter()
+
+
+@functools.cache
+def _installed() -> frozenset[str]:
+    return _folders(list(sysconfig.get_paths().values()))
+
+
+def _folders(path: list[str]) -> frozenset[str]:
+    return frozenset(os.path.realpath(entry or os.getcwd()) for entry in path)  # noqa: PTH109
+
+
+@functools.cache
+def _of_new_interpreter() -> frozenset[str]:
+    code = "import json, sys; print(json.dumps(sys.path))"
+    told = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True)  # noqa: S603
+    return _folders(json.loads(told.stdout))

@@ -1,0 +1,5 @@
+"""The error of a run, as of ``bytewax.errors``."""
+
+from mullion.errors import MullionError as BytewaxRuntimeError
+
+__all__ = ["BytewaxRuntimeError"]
