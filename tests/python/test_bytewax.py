@@ -288,7 +288,7 @@ def test_what_a_function_may_not_return_is_refused_with_the_fix(step: Callable[[
     flow = Dataflow("refused")
     op.output("out", step(op.input("in", flow, TestingSource([("a", 1)]))), TestingSink([]))
     entry = log.LogEntry(0, [(0, 0, [("a", 1)])], {})
-    rows = pa.RecordBatch.from_pydict({"number": [0], "data": [log._written(entry)]})
+    rows = pa.RecordBatch.from_pydict({"number": [0], "data": [log._written(entry, {})]})
     with pytest.raises(InvalidArgumentError, match=says):
         list(Inputs(Plan.of(flow), {})([rows]))
 

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import random
 import threading
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
 
+import bytewax_random as given
 import mullion.bytewax.operators as op
 import mullion.bytewax.operators.windowing as win
 from bytewax_times import START, at, seconds
@@ -22,6 +25,7 @@ from mullion.bytewax.dataflow import Dataflow
 from mullion.bytewax.outputs import DynamicSink, StatelessSinkPartition
 from mullion.bytewax.testing import TestingSource
 from mullion.testing import ManualClock
+from seeds import SEED
 
 
 class Texts(DynamicSink[Any]):
@@ -152,6 +156,18 @@ def test_the_logic_of_a_window_lives_on_between_micro_batches(spark: SparkSessio
 
     items = [("a", 3), ("a", 5), ("a", 4)]
     assert texts_of(spark, None, items, longest) == [f"('a', (0, {n}))" for n in (3, 5, 5, 5)]
+
+
+@pytest.mark.usefixtures("an_item_per_batch")
+@pytest.mark.parametrize("round_", range(6))
+def test_windows_over_several_micro_batches_are_those_of_the_released_package(spark: SparkSession, round_: int) -> None:
+    """With a micro-batch for each batch of the source."""
+    case = given.random_case(random.Random(f"{SEED} batches {round_}"), keys=6)
+    case = replace(case, batch_size=max(case.batch_size, len(case.items) // 8))
+    flow, out = given.flow_of(case, theirs=False)
+    run(flow, None, ManualClock(), spark)
+    difference = given.difference(case, given.theirs(case), given.by_key(out))
+    assert not difference, f"MULLION_SEED={SEED}, round {round_}: {difference}"
 
 
 @pytest.mark.usefixtures("an_item_per_batch")
