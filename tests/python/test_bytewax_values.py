@@ -6,12 +6,15 @@ import contextlib
 import json
 import random
 import typing
+from array import array
 from collections import Counter, OrderedDict, defaultdict, deque
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, time, timedelta, timezone
 from decimal import Decimal
 from enum import Enum, Flag
 from fractions import Fraction
+from ipaddress import ip_address, ip_interface, ip_network
+from pathlib import Path, PurePosixPath
 from types import SimpleNamespace
 from typing import Any
 from uuid import UUID
@@ -66,6 +69,11 @@ class Words(list[str]):
     pass
 
 
+class Moment(datetime):
+    def __new__(cls, *parts: Any, **rest: Any) -> Any:
+        return super().__new__(cls, *(parts or (2024, 1, 1)), **rest)
+
+
 WORDS = Words(["a"])
 VALUES: list[Any] = [
     *(1, -1, 2**70, -(2**63), True, 2.5, float("inf"), -0.0, None, 1j, "a", "\ud800", "", b"x", bytearray(b"z")),
@@ -76,6 +84,8 @@ VALUES: list[Any] = [
     *(datetime(2022, 10, 30, 2, 30, fold=1, tzinfo=ZoneInfo("Europe/Paris")), timedelta(-1, 2, 3), date(2022, 1, 1)),
     *(time(1, 2, fold=1), time(1, tzinfo=UTC), Decimal("1.20"), Decimal("NaN"), UUID(int=7), Fraction(1, 3)),
     *(Plain(1, Plain(2)), Slotted(1, [1]), Colour.RED, Colour.BLUE, Right.READ | Right.WRITE, Pair(1, "b"), WORDS),
+    *(Moment(tzinfo=UTC), PurePosixPath("/a"), Path("a/b"), slice(1, None), array("d", [1.0]), ip_address("::1")),
+    *(ip_network("10.0.0.0/8"), ip_interface("10.0.0.1/8")),
     *(Counter("aab"), defaultdict(list, {"a": [1]}), deque([1, 2], 3), OrderedDict(b=1, a=2), SimpleNamespace(a=1)),
 ]
 

@@ -13,7 +13,9 @@ from datetime import UTC, date, datetime, time, timedelta, timezone
 from decimal import Decimal
 from enum import Enum
 from fractions import Fraction
+from ipaddress import IPv4Address, IPv4Interface, IPv4Network, IPv6Address, IPv6Interface, IPv6Network
 from operator import attrgetter, is_, itemgetter, sub
+from pathlib import Path, PurePosixPath, PureWindowsPath
 from types import SimpleNamespace
 from typing import Any, Final
 from uuid import UUID
@@ -29,7 +31,11 @@ EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 EPOCH_WITHOUT_ZONE: Final = datetime(1970, 1, 1)
 _FEW: Final = 16
 """So many numbers stand in the header, more of them in a buffer of their own."""
-BUILT_BY_CALL: Final = (OrderedDict, Counter, defaultdict, deque, Fraction, SimpleNamespace)
+BUILT_BY_CALL: Final = (
+    *(OrderedDict, Counter, defaultdict, deque, Fraction, SimpleNamespace, slice, array),
+    *(PurePosixPath, PureWindowsPath, type(Path())),
+    *(IPv4Address, IPv4Interface, IPv4Network, IPv6Address, IPv6Interface, IPv6Network),
+)
 """The classes that the reader calls. It calls no other, because bytes may name any."""
 
 _LONG: Final = 1 << 63
@@ -237,8 +243,8 @@ class Writer:
                 part = value.__reduce_ex__(2)
             except TypeError as error:
                 raise _cannot_cross(value) from error
-            if issubclass(kind, BaseException) and isinstance(part, tuple) and part[0] is kind:
-                # Its __init__ may take other arguments than those it has passed on.
+            if issubclass(kind, (BaseException, date, time)) and isinstance(part, tuple) and part[0] is kind:
+                # The class itself may take other arguments than its built-in base.
                 part = (copyreg.__newobj__, (kind, *part[1]), *part[2:])  # type: ignore[attr-defined]
             if not isinstance(part, tuple) or part[0] is not copyreg.__newobj__ or len(part) > 5:  # type: ignore[attr-defined]
                 raise _cannot_cross(value)
