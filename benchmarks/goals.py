@@ -70,6 +70,7 @@ COMPARISONS = (
     Comparison(w.TUMBLING_100K, "spark", 2, first="Spark's windows"),
     Comparison(w.TUMBLING_100K, "spark hdfs"),
     Comparison(w.TUMBLING_3M, "spark", 4, first="Spark's windows"),
+    Comparison(w.LARGER_THAN_CACHE, "spark"),
     Comparison(w.SLIDING_1K, "spark", 18, first="Spark's windows"),
     Comparison(w.SLIDING_1K, "ceiling", 0.8),
     Comparison(w.SLIDING_100K, "spark"),

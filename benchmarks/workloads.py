@@ -38,6 +38,7 @@ class Workload:
     - ``heap``: the most memory that a JVM may have for its objects, in GB: what Spark gives a driver or an executor
       unless told, and more where panes are many. What peaks are is for its collector to say wherever there is more than
       it needs, so all have the same.
+    - ``cache``: the most memory for Mullion's cached state, in MB (``stateStore.mullion.hotBytes``); 0 for its default.
     - ``ends``: whether a last row closes all panes; not where that would be all that is measured.
     - ``takes``: for each contender the rows that it goes through, from the first on: all, or as many as it can in half
       a minute. Its answers are compared with those to the same rows. ``more`` has those of the full benchmark.
@@ -63,6 +64,7 @@ class Workload:
     cores: int = CORES
     partitions: int = CORES
     heap: int = 1
+    cache: int = 0
     ends: bool = True
 
     @property
@@ -188,6 +190,20 @@ TUMBLING_3M = Workload(
     warm=10,
     heap=8,
 )
+# All these panes need 21 MB in memory.
+LARGER_THAN_CACHE = replace(
+    TUMBLING_3M,
+    name="tumbling 1 h, 220k keys open, a tenth of the state cached",
+    takes=everyone(1_600_000, "mullion", "spark"),
+    more={},
+    keys=220_000,
+    rows=100_000,
+    batches=16,
+    settling=0,
+    warm=8,
+    heap=1,
+    cache=2,
+)
 SLIDING_100K = replace(
     SLIDING_1K,
     name="sliding 60 s / 1 s, 100k keys",
@@ -287,6 +303,7 @@ FULL = (
     HOUR_1K,
     ONE_CORE,
     TUMBLING_3M,
+    LARGER_THAN_CACHE,
     SLIDING_100K,
     HOUR_100K,
     BURSTS,

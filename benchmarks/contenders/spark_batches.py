@@ -99,6 +99,8 @@ class Run:
         self.contender, self.workload, self.folder = contender, workload, folder
         store = "hdfs" if contender == "spark hdfs" else "rocksdb"
         self.spark = session(store, workload.cores, workload.heap, workload.partitions)
+        if workload.cache:
+            self.spark.conf.set("spark.sql.streaming.stateStore.mullion.hotBytes", f"{workload.cache}m")
         self.settling = folder.with_name(SETTLING)
         self.answer = {"panes": 0, "of_rows": 0, "checksum": 0}
         self.turns = Turns()
