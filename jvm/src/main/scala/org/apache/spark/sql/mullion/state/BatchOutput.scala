@@ -8,26 +8,27 @@ import org.apache.spark.sql.catalyst.expressions.UnsafeRow
 import org.apache.spark.sql.mullion.state.store.{KeptRows, RowBytes}
 import org.apache.spark.util.AccumulatorV2
 
-/** The rows that an operator returns in a batch on which several actions may run: a function of `foreachBatch` that
-  * asks whether there are rows and then writes them runs the batch's plan twice.
+/** Caches the rows that an operator returns in a batch, because several actions may run on it: a `foreachBatch`
+  * function that checks for rows and then writes them runs the batch's plan twice.
   *
   * {{{
-  *   first action     input -> state -> rows, all of them -> memory; the state is committed; rows -> action
-  *   next action                                             memory                           rows -> action
-  *   no room          input -> state -> rows -> action, as far as the action asks for rows; the next one does it again
+  *   first action     input -> state -> all rows -> memory; the state is committed; rows -> action
+  *   next action                                    memory                          rows -> action
+  *   no room          input -> state -> rows -> action, as far as the action reads; the next one repeats the work
   * }}}
   *
-  * An action may stop before the last row. The state is committed nevertheless, for it was complete before the first.
+  * An action may stop before the last row. The state is committed nevertheless, because it is complete before the
+  * first.
   *
-  * Rows are returned again only if they are of the attempt whose version of the state counts. It has reported itself to
-  * the driver, and each stage that begins carries the last attempt of each partition to its tasks. The rows of a failed
-  * attempt are never used, nor those on an executor whose partition has been worked on elsewhere since.
+  * Rows are returned again only if they belong to the attempt whose version of the state counts. That attempt has
+  * reported to the driver, and each stage carries the last attempt of each partition to its tasks. Rows of failed
+  * attempts are never used, nor rows on an executor whose partition has since been processed elsewhere.
   */
 private[mullion] final class BatchOutput(attempts: BatchOutput.Attempts, opener: PartitionOpener, columns: Int)
     extends Serializable {
   import BatchOutput._
 
-  // By partition, as of when a stage began.
+  // By partition, at the start of a stage.
   private var counted = Map.empty[Int, Long]
 
   private def writeObject(out: ObjectOutputStream): Unit = {
@@ -38,27 +39,27 @@ private[mullion] final class BatchOutput(attempts: BatchOutput.Attempts, opener:
   /** The rows of a partition, in a task.
     *
     * @param run
-    *   works on the partition's state, and commits it after the last row
+    *   processes the partition's state, and commits it after the last row
     */
   def rows(partition: Int)(run: => Iterator[InternalRow]): Rows = {
     val before = opener.rowsOf(partition)
-    val kept = for {
+    val cached = for {
       rows <- before
       attempt <- counted.get(partition)
       found <- rows.of(attempt)
     } yield Rows(found.iterator, isAll = true)
-    kept.getOrElse {
+    cached.getOrElse {
       before.foreach(_.drop())
       val out = run
       opener.rowsOf(partition).fold(Rows(out, isAll = false))(collect(partition, out, _))
     }
   }
 
-  private def collect(partition: Int, out: Iterator[InternalRow], kept: KeptRows): Rows = {
+  private def collect(partition: Int, out: Iterator[InternalRow], cached: KeptRows): Rows = {
     val rows = opener.roomForRows(columns)
     val task = TaskContext.get()
     task.addTaskCompletionListener[Unit](_ => rows.release())
-    // Whether it keeps its rows or not: those of attempts before it count no more.
+    // Added even if its rows are not cached: this attempt invalidates earlier ones.
     attempts.add(partition -> task.taskAttemptId())
     var over = Option.empty[InternalRow]
     while (over.isEmpty && out.hasNext) {
@@ -67,7 +68,7 @@ private[mullion] final class BatchOutput(attempts: BatchOutput.Attempts, opener:
     }
     over match {
       case None =>
-        kept.keep(task.taskAttemptId(), rows)
+        cached.keep(task.taskAttemptId(), rows)
         Rows(rows.iterator, isAll = true)
       case Some(row) => Rows(new Rest(rows, row, out), isAll = false)
     }
@@ -82,11 +83,11 @@ private[mullion] object BatchOutput {
   }
 
   /** @param isAll
-    *   whether there are all rows, and the partition's state is committed
+    *   whether these are all rows, and the partition's state is committed
     */
   final case class Rows(iterator: Iterator[InternalRow], isAll: Boolean)
 
-  /** The attempt of each partition's task that counts: the last of those that succeeded. */
+  /** The attempt of each partition's task that counts: the last successful one. */
   private[state] final class Attempts extends AccumulatorV2[(Int, Long), Map[Int, Long]] {
     private var ofPartitions = Map.empty[Int, Long]
 
@@ -99,7 +100,7 @@ private[mullion] object BatchOutput {
     override def value: Map[Int, Long] = ofPartitions
   }
 
-  /** The rows for which there was room, the first for which there was none, and those after it. */
+  /** The rows that fit into memory, the first row that did not, and the rows after it. */
   private final class Rest(rows: RowBytes, row: InternalRow, after: Iterator[InternalRow])
       extends Iterator[InternalRow] {
     private var copies = rows.iterator

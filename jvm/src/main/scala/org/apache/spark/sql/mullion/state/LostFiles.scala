@@ -8,18 +8,18 @@ import org.rocksdb.{RocksDBException, Status}
 
 import org.apache.spark.SparkThrowable
 
-/** Tells errors of Spark about missing and damaged files of state from others, such as a full disk. */
+/** Recognises Spark's errors about missing and damaged state files among other errors, such as a full disk. */
 private[state] object LostFiles {
   private val spark =
     ("CHECKPOINT_FILE_CHECKSUM_VERIFICATION_FAILED|" +
       "CANNOT_LOAD_STATE_STORE\\.(?:CANNOT_READ.*|.*(?:MISSING|NOT_EXISTS|INVALID|UNEXPECTED_FILE_SIZE).*)").r
 
-  /** What is wrong with the files, if an error is about files. */
+  /** A description of the fault, if an error is about files. */
   def in(e: Throwable): Option[String] = {
     val causes = Iterator.iterate(e)(_.getCause).takeWhile(_ != null).take(20).toSeq
     causes.reverse.find(isOfFiles).map { found =>
-      val says = Option(found.getMessage).fold("")(message => s": ${message.linesIterator.next().stripSuffix(".")}")
-      s"${found.getClass.getSimpleName}$says"
+      val message = Option(found.getMessage).fold("")(message => s": ${message.linesIterator.next().stripSuffix(".")}")
+      s"${found.getClass.getSimpleName}$message"
     }
   }
 

@@ -15,23 +15,23 @@ import org.apache.spark.sql.mullion.state.attempts.ReportedAttempts
 import org.apache.spark.sql.mullion.state.records.{FamilySpec, StatePartition}
 import org.apache.spark.sql.streaming.StateOperatorProgress
 
-/** An operator of ours that keeps state: in a provider of its own, wherever Spark's base and its traits ask for the
-  * session's, under a header of its own.
+/** An operator of Mullion with state: it uses its own provider where Spark's base traits use the session's, and its own
+  * header.
   */
 private[mullion] trait OwnStateExec extends SparkLineShim.StatefulBase {
 
-  /** The kinds of record in state; the first is the one that Spark is told of. */
+  /** The kinds of record in state; the first is the one that Spark records. */
   protected def families: Seq[FamilySpec]
 
-  /** Fails if the state in the checkpoint is not what this operator would make of it, before anything is written. */
+  /** Fails before anything is written if the state in the checkpoint does not match this operator. */
   protected def checkState(hadoopConf: Configuration): Unit
 
-  /** True if Spark knows of this operator, and so keeps ids of its versions, if the session asks for them. */
+  /** True if Spark tracks this operator, and so keeps ids of its versions if the session requests them. */
   protected def isKnown: Boolean = true
 
   @transient private lazy val ownConf: SQLConf = PartitionOpener.confOf(super.conf)
 
-  // In tasks there is no session, and nothing to replace: the opener carries the settings there.
+  // Tasks have no session; there the opener carries the settings.
   override def conf: SQLConf = if (session == null) super.conf else ownConf
 
   override def validateAndMaybeEvolveStateSchema(
@@ -42,16 +42,16 @@ private[mullion] trait OwnStateExec extends SparkLineShim.StatefulBase {
     val info = getStateInfo
     val home = new Path(info.checkpointLocation).getParent
     RecoveryNote.requireNone(CheckpointFileManager.create(home, hadoopConf), home)
-    // One that Spark does not know is in format 1, whatever its query is.
+    // An operator that Spark does not know uses format 1, whatever its query uses.
     def hasIds = isKnown && RunningQuery
       .find(session, info.queryRunId)
       .flatMap(_.commitLog.get(info.storeVersion - 1))
       .exists(_.stateUniqueIds.exists(_.nonEmpty))
     if (isKnown) SavepointNote.check(session, info)
     StateSettings.check(info, super.conf, isKnown, hasIds)
-    // First, for what checks the state may delete the note that Spark has of its types.
+    // Must be first: the state check may delete Spark's schema file.
     StateLine.check(info, hadoopConf)
-    // Ours first: Spark compares neither names nor what an aggregate is.
+    // Before Spark's check, which compares neither names nor aggregates.
     checkState(hadoopConf)
     StateLine.settle(info, conf, hadoopConf)
     val main = families.head
@@ -75,7 +75,7 @@ private[mullion] trait OwnStateExec extends SparkLineShim.StatefulBase {
     )
   }
 
-  /** Puts the watermark where a recovery has it after this batch, if it has. */
+  /** Sets the watermark to the value that a recovery recorded for this batch, if any. */
   protected def followRecovery(batch: Long): Unit = {
     val info = getStateInfo
     for {
@@ -97,12 +97,12 @@ private[mullion] trait OwnStateExec extends SparkLineShim.StatefulBase {
 
   @transient private lazy val partitionCounts = PartitionCounts.register(sparkContext)
 
-  /** What this operator counts itself, and not a node below it. */
+  /** The metrics that this operator counts itself, rather than a node below it. */
   protected def ownMetrics: Map[String, SQLMetric] = metrics
 
   private def countedMetrics: Array[SQLMetric] = ownMetrics.toArray.sortBy(_._1).map(_._2)
 
-  /** For the tasks: counts what a partition's task did, once however often it is done. */
+  /** For tasks: counts the work of a partition's task once, however often it runs. */
   protected def counter: OwnStateExec.Counter = new OwnStateExec.Counter(partitionCounts, countedMetrics)
 
   override def getProgress(): StateOperatorProgress = {
@@ -110,18 +110,17 @@ private[mullion] trait OwnStateExec extends SparkLineShim.StatefulBase {
     super.getProgress()
   }
 
-  /** Reports the version that a task has made to the driver. Spark does so where the session asks for format 2 alone.
-    */
+  /** Reports the version that a task has written to the driver. Spark does so only if the session requests format 2. */
   private def report(store: StateStore): Unit = {
-    val made = store.getStateStoreCheckpointInfo()
-    made.stateStoreCkptId.foreach { id =>
+    val reported = store.getStateStoreCheckpointInfo()
+    reported.stateStoreCkptId.foreach { id =>
       checkpointInfoAccumulator.add(
-        SparkLineShim.reported(made.partitionId, made.batchVersion, id, made.baseStateStoreCkptId)
+        SparkLineShim.reported(reported.partitionId, reported.batchVersion, id, reported.baseStateStoreCkptId)
       )
     }
   }
 
-  /** Counts what was committed; `total` is how many records there are. */
+  /** Counts a commit; `total` is the number of records. */
   protected def countStores(partition: StatePartition, total: Long): Unit = {
     partition.bytesInMemory.foreach { bytes =>
       longMetric("hotBytes") += bytes
@@ -131,7 +130,7 @@ private[mullion] trait OwnStateExec extends SparkLineShim.StatefulBase {
     val before = rows.value
     setStoreMetrics(partition.store)
     report(partition.store)
-    // RocksDB counts no rows. A task may have several partitions.
+    // RocksDB does not count rows. A task may have several partitions.
     rows.set(before + total)
     setOperatorMetrics(1)
   }

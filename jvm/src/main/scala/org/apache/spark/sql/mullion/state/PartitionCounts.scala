@@ -4,8 +4,8 @@ import org.apache.spark.SparkContext
 import org.apache.spark.sql.execution.metric.SQLMetric
 import org.apache.spark.util.AccumulatorV2
 
-/** What the tasks of a batch counted, partition by partition. A batch's plan may run several times, as with two actions
-  * in `foreachBatch`: the counts of a partition are those of its last run, where Spark's metrics add up all.
+/** The counts of a batch's tasks by partition. A batch's plan may run several times, as with two actions in
+  * `foreachBatch`. These counts are those of a partition's last run, whereas Spark's metrics add up all runs.
   */
 private[mullion] final class PartitionCounts extends AccumulatorV2[(Int, Array[Long]), Map[Int, Array[Long]]] {
   private var counts = Map.empty[Int, Array[Long]]
@@ -17,17 +17,17 @@ private[mullion] final class PartitionCounts extends AccumulatorV2[(Int, Array[L
   override def merge(other: AccumulatorV2[(Int, Array[Long]), Map[Int, Array[Long]]]): Unit = counts ++= other.value
   override def value: Map[Int, Array[Long]] = counts
 
-  /** Notes what `count` adds to `metrics` for a partition. */
+  /** Records the amounts that `count` adds to `metrics` for a partition. */
   def noting(partition: Int, metrics: Array[SQLMetric])(count: => Unit): Unit = {
     val before = metrics.map(_.value)
     count
     add(partition -> metrics.zip(before).map { case (metric, had) => metric.value - had })
   }
 
-  /** Puts in place of what the runs added up what one run counted. */
+  /** Replaces the summed metrics by those of the last run. */
   def settle(metrics: Array[SQLMetric]): Unit = metrics.zipWithIndex.foreach { case (metric, i) =>
     val counted = counts.values.map(_(i))
-    // The others are counted elsewhere.
+    // Metrics that are always zero here are counted elsewhere.
     if (counted.exists(_ != 0)) metric.set(counted.sum)
   }
 }

@@ -29,16 +29,16 @@ import org.apache.spark.sql.types.{LongType, StructType}
 
 import dev.mullion.MullionException
 
-/** Opens the state of an operator's partitions, with a provider of the operator's own, whatever the session's is.
+/** Opens the state of an operator's partitions, with the operator's own provider.
   *
   * @param version
   *   the version that the batch starts from
   * @param checkpointIds
   *   the ids of that version by partition, if Spark's commit log has them
   * @param reported
-  *   the ids that this run's tasks have reported of that version, by partition; none if another run made it
+  *   the ids that this run's tasks have reported for that version, by partition; none if another run wrote it
   * @param layout
-  *   how keys are written
+  *   the encoding of keys
   */
 private[mullion] final class PartitionOpener(
     families: Seq[FamilySpec],
@@ -68,10 +68,10 @@ private[mullion] final class PartitionOpener(
   /** The rows that a partition's last batch returned on this executor; none before a task of the run has opened it. */
   private[state] def rowsOf(partition: Int): Option[KeptRows] = KeptRows.of(id(partition))
 
-  /** Room for rows of the batch. */
+  /** Memory for rows of the batch. */
   private[state] def roomForRows(columns: Int): RowBytes = new RowBytes(columns, HotMemory.Share(HotMemory.limit(conf)))
 
-  /** The id of the version of a partition that counts; none of the first one. */
+  /** The id of the version of a partition that counts; none for the first version. */
   private def idOf(partition: Int, hadoopConf: Configuration): Option[String] =
     checkpointIds.map(_(partition).head) orElse
       Option.when(version > 0) {
@@ -80,7 +80,7 @@ private[mullion] final class PartitionOpener(
         ) getOrElse (throw missing(partition))
       }
 
-  /** Fails for a version that a later run has made: then runs are not ordered by their numbers. */
+  /** Fails for a version that a later run has written: run numbers are then out of order. */
   private def requireOlder(partition: Int, id: String): Unit =
     if (AttemptId.runOf(id) > RunNumber.in(conf))
       throw MullionException.damagedState(
@@ -106,7 +106,7 @@ private[mullion] final class PartitionOpener(
     )
   }
 
-  /** Opens a store, and says so in our words if its files are missing or damaged. */
+  /** Opens a store. Missing or damaged files become Mullion's error. */
   private def reading[T](partition: Int)(open: => T): T =
     try open
     catch {
@@ -139,7 +139,7 @@ private[mullion] final class PartitionOpener(
     opened
   }
 
-  /** Opens a partition for a look, outside of a query; `use` must not keep it. */
+  /** Opens a partition read-only, outside of a query; `use` must not keep it. */
   def look[T](partition: Int, hadoopConf: Configuration)(use: StatePartition => T): T = {
     val providers = Seq.newBuilder[StateStoreProvider]
     try {
@@ -153,7 +153,7 @@ private[mullion] final class PartitionOpener(
     } finally providers.result().foreach(_.close())
   }
 
-  /** All records of a partition, with the numbers of their families, for a task outside of a query. A record stands
+  /** All records of a partition, with the numbers of their families, for a task outside of a query. A record is valid
     * until the next one.
     */
   def records(partition: Int, hadoopConf: Configuration): Iterator[(Int, UnsafeRow, UnsafeRow)] = {
@@ -177,8 +177,8 @@ private[mullion] final class PartitionOpener(
     }
   }
 
-  /** A partition without any record, whatever there is, for a task outside of a query. Once it is committed it is the
-    * version after the one that this opens.
+  /** An empty partition that ignores existing records, for a task outside of a query. Its commit writes the next
+    * version.
     */
   def empty(partition: Int, hadoopConf: Configuration): StatePartition =
     ofProviders(partition, hadoopConf) { provider =>
@@ -187,7 +187,7 @@ private[mullion] final class PartitionOpener(
         .getOrElse(throw new IllegalStateException("this line of Spark makes no store but the first that is empty"))
     }
 
-  /** True if all files of the version are there and whole. */
+  /** True if all files of the version are present and complete. */
   def canRead(partition: Int, hadoopConf: Configuration): Boolean =
     try
       withoutRecords(partition, hadoopConf) { provider =>
@@ -196,7 +196,7 @@ private[mullion] final class PartitionOpener(
       }
     catch { case NonFatal(_) => false }
 
-  /** Makes the versions after this one, up to `last`, each without a change, and gives their ids. */
+  /** Writes the versions after this one, up to `last`, without changes. Returns their ids. */
   def carry(partition: Int, last: Long, hadoopConf: Configuration): Seq[String] =
     withoutRecords(partition, hadoopConf) { provider =>
       (version until last).scanLeft(idOf(partition, hadoopConf)) { (before, from) =>
@@ -207,7 +207,7 @@ private[mullion] final class PartitionOpener(
       }
     }.tail.flatten
 
-  /** Uses a provider that reads and writes no record, whose columns do not matter. */
+  /** Uses a provider that reads and writes no records, so its columns do not matter. */
   private def withoutRecords[T](partition: Int, hadoopConf: Configuration)(use: StateStoreProvider => T): T = {
     val any = new StructType().add("any", LongType)
     val provider = ownProvider(partition, any, any, NoPrefixKeyStateEncoderSpec(any), hadoopConf)
@@ -215,7 +215,6 @@ private[mullion] final class PartitionOpener(
     finally provider.close()
   }
 
-  /** With providers of its own, until the task ends. */
   private def ofProviders(partition: Int, hadoopConf: Configuration)(open: StateStoreProvider => StateStore) = of {
     (key, value, encoder) =>
       val provider = ownProvider(partition, key, value, encoder, hadoopConf)
@@ -225,7 +224,7 @@ private[mullion] final class PartitionOpener(
       store
   }
 
-  /** A provider that Spark does not know of: the caller closes it. */
+  /** A provider that Spark does not track: the caller closes it. */
   private def ownProvider(
       partition: Int,
       key: StructType,
@@ -258,7 +257,7 @@ private[mullion] object PartitionOpener {
   /** For a batch of a query.
     *
     * @param reports
-    *   where the batch's tasks report what they make
+    *   collects the reports of the batch's tasks
     */
   def apply(
       families: Seq[FamilySpec],
@@ -288,16 +287,16 @@ private[mullion] object PartitionOpener {
   def confOf(session: SQLConf): SQLConf = {
     val conf = session.clone()
     conf.setConf(SQLConf.STATE_STORE_PROVIDER_CLASS, classOf[HotRocksDbProvider].getName)
-    // Files of a version are named by its id, whatever Spark's commit log has.
+    // Version ids are part of file names even if Spark's commit log has none.
     conf.setConf(SQLConf.STATE_STORE_CHECKPOINT_FORMAT_VERSION, 2)
-    // RocksDB would look up each key that is put, to count keys. We count our own records, and know which are new.
+    // RocksDB would look up each written key to count keys. Mullion counts its own records.
     conf.setConfString("spark.sql.streaming.stateStore.rocksdb.trackTotalNumberOfRows", "false")
-    // A batch writes what it changed, and not the files of the whole store, unless the session says otherwise.
+    // A batch writes its changes, not the files of the store, unless the session's settings differ.
     if (!session.contains(changelog)) conf.setConfString(changelog, "true")
-    // RocksDB then keeps what batches write in memory until a buffer is full, of 64 MB where nothing is said. What is
-    // looked up is in memory anyway, and most of what was written has gone again a batch or two later.
+    // RocksDB keeps writes in memory until a buffer is full, by default 64 MB. Lookups are served from memory anyway,
+    // and most writes are obsolete a batch or two later.
     if (!session.contains(writeBuffer)) conf.setConfString(writeBuffer, "16")
-    // Rows of versions before a change of the query have other columns. The header says which rows are of what.
+    // Rows older than a change of the query have other columns. The header records the columns of each version.
     conf.setConf(SQLConf.STATE_STORE_FORMAT_VALIDATION_ENABLED, false)
     ExpiringPartition.addSetting(conf)
     conf

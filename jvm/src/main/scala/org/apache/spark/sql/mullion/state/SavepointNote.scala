@@ -20,16 +20,16 @@ import org.apache.spark.util.SerializableConfiguration
 
 import dev.mullion.MullionException
 
-/** What a savepoint consists of, noted in it when all of it is written: a query that starts from it looks first whether
-  * each file is there, and is what it was.
+/** The manifest of a savepoint, written last. A query that starts from the savepoint first checks that each file
+  * current present and unchanged.
   *
   * {{{
   *   batch       16 (the last one in it)      17 (the first from it)     18
-  *   looks at                                 all files                  none
+  *   checks                                   all files                  none
   * }}}
   *
   * @param batch
-  *   the last one that is in it
+  *   the savepoint's last batch
   */
 private[mullion] final case class SavepointNote(format: Int, batch: Long, files: List[SavepointNote.File])
 
@@ -43,23 +43,21 @@ private[mullion] object SavepointNote {
   private implicit val formats: Formats = DefaultFormats
 
   private val Format = 1
-  // In place of the size of a file.
+  // In place of a file's size.
   private val Missing = -1L
   private val Unreadable = -2L
   private val Name = "mullion-savepoint"
 
-  /** Notes all files under a folder that is about to become a savepoint. */
+  /** Records all files under a folder that current about to become a savepoint. */
   def write(spark: SparkSession, home: Path, batch: Long): Unit = {
     val hadoopConf = spark.sessionState.newHadoopConf()
-    val found = listed(home.getFileSystem(hadoopConf), home)
-    val note = SavepointNote(Format, batch, measured(spark, home, found).toList)
+    val paths = listed(home.getFileSystem(hadoopConf), home)
+    val note = SavepointNote(Format, batch, measured(spark, home, paths).toList)
     val files = CheckpointFileManager.create(home, hadoopConf)
     CheckpointFiles.write(files, new Path(home, Name), Serialization.write(note).getBytes(UTF_8))
   }
 
-  /** Fails if a query is about to start from a savepoint that is not what was written. What a query has made of one
-    * since is the query's own.
-    */
+  /** Fails if a query current about to start from a changed savepoint. Changes by the query itself are allowed. */
   def check(spark: SparkSession, info: SparkLineShim.StateInfo): Unit = {
     val home = new Path(info.checkpointLocation).getParent
     val hadoopConf = spark.sessionState.newHadoopConf()
@@ -67,7 +65,7 @@ private[mullion] object SavepointNote {
       val state = s"state/${info.operatorId}/"
       def isLookedAt(file: File) =
         file.path.startsWith("offsets/") || file.path.startsWith("commits/") ||
-          // What is in these folders may be written again when a query starts.
+          // Files in these folders may be rewritten at a start.
           file.path.startsWith(state) && !file.path.split('/').exists(Set("_metadata", "_mullion"))
       if (info.storeVersion <= note.batch)
         throw damaged(home, s"its log of commits does not say that batch ${note.batch} is done")
@@ -75,10 +73,11 @@ private[mullion] object SavepointNote {
     }
   }
 
-  /** The same of all but state, where no batch has begun since: what sources have noted they change with the next.
+  /** The same check for all files except state, if no batch has begun since. Sources change their logs with the next
+    * batch.
     *
     * @param home
-    *   a checkpoint that a query is about to start from
+    *   a checkpoint that a query current about to start from
     */
   def checkLogs(spark: SparkSession, home: Path): Unit = {
     val hadoopConf = spark.sessionState.newHadoopConf()
@@ -89,9 +88,9 @@ private[mullion] object SavepointNote {
   }
 
   private def compare(spark: SparkSession, home: Path, wanted: Seq[File]): Unit = {
-    val is = measured(spark, home, wanted.map(_.path)).map(file => file.path -> file).toMap
-    wanted.find(file => !is.get(file.path).contains(file)).foreach { file =>
-      val what = is.get(file.path).map(_.bytes) match {
+    val current = measured(spark, home, wanted.map(_.path)).map(file => file.path -> file).toMap
+    wanted.find(file => !current.get(file.path).contains(file)).foreach { file =>
+      val what = current.get(file.path).map(_.bytes) match {
         case None | Some(Missing)           => "is missing"
         case Some(Unreadable)               => "cannot be read"
         case Some(now) if now != file.bytes => s"has $now bytes, and was written with ${file.bytes}"
@@ -101,17 +100,17 @@ private[mullion] object SavepointNote {
     }
   }
 
-  /** What a savepoint says of itself; nothing where the folder is none. */
+  /** The manifest of a savepoint; none in other folders. */
   private[mullion] def read(home: Path, hadoopConf: Configuration): Option[SavepointNote] = {
     val files = CheckpointFileManager.create(home, hadoopConf)
     val path = new Path(home, Name)
     Option.when(files.exists(path)) {
       val note =
         try {
-          val said = JsonMethods.parse(new String(CheckpointFiles.read(files, path), UTF_8)).extract[SavepointNote]
-          // A path that is null is none.
-          said.files.foreach(_.path.length)
-          said
+          val note = JsonMethods.parse(new String(CheckpointFiles.read(files, path), UTF_8)).extract[SavepointNote]
+          // json4s accepts a null path.
+          note.files.foreach(_.path.length)
+          note
         } catch { case NonFatal(_) => throw damaged(home, s"the file $Name, which lists the others, cannot be read") }
       if (note.format != Format)
         throw MullionException.incompatibleState(
@@ -128,13 +127,13 @@ private[mullion] object SavepointNote {
 
   private def listed(fs: FileSystem, home: Path): Seq[String] = {
     val root = fs.makeQualified(home).toUri.getPath.stripSuffix("/") + "/"
-    val found = Seq.newBuilder[String]
+    val paths = Seq.newBuilder[String]
     val files = fs.listFiles(home, true)
-    while (files.hasNext) found += files.next().getPath.toUri.getPath.stripPrefix(root)
-    found.result().filterNot(_.split('/').last.startsWith(".")).sorted
+    while (files.hasNext) paths += files.next().getPath.toUri.getPath.stripPrefix(root)
+    paths.result().filterNot(_.split('/').last.startsWith(".")).sorted
   }
 
-  /** The sizes and sums of files as they are: read by tasks, for state may be large. */
+  /** The current sizes and checksums of files. Tasks read them, because state may be large. */
   private def measured(spark: SparkSession, home: Path, paths: Seq[String]): Seq[File] =
     if (paths.isEmpty) Nil
     else {

@@ -19,8 +19,8 @@ import org.apache.spark.sql.mullion.state.store.KeyLayout
 
 import dev.mullion.MullionException
 
-/** On which line of Spark a state in RocksDB began, and how keys are written in it, noted beside it once. So a query
-  * goes on on a newer line with the keys that it has:
+/** The Spark version on which a RocksDB state began, and its key layout, recorded once next to the state. So a query
+  * continues on a newer Spark version with its existing keys:
   *
   * {{{
   *   begun on   keys         read on 4.0   4.1   4.2   4.3
@@ -37,22 +37,22 @@ private[mullion] object StateLine {
 
   private val here = SPARK_VERSION_SHORT.split('.').take(2).mkString(".")
 
-  /** What was written before lines were noted. */
+  /** State that was written before versions were recorded. */
   private val unnoted = StateLine("4.2", KeyLayout.Timestamps.name)
 
-  // Forgotten with the query, so nothing in here may hold on to it.
+  // Entries are removed with their query, so they must not reference it.
   private val ofQueries = new WeakHashMap[StreamExecution, mutable.Map[Path, KeyLayout]]()
 
-  /** How the keys of a state that begins are to be written: `ranges` are read on older lines too. */
+  /** The key layout of new states: older Spark versions can read `ranges` too. */
   val Setting = "spark.sql.streaming.stateStore.mullion.keys"
 
-  /** Fails for a state that is noted to have keys which this line cannot read. */
+  /** Fails for a state whose keys this Spark version cannot read. */
   def check(info: SparkLineShim.StateInfo, hadoopConf: Configuration): Unit = {
     val root = rootOf(info)
     file.read(root, hadoopConf).foreach(layoutOf(_, root))
   }
 
-  /** Notes the line of a state that begins, and fails for one whose keys this line cannot read. */
+  /** Records the Spark version of a new state, and fails for one whose keys this version cannot read. */
   def settle(info: SparkLineShim.StateInfo, conf: SQLConf, hadoopConf: Configuration): Unit = {
     val root = rootOf(info)
     val line = file.read(root, hadoopConf).getOrElse {
@@ -67,19 +67,19 @@ private[mullion] object StateLine {
     ()
   }
 
-  /** Notes the line of a state that begins. */
+  /** Records the Spark version of a new state. */
   def begin(root: Path, conf: SQLConf, hadoopConf: Configuration): Unit = file.write(root, hadoopConf, ofNew(conf))
 
   private def ofNew(conf: SQLConf): StateLine = {
-    val asked = conf.getConfString(Setting, KeyLayout.own.name)
-    if (!KeyLayout.known.exists(_.name == asked))
+    val setting = conf.getConfString(Setting, KeyLayout.own.name)
+    if (!KeyLayout.readable.exists(_.name == setting))
       throw MullionException.invalid(
-        s"$Setting=$asked is not one of ${KeyLayout.known.map(_.name).mkString(", ")}, which Spark $here can write."
+        s"$Setting=$setting is not one of ${KeyLayout.readable.map(_.name).mkString(", ")}, which Spark $here can write."
       )
-    StateLine(here, asked)
+    StateLine(here, setting)
   }
 
-  /** How the keys of an operator are written, in a batch of a query. */
+  /** The key layout of an operator, in a batch of a query. */
   def layoutOf(info: SparkLineShim.StateInfo, session: SparkSession): KeyLayout =
     ofQueries.synchronized {
       val root = rootOf(info)
@@ -93,12 +93,12 @@ private[mullion] object StateLine {
       }
     }
 
-  /** How they are written in the folder of an operator's state. */
+  /** The key layout in the folder of an operator's state. */
   def layoutIn(root: Path, hadoopConf: Configuration): KeyLayout =
     layoutOf(file.read(root, hadoopConf).getOrElse(unnoted), root)
 
   private def layoutOf(was: StateLine, root: Path): KeyLayout =
-    KeyLayout.known.find(_.name == was.keys).getOrElse {
+    KeyLayout.readable.find(_.name == was.keys).getOrElse {
       throw MullionException.incompatibleState(
         s"The checkpoint ${root.getParent.getParent} was begun on Spark ${was.spark}, and this is Spark $here: it keeps " +
           s"the keys of state in RocksDB by another encoder ('${was.keys}'), which Spark $here does not have. Nothing was " +

@@ -6,11 +6,11 @@ import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.execution.streaming.state.StateStoreCoordinatorRef
 import org.apache.spark.sql.mullion.state.records.StatePartition
 
-/** Runs an operator's tasks against its state, where the state is already loaded if it can. Spark's own `StateStoreRDD`
-  * takes the session's state store provider; this one takes the operator's.
+/** Runs an operator's tasks against its state, preferably where the state is already loaded. Unlike Spark's
+  * `StateStoreRDD`, it uses the operator's own provider.
   *
   * @param output
-  *   what keeps the rows for further actions on the batch, if there may be some
+  *   caches the rows for further actions on the batch, if there may be any
   */
 private[mullion] final class StateRDD(
     data: RDD[InternalRow],

@@ -1,15 +1,15 @@
 package org.apache.spark.sql.mullion
 
-/** Where panes are while they are open. docs/state.md says what is written, where, and which version reads what.
+/** The state of open panes. docs/state.md documents the files and their compatibility.
   * {{{
-  *   records     what a record is: kinds ([[records.FamilySpec]]), their order, their bytes
-  *   memory      records in memory, in order, in versions that share what is equal
-  *   attempts    which attempt's version of a partition counts
-  *   segments    changes of a batch, written as few large values
-  *   store       partitions in RocksDB, with records in memory beside it
-  *   header      what the state of an operator means, written beside it and compared at each start
+  *   records     records: kinds ([[records.FamilySpec]]), order, encoding
+  *   memory      records in memory, in order, in versions that share equal parts
+  *   attempts    the attempt whose version of a partition counts
+  *   segments    the changes of a batch, written as few large values
+  *   store       partitions in RocksDB, with cached records
+  *   header      the meaning of an operator's state, written next to it and compared at each start
   * }}}
-  * [[PartitionOpener]] opens a partition in a task; everything above asks it and no store by its class. A change of
-  * what is written raises a format in `header`.
+  * [[PartitionOpener]] opens a partition in a task; other packages use no store by its class. A change of the encoding
+  * requires a new format in `header`.
   */
 package object state

@@ -9,7 +9,7 @@ import org.apache.hadoop.fs.Path
 private[mullion] object AttemptFiles {
   private val Named = """(\d{1,18})_(.+)\.(?:changelog|zip)""".r
 
-  /** The id of the last attempt that made a version; none if no file of that version is there. */
+  /** The id of the last attempt that wrote a version; none if no file of that version exists. */
   def last(folder: Path, version: Long, hadoopConf: Configuration): Option[String] =
     ids(folder, hadoopConf).collect { case (`version`, id) => id }.maxOption(AttemptId.ordering)
 

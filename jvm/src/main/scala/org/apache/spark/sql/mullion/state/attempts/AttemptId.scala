@@ -15,19 +15,19 @@ import org.apache.spark.sql.execution.streaming.state.StateStoreConf
   *    the version
   * }}}
   *
-  * Ids are ordered: of two attempts that made the same version, the one that started last is the greater.
+  * Ids are ordered: of two attempts that wrote the same version, the one that started last is the greater.
   */
 private[state] object AttemptId {
-  // Spark's own ids are of the random part alone.
+  // Spark's own ids consist of the random part alone.
   private val Parts = """(\d{1,18})-(\d{1,18})-\p{XDigit}{8}(?:-\p{XDigit}{4}){3}-\p{XDigit}{12}""".r
 
-  /** An id for the version that the running task is about to make. */
+  /** An id for the version that the running task is about to write. */
   def next(conf: StateStoreConf): String = {
     val attempt = Option(TaskContext.get()).fold(0L)(_.taskAttemptId())
     s"${RunNumber.in(conf)}-$attempt-${UUID.randomUUID()}"
   }
 
-  /** The run that made a version; -1 if the id is not one of ours. */
+  /** The run that wrote a version; -1 if the id is not one of Mullion's. */
   def runOf(id: String): Long = parts(id)._1
 
   val ordering: Ordering[String] =

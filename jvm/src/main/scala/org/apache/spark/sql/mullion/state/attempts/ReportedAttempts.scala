@@ -12,18 +12,18 @@ import org.apache.spark.sql.mullion.shim.SparkLineShim.{Reported, Reports}
 
 import dev.mullion.MullionException
 
-/** The attempts that a query's tasks have reported to the driver, for the version that the last batch left and the one
-  * that the running batch makes. A batch's plan may run several times, as with two actions in `foreachBatch`, and a
-  * task may have several attempts: of each partition the last one counts.
+/** The attempts that a query's tasks have reported to the driver, for the last batch's version and for the running
+  * batch's. A batch's plan may run several times, as with two actions in `foreachBatch`, and a task may have several
+  * attempts: the last one of each partition counts.
   */
 private[mullion] object ReportedAttempts {
-  // Forgotten with the query, so nothing in here may hold on to it.
+  // Entries are removed with their query, so they must not reference it.
   private val ofQueries = new WeakHashMap[StreamExecution, mutable.Map[Long, Seq[(Long, Reports)]]]()
 
-  /** The ids of the version that a batch starts from, by partition; none if this run did not make it.
+  /** The ids of the version that a batch starts from, by partition; none if another run wrote it.
     *
     * @param left
-    *   where the batch's tasks report the version that they make
+    *   collects the reports for the version that the batch's tasks write
     */
   def begin(session: SparkSession, run: UUID, operator: Long, version: Long, left: Reports): Option[
     Map[Int, String]
@@ -31,11 +31,11 @@ private[mullion] object ReportedAttempts {
     ofQueries.synchronized {
       RunningQuery.find(session, run).flatMap { query =>
         val operators = ofQueries.computeIfAbsent(query, _ => mutable.Map.empty[Long, Seq[(Long, Reports)]])
-        val known = operators.getOrElse(operator, Nil).filter(_._1 >= version)
-        operators(operator) = known :+ (version + 1 -> left)
-        val made = known.collect { case (`version`, reports) => reports }
-        Option.when(made.nonEmpty) {
-          last(made.flatMap(_.value.asScala))
+        val recent = operators.getOrElse(operator, Nil).filter(_._1 >= version)
+        operators(operator) = recent :+ (version + 1 -> left)
+        val previous = recent.collect { case (`version`, reports) => reports }
+        Option.when(previous.nonEmpty) {
+          last(previous.flatMap(_.value.asScala))
             .flatMap(of => of.stateStoreCkptId.map(ids => of.partitionId -> ids.head))
             .toMap
         }
@@ -50,7 +50,7 @@ private[mullion] object ReportedAttempts {
     .toSeq
     .sortBy(_.partitionId)
 
-  /** Of a batch whose plan was not run for each partition. */
+  /** The error for a batch whose plan did not run for each partition. */
   def notRead(batch: Long, partition: Int): MullionException = MullionException.invalid(
     s"foreachBatch did not read its DataFrame to the end in batch $batch: partition $partition of the state has no new " +
       "version. Write, count or collect the whole DataFrame in each batch."

@@ -16,14 +16,14 @@ import org.apache.spark.sql.execution.streaming.state.StateStoreConf
 import org.apache.spark.sql.mullion.query.{CheckpointFiles, RunningQuery}
 import org.apache.spark.sql.mullion.shim.SparkLineShim
 
-/** The number of a query's run among all runs that worked on an operator's state. A run takes the next number before
-  * its first batch, as a file beside the state:
+/** The number of a query's run among all runs over an operator's state. A run takes the next number before its first
+  * batch, as a file next to the state:
   *
   * {{{
   *   state/0/_mullion/run.7.4e0c3a52-66dd-4b3c-a6ac-4d0e4e8eb5be
   * }}}
   *
-  * It orders the attempts of different runs: the tasks of a run that has ended may still write.
+  * It orders the attempts of different runs: tasks of an ended run may still write.
   */
 private[mullion] object RunNumber {
 
@@ -32,7 +32,7 @@ private[mullion] object RunNumber {
 
   private val Named = """run\.(\d{1,18})\.[^.]+""".r
 
-  // Forgotten with the query, so nothing in here may hold on to it.
+  // Entries are removed with their query, so they must not reference it.
   private val ofQueries = new WeakHashMap[StreamExecution, mutable.Map[Path, Long]]()
 
   /** The number of a task's run; 0 outside of a query. */
@@ -60,8 +60,8 @@ private[mullion] object RunNumber {
     take(files, folder, run)
   }
 
-  /** Of processes that take a number at the same time, at most one keeps it: each creates a file of its own first, and
-    * looks for others then. So no file system has to tell who created a file first.
+  /** If several processes take a number at the same time, at most one keeps it: each first creates its own file and
+    * then looks for others. This needs no atomic creation of files.
     */
   @tailrec
   private def take(files: CheckpointFileManager, folder: Path, run: UUID): Long = {

@@ -6,7 +6,7 @@ import org.apache.spark.sql.catalyst.util.DateTimeUtils
 
 import dev.mullion.windows.rules.Drain
 
-/** What the state of a window means that takes another's place, while that one has panes.
+/** The meaning of the state while a new window replaces one that still has panes.
   *
   * {{{
   *   batch        16           17 (the first with the new window)      ..   a restart after it is over
@@ -17,9 +17,9 @@ import dev.mullion.windows.rules.Drain
   * Times are microseconds.
   *
   * @param draining
-  *   of the window of before
+  *   of the old window
   * @param next
-  *   of the one that takes its place
+  *   of the new window
   */
 final case class DrainHeader(draining: StateHeader, next: StateHeader, boundary: Long, until: Long)
     extends OperatorHeader {
@@ -36,12 +36,12 @@ final case class DrainHeader(draining: StateHeader, next: StateHeader, boundary:
 
   override def describe: String = s"${next.describe} after ${draining.describe}"
 
-  /** When the window of before ends, in words. */
+  /** The end of the old window, as text. */
   def inWords: String =
     s"rows from ${DrainHeader.instant(boundary)} on enter the new one, and the panes of the old one are all closed when the " +
       s"clock comes to ${DrainHeader.instant(until)}"
 
-  /** Of the new window once the other one is gone: what ends by the boundary stays closed. */
+  /** The header of the new window after the old one is gone: windows that end by the boundary stay closed. */
   def alone: StateHeader = next.copy(closedTo = Some(boundary))
 
   override def differences(other: OperatorHeader): Seq[String] = other match {
@@ -67,10 +67,10 @@ final case class DrainHeader(draining: StateHeader, next: StateHeader, boundary:
 
 object DrainHeader {
 
-  /** The name of the window of before: its records keep their names. */
+  /** The name of the old window, whose records keep their names. */
   val Draining = ""
 
-  /** The name of the one that takes its place, under which its records are meanwhile. */
+  /** The name of the new window during the replacement. */
   val Next = "next"
 
   def instant(us: Long): Instant = DateTimeUtils.microsToInstant(us)

@@ -17,11 +17,11 @@ import org.apache.spark.sql.mullion.shim.SparkLineShim
 
 import dev.mullion.MullionException
 
-/** A small file of JSON beside an operator's state that says what it means. It is written once; if its meaning changes
-  * with a version of the state, another file says so, with the number of that version in its name.
+/** A small JSON file next to an operator's state that records its meaning. If the meaning changes with a version of the
+  * state, a second file has the number of that version in its name.
   *
   * @param of
-  *   what its JSON says
+  *   parses its JSON
   */
 private[mullion] final class HeaderFile[T <: AnyRef](name: String, of: JValue => T) extends Logging {
 
@@ -34,7 +34,7 @@ private[mullion] final class HeaderFile[T <: AnyRef](name: String, of: JValue =>
   private def pathFrom(operatorRoot: Path, version: Long): Path =
     if (version == 0) path(operatorRoot) else new Path(operatorRoot, s"_mullion/$stem.$version$ending")
 
-  /** The versions that have a file of their own. */
+  /** The versions with their own file. */
   private def versions(operatorRoot: Path, files: CheckpointFileManager): Seq[Long] = {
     val folder = path(operatorRoot).getParent
     if (!files.exists(folder)) Nil
@@ -43,17 +43,17 @@ private[mullion] final class HeaderFile[T <: AnyRef](name: String, of: JValue =>
 
   def read(operatorRoot: Path, hadoopConf: Configuration): Option[T] = readIn(operatorRoot, hadoopConf, version = 0)
 
-  /** What holds of a version. */
+  /** The content for a version. */
   def readAt(operatorRoot: Path, hadoopConf: Configuration, version: Long): Option[T] =
     readIn(operatorRoot, hadoopConf, from(operatorRoot, hadoopConf, version))
 
-  /** The version since when holds what holds of this one. */
+  /** The first version with the same content. */
   private def from(operatorRoot: Path, hadoopConf: Configuration, version: Long): Long = {
     val files = CheckpointFileManager.create(operatorRoot, hadoopConf)
     versions(operatorRoot, files).filter(_ <= version).maxOption.getOrElse(0L)
   }
 
-  /** Deletes the files of versions after this one; whether there were such. */
+  /** Deletes the files of versions after this one. Returns whether there were any. */
   def forgetAfter(operatorRoot: Path, hadoopConf: Configuration, version: Long): Boolean = {
     val files = CheckpointFileManager.create(operatorRoot, hadoopConf)
     val after = versions(operatorRoot, files).filter(_ > version)
@@ -61,7 +61,7 @@ private[mullion] final class HeaderFile[T <: AnyRef](name: String, of: JValue =>
     after.nonEmpty
   }
 
-  /** Writes what holds from a version on, in place of what an attempt before this one may have written. */
+  /** Writes the content from a version on, replacing that of an earlier attempt. */
   def writeFrom(version: Long, operatorRoot: Path, hadoopConf: Configuration, header: T): Unit = {
     val file = pathFrom(operatorRoot, version)
     // Not every file manager can replace a file.
@@ -76,7 +76,7 @@ private[mullion] final class HeaderFile[T <: AnyRef](name: String, of: JValue =>
       val text = Using.resource(files.open(file))(in => Source.fromInputStream(in, UTF_8.name).mkString)
       try {
         val json = JsonMethods.parse(text)
-        // What is not there is left out.
+        // Missing values are omitted, not null.
         require(json.find(_ == JNull).isEmpty)
         of(json)
       } catch {
@@ -94,23 +94,23 @@ private[mullion] final class HeaderFile[T <: AnyRef](name: String, of: JValue =>
       "for what it puts out."
   )
 
-  /** Compares an operator with the state that it is about to use, and fails before anything is written if they differ;
-    * in a new checkpoint, writes what the state will mean.
+  /** Compares an operator with its state, and fails before anything is written if they differ. In a new checkpoint,
+    * writes the meaning of the state.
     *
     * @param others
-    *   whose the state is if it is not the operator's
+    *   the owner of the state if it is not the operator's
     * @param isWritten
-    *   whether batches have been committed, so that the file must be there
+    *   whether batches have been committed, so that the file must exist
     * @param differences
-    *   between what was and what is, in words
+    *   between the previous and the current content, as text
     * @param replaces
-    *   whether what is may be written in place of what was, for nothing in the state is of what differs
+    *   whether the current content may replace the previous one, because no state depends on the difference
     * @param renames
-    *   whether only names differ, of which the newest are kept
+    *   whether only names differ; the newest are kept
     * @param continuing
-    *   what is, going on from what was
+    *   the current content as the continuation of the previous one
     * @param change
-    *   what becomes of the state, where it may change
+    *   the transition of the state, if it may change
     */
   def check(
       info: SparkLineShim.StateInfo,
@@ -127,13 +127,14 @@ private[mullion] final class HeaderFile[T <: AnyRef](name: String, of: JValue =>
   ): Unit = {
     val root = new Path(info.checkpointLocation, info.operatorId.toString)
     val since = from(root, hadoopConf, info.storeVersion)
-    // Of a query that was about to change. The batch that it was in says whether it did: a sink may have its rows, and
-    // then it is not run again. Later ones are of a checkpoint that was taken back.
+    // The batch of an interrupted change decides whether it happened: a sink may have its rows, and then it does not
+    // run again. Files of later versions belong to a checkpoint that was reset.
     forgetAfter(root, hadoopConf, info.storeVersion + 1)
     val wasAboutTo = from(root, hadoopConf, info.storeVersion + 1) > info.storeVersion
     readIn(root, hadoopConf, since) match {
       case Some(was) if replaces(was, now) =>
-        // Spark's own note of the types, which it makes again. First: ours is what says that there is something to do.
+        // Spark writes its schema file again. It must be deleted before Mullion's header is written, because that
+        // header marks the work as done.
         forgetSchema(root, hadoopConf)
         write(pathFrom(root, since), hadoopConf, now, replacing = true)
       case Some(was) if renames(was, now) =>
@@ -141,8 +142,9 @@ private[mullion] final class HeaderFile[T <: AnyRef](name: String, of: JValue =>
         if (wasAboutTo) forgetSchema(root, hadoopConf)
         write(pathFrom(root, since), hadoopConf, continuing(now, was), replacing = true)
       case Some(was) =>
-        val found = differences(was, now)
-        val becomes = if (found.isEmpty) StateChange.none else change(was, now).getOrElse(StateChange(Nil, found))
+        val different = differences(was, now)
+        val becomes =
+          if (different.isEmpty) StateChange.none else change(was, now).getOrElse(StateChange(Nil, different))
         if (becomes.refused.nonEmpty)
           throw MullionException.incompatibleState(
             s"The checkpoint ${new Path(info.checkpointLocation).getParent} holds state of $others (operator " +
@@ -152,7 +154,7 @@ private[mullion] final class HeaderFile[T <: AnyRef](name: String, of: JValue =>
         val changes = becomes.drains ++ becomes.drops ++ becomes.goesOn
         if (changes.nonEmpty)
           logWarning(s"The query over the state in $root has changed and goes on: ${changes.mkString("; ")}.")
-        // Of a batch that was not run again, Spark may have noted the types of another query.
+        // For a batch that did not run again, Spark's schema file may be another query's.
         val isOfLastBatch = info.storeVersion == 1 || since > 0 && since == info.storeVersion
         if (wasAboutTo || isOfLastBatch || changes.nonEmpty) forgetSchema(root, hadoopConf)
       case None if isWritten =>
@@ -165,7 +167,7 @@ private[mullion] final class HeaderFile[T <: AnyRef](name: String, of: JValue =>
     }
   }
 
-  /** Spark's own note of the types, which it makes again. */
+  /** Deletes Spark's schema file, which it writes again. */
   private def forgetSchema(operatorRoot: Path, hadoopConf: Configuration): Unit =
     CheckpointFileManager.create(operatorRoot, hadoopConf).delete(new Path(operatorRoot, "0/_metadata/schema"))
 

@@ -3,10 +3,10 @@ package org.apache.spark.sql.mullion.state.header
 import org.json4s._
 import org.json4s.jackson.JsonMethods
 
-/** A header as JSON, by what a case class says of itself, and to the letter as json4s writes it.
+/** A header as JSON, from the fields of its case class, in exactly the form of json4s.
   *
-  * json4s finds out what fields a class has from what the Scala compiler notes of it. That is read and understood once
-  * a process, and takes one to three seconds of processor time: in the first batch of a query.
+  * json4s reads the Scala compiler's signature of a class to find its fields. Parsing it takes one to three seconds of
+  * CPU time per process, in the first batch of a query.
   */
 private[header] object HeaderJson {
 

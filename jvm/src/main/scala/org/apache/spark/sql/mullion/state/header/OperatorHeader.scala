@@ -7,50 +7,51 @@ import org.json4s._
 import org.apache.spark.sql.internal.SQLConf
 import org.apache.spark.sql.mullion.shim.SparkLineShim
 
-/** What an operator's state means, written beside it once: of one window, or of several that share the operator. */
+/** The meaning of an operator's state, written next to it once: of one window, or of several that share the operator.
+  */
 trait OperatorHeader {
 
-  /** What the state of each window means, by its name if there are several. */
+  /** The meaning of each window's state, by name if there are several. */
   def windows: Seq[(Option[String], StateHeader)]
 
-  /** The kind of record with the store's first place, where that is not the first one of the first window by name. */
+  /** The kind of record in the store's default place, if it is not the first kind of the first window by name. */
   def first: Option[FirstRecords]
 
-  /** What rows are shuffled by, as SQL: in which partition state is depends on it. */
+  /** The shuffle keys as SQL, which determine the partition of state. */
   def sharedBy: Seq[String]
 
-  /** Of a query that starts: the windows of before whose panes are dropped. */
+  /** At the start of a query: the previous windows whose panes are dropped. */
   def dropped: Seq[String] = Nil
 
-  /** The windows in words. */
+  /** The windows as text. */
   def describe: String
 
-  /** What is not as it was, in words: an operator with another header could not read the state. */
+  /** The differences that make the state unreadable for an operator with the other header, as text. */
   def differences(other: OperatorHeader): Seq[String]
 
-  /** What becomes of the state if the operator is now the other one. */
+  /** The transition of the state to an operator with the other header. */
   def changeTo(other: OperatorHeader): StateChange
 
-  /** This header, of state that goes on from what another one says.
+  /** This header as the continuation of another one.
     *
     * @param clockBefore
-    *   the event clock before the first batch under this one, in microseconds, if it is known
+    *   the event clock before the first batch under this header, in microseconds, if known
     */
   def after(was: OperatorHeader, clockBefore: Option[Long] = None): OperatorHeader
 
-  /** This header, of state that is written anew, where the records of each window are under its own name. */
+  /** This header for rewritten state, where the records of each window are under its own name. */
   def withOwnPlaces: OperatorHeader
 
-  /** This header with some windows' types of columns, by their names, as `other` has them; `*` is a window alone. */
+  /** This header with `other`'s column types for some windows, by name; `*` is a single window. */
   def typedAs(other: OperatorHeader, windows: Set[String]): OperatorHeader
 }
 
-/** What the state of several windows means, of each by its name.
+/** The meaning of the state of several windows, by name.
   *
   * @param shared
-  *   what rows are shuffled by, as SQL: where state is depends on it
+  *   the shuffle keys as SQL, which determine the partition of state
   * @param drops
-  *   of a query that starts: the windows of before whose panes are dropped
+  *   at the start of a query: the previous windows whose panes are dropped
   */
 final case class TogetherHeader(
     shared: List[String],
@@ -112,19 +113,19 @@ final case class TogetherHeader(
 
 object OperatorHeader {
 
-  /** The windows, by their names, that have been given no rows yet in all that has been committed: what their state
-    * means may still change, for there is none. Lines of names, or `*` for a window alone.
+  /** The windows without any committed rows: the meaning of their state may still change, because it is empty. Their
+    * names, one per line, or `*` for a single window.
     */
   val Unbegun = "spark.sql.streaming.stateStore.mullion.unbegun"
 
   private implicit val formats: Formats = DefaultFormats
 
-  /** That two headers of the same windows have their records under other names, in words. */
+  /** A description of records that two headers of the same windows have under different names. */
   private[header] def otherPlaces(was: OperatorHeader, now: OperatorHeader): Option[String] = {
-    def said(of: OperatorHeader) =
+    def described(of: OperatorHeader) =
       (of.windows.map(_._2.place.getOrElse("its own name")) ++ of.first.map(_.name)).mkString(", ")
-    Option.when(said(was) != said(now))(
-      s"records are kept under [${said(was)}] and would be looked for under [${said(now)}] (the extension that " +
+    Option.when(described(was) != described(now))(
+      s"records are kept under [${described(was)}] and would be looked for under [${described(now)}] (the extension that " +
         "mullion.configure sets looks where they are)"
     )
   }
@@ -136,27 +137,26 @@ object OperatorHeader {
       if (json \ "together" != JNothing) json.extract[TogetherHeader]
       else if (json \ "draining" != JNothing) json.extract[DrainHeader]
       else json.extract[StateHeader]
-    // Of JSON with something left out, parts would be missing where they are looked at.
+    // Fails here if a part of the JSON is missing, not at its first use.
     header.differences(header)
     header.describe
     header.windows.foreach(_._2.clock.length)
     header
   }
 
-  /** Compares the operator with the state that it is about to read, and fails before anything is written if they do not
-    * go together; in a new checkpoint, writes what the state will mean.
+  /** Compares the operator with its state, and fails before anything is written if they do not match. In a new
+    * checkpoint, writes the meaning of the state.
     *
-    * What state means is written for a version of it, from which on it holds. A change of the query is written under
-    * the version that its first batch will leave: see [[changed]]. Until that is committed, the query of before goes on
-    * as it was.
+    * The meaning holds from a version of the state on. A change of the query is written under the version that its
+    * first batch will write: see [[changed]]. Until that batch is committed, the previous query still works.
     *
     * {{{
     *   version of state     0 .. 16        17 ..
-    *   what it means        header.json    header.17.json
+    *   meaning              header.json    header.17.json
     * }}}
     *
     * @param isAdaptable
-    *   whether state of before can be made what the operator wants
+    *   whether existing state can be converted for the operator
     */
   def check(
       header: OperatorHeader,
@@ -168,10 +168,11 @@ object OperatorHeader {
   ): Unit = {
     def replaces(was: OperatorHeader, now: OperatorHeader) =
       was.differences(now).nonEmpty && unbegun.nonEmpty && was.typedAs(now, unbegun).differences(now).isEmpty
-    def said(of: OperatorHeader) = of.windows.map { case (_, window) =>
+    def described(of: OperatorHeader) = of.windows.map { case (_, window) =>
       (window.aggregates, window.functions, window.input, window.time, window.delay)
     }
-    def renames(was: OperatorHeader, now: OperatorHeader) = said(was) != said(now) && was.differences(now).isEmpty
+    def renames(was: OperatorHeader, now: OperatorHeader) =
+      described(was) != described(now) && was.differences(now).isEmpty
     file.check(
       info,
       hadoopConf,
@@ -181,30 +182,30 @@ object OperatorHeader {
       replaces,
       renames,
       _.after(_),
-      // Where no batch has been committed there is no state that means anything, if its first one is yet to run.
+      // Without a committed batch there is no state yet, so any header is acceptable.
       (was, now) => Option.when(isAdaptable)(if (info.storeVersion == 0) StateChange.begins else was.changeTo(now))
     )(_.differences(_))
   }
 
-  /** Notes, before the first batch of a query that has changed, what state will mean after it. */
+  /** Records, before the first batch of a changed query, the meaning of the state after it. */
   def changed(root: Path, hadoopConf: Configuration, version: Long, header: OperatorHeader): Unit =
     file.writeFrom(version + 1, root, hadoopConf, header)
 
-  /** Forgets what was noted for versions after `version` that have been given up. */
+  /** Forgets the records for abandoned versions after `version`. */
   def forgetAfter(root: Path, hadoopConf: Configuration, version: Long): Unit =
     file.forgetAfter(root, hadoopConf, version)
 
-  /** What a session says of windows that have been given no rows. */
+  /** The windows without rows, from a session. */
   def unbegun(conf: SQLConf): Set[String] = conf.getConfString(Unbegun, "").linesIterator.filter(_.nonEmpty).toSet
 
-  /** Writes what the state of a savepoint means. */
+  /** Writes the meaning of a savepoint's state. */
   def write(operatorRoot: Path, hadoopConf: Configuration, header: OperatorHeader): Unit =
     file.write(operatorRoot, hadoopConf, header)
 
-  /** What an operator's state meant when it began. */
+  /** The original meaning of an operator's state. */
   def read(operatorRoot: Path, hadoopConf: Configuration): Option[OperatorHeader] = file.read(operatorRoot, hadoopConf)
 
-  /** What a version of it means. */
+  /** The meaning of one version. */
   def readAt(operatorRoot: Path, hadoopConf: Configuration, version: Long): Option[OperatorHeader] =
     file.readAt(operatorRoot, hadoopConf, version)
 }

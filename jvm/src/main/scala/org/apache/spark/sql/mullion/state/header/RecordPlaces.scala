@@ -3,8 +3,8 @@ package org.apache.spark.sql.mullion.state.header
 import org.apache.spark.sql.mullion.state.records.{FamilySpec, RecordOrder}
 import org.apache.spark.sql.types.{DataType, StructType}
 
-/** Where the records of an operator's windows are, once its windows are others than those that the state began with.
-  * Records stay where they are, and the header says whose they are:
+/** The places of the records of an operator's windows, after its windows have changed. Records keep their place, and
+  * the header maps windows to places:
   *
   * {{{
   *   state began with       hourly        visits
@@ -12,16 +12,16 @@ import org.apache.spark.sql.types.{DataType, StructType}
   *   windows are now        per_hour      visits        daily (new)
   * }}}
   *
-  * The kind of record that a state begins with has a place of its own in its store, which no other kind can take while
-  * there are records in it: in RocksDB the first column family. It keeps that when another window is the first by name,
-  * and when its own window is gone.
+  * The first kind of record has a special place in its store: in RocksDB the default column family. No other kind can
+  * take it while it contains records. It stays there when another window is the first by name, and when its own window
+  * is gone.
   *
   * @param of
-  *   for each window, by its name, the name under which its records are
+  *   the name in the store of each window's records, by the window's name
   * @param first
-  *   the kind of record that the state began with, if it is not the first one of the first window by name
+  *   the kind of record that the state began with, if it is not the first kind of the first window by name
   * @param gone
-  *   kinds of record of windows that are gone, which the first batch drops
+  *   kinds of record of removed windows, which the first batch drops
   * @param dropped
   *   those windows
   */
@@ -32,21 +32,21 @@ final case class RecordPlaces(
     dropped: Seq[String] = Nil
 )
 
-/** A kind of record, as a header says it. */
+/** A kind of record, in its form in a header. */
 final case class FirstRecords(name: String, key: String, value: String, order: String, times: Int) {
 
-  /** The name under which its window has its records. */
+  /** The name under which the records of its window are stored. */
   def place: String = FirstRecords.placeOf(name)
 
   def spec: FamilySpec = {
     def struct(json: String) = DataType.fromJson(json).asInstanceOf[StructType]
-    val kept = order match {
+    val columns = order match {
       case "unordered"  => RecordOrder.Unordered
       case "within key" => RecordOrder.WithinKey
       case "by last"    => RecordOrder.ByLast
       case _            => RecordOrder.ByFirst(times)
     }
-    FamilySpec(name, struct(key), struct(value), kept)
+    FamilySpec(name, struct(key), struct(value), columns)
   }
 }
 

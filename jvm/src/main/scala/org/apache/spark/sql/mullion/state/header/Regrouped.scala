@@ -1,36 +1,36 @@
 package org.apache.spark.sql.mullion.state.header
 
-/** Which windows of an operator are which of those that its state has, when others are asked for than there were.
+/** The mapping between the windows of a state and the windows of a changed query.
   *
   * {{{
-  *   state has          hourly      visits      days
-  *   asked for          per_hour    visits      weeks
+  *   in state           hourly      visits      days
+  *   requested          per_hour    visits      weeks
   *                      renamed     the same    days is gone, weeks is new
   * }}}
   *
-  * A window under another name is one that was there if it is that in everything else, and no other one is.
+  * A window under another name counts as renamed if it is equal in everything else, and no other window is.
   *
   * @param kept
-  *   for each window that was there, by the name that it has now, the name that it had
+  *   the previous name of each continuing window, by its new name
   */
 private[mullion] final case class Regrouped(kept: Map[String, String], added: Seq[String], gone: Seq[String])
 
 private[mullion] object Regrouped {
 
-  /** The name of a window that is alone. */
+  /** The name of a single window. */
   val Alone = ""
 
   def windowsOf(header: OperatorHeader): Seq[(String, StateHeader)] =
     header.windows.map { case (name, window) => name.getOrElse(Alone) -> window }
 
-  /** The windows, with their names, by the names under which their records are. */
+  /** The windows, with their names, by the names under which their records are stored. */
   def byPlace(header: OperatorHeader): Seq[(String, (String, StateHeader))] =
     windowsOf(header).map { case (name, window) => window.place.getOrElse(name) -> (name -> window) }
 
-  /** True if these are the names of a window that is alone. */
+  /** True if these are the names of a single window. */
   def isAlone(names: Seq[String]): Boolean = names == Seq(Alone)
 
-  /** Or why that is not clear. */
+  /** The mapping, or the reason why it is ambiguous. */
   def apply(was: OperatorHeader, now: OperatorHeader): Either[String, Regrouped] = {
     val (before, after) = (windowsOf(was), windowsOf(now))
     val same = after.map(_._1).filter(name => before.exists(_._1 == name))
@@ -62,13 +62,11 @@ private[mullion] object Regrouped {
 
   private def named(name: String) = if (name == Alone) "the one window" else s"the window '$name'"
 
-  /** What becomes of state whose windows are asked for under other names, or others. Which window has which records,
-    * the headers say.
-    */
+  /** The transition of a state to other windows or other names. The headers record the places of records. */
   private[header] def change(was: OperatorHeader, now: OperatorHeader): StateChange = {
     val (before, after) = (byPlace(was), byPlace(now))
     val (placesBefore, placesAfter) = (before.map(_._1).toSet, after.map(_._1).toSet)
-    val kept = for ((place, (name, window)) <- before; (at, (other, is)) <- after if at == place) yield {
+    val moves = for ((place, (name, window)) <- before; (at, (other, is)) <- after if at == place) yield {
       val words = s"${named(name)} is now ${nowNamed(other)}"
       val renamed = Option.when(name != other)(
         if (!is.refinements.ids) StateChange.goesOn(words)
@@ -93,14 +91,14 @@ private[mullion] object Regrouped {
       val words = s"${named(name)} (${window.describe}) is new"
       StateChange.goesOn(s"$words: it holds the rows from now on")
     }
-    whyNot(was, now).fold((kept ++ gone ++ added).foldLeft(StateChange.none)(_ ++ _)) { why =>
+    whyNot(was, now).fold((moves ++ gone ++ added).foldLeft(StateChange.none)(_ ++ _)) { why =>
       StateChange.refused(s"${was.differences(now).mkString("; ")}: $why")
     }
   }
 
   private def nowNamed(name: String) = if (name == Alone) "the only one" else s"'$name'"
 
-  /** Why state cannot be that of other windows, whatever these are. */
+  /** The reason why the state cannot be used for any other windows. */
   private def whyNot(was: OperatorHeader, now: OperatorHeader): Option[String] =
     if (was.sharedBy != now.sharedBy || was.sharedBy.exists(_.startsWith("window_number ")))
       Some("where the state of a key lies depends on them, since not all have the same keys in one order")
@@ -113,7 +111,7 @@ private[mullion] object Regrouped {
   private def firstPlace(of: OperatorHeader): String =
     of.first.fold(byPlace(of).headOption.fold(Alone)(_._1))(_.place)
 
-  /** A name for the records of a new window that no others have. */
+  /** An unused name for the records of a new window. */
   def placeFor(name: String, taken: Set[String]): String = {
     val base = if (name == Alone) "alone" else name
     (Iterator.single(name) ++ Iterator.from(2).map(n => s"$base-$n")).find(!taken(_)).get

@@ -2,17 +2,16 @@ package org.apache.spark.sql.mullion.state.header
 
 import dev.mullion.windows.spec.TimeMath
 
-/** What becomes of the state of one window when the query over it has changed: what goes on under the new rules, and
-  * what cannot.
+/** The transition of one window's state after a change of its query.
   *
   * @param goesOn
-  *   what has changed and goes on, in words
+  *   changes that are supported, as text
   * @param refused
-  *   what has changed and cannot, in words that say why
+  *   changes that are not supported, with the reason
   * @param drains
-  *   what goes on to its close by the old rules, in words that say until when
+  *   panes that continue until they close by the old rules, with the time
   * @param drops
-  *   what is dropped, in words
+  *   panes that are dropped, as text
   */
 final case class StateChange(
     goesOn: Seq[String],
@@ -23,13 +22,13 @@ final case class StateChange(
   def ++(other: StateChange): StateChange =
     StateChange(goesOn ++ other.goesOn, refused ++ other.refused, drains ++ other.drains, drops ++ other.drops)
 
-  /** The same, of a window that has a name. */
+  /** The same for a named window. */
   def of(window: String): StateChange = saying(s"of the window '$window' ")
 
-  /** The same, with words before it. */
+  /** The same with a prefix for each text. */
   def saying(words: String): StateChange = {
-    def said(what: Seq[String]) = what.map(words + _)
-    StateChange(said(goesOn), said(refused), said(drains), said(drops))
+    def prefixed(what: Seq[String]) = what.map(words + _)
+    StateChange(prefixed(goesOn), prefixed(refused), prefixed(drains), prefixed(drops))
   }
 }
 
@@ -44,10 +43,10 @@ object StateChange {
 
   def drops(what: String): StateChange = StateChange(Nil, Nil, Nil, Seq(what))
 
-  /** Of a query that is another one before its first batch is done. */
+  /** For a query that changed before its first batch was committed. */
   val begins: StateChange = goesOn("it begins as it is now, for none of its batches is committed")
 
-  /** What comes of the change of a window.
+  /** The transition of a window.
     *
     * @param isAlone
     *   whether it is the only one of its operator
@@ -60,7 +59,7 @@ object StateChange {
         val words = s"$name was [$a] and is now [$b]"
         name match {
           case "aggregates" if was.isRenamed(now) => None
-          // Asked of the functions, which say more.
+          // Covered by the functions, which are more precise.
           case "aggregates" | "accumulators" if was.functions.isDefined && now.functions.isDefined =>
             Option.when(name == "accumulators" && ofAggregates.refused.nonEmpty)(refused(words))
           case "window"           => Some(ofWindow(was, now, words, isAlone))
@@ -110,7 +109,7 @@ object StateChange {
       case _                                                => goesOn(s"$words: $fromNowOn")
     }
 
-  /** True if what is noted of firings would be lost, and with it how often a pane has fired. */
+  /** True if recorded firings would be lost, and with them the firing numbers of panes. */
   private def forgets(was: StateHeader, now: StateHeader) = was.firesOpen && !now.firesOpen
 
   private val forgotten =
@@ -140,7 +139,7 @@ object StateChange {
     else goesOn(s"$words: $fromNowOn")
   }
 
-  /** True if open panes take on other rules of firing, so that what is noted of them changes. */
+  /** True if open panes adopt other firing rules, so that their records change. */
   def beginsFirings(was: StateHeader, now: StateHeader): Boolean =
     was.early.map(_.unchanged) != now.early.map(_.unchanged) || was.refinements.onTime != now.refinements.onTime ||
       was.refinements.count.isDefined != now.refinements.count.isDefined
@@ -154,7 +153,7 @@ object StateChange {
     (was.functions, now.functions) match {
       case (Some(before), Some(after)) if before != after => ofFunctions(was, now, before, after)
       case (Some(_), Some(_)) if was.aggregates != now.aggregates && !was.isRenamed(now) =>
-        // What is computed over aggregates says nothing of what state holds.
+        // Expressions over aggregates do not affect state.
         goesOn(s"aggregates were [${listed(was)}] and are now [${listed(now)}]")
       case _ => none
     }
@@ -168,7 +167,7 @@ object StateChange {
       after: List[StateHeader.Function]
   ): StateChange = {
     val words = s"aggregates was [${listed(was)}] and is now [${listed(now)}]"
-    // What knows of the others is told as what was asked for.
+    // The function that tracks complete aggregates is described by its option instead.
     def texts(of: List[StateHeader.Function]) = of.filterNot(_.isKnowing).map(_.text)
     val (gone, added) = (texts(before).diff(texts(after)), texts(after).diff(texts(before)))
     def hasLists(of: List[StateHeader.Function]) = of.exists(_.isInChunks)
@@ -198,21 +197,21 @@ object StateChange {
       )
   }
 
-  /** For each key of before, which of now it is; none if these are not the same keys, or do not tell. */
+  /** The current position of each previous key; none if these are not the same keys, or are ambiguous. */
   def keyOrder(was: List[String], now: List[String]): Option[Seq[Int]] = {
     val places = was.map(a => now.indices.filter(i => a == now(i) || StateHeader.isRenamed(a, now(i))))
     val order = places.flatten
     Option.when(was.length == now.length && places.forall(_.length == 1) && order.distinct == order)(order)
   }
 
-  /** For each function of now, which one of before it is. */
-  def kept(was: StateHeader, now: StateHeader): Seq[Option[Int]] = {
+  /** The previous position of each current function. */
+  def previousPositions(was: StateHeader, now: StateHeader): Seq[Option[Int]] = {
     val before = was.functions.getOrElse(Nil).map(_.text)
     now.functions.getOrElse(Nil).map(f => Option(before.indexOf(f.text)).filter(_ >= 0))
   }
 
-  /** By when all panes had closed before the first batch with another lateness: the end of the last of them, as of the
-    * event clock `before`.
+  /** The due time up to which all panes had closed before the first batch with a changed lateness: the end of the last
+    * of them, as of the event clock `before`.
     */
   def closedTo(was: StateHeader, before: Long): Long =
     Math.max(was.closedTo.getOrElse(Long.MinValue), TimeMath.minus(before, was.allowedLateness))

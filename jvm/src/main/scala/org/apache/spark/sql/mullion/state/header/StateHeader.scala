@@ -21,8 +21,8 @@ import dev.mullion.windows.spec.{
   WindowSpec
 }
 
-/** What an operator's state means, written beside it once. Spark checks the widths of state's columns and the
-  * operator's name, so another window or another aggregate of the same width would read old state as its own.
+/** The meaning of an operator's state, written next to it once. Spark only checks the widths of columns and the
+  * operator's name, so another window or aggregate of the same width would read old state as its own.
   *
   * Lengths of time are microseconds.
   *
@@ -39,35 +39,36 @@ import dev.mullion.windows.spec.{
   * @param by
   *   the key columns as SQL over `input`
   * @param rows
-  *   what is asked beside, if rows are worked on one by one
+  *   the additional options if rows are processed one by one
   * @param byShard
-  *   whether the state of a key is where a stage before put its rows, and not where its hash says
+  *   whether the partition of a key is that of the previous stage instead of its hash
   * @param dedupe
-  *   by what rows count once in a pane, as SQL over `input`
+  *   the deduplication columns, as SQL over `input`
   * @param functions
-  *   the functions whose accumulators state holds, in their order, where their texts tell them
+  *   the functions whose accumulators state holds, in order, if their texts identify them
   * @param fromNow
-  *   whether panes know which functions have seen all their rows
+  *   whether panes record which functions have seen all their rows
   * @param closedTo
-  *   the end of the last pane that had closed when another lateness began, in microseconds: what ends by then stays
+  *   the end of the last pane that had closed when the lateness changed, in microseconds: panes that end by then stay
   *   closed
   * @param ticks
-  *   whether its query has a source that asks for batches without rows, where that is known
+  *   whether its query has a source that requests batches without rows, if known
   * @param drained
-  *   of a query that starts: the boundary of the window of before, in microseconds, which needs its state no more
+  *   at the start of a query: the boundary of the previous window, in microseconds, if that window needs no state any
+  *   more
   * @param place
-  *   the name under which its records are, if it is another one than the window's: see [[RecordPlaces]]
+  *   the name under which its records are stored, if it differs from the window's: see [[RecordPlaces]]
   * @param first
-  *   of a window that is alone: the kind of record with the store's first place, if it is none of its own
+  *   for a single window: the kind of record in the store's default place, if it is none of its own
   * @param drops
-  *   of a window that is alone, in a query that starts: the windows of before whose panes are dropped
+  *   for a single window, at the start of a query: the previous windows whose panes are dropped
   * @param time
   *   the event time as SQL over `input`
   * @param typed
-  *   for each function by its text, and for the window by its name, the columns of `input` whose types its state
-  *   depends on, where its buffers do not show that
+  *   for each function by its text, and for the window by its name, the columns of `input` whose types affect its state
+  *   without showing in its buffers
   * @param delay
-  *   the longest delay of the watermark that the query has had, in microseconds
+  *   the longest watermark delay that the query has had, in microseconds
   */
 final case class StateHeader(
     format: Int,
@@ -105,17 +106,17 @@ final case class StateHeader(
   def early: Option[EarlyFiring] =
     if (earlyEvery == 0) None else Some(EarlyFiring(earlyEvery, earlyUnchanged, earlyByWall.contains(true)))
 
-  /** True if panes fire before they close, so that it is noted when they did. */
+  /** True if panes fire before they close, so that firings are recorded. */
   def firesOpen: Boolean = early.isDefined || refinements.fires || refinements.remembers
 
-  /** What state depends on, by the words in which it is told. */
+  /** The properties that state depends on, with their names in messages. */
   private[header] def identity: Seq[(String, String)] = Seq(
     "state format" -> readAs.toString,
     "window" -> window.describe,
     "allowed lateness" -> Duration.describe(allowedLateness),
     "early firing" -> early.fold("none")(_.describe),
     "firings" -> (if (refinements.describe.isEmpty) "none" else refinements.describe.mkString(", ")),
-    // Of other windows ids follow from what is known anyway.
+    // Ids of other windows follow from their bounds.
     "ids of sessions" -> (if (refinements.ids && window.isSession) "kept" else "not kept"),
     "clock" -> clock,
     "keys" -> keys.mkString(", "),
@@ -127,7 +128,7 @@ final case class StateHeader(
     "distribution" -> (if (byShard.contains(true)) "by shard" else "by key")
   )
 
-  /** The first of the formats that is read as this one is. */
+  /** The oldest format that is read like this one. */
   private[mullion] def readAs: Int =
     if (format == StateHeader.blocksFormat && sharesSlices) StateHeader.currentFormat else format
 
@@ -161,25 +162,25 @@ final case class StateHeader(
     case _                  => copy(drops = None)
   }
 
-  /** True if state keeps rows as they are. */
+  /** True if state contains entire rows. */
   private[header] def keepsRows: Boolean = rows.exists(r => r.collectName.isDefined || r.splitOver.isDefined)
 
   override def differences(other: OperatorHeader): Seq[String] = other match {
     case one: StateHeader =>
-      val found = identity.zip(one.identity).collect {
+      val different = identity.zip(one.identity).collect {
         case ((name, was), (_, is)) if was != is && !(name == "aggregates" && isRenamed(one)) =>
           s"$name was [$was] and is now [$is]"
       }
-      // Their texts say of what type they are, which the accumulators of lists do not.
+      // The texts contain the types, which accumulators of lists lack.
       def texts(of: StateHeader) = of.functions.map(_.map(_.text).mkString(", "))
-      val typed = texts(this).zip(texts(one)).filter { case (was, is) => found.isEmpty && was != is }
-      found ++ typed.map { case (was, is) => s"aggregates was [$was] and is now [$is]" } ++
+      val typed = texts(this).zip(texts(one)).filter { case (was, is) => different.isEmpty && was != is }
+      different ++ typed.map { case (was, is) => s"aggregates was [$was] and is now [$is]" } ++
         OperatorHeader.otherPlaces(this, one) ++ unseenBySpark(one)
     case drain: DrainHeader => Seq(s"window was [$describe] and is now [${drain.next.describe}]")
     case several => Seq(s"it was of one window ($describe) and is now of several together (${several.describe})")
   }
 
-  /** Differences that show neither in the texts of aggregates nor in the types of their buffers, in words. */
+  /** Differences that neither the texts of aggregates nor the types of their buffers show, as text. */
   private[header] def unseenBySpark(other: StateHeader): Seq[String] =
     otherTime(other).toSeq ++ otherTypes(other) ++ otherIds(other)
 
@@ -194,12 +195,12 @@ final case class StateHeader(
     val (was, is) = (types(this), types(other))
     val changed =
       was.keySet.intersect(is.keySet).filterNot(name => DataType.equalsIgnoreNullability(was(name), is(name)))
-    val kept = functions.fold(Set.empty[String])(_.map(_.text).toSet)
+    val texts = functions.fold(Set.empty[String])(_.map(_.text).toSet)
     def reads(column: String) =
       if (other.functions.isEmpty) Seq(other.aggregates.mkString(", "))
       else
         other.typed.toSeq.flatten.collect {
-          case (text, columns) if columns.contains(column) && (kept(text) || text == StateHeader.Itself) => text
+          case (text, columns) if columns.contains(column) && (texts(text) || text == StateHeader.Itself) => text
         }
     for (column <- changed.toSeq.sorted; of = reads(column) if of.nonEmpty)
       yield s"the column $column was of type ${was(column).sql} and is now of type ${is(column).sql}, and what state holds of " +
@@ -214,7 +215,7 @@ final case class StateHeader(
     )
   }
 
-  /** What a column is called says nothing of what state holds. */
+  /** The name of a column does not affect state. */
   private[header] def isRenamed(other: StateHeader): Boolean =
     aggregates.length == other.aggregates.length &&
       aggregates.zip(other.aggregates).forall { case (was, is) => was == is || StateHeader.isRenamed(was, is) }
@@ -243,33 +244,36 @@ object StateHeader {
   /** An aggregate function.
     *
     * @param text
-    *   as SQL over `input`, with the type of what it gives
+    *   as SQL over `input`, with the result type
     * @param buffers
     *   the types of its accumulator's columns
     */
   final case class Function(text: String, buffers: List[String]) {
 
-    /** True if its accumulators may be kept in several records. */
+    /** True if its accumulators may span several records. */
     def isInChunks: Boolean = buffers.exists(_.endsWith(Function.InChunks))
 
-    /** True if it says which of the others are whole. */
+    /** True if it tracks which of the others are complete. */
     def isKnowing: Boolean = text.startsWith(s"${Function.Knowing} ")
   }
 
   object Function {
 
-    /** What is said of buffers that are lists which may be in several records. */
+    /** The suffix for list buffers that may span several records. */
     val InChunks: String = " in chunks"
 
-    /** What a function is called that knows which of the others are whole. */
+    /** The name of the function that tracks complete aggregates. */
     val Knowing: String = "known_aggregates"
   }
 
-  /** A window: aligned with `size`, `slide` and `offset`, by the calendar of a `zone` with `days` or `months` and the
-    * `first` day, a session with a `gap` or, in SQL over `input`, with `gapByRow`, one about each row from `before` it
-    * to `after` it, or the `ranges` that rows bring, in SQL or by the name of a function; or of `count` rows `every` so
-    * many, or global: closing every so many rows, or by a `trigger`, in SQL or, if a function splits it, by the
-    * function's name.
+  /** A window, one of:
+    *   - aligned, with `size`, `slide` and `offset`
+    *   - by the calendar of a `zone`, with `days` or `months` and the `first` day
+    *   - a session, with a `gap` or, in SQL over `input`, with `gapByRow`
+    *   - around each row, from `before` it to `after` it
+    *   - the `ranges` of rows, in SQL or by the name of a function
+    *   - `count` rows, starting `every` so many
+    *   - global, closing every so many rows, or by a `trigger`: in SQL or the name of the function that splits it
     */
   final case class Window(
       size: Option[Long],
@@ -344,13 +348,13 @@ object StateHeader {
 
   }
 
-  /** What is asked where rows are worked on one by one. How far keys' clocks are behind may change, and so may the most
-    * rows of a pane: neither says what state means.
+  /** Options where rows are processed one by one. The delay of keys' clocks and the row limit of a pane may change:
+    * neither affects the meaning of state.
     *
     * @param splitOver
-    *   the columns that a function sees which splits global windows
+    *   the columns passed to a function that splits global windows
     * @param buffered
-    *   names and types of the columns that are kept of a row then
+    *   names and types of the columns that are then stored per row
     */
   final case class Rows(
       running: Boolean,
@@ -362,7 +366,7 @@ object StateHeader {
       buffered: Option[List[String]] = None,
       keysFollowWall: Option[Boolean] = None
   ) {
-    def asked: RowByRow = RowByRow(
+    def options: RowByRow = RowByRow(
       running,
       delayByKey,
       for (byTime <- collectByTime; name <- collectName; max <- collectMax) yield Collected(byTime, name, max),
@@ -391,7 +395,7 @@ object StateHeader {
     )
   }
 
-  /** True if two output columns as SQL are one expression under two names. What is no SQL is not asked further. */
+  /** True if two output columns as SQL are one expression under two names. Unparsable text counts as different. */
   private[header] def isRenamed(was: String, is: String): Boolean =
     (Try(CatalystSqlParser.parseExpression(was)), Try(CatalystSqlParser.parseExpression(is))) match {
       case (Success(Alias(one, _)), Success(Alias(other, _))) => one == other
@@ -401,14 +405,14 @@ object StateHeader {
   /** Raised when the layout of the records changes. */
   val currentFormat = 1
 
-  /** The same of sessions: in the first no record of a key had accumulators. */
+  /** The format of sessions: in format 1, records of keys had no accumulators. */
   val sessionsFormat = 2
 
-  /** The same of overlapping windows that share slices: in the first, each slice has a record of its own. They are read
-    * still, but an older version would not read these.
+  /** The format of overlapping windows that share slices. Format 1 has one record per slice and is still read; older
+    * versions of Mullion cannot read format 2.
     */
   val blocksFormat = 2
 
-  /** The same of overlapping windows that share nothing: in the first, panes were kept by their starts. */
+  /** The format of overlapping windows without shared slices. In format 1, panes were identified by their starts. */
   val numberedFormat = 2
 }

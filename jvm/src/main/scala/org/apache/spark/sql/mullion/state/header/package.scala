@@ -1,6 +1,6 @@
 package org.apache.spark.sql.mullion.state
 
-/** What an operator's state means, as JSON beside the state: windows, keys, aggregates, formats. It is compared at each
-  * start, before anything is written, and another query is refused with what differs.
+/** The meaning of an operator's state, as JSON next to the state: windows, keys, aggregates, formats. It is compared at
+  * each start, before anything is written. A different query raises an error that lists the differences.
   */
 package object header

@@ -1,15 +1,15 @@
 package org.apache.spark.sql.mullion.state.memory
 
-/** Where the last search among sorted records ended, for a record is mostly looked up before it is changed, and what
-  * comes in order is found near what came before.
+/** The end position of the last search among sorted records. A record is usually looked up before it is changed, and
+  * consecutive accesses are usually close together.
   *
-  * It stands on a record, or where none is, by three numbers; once a record is removed it stands nowhere, and is but a
-  * hint.
+  * It points to a record, or to the place of a missing one, by three numbers. After a removal it points nowhere, and is
+  * only a hint.
   */
 private[state] final class Finger {
   import Finger._
 
-  /** The leaf where the search ended, by its place in the list, and the record's place in it. */
+  /** The leaf where the search ended, by its index in the list, and the record's index in the leaf. */
   var leaf = 0
   var at = 0
   private var on = Nothing
@@ -17,13 +17,12 @@ private[state] final class Finger {
   private var b = 0L
   private var c = 0L
 
-  /** Has it stand nowhere. */
   def invalidate(): Unit = on = Nothing
 
-  /** Says that it stands on a record of these numbers. */
+  /** Points to the record with these numbers. */
   def foundRecord(a: Long, b: Long, c: Long): Unit = standOn(Record, a, b, c)
 
-  /** Says that there is no record of these numbers, and it stands where one would be. */
+  /** Points to the place of the missing record with these numbers. */
   def foundNone(a: Long, b: Long, c: Long): Unit = standOn(None, a, b, c)
 
   def isOnRecord(a: Long, b: Long, c: Long): Boolean = on == Record && isOf(a, b, c)

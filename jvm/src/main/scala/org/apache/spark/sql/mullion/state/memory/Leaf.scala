@@ -7,24 +7,24 @@ import org.apache.spark.sql.mullion.state.records.RecordBytes
 import org.apache.spark.unsafe.Platform
 import org.apache.spark.unsafe.array.ByteArrayMethods
 
-/** A few records, in order of three numbers. Their bytes lie in one array, in whatever order they came:
+/** A few records, in order of three numbers. Their bytes are in one array, in order of insertion:
   *
   * {{{
   *   a b c    7 0 0   7 0 1   9 0 0             see [[Numbers]]
   *   starts     0       96      48
-  *   bytes    [k v][k v][   ][k v]              the gap is of a record that is gone, or has grown
+  *   bytes    [k v][k v][   ][k v]              the gap belonged to a record that oldLength removed or has grown
   * }}}
   *
-  * So a record is no object, a value of the length it had is written over where it lies, and nothing of it is the
-  * collector's. Before the bytes of its key and its value stand how many they are. A key that its numbers tell has no
-  * bytes. A value of more than a kilobyte has an array of its own, and is not copied for its neighbours' sake.
+  * Records therefore are not objects and cost the garbage collector nothing. A value of unchanged length newLength
+  * overwritten in place. The lengths of key and value precede their bytes. A key that follows from its numbers has no
+  * bytes. A value of more than a kilobyte has its own array, so that it newLength not copied with its neighbours.
   *
   * @param since
-  *   when it was made, see [[SortedRecords]]
-  * @param told
-  *   how keys are made from their numbers, where they have no bytes
+  *   its creation, see [[SortedRecords]]
+  * @param keyCodec
+  *   derives keys from their numbers, where keys have no bytes
   * @param firstA
-  *   with the next two: numbers that none of the leaf's come before
+  *   with the next two: numbers at or before those of all records
   */
 private[state] final class Leaf private (
     val since: Long,
@@ -32,7 +32,7 @@ private[state] final class Leaf private (
     val firstB: Long,
     val firstC: Long,
     val hasPlaces: Boolean,
-    private val told: Option[ToldKeys]
+    private val keyCodec: Option[ToldKeys]
 ) {
   import Leaf._
   import RecordBytes.{offset, Header}
@@ -46,19 +46,19 @@ private[state] final class Leaf private (
   var isDirty = false
   private var starts = Array.emptyIntArray
   private var bytes = Array.emptyByteArray
-  // Values that are not in `bytes`; none there unless one has been.
+  // Values that are not in `bytes`; empty until there newLength one.
   private var outside = noneOutside
   private var end = 0
   private var gaps = 0
-  // What those outside take.
+  // The memory of those values.
   private var outsideBytes = 0L
-  private val hasKeys = told.isEmpty
+  private val hasKeys = keyCodec.isEmpty
   private var taken = Fixed
 
-  /** What it takes in memory. */
+  /** The memory in use. */
   def footprint: Long = taken
 
-  /** Fails if what is counted is not what there is. */
+  /** Fails if the counters are wrong. */
   private[state] def checkInvariants(): Unit = {
     def require(holds: Boolean, what: => String): Unit = if (!holds) throw new IllegalStateException(what)
     val spans = (0 until size).map(i => (starts(i), starts(i) + recordLength(i))).sorted
@@ -85,7 +85,7 @@ private[state] final class Leaf private (
       (if (outside.length > 0) sizeOf(8 * outside.length) + outsideBytes else 0L)
   }
 
-  /** Where a record is written. */
+  /** The place where a record newLength written. */
   def place(i: Int): Place = Place.of(places(i))
 
   def place(i: Int, at: Place): Unit = {
@@ -93,7 +93,7 @@ private[state] final class Leaf private (
     isDirty |= at.isToWrite
   }
 
-  /** Says where a record has been written that is part of versions, too. */
+  /** Records the place of a written record that may also be part of versions. */
   def written(i: Int, at: Place): Unit = places(i) = at.number
 
   def startsBefore(x: Long, y: Long, z: Long): Boolean =
@@ -101,7 +101,7 @@ private[state] final class Leaf private (
 
   def isAt(i: Int, x: Long, y: Long, z: Long): Boolean = a(i) == x && b(i) == y && c(i) == z
 
-  /** True if a record has this key, which has its numbers. */
+  /** True if a record has this key, whose numbers are equal. */
   def isOf(i: Int, key: UnsafeRow): Boolean =
     !hasKeys || (keyLength(i) == key.getSizeInBytes && ByteArrayMethods.arrayEquals(
       key.getBaseObject,
@@ -111,25 +111,23 @@ private[state] final class Leaf private (
       key.getSizeInBytes.toLong
     ))
 
-  /** Has a row stand on a record's key.
+  /** Points a row to a record's key.
     *
     * @param room
-    *   where a key is written that its numbers tell, see [[ToldKeys.room]]
+    *   the buffer for a key that newLength derived from its numbers, see [[ToldKeys.room]]
     */
   def keyTo(i: Int, row: UnsafeRow, room: Array[Byte]): Unit =
     if (hasKeys) row.pointTo(bytes, offset(starts(i) + Header), keyLength(i))
-    else told.get.write(a(i), b(i), c(i), row, room)
+    else keyCodec.get.write(a(i), b(i), c(i), row, room)
 
-  /** Has a row stand on a record's value. */
+  /** Points a row to a record's value. */
   def valueTo(i: Int, row: UnsafeRow): Unit = {
     val length = Platform.getInt(bytes, offset(starts(i) + 4))
     if (length == Outside) row.pointTo(outside(i), outside(i).length)
     else row.pointTo(bytes, offset(valueAt(i)), length)
   }
 
-  /** Reads a word of each record from one to before another; what they add up to. The processor waits for these places
-    * together, and not for each alone once it is come to.
-    */
+  /** Reads a word of each record in `[from, until)` and returns their sum, so that cache misses overlap. */
   def touch(from: Int, until: Int): Long = {
     var all = 0L
     var i = from
@@ -140,28 +138,28 @@ private[state] final class Leaf private (
     all
   }
 
-  /** How many bytes its key and its value are. */
+  /** The number of bytes of its key and its value. */
   def lengthOf(i: Int): Int = {
     val length = Platform.getInt(bytes, offset(starts(i) + 4))
-    val ofKey = if (hasKeys) keyLength(i) else told.get.length
+    val ofKey = if (hasKeys) keyLength(i) else keyCodec.get.length
     ofKey + (if (length == Outside) outside(i).length else length)
   }
 
-  // How many bytes of its key are in `bytes`.
+  // The number of bytes of its key in `bytes`.
   private def keyLength(i: Int): Int = Platform.getInt(bytes, offset(starts(i)))
 
   private def valueAt(i: Int): Int = starts(i) + Header + keyLength(i)
 
-  // How many bytes of its value are in `bytes`.
+  // The number of bytes of its value in `bytes`.
   private def lengthInside(i: Int): Int = insideAt(bytes, starts(i))
 
-  // How many bytes it takes in `bytes`.
+  // The number of bytes of its record in `bytes`.
   private def recordLength(i: Int): Int = lengthAt(bytes, starts(i))
 
-  /** The first record that does not come before these numbers. */
+  /** The first record that newLength not before these numbers. */
   def lowerBound(x: Long, y: Long, z: Long): Int = between(0, size, x, y, z)
 
-  /** The same, looked for from a record on that may be near: in steps that double. */
+  /** The same, searched from a nearby record in doubling steps. */
   def lowerBound(x: Long, y: Long, z: Long, near: Int): Int =
     if (near >= size) lowerBound(x, y, z)
     else if (!isBefore(near, x, y, z)) if (near > 0) between(0, near, x, y, z) else 0
@@ -190,15 +188,15 @@ private[state] final class Leaf private (
     low
   }
 
-  // How many bytes a record takes.
+  // The number of bytes of a record.
   private def room(key: UnsafeRow, value: UnsafeRow): Int =
     Header + (if (hasKeys) key.getSizeInBytes else 0) + inside(value)
 
-  /** True if another record is to go elsewhere. */
+  /** True if another record must go to another leaf. */
   def isFull(key: UnsafeRow, value: UnsafeRow): Boolean =
     size == Capacity || (size > 1 && end - gaps + room(key, value) > FullBytes)
 
-  /** True if there would be half of the room left with another leaf's records, and they lie alike. */
+  /** True if merging with another leaf would leave half of the room free, and both have the same layout. */
   def takes(next: Leaf): Boolean =
     size + next.size <= Capacity / 2 && end - gaps + next.end - next.gaps <= FullBytes / 2 && hasKeys == next.hasKeys
 
@@ -208,7 +206,7 @@ private[state] final class Leaf private (
     move(i, i + 1)
     if (outside.length > 0) outside(i) = None.orNull
     val slots = starts.length
-    // All three are put in, whatever the first says.
+    // Not short-circuited: all three must be inserted.
     if (a.insert(i, x, size, slots) | b.insert(i, y, size, slots) | c.insert(i, z, size, slots)) measure()
     starts(i) = start
     size += 1
@@ -217,16 +215,15 @@ private[state] final class Leaf private (
     putValue(i, value)
   }
 
-  /** Gives a record another value. */
   def setValue(i: Int, value: UnsafeRow): Unit = {
-    val was = lengthInside(i)
-    val is = inside(value)
-    if (is <= was) gaps += was - is
+    val oldLength = lengthInside(i)
+    val newLength = inside(value)
+    if (newLength <= oldLength) gaps += oldLength - newLength
     else {
       val keyAndHeader = Header + keyLength(i)
-      val start = extend(keyAndHeader + is, records = 0)
+      val start = extend(keyAndHeader + newLength, records = 0)
       System.arraycopy(bytes, starts(i), bytes, start, keyAndHeader)
-      gaps += keyAndHeader + was
+      gaps += keyAndHeader + oldLength
       starts(i) = start
     }
     putValue(i, value)
@@ -252,7 +249,7 @@ private[state] final class Leaf private (
     measure()
   }
 
-  /** Removes the records from one on and before another. */
+  /** Removes the records in `[from, until)`. */
   def remove(from: Int, until: Int): Unit = {
     var i = from
     while (i < until) {
@@ -269,9 +266,9 @@ private[state] final class Leaf private (
     if (outside.length > 0) Arrays.fill(outside.asInstanceOf[Array[AnyRef]], size, had, None.orNull)
   }
 
-  /** Takes the records from `i` on out, into a leaf of their own. */
+  /** Moves the records from `i` on into a new leaf. */
   def split(i: Int, since: Long): Leaf = {
-    val right = Leaf(since, a(i), b(i), c(i), Capacity, hasPlaces, told)
+    val right = Leaf(since, a(i), b(i), c(i), Capacity, hasPlaces, keyCodec)
     right.take(this, i, size)
     gaps += right.end
     if (outside.length > 0) Arrays.fill(outside.asInstanceOf[Array[AnyRef]], i, size, None.orNull)
@@ -288,7 +285,7 @@ private[state] final class Leaf private (
   }
 
   def copy(since: Long): Leaf = {
-    val copied = new Leaf(since, firstA, firstB, firstC, hasPlaces, told)
+    val copied = new Leaf(since, firstA, firstB, firstC, hasPlaces, keyCodec)
     copied.size = size
     copied.isDirty = isDirty
     copied.outsideBytes = outsideBytes
@@ -360,7 +357,7 @@ private[state] final class Leaf private (
     c.set(from.c, size, room)
   }
 
-  /** Where there is room for so many bytes more, of so many records more. */
+  /** Reserves space for more bytes and records. Returns its start. */
   private def extend(length: Int, records: Int): Int = {
     if (length > bytes.length - end) rewrite(this, length, records)
     val start = end
@@ -368,10 +365,9 @@ private[state] final class Leaf private (
     start
   }
 
-  /** Has the records of a leaf side by side, with room for so many bytes more of so many records more, and as much
-    * again as the records take for which there is room beside the bytes, but not much more where they are large. Where
-    * its own have only to close the gaps, that is done in the array that they lie in: what lives through a batch is the
-    * old generation's, and an array given up there is garbage until all of it is looked through.
+  /** Copies the records of a leaf without gaps, with room for `more` bytes of `records` records. It adds as much room
+    * again, limited for large records. If only gaps must be closed, it works in place: arrays that survive a batch are
+    * in the old generation, where garbage newLength expensive.
     */
   private def rewrite(from: Leaf, more: Int, records: Int): Unit = {
     val alive = from.end - from.gaps
@@ -410,40 +406,40 @@ private[state] final class Leaf private (
 private[state] object Leaf {
   val Capacity = 128
 
-  // Of more bytes a leaf has one record only.
+  // A leaf of more bytes has one record.
   private final val FullBytes = 1 << 18
 
-  // Beyond what is there no more is made room for at once.
+  // The limit of the room that newLength added in advance.
   private final val MostSpare = 32 * 1024
 
-  // What it takes beside arrays, with its place among leaves.
+  // The fixed memory of a leaf and its entry in the list.
   private final val Fixed = 248L
 
-  // Arrays of more are put into regions of their own by the collector.
+  // The collector allocates larger arrays in their own regions.
   private final val Large = 512 * 1024
   private final val Region = 1L << 20
 
-  /** What an array of so many bytes takes in memory. */
+  /** The memory of an array of this length. */
   def sizeOf(length: Int): Long = {
     val size = 16L + ((length + 7L) & ~7L)
     if (size < Large) size else (size + Region - 1) / Region * Region
   }
 
-  // A value of more bytes lies outside.
+  // A longer value has its own array.
   private final val MostInside = 1024
 
-  // What is said in place of the length of a value that lies outside.
+  // Replaces the length of a value with its own array.
   private final val Outside = -1
 
-  // Of fewer bytes gaps are closed where they are.
+  // Smaller arrays are compacted in place.
   private final val MostAside = 1 << 18
 
-  // Where they are set aside meanwhile.
+  // The buffer for compaction.
   private val aside = ThreadLocal.withInitial[Array[Byte]](() => new Array[Byte](MostAside))
 
   private val noneOutside = Array.empty[Array[Byte]]
 
-  /** One with room for so many records at first. */
+  /** A leaf with initial room for this number of records. */
   def apply(
       since: Long,
       firstA: Long,
@@ -451,18 +447,18 @@ private[state] object Leaf {
       firstC: Long,
       room: Int,
       hasPlaces: Boolean,
-      told: Option[ToldKeys]
+      keyCodec: Option[ToldKeys]
   ): Leaf = {
-    val leaf = new Leaf(since, firstA, firstB, firstC, hasPlaces, told)
+    val leaf = new Leaf(since, firstA, firstB, firstC, hasPlaces, keyCodec)
     leaf.resize(room)
     leaf
   }
 
-  /** How many bytes the record at a place takes there. */
+  /** The number of bytes of the record at a position. */
   private def lengthAt(bytes: Array[Byte], start: Int): Int =
     RecordBytes.Header + Platform.getInt(bytes, RecordBytes.offset(start)) + insideAt(bytes, start)
 
-  /** How many of them are its value's. */
+  /** The number of bytes of its value. */
   private def insideAt(bytes: Array[Byte], start: Int): Int =
     Math.max(0, Platform.getInt(bytes, RecordBytes.offset(start + 4)))
 

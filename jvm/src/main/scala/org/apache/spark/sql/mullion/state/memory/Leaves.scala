@@ -2,10 +2,9 @@ package org.apache.spark.sql.mullion.state.memory
 
 import java.util.Arrays
 
-/** Leaves in order of their records, and what they were at any time: who changes the list copies it first.
+/** The leaves in order of their records, and immutable versions of the list: a change copies it first.
   *
-  * Two of the numbers that each leaf starts with stand in the list itself, so that the search for a leaf looks at few
-  * places in memory.
+  * The first two start numbers of each leaf are stored in the list itself, so that a search touches few cache lines.
   */
 private[state] final class Leaves(from: Leaves.Version) {
   private var leaves = from.leaves
@@ -17,24 +16,24 @@ private[state] final class Leaves(from: Leaves.Version) {
 
   def apply(i: Int): Leaf = leaves(i)
 
-  /** The leaves themselves, the first `count` of it, until the next change. */
+  /** The leaves, in the first `count` elements, valid until the next change. */
   def array: Array[Leaf] = leaves
 
-  /** The leaves as they are now. */
+  /** The current version of the list. */
   def version(): Leaves.Version = {
     if (leaves.length != count) resize(count)
     isMine = false
     new Leaves.Version(leaves, firstA, firstB)
   }
 
-  /** True if a leaf is there and starts before these numbers. */
+  /** True if leaf `i` exists and starts before these numbers. */
   def startsBefore(i: Int, a: Long, b: Long, c: Long): Boolean =
     i < count && Leaves.startsBefore(leaves, firstA, firstB, i, a, b, c)
 
   /** The last leaf that starts before these numbers, or the first. */
   def find(a: Long, b: Long, c: Long): Int = Leaves.find(leaves, firstA, firstB, count, a, b, c)
 
-  /** Puts a leaf in place of one with the same first numbers. */
+  /** Replaces a leaf by one with the same first numbers. */
   def replace(i: Int, leaf: Leaf): Unit = {
     own()
     leaves(i) = leaf
@@ -78,7 +77,7 @@ private[state] final class Leaves(from: Leaves.Version) {
 
 private[state] object Leaves {
 
-  /** Leaves as they were, for ever. */
+  /** An immutable version. */
   final class Version private[Leaves] (
       val leaves: Array[Leaf],
       private[Leaves] val firstA: Array[Long],
@@ -86,7 +85,7 @@ private[state] object Leaves {
   ) {
     def find(a: Long, b: Long, c: Long): Int = Leaves.find(leaves, firstA, firstB, leaves.length, a, b, c)
 
-    /** What the list takes in memory, without the leaves. */
+    /** The memory of the list, without the leaves. */
     def footprint: Long = 24L * leaves.length
   }
 

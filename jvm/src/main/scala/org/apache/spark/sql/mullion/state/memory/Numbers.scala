@@ -2,8 +2,8 @@ package org.apache.spark.sql.mullion.state.memory
 
 import java.util.Arrays
 
-/** One of the three numbers of each of a leaf's records. Often it is the same for all of them: the time of one window,
-  * or what tells a null from zero. Then it is there once:
+/** One of the three numbers of each record of a leaf. Often it is the same for all of them, such as the time of a
+  * window, or the flag for nulls. Then it is stored once:
   *
   * {{{
   *   a   12:00                       one
@@ -11,22 +11,22 @@ import java.util.Arrays
   *   c   0                           one
   * }}}
   *
-  * How many there are is the leaf's to know.
+  * The leaf tracks the number of records.
   */
 private[memory] final class Numbers {
   private var one = 0L
-  // None while all are the same.
+  // Empty while all are the same.
   private var each = Array.emptyLongArray
 
   def apply(i: Int): Long = if (each.length == 0) one else each(i)
 
-  /** What it takes in memory beside the object. */
+  /** The memory in addition to the object. */
   def footprint: Long = if (each.length == 0) 0L else Leaf.sizeOf(8 * each.length)
 
-  /** Puts a number among so many; whether each stands for itself only since.
+  /** Inserts a number among `size`. Returns whether they became different with it.
     *
     * @param room
-    *   for how many there is to be room then
+    *   the capacity in that case
     */
   def insert(i: Int, number: Long, size: Int, room: Int): Boolean =
     if (each.length == 0) {
@@ -45,18 +45,18 @@ private[memory] final class Numbers {
       false
     }
 
-  /** Removes those from one on and before another. */
+  /** Removes the numbers in `[from, until)`. */
   def remove(from: Int, until: Int, size: Int): Unit =
     if (each.length > 0) System.arraycopy(each, until, each, from, size - until)
 
-  /** Becomes a copy of others, the first `size`. */
+  /** Copies the first `size` of others. */
   def set(from: Numbers, size: Int, room: Int): Unit =
     if (from.isOne(0, size)) {
       one = from(0)
       each = Array.emptyLongArray
     } else if ((from ne this) || each.length != room) each = Arrays.copyOf(from.each, room)
 
-  /** Puts `count` others behind so many. */
+  /** Appends `count` others after `size`. */
   def append(from: Numbers, at: Int, count: Int, size: Int, room: Int): Unit = if (count > 0) {
     val same = from.isOne(at, at + count)
     if (size == 0 && same) {

@@ -1,11 +1,11 @@
 package org.apache.spark.sql.mullion.state.memory
 
-/** Where a record that is in memory is written: a number, for there is one for each record.
+/** The place where a cached record is written: a plain number, because each record has one.
   *
   * {{{
-  *   Unwritten     nowhere yet, or what is written is not this any more
+  *   Unwritten     not written, or changed since
   *   Alone         under its own key
-  *   Changed       under its own key, as it was: it is to be written over
+  *   Changed       under its own key, and to be overwritten
   *   in a segment  the segment's number and the record's number in it
   * }}}
   */
@@ -14,7 +14,7 @@ private[state] final class Place private[Place] (val number: Long) extends AnyVa
   def isAlone: Boolean = number <= -2L
   def isToWrite: Boolean = number == -1L || number == -3L
 
-  /** The segment's number, of one that is in a segment. */
+  /** The segment's number, if it is in a segment. */
   def segment: Long = number >> Place.SlotBits
 
   /** The record's number in its segment. */
@@ -33,6 +33,5 @@ private[state] object Place {
 
   def inSegment(segment: Long, slot: Int): Place = new Place(segment << SlotBits | slot)
 
-  /** That of a number of a place. */
   def of(number: Long): Place = new Place(number)
 }

@@ -5,15 +5,12 @@ import java.util.Arrays
 import org.apache.spark.sql.catalyst.expressions.UnsafeRow
 import org.apache.spark.sql.mullion.state.records.RecordBytes
 
-/** Copies of records side by side in an array that is used again: they are the caller's to change, and stand until the
-  * next is handed out.
-  */
+/** Copies of records in a reused array: the caller may change them, and they are valid until the next call. */
 private[state] final class RecordCopies(keyColumns: Int, valueColumns: Int) {
 
-  /** The key of the copy that was gone to last. */
+  /** The key of the current copy. */
   val key: UnsafeRow = new UnsafeRow(keyColumns)
 
-  /** Its value. */
   val value: UnsafeRow = new UnsafeRow(valueColumns)
   private var bytes = new Array[Byte](256)
   private var start = 0
@@ -24,7 +21,7 @@ private[state] final class RecordCopies(keyColumns: Int, valueColumns: Int) {
     end = 0
   }
 
-  /** Copies the record that a cursor is on. */
+  /** Copies the record of a cursor. */
   def add(cursor: SortedRecords.Cursor): Unit = {
     cursor.keyTo(key)
     cursor.valueTo(value)
@@ -35,13 +32,13 @@ private[state] final class RecordCopies(keyColumns: Int, valueColumns: Int) {
 
   def hasNext: Boolean = start < end
 
-  /** Goes to the next of the copies. */
+  /** Moves to the next copy. */
   def next(): Unit = {
     val after = RecordBytes.read(bytes, RecordBytes.offset(start), key, value)
     start = (after - RecordBytes.offset(0)).toInt
   }
 
-  /** A copy of one value alone. */
+  /** A copy of a single value. */
   def only(row: UnsafeRow): UnsafeRow = {
     clear()
     makeRoom(row.getSizeInBytes)

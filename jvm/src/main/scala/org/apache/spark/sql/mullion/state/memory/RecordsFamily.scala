@@ -14,7 +14,7 @@ import org.apache.spark.sql.mullion.state.records.{
 import org.apache.spark.sql.types.DataType
 import org.apache.spark.unsafe.array.ByteArrayMethods
 
-/** A kind of record in memory, in order of what it is scanned by, and of its key without times by [[KeyOrder]].
+/** A kind of record in memory, in order of its scan columns, and of its key without times by [[KeyOrder]].
   *
   * {{{
   *   Unordered    key
@@ -23,8 +23,8 @@ import org.apache.spark.unsafe.array.ByteArrayMethods
   *   WithinKey    key, time
   * }}}
   *
-  * Rows of a batch come in the same order, so they find neighbours next to each other. Where the number of a key tells
-  * it, nothing need be compared.
+  * Rows of a batch have the same order, so consecutive lookups are close together. Where a number identifies the key,
+  * keys need no comparison.
   */
 private[state] final class RecordsFamily(spec: FamilySpec, records: SortedRecords, counts: RecordCounts)
     extends Family {
@@ -47,12 +47,12 @@ private[state] final class RecordsFamily(spec: FamilySpec, records: SortedRecord
   private val keyAt = keyOf(spec)
   private val order = new KeyOrder(keyTypes(spec), keyAt)
 
-  // What was handed out last: where it lies, or a copy to change.
+  // The last returned row: in place, or a copy to change.
   private val looked = new UnsafeRow(valueColumns)
-  // Nobody asks for it, but the JVM would not read what is not used.
+  // Unused, but prevents the JVM from eliminating the reads.
   private var touched = 0L
   private val lent = new RecordCopies(columns, valueColumns)
-  // What a range had that was closed.
+  // The buffers of a closed range, for reuse.
   private var spareCopies = Option.empty[RecordCopies]
 
   override def get(key: UnsafeRow): BorrowedRow = BorrowedRow(if (find(key)) lent.only(looked) else None.orNull)
@@ -60,9 +60,9 @@ private[state] final class RecordsFamily(spec: FamilySpec, records: SortedRecord
   override def look(key: UnsafeRow): BorrowedRow = BorrowedRow(if (find(key)) looked else None.orNull)
 
   private def find(key: UnsafeRow): Boolean = {
-    val found = records.get(first(key), second(key), third(key), key, looked)
-    if (found) counts.read += 1
-    found
+    val exists = records.get(first(key), second(key), third(key), key, looked)
+    if (exists) counts.read += 1
+    exists
   }
 
   override def insert(key: UnsafeRow, value: UnsafeRow): Unit = {
@@ -73,11 +73,11 @@ private[state] final class RecordsFamily(spec: FamilySpec, records: SortedRecord
   override def update(key: UnsafeRow, value: UnsafeRow): Unit =
     records.put(first(key), second(key), third(key), key, value)
 
-  /** Takes in a record as it is written. */
+  /** Adds a record that is already written. */
   def read(key: UnsafeRow, value: UnsafeRow, place: Place): Unit =
     records.append(first(key), second(key), third(key), key, value, place)
 
-  /** Has a record written anew that has not changed. */
+  /** Schedules an unchanged record to be written again. */
   def writeAnew(key: UnsafeRow): Unit = records.writeAnew(first(key), second(key), third(key), key)
 
   override def remove(key: UnsafeRow): Unit = {
@@ -94,7 +94,7 @@ private[state] final class RecordsFamily(spec: FamilySpec, records: SortedRecord
 
   private def scanFrom(from: Long): RemovingScan = new Scan(new RecordCopies(columns, valueColumns)) with RemovingScan {
     private val cursor = records.scanned().from(from, Long.MinValue, Long.MinValue)
-    // Where the record lies that was handed out last.
+    // The leaf of the last returned record.
     private var leaf = Option.empty[Leaf]
     private var at = 0
 
@@ -116,20 +116,20 @@ private[state] final class RecordsFamily(spec: FamilySpec, records: SortedRecord
     override protected def end(): Unit = records.endScan()
   }
 
-  // Copied at once: it is little, and a version for each would have each key's first change copy leaves.
+  // Copied at once: ranges are short, and with a version per range the first change of each key would copy leaves.
   override def range(from: UnsafeRow, until: UnsafeRow): FamilyScan = {
     val (a, b) = (first(from), second(from))
     val end = until.getLong(last)
-    val found = spareCopies.getOrElse(new RecordCopies(columns, valueColumns))
+    val exists = spareCopies.getOrElse(new RecordCopies(columns, valueColumns))
     spareCopies = None
-    found.clear()
+    exists.clear()
     val cursor = records.cursor(a, b, from.getLong(last))
     while (cursor.isOn && cursor.a == a && cursor.b == b && cursor.c < end) {
       cursor.keyTo(looked)
-      if (exact || sameButLast(looked, from)) found.add(cursor)
+      if (exact || sameButLast(looked, from)) exists.add(cursor)
       cursor.move()
     }
-    new Scan(found) {
+    new Scan(exists) {
       override protected def take(): Boolean = copies.hasNext && { copies.next(); true }
       override protected def end(): Unit = spareCopies = Some(copies)
     }
@@ -147,7 +147,7 @@ private[state] final class RecordsFamily(spec: FamilySpec, records: SortedRecord
 
     private def isOn = cursor.isOn && cursor.a == a && cursor.b == b && cursor.c < end
 
-    /** Goes to the next that is not of another key with the same numbers. */
+    /** Skips records of other keys with the same numbers. */
     private def settle(): Unit = if (!exact) {
       while (isOn && { cursor.keyTo(looked); !sameButLast(looked, from) }) cursor.move()
     }
@@ -169,10 +169,10 @@ private[state] final class RecordsFamily(spec: FamilySpec, records: SortedRecord
   private abstract class Scan(protected val copies: RecordCopies) extends FamilyScan {
     private var isOpen = true
 
-    /** Has `copies` stand on the next record; whether there is one. */
+    /** Points `copies` to the next record. Returns whether there is one. */
     protected def take(): Boolean
 
-    /** Called when it is closed, once. */
+    /** Called once, on close. */
     protected def end(): Unit
 
     override def next(): Boolean = take() && {
@@ -207,7 +207,7 @@ private[state] final class RecordsFamily(spec: FamilySpec, records: SortedRecord
     case TimeTimeKey => order(key)
   }
 
-  /** What tells null from zero. */
+  /** Distinguishes null from zero. */
   private def nullOf(key: UnsafeRow): Long = if (exact && key.isNullAt(keyAt)) 1L else 0L
 
   private def sameButLast(one: UnsafeRow, other: UnsafeRow): Boolean = {
@@ -224,29 +224,29 @@ private[state] final class RecordsFamily(spec: FamilySpec, records: SortedRecord
 }
 
 private[state] object RecordsFamily {
-  // How many records of a range are touched before the first is read.
+  // The number of a range's records that are touched in advance.
   private final val Ahead = 16
 
-  // What the numbers of a record are; matched for each row.
+  // The kinds of number, as constants because they are matched for each row.
   private final val Key = 0
   private final val KeyTime = 1
   private final val TimeKey = 2
   private final val TimeTimeKey = 3
 
-  /** How many columns of a key are times. */
+  /** The number of time columns of a key. */
   private[memory] def timesOf(spec: FamilySpec): Int =
     if (spec.order == RecordOrder.WithinKey) 1 else spec.times.length
 
-  /** Which column of a key is its first time, where it has one. */
+  /** The index of a key's first time column, if any. */
   private[memory] def timeOf(spec: FamilySpec): Int = spec.times.headOption.getOrElse(spec.key.length - 1)
 
-  /** Where the columns of a key start that are no times. */
+  /** The index of a key's first non-time column. */
   private[memory] def keyOf(spec: FamilySpec): Int = spec.order match {
     case RecordOrder.ByFirst(times) => times
     case _                          => 0
   }
 
-  /** The types of those columns. */
+  /** The types of the non-time columns. */
   private[memory] def keyTypes(spec: FamilySpec): Seq[DataType] =
     spec.key.slice(keyOf(spec), keyOf(spec) + spec.key.length - timesOf(spec)).map(_.dataType)
 }

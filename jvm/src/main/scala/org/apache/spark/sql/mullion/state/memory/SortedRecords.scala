@@ -4,48 +4,47 @@ import java.util.BitSet
 
 import org.apache.spark.sql.catalyst.expressions.UnsafeRow
 
-/** Records in memory, in order of three numbers, and a version of them at any time for next to nothing.
+/** Records in memory, in order of three numbers, with cheap immutable versions.
   *
   * {{{
-  *   Version 7          Version 8          the records lie in leaves of at most 128; whoever changes one that is part
-  *    [A][B][C]          [A][B'][C]        of a version copies it first, and the rest is shared: so a version, once
-  *                                         taken, never changes
+  *   Version 7          Version 8          the records are in leaves of at most 128; a change of a leaf that is part
+  *    [A][B][C]          [A][B'][C]        of a version copies it first, and the other leaves are shared
   * }}}
   *
-  * What is part of no version is changed in place: leaves are numbered by when they were made, and those made since the
-  * last version was taken are nobody else's. Equal numbers may stand for different keys (they are hashes, in part):
-  * then the bytes of the keys decide.
+  * Leaves that are part of no version are changed in place: leaves are numbered by creation, and those created after
+  * the last version are not shared. Equal numbers may belong to different keys, because some are hashes: then the bytes
+  * of the keys decide.
   *
-  * One thread writes; versions may be read by any.
+  * One thread writes; any thread may read versions.
   *
   * @param hasPlaces
-  *   whether records are written somewhere, see `writesTo`
-  * @param told
-  *   where equal numbers always stand for the same key: how that is made from them
+  *   whether records are written to a store, see `writesTo`
+  * @param keyCodec
+  *   derives keys from their numbers, where numbers identify keys
   */
 private[state] final class SortedRecords(
     from: SortedRecords.Version = SortedRecords.Version.empty,
     hasPlaces: Boolean = false,
-    told: Option[ToldKeys] = None
+    keyCodec: Option[ToldKeys] = None
 ) {
   import SortedRecords._
 
-  private val exact = told.isDefined
+  private val exact = keyCodec.isDefined
   private val leaves = new Leaves(from.leaves)
   private var records = from.size
   private var taken = from.bytes
-  // What the leaves take in memory, and those that only a version or a scan has still.
+  // The memory of the leaves, including those that only a version or a scan uses.
   private var allocated = from.footprint
   private var inVersions = 0L
   private var inScans = 0L
-  // When leaves are made that are made now, and when the last one was made that is part of a version.
+  // The creation number of new leaves, and that of the last leaf that is part of a version.
   private var now = from.sharedAt + 1
   private var shared = from.sharedAt
-  // The latter without the versions of those scans that go on.
+  // The latter without the versions of running scans.
   private var sharedForGood = from.sharedAt
   private var scans = 0
   private val finger = new Finger
-  // What a scan has removed last: some of a leaf that lie side by side. They are still there until anything else is done.
+  // The leaf whose records the current scan has removed last. They are deleted with the next operation.
   private var going = Option.empty[Leaf]
   private var goingFrom = 0
   private var goingUntil = 0
@@ -61,21 +60,21 @@ private[state] final class SortedRecords(
     taken
   }
 
-  /** What they take in memory, with what a scan that goes on and the last version have beside. */
+  /** The memory in use, including running scans and the last version. */
   def footprint: Long = allocated + inVersions + inScans
 
-  /** What one record more takes in memory at least. */
+  /** The minimum memory of one more record. */
   def leastOf(key: UnsafeRow, value: UnsafeRow): Long =
     28L + (if (exact) 0 else key.getSizeInBytes) + value.getSizeInBytes
 
-  /** Says where records are written from now on, and that no scan goes on. */
+  /** Sets the destination of writes, and resets running scans. */
   def writesTo(places: WriteBack.Places): Unit = {
     writeBack = new WriteBack(places)
     scans = 0
     endScans()
   }
 
-  /** The records as they are now. */
+  /** The current version. */
   def version(): Version = {
     share()
     sharedForGood = shared
@@ -83,26 +82,26 @@ private[state] final class SortedRecords(
     new Version(leaves.version(), records, taken, allocated, shared)
   }
 
-  /** Says that no version is needed any more. */
+  /** Releases all versions. */
   def forgetVersions(): Unit = {
     sharedForGood = NeverShared
     inVersions = 0L
     if (scans == 0) endScans()
   }
 
-  /** The records as they are now, until `endScan`. */
+  /** The current version, until `endScan`. */
   def scanned(): Version = {
     share()
     scans += 1
     val version = leaves.version()
-    // The list of leaves is copied with the next change.
+    // The next change copies the list of leaves.
     inScans += version.footprint
     new Version(version, records, taken, allocated, shared)
   }
 
-  /** Says that a version is needed no more that was taken for a scan. */
+  /** Releases a version that was taken for a scan. */
   def endScan(): Unit = {
-    // While it goes on no leaf of it changes.
+    // Leaves of a version must not change afterwards.
     settle()
     scans = Math.max(0, scans - 1)
     if (scans == 0) endScans()
@@ -113,7 +112,7 @@ private[state] final class SortedRecords(
     inScans = 0L
   }
 
-  /** Fails if what is counted is not what there is, or a record is out of order. */
+  /** Fails if the counters are wrong or a record is out of order. */
   private[state] def checkInvariants(): Unit = {
     settle()
     val all = (0 until leaves.count).map(leaves(_))
@@ -131,7 +130,7 @@ private[state] final class SortedRecords(
     require(inVersions >= 0 && inScans >= 0, "leaves are counted out twice")
     val numbers = all.flatMap(leaf => (0 until leaf.size).map(i => (leaf.a(i), leaf.b(i), leaf.c(i))))
     require(numbers.zip(numbers.drop(1)).forall { case (x, y) => Ordering[(Long, Long, Long)].lteq(x, y) }, "no order")
-    // In the first one lies what comes before all.
+    // The first leaf also holds records before its start.
     require(all.drop(1).forall(leaf => !leaf.comesAfter(leaf.a(0), leaf.b(0), leaf.c(0))), "a record before its leaf")
     require(
       all.drop(1).zip(all).forall { case (leaf, before) =>
@@ -142,7 +141,6 @@ private[state] final class SortedRecords(
     )
   }
 
-  /** The places of all records. */
   private[state] def places: Iterator[Place] = {
     settle()
     (0 until leaves.count).iterator.flatMap(l => (0 until leaves(l).size).iterator.map(leaves(l).place(_)))
@@ -154,20 +152,20 @@ private[state] final class SortedRecords(
     now += 1
   }
 
-  /** The records from the first whose numbers are at least these; it stands until the next change. */
+  /** A cursor on the first record whose numbers are at least these, valid until the next change. */
   def cursor(a: Long, b: Long, c: Long): Cursor = {
     lowerBound(a, b, c)
     new Cursor(leaves.array, leaves.count, finger.leaf, finger.at)
   }
 
-  /** Has a row stand on the value of `key`, not to be changed; whether it is there. */
+  /** Points a row to the value of `key`, which must not be changed. Returns whether it exists. */
   def get(a: Long, b: Long, c: Long, key: UnsafeRow, value: UnsafeRow): Boolean = {
-    val found = find(a, b, c, key)
-    if (found) leaves(finger.leaf).valueTo(finger.at, value)
-    found
+    val exists = find(a, b, c, key)
+    if (exists) leaves(finger.leaf).valueTo(finger.at, value)
+    exists
   }
 
-  /** Puts a record, whether its key is there or not. */
+  /** Puts a record, whether its key exists or not. */
   def put(a: Long, b: Long, c: Long, key: UnsafeRow, value: UnsafeRow): Unit =
     if (find(a, b, c, key)) {
       val leaf = ownLeaf(finger.leaf)
@@ -179,17 +177,17 @@ private[state] final class SortedRecords(
       if (hasPlaces) writeBack.changes(leaf, at)
     } else insert(a, b, c, key, value, Place.Unwritten)
 
-  /** Puts a record that is not there. */
+  /** Puts a record with a new key. */
   def append(a: Long, b: Long, c: Long, key: UnsafeRow, value: UnsafeRow, place: Place = Place.Unwritten): Unit = {
     lowerBound(a, b, c)
     insert(a, b, c, key, value, place)
   }
 
-  /** Has a record written anew that has not changed. */
+  /** Schedules an unchanged record to be written again. */
   def writeAnew(a: Long, b: Long, c: Long, key: UnsafeRow): Unit =
     if (find(a, b, c, key)) ownLeaf(finger.leaf).place(finger.at, Place.Unwritten)
 
-  /** The same for all that lie in some segments.
+  /** Schedules all records in some segments to be written again.
     *
     * @param segments
     *   their numbers in order
@@ -214,13 +212,12 @@ private[state] final class SortedRecords(
     }
   }
 
-  /** Removes the record of `key`, if it is there. */
   def remove(a: Long, b: Long, c: Long, key: UnsafeRow): Unit = if (find(a, b, c, key)) {
     remove(finger.leaf, finger.at, finger.at + 1)
   }
 
-  /** Removes a record that is there, by its place in a leaf of a scan that goes on. Of many in order each leaf goes as
-    * a whole, without a copy for the scan's sake.
+  /** Removes an existing record, by its index in a leaf of a running scan. For many removals in order, leaves are
+    * removed entirely, without copies for the scan.
     */
   def remove(leaf: Leaf, at: Int): Unit = {
     if (goingUntil != at || !going.exists(_ eq leaf)) {
@@ -231,14 +228,14 @@ private[state] final class SortedRecords(
     goingUntil = at + 1
   }
 
-  /** Removes what scans have. */
+  /** Performs the removals of scans. */
   private def settle(): Unit = if (going.isDefined) {
     val leaf = going.get
     going = None
     val l = placeOf(leaf)
     if (l >= 0) remove(l, goingFrom, goingUntil)
     else {
-      // It has changed since the scan began.
+      // The leaf has changed since the scan began.
       val key = new UnsafeRow(0)
       val room = ToldKeys.room()
       (goingFrom until goingUntil).foreach { i =>
@@ -248,9 +245,9 @@ private[state] final class SortedRecords(
     }
   }
 
-  /** Where a leaf is in the list; -1 if it is not there as it is. */
+  /** The index of a leaf in the list; -1 if it is not in the list unchanged. */
   private def placeOf(leaf: Leaf): Int = {
-    // What is removed in order is at the place of what was there before, or next to it.
+    // Consecutive removals are at the same index or the next.
     val near = finger.leaf
     if (near < leaves.count && (leaves(near) eq leaf)) near
     else if (near + 1 < leaves.count && (leaves(near + 1) eq leaf)) near + 1
@@ -262,7 +259,6 @@ private[state] final class SortedRecords(
     }
   }
 
-  /** Removes records of a leaf. */
   private def remove(l: Int, from: Int, until: Int): Unit = {
     val had = leaves(l)
     val isAll = from == 0 && until == had.size
@@ -299,7 +295,7 @@ private[state] final class SortedRecords(
     leaves.drop(i)
   }
 
-  /** Counts a leaf out that is no leaf of these any more. */
+  /** Stops counting a removed leaf. */
   private def gone(leaf: Leaf): Unit = {
     allocated -= leaf.footprint
     if (leaf.since <= sharedForGood) inVersions += leaf.footprint
@@ -312,19 +308,21 @@ private[state] final class SortedRecords(
     writeBack.isDue(leaves)
   }
 
-  /** Writes what is not written, in order. */
+  /** Writes unwritten records in order. */
   def write(): Unit = {
     settle()
     writeBack.drain(leaves, leaving = false)
   }
 
-  /** Writes all that does not lie alone to other places, and leaves its own as they are: it leaves memory. */
+  /** Writes all records except those under their own keys to other places, leaving this object unchanged, because it is
+    * about to leave memory.
+    */
   def leaveFor(places: WriteBack.Places): Unit = {
     settle()
     new WriteBack(places).drain(leaves, leaving = true)
   }
 
-  /** Finds the record of `key`; if there is none, where it belongs. */
+  /** Finds the record of `key`, or its place if there is none. */
   private def find(a: Long, b: Long, c: Long, key: UnsafeRow): Boolean = {
     settle()
     if (finger.isOnNone(a, b, c)) false
@@ -335,7 +333,7 @@ private[state] final class SortedRecords(
     }
   }
 
-  /** The same, from the first record on whose numbers are at least these. */
+  /** The same, from the first record whose numbers are at least these. */
   private def search(a: Long, b: Long, c: Long, key: UnsafeRow): Boolean = {
     var l = finger.leaf
     var i = finger.at
@@ -363,7 +361,7 @@ private[state] final class SortedRecords(
     false
   }
 
-  /** What comes in order is found near where the last search ended, or at the start of the next leaf. */
+  /** Consecutive searches are usually close to the last one, or at the start of the next leaf. */
   private def lowerBound(a: Long, b: Long, c: Long): Unit = {
     settle()
     finger.invalidate()
@@ -379,21 +377,21 @@ private[state] final class SortedRecords(
 
   /** The last leaf that starts before these numbers, or the first. */
   private def leafOf(a: Long, b: Long, c: Long): Int = {
-    val known = finger.leaf
-    val notBefore = known < leaves.count && (known == 0 || leaves.startsBefore(known, a, b, c))
+    val nearby = finger.leaf
+    val notBefore = nearby < leaves.count && (nearby == 0 || leaves.startsBefore(nearby, a, b, c))
     if (!notBefore) leaves.find(a, b, c)
-    else if (!leaves.startsBefore(known + 1, a, b, c)) known
-    else if (!leaves.startsBefore(known + 2, a, b, c)) known + 1
+    else if (!leaves.startsBefore(nearby + 1, a, b, c)) nearby
+    else if (!leaves.startsBefore(nearby + 2, a, b, c)) nearby + 1
     else leaves.find(a, b, c)
   }
 
   private def insert(a: Long, b: Long, c: Long, key: UnsafeRow, value: UnsafeRow, place: Place): Unit = {
-    if (leaves.count == 0) add(0, Leaf(now, a, b, c, 16, hasPlaces, told))
+    if (leaves.count == 0) add(0, Leaf(now, a, b, c, 16, hasPlaces, keyCodec))
     var leaf = ownLeaf(finger.leaf)
     while (leaf.isFull(key, value)) {
       if (finger.leaf + 1 == leaves.count && finger.at == leaf.size) {
-        // At the very end a new leaf is begun: what comes in order fills its leaves.
-        add(finger.leaf + 1, Leaf(now, a, b, c, Leaf.Capacity, hasPlaces, told))
+        // Appending at the very end starts a new leaf, so that sequential inserts fill their leaves.
+        add(finger.leaf + 1, Leaf(now, a, b, c, Leaf.Capacity, hasPlaces, keyCodec))
         finger.leaf += 1
         finger.at = 0
       } else {
@@ -434,13 +432,13 @@ private[state] final class SortedRecords(
 }
 
 private[state] object SortedRecords {
-  // When a leaf was made that is part of no version: before all.
+  // The creation number of leaves that are part of no version: before all.
   private final val NeverShared = 0L
 
-  /** Records as they were, for ever.
+  /** An immutable version.
     *
     * @param sharedAt
-    *   when they became a version, by the numbers of leaves
+    *   its creation, in the numbering of leaves
     */
   final class Version private[SortedRecords] (
       private[SortedRecords] val leaves: Leaves.Version,
@@ -464,7 +462,7 @@ private[state] object SortedRecords {
     val empty: Version = new Version(Leaves.empty, 0L, 0L, 0L, NeverShared)
   }
 
-  /** Goes through records; it stands on one while `isOn`. */
+  /** Iterates over records; it is on a record while `isOn`. */
   final class Cursor private[SortedRecords] (
       leaves: Array[Leaf],
       count: Int,
@@ -481,15 +479,15 @@ private[state] object SortedRecords {
     def b: Long = leaves(leaf).b(at)
     def c: Long = leaves(leaf).c(at)
 
-    /** Has a row stand on the key, not to be changed. It stands until this is asked again. */
+    /** Points a row to the key, which must not be changed; valid until the next call. */
     def keyTo(row: UnsafeRow): Unit = leaves(leaf).keyTo(at, row, room)
 
-    /** Has a row stand on the value, not to be changed. */
+    /** Points a row to the value, which must not be changed. */
     def valueTo(row: UnsafeRow): Unit = leaves(leaf).valueTo(at, row)
 
     def move(): Unit = { at += 1; settle() }
 
-    /** Reads a word of some of the records that come next in its leaf, see [[Leaf.touch]]. */
+    /** Reads a word of some of the next records in its leaf, see [[Leaf.touch]]. */
     def touch(most: Int): Long = if (isOn) leaves(leaf).touch(at, Math.min(at + most, leaves(leaf).size)) else 0L
 
     private def settle(): Unit = while (leaf < count && at >= leaves(leaf).size) { leaf += 1; at = 0 }

@@ -4,15 +4,15 @@ import org.apache.spark.sql.catalyst.expressions.UnsafeRow
 import org.apache.spark.sql.mullion.state.records.{FamilySpec, KeyOrder, RecordBytes, WordOrder}
 import org.apache.spark.unsafe.Platform
 
-/** Keys that the three numbers of their records tell, so that these need not hold them: keys of one column of eight
-  * bytes, with a time or without one.
+/** Keys that can be derived from the three numbers of their records and need no storage: keys of one 8-byte column,
+  * with or without a time.
   *
   * {{{
   *   numbers   12:00   -91   0                  (time, the word's place in order, whether it is null)
-  *   key       [nulls, 8][time, 8][word, 8]     which column comes first is the family's to say
+  *   key       [nulls, 8][time, 8][word, 8]     the family determines the order of the columns
   * }}}
   *
-  * The word's place in order is the word with its bytes turned round: see [[WordOrder]].
+  * The word's place in order is the word with its bytes reversed: see [[WordOrder]].
   *
   * @param keyAt
   *   the column of the word
@@ -26,10 +26,10 @@ private[state] final class ToldKeys private (keyAt: Int, timeAt: Option[Int], ti
   private val keyOffset = 8 + 8 * keyAt
   private val isNull = 1L << keyAt
 
-  /** How many bytes a key has. */
+  /** The number of bytes of a key. */
   val length: Int = 8 + 8 * (1 + timeAt.size)
 
-  /** Writes the key of these numbers, and has a row stand on it. */
+  /** Writes the key of these numbers, and points a row to it. */
   def write(a: Long, b: Long, c: Long, row: UnsafeRow, room: Array[Byte]): Unit = {
     val nulls = if (timeIsFirst) c else b
     Platform.putLong(room, RecordBytes.offset(0), if (nulls == 0L) 0L else isNull)
@@ -41,7 +41,7 @@ private[state] final class ToldKeys private (keyAt: Int, timeAt: Option[Int], ti
 
 private[state] object ToldKeys {
 
-  /** Those of a family, where its numbers tell its keys. */
+  /** The derivation for a family, if its numbers identify its keys. */
   def of(spec: FamilySpec): Option[ToldKeys] = {
     import RecordsFamily._
     val times = timesOf(spec)
@@ -50,9 +50,9 @@ private[state] object ToldKeys {
     )
   }
 
-  // Of a key of two columns.
+  // The size of a key of two columns.
   private final val Most = 24
 
-  /** Room for a key. It is not the leaf's, for several threads may read one. */
+  /** A buffer for a key. It is not part of the leaf, because several threads may read one. */
   def room(): Array[Byte] = new Array[Byte](Most)
 }

@@ -2,19 +2,18 @@ package org.apache.spark.sql.mullion.state.memory
 
 import org.apache.spark.sql.catalyst.expressions.UnsafeRow
 
-/** How records that change in memory come to be written: noted as they change, and drained in order once a batch is
-  * done.
+/** The writing of changed records: changes are recorded, and written in order at the end of a batch.
   *
   * {{{
-  *   changes, goes    what is written of a record is taken from its place, or is to be written over
-  *   drain            what is not written  ->  its place         of all that is to leave memory: what does not lie alone
+  *   changes, goes    the written form of a record is removed from its place, or will be overwritten
+  *   drain            unwritten records  ->  their places        if all leave memory: except records under their own keys
   * }}}
   */
 private[state] final class WriteBack(places: WriteBack.Places) {
   private val overwrites = places.overwrites
   private val room = ToldKeys.room()
 
-  /** Notes that a record has another value now. */
+  /** Records that a record has a new value. */
   def changes(leaf: Leaf, at: Int): Unit =
     if (overwrites && leaf.place(at).isAlone) leaf.place(at, Place.Changed)
     else {
@@ -22,7 +21,7 @@ private[state] final class WriteBack(places: WriteBack.Places) {
       leaf.place(at, Place.Unwritten)
     }
 
-  /** Notes that a record is not in its place any more. */
+  /** Records that a record has left its place. */
   def goes(leaf: Leaf, at: Int): Unit = {
     val place = leaf.place(at)
     if (place.isInSegment) places.remove(place)
@@ -42,8 +41,8 @@ private[state] final class WriteBack(places: WriteBack.Places) {
   /** Writes records in order.
     *
     * @param leaving
-    *   whether they leave memory: all is written then that does not lie alone, and not what has changed only; leaves
-    *   that a version has too stay as they are
+    *   whether they leave memory: then all are written except those under their own keys, not only changed ones; leaves
+    *   shared with a version stay unchanged
     */
   def drain(leaves: Leaves, leaving: Boolean): Unit = {
     var l = 0
@@ -70,27 +69,27 @@ private[state] final class WriteBack(places: WriteBack.Places) {
 
 private[state] object WriteBack {
 
-  /** Where the records of one kind are written. */
+  /** The places of the records of one kind. */
   trait Places {
 
-    /** True if a record that lies alone and changes is written over. */
+    /** True if a changed record under its own key is overwritten. */
     def overwrites: Boolean
 
-    /** Notes that a record is removed from its place, or is to be written anew. */
+    /** Records that a record is removed from its place, or will be written again. */
     def remove(place: Place): Unit
 
-    /** Removes the record under its own key on which `key` stands: it is gone, or is to be written elsewhere. */
+    /** Removes the record under its own key, `key`: it is deleted, or will be written elsewhere. */
     def removeAlone(): Unit
 
-    /** The rows that stand on the record that is to be written. */
+    /** The rows that point to the record to write. */
     def key: UnsafeRow
     def value: UnsafeRow
 
-    /** Writes the record; its place. */
+    /** Writes the record. Returns its place. */
     def write(): Place
   }
 
-  /** Of records that are written nowhere. */
+  /** For records that are never written. */
   val none: WriteBack = new WriteBack(new Places {
     override def overwrites: Boolean = false
     override val key: UnsafeRow = new UnsafeRow(0)

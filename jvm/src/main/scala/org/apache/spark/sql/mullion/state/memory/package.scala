@@ -1,7 +1,6 @@
 package org.apache.spark.sql.mullion.state
 
-/** Records in memory: a sorted map with versions ([[SortedRecords]]) of leaves ([[Leaf]]), up to 128 records each,
-  * where a version shares with the one before what did not change. Rows that it hands out stand until the next call;
-  * who keeps one copies it.
+/** Records in memory: a sorted map with versions ([[SortedRecords]]) of leaves ([[Leaf]]) of up to 128 records each.
+  * Versions share their unchanged leaves. Returned rows are valid until the next call and must be copied to be kept.
   */
 package object memory

@@ -2,10 +2,10 @@ package org.apache.spark.sql.mullion.state.records
 
 import org.apache.spark.sql.catalyst.expressions.UnsafeRow
 
-/** A row of state, which is readable only until the next call on its partition: on any family or scan. A store
-  * overwrites its bytes then.
+/** A row of state that is valid only until the next call on its partition, on any family or scan. The store then
+  * overwrites its bytes.
   *
-  * Read its columns at once, or `copy` it to keep it. It costs nothing: to the JVM it is the row itself.
+  * Read its columns at once, or `copy` it to keep it. It has no cost: at run time it is the row itself.
   *
   * @param untilNextCall
   *   the row itself, for a function that reads or changes it and returns before the next call; null if there is none
@@ -15,10 +15,10 @@ private[mullion] final class BorrowedRow(val untilNextCall: UnsafeRow) extends A
   /** True if there is no such record. */
   def isAbsent: Boolean = untilNextCall eq null
 
-  /** A row of the caller's own. */
+  /** A row that the caller owns. */
   def copy(): UnsafeRow = untilNextCall.copy()
 
-  /** The same, if there is such a record. */
+  /** A copy, if there is such a record. */
   def copied: Option[UnsafeRow] = Option(untilNextCall).map(_.copy())
 
   def getLong(column: Int): Long = untilNextCall.getLong(column)

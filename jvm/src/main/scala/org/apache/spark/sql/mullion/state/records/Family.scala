@@ -4,12 +4,12 @@ import org.apache.spark.sql.catalyst.expressions.UnsafeRow
 import org.apache.spark.sql.execution.streaming.state.StateStore
 import org.apache.spark.sql.types.{LongType, StructType}
 
-/** A kind of record in an operator's state: a column family, where the store is RocksDB.
+/** A kind of record in an operator's state: a column family in RocksDB.
   *
   * @param order
-  *   in what order records are kept
+  *   the order of its records
   * @param countAt
-  *   of a kind with one record, which says how many records the partition has: in which column of its value
+  *   for the kind with one record that counts the partition's records: the column of the count in its value
   */
 final case class FamilySpec(
     name: String,
@@ -20,7 +20,7 @@ final case class FamilySpec(
 ) {
   require(times.forall(key(_).dataType == LongType) && times.length < key.length)
 
-  /** Where in the key the times are that records are kept in order of. */
+  /** The columns of the key with the times that order records. */
   def times: Seq[Int] = order match {
     case RecordOrder.Unordered   => Nil
     case RecordOrder.WithinKey   => Nil
@@ -29,18 +29,18 @@ final case class FamilySpec(
   }
 }
 
-/** In what order the records of a family are kept. */
+/** The order of the records of a family. */
 sealed trait RecordOrder
 
 object RecordOrder {
 
-  /** In none: they are only looked up. */
+  /** No order: they are only looked up. */
   case object Unordered extends RecordOrder
 
   /** By the last column of the key, a BIGINT, among records that agree in the others. */
   case object WithinKey extends RecordOrder
 
-  /** By the last column of the key, a BIGINT: what RocksDB's keys are shortest with. */
+  /** By the last column of the key, a BIGINT: the order with RocksDB's shortest keys. */
   case object ByLast extends RecordOrder
 
   /** By the first `columns` of the key, each a BIGINT. */
@@ -48,7 +48,7 @@ object RecordOrder {
 }
 
 /** The records of one kind in one partition's state, at the version that a batch starts from and with the batch's own
-  * changes. Rows passed in may be reused by the caller; rows returned are the caller's to change, but only borrowed:
+  * changes. Rows passed in may be reused by the caller. The caller may change returned rows, but only borrows them:
   * RocksDB has one row for all values of a family. `ExpiringPartition` enforces the rule in tests.
   */
 trait Family {
@@ -56,30 +56,30 @@ trait Family {
   /** The value of `key`, if there is one. */
   def get(key: UnsafeRow): BorrowedRow
 
-  /** The same, not to be changed. */
+  /** The same, for reading only. */
   def look(key: UnsafeRow): BorrowedRow = get(key)
 
-  /** True if many keys are found faster at once than one by one: they are in a store, and not in memory. */
+  /** True if looking up many keys at once is faster than one by one: they are in a store, and not in memory. */
   def findsManyAtOnce: Boolean = false
 
-  /** Says which keys will be looked up next, where that is so. */
+  /** Announces the keys of the next lookups. */
   def expect(keys: Array[UnsafeRow]): Unit = ()
 
-  /** Puts a record that was not there. */
+  /** Puts a record with a new key. */
   def insert(key: UnsafeRow, value: UnsafeRow): Unit
 
-  /** Replaces the value of a record that was there. */
+  /** Replaces the value of an existing record. */
   def update(key: UnsafeRow, value: UnsafeRow): Unit
 
-  /** Removes a record that was there. */
+  /** Removes an existing record. */
   def remove(key: UnsafeRow): Unit
 
-  /** The records in order, from the first whose time is at least `from`. Records removed meanwhile may still come. The
-    * caller closes it.
+  /** The records in order, from the first whose time is at least `from`. Records removed meanwhile may still be
+    * returned. The caller closes it.
     */
   def scan(from: Long): RemovingScan
 
-  /** All records, in whatever order: for a look from outside. The caller closes it. */
+  /** All records in any order, for inspection. The caller closes it. */
   def all(): RemovingScan = scan(Long.MinValue)
 
   /** Removes all records. */
@@ -89,40 +89,40 @@ trait Family {
     finally records.close()
   }
 
-  /** The records of a family kept `WithinKey` from the key `from` to before the key `until`, which agree in all but
-    * their last columns, in order. The caller closes it.
+  /** The records of a `WithinKey` family from the key `from` to before the key `until`, in order. Both keys are equal
+    * except for their last columns. The caller closes it.
     */
   def range(from: UnsafeRow, until: UnsafeRow): FamilyScan
 
-  /** The same, not to be changed, for as long as nothing of the family changes. */
+  /** The same, for reading only, as long as nothing of the family changes. */
   def look(from: UnsafeRow, until: UnsafeRow): FamilyScan = range(from, until)
 }
 
-/** A running scan of a family, which stands on one record at a time. It is no iterator, for an iterator's `hasNext`
+/** A running scan of a family, positioned on one record at a time. It is no iterator, because an iterator's `hasNext`
   * reads the next record, and its lazy operations keep records across calls.
   */
 trait FamilyScan extends AutoCloseable {
 
-  /** Goes to the next record; whether there is one. */
+  /** Moves to the next record. Returns whether there is one. */
   def next(): Boolean
 
-  /** The key of the record that it stands on. */
+  /** The key of the current record. */
   def key: BorrowedRow
 
-  /** The value of the record that it stands on. */
+  /** The value of the current record. */
   def value: BorrowedRow
 
-  /** Has `use` read the rest of the records, one by one. */
+  /** Calls `use` for each remaining record. */
   final def foreach(use: FamilyScan => Unit): Unit = while (next()) use(this)
 
-  /** Reads the rest of the records at once, each into a value of its own. */
+  /** Reads the remaining records at once, each into its own value. */
   final def map[T](of: FamilyScan => T): Vector[T] = {
     val all = Vector.newBuilder[T]
     while (next()) all += of(this)
     all.result()
   }
 
-  /** Counts the rest of the records. */
+  /** Counts the remaining records. */
   final def size: Int = {
     var count = 0
     while (next()) count += 1
@@ -130,12 +130,10 @@ trait FamilyScan extends AutoCloseable {
   }
 }
 
-/** One that removes records, too. */
+/** A scan that can remove records. */
 trait RemovingScan extends FamilyScan {
 
-  /** Removes the record that it stands on, which is still there. Of many that lie side by side it takes less than to
-    * have the family remove each.
-    */
+  /** Removes the current record, which must exist. For many adjacent records this is cheaper than `Family.remove`. */
   def remove(): Unit
 }
 
@@ -143,23 +141,22 @@ trait RemovingScan extends FamilyScan {
 trait StatePartition {
   def family(spec: FamilySpec): Family
 
-  /** Records found or scanned so far. */
+  /** The number of records found or scanned so far. */
   def rowsRead: Long
 
-  /** Records put less records removed so far. */
+  /** The number of records put, less those removed, so far. */
   def rowsAdded: Long
 
   /** Makes the changes of this batch the next version. */
   def commit(): Unit
 
-  /** Gives back the memory that only this batch has. Comes when the task is done, whether it has committed or not. */
+  /** Releases the memory of this batch. Called at the end of the task, whether it has committed or not. */
   def abort(): Unit = ()
 
-  /** Fails if what it counts is not what there is: for tests. */
+  /** Fails if its counters are wrong: for tests. */
   def checkInvariants(): Unit = ()
 
-  /** What its records take in memory from this batch to the next beside the store, once committed; none if they do not
-    * stay there.
+  /** The memory of its records between batches, in addition to the store, once committed; none if they are not cached.
     */
   def bytesInMemory: Option[Long] = None
 

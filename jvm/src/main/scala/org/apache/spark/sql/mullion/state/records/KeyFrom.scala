@@ -3,7 +3,7 @@ package org.apache.spark.sql.mullion.state.records
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions.{UnsafeProjection, UnsafeRow}
 
-/** Keys of an ordered family from their first time, the rest null: where scans start. */
+/** The start keys of scans over an ordered family: the first time, and nulls. */
 private[state] final class KeyFrom(spec: FamilySpec) {
   private val row = InternalRow.fromSeq(Seq.fill[Any](spec.key.length)(None.orNull))
   private val projection = UnsafeProjection.create(spec.key.map(_.dataType).toArray)

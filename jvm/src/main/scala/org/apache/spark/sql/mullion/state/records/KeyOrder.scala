@@ -4,14 +4,14 @@ import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.catalyst.expressions.codegen.{CodegenContext, ExprCode}
 import org.apache.spark.sql.types.{DataType, Decimal, DecimalType, LongType}
 
-/** The number by which keys are in order, where the rows of a batch are sorted and in memory: so what is asked for one
-  * key after the other lies side by side. A key of one column of eight bytes is its own number ([[WordOrder]]), in the
-  * order that RocksDB has it in, so that what is looked up there lies side by side, too; any other has a hash.
+/** The number that orders keys, both for sorted rows of a batch and in memory, so that consecutive lookups are close
+  * together. A key of one 8-byte column is its own number ([[WordOrder]]), in RocksDB's order, so that lookups there
+  * are close together too. Other keys have a hash.
   *
   * @param types
   *   of the key's columns
   * @param from
-  *   where they start in the rows that are asked about
+  *   their index in the rows
   */
 private[mullion] final class KeyOrder(types: Seq[DataType], from: Int) {
   private val isWord = KeyOrder.isWord(types)
@@ -25,14 +25,14 @@ private[mullion] final class KeyOrder(types: Seq[DataType], from: Int) {
 
 private[mullion] object KeyOrder {
 
-  /** How rows are sorted, to be in this order. Two keys of one hash may come mixed. */
+  /** The sort order of rows. Keys with equal hashes may be interleaved. */
   def ordering(keys: Seq[Expression]): Seq[SortOrder] =
     if (keys.isEmpty) Nil else Seq(SortOrder(of(keys), Ascending))
 
   private def of(keys: Seq[Expression]): Expression =
     if (isWord(keys.map(_.dataType))) WordOrder(keys.head) else new XxHash64(keys)
 
-  /** True if a key is one word of eight bytes in a row. */
+  /** True if a key is one 8-byte word in a row. */
   def isWord(types: Seq[DataType]): Boolean = types match {
     case Seq(wide: DecimalType) => wide.precision <= Decimal.MAX_LONG_DIGITS
     case Seq(one)               => UnsafeRow.isFixedLength(one)
@@ -40,8 +40,7 @@ private[mullion] object KeyOrder {
   }
 }
 
-/** The number of a value that takes one word in a row. RocksDB compares the bytes of its keys from the first on, and a
-  * word has its least byte first:
+/** The number of a value that takes one word in a row. RocksDB compares keys byte by byte, and words are little-endian:
   *
   * {{{
   *   value     in a row and in RocksDB   number: greater where RocksDB's bytes are
@@ -74,7 +73,7 @@ private[mullion] final case class WordOrder(child: Expression) extends UnaryExpr
 private[mullion] object WordOrder {
   def of(word: Long): Long = java.lang.Long.reverseBytes(word) ^ Long.MinValue
 
-  /** The word that has this number. */
+  /** The word with this number. */
   def wordOf(number: Long): Long = java.lang.Long.reverseBytes(number ^ Long.MinValue)
 
   def of(value: Boolean): Long = of(if (value) 1L else 0L)

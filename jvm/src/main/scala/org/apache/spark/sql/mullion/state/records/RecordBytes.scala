@@ -3,16 +3,16 @@ package org.apache.spark.sql.mullion.state.records
 import org.apache.spark.sql.catalyst.expressions.UnsafeRow
 import org.apache.spark.unsafe.Platform
 
-/** How a record lies among others in an array of bytes, in memory and in segments alike:
+/** The layout of a record in an array of bytes, in memory and in segments:
   *
   * {{{
-  *   [how many bytes its key is, 4][its value, 4][key][value]
+  *   [key length, 4][value length, 4][key][value]
   * }}}
   */
 private[mullion] object RecordBytes {
   final val Header = 8
 
-  /** A position in an array, as rows and `Platform` count it. */
+  /** A position in an array, in the form for rows and `Platform`. */
   def offset(position: Int): Long = Platform.BYTE_ARRAY_OFFSET.toLong + position
 
   def size(key: UnsafeRow, value: UnsafeRow): Int = Header + key.getSizeInBytes + value.getSizeInBytes
@@ -24,7 +24,7 @@ private[mullion] object RecordBytes {
     copy(value, to, at + Header + key.getSizeInBytes)
   }
 
-  /** Has rows stand on the key and the value of a record; where the next one starts. */
+  /** Points rows to the key and the value of a record. Returns the start of the next one. */
   def read(base: AnyRef, from: Long, key: UnsafeRow, value: UnsafeRow): Long = {
     val keyLength = Platform.getInt(base, from)
     val valueLength = Platform.getInt(base, from + 4)
@@ -41,9 +41,7 @@ private[mullion] object RecordBytes {
     case other => Platform.copyMemory(other, row.getBaseOffset, to, offset(at), row.getSizeInBytes.toLong)
   }
 
-  /** Copies whole words one by one: of few, in less time than a call that copies takes to begin, and the processor goes
-    * on to what comes after them.
-    */
+  /** Copies words one by one: for few words this is faster than a bulk copy, whose call has a fixed cost. */
   def copyWords(base: AnyRef, from: Long, to: AnyRef, at: Long, bytes: Int): Unit = {
     var i = 0
     while (i < bytes) {
@@ -52,7 +50,7 @@ private[mullion] object RecordBytes {
     }
   }
 
-  /** A row's bytes in an array of their own. */
+  /** A row's bytes in a new array. */
   def of(row: UnsafeRow): Array[Byte] = {
     val bytes = new Array[Byte](row.getSizeInBytes)
     copy(row, bytes, 0)

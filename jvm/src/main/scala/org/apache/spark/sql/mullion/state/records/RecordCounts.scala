@@ -1,7 +1,6 @@
 package org.apache.spark.sql.mullion.state.records
 
-/** What was done to the records of a partition: how many were found or scanned, and how many put, less those removed.
-  */
+/** The record counters of a partition: found or scanned, and put less removed. */
 private[state] final class RecordCounts {
   var read = 0L
   var added = 0L

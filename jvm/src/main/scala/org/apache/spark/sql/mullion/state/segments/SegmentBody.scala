@@ -7,15 +7,14 @@ import org.apache.spark.sql.mullion.state.records.RecordBytes
 import org.apache.spark.unsafe.Platform
 import org.apache.spark.unsafe.array.ByteArrayMethods
 
-/** How the records of a segment lie in the bytes that RocksDB has of it: packed where that makes them fewer, and as
-  * they are where not.
+/** The encoding of a segment's records in RocksDB: packed if that is shorter.
   *
   * {{{
-  *   [key's length, 4][value's, 4][key][value] ...                      as they are
-  *   [-1, 4][how many bytes they are, 4][packed words][8 bytes]         packed: no key has a length of -1
+  *   [key's length, 4][value's, 4][key][value] ...                      unpacked
+  *   [-1, 4][unpacked size, 4][packed words][8 bytes]                   packed: no key has a length of -1
   * }}}
   *
-  * Records are whole words, for keys and values are rows.
+  * Records consist of words, because keys and values are rows.
   */
 private[segments] final class SegmentBody {
   import SegmentBody._
@@ -30,16 +29,16 @@ private[segments] final class SegmentBody {
   /** A row of one column with the records of an array.
     *
     * @param bytes
-    *   whose first [[SegmentBody.Header]] bytes are for what a row has before its column
+    *   whose first [[SegmentBody.Header]] bytes are reserved for the row's header
     * @param end
-    *   where the records end
+    *   the end of the records
     */
   def of(bytes: Array[Byte], end: Int): UnsafeRow = {
     val packedEnd = if (PackedWords.arePacked && end <= MostPacked) pack(bytes, end) else Int.MaxValue
     if (packedEnd > end - end / 8) rowOf(row, bytes, end) else rowOf(row, packed, packedEnd)
   }
 
-  /** Packs records; where they end. */
+  /** Packs records. Returns their end. */
   private def pack(bytes: Array[Byte], end: Int): Int = {
     val words = (end - Header) / 8
     val most = Header + Marks + PackedWords.most(words) + 8
@@ -47,12 +46,12 @@ private[segments] final class SegmentBody {
     Platform.putInt(packed, RecordBytes.offset(Header), Packed)
     Platform.putInt(packed, RecordBytes.offset(Header + 4), end - Header)
     val packedEnd = PackedWords.pack(bytes, Header, words, packed, Header + Marks)
-    // With what a row has up to a whole word.
+    // Includes the padding of a row to a full word.
     Arrays.fill(packed, packedEnd, packedEnd + PackedWords.Beyond + 8, 0: Byte)
     packedEnd + PackedWords.Beyond
   }
 
-  /** Goes through the records of such a row. They stand until the next is opened. */
+  /** Opens such a row for reading. Its records are valid until the next is opened. */
   def open(body: UnsafeRow): Unit = {
     base = body.getBaseObject
     start = startOf(body)
@@ -67,7 +66,7 @@ private[segments] final class SegmentBody {
     }
   }
 
-  /** Has rows stand on the next record, if there is one. */
+  /** Points rows to the next record, if there is one. */
   def next(key: UnsafeRow, value: UnsafeRow): Boolean = start < end && {
     start = RecordBytes.read(base, start, key, value)
     true
@@ -75,19 +74,19 @@ private[segments] final class SegmentBody {
 }
 
 private[segments] object SegmentBody {
-  // Of a row of one column of bytes: its nulls, and where the bytes are.
+  // The header of a row with one binary column: its nulls, and the position of the bytes.
   final val Header = 16
 
-  // One large record is no reason for as much room again, and seldom has numbers.
+  // A large record rarely contains numbers, and packing it would double its memory.
   private final val MostPacked = 1 << 16
   private final val Packed = -1
   private final val Marks = 8
 
-  /** How many bytes the records are that a row has, as they were written. */
+  /** The unpacked size of a row's records. */
   def sizeOf(body: UnsafeRow): Int =
     if (isPacked(body)) Platform.getInt(body.getBaseObject, startOf(body) + 4) else lengthOf(body)
 
-  /** Has `row` be one column, of bytes that follow a header and end at `end`. */
+  /** Makes `row` one binary column whose bytes follow a header and end at `end`. */
   def rowOf(row: UnsafeRow, bytes: Array[Byte], end: Int): UnsafeRow = {
     Platform.putLong(bytes, RecordBytes.offset(8), Header.toLong << 32 | (end - Header))
     row.pointTo(bytes, ByteArrayMethods.roundNumberOfBytesToNearestWord(end))
@@ -97,7 +96,7 @@ private[segments] object SegmentBody {
   private def isPacked(body: UnsafeRow) =
     lengthOf(body) > 0 && Platform.getInt(body.getBaseObject, startOf(body)) == Packed
 
-  /** Where the bytes of a row of one column are, and how many. */
+  /** The position of the bytes of a row of one column, and their number. */
   def startOf(body: UnsafeRow) = body.getBaseOffset + (body.getLong(0) >>> 32)
 
   def lengthOf(body: UnsafeRow) = body.getLong(0).toInt

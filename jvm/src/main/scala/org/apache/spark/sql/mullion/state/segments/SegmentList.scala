@@ -2,8 +2,8 @@ package org.apache.spark.sql.mullion.state.segments
 
 import java.util.Arrays
 
-/** The segments of a family in order of their numbers, and what they were at any time: who changes it copies the list
-  * first, which is short.
+/** The segments of a family in order of their numbers, with immutable versions: a change copies the list, which is
+  * short.
   */
 private[state] final class SegmentList(from: SegmentList.Version) {
   private var ids = from.ids
@@ -11,15 +11,15 @@ private[state] final class SegmentList(from: SegmentList.Version) {
   private var size = from.ids.length
   private var isMine = false
 
-  /** The segment of a number, which is there. */
+  /** The existing segment with a number. */
   def apply(id: Long): Segments.Segment = segments(indexOf(id))
 
-  /** The segment of the greatest number, if it is still there. */
+  /** The segment with the greatest number, if it still exists. */
   def last: Option[Segments.Segment] = if (size == 0) None else Option(segments(size - 1))
 
   def foreach(use: Segments.Segment => Unit): Unit = segments.iterator.take(size).filter(_ ne null).foreach(use)
 
-  /** Adds a segment whose number is greater than all. */
+  /** Adds a segment with a new greatest number. */
   def add(segment: Segments.Segment): Unit = {
     own()
     if (size == ids.length) {
@@ -32,7 +32,7 @@ private[state] final class SegmentList(from: SegmentList.Version) {
     size += 1
   }
 
-  /** Puts a segment in place of the one of its number. */
+  /** Replaces the segment with the same number. */
   def replace(segment: Segments.Segment): Unit = {
     own()
     segments(indexOf(segment.id)) = segment
@@ -43,7 +43,7 @@ private[state] final class SegmentList(from: SegmentList.Version) {
     segments(indexOf(id)) = None.orNull
   }
 
-  /** The list as it is now. */
+  /** The current version of the list. */
   def version: SegmentList.Version =
     if (isMine) SegmentList.of(segments.iterator.take(size).filter(_ ne null).toArray) else from
 
@@ -58,7 +58,7 @@ private[state] final class SegmentList(from: SegmentList.Version) {
 
 private[state] object SegmentList {
 
-  /** Segments as they were, for ever. */
+  /** An immutable version. */
   final class Version(
       private[SegmentList] val ids: Array[Long],
       private[SegmentList] val segments: Array[Segments.Segment]

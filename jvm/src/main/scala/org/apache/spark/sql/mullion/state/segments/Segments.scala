@@ -11,28 +11,28 @@ import org.apache.spark.sql.mullion.state.records.{Family, FamilySpec, RecordByt
 import org.apache.spark.sql.types.{BinaryType, LongType, StructType}
 import org.apache.spark.unsafe.Platform
 
-/** How the records of a family that are in memory lie in RocksDB: many in a segment, which is written once.
+/** The storage of a family's cached records in RocksDB: many records per segment, which is written once.
   *
   * {{{
-  *   segment 7   [k v][k v][k v][k v]      what a batch changed, in order, up to 32 KB of it
-  *   gone 7        .    x    .    x        which of them have since been removed, or written anew elsewhere
+  *   segment 7   [k v][k v][k v][k v]      the changes of a batch, in order, up to 32 KB
+  *   gone 7        .    x    .    x        its records that have since been removed, or written again elsewhere
   *   segment 8   [k v][k v]
   * }}}
   *
-  * So a batch puts hundreds of records with one call, and removes as many with none: what was written together mostly
-  * goes together, and of a segment that is all gone two keys are removed. Where less than a quarter is left of one,
-  * that is written anew with what the batch changed; so is the last one, if it is small.
+  * A batch therefore puts hundreds of records with one call, and removes as many without any: records written together
+  * are mostly removed together, and for an empty segment two keys are removed. A segment that is less than a quarter
+  * full is merged into the next batch's; so is the last one, if it is small.
   *
-  * Attempts of a task leave the same records, but perhaps in other segments. So the files of two attempts must not be
-  * mixed: a version is read by the id of its attempt, see the package `attempts`.
+  * Attempts of a task write the same records, but perhaps in different segments. Files of two attempts must therefore
+  * not be mixed: a version is read by the id of its attempt, see the package `attempts`.
   *
-  * A place is a segment's number and a record's number in it. What lies in segments can be looked up in memory alone:
-  * where there is no room for that, records lie under keys of their own.
+  * A place is a segment's number and a record's number in it. Records in segments can only be looked up in memory.
+  * Without memory for that, records are written under their own keys.
   *
   * @param alone
-  *   the records that lie under keys of their own
+  *   the records under their own keys
   * @param from
-  *   what is written; segments are copied before they change, for attempts of one batch start from the same
+  *   the existing segments; they are copied before they change, because attempts of one batch start from the same
   */
 private[state] final class Segments(
     store: StateStore,
@@ -48,15 +48,15 @@ private[state] final class Segments(
   private val marks = s"${spec.name}-gone"
   private var alive = new SegmentList(from.alive)
   private var next = from.next
-  // Says which segments are this batch's own. They outlive it, so it is nothing that holds on to a store.
+  // Identifies the segments of this batch. It outlives the batch, so it must not reference a store.
   private val batch = new Segments.Batch
   private val touched = new ArrayList[Segment]
-  // Where the last record went.
+  // The segment of the last record.
   private var last = new Segment(-1L, 0, batch, marked = false)
   private val idRow = UnsafeRow.createFromByteArray(16, 1)
   private val body = new SegmentBody
   private val dataRow = new UnsafeRow(1)
-  // The segment that is being written, behind room for the header of a row, and how much of it there is.
+  // The segment being written, after room for a row's header, and its size.
   private var buffer = new Array[Byte](Room)
   private var end = Header
   private var count = 0
@@ -65,11 +65,11 @@ private[state] final class Segments(
     store.createColFamilyIfAbsent(name, IdSchema, DataSchema, NoPrefixKeyStateEncoderSpec(IdSchema))
   }
 
-  /** What is written, for the next batch to go on from. */
+  /** The version for the next batch. */
   def version: Version = Version(alive.version, next)
 
-  /** All records that lie in segments, one segment after another, for a look: a partition may be larger than memory. A
-    * record stands until the next one. `closing` is given what is to be closed in the end.
+  /** All records in segments, for inspection, one segment at a time because a partition may be larger than memory. A
+    * record is valid until the next one. `closing` receives the resources to close at the end.
     */
   def records(closing: AutoCloseable => Unit): Iterator[(UnsafeRow, UnsafeRow)] = {
     val gone = readMarks()
@@ -78,14 +78,14 @@ private[state] final class Segments(
     rows.flatMap { row =>
       val segment = new Segment(row.key.getLong(0), SegmentBody.sizeOf(row.value), batch, marked = false)
       gone.get(segment.id).foreach(segment.gone = _)
-      left(row.value, segment)
+      remaining(row.value, segment)
     }
   }
 
-  /** The records of a segment that are left. */
-  private def left(row: UnsafeRow, segment: Segment): Iterator[(UnsafeRow, UnsafeRow)] = {
+  /** The remaining records of a segment. */
+  private def remaining(row: UnsafeRow, segment: Segment): Iterator[(UnsafeRow, UnsafeRow)] = {
     body.open(row)
-    // Each is read when the one before it has been used.
+    // Lazy: each is read after the previous one has been used.
     Iterator
       .unfold(0)(slot => Option.when(body.next(key, value))((!segment.isGone(slot), slot + 1)))
       .filter(identity)
@@ -95,11 +95,11 @@ private[state] final class Segments(
   private def readMarks(): Map[Long, Array[Long]] =
     Using.resource(store.iterator(marks))(_.map(row => row.key.getLong(0) -> longsOf(row.value)).toMap)
 
-  /** Reads all records, with their places, until `take` says that it wants no more; whether it wanted all. */
+  /** Reads all records, with their places, until `take` returns false. Returns whether it read all. */
   def readAll(take: (Place, UnsafeRow, UnsafeRow) => Boolean): Boolean = {
     val gone = readMarks()
     var wanted = true
-    val found = Array.newBuilder[Segment]
+    val sparse = Array.newBuilder[Segment]
     Using.resource(store.iterator(bodies)) { rows =>
       while (wanted && rows.hasNext) {
         val row = rows.next()
@@ -111,11 +111,11 @@ private[state] final class Segments(
           wanted &&= take(Place.inSegment(id, slot), key, value)
         }
         segment.holds(all)
-        found += segment
+        sparse += segment
         next = Math.max(next, id + 1)
       }
     }
-    alive = new SegmentList(SegmentList.of(found.result().sortBy(_.id)))
+    alive = new SegmentList(SegmentList.of(sparse.result().sortBy(_.id)))
     wanted
   }
 
@@ -128,19 +128,19 @@ private[state] final class Segments(
 
   override def removeAlone(): Unit = alone.remove(key)
 
-  /** Puts away what is gone, before anything is written. The records that are left in segments that are given up are to
-    * be written anew.
+  /** Removes empty segments, before anything is written. The remaining records of segments to be merged must be written
+    * again.
     *
     * @param more
-    *   whether records will be written, so that a last segment that is small can go with them
+    *   whether records will be written, so that a small last segment can be merged
     * @param all
-    *   how many records there are
+    *   the number of records
     */
   def tidy(more: Boolean, all: Long)(anew: WrittenAnew): Unit = {
     val givenUp = new ArrayList[Segment]
     touched.forEach { segment =>
-      if (segment.left == 0) drop(segment)
-      else if (segment.left < segment.count / 4) { givenUp.add(segment); () }
+      if (segment.remaining == 0) drop(segment)
+      else if (segment.remaining < segment.count / 4) { givenUp.add(segment); () }
       else {
         put(marks, segment.id, rowOf(segment.gone))
         segment.isMarked = true
@@ -167,7 +167,7 @@ private[state] final class Segments(
     Place.inSegment(next, count - 1)
   }
 
-  /** Puts the last segment, once all is written. */
+  /** Writes the last segment. */
   def flush(): Unit = if (count > 0) {
     put(bodies, next, body.of(buffer, end))
     val segment = new Segment(next, end - Header, batch, marked = false)
@@ -176,29 +176,28 @@ private[state] final class Segments(
     next += 1
     count = 0
     end = Header
-    // One large record is no reason to hold on to its room.
+    // Releases the buffer after a large record.
     if (buffer.length > 2 * Full) buffer = new Array[Byte](Room)
   }
 
-  /** Fails if records do not lie where they say, by the places of all records in memory. */
+  /** Fails if the places of records in memory are wrong. */
   def checkInvariants(places: Iterator[Place]): Unit = {
     def require(holds: Boolean, what: => String): Unit =
       if (!holds) throw new IllegalStateException(s"${spec.name}: $what")
     val slots = places.filter(_.isInSegment).map(place => place.segment -> place.slot).toSeq.groupMap(_._1)(_._2)
-    val known = List.newBuilder[Long]
+    val listed = List.newBuilder[Long]
     alive.foreach { segment =>
-      known += segment.id
+      listed += segment.id
       val here = slots.getOrElse(segment.id, Nil)
       require(here.distinct.size == here.size, s"records in one place of segment ${segment.id}")
-      require(here.size == segment.left, s"${here.size} records of ${segment.left} in segment ${segment.id}")
+      require(here.size == segment.remaining, s"${here.size} records of ${segment.remaining} in segment ${segment.id}")
       require(here.forall(slot => slot < segment.count && !segment.isGone(slot)), s"gone from segment ${segment.id}")
     }
-    val ids = known.result()
+    val ids = listed.result()
     require(slots.keySet.subsetOf(ids.toSet), "records in a segment that is gone")
     require(ids == ids.sorted && ids.forall(_ < next), s"segments $ids")
   }
 
-  /** Removes all segments. */
   def clear(): Unit = alive.foreach(drop)
 
   private def own(id: Long): Segment = {
@@ -234,7 +233,9 @@ private[state] final class Segments(
     SegmentBody.rowOf(dataRow, bytes, bytes.length)
   }
 
-  /** Goes through a segment with `key` and `value` on each record that is left; how many it has in all. */
+  /** Calls `look` for each remaining record of a segment, with `key` and `value` on it. Returns the number of its
+    * records.
+    */
   private def foreachLeft(row: UnsafeRow, segment: Segment)(look: Int => Unit): Int = {
     body.open(row)
     var slot = 0
@@ -249,38 +250,36 @@ private[state] final class Segments(
 private[state] object Segments {
   import SegmentBody.Header
 
-  // How many bytes of records fill a segment.
+  // The size of a full segment, in bytes.
   private final val Full = 32 * 1024
   private final val Room = Header + Full
 
-  /** Has records written anew that have not changed. */
+  /** Schedules unchanged records to be written again. */
   trait WrittenAnew {
 
-    /** The record of a key. */
     def of(key: UnsafeRow): Unit
 
-    /** All records that lie in some segments, by the numbers of these, in order: looks at the places of all there are.
-      */
+    /** All records in some segments, by their numbers, in order: scans the places of all records. */
     def in(segments: Array[Long]): Unit
   }
 
-  // How many places are looked at in the time that it takes to read a segment.
+  // The number of places that can be scanned in the time of reading one segment.
   private final val PlacesForOne = 8192L
 
-  // How far the numbers of segments may be apart that are looked for among places: a bit for each.
+  // The maximum range of segment numbers for a scan of places: one bit each.
   private final val MostApart = 1L << 25
 
-  /** True if segments are better read than looked for among the places of all records. */
+  /** True if reading segments is cheaper than scanning the places of all records. */
   private def isReadRather(segments: Array[Long], all: Long): Boolean =
     segments.length * PlacesForOne < all || segments.last - segments.head > MostApart
 
   private val IdSchema = new StructType().add("segment", LongType, nullable = false)
   private val DataSchema = new StructType().add("data", BinaryType, nullable = false)
 
-  /** All segments of a family, as a batch left them. */
+  /** An immutable version of a family's segments. */
   final case class Version private[Segments] (alive: SegmentList.Version, next: Long) {
 
-    /** What is known of them takes in memory. */
+    /** The memory in use. */
     def footprint: Long = alive.footprint
   }
 
@@ -300,17 +299,17 @@ private[state] object Segments {
   /** @param owner
     *   the batch that may change it
     * @param marked
-    *   whether it is written which of its records are gone
+    *   whether marks for its removed records have been written
     */
   private[state] final class Segment(val id: Long, val bytes: Int, val owner: Batch, marked: Boolean) {
     var isMarked: Boolean = marked
     var count = 0
-    var left = 0
+    var remaining = 0
     var gone: Array[Long] = Array.emptyLongArray
 
     def holds(all: Int): Unit = {
       count = all
-      left = all - gone.map(java.lang.Long.bitCount).sum
+      remaining = all - gone.map(java.lang.Long.bitCount).sum
     }
 
     def footprint: Long = 96L + 8L * gone.length
@@ -320,14 +319,14 @@ private[state] object Segments {
     def remove(slot: Int): Unit = {
       if (gone.isEmpty) gone = new Array[Long]((count + 63) >> 6)
       gone(slot >> 6) |= 1L << slot
-      left -= 1
+      remaining -= 1
     }
 
     def copy(by: Batch): Segment = {
       val copied = new Segment(id, bytes, by, isMarked)
       copied.gone = gone.clone()
       copied.count = count
-      copied.left = left
+      copied.remaining = remaining
       copied
     }
   }

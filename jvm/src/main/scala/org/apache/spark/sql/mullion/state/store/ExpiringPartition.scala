@@ -15,12 +15,12 @@ import org.apache.spark.sql.mullion.state.records.{
   StatePartition
 }
 
-/** A partition that overwrites the bytes of every borrowed row at the next call, for tests: code that keeps a row reads
-  * nonsense with any store, and not by chance the right value. It also checks the partition's counts before each
+/** A partition for tests that overwrites the bytes of every borrowed row at the next call: code that keeps a row reads
+  * garbage with any store, instead of by chance the right value. It also checks the partition's counters before each
   * commit.
   *
-  * The rule is stricter than any store: each call on the partition ends the life of the rows before it, whichever
-  * family or scan it is made on.
+  * The rule is stricter than any store's: each call on the partition invalidates all earlier rows, on whichever family
+  * or scan.
   *
   * {{{
   *   v = panes.get(a)          v is readable
@@ -50,13 +50,13 @@ private[state] final class ExpiringPartition(under: StatePartition) extends Stat
 private[state] object ExpiringPartition {
   val Setting = "spark.sql.streaming.stateStore.mullion.expireRows"
 
-  /** The system property of a driver that turns the setting on for sessions that do not have it. */
+  /** The system property of a driver that enables the setting in its sessions. */
   private val Property = "mullion.expireRows"
 
   def apply(opened: StatePartition, conf: StateStoreConf): StatePartition =
     if (conf.sqlConfs.get(Setting).contains("true")) new ExpiringPartition(opened) else opened
 
-  /** Adds the setting to what a driver sends to its executors. */
+  /** Adds the setting to those sent to executors. */
   def addSetting(conf: SQLConf): Unit =
     if (!conf.contains(Setting) && sys.props.get(Property).contains("true")) conf.setConfString(Setting, "true")
 
@@ -64,7 +64,7 @@ private[state] object ExpiringPartition {
   private final class Lent {
     private var rows = List.empty[LentRow]
 
-    /** Makes a call, which ends the life of the rows before it. */
+    /** Makes a call that invalidates all earlier rows. */
     def after[T](call: => T): T = {
       val result = call
       rows.foreach(_.expire())
@@ -72,7 +72,7 @@ private[state] object ExpiringPartition {
       result
     }
 
-    /** A copy of a row, until the next call.
+    /** A copy of a row, valid until the next call.
       *
       * @param isConstant
       *   whether the caller must not change it

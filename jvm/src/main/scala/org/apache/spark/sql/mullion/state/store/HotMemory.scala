@@ -14,13 +14,12 @@ import org.apache.spark.util.KnownSizeEstimation
 
 import dev.mullion.MullionException
 
-/** The memory of an executor that records of state in RocksDB may take besides: whoever wants some acquires it first,
-  * and may be refused.
+/** The memory of an executor for cached state records. It must be acquired before use, which may fail.
   *
   * {{{
   *   limit     all partitions of the executor together      spark.sql.streaming.stateStore.mullion.hotBytes
-  *   Spark     storage memory, as cached data has it: a task's own while it works, a block of the block manager
-  *             between tasks, which other work may take back
+  *   Spark     storage memory, like cached data: owned by a task while it runs, by an evictable block of the block
+  *             manager between tasks
   * }}}
   */
 private[state] object HotMemory {
@@ -29,26 +28,27 @@ private[state] object HotMemory {
   private val taken = new AtomicLong
   private val blocks = new AtomicInteger
 
-  /** What all partitions of this executor take together, in bytes. */
+  /** The memory of all partitions of this executor, in bytes. */
   def inUse: Long = taken.get
 
-  /** What they may take together, in bytes: what is said, but no more than what Spark keeps for storage whatever else
-    * runs, for a task that works holds it fast; if nothing is said a fifth of the heap, or three quarters of that.
+  /** The limit for all partitions, in bytes: the setting, but at most Spark's protected storage memory, because a
+    * running task does not release it. The default is a fifth of the heap, or three quarters of the protected memory if
+    * less.
     */
   def limit(conf: StateStoreConf): Long = {
-    val kept = Option(SparkEnv.get).fold(Long.MaxValue)(keptForStorage)
-    val said = conf.sqlConfs.get(Setting).map(bytesOf)
-    Math.min(kept, said.getOrElse(Math.min(Runtime.getRuntime.maxMemory / 5, kept / 4 * 3)))
+    val protectedBytes = Option(SparkEnv.get).fold(Long.MaxValue)(keptForStorage)
+    val setting = conf.sqlConfs.get(Setting).map(bytesOf)
+    Math.min(protectedBytes, setting.getOrElse(Math.min(Runtime.getRuntime.maxMemory / 5, protectedBytes / 4 * 3)))
   }
 
-  /** The bytes that a setting says. */
-  def bytesOf(said: String): Long = {
+  /** The number of bytes in a setting. */
+  def bytesOf(setting: String): Long = {
     def refused = MullionException.invalid(
-      s"$Setting=$said is not a number of bytes: say how much of an executor's memory the records of state in RocksDB " +
-        "may take besides, such as '512m', or 0 for none (it is a fifth of the heap if not said)."
+      s"$Setting=$setting is not a number of bytes: say how much of an executor's memory the records of state in RocksDB " +
+        "may take besides, such as '512m', or 0 for none (a fifth of the heap by default)."
     )
     val bytes =
-      try JavaUtils.byteStringAsBytes(said.trim)
+      try JavaUtils.byteStringAsBytes(setting.trim)
       catch { case _: IllegalArgumentException => throw refused }
     if (bytes < 0) throw refused
     bytes
@@ -56,7 +56,7 @@ private[state] object HotMemory {
 
   private def keptForStorage(env: SparkEnv): Long = {
     val manager = env.memoryManager
-    // Of what storage and execution share.
+    // Storage and execution share this memory.
     val shared = manager.synchronized(manager.maxOnHeapStorageMemory + manager.onHeapExecutionMemoryUsed)
     (shared * fractionOf(env.conf)).toLong
   }
@@ -72,19 +72,19 @@ private[state] object HotMemory {
 
   private def release(bytes: Long, limit: Long): Unit = if (limit != Unlimited) { taken.addAndGet(-bytes); () }
 
-  /** The bytes that one partition has acquired, while a task works on it.
+  /** The memory that one partition has acquired, while a task works on it.
     *
     * @param limit
-    *   what all partitions of the executor may have together
+    *   for all partitions of the executor together
     */
   final class Share private[HotMemory] (limit: Long, env: Option[SparkEnv]) {
     private var acquired = 0L
     private val id = env.map(_ => StreamBlockId(NoStream, blocks.incrementAndGet().toLong))
 
-    /** How many it has. */
+    /** The acquired bytes. */
     def bytes: Long = acquired
 
-    /** How many it may have, if nobody else acquires any. */
+    /** The bytes that it could have if no other partition acquires any. */
     def room: Long = {
       val ofSpark = env.fold(Long.MaxValue) { e =>
         val manager = e.memoryManager
@@ -93,8 +93,8 @@ private[state] object HotMemory {
       acquired + Math.max(0L, Math.min(limit - taken.get, ofSpark))
     }
 
-    /** Acquires what is missing to so many bytes, and some more so that it need not be asked often; whether it has
-      * them.
+    /** Acquires memory up to a total of `bytes`, and some more to reduce the number of calls. Returns whether it
+      * succeeded.
       */
     def covers(bytes: Long): Boolean = bytes <= acquired || {
       val missing = bytes - acquired
@@ -109,7 +109,7 @@ private[state] object HotMemory {
       isGiven
     }
 
-    /** Gives back all that is more than so many bytes. */
+    /** Releases memory above this number of bytes. */
     def shrink(bytes: Long): Unit = if (bytes < acquired) {
       val less = acquired - bytes
       acquired = bytes
@@ -117,7 +117,7 @@ private[state] object HotMemory {
       HotMemory.release(less, limit)
     }
 
-    /** Hands over what it has to a block that stays when the task has ended; none if there is no room for it. */
+    /** Moves its memory to a block that outlives the task; none if there is no room for it. */
     def block[T <: AnyRef](value: T, bytes: Long, evicted: Block[T] => Unit): Option[Block[T]] = {
       val isCovered = covers(bytes)
       shrink(if (isCovered) bytes else 0L)
@@ -138,14 +138,14 @@ private[state] object HotMemory {
   object Share {
     def apply(limit: Long): Share = new Share(limit, Option(SparkEnv.get))
 
-    /** For a look from outside of a query, which takes what it takes and is not counted. */
+    /** For inspection outside of a query, which is not limited. */
     def unlimited: Share = new Share(Unlimited, None)
   }
 
-  /** What stays in memory between tasks, as a block that Spark may take back.
+  /** A cached value between tasks, as a block that Spark may evict.
     *
     * @param evicted
-    *   told that it is gone, by whatever thread; the bytes are its again whose the block was
+    *   called on eviction, by any thread; the owner of the block then has the bytes again
     */
   final class Block[T <: AnyRef] private[HotMemory] (
       val value: T,
@@ -159,18 +159,18 @@ private[state] object HotMemory {
 
     override def estimatedSize: Long = bytes
 
-    /** Called by Spark's store of blocks, whoever has it removed. */
+    /** Called by Spark's block store on any removal. */
     override def close(): Unit = evicted(this)
 
-    /** Has Spark know of it; whether it had room. */
+    /** Registers with Spark. Returns whether there before room. */
     def put(): Boolean = env.forall { e =>
       e.blockManager.putSingle(id, this, StorageLevel.MEMORY_ONLY, tellMaster = false)(ClassTag(getClass))
     }
 
     private def remove(): Unit = env.foreach(_.blockManager.removeBlock(id, tellMaster = false))
 
-    /** Takes it out, for a task to work on; what the task has of memory then, none if that was taken in between. The
-      * caller has seen to it that `evicted` does nothing any more.
+    /** Takes the value back for a task. Returns the task's memory, or none if the block before evicted in between. The
+      * caller ensures that `evicted` does nothing any more.
       */
     def take(): Option[Share] = {
       val share = new Share(limit, env)
@@ -183,49 +183,48 @@ private[state] object HotMemory {
       Option.when(isGiven)(share)
     }
 
-    /** Gives it up; the caller has seen to it that `evicted` does nothing any more. */
+    /** Removes the block; the caller ensures that `evicted` does nothing any more. */
     def drop(): Unit = {
       remove()
       freed()
     }
 
-    /** Says that its bytes are nobody's any more. */
+    /** Releases its bytes. */
     def freed(): Unit = HotMemory.release(bytes, limit)
   }
 
-  /** Holds at most one value between tasks, in a block. */
+  /** A holder for at most one value between tasks, in a block. */
   final class Slot[T <: AnyRef] {
-    private val held = new AtomicReference(Option.empty[Block[T]])
+    private val current = new AtomicReference(Option.empty[Block[T]])
     @volatile private var isClosed = false
 
-    def value: Option[T] = held.get.map(_.value)
+    def value: Option[T] = current.get.map(_.value)
 
-    /** Puts a value in the place of the one before, with the memory that a task has acquired; whether there was room.
-      */
+    /** Replaces the value, with the memory that a task has acquired. Returns whether there before room. */
     def put(value: T, bytes: Long, share: Share): Boolean = {
       val block = share.block(value, bytes, evicted)
-      // Another attempt of the task may have put its own meanwhile.
-      held.getAndSet(block).foreach(_.drop())
+      // Another attempt of the task may have put its own value meanwhile.
+      current.getAndSet(block).foreach(_.drop())
       val isHeld = block.exists(made => !isClosed && made.put())
-      if (!isHeld && held.compareAndSet(block, None)) block.foreach(_.freed())
+      if (!isHeld && current.compareAndSet(block, None)) block.foreach(_.freed())
       isHeld
     }
 
     private def evicted(block: Block[T]): Unit = {
-      val was = held.get
-      if (was.contains(block) && held.compareAndSet(was, None)) block.freed()
+      val before = current.get
+      if (before.contains(block) && current.compareAndSet(before, None)) block.freed()
     }
 
-    /** Takes the value out, with its memory, for a task to work on. */
+    /** Takes the value and its memory, for a task. */
     def take(): Option[(T, Share)] = for {
-      block <- held.getAndSet(None)
+      block <- current.getAndSet(None)
       share <- block.take()
     } yield block.value -> share
 
     /** Frees the value. */
-    def drop(): Unit = held.getAndSet(None).foreach(_.drop())
+    def drop(): Unit = current.getAndSet(None).foreach(_.drop())
 
-    /** Frees the value, and holds none from here on. */
+    /** Frees the value, and accepts no other. */
     def close(): Unit = {
       isClosed = true
       drop()
@@ -237,6 +236,6 @@ private[state] object HotMemory {
 
   private final val Unlimited = Long.MaxValue
 
-  // What is acquired at least.
+  // The minimum that is acquired at once.
   private final val Step = 64L * 1024
 }

@@ -16,22 +16,23 @@ import org.apache.spark.sql.mullion.state.records.{
 }
 import org.apache.spark.sql.mullion.state.segments.Segments
 
-/** State in RocksDB whose records are in memory too, while there is room.
+/** State in RocksDB whose records are also cached in memory, as long as there is room.
   *
   * {{{
   *   open      the version is in memory, or is read from RocksDB once
-  *   batch     get, scan  <-  memory        put, remove  ->  memory, acquired before it is used
-  *   refused   all -> RocksDB, record by record; from here on all is there
-  *   commit    what has changed -> RocksDB, which commits; what is in memory is the next version
-  *   failure   what is in memory is let go, and read from RocksDB again
+  *   batch     get, scan  <-  memory        put, remove  ->  memory, acquired before use
+  *   no room   all -> RocksDB, record by record; from then on only there
+  *   commit    changes -> RocksDB, which commits; the content of memory is the next version
+  *   failure   the content of memory is dropped, and read from RocksDB again
   * }}}
   *
-  * Most lookups are of panes that the batch before wrote; and a pane that a batch adds to and closes is never written.
+  * Most lookups are of panes that the previous batch wrote; and a pane that opens and closes in one batch is never
+  * written.
   *
   * @param id
   *   of the version that was opened
   * @param start
-  *   what is in memory of the version that was opened, and the memory that there is
+  *   the cached content of the version that was opened, and the available memory
   */
 private[state] final class HotPartition(
     under: RocksDbPartition,
@@ -53,13 +54,13 @@ private[state] final class HotPartition(
     )
   )
   private var isHot = true
-  // What all records take in memory.
+  // The memory of all records.
   private var footprint = 0L
   opened.valuesIterator.foreach(_.recount())
-  // Once memory is let go: how many records there were and had been added, less what RocksDB had been told.
+  // After memory is released: the number of records then, plus added ones, less those that RocksDB has counted.
   private var addedThen = 0L
   private var large = Option.empty[HotRecords.TooLarge]
-  private var kept = Option.empty[Long]
+  private var cachedBytes = Option.empty[Long]
 
   override def family(spec: FamilySpec): Family = opened(spec.name)
 
@@ -67,12 +68,12 @@ private[state] final class HotPartition(
 
   override def rowsAdded: Long = if (isHot) counts.added else addedThen + under.rowsAdded
 
-  override def bytesInMemory: Option[Long] = kept
+  override def bytesInMemory: Option[Long] = cachedBytes
 
   override def commit(): Unit = {
     if (isHot) opened.valuesIterator.foreach(_.write())
     under.commit()
-    if (isHot) kept = under.hot.keep(version + 1, under.committedId, contents, before, share)
+    if (isHot) cachedBytes = under.hot.keep(version + 1, under.committedId, contents, before, share)
     else {
       large.foreach(was => under.hot.letGo(was.copy(records = was.records.map(_ + under.rowsAdded))))
       share.shrink(0L)
@@ -97,10 +98,10 @@ private[state] final class HotPartition(
     opened.map { case (name, family) => name -> family.segments.version }
   )
 
-  /** True if there is memory for so many bytes more. */
+  /** True if there is memory for this number of additional bytes. */
   private def hasRoomFor(more: Long): Boolean = footprint + more <= share.bytes || share.covers(footprint + more) || {
     before.isDefined && {
-      // What the batch started from goes first.
+      // The initial version is released first.
       before = None
       opened.valuesIterator.foreach { family =>
         family.records.forgetVersions()
@@ -110,7 +111,7 @@ private[state] final class HotPartition(
     }
   }
 
-  /** Leaves all to RocksDB, for want of room. */
+  /** Moves all records to RocksDB, for lack of memory. */
   private def cool(): Unit = {
     val all = contents
     opened.valuesIterator.foreach(_.spread())
@@ -159,7 +160,7 @@ private[state] final class HotPartition(
         grew()
       } else inStore.remove(key)
 
-    /** Counts what records take since this was done last: scans that have ended meanwhile take nothing any more. */
+    /** Recounts the memory of records, because scans have ended since the last count. */
     def recount(): Unit = {
       val taken = records.footprint
       footprint += taken - counted
@@ -175,7 +176,7 @@ private[state] final class HotPartition(
 
     override def all(): RemovingScan = scanned(read.all())
 
-    /** What a scan goes through stays until its end. */
+    /** Registers a scan, whose records stay until its end. */
     private def scanned(scan: RemovingScan): RemovingScan =
       if (!isHot) scan
       else {
@@ -183,7 +184,7 @@ private[state] final class HotPartition(
         new InMemory(scan)
       }
 
-    /** A scan of what is in memory, and may be let go meanwhile. */
+    /** A scan over records in memory, which may be released meanwhile. */
     private final class InMemory(scan: RemovingScan) extends RemovingScan {
       private var removes = false
 
@@ -200,7 +201,7 @@ private[state] final class HotPartition(
 
       override def close(): Unit = {
         scan.close()
-        // The rest of a leaf may be larger, with its room.
+        // The rest of a leaf may be larger, with its spare room.
         if (isHot && removes) grew()
       }
     }
@@ -219,14 +220,14 @@ private[state] final class HotPartition(
       override def in(segments: Array[Long]): Unit = records.writeAnew(segments)
     }
 
-    /** Writes what has changed. */
+    /** Writes the changes. */
     def write(): Unit = {
       segments.tidy(records.hasUnwritten, records.size)(anew)
       records.write()
       segments.flush()
     }
 
-    /** Writes all under keys of their own. */
+    /** Writes all records under their own keys. */
     def spread(): Unit = {
       records.leaveFor(new HotPartition.OneByOne(spec, inStore))
       segments.clear()
@@ -236,7 +237,7 @@ private[state] final class HotPartition(
 
 private[state] object HotPartition {
 
-  /** A partition that a task opened, with what is in memory of it. */
+  /** A partition that a task opened, with its cached content. */
   def apply(
       under: RocksDbPartition,
       families: Seq[FamilySpec],
@@ -260,7 +261,7 @@ private[state] object HotPartition {
     }
   }
 
-  /** A partition that is opened for a look, outside of a query: all of it in memory, for there segments are read. */
+  /** A partition opened read-only, outside of a query: entirely in memory, because segments can only be read there. */
   def look(under: RocksDbPartition, families: Seq[FamilySpec], version: Long): StatePartition = {
     val share = HotMemory.Share.unlimited
     readAll(under, families, share) match {
@@ -271,7 +272,7 @@ private[state] object HotPartition {
     }
   }
 
-  /** The records of a family that lie in segments, for a look; see [[Segments.records]]. */
+  /** The records of a family in segments, read-only; see [[Segments.records]]. */
   def inSegments(under: RocksDbPartition, spec: FamilySpec)(
       closing: AutoCloseable => Unit
   ): Iterator[(UnsafeRow, UnsafeRow)] = under.segments(spec, Segments.Version.empty).records(closing)
@@ -283,7 +284,7 @@ private[state] object HotPartition {
       share: HotMemory.Share
   ): Either[HotRecords.TooLarge, HotRecords.Contents] = {
     var fits = true
-    // Of the families that are read.
+    // Only of the families that are read.
     var footprint = 0L
     var count = 0L
     val read = families.map { spec =>
@@ -313,7 +314,7 @@ private[state] object HotPartition {
     )
   }
 
-  /** Puts what was written in segments, while there was room, under keys of its own; how many records that is. */
+  /** Rewrites segments, written while there was room, as records under their own keys. Returns their number. */
   private def spread(under: RocksDbPartition, families: Seq[FamilySpec]): Long = {
     var spread = 0L
     families.foreach { spec =>
@@ -338,7 +339,7 @@ private[state] object HotPartition {
 
     override def removeAlone(): Unit = inStore.remove(key)
 
-    // None is anywhere else.
+    // Unreachable: no record is in a segment.
     override def remove(place: Place): Unit = throw new IllegalStateException(
       s"${spec.name} has no place ${place.number}"
     )
@@ -349,10 +350,10 @@ private[state] object HotPartition {
     }
   }
 
-  /** State in RocksDB alone, for want of room.
+  /** State in RocksDB alone, for lack of memory.
     *
     * @param spread
-    *   how many records were there before this batch that RocksDB has been told of as if they were new
+    *   the number of records older than this batch that RocksDB has counted as new
     */
   private final class ColdPartition(under: RocksDbPartition, spread: Long) extends StatePartition {
     override def family(spec: FamilySpec): Family = under.family(spec)

@@ -4,43 +4,43 @@ import org.apache.spark.sql.mullion.state.memory.{SortedRecords, ToldKeys}
 import org.apache.spark.sql.mullion.state.records.FamilySpec
 import org.apache.spark.sql.mullion.state.segments.Segments
 
-/** The records of one partition of state in RocksDB that are in memory too between the tasks that work on it: the whole
-  * of one version. They are their provider's ([[HotRocksDbProvider]]).
+/** The cached records of one partition of state in RocksDB between tasks: one complete version, owned by its provider
+  * ([[HotRocksDbProvider]]).
   *
   * {{{
-  *   kept        version 7    12 MB      all that there is: a key that is not found here is not in RocksDB either
-  *   too large                           read from RocksDB, until it is half of what there is room for
+  *   slot        version 7    12 MB      complete: a key that is not found here is not in RocksDB either
+  *   too large                           served from RocksDB, until it is half of the available memory
   * }}}
   *
-  * Only the newest version is kept, and a batch changes it where it lies: nobody else has it then, and an attempt that
-  * fails lets it go. Where a version has been asked for once more, because a batch's plan runs several times, what it
-  * was before the batch is kept as well from then on: the two share what the batch did not change.
+  * Only the newest version is slot, and a batch changes it in place: it is not shared then, and a failed attempt drops
+  * it. Once a version has been requested twice, because a batch's plan runs several times, the version before the batch
+  * is slot too. The two share unchanged records.
   */
 private[state] final class HotRecords {
   import HotRecords._
 
-  private val kept = new HotMemory.Slot[Version]
+  private val slot = new HotMemory.Slot[Version]
   @volatile private var tooLarge = Option.empty[TooLarge]
   @volatile private var repeats = false
 
   /** True if it has a version. */
-  def holds(version: Long, name: Option[String]): Boolean = kept.value.exists(_.holds(version, name))
+  def holds(version: Long, name: Option[String]): Boolean = slot.value.exists(_.holds(version, name))
 
-  /** Takes out what is kept, for a task that opens a version.
+  /** Takes the cached content, for a task that opens a version.
     *
     * @param limit
-    *   what all partitions of the executor may have
+    *   for all partitions of the executor
     * @param records
-    *   how many the version has, if that is known
+    *   the version's number of records, if known
     */
   def open(version: Long, name: Option[String], limit: Long, records: => Option[Long]): Found = {
-    val found = kept.take()
+    val cached = slot.take()
     def here = for {
-      (was, share) <- found if limit > 0 && share.bytes <= limit
+      (was, share) <- cached if limit > 0 && share.bytes <= limit
       (contents, isBefore) <- was.contentsOf(version, name)
     } yield Here(contents, share, repeats || isBefore)
     here.getOrElse {
-      found.foreach { case (was, share) =>
+      cached.foreach { case (was, share) =>
         share.shrink(0L)
         if (was.version == version + 1) repeats = true
       }
@@ -57,7 +57,7 @@ private[state] final class HotRecords {
     case None        => records.forall(_ * LeastRecordBytes < room)
   }
 
-  /** Keeps a version for the next task, if there is room for it; how many bytes that takes. */
+  /** Keeps a version for the next task, if there is room for it. Returns its size in bytes. */
   def keep(
       version: Long,
       name: Option[String],
@@ -66,40 +66,39 @@ private[state] final class HotRecords {
       share: HotMemory.Share
   ): Option[Long] = {
     val bytes = contents.footprint
-    val isKept = kept.put(new Version(version, name, contents, before), bytes, share)
+    val isKept = slot.put(new Version(version, name, contents, before), bytes, share)
     tooLarge = Option.when(!isKept)(TooLarge(Some(contents.size), contents.recordBytes, bytes))
     Option.when(isKept)(bytes)
   }
 
-  /** Remembers that there is too much, so that not each batch tries to read it. */
+  /** Records that the content is too large, so that not every batch tries to read it. */
   def letGo(large: TooLarge): Unit = tooLarge = Some(large)
 
-  /** Counts what a batch added to what is too much. */
+  /** Counts the records that a batch added to content that is too large. */
   def added(records: Long): Unit = tooLarge =
     tooLarge.map(large => large.copy(records = large.records.map(_ + records)))
 
-  /** Frees what is kept. */
-  def close(): Unit = kept.close()
+  def close(): Unit = slot.close()
 }
 
 private[state] object HotRecords {
-  // What the numbers of a record and its place take, with the least of keys and values.
+  // The minimum memory of a record: its numbers, its place, and the shortest key and value.
   private final val LeastRecordBytes = 44L
 
-  /** What a partition holds, and how it is written, by kind of record. */
+  /** The content of a partition and its places in RocksDB, by kind of record. */
   final case class Contents(records: Map[String, SortedRecords], segments: Map[String, Segments.Version]) {
     def recordsOf(family: FamilySpec): SortedRecords = records.getOrElse(family.name, none(family))
 
     def segmentsOf(family: String): Segments.Version = segments.getOrElse(family, Segments.Version.empty)
 
-    /** How many records there are. */
+    /** The number of records. */
     def size: Long = records.valuesIterator.map(_.size).sum
 
-    /** What they take in memory. */
+    /** The memory of the records. */
     def footprint: Long =
       records.valuesIterator.map(_.footprint).sum + segments.valuesIterator.map(_.footprint).sum
 
-    /** What one record takes in memory. */
+    /** The average memory of a record. */
     def recordBytes: Long = if (size == 0) LeastRecordBytes else Math.max(LeastRecordBytes, footprint / size)
   }
 
@@ -109,7 +108,7 @@ private[state] object HotRecords {
 
   /** No records yet. */
   def none(family: FamilySpec): SortedRecords =
-    new SortedRecords(hasPlaces = true, told = ToldKeys.of(family))
+    new SortedRecords(hasPlaces = true, keyCodec = ToldKeys.of(family))
 
   private final class Version(
       val version: Long,
@@ -122,13 +121,13 @@ private[state] object HotRecords {
     def holds(version: Long, name: Option[String]): Boolean =
       is(version, name) || before.exists(_.is(version, name))
 
-    /** What a batch starts from that opens a version, and whether it is the one before. */
+    /** The initial content for a batch that opens a version, and whether it is the previous version. */
     def contentsOf(version: Long, name: Option[String]): Option[(Contents, Boolean)] =
       if (is(version, name)) Some(contents -> false)
       else before.filter(_.is(version, name)).map(_.contents -> true)
   }
 
-  /** A version as it was before a batch, which shares with the next one what the batch did not change. */
+  /** The version before a batch, which shares unchanged records with the next one. */
   final class Before(
       version: Long,
       name: Option[String],
@@ -141,14 +140,14 @@ private[state] object HotRecords {
     /** For a batch to start from. */
     def contents: Contents = Contents(
       families.map { spec =>
-        spec.name -> new SortedRecords(records(spec.name), hasPlaces = true, told = ToldKeys.of(spec))
+        spec.name -> new SortedRecords(records(spec.name), hasPlaces = true, keyCodec = ToldKeys.of(spec))
       }.toMap,
       segments
     )
   }
 
-  /** What a task that opens a version finds: `share` is the memory that it may use, `keepsBefore` whether the version
-    * may be asked for again.
+  /** The cached content for a task that opens a version: `share` is the memory that it may use, `keepsBefore` whether
+    * the version may be requested again.
     */
   sealed trait Found
   final case class Here(contents: Contents, share: HotMemory.Share, keepsBefore: Boolean) extends Found
@@ -156,11 +155,11 @@ private[state] object HotRecords {
   case object NoRoom extends Found
 
   /** @param records
-    *   how many there are, if that was counted
+    *   their number, if counted
     * @param recordBytes
-    *   what one takes
+    *   the size of one
     * @param bytes
-    *   what all take at least
+    *   their minimum total size
     */
   final case class TooLarge(records: Option[Long], recordBytes: Long, bytes: Long)
 }

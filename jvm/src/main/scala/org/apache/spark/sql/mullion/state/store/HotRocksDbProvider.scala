@@ -4,9 +4,9 @@ import org.apache.spark.sql.execution.streaming.state.{StateStore, StateStoreCon
 import org.apache.spark.sql.mullion.shim.{RocksDbProvider, StoreAround}
 import org.apache.spark.sql.mullion.state.attempts.AttemptId
 
-/** Spark's provider of state in RocksDB, with the records of its partition that are in memory too, and the rows that
-  * the operator returned in the last batch. Both go when Spark closes it, because the query has ended or the partition
-  * is elsewhere.
+/** Spark's provider of state in RocksDB, with the cached records of its partition and the rows that the operator
+  * returned in the last batch. Both are freed when Spark closes the provider, because the query has ended or the
+  * partition has moved.
   */
 final class HotRocksDbProvider extends RocksDbProvider {
   private val hot = new HotRecords
@@ -26,6 +26,6 @@ final class HotRocksDbProvider extends RocksDbProvider {
     } finally super.close()
 }
 
-/** A store of Spark's in RocksDB, and what its provider has of it in memory. */
+/** Spark's store in RocksDB, and its provider's caches. */
 private[state] final class HotRocksDbStore(under: StateStore, val hot: HotRecords, val rows: KeptRows)
     extends StoreAround(under)

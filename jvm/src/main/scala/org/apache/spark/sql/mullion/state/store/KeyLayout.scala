@@ -6,11 +6,11 @@ import org.apache.spark.sql.mullion.shim.{SparkLineShim, TimestampKeys}
 import org.apache.spark.sql.mullion.state.records.{FamilySpec, RecordBytes, RecordOrder, WordOrder}
 import org.apache.spark.sql.types.StructType
 
-/** How the keys of records are written in RocksDB, which compares them byte by byte, so that records are in order of
-  * their times. A state keeps the layout that it began with.
+/** The encoding of record keys in RocksDB, which compares them byte by byte, so that records are in order of their
+  * times. A state keeps its original layout.
   *
   * @param name
-  *   what a checkpoint calls it
+  *   its name in a checkpoint
   */
 private[mullion] sealed abstract class KeyLayout(val name: String) extends Serializable {
   protected def withinKey(key: StructType): KeyStateEncoderSpec
@@ -24,13 +24,13 @@ private[mullion] sealed abstract class KeyLayout(val name: String) extends Seria
     case RecordOrder.ByFirst(of) => RangeKeyScanStateEncoderSpec(spec.key, 0 until of)
   }
 
-  /** How the store is given a family's keys. */
+  /** The encoder of a family's keys. */
   private[store] def keys(spec: FamilySpec): StoredKeys
 }
 
 private[mullion] object KeyLayout {
 
-  /** By Spark's encoders of times, on the lines that have them. */
+  /** By Spark's encoders of times, in the Spark versions that have them. */
   case object Timestamps extends KeyLayout("timestamps") {
     private def encoders: TimestampKeys =
       SparkLineShim.timestampKeys.getOrElse(throw new IllegalStateException("this line of Spark has no keys of times"))
@@ -40,9 +40,9 @@ private[mullion] object KeyLayout {
     override private[store] def keys(spec: FamilySpec): StoredKeys = new AsTheyAre(encoders)
   }
 
-  /** By encoders that every line has. Those of ranges take columns that a key has before its others. Within a key, what
-    * agrees is a prefix, and the rest of the row, eight bytes of nulls and the time, is compared as it is: so the time
-    * is written with its greatest byte first.
+  /** By encoders of every Spark version. Range encoders require the ordered columns first. Within a key, the common
+    * part is a prefix, and the rest of the row (eight bytes of nulls and the time) is compared unencoded, so the time
+    * is written big-endian.
     */
   case object Ranges extends KeyLayout("ranges") {
     override protected def withinKey(key: StructType): KeyStateEncoderSpec =
@@ -55,25 +55,24 @@ private[mullion] object KeyLayout {
       if (spec.order == RecordOrder.WithinKey) new TimeReversed(spec) else InOrder
   }
 
-  /** Those that this line of Spark can read; the first is the one that it writes. */
-  val known: Seq[KeyLayout] = if (SparkLineShim.timestampKeys.isDefined) Seq(Timestamps, Ranges) else Seq(Ranges)
+  /** The layouts that this Spark version can read; it writes the first. */
+  val readable: Seq[KeyLayout] = if (SparkLineShim.timestampKeys.isDefined) Seq(Timestamps, Ranges) else Seq(Ranges)
 
-  def own: KeyLayout = known.head
+  def own: KeyLayout = readable.head
 }
 
-/** The keys of a family, as a store is given them: as they are, unless one says otherwise. */
+/** The keys of a family in the form of the store: unchanged by default. */
 private[store] sealed trait StoredKeys {
 
-  /** Of a record's key; stands until the next call. */
+  /** The form of a record's key, valid until the next call. */
   def of(key: UnsafeRow): UnsafeRow = key
 
-  /** Of many keys at once. */
   def ofAll(keys: Array[UnsafeRow]): Array[UnsafeRow] = keys
 
-  /** Makes a key that the store gave that of its record. */
+  /** Converts a key of the store back to that of its record. */
   def restore(key: UnsafeRow): Unit = ()
 
-  /** Records of a family kept within their keys, from one to before another. */
+  /** Records of a `WithinKey` family, from one key to before another. */
   def range(
       store: StateStore,
       from: UnsafeRow,
@@ -89,8 +88,8 @@ private final class AsTheyAre(encoders: TimestampKeys) extends StoredKeys {
       until: UnsafeRow,
       family: String
   ): (Iterator[UnsafeRowPair], AutoCloseable) = {
-    val found = encoders.scan(store, from, until, family)
-    found -> found
+    val scan = encoders.scan(store, from, until, family)
+    scan -> scan
   }
 }
 
@@ -103,9 +102,7 @@ private object InOrder extends StoredKeys {
   ): (Iterator[UnsafeRowPair], AutoCloseable) = throw new IllegalStateException(s"$family is not kept within its keys")
 }
 
-/** Keys whose last column, a time, has its bytes the other way round, and its sign so that what is less than 0 comes
-  * first.
-  */
+/** Keys whose last column, a time, is big-endian, with a flipped sign so that negative times sort first. */
 private final class TimeReversed(spec: FamilySpec) extends StoredKeys {
   private val last = spec.key.length - 1
   private val row = new UnsafeRow(spec.key.length)
@@ -134,8 +131,8 @@ private final class TimeReversed(spec: FamilySpec) extends StoredKeys {
       family: String
   ): (Iterator[UnsafeRowPair], AutoCloseable) = {
     val (first, end) = (from.getLong(last), until.getLong(last))
-    val found = store.prefixScan(prefix(from), family)
-    val records: Iterator[UnsafeRowPair] = found.map { record => restore(record.key); record }
-    records.dropWhile(_.key.getLong(last) < first).takeWhile(_.key.getLong(last) < end) -> found
+    val scan = store.prefixScan(prefix(from), family)
+    val records: Iterator[UnsafeRowPair] = scan.map { record => restore(record.key); record }
+    records.dropWhile(_.key.getLong(last) < first).takeWhile(_.key.getLong(last) < end) -> scan
   }
 }

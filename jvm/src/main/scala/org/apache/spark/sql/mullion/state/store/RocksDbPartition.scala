@@ -17,11 +17,10 @@ import org.apache.spark.sql.mullion.state.records.{
 }
 import org.apache.spark.sql.mullion.state.segments.Segments
 
-/** State in RocksDB: one store per partition, a column family per kind of record, kept in order by Spark's encoders of
-  * keys.
+/** State in RocksDB: one store per partition, a column family per kind of record, ordered by Spark's key encoders.
   *
   * @param layout
-  *   how keys are written
+  *   the encoding of keys
   */
 private[mullion] final class RocksDbPartition(
     override val store: StateStore,
@@ -35,7 +34,7 @@ private[mullion] final class RocksDbPartition(
 
   override def family(spec: FamilySpec): Family = new RocksDbFamily(spec, nameOf(spec))
 
-  /** What of a family is written in segments. */
+  /** The segments of a family. */
   private[state] def segments(spec: FamilySpec, from: Segments.Version): Segments =
     new Segments(store, spec, from, family(spec), counts)
 
@@ -44,13 +43,13 @@ private[mullion] final class RocksDbPartition(
     case other                  => throw new IllegalStateException(s"${other.id} has no records in memory")
   }
 
-  /** What is in memory too. */
+  /** The cached records. */
   private[state] val hot: HotRecords = owned.hot
 
   /** The rows of its last batch. */
   private[state] val rows: KeptRows = owned.rows
 
-  /** How many records there are, where that is counted and lies under a key of its own. */
+  /** The number of records, where it is counted under its own key. */
   private[state] def recordsIn(families: Seq[FamilySpec]): Option[Long] = for {
     spec <- families.find(_.countAt.isDefined)
     at <- spec.countAt
@@ -59,7 +58,7 @@ private[mullion] final class RocksDbPartition(
 
   private def nameOf(spec: FamilySpec) = if (spec == main) StateStore.DEFAULT_COL_FAMILY_NAME else spec.name
 
-  /** The id of the version that was committed. */
+  /** The id of the committed version. */
   private[state] def committedId: Option[String] = store.getStateStoreCheckpointInfo().stateStoreCkptId
 
   override def rowsRead: Long = counts.read
@@ -72,7 +71,7 @@ private[mullion] final class RocksDbPartition(
     private lazy val from = new KeyFrom(spec)
     private val time = spec.times.headOption.getOrElse(0)
     private val stored = layout.keys(spec)
-    // What was looked up at once, until it is asked for or changes; null where there is none.
+    // Results of a bulk lookup, until they are read or changed; null for a missing key.
     private val expected = new java.util.HashMap[UnsafeRow, UnsafeRow]
 
     override def get(key: UnsafeRow): BorrowedRow = {
@@ -86,9 +85,9 @@ private[mullion] final class RocksDbPartition(
 
     override def expect(keys: Array[UnsafeRow]): Unit = {
       expected.clear()
-      val found = SparkLineShim.findMany(store, stored.ofAll(keys), name)
+      val values = SparkLineShim.findMany(store, stored.ofAll(keys), name)
       keys.foreach { key =>
-        val value = found.next()
+        val value = values.next()
         expected.put(key, if (value eq null) value else value.copy())
       }
     }
@@ -113,7 +112,7 @@ private[mullion] final class RocksDbPartition(
     }
 
     override def scan(first: Long): RemovingScan = {
-      // The other columns have bytes too, and those of nulls are not the least: so start one before.
+      // Other columns are encoded too, and nulls do not sort first: so start one earlier.
       val lower = if (first == Long.MinValue) None else Some(from(first - 1))
       val underlying = SparkLineShim.scanFrom(store, lower, name)
       counted(underlying.dropWhile(_.key.getLong(time) < first), underlying)

@@ -6,14 +6,14 @@ import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions.UnsafeRow
 import org.apache.spark.unsafe.Platform
 
-/** Copies of rows, one after the other in chunks of bytes, as far as there is memory for them.
+/** Copies of rows in chunks of bytes, as far as there is memory for them.
   *
   * {{{
   *   chunk   size of row 0 | row 0 | size of row 1 | row 1 | ... | 0
   * }}}
   *
   * @param share
-  *   the memory that the chunks are acquired from
+  *   the source of the chunks' memory
   */
 private[state] final class RowBytes(columns: Int, private[store] val share: HotMemory.Share) {
   import RowBytes._
@@ -23,7 +23,7 @@ private[state] final class RowBytes(columns: Int, private[store] val share: HotM
   private var used = 0
   private var taken = 0L
 
-  // Records of state come first: what they do not need now they may need later in the batch.
+  // State records have priority, as they may grow later in the batch.
   private val most = share.room / Part
 
   /** The bytes of all chunks. */
@@ -32,7 +32,7 @@ private[state] final class RowBytes(columns: Int, private[store] val share: HotM
   /** Copies a row; false if there is no room for it. */
   def add(row: UnsafeRow): Boolean = {
     val size = row.getSizeInBytes
-    // Without overflow: a row may have two gigabytes.
+    // Computed without overflow: a row may have two gigabytes.
     val isAdded = size.toLong + Header <= (last.length - used).toLong || grow(size.toLong + Header)
     if (isAdded) {
       Platform.putInt(last, Platform.BYTE_ARRAY_OFFSET + used.toLong, size)
@@ -54,10 +54,9 @@ private[state] final class RowBytes(columns: Int, private[store] val share: HotM
     isGiven
   }
 
-  /** Gives back the memory that the task has for them. They may stay in a block's. */
+  /** Releases the task's memory for the rows, which may stay in a block. */
   def release(): Unit = share.shrink(0L)
 
-  /** Lets the rows go. */
   def free(): Unit = {
     chunks.clear()
     last = Array.emptyByteArray
@@ -65,7 +64,7 @@ private[state] final class RowBytes(columns: Int, private[store] val share: HotM
     release()
   }
 
-  /** The rows in their order. A row stands until the next one. */
+  /** The rows in order. A row is valid until the next one. */
   def iterator: Iterator[InternalRow] = new Iterator[InternalRow] {
     private val row = new UnsafeRow(columns)
     private var number = 0
@@ -96,12 +95,12 @@ private[state] final class RowBytes(columns: Int, private[store] val share: HotM
 }
 
 private[state] object RowBytes {
-  // Rows begin at whole words.
+  // Rows begin at full words.
   private final val Header = 8
 
   private final val Smallest = 1024L
   private final val Largest = 256L * 1024
 
-  // Of the room that there is, what the rows of one partition may take.
+  // The fraction of the available memory for the rows of one partition.
   private final val Part = 8
 }

@@ -1,7 +1,6 @@
 package org.apache.spark.sql.mullion.state
 
-/** Partitions in RocksDB, with records in memory beside it (these are hot). The provider owns what it keeps in memory
-  * and frees it with its query; bytes are acquired from [[HotMemory]] before they are used, as storage memory that
-  * Spark may take back.
+/** Partitions in RocksDB, with cached ("hot") records. The provider owns the cache and frees it with its query. Memory
+  * is acquired from [[HotMemory]] before use, as storage memory that Spark may evict.
   */
 package object store
