@@ -18,34 +18,34 @@ import org.apache.spark.sql.types.StringType
 
 import dev.mullion.MullionException
 
-/** What a call may ask for, in JSON under `call`:
+/** The requests, in JSON under `call`:
   *
   * {{{
-  *   version                                 which Mullion this is
+  *   version                                 the version of Mullion
   *   windowed                                CallDescription, over the rows
-  *   check                                   the same, without aggregates: refused or nothing
-  *   dropped_before                          what is to be said of rows that no window over these sees, a line each
-  *   watermark       time, delay             withWatermark, for rows that are not there yet when it is called
+  *   check                                   the same, without aggregates: an error or nothing
+  *   dropped_before                          warnings about rows that are lost before windows over these, one per line
+  *   watermark       time, delay             withWatermark, for rows that do not exist yet at the call
   *   together        names                   over the union of windows, or [[Several]]
   *   read_panes      checkpoint, operator, window or null, of: whether the rows are the query's own panes
   *   open_panes      the same, or a query's id instead of a checkpoint
   *   recover         checkpoint
   * }}}
   *
-  * `version` says which Mullion the call comes from, and `dialect` is `sql` where it was written so.
+  * `version` is the caller's version of Mullion, and `dialect` is `sql` for a call written in SQL.
   */
 private[calls] object Calls {
 
   def apply(session: SparkSession, json: String, columns: Seq[Expression], rows: LogicalPlan): LogicalPlan = {
     Distribution.check(session, BuildInfo.sparkLine)
     Installation.install(session)
-    val said = CallDescription.parsed(json)
-    checkVersion(said)
-    new Calls(session, said, columns.map(ExpressionUtils.column), rows).plan
+    val request = CallDescription.parsed(json)
+    checkVersion(request)
+    new Calls(session, request, columns.map(ExpressionUtils.column), rows).plan
   }
 
-  /** A client asks for the version first, and compares; but in a declarative pipeline it cannot. */
-  private def checkVersion(said: JValue): Unit = (said \ "call", said \ "version") match {
+  /** A client first requests the version and compares; a declarative pipeline cannot. */
+  private def checkVersion(request: JValue): Unit = (request \ "call", request \ "version") match {
     case (JString(call), JString(version)) if call != "version" && version != BuildInfo.version =>
       throw MullionException.versionMismatch(
         s"The Spark Connect server has Mullion ${BuildInfo.version}, and the client's Python package is $version. They must be " +
@@ -55,7 +55,7 @@ private[calls] object Calls {
   }
 }
 
-private[calls] final class Calls(session: SparkSession, said: JValue, columns: Seq[Column], rows: LogicalPlan) {
+private[calls] final class Calls(session: SparkSession, request: JValue, columns: Seq[Column], rows: LogicalPlan) {
   private lazy val df: DataFrame = Dataset.ofRows(session, rows)
 
   def plan: LogicalPlan = text("call") match {
@@ -75,15 +75,15 @@ private[calls] final class Calls(session: SparkSession, said: JValue, columns: S
   }
 
   private def windowed: DataFrame = {
-    val call = CallDescription.read(said, columns)
+    val call = CallDescription.read(request, columns)
     val isSql = some("dialect").contains("sql")
-    UnknownColumns.named(df, CallDescription.rolesOf(said).map(parameter(_, isSql)).zip(columns), isSql) {
+    UnknownColumns.named(df, CallDescription.rolesOf(request).map(parameter(_, isSql)).zip(columns), isSql) {
       WindowedBuilder(df, call.window, call.by, call.options, call.aggregates)
     }
   }
 
-  /** The parameter that a column of a call was given for. */
-  private def parameter(role: String, isSql: Boolean): String = (role, said \ "window" \ "kind") match {
+  /** The parameter of a column of a call. */
+  private def parameter(role: String, isSql: Boolean): String = (role, request \ "window" \ "kind") match {
     case ("aggregate", _)           => "aggregates"
     case ("gap", _) if isSql        => "gap_column"
     case ("trigger", JString(kind)) => kind
@@ -91,18 +91,18 @@ private[calls] final class Calls(session: SparkSession, said: JValue, columns: S
   }
 
   private def check(): LogicalPlan = {
-    val call = CallDescription.read(said, columns)
+    val call = CallDescription.read(request, columns)
     WindowedBuilder.check(df, call.window, call.by, call.options)
     lines(Nil)
   }
 
   private def together: DataFrame = {
-    val names = (said \ "names") match {
+    val names = (request \ "names") match {
       case JArray(all) => all.collect { case JString(name) => name }
       case other       => throw CallDescription.unreadable(s"$other is not a list of names")
     }
     val windows = unionOf(rows)
-    // A window that is a union itself is nothing that windowed(...) gave.
+    // A union that `windowed(...)` did not return.
     if (windows.length != names.length)
       throw MullionException.invalid(
         s"One of ${names.mkString("'", "', '", "'")} is not a result of windowed(...).agg(...) or .collect(), but a union. Put the " +
@@ -134,7 +134,7 @@ private[calls] final class Calls(session: SparkSession, said: JValue, columns: S
     case None => OpenPanes.in(session, text("checkpoint"), operator, ofPanes, window)
   }
 
-  private def operator: Int = (said \ "operator") match {
+  private def operator: Int = (request \ "operator") match {
     case JInt(number) if number.isValidInt => number.toInt
     case JInt(number) => throw MullionException.invalid(s"operator=$number is not the number of an operator.")
     case _            => -1
@@ -142,13 +142,13 @@ private[calls] final class Calls(session: SparkSession, said: JValue, columns: S
 
   private def window: Option[String] = some("window")
 
-  /** The query's own panes, where the call brings them. */
-  private def ofPanes: Option[DataFrame] = Option.when(said \ "of" == JBool(true))(df)
+  /** The query's own panes, if the call contains them. */
+  private def ofPanes: Option[DataFrame] = Option.when(request \ "of" == JBool(true))(df)
 
   private def text(name: String): String =
     some(name).getOrElse(throw CallDescription.unreadable(s"the call says no $name"))
 
-  private def some(name: String): Option[String] = (said \ name) match {
+  private def some(name: String): Option[String] = (request \ name) match {
     case JString(value) => Some(value)
     case _              => None
   }

@@ -2,8 +2,8 @@ package org.apache.spark.sql.mullion.calls
 
 import java.util.Locale
 
-/** Which of some names was meant by one that is none of them: as `difflib.get_close_matches` of Python finds it, so
-  * that both languages ask the same.
+/** Suggestions for a misspelt name, equal to those of Python's `difflib.get_close_matches`, so that both languages
+  * suggest the same.
   */
 private[calls] object CloseName {
   private val enough = 0.6
@@ -14,16 +14,16 @@ private[calls] object CloseName {
     like.filter(_._2 >= enough).maxByOption(_._2).map(_._1)
   }
 
-  // Nobody misspells a longer one.
+  // Longer names are not compared.
   private val longest = 100
 
-  /** Twice what both have in common, of the length of both. */
+  /** Twice the common length, divided by the total length of both. */
   private[calls] def likeness(a: String, b: String): Double =
     if (a.length + b.length > 2 * longest) 0.0
     else if (a.isEmpty && b.isEmpty) 1.0
     else 2.0 * common(a, b) / (a.length + b.length)
 
-  /** How many characters they share, by the longest part that is in both, and then on either side of it. */
+  /** The number of common characters: the longest common part, and then on either side of it. */
   private def common(a: String, b: String): Int = {
     val parts = for {
       from <- a.indices.iterator

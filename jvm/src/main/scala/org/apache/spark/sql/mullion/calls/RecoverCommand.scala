@@ -7,7 +7,7 @@ import org.apache.spark.sql.mullion.checkpoint.Recovery
 import org.apache.spark.sql.mullion.shim.Classic
 import org.apache.spark.sql.types.LongType
 
-/** Takes a checkpoint back to its newest snapshot, once it is run: a plan may be analysed more often. */
+/** Recovers a checkpoint when it runs, because a plan may be analysed several times. */
 private[calls] final case class RecoverCommand(checkpoint: String) extends LeafRunnableCommand {
   override val output: Seq[Attribute] = Seq(AttributeReference("batches", LongType, nullable = false)())
 

@@ -5,7 +5,7 @@ import org.apache.spark.sql.catalyst.rules.Rule
 
 import dev.mullion.MullionException
 
-/** Refuses every call, for a Spark on which Mullion cannot run. It uses as little of that Spark as it can. */
+/** Rejects every call, for a Spark on which Mullion cannot run. It uses as few of Spark's APIs as possible. */
 private[mullion] final class RefuseCalls(why: MullionException) extends Rule[LogicalPlan] {
   override def apply(plan: LogicalPlan): LogicalPlan = {
     plan.foreach {

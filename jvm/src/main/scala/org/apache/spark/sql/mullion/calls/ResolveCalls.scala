@@ -9,8 +9,8 @@ import org.apache.spark.sql.classic.SparkSession
 import org.apache.spark.sql.types.StringType
 import org.apache.spark.unsafe.types.UTF8String
 
-/** Puts in the place of a call what it asks for. A call is a hint over the rows that it is about: the one kind of plan
-  * that a client of Spark Connect, which knows nothing of ours, can send with columns and without protobuf.
+/** Replaces a call by its plan. A call is a hint over its rows: the only kind of plan that a client of Spark Connect
+  * can send with columns, and without classes of Mullion and protobuf.
   *
   * {{{
   *   UnresolvedHint mullion [json, columns…]      ResolveCalls      Project [k, window, pane, n]
@@ -18,14 +18,14 @@ import org.apache.spark.unsafe.types.UTF8String
   *                                                                      rows
   * }}}
   *
-  * It runs where Spark resolves hints, before it drops those that nobody knows; and again where it resolves the rest,
-  * for functions of SQL make calls there.
+  * It runs when Spark resolves hints, before Spark drops unknown ones, and again with the other rules, because SQL
+  * functions create calls there.
   */
 final case class ResolveCalls(session: SparkSession) extends Rule[LogicalPlan] {
   override def apply(plan: LogicalPlan): LogicalPlan =
     if (!plan.containsPattern(UNRESOLVED_HINT)) plan
     else {
-      // What a subquery was named in WITH stands at the top of the plan, and a call is analysed by itself.
+      // The definitions of WITH are at the top of the plan, but a call is analysed alone.
       val named = plan.collect { case WithCTE(_, definitions) => definitions }.flatten.map(of => of.id -> of).toMap
       plan.resolveOperatorsUpWithPruning(_.containsPattern(UNRESOLVED_HINT)) {
         case ResolveCalls.Call(json, columns, rows) =>
@@ -39,19 +39,19 @@ final case class ResolveCalls(session: SparkSession) extends Rule[LogicalPlan] {
 
 object ResolveCalls {
 
-  /** What Spark has as a hint's name. */
+  /** The hint's name. */
   val hint = "mullion"
 
   /** A call as a plan.
     *
     * @param json
-    *   what it asks for; see [[Calls]]
+    *   the request; see [[Calls]]
     */
   def call(json: String, columns: Seq[Expression], rows: LogicalPlan): LogicalPlan =
     UnresolvedHint(hint, Literal(json) +: columns, rows)
 
-  /** What a client puts over a call that it cannot see made, in a declarative pipeline: a condition that Spark resolves
-    * nowhere. A session without this rule drops the hint, and then fails by the function's name.
+  /** A condition over a call that Spark cannot resolve, added by clients in a declarative pipeline, which cannot check
+    * the result. A session without this rule drops the hint, and then fails with the function's name.
     */
   private object Guard {
     private val name = "mullion_extension_is_not_in_this_session"
@@ -74,7 +74,7 @@ object ResolveCalls {
     }
   }
 
-  /** Rows with what stands for a subquery of WITH replaced by it. */
+  /** Rows with references to WITH replaced by their definitions. */
   private def spelledOut(rows: LogicalPlan, named: Map[Long, CTERelationDef]): LogicalPlan =
     if (named.isEmpty) rows
     else

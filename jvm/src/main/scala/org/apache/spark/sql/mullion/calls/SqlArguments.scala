@@ -15,10 +15,10 @@ import org.apache.spark.unsafe.types.UTF8String
 
 import dev.mullion.MullionException
 
-/** The arguments of a call of a function of SQL that gives rows, by the names of its parameters.
+/** The arguments of a SQL table function call, by parameter name.
   *
   * @param example
-  *   a call that is right
+  *   a valid call
   */
 private[calls] final class SqlArguments private (
     function: String,
@@ -27,7 +27,7 @@ private[calls] final class SqlArguments private (
 ) {
   private val lengths = new LengthArgument(function)
 
-  /** A parameter that was given, and not as NULL. */
+  /** An argument that is present and not NULL. */
   private def some(name: String): Option[Expression] =
     arguments.get(name).filterNot(e => e.foldable && Option(e.eval()).isEmpty)
 
@@ -83,7 +83,7 @@ private[calls] final class SqlArguments private (
     text
   }
 
-  /** Columns, in a text as they would stand behind SELECT. */
+  /** Columns, from a text in the form of a SELECT list. */
   def columns(name: String): Seq[Expression] = text(name).toSeq.flatMap { text =>
     val parsed =
       try CatalystSqlParser.parsePlan(s"SELECT $text")
@@ -120,7 +120,7 @@ private[calls] final class SqlArguments private (
 
 private[calls] object SqlArguments {
 
-  /** What to write instead of an argument that there was once. */
+  /** The replacements of former parameters. */
   private val renamed = Map(
     "running" -> "early_each_row",
     "watermark" -> "clock",

@@ -13,8 +13,8 @@ import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
 
 import dev.mullion.MullionException
 
-/** `mullion_together(hourly => TABLE(…), visits => TABLE(…))` as the call that `together(hourly=…, visits=…)` of Python
-  * is. The names of its arguments are those of the windows.
+/** `mullion_together(hourly => TABLE(…), visits => TABLE(…))` as the request of Python's `together(hourly=…,
+  * visits=…)`. The argument names are the names of the windows.
   */
 private[calls] object SqlTogether {
   private val name = "mullion_together"
@@ -37,8 +37,8 @@ private[calls] object SqlTogether {
           s"$name was given ${shown(other)} without a name for the window. Write, for instance, $example."
         )
     }
-    val said = Seq("call" -> JString("together"), "names" -> JArray(windows.map(of => JString(of._1)).toList))
-    ResolveCalls.call(compact(render(JObject(said.toList))), Nil, Several(windows.map(_._2)))
+    val request = Seq("call" -> JString("together"), "names" -> JArray(windows.map(of => JString(of._1)).toList))
+    ResolveCalls.call(compact(render(JObject(request.toList))), Nil, Several(windows.map(_._2)))
   }
 
   private def panes(window: String, rows: FunctionTableSubqueryArgumentExpression): LogicalPlan =
@@ -55,7 +55,7 @@ private[calls] object SqlTogether {
   }
 }
 
-/** Several plans that a call is about, side by side. It stands for no rows: only a call is over it. */
+/** The plans of a call with several inputs. It produces no rows itself: only a call is above it. */
 private[calls] final case class Several(children: Seq[LogicalPlan]) extends LogicalPlan {
   override lazy val resolved: Boolean = false
 

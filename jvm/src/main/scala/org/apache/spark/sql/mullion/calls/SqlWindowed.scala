@@ -10,11 +10,11 @@ import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
 
 import dev.mullion.MullionException
 
-/** `mullion_windowed(TABLE(rows), window => 'tumbling', size => '1 hour', …)`: its arguments as the call that
-  * `windowed(…).agg(…)` of Python is, with the same names.
+/** `mullion_windowed(TABLE(rows), window => 'tumbling', size => '1 hour', …)` as the request of Python's
+  * `windowed(…).agg(…)`, with the same names.
   *
-  * What rows have of their own (keys, time, aggregates) is text of SQL over the columns of the table, for Spark
-  * resolves arguments of a function in FROM before there are rows.
+  * Expressions over the rows (keys, time, aggregates) are SQL text, because Spark resolves the arguments of a table
+  * function before its input.
   */
 private[calls] final class SqlWindowed(values: Seq[Expression]) {
   private val arguments = SqlArguments(SqlWindowed.name, SqlWindowed.parameters, values, SqlWindowed.example)
@@ -41,7 +41,7 @@ private[calls] final class SqlWindowed(values: Seq[Expression]) {
       "by" -> (rows.partitionByExpressions ++ arguments.columns("by")),
       "time" -> column("time").toSeq,
       "dedupe_by" -> arguments.columns("dedupe_by"),
-      "aggregate" -> held
+      "aggregate" -> outputs
     ).flatMap { case (role, all) => all.map(role -> _) } ++ ofWindow
     val said = Seq(
       "call" -> JString("windowed"),
@@ -56,12 +56,12 @@ private[calls] final class SqlWindowed(values: Seq[Expression]) {
 
   private type Said = Seq[(String, JValue)]
 
-  /** A window, and the columns that it is made by. */
+  /** A window, and its columns. */
   private def windowOf(kind: String): (Said, Seq[(String, Expression)]) = {
-    val taken = SqlWindowed.ofKind(kind)
-    SqlWindowed.ofWindows.filterNot(taken.contains).find(has).foreach { name =>
+    val parameters = SqlWindowed.ofKind(kind)
+    SqlWindowed.ofWindows.filterNot(parameters.contains).find(has).foreach { name =>
       throw MullionException.invalid(
-        s"$name means nothing to window => '$kind', which takes ${taken.mkString(", ")}. Leave it out."
+        s"$name means nothing to window => '$kind', which takes ${parameters.mkString(", ")}. Leave it out."
       )
     }
     def us(name: String): (String, JValue) = name -> JLong(needed(name, positive(_)))
@@ -89,7 +89,7 @@ private[calls] final class SqlWindowed(values: Seq[Expression]) {
 
   private def calendar: Said = {
     val size = needed("size", text)
-    // As Python reads it.
+    // The format of Python.
     val form = "([1-9][0-9]{0,3})\\s+(day|week|month|quarter|year)s?".r
     if (has("offset"))
       throw MullionException.invalid(
@@ -122,8 +122,8 @@ private[calls] final class SqlWindowed(values: Seq[Expression]) {
     }
   }
 
-  /** What panes hold. */
-  private def held: Seq[Expression] = (columns("aggregates"), has("collect")) match {
+  /** The output columns of panes. */
+  private def outputs: Seq[Expression] = (columns("aggregates"), has("collect")) match {
     case (Nil, false) =>
       throw MullionException.invalid(
         s"${SqlWindowed.name} was not told what a pane holds. Write, for instance, aggregates => 'count(*) AS n', or " +
@@ -207,7 +207,7 @@ private[calls] object SqlWindowed {
     "mullion_windowed(TABLE(events), window => 'tumbling', size => '1 hour', by => 'carrier', time => 'ts', aggregates => " +
       "'count(*) AS n')"
 
-  /** What says a window, by its kind. */
+  /** The parameters of each kind of window. */
   val ofKind: Map[String, Seq[String]] = Map(
     "tumbling" -> Seq("size", "offset", "timezone"),
     "sliding" -> Seq("size", "slide", "offset"),

@@ -10,8 +10,8 @@ import org.apache.spark.sql.catalyst.plans.logical.{LocalRelation, LogicalPlan}
 
 import dev.mullion.MullionException
 
-/** Functions of SQL that give rows: `DESCRIBE FUNCTION EXTENDED mullion_windowed` says what one does. Each makes the
-  * call of which [[ResolveCalls]] makes the plan. They are there in sessions that were built with the extension.
+/** SQL table functions, documented by `DESCRIBE FUNCTION EXTENDED mullion_windowed`. Each creates a call, which
+  * [[ResolveCalls]] replaces by a plan. They exist in sessions with the extension.
   */
 object TableFunctions {
   private type Described = (FunctionIdentifier, ExpressionInfo, Seq[Expression] => LogicalPlan)
@@ -49,7 +49,7 @@ object TableFunctions {
 
   def inject(extensions: SparkSessionExtensions): Unit = all.foreach(extensions.injectTableFunction)
 
-  /** Functions of the same names that refuse, for a Spark on which Mullion cannot run. */
+  /** Functions of the same names that fail, for a Spark on which Mullion cannot run. */
   def injectRefusals(extensions: SparkSessionExtensions, why: MullionException): Unit = all.foreach {
     case (name, info, _) => extensions.injectTableFunction((name, info, (_: Seq[Expression]) => throw why))
   }
@@ -66,16 +66,17 @@ object TableFunctions {
 
   private def panes(call: String, name: String, values: Seq[Expression]): LogicalPlan = {
     val arguments = SqlArguments(name, SqlPanes.parameters, values, s"$name('checkpoints/flights')")
-    val said = Seq("call" -> JString(call), "checkpoint" -> JString(arguments.needed("checkpoint", arguments.text))) ++
-      arguments.number("operator").map(number => "operator" -> JLong(number)) ++
-      arguments.text("window").map(window => "window" -> JString(window))
-    ResolveCalls.call(compact(render(JObject(said.toList))), Nil, LocalRelation())
+    val request =
+      Seq("call" -> JString(call), "checkpoint" -> JString(arguments.needed("checkpoint", arguments.text))) ++
+        arguments.number("operator").map(number => "operator" -> JLong(number)) ++
+        arguments.text("window").map(window => "window" -> JString(window))
+    ResolveCalls.call(compact(render(JObject(request.toList))), Nil, LocalRelation())
   }
 
   private def recover(values: Seq[Expression]): LogicalPlan = {
     val arguments = SqlArguments("mullion_recover", Seq("checkpoint"), values, "mullion_recover('checkpoints/flights')")
-    val said =
+    val request =
       Seq("call" -> JString("recover"), "checkpoint" -> JString(arguments.needed("checkpoint", arguments.text)))
-    ResolveCalls.call(compact(render(JObject(said.toList))), Nil, LocalRelation())
+    ResolveCalls.call(compact(render(JObject(request.toList))), Nil, LocalRelation())
   }
 }

@@ -9,26 +9,26 @@ import org.apache.spark.sql.mullion.shim.{BuildInfo, Distribution}
 
 import dev.mullion.MullionException
 
-/** A Spark on which Mullion cannot run. A cluster may have the JAR for some of its users: sessions start there all the
-  * same, the log says once what is wrong, and what is asked of Mullion is refused.
+/** A Spark on which Mullion cannot run. A cluster may have the JAR for some of its users only: sessions start anyway,
+  * the log contains the reason once, and calls of Mullion fail.
   */
 object Unfit extends Logging {
 
-  /** Why it cannot, looked up when the first session of this JVM starts. */
+  /** The reason, determined when the first session of this JVM starts. */
   lazy val found: Option[MullionException] = {
     val why = guarded(Option(notLookedAt))(Distribution.refusalAtStart(BuildInfo.sparkLine))
     why.foreach(refusal => logWarning(s"Mullion will refuse every call in this application. ${refusal.getMessage}"))
     why
   }
 
-  /** Has a session refuse what is asked of Mullion, as far as this Spark takes that. */
+  /** Makes a session reject calls of Mullion, as far as this Spark supports that. */
   def refuse(extensions: SparkSessionExtensions, why: MullionException): Unit = guarded(()) {
     extensions.injectHintResolutionRule(_ => new RefuseCalls(why))
     TableFunctions.injectRefusals(extensions, why)
     SqlFunctions.injectRefusals(extensions, why)
   }
 
-  /** What is done here must not keep a session from starting, whatever this Spark lacks. */
+  /** Nothing here may prevent a session from starting, whichever API this Spark lacks. */
   private def guarded[A](otherwise: => A)(done: => A): A =
     try done
     catch {

@@ -9,11 +9,11 @@ import org.apache.spark.sql.mullion.plan.Shown
 
 import dev.mullion.MullionException
 
-/** A column that the rows of a call do not have, as our own error, which says where it is named and what was meant. */
+/** Reports a column that the rows of a call do not have, with its place in the call and a suggestion. */
 private[calls] object UnknownColumns {
 
   /** @param columns
-    *   of the call, each with the parameter that it was given for
+    *   of the call, each with its parameter
     * @param isSql
     *   whether the call was written in SQL, and not in Python
     */
@@ -21,11 +21,11 @@ private[calls] object UnknownColumns {
     try made
     catch {
       case theirs: AnalysisException if isUnknown(theirs) =>
-        // An aggregate is none of the rows' columns, so it cannot be looked at alone.
-        val found = columns.iterator.filterNot(_._1 == aggregates).flatMap { case (parameter, column) =>
+        // An aggregate cannot be analysed alone, because it is not a column of the rows.
+        val unknown = columns.iterator.filterNot(_._1 == aggregates).flatMap { case (parameter, column) =>
           unknownIn(df, column).map(refusal(df, place(parameter, column, isSql), _))
         }
-        throw found.nextOption().getOrElse(refusal(df, if (isSql) aggregates else "agg(...)", theirs))
+        throw unknown.nextOption().getOrElse(refusal(df, if (isSql) aggregates else "agg(...)", theirs))
     }
 
   private val aggregates = "aggregates"
@@ -42,8 +42,8 @@ private[calls] object UnknownColumns {
 
   private def refusal(df: DataFrame, place: String, theirs: AnalysisException): MullionException = {
     val parameters = theirs.getMessageParameters
-    val wanted = Seq("objectName", "fieldName").flatMap(name => Option(parameters.get(name))).headOption
-    val name = wanted.getOrElse("").replace("`", "")
+    val unresolvedName = Seq("objectName", "fieldName").flatMap(name => Option(parameters.get(name))).headOption
+    val name = unresolvedName.getOrElse("").replace("`", "")
     val names = df.columns.toSeq
     val hint =
       if (names.contains(name)) s" A dot in a name stands for a field, unless the name is quoted: '`$name`'."
@@ -53,7 +53,7 @@ private[calls] object UnknownColumns {
     )
   }
 
-  /** Where a column is named, as its author wrote it. */
+  /** The place of a column in the call, in the author's syntax. */
   private def place(parameter: String, column: Column, isSql: Boolean): String = {
     val named = Shown.unalias(ExpressionUtils.expression(column)) match {
       case UnresolvedAlias(child, _) => child

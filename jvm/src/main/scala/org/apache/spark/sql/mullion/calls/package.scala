@@ -1,11 +1,11 @@
 package org.apache.spark.sql.mullion
 
-/** Calls that come to the driver inside of a plan: [[ResolveCalls]] puts in their place what they ask for.
+/** Calls that reach the driver inside a plan: [[ResolveCalls]] replaces them.
   *
   * {{{
   *   Spark Connect   df.hint("mullion", json, columns…)                     from a client, in a hint
   *   SQL             mullion_windowed(TABLE(df), …)    TableFunctions       becomes such a hint
   * }}}
-  * [[Calls]] says what there is to ask for. Over py4j the same comes to `dev.mullion.Facade`, with the same JSON.
+  * [[Calls]] lists the requests. Over py4j they use `dev.mullion.Facade`, with the same JSON.
   */
 package object calls

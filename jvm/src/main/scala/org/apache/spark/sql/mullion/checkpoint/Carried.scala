@@ -5,11 +5,11 @@ import org.apache.spark.sql.mullion.state.header.StateHeader
 
 import dev.mullion.windows.rules.Refinements
 
-/** Facts that a window takes over from its checkpoint, because a query that has changed does not have them.
+/** Facts that a window adopts from its checkpoint, because a changed query lacks them.
   *
   * {{{
   *   the checkpoint's query               this query                it also has
-  *   early=Early(count=1)                 no early firings          how often its open panes have fired
+  *   early=Early(count=1)                 no early firings          the numbers of firings of its open panes
   *   Tumbling("1 hour") in batches 0-16   Sliding("2 hours", ...)   ids that end in #17
   *   a delay of 6 hours                   a delay of 1 minute       rows 6 hours ahead of the watermark
   * }}}
@@ -22,11 +22,11 @@ private[checkpoint] object Carried {
     now.copy(remembers = now.remembers || forgets, generation = was.refinements.generation)
   }
 
-  /** A window that begins in a query that had other windows. */
+  /** A window that was added to a query with other windows. */
   def added(node: WindowedAggregate, clock: CheckpointClock): WindowedAggregate =
     refined(node)(_.copy(generation = clock.nextBatch))
 
-  /** The delay of the watermark, which stays the longest that there was: it bounds the times of all rows so far. */
+  /** The watermark delay, which stays the longest so far, because it bounds the times of all rows so far. */
   def delay(node: WindowedAggregate, was: StateHeader): WindowedAggregate =
     node.copy(terms = node.terms.copy(delay = Math.max(node.terms.delay, was.delay.getOrElse(0L))))
 

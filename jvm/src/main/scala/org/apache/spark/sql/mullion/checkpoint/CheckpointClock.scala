@@ -8,18 +8,18 @@ import org.apache.spark.sql.mullion.shim.SparkLineShim
 
 import dev.mullion.windows.spec.TimeMath
 
-/** Where the clocks of a query are that goes on over a checkpoint, in microseconds.
+/** The clocks of a query that continues from a checkpoint, in microseconds.
   *
   * @param committed
-  *   the event clock that its last committed batch had: what was due by it has closed
+  *   the event clock of its last committed batch: panes due by it have closed
   * @param next
-  *   the one that its next batch has
+  *   the event clock of its next batch
   * @param committedWall
   *   the processing time of its last committed batch
   * @param wall
-  *   the newest processing time that it has noted
+  *   the newest recorded processing time
   * @param nextBatch
-  *   the number of the first batch that is not committed
+  *   the number of the first uncommitted batch
   */
 private[checkpoint] final case class CheckpointClock(
     committed: Long,
@@ -35,7 +35,7 @@ private[checkpoint] final case class CheckpointClock(
 
 private[checkpoint] object CheckpointClock {
 
-  /** None where no batch has been committed. */
+  /** None if no batch has been committed. */
   def of(spark: SparkSession, checkpoint: String): Option[CheckpointClock] = {
     val home = new Path(checkpoint)
     SparkLineShim.commits(spark, new Path(home, "commits")).getLatest().map { case (batch, commit) =>

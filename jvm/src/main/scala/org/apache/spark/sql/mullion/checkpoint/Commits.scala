@@ -6,10 +6,10 @@ import org.apache.spark.sql.classic.SparkSession
 import org.apache.spark.sql.execution.streaming.checkpointing.{CheckpointFileManager, CommitLog}
 import org.apache.spark.sql.mullion.shim.SparkLineShim
 
-/** The batches that a checkpoint notes as done. */
+/** The committed batches of a checkpoint. */
 private[checkpoint] object Commits {
 
-  /** The log of them, if there is one: Spark would make a folder for it in a checkpoint that is only looked at. */
+  /** The commit log, if it exists: for a missing one Spark would create a folder in a checkpoint that is only read. */
   def of(spark: SparkSession, home: Path): Option[CommitLog] = {
     val folder = new Path(home, "commits")
     val files = CheckpointFileManager.create(home, spark.sessionState.newHadoopConf())

@@ -15,16 +15,16 @@ import org.apache.spark.sql.types._
 
 import dev.mullion.MullionException
 
-/** What would become of a checkpoint under a query, before it starts: a row for each thing that differs, or one that
-  * says that nothing does. Nothing is written.
+/** The effect of starting a query over a checkpoint: one row per difference, or one row if there are none. Nothing is
+  * written.
   *
   * {{{
   *   operator  window               verdict   what
   *          0  tumbling 10 seconds  goes on   aggregates are gone: [max(v) INT]
-  *          0  tumbling 10 seconds  refused   window was [tumbling 10 seconds] and is now [tumbling 1 minute]
+  *          0  tumbling 10 seconds  refused   window headers [tumbling 10 seconds] and is now [tumbling 1 minute]
   * }}}
   *
-  * Operators of a plan and of a checkpoint are in one order: Spark numbers them so.
+  * The operators of a plan and of a checkpoint have the same order, which is Spark's numbering.
   */
 object Comparison {
   private val schema = new StructType()
@@ -47,20 +47,20 @@ object Comparison {
     val functions = analyzed.collect { case function: StatefulFunction => function }
     if (functions.isEmpty && PanesReader.programsIn(analyzed).isEmpty)
       throw MullionException.invalid("panes= is not a result of windowed(...).agg(...).")
-    val was = ContinuedPlan.headersIn(spark, checkpoint).getOrElse(throw StateOperators.none(checkpoint))
+    val headers = ContinuedPlan.headersIn(spark, checkpoint).getOrElse(throw StateOperators.none(checkpoint))
     if (Commits.of(spark, home).flatMap(_.getLatestBatchId()).isEmpty)
       ofSources(spark, ContinuedPlan(spark, analyzed, checkpoint).plan, home) match {
         case Some(why) => Seq(Row(0L, "sources", Refused, why))
         case None      => Seq(Row(0L, "all", GoesOn, "no batch has been committed yet: the query begins as it is now"))
       }
-    else if (functions.isEmpty) ofWindows(spark, analyzed, checkpoint, was)
+    else if (functions.isEmpty) ofWindows(spark, analyzed, checkpoint, headers)
     else {
       val outside = AnalysisHelper.allowInvokingTransformsInAnalyzer {
         analyzed.transformDown {
           case function: StatefulFunction if function.windows.nonEmpty => function.copy(windows = Nil, panes = Nil)
         }
       }
-      val windows = if (PanesReader.programsIn(outside).isEmpty) Nil else ofWindows(spark, outside, checkpoint, was)
+      val windows = if (PanesReader.programsIn(outside).isEmpty) Nil else ofWindows(spark, outside, checkpoint, headers)
       windows ++ FunctionComparison(spark, functions, home)
     }
   }
@@ -69,7 +69,7 @@ object Comparison {
       spark: SparkSession,
       analyzed: LogicalPlan,
       checkpoint: String,
-      was: Seq[(Long, OperatorHeader)]
+      headers: Seq[(Long, OperatorHeader)]
   ): Seq[Row] = {
     val home = new Path(checkpoint)
     val continued = ContinuedPlan(spark, analyzed, checkpoint)
@@ -78,43 +78,46 @@ object Comparison {
     val notes = continued.notes.groupMap(_._1)(_._2)
     val refused = continued.refused.groupMap(_._1)(_._2)
     val operators =
-      if (was.length != now.length)
+      if (headers.length != now.length)
         Seq(
           row(
             0,
             now.head,
             Refused,
-            s"the checkpoint has ${was.length} of Mullion's operators (${was.map(_._2.describe).mkString("; ")}), and the query " +
+            s"the checkpoint has ${headers.length} of Mullion's operators (${headers.map(_._2.describe).mkString("; ")}), and the query " +
               s"has ${now.length}"
           )
         )
       else
-        was.zip(now).flatMap { case ((operator, before), after) =>
+        headers.zip(now).flatMap { case ((operator, before), after) =>
           refused.get(operator) match {
             case Some(why) => why.map(row(operator, before, Refused, _))
             case None      => ofOperator(operator, before, after, notes.getOrElse(operator, Nil))
           }
         }
-    sources.map(row(was.headOption.fold(0L)(_._1), now.head, Refused, _)).toSeq ++ operators
+    sources.map(row(headers.headOption.fold(0L)(_._1), now.head, Refused, _)).toSeq ++ operators
   }
 
   private def ofOperator(
       operator: Long,
-      was: OperatorHeader,
+      headers: OperatorHeader,
       now: OperatorHeader,
       notes: Seq[String]
   ): Seq[Row] = {
     def columns(of: OperatorHeader) = of.windows.map(_._2.aggregates)
     val change =
-      if (was.differences(now).nonEmpty) was.changeTo(now)
-      else if (columns(was) != columns(now)) StateChange.goesOn("aggregates have other names")
+      if (headers.differences(now).nonEmpty) headers.changeTo(now)
+      else if (columns(headers) != columns(now)) StateChange.goesOn("aggregates have other names")
       else StateChange.none
-    val rows = change.refused.map(row(operator, was, Refused, _)) ++ change.drains.map(row(operator, was, Drains, _)) ++
-      change.drops.map(row(operator, was, Drops, _)) ++ (change.goesOn ++ notes).map(row(operator, was, GoesOn, _))
-    if (rows.isEmpty) Seq(row(operator, was, GoesOn, "the state means what it meant")) else rows
+    val rows =
+      change.refused.map(row(operator, headers, Refused, _)) ++ change.drains.map(row(operator, headers, Drains, _)) ++
+        change.drops.map(row(operator, headers, Drops, _)) ++ (change.goesOn ++ notes).map(
+          row(operator, headers, GoesOn, _)
+        )
+    if (rows.isEmpty) Seq(row(operator, headers, GoesOn, "the state means what it meant")) else rows
   }
 
-  /** Spark finds sources again by their order, and refuses another number. */
+  /** Spark identifies sources by their order, and rejects another number of them. */
   private def ofSources(spark: SparkSession, plan: LogicalPlan, home: Path): Option[String] = {
     val now = plan
       .collect {
@@ -124,8 +127,8 @@ object Comparison {
       .distinct
       .length
     val log = new OffsetSeqLog(spark, new Path(home, "offsets").toString)
-    log.getLatest().map(_._2.offsets.size).filter(_ != now).map { was =>
-      s"the query had $was sources and has $now (early=Early(every=...), Watermark(idle_after=...) and at_end='close' count as one more)"
+    log.getLatest().map(_._2.offsets.size).filter(_ != now).map { headers =>
+      s"the query had $headers sources and has $now (early=Early(every=...), Watermark(idle_after=...) and at_end='close' count as one more)"
     }
   }
 

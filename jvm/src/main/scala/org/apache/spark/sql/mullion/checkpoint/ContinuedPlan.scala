@@ -16,22 +16,21 @@ import org.apache.spark.sql.mullion.state.header.{DrainHeader, OperatorHeader, S
 import dev.mullion.MullionException
 import dev.mullion.windows.spec.Duration
 
-/** The plan of a query, as it goes on over a checkpoint that a plan like it began: what shows in the plan alone stays
-  * as the checkpoint has it, where that changes nothing of what comes out.
+/** The plan of a query that continues from a checkpoint of a similar plan. Details of the plan alone stay as in the
+  * checkpoint where that does not change the output:
   *
-  *   - The order of keys. It decides in which partition the state of a key lies.
-  *   - The source of ticks. Spark finds sources again by their number. A query that needs ticks now and began without
-  *     goes on without: what falls due by the wall clock while it is down comes with its first batch, and not at once.
-  *     One that needs none any more keeps them.
+  *   - The order of keys. It determines the partition of a key's state.
+  *   - The source of ticks. Spark identifies sources by number. A query that now needs ticks and began without them
+  *     continues without: panes that fall due by the wall clock during its downtime fire with its first batch, and not
+  *     at once. A query that no longer needs them keeps them.
   *
-  * A window that takes another's place has that one beside it, until that one's panes have closed: see [[Draining]].
-  * Where windows are new, gone, or have other names, the records of those that stay are where they were: see
-  * [[Regrouping]].
+  * A window that replaces another runs next to it until the old panes have closed: see [[Draining]]. If windows are
+  * new, removed or renamed, the records of the others keep their places: see [[Regrouping]].
   *
   * @param notes
-  *   what stays, in words, each with the operator that it is of
+  *   the details that stay, as text, with their operators
   * @param refused
-  *   why operators cannot go on, in words
+  *   the reasons why operators cannot continue, as text
   */
 private[checkpoint] final case class ContinuedPlan(
     plan: LogicalPlan,
@@ -52,25 +51,25 @@ private[checkpoint] object ContinuedPlan {
       val feeding = plan.collect {
         case above if Draining.isStateful(above) => above.children.flatMap(Windows.in)
       }.flatten
-      // Operators of a plan and of a checkpoint are in one order: Spark numbers them so.
+      // The operators of a plan and of a checkpoint have the same order, which is Spark's numbering.
       val continued = AnalysisHelper.allowInvokingTransformsInAnalyzer {
         plan.transformDown { case node @ Windows(_) =>
           val (operator, header) = of.next()
-          val said = new Said(note => notes += operator -> note, why => refused += operator -> why)
-          if (feeding.exists(_ eq node) && clock.isDefined) setsBack(node, header).foreach(said.refuse)
-          ofNode(spark, node, header, clock, said)
+          val messages = new Messages(note => notes += operator -> note, why => refused += operator -> why)
+          if (feeding.exists(_ eq node) && clock.isDefined) setsBack(node, header).foreach(messages.refuse)
+          ofNode(spark, node, header, clock, messages)
         }
       }
       ContinuedPlan(continued, notes.result(), refused.result())
     }
   }
 
-  /** Why windows together cannot go on whose closes another operator takes: what they tell it of event time never goes
-    * back.
+  /** The reason why several windows in one query cannot continue below another operator, if any: the watermark that
+    * they pass to it never moves back.
     *
     * {{{
     *   clock                    12:00              12:00   a window with an hour of lateness is added
-    *   told downstream          12:00              11:00   a pane that ended at 11:30 and has closed would open again
+    *   downstream watermark     12:00              11:00   a pane that ended at 11:30 and has closed would open again
     * }}}
     */
   private def setsBack(node: LogicalPlan, was: OperatorHeader): Option[String] = node match {
@@ -85,7 +84,7 @@ private[checkpoint] object ContinuedPlan {
     case _ => None
   }
 
-  /** What the state in a checkpoint means, by operators; none if it has no state. */
+  /** The headers in a checkpoint, by operator; none if it has no state. */
   def headersIn(spark: SparkSession, checkpoint: String): Option[Seq[(Long, OperatorHeader)]] = {
     val home = new Path(checkpoint)
     val hadoopConf = spark.sessionState.newHadoopConf()
@@ -96,28 +95,28 @@ private[checkpoint] object ContinuedPlan {
     }
   }
 
-  /** Takes what is said of one operator. */
-  private final class Said(val note: String => Unit, val refuse: String => Unit)
+  /** The receivers of messages about one operator. */
+  private final class Messages(val note: String => Unit, val refuse: String => Unit)
 
   private def ofNode(
       spark: SparkSession,
       node: LogicalPlan,
       was: OperatorHeader,
       clock: Option[CheckpointClock],
-      said: Said
+      messages: Messages
   ): LogicalPlan = {
-    def regrouped(of: LogicalPlan) = taken(of, said)(Regrouping(spark, of, was, clock))
+    def regrouped(of: LogicalPlan) = orReject(of, messages)(Regrouping(spark, of, was, clock))
     val ordered = (node, was) match {
       case (one: WindowedAggregate, header: StateHeader) =>
-        windowsOf(keysOf(one, header, said.note), header, clock, said) match {
+        windowsOf(keysOf(one, header, messages.note), header, clock, messages) match {
           case same: WindowedAggregate => regrouped(same)
           case drains                  => drains
         }
       case (one: WindowedAggregate, header: DrainHeader) =>
-        val same = Carried(keysOf(one, header.next, said.note), header.next)
-        clock.fold[LogicalPlan](same)(at => taken(same, said)(Draining.goOn(same, header, at, said.note)))
+        val same = Carried(keysOf(one, header.next, messages.note), header.next)
+        clock.fold[LogicalPlan](same)(at => orReject(same, messages)(Draining.goOn(same, header, at, messages.note)))
       case (several: WindowsTogether, header: DrainHeader) =>
-        said.refuse(
+        messages.refuse(
           s"${header.next.describe} takes the place of ${header.draining.describe}, and is now one of several windows " +
             "together: one change comes after another. Start the query once with it alone when the clock has come to " +
             s"${DrainHeader.instant(header.until)}"
@@ -125,19 +124,20 @@ private[checkpoint] object ContinuedPlan {
         several
       case _ => regrouped(node)
     }
-    val known = was.windows.map(_._2.ticks)
-    if (known.contains(None)) ordered else ticksOf(spark, ordered, known.contains(Some(true)), said.note)
+    val recordedTicks = was.windows.map(_._2.ticks)
+    if (recordedTicks.contains(None)) ordered
+    else ticksOf(spark, ordered, recordedTicks.contains(Some(true)), messages.note)
   }
 
   private def windowsOf(
       node: WindowedAggregate,
       was: StateHeader,
       clock: Option[CheckpointClock],
-      said: Said
+      messages: Messages
   ): LogicalPlan = {
     val (before, now) = (was.window.describe, Draining.windowOf(node).describe)
     clock.filter(_ => node.terms.drains && before != now).fold[LogicalPlan](node) { at =>
-      taken(node, said)(
+      orReject(node, messages)(
         Draining
           .begin(node, was, at)
           .left
@@ -146,16 +146,16 @@ private[checkpoint] object ContinuedPlan {
     }
   }
 
-  private def taken(node: LogicalPlan, said: Said)(found: Either[String, LogicalPlan]): LogicalPlan =
-    found.fold(why => { said.refuse(why); node }, identity)
+  private def orReject(node: LogicalPlan, messages: Messages)(result: Either[String, LogicalPlan]): LogicalPlan =
+    result.fold(why => { messages.refuse(why); node }, identity)
 
   private def keysOf(node: WindowedAggregate, was: StateHeader, note: String => Unit): WindowedAggregate = {
-    val asked = node.text.keys
-    StateChange.keyOrder(was.by, asked.toList).filter(_ != asked.indices).fold(node) { order =>
+    val requested = node.text.keys
+    StateChange.keyOrder(was.by, requested.toList).filter(_ != requested.indices).fold(node) { order =>
       def in[T](of: Seq[T]): Seq[T] = order.map(of)
       def names(of: Seq[String]) = of.mkString("[", ", ", "]")
-      note(s"keys are given as ${names(asked)} and kept as ${names(in(asked))}: state stays where it is")
-      node.copy(keys = in(node.keys), terms = node.terms.copy(text = node.text.copy(keys = in(asked))))
+      note(s"keys are given as ${names(requested)} and kept as ${names(in(requested))}: state stays where it is")
+      node.copy(keys = in(node.keys), terms = node.terms.copy(text = node.text.copy(keys = in(requested))))
     }
   }
 
@@ -173,13 +173,14 @@ private[checkpoint] object ContinuedPlan {
           "the query began without batches of its own at its start: what falls due by the wall clock while it is down comes " +
             "with the first batch after it"
         )
-      def told(of: WindowedAggregate) = of.copy(terms = of.terms.copy(ticks = had))
+      def withTicks(of: WindowedAggregate) = of.copy(terms = of.terms.copy(ticks = had))
       node match {
-        case one: WindowedAggregate   => told(one).copy(child = child).overNullable
+        case one: WindowedAggregate   => withTicks(one).copy(child = child).overNullable
         case several: WindowsTogether =>
           val inChild = child.output.map(a => a.exprId -> a).toMap
           several.copy(
-            windows = several.windows.map(w => OneWindow.of(w.name, told(w.node).copy(child = child).overNullable)),
+            windows =
+              several.windows.map(w => OneWindow.of(w.name, withTicks(w.node).copy(child = child).overNullable)),
             keys = several.keys.map(key => inChild.getOrElse(key.exprId, key)),
             child = child
           )
@@ -189,7 +190,7 @@ private[checkpoint] object ContinuedPlan {
   }
 }
 
-/** Has a query that starts go on over its checkpoint: see [[ContinuedPlan]]. */
+/** Continues a starting query from its checkpoint: see [[ContinuedPlan]]. */
 final class ContinueAtStart(spark: SparkSession) extends Rule[LogicalPlan] with Logging {
   override def apply(plan: LogicalPlan): LogicalPlan = plan match {
     case start: WriteToStream =>
@@ -213,7 +214,7 @@ final class ContinueAtStart(spark: SparkSession) extends Rule[LogicalPlan] with 
     case _ => plan
   }
 
-  /** Up to 4.1 Spark cannot read the commits of another format, and calls it an internal error. */
+  /** Up to 4.1, Spark reports commits of another format as an internal error. */
   private def checkFormat(home: Path): Unit = {
     val hadoopConf = spark.sessionState.newHadoopConf()
     val files = CheckpointFileManager.create(home, hadoopConf)

@@ -11,8 +11,8 @@ import dev.mullion.windows.clock.PaneClock
 import dev.mullion.windows.rules.{Drain, LatePolicy, PaneRules, Refinements}
 import dev.mullion.windows.spec.{Duration, RowNumberWindow, TimeMath}
 
-/** The node of a query whose window takes another's place: both windows over the same rows, in one operator, with what
-  * the new one shows.
+/** The node of a query whose window replaces another: both windows over the same rows, in one operator, with the output
+  * of the new one.
   *
   * {{{
   *   WindowedAggregate 2 hours ── rows   ->   WindowsTogether [1 hour until 12:00, 2 hours from 12:00] ── rows
@@ -20,12 +20,12 @@ import dev.mullion.windows.spec.{Duration, RowNumberWindow, TimeMath}
   */
 private[checkpoint] object Draining {
 
-  /** The node of a query that begins with another window, or why it cannot. */
+  /** The node of a query that begins to replace its window, or the reason why it cannot. */
   def begin(now: WindowedAggregate, was: StateHeader, clock: CheckpointClock): Either[String, WindowsTogether] =
     whyNot(now, was, clock).toLeft {
       val rules = rulesBefore(now, was, was.refinements)
       val next = Carried.added(Carried.delay(now, was), clock)
-      node(next, was, Drain(rules, now.rules, seen(now, was, clock)))
+      node(next, was, Drain(rules, now.rules, timeAfterAllRows(now, was, clock)))
     }
 
   private def whyNot(now: WindowedAggregate, was: StateHeader, clock: CheckpointClock): Option[String] =
@@ -35,26 +35,26 @@ private[checkpoint] object Draining {
       Some("its rows come out of another operator with state, whose clock is behind that of the stream")
     else
       Drain.refusal(rulesBefore(now, was, was.refinements), now.rules).orElse {
-        // The rows of the next batch are late by the clock that the last one had.
+        // Rows of the next batch are late by the last batch's clock.
         val closed = was.closedTo.map(TimeMath.plus(_, was.allowedLateness)).filter(_ > clock.committed)
         closed
           .map(due => s"its lateness has just changed: that can be once the clock comes to ${DrainHeader.instant(due)}")
       }
 
-  /** True if a node is of an operator with state, Spark's or ours. */
+  /** True if a node belongs to a stateful operator, Spark's or Mullion's. */
   def isStateful(plan: LogicalPlan): Boolean = plan match {
     case Windows(_) => true
     case other      => Refusals.isStateful(other)
   }
 
-  /** A time after all rows that the query can have seen. */
-  private def seen(now: WindowedAggregate, was: StateHeader, clock: CheckpointClock): Long =
+  /** A time after all rows that the query may have processed. */
+  private def timeAfterAllRows(now: WindowedAggregate, was: StateHeader, clock: CheckpointClock): Long =
     if (now.rules.onProcessingTime) TimeMath.plus(clock.wall, 1000)
     else
-      // The watermark follows from the delay of before. It is in whole milliseconds.
+      // The watermark follows from the previous delay. It is in whole milliseconds.
       TimeMath.plus(clock.next, TimeMath.plus(was.delay.getOrElse(now.terms.delay), 1000))
 
-  /** The rules of the window that was, over the rows that the new one has. */
+  /** The rules of the old window, over the rows of the new one. */
   private def rulesBefore(now: WindowedAggregate, was: StateHeader, refinements: Refinements): PaneRules = {
     val window = was.window.spec
     val clock = if (was.clock == PaneClock.ProcessingTime.name) PaneClock.ProcessingTime else PaneClock.EventTime
@@ -65,11 +65,11 @@ private[checkpoint] object Draining {
     PaneRules(window, was.allowedLateness, was.early, late, refinements, clock)
   }
 
-  /** The node of a query in which a window takes the place of the one that state is of. */
+  /** The node of a query whose window replaces that of the state. */
   def node(now: WindowedAggregate, was: StateHeader, drain: Drain): WindowsTogether = {
-    // What firings show is the query's to say.
+    // The current query determines the output of firings.
     val rules = rulesBefore(now, was, was.refinements.copy(ids = now.rules.refinements.ids))
-    // Windows share a function, unless what it gives depends on the order of rows: then each has buffers of its own.
+    // Windows share a function, unless its result depends on the order of rows: then each has its own buffers.
     def own(function: AggregateFunction, filter: Expression) =
       if (function.deterministic && filter.deterministic) function
       else
@@ -92,7 +92,7 @@ private[checkpoint] object Draining {
     )
   }
 
-  /** A plan over the state of a window that takes another's place, where it has that window. */
+  /** A plan over the state of a window that is being replaced, if the plan has that window. */
   def over(plan: LogicalPlan, header: DrainHeader): LogicalPlan = AnalysisHelper.allowInvokingTransformsInAnalyzer {
     plan.transformDown {
       case one: WindowedAggregate if windowOf(one).describe == header.next.window.describe =>
@@ -103,16 +103,16 @@ private[checkpoint] object Draining {
   def windowOf(node: WindowedAggregate): StateHeader.Window =
     StateHeader.Window(node.rules.window, node.text.gap, node.text.trigger)
 
-  /** The node of a query that finds a window draining, or why it cannot go on. `note` takes what is to be said. */
+  /** The node of a query that continues a replacement, or the reason why it cannot. `note` receives messages. */
   def goOn(
       now: WindowedAggregate,
       was: DrainHeader,
       clock: CheckpointClock,
       note: String => Unit
   ): Either[String, LogicalPlan] = {
-    val asked = windowOf(now).describe
+    val requested = windowOf(now).describe
     val at = clock.committed(now.rules.onProcessingTime)
-    if (asked == was.next.window.describe)
+    if (requested == was.next.window.describe)
       Right(
         if (was.drain.isOver(at)) now.copy(terms = now.terms.copy(drained = Some(was.boundary)))
         else {
@@ -127,7 +127,7 @@ private[checkpoint] object Draining {
           s"Go on with it until the clock has come to ${DrainHeader.instant(was.until)}; it is ${Duration.describe(was.until - at)} " +
             "behind"
       Left(
-        s"window was [${was.next.describe}], which has taken the place of [${was.draining.describe}], and is now [$asked]: one " +
+        s"window was [${was.next.describe}], which has taken the place of [${was.draining.describe}], and is now [$requested]: one " +
           s"change comes after another. $fix"
       )
     }

@@ -8,31 +8,31 @@ import org.apache.spark.sql.classic.SparkSession
 import org.apache.spark.sql.mullion.python.{BranchState, StatefulFunction, StatefulHeader}
 import org.apache.spark.sql.mullion.state.header.OperatorHeader
 
-/** What would become of the state of functions, and of the windows between their stages, before the query starts. What
-  * functions do may change; what is kept of them, of that only they know.
+/** The effect of a changed query on the state of functions, and on the windows between their stages, before it starts.
+  * Functions may change; only they can interpret their state.
   */
 private[checkpoint] object FunctionComparison {
   import Comparison.{GoesOn, Refused}
 
-  /** Rows as [[Comparison]] has them. */
+  /** Rows in the form of [[Comparison]]. */
   def apply(spark: SparkSession, functions: Seq[StatefulFunction], home: Path): Seq[Row] = {
     val hadoopConf = spark.sessionState.newHadoopConf()
     val root = new Path(home, "state")
-    val kept = for {
+    val existing = for {
       id <- StateOperators.find(home, hadoopConf).getOrElse(Nil)
       header <- StatefulHeader.read(new Path(root, id.toString), hadoopConf)
     } yield id -> header
-    if (kept.length != functions.length)
+    if (existing.length != functions.length)
       Seq(
         Row(
           0L,
           "functions",
           Refused,
-          s"the checkpoint has ${kept.length} functions with state, and the query has ${functions.length}"
+          s"the checkpoint has ${existing.length} functions with state, and the query has ${functions.length}"
         )
       )
     else
-      kept.zip(functions).flatMap { case ((operator, was), now) =>
+      existing.zip(functions).flatMap { case ((operator, was), now) =>
         val differ = was.differences(now.program.header)
         val ofFunction =
           if (differ.isEmpty) Seq(("functions", GoesOn, "their state is found again"))

@@ -14,18 +14,18 @@ import org.apache.spark.util.SerializableConfiguration
 
 import dev.mullion.MullionException
 
-/** Writes the records and timers of functions with state anew, in other partitions.
+/** Rewrites the records and timers of functions with state for another number of partitions.
   *
   * {{{
-  *   of the rows of a key     to the partition of these: the one to which Spark's exchange takes them
-  *   of a partition           to each to which keys of its own may come, and made one there
+  *   of the rows of a key     to the partition of these, given by Spark's exchange
+  *   of a partition           to each partition that may receive its keys, merged there
   * }}}
   *
-  * A key of partition 1 of 2 may be in any of 3 then, and one of partition 1 of 2 only in 1 and 3 of 4: a partition is
-  * what is left of a hash, divided by their number.
+  * A partition is the remainder of a hash divided by the number of partitions. A key of partition 1 of 2 may therefore
+  * be in any of 3, and only in 1 and 3 of 4.
   *
   * @param places
-  *   where records lie; if it is not known, each stays in the partition that it is in
+  *   the places of records; if unknown, each stays in its partition
   */
 private final class FunctionCopy(
     spark: SparkSession,
@@ -35,7 +35,7 @@ private final class FunctionCopy(
 ) {
   import FunctionCopy._
 
-  /** Writes `partitions` partitions through `opener`, and says of each what it has. */
+  /** Writes `partitions` partitions through `opener`. Returns the content of each. */
   def write(opener: PartitionOpener, partitions: Int): Seq[StateCopy.Written] = {
     val (known, before) = (places, from.partitions)
     val reader = from.opener(spark, KeyedState.families)
@@ -62,10 +62,10 @@ private final class FunctionCopy(
 
 private object FunctionCopy {
 
-  /** The partitions that a record goes to.
+  /** The target partitions of a record.
     *
     * @param isShared
-    *   whether there may be another of its key, with which it is made one
+    *   whether records with the same key may exist, which are merged
     */
   private final case class To(partitions: Seq[Int], isShared: Boolean)
 
@@ -106,7 +106,7 @@ private object FunctionCopy {
     }
   }
 
-  // Whether it is shared, the number of its clock or -1, when it is due, the length of its key, key and value.
+  // Whether it is shared, the number of its clock or -1, its due time, the length of its key, key and value.
   private val Head = 1 + 1 + 8 + 4
 
   private def packed(record: KeyedState.Record, isShared: Boolean): Array[Byte] = {
@@ -131,7 +131,7 @@ private object FunctionCopy {
   }
 
   private def fill(state: KeyedState, records: Iterator[Array[Byte]], places: Option[ShardPlaces]): Unit = {
-    // They are few: one for each table and timer of a program.
+    // There are few: one per table and timer of a program.
     val shared = mutable.LinkedHashMap.empty[(Option[TimerClock], ByteBuffer), Seq[KeyedState.Record]]
     records.map(unpacked).foreach {
       case (true, record) =>
@@ -141,12 +141,12 @@ private object FunctionCopy {
     }
     shared.values.foreach { same =>
       val one = same.head
-      val made = one.timer match {
-        // It is due once.
+      val merged = one.timer match {
+        // The earliest due time counts.
         case Some((clock, _)) => one.copy(timer = Some(clock -> same.flatMap(_.timer).map(_._2).min))
         case None             => one.copy(value = places.get.merged(one.key, same.map(_.value)))
       }
-      put(state, made)
+      put(state, merged)
     }
   }
 

@@ -18,18 +18,18 @@ import dev.mullion.windows.clock.PaneClock
 import dev.mullion.windows.rules.{AlignedRules, CustomRules, LatePolicy, PaneRules, Refinements, SessionRules}
 import dev.mullion.windows.spec.{AlignedWindow, SessionWindow, TimeMath, WindowSpec}
 
-/** A window of Mullion's that goes on where one of Spark's own stopped. Its panes open as Spark's windows are: they
-  * close at their end, and have fired nothing. What the query asks for beside that (lateness, early firings and the
-  * like) begins with its first batch, as when a query changes.
+/** A window of Mullion that continues where one of Spark's own stopped. Its panes open like Spark's windows: they close
+  * at their end, and have not fired. Other options of the query (lateness, early firings and so on) begin with its
+  * first batch, as after a change of a query.
   *
   * @param program
-  *   what the operator would do without all that
+  *   the operator without those options
   * @param keysAt
-  *   for each key, which column of Spark's grouping it is
+  *   for each key, its column in Spark's grouping
   * @param functionsAt
-  *   for each function, which of Spark's it is
+  *   for each function, the index of Spark's
   * @param ranges
-  *   of custom windows, what gives those of a time
+  *   of custom windows, computes the ranges of a time
   */
 private[checkpoint] final case class MovedWindow(
     program: WindowProgram,
@@ -46,23 +46,23 @@ private[checkpoint] final case class MovedWindow(
     of.transform { case _: Attribute => BoundReference(0, TimestampType, nullable = false) }
   }
 
-  /** What partial rows have between their keys and buffers. */
+  /** The columns of partial rows between keys and buffers. */
   def grouping(start: Expression, end: Expression): Seq[Expression] = {
     val slice = if (program.start.isDefined) end else start
     Seq(slice) ++ program.marked.map(_ => Literal(false)) ++ program.gap.map(_ => Subtract(end, start)) ++
       program.start.map(_ => start)
   }
 
-  /** What they have after them: of sessions the times of the first row and of the last, and how many rows. */
+  /** The columns after the buffers: for sessions the times of the first and last row, and the number of rows. */
   def extras(start: Expression, end: Expression): Seq[Expression] = {
     def time(micros: Expression) = PreciseTimestampConversion(micros, LongType, TimestampType)
     val last = fixedGap.fold(start)(gap => Subtract(end, Literal(gap)))
     val times = if (program.isSession) Seq(time(start), time(last)) else Nil
-    // How many they are is asked for early firings alone, which count from the first batch on.
+    // Only early firings use the number of rows, and they count from the first batch on.
     times ++ program.extras.collect { case _: Count => Literal(1L) }
   }
 
-  /** Fails if a window in state is none of this. */
+  /** Fails if a window in state is not one of these. */
   def require(start: Long, end: Long, checkpoint: String): Unit = {
     val isOne = program.rules match {
       case aligned: AlignedRules => aligned.window.lastStart(start) == start && aligned.window.end(start) == end
@@ -140,9 +140,9 @@ private[checkpoint] object MovedWindow {
         s"The window in was= is of ${was.time}, and time= of panes= is ${time.getOrElse("another")}. Name the same column."
       )
     val refinements = node.rules.refinements
-    if (refinements.empty) throw begun("empty='emit'", "which windows a key has had without rows is not known")
+    if (refinements.empty) throw begun("empty='emit'", "which windows a key has had without rows is not recorded")
     if (refinements.atEnd) throw begun("at_end='close'", "Spark's query has no source that tells of the end")
-    if (node.text.dedupe.nonEmpty) throw begun("dedupe_by", "which rows a window has counted is not known")
+    if (node.text.dedupe.nonEmpty) throw begun("dedupe_by", "which rows a window has counted is not recorded")
     if (node.functions.exists(_.isInstanceOf[KnownAggregates]))
       throw MullionException.unsupported(
         "panes= has upgrade=Upgrade(new_aggregates='from now'). Leave it out here, with the aggregates that was= has not; the query that starts " +
@@ -157,7 +157,7 @@ private[checkpoint] object MovedWindow {
       "checkpointLocation."
   )
 
-  /** The window without what may change while a query has state. */
+  /** The window without options that may change while a query has state. */
   private def plainOf(node: WindowedAggregate): WindowedAggregate = {
     val rules = PaneRules(
       node.rules.window,
@@ -191,9 +191,9 @@ private[checkpoint] object MovedWindow {
     node.text.functions.zip(node.functions).map { case (text, function) =>
       val at = was.functions.indexWhere(_.text.contains(text))
       if (at < 0) {
-        val known = was.functions.map(_.text.getOrElse("one that Spark has rewritten")).mkString(", ")
+        val recorded = was.functions.map(_.text.getOrElse("one that Spark has rewritten")).mkString(", ")
         throw MullionException.incompatibleState(
-          s"The aggregate $text in panes= is none of was=, whose state has [$known]. Leave it out of panes=; the query that " +
+          s"The aggregate $text in panes= is none of was=, whose state has [$recorded]. Leave it out of panes=; the query that " +
             "starts from the savepoint may have it, with upgrade=Upgrade(new_aggregates='from now')."
         )
       }
@@ -214,7 +214,7 @@ private[checkpoint] object MovedWindow {
 
   private def timeOf(node: WindowedAggregate): Option[String] = computed(node, node.time).map(CallText.sqlOf)
 
-  /** The ranges of custom windows, over the time of a row alone: so it can be seen whether Spark's windows are of them.
+  /** The ranges of custom windows, over the time of a row alone, so that Spark's windows can be checked against them.
     */
   private def rangesOf(node: WindowedAggregate): Option[Expression] = node.ranges.flatMap(computed(node, _)).map { of =>
     val time = computed(node, node.time)

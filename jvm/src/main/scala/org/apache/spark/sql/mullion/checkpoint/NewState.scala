@@ -14,14 +14,14 @@ import org.apache.spark.sql.mullion.state.attempts.RunNumber
 import org.apache.spark.sql.mullion.state.header.OperatorHeader
 import org.apache.spark.sql.mullion.state.records.FamilySpec
 
-/** The state of an operator that a savepoint is to have: as if a query's own batch had left it.
+/** The state of an operator for a savepoint, in the form that a query's own batch writes.
   *
   * @param to
-  *   where states are in the savepoint, each under its number
+  *   the folder of states in the savepoint, each under its number
   * @param batch
-  *   the last one that is in it
+  *   the last batch of the savepoint
   * @param settings
-  *   of the query, as Spark has noted them
+  *   of the query, from Spark's log
   */
 private[checkpoint] final case class NewState(
     to: Path,
@@ -34,9 +34,7 @@ private[checkpoint] final case class NewState(
   /** The folder of this one. */
   def root: Path = new Path(to, operator.toString)
 
-  /** Writes the records of windows by `records`, and what is noted beside them; the ids of the new version, by
-    * partition.
-    */
+  /** Writes the records of windows by `records`, and their header. Returns the ids of the new version, by partition. */
   def write(spark: SparkSession, program: OperatorProgram, header: OperatorHeader)(
       records: PartitionOpener => Seq[StateCopy.Written]
   ): Seq[Option[String]] = {
@@ -45,10 +43,10 @@ private[checkpoint] final case class NewState(
     ids
   }
 
-  /** The same of an operator of any kind, but for its header.
+  /** The same for any kind of operator, without its header.
     *
     * @param name
-    *   what Spark's checkpoints call it
+    *   the operator's name in Spark's checkpoints
     */
   def write(spark: SparkSession, name: String, families: Seq[FamilySpec])(
       records: PartitionOpener => Seq[StateCopy.Written]
@@ -76,10 +74,10 @@ private[checkpoint] final case class NewState(
 
 private[checkpoint] object NewState {
 
-  /** As a query's own batches would open their stores.
+  /** The configuration with which a query's own batches open their stores.
     *
     * @param settings
-    *   of the query, as Spark has noted them
+    *   of the query, from Spark's log
     */
   def confOf(spark: SparkSession, settings: Seq[(String, String)]): SQLConf = {
     val conf = PartitionOpener.confOf(spark.sessionState.conf)

@@ -34,8 +34,8 @@ import dev.mullion.windows.clock.BatchClock
 import dev.mullion.windows.rules.{NumberedRules, PaneRules, RowByRow}
 import dev.mullion.windows.spec.{CountWindow, Duration, GlobalTrigger, GlobalWindow, TimeMath}
 
-/** Says of each open pane why it has not closed: when it closes and by which clock, where that clock stands, and what
-  * holds it. The panes are those of the last committed batch; the clocks of a query that runs are as they are now.
+/** The reason why each open pane has not closed: its closing time and clock, the clock's reading, and the source that
+  * holds the clock back. The panes are those of the last committed batch; the clocks of a running query are current.
   *
   * {{{
   *   k    window           closes_at  clock       clock_at  waits_for                held_by
@@ -44,7 +44,7 @@ import dev.mullion.windows.spec.{CountWindow, Duration, GlobalTrigger, GlobalWin
   */
 object OpenPanes {
 
-  /** Of a query that runs, or of one that has stopped. */
+  /** For a running or stopped query. */
   def of(query: StreamingQuery, operator: Int, panes: Option[DataFrame], window: Option[String]): DataFrame = {
     val running = query match {
       case wrapper: StreamingQueryWrapper => wrapper.streamingQuery
@@ -55,7 +55,7 @@ object OpenPanes {
     read(Classic.session(query.sparkSession), checkpoint, operator, panes, window, Some(running).filter(_.isActive))
   }
 
-  /** Of the query that a checkpoint is of. */
+  /** For the query of a checkpoint. */
   def in(
       spark: SparkSession,
       checkpoint: String,
@@ -72,7 +72,7 @@ object OpenPanes {
       window: Option[String],
       running: Option[StreamExecution]
   ): DataFrame = spark.withActive {
-    val (state, program) = PanesReader.found(spark, checkpoint, operator, panes, window)
+    val (state, program) = PanesReader.stateAndProgram(spark, checkpoint, operator, panes, window)
     val clocks = Clocks(spark, checkpoint, state, running, isBranch = window.isDefined)
     val windows: Seq[(Option[String], WindowProgram, Option[TogetherWindow])] = program match {
       case one: WindowProgram       => Seq((None, one, None))
@@ -130,7 +130,7 @@ object OpenPanes {
         opener.look(partition, conf.value.value) { opened =>
           val own: StatePartition = shared.fold(opened)(new NamedPartition(_, opened))
           val clock = BatchClock(BatchClock.BeforeAllTime, BatchClock.BeforeAllTime, 0L, rowsCame = false)
-          // All of a partition's rows, since the store closes behind them.
+          // Eager: the store closes afterwards.
           counted
             .engine(clock, own, new PaneCounts)
             .openPanes()
@@ -138,7 +138,7 @@ object OpenPanes {
               val fired = open.row.getStruct(paneAt, paneWidth).getInt(PaneColumns.seqAt)
               val bounds = open.row.getStruct(windowAt, 2)
               val reason = why(bounds.getLong(PaneColumns.endAt), open)
-              val held = rowsAt.map(open.row.getLong).orElse(open.rows)
+              val rowCount = rowsAt.map(open.row.getLong).orElse(open.rows)
               val values = keyAt.zip(types).map { case (at, of) => open.row.get(at, of) } ++ Seq[Any](
                 bounds,
                 orNull(reason.closesAt),
@@ -148,7 +148,7 @@ object OpenPanes {
                 reason.heldBy.map(UTF8String.fromString).orNull,
                 fired,
                 orNull(open.firedAt.filter(_ => fired > 0)),
-                orNull(held)
+                orNull(rowCount)
               )
               project(InternalRow.fromSeq(values)).copy(): InternalRow
             }
@@ -161,7 +161,7 @@ object OpenPanes {
 
   private def orNull(number: Option[Long]): Any = number.map(Long.box).orNull
 
-  /** What says how many rows a pane has: its own count of all rows, or the rows that it collects. */
+  /** The number of rows of a pane: its own count of all rows, or its collected rows. */
   private def rowsIn(window: WindowProgram): Option[Expression] = {
     val results = window.functions.zip(window.functionResults)
     val counted = results.collectFirst {
@@ -172,18 +172,18 @@ object OpenPanes {
     counted.orElse(results.collectFirst { case (_: CollectRows, result) => Size(result, legacySizeOfNull = false) })
   }
 
-  /** Where the clocks of a query stand.
+  /** The readings of a query's clocks.
     *
     * @param event
-    *   the event clock that the next batch will have, in microseconds
+    *   the event clock of the next batch, in microseconds
     * @param wall
-    *   the wall clock: of a query that does not run, as of its last batch
+    *   the wall clock: for a stopped query, as of its last batch
     * @param isRunning
-    *   whether it goes on
+    *   whether the query is running
     * @param heldBy
-    *   what the event clock waits for, where that is known
+    *   the source that holds the event clock back, if known
     * @param idleAfter
-    *   after how long without rows the event clock goes on with the wall clock
+    *   the time without rows after which the event clock follows the wall clock
     */
   private[mullion] final case class Clocks(
       event: Long,
@@ -210,7 +210,7 @@ object OpenPanes {
       val operator = executed.toSeq
         .flatMap(_.executedPlan.collect { case exec: WindowExec => exec })
         .find(!isBranch && _.stateInfo.exists(_.operatorId == state.operator))
-      // An operator after another of ours has a clock that is behind the stream's, by the other's lateness.
+      // An operator below another of Mullion's has a clock that is behind the stream's, by the other's lateness.
       val behindMs = for {
         exec <- operator
         own <- exec.eventTimeWatermarkForEviction
@@ -225,7 +225,7 @@ object OpenPanes {
       )
     }
 
-    /** The source whose rows have come least far, in words. */
+    /** The source with the least progress, as text. */
     private def heldBy(query: StreamExecution): Option[String] = query match {
       case micro: MicroBatchExecution if micro.lastExecution ne null => WatermarkHolder.of(micro)
       case _                                                         => None
@@ -240,7 +240,7 @@ object OpenPanes {
       heldBy: Option[String]
   )
 
-  /** Why a pane is open, in words. */
+  /** The reason why a pane is open, as text. */
   private final class Why(rules: PaneRules, byRow: Option[RowByRow], clocks: Clocks) extends Serializable {
 
     def apply(end: Long, pane: OpenPane): Reason = rules match {

@@ -17,9 +17,7 @@ import org.apache.spark.sql.mullion.state.records.FamilySpec
 
 import dev.mullion.MullionException
 
-/** Where one operator's state is in a checkpoint, and the version that its last committed batch left: for a look from
-  * outside.
-  */
+/** One operator's state in a checkpoint, at the version of its last committed batch, for reading. */
 private[mullion] final case class OperatorState[H](
     root: String,
     operator: Long,
@@ -29,7 +27,7 @@ private[mullion] final case class OperatorState[H](
     checkpointIds: Option[Array[Array[String]]]
 ) {
   def opener(spark: SparkSession, families: Seq[FamilySpec]): PartitionOpener = {
-    // Stores report to it, and a session that has run no query yet has none.
+    // Stores report to the coordinator, which a session without queries has not created yet.
     spark.streams.stateStoreCoordinator
     val stores = PartitionOpener.confOf(spark.sessionState.conf)
     new PartitionOpener(
@@ -47,12 +45,12 @@ private[mullion] final case class OperatorState[H](
 
 private[mullion] object OperatorState {
 
-  /** A kind of operator of ours, told by the header beside its state.
+  /** A kind of operator of Mullion, identified by the header next to its state.
     *
     * @param one
-    *   what an operator of it is called
+    *   its name in messages
     * @param read
-    *   what a version of its state means
+    *   reads the header of a version
     */
   final case class Kind[H](
       one: String,
@@ -62,7 +60,7 @@ private[mullion] object OperatorState {
   )
 
   /** @param operator
-    *   the operator's number in the checkpoint, or -1 if there is one of its kind
+    *   the operator's number in the checkpoint, or -1 for the only one of its kind
     */
   def locate[H](spark: SparkSession, checkpoint: String, operator: Int, kind: Kind[H]): OperatorState[H] =
     CheckpointFiles.reading(checkpoint)(located(spark, checkpoint, operator, kind))
@@ -71,10 +69,10 @@ private[mullion] object OperatorState {
     val hadoopConf = spark.sessionState.newHadoopConf()
     val home = new Path(checkpoint)
     val root = new Path(home, "state")
-    val ours = StateOperators.in(checkpoint, hadoopConf, kind.one).flatMap { id =>
+    val candidates = StateOperators.in(checkpoint, hadoopConf, kind.one).flatMap { id =>
       kind.read(new Path(root, id.toString), hadoopConf, Long.MaxValue).map(id -> _)
     }
-    val (id, header) = (ours, operator) match {
+    val (id, header) = (candidates, operator) match {
       case (Seq(), _) => throw MullionException.invalid(s"No operator in $checkpoint is a ${kind.one} of Mullion's.")
       case (Seq(one), -1) => one
       case (several, -1)  =>
@@ -99,11 +97,11 @@ private[mullion] object OperatorState {
     val partitions = partitionsOf(root, id, hadoopConf, batch)
     val latest =
       OperatorState(root.toString, id, header, partitions, batch + 1, commit.stateUniqueIds.flatMap(_.get(id)))
-    // A query that has changed may have begun its first batch.
+    // A changed query may have begun its first batch.
     latest.copy(header = kind.read(new Path(root, id.toString), hadoopConf, latest.version).getOrElse(header))
   }
 
-  /** How many partitions the state of an operator has. */
+  /** The number of partitions of an operator's state. */
   def partitionsOf(root: Path, operator: Long, hadoopConf: Configuration, batch: Long): Int = {
     val file = OperatorStateMetadataV1.metadataFilePath(new Path(root, operator.toString))
     try

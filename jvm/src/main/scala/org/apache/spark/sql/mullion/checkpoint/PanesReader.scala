@@ -18,22 +18,22 @@ import org.apache.spark.util.SerializableConfiguration
 import dev.mullion.MullionException
 import dev.mullion.windows.clock.{BatchClock, PaneClock}
 
-/** Reads the open panes out of a checkpoint, as they stand after its last committed batch. Spark's own state reader
-  * cannot: it knows neither our records' order nor what an accumulator means.
+/** Reads the open panes of a checkpoint, as of its last committed batch. Spark's own state reader can interpret neither
+  * the order of the records nor the accumulators.
   */
 object PanesReader {
 
   def read(spark: SparkSession, checkpoint: String, operator: Int): DataFrame =
     read(spark, locate(spark, checkpoint, operator))
 
-  /** An operator's state, and what wrote it.
+  /** An operator's state, and the program that wrote it.
     *
     * @param panes
-    *   the query's own DataFrame, where its aggregates have no text
+    *   the query's own DataFrame, if SQL text cannot express its aggregates
     * @param window
-    *   which one, of windows between the stages of functions with state
+    *   the name of a window between the stages of functions with state
     */
-  private[mullion] def found(
+  private[mullion] def stateAndProgram(
       spark: SparkSession,
       checkpoint: String,
       operator: Int,
@@ -45,7 +45,7 @@ object PanesReader {
     state -> panes.fold(resultOf(spark, state))(resultOf(_, checkpoint, state)).program
   }
 
-  /** Of a window between the stages of functions with state. */
+  /** For a window between the stages of functions with state. */
   def readBranch(spark: SparkSession, checkpoint: String, operator: Int, window: String): DataFrame =
     read(spark, StateReader.locateWindow(spark, checkpoint, operator, window))
 
@@ -59,7 +59,7 @@ object PanesReader {
       case (drain: DrainHeader, _) => alone(drain.next)
       case (_, Seq((None, one)))   => alone(one)
       case (_, several)            =>
-        // They are over one DataFrame, of which each says the columns that it reads.
+        // The windows share one DataFrame, of which each reads some columns.
         val schema = StructType(several.flatMap(window => inputOf(window._2)).distinct)
         val windows = several.map { case (name, header) => name.getOrElse("") -> rebuilt(spark, header, schema) }
         TogetherBuilder.together(windows)
@@ -94,13 +94,13 @@ object PanesReader {
   private def locate(spark: SparkSession, checkpoint: String, operator: Int): OperatorState[OperatorHeader] =
     OperatorState.locate(spark, checkpoint, operator, kind)
 
-  /** What a window did that has this header, from its text. */
+  /** The program of a window with this header, from its text. */
   private[checkpoint] def programOf(spark: SparkSession, header: StateHeader): WindowProgram =
     rebuilt(spark, header, inputOf(header)).queryExecution.analyzed.collectFirst { case node: WindowedAggregate =>
       WindowStrategy.program(node)
     }.get
 
-  /** The query that wrote the state, over no rows: its aggregates from their text. */
+  /** The query that wrote the state, over no rows, from its text. */
   private def rebuilt(spark: SparkSession, header: StateHeader, schema: StructType): DataFrame = {
     val empty =
       spark.createDataFrame(
@@ -110,7 +110,7 @@ object PanesReader {
     val options = WindowOptions(
       time = Option.unless(header.clock == PaneClock.ProcessingTime.name)(expr(RowByRowBuilder.eventTime)),
       gap = header.window.gapByRow.map(expr),
-      // Open panes know their ranges; what computed them may be a function that is not here.
+      // Open panes contain their ranges; the function that computed them may be unavailable.
       ranges = header.window.ranges.map(_ => CustomRanges.none),
       allowedLateness = header.allowedLateness,
       early = header.early,
@@ -118,9 +118,9 @@ object PanesReader {
       trigger = header.window.trigger.map(expr),
       running = header.rows.exists(_.running),
       perKey = header.rows.exists(_.delayByKey.isDefined),
-      keysFollowWall = header.rows.exists(_.asked.keysFollowWall),
-      collect = header.rows.flatMap(_.asked.collect),
-      // Open panes have been split as far as they are.
+      keysFollowWall = header.rows.exists(_.options.keysFollowWall),
+      collect = header.rows.flatMap(_.options.collect),
+      // Open panes are already split.
       split = header.rows.flatMap(_.splitOver).map(_ => UnknownSplit),
       splitColumns = header.rows.flatMap(_.splitOver).toSeq.flatten.map(c => expr(quoteIfNeeded(c))),
       dedupeBy = header.dedupe.toSeq.flatten.map(expr),
@@ -140,13 +140,13 @@ object PanesReader {
 
   private def inputOf(header: StateHeader): StructType = DataType.fromJson(header.input).asInstanceOf[StructType]
 
-  /** What a DataFrame's windows do. */
+  /** The programs of a DataFrame's windows. */
   private[mullion] def programsOf(panes: DataFrame): Seq[OperatorProgram] =
     programsIn(panes.queryExecution.analyzed)
 
   private[checkpoint] def programsIn(plan: LogicalPlan): Seq[OperatorProgram] = resultsIn(plan).map(_.program)
 
-  /** The windows of a plan: what each does, and what is shown of its open panes. */
+  /** The windows of a plan: the program of each, and the output for its open panes. */
   private def resultsIn(plan: LogicalPlan): Seq[Result] = plan.collect {
     case Project(columns, node: WindowedAggregate) =>
       Result(WindowStrategy.program(node), Shown.ofPanes(columns, node.pane, node.lateRow))
@@ -170,14 +170,14 @@ object PanesReader {
         opener.look(partition, conf.value.value) { opened =>
           val clock = BatchClock(BatchClock.BeforeAllTime, BatchClock.BeforeAllTime, 0L, rowsCame = false)
           val engine = program.engine(clock, opened, new PaneCounts)
-          // All of a partition's rows, since the store closes behind them.
+          // Eager: the store closes afterwards.
           engine.openPanes().map(open => project(open.row).copy(): InternalRow).toVector
         }
       }
     }
     val panes =
       spark.internalCreateDataFrame(rows, StructType(output.map(a => StructField(a.name, a.dataType, a.nullable))))
-    // By what they are: two may have one name here, as aggregates have that differ in their FILTER.
+    // By id: two may share a name here, such as aggregates that differ in their FILTER.
     val columnOf = output.map(_.exprId).zip(panes.queryExecution.analyzed.output).toMap
     val shown = result.columns.map { column =>
       val value = Shown.unalias(column).transform { case a: Attribute => columnOf(a.exprId) }

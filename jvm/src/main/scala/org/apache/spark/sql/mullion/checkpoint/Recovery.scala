@@ -18,11 +18,11 @@ import org.apache.spark.sql.mullion.state.header.OperatorHeader
 
 import dev.mullion.MullionException
 
-/** Takes a query that has lost state back to the newest version that can be read.
+/** Resets a query that has lost state to the newest version that can be read.
   *
-  * Spark keeps in a checkpoint how far each batch read (`offsets`) and which batches are done (`commits`), and starts
-  * with the state that the last of them left. Where that state is lost, the notes of the last batches are made to say
-  * what those of an earlier batch S say, and the state that S left becomes their state:
+  * A checkpoint contains the offsets that each batch read (`offsets`) and the committed batches (`commits`). Spark
+  * starts with the state of the last of them. If that state is lost, the entries of later batches are replaced by those
+  * of an earlier batch S, and the state of S becomes their state:
   *
   * {{{
   *   batch      ..  S  ..  N-1  N              ..  S  ..  N-1  N   N+1
@@ -30,21 +30,22 @@ import dev.mullion.MullionException
   *   state          *      -    -                  *           *
   * }}}
   *
-  * Numbers of batches are never used twice: sinks leave out what comes under a number that they have seen. Nor is one
-  * left out, for Spark's file sink looks for each. So a batch that was begun and not done stays so, and does nothing
-  * when it is done again: its watermark is that of batch S, by which all has closed that is due. What that batch left
-  * as the watermark of the next is noted, and followed then ([[WatermarkNote]]).
+  * Batch numbers are never reused, because sinks skip a number that they have seen. Nor are they skipped, because
+  * Spark's file sink requires each. A batch that was begun and not committed therefore runs again without rows, with
+  * the watermark of batch S, by which all due panes have closed. The watermark that it had left for the next batch is
+  * recorded and used then ([[WatermarkNote]]).
   *
-  * A file that is there already is deleted before it is written anew, and whoever dies in between leaves a checkpoint
-  * that tells less than it did. So what is to be done is noted first, and done again from the note: every step may be.
+  * Existing files are deleted before they are rewritten, so an interruption would leave a checkpoint with less
+  * information. The plan is therefore recorded first, and an interrupted recovery is repeated from it: each step is
+  * idempotent.
   */
 object Recovery {
 
-  /** What a recovery does: the notes up to the last batch, `begun`, are to say what those of `batch` say, whose state
-    * is there.
+  /** The plan of a recovery: the log entries up to the last batch, `begun`, become those of `batch`, whose state
+    * exists.
     *
     * @param done
-    *   the last batch that was committed
+    *   the last committed batch
     */
   private final case class Plan(batch: Long, done: Long, begun: Long) {
     def goesOnFrom: Long = done + 1
@@ -54,7 +55,7 @@ object Recovery {
 
   private val Format = "mullion recovery 1"
 
-  /** Returns how many batches the query will do again; none if it can go on as it is. */
+  /** Returns the number of batches that will run again; none if the query can continue unchanged. */
   def recover(spark: SparkSession, checkpoint: String): Long =
     spark.withActive(recover(spark, checkpoint, new StateVersions(spark, _)))
 
@@ -79,7 +80,7 @@ object Recovery {
     }
   }
 
-  /** None where the query can go on as it is. */
+  /** None if the query can continue unchanged. */
   private def whatToDo(
       spark: SparkSession,
       files: CheckpointFileManager,
@@ -90,23 +91,23 @@ object Recovery {
     val commits = new Path(home, "commits")
     val noted = SparkLineShim.commits(spark, commits).getLatestBatchId()
     val latest = new OffsetSeqLog(spark, offsets.toString).getLatestBatchId()
-    // A batch begins when the one before it is done, whether or not its note is there still. Of the first batch there is
-    // nothing to go back to: it is done from the start.
+    // A batch begins when the previous one is committed, even if that entry is gone. The first batch needs no recovery:
+    // it runs from the start.
     (noted ++ latest.map(_ - 1)).maxOption.filter(_ >= 0).flatMap { latestDone =>
-      // A recovery that was cut short has the batch that it goes back to.
+      // An interrupted recovery has its target batch.
       val cutShort = planned(files, home).filter { plan =>
         latestDone <= plan.begun && Seq(offsets, commits).forall(log => files.exists(note(log, plan.batch)))
       }
       val done = cutShort.fold(latestDone)(_.done)
-      // A query that is started in between begins a batch, and is refused then.
+      // A query that was started in between has begun a batch, and is rejected then.
       val begun = (Seq(done) ++ latest ++ cutShort.map(_.begun)).max
-      val known = versions
+      val complete = versions
         .upTo(done + 1)
         .filter(version => Seq(offsets, commits).forall(log => files.exists(note(log, version - 1))))
-      val newest = (cutShort.map(_.batch + 1).filter(known.contains) ++ known.toSeq.sorted.reverse)
+      val newest = (cutShort.map(_.batch + 1).filter(complete.contains) ++ complete.toSeq.sorted.reverse)
         .find(versions.isWhole)
         .getOrElse(throw noVersion(home.toUri.getPath))
-      // The batch that was begun, if there is one, starts from the state that the last one left.
+      // The batch that was begun, if any, starts from the state of the last one.
       Option.unless(cutShort.isEmpty && newest > done)(Plan(newest - 1, done, begun))
     }
   }
@@ -122,7 +123,7 @@ object Recovery {
     val offsets = new Path(home, "offsets")
     val commits = new Path(home, "commits")
     CheckpointFiles.write(files, RecoveryNote.path(home), plan.text.getBytes(UTF_8))
-    // Of all batches in between: the state of each is that of batch S, and a later recovery may go back to one.
+    // For all batches in between: each gets the state of batch S, so that a later recovery may use any.
     (plan.batch + 1 to plan.begun).foreach(b => copy(files, note(offsets, plan.batch), note(offsets, b)))
     val ids = versions.carry(plan.batch + 1, to = plan.goesOnFrom)
     (plan.batch + 1 to plan.done).foreach { b =>
@@ -133,26 +134,26 @@ object Recovery {
         WatermarkNote(plan.begun, _).write(files, home)
       }
     else WatermarkNote.delete(files, home)
-    // What the query has changed since is given up too.
+    // Later changes of the query are undone too.
     operatorsIn(files, home).foreach(OperatorHeader.forgetAfter(_, hadoopConf, plan.batch + 1))
     files.delete(RecoveryNote.path(home))
   }
 
-  /** What the commit of a batch says, with the ids of another version where it has ids. */
+  /** The commit of a batch, with the ids of another version if it has ids. */
   private def commit(files: CheckpointFileManager, of: Path, ids: Option[Seq[(Long, Seq[String])]]): Array[Byte] = {
-    val said = CheckpointFiles.read(files, of)
-    val lines = new String(said, UTF_8).linesIterator.toSeq
+    val content = CheckpointFiles.read(files, of)
+    val lines = new String(content, UTF_8).linesIterator.toSeq
     val noted = lines.lift(1).map(JsonMethods.parse(_))
     (noted.map(_ \ "stateUniqueIds"), noted, ids) match {
-      case (Some(JObject(known)), Some(all), Some(made)) if known.nonEmpty =>
-        val isKnown = known.map(_._1).toSet
+      case (Some(JObject(complete)), Some(all), Some(made)) if complete.nonEmpty =>
+        val isKnown = complete.map(_._1).toSet
         val changed = made.collect {
           case (operator, partitions) if isKnown(operator.toString) =>
             operator.toString -> JArray(partitions.map(id => JArray(List(JString(id)))).toList)
         }
         val text = all.transformField { case ("stateUniqueIds", _) => "stateUniqueIds" -> JObject(changed.toList) }
         (lines.head + "\n" + JsonMethods.compact(JsonMethods.render(text))).getBytes(UTF_8)
-      case _ => said
+      case _ => content
     }
   }
 
@@ -165,7 +166,7 @@ object Recovery {
       "new place for what it puts out: it reads its sources from their start."
   )
 
-  /** What a recovery that was cut short was about to do; none if it had not noted it yet. */
+  /** The plan of an interrupted recovery; none if it was not recorded yet. */
   private def planned(files: CheckpointFileManager, home: Path): Option[Plan] = Option
     .when(RecoveryNote.isThere(files, home))(RecoveryNote.path(home))
     .flatMap { path =>
@@ -193,16 +194,16 @@ object Recovery {
     if (from != to) CheckpointFiles.write(files, to, CheckpointFiles.read(files, from))
 }
 
-/** The versions of its operators' state that a query can go back to. */
+/** The versions of a query's state that a recovery can use. */
 private[checkpoint] trait KeptVersions {
 
-  /** The versions that all operators have, up to `last`. */
+  /** The versions up to `last` that all operators have. */
   def upTo(last: Long): Set[Long]
 
-  /** True if each partition of a version can be read to its end. */
+  /** True if each partition of a version can be read completely. */
   def isWhole(version: Long): Boolean
 
-  /** Has all versions after `from`, up to `to`, say what `from` says, and gives their ids. */
+  /** Copies version `from` to all later versions up to `to`. Returns their ids. */
   def carry(from: Long, to: Long): KeptVersions.Ids
 }
 

@@ -21,8 +21,8 @@ import org.apache.spark.sql.mullion.state.records.FamilySpec
 import dev.mullion.MullionException
 import dev.mullion.windows.spec.TimeMath
 
-/** The node of a query whose windows are others than those that its state is of: with the records of each where they
-  * are, see [[RecordPlaces]].
+/** The node of a query whose windows differ from those of its state, with the records of each in their places, see
+  * [[RecordPlaces]].
   *
   * {{{
   *   state of together [hourly, visits]        WindowsTogether [per_hour in hourly, visits in visits]
@@ -31,7 +31,7 @@ import dev.mullion.windows.spec.TimeMath
   */
 private[checkpoint] object Regrouping {
 
-  /** The node as it goes on, or why it cannot; whether it may, its header says. */
+  /** The continued node, or the reason why it is impossible. The header decides whether it is permitted. */
   def apply(
       spark: SparkSession,
       node: LogicalPlan,
@@ -63,7 +63,7 @@ private[checkpoint] object Regrouping {
     case other                  => other
   }
 
-  /** A plan over the state in a checkpoint, with the records of its windows where the state has them. */
+  /** A plan over the state in a checkpoint, with the records of its windows in the state's places. */
   def over(plan: LogicalPlan, header: OperatorHeader): LogicalPlan = header match {
     case drain: DrainHeader => Draining.over(plan, drain)
     case other              =>
@@ -73,13 +73,13 @@ private[checkpoint] object Regrouping {
           case node @ (_: WindowedAggregate | _: WindowsTogether) if windowsOf(node).map(_._1) == names =>
             val before = Regrouped.windowsOf(other).toMap
             val same = windowByWindow(node)((name, window) => Carried(window, before(name)))
-            known(other).fold(same)(placed(same, _))
+            recordPlaces(other).fold(same)(placed(same, _))
         }
       }
   }
 
-  /** Where the records are, if a header says it. */
-  def known(header: OperatorHeader): Option[RecordPlaces] =
+  /** The places of the records, if a header has them. */
+  def recordPlaces(header: OperatorHeader): Option[RecordPlaces] =
     Option.when(header.first.isDefined || header.windows.exists(_._2.place.isDefined))(
       RecordPlaces(placesIn(header), header.first)
     )
@@ -93,7 +93,7 @@ private[checkpoint] object Regrouping {
     case _                        => None
   }
 
-  /** Several windows know nothing of a lateness that was another one. */
+  /** Several windows in one query cannot represent a changed lateness. */
   private def closed(was: OperatorHeader, now: OperatorHeader, clock: Option[CheckpointClock]): Option[String] =
     (was, now) match {
       case (one: StateHeader, _: TogetherHeader) =>
@@ -115,14 +115,14 @@ private[checkpoint] object Regrouping {
     val isSame = found.added.isEmpty && found.gone.isEmpty && found.kept.forall { case (now, had) => now == had }
     val windows = windowsOf(node)
     val drops = windows.exists(_._2.terms.drops)
-    if (isSame) Right(known(was))
+    if (isSame) Right(recordPlaces(was))
     else
       for (gone <- if (drops) programsOf(spark, was, found.gone) else Right(Map.empty[String, WindowProgram])) yield {
         val before = placesIn(was)
-        val kept = found.kept.map { case (now, had) => now -> before(had) }
-        val taken = before.valuesIterator.toSet ++ was.first.map(_.place)
-        val of = found.added.foldLeft(kept) { (known, name) =>
-          known + (name -> Regrouped.placeFor(name, taken ++ known.valuesIterator))
+        val continued = found.kept.map { case (now, had) => now -> before(had) }
+        val usedPlaces = before.valuesIterator.toSet ++ was.first.map(_.place)
+        val of = found.added.foldLeft(continued) { (known, name) =>
+          known + (name -> Regrouped.placeFor(name, usedPlaces ++ known.valuesIterator))
         }
         val dropped = found.gone.flatMap(name => gone.get(name).toSeq.flatMap(TogetherWindow.families(before(name), _)))
         def firstBefore: FirstRecords = {
@@ -135,10 +135,10 @@ private[checkpoint] object Regrouping {
       }
   }
 
-  /** Of a window that is gone and is not dropped: the query is refused. */
+  /** For a removed window that is not dropped: the query is rejected. */
   private def unknown(place: String): FamilySpec = PartitionTotals.family.copy(name = s"$place.none")
 
-  /** What the windows that are gone did, from their texts. */
+  /** The programs of the removed windows, from their texts. */
   private def programsOf(
       spark: SparkSession,
       was: OperatorHeader,
@@ -165,7 +165,7 @@ private[checkpoint] object Regrouping {
     case other => other
   }
 
-  /** The windows of a node, by their names. */
+  /** The windows of a node, by name. */
   private def windowsOf(node: LogicalPlan): Seq[(String, WindowedAggregate)] = node match {
     case several: WindowsTogether => several.windows.map(_.name).zip(several.parts)
     case one: WindowedAggregate   => Seq(Regrouped.Alone -> one)

@@ -11,20 +11,20 @@ import org.apache.spark.sql.mullion.state.header.OperatorHeader
 
 import dev.mullion.MullionException
 
-/** An operator of ours that a savepoint is made of. */
+/** An operator of Mullion in a savepoint. */
 private[checkpoint] sealed trait SavedOperator {
 
-  /** Where its state is. */
+  /** Its state in the checkpoint. */
   def at: OperatorState[_]
 
-  /** Fails if it cannot have so many partitions. */
+  /** Fails if it cannot have this number of partitions. */
   def require(checkpoint: String, partitions: Int): Unit
 
-  /** Writes its state; the ids of the new version, by partition. */
+  /** Writes its state. Returns the ids of the new version, by partition. */
   def write(spark: SparkSession, checkpoint: String, to: NewState): Seq[Option[String]]
 }
 
-/** A window, or several together. */
+/** A window, or several in one query. */
 private[checkpoint] final case class SavedWindow(at: OperatorState[OperatorHeader], program: OperatorProgram)
     extends SavedOperator {
   override def require(checkpoint: String, partitions: Int): Unit = ()
@@ -49,7 +49,7 @@ private[checkpoint] final case class SavedWindow(at: OperatorState[OperatorHeade
 private[checkpoint] object SavedWindow {
 
   /** @param window
-    *   which one, of windows between functions
+    *   the name of a window between functions
     */
   def apply(
       spark: SparkSession,
@@ -58,12 +58,12 @@ private[checkpoint] object SavedWindow {
       panes: Option[DataFrame],
       window: Option[String] = None
   ): SavedWindow = {
-    val (state, program) = PanesReader.found(spark, checkpoint, operator, panes, window)
-    val is = program.header.windows.toMap
-    state.header.windows.find { case (name, header) => is.get(name).exists(_.readAs != header.readAs) }.foreach {
+    val (state, program) = PanesReader.stateAndProgram(spark, checkpoint, operator, panes, window)
+    val current = program.header.windows.toMap
+    state.header.windows.find { case (name, header) => current.get(name).exists(_.readAs != header.readAs) }.foreach {
       case (name, header) =>
         throw MullionException.incompatibleState(
-          s"State format of ${header.describe} in ${state.root} was [${header.format}] and is now [${is(name).format}]. Nothing was " +
+          s"State format of ${header.describe} in ${state.root} was [${header.format}] and is now [${current(name).format}]. Nothing was " +
             "written. Let the query end its panes with the version of Mullion that wrote them."
         )
     }
@@ -74,9 +74,9 @@ private[checkpoint] object SavedWindow {
 /** A function with state, with the windows between its stages.
   *
   * @param keys
-  *   what the keys of its records say of where these lie
+  *   the shard information in the keys of its records
   * @param windows
-  *   with where each of them is
+  *   with the place of each
   */
 private[checkpoint] final case class SavedFunction(
     at: OperatorState[StatefulHeader],
@@ -138,7 +138,7 @@ private[checkpoint] object SavedFunction {
     val hadoopConf = spark.sessionState.newHadoopConf()
     val state = OperatorState.locate(spark, checkpoint, operator, StateReader.kind)
     val root = new Path(state.root, state.operator.toString)
-    // One that was noted for a batch which has not been committed has nothing yet.
+    // An entry of an uncommitted batch has no state yet.
     val branches = BranchState.all(root, hadoopConf).filter(_.versionAfter(state.version - 1) > 0)
     val windows = branches.map(of => of -> SavedWindow(spark, checkpoint, operator, panes, Some(of.name)))
     SavedFunction(state, RecordKeys.read(root, hadoopConf), windows)

@@ -17,32 +17,32 @@ import org.apache.spark.sql.mullion.state.header.OperatorHeader
 
 import dev.mullion.MullionException
 
-/** A checkpoint that is made of another one, as it stands between two batches: with another number of partitions or
-  * another format. A query that starts from it goes on with the next batch.
+/** A checkpoint that is copied from another one, between two batches, with another number of partitions or another
+  * format. A query that starts from it continues with the next batch.
   *
   * {{{
   *   batch         ..  15  16  17 (begun)        savepoint:  15  16
-  *   offsets           *   *   *                             *   *     partitions: what is asked for
+  *   offsets           *   *   *                             *   *     partitions: the new number
   *   commits           *   *                                     *     ids of versions: the new ones
   *   sources           *   *   *                             *   *
-  *   state                 *                                     *     written anew, see [[StateCopy]]
+  *   state                 *                                     *     rewritten, see [[StateCopy]]
   * }}}
   *
-  * Numbers of batches stay, for sinks leave out a batch whose number they have seen. Where it is written until it is
-  * whole, [[SavepointPlace]] says.
+  * Batch numbers stay, because sinks skip a number that they have seen. [[SavepointPlace]] documents the temporary
+  * folder.
   */
 object Savepoint {
 
-  /** What is asked.
+  /** The options of a savepoint.
     *
     * @param partitions
-    *   how many state is to have, or as many as it has
+    *   the new number of state partitions; unchanged by default
     * @param format
-    *   of the checkpoint, 1 or 2: whether versions of state have ids; or the one that it has
+    *   of the checkpoint, 1 or 2: whether versions of state have ids; unchanged by default
     */
   final case class Asked(partitions: Option[Int], format: Option[Int])
 
-  /** Fails where this line of Spark cannot write state as that batch would have left it. */
+  /** Fails if this Spark version cannot write state like that batch. */
   private[checkpoint] def requireLine(batch: Long): Unit =
     if (batch > 0 && !SparkLineShim.beginsAnywhere)
       throw MullionException.unsupported(
@@ -50,12 +50,12 @@ object Savepoint {
           s"4.2 or newer; with ${StateLine.Setting}=ranges in the session, a query on 4.1 starts from it."
       )
 
-  /** Writes a savepoint, and gives the number of the last batch in it.
+  /** Writes a savepoint. Returns the number of its last batch.
     *
     * @param panes
-    *   the query's own DataFrame, where its aggregates have no text; where state is Spark's, the query that it is for
+    *   the query's own DataFrame, if SQL text cannot express its aggregates; for Spark's state, the new query
     * @param was
-    *   the DataFrame whose query wrote the checkpoint, where that is of Spark's own windows
+    *   the DataFrame whose query wrote the checkpoint, if that is of Spark's own windows
     */
   def write(
       spark: SparkSession,
@@ -76,14 +76,14 @@ object Savepoint {
       place.fill { folder =>
         val ids =
           try new WritingJobs(spark.sparkContext).run(states.write(folder, logs.settings))
-          catch { case e: SparkException => throw ours(e).getOrElse(e) }
+          catch { case e: SparkException => throw mullionError(e).getOrElse(e) }
         logs.write(folder, states.partitions, Option.when(states.format > 1)(ids))
         SavepointNote.write(spark, folder, states.batch)
       }
       states.batch
     }
 
-  /** What there is of a query that has no operator with state, and has done a batch. */
+  /** For a query without stateful operators that has committed a batch. */
   private def withoutState(spark: SparkSession, checkpoint: String, asked: Asked): Option[SavepointStates] = {
     val home = new Path(checkpoint)
     val files = CheckpointFileManager.create(home, spark.sessionState.newHadoopConf())
@@ -96,13 +96,13 @@ object Savepoint {
       }
   }
 
-  /** What a task refused, if it was one of ours that did. */
+  /** Mullion's error in a task, if that is the cause. */
   @tailrec
-  private def ours(e: Throwable): Option[MullionException] = e match {
+  private def mullionError(e: Throwable): Option[MullionException] = e match {
     case refused: MullionException => Some(refused)
     case other                     =>
       Option(other.getCause) match {
-        case Some(cause) => ours(cause)
+        case Some(cause) => mullionError(cause)
         case None        => None
       }
   }
@@ -110,7 +110,7 @@ object Savepoint {
   /** A checkpoint between two batches.
     *
     * @param batch
-    *   the last one that is done
+    *   the last committed one
     */
   private[checkpoint] final case class Source(checkpoint: String, batch: Long, operators: Seq[SavedOperator])
 
@@ -125,15 +125,15 @@ object Savepoint {
           s"$checkpoint is about to be taken back to an earlier batch. Call mullion.recover(\"$checkpoint\"), and write the savepoint then."
         )
       val isOfFunction = ids.map(id => id -> requireOurs(checkpoint, id, hadoopConf)).toMap
-      val found = ids.map { id =>
+      val operators = ids.map { id =>
         if (isOfFunction(id)) SavedFunction(spark, checkpoint, id.toInt, panes)
         else SavedWindow(spark, checkpoint, id.toInt, panes)
       }
-      if (found.isEmpty) throw MullionException.invalid(s"$checkpoint has no operator with state yet.")
-      Source(checkpoint, found.head.at.version - 1, found)
+      if (operators.isEmpty) throw MullionException.invalid(s"$checkpoint has no operator with state yet.")
+      Source(checkpoint, operators.head.at.version - 1, operators)
     }
 
-    /** True if the operator is a function with state; fails if it is none of ours. */
+    /** True if the operator is a function with state; fails if it is not Mullion's. */
     private def requireOurs(checkpoint: String, id: Long, hadoopConf: Configuration): Boolean = {
       val root = new Path(new Path(checkpoint, "state"), id.toString)
       val isFunction = StatefulHeader.read(root, hadoopConf).isDefined
@@ -152,29 +152,29 @@ object Savepoint {
   }
 }
 
-/** What a savepoint is to have in the place of state. */
+/** The state part of a savepoint. */
 private[checkpoint] trait SavepointStates {
 
-  /** The last batch that is in it. */
+  /** The last batch of the savepoint. */
   def batch: Long
 
-  /** How many partitions it is to have. */
+  /** The number of state partitions. */
   def partitions: Int
 
-  /** Of the checkpoint, 1 or 2: whether versions of state have ids. */
+  /** The checkpoint format, 1 or 2: whether versions of state have ids. */
   def format: Int
 
   /** Writes it into the folder of a checkpoint.
     *
     * @param settings
-    *   of the query, as Spark has noted them
+    *   of the query, from Spark's log
     * @return
-    *   the ids of versions, by operators and their partitions
+    *   the ids of versions, by operator and partition
     */
   def write(to: Path, settings: Seq[(String, String)]): Seq[(Long, Seq[Option[String]])]
 }
 
-/** State of our operators, written anew. */
+/** Rewritten state of Mullion's operators. */
 private final class OwnStates(spark: SparkSession, source: Savepoint.Source, asked: Savepoint.Asked)
     extends SavepointStates {
   override val batch: Long = source.batch
@@ -195,7 +195,7 @@ private final class OwnStates(spark: SparkSession, source: Savepoint.Source, ask
   private def partitionsOf(operator: SavedOperator): Int = asked.partitions.getOrElse(operator.at.partitions)
 }
 
-/** A query without state: there is but its place in its sources. */
+/** A query without state: only its position in its sources. */
 private final class NoStates(
     override val batch: Long,
     override val partitions: Int

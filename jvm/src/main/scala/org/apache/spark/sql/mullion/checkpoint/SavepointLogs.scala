@@ -17,17 +17,17 @@ import org.apache.spark.sql.mullion.query.{CheckpointFiles, ClockNote, TableNote
 
 import dev.mullion.MullionException
 
-/** What a savepoint has beside state: what sources have noted, and Spark's logs of the last two batches.
+/** The parts of a savepoint other than state: the logs of sources, and Spark's logs of the last two batches.
   *
   * @param last
-  *   the last batch that is in the savepoint
+  *   the last batch of the savepoint
   */
 private[checkpoint] final class SavepointLogs(spark: SparkSession, checkpoint: String, last: Long) {
   private val hadoopConf = spark.sessionState.newHadoopConf()
   private val home = new Path(checkpoint)
   private val from = CheckpointFileManager.create(home, hadoopConf)
 
-  /** The settings of the query, as of the last batch: those that Spark notes. */
+  /** The settings of the query, as of the last batch, from Spark's log. */
   lazy val settings: Seq[(String, String)] = for {
     JObject(noted) <- Seq(metadata \ "conf")
     (key, JString(value)) <- noted
@@ -44,7 +44,7 @@ private[checkpoint] final class SavepointLogs(spark: SparkSession, checkpoint: S
     * @param to
     *   the savepoint
     * @param ids
-    *   of the versions of state, by operators and their partitions, if they are to have such
+    *   of the versions of state, by operator and partition, if they have ids
     */
   def write(to: Path, partitions: Int, ids: Option[Seq[(Long, Seq[Option[String]])]]): Unit = {
     copySources(to)
@@ -59,8 +59,8 @@ private[checkpoint] final class SavepointLogs(spark: SparkSession, checkpoint: S
     put("metadata", Seq(text(JObject("id" -> JString(UUID.randomUUID().toString)))))
   }
 
-  /** What sources have noted. A query that runs may note more, and delete what it has noted elsewhere: then all is
-    * copied again. What it notes of batches that are not in the savepoint a source finds again, and goes on from.
+  /** Copies the logs of sources. A running query may extend and compact them meanwhile; then all are copied again.
+    * Entries of later batches are harmless: a source finds them and continues from there.
     */
   @tailrec
   private def copySources(to: Path, attempts: Int = 5): Unit = {
@@ -102,8 +102,8 @@ private[checkpoint] final class SavepointLogs(spark: SparkSession, checkpoint: S
   private def offsets(batch: Long, partitions: Int): Seq[String] = {
     val noted = lines("offsets", if (from.exists(new Path(home, s"offsets/$batch"))) batch else last)
     val changed = JsonMethods.parse(noted(1)).transformField { case ("conf", JObject(conf)) =>
-      val others = conf.filterNot(_._1 == SQLConf.SHUFFLE_PARTITIONS.key)
-      "conf" -> JObject((SQLConf.SHUFFLE_PARTITIONS.key -> JString(partitions.toString)) :: others)
+      val remaining = conf.filterNot(_._1 == SQLConf.SHUFFLE_PARTITIONS.key)
+      "conf" -> JObject((SQLConf.SHUFFLE_PARTITIONS.key -> JString(partitions.toString)) :: remaining)
     }
     noted.updated(1, text(changed))
   }

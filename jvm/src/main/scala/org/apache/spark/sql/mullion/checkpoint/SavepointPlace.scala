@@ -16,45 +16,45 @@ import org.apache.spark.internal.Logging
 
 import dev.mullion.MullionException
 
-/** The place of a savepoint. It is written beside it, into a folder of its own, and renamed at last: whoever dies in
-  * between leaves nothing at the place.
+/** The location of a savepoint. It is written to a temporary folder next to it, which is renamed at the end, so an
+  * interruption leaves no partial savepoint.
   *
   * {{{
-  *   .<name>.savepoint-<id>/.writing     who writes: machine, process, when that began
+  *   .<name>.savepoint-<id>/.writing     the writer: machine, process, its start
   *                        /state ...     all else
   * }}}
   *
-  * What a dead one left is removed by the next savepoint to the same place: at once where its process was on this
-  * machine and is gone, else when nothing in it has changed for a day. One that is removed while it is written, for its
-  * process could not be seen, fails: it looks for its own note at last.
+  * The next savepoint to the same location removes the leftovers of an interrupted one: at once if its process was on
+  * this machine and has ended, else after a day without changes. A savepoint whose folder is removed while it is being
+  * written fails: it checks its own `.writing` file at the end.
   */
 private[checkpoint] final class SavepointPlace private (target: Path, fs: FileSystem) extends Logging {
   import SavepointPlace._
 
   private val prefix = s".${target.getName}.savepoint-"
 
-  /** Has `write` fill a folder, which comes to the place as a whole. */
+  /** Calls `write` with a folder that becomes the savepoint atomically. */
   def fill(write: Path => Unit): Unit = {
     removeLeftovers()
-    val beside = new Path(target.getParent, s"$prefix${UUID.randomUUID()}")
-    val note = new Path(beside, Note)
+    val temporary = new Path(target.getParent, s"$prefix${UUID.randomUUID()}")
+    val note = new Path(temporary, Note)
     try {
       Using.resource(fs.create(note, false))(_.write(Writer.here.text.getBytes(UTF_8)))
-      write(beside)
+      write(temporary)
       if (!fs.exists(note))
         throw MullionException.invalid(
           s"Another savepoint to $target has removed what was written of this one. Write one at a time to a place."
         )
-      // A folder would be renamed into one that is there.
+      // Renaming would move the folder into an existing one.
       if (fs.exists(target)) fs.delete(target, false)
-      if (!fs.rename(beside, target)) throw MullionException.invalid(s"$beside could not be renamed to $target.")
+      if (!fs.rename(temporary, target)) throw MullionException.invalid(s"$temporary could not be renamed to $target.")
     } catch {
       case e: Throwable =>
-        try fs.delete(beside, true)
+        try fs.delete(temporary, true)
         catch { case NonFatal(other) => e.addSuppressed(other) }
         throw e
     }
-    // Nobody reads it there.
+    // Only used in the temporary folder.
     try fs.delete(new Path(target, Note), false)
     catch { case NonFatal(_) => () }
     ()
@@ -91,7 +91,7 @@ private[checkpoint] object SavepointPlace {
   private val Note = ".writing"
   private val Day = 24L * 60 * 60 * 1000
 
-  /** Where nothing is yet. */
+  /** Requires that the location does not exist. */
   def apply(to: String, hadoopConf: Configuration): SavepointPlace = {
     if (to.trim.isEmpty) throw MullionException.invalid("to='' is not a folder: say where the savepoint is to be.")
     val path = new Path(to)
@@ -103,15 +103,15 @@ private[checkpoint] object SavepointPlace {
     new SavepointPlace(fs.makeQualified(path), fs)
   }
 
-  /** A process that writes.
+  /** A writing process.
     *
     * @param began
-    *   in milliseconds since the epoch: another process may have its number later
+    *   in milliseconds since the epoch, because process numbers are reused
     */
   private final case class Writer(machine: String, process: Long, began: Long) {
     def text: String = s"$machine $process $began"
 
-    /** True if it is gone; none if that cannot be known. */
+    /** True if it has ended; none if that is unknown. */
     def isGone: Option[Boolean] = Option.when(machine == Writer.here.machine) {
       ProcessHandle.of(process).toScala.forall { handle =>
         !handle.isAlive || handle.info.startInstant.toScala.exists(at => Math.abs(at.toEpochMilli - began) > Apart)
@@ -119,7 +119,7 @@ private[checkpoint] object SavepointPlace {
     }
   }
 
-  // A system tells the start of a process by its own ticks.
+  // Systems measure the start of a process in their own ticks.
   private val Apart = 5000L
 
   private object Writer {

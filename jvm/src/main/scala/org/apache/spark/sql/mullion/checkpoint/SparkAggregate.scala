@@ -15,21 +15,21 @@ import org.apache.spark.unsafe.types.CalendarInterval
 import dev.mullion.MullionException
 import dev.mullion.windows.spec.{AlignedWindow, SessionWindow => Sessions, WindowSpec}
 
-/** An aggregation over Spark's own windows, read off its DataFrame: what is summed up in state, and where. State itself
-  * says only of which types it is.
+/** An aggregation over Spark's own windows, derived from its DataFrame: the functions, and their columns in state.
+  * State itself only contains types.
   *
   * @param window
   *   the window
   * @param time
-  *   what it is of, as SQL
+  *   its event time, as SQL
   * @param gap
-  *   the gap of sessions as SQL, where each row brings its own
+  *   the gap of sessions as SQL, where each row has its own
   * @param windowAt
-  *   which column of the grouping it is
+  *   its column in the grouping
   * @param grouping
   *   the columns of the grouping, by their types
   * @param keys
-  *   the others but the window, as SQL with their names, by where they are in the grouping
+  *   the other grouping columns, as SQL with their names, by their index
   * @param functions
   *   the aggregate functions, in the order of state
   */
@@ -43,16 +43,16 @@ private[checkpoint] final case class SparkAggregate(
     functions: Seq[SparkAggregate.Function]
 ) {
 
-  /** What state has for a group. */
+  /** The state columns of a group. */
   def buffers: Seq[StructField] = functions.flatMap(_.buffers)
 }
 
 private[checkpoint] object SparkAggregate {
 
   /** @param text
-    *   as SQL; none if the optimizer has made something else of it
+    *   as SQL; none if the optimizer has rewritten it
     * @param buffers
-    *   as state has them
+    *   its columns in state
     */
   final case class Function(text: Option[String], buffers: Seq[StructField])
 
@@ -107,7 +107,7 @@ private[checkpoint] object SparkAggregate {
       )
   }
 
-  /** The grouping and the aggregate functions as Spark plans them, which state has in that order. */
+  /** The grouping and the aggregate functions as planned by Spark, in the order of state. */
   private def planned(was: DataFrame): (Seq[NamedExpression], Seq[AggregateExpression]) = {
     val optimized = was.sparkSession.sessionState.optimizer.execute(was.queryExecution.analyzed.clone())
     only(optimized) match {
@@ -122,7 +122,7 @@ private[checkpoint] object SparkAggregate {
     case _ => false
   }
 
-  /** What computes a column, in the plan below. */
+  /** The expression of a column, in the plan below. */
   private def definition(aggregate: Aggregate, column: Expression): Seq[Expression] = {
     def of(id: ExprId): Seq[Expression] = aggregate.child.collect {
       case Project(columns, _)            => columns.collect { case alias: Alias if alias.exprId == id => alias.child }
@@ -140,7 +140,7 @@ private[checkpoint] object SparkAggregate {
     }
   }
 
-  /** How a window's start and end are computed. */
+  /** The expressions of a window's start and end. */
   private def edges(aggregate: Aggregate, window: Expression): (Expression, Expression) =
     definition(aggregate, window).headOption match {
       case Some(CreateNamedStruct(Seq(_, start, _, end))) => start -> end
@@ -151,7 +151,7 @@ private[checkpoint] object SparkAggregate {
     s"How was= computes ${CallText.sqlOf(window)} cannot be read. Group by window(...) or session_window(...) itself."
   )
 
-  /** What the window is of: as Spark's analysis has it, in microseconds. */
+  /** The time of a window, in microseconds after Spark's analysis. */
   private def timeOf(start: Expression): String = start
     .collect { case PreciseTimestampConversion(time, _, LongType) => time }
     .lastOption
@@ -172,7 +172,7 @@ private[checkpoint] object SparkAggregate {
     } yield AlignedWindow.sliding(size, slide, offset)
     def gap = end.collectFirst { case e: BinaryExpression if e.right.dataType == CalendarIntervalType => e.right }
     grid.map(_ -> None).getOrElse {
-      // A gap that is given as text is a cast of it here.
+      // A gap given as text is a cast of it here.
       gap.map(e => e -> Option.when(e.foldable)(e.eval())) match {
         case Some((_, Some(interval: CalendarInterval))) => Sessions(Some(SessionGap.micros(interval))) -> None
         case Some((e, None))                             => Sessions(None) -> Some(CallText.sqlOf(e))

@@ -11,7 +11,7 @@ import org.apache.spark.sql.mullion.shim.SparkLineShim
 
 import dev.mullion.MullionException
 
-/** The state that a query of Spark's own windows left with its last committed batch.
+/** The state of a query with Spark's own windows, as of its last committed batch.
   *
   * {{{
   *   stateStoreSave                    (window, key ...) -> buffers
@@ -21,9 +21,9 @@ import dev.mullion.MullionException
   * @param isSession
   *   whether it is of session windows
   * @param partitions
-  *   how many it has
+  *   its number of partitions
   * @param batch
-  *   the last that is committed
+  *   the last committed one
   * @param hasIds
   *   whether its versions have ids
   */
@@ -36,7 +36,7 @@ private[checkpoint] final case class SparkState(
     hasIds: Boolean
 ) {
 
-  /** Its rows: `key` and `value`, as Spark's own reader gives them. */
+  /** Its rows: `key` and `value`, from Spark's own reader. */
   def read(spark: SparkSession): DataFrame = spark.read
     .format("statestore")
     .option("path", checkpoint)
@@ -52,19 +52,19 @@ private[checkpoint] object SparkState {
   /** True if an operator of that name may be a window of Spark's own. */
   def isWindow(operator: String): Boolean = operator == Aggregation || operator == Sessions
 
-  /** What Spark calls the operator of a state; none if nothing tells. */
+  /** Spark's name of the operator of a state; none if unknown. */
   def nameOf(root: Path, hadoopConf: Configuration): Option[String] =
     try OperatorStateMetadataReader.createReader(root, hadoopConf, 1, 0L).read().map(_.operatorInfo.operatorName)
     catch { case NonFatal(_) => None }
 
-  /** That a checkpoint is of Spark's own windows, and not all was said that is needed. */
+  /** The error for a checkpoint of Spark's own windows if arguments are missing. */
   def needsBoth(what: String): MullionException = MullionException.invalid(
     s"$what. To move Spark's own windows to Mullion, name both queries: savepoint(checkpoint, to, was=..., panes=...), where " +
       "was= is the DataFrame with window(...) or session_window(...) that wrote the checkpoint, and panes= what " +
       "windowed(...).agg(...) gave of the same source."
   )
 
-  /** Of a checkpoint that has no other. */
+  /** For a checkpoint with no other state. */
   def apply(spark: SparkSession, checkpoint: String): SparkState = {
     val hadoopConf = spark.sessionState.newHadoopConf()
     val root = new Path(checkpoint, "state")

@@ -16,18 +16,18 @@ import org.apache.spark.util.SerializableConfiguration
 import dev.mullion.MullionException
 import dev.mullion.windows.clock.BatchClock
 
-/** Panes of Mullion's that are made of the state of Spark's own windows. To the engine that keeps panes the windows in
-  * that state are partial rows of one batch, of which none is late and after which none is due:
+/** Panes of Mullion converted from the state of Spark's own windows. The pane engine treats the windows in that state
+  * as partial rows of one batch, none of them late, and with no pane due afterwards:
   *
   * {{{
   *   Spark's state        (window, key) -> buffers
   *   as partial rows       key, slice, buffers        by `partial`
   *   [shuffle by key]
-  *   engine               panes, sessions, timers     as a batch of the query leaves them
+  *   engine               panes, sessions, timers     as after a batch of the query
   * }}}
   *
-  * The buffers of a function are the same here and there: both are what Spark's partial aggregate gives. Windows that
-  * have ended by Spark's watermark, which only a query in complete mode keeps, are left out: its output has them.
+  * The buffers of a function are those of Spark's partial aggregate in both. Windows that have ended by Spark's
+  * watermark, which only a query in complete mode keeps, are omitted, because they have been output.
   */
 private[checkpoint] final class SparkStates private (
     spark: SparkSession,
@@ -38,7 +38,7 @@ private[checkpoint] final class SparkStates private (
 ) extends SavepointStates {
   private val program = moved.program
   private val logs = new SavepointLogs(spark, state.checkpoint, state.batch)
-  // A plan that no optimizer sees: to that, fields of one name are one, and buffers have few names.
+  // Bypasses the optimizer, which merges fields of equal names; few buffers have names.
   private val read = state.read(spark).queryExecution.executedPlan
   private val columns = columnsOf(read.output)
 
@@ -81,14 +81,14 @@ private[checkpoint] final class SparkStates private (
       val from = was.functions.take(at).map(_.buffers.length).sum
       buffers.slice(from, from + was.functions(at).buffers.length)
     }
-    // Windows over the whole stream have one key.
+    // Windows over the entire stream have one key.
     val keys = if (moved.keysAt.isEmpty) Seq(Literal(0)) else moved.keysAt.map(columns)
     val values = keys ++ moved.grouping(start, end) ++ sums ++ moved.extras(start, end)
     val named = program.partial.zip(values).map { case (a, value) => Alias(value, a.name)(a.exprId) }
     ProjectExec(named ++ Seq(Alias(start, "start")(), Alias(end, "end")()), open)
   }
 
-  /** As the engine is given the rows of a batch. */
+  /** In the form of a batch's rows for the engine. */
   private def arranged(rows: SparkPlan): SparkPlan = {
     val exchange = ShuffleExchangeExec(HashPartitioning(program.keys, partitions), rows)
     if (program.ordering.isEmpty) exchange else SortExec(program.ordering, global = false, exchange)
@@ -102,21 +102,21 @@ private[checkpoint] final class SparkStates private (
         case other              => throw new IllegalStateException(s"$name is ${other.sql}")
       }
     }
-    // In the first format of aggregations, and of sessions, values have all.
+    // In the first format of aggregations, and for sessions, values contain all columns.
     val isFirst = logs.settings.contains(SQLConf.STREAMING_AGGREGATION_STATE_FORMAT_VERSION.key -> "1")
-    val found = if (state.isSession || isFirst) fields("value") else fields("key") ++ fields("value")
+    val columns = if (state.isSession || isFirst) fields("value") else fields("key") ++ fields("value")
     val wanted = was.grouping.map(StructField("", _)) ++ was.buffers
-    val isSame = found.length == wanted.length && found.map(_._1).zip(wanted).forall { case (is, of) =>
+    val isSame = columns.length == wanted.length && columns.map(_._1).zip(wanted).forall { case (is, of) =>
       DataType.equalsIgnoreNullability(is.dataType, of.dataType) && (of.name.isEmpty || is.name == of.name)
     }
     if (!isSame) {
       def listed(fields: Seq[StructField]) = fields.map(f => s"${f.name} ${f.dataType.sql}".trim).mkString(", ")
       throw MullionException.incompatibleState(
-        s"was= is not what wrote ${state.checkpoint}: its state has [${listed(found.map(_._1))}], and was= would have " +
+        s"was= is not what wrote ${state.checkpoint}: its state has [${listed(columns.map(_._1))}], and was= would have " +
           s"[${listed(wanted)}]. Pass the DataFrame whose query wrote it, with all that came after the aggregation."
       )
     }
-    found.map(_._2)
+    columns.map(_._2)
   }
 }
 
@@ -125,7 +125,7 @@ private[checkpoint] object SparkStates {
   /** @param was
     *   the DataFrame whose query wrote the checkpoint
     * @param panes
-    *   that of the query that is to go on
+    *   that of the query that is to continue
     */
   def apply(
       spark: SparkSession,

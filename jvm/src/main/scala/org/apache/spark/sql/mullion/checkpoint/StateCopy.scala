@@ -19,7 +19,7 @@ import org.apache.spark.util.SerializableConfiguration
 import dev.mullion.MullionException
 import dev.mullion.windows.clock.BatchClock
 
-/** Writes the records of an operator's state anew, in other partitions.
+/** Rewrites the records of an operator's state for another number of partitions.
   *
   * {{{
   *   a task reads partition 0 of 2 ──┐            ┌── a task writes partition 0 of 3
@@ -27,20 +27,20 @@ import dev.mullion.windows.clock.BatchClock
   *   a task reads partition 1 of 2 ──┘            └── a task writes partition 2 of 3
   * }}}
   *
-  * A record is in the partition to which Spark's exchange would take the rows of its key. What a partition has beside:
+  * A record belongs to the partition of its key's rows in Spark's exchange. The rest of a partition:
   *
   * {{{
-  *   totals                     counted anew by each task that writes
-  *   segments and their marks   not taken over: each record is written under its own key
-  *   ids of versions            not taken over: they begin anew, as in a checkpoint
+  *   totals                     counted by each writing task
+  *   segments and their marks   not copied: each record is written under its own key
+  *   ids of versions            not copied: new ids, as in a new checkpoint
   * }}}
   *
-  * Clocks and watermarks are no partition's: they are in Spark's logs.
+  * Clocks and watermarks are not in partitions, but in Spark's logs.
   *
   * @param from
-  *   where the records are
+  *   the existing state
   * @param placed
-  *   where records lie
+  *   the rule for the partition of a record
   */
 private final class StateCopy(
     spark: SparkSession,
@@ -64,7 +64,7 @@ private final class StateCopy(
         "the rows, and no savepoint can be made of that. Start the query with a new checkpointLocation."
     )
 
-  // By their numbers among those that are read; what is of no window any more has no records.
+  // By their numbers among those that are read. Records of removed windows do not exist.
   private val kinds: Map[Int, Kind] = (for {
     (was, number) <- program.families.zipWithIndex if was != PartitionTotals.family
     is <- becomes(was)
@@ -74,7 +74,7 @@ private final class StateCopy(
     number -> Kind(to.families.indexOf(is), was.key, is.key, keysIn(was))
   }).toMap
 
-  /** The kind of record that one becomes: each window has its records under its own name. */
+  /** The kind of record after the copy: each window has its records under its own name. */
   private def becomes(was: FamilySpec): Option[FamilySpec] = (program, to) match {
     case (read: TogetherProgram, written: TogetherProgram) =>
       read.windows.zip(written.windows).flatMap { case (a, b) => a.families.zip(b.families) }.collectFirst {
@@ -83,7 +83,7 @@ private final class StateCopy(
     case _ => to.families.find(_.name == was.name)
   }
 
-  /** What the rows of a record's key were shuffled by, over the key of the record. */
+  /** The shuffle expressions of a record's rows, over the key of the record. */
   private def keysIn(family: FamilySpec): Seq[Expression] = placed match {
     case ByShard(shard) => shard
     case _              => ownKeysIn(family)
@@ -114,7 +114,7 @@ private final class StateCopy(
     BoundReference(at, window.keys(key).dataType, nullable = true)
   }
 
-  /** Writes `partitions` partitions through `opener`, and says of each what it has. */
+  /** Writes `partitions` partitions through `opener`. Returns the content of each. */
   def write(opener: PartitionOpener, partitions: Int): Seq[Written] = {
     val (copied, families, writes, stays) = (kinds, to.families, to, placed == Stay)
     require(!stays || partitions == from.partitions, s"records stay, and $partitions are not ${from.partitions}")
@@ -140,16 +140,16 @@ private final class StateCopy(
 
 private[checkpoint] object StateCopy {
 
-  /** In which partition a record lies. */
+  /** The rule for the partition of a record. */
   sealed trait Placed
 
-  /** In that of the rows of its key. */
+  /** The partition of its key's rows. */
   case object ByKey extends Placed
 
-  /** In the one that it is in, where functions around the window have put it. */
+  /** Its current partition, determined by the functions around the window. */
   case object Stay extends Placed
 
-  /** In that of the one shard of such functions. */
+  /** The partition of the shard of such functions. */
   final case class ByShard(shard: Seq[Expression]) extends Placed
 
   private[checkpoint] def misplaced(where: String, is: Int, wanted: Int) = MullionException.unsupported(
@@ -157,18 +157,18 @@ private[checkpoint] object StateCopy {
       "distribution than Spark's of keys. No savepoint can be made of that."
   )
 
-  /** What a task left.
+  /** The result of a writing task.
     *
     * @param checkpointId
-    *   of the version, if the checkpoint gives such
+    *   of the version, if the checkpoint has ids
     */
   final case class Written(partition: Int, checkpointId: Option[String], panes: Long, records: Long)
 
-  /** Records that have each the number of a partition, in these. */
+  /** Distributes records that have their partition's number. */
   private[checkpoint] def byNumber(records: RDD[(Int, Array[Byte])], partitions: Int): RDD[Array[Byte]] =
     new ShuffledRDD[Int, Array[Byte], Array[Byte]](records, new ByNumber(partitions)).map(_._2)
 
-  /** Has `write` fill and commit a new partition of state with each partition of `from`. */
+  /** Runs `write` for each partition of `from`, to fill and commit a new partition of state. */
   private[checkpoint] def written[T](
       from: RDD[T],
       opener: PartitionOpener,
@@ -187,7 +187,7 @@ private[checkpoint] object StateCopy {
     * @param number
     *   among those that are written
     * @param keys
-    *   what its rows were shuffled by
+    *   the shuffle expressions of its rows
     */
   private final case class Kind(number: Int, was: StructType, is: StructType, keys: Seq[Expression])
 
@@ -203,7 +203,7 @@ private[checkpoint] object StateCopy {
 
     def number: Int = kind.number
 
-    /** Where a record was, and where it is to be. */
+    /** The previous and the new partition of a record. */
     def partitions(key: UnsafeRow): (Int, Int) = {
       val numbers = hashed(key)
       (numbers.getInt(0), numbers.getInt(1))
@@ -212,7 +212,7 @@ private[checkpoint] object StateCopy {
     def key(key: UnsafeRow): UnsafeRow = rewritten.fold(key)(_(key))
   }
 
-  /** A record on its way: the number of its family, the length of its key, key and value. */
+  /** A record in transit: the number of its family, the length of its key, key and value. */
   private val Head = 8
 
   private[checkpoint] def packed(family: Int, key: UnsafeRow, value: UnsafeRow): Array[Byte] = {
@@ -237,7 +237,7 @@ private[checkpoint] object StateCopy {
     }
   }
 
-  /** Counts what a partition has, notes it, and commits. */
+  /** Counts the content of a partition, records the totals, and commits. */
   private[checkpoint] def finish(index: Int, partition: StatePartition, program: OperatorProgram): Written = {
     val records = partition.rowsAdded
     val clock = BatchClock(BatchClock.BeforeAllTime, BatchClock.BeforeAllTime, 0L, rowsCame = false)

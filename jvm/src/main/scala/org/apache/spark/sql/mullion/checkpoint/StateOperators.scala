@@ -7,7 +7,7 @@ import org.apache.spark.sql.execution.streaming.checkpointing.CheckpointFileMana
 
 import dev.mullion.MullionException
 
-/** Which operators have state in a checkpoint: each has a folder there, named by its number. */
+/** The operators with state in a checkpoint: each has a folder there, named by its number. */
 private[checkpoint] object StateOperators {
 
   /** Their numbers, in order; none if the checkpoint has no state. */
@@ -19,15 +19,15 @@ private[checkpoint] object StateOperators {
     }
   }
 
-  /** The same of a checkpoint that must have state.
+  /** The same for a checkpoint that must have state.
     *
     * @param one
-    *   what an operator is called whose state is looked for
+    *   the name of the operator in messages
     */
   def in(checkpoint: String, hadoopConf: Configuration, one: String = "window"): Seq[Long] =
     find(new Path(checkpoint), hadoopConf).getOrElse(throw none(checkpoint, one))
 
-  /** That a checkpoint has none. */
+  /** The error for a checkpoint without state. */
   def none(checkpoint: String, one: String = "window"): MullionException = MullionException.invalid(
     s"There is no state in $checkpoint: it has no folder 'state'. Give the checkpointLocation of a query with a $one."
   )

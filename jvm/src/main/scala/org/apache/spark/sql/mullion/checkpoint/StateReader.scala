@@ -12,7 +12,7 @@ import org.apache.spark.util.SerializableConfiguration
 
 import dev.mullion.MullionException
 
-/** Reads the records of functions' state out of a checkpoint, as they stand after its last committed batch. */
+/** Reads the records of functions' state from a checkpoint, as of its last committed batch. */
 object StateReader {
   private[checkpoint] val kind: OperatorState.Kind[StatefulHeader] = OperatorState.Kind[StatefulHeader](
     "function with state",
@@ -33,15 +33,15 @@ object StateReader {
     val root = new Path(of.root, of.operator.toString)
     val branches = BranchState.all(root, hadoopConf)
     val folder = BranchState.folderOf(root, window)
-    val found = for {
+    val state = for {
       branch <- branches.find(_.name == window)
       header <- OperatorHeader.read(new Path(folder, branch.number.toString), hadoopConf)
       version = branch.versionAfter(of.version - 1) if version > 0
     } yield OperatorState(folder.toString, branch.number, header, branch.partitions, version, None)
-    found.getOrElse {
-      val known = if (branches.isEmpty) "none" else branches.map(branch => s"'${branch.name}'").mkString(", ")
+    state.getOrElse {
+      val names = if (branches.isEmpty) "none" else branches.map(branch => s"'${branch.name}'").mkString(", ")
       throw MullionException.invalid(
-        s"There is no window '$window' in $checkpoint whose open panes could be read; there is $known. Those of windows that " +
+        s"There is no window '$window' in $checkpoint whose open panes could be read; there is $names. Those of windows that " +
           "have not run yet cannot be."
       )
     }
@@ -61,7 +61,7 @@ object StateReader {
       partitions.flatMap { partition =>
         opener.look(partition, conf.value.value) { opened =>
           val records = opened.family(families.head).all()
-          // All of a partition's, since the store closes behind them.
+          // Eager: the store closes afterwards.
           try
             records
               .map(r => InternalRow(partition, r.key.getBinary(0), r.value.getBinary(0)): InternalRow)

@@ -16,11 +16,11 @@ import org.apache.spark.util.SerializableConfiguration
 
 import dev.mullion.MullionException
 
-/** The versions of state that a query can go back to.
+/** The versions of state that a recovery can use.
   *
   * {{{
   *   version      ..  S+1  ..  N    N+1            ..  S+1  ..   N    N+1
-  *   partition 0      a1       b1   c1     ->          a1       x1    y1    changes nothing after S+1
+  *   partition 0      a1       b1   c1     ->          a1       x1    y1    unchanged after S+1
   *   partition 1      a2       b2   lost               a2       x2    y2
   * }}}
   */
@@ -44,12 +44,12 @@ private[checkpoint] final class StateVersions(spark: SparkSession, home: Path) e
   }
 
   override def carry(from: Long, to: Long): KeptVersions.Ids = {
-    val made = operators.map { operator =>
+    val ids = operators.map { operator =>
       val opener = openerOf(operator, from, RunNumber.take(rootOf(operator), UUID.randomUUID(), hadoopConf))
       operator -> inTasks(operator)(opener.carry(_, to, _))
     }
     (from + 1 to to).zipWithIndex.map { case (version, i) =>
-      version -> made.map { case (operator, ids) => operator -> ids.map(_(i)) }
+      version -> ids.map { case (operator, ids) => operator -> ids.map(_(i)) }
     }.toMap
   }
 
@@ -62,7 +62,7 @@ private[checkpoint] final class StateVersions(spark: SparkSession, home: Path) e
   }
 
   private def openerOf(operator: Long, version: Long, run: Long): PartitionOpener = {
-    // Stores report to it, and a session that has run no query yet has none.
+    // Stores report to the coordinator, which a session without queries has not created yet.
     spark.streams.stateStoreCoordinator
     val conf = NewState.confOf(spark, new SavepointLogs(spark, home.toString, version - 1).settings)
     conf.setConfString(RunNumber.Setting, run.toString)

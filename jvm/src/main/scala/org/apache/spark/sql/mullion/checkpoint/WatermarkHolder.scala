@@ -10,23 +10,25 @@ import org.apache.spark.sql.mullion.shim.SparkLineShim
 
 import dev.mullion.windows.spec.{Duration, TimeMath}
 
-/** What the watermark of a running query waits for. It is the least of its streams' watermarks (or the greatest, where
-  * the session says so), and each of these is the largest time of the stream's rows so far, less a delay.
+/** The stream that holds back the watermark of a running query. The watermark is the minimum of its streams' watermarks
+  * (or the maximum, by a setting), and each of these is the largest time of the stream's rows so far, less a delay.
   */
 private object WatermarkHolder {
 
   def of(query: MicroBatchExecution): Option[String] = {
-    val known = SparkLineShim.watermarks(query)
-    // The plan that all batches are made from: in a batch's own, a source that had no row is not to be seen.
+    val watermarks = SparkLineShim.watermarks(query)
+    // The plan of all batches: the plan of one batch omits sources without rows.
     val streams = query.logicalPlan
       .collect { case node: EventTimeWatermark => node }
       .distinctBy(_.nodeId)
-      .map(node => Stream(sources(node), EventTimeWatermark.getDelayMs(node.delay), known.get(node.nodeId).flatten))
+      .map(node =>
+        Stream(sources(node), EventTimeWatermark.getDelayMs(node.delay), watermarks.get(node.nodeId).flatten)
+      )
     if (streams.isEmpty) None
     else {
       val policy =
         query.lastExecution.sparkSession.sessionState.conf.getConf(SQLConf.STREAMING_MULTIPLE_WATERMARK_POLICY)
-      // One that has had no row holds all others, or none.
+      // A stream without rows holds back all others, or none.
       def at(stream: Stream): Long = stream.watermarkMs.getOrElse(Long.MinValue)
       if (policy == "max") Some(streams.maxBy(at).inWords)
       else {

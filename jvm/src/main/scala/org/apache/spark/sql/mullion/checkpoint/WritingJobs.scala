@@ -8,14 +8,14 @@ import scala.annotation.tailrec
 import org.apache.spark.SparkContext
 import org.apache.spark.internal.Logging
 
-/** Jobs that write files, of which none writes any more when they are over.
+/** Jobs that write files, and that have no writing task when they return.
   *
-  * Spark tells that a job has failed, or is done, while other tasks of it may still run: the one beside the task that
-  * failed, a second copy of a slow one. Whoever then deletes or renames their folder would find it there again.
+  * Spark reports the failure or end of a job while other tasks of it may still run, such as a speculative copy. If the
+  * caller then deletes or renames their folder, such a task may create it again.
   *
   * {{{
   *   task 0  ──────x
-  *   task 1  ──────┼────────┤   writes on until it sees that it was killed
+  *   task 1  ──────┼────────┤   writes until it notices that it was killed
   *   job           failed   over
   * }}}
   */
@@ -24,7 +24,7 @@ private[checkpoint] final class WritingJobs(context: SparkContext) extends Loggi
 
   private val tag = s"mullion-${UUID.randomUUID()}"
 
-  /** Runs them, and returns or fails when all of their tasks have ended. */
+  /** Runs them, and returns or fails after all of their tasks have ended. */
   def run[A](jobs: => A): A = {
     context.addJobTag(tag)
     try jobs

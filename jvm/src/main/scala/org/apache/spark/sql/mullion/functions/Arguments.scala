@@ -7,16 +7,16 @@ import org.apache.spark.sql.types._
 import dev.mullion.MullionException
 import dev.mullion.windows.spec.AlignedWindow
 
-/** The arguments of one call of a function in SQL, checked when the query is analysed: a time, and lengths of time.
+/** The arguments of a SQL function call, checked during analysis: a time, and lengths of time.
   *
   * @param function
   *   its name
   * @param usage
-  *   its parameters, as its description writes them
+  *   its parameters, in the form of its description
   * @param required
-  *   how many of them a call must have
+  *   the minimum number of arguments
   * @param allowed
-  *   how many it may have
+  *   the maximum number of arguments
   */
 private[functions] final class Arguments(
     function: String,
@@ -45,7 +45,7 @@ private[functions] final class Arguments(
       )
   }
 
-  /** The window that `size`, and from the third argument on `slide` and `offset` or `offset` alone, describe. */
+  /** The window described by `size`, and from the third argument on by `slide` and `offset` or `offset` alone. */
   def window(hasSlide: Boolean): AlignedWindow = {
     val size = positive(1, "size")
     val slide = if (hasSlide && values.length > 2) positive(2, "slide") else size
@@ -53,7 +53,7 @@ private[functions] final class Arguments(
     AlignedWindow.sliding(size, slide, if (values.length > at) lengths.any("offset", values(at)) else 0L)
   }
 
-  /** The gap in microseconds, as a column: the same for all rows, or each row's own, which is null if it is no gap. */
+  /** The gap in microseconds, as a column: a constant, or each row's own, which is null if it is no gap. */
   def gap: Expression =
     if (values(1).foldable) Literal(positive(1, "gap"))
     else

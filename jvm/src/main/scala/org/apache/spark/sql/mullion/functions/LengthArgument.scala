@@ -10,7 +10,7 @@ import org.apache.spark.unsafe.types.{CalendarInterval, UTF8String}
 import dev.mullion.MullionException
 import dev.mullion.windows.spec.Duration
 
-/** A length of time as an argument of a function of SQL: an interval, or text that is one; in microseconds.
+/** A length of time as an argument of a SQL function: an interval or its text; in microseconds.
   *
   * @param function
   *   its name

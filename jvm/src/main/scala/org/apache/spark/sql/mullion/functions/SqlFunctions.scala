@@ -13,8 +13,8 @@ import org.apache.spark.sql.mullion.shim.SparkLineShim
 import dev.mullion.MullionException
 import dev.mullion.windows.spec.{AlignedWindow, Duration}
 
-/** The arithmetic of windows as functions of SQL: `DESCRIBE FUNCTION EXTENDED mullion_windows` says what one does. They
-  * are of use alone, in any query; nothing of them needs a stream.
+/** The arithmetic of windows as SQL functions, documented by `DESCRIBE FUNCTION EXTENDED mullion_windows`. They work in
+  * any query, streaming or not.
   */
 object SqlFunctions {
 
@@ -48,12 +48,12 @@ object SqlFunctions {
 
   def inject(extensions: SparkSessionExtensions): Unit = all.foreach(extensions.injectFunction)
 
-  /** Functions of the same names that refuse, for a Spark on which Mullion cannot run. */
+  /** Functions of the same names that fail, for a Spark on which Mullion cannot run. */
   def injectRefusals(extensions: SparkSessionExtensions, why: MullionException): Unit = all.foreach {
     case (name, info, _) => extensions.injectFunction((name, info, (_: Seq[Expression]) => throw why))
   }
 
-  /** Adds them to a session that was built without the extension; again does nothing. */
+  /** Adds them to a session that was built without the extension. A second call does nothing. */
   def register(spark: SparkSession): Unit = {
     val registry = spark.sessionState.functionRegistry
     all.foreach { case (name, info, builder) =>

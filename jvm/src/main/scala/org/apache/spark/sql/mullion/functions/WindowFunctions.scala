@@ -8,13 +8,13 @@ import org.apache.spark.sql.types._
 
 import dev.mullion.windows.spec.{AlignedWindow, Duration, WindowsAt}
 
-/** What windows on a grid are to one time: an expression over that time. */
+/** An expression over a time that concerns its windows on a grid. */
 sealed trait OfWindow extends UnaryExpression {
   def window: AlignedWindow
 
   override def nullIntolerant: Boolean = true
 
-  /** The lengths as text, as SQL takes them again. */
+  /** The lengths as text that SQL can parse. */
   protected def lengths: Seq[String]
 
   override def sql: String = s"$prettyName(${(child.sql +: lengths.map(l => s"'$l'")).mkString(", ")})"

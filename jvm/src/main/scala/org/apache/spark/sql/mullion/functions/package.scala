@@ -1,6 +1,6 @@
 package org.apache.spark.sql.mullion
 
-/** The functions that SQL and DataFrames can call to ask which windows a time is in, without an operator:
-  * `mullion_window_start` and the like, registered by [[SqlFunctions]]. docs/functions.md lists them.
+/** Functions in SQL and DataFrames for the windows of a time, without an operator: `mullion_window_start` and others,
+  * registered by [[SqlFunctions]]. docs/functions.md lists them.
   */
 package object functions

@@ -6,7 +6,7 @@ import org.apache.hadoop.fs.Path
 
 import org.apache.spark.sql.execution.streaming.checkpointing.CheckpointFileManager
 
-/** A small file in a query's checkpoint that says one number for one batch, below a line that names its format.
+/** A small file in a query's checkpoint with one number for one batch, below a line with its format.
   *
   * @param name
   *   of the file
@@ -16,7 +16,7 @@ private[query] final class BatchNote(name: String, format: String) {
 
   private def path(home: Path): Path = new Path(home, name)
 
-  /** The batch and its number, if they were noted; fails if the file is damaged. */
+  /** The batch and its number, if recorded; fails if the file is damaged. */
   def read(files: CheckpointFileManager, home: Path): Option[(Long, Long)] =
     Option.when(files.exists(path(home)))(CheckpointFiles.read(files, path(home))).map { said =>
       new String(said, UTF_8).linesIterator.toSeq match {

@@ -8,19 +8,19 @@ import org.apache.spark.sql.execution.streaming.sources.{ForeachBatchSink, Pytho
 import org.apache.spark.sql.streaming.{StreamingQuery, Trigger}
 import org.apache.spark.util.ManualClock
 
-/** A clock that a test moves, for several queries: the trigger clock of each. In milliseconds since the epoch. */
+/** A clock for several queries that a test moves: the trigger clock of each. In milliseconds since the epoch. */
 final class TestClock(startMs: Long) {
   private[mullion] val trigger = new ManualClock(startMs)
 
   def advance(ms: Long): Unit = trigger.advance(ms)
 }
 
-/** A streaming query that hands each batch to a function of Python's, as `DataStreamWriter.foreachBatch` does, on a
-  * clock that a test moves. `DataStreamWriter` takes no clock.
+/** A streaming query that passes each batch to a Python function, like `DataStreamWriter.foreachBatch`, on a clock that
+  * a test moves. `DataStreamWriter` accepts no clock.
   */
 object BatchesQuery {
 
-  /** Starts it. With `drain` it ends once all rows that are there now have been read. */
+  /** Starts it. With `drain` it ends after it has read all existing rows. */
   def start(
       outputs: Dataset[_],
       name: String,

@@ -11,7 +11,7 @@ import org.apache.spark.sql.execution.streaming.checkpointing.CheckpointFileMana
 
 import dev.mullion.MullionException
 
-/** What Spark says of a checkpoint's files that it cannot read, in our words. */
+/** Translates Spark's errors about unreadable checkpoint files. */
 private[mullion] object CheckpointFiles {
 
   def reading[T](checkpoint: String)(read: => T): T =
@@ -19,26 +19,26 @@ private[mullion] object CheckpointFiles {
     catch {
       case e: MullionException => throw e
       case NonFatal(e)         =>
-        val says = Option(e.getMessage).fold("")(message => s": ${message.linesIterator.next().stripSuffix(".")}")
+        val message = Option(e.getMessage).fold("")(message => s": ${message.linesIterator.next().stripSuffix(".")}")
         throw MullionException.damagedState(
-          s"The checkpoint $checkpoint cannot be read (${e.getClass.getSimpleName}$says). Restore what is missing or damaged " +
+          s"The checkpoint $checkpoint cannot be read (${e.getClass.getSimpleName}$message). Restore what is missing or damaged " +
             "from a copy of the checkpoint; or start the query with a new checkpointLocation, and a new place for what it " +
             "puts out."
         )
     }
 
-  /** A small file of ours says what nobody wrote. */
+  /** The error for a file of Mullion with invalid content. */
   def damagedNote(path: Path): MullionException = MullionException.damagedState(
-    s"$path is damaged: without what it says, a query could go on wrongly. Restore it from a copy of the checkpoint."
+    s"$path is damaged: without its content a query could continue wrongly. Restore it from a copy of the checkpoint."
   )
 
   def read(files: CheckpointFileManager, path: Path): Array[Byte] =
     Using.resource(files.open(path))(_.readAllBytes())
 
-  def write(files: CheckpointFileManager, path: Path, says: Array[Byte]): Unit =
-    replace(files, path) { out => out.write(says); out.close() }
+  def write(files: CheckpointFileManager, path: Path, message: Array[Byte]): Unit =
+    replace(files, path) { out => out.write(message); out.close() }
 
-  /** Writes a file that may be there already. A file manager that is asked to overwrite may leave it as it is. */
+  /** Writes a file that may exist. A file manager may ignore a request to overwrite. */
   def replace(files: CheckpointFileManager, path: Path)(write: OutputStream => Unit): Unit = {
     files.mkdirs(path.getParent)
     if (files.exists(path)) files.delete(path)

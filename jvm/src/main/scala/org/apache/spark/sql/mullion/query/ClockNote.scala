@@ -4,7 +4,7 @@ import org.apache.hadoop.fs.Path
 
 import org.apache.spark.sql.execution.streaming.checkpointing.CheckpointFileManager
 
-/** Where a query's processing time stands while the machine's clock is behind it, in the query's checkpoint.
+/** The processing time of a query while the machine's clock is behind it, in the query's checkpoint.
   *
   * {{{
   *   batch             7      8      9     ..    60     61
@@ -13,8 +13,8 @@ import org.apache.spark.sql.execution.streaming.checkpointing.CheckpointFileMana
   *                            noted
   * }}}
   *
-  * A query that starts again at batch 60 finds no batch before it in Spark's log whose timestamp says 12:00. Without
-  * the note its panes would close again.
+  * A query that restarts at batch 60 finds no earlier batch with timestamp 12:00 in Spark's log. Without the note, its
+  * panes would close again.
   *
   * @param batch
   *   the first one with that time before it
@@ -29,7 +29,7 @@ private[mullion] final case class ClockNote(batch: Long, timeUs: Long) {
 private[mullion] object ClockNote {
   private val file = new BatchNote("mullion-clock", "mullion clock 1")
 
-  /** What a checkpoint's query has noted last, if it had to. */
+  /** The latest note of a checkpoint's query, if any. */
   def read(files: CheckpointFileManager, home: Path): Option[ClockNote] =
     file.read(files, home).map { case (batch, timeUs) => ClockNote(batch, timeUs) }
 }

@@ -9,11 +9,11 @@ import org.apache.spark.sql.execution.streaming.sources.MemorySink
 import org.apache.spark.sql.streaming.{StreamingQuery, Trigger}
 import org.apache.spark.util.{ManualClock, UninterruptibleThread}
 
-/** A streaming query whose clock a test moves, with its output in memory: for tests of ours and of our users'. The
-  * clock is Spark's own trigger clock, so batch timestamps and all that is read from them follow it.
+/** A streaming query on a clock that a test moves, with its output in memory, for Mullion's tests and users' tests. The
+  * clock is Spark's own trigger clock, so batch timestamps follow it.
   *
-  * Its first batch waits until it is asked for anything, so that rows written after the start are always in it: a query
-  * with a tick source would otherwise run a batch without rows, or not, by which of the two came first.
+  * Its first batch waits for the first call, so rows written after the start are always in it. Otherwise a query with a
+  * tick source would or would not run a batch without rows, depending on a race.
   */
 final class ClockedQuery private (
     started: StreamingQuery,
@@ -38,33 +38,32 @@ final class ClockedQuery private (
     clock.advance(ms)
   }
 
-  /** Sets the clock back, as it happens to a machine. */
+  /** Sets the clock back, as may happen on a machine. */
   def setBackMs(ms: Long): Unit = {
     require(ms >= 0, s"the clock is set back by $ms ms")
     clock.advance(-ms)
   }
 
-  /** Runs all batches that the sources, the watermark and the clock ask for; those of a query that drains its input up
-    * to its end.
+  /** Runs all batches that the sources, the watermark and the clock require; for a draining query, all until its end.
     */
   def settle(): Unit = if (drains) query.awaitTermination() else query.processAllAvailable()
 
   /** The last batch that wrote output, or -1. */
   def lastBatch: Long = sink.latestBatchId.getOrElse(-1L)
 
-  /** What batches after `batch` wrote. */
+  /** The rows that batches after `batch` wrote. */
   def since(batch: Long): DataFrame = {
     val rows = new java.util.ArrayList[org.apache.spark.sql.Row]()
     sink.dataSinceBatch(batch).foreach(rows.add)
     panes.sparkSession.createDataFrame(rows, panes.schema)
   }
 
-  /** Ends it; a query that was asked for nothing has run no batch. */
+  /** Stops it; a query without any call has run no batch. */
   def stop(): Unit = started.stop()
 }
 
-/** A clock that holds the thread of a query until it is released. Spark reads it once to say when the query started,
-  * which `start` waits for, and from then on for its batches.
+/** A clock that blocks the thread of a query until it is released. Spark reads it once for the start time, which
+  * `start` waits for, and from then on for its batches.
   */
 final private class HeldClock(startMs: Long) extends ManualClock(startMs) {
 
@@ -83,8 +82,8 @@ final private class HeldClock(startMs: Long) extends ManualClock(startMs) {
 
 object ClockedQuery {
 
-  /** Starts a query over `panes` with its clock at `startMs` (milliseconds since the epoch). With `drain` it ends once
-    * all rows that are there now have been read.
+  /** Starts a query over `panes` with its clock at `startMs` (milliseconds since the epoch). With `drain` it ends after
+    * it has read all existing rows.
     */
   def start(
       panes: Dataset[_],

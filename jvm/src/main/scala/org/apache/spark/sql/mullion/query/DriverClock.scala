@@ -14,8 +14,8 @@ import org.apache.spark.sql.mullion.shim.SparkLineShim
 import dev.mullion.windows.clock.{BatchClock, IdleClock}
 import dev.mullion.windows.spec.TimeMath
 
-/** What the driver remembers of time for one operator of a running query, from batch to batch: Spark makes an operator
-  * anew for each.
+/** The clock state that the driver keeps between batches for one operator of a running query: Spark creates a new
+  * operator for each batch.
   */
 private[mullion] final class DriverClock private (
     latestBefore: Long => Long,
@@ -27,14 +27,14 @@ private[mullion] final class DriverClock private (
   private var now = BatchClock.BeforeAllTime
   private var idle = Option.empty[IdleClock]
   private var putFrom = Option.empty[Long]
-  // Read once: only the first batch of a run may be one that a recovery left.
+  // Read once: only the first batch of a run may follow a recovery.
   private lazy val recovery = recovered()
   // Written while the machine's clock is behind, by this run or an earlier one.
   private lazy val notedBefore = notes.read()
   private var notedNow = Option.empty[ClockNote]
 
-  /** Processing time before a batch and in it, in microseconds. It never goes back, even if the machine's clock does:
-    * else a pane that has closed would get rows again. Where it stands then is in the checkpoint before a batch has it
+  /** Processing time before a batch and in it, in microseconds. It never moves back, even if the machine's clock does:
+    * otherwise a closed pane would get rows again. In that case the checkpoint contains it before a batch uses it
     * ([[ClockNote]]).
     *
     * @param timestampMs
@@ -55,34 +55,35 @@ private[mullion] final class DriverClock private (
     (before, now)
   }
 
-  /** Processing time before a batch by the note. One of a later batch is of a life that a recovery gave up. */
+  /** The recorded processing time before a batch. A note of a later batch was made obsolete by a recovery. */
   private def noted(batch: Long): Long =
     notedNow.orElse(notedBefore).filter(_.batch <= batch).fold(BatchClock.BeforeAllTime)(_.timeUs)
 
-  /** Where a recovery has the watermark after a batch, if it has. */
+  /** The watermark that a recovery recorded for the end of a batch, if any. */
   def noteOf(batch: Long): Option[WatermarkNote] = synchronized(recovery).filter(_.batch == batch)
 
-  /** Rows came: the stream is not idle. */
+  /** Records that there were rows: the stream is not idle. */
   def rowsCame(): Unit = synchronized {
     idle = None
     putFrom = None
   }
 
-  /** The event clock has been put forward from `watermarkMs`. */
+  /** Records that the event clock has been advanced from `watermarkMs`. */
   def put(watermarkMs: Long): Unit = synchronized { putFrom = Some(watermarkMs) }
 
-  /** True if it stands where it was put forward from: another stream of the query holds it, whose watermark is behind
-    * and not idle, and more batches would not move it.
+  /** True if it is still where it was advanced from: another stream of the query, which is behind and not idle, holds
+    * it back, and more batches would not move it.
     */
   def isHeld(watermarkMs: Long): Boolean = synchronized(putFrom.exists(watermarkMs <= _))
 
-  /** Where the event clock may be put at `nowMs`, if the source has been seen to be empty for so long: in milliseconds,
-    * and `watermarkMs` itself if not.
+  /** The target of the event clock at `nowMs` if the source has been empty for long enough, in milliseconds; otherwise
+    * `watermarkMs`.
     *
     * @param idleAfterMs
-    *   how long it must have been
+    *   the required time without rows
     * @param askedMs
-    *   when the source was asked: later than `nowMs` in a batch that an earlier run of the query had planned
+    *   the time at which the source was polled: later than `nowMs` in a batch that an earlier run of the query had
+    *   planned
     */
   def whenIdle(nowMs: Long, watermarkMs: Long, idleAfterMs: Long, askedMs: Long): Long = synchronized {
     val since = idle.getOrElse(IdleClock(Math.max(nowMs, askedMs), watermarkMs))
@@ -92,10 +93,10 @@ private[mullion] final class DriverClock private (
 }
 
 private[mullion] object DriverClock {
-  // Forgotten with the query, so nothing in here may hold on to it.
+  // Entries are removed with their query, so they must not reference it.
   private val ofQueries = new WeakHashMap[StreamExecution, mutable.Map[Long, DriverClock]]()
 
-  /** The clock of an operator of the query that has this run; of its own where none runs, as in `explain`. */
+  /** The clock of an operator of the query with this run; a new one outside of a query, as in `explain`. */
   def apply(session: SparkSession, runId: UUID, operator: Long): DriverClock = ofQueries.synchronized {
     RunningQuery.find(session, runId) match {
       case Some(query) =>
@@ -115,7 +116,7 @@ private[mullion] object DriverClock {
     }
   }
 
-  /** A checkpoint's note of processing time. */
+  /** A checkpoint's record of processing time. */
   private trait Notes {
     def read(): Option[ClockNote]
     def write(note: ClockNote): Unit
@@ -128,7 +129,7 @@ private[mullion] object DriverClock {
 
   /** The latest processing time of the batches before one, as far as the checkpoint still lists them. */
   private def latest(offsets: OffsetSeqLog)(batch: Long): Long = {
-    // Each by itself: a range of the log is refused if its first is not there any more.
+    // One by one: a range of the log fails if its first entry is gone.
     val listed = (Math.max(0, batch - read) until batch).flatMap(offsets.get(_))
     val times = listed.flatMap(SparkLineShim.batchTimestampMs(_)).map(TimeMath.fromMillis(_))
     times.maxOption.getOrElse(BatchClock.BeforeAllTime)

@@ -6,8 +6,8 @@ import org.apache.spark.sql.execution.streaming.checkpointing.CheckpointFileMana
 
 import dev.mullion.MullionException
 
-/** The file in a checkpoint that says what a recovery is about to do. While it is there, the logs and the state of the
-  * checkpoint may be of different batches.
+/** The plan of a running recovery, in a file of the checkpoint. While it exists, logs and state may belong to different
+  * batches.
   */
 private[mullion] object RecoveryNote {
   def path(home: Path): Path = new Path(home, "mullion-recovery")

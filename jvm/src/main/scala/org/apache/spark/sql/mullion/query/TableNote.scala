@@ -7,8 +7,8 @@ import org.apache.hadoop.fs.Path
 import org.apache.spark.sql.classic.SparkSession
 import org.apache.spark.sql.execution.streaming.checkpointing.CheckpointFileManager
 
-/** The table that a query keeps, noted in the query's checkpoint once the table exists: a table that is missing after
-  * that has been dropped. Python writes the note and reads it.
+/** The table that a query maintains, recorded in the query's checkpoint once the table exists, so that a dropped table
+  * can be detected. Python writes and reads it.
   */
 object TableNote {
   private val format = "mullion table 1"

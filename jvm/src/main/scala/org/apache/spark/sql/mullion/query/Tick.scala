@@ -14,21 +14,19 @@ import org.apache.spark.sql.connector.read._
 import org.apache.spark.sql.types.{LongType, StructType}
 import org.apache.spark.sql.util.CaseInsensitiveStringMap
 
-/** A source without rows, which asks for batches that Spark would not run of its own accord, and tells in Spark's log
-  * of offsets what they are for.
+/** A source without rows that requests additional batches. Its offsets in Spark's log record their purpose.
   *
-  *   - One when a query starts again. Panes that close by the wall clock may have fallen due while the query was down,
-  *     and Spark runs no batch without rows until it has run one: so a stream that then stays quiet would keep them for
-  *     good.
-  *   - One when the input of a query has ended, if it has windows that close then. Its input has ended when the query
-  *     is to end once all is read, and a batch has found nothing more to read.
+  *   - One when a query restarts. Panes that close by the wall clock may have fallen due during its downtime, and Spark
+  *     runs no batch without rows until it has run one: a stream that stays quiet would keep them open for ever.
+  *   - One when the input of a query has ended, if it has windows that close then. The input has ended when the query
+  *     is draining and a batch has found no more rows.
   *
   * {{{
   *   batch    7: rows   8: rows   9: none   10: the end
   *   ticks    1, 0      1, 0      1, 0      1, 1            starts of the query, ends of its input
   * }}}
   *
-  * A batch that is done again has the offsets that it had.
+  * A repeated batch has its original offsets.
   */
 final class TickProvider extends TableProvider {
   override def inferSchema(options: CaseInsensitiveStringMap): StructType = TickTable.schema
@@ -42,13 +40,13 @@ final class TickProvider extends TableProvider {
 
 private[mullion] object Tick {
 
-  /** True if a plan is such a source, and nothing else. */
+  /** True if a plan consists of this source alone. */
   def isAll(plan: LogicalPlan): Boolean = plan.collectLeaves().forall {
     case relation: StreamingRelationV2 => relation.table == TickTable
     case _                             => false
   }
 
-  /** The rows, with a source beside theirs that asks for a batch when the query starts again. */
+  /** The rows, unioned with a source that requests a batch when the query restarts. */
   def beside(spark: SparkSession, rows: LogicalPlan): LogicalPlan = {
     val ticks = spark.readStream.format(classOf[TickProvider].getName).load().queryExecution.analyzed
     Union(Seq(rows, Project(rows.output.map(a => Alias(Literal(None.orNull, a.dataType), a.name)()), ticks)))
@@ -70,15 +68,14 @@ private object TickTable extends Table with SupportsRead {
     }
 }
 
-/** Its offset is how often the query has started again, and how often its input has ended. */
+/** Its offset counts the restarts of the query, and the ends of its input. */
 private[mullion] final class TickStream
     extends MicroBatchStream
     with SupportsAdmissionControl
     with SupportsTriggerAvailableNow {
   import TickStream._
 
-  // How often the query has started again, now that it has; one that starts for the first time has nothing to catch up
-  // with.
+  // The number of restarts, once there is one; a new query has nothing to catch up.
   private var starts = Option.empty[Long]
 
   override def initialOffset(): Offset = {

@@ -1,7 +1,7 @@
 package org.apache.spark.sql.mullion
 
-/** A running query, seen from the driver: which one a plan belongs to ([[RunningQuery]]), its clocks ([[DriverClock]]),
-  * rows that only bring the time ([[Tick]]), and files of its checkpoint beside Spark's ([[CheckpointFiles]],
-  * [[WatermarkNote]], [[ClockNote]]).
+/** The driver's view of a running query: the query of a plan ([[RunningQuery]]), its clocks ([[DriverClock]]), batches
+  * that only bring the time ([[Tick]]), and Mullion's files in its checkpoint ([[CheckpointFiles]], [[WatermarkNote]],
+  * [[ClockNote]]).
   */
 package object query

@@ -7,36 +7,35 @@ import org.apache.hadoop.fs.Path
 
 import org.apache.spark.sql.execution.streaming.state.RocksDBLineageManager
 
-/** The ids that a store in RocksDB gives to its versions, and the files that its maintenance keeps. Spark names the
-  * files of a version by its id, in format 2 of checkpoints, and each changelog lists the versions that it was made
-  * from back to a snapshot:
+/** The version ids of a RocksDB store, and the files that its maintenance keeps. In checkpoint format 2, Spark includes
+  * a version's id in file names, and each changelog lists its versions back to a snapshot:
   *
   * {{{
-  *   10_a.zip    11_b.changelog    12_c.changelog    13_d.changelog      13 is made of 10_a, 11_b and 12_c
+  *   10_a.zip    11_b.changelog    12_c.changelog    13_d.changelog      13 consists of 10_a, 11_b and 12_c
   *                                 12_x.zip                              an attempt that does not count
   * }}}
   *
-  * Spark's maintenance goes by numbers of versions alone: for a while after 12_x.zip is uploaded, it takes 12 for the
-  * snapshot that 13 starts from, and may then delete 10_a.
+  * Spark's maintenance uses the numbers of versions only: after the upload of 12_x.zip, it assumes that 13 starts from
+  * snapshot 12, and may delete 10_a.
   *
   * @param nextId
-  *   an id for the version that the running task makes
+  *   an id for the version that the running task writes
   */
 private[sql] final class AttemptVersions(folder: String, hadoopConf: Configuration, nextId: () => String) {
   private var ofChangelog = Option.empty[String]
   @volatile private var oldest = Option.empty[Long]
 
-  /** An id for a changelog, which is named before its version is. */
+  /** An id for a changelog, which is named before its version. */
   def nameChangelog(): String = {
     val id = nextId()
     ofChangelog = Some(id)
     id
   }
 
-  /** The id of the version that a task makes once it has opened the one before.
+  /** The id of the version that a task writes after opening the previous one.
     *
     * @param lineage
-    *   what that one is made of
+    *   of the previous version
     */
   def opened(lineage: RocksDBLineageManager): String = {
     oldest = Some(lineage.getLineageForCurrVersion().headOption.fold(0L)(_.version))
@@ -45,8 +44,8 @@ private[sql] final class AttemptVersions(folder: String, hadoopConf: Configurati
     id
   }
 
-  /** The number of versions to retain, so that all files stay that the version consists of which was opened last. The
-    * snapshots of other attempts count for nothing.
+  /** The number of versions to retain, so that all files of the last opened version stay. Snapshots of other attempts
+    * do not count.
     */
   def retained(asked: Int): Int = oldest.fold(Int.MaxValue) { first =>
     Math.max(asked.toLong, newestSnapshot - first + 1).toInt
@@ -68,8 +67,8 @@ private[sql] final class AttemptVersions(folder: String, hadoopConf: Configurati
   }
 }
 
-/** What the version in a store is made of, which Spark forgets up to a snapshot that was uploaded. Here only one that
-  * belongs to the version: another attempt's may have its number.
+/** The lineage of a store's version, which Spark truncates at an uploaded snapshot. This class only accepts snapshots
+  * of the version itself: another attempt's may have the same number.
   */
 private[sql] final class AttemptLineage(hasSnapshot: (Long, String) => Boolean) extends RocksDBLineageManager {
   override def truncateFromVersion(versionToKeep: Long): Unit =

@@ -2,7 +2,7 @@ package org.apache.spark.sql.mullion.shim
 
 import java.util.Properties
 
-/** What this JAR is. */
+/** The build of this JAR. */
 object BuildInfo {
   private lazy val build: Properties = {
     val properties = new Properties()
@@ -12,9 +12,9 @@ object BuildInfo {
     properties
   }
 
-  /** The version, which must be the wheel's. */
+  /** The version, which must equal the wheel's. */
   def version: String = build.getProperty("version")
 
-  /** The line of Spark that it is built for, such as `4.2`. */
+  /** The Spark version that it is built for, such as `4.2`. */
   def sparkLine: String = build.getProperty("spark")
 }

@@ -5,18 +5,18 @@ import java.io.{DataInputStream, InputStream}
 import scala.annotation.tailrec
 import scala.collection.mutable
 
-/** A class, or a member of it, that a class file refers to.
+/** A reference in a class file to a class or its member.
   *
   * @param member
-  *   name and descriptor as the JVM writes them, such as `copy(I)Z`; none for the class itself
+  *   name and descriptor in the JVM's form, such as `copy(I)Z`; none for the class itself
   */
 private[mullion] final case class Reference(owner: String, member: Option[String]) {
   override def toString: String = (owner +: member.toSeq).mkString(".")
 }
 
-/** What a class file refers to, read from its constant pool: all that the JVM will look up when its code runs.
+/** The references of a class file, from its constant pool: everything that the JVM looks up when its code runs.
   *
-  * It is read here, without a library for class files: Spark promises none.
+  * Parsed here, because Spark guarantees no library for class files.
   */
 private[mullion] object ClassReferences {
   private val Magic = 0xcafebabe
@@ -35,7 +35,7 @@ private[mullion] object ClassReferences {
     private val members = mutable.ArrayBuffer.empty[(Int, Int)]
     read(1, in.readUnsignedShort())
 
-    // Arrays are the JVM's own, of classes that have entries beside them.
+    // Arrays are the JVM's own, and their element classes have entries too.
     def references: Seq[Reference] =
       (classes.keys.toSeq.map(entry => Reference(className(entry), None)) ++
         members.map { case (owner, signature) =>
@@ -46,7 +46,7 @@ private[mullion] object ClassReferences {
     private def className(entry: Int) = texts(classes(entry)).replace('/', '.')
 
     @tailrec private def read(entry: Int, size: Int): Unit = if (entry < size) {
-      // A number of eight bytes takes two entries.
+      // An 8-byte number takes two entries.
       val wide = in.readUnsignedByte() match {
         case 1                => texts(entry) = in.readUTF(); false
         case 3 | 4            => in.skipNBytes(4); false

@@ -5,7 +5,7 @@ import org.apache.spark.sql.classic.{DataFrame => ClassicDataFrame, Dataset, Spa
 
 import dev.mullion.MullionException
 
-/** Sessions and DataFrames of the driver itself, which plans can be made for; those of Spark Connect are refused. */
+/** Rejects sessions and DataFrames of Spark Connect, for which no plan can be built here. */
 object Classic {
 
   def session(spark: SparkSession): ClassicSession = spark match {

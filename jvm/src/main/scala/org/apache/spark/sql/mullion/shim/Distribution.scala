@@ -7,20 +7,20 @@ import org.apache.spark.sql.SparkSession
 
 import dev.mullion.MullionException
 
-/** A Spark that is not Apache's own, as vendors' runtimes have: its version may be that of a line, and its private
-  * parts others, which may change without a new version.
+/** A vendor's build of Spark. Its version may equal one of Apache's, but its internal APIs differ and may change
+  * without a new version.
   *
   * @param photon
-  *   whether it runs plans by Photon, Databricks' engine outside of the JVM
+  *   whether it runs plans on Photon, Databricks' engine outside of the JVM
   */
 final case class Distribution(name: String, photon: Boolean)
 
-/** Refuses such a Spark before a query starts, if a part that this JAR calls is not in it. What Apache publishes is
-  * what the JAR was built with, and is not looked through.
+/** Rejects such a Spark before a query starts if it lacks an API that this JAR calls. Apache's builds are not checked,
+  * because the JAR was compiled against them.
   */
 object Distribution {
 
-  /** Says `false` to try all the same: nothing is looked up, nor when the JAR came. */
+  /** Set to `false` to skip all checks, including that for a late JAR. */
   val Setting = "spark.mullion.checkRuntime"
 
   private val Published: Regex = """\d+\.\d+\.\d+""".r
@@ -33,9 +33,7 @@ object Distribution {
     if (!isOff(spark.conf.getOption(_))) LateJar.check()
   }
 
-  /** The same before there is a session, as its extensions are asked for: why Mullion cannot run in the Spark of this
-    * JVM, if so.
-    */
+  /** The same before a session exists, while its extensions are created: the reason why Mullion cannot run, if any. */
   def refusalAtStart(line: String): Option[MullionException] =
     if (SPARK_VERSION.split("\\.").take(2).mkString(".") != line)
       Some(
@@ -54,7 +52,7 @@ object Distribution {
 
   private def isOff(conf: String => Option[String]): Boolean = conf(Setting).contains("false")
 
-  /** What of all that this JAR calls is not in the Spark that runs, a line each, for a report. */
+  /** The APIs that this JAR calls and the running Spark lacks, one per line, for a report. */
   def lacks: String = missing.fold("The file of the JAR cannot be read.")(_.mkString("\n"))
 
   /** None for Apache's own. */
@@ -72,10 +70,10 @@ object Distribution {
       case None => Option.unless(Published.matches(version))(Distribution(s"Spark $version", photon = false))
     }
 
-  /** Why Mullion cannot run there, if so.
+  /** The reason why Mullion cannot run there, if any.
     *
     * @param missing
-    *   what is not there of all that this JAR calls; `None` where it could not be looked up
+    *   the missing APIs; `None` if they could not be determined
     */
   def refusal(found: Distribution, line: String, missing: Option[Seq[String]]): Option[MullionException] = {
     def refused(why: String, instead: String) = Some(

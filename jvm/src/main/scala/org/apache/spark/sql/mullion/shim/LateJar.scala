@@ -7,26 +7,25 @@ import scala.util.Try
 
 import dev.mullion.MullionException
 
-/** Refuses a JAR that an application was given after it had started, as `ADD JAR` and `addJar` give it.
+/** Rejects a JAR that was added after the application had started, by `ADD JAR` or `addJar`.
   *
-  * The thread that adds such a JAR sees it, and so do tasks. Spark's own threads keep the class loader that they began
-  * with, and these read what tasks send back: a batch DataFrame may do, and a stream fails in its first batch by a
-  * class that is not found.
+  * Only the adding thread and tasks have its classes. Spark's own threads keep their class loader, and some of them
+  * deserialise task results: a batch query may work, but a stream fails in its first batch with a missing class.
   */
 private[mullion] object LateJar {
-  // A thread that begins with the SparkContext, and whose class loader those have that read results.
+  // A thread started by the SparkContext, with the class loader of the threads that read results.
   private val ofSpark = "dag-scheduler-event-loop"
 
-  private val seen = new AtomicBoolean(false)
+  private val isChecked = new AtomicBoolean(false)
 
-  def check(): Unit = if (!seen.get) {
+  def check(): Unit = if (!isChecked.get) {
     if (!loaders.forall(sees(_, getClass)))
       throw MullionException.unsupported(
         "Mullion's JAR was added to this application after it had started, by ADD JAR or addJar: Spark's own threads do not " +
           "see it, and a stream would fail in its first batch. Give it when Spark starts: with mullion.configure(...), --jars, " +
           s"--packages or spark.jars, or as a library of the cluster. To try all the same set ${Distribution.Setting}=false."
       )
-    seen.set(true)
+    isChecked.set(true)
   }
 
   private def loaders: Seq[ClassLoader] =

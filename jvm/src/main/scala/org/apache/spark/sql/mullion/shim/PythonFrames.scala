@@ -11,23 +11,23 @@ import org.apache.spark.sql.internal.SQLConf
 import org.apache.spark.sql.types.{BinaryType, IntegerType, StructType}
 import org.apache.spark.sql.util.ArrowUtils
 
-/** Runs a Python function in a worker of Spark's, with frames in and frames out: rows of a number, which says what a
-  * frame is, and of bytes.
+/** Runs a Python function in a worker of Spark, with frames as input and output: rows of a number, the frame's kind,
+  * and bytes.
   *
-  * The one place that touches Spark's evaluation of Python and its Arrow. It is that of `mapInArrow`, which is the only
-  * one that hands a whole partition to one call of a function and takes any number of batches from it. Frames stand
-  * between, because it knows one schema in and one out, while stages give and take rows of several kinds.
+  * The only class that uses Spark's evaluation of Python and Arrow. It uses `mapInArrow`, the only evaluation that
+  * passes an entire partition to one call and accepts any number of batches from it. Frames are needed because it has
+  * one input and one output schema, but stages exchange rows of several kinds.
   */
 private[mullion] final class PythonFrames(evaluators: MapInBatchEvaluatorFactory) extends Serializable {
 
-  /** Calls the function; it has ended when what this gives has. */
+  /** Calls the function, which has ended when the result has. */
   def run(partition: Int, frames: Iterator[InternalRow]): Iterator[InternalRow] =
     evaluators.createEvaluator().eval(partition, frames)
 }
 
 private[mullion] object PythonFrames {
 
-  /** A function as PySpark hands it over. */
+  /** A function, serialized by PySpark. */
   final case class Code(name: String, function: PythonFunction) {
 
     // The function's pickled bytes would fill a plan's text.
@@ -70,9 +70,9 @@ private[mullion] object PythonFrames {
     )
   }
 
-  /** Fails where Arrow has no type for a column's, or two columns of a name. */
+  /** Fails for a column type that Arrow lacks, and for duplicate column names. */
   def checkTypes(rows: StructType): Unit = {
-    // It looks for names in structs only.
+    // Spark only checks names in structs.
     val inStruct = new StructType().add("rows", rows)
     ArrowUtils.toArrowSchema(inStruct, TimeZone, errorOnDuplicatedFieldNames = true, largeVarTypes = false)
     ()
@@ -90,19 +90,19 @@ private[mullion] object PythonFrames {
       largeVarTypes = false
     )
 
-  /** The rows in Arrow streams of one schema; each stands until the next. */
+  /** The rows in Arrow streams of one schema; each is valid until the next. */
   def decode(streams: Iterator[Array[Byte]], context: TaskContext): Iterator[InternalRow] =
     SparkLineShim.rowsOf(streams, context)
 
-  /** True if it is how Spark tells of an error in a worker. */
+  /** True if it is Spark's error for a Python worker. */
   def isOfPython(e: Throwable): Boolean = e.isInstanceOf[PythonException]
 }
 
-/** How much goes into one Arrow batch. */
+/** The limits of one Arrow batch. */
 private[mullion] final case class BatchLimits(rows: Long, bytes: Long)
 
 private[mullion] object BatchLimits {
-  // Frames wait for each other up to Spark's own limit of bytes, so each is a part of it.
+  // Frames are buffered up to Spark's own limit of bytes, so each is a fraction of it.
   private val bytes = 4L << 20
 
   def apply(conf: SQLConf): BatchLimits = BatchLimits(conf.arrowMaxRecordsPerBatch.toLong, bytes)

@@ -14,15 +14,16 @@ import org.apache.spark.sql.execution.streaming.operators.stateful.flatmapgroups
 import org.apache.spark.sql.execution.streaming.runtime.{MicroBatchExecution, WatermarkTracker}
 import org.apache.spark.util.CollectionAccumulator
 
-/** What is Spark's own and may differ between its lines. What does is in traits, of which each line has its own. */
+/** The APIs that differ between Spark versions, in traits with one source per version. */
 object SparkLineShim extends StateOfLine with QueriesOfLine with PythonOfLine with SpillsOfLine {
 
-  /** The only operator that Spark's planning of state and watermarks lets us extend; its package moved after 4.0. */
+  /** The only operator class that Spark's state and watermark planning allows to extend; its package moved after 4.0.
+    */
   type StatefulBase = flatmapgroupswithstate.FlatMapGroupsWithStateExec
 
   type StateInfo = StatefulOperatorStateInfo
 
-  /** What a task reports of the version of a partition that it has made. */
+  /** A task's report of a partition's new version. */
   type Reported = StatefulOpStateStoreCheckpointInfo
 
   type Reports = CollectionAccumulator[Reported]
@@ -30,24 +31,26 @@ object SparkLineShim extends StateOfLine with QueriesOfLine with PythonOfLine wi
   def reported(partition: Int, version: Long, id: String, base: Option[String]): Reported =
     StatefulOpStateStoreCheckpointInfo(partition, version, Some(Array(id)), base.map(Array(_)))
 
-  /** A scan of nothing: the initial state that the base operator wants. */
+  /** An empty scan: the initial state that the base operator requires. */
   def emptyScan: SparkPlan = LocalTableScanExec(Nil, Nil, None)
 
-  /** Of each watermark in a query's plan, by the id of its node, how far it has come, in milliseconds. Spark keeps it
-    * for classes of its own, though not in its byte code.
+  /** The current value of each watermark in a query's plan, by the id of its node, in milliseconds. Spark restricts
+    * access in Scala, but not in byte code.
     */
   def watermarks(query: MicroBatchExecution): Map[UUID, Option[Long]] = {
     val tracker = classOf[MicroBatchExecution].getMethod("watermarkTracker").invoke(query)
     tracker.asInstanceOf[WatermarkTracker].watermarkMap
   }
 
-  /** What Spark's Python runner counts. */
+  /** The metrics of Spark's Python runner. */
   def pythonMetrics(context: SparkContext): Map[String, SQLMetric] = {
-    def made(of: Map[String, String])(make: String => SQLMetric) = of.map { case (name, words) => name -> make(words) }
+    def metrics(of: Map[String, String])(make: String => SQLMetric) = of.map { case (name, words) =>
+      name -> make(words)
+    }
 
-    made(PythonSQLMetrics.pythonSizeMetricsDesc)(SQLMetrics.createSizeMetric(context, _)) ++
-      made(PythonSQLMetrics.pythonTimingMetricsDesc)(SQLMetrics.createTimingMetric(context, _)) ++
-      made(PythonSQLMetrics.pythonOtherMetricsDesc)(SQLMetrics.createMetric(context, _))
+    metrics(PythonSQLMetrics.pythonSizeMetricsDesc)(SQLMetrics.createSizeMetric(context, _)) ++
+      metrics(PythonSQLMetrics.pythonTimingMetricsDesc)(SQLMetrics.createTimingMetric(context, _)) ++
+      metrics(PythonSQLMetrics.pythonOtherMetricsDesc)(SQLMetrics.createMetric(context, _))
   }
 
   /** The same for a runner that a task creates itself. Nothing reports them. */
@@ -59,5 +62,5 @@ object SparkLineShim extends StateOfLine with QueriesOfLine with PythonOfLine wi
   }
 }
 
-/** When rows held aside go to disk. */
+/** The thresholds at which buffered rows are spilled to disk. */
 final case class SpillLimits(rowsInMemory: Int, bytesInMemory: Long, rowsToSpill: Int, bytesToSpill: Long)

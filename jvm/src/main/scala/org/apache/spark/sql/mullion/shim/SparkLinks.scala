@@ -11,36 +11,35 @@ import scala.util.{Try, Using}
 
 import dev.mullion.MullionException
 
-/** What this JAR calls of Spark, and what of it is not there in the Spark that runs.
+/** The APIs of Spark that this JAR calls, and those that the running Spark lacks.
   *
-  * The JVM looks up a member when the code that calls it first runs: in a task, of some batch. Here all are looked up
-  * at once, by name and descriptor, as it would; and for each class of ours whether all that Spark leaves to it is
-  * there.
+  * The JVM resolves a member when its caller first runs: in a task, of some batch. This class resolves all of them at
+  * once, by name and descriptor. It also checks that Mullion's classes implement all abstract methods of their Spark
+  * types.
   */
 private[mullion] object SparkLinks {
   private val Ours =
     Seq(classOf[MullionException].getPackageName, classOf[Reference].getPackageName.stripSuffix(".shim"))
       .map(_ + ".")
 
-  /** What is missing, sorted; `None` where the class files of this JAR cannot be read. */
+  /** The missing APIs, sorted; `None` if the class files of this JAR cannot be read. */
   def missing(): Option[Seq[String]] =
     location.map(Using.resource(_)(home => missing(classFiles(home))))
 
   def missing(references: Iterable[Reference], loader: ClassLoader = getClass.getClassLoader): Seq[String] = {
-    val known = new Known(loader)
-    references.iterator.filterNot(known.has).map(_.toString).toSeq.distinct.sorted
+    val resolved = new Known(loader)
+    references.iterator.filterNot(resolved.has).map(_.toString).toSeq.distinct.sorted
   }
 
   private def missing(files: Seq[Path]): Seq[String] = {
     val references = files.iterator.flatMap(file => Using.resource(Files.newInputStream(file))(ClassReferences.of))
-    val ours =
+    val ownClasses =
       references.filter(reference => isOurs(reference.owner) || reference.owner.startsWith("org.apache.spark."))
-    val unlinked = missing(ours.toSet)
+    val unlinked = missing(ownClasses.toSet)
     if (unlinked.nonEmpty) unlinked else files.flatMap(file => unwritten(className(file))).distinct.sorted
   }
 
-  /** Methods that a class of ours would have to have: it is no abstract one, and Spark has added them to a type of it.
-    */
+  /** Abstract methods that Spark has added to a supertype of one of Mullion's concrete classes. */
   private def unwritten(name: String): Seq[String] = {
     val found = Class.forName(name, false, getClass.getClassLoader)
     if (Modifier.isAbstract(found.getModifiers)) Nil
@@ -61,14 +60,14 @@ private[mullion] object SparkLinks {
         }
       } catch { case _: ClassNotFoundException | _: LinkageError => false }
 
-    /** `None` for a class that has a member with a type that is not there, be it one that we never call: the JVM then
-      * lists none. Spark 4.3's `SparkEnv` has such a method, of Protobuf's types.
+    /** `None` for a class with any member of a missing type: the JVM then lists none. Spark 4.3's `SparkEnv` has such a
+      * method, with Protobuf types.
       */
     private def listed(found: Class[_]): Option[Set[String]] =
       try Some(all(found))
       catch { case _: NoClassDefFoundError => None }
 
-    /** True if the JVM finds one method or constructor, whatever else its class has. */
+    /** True if the JVM finds one method or constructor, regardless of the other members. */
     private def isLinked(owner: Class[_], member: String): Boolean = {
       val (name, types) = member.span(_ != '(')
       val lookup = MethodHandles.privateLookupIn(owner, MethodHandles.lookup())
@@ -78,7 +77,7 @@ private[mullion] object SparkLinks {
       else Try(lookup.findVirtual(owner, name, kind)).orElse(Try(lookup.findStatic(owner, name, kind))).isSuccess
     }
 
-    /** The members of a class and of all that it extends, and its own constructors. */
+    /** The members of a class and its supertypes, and its own constructors. */
     private def all(found: Class[_]): Set[String] = {
       val methods = lineage(found).flatMap(_.getDeclaredMethods).map { method =>
         method.getName + descriptor(method.getReturnType, method.getParameterTypes.toSeq)
@@ -94,7 +93,7 @@ private[mullion] object SparkLinks {
 
     private def lineage(found: Class[_]): Seq[Class[_]] = {
       val above = Option(found.getSuperclass).toSeq ++ found.getInterfaces
-      // An interface has the methods of every object.
+      // An interface has the methods of Object.
       val objects = if (found.isInterface) Seq(classOf[Object]) else Nil
       (found +: (above.flatMap(lineage) ++ objects)).distinct
     }
@@ -105,7 +104,7 @@ private[mullion] object SparkLinks {
 
   private def isOurs(name: String): Boolean = Ours.exists(name.startsWith)
 
-  /** The folder or the JAR that this class came from. */
+  /** The folder or the JAR of this class. */
   private def location: Option[Home] =
     for {
       domain <- Option(getClass.getProtectionDomain)

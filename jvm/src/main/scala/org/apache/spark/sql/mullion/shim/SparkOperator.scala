@@ -42,10 +42,10 @@ abstract class SparkOperator(facts: SparkOperator.Facts)
   /** The same operator with other facts. */
   protected def withFacts(facts: Facts): SparkOperator
 
-  /** What the operator makes of the facts of a batch, for itself and for the nodes below it. */
+  /** The facts of a batch, extended by the operator for itself and for the nodes below it. */
   protected def forBatch(facts: Facts): Facts
 
-  /** Called by Spark's planning with what it knows of the batch. */
+  /** Called by Spark's planning with the facts of the batch. */
   final override def copy(
       func: Function,
       keyDeserializer: Expression,
@@ -104,15 +104,15 @@ abstract class SparkOperator(facts: SparkOperator.Facts)
   private lazy val places: Map[String, Int] = productElementNames.zipWithIndex.toMap
 
   private def copied(facts: Facts): SparkPlan = {
-    val made = withFacts(facts)
-    made.copyTagsFrom(this)
-    made
+    val copied = withFacts(facts)
+    copied.copyTagsFrom(this)
+    copied
   }
 }
 
 object SparkOperator {
 
-  /** What Spark tells an operator.
+  /** The arguments that Spark sets.
     *
     * @param groupingAttributes
     *   the keys of its state
@@ -143,7 +143,7 @@ object SparkOperator {
     val func: Function = (_, _, _) => Iterator.empty
     val expression: Expression = Literal(0)
     val attribute: Attribute = AttributeReference("none", IntegerType)()
-    // Made once: to find one by reflection took a tenth of the driver's time for a small batch.
+    // Cached: finding it by reflection took a tenth of the driver's time for a small batch.
     val encoder: ExpressionEncoder[Any] =
       ExpressionEncoder(AgnosticEncoders.PrimitiveIntEncoder).asInstanceOf[ExpressionEncoder[Any]]
   }

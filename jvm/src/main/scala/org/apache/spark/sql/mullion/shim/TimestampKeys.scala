@@ -9,14 +9,13 @@ import org.apache.spark.sql.execution.streaming.state.{
 }
 import org.apache.spark.sql.types.StructType
 
-/** Spark's encoders of keys that end with a time, on the lines that have them. */
+/** Spark's encoders of keys that end with a time, in the Spark versions that have them. */
 trait TimestampKeys {
 
   /** Keys in order of their last column, a BIGINT, among those that agree in the others. */
   def withinKey(key: StructType): KeyStateEncoderSpec
 
-  /** Keys in order of their last column, a BIGINT: eight bytes before the others, where the range encoder takes forty.
-    */
+  /** Keys in order of their last column, a BIGINT, as an 8-byte prefix; the range encoder needs forty bytes. */
   def byLast(key: StructType): KeyStateEncoderSpec
 
   /** Records from `from` to before `until`, in order. */

@@ -1,7 +1,7 @@
 package org.apache.spark.sql.mullion
 
-/** What differs between Spark's lines, and nothing else: one source folder for each line, `jvm/src/main/spark-<line>`.
-  * `-up` and `-down` behind a line are those after and before it, too. A new line begins with those of the newest.
-  * [[Classic]] refuses sessions that are not of the driver.
+/** The differences between Spark versions: one source folder per version, `jvm/src/main/spark-<version>`. The suffixes
+  * `-up` and `-down` include later and earlier versions. A new version begins with a copy of the newest. [[Classic]]
+  * rejects sessions of Spark Connect.
   */
 package object shim

@@ -13,9 +13,8 @@ import org.apache.spark.sql.types.{StringType, StructType}
 
 import dev.mullion.MullionException
 
-/** Puts rows into a table of a database in place of those of the same keys: tasks write them beside the table, and one
-  * transaction moves them in. So a table shows a batch whole or not at all, and a batch that is done again changes
-  * nothing.
+/** Replaces the rows of a database table that have the same keys: tasks write them to temporary tables, and one
+  * transaction moves them. A batch is therefore visible completely or not at all, and a repeated batch changes nothing.
   *
   * {{{
   *   tasks         -> visits_mullion_rows, visits_mullion_keys
@@ -23,32 +22,32 @@ import dev.mullion.MullionException
   *                 INSERT INTO visits SELECT the rows
   * }}}
   *
-  * No dialect's own MERGE is needed for it. Nulls are keys like others.
+  * This needs no dialect's own MERGE. Nulls are ordinary keys.
   */
 object JdbcUpsert {
 
   /** @param rows
-    *   what the table shows then
+    *   the new rows
     * @param keys
-    *   the keys of all rows that are to go, those of `rows` among them
+    *   the keys of all rows to delete, including those of `rows`
     * @param options
     *   Spark's options for JDBC, with the table as `dbtable`
     */
   def apply(rows: DataFrame, keys: DataFrame, options: java.util.Map[String, String]): Unit = {
-    val asked = options.asScala.toMap
-    val table = asked("dbtable")
+    val settings = options.asScala.toMap
+    val table = settings("dbtable")
     val (rowsBeside, keysBeside) = (beside(table, "_mullion_rows"), beside(table, "_mullion_keys"))
-    val dialect = JdbcDialects.get(asked("url"))
-    if (!exists(asked)) {
-      val types = asked.get("createTableColumnTypes").orElse(keyTypes(dialect, keys.schema))
-      write(rows.limit(0), asked ++ types.map("createTableColumnTypes" -> _), table, "append")
+    val dialect = JdbcDialects.get(settings("url"))
+    if (!exists(settings)) {
+      val types = settings.get("createTableColumnTypes").orElse(keyTypes(dialect, keys.schema))
+      write(rows.limit(0), settings ++ types.map("createTableColumnTypes" -> _), table, "append")
     }
-    write(rows, asked - "createTableColumnTypes", rowsBeside, "overwrite")
-    write(keys, asked - "createTableColumnTypes", keysBeside, "overwrite")
-    Using.resource(dialect.createConnectionFactory(new JdbcOptionsInWrite(asked))(-1)) { connection =>
+    write(rows, settings - "createTableColumnTypes", rowsBeside, "overwrite")
+    write(keys, settings - "createTableColumnTypes", keysBeside, "overwrite")
+    Using.resource(dialect.createConnectionFactory(new JdbcOptionsInWrite(settings))(-1)) { connection =>
       val there = columnsOf(connection, table, dialect, rows)
       def quoted(name: String) = dialect.quoteIdentifier(name)
-      // A large text is put into another kind of one, and compared with it, only as such.
+      // Columns of another text type need a cast to insert or compare large text.
       def of(name: String) = there(name).short.fold(quoted(name))(n => s"CAST(${quoted(name)} AS VARCHAR($n))")
       val same = keys.columns.map { key =>
         val (ours, other) = (s"$table.${quoted(there(key).name)}", s"k.${quoted(key)}")
@@ -77,10 +76,10 @@ object JdbcUpsert {
     }
   }
 
-  /** What a table holds, if it is there. */
+  /** The content of a table, if it exists. */
   def read(spark: SparkSession, options: java.util.Map[String, String]): Option[DataFrame] = {
-    val asked = options.asScala.toMap
-    Option.when(exists(asked))(spark.read.format("jdbc").options(asked - "createTableColumnTypes").load())
+    val settings = options.asScala.toMap
+    Option.when(exists(settings))(spark.read.format("jdbc").options(settings - "createTableColumnTypes").load())
   }
 
   private def exists(options: Map[String, String]): Boolean = {
@@ -93,7 +92,7 @@ object JdbcUpsert {
   private def write(rows: Dataset[Row], options: Map[String, String], table: String, mode: String): Unit =
     rows.write.format("jdbc").options(options + ("dbtable" -> table)).mode(mode).save()
 
-  /** Texts that are keys, where the database has types for text that it does not compare. */
+  /** The column types for text keys, where the database cannot compare its default text type. */
   private def keyTypes(dialect: JdbcDialect, keys: StructType): Option[String] = {
     val texts = keys.filter(_.dataType == StringType).map(field => s"`${field.name}` VARCHAR($mostOfKey)")
     Option.when(isLarge(dialect) && texts.nonEmpty)(texts.mkString(", "))
@@ -101,14 +100,14 @@ object JdbcUpsert {
 
   private val mostOfKey = 255
 
-  /** True if texts are large ones to Spark, which the database does not compare. */
+  /** True if Spark's default text type is a large object, which the database cannot compare. */
   private def isLarge(dialect: JdbcDialect): Boolean =
     dialect.getJDBCType(StringType).exists(t => t.jdbcNullType == Types.CLOB && t.databaseTypeDefinition == "CLOB")
 
-  /** A column of a table, as it has it.
+  /** A column of a table.
     *
     * @param short
-    *   how long its texts are, where they are none of the large ones that Spark writes
+    *   the length of its texts, if its type is not Spark's large text type
     */
   private final case class Column(name: String, short: Option[Int])
 
@@ -147,7 +146,7 @@ object JdbcUpsert {
       ()
   }
 
-  /** The name of a table beside another one, which may be quoted and have a schema's name before it. */
+  /** The name of a table next to another one, which may be quoted and qualified by a schema. */
   private def beside(table: String, suffix: String): String =
     if (table.endsWith("\"") || table.endsWith("`")) table.dropRight(1) + suffix + table.last else table + suffix
 }

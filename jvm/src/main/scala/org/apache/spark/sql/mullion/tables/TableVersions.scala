@@ -4,12 +4,12 @@ import org.apache.hadoop.fs.{FileSystem, Path}
 
 import org.apache.spark.sql.classic.SparkSession
 
-/** The versions of a table that is written whole each time: folders of files below its own. One counts once it is
-  * finished, which a marker says that is written last.
+/** The versions of a table that is rewritten each time: subfolders of the table's. A version is valid once its marker
+  * has been written, which is last.
   *
   * {{{
   *   visits/_version-00000000007/part-…  _SUCCESS
-  *   visits/_version-00000000008/part-…            half written: 7 is the newest
+  *   visits/_version-00000000008/part-…            incomplete: 7 is the newest
   * }}}
   */
 object TableVersions {
@@ -17,7 +17,7 @@ object TableVersions {
 
   def folder(version: Long): String = f"_version-$version%011d"
 
-  /** The newest that is finished, or -1. */
+  /** The newest valid version, or -1. */
   def newest(spark: SparkSession, table: String): Long = {
     val (files, path) = of(spark, table)
     all(files, path).filter(v => files.exists(new Path(new Path(path, folder(v)), "_SUCCESS"))).maxOption.getOrElse(-1L)

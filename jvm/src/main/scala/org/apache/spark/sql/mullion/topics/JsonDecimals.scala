@@ -12,8 +12,8 @@ import org.apache.spark.sql.classic.ExpressionUtils
 import org.apache.spark.sql.types.{ArrayType, BooleanType, DataType, DecimalType, MapType, StructType}
 import org.apache.spark.unsafe.types.UTF8String
 
-/** True if a text in JSON has a number with more digits after the point than the decimal that it is read as, which
-  * `from_json` rounds, and says nothing.
+/** True if a JSON text has a number with more digits after the point than its decimal column, which `from_json` rounds
+  * silently.
   * {{{
   *   x decimal(10, 2)    {"x": 1.50}  false    {"x": 1.505}  true    {"x": 15e-1}  false
   * }}}
@@ -30,7 +30,7 @@ case class JsonDecimals(child: Expression, kind: DataType) extends UnaryExpressi
 }
 
 object JsonDecimals {
-  // As from_json has it, where it is not told otherwise.
+  // The default options of from_json.
   private val factory = new JsonFactoryBuilder().enable(JsonReadFeature.ALLOW_NON_NUMERIC_NUMBERS).build()
 
   def column(text: Column, kind: DataType): Column =
@@ -42,7 +42,7 @@ object JsonDecimals {
       parser.nextToken()
       isCut(parser, kind)
     } catch {
-      // What is not JSON has no value that could be cut.
+      // Invalid JSON has no value to round.
       case _: JsonProcessingException => false
     } finally parser.close()
   }
@@ -52,11 +52,11 @@ object JsonDecimals {
       members(parser, name => fields.find(_.name == name).map(_.dataType))
     case (JsonToken.START_OBJECT, MapType(_, values, _)) => members(parser, _ => Some(values))
     case (JsonToken.START_ARRAY, ArrayType(elements, _)) =>
-      var found = false
-      while (parser.nextToken() != JsonToken.END_ARRAY) found = isCut(parser, elements) || found
-      found
+      var exceeds = false
+      while (parser.nextToken() != JsonToken.END_ARRAY) exceeds = isCut(parser, elements) || exceeds
+      exceeds
     case (token, decimal: DecimalType) if token.isScalarValue =>
-      // Text is read as a number too, with commas anywhere.
+      // from_json also reads text as a number, ignoring commas.
       Try(new java.math.BigDecimal(parser.getText.replace(",", ""))).toOption
         .exists(_.stripTrailingZeros.scale > decimal.scale)
     case _ =>
@@ -65,15 +65,15 @@ object JsonDecimals {
   }
 
   private def members(parser: JsonParser, kindOf: String => Option[DataType]): Boolean = {
-    var found = false
+    var exceeds = false
     while (parser.nextToken() != JsonToken.END_OBJECT) {
       val kind = kindOf(parser.currentName)
       parser.nextToken()
       kind match {
-        case Some(of) => found = isCut(parser, of) || found
+        case Some(of) => exceeds = isCut(parser, of) || exceeds
         case None     => parser.skipChildren()
       }
     }
-    found
+    exceeds
   }
 }

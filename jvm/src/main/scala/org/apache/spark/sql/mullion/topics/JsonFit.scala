@@ -7,8 +7,8 @@ import org.apache.spark.sql.classic.ExpressionUtils
 import org.apache.spark.sql.types.{DataType, StringType, StructType}
 import org.apache.spark.unsafe.types.UTF8String
 
-/** What a text is as JSON, as [[JsonShape]] says it, where columns hold its value as it is; [[JsonText.Unfit]] where
-  * they do not. See [[JsonText.fit]].
+/** The shape of a JSON text, see [[JsonShape]], if columns hold its exact value; otherwise [[JsonText.Unfit]]. See
+  * [[JsonText.fit]].
   */
 case class JsonFit(child: Expression, columns: StructType, isScalar: Boolean) extends UnaryExpression {
   @transient private lazy val kind = JsonKind.of(columns)

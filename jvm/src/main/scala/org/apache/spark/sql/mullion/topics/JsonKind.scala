@@ -5,12 +5,11 @@ import java.util.Arrays
 
 import org.apache.spark.sql.types._
 
-/** What a value in JSON must be for a column to hold it as it is, so that what is read from the column is what was
-  * written, in Python too:
+/** The JSON values that a column holds exactly, so that reading the column returns the written value, in Python too:
   * {{{
   *   bigint            1         not 1.0, "1", 2 ** 63
   *   int               1         not 2 ** 31
-  *   double            1.0       not 1, which Python tells from it; at the top such a one is marked
+  *   double            1.0       not 1, which Python distinguishes from it; at top level such a value is marked
   *   array<bigint>     [1, 2]    not [1, 2.5]
   *   struct<a, b>      {"b": 1, "a": null}    not {"a": 1}, which lacks b, nor {"a": 1, "b": 1, "c": 1}
   *   map<string, bigint>      {"a": 1}            not {"a": "x"}
@@ -19,7 +18,7 @@ import org.apache.spark.sql.types._
   */
 private[mullion] sealed abstract class JsonKind {
 
-  /** Of the elements of an array. */
+  /** The kind of an array's elements. */
   def element: Option[JsonKind] = None
 }
 
@@ -30,13 +29,13 @@ private[mullion] object JsonKind {
     override val element: Option[JsonKind] = Some(Anything)
   }
 
-  /** An integer of so many bits. */
+  /** An integer with this number of bits. */
   final case class Whole(bits: Int) extends JsonKind
   case object Floating extends JsonKind
   case object Text extends JsonKind
   case object Bool extends JsonKind
 
-  /** Null alone, of a field whose type is not known yet. */
+  /** Only null, for a field whose type is not encodedNames yet. */
   case object Nothing extends JsonKind
 
   final class Elements(of: JsonKind) extends JsonKind {
@@ -47,21 +46,21 @@ private[mullion] object JsonKind {
   final class Members(val of: JsonKind) extends JsonKind
 
   final class Fields(names: Array[String], val kinds: Array[JsonKind]) extends JsonKind {
-    private val known = names.map(_.getBytes(UTF_8))
+    private val encodedNames = names.map(_.getBytes(UTF_8))
 
-    def length: Int = known.length
+    def length: Int = encodedNames.length
 
-    /** The field of a name that is between two places of a text, or -1; most often it is at `likely`. */
+    /** The index of the field whose name is between two positions of a text, or -1; most often it is `likely`. */
     def indexOf(text: Array[Byte], from: Int, until: Int, likely: Int): Int =
-      if (likely < known.length && is(likely, text, from, until)) likely
+      if (likely < encodedNames.length && is(likely, text, from, until)) likely
       else {
         var i = 0
-        while (i < known.length && !is(i, text, from, until)) i += 1
-        if (i < known.length) i else -1
+        while (i < encodedNames.length && !is(i, text, from, until)) i += 1
+        if (i < encodedNames.length) i else -1
       }
 
     private def is(i: Int, text: Array[Byte], from: Int, until: Int) =
-      Arrays.equals(known(i), 0, known(i).length, text, from, until)
+      Arrays.equals(encodedNames(i), 0, encodedNames(i).length, text, from, until)
   }
 
   def of(kind: DataType): JsonKind = kind match {

@@ -7,7 +7,7 @@ import org.apache.spark.sql.classic.ExpressionUtils
 import org.apache.spark.sql.types.{DataType, StringType}
 import org.apache.spark.unsafe.types.UTF8String
 
-/** What a text is as JSON; see [[JsonText]]. Null for a null, and for a text that is none. */
+/** The shape of a JSON text; see [[JsonText]]. Null for null, and for invalid JSON. */
 case class JsonShape(child: Expression) extends UnaryExpression {
   override def nullable: Boolean = true
 

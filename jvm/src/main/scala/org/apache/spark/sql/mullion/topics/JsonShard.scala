@@ -11,12 +11,11 @@ import org.apache.spark.sql.classic.ExpressionUtils
 import org.apache.spark.sql.types.{DataType, StringType}
 import org.apache.spark.unsafe.types.UTF8String
 
-/** The shard of a value in JSON that no columns hold, by a field of it, as Python's `shard_of` has it of the same
-  * value:
+/** The shard of a JSON value without columns, by one of its fields, equal to Python's `shard_of` for the same value:
   * {{{
   *   k     {"k": "a"}  a     {"k": 1.0}  1     {"k": [1]}  ~     {"x": 1}  null     {"k": null}  null     5  5
   * }}}
-  * A value that is not a record is what it is in shards by. Null for what is not JSON.
+  * A value that is not a record is its own shard key. Null for invalid JSON.
   */
 case class JsonShard(child: Expression, field: String) extends UnaryExpression with CodegenFallback {
   override def nullable: Boolean = true
@@ -32,7 +31,7 @@ case class JsonShard(child: Expression, field: String) extends UnaryExpression w
 }
 
 object JsonShard {
-  // As Python has it.
+  // Python's dialect of JSON.
   private val factory = new JsonFactoryBuilder().enable(JsonReadFeature.ALLOW_NON_NUMERIC_NUMBERS).build()
   private val Others = Some("~")
 
@@ -47,7 +46,7 @@ object JsonShard {
     } finally parser.close()
   }
 
-  /** Of several fields of one name the last counts. */
+  /** Of several fields with one name the last counts. */
   @tailrec private def last(parser: JsonParser, field: String, found: Option[String]): Option[String] =
     if (parser.nextToken() != JsonToken.FIELD_NAME) found
     else {
@@ -62,8 +61,8 @@ object JsonShard {
     case JsonToken.VALUE_STRING                       => Some(parser.getText)
     case JsonToken.VALUE_TRUE | JsonToken.VALUE_FALSE => Some(parser.getText)
     case JsonToken.VALUE_NUMBER_INT                   =>
-      val whole = parser.getBigIntegerValue
-      if (whole.bitLength < 64) Some(whole.toString) else Others
+      val number = parser.getBigIntegerValue
+      if (number.bitLength < 64) Some(number.toString) else Others
     case JsonToken.VALUE_NUMBER_FLOAT =>
       val float = parser.getDoubleValue
       val isWhole = float >= -TwoTo63 && float < TwoTo63 && float.toLong.toDouble == float

@@ -4,21 +4,21 @@ import java.nio.charset.StandardCharsets.UTF_8
 
 import org.apache.spark.unsafe.types.UTF8String
 
-/** What a text that should be JSON is, decided in one pass and without a value of it: whether it is one value of RFC
-  * 8259 and nothing else, and if it is an object, the names of its fields. Spark's own reading of JSON is lenient: it
-  * stops after the first value, and takes single quotes.
+/** Classifies a text in one pass, without building values: whether it is exactly one value of RFC 8259, and for an
+  * object, the names of its fields. Spark's own JSON parser is lenient: it stops after the first value, and accepts
+  * single quotes.
   * {{{
-  *   {"a":1}     an object, with a        {"a":1}{"a":2}   nothing: two values
-  *   5           another value            {'a':1}          nothing
+  *   {"a":1}     an object, with a        {"a":1}{"a":2}   invalid: two values
+  *   5           another value            {'a':1}          invalid
   * }}}
-  * Beside what JSON has, floats may be `NaN`, `Infinity` and `-Infinity`. What is nested deeper than
-  * [[JsonText.MostDepth]], a number of more than [[JsonText.MostDigits]] characters and half of a surrogate pair are
-  * nothing, for readers have no value for them. `mullion.topics._json` decides the same in Python.
+  * As extensions, floats may be `NaN`, `Infinity` and `-Infinity`. Nesting beyond [[JsonText.MostDepth]], numbers of
+  * more than [[JsonText.MostDigits]] characters and unpaired surrogates are invalid, because readers have no value for
+  * them. `mullion.topics._json` implements the same in Python.
   */
 private[mullion] final class JsonText private (bytes: Array[Byte], columns: JsonKind, isScalar: Boolean) {
   import JsonText._
 
-  // A cursor: this runs for each record of a topic.
+  // A cursor instead of an iterator: this runs for each record of a topic.
   private[this] var at = 0
   private[this] var exact = true
   private[this] val marks = new StringBuilder
@@ -37,7 +37,7 @@ private[mullion] final class JsonText private (bytes: Array[Byte], columns: Json
     }
   }
 
-  /** What the whole is to be. */
+  /** The kind of the top-level value. */
   private def ofAll(shape: String): JsonKind = columns match {
     case _ if shape == Null                    => JsonKind.Anything
     case fields: JsonKind.Fields if isScalar   => if (shape == Record) JsonKind.Nothing else fields.kinds(0)
@@ -47,7 +47,7 @@ private[mullion] final class JsonText private (bytes: Array[Byte], columns: Json
 
   private def peek: Int = if (at < bytes.length) bytes(at) else End
 
-  /** Goes over a value; `name` is whose it is where it is a column's. */
+  /** Skips a value; `name` is its column's, if it has one. */
   private def value(depth: Int, of: JsonKind, name: String): Boolean = peek match {
     case '{' => depth < MostDepth && members(depth, of)
     case '[' => depth < MostDepth && elements(depth, of.element.getOrElse(misfit(of)))
@@ -73,7 +73,7 @@ private[mullion] final class JsonText private (bytes: Array[Byte], columns: Json
     case _ => number(of, name)
   }
 
-  /** Notes that a value is of another kind, unless nobody asks. */
+  /** Records that a value is of another kind, if columns are being checked. */
   private def misfit(of: JsonKind): JsonKind = {
     if (of ne JsonKind.Anything) exact = false
     JsonKind.Anything
@@ -83,9 +83,9 @@ private[mullion] final class JsonText private (bytes: Array[Byte], columns: Json
 
   private def members(depth: Int, of: JsonKind): Boolean = {
     val fields = of match {
-      case known: JsonKind.Fields => known
-      case _: JsonKind.Members    => NoFields
-      case _                      =>
+      case present: JsonKind.Fields => present
+      case _: JsonKind.Members      => NoFields
+      case _                        =>
         misfit(of)
         NoFields
     }
@@ -93,8 +93,8 @@ private[mullion] final class JsonText private (bytes: Array[Byte], columns: Json
       case members: JsonKind.Members => members.of
       case _                         => JsonKind.Anything
     }
-    val seen = new Array[Long]((fields.length + 63) / 64)
-    var known = 0
+    val seenFields = new Array[Long]((fields.length + 63) / 64)
+    var present = 0
     at += 1
     skipSpace()
     val right =
@@ -108,12 +108,12 @@ private[mullion] final class JsonText private (bytes: Array[Byte], columns: Json
           right = peek == '"' && string()
           val until = at - 1
           val name = if (right && depth == 0) mark(from, until) else ""
-          val index = if (right && (fields ne NoFields)) indexIn(fields, from, until, known) else -1
+          val index = if (right && (fields ne NoFields)) indexIn(fields, from, until, present) else -1
           if (index >= 0) {
-            // Of two of one name the last counts, and a column has the first.
-            if ((seen(index >> 6) & (1L << index)) != 0) exact = false
-            seen(index >> 6) |= 1L << index
-            known += 1
+            // Of two fields with one name the last counts, but the column holds the first.
+            if ((seenFields(index >> 6) & (1L << index)) != 0) exact = false
+            seenFields(index >> 6) |= 1L << index
+            present += 1
           } else if (fields ne NoFields) exact = false
           skipSpace()
           right = right && peek == ':' && skip()
@@ -125,8 +125,8 @@ private[mullion] final class JsonText private (bytes: Array[Byte], columns: Json
         }
         right && peek == '}' && skip()
       }
-    // A column that is missing is told by the marks; of a record within nothing says it.
-    if (depth > 0 && known < fields.length) exact = false
+    // The marks show missing top-level columns; missing nested ones only show here.
+    if (depth > 0 && present < fields.length) exact = false
     right
   }
 
@@ -188,7 +188,7 @@ private[mullion] final class JsonText private (bytes: Array[Byte], columns: Json
     }
   }
 
-  /** Four digits from a place on, or -1 where there are none. */
+  /** The value of four hexadecimal digits, or -1. */
   private def hex(from: Int): Int =
     if (from + 4 > bytes.length) -1
     else
@@ -200,7 +200,7 @@ private[mullion] final class JsonText private (bytes: Array[Byte], columns: Json
   private def number(of: JsonKind, name: String): Boolean = {
     val from = at
     if (peek == '-') at += 1
-    val whole = if (peek == '0') skip() else digits()
+    val digitCount = if (peek == '0') skip() else digits()
     val until = at
     val fraction = peek != '.' || { at += 1; digits() }
     val mantissa = at
@@ -209,11 +209,11 @@ private[mullion] final class JsonText private (bytes: Array[Byte], columns: Json
       if (peek == '+' || peek == '-') at += 1
       digits()
     }
-    val right = whole && fraction && exponent && at - from <= MostDigits
+    val right = digitCount && fraction && exponent && at - from <= MostDigits
     if (right) of match {
       case JsonKind.Whole(bits) if at == until => if (!isInteger(from, at, bits)) exact = false
       case JsonKind.Floating if at == until    =>
-        // A float has all of so many digits.
+        // A double represents this many digits exactly.
         if (at - from <= 15 && name.nonEmpty) marks.append('\n').append(WholeMark).append(name).append('\n')
         else exact = false
       case JsonKind.Floating =>
@@ -250,7 +250,7 @@ private[mullion] final class JsonText private (bytes: Array[Byte], columns: Json
   private def mark(from: Int, until: Int): String = {
     val text = new String(bytes, from, until - from, UTF_8)
     val name = if (text.indexOf('\\') < 0) text else unescaped(text)
-    // No column has such a name, and the mark of another one may be in it.
+    // No column has such a name, and it could contain the mark of another one.
     if (name.indexOf('\n') < 0) marks.append('\n').append(name).append('\n')
     name
   }
@@ -258,24 +258,24 @@ private[mullion] final class JsonText private (bytes: Array[Byte], columns: Json
 
 private[mullion] object JsonText {
 
-  /** How deep arrays and objects may be in one another: PyArrow has no values beyond. */
+  /** The nesting limit, which is PyArrow's. */
   val MostDepth = 100
 
-  /** How many characters a number may have: Spark's parser takes no more. */
+  /** The limit for characters of a number, which is that of Spark's parser. */
   val MostDigits = 1000
 
-  /** What [[shape]] begins with. */
+  /** The first character of [[shape]] for an object. */
   val Record = "{"
   val Null = "n"
   val Other = "."
 
-  /** What [[fit]] is of a value that columns do not hold as it is. */
+  /** The result of [[fit]] for a value that columns do not hold exactly. */
   val Unfit = "!"
 
-  /** Before the name of a column of floats in marks: the value is an int. */
+  /** The prefix of the name of a float column whose value is an int, in marks. */
   val WholeMark = '\u0000'
 
-  /** How many characters every integer of so many bits may have, without a look at its value. */
+  /** The number of characters up to which every integer fits into this number of bits. */
   private def ShortInteger(bits: Int): Int = bits match {
     case 64 => 18
     case 32 => 9
@@ -287,18 +287,17 @@ private[mullion] object JsonText {
   final val Value = "value"
   private val NoFields = new JsonKind.Fields(Array.empty, Array.empty)
 
-  /** `{` and the marks of its fields for an object (each name between newlines, as a topic's `_columns` has them), `n`
-    * for null, `.` for another value; null, as generated code takes it, for what is not JSON.
+  /** `{` and the marks of its fields for an object (each name between newlines, as in a topic's `_columns`), `n` for
+    * null, `.` for another value; null for invalid JSON, as generated code requires.
     */
   def shape(text: UTF8String): UTF8String =
     shown(text, JsonKind.Anything, isScalar = false)
 
-  /** The same where a value is in `columns` what it is here, and [[Unfit]] where it is not: of another kind, or with
-    * fields that there are no columns for. Ints in columns of floats are marked: [[WholeMark]] is before the column's
-    * name.
+  /** The same if `columns` hold the exact value, else [[Unfit]]: for a value of another kind, or with fields without a
+    * column. Ints in columns of floats are marked: [[WholeMark]] precedes the column's name.
     *
     * @param isScalar
-    *   whether a value is not a record, and its column the only one; else all values are records
+    *   whether values are scalars, with a single column; else all values are records
     */
   def fit(text: UTF8String, columns: JsonKind, isScalar: Boolean): UTF8String = shown(text, columns, isScalar)
 

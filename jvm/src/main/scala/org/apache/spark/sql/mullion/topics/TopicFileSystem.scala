@@ -11,16 +11,16 @@ import org.apache.hadoop.fs.{FileStatus, Path, RawLocalFileSystem}
 
 import org.apache.spark.sql.classic.SparkSession
 
-/** The folders of `dir:` topics as Spark's file source sees them: with the files that a topic's manifest names.
+/** The folders of `dir:` topics for Spark's file source, with the files in a topic's manifest.
   *
-  * A folder is not listed in one moment. Where files come meanwhile, a listing may have a file and not the one before
-  * it, and Spark would read them in that order. So the manifest is read first, and what is listed ends where it ends:
+  * A listing is not atomic. If files are added meanwhile, it may contain a file but not its predecessor, and Spark
+  * would read them in that order. The manifest is therefore read first, and the listing ends at its last file:
   * {{{
   *   manifest     0 1 2
-  *   producer           3 4      comes while the folder is listed
+  *   producer           3 4      added during the listing
   *   listed       0 1 2   4  ->  0 1 2
   * }}}
-  * Paths hold no character that Spark takes for a pattern: such ones are written as `~5B` here.
+  * Characters that Spark interprets as a pattern are escaped in paths, such as `~5B`.
   */
 final class TopicFileSystem extends RawLocalFileSystem {
   import TopicFileSystem._
@@ -31,8 +31,8 @@ final class TopicFileSystem extends RawLocalFileSystem {
 
   override def pathToFile(path: Path): File = {
     checkPath(path)
-    val whole = if (path.isAbsolute) path else new Path(getWorkingDirectory, path)
-    new File(decoded(whole.toUri.getPath))
+    val absolute = if (path.isAbsolute) path else new Path(getWorkingDirectory, path)
+    new File(decoded(absolute.toUri.getPath))
   }
 
   override def getFileStatus(path: Path): FileStatus = {
@@ -53,15 +53,15 @@ final class TopicFileSystem extends RawLocalFileSystem {
 object TopicFileSystem {
   val Scheme = "mullion-topic"
 
-  /** A topic's files in order, one in a line; `mullion.topics._dir_topic` writes it. */
+  /** A topic's files in order, one per line; written by `mullion.topics._dir_topic`. */
   val Manifest = "_files"
 
   private val Patterns = "~%{}[]*?\\:"
 
-  /** The last file's name has at most as many characters. */
+  /** The maximum length of the last file's name. */
   private val Tail = 1024
 
-  /** How a session reads a topic's folder. */
+  /** The path under which a session reads a topic's folder. */
   def pathOf(session: SparkSession, folder: String): String = {
     session.sparkContext.hadoopConfiguration.set(s"fs.$Scheme.impl", classOf[TopicFileSystem].getName)
     s"$Scheme://${encoded(folder)}"
@@ -76,8 +76,8 @@ object TopicFileSystem {
 
   private def quoted(c: Char): String = java.util.regex.Matcher.quoteReplacement(c.toString)
 
-  /** The number of the manifest's last file; none where there is no manifest yet, as in topics of earlier versions. A
-    * line that is being written does not count.
+  /** The number of the manifest's last file; none without a manifest, as in topics of earlier versions. An incomplete
+    * last line does not count.
     */
   def lastOf(manifest: File): Option[Long] =
     if (!manifest.exists()) None
@@ -91,7 +91,7 @@ object TopicFileSystem {
         Some(lines.lastOption.flatMap(numberOf).getOrElse(-1L))
       }
 
-  /** The number of a topic's file, which its name begins with. */
+  /** The number of a topic's file, the prefix of its name. */
   def numberOf(name: String): Option[Long] =
     Option(name.takeWhile(c => c >= '0' && c <= '9')).filter(_.nonEmpty).map(_.toLong)
 }

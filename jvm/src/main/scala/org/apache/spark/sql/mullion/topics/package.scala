@@ -1,7 +1,7 @@
 package org.apache.spark.sql.mullion
 
-/** What topics need of the JVM: JSON text to columns and back without loss ([[JsonText]], [[JsonKind]], [[JsonFit]],
+/** Topics: lossless conversion of JSON text to columns and back ([[JsonText]], [[JsonKind]], [[JsonFit]],
   * [[JsonShape]], [[JsonDecimals]]), the shards of such text ([[JsonShard]]), and the files of `dir:` topics
-  * ([[TopicFileSystem]]). Python's `mullion.topics` decides what is read and written.
+  * ([[TopicFileSystem]]). Python's `mullion.topics` is the caller.
   */
 package object topics

@@ -9,16 +9,16 @@ import org.apache.spark.sql.mullion.shim.{AttemptLineage, AttemptVersions}
 import org.apache.spark.sql.types.StructType
 import org.apache.spark.util.Utils
 
-/** Spark's provider of state in RocksDB, whose versions have ids of ours: 4.0. It is in Spark's package as for later
-  * versions of Spark.
+/** Spark's RocksDB state provider with Mullion's version ids, for 4.0. It is in Spark's package like that for later
+  * versions.
   */
 abstract class AttemptProvider extends RocksDBStateStoreProvider {
   @volatile private var make: () => AttemptRocksDb = _
 
-  /** An id for the version that the running task makes. */
+  /** An id for the version that the running task writes. */
   protected def nextId(conf: StateStoreConf): String
 
-  /** Gives the version its id that a task makes: called once the one before is open. */
+  /** Assigns the id of the version that a task writes, after the previous one has been opened. */
   protected def nameVersion(): Unit = rocksDB.nameVersion()
 
   override def init(

@@ -4,7 +4,7 @@ import org.apache.spark.sql.Encoder
 import org.apache.spark.sql.classic.SparkSession
 import org.apache.spark.sql.execution.{streaming => old}
 
-/** Spark's classes of streaming under the names that they have since 4.1: in 4.0 one package had all of them. */
+/** Spark's streaming classes under their names since 4.1; in 4.0 they were in one package. */
 package object checkpointing {
   type CheckpointFileManager = old.CheckpointFileManager
   val CheckpointFileManager: old.CheckpointFileManager.type = old.CheckpointFileManager
@@ -20,7 +20,7 @@ package object checkpointing {
 package object runtime {
   type MemoryStream[A] = old.MemoryStream[A]
 
-  /** Tests make it of a session; here Spark makes it of the session's context. */
+  /** Tests construct it from a session; 4.0 requires the session's context. */
   object MemoryStream {
     def apply[A](spark: SparkSession, partitions: Int)(encoder: Encoder[A]): MemoryStream[A] =
       old.MemoryStream[A](partitions)(encoder, spark.sqlContext)

@@ -13,13 +13,13 @@ import org.apache.spark.sql.execution.python.MapInBatchEvaluatorFactory
 import org.apache.spark.sql.types.StructType
 import org.apache.spark.sql.vectorized.ColumnarBatch
 
-/** How Spark's runners of Python are made: 4.0, which has no scalar functions over Arrow. */
+/** The construction of Spark's Python runners, for 4.0, which has no scalar functions over Arrow. */
 private[shim] trait PythonOfLine {
 
-  /** The node of `transformWithState` in Python. */
+  /** The node of Python's `transformWithState`. */
   type StatefulInPython = TransformWithStateInPandas
 
-  /** Refused; the Python package has refused it before. */
+  /** Unsupported; the Python package rejects it earlier. */
   def pythonRunner(
       function: PythonFunction,
       arguments: Seq[Int],
@@ -32,7 +32,7 @@ private[shim] trait PythonOfLine {
   ): BasePythonRunner[Iterator[InternalRow], ColumnarBatch] =
     throw MullionException.unsupported("Global.split calls functions as Spark 4.0 cannot. Use Spark 4.1 or newer.")
 
-  /** Runs a function of Python as `mapInArrow` does, on rows of `schema`; so are those that it gives. */
+  /** Runs a Python function like `mapInArrow`, with input and output rows of `schema`. */
   private[shim] def mapInArrow(
       output: Seq[Attribute],
       function: Seq[(ChainedPythonFunctions, Long)],
@@ -55,7 +55,7 @@ private[shim] trait PythonOfLine {
     artifacts
   )
 
-  /** The rows in Arrow streams of one schema; each stands until the next. */
+  /** The rows in Arrow streams of one schema; each is valid until the next. */
   private[shim] def rowsOf(streams: Iterator[Array[Byte]], context: TaskContext): Iterator[InternalRow] =
     streams.flatMap(stream => ArrowConverters.fromIPCStream(stream, context)._1)
 }

@@ -3,10 +3,10 @@ package org.apache.spark.sql.mullion.shim
 import org.apache.spark.sql.execution.ExternalAppendOnlyUnsafeRowArray
 import org.apache.spark.sql.internal.SQLConf
 
-/** Rows that go to disk: 4.0, which counts rows alone. */
+/** Rows that spill to disk, for 4.0, which counts only rows. */
 private[shim] trait SpillsOfLine {
 
-  /** A list of rows that spills as Spark's window functions do: they too hold rows of the input, whole. */
+  /** A list of rows that spills like those of Spark's window functions, which also buffer input rows. */
   def spillable(limits: SpillLimits): ExternalAppendOnlyUnsafeRowArray =
     new ExternalAppendOnlyUnsafeRowArray(limits.rowsInMemory, limits.rowsToSpill)
 

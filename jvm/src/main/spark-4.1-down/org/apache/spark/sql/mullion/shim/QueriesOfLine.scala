@@ -11,24 +11,24 @@ import org.apache.spark.sql.execution.streaming.checkpointing.{CommitLog, Commit
 import org.apache.spark.sql.internal.SQLConf
 import org.apache.spark.sql.streaming.StateOperatorProgress
 
-/** What is known of a query and its session: up to 4.1. */
+/** Access to a query and its session, up to 4.1. */
 private[shim] trait QueriesOfLine {
 
-  /** What a function of SQL is found by that is named without a schema. */
+  /** The identifier of a SQL function without a schema. */
   def builtinFunction(name: String): FunctionIdentifier = FunctionIdentifier(name)
 
-  /** What an operator reports, with another count of rows that the watermark dropped. */
+  /** An operator's progress with another count of rows that the watermark dropped. */
   def withDropped(progress: StateOperatorProgress, rows: Long): StateOperatorProgress =
     progress.copy(progress.numRowsUpdated, newNumRowsDroppedByWatermark = rows)
 
-  /** The timestamp of the batch whose note this is. */
+  /** The timestamp of a batch, from its log entry. */
   def batchTimestampMs(note: OffsetSeq): Option[Long] = note.metadata.map(_.batchTimestampMs)
 
-  /** The event clock of a batch. */
+  /** The event clock of a batch, from its log entry. */
   def batchWatermarkMs(note: OffsetSeq): Option[Long] = note.metadata.map(_.batchWatermarkMs)
 
-  /** The commits of a checkpoint, in whichever format it is. Spark's own log reads that of the session alone; the two
-    * formats differ in their first line alone.
+  /** The commits of a checkpoint in either format. Spark's own log only reads the session's; the formats differ in
+    * their first line alone.
     */
   def commits(spark: SparkSession, folder: Path): CommitLog = new CommitLog(spark, folder.toString) {
     private val own = spark.sessionState.conf.getConf(SQLConf.STATE_STORE_CHECKPOINT_FORMAT_VERSION)

@@ -4,7 +4,7 @@ import org.apache.spark.sql.catalyst.expressions.UnsafeRow
 import org.apache.spark.sql.execution.streaming.state._
 import org.apache.spark.sql.types.StructType
 
-/** Spark's provider of state in RocksDB, with stores that stand for its own. */
+/** Spark's RocksDB state provider, with wrapped stores. */
 abstract class RocksDbProvider extends AttemptProvider {
   protected def around(store: StateStore): StateStore
 
@@ -15,7 +15,7 @@ abstract class RocksDbProvider extends AttemptProvider {
   }
 }
 
-/** A store that has another do all. */
+/** A store that delegates to another. */
 abstract class StoreAround(under: StateStore) extends StateStore {
   override def id: StateStoreId = under.id
   override def version: Long = under.version
@@ -43,7 +43,7 @@ abstract class StoreAround(under: StateStore) extends StateStore {
   override def put(key: UnsafeRow, value: UnsafeRow, family: String): Unit = under.put(key, value, family)
   override def remove(key: UnsafeRow, family: String): Unit = under.remove(key, family)
   override def merge(key: UnsafeRow, value: UnsafeRow, family: String): Unit = under.merge(key, value, family)
-  // Not every one of these lines has them.
+  // Not all of these Spark versions have them.
   def putList(key: UnsafeRow, values: Array[UnsafeRow], family: String): Unit = throw new UnsupportedOperationException
   def mergeList(key: UnsafeRow, values: Array[UnsafeRow], family: String): Unit =
     throw new UnsupportedOperationException

@@ -6,15 +6,15 @@ import org.apache.hadoop.conf.Configuration
 
 import org.apache.spark.sql.mullion.shim.{AttemptLineage, AttemptVersions}
 
-/** Spark's provider of state in RocksDB, whose versions have ids of ours: 4.1 and later. It is in Spark's package, for
-  * Spark hides a type that it hands to it.
+/** Spark's RocksDB state provider with Mullion's version ids, for 4.1 and later. It is in Spark's package, because a
+  * type in its interface is private to that.
   */
 abstract class AttemptProvider extends RocksDBStateStoreProvider {
 
-  /** An id for the version that the running task makes. */
+  /** An id for the version that the running task writes. */
   protected def nextId(conf: StateStoreConf): String
 
-  /** Gives the version its id that a task makes: called once the one before is open. */
+  /** Assigns the id of the version that a task writes, after the previous one has been opened. */
   protected def nameVersion(): Unit = rocksDB match {
     case own: AttemptRocksDb => own.nameVersion()
     case other               => throw new IllegalStateException(s"$other gives its versions ids of its own")
@@ -76,7 +76,7 @@ private final class AttemptRocksDb(
 
   def nameVersion(): Unit = sessionStateStoreCkptId = Some(versions.opened(lineageManager))
 
-  // Called before this object has its fields.
+  // Called before the fields of this object are initialised.
   override protected def createFileManager(
       dfsRootDir: String,
       localTempDir: File,

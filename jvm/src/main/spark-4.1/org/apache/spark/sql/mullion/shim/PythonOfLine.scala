@@ -15,18 +15,17 @@ import org.apache.spark.sql.execution.python.{
 import org.apache.spark.sql.types.StructType
 import org.apache.spark.sql.vectorized.ColumnarBatch
 
-/** How Spark's runners of Python are made: 4.1, with a profiler of its own. */
+/** The construction of Spark's Python runners, for 4.1, with its own profiler. */
 private[shim] trait PythonOfLine {
 
-  /** The node of `transformWithState` in Python. */
+  /** The node of Python's `transformWithState`. */
   type StatefulInPython = TransformWithStateInPySpark
 
-  /** Runs a scalar Python UDF over Arrow on batches of rows of `schema`, as Spark itself does before and after other
-    * operators.
+  /** Runs a scalar Python UDF over Arrow on batches of rows of `schema`, like Spark before and after other operators.
     *
     * @param arguments
-    *   the ordinals of the function's arguments. Workers of 4.1 read after each whether it has a name, which
-    *   `ArrowPythonRunner` does not say: they would wait for more, and never answer
+    *   the ordinals of the function's arguments. Workers of 4.1 also read whether each is named, which
+    *   `ArrowPythonRunner` does not write: they would wait for ever
     */
   def pythonRunner(
       function: PythonFunction,
@@ -51,7 +50,7 @@ private[shim] trait PythonOfLine {
     None
   )
 
-  /** Runs a function of Python as `mapInArrow` does, on rows of `schema`; so are those that it gives. */
+  /** Runs a Python function like `mapInArrow`, with input and output rows of `schema`. */
   private[shim] def mapInArrow(
       output: Seq[Attribute],
       function: Seq[(ChainedPythonFunctions, Long)],
@@ -77,12 +76,12 @@ private[shim] trait PythonOfLine {
     None
   )
 
-  /** The rows in Arrow streams of one schema; each stands until the next. */
+  /** The rows in Arrow streams of one schema; each is valid until the next. */
   private[shim] def rowsOf(streams: Iterator[Array[Byte]], context: TaskContext): Iterator[InternalRow] =
     if (streams.isEmpty) Iterator.empty
     else {
       val rows = new ArrowConverters.InternalRowIteratorFromIPCStream(streams, context)
-      // It reads its first batch only once it has been asked for its schema.
+      // The first batch is read only after a call for the schema.
       rows.schema
       rows
     }

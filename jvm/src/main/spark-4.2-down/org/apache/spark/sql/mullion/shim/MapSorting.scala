@@ -3,7 +3,7 @@ package org.apache.spark.sql.mullion.shim
 import org.apache.spark.sql.catalyst.optimizer.InsertMapSortInGroupingExpressions
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
 
-/** Spark's own rule that puts the maps of grouping expressions in order; its name has changed. */
+/** Spark's rule that sorts the maps in grouping expressions; its name has changed. */
 object MapSorting {
   def inGroups(plan: LogicalPlan): LogicalPlan = InsertMapSortInGroupingExpressions(plan)
 }

@@ -11,14 +11,13 @@ import org.apache.spark.sql.execution.python.{ArrowPythonRunner, MapInBatchEvalu
 import org.apache.spark.sql.types.StructType
 import org.apache.spark.sql.vectorized.ColumnarBatch
 
-/** How Spark's runners of Python are made: 4.2 and later. */
+/** The construction of Spark's Python runners, for 4.2 and later. */
 private[shim] trait PythonOfLine {
 
-  /** The node of `transformWithState` in Python. */
+  /** The node of Python's `transformWithState`. */
   type StatefulInPython = TransformWithStateInPySpark
 
-  /** Runs a scalar Python UDF over Arrow on batches of rows of `schema`, as Spark itself does before and after other
-    * operators.
+  /** Runs a scalar Python UDF over Arrow on batches of rows of `schema`, like Spark before and after other operators.
     *
     * @param arguments
     *   the ordinals of the function's arguments
@@ -45,7 +44,7 @@ private[shim] trait PythonOfLine {
     None
   )
 
-  /** Runs a function of Python as `mapInArrow` does, on rows of `schema`; so are those that it gives. */
+  /** Runs a Python function like `mapInArrow`, with input and output rows of `schema`. */
   private[shim] def mapInArrow(
       output: Seq[Attribute],
       function: Seq[(ChainedPythonFunctions, Long)],
@@ -70,12 +69,12 @@ private[shim] trait PythonOfLine {
     None
   )
 
-  /** The rows in Arrow streams of one schema; each stands until the next. */
+  /** The rows in Arrow streams of one schema; each is valid until the next. */
   private[shim] def rowsOf(streams: Iterator[Array[Byte]], context: TaskContext): Iterator[InternalRow] =
     if (streams.isEmpty) Iterator.empty
     else {
       val rows = new ArrowConverters.InternalRowIteratorFromIPCStream(streams, context)
-      // It reads its first batch only once it has been asked for its schema.
+      // The first batch is read only after a call for the schema.
       rows.schema
       rows
     }

@@ -4,24 +4,24 @@ import org.apache.spark.sql.catalyst.expressions.UnsafeRow
 import org.apache.spark.sql.execution.streaming.state._
 import org.apache.spark.sql.types.StructType
 
-/** What state stores can do: 4.2 and later. */
+/** The capabilities of state stores, for 4.2 and later. */
 private[shim] trait StateOfLine {
 
-  /** Keys that end with a time, if this line has encoders for them. */
+  /** Encoders for keys that end with a time, if this Spark version has them. */
   def timestampKeys: Option[TimestampKeys] = Some(StateOfLine.Timestamps)
 
-  /** Records from `from` on, in order; all of them where that is found no sooner. */
+  /** Records from `from` on, in order, or all if skipping is not supported. */
   def scanFrom(store: StateStore, from: Option[UnsafeRow], family: String): StateStoreIterator[UnsafeRowPair] =
     store.rangeScan(from, None, family)
 
   /** True if state can begin with another version than the first. */
   def beginsAnywhere: Boolean = true
 
-  /** A store without any record, that makes a version of its own when it is committed, in the place after `version`. */
+  /** An empty store whose commit writes the version after `version`. */
   def emptyStore(provider: StateStoreProvider, version: Long): Option[StateStore] =
     Some(provider.getStore(version, None, forceSnapshotOnCommit = true, loadEmpty = true))
 
-  /** True if many keys are looked up sooner at once than one by one. */
+  /** True if looking up many keys at once is faster. */
   def findsManyAtOnce: Boolean = true
 
   def findMany(store: StateStore, keys: Array[UnsafeRow], family: String): Iterator[UnsafeRow] =

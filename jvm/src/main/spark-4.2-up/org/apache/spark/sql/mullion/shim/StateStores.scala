@@ -4,7 +4,7 @@ import org.apache.spark.sql.catalyst.expressions.UnsafeRow
 import org.apache.spark.sql.execution.streaming.state._
 import org.apache.spark.sql.types.StructType
 
-/** Spark's provider of state in RocksDB, with stores that stand for its own. */
+/** Spark's RocksDB state provider, with wrapped stores. */
 abstract class RocksDbProvider extends AttemptProvider {
   protected def around(store: StateStore): StateStore
 
@@ -20,7 +20,7 @@ abstract class RocksDbProvider extends AttemptProvider {
   }
 }
 
-/** A store that has another do all. */
+/** A store that delegates to another. */
 abstract class StoreAround(under: StateStore) extends StateStore {
   override def id: StateStoreId = under.id
   override def version: Long = under.version
