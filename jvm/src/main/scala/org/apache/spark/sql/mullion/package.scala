@@ -1,8 +1,8 @@
 package org.apache.spark.sql
 
-/** What must see Spark's private parts, in rooms; `dev.mullion`'s comment has the map.
+/** The code that needs Spark's internal APIs; the comment of `dev.mullion` lists the packages.
   *
-  * Only here may names of `org.apache.spark.sql` that are private to Spark be used, and each use of Spark's internals
-  * stands in one place with its reason. What differs between lines of Spark stands in `shim`.
+  * Only here may internal names of `org.apache.spark.sql` be used, and each use of Spark's internals is in one
+  * place with its reason. Differences between Spark versions are in `shim`.
   */
 package object mullion

@@ -14,21 +14,21 @@ import dev.mullion.MullionException
 import dev.mullion.windows.rules.{PaneRules, RowByRow}
 import dev.mullion.windows.spec.{CustomWindow, WindowSpec}
 
-/** A call of `windowed(df, …).agg(…)` with its columns as Spark's analysis has them, by letting it analyse an ordinary
-  * `groupBy(…).agg(…)`: so everything that Spark accepts as an aggregate means here what it means there.
+/** A call of `windowed(df, …).agg(…)` after Spark's analysis of the equivalent `groupBy(…).agg(…)`. Everything that
+  * Spark accepts as an aggregate therefore has the same meaning here.
   *
   * @param rows
-  *   what is asked of rows that are worked on one by one, if they are
+  *   the options of row-by-row processing, if it is needed
   * @param gap
-  *   the gap that each row brings
+  *   the gap of each row
   * @param ranges
-  *   the ranges that each row brings
+  *   the ranges of each row
   * @param trigger
-  *   what tells when a global window closes
+  *   the condition that closes a global window
   * @param splitColumns
-  *   what a function sees that splits global windows
+  *   the input of a function that splits global windows
   * @param aggregate
-  *   what Spark makes of the keys and the aggregates
+  *   Spark's aggregate of the keys and the functions
   * @param functions
   *   the aggregate functions
   * @param results
@@ -74,8 +74,8 @@ private[mullion] object AnalysedCall {
     val rules = WindowChecks(named(window, options, ranges), options)
     val time = TimeColumn(df, window, options)
     WindowKeys.checkTypes(df, by)
-    val held = options.collect.fold(aggregates)(c => Seq(RowByRowBuilder.collect(df, window, time.named, c)))
-    val aggregate = PythonAggregate.in(analysedAggregate(df, by, held), time.named)
+    val contents = options.collect.fold(aggregates)(c => Seq(RowByRowBuilder.collect(df, window, time.named, c)))
+    val aggregate = PythonAggregate.in(analysedAggregate(df, by, contents), time.named)
     val (grouping, functions, results) = parts(aggregate)
     AnalysedCall(
       df,
@@ -95,7 +95,7 @@ private[mullion] object AnalysedCall {
     )
   }
 
-  /** A window whose ranges each row brings, with what these are in words. */
+  /** A window with ranges of each row, described by their text. */
   private def named(window: WindowSpec, options: WindowOptions, ranges: Option[Expression]): WindowSpec = window match {
     case _: CustomWindow => CustomWindow(options.rangesText.getOrElse(ranges.fold("")(CallText.sqlOf)))
     case other           => other
@@ -113,14 +113,14 @@ private[mullion] object AnalysedCall {
     }
   }
 
-  /** An aggregation where what stands for other expressions (`count_if`, `bool_and`, `between` …) is replaced by them,
-    * as Spark's optimizer does in its own nodes, and where DISTINCT makes no difference (`max(DISTINCT v)`), it is left
-    * out. Values that they use several times are still in `With`.
+  /** An aggregation in which replaceable expressions (`count_if`, `bool_and`, `between` …) are replaced, as Spark's
+    * optimizer does in its own nodes, and a redundant DISTINCT (`max(DISTINCT v)`) is removed. Shared values are
+    * still in `With`.
     */
   private def replaced(aggregate: Aggregate): LogicalPlan =
     EliminateDistinct(ReplaceExpressions(aggregate.copy(child = LocalRelation(aggregate.child.output))))
 
-  /** The same with every `With` written out: the form in which aggregates are named and compared. */
+  /** The same without `With`: the form in which aggregates are named and compared. */
   def spelledOut(aggregate: Aggregate): LogicalPlan = replaced(aggregate).transformExpressions(SharedValues.inline)
 
   /** The grouping, the aggregate functions and the output columns over them. */

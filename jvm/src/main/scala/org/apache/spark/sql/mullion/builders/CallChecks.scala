@@ -9,9 +9,7 @@ import org.apache.spark.sql.types._
 import dev.mullion.MullionException
 import dev.mullion.windows.rules.LatePolicy
 
-/** What is refused of a call for what its columns are. Each check is a question of its own; the first that has an
-  * answer refuses.
-  */
+/** Checks of a call that depend on its columns. The first check with an error decides. */
 private[builders] object CallChecks {
   private type Check = AnalysedCall => Option[MullionException]
 
@@ -62,7 +60,7 @@ private[builders] object CallChecks {
     ofKeys orElse ofAggregates
   }
 
-  /** Spark's `session_window` gives each row a session of its own, and aggregates of Spark's merge them. */
+  /** Spark's `session_window` creates one session per row, and only Spark's own aggregates merge them. */
   private def sessionsOfSpark(call: AnalysedCall): Option[MullionException] = {
     def isMerged(session: Attribute): Boolean = call.input.exists {
       case aggregate: Aggregate => aggregate.groupingExpressions.exists(_.references.contains(session))
@@ -87,7 +85,7 @@ private[builders] object CallChecks {
     }
   }
 
-  /** The columns of a result that has two of one name, or one that is named as a column which we add. */
+  /** A result with two columns of the same name, or with the name of a column that Mullion adds. */
   def names(df: DataFrame, keys: Seq[String], results: Seq[String], late: LatePolicy): Option[MullionException] = {
     val same = df.sparkSession.sessionState.conf.resolver
     val added = Seq("window", "pane") ++ Option.when(late == LatePolicy.Emit)("late_row")
@@ -113,7 +111,7 @@ private[builders] object CallChecks {
       })
   }
 
-  /** Spark's state stores take a null of this type for a row that is damaged. */
+  /** Spark's state stores take a null of this type for a damaged row. */
   private def damagedInState(call: AnalysedCall): Option[MullionException] = {
     def mayBeNull(key: Alias) = key.dataType.existsRecursively(_ == CalendarIntervalType) &&
       (key.nullable || key.dataType != CalendarIntervalType)

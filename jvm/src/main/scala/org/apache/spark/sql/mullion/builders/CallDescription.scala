@@ -20,14 +20,14 @@ import dev.mullion.windows.spec.{
   WindowSpec
 }
 
-/** A call of `windowed(…).agg(…)` as it crosses a border: what is asked in JSON, and the columns that it names beside
-  * it. Python's over py4j, that of Spark Connect and SQL's are the same.
+/** A serialized call of `windowed(…).agg(…)`: JSON, and its columns separately. The format is the same over py4j,
+  * from Spark Connect and from SQL.
   *
   * {{{
   *   {"window":  {"kind": "tumbling", "size": us, "offset": us}          and so on, see `windowOf`
-  *    "options": {"allowed_lateness": us, "late": "drop", ...}           by Python's names; what is not there is not asked
+  *    "options": {"allowed_lateness": us, "late": "drop", ...}           by Python's names; missing ones have their default
   *    "collect": {"order": "time", "name": "rows", "max_rows": n}        instead of aggregates
-  *    "columns": ["by", "by", "time", "aggregate", ...]}                 what each column is, in their order
+  *    "columns": ["by", "by", "time", "aggregate", ...]}                 the role of each column, in order
   * }}}
   *
   * Lengths of time are microseconds.
@@ -50,14 +50,14 @@ object CallDescription {
       case NonFatal(e)         => throw unreadable(String.valueOf(e.getMessage))
     }
 
-  /** What is asked, as JSON. */
+  /** The request as JSON. */
   def parsed(json: String): JValue =
     try JsonMethods.parse(json)
     catch { case NonFatal(_) => throw unreadable("it is not JSON") }
 
-  /** A call that no Python and no SQL of this version writes. */
+  /** The error for a call that this version's Python and SQL never send. */
   def unreadable(why: String): MullionException = MullionException.invalid(
-    s"What is asked of windows does not say what they are: $why. Install the same version of Mullion on both sides."
+    s"The request for windows cannot be read: $why. Install the same version of Mullion on both sides."
   )
 
   private def described(said: JValue, columns: Seq[Column]): CallDescription = {
@@ -73,20 +73,20 @@ object CallDescription {
     )
   }
 
-  /** What each column of a call is, in their order. */
+  /** The role of each column of a call, in order. */
   def rolesOf(said: JValue): Seq[String] = (said \ "columns") match {
     case JArray(names) => names.collect { case JString(name) => name }
     case _             => Nil
   }
 
   private def windowOf(said: JValue): WindowSpec = {
-    def us(name: String) = whole(said \ name)
+    def us(name: String) = longOf(said \ name)
     (said \ "kind") match {
       case JString("tumbling") => AlignedWindow.tumbling(us("size"), us("offset"))
       case JString("sliding")  => AlignedWindow.sliding(us("size"), us("slide"), us("offset"))
       case JString("calendar") => calendar(count(us("number")), text(said \ "unit"), text(said \ "timezone"))
       case JString("around")   => AroundWindow(us("before"), us("after"))
-      case JString("session")  => SessionWindow(some(said \ "gap").map(whole))
+      case JString("session")  => SessionWindow(some(said \ "gap").map(longOf))
       case JString("count")    => CountWindow(us("size"), us("every"))
       case JString("every")    => GlobalWindow(GlobalTrigger.Every(us("rows")))
       case JString("when")     => GlobalWindow(GlobalTrigger.When)
@@ -111,15 +111,15 @@ object CallDescription {
   private type Change = WindowOptions => WindowOptions
 
   private def optionsOf(said: JValue, columns: String => Seq[Column]): WindowOptions = {
-    val asked = said \ "options"
-    def when(name: String)(change: JValue => Change): Change = some(asked \ name).fold[Change](identity)(change)
+    val options = said \ "options"
+    def when(name: String)(change: JValue => Change): Change = some(options \ name).fold[Change](identity)(change)
     def column(role: String)(change: (WindowOptions, Column) => WindowOptions): Change =
       options => columns(role).foldLeft(options)(change)
     val function = some(said \ "window" \ "function").map(text)
     Seq[Change](
       // The time first: without one there is no lateness.
       column("time")(_.withTime(_)),
-      when("allowed_lateness")(us => _.withAllowedLateness(whole(us))),
+      when("allowed_lateness")(us => _.withAllowedLateness(longOf(us))),
       when("on_time")(on => _.withOnTime(truth(on))),
       when("accumulate")(on => _.withAccumulate(truth(on))),
       when("late")(policy => _.withLate(text(policy))),
@@ -141,9 +141,9 @@ object CallDescription {
 
   private def early(said: JValue): Change = { options =>
     val unchanged = some(said \ "unchanged").exists(truth)
-    val every = some(said \ "every").map(whole).fold(options)(options.withEarly(_, unchanged))
-    val wall = some(said \ "wall").map(whole).fold(every)(every.withEarlyByWall(_, unchanged))
-    val counted = some(said \ "count").map(whole).fold(wall)(wall.withEarlyCount)
+    val every = some(said \ "every").map(longOf).fold(options)(options.withEarly(_, unchanged))
+    val wall = some(said \ "wall").map(longOf).fold(every)(every.withEarlyByWall(_, unchanged))
+    val counted = some(said \ "count").map(longOf).fold(wall)(wall.withEarlyCount)
     if (some(said \ "each_row").exists(truth)) counted.withRunning else counted
   }
 
@@ -152,21 +152,21 @@ object CallDescription {
       case "per key" =>
         val own = options.withClockPerKey(some(said \ "wall_time").exists(truth))
         if (some(said \ "late_by").exists(text(_) == "watermark")) own.withLateBehindClock else own
-      case _ => some(said \ "idle_after").map(whole).fold(options)(options.withIdleAfter)
+      case _ => some(said \ "idle_after").map(longOf).fold(options)(options.withIdleAfter)
     }
 
   private def upgrade(said: JValue): Change = { options =>
     val fromNow = some(said \ "new_aggregates").exists(text(_) == "from now")
-    val known = if (fromNow) options.withNewAggregatesFromNow else options
+    val current = if (fromNow) options.withNewAggregatesFromNow else options
     some(said \ "window").map(text) match {
-      case Some("drain") => known.withDrainOnChange
-      case Some("drop")  => known.withDropOnChange
-      case _             => known
+      case Some("drain") => current.withDrainOnChange
+      case Some("drop")  => current.withDropOnChange
+      case _             => current
     }
   }
 
   private def collected(said: JValue, options: WindowOptions): WindowOptions = some(said).fold(options) { collect =>
-    options.withCollect(text(collect \ "order") == "time", text(collect \ "name"), whole(collect \ "max_rows"))
+    options.withCollect(text(collect \ "order") == "time", text(collect \ "name"), longOf(collect \ "max_rows"))
   }
 
   private def some(value: JValue): Option[JValue] = value match {
@@ -174,12 +174,12 @@ object CallDescription {
     case there            => Some(there)
   }
 
-  private def whole(value: JValue): Long = value match {
-    // What is beyond a long is refused as Python's own numbers are over py4j.
+  private def longOf(value: JValue): Long = value match {
+    // Numbers beyond a long are rejected, like Python's own over py4j.
     case JInt(number) if number.isValidLong => number.toLong
     case JInt(number)                       =>
       throw MullionException.invalid(s"$number is more than a number of rows or of microseconds can be (2^63 - 1).")
-    case other => throw unreadable(s"$other is not a whole number")
+    case other => throw unreadable(s"$other is not an integer")
   }
 
   private def text(value: JValue): String = value match {

@@ -9,17 +9,17 @@ import org.apache.spark.sql.types._
 
 import dev.mullion.windows.rules.NumberedRules
 
-/** Expressions, and whole calls, as text that says the same each time. */
+/** Expressions, and entire calls, as stable text. */
 private[mullion] object CallText {
 
-  /** With columns by their own names only, as SQL over the input has them. */
+  /** With unqualified columns, as SQL over the input. */
   def plain(e: Expression): Expression = e.transform { case column: Attribute => column.withQualifier(Nil) }
 
-  /** As SQL over the input has it: columns by their own names only, and nothing that is numbered anew each time. */
+  /** As SQL over the input: with unqualified columns, and without generated numbers. */
   def sqlOf(e: Expression): String = numberless(plain(e)).sql
 
-  /** Around what has no text in SQL, such as a UDF of Python's, Spark's texts show the numbers of columns and variables
-    * where these are no children: the parameters of a function that is another one's name, and variables of lambdas.
+  /** Expressions that SQL cannot express, such as Python UDFs, include the numbers of columns and variables in
+    * their text where these are not children: parameters of a renamed function, and lambda variables.
     */
   private def numberless(e: Expression): Expression = e match {
     case named: InheritAnalysisRules =>
@@ -28,17 +28,17 @@ private[mullion] object CallText {
     case other                        => other.mapChildren(numberless)
   }
 
-  /** What tells the state of one call from another's. */
+  /** The text that identifies the state of a call. */
   private[builders] def of(call: AnalysedCall): AggregateText = {
     import call.{aggregate, df, gap, splitColumns, trigger}
     val output = df.queryExecution.analyzed.output
-    // A column may be named in another case than its own, which Spark keeps in the expression.
+    // A column may be named in another case, which Spark keeps in the expression.
     val nameOf = output.map(a => a.exprId -> a.name).toMap
     def text(e: Expression): String = sqlOf(e.transform {
       case column: Attribute if nameOf.contains(column.exprId) => column.withName(nameOf(column.exprId))
     })
     def named(e: NamedExpression): String = {
-      // The session's time zone is in casts' texts where it is not the default; names of results are given, never made.
+      // Casts include the session's time zone if it is not the default; names of results are explicit, never generated.
       s"${text(Shown.unalias(e))} AS ${quoteIfNeeded(e.name)}"
     }
     def names(of: Iterable[Attribute]): Seq[String] = of.map(a => nameOf.getOrElse(a.exprId, a.name)).toSeq.distinct
@@ -62,20 +62,18 @@ private[mullion] object CallText {
     )
   }
 
-  /** The columns whose types change what the state of a function means, though neither its text nor its buffers show
-    * it.
-    */
+  /** The columns whose types affect the state of a function without showing in its text or its buffers. */
   private def typeDependent(function: AggregateExpression): Seq[Attribute] = {
     val inputs = function.aggregateFunction match {
-      // Its buffers are columns of the types that it adds up.
+      // Its buffers have the types of its summands.
       case declarative: DeclarativeAggregate => declarative.children.flatMap(converted)
       case own                               => own.references.toSeq
     }
     inputs ++ function.filter.toSeq.flatMap(converted)
   }
 
-  /** The columns that an expression makes values of another kind of, such as texts or hashes: those of a number change
-    * with its type. Arithmetic and comparisons have one value for a number of any type.
+  /** The columns that an expression converts to another kind of value, such as texts or hashes, which depend on the
+    * type of a number. Arithmetic and comparisons give the same value for numbers of any type.
     */
   private def converted(e: Expression): Seq[Attribute] = e match {
     case shared: With              => converted(SharedValues.writtenOut(shared))

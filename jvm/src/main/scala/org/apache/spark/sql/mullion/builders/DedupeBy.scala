@@ -10,21 +10,22 @@ import org.apache.spark.sql.mullion.expressions.{BatchNumber, Deduplicated, OfRo
 
 import dev.mullion.MullionException
 
-/** By what rows count once in a pane, and the aggregates over those that count; see [[Deduplicated]].
+/** The columns that deduplicate the rows of a pane, and the aggregates over the remaining rows; see
+  * [[Deduplicated]].
   *
   * @param named
-  *   what the user named
+  *   the user's columns
   * @param ids
-  *   the same in the one form that equal values share
+  *   the same, normalised so that equal values are equal
   * @param batch
-  *   the number of a row's batch, which with `number` says what came first
+  *   the number of a row's batch, which with `number` gives the order of arrival
   */
 private[builders] final case class DedupeBy(named: Seq[Expression], ids: Seq[Alias], batch: Alias, number: Alias) {
 
-  /** What is added to the rows. */
+  /** The columns added to the rows. */
   def columns: Seq[NamedExpression] = ids :+ batch :+ number
 
-  /** The aggregates as one, and the value of each by what it was called. */
+  /** The aggregates as a single function, and the result of each by its id. */
   def over(functions: Seq[AggregateExpression]): (Seq[AggregateExpression], Map[ExprId, Expression]) = {
     val one = Deduplicated(
       ids.map(_.toAttribute),

@@ -7,8 +7,8 @@ import org.apache.spark.sql.types.{ArrayType, StringType}
 
 import dev.mullion.MullionException
 
-/** Results that say what they do not know, where aggregates may be newer than a pane: such a result is null until the
-  * pane's first new row, and then of the rows from that on; and a column names all that are not of the whole pane.
+/** Results of aggregates that may be newer than a pane: such a result is null until the pane's first new row, and
+  * then covers the rows from that on. A column lists the results that do not cover the entire pane.
   */
 private[builders] object Incomplete {
 
@@ -16,11 +16,11 @@ private[builders] object Incomplete {
   val column = "incomplete"
 
   /** @param known
-    *   the function that knows
+    *   the function that tracks completeness
     * @param functions
     *   all functions of the node
     * @param results
-    *   what is shown over them, by name
+    *   the output over them, by name
     */
   def over(
       known: AggregateExpression,

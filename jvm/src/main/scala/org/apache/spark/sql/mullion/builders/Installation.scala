@@ -6,7 +6,7 @@ import org.apache.spark.sql.mullion.plan.{RefuseWithFirstBatch, WindowStrategy}
 import org.apache.spark.sql.mullion.python.StatefulStrategy
 import org.apache.spark.sql.mullion.shim.Classic
 
-/** Adds to a session that runs already what the extension would have added, as far as it takes it. */
+/** Adds the parts of the extension to a running session, as far as possible. */
 object Installation {
 
   def install(spark: SparkSession): Unit = {

@@ -11,15 +11,15 @@ import org.apache.spark.sql.execution.streaming.state.{
 }
 import org.apache.spark.sql.mullion.exec.metrics.WindowMetrics
 
-/** Spark's page of a streaming query draws the metrics that `spark.sql.streaming.ui.enabledCustomMetricList` names, and
-  * knows those of the session's state store alone: for one of an operator, or of another store, it fails with an error
-  * of its own. So it is told of ours, and of RocksDB's.
+/** Registers Mullion's metrics for Spark's page of a streaming query. The page draws the metrics in
+  * `spark.sql.streaming.ui.enabledCustomMetricList`, but only has the definitions of the session's state store: for
+  * those of an operator or another store it would fail. RocksDB's metrics are registered too.
   */
 private[mullion] object QueryPage extends Logging {
 
   def tellOfMetrics(spark: SparkSession): Unit =
     try {
-      // The page is made with it, when a session's first query is started if not now.
+      // Creates the page, which otherwise happens when a session's first query is started.
       spark.sharedState.streamingQueryStatusListener
       for {
         ui <- spark.sparkContext.ui.toSeq
@@ -38,8 +38,8 @@ private[mullion] object QueryPage extends Logging {
   private def tell(page: AnyRef): Unit = {
     val field = page.getClass.getDeclaredField("supportedCustomMetrics")
     field.setAccessible(true)
-    val known = field.get(page).asInstanceOf[Seq[StateStoreCustomMetric]]
-    field.set(page, (known ++ ours).distinctBy(_.name))
+    val definitions = field.get(page).asInstanceOf[Seq[StateStoreCustomMetric]]
+    field.set(page, (definitions ++ ours).distinctBy(_.name))
   }
 
   private def ours: Seq[StateStoreCustomMetric] =

@@ -11,14 +11,14 @@ import dev.mullion.MullionException
 import dev.mullion.windows.rules.{Collected, RowByRow}
 import dev.mullion.windows.spec.{GlobalTrigger, GlobalWindow, RowNumberWindow, WindowSpec}
 
-/** True if the rows of a window must be worked on one by one, in order of arrival, and how. */
+/** The options of row-by-row processing, if the rows of a window must be processed one by one in order of arrival. */
 object RowByRowBuilder {
 
-  /** Stands for the time of rows that there are none of. */
+  /** A placeholder for the time of rows, where there are none. */
   private[mullion] val eventTime = "mullion_event_time"
 
   /** @param delay
-    *   how far the stream's watermark is behind, in microseconds
+    *   the delay of the stream's watermark, in microseconds
     */
   def apply(window: WindowSpec, options: WindowOptions, delay: => Long): Option[RowByRow] = {
     val isNumbered = window.isInstanceOf[RowNumberWindow]
@@ -33,7 +33,7 @@ object RowByRowBuilder {
     )
   }
 
-  /** The rows of a pane, as an aggregate of it. */
+  /** The rows of a pane, as an aggregate. */
   def collect(df: DataFrame, window: WindowSpec, time: Option[Expression], collected: Collected): Column = {
     if (collected.maxRows <= 0)
       throw MullionException.invalid(
@@ -57,7 +57,7 @@ object RowByRowBuilder {
     ExpressionUtils.column(rows.toAggregateExpression()).as(collected.name)
   }
 
-  /** The column that tells when a global window closes. */
+  /** The column that closes a global window. */
   def trigger(df: DataFrame, window: WindowSpec, column: Option[Column]): Option[Expression] =
     (window, column) match {
       case (GlobalWindow(GlobalTrigger.When), Some(when)) =>
@@ -72,7 +72,7 @@ object RowByRowBuilder {
       case _                                                    => None
     }
 
-  /** The columns that a function sees which splits global windows. */
+  /** The input columns of a function that splits global windows. */
   def splitColumns(df: DataFrame, window: WindowSpec, options: WindowOptions): Seq[Attribute] = window match {
     case GlobalWindow(GlobalTrigger.Split(function)) =>
       if (options.split.isEmpty)

@@ -4,21 +4,21 @@ import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.catalyst.optimizer.CollapseProject
 import org.apache.spark.sql.catalyst.trees.TreePattern.WITH_EXPRESSION
 
-/** Values that an expression uses several times, Spark's `With`: of `nullif(a, b)`, which is `count_if` too, and of
+/** Values that an expression uses several times, Spark's `With`: in `nullif(a, b)`, therefore in `count_if`, and in
   * `between`.
   *
   * {{{
   *   count_if(v <> 0 AND 10 / v > 3)    count(With(c = v <> 0 AND 10 / v > 3; if(c = false, null, c)))
-  *   written out and optimized          count(if(v = 0 OR 10 / v <= 3, null, v <> 0 AND 10 / v > 3))
+  *   inlined and optimized              count(if(v = 0 OR 10 / v <= 3, null, v <> 0 AND 10 / v > 3))
   *   subexpression elimination          x = 10 / v; …                              fails where v is 0
   * }}}
   *
-  * So Spark computes `c` in a projection below. It writes out what costs nothing to compute, and what stands behind a
-  * condition, where subexpression elimination does not reach.
+  * Spark therefore computes `c` in a projection below. It inlines cheap values, and values guarded by a condition,
+  * where subexpression elimination does not apply.
   */
 private[builders] object SharedValues {
 
-  /** Writes out a `With`, and those in it. */
+  /** Inlines a `With`, and those in it. */
   val inline: PartialFunction[Expression, Expression] = { case shared: With => once(shared).transform(inline) }
 
   private def once(shared: With): Expression = {
@@ -26,16 +26,16 @@ private[builders] object SharedValues {
     shared.child.transform { case used: CommonExpressionRef if of.contains(used.id) => of(used.id) }
   }
 
-  /** An expression in which every `With` is written out. */
+  /** An expression with every `With` inlined. */
   def writtenOut(expression: Expression): Expression = expression.transform(inline)
 
-  /** An expression in which only those are left that Spark computes in a projection. */
+  /** An expression with only those left that Spark computes in a projection. */
   def simplified(expression: Expression): Expression =
     if (!expression.containsPattern(WITH_EXPRESSION)) expression
     else
       expression match {
         case shared: With if shared.defs.forall(d => CollapseProject.isCheap(d.child)) => simplified(once(shared))
-        // Its own parts are Spark's to simplify.
+        // Spark simplifies its parts.
         case shared: With                     => shared
         case condition: ConditionalExpression =>
           val always = condition.alwaysEvaluatedInputs.map(simplified)

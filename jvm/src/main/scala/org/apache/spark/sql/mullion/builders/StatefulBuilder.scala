@@ -22,21 +22,21 @@ import org.apache.spark.sql.types._
 
 import dev.mullion.MullionException
 
-/** Turns functions with state, and the windows between them, into a plan. */
+/** Converts functions with state, and the windows between them, to a plan. */
 object StatefulBuilder {
 
-  /** The rows that a function makes for its window `target`, from 1. */
+  /** The rows that a function produces for its window `target`, from 1. */
   def rows(spark: SparkSession, target: Int, schema: StructType): DataFrame = {
     val columns = schema.map(f => AttributeReference(f.name, f.dataType)())
     checkTypes(schema, "a window")
     Dataset.ofRows(spark, ProcessedRows(ProcessedRows.unplanned, target, columns))
   }
 
-  /** How many lines of a file Python surely reads as so many. */
+  /** The number of lines of a file that Python is certain to read as that many. */
   def flowLines(path: String, from: Long, delimiter: String, batchSize: Int, most: Int): Array[Long] =
     FileRanges.linesIn(path, from, delimiter, batchSize, most)
 
-  /** The steps of a dataflow without state, over the entries of its log: see [[FlowEntries]]. */
+  /** The stateless steps of a dataflow, over the entries of its log: see [[FlowEntries]]. */
   def flowEntries(df: DataFrame, process: UserDefinedPythonFunction, schema: StructType, program: String): DataFrame = {
     val output = schema.map(f => AttributeReference(f.name, f.dataType)())
     val child = df.queryExecution.analyzed
@@ -72,7 +72,7 @@ object StatefulBuilder {
         s"${SQLConf.STREAMING_NO_DATA_MICRO_BATCHES_ENABLED.key} is false: then no batch runs without rows, and what is due by " +
           "the wall clock would wait for the next row. Set it to true, its default."
       )
-    // Windows between stages that fire early do so by the wall clock, too, while no rows come.
+    // Windows between stages with early firings also fire by the wall clock while there are no rows.
     val ticks = !options.passing && (byWallClock || windows.exists(_._2.exists {
       case node: WindowedAggregate => node.rules.early.isDefined
       case _                       => false
@@ -100,7 +100,7 @@ object StatefulBuilder {
       distributed,
       windows.map(_._2)
     )
-    // Fresh names above: Spark tells two uses of one DataFrame apart by renaming the columns of projections.
+    // New column ids: Spark distinguishes two uses of one DataFrame by renaming the columns of projections.
     Dataset.ofRows(spark, Project(node.output.map(a => Alias(a, a.name)()), node))
   }
 

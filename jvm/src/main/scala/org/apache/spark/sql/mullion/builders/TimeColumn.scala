@@ -14,15 +14,15 @@ import dev.mullion.windows.spec.{RowNumberWindow, TimeMath, WindowSpec}
 /** The time of rows.
   *
   * @param named
-  *   the event time that the call names, as a TIMESTAMP
+  *   the event time in the call, as a TIMESTAMP
   * @param expression
-  *   what the node reads: windows of row numbers have no clock, and without a time named others have the wall clock
+  *   the time that the node reads: windows of row numbers have no clock, and columns without an event time use the wall clock
   * @param watermark
-  *   the watermark that the event time carries, as metadata of a column; nothing where panes do not close by it
+  *   the watermark of the event time, as metadata of a column; empty if panes do not close by it
   */
 private[builders] final case class TimeColumn(named: Option[Expression], expression: Expression, watermark: Metadata) {
 
-  /** How far the watermark is behind, in microseconds. */
+  /** The delay of the watermark, in microseconds. */
   def delay: Long =
     if (watermark.contains(EventTimeWatermark.delayKey))
       TimeMath.fromMillis(watermark.getLong(EventTimeWatermark.delayKey))
@@ -41,7 +41,7 @@ private[builders] object TimeColumn {
     )
   }
 
-  /** The event time as a TIMESTAMP; of a window column, its last microsecond, as Spark's `window_time`. */
+  /** The event time as a TIMESTAMP; for a window column its last microsecond, like Spark's `window_time`. */
   def eventTime(df: DataFrame, time: Column): Expression = {
     val column = timeExpression(df, time)
     val expression = Shown.unalias(column)
@@ -63,7 +63,7 @@ private[builders] object TimeColumn {
     }
   }
 
-  /** How to make a timestamp of a column of another type. */
+  /** The conversion of a column of another type to a timestamp, for error messages. */
   private def toTimestamp(name: String, kind: DataType): String = {
     def convert(to: String) = s"Convert it before withWatermark: df.withColumn('$name', $to)."
     kind match {
@@ -81,7 +81,7 @@ private[builders] object TimeColumn {
 
   private def timeExpression(df: DataFrame, time: Column): NamedExpression =
     df.select(time).queryExecution.analyzed match {
-      // A column of the DataFrame before withWatermark is the same column, without its watermark.
+      // A column of the DataFrame before withWatermark is the same column without the watermark.
       case Project(Seq(a: Attribute), input) => input.output.find(_.exprId == a.exprId).getOrElse(a)
       case Project(Seq(e), _)                => e
       case other                             =>
@@ -90,7 +90,7 @@ private[builders] object TimeColumn {
         )
     }
 
-  /** The watermark that the time column carries, which a stream must have. */
+  /** The watermark of the time column, which a stream must have. */
   private def watermark(df: DataFrame, time: Column): Metadata = {
     val column = timeExpression(df, time)
     val key = EventTimeWatermark.delayKey
@@ -105,15 +105,15 @@ private[builders] object TimeColumn {
     }
   }
 
-  /** What a stream has in place of a watermark on its time, and how to set one. A stream that has a watermark cannot be
-    * given a second one: Spark fails when the query starts.
+  /** The state of a stream without a watermark on its time, and a fix. A stream that has a watermark cannot get a
+    * second one: Spark fails when the query starts.
     */
   private def noWatermark(df: DataFrame, time: NamedExpression): (String, String) = {
     val plan = df.queryExecution.analyzed
-    val others = plan.output.filter(_.metadata.contains(EventTimeWatermark.delayKey)).map(_.name)
+    val columns = plan.output.filter(_.metadata.contains(EventTimeWatermark.delayKey)).map(_.name)
     val before = plan.collect { case watermark: EventTimeWatermark => watermark.eventTime.name }.distinct
     val (name, isColumn) = (time.name, Shown.unalias(time).isInstanceOf[Attribute])
-    val on = if (others.isEmpty) "the stream has no watermark" else s"the watermark is on ${others.mkString(", ")}"
+    val on = if (columns.isEmpty) "the stream has no watermark" else s"the watermark is on ${columns.mkString(", ")}"
     if (hasPanes(plan))
       (
         on,
@@ -125,11 +125,11 @@ private[builders] object TimeColumn {
         "of the streams of a union some have a watermark and others have none",
         s"Call withWatermark('$name', ...) on each stream before the union."
       )
-    else if (others.nonEmpty)
+    else if (columns.nonEmpty)
       (
         on,
-        s"Name that column, as in time='${others.head}'; or compute $name first, and call withWatermark('$name', ...) in the " +
-          s"place of withWatermark('${others.head}', ...)."
+        s"Name that column, as in time='${columns.head}'; or compute $name first, and call withWatermark('$name', ...) in the " +
+          s"place of withWatermark('${columns.head}', ...)."
       )
     else if (before.contains(name))
       (
@@ -144,7 +144,7 @@ private[builders] object TimeColumn {
     else if (isColumn)
       (on, s"Say how far out of order rows come, with df.withWatermark('$name', '10 minutes') before windowed(...).")
     else {
-      // A watermark is on a column, and this is none of the input's.
+      // A watermark requires a column of the input.
       val computed = timeName(df, time)
       (
         on,
@@ -164,7 +164,7 @@ private[builders] object TimeColumn {
 
   private def hasWatermark(plan: LogicalPlan): Boolean = plan.exists(_.isInstanceOf[EventTimeWatermark])
 
-  /** What to call a time that is computed: as it is called, if that was said, else what no column is called. */
+  /** A name for a computed time: its alias, or else an unused name. */
   private def timeName(df: DataFrame, time: NamedExpression): String = {
     val computed = Shown.unalias(time)
     if (time.name != toPrettySQL(computed) && time.name.matches("\\w+")) time.name

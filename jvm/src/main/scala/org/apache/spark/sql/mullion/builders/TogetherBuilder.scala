@@ -7,7 +7,7 @@ import scala.collection.mutable
 import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.catalyst.plans.logical._
 import org.apache.spark.sql.classic.{DataFrame, Dataset, SparkSession}
-import org.apache.spark.sql.mullion.plan.{OneWindow, Shown, WindowedAggregate, WindowsTogether}
+import org.apache.spark.sql.mullion.plan.{OneWindow, OperationName, Shown, WindowedAggregate, WindowsTogether}
 import org.apache.spark.sql.mullion.python.ProcessedRows
 import org.apache.spark.sql.mullion.query.Tick
 import org.apache.spark.sql.types.{DataType, StringType}
@@ -15,10 +15,10 @@ import org.apache.spark.sql.types.{DataType, StringType}
 import dev.mullion.MullionException
 import dev.mullion.windows.rules.{AlignedRules, NumberedRules}
 
-/** Puts the results of several `windowed(…).agg(…)` into one DataFrame, with the name of its window in each row.
+/** Combines the results of several `windowed(…).agg(…)` in one DataFrame, with the name of its window in each row.
   *
-  * Windows of a stream that have the same rows and clock become one operator, see [[WindowsTogether]]. Each other one
-  * stays an operator of its own, and the rows are a union.
+  * Windows of a stream with the same rows and clock become one operator, see [[WindowsTogether]]. Others keep their
+  * own operator, and the result is a union.
   */
 object TogetherBuilder {
 
@@ -28,12 +28,12 @@ object TogetherBuilder {
     require(windows.nonEmpty, "no window to put together")
     val spark = windows.head._2.sparkSession
     checkNames(windows.map(_._1))
-    // Spark's analysis, and ours, ask the active session for its settings.
+    // Spark's analysis, and Mullion's, read the settings of the active session.
     spark.withActive {
       val parts = windows.map { case (name, df) => Part.of(name, df) }
       val columns = Columns.of(parts)
       checkClocks(parts)
-      // Not in the order in which they are written, which the numbers of operators in a checkpoint would depend on.
+      // Sorted, because the numbers of operators in a checkpoint must not depend on the order of arguments.
       val groups = grouped(parts.sortBy(_.name))
       val branches = groups.map {
         case Seq(one) => standing(one, columns, isOnlyOne = parts.length == 1)
@@ -43,7 +43,7 @@ object TogetherBuilder {
     }
   }
 
-  /** `windows` over one node, whatever they are over: for what it would do, and what it would show. */
+  /** `windows` in one node, whatever their inputs: for its program and its output only. */
   private[mullion] def together(windows: Seq[(String, DataFrame)]): Project = {
     val spark = windows.head._2.sparkSession
     spark.withActive(together(spark, windows.map { case (name, df) => Part.of(name, df) }.sortBy(_.name)))
@@ -54,7 +54,7 @@ object TogetherBuilder {
     * @param rows
     *   the columns that it needs
     * @param ticks
-    *   whether a source of ticks stands beside its rows
+    *   whether its rows include a source of ticks
     */
   private final case class Part(name: String, shown: Shown, rows: Project, ticks: Boolean) {
     def node: WindowedAggregate = shown.node
@@ -65,7 +65,7 @@ object TogetherBuilder {
 
     def keys: Seq[Attribute] = shown.keys
 
-    /** The columns of the node that are results as they are, by their names. */
+    /** The columns of the node that are results without further computation, by name. */
     val plain: Seq[(String, Attribute)] = shown.plain.map { case (result, column) => result.name -> column }
 
     def isPlain(result: String): Boolean = plain.exists(_._1 == result)
@@ -81,13 +81,13 @@ object TogetherBuilder {
         }
       case other =>
         throw MullionException.invalid(
-          s"'$name' is not a result of windowed(...).agg(...) or .collect(), or something was done to it (its plan ends in " +
-            s"${other.nodeName}). Put the windows together first, and work on the result: each row has its window's name."
+          s"'$name' is not a result of windowed(...).agg(...) or .collect(), or something was done to it (" +
+            s"${OperationName(other)}). Put the windows together first, and work on the result: each row has its window's name."
         )
     }
   }
 
-  /** The columns of the result, in the order in which the windows name them. */
+  /** The columns of the result, in the order of the windows. */
   private final case class Columns(
       keys: Seq[(String, DataType)],
       window: DataType,
@@ -113,10 +113,10 @@ object TogetherBuilder {
       )
       val resolver = parts.head.node.conf.resolver
       val names = named.keys.map(_._1) ++ named.results.map(_._1)
-      val taken =
+      val usedNames =
         WindowsTogether.nameColumn +: (if (named.lateRow.isDefined) Seq("window", "pane", "late_row")
                                        else Seq("window", "pane"))
-      names.find(n => taken.exists(resolver(n, _))).foreach { name =>
+      names.find(n => usedNames.exists(resolver(n, _))).foreach { name =>
         throw MullionException.invalid(
           s"A column is named '$name', as a column that together() adds. Give it another name with .alias('...')."
         )
@@ -130,14 +130,14 @@ object TogetherBuilder {
       named
     }
 
-    /** Equal names are one column, and so of one type. */
+    /** Columns with equal names are merged, so they must have one type. */
     private def same(columns: Seq[(String, Seq[(String, DataType)])]): Seq[(String, DataType)] = {
       val first = mutable.LinkedHashMap.empty[String, (String, DataType)]
       for ((window, named) <- columns; (column, kind) <- named) {
-        val (of, known) = first.getOrElseUpdate(column, window -> kind)
-        if (!DataType.equalsIgnoreNullability(known, kind))
+        val (of, needed) = first.getOrElseUpdate(column, window -> kind)
+        if (!DataType.equalsIgnoreNullability(needed, kind))
           throw MullionException.invalid(
-            s"The column '$column' is of type ${known.sql} in '$of' and of type ${kind.sql} in '$window', and it would be one " +
+            s"The column '$column' is of type ${needed.sql} in '$of' and of type ${kind.sql} in '$window', and it would be one " +
               s"column. ${fix(column)}"
           )
       }
@@ -203,10 +203,10 @@ object TogetherBuilder {
       a.node.rules.onProcessingTime == b.node.rules.onProcessingTime &&
       a.node.rules.refinements.atEnd == b.node.rules.refinements.atEnd && sameRows(a.source, b.source)
 
-  /** Why a window cannot share an operator, if it cannot. */
+  /** The reason why a window cannot share an operator, if any. */
   private def whyAlone(part: Part): Option[String] = part.node.rules match {
     case _ if !part.node.isStreaming               => Some("its rows are a batch")
-    case _ if part.node.rows.isDefined             => Some("its rows are taken in order of arrival")
+    case _ if part.node.rows.isDefined             => Some("its rows are processed in order of arrival")
     case _ if ProcessedRows.areIn(part.node.child) => Some("a stage before it has distributed its rows")
     case rules: AlignedRules if rules.keepsApart   => Some("its firings take away what they show")
     case _                                         => None
@@ -215,19 +215,19 @@ object TogetherBuilder {
   private def sameRows(a: LogicalPlan, b: LogicalPlan): Boolean =
     (a eq b) || (a.output.map(_.name) == b.output.map(_.name) && unnumbered(a) == unnumbered(b))
 
-  /** A plan but for the numbers that each use of withWatermark gets. */
+  /** A plan without the id of each use of withWatermark. */
   private def unnumbered(plan: LogicalPlan): LogicalPlan =
     plan.transform { case watermark: EventTimeWatermark => watermark.copy(nodeId = new UUID(0, 0)) }.canonicalized
 
-  /** The windows as one node, over all that they need of their rows, and what it shows. */
+  /** The windows as one node, over the columns that they need, and its output. */
   private def together(spark: SparkSession, parts: Seq[Part]): Project = {
     val columns = Columns.of(parts)
     val results = new Results(parts, columns)
     shown(fuse(spark, parts, columns, results), parts, columns, results)
   }
 
-  /** The results of several windows as columns of their node. Those that are shown as they are share a column with
-    * equal names of other windows; what something is computed over stays each window's own.
+  /** The results of several windows as columns of their node. Results without further computation share a column
+    * with those of equal names; inputs of a computation belong to one window.
     */
   private final class Results(parts: Seq[Part], columns: Columns) {
     private val shared: Seq[Attribute] = columns.results.collect {
@@ -243,14 +243,14 @@ object TogetherBuilder {
 
     def all: Seq[Attribute] = shared ++ parts.flatMap(part => own(part.name).map(_._2))
 
-    /** The column of what windows show as it is under a name, if one does. */
+    /** The shared column of a name, if any. */
     def sharedBy(name: String): Option[Attribute] = shared.find(_.name == name)
 
-    /** A window's own results, by what they are, and their columns. */
+    /** The unshared results of a window, and their columns. */
     def of(part: Part): Seq[(Attribute, Attribute)] =
       part.plain.map { case (name, column) => column -> sharedBy(name).get } ++ own(part.name)
 
-    /** Which of a window's own results each column is, or -1. */
+    /** For each column, the index of the window's result, or -1. */
     def places(part: Part): Seq[Int] = all.map { column =>
       of(part).find(_._2.exprId == column.exprId).fold(-1) { case (result, _) =>
         part.node.resultColumns.indexWhere(_.exprId == result.exprId)
@@ -290,14 +290,14 @@ object TogetherBuilder {
     )
   }
 
-  /** The columns that windows need of their rows; equal ones of one name once. */
+  /** The columns that windows need of their rows; equal ones of one name are merged. */
   private final class Needed {
-    private val known = mutable.ArrayBuffer.empty[NamedExpression]
+    private val needed = mutable.ArrayBuffer.empty[NamedExpression]
 
-    def columns: Seq[NamedExpression] = known.toSeq
+    def columns: Seq[NamedExpression] = needed.toSeq
 
     def add(column: NamedExpression): Attribute =
-      known.find(isSame(_, column)).getOrElse { known += column; column }.toAttribute
+      needed.find(isSame(_, column)).getOrElse { needed += column; column }.toAttribute
 
     private def isSame(a: NamedExpression, b: NamedExpression): Boolean = (a, b) match {
       case (one: Alias, other: Alias) =>
@@ -314,9 +314,9 @@ object TogetherBuilder {
     val computed = columns.results.map { case (name, kind) =>
       val ofOne = parts.flatMap { part =>
         part.results.find(r => r.name == name && !part.isPlain(name)).map { result =>
-          val mine = of.of(part).map { case (own, column) => own.exprId -> column }.toMap ++
+          val replacements = of.of(part).map { case (own, column) => own.exprId -> column }.toMap ++
             part.keys.map(key => key.exprId -> keyOf(key.name)) + (part.node.pane.exprId -> node.pane)
-          val over = Shown.unalias(result).transform { case a: Attribute => mine(a.exprId) }
+          val over = Shown.unalias(result).transform { case a: Attribute => replacements(a.exprId) }
           If(EqualTo(node.name, Literal(part.name)), over, Literal(None.orNull, over.dataType)): Expression
         }
       }
@@ -330,7 +330,7 @@ object TogetherBuilder {
     Project((named ++ Seq(Alias(node.window, "window")(), Alias(node.pane, "pane")())) ++ computed ++ late, node)
   }
 
-  /** The columns of one window in its own node. */
+  /** The columns of a window with its own node. */
   private def standing(part: Part, columns: Columns, isOnlyOne: Boolean): LogicalPlan = {
     val node = part.node.copy()
     if (!isOnlyOne) {
@@ -341,7 +341,7 @@ object TogetherBuilder {
     widened(Project(Alias(Literal(part.name), WindowsTogether.nameColumn)() +: own.output, own), columns)
   }
 
-  /** With the columns of all windows, in their order: null where these have them not. */
+  /** With the columns of all windows, in their order: null where a window lacks one. */
   private def widened(plan: Project, columns: Columns): LogicalPlan = {
     val named = columns.named
     if (plan.output.map(_.name) == named.map(_._1)) plan

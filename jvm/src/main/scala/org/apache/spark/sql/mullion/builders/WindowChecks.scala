@@ -12,16 +12,15 @@ import dev.mullion.windows.spec.{
   WindowSpec
 }
 
-/** What is refused of a window and of what is asked of its panes, whatever rows they are over. What the rules of panes
-  * refuse by themselves, [[PaneRules]] and its parts refuse where they are made; here is what needs more than rules.
-  * Each check is a question of its own; the first that has an answer refuses.
+/** Checks of a window and its options, independent of rows. [[PaneRules]] and its parts check the rules of panes at
+  * construction; the checks here need more context. The first check with an error decides.
   */
 object WindowChecks {
 
   private final case class Asked(window: WindowSpec, options: WindowOptions) {
     def isNumbered: Boolean = window.isInstanceOf[RowNumberWindow]
 
-    /** What has rows worked on one by one, in order of arrival. */
+    /** The option that requires row-by-row processing in order of arrival, if any. */
     def oneByOne: Option[String] = Seq(
       Option.when(options.running)("early=Early(each_row=True)"),
       options.collect.map(_ => "collect()"),
@@ -48,8 +47,8 @@ object WindowChecks {
 
   /** The rules of the panes. */
   def apply(window: WindowSpec, options: WindowOptions): PaneRules = {
-    val asked = Asked(window, options)
-    def refuse(checks: Seq[Check]): Unit = checks.iterator.flatMap(_(asked)).nextOption().foreach(throw _)
+    val request = Asked(window, options)
+    def refuse(checks: Seq[Check]): Unit = checks.iterator.flatMap(_(request)).nextOption().foreach(throw _)
     refuse(beforeRules)
     val rules = options.rules(window)
     refuse(all)
@@ -59,16 +58,16 @@ object WindowChecks {
   private def unsupported(what: String, why: String): Option[MullionException] =
     Some(MullionException.unsupported(s"$what: $why"))
 
-  /** On processing time no row is late, and the clock never stands still. */
-  private def clockOfTheStream(asked: Asked): Option[MullionException] = {
-    import asked.options
+  /** On processing time no row is late, and the clock never stops. */
+  private def clockOfTheStream(request: Asked): Option[MullionException] = {
+    import request.options
     val named = Seq(
       "allowed_lateness" -> (options.allowedLateness != 0),
       "late" -> (options.late != LatePolicy.Drop),
       "clock=Watermark(idle_after=...)" -> options.idleAfter.isDefined
     )
     named.collectFirst {
-      case (name, true) if !asked.isNumbered && options.time.isEmpty =>
+      case (name, true) if !request.isNumbered && options.time.isEmpty =>
         MullionException.invalid(
           s"$name says what becomes of rows that come late, or of a clock that stands still, and on processing time " +
             "(time=None) there are neither. Leave it out, or name the rows' event time, as in time='ts'."
@@ -76,8 +75,8 @@ object WindowChecks {
     }
   }
 
-  private def newAggregates(asked: Asked): Option[MullionException] = {
-    import asked.options
+  private def newAggregates(request: Asked): Option[MullionException] = {
+    import request.options
     val other = Seq(
       options.collect.map(_ => "collect()"),
       options.split.map(_ => "Global.split"),
@@ -91,14 +90,14 @@ object WindowChecks {
     }
   }
 
-  /** What could not stand beside another window while that one drains. */
-  private def draining(asked: Asked): Option[MullionException] = {
-    import asked.options
+  /** Options that are incompatible with a window that drains. */
+  private def draining(request: Asked): Option[MullionException] = {
+    import request.options
     val other = Seq(
-      Option.when(asked.isNumbered)(
-        s"a window of row numbers (${asked.window.describe})" -> "it has no clock, and so no time from which on rows are its own"
+      Option.when(request.isNumbered)(
+        s"a window of row numbers (${request.window.describe})" -> "it has no clock, and so no time from which on rows are its own"
       ),
-      asked.oneByOne.map(_ -> "rows are worked on one by one there, by one window"),
+      request.oneByOne.map(_ -> "rows are worked on one by one there, by one window"),
       Option.when(options.refinements.empty)(
         "empty='emit'" -> "windows without rows would close on both sides of the boundary"
       )
@@ -108,44 +107,44 @@ object WindowChecks {
     }
   }
 
-  private def clockOfRowNumbers(asked: Asked): Option[MullionException] = asked.window match {
+  private def clockOfRowNumbers(request: Asked): Option[MullionException] = request.window match {
     case window: RowNumberWindow =>
       Option
-        .when(asked.options.idleAfter.isDefined)("clock=Watermark(idle_after=...)")
-        .orElse(Option.when(asked.options.perKey)("clock=PerKey()"))
+        .when(request.options.idleAfter.isDefined)("clock=Watermark(idle_after=...)")
+        .orElse(Option.when(request.options.perKey)("clock=PerKey()"))
         .map(NumberedRules.needsClock(_, window))
     case _ => None
   }
 
-  private def firingsOfRowsOneByOne(asked: Asked): Option[MullionException] = {
-    val fires = asked.options.refinements
-    // What is kept row by row can be taken apart at any of them.
-    val takenApart = asked.window.isInstanceOf[GridWindow] && asked.options.collect.isDefined &&
-      !asked.options.perKey && !asked.options.running
+  private def firingsOfRowsOneByOne(request: Asked): Option[MullionException] = {
+    val fires = request.options.refinements
+    // State that is kept row by row can be split anywhere.
+    val takenApart = request.window.isInstanceOf[GridWindow] && request.options.collect.isDefined &&
+      !request.options.perKey && !request.options.running
     val other = Seq(
       Option.when(fires.onTime)("on_time=True"),
       Option.when(fires.count.isDefined && !takenApart)("early=Early(count=...)"),
       Option.when(fires.empty && !takenApart)("empty='emit'"),
       Option.when(!fires.accumulate && !takenApart)("accumulate=False")
     ).flatten.headOption
-    other.zip(asked.oneByOne).flatMap { case (what, one) =>
+    other.zip(request.oneByOne).flatMap { case (what, one) =>
       unsupported(s"$what with $one", s"rows are worked on one by one there. Leave $what out.")
     }
   }
 
-  private def windowsOfRowsOneByOne(asked: Asked): Option[MullionException] = {
-    val shared = asked.window match {
+  private def windowsOfRowsOneByOne(request: Asked): Option[MullionException] = {
+    val shared = request.window match {
       case _: AroundWindow => Some("the windows of a row are those of rows that came before it and after it")
       case _: CustomWindow => Some("the ranges of a row are taken apart before its key's rows come together")
       case _               => None
     }
-    shared.zip(asked.oneByOne).flatMap { case (why, one) =>
-      unsupported(s"$one with ${asked.window.describe}", s"$why. Aggregate with agg() and without it.")
+    shared.zip(request.oneByOne).flatMap { case (why, one) =>
+      unsupported(s"$one with ${request.window.describe}", s"$why. Aggregate with agg() and without it.")
     }
   }
 
-  private def clockOfKeys(asked: Asked): Option[MullionException] = {
-    import asked.options
+  private def clockOfKeys(request: Asked): Option[MullionException] = {
+    import request.options
     def onProcessingTime = options.perKey && options.time.isEmpty
     def early = options.keysFollowWall && options.early.isDefined
     def earlyByWall = options.perKey && options.early.exists(_.byWall)
@@ -168,8 +167,8 @@ object WindowChecks {
     else None
   }
 
-  private def lateBehindClock(asked: Asked): Option[MullionException] = {
-    import asked.options
+  private def lateBehindClock(request: Asked): Option[MullionException] = {
+    import request.options
     if (options.lateBehindClock && options.late.reopens)
       Some(
         MullionException.unsupported(
@@ -180,9 +179,9 @@ object WindowChecks {
     else None
   }
 
-  private def running(asked: Asked): Option[MullionException] = {
-    import asked.options
-    asked.window match {
+  private def running(request: Asked): Option[MullionException] = {
+    import request.options
+    request.window match {
       case _ if !options.running                    => None
       case GlobalWindow(split: GlobalTrigger.Split) =>
         Some(
@@ -205,9 +204,9 @@ object WindowChecks {
     }
   }
 
-  private def reopening(asked: Asked): Option[MullionException] = {
-    import asked.options
-    val each = asked.oneByOne.filter(_ => options.late == LatePolicy.ReopenEach)
+  private def reopening(request: Asked): Option[MullionException] = {
+    import request.options
+    val each = request.oneByOne.filter(_ => options.late == LatePolicy.ReopenEach)
     if (each.isDefined)
       unsupported(
         s"late='reopen each' with ${each.get}",
@@ -221,13 +220,13 @@ object WindowChecks {
     else None
   }
 
-  private def dedupe(asked: Asked): Option[MullionException] = {
-    import asked.options
+  private def dedupe(request: Asked): Option[MullionException] = {
+    import request.options
     def refused(what: String, why: String) = unsupported(s"dedupe_by= with $what", why)
     if (options.dedupeBy.isEmpty) None
-    else if (asked.isNumbered)
+    else if (request.isNumbered)
       refused(
-        s"a window of row numbers (${asked.window.describe})",
+        s"a window of row numbers (${request.window.describe})",
         "copies of a row have numbers of their own, and which windows there are follows from these. Drop them before the " +
           "window, with df.dropDuplicates([...])."
       )

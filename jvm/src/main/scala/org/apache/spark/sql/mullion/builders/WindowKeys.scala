@@ -16,26 +16,25 @@ import dev.mullion.MullionException
 /** The keys of panes.
   *
   * @param grouping
-  *   what Spark's analysis groups by
+  *   the grouping expressions after Spark's analysis
   * @param names
-  *   what the keys are called: in an aggregate Spark's analysis strips their aliases
+  *   the names of the keys: Spark's analysis strips their aliases in an aggregate
   * @param columns
-  *   what the node groups by. These have names of their own, since normalised floats and sorted maps are other values
-  *   than the input's; without keys there is one that is the same for all rows
+  *   the grouping columns of the node. They have their own names, because normalised floats and sorted maps differ from the input's values; without keys there is a constant one
   */
 private[mullion] final case class WindowKeys(grouping: Seq[NamedExpression], names: Seq[String], columns: Seq[Alias]) {
 
-  /** The columns that stand for keys that were named. */
+  /** The columns of the user's keys. */
   def named: Seq[Alias] = if (grouping.isEmpty) Nil else columns
 
-  /** What stands for each grouping expression above the node. */
+  /** The column for each grouping expression above the node. */
   def columnOf: Map[ExprId, Attribute] = grouping.map(_.exprId).zip(columns.map(_.toAttribute)).toMap
 }
 
 private[mullion] object WindowKeys {
 
   /** @param input
-    *   what Spark's aggregate is over
+    *   the input of Spark's aggregate
     */
   private[mullion] def apply(
       df: DataFrame,
@@ -53,14 +52,14 @@ private[mullion] object WindowKeys {
   private[mullion] def namesOf(df: DataFrame, by: Seq[Column]): Seq[String] =
     if (by.isEmpty) Nil else df.select(by: _*).queryExecution.analyzed.output.map(_.name)
 
-  /** A key is a value and no time of its pane: the watermark that its column carried stays with the rows. */
+  /** A key is a value, not the time of its pane: its column loses the watermark, which stays with the rows. */
   private def column(key: Expression, name: String): Alias =
     Alias(key, name)(nonInheritableMetadataKeys = Seq(EventTimeWatermark.delayKey, SessionWindow.marker))
 
-  /** A key in the one form that equal values share: `0.0` for `-0.0`, maps in order of their keys.
+  /** A normalised key, so that equal values are equal: `0.0` for `-0.0`, maps sorted by key.
     *
     * @param inSpark
-    *   Spark's own rule that puts the maps of grouping expressions in order, which is one for whole plans
+    *   Spark's own rule that sorts the maps in grouping expressions, which applies to entire plans
     */
   def normalised(
       key: Expression,
@@ -77,7 +76,7 @@ private[mullion] object WindowKeys {
       if (!holdsMaps(key.dataType)) key
       else
         sorted.map(_.transform { case sort: MapSort => SortedMap(sort.base) }).filter(sortsMaps).getOrElse {
-          // Equal maps would be as many keys as there are orders of their entries.
+          // Otherwise equal maps would be as many keys as there are orders of their entries.
           throw MullionException.unsupported(
             s"The key ${CallText.plain(key).sql} holds a map (${key.dataType.sql}), and the rule of this Spark that puts maps in " +
               "order is not one that Mullion knows: equal maps would be different keys. Group by the entries of the map " +
@@ -97,8 +96,8 @@ private[mullion] object WindowKeys {
       }
     }
 
-  /** A form of a key that Spark can compare, if it cannot compare the key itself. Types are known by their names: not
-    * every version of Spark has all of them.
+  /** A comparable form of a key, if Spark cannot compare the key itself. Types are matched by name: not every
+    * version of Spark has all of them.
     */
   private def comparable(kind: DataType): Option[String => String] = {
     def nameOf(part: DataType) = part.typeName.takeWhile(_ != '(')
@@ -117,7 +116,7 @@ private[mullion] object WindowKeys {
 
   private def sortsMaps(key: Expression): Boolean = key.exists(_.isInstanceOf[SortedMap])
 
-  /** Why a key cannot be told from others by its bytes, if it cannot. */
+  /** The reason why the bytes of a key do not identify it, if any. */
   def whyUnstable(key: NamedExpression): Option[MullionException] =
     Option.unless(UnsafeRowUtils.isBinaryStable(key.dataType)) {
       val column = s"F.col('${key.name}').cast('${plain(key.dataType).catalogString}')"
@@ -138,7 +137,7 @@ private[mullion] object WindowKeys {
     case _                => None
   }
 
-  /** The same type, whose texts are equal if their bytes are. */
+  /** The same type with texts that are equal iff their bytes are. */
   private def plain(kind: DataType): DataType = kind match {
     case _: StringType      => StringType
     case array: ArrayType   => array.copy(elementType = plain(array.elementType))

@@ -13,12 +13,12 @@ import org.apache.spark.sql.types._
 import dev.mullion.windows.rules.{LatePolicy, NumberedRules}
 import dev.mullion.windows.spec.TimeMath
 
-/** The node of a call that nothing was found wrong with, and what is shown of it.
+/** The node of a valid call, and its output.
   *
   * {{{
-  *   Shown: Project    [f(sum(v)) AS more]     what only Spark computes over aggregates
+  *   Shown: Project    [f(sum(v)) AS more]     expressions over aggregates that only Spark computes
   *     WindowedAggregate [k, sum(v)]
-  *       rows: Project   [k, time, g(v)]       what only Spark computes inside of them
+  *       rows: Project   [k, time, g(v)]       expressions within aggregates that only Spark computes
   *         input
   * }}}
   */
@@ -28,7 +28,7 @@ private[builders] final class WindowNode(call: AnalysedCall) {
   private val spark = df.sparkSession
   private val isNumbered = rules.isInstanceOf[NumberedRules]
   private val emitsLate = rules.late == LatePolicy.Emit
-  // On processing time a stream's rows get theirs with their batch.
+  // On processing time a stream's rows get their time with their batch.
   private val isStamped = rules.onProcessingTime && df.isStreaming
 
   private val time = Alias(call.time.expression, "time")()
@@ -38,25 +38,25 @@ private[builders] final class WindowNode(call: AnalysedCall) {
   private val lateColumns = if (emitsLate) df.queryExecution.analyzed.output else Nil
 
   private val (asked, hoisted) = WindowNode.hoist(call.functions)
-  private val known = Option.when(options.fromNow)(
+  private val tracker = Option.when(options.fromNow)(
     AggregateExpression(KnownAggregates(), Complete, isDistinct = false)
   )
   private val (functions, valueOf) =
-    call.dedupe.fold((asked ++ known, Map.empty[ExprId, Expression]))(_.over(asked))
+    call.dedupe.fold((asked ++ tracker, Map.empty[ExprId, Expression]))(_.over(asked))
 
-  /** The results over the node's keys and functions, by their names. */
+  /** The results over the node's keys and functions, by name. */
   private val named: Seq[(String, Expression)] = {
     val replaced = valueOf ++ call.keys.columnOf
     val values = call.results.map { result =>
       SharedValues.simplified(Shown.unalias(result)).transform { case a: Attribute => replaced.getOrElse(a.exprId, a) }
     }
-    known
+    tracker
       .fold(call.results.map(_.name).zip(values))(Incomplete.over(_, functions, call.results.map(_.name).zip(values)))
   }
 
   private val values: Seq[Expression] = named.map(_._2)
 
-  /** True if something only Spark can compute stands around aggregates: then above the node, over the functions' own
+  /** True if an expression over aggregates can only be computed by Spark: then above the node, over the functions'
     * results.
     */
   private val above = values.exists(_.exists(WindowNode.isSparksOwn))
@@ -70,7 +70,7 @@ private[builders] final class WindowNode(call: AnalysedCall) {
     AttributeReference(name, value.dataType, value.nullable || emitsLate)()
   }
 
-  /** What the node needs of its rows. */
+  /** The columns that the node needs. */
   private def rows: LogicalPlan = {
     val read = AttributeSet(
       asked.flatMap(f => f.aggregateFunction.references ++ f.filter.toSeq.flatMap(_.references)) ++ call.splitColumns
@@ -81,8 +81,8 @@ private[builders] final class WindowNode(call: AnalysedCall) {
     Project(call.keys.columns ++ added, call.input)
   }
 
-  /** The rows, with ticks where batches without rows have something to do: by the wall clock panes close, or fire early
-    * while no rows come; and at the end there are no rows. Between stages, the first of them has the ticks.
+  /** The rows, with ticks if batches without rows are needed: panes that close by the wall clock, or fire early
+    * without rows, and the end of the input. Between stages, the first stage has the ticks.
     */
   private def input: LogicalPlan = if (ticks) Tick.beside(spark, rows) else rows
 
@@ -100,7 +100,7 @@ private[builders] final class WindowNode(call: AnalysedCall) {
   }
 
   private def window: Attribute = {
-    // What has no clock of the stream carries no watermark.
+    // Without the stream's clock there is no watermark.
     val metadata =
       if (isNumbered || options.perKey) Metadata.empty
       else new MetadataBuilder().withMetadata(call.time.watermark).putBoolean(TimeWindow.marker, true).build()
@@ -156,18 +156,18 @@ private[builders] final class WindowNode(call: AnalysedCall) {
 
 private object WindowNode {
 
-  /** What Spark computes in nodes of its own, or has in few: Python, the time of the batch, and values that an
-    * expression uses several times, which code generation would compute before the conditions that guard them.
+  /** Expressions that Spark computes in its own nodes, or only supports in some: Python, the time of the batch, and
+    * shared values, which code generation would compute before the conditions that guard them.
     */
   private def isSparksOwn(e: Expression): Boolean =
     e.isInstanceOf[PythonUDF] || e.isInstanceOf[With] ||
       (e.containsPattern(CURRENT_LIKE) && !e.children.exists(_.containsPattern(CURRENT_LIKE)))
 
-  /** What only Spark can compute becomes columns of the input where it stands inside of aggregates. */
+  /** Moves expressions within aggregates that only Spark can compute to columns of the input. */
   private def hoist(expressions: Seq[AggregateExpression]): (Seq[AggregateExpression], Seq[Alias]) = {
     val hoisted = Seq.newBuilder[Alias]
     val rewritten = expressions.map { e =>
-      // A column is computed for each row, and a function's arguments only for those that its FILTER lets pass.
+      // A column is computed for each row, but a function's arguments only for those that its FILTER lets pass.
       def guarded(value: Expression) = value match {
         case shared: With if e.filter.exists(!_.exists(_.fastEquals(shared))) =>
           If(e.filter.get, shared, Literal(None.orNull, shared.dataType))

@@ -8,43 +8,43 @@ import dev.mullion.windows.clock.PaneClock
 import dev.mullion.windows.rules.{Collected, EarlyFiring, LatePolicy, PaneRules, Refinements}
 import dev.mullion.windows.spec.{Duration, WindowSpec}
 
-/** What is asked of panes beside their window, their keys and what they hold; as it stands, nothing is. Python sets one
-  * after another, by the names that it has for them itself. Lengths of time are microseconds.
+/** The options of panes other than their window, keys and contents; the default is none. Python sets them one by
+  * one, by its own names. Lengths of time are microseconds.
   *
   * @param time
   *   the event time; none for processing time
   * @param gap
-  *   the interval that each row brings, for sessions by row
+  *   the interval of each row, for sessions by row
   * @param ranges
-  *   the ranges that each row brings, for custom windows
+  *   the ranges of each row, for custom windows
   * @param rangesText
-  *   what they are in words, where their SQL does not say it
+  *   their description, if their SQL lacks it
   * @param idleAfter
-  *   how long a source must be empty for the event clock to follow the wall clock; none for never
+  *   the time without rows after which the event clock follows the wall clock; none for never
   * @param trigger
-  *   what tells when a global window closes
+  *   the condition that closes a global window
   * @param running
   *   whether each row fires its panes
   * @param perKey
-  *   whether each key has an event clock of its own
+  *   whether each key has its own event clock
   * @param keysFollowWall
-  *   whether that goes on with the wall clock
+  *   whether that clock follows the wall clock
   * @param lateBehindClock
-  *   whether a row is late that is behind it, though its pane is open
+  *   whether a row behind that clock is late even if its pane is open
   * @param collect
-  *   where panes hold their rows, and no aggregates
+  *   for panes that collect their rows instead of aggregating
   * @param split
-  *   what splits global windows, where a function does
+  *   the function that splits global windows
   * @param splitColumns
-  *   the columns that it sees; none for all
+  *   its input columns; none for all
   * @param fromNow
-  *   whether aggregates that are new over an old checkpoint begin with the rows from then on
+  *   whether aggregates that a checkpoint lacks begin with the next rows
   * @param dedupeBy
-  *   the columns in which rows of a pane that count once agree; none where all rows count
+  *   the columns that deduplicate the rows of a pane; none to count all rows
   * @param drains
-  *   whether the window may take the place of another one of the checkpoint, whose panes go on to their close
+  *   whether the window may replace another one of the checkpoint, whose panes stay open until they close
   * @param drops
-  *   whether panes of windows that were together with this one, and are gone, are dropped
+  *   whether panes of removed windows that shared a query with this one are dropped
   */
 final case class WindowOptions(
     time: Option[Column] = None,
@@ -102,7 +102,7 @@ final case class WindowOptions(
   def withTrigger(column: Column): WindowOptions = copy(trigger = Some(column))
 
   /** @param function
-    *   a UDF of Python's over Arrow, as `mullion._splits` makes it: only what it calls is taken of it
+    *   a Python UDF over Arrow, created by `mullion._splits`: only its function is used
     */
   def withSplit(function: Column, name: String): WindowOptions =
     copy(split = Some(PythonSplit(function, name)))

@@ -6,12 +6,12 @@ import org.apache.spark.sql.mullion.expressions.{AccumulatorLimit, CustomRanges,
 
 import dev.mullion.windows.spec.WindowSpec
 
-/** Turns `windowed(df, …).agg(…)` into a plan, in three steps.
+/** Converts `windowed(df, …).agg(…)` to a plan, in three steps.
   *
   * {{{
-  *   AnalysedCall   the columns, as Spark's analysis has them
-  *   CallChecks     what cannot be right is refused; what shows without columns, by WindowChecks
-  *   WindowNode     the node, and what is shown of it
+  *   AnalysedCall   the columns, after Spark's analysis
+  *   CallChecks     checks of columns; WindowChecks for all others
+  *   WindowNode     the node, and its output
   * }}}
   */
 object WindowedBuilder {
@@ -23,7 +23,7 @@ object WindowedBuilder {
       options: WindowOptions,
       aggregates: Seq[Column]
   ): DataFrame =
-    // Spark's analysis, and ours, ask the active session for its settings.
+    // Spark's analysis, and Mullion's, read the settings of the active session.
     df.sparkSession.withActive {
       AccumulatorLimit.of(df.sparkSession.sessionState.conf)
       val call = AnalysedCall(df, window, by, options, aggregates)
@@ -31,7 +31,7 @@ object WindowedBuilder {
       Dataset.ofRows(df.sparkSession, new WindowNode(call).shown.plan)
     }
 
-  /** Refuses what shows to be wrong before anybody has said what panes hold. */
+  /** Checks a window before its aggregates are chosen. */
   def check(df: DataFrame, window: WindowSpec, by: Seq[Column], options: WindowOptions): Unit =
     df.sparkSession.withActive {
       WindowChecks(window, options)

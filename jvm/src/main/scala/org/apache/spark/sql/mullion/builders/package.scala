@@ -2,12 +2,12 @@ package org.apache.spark.sql.mullion
 
 /** From a call in Python to a logical plan: [[WindowedBuilder]], [[TogetherBuilder]], [[StatefulBuilder]].
   *
-  * Each refusal stands once, before a query starts:
+  * Each check exists once, and runs before a query starts:
   * {{{
-  *   dev.mullion.windows   a rule of panes by itself
-  *   WindowChecks          a window and what is asked of its panes, without columns
+  *   dev.mullion.windows   a rule of panes
+  *   WindowChecks          a window and its options, without columns
   *   CallChecks            the columns of one call
-  *   plan.MullionRules     a plan: what stands before and after the windows, and settings
+  *   plan.MullionRules     a plan: operators above and below the windows, and settings
   * }}}
   * Python checks types and names of columns, and no more.
   */

@@ -12,16 +12,15 @@ import org.apache.spark.sql.mullion.shim.SparkLineShim
 import dev.mullion.windows.clock.BatchClock
 import dev.mullion.windows.spec.TimeMath
 
-/** What Spark tells an operator of a batch, for the nodes below it. Spark tells it bit by bit, copy by copy: what is
-  * not known yet is none.
+/** The facts of a batch for the nodes below an operator. Spark sets them one by one, with copies of the operator: a
+  * fact that is not known yet is none.
   *
   * @param partitions
-  *   how many partitions the operator's state has
+  *   the number of the operator's state partitions
   * @param before
-  *   what rows are late by, in microseconds: the event clock of the batch before, or what stands in its place since the
-  *   lateness has changed
+  *   the clock by which rows are late, in microseconds: the event clock of the previous batch, or its substitute after a change of the lateness
   * @param now
-  *   the batch's processing time, in microseconds, where the operator is on it
+  *   the batch's processing time, in microseconds, if the operator is on it
   * @param batch
   *   the batch's number
   */
@@ -32,8 +31,8 @@ private[exec] final case class BatchFacts(
     batch: Option[Long]
 ) {
 
-  /** The nodes below an operator, with these facts. Another operator of ours may stand below them. */
-  def told(plan: SparkPlan, operator: String): SparkPlan = plan match {
+  /** The nodes below an operator, with these facts. Another operator of Mullion may be below them. */
+  def informed(plan: SparkPlan, operator: String): SparkPlan = plan match {
     case assigner: AssignsPanes if assigner.operator == operator          => below(assigner.forBatch(before), operator)
     case stamp: StampTimeExec if stamp.operator == operator               => below(stamp.copy(now = now), operator)
     case windows: SlicesToOpenWindowsExec if windows.operator == operator =>
@@ -47,14 +46,14 @@ private[exec] final case class BatchFacts(
     val numbered = batch.zip(partitions).fold(node) { case (number, shards) =>
       node.transformExpressions(BatchNumber.forBatch(number) orElse InShard.forBatch(shards))
     }
-    numbered.withNewChildren(numbered.children.map(told(_, operator)))
+    numbered.withNewChildren(numbered.children.map(informed(_, operator)))
   }
 }
 
 private[exec] object BatchFacts {
 
   /** @param since
-    *   the batch in which the operator's state begins, if it is that of a branch
+    *   the batch in which the operator's state begins, for a branch
     */
   def of(
       session: SparkSession,
@@ -86,7 +85,7 @@ private[exec] object BatchFacts {
     )
   }
 
-  /** The event clock of the batch before, in microseconds; batch 0 has none before it, and no late rows. */
+  /** The event clock of the previous batch, in microseconds; batch 0 has none, and no late rows. */
   def clockBefore(info: Option[SparkLineShim.StateInfo], lateEventsMs: Long): Long =
     if (info.exists(_.storeVersion == 0)) BatchClock.BeforeAllTime else TimeMath.fromMillis(lateEventsMs)
 }

@@ -2,14 +2,14 @@ package org.apache.spark.sql.mullion.exec
 
 import org.apache.spark.sql.mullion.shim.SparkLineShim
 
-/** What is known of a batch to a branch, a window between two stages.
+/** The facts of a batch for a branch, a window between two stages.
   *
   * @param info
-  *   where the state is
+  *   the location of the state
   * @param since
   *   the batch in which it begins
   * @param lateEventsMs
-  *   the watermark of the batch before
+  *   the watermark of the previous batch
   * @param evictionMs
   *   that of this batch
   */

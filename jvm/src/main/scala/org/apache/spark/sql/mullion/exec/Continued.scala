@@ -17,24 +17,24 @@ import dev.mullion.MullionException
 import dev.mullion.windows.clock.BatchClock
 import dev.mullion.windows.spec.TimeMath
 
-/** How an operator goes on with the state that it found when its query started: what that meant, and what is to be done
-  * with it in the first batch.
+/** The transition of an operator from the state at the start of its query: the meaning of that state, and the
+  * conversion in the first batch.
   *
   * {{{
   *   batch                 16     17 (the first under the changed query)    18
-  *   reads state of        was    was, and makes it what is now            now
-  *   all had closed by     12:00  12:00, as before the change              12:00 at least
+  *   reads state of        was    was, and converts it to now               now
+  *   all had closed by     12:00  12:00, as before the change               12:00 at least
   * }}}
   *
-  * A sink may have published a batch whose query died before it was committed. Such a batch is planned again and not
-  * run, and its state stays as the run before has left it. So what that run noted of its state is forgotten by the
-  * batch itself, and not when a query starts; and where the batch did not run, the next one begins with what is noted.
-  * That goes for the first batch of all, too, which finds no state: if it runs, state is what it makes of it.
+  * A sink may have published a batch whose query died before the commit. Such a batch is planned again but not run,
+  * and its state stays as written by the previous run. The header of that run is therefore deleted by the batch
+  * itself, not at the start of the query; if the batch does not run, the next one begins with the recorded header.
+  * The same holds for the very first batch, which has no state: if it runs, it defines the state.
   *
   * @param first
   *   the version of state that the first batch of this run reads
   * @param was
-  *   what that version means
+  *   the header of that version
   */
 private[exec] final class Continued(first: Long, was: OperatorHeader, now: OperatorHeader) {
   private val changes = was.differences(now).nonEmpty || Continued.formats(was) != Continued.formats(now)
@@ -49,14 +49,14 @@ private[exec] final class Continued(first: Long, was: OperatorHeader, now: Opera
       (other.allowedLateness, one.allowedLateness != other.allowedLateness, one.closedTo)
     case _ => (0L, false, None)
   }
-  // What all panes had ended by that had closed when the lateness changed.
+  // The end of the last pane that had closed when the lateness changed.
   private var closedTo = closedBefore
 
-  /** True if this is how a batch goes on that reads a version: its own first one, or one after that. */
+  /** True if this applies to a batch that reads a version: the first one of the run, or a later one. */
   def holdsAt(version: Long): Boolean = begun || version == first
 
-  /** What state is to be made in a batch, if it is the first under a query that has changed. What state means after
-    * that is noted here, before anything of it is written.
+  /** The conversion of the state in a batch, if it is the first under a changed query. The new header is recorded
+    * here, before any state is written.
     */
   def begin(
       session: SparkSession,
@@ -76,7 +76,7 @@ private[exec] final class Continued(first: Long, was: OperatorHeader, now: Opera
       Option.when(changes && !isEmpty)(program.adaptation(was))
     }
 
-  /** A query is compared with its state when it starts. If its first batch did not run, this state is another one. */
+  /** A query is compared with its state when it starts. If its first batch did not run, the state is another one. */
   private def refuseWhatCannotBe(info: SparkLineShim.StateInfo): Unit = {
     val refused = was.changeTo(now).refused
     if (refused.nonEmpty)
@@ -87,7 +87,7 @@ private[exec] final class Continued(first: Long, was: OperatorHeader, now: Opera
       )
   }
 
-  /** By when panes were due that had closed before a batch, in microseconds, where that is not the clock before it. */
+  /** The due time up to which panes had closed before a batch, in microseconds, if that is not the clock before it. */
   def closedDue(version: Long, before: Long): Option[Long] =
     if (before == BatchClock.BeforeAllTime) None
     else
@@ -103,15 +103,15 @@ private[exec] final class Continued(first: Long, was: OperatorHeader, now: Opera
         }
       }
 
-  /** What is told downstream of event time, where no pane that ended by then closes any more. */
+  /** The event-time watermark for downstream operators, if no pane that ended by then closes any more. */
   def outputWatermark(byRules: Long): Long = synchronized(closedTo.fold(byRules)(Math.max(_, byRules)))
 }
 
 private[exec] object Continued {
-  // Forgotten with the query, so nothing in here may hold on to it.
+  // Entries are removed with their query, so they must not reference it.
   private val ofQueries = new WeakHashMap[StreamExecution, mutable.Map[Long, Option[Continued]]]()
 
-  /** That of an operator whose state Spark knows; none where no query runs, or in a new checkpoint. */
+  /** For an operator whose state Spark tracks; none outside of a query, or in a new checkpoint. */
   def of(session: SparkSession, program: OperatorProgram, info: SparkLineShim.StateInfo): Option[Continued] =
     ofQueries.synchronized {
       RunningQuery.find(session, info.queryRunId).flatMap { query =>
@@ -133,7 +133,7 @@ private[exec] object Continued {
       .readAt(root(info), session.sessionState.newHadoopConf(), info.storeVersion)
       .map(new Continued(info.storeVersion, _, program.header))
 
-  /** What is read alike may be written otherwise. */
+  /** Formats that are read alike may be written differently. */
   private def formats(of: OperatorHeader) = of.windows.map { case (name, window) => name -> window.format }.toMap
 
   private def root(info: SparkLineShim.StateInfo) = new Path(info.checkpointLocation, info.operatorId.toString)

@@ -7,7 +7,8 @@ import org.apache.spark.sql.catalyst.plans.physical.{HashPartitioning, Partition
 import org.apache.spark.sql.execution.{SparkPlan, UnaryExecNode}
 import org.apache.spark.sql.mullion.exec.assign.OneTaskExec
 
-/** All rows of a batch in one task, in which the operator above works on one partition of its state after the other.
+/** All rows of a batch in one task, in which the operator above processes the partitions of its state one after
+  * another.
   *
   * {{{
   *   ReadByEachTask   task: scan - partial aggregate - own rows - WindowExec, partition 0
@@ -15,13 +16,13 @@ import org.apache.spark.sql.mullion.exec.assign.OneTaskExec
   *   this             task: scan - partial aggregate - WindowExec, partition 0, then partition 1
   * }}}
   *
-  * A task costs more than a partition's part of a hundred rows does: it is sent, it opens the file, and it wants a
-  * core. State is in as many partitions as before, and the next batch may have a task for each of them.
+  * A task costs more than a partition's share of a hundred rows: it is sent, opens the file, and occupies a core.
+  * The number of state partitions is unchanged, and the next batch may have a task for each.
   *
-  * See `scan.PartitionsInTurn` for where.
+  * `scan.PartitionsInTurn` documents the conditions.
   *
   * @param by
-  *   how rows belong to partitions
+  *   the partitioning of rows
   */
 final case class PartitionsInTurnExec(by: HashPartitioning, child: SparkPlan) extends UnaryExecNode {
 
@@ -38,7 +39,7 @@ final case class PartitionsInTurnExec(by: HashPartitioning, child: SparkPlan) ex
 
 private[exec] object PartitionsInTurnExec {
 
-  /** How the rows of an operator's child belong to its partitions, if they are all in one task. */
+  /** The partitioning of an operator's rows, if they are all in one task. */
   def below(child: SparkPlan): Option[HashPartitioning] = child match {
     case rows: PartitionsInTurnExec                   => Some(rows.by)
     case SortByKeyExec(_, rows: PartitionsInTurnExec) => Some(rows.by)

@@ -11,18 +11,18 @@ import org.apache.spark.sql.mullion.expressions.Projections
 import org.apache.spark.sql.mullion.state.{BatchOutput, PartitionOpener, SettingsOfRun}
 import org.apache.spark.sql.mullion.state.records.StatePartition
 
-/** Runs an operator's work on all partitions of its state in one task, on one after the other: each is opened once the
-  * one before it is committed. `StateRDD` does it in a task for each.
+/** Runs an operator on all partitions of its state in one task: each is opened once the previous one is committed.
+  * `StateRDD` uses one task each.
   *
-  * If the task fails between two, the first has been committed and the second has not, as where one of two tasks fails:
-  * the batch is done again from the version that both had before it.
+  * If the task fails between two, the first has been committed and the second has not, as when one of two tasks
+  * fails: the batch runs again from the version that both had before it.
   *
   * @param rows
-  *   the rows of all partitions, in one, and few
+  *   the rows of all partitions, in one; there are few
   * @param columns
   *   their columns
   * @param output
-  *   what keeps the operator's rows for further actions on the batch, if there may be some
+  *   caches the operator's rows for further actions on the batch, if there may be any
   */
 private[exec] final class PartitionsInTurnRDD(
     rows: RDD[InternalRow],
@@ -36,7 +36,7 @@ private[exec] final class PartitionsInTurnRDD(
 
   override protected def getPartitions: Array[Partition] = firstParent[InternalRow].partitions
 
-  /** None: state is where the session is. */
+  /** None: the state is where the session is. */
   override def getPreferredLocations(partition: Partition): Seq[String] = Nil
 
   override def compute(partition: Partition, context: TaskContext): Iterator[InternalRow] = {
@@ -50,7 +50,7 @@ private[exec] final class PartitionsInTurnRDD(
       case None       => Iterator.range(0, by.numPartitions).flatMap(run)
       case Some(kept) =>
         val partitions = Iterator.range(0, by.numPartitions).map(index => kept.rows(index)(run(index)))
-        // An action that takes only some of the rows leaves no partition behind, if all rows are kept.
+        // If all rows are cached, an action that stops early must still process all partitions.
         val ahead = ArrayBuffer.empty[BatchOutput.Rows]
         while (partitions.hasNext && ahead.lastOption.forall(_.isAll)) ahead += partitions.next()
         (ahead.iterator ++ partitions).flatMap(_.iterator)

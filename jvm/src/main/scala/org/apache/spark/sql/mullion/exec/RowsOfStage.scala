@@ -1,8 +1,8 @@
 package org.apache.spark.sql.mullion.exec
 
-/** Rows that a stage before has made. */
+/** Rows from a previous stage. */
 private[mullion] trait RowsOfStage {
 
-  /** True if the stage was given rows in this batch. */
+  /** True if the stage received rows in this batch. */
   def rowsCame: Boolean
 }

@@ -3,10 +3,10 @@ package org.apache.spark.sql.mullion.exec
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.execution.metric.SQLMetric
 
-/** The rows that come out of an operator, counted as they do, and what is to be done once there are no more.
+/** Counts the output rows of an operator, and runs an action after the last one.
   *
-  * Scala and Spark have an iterator for each. Those have the rows of all operators go by, so to the JVM what they call
-  * is one of many methods; what is called here it can inline.
+  * Scala and Spark have iterators for both. Those are shared by all operators, so their calls are megamorphic; the
+  * JVM can inline the calls of this class.
   */
 private[exec] final class RowsOut(private var rows: Iterator[InternalRow], count: SQLMetric)(done: => Unit)
     extends Iterator[InternalRow] {
@@ -15,7 +15,7 @@ private[exec] final class RowsOut(private var rows: Iterator[InternalRow], count
   override def hasNext: Boolean = rows.hasNext || {
     if (!isDone) {
       isDone = true
-      // Whoever holds on to this holds on to no state.
+      // Releases the state even if this object is still referenced.
       rows = Iterator.empty
       done
     }

@@ -7,18 +7,18 @@ import org.apache.spark.sql.catalyst.expressions.UnsafeRow
 import org.apache.spark.sql.mullion.state.records.RecordBytes
 import org.apache.spark.unsafe.Platform
 
-/** The rows of a sort, of which some are copied side by side at once.
+/** The rows of a sort, of which some are copied in advance.
   *
-  * Rows in order lie anywhere in memory. As they are read one by one, with all that is done for a row in between, the
-  * processor waits for each alone. In a short loop it waits for some together.
+  * Sorted rows are scattered in memory. If they are read one by one, with all work per row in between, each is a
+  * cache miss. In a short loop several misses overlap.
   *
   * {{{
   *   pages of the sort    [r3] [r9] [r1] [r7] ...      read in order: 1, 3, 7, 9
   *   copies               [r1][r3][r7][r9]             until they are used up
   * }}}
   *
-  * The sort may give its pages back between two calls, as others in the task need memory, so that places in pages would
-  * not do. A row stands until the next one.
+  * Copies instead of addresses, because the sort may release its pages between two calls. A row is valid until the
+  * next one.
   */
 private[exec] final class RowsSorted(sorted: Iterator[InternalRow], columns: Int) extends Iterator[InternalRow] {
   import RowsSorted._
@@ -46,7 +46,7 @@ private[exec] final class RowsSorted(sorted: Iterator[InternalRow], columns: Int
     out = 0
     start = 0
     var end = 0
-    // There is one, or the sort says that there is none.
+    // True in the first iteration, because of `hasNext`.
     while ({
       val next = sorted.next().asInstanceOf[UnsafeRow]
       val size = next.getSizeInBytes
@@ -72,6 +72,6 @@ private object RowsSorted {
   private final val AtOnce = 64
   private final val Room = 8192
 
-  // Rows have whole words.
+  // Rows consist of words.
   private final val Short = 192
 }

@@ -34,9 +34,9 @@ import org.apache.spark.sql.types.{LongType, TimestampType}
 import org.apache.spark.unsafe.Platform
 import org.apache.spark.util.collection.unsafe.sort.RecordComparator
 
-/** Puts the rows of a partition in order, as Spark's own node does and with Spark's sorter, in pages of a megabyte.
+/** Sorts the rows of a partition, like Spark's own node and with Spark's sorter, in pages of a megabyte.
   *
-  * Spark's node takes pages of up to 64 MB, the first of them for its first row. A micro-batch has few rows after its
+  * Spark's node allocates pages of up to 64 MB, beginning with its first row. A micro-batch has few rows after its
   * partial aggregate, and each task of each batch would clear such a page and leave it to the collector.
   */
 final case class SortByKeyExec(order: Seq[SortOrder], child: SparkPlan) extends UnaryExecNode {
@@ -75,7 +75,7 @@ final case class SortByKeyExec(order: Seq[SortOrder], child: SparkPlan) extends 
 
 object SortByKeyExec {
 
-  /** Makes the sorters of tasks. */
+  /** Creates the sorters of tasks. */
   private final class Sorters(order: Seq[SortOrder], output: Seq[Attribute], radix: Boolean) extends Serializable {
     private val first = BindReferences.bindReference(order.head, output)
     private val schema = DataTypeUtils.fromAttributes(output)
@@ -94,7 +94,7 @@ object SortByKeyExec {
       case _                                                                => projected()
     }
 
-    /** Of a key that is one word of a row: that is read, and a task generates no code for it. */
+    /** For a key that is one word of a row: it is read without generated code. */
     private def ofWord(at: Int): PrefixComputer = new PrefixComputer {
       private val ofNull = SortPrefix(first).nullValue
       private val result = new PrefixComputer.Prefix
@@ -122,15 +122,15 @@ object SortByKeyExec {
     }
   }
 
-  /** Compares rows of one prefix. Few tasks have to, and for the others no code is generated. */
+  /** Compares rows with equal prefixes. Few tasks need it, so its code is generated lazily. */
   private final class WhereAlike(columns: Int, ordering: => BaseOrdering) extends RecordComparator {
-    private lazy val made = ordering
+    private lazy val generated = ordering
     private val (one, other) = (new UnsafeRow(columns), new UnsafeRow(columns))
 
     override def compare(base1: Object, at1: Long, bytes1: Int, base2: Object, at2: Long, bytes2: Int): Int = {
       one.pointTo(base1, at1, bytes1)
       other.pointTo(base2, at2, bytes2)
-      made.compare(one, other)
+      generated.compare(one, other)
     }
   }
 
@@ -138,12 +138,12 @@ object SortByKeyExec {
     val inHeap = manager.tungstenMemoryMode == MemoryMode.ON_HEAP
     val all = if (inHeap) Runtime.getRuntime.maxMemory else SparkEnv.get.conf.get(MEMORY_OFFHEAP_SIZE)
     val bytes = pageBytes(all, manager.pageSizeBytes)
-    // So that with its header an array takes a whole number of the collector's regions.
+    // With its header an array then fills a multiple of the collector's regions.
     if (inHeap) bytes - Platform.LONG_ARRAY_OFFSET else bytes
   }
 
-  /** How large pages are. A task has a table of 8,192 of them: half as many hold all the memory that there is, unless
-    * Spark's own are too small for that.
+  /** The size of pages. A task's table has 8,192 pages: half as many can hold all memory, unless Spark's page size
+    * is too small for that.
     */
   private[exec] def pageBytes(all: Long, ofSpark: Long): Long = {
     val needed = java.lang.Long.highestOneBit(Math.max(1L, all / HalfOfTable - 1)) * 2
@@ -153,10 +153,10 @@ object SortByKeyExec {
   private final val HalfOfTable = 4096
   private final val LeastPage = 1L << 20
 
-  /** A node that wants its rows in order of a number of their key. */
+  /** A node that requires its rows sorted by a number of their key. */
   trait Wanted extends SparkPlan
 
-  /** Puts it in the place of Spark's node below one that wants it. */
+  /** Replaces Spark's sort below such a node. */
   object InPlaceOfSparks extends ColumnarRule {
     override def postColumnarTransitions: Rule[SparkPlan] = (plan: SparkPlan) =>
       plan.transformUp { case operator: Wanted =>

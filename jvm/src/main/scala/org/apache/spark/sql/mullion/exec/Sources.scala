@@ -8,8 +8,8 @@ import org.apache.spark.sql.mullion.query.TickStream
 /** The sources of a batch's plan. */
 private[mullion] object Sources {
 
-  /** True if one of a stream gave rows. In a batch without rows each source of the stream is an empty scan; a table
-    * that it is joined with is no source. What another branch of the plan has shuffled is a leaf here, with its sources
+  /** True if a source of the stream had rows. In a batch without rows each source of the stream is an empty scan; a
+    * joined table is not a source. A reused shuffle of another branch of the plan is a leaf here, with its sources
     * behind it.
     */
   def gaveRows(plan: SparkPlan): Boolean = plan.collectLeaves().exists {

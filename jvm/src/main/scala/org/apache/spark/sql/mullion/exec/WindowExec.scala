@@ -28,17 +28,17 @@ import org.apache.spark.util.CompletionIterator
 import dev.mullion.windows.clock.BatchClock
 import dev.mullion.windows.spec.TimeMath
 
-/** The operator: merges the partial aggregates of a batch into the panes in state, and sends out those that close or
+/** The operator: merges the partial aggregates of a batch into the panes in state, and emits panes that close or
   * fire.
   *
   * {{{
   *   scan - AssignSlices - partial aggregate - [shuffle by key] - [merge] - WindowExec
   * }}}
   *
-  * The merge makes one row of those that tasks made of one group, where the operator wants that.
+  * The merge combines the rows that several tasks produced for one group, if the operator requires that.
   *
   * @param since
-  *   the batch in which its state begins, if it is that of a branch; see `BranchExec`
+  *   the batch in which its state begins, for a branch; see `BranchExec`
   */
 final class WindowExec private (facts: SparkOperator.Facts, val program: OperatorProgram, since: Option[Long])
     extends SparkOperator(facts)
@@ -57,7 +57,7 @@ final class WindowExec private (facts: SparkOperator.Facts, val program: Operato
       facts.batchTimestampMs,
       facts.eventTimeWatermarkForLateEvents
     )
-    facts.copy(child = known.told(facts.child, program.id))
+    facts.copy(child = known.informed(facts.child, program.id))
   }
 
   override def nodeName: String = "WindowedAggregate"
@@ -84,9 +84,9 @@ final class WindowExec private (facts: SparkOperator.Facts, val program: Operato
     UnspecifiedDistribution
   )
 
-  /** Overlapping windows and sessions are worked on key by key, and windows of all kinds find records in memory sooner
-    * where rows come in the records' order. That is a number, which sorts faster than keys do, whatever their type. Two
-    * keys of one number come mixed: see `KeyRuns`.
+  /** Overlapping windows and sessions are processed key by key, and all kinds of window find cached records faster
+    * if rows have the records' order. The order is by a number, which sorts faster than keys. Keys with the same
+    * number may be interleaved: see `KeyRuns`.
     */
   override def requiredChildOrdering: Seq[Seq[SortOrder]] = Seq(
     program.ordering,
@@ -100,7 +100,7 @@ final class WindowExec private (facts: SparkOperator.Facts, val program: Operato
   override protected def ownMetrics: Map[String, SQLMetric] =
     metrics -- assigner.toSeq.flatMap(_.metrics.keys) ++ lateHere.map("rowsLate of sessions" -> _)
 
-  /** Rows that are found to be late here, and not by the assigner. */
+  /** Rows found to be late here, instead of by the assigner. */
   @transient private lazy val lateHere: Option[SQLMetric] =
     assigner.map(_ => SQLMetrics.createMetric(sparkContext, "late rows of sessions"))
 
@@ -126,13 +126,13 @@ final class WindowExec private (facts: SparkOperator.Facts, val program: Operato
   private def driverClock(info: SparkLineShim.StateInfo): DriverClock =
     DriverClock(session, info.queryRunId, info.operatorId)
 
-  /** How it goes on with the state that its query found. */
+  /** The transition from the state at the start of its query. */
   private def continued: Option[Continued] =
     stateInfo.filter(_ => since.isEmpty).flatMap(Continued.of(session, program, _))
 
   private def batch(info: SparkLineShim.StateInfo): Long = info.storeVersion + since.getOrElse(0L)
 
-  /** Another batch is worth its while once something is due by the clocks that it would have. */
+  /** Another batch is useful if something is due by the clocks that it would have. */
   override def shouldRunAnotherBatch(newInputWatermark: Long): Boolean = {
     def wallMs = RunningQuery.timeMs(session, getStateInfo.queryRunId)
     def dueBy(clockMs: Long) = Math.min(nextClose.value, nextEarlyEvent.value) <= TimeMath.fromMillis(clockMs)
@@ -143,7 +143,7 @@ final class WindowExec private (facts: SparkOperator.Facts, val program: Operato
     else if (program.onProcessingTime) wallMs.exists(now => dueBy(now) || dueByWall(now))
     else
       dueBy(newInputWatermark) || wallMs.exists { now =>
-        // Always asked: it counts from when it is first asked.
+        // Called in any case: it counts from its first call.
         val clock = driverClock(getStateInfo)
         val idle = program.idleAfter.map { after =>
           clock.whenIdle(now, newInputWatermark, TimeMath.toMillis(after), askedMs = now)
@@ -157,15 +157,15 @@ final class WindowExec private (facts: SparkOperator.Facts, val program: Operato
 
   override def hadRows: Boolean = Sources.gaveRows(child)
 
-  /** True if a batch without rows is to show that the input has ended: see `InputEnd`. */
+  /** True if a batch without rows must report the end of the input: see `InputEnd`. */
   private def mayHaveEnded: Boolean = awaitsEnd && hadRows &&
     RunningQuery.find(session, getStateInfo.queryRunId).exists(RunningQuery.isDraining)
 
-  /** Puts Spark's own watermark where the wall clock has come to, for the batches after this one: as if a row of that
-    * time had come. So it is logged as every watermark is, and downstream nothing knows another.
+  /** Advances Spark's own watermark to the wall clock for later batches, as if a row of that time had arrived. It
+    * is thus logged like every watermark, and downstream operators have no other.
     *
     * @param plan
-    *   where the watermarks are: each, for the least of them is what counts
+    *   the plan with the watermarks: all of them, because the minimum counts
     */
   private[mullion] def followWallClock(rowsCame: Boolean, plan: SparkPlan): Unit = program.idleAfter.foreach { after =>
     val clock = driverClock(getStateInfo)
@@ -173,9 +173,9 @@ final class WindowExec private (facts: SparkOperator.Facts, val program: Operato
     else {
       val watermark = eventTimeWatermarkForEviction.get
       val now = batchTimestampMs.get
-      // Nobody has asked the source while the query was not running, so that time does not count.
-      val asked = RunningQuery.nowMs(session, getStateInfo.queryRunId).getOrElse(now)
-      val to = clock.whenIdle(now, watermark, TimeMath.toMillis(after), asked)
+      // The source was not polled while the query was not running, so that time does not count.
+      val polledMs = RunningQuery.nowMs(session, getStateInfo.queryRunId).getOrElse(now)
+      val to = clock.whenIdle(now, watermark, TimeMath.toMillis(after), polledMs)
       if (to > watermark) {
         clock.put(watermark)
         plan.foreach {
@@ -190,18 +190,18 @@ final class WindowExec private (facts: SparkOperator.Facts, val program: Operato
     if (!program.keepsWatermark) None
     else if (program.onProcessingTime) Some(inputWatermarkMs)
     else {
-      val told = program.outputWatermark(TimeMath.fromMillis(inputWatermarkMs))
-      Some(TimeMath.toMillis(continued.fold(told)(_.outputWatermark(told))))
+      val watermarks = program.outputWatermark(TimeMath.fromMillis(inputWatermarkMs))
+      Some(TimeMath.toMillis(continued.fold(watermarks)(_.outputWatermark(watermarks))))
     }
 
-  /** What Spark would have an operator check that it knows of. */
+  /** The checks that Spark makes for operators that it tracks. */
   def checkBranch(hadoopConf: Configuration): Unit = {
     validateAndMaybeEvolveStateSchema(hadoopConf, batch(getStateInfo), stateSchemaVersion = 2)
     ()
   }
 
   override protected def checkState(hadoopConf: Configuration): Unit = {
-    // Of windows between functions some may come later.
+    // Windows between functions may be added later.
     val isWritten = since.isEmpty && getStateInfo.storeVersion > 0
     OperatorHeader.check(
       program.header,
@@ -225,7 +225,7 @@ final class WindowExec private (facts: SparkOperator.Facts, val program: Operato
         val (before, now) = processingTime
         BatchClock(before, now, wall = now, rowsCame, batch(getStateInfo), inputEnds = inputEnds)
       } else {
-        // Panes wait to fire in the order of what the clocks showed when they began to: none may go back.
+        // Panes wait to fire in the order of their clock readings, so no clock may move back.
         val (wallBefore, wall) =
           if (program.keysFollowWall || program.firesByWall) processingTime
           else (BatchClock.BeforeAllTime, TimeMath.fromMillis(batchTimestampMs.get))
@@ -246,7 +246,7 @@ final class WindowExec private (facts: SparkOperator.Facts, val program: Operato
     val adaptation = continued.flatMap(_.begin(session, program, getStateInfo, known))
     val clock = known.copy(rulesBegin = adaptation.isDefined)
     val kinds = program.families ++ adaptation.toSeq.flatMap(_.families)
-    metrics // made on the driver, used in the tasks
+    metrics // created on the driver, used in the tasks
     val due = (nextClose, nextEarlyEvent, nextByWall)
     val late = lateRows
     val ready = program.asking(splitMetrics)
@@ -270,7 +270,7 @@ final class WindowExec private (facts: SparkOperator.Facts, val program: Operato
         count(index) {
           commit(partition, counts, inputEnds)
           sessionsLate.foreach(_ += counts.rowsLate)
-          // Spark's own name for them: what alerts and its page of a query look at.
+          // Spark's own metric: alerts and its page of a query use it.
           longMetric("numRowsDroppedByWatermark") += counts.rowsDropped
           program.rows.foreach(countRows(_, counts))
           longMetric("allUpdatesTimeMs") += (inputEnded - started) / 1000000L
@@ -289,7 +289,7 @@ final class WindowExec private (facts: SparkOperator.Facts, val program: Operato
     }
   }
 
-  /** True if several actions may run it in a batch. What stands below a shuffle runs once for all of them. */
+  /** True if several actions may run it in a batch. Nodes below a shuffle run once for all of them. */
   private def mayRunAgain: Boolean = since.isEmpty && RunningQuery
     .find(session, getStateInfo.queryRunId)
     .filter(RunningQuery.hasActions)
@@ -331,13 +331,13 @@ final class WindowExec private (facts: SparkOperator.Facts, val program: Operato
 
 object WindowExec {
 
-  /** What Spark's checkpoints call this operator. */
+  /** The name of this operator in Spark's checkpoints. */
   val operatorName = "mullionWindow"
 
   def apply(program: OperatorProgram, child: SparkPlan): WindowExec =
     made(program, None, None, None, None, None, child)
 
-  /** That of a branch, in a batch that the nodes below it know already. */
+  /** For a branch, in a batch whose facts the nodes below already have. */
   def ofBranch(program: OperatorProgram, batch: BranchBatch, child: SparkPlan): WindowExec = made(
     program,
     Some(batch.info),
@@ -348,7 +348,7 @@ object WindowExec {
     child
   )
 
-  /** What is below that of a branch, in a batch. */
+  /** The nodes below a branch's operator, in a batch. */
   def childOfBranch(program: OperatorProgram, batch: BranchBatch, child: SparkPlan): SparkPlan = BatchFacts
     .of(
       child.session,
@@ -358,7 +358,7 @@ object WindowExec {
       Some(batch.batchTimestampMs),
       Some(batch.lateEventsMs)
     )
-    .told(child, program.id)
+    .informed(child, program.id)
 
   private def made(
       program: OperatorProgram,
@@ -382,6 +382,6 @@ object WindowExec {
     since
   )
 
-  /** What the node after the shuffle puts rows aside under: it may run in one task with those before it. */
+  /** The id of rows put aside after the shuffle: that node may run in one task with those before it. */
   def shuffled(operator: String): String = s"$operator-shuffled"
 }

@@ -5,21 +5,20 @@ import org.apache.spark.sql.internal.SQLConf
 
 import dev.mullion.MullionException
 
-/** How many bytes a pane may hold in state. What grows with each row, such as a `collect_list`, is kept whole in the
-  * memory of a task while it is added to and when it comes out: past some size that ends in an OutOfMemoryError, which
+/** The size limit of a pane in state. A result that grows with each row, such as a `collect_list`, is in a task's
+  * memory as a whole when it is updated and emitted: without a limit the task ends in an OutOfMemoryError, which
   * names no pane.
   */
 final case class AccumulatorLimit(bytes: Long) {
 
   def isLess(size: Long): Boolean = bytes < size
 
-  /** Throws `tooLarge` where it is. */
   def check(size: Long, pane: => String, of: => String): Unit = if (isLess(size)) throw tooLarge(size, pane, of)
 
   /** @param pane
-    *   what an error calls it
+    *   its name in the error
     * @param of
-    *   what it holds
+    *   its content
     */
   def tooLarge(size: Long, pane: String, of: String): MullionException = MullionException.unsupported(
     s"$pane has grown to $size bytes of $of, and ${AccumulatorLimit.Setting} allows it $bytes: a task holds them in memory. " +
@@ -31,18 +30,18 @@ final case class AccumulatorLimit(bytes: Long) {
 object AccumulatorLimit {
   val Setting = "spark.sql.streaming.stateStore.mullion.maxAccumulatorBytes"
 
-  private val UnlessSaid = "128m"
+  private val Default = "128m"
 
   def of(conf: SQLConf): AccumulatorLimit = {
-    val said = conf.getConfString(Setting, UnlessSaid)
+    val setting = conf.getConfString(Setting, Default)
     val bytes =
-      try Some(JavaUtils.byteStringAsBytes(said.trim)).filter(_ > 0)
+      try Some(JavaUtils.byteStringAsBytes(setting.trim)).filter(_ > 0)
       catch { case _: NumberFormatException => None }
     AccumulatorLimit(
       bytes.getOrElse(
         throw MullionException.invalid(
-          s"$Setting=$said is not a number of bytes: say how many a pane may hold in state, 1 or more, such as '512m' (it is " +
-            s"$UnlessSaid if not said)."
+          s"$Setting=$setting is not a number of bytes: say how many a pane may hold in state, 1 or more, such as '512m' (it is " +
+            s"$Default by default)."
         )
       )
     )

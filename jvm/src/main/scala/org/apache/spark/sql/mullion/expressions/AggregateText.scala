@@ -2,8 +2,8 @@ package org.apache.spark.sql.mullion.expressions
 
 import org.apache.spark.sql.types.StructType
 
-/** An aggregation as text over named columns: to tell one query's state from another's, and to build its aggregates
-  * again where there is only a checkpoint.
+/** An aggregation as text over named columns: to distinguish the states of queries, and to rebuild the aggregates
+  * from a checkpoint alone.
   *
   * @param input
   *   the columns that are read
@@ -12,19 +12,19 @@ import org.apache.spark.sql.types.StructType
   * @param aggregates
   *   each output column as SQL, with its name
   * @param gap
-  *   the gap of sessions as SQL, if each row brings its own
+  *   the gap of sessions as SQL, if each row has its own
   * @param trigger
-  *   what tells when a global window closes, as SQL
+  *   the condition that closes a global window, as SQL
   * @param dedupe
-  *   by what rows count once in a pane, as SQL; nothing where all count
+  *   the deduplication columns of a pane, as SQL; empty without deduplication
   * @param functions
-  *   the aggregate functions as SQL, in their order
+  *   the aggregate functions as SQL, in order
   * @param time
   *   the event time as SQL
   * @param typed
-  *   for each function the columns whose types its state depends on, where its buffers do not show that
+  *   for each function the columns whose types affect its state without showing in its buffers
   * @param typedByWindow
-  *   the same of the window itself
+  *   the same for the window itself
   */
 final case class AggregateText(
     input: StructType,
@@ -39,7 +39,7 @@ final case class AggregateText(
     typedByWindow: Seq[String] = Nil
 ) {
 
-  /** Which rows count, in words, where not all do. */
+  /** The deduplication as text, if any. */
   def once: Option[String] =
     Option.when(dedupe.nonEmpty)(s"rows of a pane with the same ${dedupe.mkString(", ")} count once")
 }

@@ -8,11 +8,11 @@ import org.apache.spark.sql.catalyst.expressions.codegen.{CodeGenerator, Codegen
 import org.apache.spark.sql.classic.ExpressionUtils
 import org.apache.spark.sql.types.{DataType, LongType}
 
-/** The number of the micro-batch that a row came in, below an operator of ours: with [[RowInBatch]] the row's order of
-  * arrival. The time of a batch does not say it, for two batches may have one time, and a clock may be set back.
+/** The number of a row's micro-batch, below one of Mullion's operators: with [[RowInBatch]] the row's order of
+  * arrival. The time of a batch is not enough, because two batches may have the same, and a clock may be set back.
   *
   * @param number
-  *   known once the batch was planned
+  *   set once the batch is planned
   */
 case class BatchNumber(number: Option[Long]) extends LeafExpression {
   override def nullable: Boolean = false
@@ -26,7 +26,7 @@ case class BatchNumber(number: Option[Long]) extends LeafExpression {
   override def eval(input: InternalRow): Any = known
 
   override protected def doGenCode(ctx: CodegenContext, ev: ExprCode): ExprCode = {
-    // Not in the code's text, which is compiled once for all batches.
+    // A reference instead of a literal, so that the code is compiled once for all batches.
     val reference = ctx.addReferenceObj("batchNumber", Long.box(known), classOf[java.lang.Long].getName)
     val number = ctx.addMutableState(CodeGenerator.JAVA_LONG, "batchNumber", name => s"$name = $reference;")
     ev.copy(code = code"final long ${ev.value} = $number;", isNull = FalseLiteral)

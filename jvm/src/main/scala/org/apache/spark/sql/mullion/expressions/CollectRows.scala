@@ -12,24 +12,24 @@ import org.apache.spark.unsafe.Platform
 import dev.mullion.MullionException
 import dev.mullion.windows.rules.Collected
 
-/** Stands for a row's place in the order of arrival, until a plan says what column tells it. */
+/** A placeholder for a row's order of arrival, until a plan replaces it by a column. */
 case class ArrivalNumber() extends LeafExpression with Unevaluable {
   override def dataType: DataType = LongType
   override def nullable: Boolean = false
   override def prettyName: String = "arrival"
 }
 
-/** The rows of a pane as an array of structs, in order. An aggregate like others, so that whatever panes hold
-  * aggregates in can hold rows.
+/** The rows of a pane as an array of structs, in order. It is an ordinary aggregate, so that panes store rows like
+  * other aggregates.
   *
   * @param columns
   *   the columns of a row
   * @param time
   *   its event time, in microseconds
   * @param number
-  *   its place in the order of arrival
+  *   its order of arrival
   * @param window
-  *   the window in words, for the error of too many rows
+  *   the window as text, for the error of too many rows
   */
 case class CollectRows(
     columns: Seq[Expression],
@@ -93,7 +93,7 @@ case class CollectRows(
 
 object CollectRows {
 
-  /** The error of a pane with more rows than it may have. */
+  /** The error of a pane with too many rows. */
   def tooMany(pane: String, collected: Collected): MullionException = MullionException.unsupported(
     s"$pane has more than ${collected.maxRows} rows, the most that collect() lets it have: a task holds all of them in memory " +
       "when the pane closes. Use shorter windows or more keys, aggregate with agg(), or raise the limit, as in " +
@@ -101,7 +101,7 @@ object CollectRows {
   )
 }
 
-/** Rows with their times and their places in the order of arrival. */
+/** Rows with their times and their order of arrival. */
 final class CollectedRows(width: Int) {
   private val rows = new java.util.ArrayList[UnsafeRow]()
   private var numbers = new Array[Long](4)
@@ -153,7 +153,7 @@ final class CollectedRows(width: Int) {
     buffer.array
   }
 
-  /** The place of the first of these rows. */
+  /** The number of the first of these rows. */
   def firstNumber: Long = numbers(0)
 }
 
@@ -161,15 +161,15 @@ object CollectedRows {
   def fromBytes(width: Int, bytes: Array[Byte]): CollectedRows = {
     val rows = new CollectedRows(width)
     val buffer = ByteBuffer.wrap(bytes)
-    var left = buffer.getInt
-    while (left > 0) {
+    var remaining = buffer.getInt
+    while (remaining > 0) {
       val (number, time, size) = (buffer.getLong, buffer.getLong, buffer.getInt)
       val row = new UnsafeRow(width)
-      // A row's words lie on eights of its own.
+      // A row must be 8-byte aligned.
       row.pointTo(java.util.Arrays.copyOfRange(bytes, buffer.position(), buffer.position() + size), size)
       buffer.position(buffer.position() + size)
       rows.add(number, time, row)
-      left -= 1
+      remaining -= 1
     }
     rows
   }

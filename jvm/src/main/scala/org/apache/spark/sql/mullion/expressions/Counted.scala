@@ -9,17 +9,17 @@ import org.apache.spark.sql.classic.ExpressionUtils
 import org.apache.spark.sql.types.{BooleanType, DataType}
 import org.apache.spark.util.LongAccumulator
 
-/** A condition that counts the rows for which it is not true, on their way past.
+/** A condition that counts the rows for which it is not true.
   * {{{
-  *   condition   true  false  null  true     the same
-  *   count       0     1      2     2        in one accumulator of the whole cluster
+  *   condition   true  false  null  true     unchanged
+  *   count       0     1      2     2        in one accumulator of the cluster
   * }}}
-  * Spark's `observe` counts as well, with an operator of its own that ends the generated code before it and takes the
-  * rows one by one. This costs a branch.
+  * Spark's `observe` counts as well, but as an operator that ends the generated code before it and iterates over
+  * rows. This costs a branch.
   *
-  * As of every accumulator, the count is of what tasks did that came to their end: a row that is read again, since its
-  * batch or its stage was done again, is counted again. It is not deterministic, so that no rule of the optimizer moves
-  * it, does it twice or leaves it out.
+  * Like every accumulator, it counts the work of successful tasks: a row that is read again, because its batch or
+  * its stage ran again, is counted again. It is marked as nondeterministic, so that the optimizer never moves,
+  * duplicates or drops it.
   */
 case class Counted(child: Expression, count: LongAccumulator) extends UnaryExpression {
   override lazy val deterministic: Boolean = false

@@ -8,8 +8,8 @@ import org.apache.spark.sql.types._
 
 import dev.mullion.MullionException
 
-/** The ranges that a row brings for custom windows: a column of the input that is an array of `struct<start, end>`, or
-  * one such struct.
+/** The ranges of a row for custom windows: a column of the input that is an array of `struct<start, end>`, or one
+  * such struct.
   */
 object CustomRanges {
 
@@ -41,7 +41,7 @@ object CustomRanges {
     }
   }
 
-  /** Ranges where none are needed, for state that is only read. */
+  /** A null, for state that is only read. */
   def none: Column = lit(None.orNull).cast(TimeRange.array)
 
   private def isRange(struct: StructType): Boolean =

@@ -8,26 +8,26 @@ import org.apache.spark.sql.catalyst.expressions.aggregate._
 import org.apache.spark.sql.types._
 import org.apache.spark.unsafe.Platform
 
-/** Aggregate functions over the rows of a pane of which those with one id count once, the first that came. It holds a
-  * row for each id, and runs the functions over these when the pane fires:
+/** Aggregate functions over the rows of a pane without duplicates: of rows with one id the first counts. It stores
+  * a row per id, and runs the functions over these when the pane fires:
   *
   * {{{
-  *   rows          (7, €5)  (8, €1)  (7, €5)        a batch later, or of a session that was another: (8, €1)
+  *   rows          (7, €5)  (8, €1)  (7, €5)        a batch later, or from a merged session: (8, €1)
   *   id -> row     7 -> €5, 8 -> €1
   *   fires         sum 6
   * }}}
   *
-  * So two of them become one by their ids, whatever came in between: slices of overlapping windows, sessions that
-  * touch. What a function added of a row could not be taken away again.
+  * Two accumulators are therefore merged by their ids: those of slices of overlapping windows, or of merging
+  * sessions. A running sum could not be corrected afterwards.
   *
   * @param columns
-  *   what the functions and their filters read of a row
+  *   the columns of a row that the functions and their filters read
   * @param batch
-  *   the number of the batch in which a row came, and `number` its place there: of rows with one id the first counts
+  *   the number of a row's batch, and `number` its order in it: of rows with one id the first counts
   * @param filters
-  *   for each function the condition under which it takes a row, or a literal `true`
+  *   for each function the condition of its FILTER clause, or a literal `true`
   * @param inputs
-  *   the columns, as functions and filters name them
+  *   the columns, with the ids in functions and filters
   */
 case class Deduplicated(
     ids: Seq[Expression],
@@ -93,7 +93,7 @@ case class Deduplicated(
 object Deduplicated {
 
   /** @param functions
-    *   over columns of the input, which each of them names itself
+    *   over columns of the input
     */
   def apply(
       ids: Seq[Attribute],
@@ -103,7 +103,7 @@ object Deduplicated {
       filters: Seq[Expression]
   ): Deduplicated = {
     val columns = (functions ++ filters).flatMap(_.references.toSeq).distinctBy(_.exprId)
-    // Rows come through state, where any column may be null.
+    // Rows are read from state, where any column may be null.
     val inputs = columns.map(c => AttributeReference(c.name, c.dataType)())
     val inputOf = columns.map(_.exprId).zip(inputs).toMap
     def over[E <: Expression](e: E): E =
@@ -112,7 +112,7 @@ object Deduplicated {
   }
 }
 
-/** Runs aggregate functions over rows, and gives a struct of what they give. */
+/** Runs aggregate functions over rows, and returns a struct of their results. */
 private final class EvaluatedRows(
     functions: Seq[AggregateFunction],
     filters: Seq[Expression],
@@ -155,39 +155,39 @@ private final class EvaluatedRows(
   }
 }
 
-/** Rows by their ids, each with its place in the order of arrival. */
+/** Rows by their ids, each with its order of arrival. */
 final class RowsById {
   import RowsById.Held
 
-  private val held = new java.util.HashMap[UnsafeRow, Held]()
+  private val byId = new java.util.HashMap[UnsafeRow, Held]()
 
-  /** True if a row would count: none of its id is known, or only one that came after it. */
+  /** True if a row would count: its id is new, or only a later row has it. */
   def isNews(id: UnsafeRow, batch: Long, number: Long): Boolean = {
-    val known = held.get(id)
-    (known eq null) || batch < known.batch || (batch == known.batch && number < known.number)
+    val existing = byId.get(id)
+    (existing eq null) || batch < existing.batch || (batch == existing.batch && number < existing.number)
   }
 
   def put(id: UnsafeRow, batch: Long, number: Long, row: UnsafeRow): Unit = {
-    held.put(id, new Held(batch, number, row))
+    byId.put(id, new Held(batch, number, row))
     ()
   }
 
-  def addAll(other: RowsById): Unit = other.held.forEach { (id, of) =>
+  def addAll(other: RowsById): Unit = other.byId.forEach { (id, of) =>
     if (isNews(id, of.batch, of.number)) put(id, of.batch, of.number, of.row)
   }
 
   /** The rows that count, in order of arrival. */
   def inOrder: Iterator[UnsafeRow] = {
-    val rows = held.values.toArray(Array.empty[Held])
+    val rows = byId.values.toArray(Array.empty[Held])
     java.util.Arrays.sort(rows, Held.order)
     rows.iterator.map(_.row)
   }
 
   def toBytes: Array[Byte] = {
     var bytes = 4
-    held.forEach((id, of) => bytes += 24 + id.getSizeInBytes + of.row.getSizeInBytes)
-    val buffer = ByteBuffer.allocate(bytes).putInt(held.size)
-    held.forEach { (id, of) =>
+    byId.forEach((id, of) => bytes += 24 + id.getSizeInBytes + of.row.getSizeInBytes)
+    val buffer = ByteBuffer.allocate(bytes).putInt(byId.size)
+    byId.forEach { (id, of) =>
       buffer.putLong(of.batch).putLong(of.number)
       put(buffer, id)
       put(buffer, of.row)
@@ -219,17 +219,17 @@ object RowsById {
     def row(columns: Int): UnsafeRow = {
       val size = buffer.getInt
       val read = new UnsafeRow(columns)
-      // A row's words lie on eights of its own.
+      // A row must be 8-byte aligned.
       read.pointTo(java.util.Arrays.copyOfRange(bytes, buffer.position(), buffer.position() + size), size)
       buffer.position(buffer.position() + size)
       read
     }
-    var left = buffer.getInt
-    while (left > 0) {
+    var remaining = buffer.getInt
+    while (remaining > 0) {
       val (batch, number) = (buffer.getLong, buffer.getLong)
       val id = row(idWidth)
       rows.put(id, batch, number, row(width))
-      left -= 1
+      remaining -= 1
     }
     rows
   }

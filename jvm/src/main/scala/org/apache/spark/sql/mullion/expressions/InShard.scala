@@ -19,25 +19,25 @@ import org.apache.spark.unsafe.types.UTF8String
 
 import dev.mullion.MullionException
 
-/** True of a row that a first stage gives to a window in the shard of its key; an error of any other.
+/** True for a row that a first stage passes to a window in the shard of its key; fails for any other.
   *
   * {{{
-  *   customer   shard        what process gives   shard of that
-  *   Anna       0        ->  anna                 1               the pane of anna would be in pieces: refused
+  *   customer   shard        output of process    its shard
+  *   Anna       0        ->  anna                 1               the pane of anna would be split: rejected
   *   Bert       1        ->  Bert                 1
   * }}}
   * There is no shuffle between a first stage and its windows, so rows of one key must be in one shard already.
   *
   * @param key
-  *   the key that the window is given, in the type by which the rows of the first stage were distributed
+  *   the window's key, of the type by which the rows of the first stage were distributed
   * @param shown
   *   the key as text, for the error
   * @param before
-  *   what the error says before the key
+  *   the error's text before the key
   * @param after
-  *   what it says after it
+  *   the error's text after the key
   * @param shards
-  *   how many, once the batch is known
+  *   the number of shards, once the batch is known
   */
 case class InShard(key: Expression, shown: Expression, before: String, after: String, shards: Option[Int])
     extends BinaryExpression
@@ -56,7 +56,7 @@ case class InShard(key: Expression, shown: Expression, before: String, after: St
 
   override protected def stringArgs: Iterator[Any] = Iterator(key)
 
-  // As rows are distributed.
+  // Equal to the distribution of rows.
   @transient private lazy val shard: Expression = shards.fold[Expression](Literal(0)) { count =>
     HashPartitioning(Seq(NormalizeFloatingNumbers.normalize(key)), count).partitionIdExpression
   }
@@ -76,7 +76,7 @@ case class InShard(key: Expression, shown: Expression, before: String, after: St
       ctx.addPartitionInitializationStatement(s"$here = partitionIndex;")
       val own = shard.genCode(ctx)
       val text = shown.genCode(ctx)
-      val says = Seq(before, after).map(ctx.addReferenceObj("says", _, classOf[String].getName))
+      val parts = Seq(before, after).map(ctx.addReferenceObj("says", _, classOf[String].getName))
       ev.copy(
         code = code"""
           ${own.code}
@@ -84,7 +84,7 @@ case class InShard(key: Expression, shown: Expression, before: String, after: St
             ${text.code}
             throw ${classOf[
             InShard
-          ].getName}.elsewhere(${says.head}, ${text.isNull} ? null : ${text.value}, ${says.last});
+          ].getName}.elsewhere(${parts.head}, ${text.isNull} ? null : ${text.value}, ${parts.last});
           }""",
         isNull = FalseLiteral,
         value = TrueLiteral
@@ -106,7 +106,7 @@ object InShard {
     check.copy(shards = Some(shards))
   }
 
-  /** The error; generated code asks too. */
+  /** The error; called by generated code too. */
   def elsewhere(before: String, key: UTF8String, after: String): MullionException =
     MullionException.functionFailed(s"$before${if (key == null) "null" else s"'$key'"}$after")
 }

@@ -2,12 +2,12 @@ package org.apache.spark.sql.mullion.expressions
 
 import org.apache.spark.sql.catalyst.expressions.Attribute
 
-/** The columns that rows are grouped by. */
+/** The grouping columns. */
 private[mullion] object KeyColumns {
 
-  /** The key of windows over the whole stream: state is kept by key, so there is always one. */
+  /** The key of windows over the entire stream, because state always has a key. */
   val noKey = "mullion_no_key"
 
-  /** The keys that a user named. */
+  /** The user's keys. */
   def named(keys: Seq[Attribute]): Seq[Attribute] = keys.filterNot(_.name == noKey)
 }

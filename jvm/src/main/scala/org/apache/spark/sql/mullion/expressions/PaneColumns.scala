@@ -11,15 +11,15 @@ object PaneColumns {
   private val plain = new StructType().add("firing", StringType, nullable = false).add("seq", IntegerType)
   private val named = plain.add("id", StringType).add("merged", ArrayType(StringType, containsNull = false))
 
-  /** Where in `window` its end stands. */
+  /** The index of the end in `window`. */
   val endAt: Int = windowType.fieldIndex("end")
 
-  /** Where in `pane` the number of a firing stands. */
+  /** The index of the firing number in `pane`. */
   val seqAt: Int = plain.fieldIndex("seq")
 
   def paneType(ids: Boolean): StructType = if (ids) named else plain
 
-  /** Of a pane that has an id, what stays what it is from firing to firing. */
+  /** The part of a pane with an id that is equal in all its firings. */
   def idOf(pane: Expression): Option[Expression] = Option.when(pane.dataType.sameType(named)) {
     CreateNamedStruct(
       named.fieldNames.toSeq.zipWithIndex.drop(plain.length).flatMap { case (name, at) =>

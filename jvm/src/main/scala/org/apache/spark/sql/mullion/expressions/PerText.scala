@@ -9,16 +9,17 @@ import org.apache.spark.sql.classic.ExpressionUtils
 import org.apache.spark.sql.types.{BooleanType, DataType}
 import org.apache.spark.unsafe.types.UTF8String
 
-/** A condition on nothing but a text that is the same for many rows on end: it is asked when the text changes.
+/** A condition that only depends on a text, which is the same for many consecutive rows: it is evaluated when the
+  * text changes.
   * {{{
-  *   text        a     a     a     b      b      a
-  *   condition   asked             asked         asked
-  *   value       true  true  true  false  false  true
+  *   text        a          a     a     b          b      a
+  *   condition   evaluated              evaluated         evaluated
+  *   value       true       true  true  false      false  true
   * }}}
-  * Such are the name of the file that rows are read from, and the names of the columns that they came with.
+  * Examples are the name of the file that rows are read from, and the names of their columns.
   */
 case class PerText(text: Expression, condition: Expression) extends BinaryExpression {
-  // Of the row before: no text but before the first, and after a null.
+  // The previous row's: null before the first, and after a null.
   @transient private[this] var last: UTF8String = _
   @transient private[this] var value: Any = _
 
@@ -45,7 +46,7 @@ case class PerText(text: Expression, condition: Expression) extends BinaryExpres
 
   override protected def doGenCode(ctx: CodegenContext, ev: ExprCode): ExprCode = {
     val now = text.genCode(ctx)
-    val asked = condition.genCode(ctx)
+    val evaluation = condition.genCode(ctx)
     val last = ctx.addMutableState(classOf[UTF8String].getName, "lastText")
     val isNull = ctx.addMutableState(CodeGenerator.JAVA_BOOLEAN, "lastIsNull")
     val value = ctx.addMutableState(CodeGenerator.JAVA_BOOLEAN, "lastValue")
@@ -53,9 +54,9 @@ case class PerText(text: Expression, condition: Expression) extends BinaryExpres
       code = code"""
         ${now.code}
         if (${now.isNull} || !${now.value}.equals($last)) {
-          ${asked.code}
-          $isNull = ${asked.isNull};
-          $value = ${asked.value};
+          ${evaluation.code}
+          $isNull = ${evaluation.isNull};
+          $value = ${evaluation.value};
           $last = ${now.isNull} ? null : ${now.value}.clone();
         }""",
       isNull = JavaCode.isNullGlobal(isNull),

@@ -18,17 +18,17 @@ import org.apache.spark.sql.util.ArrowUtils
 
 import dev.mullion.MullionException
 
-/** A Python function that splits global windows, asked in Spark's Python workers over Arrow.
+/** A Python function that splits global windows, called in Spark's Python workers over Arrow.
   *
   * {{{
   *   buffers of keys      [a: 3 rows] [b: 1 row] [c: 40 rows] ...
-  *   a batch of Arrow     offset INT, rows ARRAY<STRUCT<...>>: one row for each key, so that a batch has many keys
-  *   what comes back      at ARRAY<BIGINT>, wrong STRING, trace STRING: one row for each key
+  *   a batch of Arrow     offset INT, rows ARRAY<STRUCT<...>>: one row per key, so a batch has many keys
+  *   the answer           at ARRAY<BIGINT>, wrong STRING, trace STRING: one row per key
   * }}}
   *
-  * It is the protocol of a scalar UDF over Arrow, which Spark's runner and workers already speak; `mullion._splits` is
-  * its other end. The operator itself has to ask: what the function sees comes out of state, and what it answers
-  * changes it, so that no UDF before or after the operator could.
+  * It uses the protocol of scalar UDFs over Arrow, which Spark's runner and workers implement; `mullion._splits` is
+  * the other end. The operator itself must call it, because its input is in state and its answer changes state; a
+  * UDF before or after the operator could not.
   */
 final case class PythonSplit(name: String, function: PythonFunction) extends SplitBy {
 
@@ -50,7 +50,7 @@ final case class PythonSplit(name: String, function: PythonFunction) extends Spl
 object PythonSplit {
 
   /** @param function
-    *   the UDF of `mullion._splits`, called with anything: only what it calls is taken of it
+    *   a UDF of `mullion._splits`, applied to any columns: only its function is used
     */
   def apply(function: Column, name: String): PythonSplit =
     ColumnNodeToExpressionConverter(function.node)
@@ -98,9 +98,9 @@ object PythonSplit {
 
     private def rowOf(buffer: SplitBuffer): (InternalRow, Int) = {
       val rows = buffer.rows.map { row =>
-        val seen = ProjectingInternalRow(rowType, ordinals)
-        seen.project(row)
-        seen: Any
+        val projected = ProjectingInternalRow(rowType, ordinals)
+        projected.project(row)
+        projected: Any
       }
       (new GenericInternalRow(Array[Any](buffer.offset.toLong, new GenericArrayData(rows.toArray))), rows.length)
     }
@@ -123,7 +123,7 @@ object PythonSplit {
     }
   }
 
-  /** Keys by batches of Arrow, each of so many buffered rows, or of one key with more. */
+  /** Keys in Arrow batches, each of a number of buffered rows, or of one key with more. */
   private final class Batches(keys: Iterator[(InternalRow, Int)]) extends Iterator[Iterator[InternalRow]] {
     private val most = SQLConf.get.arrowMaxRecordsPerBatch match {
       case n if n > 0 => n
@@ -146,7 +146,7 @@ object PythonSplit {
   }
 }
 
-/** Stands for a function that is not there, for state that is only read. */
+/** A placeholder for a missing function, for state that is only read. */
 case object UnknownSplit extends SplitBy {
   override def name: String = "unknown"
 

@@ -8,12 +8,12 @@ import org.apache.spark.sql.catalyst.expressions.codegen.{CodeGenerator, Codegen
 import org.apache.spark.sql.classic.ExpressionUtils
 import org.apache.spark.sql.types.{DataType, LongType}
 
-/** A row's place in its micro-batch, as the source is read: by partition, and within one by order.
+/** A row's order in its micro-batch: by partition, and within one by reading order.
   * {{{
   *   partition 0    0, 1, 2          partition 1    2^33, 2^33 + 1
   * }}}
-  * It is to a stream what Spark's `monotonically_increasing_id` is to a batch, which Spark refuses in streams because
-  * its numbers begin again with each batch. Here they are meant to: a batch has its own time beside them.
+  * It is the streaming counterpart of Spark's `monotonically_increasing_id`, which Spark rejects in streams because
+  * its numbers restart with each batch. Here they may, because the number of the batch is used too.
   */
 case class RowInBatch() extends LeafExpression with Nondeterministic {
   @transient private[this] var next = 0L
@@ -46,6 +46,6 @@ case class RowInBatch() extends LeafExpression with Nondeterministic {
 object RowInBatch {
   def column: Column = ExpressionUtils.column(RowInBatch())
 
-  /** The place of a partition's first row; generated code asks too. */
+  /** The number of a partition's first row; called by generated code too. */
   def firstOf(partition: Int): Long = partition.toLong << 33
 }

@@ -4,10 +4,11 @@ import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions.aggregate._
 import org.apache.spark.sql.catalyst.expressions._
 
-/** Adds rows of the input to accumulators at work (see `Accumulators`), as Spark's own aggregates do before a shuffle.
+/** Adds rows of the input to accumulators at work (see `Accumulators`), like Spark's own aggregates before a
+  * shuffle.
   *
   * @param filters
-  *   for each function the condition under which it takes a row, or a literal `true`
+  *   for each function the condition of its FILTER clause, or a literal `true`
   */
 final class RowUpdate(
     functions: Seq[AggregateFunction],

@@ -10,8 +10,8 @@ import org.apache.spark.unsafe.types.CalendarInterval
 import dev.mullion.MullionException
 import dev.mullion.windows.spec.TimeMath
 
-/** The gap that a row brings, in microseconds. Null where it has none: a null, an interval of nothing or less, or one
-  * with months, which are of no length.
+/** The gap of a row, in microseconds. Null for none: a null, an interval that is not positive, or one with months,
+  * whose lengths differ.
   *
   * @param child
   *   an interval of either of Spark's types, a day being 24 hours
@@ -81,7 +81,7 @@ object SessionGap {
     case _ => "Give one, as in Session(F.make_dt_interval(secs='seconds')), or text such as '10 minutes'."
   }
 
-  /** An interval in microseconds; 0, which is no gap, where it has months. */
+  /** An interval in microseconds; 0, which is no gap, if it has months. */
   def micros(interval: CalendarInterval): Long =
     if (interval.months != 0) 0L
     else TimeMath.plus(TimeMath.times(interval.days.toLong, 86400000000L), interval.microseconds)

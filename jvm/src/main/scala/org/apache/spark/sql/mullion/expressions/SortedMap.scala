@@ -4,9 +4,9 @@ import org.apache.spark.sql.catalyst.expressions.{Expression, MapSort, UnaryExpr
 import org.apache.spark.sql.catalyst.expressions.codegen.CodegenFallback
 import org.apache.spark.sql.types.DataType
 
-/** A map with its entries in order of their keys, as Spark's `MapSort` evaluates it. The code that Spark 4.2 generates
-  * for `MapSort` reads a null among values of a primitive type as whatever stands in its bytes, and panes of different
-  * keys would fall together.
+/** A map sorted by key, with the result of Spark's `MapSort` without code generation. The code that Spark 4.2
+  * generates for `MapSort` ignores nulls among values of primitive types, so that panes of different keys would be
+  * merged.
   */
 private[mullion] final case class SortedMap(child: Expression) extends UnaryExpression with CodegenFallback {
   private lazy val sort = MapSort(child)

@@ -5,30 +5,30 @@ import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions.Attribute
 import org.apache.spark.sql.execution.metric.SQLMetric
 
-/** What says where the buffered rows of keys are split into global windows. */
+/** A function that splits the buffered rows of keys into global windows. */
 trait SplitBy extends Serializable {
 
-  /** What a user calls it. */
+  /** Its name for the user. */
   def name: String
 
-  /** What it counts, beside what its operator does: by name, made on the driver. */
+  /** Its metrics, in addition to the operator's: by name, created on the driver. */
   def metrics(context: SparkContext): Map[String, SQLMetric] = Map.empty
 
-  /** Made on the driver for one batch, asked in its tasks.
+  /** Created on the driver for one batch, called in its tasks.
     *
     * @param kept
-    *   the columns of rows as they are buffered
+    *   the columns of buffered rows
     * @param columns
-    *   those that it sees
+    *   the function's input columns
     */
   def asker(kept: Seq[Attribute], columns: Seq[Attribute], metrics: Map[String, SQLMetric]): SplitAsker
 }
 
-/** Asks where buffers are split. */
+/** Calls the function for buffers. */
 trait SplitAsker extends Serializable {
 
-  /** The answers for buffers, in their order. It may take several buffers before it gives the first answer; a buffer's
-    * rows stay as they are until its own is given.
+  /** The answers for buffers, in order. It may consume several buffers before the first answer; a buffer's rows are
+    * unchanged until its own answer.
     */
   def ask(buffers: Iterator[SplitBuffer]): Iterator[SplitAnswer]
 }
@@ -36,7 +36,7 @@ trait SplitAsker extends Serializable {
 /** The buffered rows of a key, in order of arrival.
   *
   * @param offset
-  *   where the rows of this batch begin
+  *   the index of the first row of this batch
   */
 final case class SplitBuffer(rows: IndexedSeq[InternalRow], offset: Int)
 
@@ -47,17 +47,17 @@ object SplitAnswer {
   /** New windows start at these rows of the buffer. */
   final case class At(indices: Array[Long]) extends SplitAnswer
 
-  /** It gave what it may not.
+  /** An invalid result.
     *
     * @param what
-    *   a predicate of the function
+    *   the predicate of the error message
     */
   final case class Wrong(what: String) extends SplitAnswer
 
-  /** It raised an error.
+  /** An error in the function.
     *
     * @param what
-    *   a predicate of the function
+    *   the predicate of the error message
     * @param trace
     *   the error's own report
     */

@@ -3,7 +3,7 @@ package org.apache.spark.sql.mullion.expressions
 import org.apache.spark.sql.catalyst.expressions.BaseGenericInternalRow
 import org.apache.spark.sql.types.{ArrayType, StructType, TimestampType}
 
-/** A half-open interval of time as a row of SQL, whose times are read without a box around them. */
+/** A half-open interval of time as a SQL row, whose times are read without boxing. */
 final class TimeRange(start: Long, end: Long) extends BaseGenericInternalRow {
 
   override def numFields: Int = 2

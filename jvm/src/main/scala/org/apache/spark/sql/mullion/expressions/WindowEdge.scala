@@ -6,10 +6,10 @@ import org.apache.spark.sql.types.{DataType, LongType}
 
 import dev.mullion.windows.rules.{AlignedRules, SlicedRules}
 
-/** Where the window that a column tells starts or ends, in microseconds, clamped to the range of time.
+/** The start or end of the window in a column, in microseconds, clamped to the range of time.
   *
   * @param child
-  *   the window's number, or its start where the rules number no slices
+  *   the window's number, or its start if the rules have no slice numbers
   */
 case class WindowEdge(child: Expression, rules: SlicedRules, isEnd: Boolean) extends UnaryExpression {
   override def dataType: DataType = LongType

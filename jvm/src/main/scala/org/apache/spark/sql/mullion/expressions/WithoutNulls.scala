@@ -6,12 +6,11 @@ import org.apache.spark.sql.catalyst.expressions.codegen.Block._
 import org.apache.spark.sql.catalyst.expressions.codegen._
 import org.apache.spark.sql.types.{DataType, LongType}
 
-/** Expressions over what cannot be null, as they are then worth being computed. Spark's code for `coalesce`, `least`
-  * and `greatest` notes in a field, for each row, whether it has found a value; and its code for a sum hands both
-  * numbers to a function that may throw.
+/** Simplified expressions over values that cannot be null. Spark's code for `coalesce`, `least` and `greatest`
+  * writes a flag to a field for each row, and its code for a sum calls a function that may throw.
   *
   * {{{
-  *   coalesce(coalesce(sum, 0) + v, sum)     s = sum + v, and Spark's sum where that is beyond a long
+  *   coalesce(coalesce(sum, 0) + v, sum)     s = sum + v, and Spark's sum on overflow
   *   least(min, v)                           min > v ? v : min
   * }}}
   */
@@ -28,7 +27,7 @@ private[mullion] object WithoutNulls {
   }
 }
 
-/** What stands for an expression of Spark's over two values that are not null. */
+/** A replacement of a Spark expression over two values that are not null. */
 private[mullion] sealed abstract class InPlaceOf extends BinaryExpression {
   def ofSpark: Expression
 
@@ -39,7 +38,7 @@ private[mullion] sealed abstract class InPlaceOf extends BinaryExpression {
   override def eval(input: InternalRow): Any = ofSpark.eval(input)
 }
 
-/** The sum of two longs, as it is where it is a long; where it is not, what Spark makes of it. */
+/** The sum of two longs; on overflow Spark's own. */
 private[mullion] final case class SumOf(left: Expression, right: Expression, ofSpark: Expression) extends InPlaceOf {
   override protected def doGenCode(ctx: CodegenContext, ev: ExprCode): ExprCode = {
     val (one, other) = (left.genCode(ctx), right.genCode(ctx))
@@ -62,7 +61,7 @@ private[mullion] final case class SumOf(left: Expression, right: Expression, ofS
     SumOf(newLeft, newRight, ofSpark.withNewChildren(Seq(newLeft, newRight)))
 }
 
-/** A value that stands in a variable of the code. */
+/** A value in a variable of the code. */
 private[mullion] final case class Computed(of: ExprValue, dataType: DataType) extends LeafExpression {
   override def nullable: Boolean = false
 
@@ -72,8 +71,7 @@ private[mullion] final case class Computed(of: ExprValue, dataType: DataType) ex
   override protected def doGenCode(ctx: CodegenContext, ev: ExprCode): ExprCode = ExprCode.forNonNullValue(of)
 }
 
-/** The lesser of two values, or the greater: the first one where they are equal, as in Spark's `least` and `greatest`.
-  */
+/** The lesser of two values, or the greater: the first one if they are equal, as in Spark's `least` and `greatest`. */
 private[mullion] final case class OneOfTwo(left: Expression, right: Expression, ofSpark: Expression) extends InPlaceOf {
   override protected def doGenCode(ctx: CodegenContext, ev: ExprCode): ExprCode = {
     val (one, other) = (left.genCode(ctx), right.genCode(ctx))

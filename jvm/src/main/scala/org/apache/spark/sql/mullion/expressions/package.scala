@@ -1,7 +1,6 @@
 package org.apache.spark.sql.mullion
 
-/** Catalyst expressions and aggregate functions that plans of ours are made of: the gap of a session by row, collected
-  * rows, functions that split windows, names of columns. They hold no state between rows but what an aggregate's buffer
-  * holds.
+/** Catalyst expressions and aggregate functions in Mullion's plans: the gap of a session by row, collected rows,
+  * functions that split windows, names of columns. State between rows is only in the buffers of aggregates.
   */
 package object expressions

@@ -4,22 +4,22 @@ import org.apache.spark.sql.catalyst.expressions.{Attribute, Expression, NamedEx
 import org.apache.spark.sql.catalyst.plans.logical.{EventTime, _}
 import org.apache.spark.sql.mullion.shim.SparkLineShim
 
-/** Which of Spark's operators before a window drop rows by the watermark, so that the window never hears of them.
+/** Finds Spark's operators before a window that drop rows by the watermark, which the window then never receives.
   *
   * {{{
   *   rows - withWatermark - dropDuplicates - WindowedAggregate(allowed lateness 10 min, late emit)
-  *                          drops what is     asks only whether a row's
-  *                          older than the    pane has closed
+  *                          drops rows        only checks whether a
+  *                          older than the    row's pane has closed
   *                          watermark
   * }}}
   *
-  * An operator of Spark's drops whatever is older than the watermark, though its pane be open for a long time yet, and
-  * says so in a metric alone. Behind the first one on a row's way no other drops anything: what that lets through is
-  * not late. Nor is what comes out of windows of ours as final.
+  * Spark's operators drop all rows older than the watermark, even if their panes stay open for long, and only
+  * report a metric. Further operators after the first drop nothing more: its output is not late. Nor are final
+  * results of Mullion's windows.
   */
 object DroppedBefore {
 
-  /** What is to be said of the operators below a window; nothing, where none drops rows. */
+  /** The warnings about the operators below a window; none if no operator drops rows. */
   def warnings(input: LogicalPlan): Seq[String] =
     if (!input.isStreaming) Nil else dropping(input).map(warning).distinct
 
@@ -27,13 +27,13 @@ object DroppedBefore {
   def log(input: LogicalPlan): Unit = RunWarnings.log(warnings(input))
 
   private def dropping(plan: LogicalPlan): Seq[LogicalPlan] = plan match {
-    // It was warned of what is before it.
+    // It logs its own warnings.
     case Windows(_) => Nil
     case _          =>
       plan.children.flatMap(dropping) ++ Option.when(drops(plan) && plan.children.exists(letsLateRowsThrough))(plan)
   }
 
-  /** True if rows may come out of `plan` that are older than the watermark. */
+  /** True if `plan` may emit rows that are older than the watermark. */
   private def letsLateRowsThrough(plan: LogicalPlan): Boolean = plan match {
     case Windows(nodes) => nodes.exists(node => !isTime(node.window))
     case _              => !drops(plan) && (plan.children.isEmpty || plan.children.exists(letsLateRowsThrough))
@@ -54,7 +54,7 @@ object DroppedBefore {
 
   private def hasTime(input: LogicalPlan): Boolean = input.output.exists(isTime)
 
-  /** True if a column is one that the watermark is of. */
+  /** True if a column has the watermark. */
   private def isTime(column: Expression): Boolean = column match {
     case named: NamedExpression => named.resolved && named.metadata.contains(EventTimeWatermark.delayKey)
     case _                      => false

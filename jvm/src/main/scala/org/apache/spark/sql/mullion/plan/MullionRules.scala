@@ -12,7 +12,7 @@ import org.apache.spark.sql.streaming.OutputMode
 import dev.mullion.MullionException
 import dev.mullion.windows.rules.LatePolicy
 
-/** Refuses, when a query starts, what could not be right while it runs. */
+/** Rejects plans that would produce wrong results, when a query starts. */
 object RefuseAtStart extends Rule[LogicalPlan] {
   override def apply(plan: LogicalPlan): LogicalPlan = {
     plan match {
@@ -23,8 +23,8 @@ object RefuseAtStart extends Rule[LogicalPlan] {
   }
 }
 
-/** The same for sessions that were built without the extension: there it runs with each batch of a query, so that the
-  * first one fails.
+/** The same for sessions without the extension: there it runs with each batch of a query, so that the first one
+  * fails.
   */
 object RefuseWithFirstBatch extends Rule[LogicalPlan] {
   override def apply(plan: LogicalPlan): LogicalPlan = {
@@ -33,7 +33,7 @@ object RefuseWithFirstBatch extends Rule[LogicalPlan] {
   }
 }
 
-/** What a plan of windows and other operators could not do right. */
+/** The checks of plans with windows and other operators. */
 private[mullion] object Refusals {
 
   /** @param outputMode
@@ -75,8 +75,8 @@ private[mullion] object Refusals {
       )
   }
 
-  /** In update mode Spark's own aggregates send out every change of a group, and a window over them would add them all.
-    * Spark refuses that for its own operators, and takes ours for stateless.
+  /** In update mode Spark's own aggregates emit every change of a group, and a window over them would add all of
+    * them. Spark rejects that for its own operators, and takes Mullion's for stateless.
     */
   private def checkUpstream(node: WindowedAggregate): Unit = node.child.foreach {
     case aggregate @ (_: Aggregate | _: Distinct) if aggregate.isStreaming =>
@@ -87,8 +87,8 @@ private[mullion] object Refusals {
     case _ =>
   }
 
-  /** The watermark of a query is the least of its watermarks. One over panes would wait for panes to close, and these
-    * for it.
+  /** The watermark of a query is the minimum of its watermarks. One over panes would wait for panes to close, and
+    * these for it.
     */
   private def checkWatermark(watermark: EventTimeWatermark): Unit = watermark.child.foreach {
     case Windows(nodes) =>
@@ -104,9 +104,9 @@ private[mullion] object Refusals {
     case _ =>
   }
 
-  /** A stateful operator downstream takes what comes as final, and drops what comes before its watermark: right for
-    * panes that close once, wrong for early firings, which it would add to the close, and for late rows and reopened
-    * panes, which it would drop in silence.
+  /** A stateful operator downstream takes its input as final, and drops rows older than its watermark. That is
+    * right for panes that close once, but wrong for early firings, which it would add to the close, and for late
+    * rows and reopened panes, which it would drop silently.
     */
   private def checkDownstream(operator: LogicalPlan): Unit = if (operator.isStreaming) {
     operator.children.foreach(_.foreach {
@@ -132,7 +132,7 @@ private[mullion] object Refusals {
         case _ =>
       }
 
-  /** True if an operator of Spark's keeps state in a stream. */
+  /** True if one of Spark's operators keeps state in a stream. */
   def isStateful(plan: LogicalPlan): Boolean = plan match {
     case _: Aggregate | _: Deduplicate | _: DeduplicateWithinWatermark | _: Distinct | _: FlatMapGroupsWithState |
         _: FlatMapGroupsInPandasWithState | _: TransformWithState | _: SparkLineShim.StatefulInPython |
@@ -156,7 +156,7 @@ private[mullion] object Refusals {
 
   private def notFinal(operator: LogicalPlan, node: WindowedAggregate, what: String): MullionException =
     MullionException.unsupported(
-      s"${operator.nodeName} keeps state over $what of the window (${node.rules.describe}): it would count them as final, or " +
+      s"${OperationName(operator)}(...) has state, and would count $what of the window before it (${node.rules.describe}) as final, or " +
         "drop them. Window without early= and on_time=, and with late='drop', before another stateful operator, or write the panes out and " +
         "read them in a second query."
     )

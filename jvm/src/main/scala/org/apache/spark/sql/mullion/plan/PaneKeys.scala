@@ -7,15 +7,14 @@ import org.apache.spark.sql.mullion.expressions.KeyColumns
 
 import dev.mullion.MullionException
 
-/** The columns of a DataFrame of panes that name a pane together with `pane.id`: its keys and, of several windows
-  * together, the name of its window. They are known by what they are, whatever was done to the panes since, and not by
-  * their names or places.
+/** The columns of a DataFrame of panes that identify a pane together with `pane.id`: its keys and, for several
+  * windows in one query, the name of its window. They are found by their origin in the plan, not by name or
+  * position.
   */
 object PaneKeys {
 
   /** @throws MullionException
-    *   for what has no ids, or lacks a key; and where firings do not show all of a pane, so that a table of the last
-    *   ones would be wrong
+    *   for panes without ids, or without one of their keys; and if firings contain only new rows, because a table of the last firings would be wrong
     */
   def of(panes: DataFrame): Seq[String] = {
     val plan = panes.queryExecution.analyzed
@@ -35,8 +34,8 @@ object PaneKeys {
     }
     if (windows.exists(!_.rules.refinements.ids))
       throw MullionException.invalid(
-        "These panes have no ids, and a firing could not be told from that of another pane: sessions change their start, and " +
-          "become one. Give windowed(..., ids=True)."
+        "These panes have no ids, which identify the rows of a pane in a table: bounds do not, because sessions change and merge, " +
+          "and late rows may reopen panes. Give windowed(..., ids=True)."
       )
     if (windows.exists(!_.rules.refinements.accumulate))
       throw MullionException.unsupported(
@@ -71,7 +70,7 @@ object PaneKeys {
 
   private def isName(column: Attribute) = column.name == WindowsTogether.nameColumn
 
-  /** Where a column comes from: what it is in a plan that made it. */
+  /** The origin of a column: its expression in a plan. */
   private final case class Source(plan: LogicalPlan, column: Expression)
 
   private def sources(plan: LogicalPlan, column: Attribute): Seq[Source] = plan match {

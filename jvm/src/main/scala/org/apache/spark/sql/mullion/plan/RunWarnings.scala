@@ -9,10 +9,10 @@ import org.apache.spark.sql.catalyst.streaming.InternalOutputModes
 import org.apache.spark.sql.execution.streaming.runtime.StreamExecution
 import org.apache.spark.sql.mullion.query.RunningQuery
 
-/** Warnings about a running query, each logged once in a run: a query is planned anew for every batch. */
+/** Warnings about a running query, logged once per run: a query is planned anew for every batch. */
 private[plan] object RunWarnings extends Logging {
 
-  // Forgotten with the query.
+  // Entries are removed with their query.
   private val logged = new WeakHashMap[StreamExecution, mutable.Set[String]]()
 
   /** Logs the warnings that this run has not logged yet. */
@@ -27,8 +27,8 @@ private[plan] object RunWarnings extends Logging {
 
   /** A warning for panes that fire only when they close, under a query in the output mode `update`. */
   def updateMode(node: WindowedAggregate): Option[String] = {
-    val asked = node.rules.refinements
-    val firesBefore = node.rules.early.isDefined || asked.count.isDefined || asked.onTime || node.rows.exists(_.running)
+    val refinements = node.rules.refinements
+    val firesBefore = node.rules.early.isDefined || refinements.count.isDefined || refinements.onTime || node.rows.exists(_.running)
     Option.unless(firesBefore)(
       s"In the output mode 'update' Spark's own windows emit each change, and these panes (${node.rules.window.describe}) " +
         "are emitted once, when they close. For a firing in each batch that changes a pane, write " +

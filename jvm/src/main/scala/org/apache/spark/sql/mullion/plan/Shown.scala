@@ -5,26 +5,26 @@ import org.apache.spark.sql.catalyst.plans.logical.{LogicalPlan, Project, Subque
 import org.apache.spark.sql.mullion.expressions.{KeyColumns, PaneColumns}
 import org.apache.spark.sql.types.DataType
 
-/** What `windowed(…).agg(…)` shows of its node: the keys, `window`, `pane`, the results, and `late_row` where late rows
-  * come out.
+/** The output of `windowed(…).agg(…)` over its node: the keys, `window`, `pane`, the results, and `late_row` if
+  * late rows are emitted.
   *
   * {{{
-  *   Project [k, window, pane, f(sum(v)) AS more, late_row]      f is Python's, and Spark computes it
+  *   Project [k, window, pane, f(sum(v)) AS more, late_row]      f is a Python function, computed by Spark
   *     WindowedAggregate [k, window, pane, sum(v), late_row]
   * }}}
   *
-  * A column of the node is known by its id alone: two may have one text, as aggregates do that differ in their FILTER,
-  * and one may be shown under several names.
+  * Only its id identifies a column of the node: texts may be equal, such as of aggregates that differ in their
+  * FILTER, and one column may be shown under several names.
   *
   * @param results
   *   over the columns of `node`
   */
 private[mullion] final case class Shown(node: WindowedAggregate, results: Seq[NamedExpression]) {
 
-  /** The keys that a user named. */
+  /** The user's keys. */
   def keys: Seq[Attribute] = KeyColumns.named(node.keys)
 
-  /** The results that are results of the node, which nothing is computed over. */
+  /** The results without further computation over the node's. */
   def plain: Seq[(NamedExpression, Attribute)] = results.flatMap { result =>
     Shown.unalias(result) match {
       case column: Attribute if node.resultColumns.exists(_.exprId == column.exprId) => Some(result -> column)
@@ -32,7 +32,7 @@ private[mullion] final case class Shown(node: WindowedAggregate, results: Seq[Na
     }
   }
 
-  // Fresh names: Spark tells two uses of one DataFrame apart by renaming the columns of projections.
+  // New column ids: Spark distinguishes two uses of one DataFrame by renaming the columns of projections.
   def plan: Project = {
     val leading = (keys :+ node.window :+ node.pane).map(a => Alias(a, a.name)())
     Project(leading ++ results ++ node.lateRow.map(a => Alias(a, a.name)()), node)
@@ -41,7 +41,7 @@ private[mullion] final case class Shown(node: WindowedAggregate, results: Seq[Na
 
 private[mullion] object Shown {
 
-  /** A plan that is a result and no more. */
+  /** Matches a plan that is exactly a result. */
   def unapply(plan: LogicalPlan): Option[Shown] = plan match {
     case Project(columns, node: WindowedAggregate) =>
       val shown = Shown(node, Nil)
@@ -54,7 +54,7 @@ private[mullion] object Shown {
     case _ => None
   }
 
-  /** A result behind what passes it on as it is, such as a view or `SELECT * FROM mullion_windowed(…)`. */
+  /** The result below nodes that pass it on unchanged, such as a view or `SELECT * FROM mullion_windowed(…)`. */
   def passedOn(plan: LogicalPlan): LogicalPlan = plan match {
     case Shown(_)                                                 => plan
     case alias: SubqueryAlias                                     => passedOn(alias.child)
@@ -68,14 +68,16 @@ private[mullion] object Shown {
       column.name == from.name && shows(uncast(column), from)
     }
 
-  /** A view casts its columns to the types that they had when it was made. */
+  /** A view casts its columns to their types at its creation. */
   private def uncast(column: NamedExpression): NamedExpression = column match {
     case Alias(cast: Cast, name) if DataType.equalsIgnoreNullability(cast.dataType, cast.child.dataType) =>
       Alias(cast.child, name)()
     case other => other
   }
 
-  /** Of a projection over windows, what is not of one firing: all but `late_row` and, unless panes have ids, `pane`. */
+  /** The columns of a projection over windows that do not depend on the firing: all but `late_row` and, unless
+    * panes have ids, `pane`.
+    */
   def ofPanes(columns: Seq[NamedExpression], pane: Attribute, lateRow: Option[Attribute]): Seq[NamedExpression] =
     columns.filterNot(column => lateRow.exists(shows(column, _))).flatMap { column =>
       if (!shows(column, pane)) Some(column)

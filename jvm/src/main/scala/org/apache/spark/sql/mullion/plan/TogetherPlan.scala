@@ -21,14 +21,14 @@ import org.apache.spark.sql.mullion.exec.partial.{AddRowsExec, PartialAggregates
 import org.apache.spark.sql.mullion.exec.programs.{TogetherProgram, TogetherWindow, WindowProgram}
 import org.apache.spark.sql.types.{BooleanType, IntegerType, LongType}
 
-/** Plans [[WindowsTogether]]: one chain for all windows, whose rows go through one partial aggregate and one shuffle.
+/** Plans [[WindowsTogether]]: one chain for all windows, with one partial aggregate and one shuffle.
   *
   * {{{
   *   WindowExec - merge - [shuffle by key] - partial aggregate by window and slice - AssignTogether - child
   * }}}
   *
-  * A partial row is of one window, and has the accumulators of all: functions that windows have in common are computed
-  * once in it, and the others are filtered by the window's number.
+  * A partial row belongs to one window, and has the accumulators of all: shared functions are computed once, and
+  * the others are filtered by the window's number.
   */
 final class TogetherPlan private (node: WindowsTogether) {
   private val parts = node.parts
@@ -195,8 +195,8 @@ final class TogetherPlan private (node: WindowsTogether) {
       Seq(byWindow(slice)(part => Option.when(isSession(part))(part.time))) ++
       gap.map(byWindow(_)(part => part.gap.filter(_ => isSession(part))))
     val lateColumns = emitting.head._1.lateColumns
-    val taken = TakeUpLateRowsExec(program.id, input.output :+ number, lateColumns, lateRow, known, aggregated)
-    val gathered = OneTaskExec.ifOnePartition(taken)
+    val lateColumns2 = TakeUpLateRowsExec(program.id, input.output :+ number, lateColumns, lateRow, known, aggregated)
+    val gathered = OneTaskExec.ifOnePartition(lateColumns2)
     PutAsideLateRowsExec(WindowExec.shuffled(program.id), program.distributed, lateRow, partitions = None, gathered)
   }
 }
@@ -205,18 +205,18 @@ object TogetherPlan {
   def apply(node: WindowsTogether): TogetherPlan = new TogetherPlan(node)
 }
 
-/** An aggregate function that one or several windows have. */
+/** An aggregate function of one or several windows. */
 private final case class SharedFunction(function: AggregateFunction, filter: Expression) {
   def isSame(other: SharedFunction): Boolean =
     (this eq other) || (function.canonicalized == other.function.canonicalized && filter.semanticEquals(other.filter) &&
       function.deterministic && filter.deterministic)
 
   /** @param windows
-    *   whose rows it takes; none for those of all
+    *   whose rows it aggregates; none for those of all
     */
   def expression(windows: Option[Seq[Int]], number: Attribute): AggregateExpression = {
     val own = Option.when(filter != Literal.TrueLiteral)(filter)
-    val mine = windows.map(of => In(number, of.map(Literal(_))): Expression)
-    AggregateExpression(function, Complete, isDistinct = false, (mine ++ own).reduceOption(And(_, _)))
+    val inWindows = windows.map(of => In(number, of.map(Literal(_))): Expression)
+    AggregateExpression(function, Complete, isDistinct = false, (inWindows ++ own).reduceOption(And(_, _)))
   }
 }

@@ -60,13 +60,13 @@ object WindowStrategy extends SparkStrategy {
     case _ => Nil
   }
 
-  /** What the operator of a node does. */
+  /** The program of a node's operator. */
   def program(node: WindowedAggregate): WindowProgram = {
     val slice = AttributeReference("slice", LongType, nullable = false)()
     val marked = Option.when(node.rules.late.reopens || node.rules.isInstanceOf[SessionRules])(
       AttributeReference("marked", BooleanType, nullable = false)()
     )
-    // What was buffered is read where only its time is known, and not what made it.
+    // Buffered rows are read by their time alone, without the expression that computed it.
     val functions = if (node.split.isEmpty) node.functions else node.functions.map(timedBy(_, node.time))
     WindowProgram(
       id = s"window-${slice.exprId.id}",
@@ -91,7 +91,7 @@ object WindowStrategy extends SparkStrategy {
         val stamped = if (node.rules.onProcessingTime) node.child.output :+ node.time else node.child.output
         val input = stamped :+ arrival
         val splits = node.split.map { by =>
-          // In the order in which they are named, which is the same in a plan that no optimizer has seen.
+          // In the order of their occurrence, which is stable in unoptimized plans.
           val read = (functions ++ node.filters).flatMap(_.collect { case a: Attribute => a })
           Splitting(node.splitColumns, (node.splitColumns ++ read).distinctBy(_.exprId), by, asker = None)
         }
@@ -109,14 +109,14 @@ object WindowStrategy extends SparkStrategy {
     )
   }
 
-  /** A function that takes the time of rows, if it needs it, from their column of it. */
+  /** A function that needs the time of rows reads it from their time column. */
   private def timedBy(function: AggregateFunction, time: Attribute): AggregateFunction = function
     .transform { case rows: CollectRows =>
       rows.copy(time = if (rows.collected.byTime) time else Literal(None.orNull, TimestampType))
     }
     .asInstanceOf[AggregateFunction]
 
-  /** Where rows are worked on one by one, in order of arrival. */
+  /** For row-by-row processing in order of arrival. */
   private def planRows(node: WindowedAggregate): SparkPlan = {
     DroppedBefore.log(node.child)
     RunWarnings.logUpdateMode(node)
@@ -127,12 +127,12 @@ object WindowStrategy extends SparkStrategy {
   private def operator(program: WindowProgram, rows: SparkPlan): SparkPlan =
     if (program.byShard) BranchExec(program, batch = None, rows) else WindowExec(program, rows)
 
-  /** Where state has one partition, its rows are in one task. Between stages they are where they belong already. */
+  /** For one state partition, its rows are in one task. Between stages they are already distributed. */
   private def gathered(program: WindowProgram, rows: SparkPlan): SparkPlan =
     if (program.byShard) rows else OneTaskExec.ifOnePartition(rows)
 
-  /** The rows of a node with their places in the order of arrival, which a shuffle would lose: a batch that is tried
-    * again must find them in the same order.
+  /** The rows of a node with their order of arrival, which a shuffle would lose: a retried batch must process them
+    * in the same order.
     */
   private def arriving(node: WindowedAggregate, program: WindowProgram): SparkPlan = {
     val arrival = program.rows.map(rows => Alias(MonotonicallyIncreasingID(), rows.arrival.name)(rows.arrival.exprId))
@@ -140,9 +140,10 @@ object WindowStrategy extends SparkStrategy {
     ProjectExec(rows.output ++ arrival, rows)
   }
 
-  /** The rows of a node, with the time of their batch where they have none of their own. */
+  /** The rows of a node, with the time of their batch if they have no event time. */
   private def timed(node: WindowedAggregate, program: WindowProgram): SparkPlan = {
-    // Between stages of a task, windows tell their clocks while it runs: then Spark's watermark, which tells row by row.
+    // Between stages of a task, windows read their clocks during the task: that requires Spark's watermark node, which
+    // updates row by row.
     val rows = planLater(if (program.byShard) node.child else FusedWatermarkExec.below(node.child))
     if (node.rules.onProcessingTime) StampTimeExec(program.id, node.time, now = None, rows) else rows
   }
@@ -151,12 +152,12 @@ object WindowStrategy extends SparkStrategy {
 
   private def planNumbered(node: WindowedAggregate): SparkPlan = {
     val program = WindowStrategy.program(node)
-    // Of a stream's firings a batch gives the closes.
+    // A batch only returns the closes of a stream's firings.
     val closes = program.copy(rows = program.rows.map(r => r.copy(byRow = r.byRow.copy(running = false))))
     ArrivalBatchExec(closes, arriving(node, closes))
   }
 
-  /** A node over windows of time on a batch DataFrame: rows that it collects are told their order by a column. */
+  /** A node over windows of time on a batch DataFrame: collected rows get their order from a column. */
   private def numbered(node: WindowedAggregate): WindowedAggregate =
     if (!node.rows.exists(_.collect.isDefined)) node
     else {
@@ -184,7 +185,7 @@ object WindowStrategy extends SparkStrategy {
       val keys = (node.keys ++ node.gap.filter(_ => program.isSession)).map(k => k -> k)
       val known = keys ++ Option.when(program.isSession)(program.slice -> node.time)
       val taken = TakeUpLateRowsExec(program.id, node.child.output, node.lateColumns, lateRow, known, partial)
-      // The two pairs of this node's may run in one task, if the child is already partitioned by key.
+      // The node's two pairs may run in one task, if the child is already partitioned by key.
       PutAsideLateRowsExec(
         WindowExec.shuffled(program.id),
         program.distributed,
@@ -264,7 +265,7 @@ object WindowStrategy extends SparkStrategy {
       PreciseTimestampConversion(WindowEdge(start, rules, isEnd), LongType, TimestampType)
     val end = node.rules match {
       case sliced: SlicedRules => edge(sliced, isEnd = true)
-      // In place of the last time MergeSessions wrote the end.
+      // MergeSessions replaced the last time by the end.
       case _: CustomRules => PreciseTimestampConversion(slice, LongType, TimestampType)
       case _              => wanted(node.functions.length + 1).resultAttribute
     }
@@ -275,7 +276,7 @@ object WindowStrategy extends SparkStrategy {
     ProjectExec(closes(node, begin, end), complete)
   }
 
-  /** The node that says which panes a row enters. */
+  /** The node that determines the panes of a row. */
   private def assigner(
       program: WindowProgram,
       node: WindowedAggregate,
@@ -290,7 +291,7 @@ object WindowStrategy extends SparkStrategy {
   private def buffersOf(functions: Seq[AggregateFunction]): Seq[Attribute] =
     functions.flatMap(_.inputAggBufferAttributes)
 
-  /** The output columns of a batch DataFrame, where every pane has closed and none was late. */
+  /** The output columns of a batch DataFrame, where every pane has closed and no row was late. */
   private def closes(node: WindowedAggregate, start: Expression, end: Expression): Seq[NamedExpression] = {
     val window = CreateNamedStruct(
       Seq(

@@ -9,36 +9,36 @@ import dev.mullion.windows.rules.{PaneRules, RowByRow}
 
 /** Aggregates in panes: one output row per firing of a pane.
   *
-  * Every attribute stands in a field of its own, because Spark renames attributes only in `Expression`s that are a
-  * node's own fields, and strips aliases from all but its own nodes; and the functions stand bare, because Spark's
-  * analysis refuses an `AggregateExpression` outside of an `Aggregate`. The strategy wraps them again.
+  * Every attribute has its own field, because Spark renames attributes only in `Expression`s that are a node's own
+  * fields, and strips aliases from all but its own nodes. Functions are bare, because Spark's analysis rejects an
+  * `AggregateExpression` outside of an `Aggregate`; the strategy wraps them again.
   *
   * @param keys
-  *   what rows are grouped by, columns of the child
+  *   the grouping columns of the child
   * @param time
   *   the event time, a TIMESTAMP column of the child; on processing time, in a stream, a column that this node adds
   * @param gap
-  *   the gap of sessions where each row brings its own: a BIGINT column of the child, in microseconds
+  *   the gap of sessions where each row has its own: a BIGINT column of the child, in microseconds
   * @param ranges
   *   the ranges of custom windows: an array column of the child
   * @param trigger
-  *   what tells when a global window closes: a column of the child
+  *   the condition that closes a global window: a column of the child
   * @param splitColumns
-  *   what a function sees that splits global windows: columns of the child
+  *   the input of a function that splits global windows: columns of the child
   * @param functions
   *   the aggregate functions
   * @param filters
   *   for each function the condition of its FILTER clause, or a literal `true`
   * @param functionResults
-  *   for each function the attribute that `results` refers to its value by
+  *   for each function the attribute with which `results` refers to its value
   * @param results
   *   the values of the output columns after `window` and `pane`, over keys and function results
   * @param resultColumns
   *   those columns
   * @param lateColumns
-  *   what `lateRow` is made of: the input's columns, if late rows come out
+  *   the fields of `lateRow`: the input's columns, if late rows are emitted
   * @param lateRow
-  *   the output column that carries late rows, if they come out
+  *   the output column with late rows, if they are emitted
   */
 case class WindowedAggregate(
     keys: Seq[Attribute],
@@ -76,7 +76,7 @@ case class WindowedAggregate(
     Alias(value, column.name)(column.exprId)
   }
 
-  /** With the attributes as the child has them, which may be null where it was not when they were named. */
+  /** With the attributes of the child, which may be nullable where they were not before. */
   private[mullion] def overNullable: WindowedAggregate = {
     val inChild = child.output.map(a => a.exprId -> a).toMap
     transformExpressions { case a: Attribute => inChild.getOrElse(a.exprId, a) }.asInstanceOf[WindowedAggregate]
@@ -94,24 +94,24 @@ case class WindowedAggregate(
   override protected def withNewChildInternal(newChild: LogicalPlan): WindowedAggregate = copy(child = newChild)
 }
 
-/** What is asked of the panes of a node, but for columns.
+/** The options of a node's panes that involve no columns.
   *
   * @param idleAfter
-  *   how long the source must be empty for the event clock to follow the wall clock, in microseconds; none for never
+  *   the time without rows after which the event clock follows the wall clock, in microseconds; none for never
   * @param text
-  *   the aggregation in words
+  *   the aggregation as text
   * @param split
-  *   the function that splits global windows, if one does
+  *   the function that splits global windows, if any
   * @param rows
-  *   what is asked of rows that are worked on one by one, if they are
+  *   the options of row-by-row processing, if it is needed
   * @param ticks
-  *   whether a source of ticks stands beside the rows
+  *   whether the rows include a source of ticks
   * @param drains
-  *   whether another window may take this one's place, or it another's, while that one's panes go on to their close
+  *   whether another window may replace this one, or this one another, while the old panes stay open until they close
   * @param drops
-  *   whether the panes of windows that were together with this one, and are gone, are dropped
+  *   whether the panes of removed windows that shared a query with this one are dropped
   * @param drained
-  *   the boundary of a window of before that is over, in microseconds, if there was one when the query started
+  *   the boundary of a replaced window whose panes have closed, in microseconds, if there was one when the query started
   * @param delay
   *   the longest delay of the stream's watermarks, in microseconds
   */

@@ -8,8 +8,8 @@ import org.apache.spark.sql.types.{DataType, NullType, StringType}
 
 import dev.mullion.windows.rules.Drain
 
-/** Several windows over the same rows, in one operator: they share the scan, the shuffle and the partitions of state.
-  * One output row per firing of a pane, with the name of its window.
+/** Several windows over the same rows, in one operator: they share the scan, the shuffle and the partitions of
+  * state. One output row per firing of a pane, with the name of its window.
   *
   * {{{
   *   WindowedAggregate hourly ─┐
@@ -18,17 +18,17 @@ import dev.mullion.windows.rules.Drain
   * }}}
   *
   * @param windows
-  *   in order of their names, so that the order in which they are written says nothing
+  *   in order of their names, so that the order of arguments is irrelevant
   * @param resultsAt
-  *   for each window and each of `columns`, which of the window's own results it is, or -1
+  *   for each window and each of `columns`, the index of the window's own result, or -1
   * @param keys
-  *   the key columns of all windows, by their names
+  *   the key columns of all windows, by name
   * @param columns
   *   the results of all windows
   * @param drain
-  *   where the second window takes the place of the first, when it does
+  *   the replacement of the first window by the second, if any
   * @param places
-  *   where the records of the windows are, if that does not follow from their names: then one window may be alone
+  *   the places of the windows' records, if they differ from the names: then there may be a single window
   */
 case class WindowsTogether(
     windows: Seq[OneWindow],
@@ -44,12 +44,12 @@ case class WindowsTogether(
     places: Option[RecordPlaces] = None
 ) extends UnaryNode {
 
-  /** Each window as if it were alone. */
+  /** Each window as a node of its own. */
   def parts: Seq[WindowedAggregate] = windows.map(_.node.copy(child = child))
 
   override def output: Seq[Attribute] = (name +: keys :+ window :+ pane) ++ columns ++ lateRow
 
-  // Keys are the child's where they have one column for all windows.
+  // Keys belong to the child if they have one column for all windows.
   override def producedAttributes: AttributeSet =
     AttributeSet(output) ++ AttributeSet(parts.flatMap(_.producedAttributes)) -- AttributeSet(parts.flatMap(_.keys))
 
@@ -65,7 +65,7 @@ case class WindowsTogether(
 
 object WindowsTogether {
 
-  /** Windows that show what one of them shows: `now`, which is the last. */
+  /** Windows with the output of one of them: `now`, the last. */
   private[mullion] def showing(
       now: WindowedAggregate,
       windows: Seq[(String, WindowedAggregate)],
@@ -88,12 +88,12 @@ object WindowsTogether {
   /** The column with the name of the window. */
   val nameColumn = "window_name"
 
-  /** On a node: why its window, which is together with others, has an operator of its own. */
+  /** On a node: the reason why its window has its own operator although it shares a query with others. */
   private[mullion] val alone = TreeNodeTag[String]("mullionAlone")
 }
 
-/** One of several windows, as an expression: so that Spark finds and renames the attributes in it. The node has no
-  * child of its own.
+/** One of several windows, as an expression, so that Spark finds and renames the attributes in it. The node has no
+  * child.
   */
 case class OneWindow(name: String, node: WindowedAggregate) extends Expression with Unevaluable {
   override def children: Seq[Expression] = node.expressions
@@ -116,7 +116,7 @@ object OneWindow {
   def of(name: String, node: WindowedAggregate): OneWindow = OneWindow(name, node.copy(child = LocalRelation(Nil)))
 }
 
-/** The windows that a node of ours works on. */
+/** The windows of one of Mullion's nodes. */
 object Windows {
   def unapply(plan: LogicalPlan): Option[Seq[WindowedAggregate]] = plan match {
     case one: WindowedAggregate   => Some(Seq(one))

@@ -1,7 +1,7 @@
 package org.apache.spark.sql.mullion
 
-/** Logical nodes ([[WindowedAggregate]], [[WindowsTogether]]), the rules that refuse what cannot run
-  * ([[RefuseAtStart]]), and the strategy that makes plans of them ([[WindowStrategy]]).
+/** Logical nodes ([[WindowedAggregate]], [[WindowsTogether]]), the rules that reject unsupported plans
+  * ([[RefuseAtStart]]), and the strategy that plans them ([[WindowStrategy]]).
   *
   * The rules of Spark's optimizer that match `Aggregate` do not match these nodes. Spark 4.0 to 4.3 have these:
   *
@@ -17,16 +17,16 @@ package org.apache.spark.sql.mullion
   *   PushDownLeftSemiAntiJoin             results of streams             rejected by Refusals
   *   RewriteCorrelatedScalarSubquery      subqueries are accepted        rejected by builders.CallChecks
   *   DecimalAggregates                    speed of small decimals        exec.partial.DecimalSum
-  *   ColumnPruning                        speed: results nobody reads    missing: state holds all aggregates of a call
+  *   ColumnPruning                        speed: unused results          missing: state holds all aggregates of a call
   *   PushPredicateThroughNonJoin          speed: filters on keys         missing: filter the input
   *   NullPropagation                      speed: count(v) of no nulls    missing: the column is read
   *   EliminateSorts                       speed: a sort of the input     missing: of batch DataFrames
   *   CollapseProject                      speed: a projection above      missing
   *   FoldablePropagation                  speed: constants above         missing
   *   RemoveLiteralFromGroupExpressions,
-  *   RemoveRepetitionFromGroupExpressions speed: keys that say nothing   missing: keys are named columns of the output
+  *   RemoveRepetitionFromGroupExpressions speed: redundant keys          missing: keys are named columns of the output
   *   RemoveRedundantAggregates, distinct
-  *   keys of joins and of dropDuplicates  speed of what stands above     missing
+  *   keys of joins and of dropDuplicates  speed of nodes above           missing
   *   PropagateEmptyRelation               speed of no input              missing: panes close without rows
   *   V2ScanRelationPushDown               speed: the source aggregates   missing: of batch DataFrames
   * }}}

@@ -9,20 +9,19 @@ import org.apache.spark.sql.execution.metric.SQLMetric
 import org.apache.spark.sql.mullion.exec.programs.OperatorProgram
 import org.apache.spark.sql.mullion.exec.{BranchBatch, SortByKeyExec, WindowExec}
 
-/** A branch, a window between two stages: a [[WindowExec]] that Spark does not take for an operator with state.
+/** A branch, a window between two stages: a [[WindowExec]] that Spark does not treat as a stateful operator.
   *
-  * Spark finds the state of operators again by their order in the plan, and refuses a checkpoint that has others. A
-  * branch is found by its name: see [[BranchState]]. So Spark sees the one operator that it stands in, which hands it
-  * what Spark hands to operators.
+  * Spark identifies the state of operators by their order in the plan, and rejects a checkpoint with others. A
+  * branch is identified by its name: see [[BranchState]]. Spark therefore only sees the operator that contains it,
+  * which passes on Spark's facts of a batch.
   *
   * @param batch
-  *   what is known of the batch, once it is
+  *   the facts of the batch, once known
   */
 case class BranchExec(program: OperatorProgram, batch: Option[BranchBatch], child: SparkPlan)
     extends UnaryExecNode
     with SortByKeyExec.Wanted {
 
-  /** The operator, in a batch. */
   @transient lazy val window: WindowExec = WindowExec.ofBranch(program, batch.get, child)
 
   def forBatch(batch: BranchBatch): BranchExec =

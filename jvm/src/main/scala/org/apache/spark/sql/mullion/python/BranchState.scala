@@ -16,8 +16,8 @@ import org.apache.spark.sql.mullion.query.RunningQuery
 import org.apache.spark.sql.mullion.shim.SparkLineShim
 import org.apache.spark.sql.mullion.state.header.HeaderFile
 
-/** Where the state of a branch, a window between two stages, is: it is found by the window's name, so that windows may
-  * come, go and change their order from one start of the query to the next.
+/** The location of the state of a branch, a window between two stages. It is identified by the window's name, so
+  * windows may be added, removed and reordered between starts of the query.
   *
   * {{{
   *   batch                     0 1 2 3 4 5 6 7 8 9
@@ -26,14 +26,14 @@ import org.apache.spark.sql.mullion.state.header.HeaderFile
   *   once, gone in 4 to 6        1 2 3 4       5 6 7      and so since batch 3, once it is back
   * }}}
   *
-  * The state of one that is gone stays as it is.
+  * The state of a removed window is kept.
   *
   * @param number
-  *   tells the window from the others of its operator, and from those that Spark numbers
+  *   identifies the window among those of its operator, and is none of Spark's numbers
   * @param since
   *   the batch in which its state begins
   * @param gone
-  *   the first batch without it, while it is gone
+  *   the first batch without it, while it is removed
   */
 private[mullion] final case class BranchState(
     name: String,
@@ -43,16 +43,16 @@ private[mullion] final case class BranchState(
     gone: Option[Long] = None
 ) {
 
-  /** As of a batch that has the window. */
+  /** The entry for a batch in which the window returns. */
   def backIn(batch: Long): BranchState = gone.fold(this)(left => copy(since = since + batch - left, gone = None))
 
-  /** As of a batch that has it no more. */
+  /** The entry for a batch in which it is removed. */
   def goneIn(batch: Long): BranchState = copy(gone = gone orElse Some(batch))
 
-  /** The version of its state that a batch left. */
+  /** The version of its state after a batch. */
   def versionAfter(batch: Long): Long = gone.fold(batch + 1)(Math.min(_, batch + 1)) - since
 
-  /** What Spark would tell an operator whose state is here. */
+  /** Spark's state information for an operator with this state. */
   def info(of: SparkLineShim.StateInfo): SparkLineShim.StateInfo = of.copy(
     checkpointLocation = BranchState.folder(of, name).toString,
     operatorId = number,
@@ -65,8 +65,8 @@ private[mullion] final case class BranchState(
 private[mullion] object BranchState {
   private implicit val formats: Formats = DefaultFormats
 
-  /** Not every file manager can replace a file. So each state that is noted of a branch is a file of its own, by a
-    * number, and the last one counts.
+  /** Not every file manager can replace a file. Each entry of a branch is therefore a numbered file, and the last
+    * one counts.
     */
   private def file(number: Long): HeaderFile[BranchState] =
     new HeaderFile[BranchState](s"place.$number.json", _.extract[BranchState])
@@ -85,29 +85,29 @@ private[mullion] object BranchState {
     before.foreach(number => files.delete(new Path(folder, s"_mullion/place.$number.json")))
   }
 
-  /** Notes where the state of a branch is in a savepoint. */
+  /** Records the state of a branch in a savepoint. */
   def write(operator: Path, hadoopConf: Configuration, branch: BranchState): Unit =
     note(CheckpointFileManager.create(operator, hadoopConf), folderOf(operator, branch.name), hadoopConf, branch)
 
-  /** Far from the numbers that Spark gives. */
+  /** Far from the numbers that Spark assigns. */
   private val First = 1000000L
 
-  // Forgotten with the query, so nothing in here may hold on to it.
+  // Entries are removed with their query, so they must not reference it.
   private val ofQueries = new WeakHashMap[StreamExecution, mutable.Map[Long, Map[String, BranchState]]]()
 
-  /** The windows of an operator of a running query, by their names; none before its first batch. */
+  /** The windows of an operator of a running query, by name; none before its first batch. */
   def of(session: SparkSession, runId: UUID, operator: Long): Map[String, BranchState] = ofQueries.synchronized {
     (for {
       query <- RunningQuery.find(session, runId)
-      known <- Option(ofQueries.get(query))
-      windows <- known.get(operator)
+      existing <- Option(ofQueries.get(query))
+      windows <- existing.get(operator)
     } yield windows).getOrElse(Map.empty)
   }
 
-  /** Finds the states of an operator's branches as its query starts, and makes those of new ones.
+  /** Finds the states of an operator's branches when its query starts, and creates those of new ones.
     *
     * @param check
-    *   fails for a window that is not the one whose state is there. All are checked before anything is written.
+    *   fails for a window that differs from that of the state. All are checked before anything is written.
     */
   def settle(
       session: SparkSession,
@@ -119,11 +119,11 @@ private[mullion] object BranchState {
     val files = CheckpointFileManager.create(operator, hadoopConf)
     val noted = all(operator, hadoopConf)
     val batch = info.storeVersion
-    // What a batch left that was not committed says nothing.
+    // Entries of an uncommitted batch do not count.
     val (begun, unbegun) = noted.partition(_.versionAfter(batch - 1) > 0)
-    val known = begun.map(branch => branch.name -> branch).toMap
+    val existing = begun.map(branch => branch.name -> branch).toMap
     val next = (noted.map(_.number) :+ (First * (info.operatorId + 1) - 1)).max + 1
-    val there = windows.map(name => known.get(name).map(_.backIn(batch)).toRight(name))
+    val there = windows.map(name => existing.get(name).map(_.backIn(batch)).toRight(name))
     there.foreach(_.foreach(check))
     unbegun.foreach(branch => files.delete(folderOf(operator, branch.name)))
     val fresh = there.flatMap(_.left.toSeq).zipWithIndex.map { case (name, i) =>
@@ -148,7 +148,7 @@ private[mullion] object BranchState {
     }
   }
 
-  /** All branches in the state of an operator, also those that are gone. */
+  /** All branches in the state of an operator, including removed ones. */
   def all(operator: Path, hadoopConf: Configuration): Seq[BranchState] = {
     val home = new Path(operator, Folder)
     val files = CheckpointFileManager.create(home, hadoopConf)
@@ -169,7 +169,7 @@ private[mullion] object BranchState {
 
   private val Folder = "_windows"
 
-  /** As `folder_name` of the Python package quotes a name. */
+  /** Quotes a name like `folder_name` of the Python package. */
   private[python] def quoted(name: String): String = {
     val bytes = name.getBytes(UTF_8)
     val text = bytes.zipWithIndex.map { case (byte, i) =>

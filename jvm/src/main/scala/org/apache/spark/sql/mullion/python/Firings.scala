@@ -5,12 +5,12 @@ import org.apache.spark.sql.catalyst.expressions.{Attribute, UnsafeProjection, U
 import org.apache.spark.sql.execution.ExternalAppendOnlyUnsafeRowArray
 import org.apache.spark.sql.mullion.shim.{SparkLineShim, SpillLimits}
 
-/** The firings of one batch in one partition, of all windows: by kind, then by window, then as they came. They wait on
-  * disk where they are many.
+/** The firings of one batch in one partition, of all windows: by kind, then by window, then in order of arrival.
+  * They spill to disk if there are many.
   */
 private[python] final class Firings(panes: Seq[Seq[Attribute]], spill: SpillLimits) {
   private val kindAt = panes.map(_.indexWhere(_.name == "pane"))
-  private val kept =
+  private val firings =
     scala.collection.mutable.TreeMap.empty[(Int, Int), ExternalAppendOnlyUnsafeRowArray]
   private val projections = panes.map(p => UnsafeProjection.create(p.map(_.dataType).toArray))
 
@@ -22,22 +22,22 @@ private[python] final class Firings(panes: Seq[Seq[Attribute]], spill: SpillLimi
       case already: UnsafeRow => already
       case other              => projections(window)(other)
     }
-    kept.getOrElseUpdate((kind, window), SparkLineShim.spillable(spill)).add(unsafe)
+    firings.getOrElseUpdate((kind, window), SparkLineShim.spillable(spill)).add(unsafe)
   }
 
-  def nonEmpty: Boolean = kept.nonEmpty
+  def nonEmpty: Boolean = firings.nonEmpty
 
-  /** Windows by their places, with a kind and the rows of it. */
-  def inOrder: Iterator[(Int, Int, Iterator[InternalRow])] = kept.iterator.map { case ((kind, window), rows) =>
+  /** The index of a window, a kind, and their rows. */
+  def inOrder: Iterator[(Int, Int, Iterator[InternalRow])] = firings.iterator.map { case ((kind, window), rows) =>
     (window, kind, rows.generateIterator())
   }
 }
 
 private[python] object Firings {
 
-  /** In the order in which callbacks see them. */
+  /** In the order of the callbacks. */
   val kinds: Seq[String] = Seq("late", "running", "early", "on_time", "update", "close")
 
-  /** What windows are told apart by in the numbers of frames. */
+  /** The factor of the window in the numbers of frames. */
   val Kinds = 8
 }

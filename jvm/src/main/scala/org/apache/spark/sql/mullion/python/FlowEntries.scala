@@ -18,13 +18,13 @@ import org.apache.spark.sql.execution.metric.SQLMetric
 import org.apache.spark.sql.mullion.python.flows.{FlowInputs, InputsProgram}
 import org.apache.spark.sql.mullion.shim.{PythonFrames, SparkLineShim}
 
-/** The steps of a dataflow without state, over entries of its log of inputs: rows of a number and bytes. What the JVM
-  * does not know of an entry, Python does.
+/** The stateless steps of a dataflow, over entries of its input log: rows of a number and bytes. Entries that the
+  * JVM cannot decode are processed by Python.
   *
   * @param input
-  *   the columns of the child that hold them
+  *   the columns of the child with the entries
   * @param process
-  *   gets entries as frames, and gives Arrow streams of rows of `output` as frames
+  *   receives entries as frames, and returns Arrow streams of rows of `output` as frames
   */
 case class FlowEntries(
     input: Seq[Attribute],
@@ -58,7 +58,7 @@ case class FlowEntriesExec(
     val (said, columns, layout) = (program, input, child.output)
     val asOutput = output.zipWithIndex.map { case (column, i) => BoundReference(i, column.dataType, column.nullable) }
     child.execute().mapPartitionsWithIndexInternal { (index, rows) =>
-      // Code that would be made for each task takes longer than these few rows.
+      // Generating code for each task takes longer than processing these few rows.
       val project = InterpretedUnsafeProjection.createProjection(asOutput)
       val inputs = new FlowInputs(said)
       val entry = InterpretedUnsafeProjection.createProjection(

@@ -8,17 +8,18 @@ import org.apache.spark.sql.catalyst.plans.logical.{LeafNode, LogicalPlan, Stati
 import org.apache.spark.sql.execution.LeafExecNode
 import org.apache.spark.sql.mullion.exec.RowsOfStage
 
-/** The rows that the first stage of [[StatefulFunction]] makes for one of its windows: where that window's plan begins.
+/** The rows that the first stage of [[StatefulFunction]] produces for one of its windows: the leaf of that window's
+  * plan.
   *
   * {{{
   *   StatefulFunction
-  *    |- rows              - process makes of them, in one task, ...
+  *    |- rows              - process produces from them, in one task, ...
   *    |- WindowedAggregate - ProcessedRows 1
   *    '- WindowedAggregate - ProcessedRows 2
   * }}}
   *
   * @param stages
-  *   the id of the [[StatefulFunction]], which it gets when it is planned
+  *   the id of the [[StatefulFunction]], assigned during planning
   * @param target
   *   the number of the window, from 1
   */
@@ -33,14 +34,14 @@ case class ProcessedRows(stages: String, target: Int, output: Seq[Attribute]) ex
 object ProcessedRows {
   val unplanned = ""
 
-  /** True if a window over `plan` gets its rows where they already are together by shard. */
+  /** True if a window over `plan` gets rows that are already distributed by shard. */
   def areIn(plan: LogicalPlan): Boolean = plan.exists(_.isInstanceOf[ProcessedRows])
 }
 
 /** @param partitions
-  *   how many, once the batch is known
+  *   their number, once the batch is known
   * @param rowsCame
-  *   whether the sources below the first stage gave rows
+  *   whether the sources below the first stage had rows
   */
 case class ProcessedRowsExec(
     stages: String,

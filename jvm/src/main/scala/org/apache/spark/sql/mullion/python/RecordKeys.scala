@@ -10,14 +10,14 @@ import org.apache.spark.sql.mullion.python.folds.TablePlaces
 import org.apache.spark.sql.mullion.python.state.ShardPlaces
 import org.apache.spark.sql.mullion.state.header.HeaderFile
 
-/** How the keys of functions' records say in which partition these lie, noted beside state with each start that knows
-  * more of it: with another number of partitions each record goes where the rows of its key go. Functions whose keys
-  * say nothing of it have no such note.
+/** The encoding of shards in the keys of functions' records, recorded next to state with each start that adds
+  * information: after a change of the number of partitions each record must move with the rows of its key.
+  * Functions whose keys contain no shard have no such file.
   *
   * @param of
-  *   whose they are: `keys` of a dataflow, or `tables`
+  *   the owner: `keys` of a dataflow, or `tables`
   * @param tables
-  *   the names of all tables that there have been
+  *   the names of all tables that have ever existed
   * @param timers
   *   the numbers of the timers that are called in each partition
   * @param isOneShard
@@ -55,8 +55,8 @@ object RecordKeys {
   def read(operatorRoot: Path, hadoopConf: Configuration): Option[RecordKeys] =
     file.readAt(operatorRoot, hadoopConf, Long.MaxValue)
 
-  /** Notes, as a query starts from a version of state, what its functions say. The records of a table that is gone are
-    * still there.
+  /** Records the information of the functions, when a query starts from a version of state. Removed tables still
+    * have records.
     */
   def note(operatorRoot: Path, hadoopConf: Configuration, version: Long, keys: RecordKeys): Unit = {
     val was = read(operatorRoot, hadoopConf)
@@ -64,7 +64,7 @@ object RecordKeys {
     if (!was.contains(now)) file.writeFrom(version, operatorRoot, hadoopConf, now)
   }
 
-  /** Writes what a savepoint's state has. */
+  /** Writes the information of a savepoint's state. */
   def write(operatorRoot: Path, hadoopConf: Configuration, keys: RecordKeys): Unit =
     file.write(operatorRoot, hadoopConf, keys)
 }

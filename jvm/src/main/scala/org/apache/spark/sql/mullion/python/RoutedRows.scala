@@ -8,17 +8,17 @@ import org.apache.spark.sql.catalyst.expressions.{Attribute, UnsafeProjection, U
 import org.apache.spark.sql.mullion.shim.{PythonFrames, SparkLineShim, SpillLimits}
 import org.apache.spark.sql.types.{BinaryType, DataType}
 
-/** What a function made in one task, by what it is for: frames come from it one after another, and those for whom
-  * nobody reads yet wait, on disk where they are large.
+/** The output of a function in one task, by target: the function emits frames one after another, and frames whose
+  * target is not being read are buffered, on disk if they are large.
   *
   * {{{
-  *   frames   2 1 1 0 2 1          rows(1) reads to the end and gives 1 1 1; 0 and 2 2 wait
+  *   frames   2 1 1 0 2 1          rows(1) reads to the end and returns 1 1 1; 0 and 2 2 are buffered
   * }}}
   *
   * @param frames
   *   rows of a number and an Arrow stream
   * @param targets
-  *   how many numbers there are, from 0
+  *   the number of targets, from 0
   */
 private[python] final class RoutedRows(
     frames: Iterator[InternalRow],
@@ -29,31 +29,31 @@ private[python] final class RoutedRows(
   private val waiting = Array.fill(targets)(SparkLineShim.spillable(limits))
   private val toRow = UnsafeProjection.create(Array[DataType](BinaryType))
 
-  /** The rows for a target. Asked once for each. */
+  /** The rows for a target. Called once for each. */
   def rows(target: Int, output: Seq[Attribute]): Iterator[InternalRow] = {
-    // Rows of Arrow are views of its vectors, and nulls may stand where a schema says there are none.
+    // Rows of Arrow are views of its vectors, and may contain nulls that the schema excludes.
     val project = UnsafeProjection.create(output.map(_.dataType).toArray)
     PythonFrames.decode(streams(target), context).map(project)
   }
 
   private def streams(target: Int): Iterator[Array[Byte]] = {
-    val kept: Iterator[UnsafeRow] = waiting(target).generateIterator()
-    kept.map(_.getBinary(0)) ++ new Iterator[Array[Byte]] {
-      private var found = Option.empty[Array[Byte]]
+    val buffered: Iterator[UnsafeRow] = waiting(target).generateIterator()
+    buffered.map(_.getBinary(0)) ++ new Iterator[Array[Byte]] {
+      private var pending = Option.empty[Array[Byte]]
 
       override def hasNext: Boolean = {
-        while (found.isEmpty && frames.hasNext) {
+        while (pending.isEmpty && frames.hasNext) {
           val frame = frames.next()
           val (kind, stream) = (frame.getInt(0), frame.getBinary(1))
-          if (kind == target) found = Some(stream) else waiting(kind).add(toRow(InternalRow(stream)))
+          if (kind == target) pending = Some(stream) else waiting(kind).add(toRow(InternalRow(stream)))
         }
-        found.isDefined
+        pending.isDefined
       }
 
       override def next(): Array[Byte] = {
         if (!hasNext) throw new NoSuchElementException(s"no more rows for $target")
-        val stream = found.get
-        found = None
+        val stream = pending.get
+        pending = None
         stream
       }
     }
@@ -63,7 +63,7 @@ private[python] final class RoutedRows(
 private[python] object RoutedRows {
   private val ofTasks = new ConcurrentHashMap[(String, Long), RoutedRows]()
 
-  /** Has the windows of these stages find their rows, as long as the task lasts. */
+  /** Registers the rows for the windows of these stages, until the end of the task. */
   def register(stages: String, context: TaskContext, rows: RoutedRows): Unit = {
     val key = (stages, context.taskAttemptId())
     context.addTaskCompletionListener[Unit] { _ => ofTasks.remove(key); () }

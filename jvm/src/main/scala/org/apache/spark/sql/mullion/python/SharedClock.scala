@@ -4,18 +4,18 @@ import org.apache.spark.TaskContext
 import org.apache.spark.sql.execution.SparkPlan
 import org.apache.spark.sql.execution.streaming.operators.stateful.{EventTimeStatsAccum, EventTimeWatermarkExec}
 
-/** The event clock of windows that share one: the latest time of the rows that any of them is given.
+/** The event clock of windows that share one: the latest time of the rows of any of them.
   *
   * {{{
-  *   rows of fast     1  2      8        the clock of both is at 8: fast closes, though no row of
-  *   rows of slow     1                  slow came, whose own watermark would hold it at 1
+  *   rows of fast     1  2      8        the clock of both is at 8: fast closes, although slow
+  *   rows of slow     1                  got no further row, and its own watermark would stay at 1
   * }}}
   *
-  * A query has one watermark, the least of those in its plan. So each task lets all of them see the latest of its
-  * times.
+  * A query has one watermark, the minimum of those in its plan. Each task therefore adds its latest time to all of
+  * them.
   *
   * @param nodes
-  *   the watermarks: what they count times with, and their delays
+  *   the watermarks: their time accumulators, and their delays
   */
 private[python] final class SharedClock(nodes: Seq[(Long, Long)]) extends Serializable {
 
@@ -36,7 +36,7 @@ private[python] final class SharedClock(nodes: Seq[(Long, Long)]) extends Serial
 private[python] object SharedClock {
 
   /** @param clocks
-    *   what the clock of each window is called, if it shares one
+    *   the name of the clock of each window, if it shares one
     */
   def of(windows: Seq[SparkPlan], clocks: Seq[Option[String]]): Seq[SharedClock] = {
     val nodes = windows.zip(clocks).flatMap { case (plan, clock) =>

@@ -16,8 +16,8 @@ import org.apache.spark.sql.mullion.shim.LocalSocket
 
 import dev.mullion.MullionException
 
-/** Lets one Python function use the state of its task: a Unix domain socket in a folder that only this user can enter,
-  * for one connection.
+/** Gives one Python function access to the state of its task: a Unix domain socket in a folder that only this user
+  * can enter, for one connection.
   *
   * {{{
   *   request   int length | byte operation | body
@@ -35,7 +35,7 @@ import dev.mullion.MullionException
   *   chunk     int scan | byte more | int records | records
   * }}}
   *
-  * Requests are served by a thread of this server's, one after another, while the task waits for the function.
+  * A thread of this server handles requests one after another, while the task waits for the function.
   */
 final class StateServer(state: KeyedState, context: Option[TaskContext]) extends AutoCloseable {
   import StateServer._
@@ -59,10 +59,10 @@ final class StateServer(state: KeyedState, context: Option[TaskContext]) extends
   /** True if the function has ended, and all its writes are in the state. */
   def isFinished: Boolean = finished
 
-  /** Why the function failed: what it said itself, or what went wrong here. */
+  /** The reason why the function failed: its own report, or an error here. */
   def failure: Option[Throwable] = reported.orElse(failed)
 
-  /** Ends the connection. Nothing is read or written any more when this returns. */
+  /** Ends the connection. Afterwards nothing is read or written any more. */
   override def close(): Unit = {
     closing = true
     listening.close()
@@ -74,13 +74,13 @@ final class StateServer(state: KeyedState, context: Option[TaskContext]) extends
   }
 
   private def run(): Unit = {
-    // What Spark's stores ask of the task, such as its settings.
+    // Spark's stores read the context of the task, such as its settings.
     context.foreach(TaskContext.setTaskContext)
     try {
       val channel = listening.accept()
       connection = Some(channel)
       if (closing) throw new ClosedChannelException
-      // Nobody else is to come.
+      // A single connection is accepted.
       listening.close()
       Files.deleteIfExists(path)
       serve(channel)
@@ -188,7 +188,8 @@ final class StateServer(state: KeyedState, context: Option[TaskContext]) extends
       open.write(open.scan, records)
       n += 1
     }
-    // No record is read ahead: the function may change state before it asks for the next chunk, which may be empty.
+    // Records are not read in advance, because the function may change state before it requests the next chunk, which
+    // may be empty.
     val more = !open.scan.isEnded
     if (!more) { open.scan.close(); scans.remove(open.number) }
     answer.int(open.number).byte(if (more) 1 else 0).int(n).all(records)
@@ -219,7 +220,7 @@ object StateServer {
 
   private final case class OpenScan(number: Int, scan: KeyedState#Scan, write: WriteRecord)
 
-  /** An answer that grows as it is made. */
+  /** A growing answer. */
   private final class Answer(status: Int) {
     private val content = new java.io.ByteArrayOutputStream(1024)
     private val data = new DataOutputStream(content)

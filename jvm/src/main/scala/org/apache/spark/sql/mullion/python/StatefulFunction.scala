@@ -4,7 +4,7 @@ import org.apache.spark.sql.catalyst.expressions.{Attribute, AttributeSet, Named
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
 import org.apache.spark.sql.execution.{SparkPlan, SparkStrategy}
 
-/** Python functions over the rows of each shard, with state of theirs, and perhaps windows between.
+/** Python functions over the rows of each shard, with their own state, and optional windows in between.
   *
   * {{{
   *   one stage     rows - [shuffle by shard] - process
@@ -12,9 +12,9 @@ import org.apache.spark.sql.execution.{SparkPlan, SparkStrategy}
   * }}}
   *
   * @param input
-  *   what process is given: columns of the child
+  *   the input of process: columns of the child
   * @param shards
-  *   what rows are distributed by: columns of the child
+  *   the distribution keys: columns of the child
   * @param panes
   *   the columns of each window
   * @param child
@@ -45,7 +45,7 @@ case class StatefulFunction(
 object StatefulStrategy extends SparkStrategy {
   override def apply(plan: LogicalPlan): Seq[SparkPlan] = plan match {
     case node: StatefulFunction =>
-      // Of its own, for a DataFrame that is used twice may run twice in one task.
+      // Unique, because a DataFrame that is used twice may run twice in one task.
       val id = s"stages-${NamedExpression.newExprId.id}"
       val stages = StatefulStages(id, node.program, node.input, node.shards, node.output, node.panes)
       val windows = node.windows.map(_.transform { case rows: ProcessedRows => rows.copy(stages = id) })

@@ -31,8 +31,8 @@ import org.apache.spark.util.CompletionIterator
 import dev.mullion.MullionException
 import dev.mullion.windows.spec.TimeMath
 
-/** The operator of [[StatefulFunction]]: opens a partition's state, runs the stages, and commits when the last of them
-  * has ended.
+/** The operator of [[StatefulFunction]]: opens a partition's state, runs the stages, and commits after the last of
+  * them.
   *
   * {{{
   *   StatefulFunctionExec
@@ -42,7 +42,7 @@ import dev.mullion.windows.spec.TimeMath
   *        '- ...
   * }}}
   *
-  * The windows stand where the base has the rows of an initial state.
+  * The windows take the place of the base's initial state.
   */
 final class StatefulFunctionExec private (facts: SparkOperator.Facts, val stages: StatefulStages)
     extends SparkOperator(facts)
@@ -53,7 +53,7 @@ final class StatefulFunctionExec private (facts: SparkOperator.Facts, val stages
     new StatefulFunctionExec(facts, stages)
 
   override protected def forBatch(facts: SparkOperator.Facts): SparkOperator.Facts = {
-    // What rows begin with, below the windows, knows nothing of the rows that it is not connected with in the plan.
+    // The leaf nodes of the windows are not connected with the rows in the plan, so they need their facts.
     val branches = facts.stateInfo.fold(facts.initialState) { info =>
       val rowsCame = Sources.gaveRows(facts.child)
       facts.initialState.transformUp {
@@ -77,7 +77,7 @@ final class StatefulFunctionExec private (facts: SparkOperator.Facts, val stages
     facts.copy(initialState = branches)
   }
 
-  /** A branch, with what Spark has told this operator of the batch, once that is all. */
+  /** A branch, with Spark's facts of the batch once complete. */
   private def branchForBatch(
       plan: SparkPlan,
       name: String,
@@ -106,7 +106,7 @@ final class StatefulFunctionExec private (facts: SparkOperator.Facts, val stages
     plan.collectFirst { case branch: BranchExec => name -> branch }
   }
 
-  // The base would keep its initial state as it is, after the first batch.
+  // The base would keep its initial state unchanged after the first batch.
   override protected def withNewChildrenInternal(newLeft: SparkPlan, newRight: SparkPlan): SparkOperator =
     copy(child = newLeft, initialState = newRight)
 
@@ -138,18 +138,18 @@ final class StatefulFunctionExec private (facts: SparkOperator.Facts, val stages
   @transient private lazy val nextDue =
     TimerClock.all.map(clock => clock -> MinAccumulator.register(sparkContext, s"next due, ${clock.name}")).toMap
 
-  /** Another batch is worth its while once a timer is due by the clocks that it would have. */
+  /** Another batch is useful if a timer is due by the clocks that it would have. */
   override def shouldRunAnotherBatch(newInputWatermark: Long): Boolean = {
     def wallMs = RunningQuery.timeMs(session, getStateInfo.queryRunId)
     def isDue(clock: TimerClock, ms: Long) =
       nextDue(clock).value != KeyedState.Never && nextDue(clock).value <= TimeMath.fromMillis(ms)
 
-    // Each is asked, for they count from when they are asked.
+    // Called for each: they count from their first call.
     val ofWindows = branches.map(_._2.window.shouldRunAnotherBatch(newInputWatermark))
     ofWindows.contains(true) || isDue(TimerClock.Event, newInputWatermark) || wallMs.exists(isDue(TimerClock.Wall, _))
   }
 
-  // What functions make carries no watermark.
+  // The output of functions has no watermark.
   override def produceOutputWatermark(inputWatermarkMs: Long): Option[Long] = None
 
   override protected def checkState(hadoopConf: Configuration): Unit = {
@@ -164,7 +164,7 @@ final class StatefulFunctionExec private (facts: SparkOperator.Facts, val stages
     program.keys.foreach(RecordKeys.note(root, hadoopConf, info.storeVersion, _))
   }
 
-  /** With what the branches count, each under its name. */
+  /** Includes the metrics of the branches, each under its name. */
   override def getProgress(): StateOperatorProgress = {
     val progress = super.getProgress()
     for ((name, plan) <- branches if plan.batch.isDefined) {
@@ -180,7 +180,7 @@ final class StatefulFunctionExec private (facts: SparkOperator.Facts, val stages
 
   override protected def doExecute(): RDD[InternalRow] = {
     windows.zip(program.windows).foreach { case (plan, name) => checkInOneTask(plan, name) }
-    // Of all that a window's clock waits for, its own plan has only a part.
+    // A window's own plan contains only part of the inputs of its clock.
     val rowsCame = Sources.gaveRows(child)
     branches.foreach(_._2.window.followWallClock(rowsCame, this))
     followRecovery(getStateInfo.storeVersion)
@@ -201,7 +201,7 @@ final class StatefulFunctionExec private (facts: SparkOperator.Facts, val stages
       SparkLineShim.spillLimits(conf)
     )
     val (due, count) = (nextDue, counter)
-    metrics // made on the driver, used in the tasks
+    metrics // created on the driver, used in the tasks
     new StagesRDD(
       child.execute(),
       windows.map(_.execute()),
@@ -216,7 +216,7 @@ final class StatefulFunctionExec private (facts: SparkOperator.Facts, val stages
             case TimerClock.Wall  => task.wallUs
           }
         )
-        // Scans that a function left, before the store is given back.
+        // Closes scans that a function left open, before the store is released.
         context.addTaskCompletionListener[Unit](_ => state.closeScans())
         val calls = new CallCounts
         val rows = task.run(index, input, state, panes, calls, context)
@@ -262,10 +262,10 @@ final class StatefulFunctionExec private (facts: SparkOperator.Facts, val stages
 
 object StatefulFunctionExec {
 
-  /** What Spark's checkpoints call this operator. */
+  /** The name of this operator in Spark's checkpoints. */
   val operatorName = "mullionFunction"
 
-  // Each may be of megabytes.
+  // Each may have megabytes.
   private val framesInMemory = 16
 
   def apply(stages: StatefulStages, child: SparkPlan, windows: BranchesExec): StatefulFunctionExec =

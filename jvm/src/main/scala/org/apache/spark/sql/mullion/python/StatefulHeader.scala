@@ -7,13 +7,13 @@ import org.json4s._
 import org.apache.spark.sql.mullion.shim.SparkLineShim
 import org.apache.spark.sql.mullion.state.header.HeaderFile
 
-/** What functions' state means, as far as it is known outside of them, written beside it once. What is in a record is
-  * the functions' own.
+/** The meaning of functions' state, as far as it is known outside of them, written next to it once. The contents of
+  * records are defined by the functions.
   *
   * @param format
   *   the layout of the records
   * @param shards
-  *   what rows are distributed by, as SQL: by something else, a shard would not find its records
+  *   the distribution keys as SQL: with others, a shard would not find its records
   */
 final case class StatefulHeader(format: Int, shards: List[String]) {
 
@@ -42,15 +42,15 @@ object StatefulHeader {
     header
   }
 
-  /** Compares the functions with the state that they are about to use, before anything is written; in a new checkpoint,
-    * writes what it will mean.
+  /** Compares the functions with their state, before anything is written. In a new checkpoint, writes the meaning
+    * of the state.
     */
   def check(program: StatefulProgram, info: SparkLineShim.StateInfo, hadoopConf: Configuration): Unit =
     file.check(info, hadoopConf, program.header, "other functions", isWritten = info.storeVersion > 0)(_.differences(_))
 
   def read(operatorRoot: Path, hadoopConf: Configuration): Option[StatefulHeader] = file.read(operatorRoot, hadoopConf)
 
-  /** Writes what the state of a savepoint means. */
+  /** Writes the meaning of a savepoint's state. */
   def write(operatorRoot: Path, hadoopConf: Configuration, header: StatefulHeader): Unit =
     file.write(operatorRoot, hadoopConf, header)
 }

@@ -9,22 +9,22 @@ import org.apache.spark.sql.mullion.python.folds.FoldProgram
 import org.apache.spark.sql.mullion.shim.{Classic, PythonFrames}
 import org.apache.spark.sql.types.StructType
 
-/** What is asked of functions with state, apart from where in a plan they stand.
+/** The options of functions with state, independent of their place in a plan.
   *
   * @param shards
-  *   what rows are distributed by, as SQL
+  *   the distribution keys as SQL
   * @param windows
-  *   the names of the windows between, in their order
+  *   the names of the windows in between, in order
   * @param clocks
-  *   what the event clock of each is called, if it shares one with others
+  *   the name of each one's event clock, if it shares one with others
   * @param folds
-  *   what is done here of what `process` would do
+  *   the part of `process` that runs in the JVM
   * @param begins
   *   whether `process` is called in the first partition until it has set a timer by the wall clock there
   * @param flow
-  *   a window's step of a dataflow that is run here before `process`
+  *   a window's step of a dataflow that runs in the JVM before `process`
   * @param keys
-  *   what the keys of their records say of where these lie
+  *   the encoding of shards in the keys of their records
   */
 final case class StatefulProgram(
     process: PythonFrames.Code,
@@ -60,7 +60,7 @@ object StatefulProgram {
 /** The same with its columns.
   *
   * @param id
-  *   tells these stages from others in one task
+  *   identifies these stages in a task
   * @param panes
   *   of each window
   */
@@ -73,7 +73,7 @@ final case class StatefulStages(
     panes: Seq[Seq[Attribute]]
 )
 
-/** What is asked, as Python says it: one thing after another. */
+/** The options, as set by Python one by one. */
 final case class StatefulOptions(
     process: PythonFrames.Code,
     schema: StructType,
@@ -90,7 +90,7 @@ final case class StatefulOptions(
   def withCallbacks(udf: UserDefinedPythonFunction): StatefulOptions = copy(callbacks = Some(PythonFrames.Code(udf)))
 
   /** @param clock
-    *   what its event clock is called, if it shares one; empty for one of its own
+    *   the name of its event clock, if it shares one; else empty
     */
   def withWindow(name: String, panes: DataFrame, clock: String): StatefulOptions =
     copy(windows = windows :+ StatefulOptions.Window(name, Classic.frame(panes), Option.when(clock.nonEmpty)(clock)))
@@ -99,19 +99,19 @@ final case class StatefulOptions(
 
   def withWallTimers(): StatefulOptions = copy(wallTimers = true)
 
-  /** Of a query that never starts again, so that nothing falls due while it is down. */
+  /** For a query that never restarts, so that nothing falls due during a downtime. */
   def withPassing(): StatefulOptions = copy(passing = true)
 
-  /** Has `process` called in the first partition until it has set a timer by the wall clock there. */
+  /** Calls `process` in the first partition until it has set a timer by the wall clock there. */
   def withBegins(): StatefulOptions = copy(begins = true)
 
-  /** Has agents that have been read run here: see `FoldProgram`. */
+  /** Runs translated agents in the JVM: see `FoldProgram`. */
   def withFolds(json: String): StatefulOptions = copy(folds = Some(new FoldProgram(json)))
 
-  /** Has a window's step of a dataflow run here: see `FlowProgram`. */
+  /** Runs a window's step of a dataflow in the JVM: see `FlowProgram`. */
   def withFlow(json: String): StatefulOptions = copy(flow = Some(FlowProgram(json)))
 
-  /** Says where records lie: see `RecordKeys`. */
+  /** Sets the encoding of shards: see `RecordKeys`. */
   def withKeys(json: String): StatefulOptions = copy(keys = Some(RecordKeys(json)))
 }
 

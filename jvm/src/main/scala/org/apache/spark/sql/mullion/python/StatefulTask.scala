@@ -14,7 +14,7 @@ import org.apache.spark.sql.types.StructType
 
 import dev.mullion.MullionException
 
-/** What one task of the stages does in one batch.
+/** The work of one task of the stages in one batch.
   *
   * {{{
   *   input  ->  process  ->  rows for windows  ->  panes  ->  firings in order  ->  callbacks  ->  commit
@@ -24,8 +24,8 @@ import dev.mullion.MullionException
   *                  +------------------------- KeyedState ----------------------------- +
   * }}}
   *
-  * Frames to Python are numbered by what they hold: -1 tells of the task, 0 are rows, and firings have the number of
-  * their window and their kind. Frames from Python are numbered by what they are for: 0 is output, from 1 on windows.
+  * Frames to Python are numbered by content: -1 is the task, 0 are rows, and firings have the number of their
+  * window and their kind. Frames from Python are numbered by target: 0 is output, and windows are from 1 on.
   *
   * @param layout
   *   the columns of the child
@@ -54,10 +54,10 @@ final class StatefulTask(
 ) extends Serializable {
   import StatefulTask._
 
-  /** The output of a partition. `finish` is called once all functions have ended.
+  /** The output of a partition. `finish` is called after all functions have ended.
     *
     * @param panes
-    *   computes the panes of a window, by its place
+    *   computes the panes of a window, by its index
     */
   def run(
       partition: Int,
@@ -91,7 +91,7 @@ final class StatefulTask(
     RoutedRows.register(stages.id, context, routed)
     val firings = new Firings(stages.panes, spill)
     stages.panes.indices.foreach(i => panes(i).foreach(firings.add(i, _)))
-    // With windows between, the input has been used up by now; without, rows come as the function makes them.
+    // With windows in between, the input has been consumed by now; without, the function streams its rows.
     made ++ routed.rows(0, stages.output) ++ fired(partition, state, firings, calls, context)
   }
 
@@ -109,7 +109,7 @@ final class StatefulTask(
     new RoutedRows(called(function, partition, state, firingFrames, context), 1, spill, context).rows(0, stages.output)
   }
 
-  /** Calls a function, with the state at its side as long as it runs. */
+  /** Calls a function, and serves its state while it runs. */
   private def called(
       function: PythonFrames,
       partition: Int,
@@ -118,11 +118,11 @@ final class StatefulTask(
       context: TaskContext
   ): Iterator[InternalRow] = {
     val server = new StateServer(state, Some(context))
-    // Before the store is given back, which was to happen first: listeners run in reverse order.
+    // Runs before the store is released, because listeners run in reverse order.
     context.addTaskCompletionListener[Unit](_ => server.close())
-    val told = ("socket" -> server.path.toString) ~ ("shard" -> partition) ~ ("batch" -> batch) ~
+    val taskJson = ("socket" -> server.path.toString) ~ ("shard" -> partition) ~ ("batch" -> batch) ~
       ("time" -> wallUs) ~ ("watermark" -> eventUs)
-    val header = frame(Header, compact(render(told)).getBytes(java.nio.charset.StandardCharsets.UTF_8))
+    val header = frame(Header, compact(render(taskJson)).getBytes(java.nio.charset.StandardCharsets.UTF_8))
     val made = explained(server)(function.run(partition, Iterator.single(header) ++ frames))
     new Iterator[InternalRow] {
       private var ended = false
@@ -151,7 +151,7 @@ object StatefulTask {
   private def schemaOf(columns: Seq[Attribute]): StructType =
     StructType(columns.map(c => org.apache.spark.sql.types.StructField(c.name, c.dataType, c.nullable)))
 
-  /** An error of Python in the words of who raised it. */
+  /** An error of Python with the function's own report. */
   private def explained[T](server: StateServer)(body: => T): T =
     try body
     catch {

@@ -1,12 +1,12 @@
 package org.apache.spark.sql.mullion
 
-/** Functions of Python with state, which rows pass through before windows or after them (Turbine's `process` and
-  * callbacks, Faust's agents).
+/** Python functions with state that rows pass through before or after windows (Turbine's `process` and callbacks,
+  * Faust's agents).
   * {{{
-  *   state    records and timers of a key, as a function sees them
-  *   folds    agents that only fold events into tables, run here without Python
+  *   state    records and timers of a key, for a function
+  *   folds    agents that only aggregate events in tables, run in the JVM
   * }}}
-  * [[StatefulFunctionExec]] is the operator; [[StateServer]] answers a worker's calls over a local socket. Nothing that
-  * came from outside is evaluated.
+  * [[StatefulFunctionExec]] is the operator; [[StateServer]] answers a worker's calls over a local socket. No
+  * external input is evaluated.
   */
 package object python

@@ -11,9 +11,8 @@ import org.apache.spark.sql.execution.SparkPlan
 import dev.mullion.windows.clock.BatchClock
 import dev.mullion.windows.rules.{CustomRules, RowRanges}
 
-/** Gives each row the ranges that it brought, one output row for each range that it enters, below the partial
-  * aggregate, and keeps late rows, rows without time and rows in no window out of it. Late rows that reopen panes are
-  * `marked`.
+/** Emits one output row for each range of its own that a row enters, below the partial aggregate. It removes late
+  * rows, rows without time and rows in no window. Late rows that reopen panes are `marked`.
   *
   * {{{
   *   ts, k, ranges                        ts, k, ranges, end, start
@@ -24,7 +23,7 @@ import dev.mullion.windows.rules.{CustomRules, RowRanges}
   * @param ranges
   *   the column with the ranges, an array of structs of two TIMESTAMPs
   * @param end
-  *   by which a pane closes, and which is its slice
+  *   the end of a pane, which closes it and is its slice
   * @param before
   *   the event clock before this batch, in microseconds, once the batch is known
   */
@@ -51,8 +50,8 @@ case class AssignRangesExec(
   override def doConsume(ctx: CodegenContext, input: Seq[ExprCode], row: ExprCode): String = {
     val of = ctx.addReferenceObj("ranges", newRanges)
     val (timeVar, listVar) = (variable(input, time), variable(input, ranges))
-    // Before anything takes the inputs up: a variable evaluated in one branch is not there in the other. The loop's body
-    // may `continue`, and it stands in a block of its own.
+    // Evaluated first: a variable evaluated in one branch is undefined in the other. The loop's body may `continue`,
+    // and is a block of its own.
     val evaluated = evaluateVariables(input)
     val aside = if (putsAside) putAside(ctx, input) else ""
     val (i, late) = (ctx.freshName("i"), ctx.freshName("late"))
@@ -96,15 +95,15 @@ case class AssignRangesExec(
     val (noTime, noWindow) = (longMetric("rowsWithoutTime"), longMetric("rowsInNoWindow"))
     val lateRows = lateCounts
     val panesMissed = longMetric("panesMissed")
-    val made = newRanges
+    val reader = newRanges
     val aside = if (putsAside) Some(newSide) else None
     val marks = marked.isDefined
     val (childOutput, fullOutput) = (child.output, output)
     val timeAt = childOutput.indexWhere(_.exprId == time.exprId)
     val rangesAt = childOutput.indexWhere(_.exprId == ranges.exprId)
     child.execute().mapPartitionsWithIndex { (partition, rows) =>
-      val of = made.fresh
-      val whole = UnsafeProjection.create(childOutput, childOutput)
+      val of = reader.fresh
+      val allColumns = UnsafeProjection.create(childOutput, childOutput)
       val project = UnsafeProjection.create(fullOutput, fullOutput)
       val added = new GenericInternalRow(fullOutput.length - childOutput.length)
       val both = new JoinedRow()
@@ -120,7 +119,7 @@ case class AssignRangesExec(
       rows.flatMap { row =>
         if (row.isNullAt(timeAt)) {
           noTime += 1
-          side.foreach(_.add(whole(row)))
+          side.foreach(_.add(allColumns(row)))
           Iterator.empty
         } else {
           of.read(if (row.isNullAt(rangesAt)) None.orNull else row.getArray(rangesAt))
@@ -128,7 +127,7 @@ case class AssignRangesExec(
           else {
             if (of.isLate) {
               lateRows.foreach(_ += 1)
-              side.foreach(_.add(whole(row)))
+              side.foreach(_.add(allColumns(row)))
             }
             panesMissed += of.missed
             if (of.isLate && !marks) Iterator.empty else Iterator.tabulate(of.count)(entered(row, _))
@@ -141,11 +140,11 @@ case class AssignRangesExec(
   override protected def withNewChildInternal(newChild: SparkPlan): AssignRangesExec = copy(child = newChild)
 }
 
-/** Reads the ranges of rows, from generated code too. */
+/** Reads the ranges of rows, called by generated code. */
 final class RangesOfRow(rules: CustomRules, before: Long) extends Serializable {
   private val of = new RowRanges(rules, before)
 
-  /** For another task in this process. */
+  /** A copy for another task in this process. */
   def fresh: RangesOfRow = new RangesOfRow(rules, before)
 
   /** @param list

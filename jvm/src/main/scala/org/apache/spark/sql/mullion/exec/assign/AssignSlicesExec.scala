@@ -12,16 +12,16 @@ import dev.mullion.windows.clock.BatchClock
 import dev.mullion.windows.rules.{AlignedRules, AroundRules, LatePolicy, PaneRules, SessionRules}
 import dev.mullion.windows.spec.{AlignedWindow, TimeMath}
 
-/** Gives each row the slice that it is aggregated in, below the partial aggregate, and keeps late rows, rows without
-  * time and rows in no window out of it.
+/** Adds the slice in which a row is aggregated, below the partial aggregate. It removes late rows, rows without
+  * time and rows in no window.
   *
-  * A slice is a number: for windows that overlap, its ordinal (see `SliceGrid`); else the start of the window. For late
-  * rows that reopen panes there is one output row for each window that holds the row, with `marked` set and the window
-  * as slice: its number where slices are numbered, else its start. Of sessions, rows that may be late are `marked`,
-  * with their time as slice: whether they are late is found where the open sessions are.
+  * A slice is a number: for overlapping windows its ordinal (see `SliceGrid`); else the start of the window. For
+  * late rows that reopen panes there is one output row for each window that holds the row, with `marked` set and
+  * the window as slice: its number where slices are numbered, else its start. For sessions, possibly late rows are
+  * `marked`, with their time as slice; the operator decides, because it has the open sessions.
   *
   * @param operator
-  *   which operator this belongs to: there may be others in the plan
+  *   the operator that this belongs to: there may be others in the plan
   * @param before
   *   the event clock before this batch, in microseconds, once the batch is known
   */
@@ -40,7 +40,7 @@ case class AssignSlicesExec(
 
   override protected def since(before: Option[Long]): SparkPlan = copy(before = before)
 
-  // Late rows of sessions are counted where they are found to be late.
+  // Late rows of sessions are counted by the operator.
   private def isSession = rules.isInstanceOf[SessionRules]
 
   private def overlaps = rules match {
@@ -50,15 +50,15 @@ case class AssignSlicesExec(
 
   private def reopensEach = overlaps && rules.late == LatePolicy.ReopenEach
 
-  // A late row gives one for each of its windows, and the generated code makes all of them in one place.
+  // A late row becomes one row per window, and the generated code emits all of them in one place.
   override def needCopyResult: Boolean = marked.isDefined || child.asInstanceOf[CodegenSupport].needCopyResult
 
   override def doConsume(ctx: CodegenContext, input: Seq[ExprCode], row: ExprCode): String = {
-    val made = newAssigner
-    val assigner = ctx.addReferenceObj("assigner", made, classOf[Assigner].getName)
+    val instance = newAssigner
+    val assigner = ctx.addReferenceObj("assigner", instance, classOf[Assigner].getName)
     val timeVar = variable(input, time)
     val gapVar = gap.map(variable(input, _))
-    // The rows put aside need all columns, and a variable evaluated in one branch is not there in the other.
+    // Rows put aside need all columns, and a variable evaluated in one branch is undefined in the other.
     val evaluated =
       if (putsAside) evaluateVariables(input)
       else evaluateRequiredVariables(child.output, input, AttributeSet(time +: gap.toSeq))
@@ -73,14 +73,14 @@ case class AssignSlicesExec(
     val gapValue = gapVar.fold("0L")(g => s"${g.isNull} ? 0L : ${g.value}")
     val counted = if (isSession) "" else countLate(ctx)
 
-    // Of windows that overlap some may have closed, and others not.
+    // Some of the overlapping windows may have closed.
     val missed = ctx.freshName("missed")
     val counting = if (reopensEach) "" else s"""if ($missed > 0) ${metricTerm(ctx, "panesMissed")}.add($missed);"""
     val missing = if (overlaps) s"int $missed = $late ? 0 : $assigner.missed($ts); $counting" else ""
 
-    // What is looked up in an object is looked up again for each row.
+    // Fields of objects would be read again for each row.
     val outside =
-      if (made.holdsAll) ""
+      if (instance.holdsAll) ""
       else
         s"""
            |if (!$assigner.inWindow($ts, $gapTerm)) {
@@ -89,7 +89,7 @@ case class AssignSlicesExec(
            |}
            |""".stripMargin
     val isLate =
-      if (made.lateBefore.isEmpty) s"$assigner.isLate($ts, $gapTerm)"
+      if (instance.lateBefore.isEmpty) s"$assigner.isLate($ts, $gapTerm)"
       else {
         val before = ctx.addMutableState(
           CodeGenerator.JAVA_LONG,
@@ -119,7 +119,7 @@ case class AssignSlicesExec(
          |$missing
          |""".stripMargin
 
-    val sliceOf = made.sliceCode(ts).getOrElse(s"$assigner.slice($ts, $gapTerm)")
+    val sliceOf = instance.sliceCode(ts).getOrElse(s"$assigner.slice($ts, $gapTerm)")
     val sliceExpr = ExprCode(code"", FalseLiteral, JavaCode.variable(sliceVar, slice.dataType))
     val consumed = marked match {
       case None =>
@@ -131,7 +131,7 @@ case class AssignSlicesExec(
         val (i, n, mark) = (ctx.freshName("i"), ctx.freshName("n"), ctx.freshName("mark"))
         val flagExpr = ExprCode(code"", FalseLiteral, JavaCode.variable(mark, flag.dataType))
         val onTime = if (reopensEach) s"1 + $missed" else "1"
-        // The loop's body may `continue`, and it stands in a block of its own, so every input is evaluated before it.
+        // The loop's body may `continue`, and is a block of its own, so every input is evaluated before it.
         s"""
            |${evaluateVariables(input)}
            |int $n = $late ? $assigner.windows($ts) : $onTime;
@@ -167,7 +167,7 @@ case class AssignSlicesExec(
     val gapAt = gap.map(g => childOutput.indexWhere(_.exprId == g.exprId))
     val fullOutput = output
     child.execute().mapPartitionsWithIndex { (partition, rows) =>
-      val whole = UnsafeProjection.create(childOutput, childOutput)
+      val allColumns = UnsafeProjection.create(childOutput, childOutput)
       val project = UnsafeProjection.create(fullOutput, fullOutput)
       val added = new GenericInternalRow(fullOutput.length - childOutput.length)
       val both = new JoinedRow()
@@ -182,7 +182,7 @@ case class AssignSlicesExec(
       rows.flatMap { row =>
         if (row.isNullAt(timeAt)) {
           noTime += 1
-          side.foreach(_.add(whole(row)))
+          side.foreach(_.add(allColumns(row)))
           Iterator.empty
         } else {
           val ts = row.getLong(timeAt)
@@ -196,7 +196,7 @@ case class AssignSlicesExec(
             else onTime ++ Iterator.tabulate(missed)(i => assigned(row, assigner.marked(ts, i), late = true))
           } else {
             if (counts) lateRows.foreach(_ += 1)
-            if (emits) side.foreach(_.add(whole(row)))
+            if (emits) side.foreach(_.add(allColumns(row)))
             if (!marks) Iterator.empty
             else Iterator.tabulate(assigner.windows(ts))(i => assigned(row, assigner.marked(ts, i), late = true))
           }
@@ -212,36 +212,34 @@ case class AssignSlicesExec(
 
 private[exec] object SlicesAside {
 
-  /** Finds the rows put aside of a partition, from generated code. */
+  /** Finds the rows put aside in a partition, called by generated code. */
   final class Side(id: String, limits: SpillLimits) extends Serializable {
     def of(partition: Int): SideRows = SideRows.of(partition, id, limits)
   }
 }
 
-/** What generated code asks about a row's time, and its gap where each row brings its own. */
+/** The decisions about a row's time, and its gap where each row has its own, for generated code. */
 trait Assigner extends Serializable {
   def inWindow(ts: Long, gap: Long): Boolean
 
-  /** True if a row is late; of sessions, whether it may be. */
+  /** True if a row is late; for sessions, if it may be. */
   def isLate(ts: Long, gap: Long): Boolean
 
-  /** True if each time falls into a window, whatever the gap. */
+  /** True if each time is in a window, whatever the gap. */
   def holdsAll: Boolean = false
 
-  /** The time before which rows are late, where that is all there is to it; `Long.MinValue` if none is. */
+  /** The time before which rows are late, if lateness depends on nothing else; `Long.MinValue` if none is. */
   def lateBefore: Option[Long] = None
 
-  /** How many of the windows of a row that is not late had closed: the first ones. */
+  /** The number of closed windows of a row that is not late: they are the first ones. */
   def missed(ts: Long): Int = 0
 
   def slice(ts: Long, gap: Long): Long
 
-  /** The same as Java code with the window's numbers in it, where the slice is a division by one: the JVM then
-    * multiplies.
-    */
+  /** The slice as Java code with constants, where it is a division by a constant: the JVM then multiplies. */
   def sliceCode(ts: String): Option[String] = None
 
-  /** How many rows a late row that is marked becomes. */
+  /** The number of output rows of a marked late row. */
   def windows(ts: Long): Int
 
   /** The slice of the `i`th of them. */
@@ -270,12 +268,12 @@ private[exec] final class AlignedAssigner(rules: AlignedRules, before: Long) ext
   private val firstOpen =
     if (before == BatchClock.BeforeAllTime) Long.MinValue else rules.firstOpen(before)
 
-  // Where it starts, so that lateness is one comparison a row and no division; not where it starts outside of time.
+  // Its start, so that lateness is one comparison per row without a division; unless it starts outside of time.
   private val openFrom = if (firstOpen == Long.MinValue) Long.MinValue else grid.windowStart(firstOpen)
   private val startsInTime =
     openFrom > Long.MinValue && grid.windowAt(openFrom) == firstOpen && grid.windowAt(openFrom - 1) < firstOpen
 
-  // The end of that, before which a row may be in windows that had closed.
+  // The end of the last closed window: earlier rows may be in closed windows.
   private val closedUntil =
     if (!overlaps || firstOpen == Long.MinValue) Long.MinValue else grid.windowEnd(firstOpen - 1)
 

@@ -12,9 +12,9 @@ import org.apache.spark.sql.types.DataType
 import dev.mullion.windows.clock.BatchClock
 import dev.mullion.windows.rules.{CustomRules, LatePolicy, PaneRules, SessionRules}
 
-/** Gives each row to several windows, below their one partial aggregate: an output row for each window and pane that it
-  * enters, with the window's number, the keys that the window has, and its slice as [[AssignSlicesExec]] or
-  * [[AssignRangesExec]] would give it.
+/** Assigns each row to several windows, below their one partial aggregate: an output row for each window and pane
+  * that it enters, with the window's number, the window's keys, and its slice as in [[AssignSlicesExec]] or
+  * [[AssignRangesExec]].
   *
   * {{{
   *   ts, k                  ts, k, number, key k, slice
@@ -27,7 +27,7 @@ import dev.mullion.windows.rules.{CustomRules, LatePolicy, PaneRules, SessionRul
   * @param keys
   *   the key columns of all windows, null where a window does not have them
   * @param keysFrom
-  *   the columns of the child that they are
+  *   their columns of the child
   * @param start
   *   the start of a pane, for windows that have no slices
   */
@@ -61,8 +61,8 @@ case class AssignTogetherExec(
 
   override def doConsume(ctx: CodegenContext, input: Seq[ExprCode], row: ExprCode): String = {
     val of = ctx.addReferenceObj("windows", newWindows)
-    // Before anything takes the inputs up: a variable evaluated in one branch is not there in the other. The loops'
-    // bodies may `continue`, and stand in blocks of their own.
+    // Evaluated first: a variable evaluated in one branch is undefined in the other. The loops' bodies may `continue`,
+    // and are blocks of their own.
     val evaluated = evaluateVariables(input)
     val (w, n, i, fate) = (ctx.freshName("window"), ctx.freshName("n"), ctx.freshName("i"), ctx.freshName("fate"))
     val (noTime, ts, list) = (ctx.freshName("noTime"), ctx.freshName("ts"), ctx.freshName("ranges"))
@@ -141,7 +141,7 @@ case class AssignTogetherExec(
     val (noTime, noWindow, lateRows) =
       (longMetric("rowsWithoutTime"), longMetric("rowsInNoWindow"), longMetric("rowsLate"))
     val (panesMissed, rowsDropped) = (longMetric("panesMissed"), longMetric("rowsDropped"))
-    val made = newWindows
+    val rowWindows = newWindows
     val aside = if (putsAside) Some(newSide) else None
     val (childOutput, fullOutput) = (child.output, output)
     val asideOutput = childOutput :+ number
@@ -152,8 +152,8 @@ case class AssignTogetherExec(
     val keysAt = keysFrom.map(k => (at(k), k.dataType)).toArray
     val (marks, gaps, starts) = (marked.isDefined, gap.isDefined, start.isDefined)
     child.execute().mapPartitionsWithIndex { (partition, rows) =>
-      val of = made.fresh
-      val whole = UnsafeProjection.create(asideOutput, asideOutput)
+      val of = rowWindows.fresh
+      val allColumns = UnsafeProjection.create(asideOutput, asideOutput)
       val project = UnsafeProjection.create(fullOutput, fullOutput)
       val added = new GenericInternalRow(fullOutput.length - childOutput.length)
       val numbered = new GenericInternalRow(1)
@@ -194,7 +194,7 @@ case class AssignTogetherExec(
           panesMissed += of.missed
           if (WindowsOfRow.isPutAside(of.fate) && of.emits(window)) {
             numbered.update(0, window)
-            side.foreach(_.add(whole(both(row, numbered))))
+            side.foreach(_.add(allColumns(both(row, numbered))))
           }
           Iterator.tabulate(n)(entered(row, window, gap, _))
         }
@@ -212,14 +212,14 @@ case class AssignTogetherExec(
   override protected def withNewChildInternal(newChild: SparkPlan): AssignTogetherExec = copy(child = newChild)
 }
 
-/** What one of several windows asks of a row: columns of the child, and which of the keys it has.
+/** The columns of one of several windows, and its keys.
   *
   * @param marks
-  *   whether rows that are late, or of sessions may be, are marked and go on
+  *   whether rows that are late, or possibly late for sessions, are marked and passed on
   * @param from
-  *   the time from which on rows are this window's, in microseconds; what is before it is another's
+  *   the time from which rows belong to this window, in microseconds; earlier ones belong to another's
   * @param until
-  *   the time up to which they are
+  *   the time up to which they do
   */
 final case class AssignedWindow(
     rules: PaneRules,
@@ -234,8 +234,8 @@ final case class AssignedWindow(
   def emits: Boolean = rules.late == LatePolicy.Emit
 }
 
-/** What generated code asks about a row and one window after another: what becomes of the row there, and the slices
-  * that it enters.
+/** The decisions about a row and each window, for generated code: its treatment there, and the slices that it
+  * enters.
   */
 final class WindowsOfRow(windows: Array[AssignedWindow], keys: Int, before: Long) extends Serializable {
   import WindowsOfRow._
@@ -261,14 +261,14 @@ final class WindowsOfRow(windows: Array[AssignedWindow], keys: Int, before: Long
   private var hasTime = true
   private var isOurs = true
 
-  /** For another task in this process. */
+  /** A copy for another task in this process. */
   def fresh: WindowsOfRow = new WindowsOfRow(windows, keys, before)
 
-  /** How many rows a row becomes for a window. */
+  /** The number of output rows of a row for a window. */
   def enter(window: Int, noTime: Boolean, ts: Long, gap: Long, ranges: ArrayData): Int = {
     current = entering(window)
     hasTime = !noTime
-    // A row without time is told of once: by the window that goes on.
+    // A row without time is counted once: by the window that continues.
     isOurs = if (noTime) !hasEnd(window) else ts >= from(window) && (ts < until(window) || !hasEnd(window))
     if (noTime || !isOurs) 0 else current.enter(ts, gap, ranges)
   }
@@ -281,7 +281,7 @@ final class WindowsOfRow(windows: Array[AssignedWindow], keys: Int, before: Long
 
   def isMarked(i: Int): Boolean = current.isMarked(i)
 
-  /** How many panes had closed of a row that enters others, and does not reopen them. */
+  /** The number of closed panes of a row that enters others, and does not reopen them. */
   def missed: Int = if (hasTime && isOurs) current.missed else 0
 
   def has(window: Int, key: Int): Boolean = keysOf(window)(key)
@@ -300,15 +300,15 @@ object WindowsOfRow {
   final val WithoutTime = 2
   final val Late = 3
 
-  /** True if it is late is found where the open sessions are, and it is counted there. */
+  /** The operator decides whether it is late, by the open sessions, and counts it. */
   final val MayBeLate = 4
 
-  /** It is another window's: one has taken this one's place, or this one another's. */
+  /** It belongs to another window: one of the two replaces the other. */
   final val Elsewhere = 5
 
   private[exec] def isPutAside(fate: Int): Boolean = fate != Enters && fate != InNoWindow && fate != Elsewhere
 
-  /** What becomes of a row in one window. */
+  /** The treatment of a row in one window. */
   private sealed abstract class Entering extends Serializable {
     var fate: Int = Enters
 
@@ -341,7 +341,7 @@ object WindowsOfRow {
         }
       }
 
-    // Of a row that enters, first the slice of its open windows.
+    // For an entering row, first the slice of its open windows.
     override def slice(i: Int): Long =
       if (!isMarked(i)) assigner.slice(ts, gap) else assigner.marked(ts, if (fate == Enters) i - 1 else i)
 

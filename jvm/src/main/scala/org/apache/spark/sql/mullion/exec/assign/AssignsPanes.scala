@@ -17,23 +17,23 @@ import org.apache.spark.sql.mullion.shim.SparkLineShim
 
 import dev.mullion.windows.rules.{LatePolicy, PaneRules}
 
-/** A node below the partial aggregate that says which panes a row enters. It counts the rows that enter none, and puts
-  * those aside that come out. Compiled into the same loop as the scan and the aggregate.
+/** A node below the partial aggregate that determines the panes of a row. It counts rows without panes, and puts
+  * aside those to emit. Compiled into the same loop as the scan and the aggregate.
   */
 private[mullion] trait AssignsPanes extends UnaryExecNode with CodegenSupport {
 
-  /** Which operator this belongs to: there may be others in the plan. */
+  /** The operator that this belongs to: there may be others in the plan. */
   def operator: String
 
   def time: Attribute
 
   def rules: PaneRules
 
-  /** This node, once the batch is known: with the event clock before it, in microseconds. */
+  /** This node with the event clock before the batch, in microseconds, once the batch is known. */
   final def forBatch(before: Option[Long]): SparkPlan = {
-    val told = since(before)
-    told.copyTagsFrom(this)
-    told
+    val informed = since(before)
+    informed.copyTagsFrom(this)
+    informed
   }
 
   protected def since(before: Option[Long]): SparkPlan
@@ -43,19 +43,19 @@ private[mullion] trait AssignsPanes extends UnaryExecNode with CodegenSupport {
       metric.name -> metric.createSQLMetric(sparkContext)
     }.toMap
 
-  /** Code that counts a row that is late. */
+  /** Code that counts a late row. */
   protected def countLate(ctx: CodegenContext): String = {
     val dropped = if (rules.late == LatePolicy.Drop) s"${metricTerm(ctx, "rowsDropped")}.add(1L);" else ""
     s"${metricTerm(ctx, "rowsLate")}.add(1L); $dropped"
   }
 
-  /** The same for tasks whose code is not generated: what counts late rows, and those of them that are dropped. */
+  /** The metrics of late rows, and of dropped ones, for tasks without generated code. */
   protected def lateCounts: Seq[SQLMetric] =
     longMetric("rowsLate") +: Option.when(rules.late == LatePolicy.Drop)(longMetric("rowsDropped")).toSeq
 
   protected def putsAside: Boolean = rules.late == LatePolicy.Emit
 
-  // Evaluated where they are needed: most rows of a selective plan never need more than their time.
+  // Evaluated on use: most rows of a selective plan only need their time.
   override def usedInputs: AttributeSet = AttributeSet.empty
 
   override def inputRDDs(): Seq[RDD[InternalRow]] = child.asInstanceOf[CodegenSupport].inputRDDs()
@@ -65,7 +65,7 @@ private[mullion] trait AssignsPanes extends UnaryExecNode with CodegenSupport {
   protected def variable(input: Seq[ExprCode], column: Attribute): ExprCode =
     input(child.output.indexWhere(_.exprId == column.exprId))
 
-  /** Code that puts the whole row aside: `columns`, which are evaluated in `input`. */
+  /** Code that puts the entire row aside: `columns`, which are evaluated in `input`. */
   protected def putAside(
       ctx: CodegenContext,
       input: Seq[ExprCode],
@@ -74,24 +74,24 @@ private[mullion] trait AssignsPanes extends UnaryExecNode with CodegenSupport {
     val sideClass = classOf[SideRows].getName
     val factory = ctx.addReferenceObj("sideRows", newSide)
     val side = ctx.addMutableState(sideClass, "side")
-    // Of the loop's own fields some are out of reach where the code is split.
+    // Some of the loop's own fields are inaccessible if the code is split.
     val partition = ctx.addMutableState(CodeGenerator.JAVA_INT, "partition")
     ctx.addPartitionInitializationStatement(s"$partition = partitionIndex;")
     ctx.currentVars = input
     ctx.INPUT_ROW = None.orNull
     val bound = columns.zipWithIndex.map { case (a, i) => BoundReference(i, a.dataType, a.nullable) }
-    val whole = GenerateUnsafeProjection.createCode(ctx, bound, useSubexprElimination = false)
+    val allColumns = GenerateUnsafeProjection.createCode(ctx, bound, useSubexprElimination = false)
     s"""
        |if ($side == null) { $side = $factory.of($partition); }
-       |${whole.code}
-       |$side.add(${whole.value});
+       |${allColumns.code}
+       |$side.add(${allColumns.value});
        |""".stripMargin
   }
 
   override def simpleString(maxFields: Int): String =
     (Seq(rules.window.describe, rules.on(time.name)).filter(_.nonEmpty) ++ bySpark).mkString(s"$nodeName ", ", ", "")
 
-  /** Why the partial aggregate above is Spark's, if it is, for those who read a plan. */
+  /** The reason why the partial aggregate above is Spark's, if it is, for `explain`. */
   protected def bySpark: Option[String] =
     getTagValue(AssignsPanes.aggregatedBySpark).map(why => s"partial aggregate by Spark: $why")
 

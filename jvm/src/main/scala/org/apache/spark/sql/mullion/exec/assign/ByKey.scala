@@ -5,13 +5,13 @@ import org.apache.spark.sql.catalyst.plans.physical.{Distribution, UnspecifiedDi
 import org.apache.spark.sql.execution.streaming.operators.stateful.StatefulOperatorPartitioning
 import org.apache.spark.sql.internal.SQLConf
 
-/** Where rows of one key are: in the partition that has the key's state. */
+/** The distribution of rows: to the partition with their key's state. */
 private[exec] object ByKey {
 
   /** @param keys
-    *   what rows are distributed by; none where a stage before has done it, and they stay as they are
+    *   the distribution keys; none if a previous stage has distributed rows
     * @param partitions
-    *   into how many partitions state is divided
+    *   the number of state partitions
     */
   def distribution(keys: Option[Seq[Attribute]], partitions: Int, conf: SQLConf): Distribution =
     keys.fold[Distribution](UnspecifiedDistribution)(

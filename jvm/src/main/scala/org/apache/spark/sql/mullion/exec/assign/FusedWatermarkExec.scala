@@ -20,13 +20,13 @@ import org.apache.spark.unsafe.types.CalendarInterval
 /** Spark's watermark in generated code.
   *
   * {{{
-  *   Spark's    scan [row] - watermark - [row] partial aggregate     each row is written out for the one long that is read
+  *   Spark's    scan [row] - watermark - [row] partial aggregate     each row is materialised to read one long
   *   this       scan - watermark - partial aggregate                 it is a variable of the loop
   * }}}
   *
-  * It is one of Spark's, for that is where a query looks for the times of its rows. It is like no other: a shuffle
-  * above it that Spark used again for a second window would be a leaf there, with no watermark behind it, and Spark
-  * would tell that window that the time is 1970 for ever.
+  * It extends Spark's node, because a query collects the times of its rows from these. It is never equal to
+  * another: if Spark reused a shuffle above it for a second window, that would be a leaf without a watermark, and
+  * the second window's watermark would stay at 1970 for ever.
   */
 final class FusedWatermarkExec(node: UUID, time: Attribute, after: CalendarInterval, input: SparkPlan)
     extends EventTimeWatermarkExec(node, time, after, input)
@@ -34,7 +34,7 @@ final class FusedWatermarkExec(node: UUID, time: Attribute, after: CalendarInter
 
   private def below = child.asInstanceOf[CodegenSupport]
 
-  // Else Spark would put all that comes after it into a method of its own, where a scan reads nothing but the time.
+  // Otherwise Spark would move all later code into a method, even where a scan only reads the time.
   override def usedInputs: AttributeSet = AttributeSet.empty
 
   override def inputRDDs(): Seq[RDD[InternalRow]] = below.inputRDDs()
@@ -44,11 +44,11 @@ final class FusedWatermarkExec(node: UUID, time: Attribute, after: CalendarInter
   override def doConsume(ctx: CodegenContext, rowOf: Seq[ExprCode], row: ExprCode): String = {
     val stats = ctx.addReferenceObj("eventTimeStats", eventTimeStats)
     val name = classOf[EventTimesSeen].getName
-    val seen = ctx.addMutableState(name, "eventTimes", seen => s"$seen = new $name($stats);", forceInline = true)
+    val times = ctx.addMutableState(name, "eventTimes", times => s"$times = new $name($stats);", forceInline = true)
     val at = rowOf(child.output.indexWhere(_.exprId == eventTime.exprId))
     s"""
        |${evaluateRequiredVariables(child.output, rowOf, AttributeSet(eventTime))}
-       |if (!${at.isNull}) $seen.add(${at.value});
+       |if (!${at.isNull}) $times.add(${at.value});
        |${consume(ctx, rowOf)}
      """.stripMargin
   }
@@ -67,23 +67,23 @@ final class FusedWatermarkExec(node: UUID, time: Attribute, after: CalendarInter
 
 object FusedWatermarkExec {
 
-  /** A plan whose watermarks are planned as this. */
+  /** A plan whose watermarks are planned as this node. */
   def below(plan: LogicalPlan): LogicalPlan = plan.transform {
     case watermark: EventTimeWatermark if watermark.eventTime.dataType == TimestampType =>
       FusedWatermark(watermark, watermark.child)
   }
 }
 
-/** A watermark in a plan of ours: a node that no strategy of Spark's knows, for Spark 4.0 asks them before ours. */
+/** A watermark in a plan of Mullion: a node unknown to Spark's strategies, which Spark 4.0 tries first. */
 final case class FusedWatermark(watermark: EventTimeWatermark, child: LogicalPlan) extends UnaryNode {
 
-  /** With the delay in the time's metadata. */
+  /** Includes the delay in the time's metadata. */
   override def output: Seq[Attribute] = watermark.output
 
   override protected def withNewChildInternal(newChild: LogicalPlan): FusedWatermark = copy(child = newChild)
 }
 
-/** The event times that one task has seen, told to Spark's accumulator once it ends: that takes boxed numbers. */
+/** The event times of one task, reported to Spark's accumulator once at the end, because that uses boxed numbers. */
 final class EventTimesSeen(stats: EventTimeStatsAccum) {
   private[this] var most = Long.MinValue
   private[this] var least = Long.MaxValue
@@ -92,7 +92,7 @@ final class EventTimesSeen(stats: EventTimeStatsAccum) {
 
   TaskContext.get().addTaskCompletionListener[Unit](_ => tell())
 
-  /** Takes a time in microseconds. */
+  /** Adds a time in microseconds. */
   def add(micros: Long): Unit = {
     most = Math.max(most, micros)
     least = Math.min(least, micros)

@@ -7,16 +7,16 @@ import org.apache.spark.sql.catalyst.plans.physical.{Distribution, Partitioning,
 import org.apache.spark.sql.execution.{SparkPlan, UnaryExecNode}
 import org.apache.spark.sql.mullion.shim.SparkLineShim
 
-/** Above the partial aggregate: takes up the rows that [[AssignSlicesExec]] put aside, as rows of the aggregate's form
-  * with all but the keys null, and the whole input row in `lateRow`. Of sessions they bring their time and gap too, by
-  * which it is found whether they are late.
+/** Above the partial aggregate: emits the rows that [[AssignSlicesExec]] put aside, as rows of the aggregate with
+  * only the keys set, and the entire input row in `lateRow`. For sessions they have their time and gap too, so that
+  * the operator can decide whether they are late.
   *
   * @param input
   *   the columns of the rows put aside
   * @param lateColumns
-  *   what `lateRow` is made of, over `input`
+  *   the fields of `lateRow`, over `input`
   * @param known
-  *   columns of the aggregate's form that are not null, and what they are over `input`
+  *   the aggregate's columns that are not null, over `input`
   */
 case class TakeUpLateRowsExec(
     operator: String,
@@ -36,12 +36,12 @@ case class TakeUpLateRowsExec(
     val fields = lateColumns.flatMap(c => Seq(Literal(c.name), c))
     val late: Expression = CreateNamedStruct(fields)
     val knownAs = known.map { case (column, value) => column.exprId -> value }.toMap
-    val taken = aggregated.map(a => knownAs.getOrElse(a.exprId, Literal(None.orNull, a.dataType))) :+ late
+    val lateColumnsOut = aggregated.map(a => knownAs.getOrElse(a.exprId, Literal(None.orNull, a.dataType))) :+ late
     val side = new SlicesAside.Side(operator, SparkLineShim.spillLimits(conf))
     val (from, lateType) = (input, lateRow.dataType)
     child.execute().mapPartitionsWithIndex { (partition, rows) =>
       val widen = UnsafeProjection.create(aggregated :+ Literal(None.orNull, lateType), aggregated)
-      val takeUp = UnsafeProjection.create(taken, from)
+      val takeUp = UnsafeProjection.create(lateColumnsOut, from)
       rows.map(widen) ++ side.of(partition).iterator.map(takeUp)
     }
   }
@@ -51,13 +51,13 @@ case class TakeUpLateRowsExec(
   override def simpleString(maxFields: Int): String = nodeName
 }
 
-/** After the shuffle, below the aggregate that merges: puts late rows aside again, for [[WindowExec]] to send out. It
-  * is this node that asks for the shuffle, or the rows would be put aside before it.
+/** After the shuffle, below the merging aggregate: puts late rows aside again, for [[WindowExec]] to emit. This
+  * node requires the shuffle itself; otherwise the rows would be put aside before it.
   *
   * @param distributed
-  *   what rows are distributed by; none where a stage before has done it
+  *   the distribution keys; none if a previous stage has distributed rows
   * @param partitions
-  *   into how many partitions state is divided, once the query is known
+  *   the number of state partitions, once the query is known
   */
 case class PutAsideLateRowsExec(
     operator: String,
@@ -67,7 +67,7 @@ case class PutAsideLateRowsExec(
     child: SparkPlan
 ) extends UnaryExecNode {
 
-  /** Where the query is not known yet nothing is asked for, of the one child that there is. */
+  /** Before the query is known, nothing is required of the child. */
   override def requiredChildDistribution: Seq[Distribution] =
     Seq(partitions.fold[Distribution](UnspecifiedDistribution)(ByKey.distribution(distributed, _, conf)))
 

@@ -7,16 +7,16 @@ import org.apache.spark.sql.catalyst.plans.physical.{Partitioning, SinglePartiti
 import org.apache.spark.sql.execution.exchange.ShuffleExchangeExec
 import org.apache.spark.sql.execution.{SparkPlan, UnaryExecNode}
 
-/** All rows in one partition: as they are where a batch has them in one already, and by a shuffle where not.
+/** All rows in one partition: unchanged if a batch has them in one already, else by a shuffle.
   *
   * {{{
   *   state in one partition, the batch's rows in one:      scan - partial aggregate - WindowExec            one task
   *   state in one partition, the batch's rows in several:  scan - partial aggregate - shuffle - WindowExec
   * }}}
   *
-  * A shuffle is a stage of its own: files that are written and read, and tasks that are sent out twice. That is a good
-  * part of a small batch. Spark decides about a shuffle when it plans, and then knows nothing of how many partitions a
-  * source of files has; here it is decided when the batch begins.
+  * A shuffle is a separate stage, with files and a second round of tasks: a large part of a small batch. Spark
+  * decides about shuffles during planning, before the number of a file source's partitions is known; this node
+  * decides when the batch begins.
   */
 case class OneTaskExec(child: SparkPlan) extends UnaryExecNode {
 
@@ -34,7 +34,7 @@ case class OneTaskExec(child: SparkPlan) extends UnaryExecNode {
 
 object OneTaskExec {
 
-  /** Rows that are in one partition; or in none, of a batch without rows, in which panes may close. */
+  /** Rows in one partition; or in none, for a batch without rows, in which panes may close. */
   private[exec] def inOne(rows: RDD[InternalRow]): RDD[InternalRow] =
     if (rows.getNumPartitions == 0) rows.sparkContext.parallelize(Seq.empty[InternalRow], 1) else rows
 

@@ -6,7 +6,7 @@ import org.apache.spark.sql.catalyst.expressions.codegen._
 import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.execution.{CodegenSupport, SparkPlan, UnaryExecNode}
 
-/** On processing time: gives each row the time of its batch.
+/** On processing time: sets the time of each row to that of its batch.
   *
   * @param now
   *   the clock of the batch, in microseconds, once the batch is known
@@ -19,7 +19,7 @@ case class StampTimeExec(operator: String, time: Attribute, now: Option[Long], c
 
   override def producedAttributes: AttributeSet = AttributeSet(time)
 
-  // Evaluated where they are needed, as without this node.
+  // Evaluated on use, as without this node.
   override def usedInputs: AttributeSet = AttributeSet.empty
 
   override def inputRDDs(): Seq[RDD[InternalRow]] = child.asInstanceOf[CodegenSupport].inputRDDs()
@@ -47,7 +47,7 @@ case class StampTimeExec(operator: String, time: Attribute, now: Option[Long], c
     }
   }
 
-  // Where no batch is known there is no stream, and no row.
+  // Without a batch there is no stream, and no row.
   private def stamp: Long = now.getOrElse(0L)
 
   override protected def withNewChildInternal(newChild: SparkPlan): StampTimeExec = copy(child = newChild)
@@ -57,6 +57,6 @@ case class StampTimeExec(operator: String, time: Attribute, now: Option[Long], c
 
 object StampTimeExec {
 
-  /** What generated code asks for the time. */
+  /** The time for generated code. */
   final class Clock(val now: Long) extends Serializable
 }

@@ -1,6 +1,6 @@
 package org.apache.spark.sql.mullion.exec
 
-/** Below the partial aggregate: which panes a row enters, whether it is late ([[AssignSlicesExec]], in generated code,
-  * without an allocation per row), and how late rows go round the aggregate ([[SideRows]]).
+/** Nodes below the partial aggregate: the panes of a row, and its lateness ([[AssignSlicesExec]], in generated code
+  * without an allocation per row), and late rows that bypass the aggregate ([[SideRows]]).
   */
 package object assign

@@ -6,8 +6,8 @@ import org.apache.spark.sql.catalyst.plans.logical.Aggregate
 import org.apache.spark.sql.execution.SparkPlan
 import org.apache.spark.sql.execution.aggregate.{HashAggregateExec, ObjectHashAggregateExec, SortAggregateExec}
 
-/** Spark's own aggregates, generated code and all, in the mode and of the kind that the functions need: as Spark's
-  * planner chooses, which offers this choice only for whole aggregations.
+/** Spark's own aggregate nodes, in the required mode, of the kind that Spark's planner chooses. Spark itself offers
+  * that choice only for complete aggregations.
   */
 private[mullion] object AggregateExecs {
 
@@ -20,7 +20,7 @@ private[mullion] object AggregateExecs {
       results: Seq[NamedExpression],
       child: SparkPlan
   ): SparkPlan = {
-    // A filter is for rows; in the other modes the input is buffers.
+    // A filter applies to rows; in the other modes the input is buffers.
     val inMode = expressions.map(e => e.copy(mode = mode, filter = if (mode == Partial) e.filter else None))
     val attributes =
       if (mode == Final) inMode.map(_.resultAttribute) else inMode.flatMap(_.aggregateFunction.aggBufferAttributes)

@@ -14,11 +14,11 @@ import dev.mullion.MullionException
 import dev.mullion.windows.rules.{AlignedRules, EmptyWindows}
 import dev.mullion.windows.spec.TimeMath
 
-/** On a batch DataFrame: adds a partial row of nothing for each window without rows that lies between windows of its
-  * key with rows. The partial rows of a key come in order of their slices.
+/** On a batch DataFrame: adds an empty partial row for each window without rows between windows of its key with
+  * rows. The partial rows of a key are in order of their slices.
   *
   * @param functions
-  *   whose buffers the partial rows have at their end
+  *   whose buffers are at the end of the partial rows
   */
 case class EmptyWindowsExec(
     keys: Seq[Attribute],
@@ -52,12 +52,12 @@ case class EmptyWindowsExec(
       rows.flatMap { row =>
         val slice = row.getLong(sliceAt)
         val rowKey = keyOf(row)
-        val known = current.contains(rowKey)
-        if (!known) current = Some(rowKey.copy())
+        val continues = current.contains(rowKey)
+        if (!continues) current = Some(rowKey.copy())
         val from = next
-        next = if (known) Math.max(next, grid.lastWindow(slice) + 1) else grid.lastWindow(slice) + 1
+        next = if (continues) Math.max(next, grid.lastWindow(slice) + 1) else grid.lastWindow(slice) + 1
         val until = grid.firstWindow(slice)
-        if (known && TimeMath.minus(until, from) > EmptyWindows.mostAtOnce)
+        if (continues && TimeMath.minus(until, from) > EmptyWindows.mostAtOnce)
           throw EmptyWindowsExec.tooMany(
             pane,
             grid.windowEnd(from - 1),
@@ -65,8 +65,8 @@ case class EmptyWindowsExec(
             TimeMath.minus(until, from)
           )
         val here = row.asInstanceOf[UnsafeRow].copy()
-        val gap = if (known) Iterator.iterate(from)(_ + 1).takeWhile(_ < until) else Iterator.empty
-        // The first slice of a window is in none after it, and in none before the first of the key's.
+        val gap = if (continues) Iterator.iterate(from)(_ + 1).takeWhile(_ < until) else Iterator.empty
+        // The first slice of a window is in no later window, and in none before the key's first.
         Iterator.single[InternalRow](here) ++ gap.map { window =>
           val filled = ofNothing(both(here, nothing))
           filled.setLong(sliceAt, grid.firstSlice(window))

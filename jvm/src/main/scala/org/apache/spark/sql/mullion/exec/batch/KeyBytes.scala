@@ -5,8 +5,8 @@ import org.apache.spark.sql.catalyst.expressions.codegen.CodegenFallback
 import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.types.{BinaryType, DataType}
 
-/** The bytes of a key as a row has them. Two keys are one to Spark's grouping when these are equal, so sorted by them
-  * the rows of a key come together, whatever the types of its columns.
+/** The bytes of a key in a row. Spark's grouping compares these bytes, so sorting by them groups the rows of a key,
+  * whatever the types of its columns.
   */
 private[exec] case class KeyBytes(children: Seq[Expression]) extends Expression with CodegenFallback {
   @transient private lazy val toRow = UnsafeProjection.create(children)

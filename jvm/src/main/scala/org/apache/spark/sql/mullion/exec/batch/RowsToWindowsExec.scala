@@ -9,13 +9,13 @@ import org.apache.spark.sql.execution.SparkPlan
 
 import dev.mullion.windows.rules.AroundRules
 
-/** On a batch DataFrame: gives each partial row to every window about a row of its key that holds it. The partial rows
-  * of a key come in order of their time, and those that windows still to come can hold are kept.
+/** On a batch DataFrame: copies each partial row to every window around a row of its key that contains it. The
+  * partial rows of a key are in order of time, and rows within reach of later windows are recentRows.
   *
   * @param slice
   *   the time of a partial row
   * @param start
-  *   the number of the window, the time of its own row, which takes its place
+  *   the number of the window, which is the time of its own row, in place of the slice
   */
 case class RowsToWindowsExec(
     keys: Seq[Attribute],
@@ -41,8 +41,8 @@ case class RowsToWindowsExec(
       val starts = new GenericInternalRow(1)
       val both = new JoinedRow()
       var current = Option.empty[UnsafeRow]
-      // The rows of the key that the next one's window may hold, or whose window it may be in.
-      val kept = mutable.ArrayDeque.empty[UnsafeRow]
+      // The rows of the key within reach of the next window, or whose window may contain the next row.
+      val recentRows = mutable.ArrayDeque.empty[UnsafeRow]
       def time(row: InternalRow) = row.getLong(timeAt)
       def in(row: InternalRow, window: Long) = {
         starts.update(0, window)
@@ -52,16 +52,16 @@ case class RowsToWindowsExec(
         val rowKey = keyOf(row)
         if (!current.contains(rowKey)) {
           current = Some(rowKey.copy())
-          kept.clear()
+          recentRows.clear()
         }
-        // Sorted rows of one key and time are one partial row of each map task: windows are told apart by their time.
+        // Rows of one key and time are one partial row per map task: their time identifies a window.
         val here = row.asInstanceOf[UnsafeRow].copy()
         val now = time(here)
-        while (kept.headOption.exists(old => pane.lastSlice(time(old)) < now && time(old) < pane.firstSlice(now)))
-          kept.removeHead()
-        val isFirst = !kept.lastOption.exists(time(_) == now)
-        val earlier = kept.toVector
-        kept += here
+        while (recentRows.headOption.exists(old => pane.lastSlice(time(old)) < now && time(old) < pane.firstSlice(now)))
+          recentRows.removeHead()
+        val isFirst = !recentRows.lastOption.exists(time(_) == now)
+        val earlier = recentRows.toVector
+        recentRows += here
         val windows = earlier.map(time).distinct.filter(window => pane.lastSlice(window) >= now && window != now)
         val itsOwn =
           if (isFirst) earlier.iterator.filter(old => time(old) >= pane.firstSlice(now)).map(in(_, now))

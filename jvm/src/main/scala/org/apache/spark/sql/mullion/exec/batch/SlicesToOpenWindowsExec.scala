@@ -10,18 +10,18 @@ import org.apache.spark.sql.mullion.exec.assign.ByKey
 import dev.mullion.windows.clock.BatchClock
 import dev.mullion.windows.rules.AlignedRules
 
-/** After the shuffle, below the aggregate that merges: gives each partial row of a slice to every open window that
-  * holds the slice, where overlapping windows cannot share slices. It is this node that asks for the shuffle, so that
-  * as few rows go through it as there are slices.
+/** After the shuffle, below the merging aggregate: copies each partial row of a slice to every open window that
+  * holds the slice, if overlapping windows cannot share slices. This node requires the shuffle itself, so that only
+  * one row per slice is shuffled.
   *
   * @param distributed
-  *   what rows are distributed by; none where a stage before has done it
+  *   the distribution keys; none if a previous stage has distributed rows
   * @param slice
-  *   the ordinal of a slice in the rows that come, the number of a window in those that go
+  *   the ordinal of a slice in input rows, the number of a window in output rows
   * @param marked
-  *   the column of partial rows that reopen a pane: their slice is the number of its window already
+  *   the column of partial rows that reopen a pane: their slice is already the number of a window
   * @param partitions
-  *   into how many partitions state is divided, once the query is known
+  *   the number of state partitions, once the query is known
   * @param before
   *   the event clock before this batch, in microseconds, once the batch is known
   */

@@ -7,11 +7,11 @@ import org.apache.spark.sql.execution.{SparkPlan, UnaryExecNode}
 
 import dev.mullion.windows.rules.AlignedRules
 
-/** On a batch DataFrame: gives each partial row of a slice to every window that holds the slice, before the shuffle.
-  * There are as many of them as slices with rows, not as rows.
+/** On a batch DataFrame: copies each partial row of a slice to every window that holds the slice, before the
+  * shuffle. The number of such rows is that of slices with rows.
   *
   * @param start
-  *   the start of a window; where slices are numbered its number, for windows that begin before time all start with it
+  *   the start of a window; where slices are numbered its number, because windows that begin before time share a start
   */
 case class SlicesToWindowsExec(slice: Attribute, start: Attribute, rules: AlignedRules, child: SparkPlan)
     extends UnaryExecNode {

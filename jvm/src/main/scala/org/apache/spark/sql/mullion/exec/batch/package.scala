@@ -1,6 +1,6 @@
 package org.apache.spark.sql.mullion.exec
 
-/** Nodes of DataFrames that are no stream: all rows are there, so every pane closes once, and nothing is kept. They
-  * give the panes that a stream over the same rows gives at its end.
+/** Nodes of batch DataFrames: all rows exist, so every pane closes once, and there is no state. They produce the
+  * panes of a stream over the same rows at its end.
   */
 package object batch

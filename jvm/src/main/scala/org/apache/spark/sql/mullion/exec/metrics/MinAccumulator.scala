@@ -3,7 +3,7 @@ package org.apache.spark.sql.mullion.exec.metrics
 import org.apache.spark.SparkContext
 import org.apache.spark.util.AccumulatorV2
 
-/** The least of what tasks report: the earliest time at which something falls due. */
+/** The minimum of tasks' reports: the earliest time at which something is due. */
 private[mullion] final class MinAccumulator extends AccumulatorV2[Long, Long] {
   private var least = Long.MaxValue
 

@@ -4,8 +4,8 @@ import org.apache.spark.SparkContext
 import org.apache.spark.sql.execution.metric.{SQLMetric, SQLMetrics}
 import org.apache.spark.sql.execution.streaming.operators.stateful.StatefulOperatorCustomMetric
 
-/** What operators of ours count beside what Spark counts of every operator with state, by their names in a query's
-  * progress. What each means stands in docs/metrics.md.
+/** The metrics of Mullion's operators in a query's progress, in addition to Spark's metrics of stateful operators.
+  * docs/metrics.md documents them.
   */
 private[mullion] object WindowMetrics {
 
@@ -13,7 +13,7 @@ private[mullion] object WindowMetrics {
     override def createSQLMetric(context: SparkContext): SQLMetric = SQLMetrics.createMetric(context, desc)
   }
 
-  /** A metric that another node of the plan counts. */
+  /** A metric of another node of the plan. */
   private final case class MetricOf(name: String, desc: String, metric: SQLMetric)
       extends StatefulOperatorCustomMetric {
     override def createSQLMetric(context: SparkContext): SQLMetric = metric
@@ -24,12 +24,12 @@ private[mullion] object WindowMetrics {
   private val rowsInNoWindow = Metric("rowsInNoWindow", "rows in no window")
   private val firingsRunning = Metric("firingsRunning", "running firings")
 
-  /** Late rows that go nowhere: a part of Spark's own count of such rows, and in no list of ours. */
+  /** Late rows without any output: part of Spark's own count, and in none of Mullion's lists. */
   val rowsDropped: Metric = Metric("rowsDropped", "late rows dropped")
 
   private val stateRowsRead = Metric("stateRowsRead", "state rows read")
 
-  /** Of state in RocksDB, what is in memory too from this batch to the next. */
+  /** For state in RocksDB, the cache between batches. */
   private val inMemory =
     Seq(Metric("hotBytes", "bytes of state in memory"), Metric("hotPartitions", "partitions in memory"))
 
@@ -42,7 +42,7 @@ private[mullion] object WindowMetrics {
     stateRowsRead
   ) ++ inMemory
 
-  /** What is counted where rows are given their panes. */
+  /** The metrics of the node that assigns panes. */
   val assigned: Seq[StatefulOperatorCustomMetric] = Seq(
     rowsLate,
     rowsWithoutTime,
@@ -58,15 +58,15 @@ private[mullion] object WindowMetrics {
     rowsLate
   ) ++ inMemory
 
-  /** All that an operator may report, each once. */
+  /** All metrics of an operator, each once. */
   val all: Seq[StatefulOperatorCustomMetric] =
     (ofPanes ++ assigned ++ ofFunctions :+ firingsRunning).distinctBy(_.name)
 
-  /** What the node counts that gives rows their panes. */
+  /** The metrics of the node that assigns panes. */
   def countedBy(metrics: Map[String, SQLMetric]): Seq[StatefulOperatorCustomMetric] =
     assigned.map(metric => MetricOf(metric.name, metric.desc, metrics(metric.name)))
 
-  /** Where rows are worked on one by one. */
+  /** Metrics of row-by-row processing. */
   def ofRows(running: Boolean): Seq[StatefulOperatorCustomMetric] =
     Seq(rowsLate, rowsWithoutTime, rowsInNoWindow) ++ Option.when(running)(firingsRunning)
 }

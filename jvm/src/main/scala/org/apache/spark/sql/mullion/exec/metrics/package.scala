@@ -1,6 +1,6 @@
 package org.apache.spark.sql.mullion.exec
 
-/** What operators of ours count beside what Spark counts of every operator with state. Each metric stands in
-  * docs/metrics.md.
+/** Metrics of Mullion's operators, in addition to Spark's metrics of stateful operators. docs/metrics.md documents
+  * them.
   */
 package object metrics

@@ -4,9 +4,8 @@ import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.mullion.exec.panes.Steps.Rows
 import org.apache.spark.sql.mullion.state.records.{FamilySpec, StatePartition}
 
-/** The end of the input in one partition: all that is open closes, once the batch with which the input ends is worked
-  * on, and nothing is kept. So another run of the query finds no panes, no row numbers and no clocks of keys; only
-  * Spark's watermark stands where it stood.
+/** The end of the input in one partition: all open panes close after the last batch, and all state is deleted.
+  * Another run of the query finds no panes, no row numbers and no clocks of keys; only Spark's watermark is kept.
   *
   * {{{
   *   panes open     a [0, 10)  b [0, 10)  b [10, 20)
@@ -14,7 +13,7 @@ import org.apache.spark.sql.mullion.state.records.{FamilySpec, StatePartition}
   * }}}
   *
   * @param families
-  *   the kinds of record that the partition has, but for its totals
+  *   the partition's kinds of record, except for its totals
   */
 private[exec] final class EndOfInput(
     engine: PaneEngine,
@@ -23,7 +22,7 @@ private[exec] final class EndOfInput(
     counts: PaneCounts
 ) {
 
-  /** What closes. State is empty once it is used up. */
+  /** The closes. After the last one, state is empty. */
   def closes(): Iterator[InternalRow] = engine
     .remaining()
     .map { row =>

@@ -5,16 +5,16 @@ import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.mullion.exec.assign.SlicesAside
 import org.apache.spark.sql.mullion.shim.SpillLimits
 
-/** How the late rows of one window come out.
+/** The output of a window's late rows.
   *
   * @param window
-  *   of several windows in one operator, the column that says whose a row is, and what it says there
+  *   for several windows in one operator, the column with a row's window, and this window's value
   * @param lateKey
-  *   which rows are late together: see `PaneEngine.isLate`
+  *   the columns that determine whether a row is late: see `PaneEngine.isLate`
   * @param slice
   *   the column with a row's slice, if it has one
   * @param mayBeOnTime
-  *   whether rows that have a slice are late only if the engine says so: those of sessions
+  *   whether the engine must confirm that rows with a slice are late, for sessions
   * @param columns
   *   the operator's output, over the columns of rows that were put aside
   */
@@ -26,7 +26,7 @@ final case class LateProgram(
     columns: Seq[Expression]
 )
 
-/** Sends out the late rows of a partition, once its input is used up.
+/** Emits the late rows of a partition, after its input.
   *
   * @param layout
   *   the columns of the rows put aside
@@ -41,12 +41,12 @@ private[exec] final class LateRows(programs: Seq[LateProgram], id: String, layou
       lazy val lateKey = UnsafeProjection.create(program.lateKey, layout)
       val sliceAt = layout.indexWhere(_.exprId == program.slice.exprId)
       val number = program.window.fold(0)(_._2)
-      val mine = program.window.fold[Iterator[UnsafeRow]](aside.iterator) { case (column, _) =>
+      val ownRows = program.window.fold[Iterator[UnsafeRow]](aside.iterator) { case (column, _) =>
         val at = layout.indexWhere(_.exprId == column.exprId)
         aside.iterator.filter(_.getInt(at) == number)
       }
-      // Of sessions it is known by now which rows are late; those without time are put aside, too.
-      val late = mine.filter { row =>
+      // For sessions the engine can now decide; rows without time are put aside, too.
+      val late = ownRows.filter { row =>
         !program.mayBeOnTime || row.isNullAt(sliceAt) || engine.part(number).isLate(lateKey(row))
       }
       late.map(output(_))

@@ -7,39 +7,41 @@ import org.apache.spark.sql.types._
 
 import dev.mullion.windows.rules.{FiringKind, LatePolicy}
 
-/** Keeps the panes of one partition for one batch: applies the batch's rows, then closes and fires what is due. */
+/** Updates the panes of one partition for one batch: applies the batch's rows, then closes and fires due panes. */
 trait PaneEngine {
 
-  /** The firings of this batch. Consumes `input` to the end: one partial row for each group, or several (see
+  /** The firings of this batch. Consumes `input` to the end: one partial row per group, or several (see
     * `WindowProgram.takesSeveralOfGroup`).
     */
   def process(input: Iterator[InternalRow]): Iterator[InternalRow]
 
-  /** True if a row put aside is late, by its key and time (`PaneProgram.lateKey`), once the input is used up. */
+  /** True if a row put aside is late, by its key and time (`PaneProgram.lateKey`), after the input has been
+    * consumed.
+    */
   def isLate(row: UnsafeRow): Boolean = true
 
   /** The engine of one of the operator's windows. */
   def part(window: Int): PaneEngine = this
 
-  /** Every open pane with its aggregates so far: for a look from outside. */
+  /** Every open pane with its aggregates so far, for inspection. */
   def openPanes(): Iterator[OpenPane]
 
-  /** The closes of all that is open once the batch is worked on: see [[EndOfInput]]. */
+  /** The closes of all open panes after the batch: see [[EndOfInput]]. */
   def remaining(): Iterator[InternalRow] = openPanes().map(_.row)
 }
 
-/** An open pane, for a look from outside.
+/** An open pane, for inspection.
   *
   * @param row
-  *   a row of the output, as it would be if the pane closed; it stands only until the next one
+  *   the output row if the pane closed now, valid until the next one
   * @param firedAt
-  *   the wall clock when it last fired, or opened if it has not, where that is known
+  *   the wall clock when it opened or last fired, if recorded
   * @param clock
   *   the clock of its key, if that has one
   * @param rows
-  *   how many rows it has, where that is known beside its aggregates
+  *   its number of rows, if recorded apart from its aggregates
   * @param rowsToCome
-  *   how many more close it, where it closes by their number
+  *   the number of rows until it closes, if it closes by that
   */
 final case class OpenPane(
     row: InternalRow,
@@ -49,22 +51,22 @@ final case class OpenPane(
     rowsToCome: Option[Long] = None
 )
 
-/** An engine that is given its partial rows one after another, so that several may share one input. */
+/** An engine that receives its partial rows one by one, so that several may share an input. */
 private[exec] trait AddingPanes extends PaneEngine {
 
-  /** Applies a partial row; what comes out at once. The row may be reused by the caller, the rows handed out stand only
-    * until the next call.
+  /** Applies a partial row. Returns immediate output. The caller may reuse the row; returned rows are valid until
+    * the next call.
     */
   def add(row: InternalRow): Iterator[InternalRow]
 
-  /** What comes out once all rows are there. */
+  /** The output after all rows. */
   def finish(): Iterator[InternalRow]
 
   override def process(input: Iterator[InternalRow]): Iterator[InternalRow] =
     new Steps.OfEach(input)(add)(finish())
 }
 
-/** What a batch did in one partition, and when something falls due next there (microseconds; `PaneCounts.Never` if
+/** The counts of a batch in one partition, and the next due times there (microseconds; `PaneCounts.Never` if
   * nothing waits).
   */
 final class PaneCounts {
@@ -80,14 +82,16 @@ final class PaneCounts {
   var rowsInNoWindow: Long = 0
   var firedClose: Long = 0
 
-  /** When the clock next closes a pane, or makes one fire `on_time`. */
+  /** The next time at which the clock closes a pane, or makes one fire `on_time`. */
   var nextClose: Long = PaneCounts.Never
   var nextEarlyEvent: Long = PaneCounts.Never
 
-  /** When a pane next fires early by the wall clock, or closes by it where keys' own clocks go on with that. */
+  /** The next time at which a pane fires early by the wall clock, or closes by it where keys' own clocks follow
+    * that.
+    */
   var nextByWall: Long = PaneCounts.Never
 
-  /** Nothing falls due any more. */
+  /** Resets the due times. */
   def nothingDue(): Unit = {
     nextClose = PaneCounts.Never
     nextEarlyEvent = PaneCounts.Never
@@ -96,16 +100,16 @@ final class PaneCounts {
 
   def rowsLate: Long = late
 
-  /** Late rows that go nowhere. */
+  /** Late rows without any output. */
   def rowsDropped: Long = dropped
 
-  /** Notes late rows, and what becomes of them. */
+  /** Counts late rows and their treatment. */
   def countLate(rows: Long, policy: LatePolicy): Unit = {
     late += rows
     if (policy == LatePolicy.Drop) dropped += rows
   }
 
-  /** Adds what a part of the work did: all that is counted, and the earliest that falls due. */
+  /** Adds the counts of a part, and the minimum of the due times. */
   def add(part: PaneCounts): Unit = {
     panesOpened += part.panesOpened
     panesClosed += part.panesClosed
@@ -135,7 +139,7 @@ object PaneCounts {
   val Never: Long = Long.MaxValue
 }
 
-/** What a partition has in all, kept with its state so that no batch has to count. */
+/** The totals of a partition, stored with its state so that no batch has to count. */
 final class PartitionTotals(partition: StatePartition) {
   private val family = partition.family(PartitionTotals.family)
   private val (existed, was) = {
@@ -143,13 +147,13 @@ final class PartitionTotals(partition: StatePartition) {
     if (stored.isAbsent) (false, (0L, 0L)) else (true, (stored.getLong(0), stored.getLong(1)))
   }
 
-  /** How many panes were open before this batch. */
+  /** The number of open panes before this batch. */
   def panes: Long = was._1
 
-  /** Notes that no pane is open and no record left, and gives these totals. */
+  /** Resets the totals. Returns them. */
   def clear(): (Long, Long) = add(-was._1, -was._2)
 
-  /** Adds what this batch did, and gives the new totals: panes open, records in state. */
+  /** Adds this batch's changes. Returns the new totals: open panes, records in state. */
   def add(panes: Long, records: Long): (Long, Long) = {
     val now = (was._1 + panes, was._2 + records)
     if (now != was) {
@@ -164,7 +168,7 @@ final class PartitionTotals(partition: StatePartition) {
 
 object PartitionTotals {
 
-  /** The one key: the number 0. */
+  /** The only key: the number 0. */
   private val key: UnsafeRow = UnsafeRow.createFromByteArray(16, 1)
 
   val family: FamilySpec = FamilySpec(

@@ -7,23 +7,23 @@ import org.apache.spark.sql.types._
 
 import dev.mullion.windows.rules.{PaneRules, SessionRules}
 
-/** What an engine knows of its window: the rules, the columns of the rows that come, and what a record's key is made
-  * of. An operator's program has it for each of its windows, and makes the engines.
+/** An engine's view of its window: the rules, the columns of input rows, and the key of records. An operator's
+  * program has one per window, and creates the engines.
   */
 trait PaneProgram {
 
   /** The key columns. */
   def keys: Seq[Attribute]
 
-  /** The column with the slice that a partial row belongs to. */
+  /** The column with the slice of a partial row. */
   def slice: Attribute
 
-  /** The column that marks partial rows of reopened panes, if late rows reopen panes; of sessions, those that may be
-    * late.
+  /** The column that marks partial rows of reopened panes, if late rows reopen panes; for sessions, possibly late
+    * rows.
     */
   def marked: Option[Attribute]
 
-  /** The column with the gap of sessions, in microseconds, if each row brings its own. */
+  /** The column with the gap of sessions, in microseconds, if each row has its own. */
   def gap: Option[Attribute]
 
   /** The column with the start of a pane, where it does not follow from the slice, which is then the pane's end. */
@@ -38,18 +38,18 @@ trait PaneProgram {
 
   def results: Seq[NamedExpression]
 
-  /** Of the output, which firing of a pane a row is. */
+  /** The output column with the firing. */
   def pane: Attribute
 
-  /** Of the output, the whole row where one is late, if late rows come out. */
+  /** The output column with an entire late row, if late rows are emitted. */
   def lateRow: Option[Attribute]
 
   def rules: PaneRules
 
-  /** How much a pane may hold. */
+  /** The size limit of a pane. */
   def limit: AccumulatorLimit
 
-  /** What is to be known if rows are worked on one by one, and there is no partial aggregate. */
+  /** The program of row-by-row processing, if rows are processed one by one without a partial aggregate. */
   def rows: Option[RowProgram]
 
   /** The buffer of a function that counts all rows, if one does. */
@@ -59,26 +59,26 @@ trait PaneProgram {
 
   def closesAtEnd: Boolean = rules.refinements.atEnd
 
-  /** What the partial aggregate groups by. */
+  /** The grouping of the partial aggregate. */
   def grouping: Seq[Attribute] = (keys :+ slice) ++ marked ++ gap ++ start
 
-  /** What partial rows say beside the functions' buffers: of sessions, the first and the last time; and at last, where
-    * that is asked for and no function says it, how many rows.
+  /** The columns of partial rows after the functions' buffers: for sessions, the first and the last time; and the
+    * number of rows, if it is needed and no function counts it.
     */
   def extras: Seq[AggregateFunction]
 
-  /** The columns of partial rows: what they are grouped by, then the buffers. */
+  /** The columns of partial rows: their grouping, then the buffers. */
   def partial: Seq[Attribute]
 
   protected def countsRows: Boolean = isSession || rules.refinements.count.isDefined
 
-  /** The column of partial rows that says how many rows are in them, if one does. */
+  /** The column of partial rows with their number of rows, if there is one. */
   private[exec] def rowsCount: Option[Attribute] = Option.when(countsRows)(rowsCounted.getOrElse(partial.last))
 
-  /** Where the columns of partial rows stand. */
+  /** The indexes of partial rows' columns. */
   private[exec] def layout: PartialLayout = new PartialLayout(this)
 
-  /** Which rows put aside are late together: those of one key, time and gap. */
+  /** The columns that determine whether rows put aside are late: key, time and gap. */
   def lateKey: Seq[Attribute] = keys ++ Seq(slice) ++ gap
 
   private[exec] def keyFields: Seq[StructField] =
@@ -87,6 +87,6 @@ trait PaneProgram {
 
 private[exec] object PaneProgram {
 
-  /** The column of a record's key that is a time or a number. */
+  /** The column of a record's key with a time or a number. */
   def time(name: String): StructField = StructField(name, LongType, nullable = false)
 }

@@ -2,7 +2,7 @@ package org.apache.spark.sql.mullion.exec.panes
 
 import org.apache.spark.sql.catalyst.expressions.Attribute
 
-/** Where the columns of partial rows stand, and of the rows' times and gaps among those that are put aside.
+/** The indexes of the columns of partial rows, and of the times and gaps of rows that are put aside.
   *
   * {{{
   *   keys ...  slice  [marked]  [gap]  [start]  buffers ...  [first  last]  [rows]
@@ -11,28 +11,28 @@ import org.apache.spark.sql.catalyst.expressions.Attribute
 private[exec] final class PartialLayout(program: PaneProgram) {
   import program.{keys, partial}
 
-  /** The slice that a row belongs to; of a row put aside, its time. */
+  /** The slice of a row; for a row put aside, its time. */
   val slice: Int = keys.length
 
-  /** True if its pane is a reopened one; of sessions, whether it may be late. */
+  /** The mark of a reopened pane; for sessions, of a possibly late row. */
   val marked: Option[Int] = program.marked.map(at)
 
-  /** The gap that it brings. */
+  /** The row's gap. */
   val gap: Option[Int] = program.gap.map(at)
 
-  /** The same of a row put aside, which has no marks. */
+  /** The gap of a row put aside, which has no marks. */
   val gapAside: Int = slice + 1
 
   /** The first of the functions' buffers. */
   val buffers: Int = program.grouping.length
 
-  /** The first time of its rows, of sessions. */
+  /** The first time of its rows, for sessions. */
   val first: Int = partial.length - program.extras.length
 
-  /** The last time of its rows, of sessions. */
+  /** The last time of its rows, for sessions. */
   val last: Int = first + 1
 
-  /** How many rows are in it, if it says so. */
+  /** Its number of rows, if it has one. */
   val rows: Option[Int] = program.rowsCount.map(at)
 
   private def at(column: Attribute): Int = partial.indexWhere(_.exprId == column.exprId)

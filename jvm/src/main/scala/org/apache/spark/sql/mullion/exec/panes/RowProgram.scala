@@ -12,26 +12,26 @@ import org.apache.spark.sql.types.LongType
 
 import dev.mullion.windows.rules.RowByRow
 
-/** What a program needs to know beside, where rows are worked on one by one in order of arrival.
+/** The additional parameters of row-by-row processing in order of arrival.
   *
   * {{{
   *   child - Project: arrival - [shuffle by key] - [sort by key, arrival] - WindowExec
   * }}}
   *
   * @param input
-  *   the columns of rows as they come, `arrival` among them
+  *   the columns of input rows, including `arrival`
   * @param arrival
-  *   a row's place in the order of arrival within its batch: its source partition, and its place there
+  *   a row's order of arrival within its batch: its source partition, and its place there
   * @param gap
-  *   the gap of sessions, in microseconds, if each row brings its own
+  *   the gap of sessions, in microseconds, if each row has its own
   * @param filters
-  *   for each function the condition under which it takes a row, or a literal `true`
+  *   for each function the condition of its FILTER clause, or a literal `true`
   * @param trigger
-  *   the column that tells when a global window closes, if one does
+  *   the column that closes a global window, if one does
   * @param lateColumns
-  *   what late rows are made of, if they come out
+  *   the fields of late rows, if they are emitted
   * @param splits
-  *   where a function splits global windows
+  *   the function that splits global windows, if any
   */
 final case class RowProgram(
     byRow: RowByRow,
@@ -45,11 +45,11 @@ final case class RowProgram(
     splits: Option[Splitting]
 ) {
 
-  /** A row's number among those of its key, which the engine adds to it. */
+  /** A row's number among those of its key, which the engine adds. */
   val number: Attribute = AttributeReference("number", LongType, nullable = false)()
 
-  /** The functions as the engine runs them: it counts rows itself, and can say which pane has too many. Python
-    * aggregates add rows as they come, because no partial aggregate does.
+  /** The functions for the engine, which counts rows itself to report the pane with too many. Python aggregates add
+    * rows immediately, because there is no partial aggregate.
     */
   def functions(of: Seq[AggregateFunction]): Seq[AggregateFunction] = of.map(
     _.transform {
@@ -59,10 +59,10 @@ final case class RowProgram(
     }.asInstanceOf[AggregateFunction]
   )
 
-  /** True if a pane's rows are kept as they are, in pieces, and not added up. */
+  /** True if a pane's rows are stored in pieces, instead of aggregated. */
   def keepsRows: Boolean = byRow.collect.isDefined
 
-  /** What a header says of it. */
+  /** Its part of the header. */
   def header: StateHeader.Rows = {
     def column(of: Attribute) = s"${of.name} ${of.dataType.sql}"
     StateHeader
@@ -73,21 +73,21 @@ final case class RowProgram(
       )
   }
 
-  /** What it counts: where rows are worked on one by one, the operator counts itself what becomes of them. */
+  /** Its metrics: the operator itself counts the treatment of rows. */
   def metrics: Seq[StatefulOperatorCustomMetric] = WindowMetrics.ofRows(byRow.running)
 
-  /** By what rows are sorted that their order of arrival is lost for. */
+  /** The sort order that restores the order of arrival per key. */
   def ordering(keys: Seq[Attribute]): Seq[SortOrder] =
     KeyOrder.ordering(keys) :+ SortOrder(arrival, Ascending)
 }
 
-/** What a program needs to know beside, where a function splits global windows.
+/** The additional parameters of a function that splits global windows.
   *
   * @param columns
-  *   the columns that the function sees
+  *   the function's input columns
   * @param kept
-  *   the columns that are kept of a row: those, and what the aggregates read
+  *   the stored columns of a row: those, and the input of the aggregates
   * @param asker
-  *   what asks the function, once a batch is about to run
+  *   calls the function, once a batch is about to run
   */
 final case class Splitting(columns: Seq[Attribute], kept: Seq[Attribute], by: SplitBy, asker: Option[SplitAsker])

@@ -5,24 +5,24 @@ import scala.annotation.tailrec
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.mullion.state.records.FamilyScan
 
-/** Work in steps, as in apply, fire, store, whose rows are pulled one by one and never held together: a step is taken
-  * once the rows of the steps before it are used up.
+/** Steps such as apply, fire and store, whose rows are streamed, never collected: a step runs after the rows of the
+  * previous steps have been consumed.
   *
-  * Scala's own iterators ask each below them several times for a row, and a firing passes half a dozen: what is here
-  * asks once.
+  * Scala's own iterators call each one below them several times per row, and a firing passes about six; these call
+  * once.
   */
 private[exec] object Steps {
   implicit final class Rows(private val rows: Iterator[InternalRow]) extends AnyVal {
 
-    /** The rows, and then a step that gives none. */
+    /** The rows, and then a step without rows. */
     def andThen(step: => Unit): Iterator[InternalRow] = new ThenStep(rows, () => step)
   }
 
-  /** The items that `of` makes of each record of a scan. The scan goes to the next record when the items of the one
-    * before have been pulled, and is closed after the last one.
+  /** The items of `of` for each record of a scan. The scan moves to the next record after the items of the current
+    * one have been consumed, and is closed after the last one.
     *
     * @param of
-    *   the items of the record that the scan stands on; `OfRecords.enough` ends the scan
+    *   the items of the scan's current record; `OfRecords.enough` ends the scan
     * @param atEnd
     *   called when there are no more records, unless `of` has ended the scan
     */
@@ -48,7 +48,7 @@ private[exec] object Steps {
 
   object OfRecords {
 
-    /** The items of a record after which no more are wanted. */
+    /** The items of a record after which the scan ends. */
     val enough: Iterator[Nothing] = new Iterator[Nothing] {
       override def hasNext: Boolean = false
       override def next(): Nothing = throw new NoSuchElementException("the scan has ended")
@@ -69,7 +69,7 @@ private[exec] object Steps {
     override def next(): InternalRow = rows.next()
   }
 
-  /** What each row of `input` gives, and then what there is at the end, which is asked for once that is used up. */
+  /** A flatMap over the input, followed by the rows of `atEnd`, which is evaluated after the last input row. */
   final class OfEach(input: Iterator[InternalRow])(of: InternalRow => Iterator[InternalRow])(
       atEnd: => Iterator[InternalRow]
   ) extends Iterator[InternalRow] {

@@ -1,17 +1,17 @@
 package org.apache.spark.sql.mullion.exec
 
-/** The engines: one partition's windows in one batch. A [[PaneEngine]] takes partial aggregates or rows, merges them
-  * into the panes in state, and gives firings.
+/** The engines: one partition's windows in one batch. A [[PaneEngine]] merges partial aggregates or rows into the
+  * panes in state, and emits firings.
   * {{{
-  *   rows -> keys      which panes a key has, when they are due        (sums.PaneSums, keys.KeyRecord: state)
-  *           sums      what they hold so far
+  *   rows -> keys      the panes of a key, and their due times         (sums.PaneSums, keys.KeyRecord: state)
+  *           sums      their accumulators
   *           grid, sessions, arrival: an engine for each kind of window
-  *           firings   the rows that come out
+  *           firings   output rows
   * }}}
-  * Here is what all engines have: the interface, what they know of their window ([[PaneProgram]], [[PartialLayout]],
-  * [[RowProgram]]), what they count, and how late rows and the end of the input come out.
+  * Shared by all engines: the interface, the parameters of their window ([[PaneProgram]], [[PartialLayout]],
+  * [[RowProgram]]), metrics, late rows and the end of the input.
   *
-  * Decisions are asked of `dev.mullion.windows`; here rows, buffers and records are moved. Nothing is allocated per
-  * row.
+  * `dev.mullion.windows` makes the decisions; these packages move rows, buffers and records. Nothing is allocated
+  * per row.
   */
 package object panes

@@ -3,20 +3,19 @@ package org.apache.spark.sql.mullion.exec.partial
 import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.types.{DataType, Decimal, DecimalType}
 
-/** What Spark's `sum` and `avg` do with a buffer that is a decimal of more than 18 digits: they add a decimal of the
-  * same scale, if there is one. It may then be added to the buffer's words, which makes no object (see
-  * [[GroupDecimals]]).
+/** A sum of decimals in Spark's `sum` and `avg` whose buffer has more than 18 digits and whose summand has the same
+  * scale. The summand can then be added to the buffer's words, without objects (see [[GroupDecimals]]).
   *
   * @param summand
-  *   what is added, before Spark casts it to the buffer's type: nothing if it is null
+  *   the summand before Spark casts it to the buffer's type; null adds nothing
   * @param isFirst
-  *   whether it is evaluated also where the buffer is null
+  *   whether it is also evaluated if the buffer is null
   */
 private[partial] final case class DecimalSum(summand: Expression, isFirst: Boolean)
 
 private[partial] object DecimalSum {
 
-  /** Known are the forms that `sum` and `avg` have, and no others. */
+  /** Only matches the expressions of `sum` and `avg`. */
   def of(buffer: Attribute, update: Expression): Option[DecimalSum] = buffer.dataType match {
     case kind: DecimalType => new Forms(buffer, kind).of(update)
     case _                 => None
@@ -49,7 +48,7 @@ private[partial] object DecimalSum {
       }
     }
 
-    /** A cast to more digits of the same scale changes no value, and makes no null. */
+    /** A cast to more digits of the same scale changes no value, and produces no null. */
     private def withoutCast(expression: Expression): Expression = {
       val value = expression match {
         case cast: Cast if cast.dataType == kind && isOfScale(cast.child.dataType) => cast.child

@@ -7,9 +7,8 @@ import org.apache.spark.sql.catalyst.expressions.codegen._
 import org.apache.spark.sql.mullion.expressions.WithoutNulls
 import org.apache.spark.sql.types.{DataType, DecimalType}
 
-/** Generates the code that adds a row to its group's buffers, from Spark's own expressions for it: these read the row's
-  * columns in their variables, and the buffers in variables that were read from the record. Only sums of decimals are
-  * added in the record itself (see [[DecimalSum]]).
+/** Generates the code that adds a row to its group's buffers, from Spark's own expressions. These read the row's
+  * columns and the buffers from variables. Sums of decimals are computed in the record itself (see [[DecimalSum]]).
   */
 private[partial] final class GroupBufferCode(
     ctx: CodegenContext,
@@ -19,10 +18,10 @@ private[partial] final class GroupBufferCode(
   import GroupBufferCode._
   import GroupKeyCode.{ofWord, word}
 
-  /** The variable with the array that the record lies in. */
+  /** The variable with the array that contains the record. */
   val page: String = ctx.freshName("page")
 
-  /** The variable with where in that its row begins. */
+  /** The variable with the start of the record's row in it. */
   val row: String = ctx.freshName("row")
 
   /** Declares both. */
@@ -33,14 +32,14 @@ private[partial] final class GroupBufferCode(
   private val firstOf = functions.scanLeft(0)(_ + _.aggBufferAttributes.length)
   private val sums: Map[Int, DecimalSum] = functions.zip(firstOf).flatMap { case (f, first) => sumsOf(f, first) }.toMap
 
-  // The words with null bits of buffers, each in a variable while a row is added: written once, whatever has changed.
+  // The words with null bits of buffers, each in a variable while a row is added: written once.
   private val nullWords: Map[Int, String] = layout.buffers.indices
     .map(layout.nullWordOfBuffer)
     .distinct
     .map(_ -> ctx.freshName("nullBits"))
     .toMap
 
-  /** The buffers of a function that only sums of decimals read, by their places. */
+  /** The buffers of a function that are only read by sums of decimals, by index. */
   private def sumsOf(function: DeclarativeAggregate, first: Int) = {
     val buffers = function.aggBufferAttributes
     buffers.zip(function.updateExpressions).zipWithIndex.flatMap { case ((buffer, update), i) =>
@@ -49,7 +48,7 @@ private[partial] final class GroupBufferCode(
     }
   }
 
-  /** Writes what a group has before its first row. */
+  /** Writes the initial buffers of a group. */
   def begin: String = {
     ctx.currentVars = None.orNull
     ctx.INPUT_ROW = None.orNull
@@ -69,16 +68,16 @@ private[partial] final class GroupBufferCode(
   /** Adds a row.
     *
     * {{{
-    *   group and row without nulls    a sum is a sum: nothing is asked about what cannot be null here
+    *   group and row without nulls    no null checks
     *   others                         Spark's rules for nulls
     * }}}
     *
     * @param columns
     *   the row's columns, evaluated in `input`
     * @param words
-    *   the variables with the words of those that come as such
+    *   the variables with the words of columns that are available as words
     * @param splitsFrom
-    *   from how much code on each function gets a method of its own: a method that is too long the JVM interprets
+    *   the code size from which each function gets its own method: the JVM interprets methods that are too long
     */
   def update(columns: Seq[Attribute], input: Seq[ExprCode], words: Words, splitsFrom: Int): String = {
     val (any, isSplit) = updateAny(columns, input, words, splitsFrom)
@@ -108,7 +107,7 @@ private[partial] final class GroupBufferCode(
     }
   }
 
-  /** Adds a row that may have nulls, to a group that may have them; and whether methods of their own do so. */
+  /** Adds a row with possible nulls, to a group with possible nulls. Returns also whether it uses separate methods. */
   private def updateAny(
       columns: Seq[Attribute],
       input: Seq[ExprCode],
@@ -148,14 +147,14 @@ private[partial] final class GroupBufferCode(
        |""".stripMargin
   }
 
-  /** What each function makes of its buffers and a row, read from columns; or what it adds to a sum of decimals. */
+  /** The new buffers of each function, or the summand of a sum of decimals. */
   private def expressions(columns: Seq[Attribute]): Seq[Seq[Expression]] =
     functions.zip(firstOf).map { case (f, first) =>
       val of = f.updateExpressions.zipWithIndex.map { case (update, i) => sums.get(first + i).fold(update)(_.summand) }
       BindReferences.bindReferences[Expression](of, columns)
     }
 
-  /** The code of each function, and what they have in common.
+  /** The code of each function, and their common subexpressions.
     *
     * @param isPresent
     *   whether no buffer is null before
@@ -172,10 +171,10 @@ private[partial] final class GroupBufferCode(
       case _                        => None
     }
 
-    val held = variables.map(v => ExprCode(EmptyBlock, v.isNull, v.value))
+    val heldValue = variables.map(v => ExprCode(EmptyBlock, v.isNull, v.value))
     ctx.INPUT_ROW = None.orNull
-    ctx.currentVars = held ++ input
-    // What several have in common is computed before their filters, which may guard it.
+    ctx.currentVars = heldValue ++ input
+    // Common subexpressions are computed before filters, which may guard them.
     val unfiltered = bound.zip(aggregates).collect { case (expressions, of) if of.filter.isEmpty => expressions }
     val common = ctx.subexpressionEliminationForWholeStageCodegen(unfiltered.flatten)
     val updates = bound.zipWithIndex.map { case (expressions, i) =>
@@ -203,7 +202,7 @@ private[partial] final class GroupBufferCode(
     (common, updates)
   }
 
-  /** The functions' code, each where its filter lets the row pass. */
+  /** The functions' code, guarded by their filters. */
   private def filtered(updates: Seq[String], columns: Seq[Attribute], input: Seq[ExprCode]): String = updates
     .zip(aggregates)
     .map { case (code, aggregate) =>
@@ -245,10 +244,10 @@ private[partial] final class GroupBufferCode(
       }
     }
 
-  /** Adds to a sum of decimals where it is.
+  /** Adds to a sum of decimals in place.
     *
     * @param word
-    *   the variable that has the summand's digits, if one has
+    *   the variable with the summand's digits, if there is one
     */
   private def add(
       i: Int,
@@ -299,34 +298,33 @@ private[partial] final class GroupBufferCode(
 
   private def nullBit(i: Int) = s"${1L << layout.nullBitOfBuffer(i)}L"
 
-  /** The null bits of a word that buffers may have. */
+  /** The bits of a null word that buffers may set. */
   private def nullableBits(of: Int) = layout.buffers.indices
     .filter(i => layout.nullWordOfBuffer(i) == of && attributes(i).nullable)
     .map(1L << layout.nullBitOfBuffer(_))
     .foldLeft(0L)(_ | _)
 
-  /** A buffer that is not null. */
+  /** Reads a buffer that is not null. */
   private def read(i: Int) =
     if (isWide(i))
       s"$decimalsClass.get($page, $row + ${layout.ofDecimal(i)}, ${decimalOf(i).precision}, ${decimalOf(i).scale})"
     else ofWord(typeOf(i), buffer(i))
 
-  // What no expression reads: what is added to it is added where it is.
+  // Not read by any expression: the sum is computed in place.
   private def notRead(i: Int) = ExprCode(EmptyBlock, FalseLiteral, JavaCode.defaultLiteral(typeOf(i)))
 
-  /** Reads a buffer that is not null. */
   private def loadPresent(i: Int): ExprCode = if (sums.contains(i)) notRead(i)
   else {
-    val held = ctx.freshName("held")
+    val heldValue = ctx.freshName("held")
     ExprCode(
-      code"${CodeGenerator.javaType(typeOf(i))} $held = ${read(i)};",
+      code"${CodeGenerator.javaType(typeOf(i))} $heldValue = ${read(i)};",
       FalseLiteral,
-      JavaCode.variable(held, typeOf(i))
+      JavaCode.variable(heldValue, typeOf(i))
     )
   }
 
   private def load(i: Int): ExprCode = {
-    val held = ctx.freshName("held")
+    val heldValue = ctx.freshName("held")
     val javaType = CodeGenerator.javaType(typeOf(i))
     if (!attributes(i).nullable || sums.contains(i)) loadPresent(i)
     else {
@@ -334,10 +332,10 @@ private[partial] final class GroupBufferCode(
       ExprCode(
         code"""
            |boolean $isNull = (${nullBits(i)} & ${nullBit(i)}) != 0L;
-           |$javaType $held = $isNull ? ${CodeGenerator.defaultValue(typeOf(i))} : ${read(i)};
+           |$javaType $heldValue = $isNull ? ${CodeGenerator.defaultValue(typeOf(i))} : ${read(i)};
          """.stripMargin,
         JavaCode.isNullVariable(isNull),
-        JavaCode.variable(held, typeOf(i))
+        JavaCode.variable(heldValue, typeOf(i))
       )
     }
   }
@@ -345,12 +343,12 @@ private[partial] final class GroupBufferCode(
   /** Writes a buffer.
     *
     * @param nulls
-    *   where its null bit is
+    *   the variable with its null bit
     */
   private def store(i: Int, code: ExprCode, nulls: String): String =
     store(i, code, nulls, if (attributes(i).nullable) s"$nulls &= ~${nullBit(i)};" else "")
 
-  /** The same where its null bit is not set before. */
+  /** The same if its null bit is not set before. */
   private def storeInPresent(i: Int, code: ExprCode, nulls: String): String = store(i, code, nulls, present = "")
 
   private def store(i: Int, code: ExprCode, nulls: String, present: String): String = if (isWide(i)) {
@@ -385,16 +383,16 @@ private[partial] final class GroupBufferCode(
 
 private[partial] object GroupBufferCode {
 
-  /** Variables with the words of columns, by the columns' places among those of a row. */
+  /** Variables with the words of columns, by the columns' index in a row. */
   type Words = Map[Int, VariableValue]
 
   private val decimalsClass = GroupDecimals.getClass.getName.stripSuffix("$")
 }
 
-/** The code by which a function adds a row.
+/** The code with which a function adds a row.
   *
   * @param mayBeNull
-  *   whether a buffer may become null by it, so that null bits are to be written
+  *   whether a buffer may become null, so that null bits must be written
   * @param words
   *   the variables with words of columns that it reads
   */
@@ -402,7 +400,7 @@ private final case class Update(code: String, mayBeNull: Boolean, words: Seq[Var
 
 private object CodegenSplit {
 
-  /** The variables that code of expressions reads, if a method can take as many. */
+  /** The variables that the code of expressions reads, if a method can have as many parameters. */
   def inputs(
       ctx: CodegenContext,
       expressions: Seq[Expression],
@@ -411,7 +409,7 @@ private object CodegenSplit {
   ): Option[Seq[VariableValue]] = {
     val read =
       expressions.map(CodeGenerator.getLocalInputVariableValues(ctx, _, common)._1).reduce(_ ++ _).toSeq ++ digits
-    // The record takes three more of the JVM's words.
+    // The record takes three more of the JVM's parameter words.
     val words = CodeGenerator.calculateParamLengthFromExprValues(read) + 3
     val isPlain = !common.values.exists(s => s.eval.value.isInstanceOf[SimpleExprValue])
     Option.when(isPlain && CodeGenerator.isValidParamLength(words))(read)

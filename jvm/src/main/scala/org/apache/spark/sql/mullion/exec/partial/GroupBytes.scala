@@ -5,8 +5,8 @@ import org.apache.spark.unsafe.array.ByteArrayMethods
 import org.apache.spark.unsafe.hash.Murmur3_x86_32
 import org.apache.spark.unsafe.types.UTF8String
 
-/** Texts and bytes of keys in records, for generated code: a column's word has their place from the row's start and how
-  * many there are, and they stand at its end, filled up with zeros to whole words.
+/** Strings and bytes of keys in records, for generated code: a column's word contains their offset from the row's
+  * start and their size. They are at the end of the row, padded with zeros to full words.
   */
 object GroupBytes {
   private val Seed = 42
@@ -17,19 +17,19 @@ object GroupBytes {
   def hash(bytes: Array[Byte]): Long =
     Murmur3_x86_32.hashUnsafeBytes(bytes, Platform.BYTE_ARRAY_OFFSET.toLong, bytes.length, Seed).toLong
 
-  /** The bytes that a text takes at the end of a row. */
+  /** The padded size of a string at the end of a row. */
   def size(text: UTF8String): Int = rounded(text.numBytes)
 
   def size(bytes: Array[Byte]): Int = rounded(bytes.length)
 
   private def rounded(bytes: Int): Int = ByteArrayMethods.roundNumberOfBytesToNearestWord(bytes)
 
-  /** True if the text of a column is this one.
+  /** True if a column contains this string.
     *
     * @param row
     *   the first word of the record's row in its page
     * @param column
-    *   the column's word, counted from there
+    *   the column's word, relative to that
     */
   def equal(page: Array[Long], row: Int, column: Int, text: UTF8String): Boolean =
     equal(page, row, column, text.getBaseObject, text.getBaseOffset, text.numBytes)
@@ -42,7 +42,7 @@ object GroupBytes {
     word.toInt == length && ByteArrayMethods.arrayEquals(page, placeOf(row) + (word >>> 32), of, from, length.toLong)
   }
 
-  /** Writes a text at `place` of a row, in bytes; the place after it. */
+  /** Writes a string at the byte offset `place` of a row. Returns the offset after it. */
   def put(page: Array[Long], row: Int, column: Int, place: Int, text: UTF8String): Int =
     put(page, row, column, place, text.getBaseObject, text.getBaseOffset, text.numBytes)
 
@@ -65,6 +65,6 @@ object GroupBytes {
     next
   }
 
-  /** Where a word of a page is, as Spark's `Platform` wants it. */
+  /** The offset of a word of a page for Spark's `Platform`. */
   private[partial] def placeOf(word: Int): Long = Platform.LONG_ARRAY_OFFSET + (word.toLong << 3)
 }

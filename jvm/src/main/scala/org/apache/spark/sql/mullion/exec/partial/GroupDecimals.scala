@@ -4,20 +4,20 @@ import java.math.{BigDecimal => JavaDecimal, BigInteger}
 
 import org.apache.spark.sql.types.{Decimal, DecimalType}
 
-/** Buffers that are decimals of more than 18 digits in records, for generated code. While rows are added to a group,
-  * one is its digits as a number of 128 bits, in two words behind the columns, the lower first. When the group is
-  * handed on, they become the bytes that Spark writes, and the column's word says where they are and how many.
+/** Decimal buffers of more than 18 digits in records, for generated code. While rows are added to a group, a buffer
+  * is its unscaled 128-bit value in two words after the columns, low word first. When the group is emitted, they
+  * are converted to Spark's bytes, and the column's word gets their offset and size.
   *
   * {{{
   *   added to     null bits ... [ ] ... [low] [high]              a sum is an addition of two words
-  *   handed on    null bits ... [place, size] ... [bytes     ]    the highest byte first, and no more than there must be
+  *   emitted      null bits ... [place, size] ... [bytes     ]    big-endian, minimal length
   * }}}
   *
-  * What does not fit its type is null, as it is where Spark writes it into a row.
+  * Values out of range are null, as in Spark's rows.
   */
 object GroupDecimals {
 
-  // The greatest number of so many digits, in two words.
+  // The greatest number of each number of digits, in two words.
   private val greatest = Array.tabulate(DecimalType.MAX_PRECISION + 1)(BigInteger.TEN.pow(_).subtract(BigInteger.ONE))
   private val greatestLow = greatest.map(_.longValue)
   private val greatestHigh = greatest.map(_.shiftRight(64).longValue)
@@ -36,7 +36,7 @@ object GroupDecimals {
     Decimal(digits, precision, scale)
   }
 
-  /** Writes a decimal; false if it does not fit, or is null. */
+  /** Writes a decimal; false if it is out of range, or null. */
   def put(page: Array[Long], at: Int, value: Decimal, precision: Int): Boolean =
     if ((value eq null) || !value.changePrecision(precision, value.scale)) false
     else {
@@ -46,16 +46,16 @@ object GroupDecimals {
       true
     }
 
-  /** Adds digits of the same scale; false if the sum does not fit. */
+  /** Adds an unscaled value of the same scale; false if the sum is out of range. */
   def add(page: Array[Long], at: Int, digits: Long, precision: Int): Boolean =
     add(page, at, digits, digits >> 63, precision)
 
-  /** Adds a decimal; false if the sum does not fit.
+  /** Adds a decimal; false if the sum is out of range.
     *
     * @param scale
-    *   the scale of what is held, and of the value's type
+    *   the scale of the buffer, and of the value's type
     * @param isCast
-    *   whether Spark casts the value to the type of what is held
+    *   whether Spark casts the value to the buffer's type
     */
   def add(page: Array[Long], at: Int, value: Decimal, precision: Int, scale: Int, isCast: Boolean): Boolean =
     if (value.scale == scale && value.precision <= Decimal.MAX_LONG_DIGITS)
@@ -68,7 +68,7 @@ object GroupDecimals {
     else if (value.scale == scale && digits.bitLength < 128)
       add(page, at, digits.longValue, digits.shiftRight(64).longValue, precision)
     else {
-      // The value is none of its type: it is what Spark makes of it.
+      // The value violates its type: convert it like Spark.
       val summand = if (isCast) value.clone() else value
       if (isCast) summand.changePrecision(precision, scale): Unit
       put(page, at, get(page, at, precision, scale) + summand, precision)
@@ -81,7 +81,7 @@ object GroupDecimals {
     val sumLow = heldLow + low
     val carry = if (java.lang.Long.compareUnsigned(sumLow, low) < 0) 1L else 0L
     val sumHigh = heldHigh + high + carry
-    // What a long holds has 19 digits at most, which these decimals have all.
+    // A long has at most 19 digits, and these decimals have at least as many.
     val fits = sumHigh == sumLow >> 63 ||
       (((heldHigh ^ sumHigh) & (high ^ sumHigh)) >= 0 && hasDigits(sumLow, sumHigh, precision))
     if (fits) {
@@ -98,14 +98,14 @@ object GroupDecimals {
     byHigh < 0 || (byHigh == 0 && java.lang.Long.compareUnsigned(absoluteLow, greatestLow(most)) <= 0)
   }
 
-  /** Makes of a decimal's two words what Spark writes.
+  /** Converts a decimal's two words to Spark's form.
     *
     * @param row
     *   the first word of the record's row in its page
     * @param column
-    *   the column's word, counted from there
+    *   the column's word, relative to that
     * @param at
-    *   the first of the two words, counted from there
+    *   the first of the two words, relative to that
     */
   def handOn(page: Array[Long], row: Int, column: Int, at: Int, isNull: Boolean): Unit = {
     val place = (at * 8L) << 32
@@ -121,12 +121,12 @@ object GroupDecimals {
         if (high != sign) java.lang.Long.numberOfLeadingZeros(high ^ sign)
         else 64 + java.lang.Long.numberOfLeadingZeros(low ^ sign)
       val size = (128 - leading) / 8 + 1
-      val left = (16 - size) * 8
+      val padding = (16 - size) * 8
       page(row + column) = place | size
       page(row + at) = java.lang.Long.reverseBytes(
-        if (left == 0) high else if (left < 64) (high << left) | (low >>> (64 - left)) else low << (left - 64)
+        if (padding == 0) high else if (padding < 64) (high << padding) | (low >>> (64 - padding)) else low << (padding - 64)
       )
-      page(row + at + 1) = java.lang.Long.reverseBytes(if (left < 64) low << left else 0L)
+      page(row + at + 1) = java.lang.Long.reverseBytes(if (padding < 64) low << padding else 0L)
     }
   }
 }

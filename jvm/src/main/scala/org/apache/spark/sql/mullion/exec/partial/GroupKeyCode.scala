@@ -4,8 +4,8 @@ import org.apache.spark.sql.catalyst.expressions.Attribute
 import org.apache.spark.sql.catalyst.expressions.codegen.{CodegenContext, ExprCode, FalseLiteral}
 import org.apache.spark.sql.types._
 
-/** Generates the code that finds a row's group, or makes it: the row's keys as words in variables, their hash, and one
-  * comparison for each record whose hash agrees.
+/** Generates the code that finds or creates a row's group: the row's keys as words in variables, their hash, and
+  * one comparison for each record with the same hash.
   *
   * @param values
   *   the keys' values, evaluated
@@ -23,7 +23,7 @@ private[partial] final class GroupKeyCode(ctx: CodegenContext, layout: GroupLayo
     Key(column, value, layout.ofKey(i), ctx.freshName("word"))
   }
 
-  /** The variables with their words: of texts their hashes. */
+  /** The variables with their words: for strings their hashes. */
   def variables: Seq[String] = keys.map(_.word)
 
   /** Declares the words and the hash of the row's keys. */
@@ -53,7 +53,7 @@ private[partial] final class GroupKeyCode(ctx: CodegenContext, layout: GroupLayo
        |""".stripMargin
   }
 
-  /** Looks for the group: `record` is a variable that is set to what was found.
+  /** Searches for the group, and assigns the result to the variable `record`.
     *
     * @param index
     *   variables with the table's index, its mask and its pages
@@ -83,10 +83,10 @@ private[partial] final class GroupKeyCode(ctx: CodegenContext, layout: GroupLayo
        |""".stripMargin
   }
 
-  /** An expression that is a new record for the group, or 0 if there is no room. */
+  /** An expression for a new record of the group, or 0 if there is no room. */
   def add(table: String): String = s"$table.add($hash, $size)"
 
-  /** The same for a record that no other row is added to. */
+  /** The same for a record to which no other row is added. */
   def alone(table: String): String = s"$table.alone($size)"
 
   private def size: String = (layout.bytes.toString +: keys
@@ -97,7 +97,7 @@ private[partial] final class GroupKeyCode(ctx: CodegenContext, layout: GroupLayo
   def write(page: String, row: String): String = {
     val place = ctx.freshName("place")
     val texts = if (keys.exists(_.isText)) s"int $place = ${layout.bytes};" else ""
-    val others = (1 until layout.nullWords).map(i => s"$page[$row + $i] = 0L;")
+    val remaining = (1 until layout.nullWords).map(i => s"$page[$row + $i] = 0L;")
     val written = keys.map { key =>
       val none = s"$page[$row + ${key.place}] = 0L;"
       if (!key.isText) s"$page[$row + ${key.place}] = ${key.word};"
@@ -108,7 +108,7 @@ private[partial] final class GroupKeyCode(ctx: CodegenContext, layout: GroupLayo
     }
     s"""
        |$page[$row] = $nulls;
-       |${others.mkString("\n")}
+       |${remaining.mkString("\n")}
        |$texts
        |${written.mkString("\n")}
        |""".stripMargin
@@ -118,10 +118,10 @@ private[partial] final class GroupKeyCode(ctx: CodegenContext, layout: GroupLayo
 private[partial] object GroupKeyCode {
   private val bytesClass = GroupBytes.getClass.getName.stripSuffix("$")
 
-  // The golden ratio of a word: neighbours get hashes that are far apart.
+  // The golden ratio of a word: spreads hashes of neighbours.
   private val Golden = 0x9e3779b97f4a7c15L
 
-  /** Declares where a record lies: the array, and where in that its row begins. */
+  /** Declares the location of a record: the array, and the start of its row. */
   def place(record: String, pages: String, page: String, row: String): String =
     s"""
        |long[] $page = $pages[(int) ($record >>> ${GroupTable.WordBits})];
@@ -131,7 +131,7 @@ private[partial] object GroupKeyCode {
   def orIfNull(value: ExprCode, other: String, of: String): String =
     if (value.isNull == FalseLiteral) of else s"(${value.isNull} ? $other : $of)"
 
-  /** A value as the word that Spark writes for it, on machines that write the lowest byte first. */
+  /** A value as a word in Spark's form, on little-endian machines. */
   def word(kind: DataType, value: String): String = kind match {
     case BooleanType                                       => s"($value ? 1L : 0L)"
     case ByteType                                          => s"(((long) $value) & 0xFFL)"
@@ -143,7 +143,7 @@ private[partial] object GroupKeyCode {
     case _              => s"((long) $value)"
   }
 
-  /** The value that a word is. */
+  /** The value of a word. */
   def ofWord(kind: DataType, word: String): String = kind match {
     case BooleanType                                       => s"($word != 0L)"
     case ByteType                                          => s"((byte) $word)"
@@ -155,7 +155,7 @@ private[partial] object GroupKeyCode {
     case _                    => word
   }
 
-  /** A key's value, and the variable that holds it as one word, or the hash of its text. */
+  /** A key's value, and the variable with its word, or the hash of its string. */
   private final case class Key(column: Attribute, value: ExprCode, place: Int, word: String) {
     val isText: Boolean = GroupLayout.isText(column.dataType)
     val mayBeNull: Boolean = value.isNull != FalseLiteral

@@ -4,8 +4,8 @@ import org.apache.spark.sql.catalyst.expressions.{Attribute, UnsafeRow}
 import org.apache.spark.sql.catalyst.util.CollationFactory
 import org.apache.spark.sql.types._
 
-/** Where the columns of a group stand in its record, which is a row as Spark writes one: words of null bits, a word for
-  * each column, two more for each buffer that is a decimal of more than 18 digits, then the texts of keys.
+/** The layout of a group's record, which is a row in Spark's form: words of null bits, one word per column, two
+  * more for each decimal buffer of more than 18 digits, then the strings of keys.
   */
 private[partial] final class GroupLayout(val keys: Seq[Attribute], val buffers: Seq[Attribute]) {
   val fields: Int = keys.length + buffers.length
@@ -14,21 +14,21 @@ private[partial] final class GroupLayout(val keys: Seq[Attribute], val buffers: 
 
   private val wide = buffers.indices.filter(i => GroupLayout.isWide(buffers(i).dataType))
 
-  /** The columns with two words more, counted from the first key. */
+  /** The columns with two more words, counted from the first key. */
   val decimals: Array[Int] = wide.map(keys.length + _).toArray
 
-  /** The bytes of a record's row without texts. */
+  /** The size of a record's row without strings, in bytes. */
   val bytes: Int = GroupLayout.words(fields, decimals.length) * 8
 
-  /** The null bits that are of keys: all in the first word. */
+  /** The null bits of keys: all in the first word. */
   val keyNulls: Long = (1L << keys.length) - 1
 
-  /** The word of a key, counted from the row's first. */
+  /** The word of a key, relative to the row. */
   def ofKey(i: Int): Int = nullWords + i
 
   def ofBuffer(i: Int): Int = nullWords + keys.length + i
 
-  /** The first of a buffer's two words more. */
+  /** The first of a buffer's two additional words. */
   def ofDecimal(i: Int): Int = nullWords + fields + wide.indexOf(i) * 2
 
   /** The word with a buffer's null bit. */
@@ -39,15 +39,15 @@ private[partial] final class GroupLayout(val keys: Seq[Attribute], val buffers: 
 
 private[partial] object GroupLayout {
 
-  /** With more keys their null bits would be in several words. */
+  /** With more keys their null bits would span several words. */
   val MostKeys = 60
 
-  /** The words of a record's row without texts. */
+  /** The number of words of a record's row without strings. */
   def words(fields: Int, decimals: Int): Int =
     UnsafeRow.calculateBitSetWidthInBytes(fields) / 8 + fields + decimals * 2
 
-  /** True if a buffer can be held: it takes the same words of a record, whatever its value. One that has none may be
-    * null for being too large, as decimals are.
+  /** True if a buffer is supported: its number of words is fixed. Decimals must be nullable, because an overflow is
+    * null.
     */
   def isHeld(buffer: Attribute): Boolean = isFixed(buffer.dataType) || (isWide(buffer.dataType) && buffer.nullable)
 
@@ -57,7 +57,7 @@ private[partial] object GroupLayout {
     case _                    => false
   }
 
-  /** True if a column takes one word of a record, whatever its value. */
+  /** True if a column always takes one word. */
   def isFixed(kind: DataType): Boolean = kind match {
     case BooleanType | ByteType | ShortType | IntegerType | LongType | FloatType | DoubleType => true
     case DateType | TimestampType | TimestampNTZType                                          => true
@@ -66,7 +66,7 @@ private[partial] object GroupLayout {
     case _                                                                                    => false
   }
 
-  /** True if equal keys have equal bytes, in a form that is known here. */
+  /** True if a key is a string or binary, with equal bytes for equal keys. */
   def isText(kind: DataType): Boolean = kind match {
     case text: StringType => text.collationId == CollationFactory.UTF8_BINARY_COLLATION_ID
     case BinaryType       => true

@@ -6,27 +6,27 @@ import org.apache.spark.sql.catalyst.expressions.UnsafeRow
 import org.apache.spark.unsafe.Platform
 import org.apache.spark.unsafe.memory.MemoryBlock
 
-/** The groups of one task, without a Java object for any of them. A group is a record: a row of the aggregate's output,
-  * as Spark writes one, and a word before it. Records lie one after the other in pages; an index finds them by the hash
-  * of their keys, and goes on to its next place where one is taken.
+/** The groups of one task, without Java objects for groups. A group is a record: a row of the aggregate's output in
+  * Spark's form, and a word before it. Records are consecutive in pages; an index finds them by the hash of their
+  * keys, with linear probing.
   *
   * {{{
-  *   index     [tag | page, word]  [0]  [tag | page, word] ...     open addressing, at most half of it taken
+  *   index     [tag | page, word]  [0]  [tag | page, word] ...     open addressing, at most half full
   *   page      [hash, bytes] null bits, keys ..., slice, buffers ..., decimals, texts of keys   [hash, bytes] ...
   * }}}
   *
-  * All memory is acquired from Spark before it is taken. Where Spark has no more, [[add]] has no room: the groups are
-  * then handed on, page by page, and the table begins again. Generated code calls it.
+  * All memory is acquired from Spark first. If there is none left, [[add]] fails: the groups are then emitted, page
+  * by page, and the table starts over. The caller is generated code.
   *
-  * Pages are arrays of the heap, also where Spark's own are outside of it. What is read from an array the JVM may hold
-  * in registers while it writes to others; of an address that is in the heap or not, it knows nothing.
+  * Pages are always arrays on the heap, even if Spark uses off-heap memory. The JVM can keep values of one array in
+  * registers across writes to others, but not values at raw addresses.
   *
   * @param fields
-  *   how many columns a record has
+  *   the number of columns of a record
   * @param decimals
-  *   which of them have two words more
+  *   the columns with two more words
   * @param limit
-  *   the most bytes that it acquires, whatever Spark has
+  *   the maximum number of bytes to acquire
   */
 final class GroupTable(fields: Int, decimals: Array[Int], limit: Long, manager: TaskMemoryManager)
     extends MemoryConsumer(manager, GroupTable.LeastPage, MemoryMode.ON_HEAP) {
@@ -64,26 +64,26 @@ final class GroupTable(fields: Int, decimals: Array[Int], limit: Long, manager: 
 
   makeIndex(FirstIndex)
 
-  /** The index as it is until a record is added, for [[mask]] + 1 entries. An entry is 0, or 20 bits of a hash and a
-    * record: those with a row's hash are at `hash & mask` and the places after it, up to the first 0.
+  /** The index, valid until a record is added, with [[mask]] + 1 entries. An entry is 0, or 20 bits of a hash and a
+    * record: those with a row's hash are between `hash & mask` and the next 0.
     */
   def index: Array[Long] = entries
 
   def mask: Int = lastEntry
 
-  /** The arrays that records lie in, as they are until a record is added: by `record >>> WordBits`. */
+  /** The arrays with the records, valid until a record is added: by `record >>> WordBits`. */
   def pages: Array[Array[Long]] = arrays
 
-  /** How many rows are best added together: those whose groups the processor's first cache holds with all they need,
-    * where groups do not stay in its caches of themselves.
+  /** The best number of rows to add in one block: their groups must fit into the first-level cache. Few groups are
+    * cached anyway, so no blocks are needed.
     */
   def together: Int = if (count <= Few) Integer.MAX_VALUE else Together
 
-  /** Reads what rows will need, so that it is in the processor's caches when they are added. The reads do not depend on
-    * one another, and the processor waits for them together. Groups that are few stay there of themselves.
+  /** Reads the memory that rows will need, so that it is cached when they are added. The reads are independent, so
+    * cache misses overlap. Few groups are cached anyway.
     *
     * @param hashes
-    *   of rows, of which [[together]] at most are asked for
+    *   of at most [[together]] rows
     */
   def touch(hashes: Array[Int], from: Int, until: Int): Unit = if (count > Few) {
     val index = entries
@@ -94,7 +94,7 @@ final class GroupTable(fields: Int, decimals: Array[Int], limit: Long, manager: 
       all += index(hashes(i) & last)
       i += 1
     }
-    // Where another group has the place, the row's own is one of the next: they are in the caches by now.
+    // After a collision, the row's entry is nearby and already cached.
     i = from
     while (i < until) {
       val hash = hashes(i)
@@ -114,11 +114,11 @@ final class GroupTable(fields: Int, decimals: Array[Int], limit: Long, manager: 
       all += page(row) + page(row + rowWords - 1)
       i += 1
     }
-    // Or the JVM would leave out reads that nobody wants.
+    // Prevents the JVM from eliminating the reads.
     touched = all
   }
 
-  /** A new record of a group that has none, or 0 if there is no room. The caller writes all of its row.
+  /** A new record of a group, or 0 if there is no room. The caller writes its entire row.
     *
     * @param bytes
     *   the size of its row
@@ -135,7 +135,7 @@ final class GroupTable(fields: Int, decimals: Array[Int], limit: Long, manager: 
       record
     }
 
-  /** A record of a row that found no room, which no other row is added to. */
+  /** A record for a row that found no room, to which no other row is added. */
   def alone(bytes: Int): Long = {
     if (arrays(0).length < bytes / 8 + 1) arrays(0) = new Array[Long](bytes / 8 + 1)
     early += 1
@@ -143,7 +143,7 @@ final class GroupTable(fields: Int, decimals: Array[Int], limit: Long, manager: 
     Alone
   }
 
-  /** The row of that record, the caller's to keep. */
+  /** The row of that record, owned by the caller. */
   def aloneRow: UnsafeRow = {
     writeDecimals(arrays(0), 1)
     handed.copy()
@@ -151,15 +151,15 @@ final class GroupTable(fields: Int, decimals: Array[Int], limit: Long, manager: 
 
   def isAlone(record: Long): Boolean = record == Alone
 
-  /** Begins to hand its groups on.
+  /** Begins to emit its groups.
     *
     * @param isEarly
-    *   whether rows are still to come
+    *   whether there are further rows
     */
   def handOn(isEarly: Boolean): Unit = {
     if (isEarly) early += count
     if (page > 0) filled(page) = word
-    // What is above needs memory too, for what it is handed.
+    // The node above needs memory too, for the emitted rows.
     freeIndex()
     handing = true
     from = 1
@@ -168,8 +168,8 @@ final class GroupTable(fields: Int, decimals: Array[Int], limit: Long, manager: 
 
   def isHandingOn: Boolean = handing
 
-  /** True if there is another group to hand on, which is then in [[current]] until the next is asked for. Pages are
-    * given back as their groups have gone.
+  /** Moves to the next group, which is in [[current]] until the next call. Returns whether there is one. Pages are
+    * released when all their groups have been emitted.
     */
   def advance(): Boolean = {
     while (from <= page && fromWord >= filled(from)) {
@@ -195,7 +195,7 @@ final class GroupTable(fields: Int, decimals: Array[Int], limit: Long, manager: 
 
   def current: UnsafeRow = handed
 
-  /** Makes of the row in [[handed]] what Spark writes. */
+  /** Converts the row in [[handed]] to Spark's form. */
   private def writeDecimals(page: Array[Long], row: Int): Unit = {
     var i = 0
     while (i < decimals.length) {
@@ -205,7 +205,7 @@ final class GroupTable(fields: Int, decimals: Array[Int], limit: Long, manager: 
     }
   }
 
-  /** Rows that were handed on before the task had read all its input. */
+  /** The rows emitted before the end of the input. */
   def handedOnEarly: Long = early
 
   def peakBytes: Long = peak
@@ -213,7 +213,7 @@ final class GroupTable(fields: Int, decimals: Array[Int], limit: Long, manager: 
   private def grow(): Boolean = {
     val size = indexAfter(lastEntry + 1)
     if (size <= LargestIndex && makeIndex(size)) true
-    // It is slower when fuller, and still faster than to begin again.
+    // Slower when fuller, but still faster than starting over.
     else if (growsAt < (lastEntry + 1) / 8 * 7) {
       growsAt = (lastEntry + 1) / 8 * 7
       true
@@ -285,7 +285,7 @@ final class GroupTable(fields: Int, decimals: Array[Int], limit: Long, manager: 
     filled = java.util.Arrays.copyOf(filled, filled.length * 2)
   }
 
-  /** Memory of Spark's, or null. */
+  /** Memory from Spark, or null. */
   private def acquire(bytes: Long): MemoryBlock =
     if (getUsed + bytes > limit) null
     else {
@@ -298,7 +298,7 @@ final class GroupTable(fields: Int, decimals: Array[Int], limit: Long, manager: 
       block
     }
 
-  /** The same where Spark's pages are outside the heap. */
+  /** The same if Spark's pages are off-heap. */
   private def ofHeap(bytes: Long): MemoryBlock = {
     val got = acquireMemory(bytes)
     if (got == bytes) MemoryBlock.fromLongArray(new Array[Long](Math.toIntExact(bytes / 8)))
@@ -326,7 +326,7 @@ final class GroupTable(fields: Int, decimals: Array[Int], limit: Long, manager: 
     growsAt = 0
   }
 
-  /** Gives back all memory. */
+  /** Releases all memory. */
   def free(): Unit = {
     freeIndex()
     var p = 1
@@ -338,12 +338,12 @@ final class GroupTable(fields: Int, decimals: Array[Int], limit: Long, manager: 
     handing = false
   }
 
-  /** Groups are handed on by the task's own loop alone: whoever else needs memory takes it from others. */
+  /** Only the task's own loop emits groups: other consumers must get their memory elsewhere. */
   override def spill(size: Long, trigger: MemoryConsumer): Long = 0L
 }
 
 object GroupTable {
-  // An entry of the index is 20 bits of the hash, 14 of a page, 30 of a word in it.
+  // An entry of the index: 20 bits of the hash, 14 of a page, 30 of a word in it.
   private[partial] val WordBits = 30
   private[partial] val WordMask = (1L << WordBits) - 1
   private[partial] val AddressBits = 44
@@ -356,22 +356,22 @@ object GroupTable {
 
   private val Alone = 1L
 
-  // More than a processor waits for at a time.
+  // More than the number of cache misses that a processor overlaps.
   private val Together = 64
 
-  // The groups that stay in the processor's caches of themselves.
+  // The number of groups that stay cached anyway.
   private val Few = 4096
 
-  // Small at first: most micro-batches are.
+  // Small at first, like most micro-batches.
   private val FirstIndex = 1 << 10
 
-  // Up to here a quarter of it is taken, for it stays in the processor's caches all the same.
+  // Up to this size it is at most a quarter full, because it is cached anyway.
   private val SparseIndex = 1 << 14
   private val LeastPage = 8L
 
-  // The collector puts arrays that are more than half of one of its regions, of which the smallest have a megabyte, into
-  // regions of their own. It need not copy those, but the last of an array's is empty where the array ends. So pages are
-  // well below half a region, or with their header whole ones, which Spark keeps for the next table if they are large.
+  // The collector puts arrays of more than half a region (at least a megabyte) into their own regions. It never copies
+  // those, but the rest of the last region is wasted. Pages are therefore well below half a region, or exact multiples
+  // of regions including their header, which Spark pools if they are large.
   private val FirstPage = 64L << 10
   private val LargestInEden = 256L << 10
   private val OneRegion = 1L << 20
@@ -381,20 +381,20 @@ object GroupTable {
   private def pageAfter(bytes: Long, used: Long): Long =
     if (bytes < LargestInEden) bytes * 2 else if (used < ManyRegions) OneRegion else TwoRegions
 
-  // An index of half a megabyte would have a region too, and Spark keeps none of less than a megabyte.
+  // A larger index would get its own region, and Spark pools no array of less than a megabyte.
   private val BelowHalf = 1 << 15
   private val LeastKept = 1 << 17
 
-  /** How many entries an index has after one of so many. */
+  /** The next size of an index. */
   private def indexAfter(entries: Int): Int =
     if (entries == 1) FirstIndex else if (entries == BelowHalf) LeastKept else entries * 2
 
-  // What comes after the table in its task needs memory for the rows that it hands on, before its own is given back: a
-  // sort where there is no shuffle between, or the shuffle. Spark promises a task half of what would be its part if all
-  // that can run did, and its pages are a sixteenth to an eighth of that, but for their least size.
+  // The consumer of the rows (a sort or the shuffle) needs memory before the table's is released. Spark guarantees a
+  // task half of its share if all cores are busy, and its page size is a sixteenth to an eighth of that, above its
+  // minimum.
   private val PagesOfSpark = 4L
 
-  /** Makes the tables of tasks, for generated code. */
+  /** Creates the tables of tasks, for generated code. */
   final class Maker(fields: Int, decimals: Array[Int], limit: Long) extends Serializable {
     def make(): GroupTable = {
       val task = TaskContext.get()

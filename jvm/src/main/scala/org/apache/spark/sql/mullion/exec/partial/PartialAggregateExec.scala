@@ -11,8 +11,8 @@ import org.apache.spark.sql.execution.{CodegenSupport, SparkPlan, UnaryExecNode}
 import org.apache.spark.sql.execution.metric.{SQLMetric, SQLMetrics}
 import org.apache.spark.sql.mullion.exec.batch.AggregateExecs
 
-/** Adds up the rows of each group before the shuffle: gives one row for each group that a task has seen, with its keys
-  * and the buffers of its functions, as Spark's own partial aggregate does.
+/** Aggregates the rows of each group before the shuffle: emits one row per group and task, with its keys and the
+  * buffers of its functions, like Spark's own partial aggregate.
   *
   * {{{
   *   scan - AssignSlices - this - [shuffle by key]       one loop over a task's rows, compiled
@@ -20,16 +20,16 @@ import org.apache.spark.sql.mullion.exec.batch.AggregateExecs
   *                       GroupTable                      groups in flat memory
   * }}}
   *
-  * Where there is no more memory, the groups so far are handed on, and it begins again: a group may then have several
-  * rows, as it has of several tasks. Nothing is written to disk, nothing sorted. The row that finds no room goes alone,
-  * and stops the loop below, for code that is generated stops where a row is ready.
+  * If memory runs out, the existing groups are emitted and the table starts over: a group may then have several
+  * rows from one task, as it may from several tasks. Nothing is written to disk or sorted. The row that found no
+  * room is emitted alone and stops the loop below, because generated code stops when a row is ready.
   *
   * @param grouping
   *   the columns to group by
   * @param buffers
   *   the columns of the functions' buffers in the output
   * @param limit
-  *   the most bytes that a task acquires for its groups
+  *   the maximum number of bytes that a task acquires for its groups
   */
 case class PartialAggregateExec(
     isStreaming: Boolean,
@@ -60,8 +60,8 @@ case class PartialAggregateExec(
     "peakMemory" -> SQLMetrics.createSizeMetric(sparkContext, "peak memory")
   )
 
-  // As Spark's aggregates do: then what comes is handed over by a call, and the loop below stays short. In a loop over a
-  // block of rows it is put into that loop's own variables, which a call could not reach.
+  // Like Spark's aggregates, so that input is passed by a call, and the loop below stays short. A loop over a block of
+  // rows has its own variables, which a call cannot access.
   override def usedInputs: AttributeSet = if (columnsBelow.isEmpty) inputSet else AttributeSet.empty
 
   // A row below may become several, each of which may find no room.
@@ -73,14 +73,14 @@ case class PartialAggregateExec(
 
   @transient private lazy val layout = new GroupLayout(grouping, buffers)
 
-  /** The columns of rows that wait, if these can. */
+  /** The columns of buffered rows, if buffering is possible. */
   @transient private lazy val waitingColumns = WaitingRowsCode.columns(layout, aggregates, child.output)
 
-  /** What reads the rows in blocks, where each of them becomes one row at most before it comes here. */
+  /** The node that reads the rows in blocks, if each of them yields at most one row here. */
   @transient private lazy val columnsBelow: Option[ReadColumnsExec] =
     if (waitingColumns.isEmpty || below.needCopyResult) None else ReadColumns.under(child)
 
-  // Names in the generated code, which is made in two parts.
+  // Names in the generated code, which is generated in two parts.
   private var table = ""
   private var give = ""
   @transient private var waiting: Option[WaitingRowsCode] = None
@@ -129,7 +129,7 @@ case class PartialAggregateExec(
        |""".stripMargin
   }
 
-  /** A method that hands a group's row on. */
+  /** A method that emits a group's row. */
   private def giving(ctx: CodegenContext): String = {
     val (name, row) = (ctx.freshName("giveGroup"), ctx.freshName("group"))
     ctx.currentVars = None.orNull
@@ -162,12 +162,12 @@ case class PartialAggregateExec(
     }
   }
 
-  /** Hands on all groups where a row found no room, if what is above takes all rows at once and stops nothing. */
+  /** Emits all groups when a row found no room, if the node above consumes all rows at once. */
   private def makeRoom: Option[String] = Option.when(!needStopCheck)(
     s"$table.handOn(true); while ($table.advance()) $give($table.current());"
   )
 
-  /** The code that adds a row as it comes. */
+  /** The code that adds a row immediately. */
   private def add(ctx: CodegenContext, key: GroupKeyCode, group: GroupBufferCode, input: Seq[ExprCode]): String = {
     val (record, isNew) = (ctx.freshName("record"), ctx.freshName("isNew"))
     val (index, mask, pages) = (ctx.freshName("index"), ctx.freshName("mask"), ctx.freshName("pages"))
@@ -195,7 +195,7 @@ case class PartialAggregateExec(
        |""".stripMargin
   }
 
-  /** Where code is not generated, or is too long: Spark's own. */
+  /** Without generated code: Spark's own aggregate. */
   override protected def doExecute(): RDD[InternalRow] = AggregateExecs(
     Partial,
     distribution = None,
@@ -215,6 +215,6 @@ case class PartialAggregateExec(
 }
 
 private object PartialAggregateExec {
-  // The JVM interprets methods of more than 8000 bytes, which some 40,000 characters become.
+  // The JVM interprets methods of more than 8000 bytes, about 40,000 characters.
   private val splitsFrom = 16 * 1024
 }

@@ -12,15 +12,15 @@ import org.apache.spark.sql.mullion.exec.batch.AggregateExecs
 
 import dev.mullion.MullionException
 
-/** Chooses the partial aggregate below an operator: our own where it gives what Spark's would give, and is known to;
-  * else Spark's, and the node below says why.
+/** Chooses the partial aggregate below an operator: Mullion's if it is known to give Spark's results; else Spark's,
+  * with the reason in the node below.
   */
 private[mullion] object PartialAggregates {
 
-  /** Who aggregates before the shuffle: `mullion`, or `spark`. */
+  /** The partial aggregate: `mullion`, or `spark`. */
   val Setting = "spark.sql.mullion.partialAggregate"
 
-  /** The most bytes that a task acquires for its groups; for tests of what happens where there is no more. */
+  /** The maximum number of bytes that a task acquires for its groups; for tests of memory exhaustion. */
   val LimitSetting = "spark.sql.mullion.partialAggregate.maxBytes"
 
   def apply(
@@ -74,20 +74,20 @@ private[mullion] object PartialAggregates {
     case "spark"   => false
     case other     =>
       throw MullionException.invalid(
-        s"$Setting=$other names no partial aggregate: say 'mullion' for the one that comes with Mullion (so if not said), or " +
+        s"$Setting=$other names no partial aggregate: write 'mullion' for Mullion's own (the default), or " +
           "'spark' for Spark's."
       )
   }
 
   private def limit(conf: SQLConf): Long = {
-    val said = conf.getConfString(LimitSetting, None.orNull)
-    if (said eq null) Long.MaxValue
+    val limit = conf.getConfString(LimitSetting, None.orNull)
+    if (limit eq null) Long.MaxValue
     else
-      try JavaUtils.byteStringAsBytes(said.trim)
+      try JavaUtils.byteStringAsBytes(limit.trim)
       catch {
         case _: IllegalArgumentException =>
           throw MullionException.invalid(
-            s"$LimitSetting=$said is not a number of bytes: say how many a task may take for its groups, such as '64m', or " +
+            s"$LimitSetting=$limit is not a number of bytes: say how many a task may take for its groups, such as '64m', or " +
               "leave it out for as many as Spark has."
           )
       }

@@ -11,17 +11,17 @@ import org.apache.spark.sql.execution.metric.{SQLMetric, SQLMetrics}
 import org.apache.spark.sql.types.{Decimal, DecimalType}
 import org.apache.spark.sql.vectorized.ColumnarBatch
 
-/** Reads batches of columns below a partial aggregate, some hundred rows of a column at a time.
+/** Reads columnar batches below a partial aggregate, a few hundred rows of a column at a time.
   *
   * {{{
-  *   ColumnarToRow   for each row: for each column: which array, is it null, is there a dictionary, look it up
-  *   this            for each column: a loop that copies values, or looks them up       for each row: its values
+  *   ColumnarToRow   for each row: for each column: find the array, check null, check dictionary, look up
+  *   this            for each column: a loop that copies or looks up values       for each row: its values
   * }}}
   *
-  * The loop over rows calls what it does not know, so the JVM asks all of a column's questions again for each row. In a
-  * loop over one column it asks them once, and what the other loop reads are arrays in local variables.
+  * The loop over rows calls unknown code, so the JVM repeats a column's checks for each row. A loop over one column
+  * makes them once, and the other loop reads arrays in local variables.
   *
-  * It stands in the place of Spark's node where the classes of columns are Spark's own (see [[ReadColumns]]).
+  * It replaces Spark's node if the column classes are Spark's own (see [[ReadColumns]]).
   */
 case class ReadColumnsExec(child: SparkPlan) extends ColumnarToRowTransition with CodegenSupport {
 
@@ -42,13 +42,13 @@ case class ReadColumnsExec(child: SparkPlan) extends ColumnarToRowTransition wit
     "numInputBatches" -> SQLMetrics.createMetric(sparkContext, "number of input batches")
   )
 
-  // Of batches, which generated code takes as such: what Spark's node does as well.
+  // Of batches, although the type is of rows, like Spark's node.
   override def inputRDDs(): Seq[RDD[InternalRow]] = Seq(child.executeColumnar().asInstanceOf[RDD[InternalRow]])
 
-  // Set by what is above, in the same thread, before code is generated.
+  // Set by the node above, in the same thread, before code generation.
   @transient private var waiting: Option[WaitingRowsCode] = None
 
-  /** Reads rows in blocks, each of which goes to what waits for it as a whole. */
+  /** Reads rows in blocks, each of which is buffered by `rows`. */
   private[partial] def readFor(rows: WaitingRowsCode): Unit = waiting = Some(rows)
 
   override protected def doProduce(ctx: CodegenContext): String = {
@@ -78,7 +78,7 @@ case class ReadColumnsExec(child: SparkPlan) extends ColumnarToRowTransition wit
          |""".stripMargin
     )
     ctx.currentVars = None.orNull
-    val taken = consume(ctx, columns.map(_.value)).trim
+    val consumption = consume(ctx, columns.map(_.value)).trim
     val (rows, from, count) = (ctx.freshName("rows"), ctx.freshName("from"), ctx.freshName("count"))
 
     def loop(begin: String, stop: String, end: String) =
@@ -87,13 +87,14 @@ case class ReadColumnsExec(child: SparkPlan) extends ColumnarToRowTransition wit
          |$begin
          |for (int $i = 0; $i < $count; $i++) {
          |  int $row = $from + $i;
-         |  $taken
+         |  $consumption
          |  $stop
          |}
          |$end
          |""".stripMargin
 
-    // A block that waits has a method of its own: the JVM compiles it after some calls, and the loop around it runs once.
+    // A buffered block has its own method, because the JVM compiles it after some calls, whereas the loop around runs
+    // once.
     val block = waiting match {
       case None =>
         val stop = if (parent.needStopCheck) s"if (shouldStop()) { $next = $row + 1; return; }" else ""
@@ -146,11 +147,11 @@ case class ReadColumnsExec(child: SparkPlan) extends ColumnarToRowTransition wit
     /** Reads some rows before the loop over them. */
     def read(from: String, count: String): String
 
-    /** A row's value in that loop. */
+    /** The value of a row in that loop. */
     def value: ExprCode
   }
 
-  /** A column that is copied into an array of words: `at` is a row's place in it. */
+  /** A column that is copied into an array of words: `at` is the index of a row. */
   private final class Copied(
       ctx: CodegenContext,
       column: Attribute,
@@ -173,11 +174,11 @@ case class ReadColumnsExec(child: SparkPlan) extends ColumnarToRowTransition wit
       val (name, of, to, nulls) =
         (ctx.freshName("copyColumn"), ctx.freshName("of"), ctx.freshName("to"), ctx.freshName("nulls"))
       val (value, none) = column.dataType match {
-        // Its digits, of which Spark makes an object for each row.
+        // Its unscaled value; Spark would create an object for each row.
         case decimal: DecimalType =>
           val get = if (decimal.precision <= Decimal.MAX_INT_DIGITS) "getInt" else "getLong"
           (s"((long) $of.$get(from + i))", "0L")
-        // A value that is null is what Spark's code has for one.
+        // Null has the default value, as in Spark's code.
         case kind =>
           val none = s"((${CodeGenerator.javaType(kind)}) ${CodeGenerator.defaultValue(kind)})"
           val some = CodeGenerator.getValueFromVector(of, kind, "from + i")
@@ -234,7 +235,7 @@ case class ReadColumnsExec(child: SparkPlan) extends ColumnarToRowTransition wit
     }
   }
 
-  /** A column that is read where it is, as Spark does: texts, and whatever is no single word. */
+  /** A column that is read in place, like Spark's: strings, and others that are not one word. */
   private final class InPlace(ctx: CodegenContext, column: Attribute, vector: String, take: String, row: String)
       extends Column(take) {
 
@@ -260,6 +261,6 @@ case class ReadColumnsExec(child: SparkPlan) extends ColumnarToRowTransition wit
 }
 
 private object ReadColumnsExec {
-  // No more than can wait: a few columns of them stay in the processor's first cache too.
+  // The buffer's size: a few columns of these fit into the first-level cache too.
   private val Together = WaitingRowsCode.Most
 }

@@ -5,20 +5,19 @@ import org.apache.spark.sql.catalyst.expressions.aggregate.AggregateExpression
 import org.apache.spark.sql.catalyst.expressions.codegen._
 import org.apache.spark.sql.types.{DecimalType, LongType}
 
-/** Generates the code by which rows wait until there are some hundred, and are then added together, in two loops.
+/** Generates the code that buffers a few hundred rows and then adds them together, in two loops.
   *
   * {{{
-  *   one by one   find [memory] add   find [memory] add   find [memory] add      each waits for its group alone
-  *   together     read what all will need [memory]   find find find   add add add
+  *   one by one   find [memory] add   find [memory] add   find [memory] add      a cache miss per group
+  *   together     read the memory of all [memory]   find find find   add add add
   * }}}
   *
-  * Where groups are many, a row's is seldom in the processor's caches, and to wait for memory takes more time than all
-  * else. A processor waits for several places at a time if the code that asks for them stands close together. Where
-  * groups are few, a loop that writes nothing to them finds them quicker: no read waits for a write that may be to the
-  * same place, and where the processor guessed wrong whether an entry of the index is the row's, it has less to undo.
+  * With many groups, a row's group is rarely cached, and cache misses dominate the time. A processor overlaps
+  * several misses if the reads are close together in the code. With few groups, a loop without writes to groups
+  * finds them faster: no read waits for a possibly aliased write, and mispredicted index lookups cost less.
   *
-  * A row waits as words, each in an array of its own: its hash, its keys, the columns that the functions read, and the
-  * null bits of both.
+  * A buffered row consists of words, each in its own array: its hash, its keys, the columns that the functions
+  * read, and the null bits of both.
   *
   * @param columns
   *   the columns that the functions and their filters read
@@ -37,33 +36,33 @@ private[partial] final class WaitingRowsCode(
   private val values = columns.map(_ => new Words(CodeGenerator.JAVA_LONG, "values"))
   private val records = new Words(CodeGenerator.JAVA_LONG, "records")
 
-  /** How many rows have come to wait. */
+  /** The number of buffered rows. */
   val filled: String = ctx.addMutableState(CodeGenerator.JAVA_INT, "waitingFilled")
 
-  /** How many of them have been added. */
+  /** The number of them that have been added. */
   private val next = ctx.addMutableState(CodeGenerator.JAVA_INT, "waitingNext")
 
-  // The methods that add what waits, once they are declared: code of a class that is long has some in another class.
+  // The methods that add buffered rows, once declared: long classes have some code in another class.
   private var add = ""
 
   def isDeclared: Boolean = add.nonEmpty
 
-  /** Adds the rows that wait, or stops behind one that found no room. */
+  /** Adds the buffered rows, or stops after one that found no room. */
   def adding: String = s"$add();"
 
-  /** The variables that a column's value is read into before the functions read it. */
+  /** The variables for a column's value before the functions read it. */
   private val variables = columns.map { column =>
     val isNull = if (column.nullable) JavaCode.isNullVariable(ctx.freshName("isNull")) else FalseLiteral
     ExprCode(EmptyBlock, isNull, JavaCode.variable(ctx.freshName("value"), column.dataType))
   }
 
-  // The digits of a decimal may be added without the decimal.
+  // The unscaled value of a decimal may be added without an object.
   private val digits: Map[Int, VariableValue] = columns.zipWithIndex.collect {
     case (column, i) if column.dataType.isInstanceOf[DecimalType] =>
       i -> JavaCode.variable(ctx.freshName("digits"), LongType)
   }.toMap
 
-  /** Lets a row wait that comes alone, and adds all that wait when they are enough.
+  /** Buffers a row that comes alone, and adds all rows if the buffer is full.
     *
     * @param input
     *   the columns' values, evaluated
@@ -81,26 +80,26 @@ private[partial] final class WaitingRowsCode(
 
   private val count = ctx.freshName("count")
 
-  /** Stands before a loop over at most [[WaitingRowsCode.Most]] rows, each of which [[put]] lets wait: adds what waits
-    * of the loop before, which stopped.
+  /** The code before a loop over at most [[WaitingRowsCode.Most]] rows, each of which [[put]] buffers: adds the
+    * remaining rows of the previous loop, which stopped.
     */
   def before: String = s"while ($filled > 0) { $adding if (shouldStop()) return; }"
 
-  /** Stands at the loop's begin. */
+  /** The code at the loop's start. */
   def begin: String =
     s"""
        |int $count = 0;
        |${locals(hashes +: nulls +: (keys ++ values))}
        |""".stripMargin
 
-  /** Stands at its end. */
+  /** The code at its end. */
   def end: String =
     s"""
        |$filled = $count;
        |$adding
        |""".stripMargin
 
-  /** Lets a row wait that comes in such a loop. */
+  /** Buffers a row in such a loop. */
   def put(key: GroupKeyCode, input: Seq[ExprCode]): String =
     s"""
        |${save(key, input, count, _.local)}
@@ -126,12 +125,12 @@ private[partial] final class WaitingRowsCode(
        |""".stripMargin
   }
 
-  /** Declares the methods that add the rows that wait.
+  /** Declares the methods that add buffered rows.
     *
     * @param give
-    *   a method that hands a row on
+    *   a method that emits a row
     * @param makeRoom
-    *   hands on all groups where a row found no room, if that can be done
+    *   emits all groups if a row found no room, if possible
     */
   def declare(
       key: GroupKeyCode,
@@ -175,7 +174,7 @@ private[partial] final class WaitingRowsCode(
     }
   }
 
-  /** A method that finds the records of rows, or makes them, up to the first row that has no room. */
+  /** A method that finds or creates the records of rows, up to the first row that has no room. */
   private def finding(key: GroupKeyCode, begin: String): String = method("findGroups") { name =>
     s"""
        |private int $name(int from, int until) {
@@ -201,7 +200,7 @@ private[partial] final class WaitingRowsCode(
        |""".stripMargin
   }
 
-  /** A method that makes a group for a row, or says 0 where there is no room; or a record of its own for such a row. */
+  /** A method that creates a group for a row, or returns 0 if there is no room; or a separate record for such a row. */
   private def beginning(key: GroupKeyCode, group: GroupBufferCode): String = method("beginGroup") { name =>
     s"""
        |private long $name(int i, boolean isAlone) {
@@ -217,7 +216,7 @@ private[partial] final class WaitingRowsCode(
        |""".stripMargin
   }
 
-  /** Declares what a row waits with about its group. */
+  /** Declares the variables of a buffered row's key. */
   private def restored(key: GroupKeyCode): String =
     s"""
        |int ${key.hash} = ${hashes.local}[i];
@@ -225,7 +224,7 @@ private[partial] final class WaitingRowsCode(
        |${key.variables.zip(keys).map { case (word, from) => s"long $word = ${from.local}[i];" }.mkString("\n")}
        |""".stripMargin
 
-  /** A method that adds rows to the records that were found for them. */
+  /** A method that adds rows to their records. */
   private def updating(group: GroupBufferCode, splitsFrom: Int): String = method("addToGroups") { name =>
     val reads = columns.zip(variables).zip(values).zipWithIndex.map { case (((column, variable), from), i) =>
       val value = s"${CodeGenerator.javaType(column.dataType)} ${variable.value}"
@@ -267,8 +266,8 @@ private[partial] final class WaitingRowsCode(
 
   private def locals(of: Seq[Words]) = of.map(w => s"${w.javaType}[] ${w.local} = ${w.field};").mkString("\n")
 
-  /** One word of each row that waits, in a field and, while a loop reads or writes it, in a local variable: a field is
-    * read again after each call that the JVM does not know.
+  /** One word of each buffered row, in a field and, while a loop uses it, in a local variable: a field is read
+    * again after each unknown call.
     */
   private final class Words(val javaType: String, name: String) {
     val field: String =
@@ -279,14 +278,14 @@ private[partial] final class WaitingRowsCode(
 
 private[partial] object WaitingRowsCode {
 
-  /** How many rows wait: what they bring stays in the processor's first cache. */
+  /** The number of buffered rows: their words fit into the first-level cache. */
   val Most = 256
 
-  // Their null bits stand in one word behind those of the keys.
+  // Their null bits are in one word after those of the keys.
   private val MostColumns = 64
 
-  /** The columns of rows that wait, if these rows can: all they bring is words, and it does not matter when they are
-    * looked at.
+  /** The columns of buffered rows, if buffering is possible: all values must be words, and evaluation may be
+    * delayed.
     */
   def columns(
       layout: GroupLayout,

@@ -1,6 +1,6 @@
 package org.apache.spark.sql.mullion.exec
 
-/** The partial aggregate of our own: groups in flat memory, added to by generated code, before the shuffle. It gives
-  * the rows that Spark's would give, and stands back for Spark's wherever it cannot.
+/** Mullion's partial aggregate: groups in flat memory, updated by generated code, before the shuffle. It gives the
+  * rows of Spark's, which is used where this one is not supported.
   */
 package object partial

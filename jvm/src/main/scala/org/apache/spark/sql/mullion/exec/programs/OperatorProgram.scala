@@ -8,71 +8,71 @@ import org.apache.spark.sql.mullion.state.records.{FamilySpec, StatePartition}
 
 import dev.mullion.windows.clock.BatchClock
 
-/** What an operator does, for one window or for several: made on the driver, run in the tasks. */
+/** The program of an operator, for one window or for several: created on the driver, run in the tasks. */
 trait OperatorProgram extends Product with Serializable {
 
-  /** Tells this operator from others in one plan. */
+  /** Identifies this operator in a plan. */
   def id: String
 
-  /** What state is divided by: rows that agree in these columns come to one partition. */
+  /** The partitioning of state: rows with equal values of these columns are in one partition. */
   def keys: Seq[Attribute]
 
-  /** What rows are distributed by; none where a stage before has done it. */
+  /** The distribution keys; none if a previous stage has distributed rows. */
   def distributed: Option[Seq[Attribute]]
 
   def output: Seq[Attribute]
 
-  /** Of the output, which firing of a pane a row is. */
+  /** The output column with the firing. */
   def pane: Attribute
 
-  /** Of the output, the whole row where one is late, if late rows come out. */
+  /** The output column with an entire late row, if late rows are emitted. */
   def lateRow: Option[Attribute]
 
-  /** The kinds of record in state; the first is the one that Spark is told of. */
+  /** The kinds of record in state; the first is the one that Spark records. */
   def families: Seq[FamilySpec]
 
-  /** In what order the rows of a partition must come. */
+  /** The required order of a partition's rows. */
   def ordering: Seq[SortOrder]
 
   def onProcessingTime: Boolean
 
-  /** How long the source must be empty for the event clock to follow the wall clock; none for never. */
+  /** The time without rows after which the event clock follows the wall clock; none for never. */
   def idleAfter: Option[Long]
 
-  /** True if panes may fire by the wall clock, whatever they close by. */
+  /** True if panes may fire by the wall clock, whatever clock closes them. */
   def firesByWall: Boolean
 
-  /** True if the clocks of keys go on with the wall clock. */
+  /** True if the clocks of keys follow the wall clock. */
   def keysFollowWall: Boolean = rows.exists(_.byRow.keysFollowWall)
 
-  /** True if what is open closes when the input of the query ends. */
+  /** True if open panes close when the input of the query ends. */
   def closesAtEnd: Boolean
 
-  /** True if the output's window goes with the stream's watermark. */
+  /** True if the output's window has the stream's watermark. */
   def keepsWatermark: Boolean
 
-  /** What is told downstream of event time; see `PaneRules`. */
+  /** The event-time watermark for downstream operators; see `PaneRules`. */
   def outputWatermark(clock: Long): Long
 
-  /** What is to be known if rows are worked on one by one. */
+  /** The program of row-by-row processing, if that is needed. */
   def rows: Option[RowProgram]
 
-  /** Where a function splits global windows. */
+  /** The function that splits global windows, if any. */
   def splits: Option[Splitting] = rows.flatMap(_.splits)
 
-  /** With the function ready to be asked by the tasks of a batch. */
+  /** The same program, with its function ready to be called by the tasks of a batch. */
   private[exec] def asking(metrics: Map[String, SQLMetric]): OperatorProgram
 
-  /** How late rows come out that were put aside, window by window, for those that send them out. */
+  /** The output of late rows that were put aside, per window, for the nodes that emit them. */
   def late: Seq[LateProgram]
 
-  /** The program in words. */
+  /** The program as text. */
   def describe: String
 
-  /** What is written beside the state, to tell it from another query's. */
+  /** The header of the state, which distinguishes it from another query's. */
   def header: OperatorHeader
 
-  /** What is to be done with state that another header is of, whose changes go on. */
+  /** The conversion of state with another header, whose changes are supported. */
   private[exec] def adaptation(was: OperatorHeader): StateAdaptation
 
   /** The engine for one partition in one batch. */

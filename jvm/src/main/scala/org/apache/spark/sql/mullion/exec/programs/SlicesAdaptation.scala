@@ -9,15 +9,16 @@ import org.apache.spark.sql.mullion.exec.panes.keys.{KeyRecord, TimedKey}
 import org.apache.spark.sql.mullion.state.records.StatePartition
 import org.apache.spark.sql.types.DataType
 
-/** Makes the accumulators of slices those of other aggregates. Slices that had a record each keep it, and where the new
-  * accumulators can lie in blocks, the next rows put them there. Where they cannot, blocks are taken apart.
+/** Converts the accumulators of slices to those of other aggregates. Slices with their own record keep it, and
+  * where the new accumulators fit into blocks, the next rows put them there. Where they do not fit, blocks are
+  * split into records.
   *
   * @param columns
-  *   how many an accumulator had
+  *   the number of columns of an old accumulator
   * @param buffers
-  *   the types of its columns, as a header says them
+  *   the types of its columns, in the header's form
   * @param made
-  *   an accumulator of now from one of before; it stands until the next call
+  *   converts an old accumulator; the result is valid until the next call
   */
 private[programs] final class SlicesAdaptation(
     program: WindowProgram,
@@ -51,7 +52,7 @@ private[programs] final class SlicesAdaptation(
               block.begin(key.getLong(ordinalAt))
               SliceBlock.foreachOf(value, sum)((slot, of) => block.insert(slot, made(of)))
               slices.update(key, block.record)
-            // Put in once all are read, for what is put in would be read too.
+            // Inserted after the scan, which might return them otherwise.
             case None => apart += key.copy() -> value.copy()
           }
       }
@@ -59,16 +60,16 @@ private[programs] final class SlicesAdaptation(
     if (apart.nonEmpty) takeApart(apart)
   }
 
-  /** Gives each slice that its key still has a record of its own. */
+  /** Writes each slice that its key still has into its own record. */
   private def takeApart(blocks: Iterable[(UnsafeRow, UnsafeRow)]): Unit = {
     val keys = partition.family(program.families.find(_.name == "keys").get)
     val toKey = new TimedKey(program.keys.map(_.dataType), spec.order).toKey
     blocks.foreach { case (key, value) =>
-      val held = SlidingPanes.slicesOf(program.rules, KeyRecord.panes(keys.look(toKey(key))))
+      val keySlices = SlidingPanes.slicesOf(program.rules, KeyRecord.panes(keys.look(toKey(key))))
       val first = key.getLong(ordinalAt)
       slices.remove(key)
       SliceBlock.foreachOf(value, sum) { (slot, of) =>
-        if (held.contains(first + slot)) {
+        if (keySlices.contains(first + slot)) {
           key.setLong(ordinalAt, first + slot)
           slices.insert(key, made(of))
         }

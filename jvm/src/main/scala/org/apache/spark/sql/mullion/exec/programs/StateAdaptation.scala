@@ -14,18 +14,17 @@ import org.apache.spark.sql.types.LongType
 import dev.mullion.windows.clock.BatchClock
 import dev.mullion.windows.key.{FiringsBegin, OpenSessions}
 
-/** What is done with the state of a query that has changed, in the first batch: each partition's records are made what
-  * the operator wants before it takes a row. They are committed with the batch, so a batch that fails leaves the state
-  * of before.
+/** The conversion of state after a change of the query, in the first batch: each partition's records are converted
+  * before its first row. The conversion is committed with the batch, so a failed batch leaves the old state.
   *
   * @param families
-  *   the kinds of record that there were, and that the operator has no more
+  *   previous kinds of record that the operator no longer has
   * @param moves
-  *   of these, which are now of another kind that has none yet
+  *   previous kinds that are now of another kind without records
   * @param dropped
-  *   the kinds of record of windows that are gone
+  *   the kinds of record of removed windows
   * @param leaving
-  *   if there are such, what the operator does with those that stay
+  *   if there are any, the operator's program for the windows that stay
   */
 private[exec] final case class StateAdaptation(
     families: Seq[FamilySpec],
@@ -35,15 +34,15 @@ private[exec] final case class StateAdaptation(
     leaving: Option[OperatorProgram] = None
 ) {
 
-  /** Makes a partition's records what the operator wants. */
+  /** Converts a partition's records. */
   def apply(partition: StatePartition, clock: BatchClock, counts: PaneCounts): Unit = {
     moves.foreach { case (from, to) => move(partition.family(from), partition.family(to)) }
     windows.foreach(_.apply(partition, clock))
     dropped.foreach(of => partition.family(of).clear())
-    // What is gone is not there to be counted.
+    // Removed panes are not counted.
     leaving.foreach { program =>
-      val left = program.engine(StateAdaptation.noClock, partition, new PaneCounts).openPanes().size
-      counts.panesClosed += new PartitionTotals(partition).panes - left
+      val openPanes = program.engine(StateAdaptation.noClock, partition, new PaneCounts).openPanes().size
+      counts.panesClosed += new PartitionTotals(partition).panes - openPanes
     }
   }
 
@@ -62,10 +61,10 @@ private[exec] object StateAdaptation {
   private val noClock = BatchClock(BatchClock.BeforeAllTime, BatchClock.BeforeAllTime, 0L, rowsCame = false)
 }
 
-/** The same of one window.
+/** The conversion of one window.
   *
   * @param within
-  *   of several windows, the one that it is of
+  *   for several windows, the window's own part
   */
 private[exec] final case class WindowAdaptation(
     program: WindowProgram,
@@ -79,7 +78,7 @@ private[exec] final case class WindowAdaptation(
   private val isOnePane = program.families.head.name == "panes"
   private val early = if (isOnePane) TumblingPanes.earlyFamily(program) else EarlyKeys.family(program)
 
-  /** Kinds of record that are gone. */
+  /** Removed kinds of record. */
   def gone: Seq[FamilySpec] = {
     val chunks = hadLists && PaneSums.notes(program).isEmpty && program.rows.isEmpty
     Option.when(chunks)(WindowAdaptation.chunksThatWere(program, before)).toSeq ++
@@ -108,7 +107,7 @@ private[exec] final case class WindowAdaptation(
       }
   }
 
-  /** The records of keys have their sessions, with what is known of their firings, and of few and small sessions the
+  /** The records of keys contain their sessions with their firings, and if these are few and small, the
     * accumulators: see `SessionSums`.
     */
   private def adaptSessions(records: Records, sums: Option[Accumulated], begin: Option[FiringsBegin]): Unit = {
@@ -118,10 +117,10 @@ private[exec] final case class WindowAdaptation(
     records.rewrite(spec) { record =>
       val open = OpenSessions.fromBytes(KeyRecord.panes(record), was.firesOpen, ids)
       begin.foreach(open.begin)
-      val beside = KeyRecord.beside(record).map { bytes =>
+      val sumBytes = KeyRecord.beside(record).map { bytes =>
         sums.fold(bytes)(changed => SessionSums.rewritten(bytes, open.size)(changed.made))
       }
-      write(KeyRecord.due(record), open.toBytes(program.rules.firesOpen, ids), beside.orNull)
+      write(KeyRecord.due(record), open.toBytes(program.rules.firesOpen, ids), sumBytes.orNull)
     }
   }
 
@@ -137,7 +136,7 @@ private[exec] final case class WindowAdaptation(
     def clear(spec: FamilySpec): Unit = partition.family(spec).clear()
   }
 
-  /** Accumulators as they were, made accumulators as they are. */
+  /** Converts old accumulators to new ones. */
   private final class Accumulated(records: Records, begin: Option[FiringsBegin]) {
     private val notes = if (isOnePane && program.rows.isEmpty) PaneNotes.types(program.rules) else Nil
     private val notesBefore = if (isOnePane && program.rows.isEmpty) PaneNotes.typesIf(was.firesOpen) else Nil
@@ -145,7 +144,7 @@ private[exec] final case class WindowAdaptation(
     private val fresh = Accumulators.of(program, notes ++ chunkNotes)
     private val none = fresh.empty
     private val kept =
-      if (was.functions.isDefined && now.functions.isDefined) StateChange.kept(was, now)
+      if (was.functions.isDefined && now.functions.isDefined) StateChange.previousPositions(was, now)
       else program.functions.indices.map(Some(_))
     private val widths =
       if (was.functions.isDefined) before.map(_.buffers.length) else program.functions.map(_.aggBufferAttributes.length)
@@ -181,12 +180,12 @@ private[exec] final case class WindowAdaptation(
     }
     private val project = UnsafeProjection.create(columns)
     private val known = program.functions.lastOption.collect { case _: KnownAggregates => fresh.width - 2 }
-    // The last function says what is known of the others.
+    // The last function tracks the others.
     private val knew = Option.when(was.fromNow.contains(true))(offsets(widths.length - 1))
     private val ordinary = known.fold(kept)(_ => kept.init)
     private val noted = new PaneNotes(program.rules, fresh.width)
 
-    /** One of now, of one of before; it stands until the next call. */
+    /** A new accumulator for an old one, valid until the next call. */
     def made(old: UnsafeRow): UnsafeRow = {
       from.pointTo(old.getBaseObject, old.getBaseOffset, old.getSizeInBytes)
       val row = project(both(from, none))
@@ -210,7 +209,7 @@ private[exec] final case class WindowAdaptation(
         adaptChunks(PaneSums.chunksFamily(program, main).get)
     }
 
-    /** Lists in chunks are in the order of the functions. */
+    /** Chunked lists are in the order of the functions. */
     private def adaptChunks(spec: FamilySpec): Unit = {
       val lists = before.zipWithIndex.filter(_._1.isInChunks).map(_._2)
       val row = new UnsafeRow(lists.length)
@@ -232,7 +231,7 @@ private[exec] final case class WindowAdaptation(
 
 private[exec] object WindowAdaptation {
 
-  /** How chunks were kept, for aggregates that are gone. */
+  /** The record kind of chunks of removed aggregates. */
   private def chunksThatWere(program: WindowProgram, before: Seq[StateHeader.Function]): FamilySpec = {
     val lists = before.filter(_.isInChunks).map(_ => LongType)
     PaneSums.chunksOf(program.families.head, lists)

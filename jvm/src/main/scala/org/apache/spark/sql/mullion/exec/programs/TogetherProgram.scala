@@ -28,8 +28,7 @@ import org.apache.spark.sql.mullion.state.records.{Family, FamilySpec, KeyOrder,
 import dev.mullion.windows.clock.BatchClock
 import dev.mullion.windows.rules.Drain
 
-/** What an operator does for several windows: the rows of each go to an engine of its own, and state is kept under the
-  * names of the windows.
+/** The program of an operator for several windows: each has its own engine, and its state is stored under its name.
   *
   * {{{
   *                          ┌─ engine of hourly ── hourly.panes, hourly.early
@@ -38,17 +37,17 @@ import dev.mullion.windows.rules.Drain
   * }}}
   *
   * @param windows
-  *   in order of their names; a window's number is its place here
+  *   in order of their names; a window's number is its index
   * @param number
-  *   the column with the number of the window that a partial row is of
+  *   the column with the window's number in partial rows
   * @param keys
-  *   the key columns of all windows, with `number` before them where not all windows have all
+  *   the key columns of all windows, preceded by `number` if the windows' keys differ
   * @param partial
-  *   the columns of partial rows: of each window those that it has, null or without meaning elsewhere
+  *   the columns of partial rows: those of all windows, null or meaningless for other windows
   * @param drain
-  *   where the second takes the place of the first, when it does
+  *   the replacement of the first window by the second, if any
   * @param places
-  *   where the records of the windows are, if that does not follow from their names: then one window may be alone
+  *   the places of the windows' records, if they differ from the names: then there may be a single window
   */
 final case class TogetherProgram(
     id: String,
@@ -91,8 +90,8 @@ final case class TogetherProgram(
   override def keepsWatermark: Boolean = windows.forall(_.program.keepsWatermark)
 
   override def outputWatermark(clock: Long): Long = {
-    val told = windows.map(_.program.outputWatermark(clock))
-    drain.fold(told.min)(_.outputWatermark(told.head, told.last))
+    val watermarks = windows.map(_.program.outputWatermark(clock))
+    drain.fold(watermarks.min)(_.outputWatermark(watermarks.head, watermarks.last))
   }
 
   override def rows: Option[RowProgram] = None
@@ -126,7 +125,7 @@ final case class TogetherProgram(
   private def headerOf(window: TogetherWindow): StateHeader =
     window.program.header.copy(place = Option.when(window.place != window.name)(window.place))
 
-  /** The kind of record with the store's first place, if that is not the first one by name. */
+  /** The kind of record in the store's default place, if that is not the first one by name. */
   private def firstElsewhere: Option[FirstRecords] =
     Option.when(families.head.name != windows.head.families.head.name)(FirstRecords.of(families.head))
 
@@ -155,7 +154,7 @@ final case class TogetherProgram(
   * @param widen
   *   the operator's output rows, over its own
   * @param place
-  *   the name under which its records are
+  *   the name under which its records are stored
   */
 final case class TogetherWindow(
     name: String,
@@ -167,22 +166,22 @@ final case class TogetherWindow(
 ) {
   def families: Seq[FamilySpec] = TogetherWindow.families(place, program)
 
-  /** A kind of record, where it is. */
+  /** A kind of record in its place. */
   def named(family: FamilySpec): FamilySpec = TogetherWindow.named(place, family)
 }
 
 object TogetherWindow {
 
-  /** The kinds of record of a window, where they are. */
+  /** The kinds of record of a window in their places. */
   private[mullion] def families(place: String, program: WindowProgram): Seq[FamilySpec] =
     program.families.filterNot(_ == PartitionTotals.family).map(named(place, _))
 
-  /** A kind of record of a window; of one without a name, as if it were alone. */
+  /** A kind of record of a window; unchanged for a window without a name. */
   private[exec] def named(window: String, family: FamilySpec): FamilySpec =
     if (window.isEmpty) family else family.copy(name = s"$window.${family.name}")
 }
 
-/** Panes of several windows, each kept by an engine of its own. */
+/** Panes of several windows, each with its own engine. */
 private[exec] final class TogetherPanes(
     program: TogetherProgram,
     clock: BatchClock,
@@ -202,7 +201,7 @@ private[exec] final class TogetherPanes(
 
   override def remaining(): Iterator[InternalRow] = windows.iterator.flatMap(_.remaining())
 
-  /** One window, with counts of its own: engines set in them what falls due next. */
+  /** One window, with its own counts: engines set the next due time in them. */
   private final class Part(window: TogetherWindow) {
     private val ownCounts = new PaneCounts
     private lazy val narrow = UnsafeProjection.create(window.narrow, program.partial)
@@ -228,7 +227,7 @@ private[exec] final class TogetherPanes(
   }
 }
 
-/** The part of a partition's state that is one window's. */
+/** One window's part of a partition's state. */
 private[mullion] final class NamedPartition(window: TogetherWindow, partition: StatePartition) extends StatePartition {
   override def family(spec: FamilySpec): Family = partition.family(window.named(spec))
 

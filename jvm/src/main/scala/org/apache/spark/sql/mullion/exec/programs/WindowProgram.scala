@@ -23,41 +23,40 @@ import org.apache.spark.sql.mullion.state.records.{FamilySpec, KeyOrder, StatePa
 import dev.mullion.windows.clock.BatchClock
 import dev.mullion.windows.rules.{AlignedRules, AroundRules, CustomRules, NumberedRules, PaneRules, SessionRules}
 
-/** What an operator does for one window, apart from where in a plan it stands.
+/** The program of an operator for one window, independent of its place in a plan.
   *
   * @param id
-  *   tells this operator from others in one plan
+  *   identifies this operator in a plan
   * @param keys
   *   the key columns
   * @param slice
-  *   the column with the slice that a partial row belongs to
+  *   the column with the slice of a partial row
   * @param marked
-  *   the column that marks partial rows of reopened panes, if late rows reopen panes; of sessions, those that may be
-  *   late
+  *   the column that marks partial rows of reopened panes, if late rows reopen panes; for sessions, possibly late rows
   * @param gap
-  *   the column with the gap of sessions, in microseconds, if each row brings its own
+  *   the column with the gap of sessions, in microseconds, if each row has its own
   * @param start
   *   the column with the start of a pane, where it does not follow from the slice, which is then the pane's end
   * @param time
   *   the time of rows
   * @param idleAfter
-  *   how long the source must be empty for the event clock to follow the wall clock; none for never
+  *   the time without rows after which the event clock follows the wall clock; none for never
   * @param partial
   *   the columns of the partial aggregate: keys, slice, reopened, then the functions' buffers
   * @param limit
-  *   how much a pane may hold
+  *   the size limit of a pane
   * @param rows
-  *   what is to be known if rows are worked on one by one, and there is no partial aggregate
+  *   the program of row-by-row processing, if rows are processed one by one without a partial aggregate
   * @param byShard
-  *   whether all rows of a key are in one partition already, because a stage before distributed them
+  *   whether all rows of a key are in one partition already, because a previous stage distributed them
   * @param rowsCounted
   *   the buffer of a function that counts all rows, if one does
   * @param alone
-  *   of several windows together, in words why this one has an operator of its own, if it has
+  *   for several windows in one query, the reason why this one has its own operator, if it has
   * @param ticks
-  *   whether its query has a source that asks for batches without rows
+  *   whether its query has a source that requests batches without rows
   * @param drained
-  *   the boundary of a window of before that is over, in microseconds, if there was one when the query started
+  *   the boundary of a replaced window whose panes have closed, in microseconds, if there was one when the query started
   * @param delay
   *   the longest delay of the stream's watermarks, in microseconds
   */
@@ -88,7 +87,7 @@ final case class WindowProgram(
     delay: Long = 0L
 ) extends OperatorProgram
     with PaneProgram {
-  // A late row has no results, whatever their functions never give.
+  // A late row has no results, even for functions that are never null.
   def output: Seq[Attribute] =
     (keys :+ window :+ pane) ++ results
       .map(_.toAttribute)
@@ -96,15 +95,14 @@ final case class WindowProgram(
 
   def distributed: Option[Seq[Attribute]] = Option.unless(byShard)(keys)
 
-  /** True if the partial rows of a group may come as each task before the shuffle made one, and need not be made one
-    * before the operator: where they are added in place, and nothing fires for them. To find which are of one group
-    * takes a table of all groups, and where keys are many, most groups have one row; the operator, to which they come
-    * sorted, finds the record that it has just had.
+  /** True if the operator accepts several partial rows per group, one from each task before the shuffle, without a
+    * merge. This holds if rows are added in place and fire nothing. Merging needs a table of all groups, and with
+    * many keys most groups have one row; the operator gets rows sorted, and finds the previous record again.
     */
   def takesSeveralOfGroup: Boolean =
     Accumulators.areInPlace(functions) && (isSession || (!rules.firesOpen && marked.isEmpty))
 
-  // Made once, on the driver: the buffers of one and the same function in all tasks.
+  // Created once, on the driver: all tasks must use the buffers of the same function.
   val extras: Seq[AggregateFunction] = {
     val times = if (isSession) Seq(Min(time), Max(time)) else Nil
     times ++ Option.when(countsRows && rowsCounted.isEmpty)(Count(Literal(1)))
@@ -124,7 +122,7 @@ final case class WindowProgram(
       case _: NumberedRules                           => throw WindowProgram.needsRows(this)
     }) :+ PartitionTotals.family
 
-  /** The window, how it fires, and by what keys, in words. */
+  /** The window, its firings and its keys, as text. */
   def describe: String =
     (Seq(words, KeyColumns.named(keys).map(_.name).mkString("by [", ", ", "]")) ++ alone).mkString(", ")
 
@@ -188,11 +186,11 @@ final case class WindowProgram(
     (ofFunctions :+ StateHeader.Itself -> text.typedByWindow.toList).filter(_._2.nonEmpty).toMap
   }
 
-  /** The functions by their texts, where there is one for each. */
+  /** The functions by their texts, if each text is unique. */
   private def functionTexts: Option[List[StateHeader.Function]] = {
-    val known = functions.lastOption.collect { case _: KnownAggregates => StateHeader.Function.Knowing }
-    val texts = text.functions ++ known
-    // Rows that count once are in one function, whatever is asked of them.
+    val tracking = functions.lastOption.collect { case _: KnownAggregates => StateHeader.Function.Knowing }
+    val texts = text.functions ++ tracking
+    // Deduplicated rows are in one function, whatever the aggregates.
     Option.when(text.dedupe.isEmpty && texts.length == functions.length)(
       texts
         .zip(functions)

@@ -1,7 +1,7 @@
 package org.apache.spark.sql.mullion.exec
 
-/** What an operator does, made on the driver and run in the tasks: for one window [[WindowProgram]], for several
-  * [[TogetherProgram]]. A program says which records there are in state, what its header is, and which engine of
-  * `panes` works on a partition. State of a query that has changed is made to fit by [[StateAdaptation]].
+/** The programs of operators, created on the driver and run in the tasks: [[WindowProgram]] for one window,
+  * [[TogetherProgram]] for several. A program determines the records in state, the header, and the engine from
+  * `panes` for a partition. [[StateAdaptation]] converts the state of a changed query.
   */
 package object programs

@@ -8,22 +8,21 @@ import org.apache.spark.sql.execution.datasources.PartitionedFile
 import org.apache.spark.sql.mullion.exec.scan.KnownReaders.{Asked, MostOfSession, Reader}
 import org.apache.spark.sql.types.StructType
 
-/** What reads files for a scan, for the scans after it that ask for the same: those of a query's next batches.
+/** Caches file readers for later scans with the same parameters: those of a query's next batches.
   *
-  * To make a reader sends Hadoop's settings to the tasks, which took a twenty-fifth of a batch of a hundred rows. A
-  * reader of Spark's own formats follows from what it is asked for and from the settings, and is used by several tasks
-  * at a time anyway.
+  * Creating a reader sends Hadoop's settings to the tasks, which took 4 % of a batch of a hundred rows. A reader of
+  * Spark's own formats is determined by its parameters and the settings, and may be shared by tasks.
   */
 private[scan] final class KnownReaders {
-  // Forgotten with the session, whose settings went to its tasks.
+  // Entries are removed with the session, whose settings its tasks have.
   private val ofSessions = new WeakHashMap[SparkSession, List[(Asked, Reader)]]()
 
   def apply(session: SparkSession, asked: Asked)(make: => Reader): Reader = synchronized {
-    val known = ofSessions.getOrDefault(session, Nil)
-    known.collectFirst { case (`asked`, reader) => reader }.getOrElse {
-      val made = make
-      ofSessions.put(session, ((asked -> made) :: known).take(MostOfSession))
-      made
+    val cached = ofSessions.getOrDefault(session, Nil)
+    cached.collectFirst { case (`asked`, reader) => reader }.getOrElse {
+      val created = make
+      ofSessions.put(session, ((asked -> created) :: cached).take(MostOfSession))
+      created
     }
   }
 }
@@ -31,10 +30,10 @@ private[scan] final class KnownReaders {
 private[scan] object KnownReaders {
   type Reader = PartitionedFile => Iterator[InternalRow]
 
-  // A query has one for each of its sources of files.
+  // A query has one per source of files.
   private[scan] final val MostOfSession = 8
 
-  /** What a reader follows from. Filters are not there: those of numbers that are equal may differ, as 0.0 and -0.0 do.
+  /** The parameters of a reader. It has no filters, because equal numbers may differ, such as 0.0 and -0.0.
     *
     * @param hadoop
     *   Hadoop's settings

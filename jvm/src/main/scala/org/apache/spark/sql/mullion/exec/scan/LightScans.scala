@@ -18,10 +18,10 @@ import org.apache.spark.sql.mullion.state.OwnStateExec
 import org.apache.spark.sql.sources.Filter
 import org.apache.spark.sql.types.StructType
 
-/** Has the scans of files below an operator of ours send [[SettingsAlone]] to their tasks.
+/** Makes file scans below Mullion's operators send [[SettingsAlone]] to their tasks.
   *
-  * A scan sends its settings anew for each batch, and that Hadoop compresses the origin of each of them took a tenth of
-  * a batch of a hundred rows. Only of Spark's own formats, which read settings and no origins.
+  * A scan sends its settings for each batch, and Hadoop's compression of the origin of each setting took 10 % of a
+  * batch of a hundred rows. Only for Spark's own formats, which do not read origins.
   */
 object LightScans extends ColumnarRule {
 
@@ -35,7 +35,8 @@ object LightScans extends ColumnarRule {
 
   private def reading(scan: FileSourceScanExec, format: FileFormat): FileSourceScanExec = {
     val relation = scan.relation.copy(fileFormat = format)(scan.relation.sparkSession)
-    // Formats of a kind are equal, and a plan keeps what is equal to what it has: without buckets this says nothing else.
+    // Formats of a kind are equal, and a plan keeps equal nodes: without buckets this flag only makes the node
+    // different.
     val light = scan.copy(relation = relation, disableBucketedScan = true)
     light.copyTagsFrom(scan)
     light
@@ -49,10 +50,10 @@ object LightScans extends ColumnarRule {
     classOf[TextFileFormat] -> new Texts
   )
 
-  /** True if a format is one of these, and so known. */
+  /** True if a format is one of these. */
   private[scan] def isLight(format: FileFormat): Boolean = format.isInstanceOf[Light]
 
-  /** A format whose reader takes settings alone. */
+  /** A format whose reader gets settings without origins. */
   private trait Light extends FileFormat {
     override def buildReaderWithPartitionValues(
         session: SparkSession,

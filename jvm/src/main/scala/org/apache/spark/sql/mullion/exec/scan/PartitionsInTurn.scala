@@ -9,27 +9,27 @@ import org.apache.spark.sql.mullion.shim.SparkLineShim
 
 import dev.mullion.windows.rules.{AlignedRules, SessionRules}
 
-/** Where a task may work on all partitions of an operator's state: in a batch whose rows each task could read, see
-  * [[ReadByEachTask]].
+/** The conditions under which one task may process all partitions of an operator's state: in a batch whose rows
+  * each task could read, see [[ReadByEachTask]].
   *
-  * What stands above the operator then has its rows in one partition where it was planned for several. So nothing may
-  * stand there but selections and filters, whose rows do not depend on it, and the writing of what comes out. No other
-  * operator with state does, for which partitions are numbers of stores.
+  * Nodes above the operator then have one partition instead of the planned number. Only projections and filters,
+  * which are independent of it, and the sink may be above the operator. No other stateful operator may, because its
+  * partitions are numbers of stores.
   *
-  * Two tasks go through much state in half the time of one. So there must be little of it, by what the batch before
-  * said, and a record may give no more than a few rows. And state must be loaded where the task runs, which is known
-  * where there is one place.
+  * Two tasks process large state in half the time of one. The state must therefore be small, judging by the
+  * previous batch, and a record may produce only a few rows. The state must also be loaded where the task runs,
+  * which is certain if there is one executor.
   */
 private[scan] object PartitionsInTurn {
 
-  // To go through so many records takes some milliseconds.
+  // Scanning this many records takes some milliseconds.
   private[scan] val MostRecords = 10000L
 
-  // To open and to commit one partition takes as long as to begin a task and to open a file: more of them would wait
-  // for one another where cores are idle.
+  // Opening and committing a partition takes as long as starting a task and opening a file: more of them would wait for
+  // each other while cores are idle.
   private val MostPartitions = 2
 
-  /** The operator of a batch's plan that may have its partitions in one task. */
+  /** The operator of a batch's plan whose partitions may be in one task. */
   def operator(plan: SparkPlan): Option[WindowExec] = plan match {
     case write: WriteToDataSourceV2Exec                                                    => operator(write.query)
     case above @ (_: ProjectExec | _: FilterExec) if RepeatableExpressions.areAllOf(above) =>
@@ -53,8 +53,8 @@ private[scan] object PartitionsInTurn {
     case _ => false
   }
 
-  /** True if the batch before this one left few records, in all operators of its query. A run's first batch has none
-    * before it. It may be one that an earlier run has begun, and then has the tasks that it had.
+  /** True if the previous batch left few records, in all operators of its query. A run's first batch has no
+    * previous one; it may have been begun by an earlier run, and must keep its tasks.
     */
   private def isSmall(window: WindowExec, info: SparkLineShim.StateInfo): Boolean =
     RunningQuery.find(window.session, info.queryRunId).flatMap(query => Option(query.lastProgress)).exists { before =>

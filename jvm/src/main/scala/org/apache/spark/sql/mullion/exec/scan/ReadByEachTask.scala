@@ -19,15 +19,15 @@ import org.apache.spark.sql.mullion.exec.{PartitionsInTurnExec, SortByKeyExec, W
 import org.apache.spark.sql.mullion.exec.assign.{AssignSlicesExec, FusedWatermarkExec}
 import org.apache.spark.sql.mullion.exec.partial.{PartialAggregateExec, ReadColumnsExec}
 
-/** Puts [[ReadByEachTaskExec]] in the place of the shuffle below a window's operator, in a batch that is one small
-  * file; or [[PartitionsInTurnExec]], where one task may work on all partitions of state.
+/** Replaces the shuffle below a window's operator by [[ReadByEachTaskExec]] in a batch of one small file, or by
+  * [[PartitionsInTurnExec]] if one task may process all partitions of state.
   *
-  * Two tasks that read a file have to find the same rows in it, with the same keys. So every node below the shuffle is
-  * one of those below, and all expressions are [[RepeatableExpressions]].
+  * Tasks that read the same file must get the same rows, with the same keys. Every node below the shuffle must
+  * therefore be one of those below, and all expressions [[RepeatableExpressions]].
   */
 object ReadByEachTask extends ColumnarRule {
 
-  // What is read more than once: some 100,000 rows of a few columns, which take less time than a stage does.
+  // The limit for repeated reads: about 100,000 rows of a few columns, which take less time than a stage.
   private val MostBytesAgain = 1L << 20
 
   override def postColumnarTransitions: Rule[SparkPlan] = (plan: SparkPlan) => {
@@ -71,7 +71,7 @@ object ReadByEachTask extends ColumnarRule {
     case _ => true
   }
 
-  /** What gives the same rows whenever it is asked, by way of nodes that do. */
+  /** A source that returns the same rows each time, through nodes that do. */
   private def source(plan: SparkPlan): Option[SparkPlan] =
     if (!RepeatableExpressions.areAllOf(plan)) None
     else
@@ -84,7 +84,7 @@ object ReadByEachTask extends ColumnarRule {
         case _                                             => None
       }
 
-  /** Where a file that is gone is no error, one task may have seen it and another not. */
+  /** If missing files are ignored, tasks may see different files. */
   private def isKnown(files: FileSourceScanExec): Boolean = {
     val options = new FileSourceOptions(CaseInsensitiveMap(files.relation.options))
     LightScans.isLight(files.relation.fileFormat) && !files.bucketedScan &&

@@ -10,8 +10,7 @@ import org.apache.spark.sql.execution.metric.SQLMetric
 import org.apache.spark.sql.mullion.expressions.Projections
 import org.apache.spark.util.CompletionIterator
 
-/** The rows of each partition of state, read by its own task: each reads the whole batch, and keeps the rows that are
-  * its own.
+/** The rows of each partition of state, read by its own task: each reads the entire batch, and keeps its own rows.
   *
   * {{{
   *   shuffle   task: scan - partial aggregate - files of the shuffle
@@ -21,10 +20,10 @@ import org.apache.spark.util.CompletionIterator
   *             task: scan - partial aggregate - own rows - WindowExec, partition 1
   * }}}
   *
-  * A batch of a hundred rows is read in a few milliseconds, and a shuffle is a stage more, of some twenty-five. What
-  * the nodes below count is counted by the first task alone: the others see the same rows again.
+  * A batch of a hundred rows is read in a few milliseconds, and a shuffle is another stage, of about 25 ms. Only
+  * the first task counts the metrics of the nodes below, because the others read the same rows.
   *
-  * See [[ReadByEachTask]] for where.
+  * [[ReadByEachTask]] documents the conditions.
   */
 final case class ReadByEachTaskExec(by: HashPartitioning, child: SparkPlan) extends UnaryExecNode {
 
@@ -47,9 +46,9 @@ private object ReadByEachTaskExec {
   private final class Own(override val index: Int, val all: Option[Partition]) extends Partition
 
   /** @param rows
-    *   all rows, in one partition, or in none where there are no rows
+    *   all rows, in one partition, or in none if there are no rows
     * @param counts
-    *   what counts as these are read
+    *   the metrics of the read
     */
   private final class Rows(rows: RDD[InternalRow], by: HashPartitioning, output: Seq[Attribute], counts: Seq[SQLMetric])
       extends RDD[InternalRow](

@@ -6,12 +6,11 @@ import org.apache.spark.sql.catalyst.expressions.{Expression, PlanExpression, Us
 import org.apache.spark.sql.execution.SparkPlan
 import org.apache.spark.sql.types.ObjectType
 
-/** The expressions that have the same value for the same row in every task, and that can be evaluated when a plan is
-  * made.
+/** The expressions with the same value for the same row in every task, which can also be evaluated during planning.
   *
-  * An expression is repeatable if Spark's catalyst or Mullion defines it, it is deterministic, and it holds neither
-  * user code nor another plan. Everything else is not, whatever it says of itself: an expression of an extension, of
-  * Hive, or of Spark's execution, where subqueries wait for their results.
+  * An expression is repeatable if Spark's catalyst or Mullion defines it, it is deterministic, and it contains
+  * neither user code nor another plan. All others are not, even if they are marked as deterministic: expressions of
+  * extensions, of Hive, or of Spark's execution, where subqueries wait for their results.
   */
 private[scan] object RepeatableExpressions {
 
@@ -42,7 +41,7 @@ private[scan] object RepeatableExpressions {
 
   private def packageOf(owner: Class[_]): String = owner.getName.take(owner.getName.lastIndexOf('.'))
 
-  // Spark takes it for deterministic, and it begins with a random vector.
+  // Marked as deterministic by Spark, although it uses a random initialisation vector.
   private val random = Set("aesEncrypt")
 
   private val catalyst = "org.apache.spark.sql.catalyst"

@@ -8,15 +8,14 @@ import scala.jdk.CollectionConverters._
 import org.apache.hadoop.conf.Configuration
 import org.apache.hadoop.io.{Text, WritableUtils}
 
-/** Hadoop's settings, which go to executors without the notes of where each came from.
+/** Hadoop's settings, sent to executors without the origin of each setting.
   *
   * {{{
-  *   Configuration   size, { name, value, which file or program set it, compressed on its own }      9 ms for 1,100
-  *   this            size, { name, value, nothing }                                                  below 1 ms
+  *   Configuration   size, { name, value, its source file or program, each compressed }      9 ms for 1,100
+  *   this            size, { name, value, nothing }                                          below 1 ms
   * }}}
   *
-  * What is read there is one of Hadoop's own, with the same settings. The notes serve those who look for a setting's
-  * origin, and no task does.
+  * The executor reads an ordinary configuration of Hadoop with the same settings. No task uses the origins.
   */
 private[scan] final class SettingsAlone(of: Configuration) extends Configuration(of) {
 

@@ -1,6 +1,6 @@
 package org.apache.spark.sql.mullion.exec
 
-/** How batches of files are read below an operator of ours: with less sent to tasks than Spark sends, and without a
-  * shuffle where a batch is one small file.
+/** Faster file scans below Mullion's operators: with less data per task, and without a shuffle if a batch is one
+  * small file.
   */
 package object scan

@@ -3,8 +3,8 @@ package org.apache.spark.sql.mullion.python.folds
 import org.apache.spark.unsafe.Platform
 import org.apache.spark.unsafe.types.UTF8String
 
-/** An expression of an agent's body. Computed, it is its own result, with the value and the kind that Python has; where
-  * Python fails, or does what is not done here, it is [[Odd]].
+/** An expression of an agent's body. After evaluation it is its own result, with Python's value and kind. Where
+  * Python fails, or behaves in a way that is not supported here, it throws [[Odd]].
   */
 private[python] abstract class Expression extends Value {
   def compute(): Unit
@@ -20,7 +20,7 @@ private[python] final class Variable(of: Value) extends Expression {
   override def compute(): Unit = if (of.kind == Value.Unset) throw Odd else set(of)
 }
 
-/** What a table has for a key: at the time of the event or of the batch, or so long before. */
+/** The value of a key in a table: at the time of the event or of the batch, or a time span before. */
 private[folds] final class Read(
     event: FoldEvent,
     table: FoldTable,
@@ -58,7 +58,6 @@ private[python] final class Choice(test: Expression, yes: Expression, no: Expres
   }
 }
 
-/** An operator of one operand. */
 private[python] final class Unary(sign: String, of: Expression) extends Expression {
   override def compute(): Unit = {
     of.compute()
@@ -74,7 +73,6 @@ private[python] final class Unary(sign: String, of: Expression) extends Expressi
   }
 }
 
-/** An operator of two operands. */
 private[python] final class Binary(sign: String, left: Expression, right: Expression) extends Expression {
   private val operator = Operator(sign)
 
@@ -85,7 +83,7 @@ private[python] final class Binary(sign: String, left: Expression, right: Expres
   }
 }
 
-/** A function of Python's. */
+/** A built-in function of Python. */
 private[python] final class Call(name: String, arguments: Array[Expression]) extends Expression {
   private val toFloat = 9.2e18
 
@@ -120,7 +118,7 @@ private[python] final class Call(name: String, arguments: Array[Expression]) ext
     case "abs" if of.kind == Value.Float                 => setFloat(Math.abs(of.double))
     case "abs" if of.long != Long.MinValue               => setInt(Math.abs(of.long))
     case "int" | "round" if of.isWhole                   => setInt(of.long)
-    // Not where the float is no number, either.
+    // Excludes NaN too.
     case "int" if Math.abs(of.double) < toFloat   => setInt(of.double.toLong)
     case "round" if Math.abs(of.double) < toFloat => setInt(Math.rint(of.double).toLong)
     case _                                        => throw Odd
@@ -148,7 +146,7 @@ private[python] final class Call(name: String, arguments: Array[Expression]) ext
 
 private[folds] object Call {
 
-  /** Reads what is written in bytes of a text. */
+  /** Reads values from the bytes of a text. */
   private trait OfText {
     def read(bytes: Array[Byte], from: Int, until: Int, to: Value): Unit
   }
@@ -161,7 +159,7 @@ private[folds] object Call {
   )
 
   private def ofText(read: OfText, text: UTF8String, to: Value): Unit = text.getBaseObject match {
-    // A text of a column lies among others, and need not be copied.
+    // A text of a column is read in place, without a copy.
     case bytes: Array[Byte] =>
       val from = (text.getBaseOffset - Platform.BYTE_ARRAY_OFFSET).toInt
       read.read(bytes, from, from + text.numBytes, to)

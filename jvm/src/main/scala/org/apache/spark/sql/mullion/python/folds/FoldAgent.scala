@@ -14,8 +14,8 @@ private[folds] final class FoldAgent(
     steps: Array[FoldStep]
 ) {
 
-  /** Goes through events, in order, and changes its tables; what Python is to be told of them. None, and its tables as
-    * they were, where only Python can.
+  /** Processes events in order, and changes the agent's tables. Returns its output for Python; none, with unchanged
+    * tables, if only Python can process them.
     */
   def run(rows: Array[UnsafeRow]): Option[Seq[AgentOutput]] = {
     val output = mutable.ArrayBuffer.empty[AgentOutput]
@@ -24,7 +24,7 @@ private[folds] final class FoldAgent(
       while (i < rows.length) {
         event.take(rows(i))
         last.forget()
-        // What a variable was for another event is not known to any other.
+        // Variables do not survive their event.
         locals.foreach(_.unset())
         FoldStep.run(steps, rows(i), output)
         i += 1
@@ -39,12 +39,12 @@ private[folds] final class FoldAgent(
   }
 }
 
-/** What an agent prints or yields for an event: Python does that, with what it cannot know.
+/** A statement that prints or yields for an event: Python executes it, with the values that it lacks.
   *
   * @param number
-  *   which statement
+  *   of the statement
   * @param values
-  *   what tables and variables are there, as a list in JSON
+  *   of tables and variables, as a list in JSON
   */
 private[folds] final case class AgentOutput(row: UnsafeRow, number: Int, values: String)
 

@@ -8,22 +8,22 @@ import org.apache.spark.sql.mullion.topics.JsonText
 import org.apache.spark.sql.types._
 import org.apache.spark.unsafe.types.UTF8String
 
-/** An event as a row has it, and its parts as expressions. Which values of a row are read here, and which are odd:
+/** An event as a row, and its parts as expressions. Values that are not supported here throw [[Odd]]:
   *
   * {{{
-  *   a dict       an item that is null is None where the row came with it, and odd where it did not (a KeyError)
-  *   a record     a field that must be there and is null is odd; another has its default in place of a null
+  *   a dict       a null item is None if the row has it, and unsupported if not (a KeyError)
+  *   a record     null in a required field is unsupported; in another field it is the default
   *   a scalar     the one column
   * }}}
   *
-  * An int in a column of floats is an int, by its mark. A field whose type is declared is odd where it has another one
-  * and the model minds. So is a value that did not fit the topic's columns, which comes as its text, and a message that
-  * has no value.
+  * An int in a column of floats is an int, by its mark. A field of another type than declared is unsupported if the
+  * model checks types. So is a value that did not fit the topic's columns, which is stored as text, and a message
+  * without a value.
   *
   * @param column
-  *   the struct that holds the topic's values
+  *   the struct with the topic's values
   * @param model
-  *   the fields of a record, in order, or what a scalar must be: each `{"name", "kind", "strict", "default"}`
+  *   the fields of a record, in order, or the type of a scalar: each `{"name", "kind", "strict", "default"}`
   * @param isSharded
   *   whether events are in shards, by the column `_shard`
   */
@@ -50,7 +50,7 @@ private[folds] final class FoldEvent(
   }
 
   private var row: InternalRow = InternalRow.empty
-  private var held: InternalRow = InternalRow.empty
+  private var content: InternalRow = InternalRow.empty
   private var hasWhole: Boolean = false
 
   /** The event's time. */
@@ -73,16 +73,16 @@ private[folds] final class FoldEvent(
   def take(of: InternalRow): Unit = {
     row = of
     if (unfitAt >= 0 && !row.isNullAt(unfitAt)) throw Odd
-    // A tombstone, which Python sees as None.
+    // A tombstone, which is None in Python.
     if (!isScalar && columnsAt >= 0 && row.isNullAt(columnsAt)) throw Odd
     us = row.getLong(timeAt)
     hasWhole = columnsAt >= 0 && !row.isNullAt(columnsAt) && row.getUTF8String(columnsAt).contains(wholes)
-    held = if (row.isNullAt(valueAt)) InternalRow.empty else row.getStruct(valueAt, struct.length)
-    // What does not fit is put aside, whether it is used or not.
+    content = if (row.isNullAt(valueAt)) InternalRow.empty else row.getStruct(valueAt, struct.length)
+    // Checked even if unused: a value that does not fit is put aside.
     checked.foreach(_.compute())
   }
 
-  /** Odd for a key of a table that is of another shard than the event: Python says which, and stops. */
+  /** Rejects a table key of another shard than the event's: Python reports the error. */
   def requireOwn(key: Value): Unit =
     if (isSharded && (row.isNullAt(shardAt) || !Shards.holds(row.getUTF8String(shardAt), key))) throw Odd
 
@@ -109,8 +109,8 @@ private[folds] final class FoldEvent(
     private val read: (InternalRow, Int, Value) => Unit = at.fold(odd)(i => reader(struct(i).dataType))
 
     override def compute(): Unit = {
-      if (index >= 0 && held.numFields > 0 && !held.isNullAt(index)) {
-        read(held, index, this)
+      if (index >= 0 && content.numFields > 0 && !content.isNullAt(index)) {
+        read(content, index, this)
         if (hasWhole && kind == Value.Float && row.getUTF8String(columnsAt).contains(whole)) setInt(asDouble.toLong)
         declared.foreach(_.check(this))
       } else if (isRecord) declared.flatMap(_.default) match {
@@ -125,7 +125,7 @@ private[folds] final class FoldEvent(
 
 private[folds] object FoldEvent {
 
-  /** What a model says of a field. */
+  /** A field's declaration in a model. */
   private[folds] final case class Declared(kind: Int, strict: Boolean, default: Option[Value]) {
     def check(value: Value): Unit = if (strict && value.kind != kind) {
       // An int is a float of the same value.

@@ -9,7 +9,7 @@ import org.apache.spark.unsafe.types.UTF8String
 
 import dev.mullion.windows.sets.KeptRanges
 
-/** What agents do whose bodies have been read: as Python says it, in JSON, and what a task makes of that.
+/** The translated agents: their JSON from Python, and its interpretation in a task.
   *
   * {{{
   *   {"tables": [{"name", "size", "step", "expires", "default", "indexed", "tells"}],
@@ -24,7 +24,7 @@ import dev.mullion.windows.sets.KeptRanges
   *                ["range", "start" or "end"]
   * }}}
   *
-  * A sign is an operator of Python's, `neg`, `pos`, `and`, `or`, `not` or `if`.
+  * A sign is a Python operator, `neg`, `pos`, `and`, `or`, `not` or `if`.
   */
 final case class FoldProgram(json: String) {
   @transient private[folds] lazy val said: JObject = parse(json) match {
@@ -32,14 +32,14 @@ final case class FoldProgram(json: String) {
     case other          => throw new IllegalArgumentException(s"$other is not a program of folds")
   }
 
-  /** What the state has once Python has begun what it does by itself. */
+  /** The records in state once Python has started its own part. */
   private[folds] def begins: Seq[Array[Byte]] =
     FoldProgram.list(said \ "begins").map { case JString(key) => key.getBytes("UTF-8"); case _ => Array.emptyByteArray }
 }
 
 private[python] object FoldProgram {
 
-  /** A table, with the range that it is read and changed in. */
+  /** The tables, with the range of the last access. */
   def tables(program: FoldProgram, state: KeyedState, last: LastRange): IndexedSeq[FoldTable] =
     list(program.said \ "tables").map { said =>
       val expires = said \ "expires" match {
@@ -80,7 +80,7 @@ private[python] object FoldProgram {
     )
   }
 
-  /** Makes steps and expressions of what is said. */
+  /** Builds steps and expressions from JSON. */
   private final class Reader(
       event: FoldEvent,
       locals: Array[Value],

@@ -6,11 +6,11 @@ import org.apache.spark.sql.mullion.python.state.{KeyedState, TimerClock}
 
 import dev.mullion.windows.sets.KeptRanges
 
-/** One windowed table in one partition, for one batch: what the batch touches is read once, changed here, and written
-  * when the batch is known to be right.
+/** One windowed table in one partition, for one batch: ranges are read once, changed here, and written when the
+  * batch has succeeded.
   *
-  * Its clock is the largest time that it has applied in this partition, event by event. A range that is stale takes
-  * nothing, and goes at the end of the batch.
+  * Its clock is the largest time applied in this partition, event by event. A stale range accepts no changes, and
+  * expires at the end of the batch.
   */
 private[folds] final class FoldTable(val spec: FoldTable.Spec, state: KeyedState, current: LastRange) {
   import FoldTable._
@@ -24,7 +24,7 @@ private[folds] final class FoldTable(val spec: FoldTable.Spec, state: KeyedState
   private var applied = stored.fold(Never)(_.getLong(8))
   private val before = (clock, applied)
 
-  /** By this time, all ranges that were due have gone; no timer is looked for before it. */
+  /** All ranges due by this time have expired; timers before it are not read. */
   private var expired = stored.filter(_.capacity > 16).fold(Never)(_.getLong(16))
   private var late = 0L
 
@@ -32,7 +32,7 @@ private[folds] final class FoldTable(val spec: FoldTable.Spec, state: KeyedState
 
   def clockUs: Long = clock
 
-  /** What a key has at a time, the range that starts last; the default where there is none. */
+  /** The value of a key at a time, in the range that starts last; the default if there is none. */
   def read(key: Value, us: Long, to: Value): Unit = {
     requireTime(us)
     current.touch(ranges, us)
@@ -40,7 +40,7 @@ private[folds] final class FoldTable(val spec: FoldTable.Spec, state: KeyedState
     if (found.there) to.set(found) else to.set(spec.default)
   }
 
-  /** Does one thing to each range of a time that is not stale. */
+  /** Updates each range of a time that is not stale. */
   def update(key: Value, us: Long, operator: Option[Operator], value: Value): Unit = {
     requireTime(us)
     current.touch(ranges, us)
@@ -67,7 +67,7 @@ private[folds] final class FoldTable(val spec: FoldTable.Spec, state: KeyedState
     if (isLate) late += 1
   }
 
-  /** Forgets what the batch has done. */
+  /** Discards the changes of the batch. */
   def discard(): Unit = {
     touched.clear()
     clock = before._1
@@ -75,10 +75,10 @@ private[folds] final class FoldTable(val spec: FoldTable.Spec, state: KeyedState
     late = 0L
   }
 
-  /** What would be written that cannot be is odd, and is known before anything is. */
+  /** Throws for values that cannot be written, before any are. */
   def check(): Unit = touched.values.forEach(range => if (range.changed) TableRecords.number(range))
 
-  /** Writes what the batch has done. */
+  /** Writes the changes of the batch. */
   def save(): Unit = {
     state.countLate(spec.name, late)
     touched.forEach { (at, range) =>
@@ -95,7 +95,7 @@ private[folds] final class FoldTable(val spec: FoldTable.Spec, state: KeyedState
     state.put(records.clocks, times, Some(there))
   }
 
-  /** Notes that what was due has gone. */
+  /** Records the expiry time. */
   private def noteExpired(): Unit = if (expired != clock) {
     expired = clock
     putClocks(there = true)
@@ -110,7 +110,7 @@ private[folds] final class FoldTable(val spec: FoldTable.Spec, state: KeyedState
     }
   }
 
-  /** True if a range is stale when its timer is due: the timer may be of another window, before the program changed. */
+  /** True if a range is stale when its timer is due: the timer may be older than a change of the program's window. */
   private def isOfWindow(record: Array[Byte], due: Long): Boolean =
     ranges.due(TableRecords.endOf(record) - ranges.size).contains(due)
 
@@ -121,7 +121,7 @@ private[folds] final class FoldTable(val spec: FoldTable.Spec, state: KeyedState
     count(TableRecords.keyOf(record), 1)
   }
 
-  /** Keeps how many ranges a key has, if the table knows its keys. */
+  /** Updates the number of ranges of a key, if the table has a key index. */
   private def count(key: Array[Byte], by: Int): Unit = if (spec.indexed) {
     val record = records.ofKey(key)
     val before = Option(state.get(record))
@@ -146,7 +146,7 @@ private[folds] final class FoldTable(val spec: FoldTable.Spec, state: KeyedState
       val json = Option(state.get(record))
       val made = new Held(record, json.isDefined)
       json.foreach(TableRecords.readNumber(_, made))
-      // A text lies in the row that it came with.
+      // A text is part of its row.
       val own = if (key.kind == Value.Text) key.text.copy() else probe.key
       touched.put(new RangeOfKey(own, start), made)
       made
@@ -157,11 +157,11 @@ private[folds] final class FoldTable(val spec: FoldTable.Spec, state: KeyedState
 private[mullion] object FoldTable {
 
   /** @param default
-    *   what a range that is not there reads as
+    *   the value of a missing range
     * @param indexed
-    *   whether the table knows its keys
+    *   whether the table has a key index
     * @param tells
-    *   whether a function is told of each range that goes
+    *   whether a function is called for each expired range
     */
   private[folds] final case class Spec(
       name: String,
@@ -173,7 +173,7 @@ private[mullion] object FoldTable {
 
   private val Never = Long.MinValue
 
-  /** Times that are the same as floats of seconds, and that lengths can be added to. */
+  /** Times that floats of seconds represent exactly, with room for additions. */
   private val Longest = 1L << 52
 
   private def requireTime(us: Long): Unit = if (us > Longest || us < -Longest) throw Odd
@@ -186,7 +186,7 @@ private[mullion] object FoldTable {
 
   private val Missing = new Held(Array.emptyByteArray, existed = false)
 
-  /** A key and the start of a range, by which what was touched is found; one of them is used for all questions. */
+  /** A key and the start of a range, for lookups; one instance is reused. */
   private[folds] final class RangeOfKey(var key: Any, var start: Long) {
     override def hashCode: Int = 31 * key.hashCode + java.lang.Long.hashCode(start)
 
@@ -196,8 +196,8 @@ private[mullion] object FoldTable {
     }
   }
 
-  /** Removes the ranges of some tables that are stale by their clocks. Where somebody is to be told of one, or one may
-    * not be stale by the window that its table has now, none is removed: whether so.
+  /** Removes the stale ranges of some tables. Removes none if a function must be called for one, or if one may not
+    * be stale in the table's current window. Returns whether that is so.
     */
   private[folds] def expire(tables: Seq[FoldTable], state: KeyedState): Boolean = {
     val due = for {
@@ -208,7 +208,7 @@ private[mullion] object FoldTable {
       if TableRecords.tableOf(timer) == table.id && TimerOrder.timeOf(at) <= table.clockUs
       record <- TableRecords.closedBy(timer)
     } yield (table, at, timer, record)
-    // All of them first, for what is removed is what is read.
+    // Collected first, because removal changes the scan.
     val all = due.toVector
     val isPythons = all.exists { case (table, at, _, record) =>
       table.spec.tells || !table.isOfWindow(record, TimerOrder.timeOf(at))

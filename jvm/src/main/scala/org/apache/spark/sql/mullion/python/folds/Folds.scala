@@ -7,21 +7,21 @@ import org.apache.spark.sql.mullion.shim.{SparkLineShim, SpillLimits}
 import org.apache.spark.sql.types.{IntegerType, StringType}
 import org.apache.spark.unsafe.types.UTF8String
 
-/** Runs the agents that have been read in the task itself, before the function that runs the others in Python. Both
-  * keep the same records of the same tables, so either can go on where the other was.
+/** Runs translated agents in the task itself, before the function that runs the others in Python. Both use the same
+  * table records, so each can continue the other's work.
   *
   * {{{
-  *   rows - by agent - in order of arrival - read:   tables change here  - what is printed or yielded -+
-  *                                         - others, and what is odd ----------------------------------+- Python
+  *   rows - by agent - in order of arrival - translated:  tables change here  - printed or yielded values -+
+  *                                         - others, and unsupported batches ------------------------------+- Python
   * }}}
   *
-  * An agent's batch is done here whole or not at all: where one event is odd, Python gets all of them, and does what it
-  * does. When Python has nothing to do it is not called, and ranges that are stale go here.
+  * An agent's batch runs here completely or not at all: if one event is unsupported, Python processes all of them.
+  * Without work for Python, it is not called, and stale ranges are removed here.
   *
   * @param layout
   *   the columns of the rows
   * @param input
-  *   those that Python is given
+  *   the columns passed to Python
   */
 private[python] final class Folds(
     program: FoldProgram,
@@ -39,21 +39,21 @@ private[python] final class Folds(
   private val agentAt = layout.indexWhere(_.name == "_agent")
   private val positionAt = layout.indexWhere(_.name == "_position")
 
-  /** The rows that are left to Python, as it is given them; with `begins` it is called in any case. */
+  /** The remaining rows for Python, in its input format; with `begins` it is called in any case. */
   def over(rows: Iterator[InternalRow], begins: Boolean, calls: CallCounts): Left = {
     val toPython = UnsafeProjection.create(input, layout)
     val left = SparkLineShim.spillable(spill)
-    val mine = agents.map(_.number -> Array.newBuilder[UnsafeRow]).toMap
-    var came = false
+    val buffers = agents.map(_.number -> Array.newBuilder[UnsafeRow]).toMap
+    var hasRows = false
     rows.foreach { row =>
-      came = true
-      mine.get(row.getInt(agentAt)) match {
+      hasRows = true
+      buffers.get(row.getInt(agentAt)) match {
         case Some(own) => own += unsafe(row)
         case None      => left.add(toPython(row))
       }
     }
     agents.foreach { agent =>
-      val own = mine(agent.number).result()
+      val own = buffers(agent.number).result()
       java.util.Arrays.sort(own, byPosition)
       agent.run(own) match {
         case Some(output) =>
@@ -63,7 +63,7 @@ private[python] final class Folds(
       }
     }
     tables.foreach(_.save())
-    val called = begins || !left.isEmpty || state.isDue || (came && program.begins.exists(state.get(_) eq null)) ||
+    val called = begins || !left.isEmpty || state.isDue || (hasRows && program.begins.exists(state.get(_) eq null)) ||
       FoldTable.expire(tables, state)
     Left(left.generateIterator(), called)
   }
@@ -73,7 +73,7 @@ private[python] final class Folds(
 
   private val copying = UnsafeProjection.create(layout.map(_.dataType).toArray)
 
-  /** A row that stays. */
+  /** A row that remains valid. */
   private def unsafe(row: InternalRow): UnsafeRow = row match {
     case already: UnsafeRow => already.copy()
     case other              => copying(other).copy()
@@ -98,11 +98,11 @@ private[python] final class Folds(
 private[python] object Folds {
 
   /** @param called
-    *   whether Python has something to do
+    *   whether Python has work
     */
   final case class Left(rows: Iterator[UnsafeRow], called: Boolean)
 
-  /** Columns in which Python is told what to print or yield. */
+  /** Columns with the statements that Python executes. */
   private val Statement = "_statement"
   private val Values = "_values"
 }

@@ -2,7 +2,7 @@ package org.apache.spark.sql.mullion.python.folds
 
 import dev.mullion.windows.sets.KeptRanges
 
-/** The range that a windowed table was last read or changed in for an event: what `current_window()` gives. Of several
+/** The range of the last access to a windowed table for an event: the value of `current_window()`. Of several
   * ranges of a time it is the one that starts last.
   */
 private[folds] final class LastRange {
@@ -20,7 +20,7 @@ private[folds] final class LastRange {
     }
   }
 
-  /** Its start or end, in seconds; where no table has been touched, or in no range, odd. */
+  /** Its start or end, in seconds; unsupported before any access, or outside of ranges. */
   final class Edge(isEnd: Boolean) extends Expression {
     override def compute(): Unit = {
       if (!there) throw Odd

@@ -4,12 +4,10 @@ import java.nio.charset.StandardCharsets.US_ASCII
 
 import org.apache.spark.unsafe.Platform
 
-/** Numbers and times that are written as text, as Python reads them. What is written in a way that is not known here is
-  * [[Odd]].
-  */
+/** Parses numbers and times like Python. Formats that are not supported here throw [[Odd]]. */
 private[python] object Numerals {
   private val PowersOfTen = Array.tabulate(23)(n => s"1e$n".toDouble)
-  // So many digits are a whole number that a float has exactly.
+  // An integer of this many digits is exact as a float.
   private val ExactDigits = 15
   private val MostDigits = 18
   private val SecondsOfDay = 86400L
@@ -18,7 +16,7 @@ private[python] object Numerals {
 
   private def isDigit(c: Byte) = c >= '0' && c <= '9'
 
-  /** `float(text)`, of digits with a point, a sign and an exponent. */
+  /** `float(text)`, for digits with a point, a sign and an exponent. */
   def float(bytes: Array[Byte], from: Int, until: Int): Double = {
     var at = from
     val isNegative = at < until && bytes(at) == '-'
@@ -52,7 +50,7 @@ private[python] object Numerals {
     }
   }
 
-  /** `int(text)`, of digits with a sign. */
+  /** `int(text)`, for digits with a sign. */
   def int(bytes: Array[Byte], from: Int, until: Int): Long = {
     val start = if (from < until && (bytes(from) == '-' || bytes(from) == '+')) from + 1 else from
     if (start == until || until - start > MostDigits) throw Odd
@@ -60,11 +58,11 @@ private[python] object Numerals {
     if (bytes(from) == '-') -found else found
   }
 
-  /** A number of JSON, which is an int without a point and an exponent. */
+  /** A JSON number, which is an int without a point and an exponent. */
   def json(bytes: Array[Byte], from: Int, until: Int, to: Value): Unit = {
     val start = if (from < until && bytes(from) == '-') from + 1 else from
     if (start == until || !isDigit(bytes(start))) throw Odd
-    // No zeros before others, and digits on both sides of a point.
+    // No leading zeros, and digits on both sides of a point.
     if (bytes(start) == '0' && start + 1 < until && isDigit(bytes(start + 1))) throw Odd
     var i = start
     while (i < until && isDigit(bytes(i))) i += 1
@@ -72,7 +70,7 @@ private[python] object Numerals {
     else {
       if (bytes(i) == '.' && (i + 1 == until || !isDigit(bytes(i + 1)))) throw Odd
       to.setFloat(float(bytes, from, until))
-      // Python's reader of JSON gives an infinity too, but this is seldom enough.
+      // Python returns an infinity; rare enough to be unsupported.
       if (to.double.isInfinite) throw Odd
     }
   }
@@ -87,11 +85,11 @@ private[python] object Numerals {
     found
   }
 
-  /** `datetime.fromisoformat(text)` in microseconds, as `2024-01-31T23:59:59.123456+00:00`: with a `T` or a blank, and
-    * with no, three or six digits after the seconds.
+  /** `datetime.fromisoformat(text)` in microseconds, such as `2024-01-31T23:59:59.123456+00:00`: with a `T` or a
+    * blank, and with no, three or six digits after the seconds.
     *
     * @param inUtc
-    *   whether a text without a zone is one of UTC; else it is odd, as a time without a zone is
+    *   whether a text without a zone is in UTC; else it is unsupported
     */
   def isoformat(bytes: Array[Byte], from: Int, until: Int, inUtc: Boolean): Long = {
     val length = until - from
@@ -127,10 +125,10 @@ private[python] object Numerals {
     minute + second * Million + micros
   }
 
-  /** The sixteen bytes of a date, an hour and a minute, and when that is, in microseconds. */
+  /** The sixteen bytes of a date, an hour and a minute, and their time, in microseconds. */
   private final class Minute(val date: Long, val rest: Long, val us: Long)
 
-  // What was read last: mostly the next one too. Tasks share it, each finding a whole one.
+  // The last result, which often applies to the next text too. Tasks share it; it is immutable.
   private var newest: Minute = {
     val begin = "1970-01-01T00:00".getBytes(US_ASCII)
     new Minute(eight(begin, 0), eight(begin, 8), 0L)
@@ -140,8 +138,8 @@ private[python] object Numerals {
 
   private def minuteOf(bytes: Array[Byte], from: Int): Long = {
     val (date, rest) = (eight(bytes, from), eight(bytes, from + 8))
-    val known = newest
-    if (known.date == date && known.rest == rest) known.us
+    val cached = newest
+    if (cached.date == date && cached.rest == rest) cached.us
     else {
       def number(at: Int, count: Int) = digits(bytes, from + at, from + at + count)
       def require(at: Int, c: Char): Unit = if (bytes(from + at) != c) throw Odd
@@ -168,15 +166,15 @@ private[python] object Numerals {
       case _              => 31
     }
     if (day > last) throw Odd
-    // Years that begin in March: a leap day is the last of its year.
+    // Years begin in March here, so that a leap day is the last of its year.
     val since = if (month > 2) year else year - 1
     val ofYear = (153 * ((month + 9) % 12) + 2) / 5 + day - 1
     365 * since + since / 4 - since / 100 + since / 400 + ofYear - 719468
   }
 
-  /** `datetime.fromtimestamp(seconds, UTC)` of a float: the nearest microsecond, of two the even one. */
+  /** `datetime.fromtimestamp(seconds, UTC)` of a float: rounded half to even, in microseconds. */
   def timestamp(seconds: Double): Long = {
-    // Of datetimes, but for the last second of either end.
+    // The range of datetime, without the last second at either end.
     if (!(seconds > -62135596800.0 && seconds < 253402300799.0)) throw Odd
     val whole = if (seconds < 0) Math.ceil(seconds) else Math.floor(seconds)
     whole.toLong * Million + Math.rint((seconds - whole) * 1e6).toLong

@@ -1,6 +1,6 @@
 package org.apache.spark.sql.mullion.python.folds
 
-/** An operator of Python's between two values: ints do not wrap, `/` of ints is a float, and `//` and `%` go down. */
+/** A Python operator on two values: ints do not wrap, `/` of ints is a float, and `//` and `%` round down. */
 private[python] abstract class Operator {
   def apply(left: Value, right: Value, to: Value): Unit
 }
@@ -8,7 +8,7 @@ private[python] abstract class Operator {
 private[python] object Operator {
   import Value._
 
-  /** Raises `NoSuchElementException` for a sign that is none of these. */
+  /** Raises `NoSuchElementException` for an unknown sign. */
   def apply(sign: String): Operator = all(sign)
 
   private val all: Map[String, Operator] = Map(
@@ -23,7 +23,7 @@ private[python] object Operator {
     "/" -> new Operator {
       override def apply(left: Value, right: Value, to: Value): Unit = {
         requireDivisor(left, right)
-        // Two ints are divided before they are rounded.
+        // Two ints are divided before rounding.
         if (left.isWhole && right.isWhole) to.setFloat(left.exactDouble / right.exactDouble)
         else to.setFloat(left.asDouble / right.asDouble)
       }
@@ -73,8 +73,8 @@ private[python] object Operator {
   private final class Bits(bits: (Long, Long) => Long) extends Operator {
     override def apply(left: Value, right: Value, to: Value): Unit = {
       if (!left.isWhole || !right.isWhole) throw Odd
-      val made = bits(left.long, right.long)
-      if (left.kind == Bool && right.kind == Bool) to.setBool(made != 0) else to.setInt(made)
+      val result = bits(left.long, right.long)
+      if (left.kind == Bool && right.kind == Bool) to.setBool(result != 0) else to.setInt(result)
     }
   }
 
@@ -110,7 +110,7 @@ private[python] object Operator {
     else if (isTimes(left, right)) left.long <= right.long
     else throw Odd
 
-  /** Of what there is one of each of; numbers and texts may be one or several. */
+  /** True for identical singletons; equal numbers and texts may be distinct objects. */
   private def isSame(left: Value, right: Value): Boolean = {
     def isOne(value: Value) = value.kind == Nothing || value.kind == Bool
     if (isOne(left) && isOne(right)) left.kind == right.kind && (left.kind == Nothing || left.long == right.long)
@@ -123,7 +123,7 @@ private[python] object Operator {
     right.text.contains(left.text)
   }
 
-  /** As Python has it for floats: what is left has the sign of the divisor. */
+  /** Python's `%` of floats: the result has the sign of the divisor. */
   private def floorMod(left: Double, right: Double): Double = {
     val rest = left % right
     if (rest == 0.0) Math.copySign(0.0, right)

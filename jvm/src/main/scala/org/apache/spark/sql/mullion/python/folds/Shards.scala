@@ -2,12 +2,12 @@ package org.apache.spark.sql.mullion.python.folds
 
 import org.apache.spark.unsafe.types.UTF8String
 
-/** Which shard a key is in, as the Python package has it (`faust/_values/shards.py`): a text is in the shard of its
-  * name, a whole number in that of its digits.
+/** The shard of a key, as in the Python package (`faust/_values/shards.py`): a text is its own shard, an integer's
+  * is that of its digits.
   */
 private[folds] object Shards {
 
-  /** True if a key is surely in a shard. Of some that are it is not known here. */
+  /** True if a key is certainly in a shard; for some keys it is unknown. */
   def holds(shard: UTF8String, key: Value): Boolean = key.kind match {
     case Value.Text                                                               => shard == key.text
     case Value.Int                                                                => isNumber(shard, key.long)
@@ -21,18 +21,18 @@ private[folds] object Shards {
 
   private def isLong(value: Double) = value >= -9.223372036854775808e18 && value < 9.223372036854775808e18
 
-  /** True if a text is a number's digits; nothing is made to tell. */
+  /** True if a text is the digits of a number; compared without allocation. */
   private def isNumber(text: UTF8String, number: Long): Boolean = {
     val first = if (number < 0) 1 else 0
     var at = text.numBytes - 1
-    // Below zero there is one more of them.
-    var left = if (number < 0) number else -number
+    // The negative range is larger by one.
+    var rest = if (number < 0) number else -number
     var same = at >= first && (number >= 0 || text.getByte(0) == '-')
     while (same && at > first) {
-      same = text.getByte(at) == '0' - left % 10
-      left /= 10
+      same = text.getByte(at) == '0' - rest % 10
+      rest /= 10
       at -= 1
     }
-    same && left > -10 && text.getByte(at) == '0' - left && (left != 0 || text.numBytes == first + 1)
+    same && rest > -10 && text.getByte(at) == '0' - rest && (rest != 0 || text.numBytes == first + 1)
   }
 }

@@ -10,14 +10,14 @@ import org.apache.spark.sql.mullion.python.state.{RecordPlace, ShardPlaces}
 import org.apache.spark.sql.types.{DataType, StringType}
 import org.apache.spark.unsafe.types.UTF8String
 
-/** Where the records of tables lie, by the layout that [[TableRecords]] has: those of a key in the shard that the
-  * Python package says (`faust/_values/shards.py`).
+/** The partitions of table records, by the layout of [[TableRecords]]: the records of a key are in the shard of the
+  * Python package (`faust/_values/shards.py`).
   *
   * {{{
   *   value of a key or range, keys of a table, timer of a range     in the shard of the key
-  *   clocks of a table                                              each partition has them
-  *   a timer that is called in each shard                           each partition has it
-  *   a timer that is called once                                    the first partition has it
+  *   clocks of a table                                              in each partition
+  *   a timer that is called in each shard                           in each partition
+  *   a timer that is called once                                    in the first partition
   * }}}
   *
   * @param timers
@@ -27,10 +27,10 @@ private[python] final class TablePlaces(tables: Seq[String], timers: Set[Int], i
     extends ShardPlaces {
   import TablePlaces._
 
-  @transient private lazy val known = tables.map(new TableRecords(_))
-  @transient private lazy val plain = known.flatMap(of => Seq(of.values, of.keys)).map(ByteBuffer.wrap).toSet
-  @transient private lazy val clocks = known.map(of => ByteBuffer.wrap(of.clocks)).toSet
-  @transient private lazy val ofTimers = known.map(of => ByteBuffer.wrap(of.timers)).toSet
+  @transient private lazy val tableRecords = tables.map(new TableRecords(_))
+  @transient private lazy val plain = tableRecords.flatMap(of => Seq(of.values, of.keys)).map(ByteBuffer.wrap).toSet
+  @transient private lazy val clocks = tableRecords.map(of => ByteBuffer.wrap(of.clocks)).toSet
+  @transient private lazy val ofTimers = tableRecords.map(of => ByteBuffer.wrap(of.timers)).toSet
 
   override def kind: DataType = StringType
 
@@ -55,7 +55,7 @@ private[python] final class TablePlaces(tables: Seq[String], timers: Set[Int], i
     else {
       val key = TableRecords.keyOf(record)
       val head = record.take(Head)
-      if (known.exists(table => java.util.Arrays.equals(table.headOfRanges(key), head))) inShard(key) else unknown
+      if (tableRecords.exists(table => java.util.Arrays.equals(table.headOfRanges(key), head))) inShard(key) else unknown
     }
   }
 
@@ -65,8 +65,8 @@ private[python] final class TablePlaces(tables: Seq[String], timers: Set[Int], i
   private def unknown =
     RecordPlace.Unknown(s"of none of its tables (${tables.mkString(", ")})")
 
-  /** The clocks of a table where keys of several partitions are in one: no range that has closed opens again. What has
-    * gone by them is not known of all, and looked for again.
+  /** The clocks of a table after several partitions were merged: the latest, so that closed ranges stay closed.
+    * Expiry is reset, because it differs between the partitions.
     */
   override def merged(key: Array[Byte], values: Seq[Array[Byte]]): Array[Byte] =
     if (key.startsWith(Timer)) values.head
@@ -87,31 +87,32 @@ private[python] object TablePlaces {
   private val Others = UTF8String.fromString("~")
   private val Decimal = "{\"!\":\"decimal\",\"v\":\""
 
-  /** The shard of a key as it is kept, in JSON. */
+  /** The shard of a key in its JSON form. */
   private[folds] def shardOf(key: Array[Byte]): UTF8String = key.headOption.map(_.toChar) match {
     case Some('"') => UTF8String.fromBytes(unquoted(key))
     case Some('t') => UTF8String.fromString("true")
     case Some('f') => UTF8String.fromString("false")
     case Some('{') =>
       val text = new String(key, UTF_8)
-      if (text.startsWith(Decimal)) whole(text.drop(Decimal.length).stripSuffix("\"}")) else Others
+      if (text.startsWith(Decimal)) integerDigits(text.drop(Decimal.length).stripSuffix("\"}")) else Others
     case _ =>
       val text = new String(key, UTF_8)
-      if (text.forall(c => c == '-' || (c >= '0' && c <= '9'))) whole(text) else Others
+      if (text.forall(c => c == '-' || (c >= '0' && c <= '9'))) integerDigits(text) else Others
   }
 
-  /** The digits of a whole number of 64 bits. */
-  private def whole(text: String): UTF8String = {
+  /** The digits of an integer of 64 bits. */
+  private def integerDigits(text: String): UTF8String = {
     val number = for {
       decimal <- Try(new JavaDecimal(text)).toOption
-      // What is far larger would take as many digits to tell.
+      // Rejects much larger numbers without expanding their digits.
       if decimal.precision.toLong - decimal.scale <= 20
       long <- Try(decimal.longValueExact).toOption
     } yield long
     number.fold(Others)(long => UTF8String.fromString(long.toString))
   }
 
-  /** Byte by byte, for text of Python may have halves of pairs. It escapes quotes, backslashes and control characters.
+  /** Byte by byte, because Python's text may have unpaired surrogates. JSON escapes quotes, backslashes and control
+    * characters.
     */
   private def unquoted(json: Array[Byte]): Array[Byte] =
     StringContext.processEscapes(new String(json, 1, json.length - 2, ISO_8859_1)).getBytes(ISO_8859_1)

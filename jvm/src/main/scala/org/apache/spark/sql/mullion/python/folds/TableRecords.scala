@@ -7,14 +7,14 @@ import java.security.MessageDigest
 
 import org.apache.spark.unsafe.types.UTF8String
 
-/** How a table's records lie in the state, byte for byte as the Python package lays them out
+/** The layout of a table's records in the state, byte for byte that of the Python package
   * (`faust/tables/records.py`):
   *
   * {{{
   *   value of a key        h(table, "v") key                         value
   *   value of a range      h(table, "r", key) length key start end   value
-  *   keys of the table     h(table, "k") key                         how many ranges it has
-  *   clocks                h(table, "m")                             of expiry, of what was applied, of what has gone
+  *   keys of the table     h(table, "k") key                         its number of ranges
+  *   clocks                h(table, "m")                             of expiry, of applied events, of expired ranges
   *   timer of a range      h(table, "t") "c" record
   * }}}
   *
@@ -26,21 +26,21 @@ private[folds] final class TableRecords(table: String) {
   private val digest = MessageDigest.getInstance("SHA-256")
   private val name = table.getBytes(UTF_8)
 
-  /** What the records of its keys begin with. */
+  /** The prefix of its key records. */
   val keys: Array[Byte] = hash("k".getBytes(UTF_8))
 
-  /** What the values of its keys begin with, where it has no window. */
+  /** The prefix of its values, if it has no window. */
   val values: Array[Byte] = hash("v".getBytes(UTF_8))
 
-  /** What the timers of the table begin with. */
+  /** The prefix of its timers. */
   val timers: Array[Byte] = hash("t".getBytes(UTF_8))
 
   val clocks: Array[Byte] = hash("m".getBytes(UTF_8))
 
-  /** The order in which the table's timers are, of those that a partition has. */
+  /** The order of the table's timers among those of a partition. */
   val order: Int = TimerOrder.of(timers)
 
-  /** What the records of a key's ranges begin with. */
+  /** The prefix of a key's ranges. */
   def headOfRanges(key: Array[Byte]): Array[Byte] = hash("r".getBytes(UTF_8), key)
 
   def ofRange(key: Array[Byte], start: Long, end: Long): Array[Byte] =
@@ -74,20 +74,20 @@ private[folds] object TableRecords {
   private val Times = 16
   private val Close = "c".getBytes(UTF_8)
 
-  /** What a timer says of itself: of which table it is. */
+  /** The table of a timer. */
   def tableOf(timer: Array[Byte]): ByteBuffer = ByteBuffer.wrap(timer, 0, Head).slice()
 
-  /** The record of a timer that a range is closed by; none of others. */
+  /** The record of a timer that closes a range; none for others. */
   def closedBy(timer: Array[Byte]): Option[Array[Byte]] =
     Option.when(timer.length > Head && timer(Head) == Close(0))(timer.drop(Head + 1))
 
-  /** Where a range ends. */
+  /** The end of a range. */
   def endOf(record: Array[Byte]): Long = ByteBuffer.wrap(record).getLong(record.length - Times / 2)
 
   def keyOf(record: Array[Byte]): Array[Byte] =
     record.slice(Head + Length, Head + Length + ByteBuffer.wrap(record).getInt(Head))
 
-  /** A key as JSON. `None`, and a float that is not a whole number, are odd. */
+  /** A key as JSON. `None`, and a float that is not an integer, are unsupported. */
   def key(of: Value): Array[Byte] = of.kind match {
     case Value.Text  => quoted(of.text)
     case Value.Int   => of.long.toString.getBytes(UTF_8)
@@ -96,7 +96,7 @@ private[folds] object TableRecords {
     case _           => throw Odd
   }
 
-  /** 1.0 and 1 are one key. */
+  /** 1.0 and 1 are the same key. */
   def whole(value: Double): Long =
     if (value == Math.rint(value) && Math.abs(value) < 9.0e15) value.toLong else throw Odd
 
@@ -113,7 +113,7 @@ private[folds] object TableRecords {
     case _                                                        => throw Odd
   }
 
-  /** Reads a number of JSON; what is no number, or none of 64 bits, is odd. */
+  /** Reads a JSON number; others, and integers beyond 64 bits, are unsupported. */
   def readNumber(json: Array[Byte], to: Value): Unit = {
     val text = new String(json, UTF_8)
     try

@@ -4,8 +4,8 @@ import scala.util.control.NoStackTrace
 
 import org.apache.spark.unsafe.types.UTF8String
 
-/** A value as Python has it, in the place where an expression leaves it: nothing is allocated for a row. Which of the
-  * fields holds it, the kind says.
+/** A Python value, stored in its expression: nothing is allocated per row. The kind determines the field with the
+  * value.
   */
 private[python] class Value {
   import Value._
@@ -17,7 +17,7 @@ private[python] class Value {
 
   final def setNothing(): Unit = kind = Nothing
 
-  /** It is no value, but a variable that nothing was given to yet. */
+  /** Marks an unassigned variable. */
   final def unset(): Unit = kind = Unset
 
   final def setBool(value: Boolean): Unit = {
@@ -59,7 +59,7 @@ private[python] class Value {
     text = other.text
   }
 
-  /** True if Python takes it for true. */
+  /** True if it is true in Python. */
   final def isTrue: Boolean = kind match {
     case Nothing => false
     case Float   => double != 0.0
@@ -68,15 +68,15 @@ private[python] class Value {
     case _       => long != 0
   }
 
-  /** True if it is an int, as a bool is. */
+  /** True if it is an int or a bool. */
   final def isWhole: Boolean = kind == Int || kind == Bool
 
   final def isNumber: Boolean = kind == Float || isWhole
 
-  /** As a float, rounded as Python rounds an int. */
+  /** As a float, rounded like Python's conversion of an int. */
   final def asDouble: Double = if (kind == Float) double else long.toDouble
 
-  /** As a float of the same value; of an int that none is equal to, odd. */
+  /** As a float of the same value; throws for an int without an equal float. */
   final def exactDouble: Double =
     if (kind == Float) double
     else if (-Exact <= long && long <= Exact) long.toDouble
@@ -93,11 +93,11 @@ private[python] object Value {
   final val Time = 6
   final val Length = 7
 
-  /** All whole numbers up to here are floats too. */
+  /** All integers up to this are exact as floats. */
   private final val Exact = 1L << 53
 }
 
-/** What is not known to be done here as Python does it: what fails there, ints of more than 64 bits, and values of
-  * other kinds. The batch is Python's then.
+/** Anything not supported here exactly as in Python: its errors, ints of more than 64 bits, and values of other
+  * kinds. The batch is then processed by Python.
   */
 private[python] object Odd extends RuntimeException("only Python does this") with NoStackTrace

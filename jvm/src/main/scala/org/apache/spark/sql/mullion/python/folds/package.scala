@@ -1,6 +1,7 @@
 package org.apache.spark.sql.mullion.python
 
-/** Agents of Faust that only fold events into windowed tables, read from what Python parsed of them and run in the JVM.
-  * What only Python does ([[Odd]]) is left to Python, event by event: an answer is Python's, or the event goes there.
+/** Faust agents that only aggregate events in windowed tables, translated from their Python syntax tree and run in
+  * the JVM. Everything else ([[Odd]]) is left to Python, event by event: a result equals Python's, or Python
+  * computes it.
   */
 package object folds

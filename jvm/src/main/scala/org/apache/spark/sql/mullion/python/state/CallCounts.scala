@@ -1,10 +1,10 @@
 package org.apache.spark.sql.mullion.python.state
 
-/** How often Python was called. */
+/** The number of calls of Python. */
 private[mullion] final class CallCounts {
   var process = 0L
   var callbacks = 0L
 
-  /** How many rows needed no call, for the JVM did what it would have done. */
+  /** The number of rows processed by the JVM instead. */
   var folded = 0L
 }

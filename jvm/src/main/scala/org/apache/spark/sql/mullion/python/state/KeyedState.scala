@@ -9,18 +9,18 @@ import org.apache.spark.sql.catalyst.expressions.codegen.UnsafeRowWriter
 import org.apache.spark.sql.mullion.state.records.{BorrowedRow, FamilyScan, FamilySpec, RecordOrder, StatePartition}
 import org.apache.spark.sql.types._
 
-/** What functions keep in one partition: records of bytes under keys of bytes, and timers in order of time.
+/** The state of functions in one partition: binary records under binary keys, and timers in order of time.
   *
   * {{{
   *   records   key -> value               in order of the first 8 bytes of the key
   *   timers    (key, due)                 one kind for each clock, in order of time
-  *   totals    records, earliest due      so that no batch has to count, or to read past timers that are gone
+  *   totals    records, earliest due      so that no batch has to count, or to skip removed timers
   * }}}
   *
   * It is used by one thread at a time.
   *
   * @param now
-  *   where each clock is in this batch, in microseconds
+  *   the reading of each clock in this batch, in microseconds
   */
 final class KeyedState(partition: StatePartition, now: TimerClock => Long) {
   import KeyedState._
@@ -30,7 +30,7 @@ final class KeyedState(partition: StatePartition, now: TimerClock => Long) {
   private val totals = partition.family(Totals.family)
   private val stored = Totals.of(totals.get(Totals.key))
 
-  /** For each clock, a time that no timer is due before. */
+  /** For each clock, a time before which no timer is due. */
   private val since = mutable.Map.from(stored.earliest)
   private val scans = mutable.Set.empty[Scan]
 
@@ -46,13 +46,13 @@ final class KeyedState(partition: StatePartition, now: TimerClock => Long) {
 
   def recordsRemoved: Long = removed
 
-  /** How many rows came too late for what they were to change, as functions say. */
+  /** The number of rows that functions reported as too late. */
   def rowsLate: Long = late.values.sum
 
-  /** Counts rows that came too late for something by its name, a table of a program. */
+  /** Counts rows that were too late for the object of this name, a table of a program. */
   def countLate(of: String, rows: Long): Unit = if (rows > 0) late(of) = late.getOrElse(of, 0L) + rows
 
-  /** What to log of rows that came too late: a line for each of what they were too late for. */
+  /** Log messages about rows that were too late: one line per object. */
   def lateLines: Seq[String] = late.toSeq.map { case (of, rows) =>
     s"$rows ${if (rows == 1) "event was" else "events were"} too late for '$of' and changed nothing there: " +
       "all ranges of their times had expired. A longer expires= keeps them open."
@@ -63,7 +63,7 @@ final class KeyedState(partition: StatePartition, now: TimerClock => Long) {
   /** True if a timer is due in this batch. */
   def isDue: Boolean = TimerClock.all.exists(c => stored.earliest(c) <= now(c))
 
-  /** True if there may be a timer of a clock; what has been set in this batch counts. */
+  /** True if there may be a timer of a clock, including those set in this batch. */
   def hasTimers(clock: TimerClock): Boolean = since(clock) != Never
 
   /** The value of a key, or null. */
@@ -75,7 +75,7 @@ final class KeyedState(partition: StatePartition, now: TimerClock => Long) {
   /** Sets the value of a key.
     *
     * @param there
-    *   whether the store has the key, if it is known
+    *   whether the store has the key, if known
     */
   def put(key: Array[Byte], value: Array[Byte], there: Option[Boolean]): Unit = {
     val row = recordKey(key, headOf(key))
@@ -87,7 +87,7 @@ final class KeyedState(partition: StatePartition, now: TimerClock => Long) {
     written += 1
   }
 
-  /** Removes a key, if it is there. */
+  /** Removes a key, if it exists. */
   def remove(key: Array[Byte], there: Option[Boolean]): Unit = {
     val row = recordKey(key, headOf(key))
     if (there.getOrElse(!records.get(row).isAbsent)) {
@@ -96,7 +96,7 @@ final class KeyedState(partition: StatePartition, now: TimerClock => Long) {
     }
   }
 
-  /** The records whose keys begin with `prefix`. What is written meanwhile is not in it. */
+  /** The records whose keys begin with `prefix`, without later writes. */
   def scan(prefix: Array[Byte]): Scan = {
     val last = headOf(prefix, 0xff.toByte)
     opened(new Scan(records.scan(headOf(prefix))) {
@@ -120,11 +120,11 @@ final class KeyedState(partition: StatePartition, now: TimerClock => Long) {
     if (!timers(clock).get(row).isAbsent) timers(clock).remove(row)
   }
 
-  /** The timers due by `until`, that included, and not before `from`, in order. */
+  /** The timers due from `from` to `until`, both inclusive, in order. */
   def due(clock: TimerClock, until: Long, from: Long = Long.MinValue): Scan =
     opened(timersFrom(clock, Math.max(since(clock), from), until))
 
-  /** When the next timer is due after this batch; `Never` if none is. */
+  /** The due time of the next timer after this batch; `Never` if there is none. */
   def nextDue(clock: TimerClock): Long = now(clock) match {
     case Never => Never
     case at    => firstFrom(clock, Math.max(since(clock), at + 1))
@@ -134,7 +134,7 @@ final class KeyedState(partition: StatePartition, now: TimerClock => Long) {
 
   def keyOf(timer: BorrowedRow): Array[Byte] = timer.getBinary(0)
 
-  /** Makes the changes of this batch the next version; how many records there are then. */
+  /** Commits the changes of this batch as the next version. Returns its number of records. */
   def commit(): Long = {
     closeScans()
     val earliest = TimerClock.all.map(c => c -> firstFrom(c, since(c))).toMap
@@ -159,7 +159,7 @@ final class KeyedState(partition: StatePartition, now: TimerClock => Long) {
 
   private def timersFrom(clock: TimerClock, from: Long, until: Long): Scan =
     new Scan(if (from > until) KeyedState.nothing else timers(clock).scan(from)) {
-      // Of two scans, one may have begun before the other removed what both found.
+      // Of two scans, one may have removed a record that both found.
       override protected def isWithin(key: BorrowedRow): Boolean = dueOf(key) <= until
     }
 
@@ -168,7 +168,7 @@ final class KeyedState(partition: StatePartition, now: TimerClock => Long) {
     scan
   }
 
-  /** A running scan of the wanted records. */
+  /** A running scan of the matching records. */
   abstract class Scan(underlying: FamilyScan) extends FamilyScan {
     private var ended = false
 
@@ -198,7 +198,7 @@ final class KeyedState(partition: StatePartition, now: TimerClock => Long) {
   }
 }
 
-/** What a timer is due by. */
+/** The clock of a timer. */
 sealed abstract class TimerClock(val number: Int, val name: String)
 
 object TimerClock {
@@ -224,18 +224,18 @@ object KeyedState {
   private def timers(clock: TimerClock): FamilySpec =
     FamilySpec(s"timers_${clock.name}", key = key("due"), value = Totals.presence, RecordOrder.ByLast)
 
-  // Bytes are never null in a record, but where scans start.
+  // Bytes are never null in a record, but in the start keys of scans.
   private def key(number: String): StructType =
     new StructType().add("key", BinaryType).add(number, LongType, nullable = false)
 
-  /** A record as it lies in a store.
+  /** A record in its stored form.
     *
     * @param timer
-    *   the clock and the time of one that is a timer
+    *   the clock and the time, for a timer
     */
   final case class Record(timer: Option[(TimerClock, Long)], key: Array[Byte], value: Array[Byte])
 
-  /** What lies in a store as a record, by the number of its family; nothing where it is what is counted of others. */
+  /** A stored record, by the number of its family; none for the totals. */
   def recordIn(family: Int, key: UnsafeRow, value: UnsafeRow): Option[Record] =
     if (family == 0) Some(Record(None, key.getBinary(0), value.getBinary(0)))
     else
@@ -243,7 +243,7 @@ object KeyedState {
         Record(Some(clock -> key.getLong(1)), key.getBinary(0), Array.empty)
       }
 
-  /** The first 8 bytes of a key as a number, in the order of unsigned bytes; where there are fewer, `pad`. */
+  /** The first 8 bytes of a key as a number, in the order of unsigned bytes; padded with `pad`. */
   private[python] def headOf(key: Array[Byte], pad: Byte = 0): Long = {
     var head = 0L
     var i = 0
@@ -257,7 +257,7 @@ object KeyedState {
   private def startsWith(key: Array[Byte], prefix: Array[Byte]): Boolean =
     key.length >= prefix.length && Arrays.equals(key, 0, prefix.length, prefix, 0, prefix.length)
 
-  /** Writes keys of bytes and a number, one over the other. */
+  /** A reusable row of a binary key and a number. */
   private final class KeyRow {
     private val writer = new UnsafeRowWriter(2, 128)
 
@@ -270,7 +270,7 @@ object KeyedState {
     }
   }
 
-  /** What a partition has in all, as of a version. */
+  /** The totals of a partition, as of a version. */
   private[python] final case class Totals(records: Long, earliest: Map[TimerClock, Long], exists: Boolean = true) {
     def row: UnsafeRow = {
       val row = UnsafeRow.createFromByteArray(32, 3)
@@ -285,7 +285,7 @@ object KeyedState {
 
     val presence: StructType = new StructType().add("present", BooleanType, nullable = false)
 
-    /** Records that are all key: their value says nothing. */
+    /** The value of records that consist of their key. */
     val present: UnsafeRow = {
       val row = UnsafeRow.createFromByteArray(16, 1)
       row.setBoolean(0, true)

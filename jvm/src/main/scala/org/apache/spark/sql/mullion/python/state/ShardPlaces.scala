@@ -2,25 +2,25 @@ package org.apache.spark.sql.mullion.python.state
 
 import org.apache.spark.sql.types.{DataType, IntegerType}
 
-/** Where the records of functions lie, by their keys: in the partition of the rows with them, if they are of such.
+/** The partitions of functions' records, by their keys: that of the rows with the same shard, if they have one.
   *
   * {{{
-  *   rows of 'ann'  - hash -> partition 3        what is kept of 'ann'           OfShard
+  *   rows of 'ann'  - hash -> partition 3        the state of 'ann'              OfShard
   *   rows of 'bob'  - hash -> partition 0        the clock of a partition        OfPartition
-  *                                               a timer of the whole program    OfFirst
+  *                                               a timer of the entire program   OfFirst
   * }}}
   */
 trait ShardPlaces extends Serializable {
 
-  /** The type of what rows are distributed by. */
+  /** The type of the distribution key. */
   def kind: DataType
 
-  /** What all rows are distributed by, where they are in one shard. */
+  /** The distribution key of all rows, if they are in one shard. */
   def home: Option[Any]
 
   def of(key: Array[Byte], isTimer: Boolean): RecordPlace
 
-  /** What a partition has in place of what the partitions had whose keys it has now. */
+  /** The record of a partition, merged from the partitions whose keys it now has. */
   def merged(key: Array[Byte], values: Seq[Array[Byte]]): Array[Byte]
 }
 
@@ -31,21 +31,21 @@ object RecordPlace {
   /** In the partition of the rows with a shard.
     *
     * @param value
-    *   of the type that the places have, as Spark has it within
+    *   of type `kind`, in Spark's internal form
     */
   final case class OfShard(value: Any) extends RecordPlace
 
-  /** Each partition has one. */
+  /** One in each partition. */
   case object OfPartition extends RecordPlace
 
-  /** The first partition has it. */
+  /** In the first partition. */
   case object OfFirst extends RecordPlace
 
-  /** A key that says nothing of where it lies. */
+  /** A key that does not determine its partition. */
   final case class Unknown(why: String) extends RecordPlace
 }
 
-/** Those of functions that have one shard. */
+/** For functions with a single shard. */
 object OneShard extends ShardPlaces {
   override def kind: DataType = IntegerType
 

@@ -9,13 +9,13 @@ import org.apache.spark.sql.types._
 
 import dev.mullion.windows.rules.NumberedRules
 
-/** The records of panes whose rows are worked on one by one, for [[ArrivalPanes]].
+/** The records of panes whose rows are processed one by one, for [[ArrivalPanes]].
   *
   * {{{
-  *   slots   (key, slot)          -> accumulator                   aggregates: one record a slot
-  *   pieces  (key, slot, number)  -> rows of one batch             rows: one record a slot and batch, by its first row
-  *   keys    (key)                -> when its next pane closes, its panes [, how many rows its slots have]
-  *   timers  (due, key)           -> the keys that have a pane to close by the stream's clock
+  *   slots   (key, slot)          -> accumulator                   aggregates: one record per slot
+  *   pieces  (key, slot, number)  -> rows of one batch             rows: one record per slot and batch, by its first row
+  *   keys    (key)                -> the close time of its next pane, its panes [, the number of rows of its slots]
+  *   timers  (due, key)           -> the keys with a pane to close by the stream's clock
   *   early   (event, wall, key)   -> the keys that wait to fire early
   * }}}
   */

@@ -19,13 +19,13 @@ import dev.mullion.windows.rules.{Collected, EarlyFiring}
 import dev.mullion.windows.sets.SlotSizes
 import dev.mullion.windows.spec.SliceGrid
 
-/** A key whose rows are worked on one by one: which panes it has, and in slots what these hold. A slot is read once,
-  * and written once when the key has all its rows.
+/** A key whose rows are processed one by one: its panes, and their contents in slots. A slot is read once, and
+  * written once after all rows of the key.
   *
   * @param isNew
-  *   whether there is nothing of it in state
+  *   whether state has nothing of it
   * @param due
-  *   when its timer in state is due, if it has one
+  *   the due time of its timer in state, if it has one
   */
 private[panes] final class ArrivalKey(
     task: ArrivalTask,
@@ -45,21 +45,21 @@ private[panes] final class ArrivalKey(
   private lazy val fold = accumulators.newFold
   private var folded = Long.MinValue
 
-  /** What late rows of this batch open by the stream's clock. */
+  /** The panes that late rows of this batch open, by the stream's clock. */
   lazy val reopened: ReopenedPanes[InternalRow] = new ReopenedPanes(task.program.isSession)
 
   val openAtFirst: Long = if (isNew) 0L else panes.countOpen
 
-  /** How many panes late rows have opened in this batch. */
+  /** The number of panes that late rows have opened in this batch. */
   var reopenedBefore: Long = 0L
 
-  /** How many panes have closed. */
+  /** The number of closed panes. */
   var closed: Long = 0L
 
   /** A slot for a row. */
   def slot(id: Long): Slot = slots.getOrElseUpdate(
     id, {
-      // Rows that are kept are written beside those of other batches, and not added to them.
+      // Collected rows are stored in one record per batch, not added to those of others.
       val stored = if (rows.keepsRows) None else inState(id)
       stored.fold(new Slot(task, accumulators.blank(), None.orNull, isStored = false))(
         new Slot(task, None.orNull, _, isStored = true)
@@ -71,18 +71,18 @@ private[panes] final class ArrivalKey(
     if (isNew || panes.isNew(id)) None
     else content.flatMap(_.get(slotKey(id, key)).copied)
 
-  /** What a slot holds, at rest. */
+  /** The content of a slot, at rest. */
   def rest(id: Long): Option[UnsafeRow] = slots
     .get(id)
     .orElse {
-      // Windows that overlap ask for it again.
+      // Overlapping windows read it again.
       val read = inState(id).map(new Slot(task, None.orNull, _, isStored = true))
       read.foreach(slots.update(id, _))
       read
     }
     .map(_.atRest)
 
-  /** What a pane holds, at work. */
+  /** The content of a pane, at work. */
   def holds(pane: ArrivalPane): InternalRow = {
     val of = panes.slotsOf(pane)
     if (rows.keepsRows) rowsOf(pane, of)
@@ -96,7 +96,7 @@ private[panes] final class ArrivalKey(
     work
   }
 
-  /** Windows of row numbers close in order, and their slices are all there when they do. */
+  /** Windows of row numbers close in order, with all their slices. */
   private def folding(grid: SliceGrid, pane: ArrivalPane): InternalRow =
     if (panes.number < pane.end) sumOf(panes.slotsOf(pane))
     else {
@@ -134,15 +134,15 @@ private[panes] final class ArrivalKey(
     val slot = slots.remove(id)
     if (rows.keepsRows) {
       sizes.remove(id)
-      val found = pieces(id).fold(Vector.empty[UnsafeRow])(scan =>
+      val stored = pieces(id).fold(Vector.empty[UnsafeRow])(scan =>
         try scan.map(_.key.copy())
         finally scan.close()
       )
-      content.foreach(family => found.foreach(family.remove))
+      content.foreach(family => stored.foreach(family.remove))
     } else if (slot.fold(inState(id).isDefined)(_.isStored)) content.foreach(_.remove(slotKey(id, key)))
   }
 
-  /** Writes what slots hold back to state. */
+  /** Writes the contents of slots to state. */
   def write(): Unit = content.foreach { family =>
     slots.iterator.filter(_._2.changed).foreach { case (id, slot) =>
       if (rows.byRow.collect.isEmpty && task.program.limit.isLess(slot.atRest.getSizeInBytes))
@@ -171,7 +171,7 @@ private[panes] final class Slot(
     val isStored: Boolean
 ) {
 
-  /** True if it is not as it is in state. */
+  /** True if it differs from state. */
   var changed = false
 
   def toChange: InternalRow = {
@@ -193,12 +193,12 @@ private[panes] final class Slot(
   def collected: CollectedRows = task.collected(atWork)
 }
 
-/** What all keys of a task have in common: where their slots are in state, and how these are added up.
+/** The parameters shared by all keys of a task: the location of slots in state, and their aggregation.
   *
   * @param functions
-  *   the aggregate functions as the engine runs them
+  *   the aggregate functions of the engine
   * @param counts
-  *   the slices of windows of row numbers, where their panes share them
+  *   the slices of windows of row numbers, if their panes share them
   */
 private[panes] final class ArrivalTask(
     val program: PaneProgram,
@@ -216,6 +216,6 @@ private[panes] final class ArrivalTask(
   val slotKey = new TimedKey(keyTypes, RecordOrder.WithinKey)
   lazy val pieceKey = new ArrivalFamilies.PieceKey(keyTypes)
 
-  /** The rows that an accumulator at work holds, where panes keep rows. */
+  /** The rows in an accumulator at work, if panes collect rows. */
   def collected(work: InternalRow): CollectedRows = work.get(0, objects).asInstanceOf[CollectedRows]
 }

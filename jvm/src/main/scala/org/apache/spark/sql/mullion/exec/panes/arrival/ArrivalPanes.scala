@@ -26,14 +26,14 @@ import dev.mullion.windows.rules.{EarlyFiring, LatePolicy, NumberedRules}
 import dev.mullion.windows.sets.SlotSizes
 import dev.mullion.windows.spec.{CountWindow, GlobalTrigger, GlobalWindow}
 
-/** Panes whose rows are worked on one by one, in order of arrival. The rows of a key come together; meanwhile what is
-  * known of the key stands in memory, as its [[PanesOfKey]], and what its panes hold, in slots: see [[ArrivalKey]]. The
-  * records of both are those of [[ArrivalFamilies]].
+/** Panes whose rows are processed one by one, in order of arrival. The rows of a key are consecutive; meanwhile the
+  * key is in memory: its panes as [[PanesOfKey]], and their contents in slots, see [[ArrivalKey]].
+  * [[ArrivalFamilies]] lists the records of both.
   *
-  * A batch touches only the slots that its rows touch, or that close.
+  * A batch only touches the slots of its rows, and those that close.
   *
   * @param partition
-  *   none on a batch DataFrame, where a key's rows are all there
+  *   none on a batch DataFrame, where all rows of a key are present
   */
 private[exec] final class ArrivalPanes(
     program: PaneProgram,
@@ -53,8 +53,8 @@ private[exec] final class ArrivalPanes(
   private val numbered = rows.input :+ rows.number
   private lazy val update = new RowUpdate(functions, rows.filters, numbered)
   private val late = program.lateRow.map { lateRow =>
-    val whole = CreateNamedStruct(rows.lateColumns.flatMap(c => Seq(Literal(c.name), c)))
-    new LateOutput(rows.input, program.keys, program.results, Alias(whole, lateRow.name)(), program.pane.dataType)
+    val entireRow = CreateNamedStruct(rows.lateColumns.flatMap(c => Seq(Literal(c.name), c)))
+    new LateOutput(rows.input, program.keys, program.results, Alias(entireRow, lateRow.name)(), program.pane.dataType)
   }
 
   private val timeAt = rows.input.indexWhere(_.exprId == rows.time.exprId)
@@ -151,8 +151,8 @@ private[exec] final class ArrivalPanes(
           case LatePolicy.Drop                                            => Iterator.empty
           case LatePolicy.Emit                                            => sentOut(row)
           case LatePolicy.Reopen | LatePolicy.ReopenEach if closesByBatch =>
-            val kept = numberedRow(row, number).copy()
-            active.panes.reopened(arriving).foreach(active.reopened.add(_, kept))
+            val stored = numberedRow(row, number).copy()
+            active.panes.reopened(arriving).foreach(active.reopened.add(_, stored))
             Iterator.empty
           case LatePolicy.Reopen | LatePolicy.ReopenEach =>
             active.panes.reopened(arriving).map(reopen(active, _, Seq(numberedRow(row, number))))
@@ -161,12 +161,12 @@ private[exec] final class ArrivalPanes(
         counts.rowsInNoWindow += 1
         closed(active, active.panes.closes())
       case Fate.InPanes =>
-        val whole = numberedRow(row, number)
+        val entireRow = numberedRow(row, number)
         val slots = active.panes.slots
         join(active, slots)
         var i = 0
         while (i < slots.length) {
-          update(active.slot(slots(i)).toChange, whole)
+          update(active.slot(slots(i)).toChange, entireRow)
           checkSize(active, slots(i))
           i += 1
         }
@@ -181,7 +181,7 @@ private[exec] final class ArrivalPanes(
     }
   }
 
-  /** What fires for the row just taken; of a batch DataFrame panes close, and do not fire before. */
+  /** The firings for the current row; on a batch DataFrame panes close without earlier firings. */
   private def full(active: ArrivalKey): Iterator[InternalRow] =
     if (partition.isEmpty) Iterator.empty else active.panes.full.map(firedOpen(active, _))
 
@@ -196,7 +196,7 @@ private[exec] final class ArrivalPanes(
   private def sentOut(row: InternalRow): Iterator[InternalRow] =
     late.fold(Iterator.empty[InternalRow])(out => Iterator.single(out(row)))
 
-  /** A pane of late rows, due at once: by its key's own clock of one row, by the stream's of those of a batch. */
+  /** A pane of late rows, due at once: of one row by its key's own clock, of a batch's rows by the stream's. */
   private def reopen(active: ArrivalKey, pane: ArrivalPane, late: Seq[InternalRow]): InternalRow = {
     rows.byRow.collect.filter(late.length > _.maxRows).foreach(collected => throw active.tooMany(collected, pane))
     val work = accumulators.blank()
@@ -207,7 +207,7 @@ private[exec] final class ArrivalPanes(
     output.fire(active.key, pane.start, pane.end, Firing.Close, 0, name, work)
   }
 
-  /** Makes one slot of those whose sessions became one. */
+  /** Merges the slots of merged sessions. */
   private def join(active: ArrivalKey, slots: Array[Long]): Unit = active.panes.merged.foreach { from =>
     active.rest(from).foreach(accumulators.merge(active.slot(slots(0)).toChange, _))
     active.remove(from)
@@ -238,18 +238,18 @@ private[exec] final class ArrivalPanes(
     output.fire(active.key, pane.start, pane.end, firing, index, name, active.holds(pane))
   }
 
-  /** What comes out of keys that have all their rows; they are written back then. */
+  /** The output of keys that have all their rows, which are then written. */
   private def leave(complete: Iterator[ArrivalKey]): Iterator[InternalRow] = complete.flatMap { active =>
     val reopened = active.reopened.panes.iterator.map { case (pane, late) => reopen(active, pane, late) }
     (byOwnClock(active) ++ reopened ++ atEndOfBatch(active)).andThen(store(active))
   }
 
-  /** Of a batch DataFrame this is all of a key. */
+  /** On a batch DataFrame these are all rows of a key. */
   private def atEndOfBatch(active: ArrivalKey): Iterator[InternalRow] =
     if (partition.isEmpty && program.closesAtEnd) active.panes.openAtEnd.map(fire(active, _, Firing.Close))
     else Iterator.empty
 
-  /** What fires early of a key whose own clock moves with its rows alone, so that none waits for it. */
+  /** The early firings of a key whose own clock only moves with its rows, so that it needs no timer. */
   private def byOwnClock(active: ArrivalKey): Iterator[InternalRow] =
     early.filterNot(_ => closesByBatch || clock.inputEnds).fold(Iterator.empty[InternalRow])(firedEarly(active, _))
 
@@ -292,7 +292,7 @@ private[exec] final class ArrivalPanes(
   private def store(active: ArrivalKey, hasTimer: Boolean = true): Unit = keys.foreach { family =>
     counts.panesOpened += active.panes.countOpen + active.closed - active.openAtFirst
     active.write()
-    // What ends at the end of time never closes, and has no timer.
+    // A pane that ends at the end of time never closes, and has no timer.
     val next = Option
       .when(hasTimers && !active.panes.isEmpty)(active.panes.nextClose)
       .filter(_ != PaneCounts.Never)
@@ -309,7 +309,7 @@ private[exec] final class ArrivalPanes(
     queue.foreach(_.move(active))
   }
 
-  /** A pane of several slots may have too many rows though none of them has: that is found when it closes. */
+  /** A pane of several slots may have too many rows although none of the slots has: that is found when it closes. */
   private def checkSize(active: ArrivalKey, slot: Long): Unit = rows.byRow.collect.foreach { collected =>
     if (active.sizes.add(slot) > collected.maxRows) throw active.tooMany(collected, active.panes.touched.next())
   }

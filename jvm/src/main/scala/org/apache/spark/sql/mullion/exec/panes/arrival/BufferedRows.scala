@@ -5,7 +5,7 @@ import java.nio.ByteBuffer
 import org.apache.spark.sql.catalyst.expressions.UnsafeRow
 import org.apache.spark.unsafe.Platform
 
-/** Rows as bytes, one after another: their sizes, and what they are. */
+/** Rows as consecutive bytes: their sizes, and their content. */
 private[exec] object BufferedRows {
   def bytesOf(row: UnsafeRow): Long = 4L + row.getSizeInBytes
 
@@ -24,7 +24,7 @@ private[exec] object BufferedRows {
     while (buffer.hasRemaining) {
       val size = buffer.getInt
       val row = new UnsafeRow(width)
-      // A row's words lie on eights of its own.
+      // A row must be 8-byte aligned.
       row.pointTo(java.util.Arrays.copyOfRange(bytes, buffer.position(), buffer.position() + size), size)
       buffer.position(buffer.position() + size)
       use(row)

@@ -15,14 +15,14 @@ import dev.mullion.windows.key.{
 import dev.mullion.windows.rules.{AlignedRules, NumberedRules, PaneRules, SessionRules}
 import dev.mullion.windows.spec.{CountWindow, GlobalWindow, SliceGrid}
 
-/** Makes what is known of keys whose rows are worked on one by one, by the kind of window. */
+/** Creates the panes of keys whose rows are processed one by one, by the kind of window. */
 private[panes] final class PanesOfKeys(program: PaneProgram, rows: RowProgram, clock: BatchClock) {
   private val counted = rows.byRow.running || program.rules.firesOpen
 
-  /** True if panes have slots of their own: where each fires for itself, or takes away what it shows. */
+  /** True if panes do not share slots, because each fires separately, or clears the rows that it emits. */
   private val byPane = rows.byRow.running || !program.rules.refinements.accumulate
 
-  /** The slices of windows of row numbers, where their panes share them. */
+  /** The slices of windows of row numbers, if their panes share them. */
   val counts: Option[SliceGrid] = program.rules.window match {
     case count: CountWindow if !rows.byRow.running && count.every < count.size => Some(CountPanesOfKey.grid(count))
     case _                                                                     => None

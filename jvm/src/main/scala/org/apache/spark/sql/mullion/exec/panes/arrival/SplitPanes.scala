@@ -17,22 +17,22 @@ import org.apache.spark.sql.types._
 import dev.mullion.MullionException
 import dev.mullion.windows.key.{ArrivalPane, UnsplitRows}
 
-/** Panes of global windows that a function of the rows splits. The rows of a key are kept as they are until the
-  * function, which once a batch sees all that are there of each key that got rows, says where new windows start; the
-  * aggregates take them only then.
+/** Panes of global windows that a function of the rows splits. The rows of a key are stored until the function,
+  * which once per batch receives all of them for each key with new rows, returns the starts of new windows. Only
+  * then are they aggregated.
   *
   * {{{
   *   pieces  (key, number)  -> rows of one batch, by the number of the first
-  *   keys    (key)          -> the number of the buffer's first row, how many rows came, the buffer's bytes
+  *   keys    (key)          -> the number of the buffer's first row, the number of rows so far, the buffer's size
   *
-  *   input by key -> buffers: what is in pieces, and the batch's rows -> the function -> windows close, state is written
+  *   input by key -> buffers: stored pieces, and the batch's rows -> the function -> windows close, state is written
   * }}}
   *
-  * Each batch adds its rows beside those of earlier ones. A split removes the pieces before it, and writes again only
-  * what it leaves of the piece that it cuts.
+  * Each batch adds a piece. A split removes the pieces before it, and rewrites only the rest of the piece that it
+  * cuts.
   *
   * @param partition
-  *   none on a batch DataFrame, where a key's rows are all there
+  *   none on a batch DataFrame, where all rows of a key are present
   */
 private[exec] final class SplitPanes(
     program: PaneProgram,
@@ -65,12 +65,12 @@ private[exec] final class SplitPanes(
     val buffers = new Buffers(input)
     if (!buffers.hasNext) Iterator.empty
     else {
-      val asked = mutable.Queue.empty[Buffer]
+      val requested = mutable.Queue.empty[Buffer]
       val questions = buffers.map { buffer =>
-        asked.enqueue(buffer)
+        requested.enqueue(buffer)
         SplitBuffer(buffer.all, buffer.offset)
       }
-      splits.asker.get.ask(questions).flatMap(answer => answered(asked.dequeue(), answer))
+      splits.asker.get.ask(questions).flatMap(answer => answered(requested.dequeue(), answer))
     }
   }
 
@@ -98,7 +98,7 @@ private[exec] final class SplitPanes(
     (closing ++ atEndOfBatch(buffer, indices)).andThen(buffer.leave(indices))
   }
 
-  /** Of a batch DataFrame this is all of a key. */
+  /** On a batch DataFrame these are all rows of a key. */
   private def atEndOfBatch(buffer: Buffer, indices: Array[Long]): Iterator[InternalRow] =
     if (partition.isEmpty && program.closesAtEnd) buffer.unsplit.after(indices).open.iterator.map(fire(buffer, _))
     else Iterator.empty
@@ -121,22 +121,22 @@ private[exec] final class SplitPanes(
     }
 
   private def wrong(buffer: Buffer, what: String) = MullionException.functionFailed(
-    s"${asked(buffer)} $what. Have it return the indices of the buffer at which new windows start, ascending, each from 0 " +
+    s"${requested(buffer)} $what. Have it return the indices of the buffer at which new windows start, ascending, each from 0 " +
       s"to ${buffer.unsplit.buffered}, the length of the buffer; [] or None splits nothing."
   )
 
   private def failed(buffer: Buffer, what: String, trace: String) = MullionException.functionFailed(
-    s"${asked(buffer)} $what. Nothing of this batch was kept: mend the function, under the same name, and start the query " +
+    s"${requested(buffer)} $what. Nothing of this batch was kept: mend the function, under the same name, and start the query " +
       s"again from its checkpoint.\n$trace"
   )
 
-  private def asked(buffer: Buffer) = {
+  private def requested(buffer: Buffer) = {
     val n = buffer.unsplit.buffered
     s"The function ${splits.by.name} of Global.split, asked about ${if (n == 1) "1 row" else s"$n rows"} buffered" +
       s"${names.of(buffer.key)},"
   }
 
-  /** The buffers of the keys that rows came for, each once all of its rows are in it. */
+  /** The buffers of the keys with new rows, each with all of its rows. */
   private final class Buffers(rows: Iterator[InternalRow]) extends Iterator[Buffer] {
     private val runs = new KeyRuns[Buffer](program.keys, input)(key => new Buffer(key, stored(key)))
     private var complete = Iterator.empty[Buffer]
@@ -160,13 +160,13 @@ private[exec] final class SplitPanes(
       }
   }
 
-  /** What is buffered of a key: what is in state, then what came in this batch. */
+  /** The buffer of a key: rows in state, then the rows of this batch. */
   private final class Buffer(val key: UnsafeRow, stored: Option[Stored]) {
     private val before = stored.fold(UnsplitRows.empty)(_.unsplit)
     private var bytes = stored.fold(0L)(_.bytes)
     private val fresh = mutable.ArrayBuffer.empty[UnsafeRow]
 
-    /** The numbers of the rows that pieces in state begin with. */
+    /** The number of the first row of each stored piece. */
     private val begins = mutable.ArrayBuffer.empty[Long]
 
     def unsplit: UnsplitRows = before.taken(fresh.length.toLong)
@@ -193,7 +193,7 @@ private[exec] final class SplitPanes(
       (rows ++ fresh).toIndexedSeq
     }
 
-    /** Writes what stays when the buffer has been split. */
+    /** Writes the rest of a split buffer. */
     def leave(indices: Array[Long]): Unit = for (pieces <- this.pieces; keys <- this.keys) {
       val after = unsplit.after(indices)
       counts.panesOpened += after.open.size - before.open.size
@@ -239,7 +239,7 @@ private[exec] object SplitPanes {
     RecordOrder.Unordered
   )
 
-  /** What state says of a key. */
+  /** The stored record of a key. */
   private final case class Stored(unsplit: UnsplitRows, bytes: Long)
 
   private object Stored {

@@ -10,10 +10,10 @@ import org.apache.spark.sql.mullion.expressions.KeyColumns
 
 import dev.mullion.windows.rules.NumberedRules
 
-/** What an error calls a pane: `The pane [0, 3) of k=a`.
+/** The name of a pane in errors: `The pane [0, 3) of k=a`.
   *
   * @param layout
-  *   the columns of the rows that keys are taken from
+  *   the columns of the rows with the keys
   */
 private[exec] final class PaneNames(program: PaneProgram, layout: Seq[Attribute]) {
   def this(program: PaneProgram) = this(program, program.keys)
@@ -22,7 +22,7 @@ private[exec] final class PaneNames(program: PaneProgram, layout: Seq[Attribute]
 
   def apply(start: Long, end: Long, key: InternalRow): String = s"The pane [${bound(start)}, ${bound(end)})${of(key)}"
 
-  /** ` of k=a`, or nothing where there is one key. */
+  /** ` of k=a`, or an empty text if there is one key. */
   def of(key: InternalRow): String = {
     val named = KeyColumns.named(program.keys).map { k =>
       val value = key.get(layout.indexWhere(_.exprId == k.exprId), k.dataType)

@@ -13,7 +13,7 @@ import org.apache.spark.unsafe.types.UTF8String
 import dev.mullion.windows.key.PaneId
 import dev.mullion.windows.rules.{CustomRules, FiringKind, PaneRules}
 
-/** The kinds of firing, as the output names them. */
+/** The kinds of firing, with their names in the output. */
 object Firing {
   val Close: UTF8String = named(FiringKind.Close)
   val Early: UTF8String = named(FiringKind.Early)
@@ -34,32 +34,29 @@ object Firing {
   private def named(kind: FiringKind): UTF8String = UTF8String.fromString(kind.name)
 }
 
-/** What a firing calls its pane.
-  *
-  * @param merged
-  *   what the panes were called that became part of it since it opened or last fired
+/** The identity that a firing reports for its pane: its id, and the ids of the panes merged into it since it opened
+  * or last fired.
   */
 private[exec] final case class PaneName(id: String, merged: Seq[String])
 
 private[exec] object PaneName {
 
-  /** Of a pane that is not called anything. */
+  /** The identity while ids are off. */
   val none: PaneName = PaneName("", Nil)
 
   def apply(id: String): PaneName = PaneName(id, Nil)
 }
 
-/** Makes output rows: keys, `window`, `pane`, the results over the evaluated functions, and `late_row` if late rows
-  * come out.
+/** Builds output rows: keys, `window`, `pane`, aggregate results, and `late_row` if late rows are emitted.
   *
   * @param keyLayout
-  *   the columns of the rows that keys are taken from
+  *   the columns of the rows with the keys
   * @param keys
   *   the key columns, among them
   * @param notes
   *   the types of the columns that accumulators have after their buffers
   * @param rules
-  *   whether firings tell the ids of panes, and what these are
+  *   whether firings report the ids of panes, and their form
   */
 final class PaneOutput(
     keyLayout: Seq[Attribute],
@@ -111,7 +108,7 @@ final class PaneOutput(
     Projections(columns, input)
   }
 
-  /** Writes rows over, where that can be. Few tasks fire as many panes as are worth it. */
+  /** A reusable row. Its preparation pays off only after `Few` firings. */
   private lazy val writtenOver: Option[FiringRow] =
     if (ids || imperative.nonEmpty) None
     else
@@ -122,15 +119,14 @@ final class PaneOutput(
         evaluated,
         columns = keys.length + facts.length + results.length + lateRow.size
       )
-  private var made = 0
-  // Whether the last row was one that is written over, and so what it says of its firing.
+  private var rowsBuilt = 0
+  // Whether the last row was the reusable one, whose firing kind is then `last`.
   private var isWrittenOver = false
 
-  // Generated code that makes a struct boxes what goes into it; these are copied as they are. And each task would
-  // generate it, so they are written without.
+  // Written without generated code: that boxes the fields of a struct, and each task would generate it.
   private val window = UnsafeRow.createFromByteArray(24, 2)
   private lazy val paneColumns = UnsafeProjection.create(paneType)
-  // Of the firing that was last: mostly the next is such a one too.
+  // Consecutive firings are usually of one kind.
   private var last = Firing.Close
   private var fired = paneOf(last)
   private val factsRow = new GenericInternalRow(2)
@@ -148,19 +144,19 @@ final class PaneOutput(
 
   private lazy val noneMerged = ArrayData.toArrayData(Array.empty[Any])
 
-  /** What a pane is called that no other is like: by its window alone. */
+  /** The identity of a pane that is identified by its window. */
   def nameOf(start: Long, end: Long): PaneName =
     if (!ids) PaneName.none else PaneName(if (byRange) PaneId.ofRange(start, end) else PaneId.ofWindow(start, end))
 
-  /** What a pane is called that late rows opened: see [[PaneId.reopened]]. */
+  /** The identity of a pane that late rows opened: see [[PaneId.reopened]]. */
   def nameOfReopened(start: Long, end: Long, batch: Long, number: Long = 0L): PaneName =
     if (!ids) PaneName.none else PaneName(PaneId.reopened(nameOf(start, end).id, batch, number))
 
-  /** One firing of a pane that is called by its window. It stands until the next one. */
+  /** A firing of a pane that is identified by its window. The row is valid until the next one. */
   def fire(keys: InternalRow, start: Long, end: Long, firing: UTF8String, seq: Int, work: InternalRow): UnsafeRow =
     fire(keys, start, end, firing, seq, nameOf(start, end), work)
 
-  /** One firing of a pane.
+  /** A firing of a pane.
     *
     * @param keys
     *   a row of `keyLayout`
@@ -180,8 +176,8 @@ final class PaneOutput(
       writtenOver.get(key, start, end, seq, work.asInstanceOf[UnsafeRow])
     case _ =>
       val row = project(keys, start, end, firing, seq, name, work)
-      made += 1
-      if (made >= PaneOutput.Few && writtenOver.isDefined) {
+      rowsBuilt += 1
+      if (rowsBuilt >= PaneOutput.Few && writtenOver.isDefined) {
         writtenOver.get.begin(row)
         isWrittenOver = true
       }
@@ -227,7 +223,7 @@ final class PaneOutput(
 
 object PaneOutput {
 
-  /** How many rows a task makes before it writes one over. */
+  /** The number of rows after which a task uses the reusable one. */
   private[exec] final val Few = 64
 
   /** The output of a window's panes. */
@@ -235,7 +231,7 @@ object PaneOutput {
     of(program, keyLayout, notes, program.functions)
 
   /** @param functions
-    *   the aggregate functions as the engine runs them
+    *   the aggregate functions of the engine
     */
   def of(
       program: PaneProgram,
@@ -248,8 +244,8 @@ object PaneOutput {
   }
 }
 
-/** A pane's key, facts, accumulator at work and values of imperative functions, side by side, with reads of its own for
-  * the same reason as [[JoinedNumbers]].
+/** A pane's key, facts, accumulator at work and values of imperative functions, side by side. It has its own reads
+  * for the same reason as [[JoinedNumbers]].
   */
 private[exec] final class PaneRow(facts: InternalRow, values: InternalRow) extends JoinedRow {
   private val keyAndFacts = new JoinedRow()
@@ -290,7 +286,7 @@ private[exec] final class PaneRow(facts: InternalRow, values: InternalRow) exten
     else values.getStruct(i - valuesAt, fields)
 }
 
-/** Makes the output rows of late rows, which belong to no pane. */
+/** Builds the output rows of late rows, which have no pane. */
 final class LateOutput(
     layout: Seq[Attribute],
     keys: Seq[Attribute],
@@ -305,10 +301,10 @@ final class LateOutput(
 
 object LateOutput {
 
-  /** The output's columns for a late row.
+  /** The output columns of a late row.
     *
     * @param pane
-    *   the type of the column `pane`, of which a late row has the firing alone
+    *   the type of the column `pane`; a late row only has the kind of firing
     */
   def columns(
       keys: Seq[Expression],

@@ -1,8 +1,7 @@
 package org.apache.spark.sql.mullion.exec.panes
 
-/** What comes out: a firing as a row of the output, late rows too ([[PaneOutput]]), and what errors call a pane
-  * ([[PaneNames]]).
+/** Output: firings and late rows as output rows ([[PaneOutput]]), and names of panes in errors ([[PaneNames]]).
   *
-  * The kinds of firing and the columns `window` and `pane` are what users read.
+  * The kinds of firing and the columns `window` and `pane` are public.
   */
 package object firings

@@ -8,14 +8,14 @@ import org.apache.spark.sql.mullion.state.records.Family
 
 import dev.mullion.windows.sets.SliceSet
 
-/** Slices with a record for each:
+/** Slices with one record each:
   *
   * {{{
   *   slices  (key, ordinal)      -> accumulator
   * }}}
   *
   * @param tooLarge
-  *   the error about an accumulator that is larger than a pane may be, in a slice of a key that holds these
+  *   the error for an accumulator that exceeds the limit of a pane, in a slice of a key with these slices
   */
 private[grid] final class EachSlice(
     slices: Family,

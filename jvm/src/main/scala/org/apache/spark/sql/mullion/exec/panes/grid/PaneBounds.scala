@@ -6,12 +6,12 @@ import org.apache.spark.sql.mullion.exec.panes.PaneProgram
 
 import dev.mullion.windows.rules.AlignedRules
 
-/** Where a pane starts and ends, by the key of its record. Records are in order of one time, by which panes close in
-  * order too.
+/** The start and end of a pane, from the key of its record. Records are in order of one time, in which panes also
+  * close.
   *
   * {{{
   *   windows on a grid      (start, key)        the end follows from the start
-  *   those that overlap     (number, key)       both follow from the number
+  *   overlapping ones       (number, key)       both follow from the number
   *   windows of any size    (end, key, start)
   * }}}
   */

@@ -5,8 +5,8 @@ import org.apache.spark.sql.mullion.state.records.RecordBytes
 import org.apache.spark.sql.types.DataType
 import org.apache.spark.unsafe.Platform
 
-/** Slices of a key that follow each other, in one record: under the ordinal of the first that may be there, the
-  * accumulators of those that are there, and a word that says which these are.
+/** Consecutive slices of a key in one record: under the ordinal of the first possible one, the accumulators of the
+  * existing ones, and a word of bits for these.
   *
   * {{{
   *   ordinals   0  1  2  3  4  5  6  7 | 8  9 ...
@@ -15,12 +15,12 @@ import org.apache.spark.unsafe.Platform
   *              8 -> [sum 9][10]
   * }}}
   *
-  * To Spark a record is a row with the first accumulator's columns, and with some bytes behind these. An accumulator
-  * alone, without the word, is the slice that the record is named for: so have all been written before there were
-  * blocks, and so they are read still.
+  * For Spark a record is a row with the first accumulator's columns, followed by bytes. An accumulator alone,
+  * without the word, is the slice with the record's ordinal: the form before there were blocks, which is still
+  * read.
   *
   * @param columns
-  *   how many an accumulator has, each of eight bytes
+  *   the number of columns of an accumulator, each of eight bytes
   */
 private[exec] final class SliceBlock(columns: Int) {
   import SliceBlock._
@@ -32,10 +32,10 @@ private[exec] final class SliceBlock(columns: Int) {
   private var slots = 0
   private var start = 0L
 
-  /** The ordinal that it is named for. */
+  /** The ordinal of its record. */
   def first: Long = start
 
-  /** Which slices it has, by their bits. */
+  /** Its slices, as bits. */
   def held: Int = slots
 
   /** Begins another block, without slices. */
@@ -46,7 +46,7 @@ private[exec] final class SliceBlock(columns: Int) {
 
   def has(slot: Int): Boolean = (slots >>> slot & 1) != 0
 
-  /** The accumulator of a slice that it has, where it lies: it may be changed. */
+  /** The accumulator of an existing slice, in place: it may be changed. */
   def apply(slot: Int): UnsafeRow = {
     one.pointTo(bytes, RecordBytes.offset(placeOf(slot)), width)
     one
@@ -54,7 +54,7 @@ private[exec] final class SliceBlock(columns: Int) {
 
   private def placeOf(slot: Int): Int = Integer.bitCount(slots & ((1 << slot) - 1)) * width
 
-  /** Takes in the accumulator of a slice that it has not. */
+  /** Adds the accumulator of a new slice. */
   def insert(slot: Int, sum: UnsafeRow): Unit = {
     require(sum.getSizeInBytes == width, s"an accumulator of ${sum.getSizeInBytes} bytes, and not of $width")
     val at = placeOf(slot)
@@ -64,7 +64,7 @@ private[exec] final class SliceBlock(columns: Int) {
     slots |= 1 << slot
   }
 
-  /** Takes in the slices of a record that are among those wanted. */
+  /** Adds the wanted slices of a record. */
   def read(record: UnsafeRow, wanted: Int): Unit = {
     val there = heldBy(record, columns)
     if ((there & ~wanted) == 0) {
@@ -73,7 +73,7 @@ private[exec] final class SliceBlock(columns: Int) {
     } else foreachOf(record, one)((slot, sum) => if ((wanted >>> slot & 1) != 0) insert(slot, sum))
   }
 
-  /** The record; it stands until something changes. */
+  /** The record, valid until a change. */
   def record: UnsafeRow = {
     val end = Integer.bitCount(slots) * width
     Platform.putLong(bytes, RecordBytes.offset(end), slots.toLong)
@@ -84,17 +84,17 @@ private[exec] final class SliceBlock(columns: Int) {
 
 private[exec] object SliceBlock {
 
-  /** How many slices a record may have: enough that few records are read for a window, and few enough that a row which
-    * comes to one of them has little to write again.
+  /** The maximum number of slices in a record: enough that few records are read per window, and few enough that an
+    * update rewrites little.
     */
   final val Slots = 8
 
   private final val Word = 8
 
-  // Of wider accumulators each has a record of its own.
+  // Wider accumulators have their own records.
   private final val MostColumns = 15
 
-  /** True if accumulators may lie in blocks: what is known of them is that all have one width. */
+  /** True if accumulators may be in blocks: they must have a fixed width. */
   def mayHold(types: Seq[DataType]): Boolean =
     types.nonEmpty && types.length <= MostColumns && types.forall(UnsafeRow.isFixedLength)
 
@@ -107,32 +107,32 @@ private[exec] object SliceBlock {
   /** True if a record is a block, and not the accumulator of one slice. */
   def isBlock(record: UnsafeRow, columns: Int): Boolean = record.getSizeInBytes != widthOf(columns)
 
-  /** Which slices a record has, by their bits. */
+  /** The slices of a record, as bits. */
   def heldBy(record: UnsafeRow, columns: Int): Int =
     if (!isBlock(record, columns)) 1
     else Platform.getLong(record.getBaseObject, record.getBaseOffset + record.getSizeInBytes - Word).toInt
 
-  /** Those of some slices that come at most so many ordinals after the first that may be there.
+  /** The slices at most `after` ordinals after the first possible one.
     *
     * @param after
-    *   without a sign: slices may be as far apart as time is long
+    *   unsigned: slices may be as far apart as time is long
     */
   def upTo(slices: Int, after: Long): Int =
     if (java.lang.Long.compareUnsigned(after, Slots - 1L) >= 0) slices else slices & ((2 << after.toInt) - 1)
 
-  /** Goes through the slices of a record.
+  /** Iterates over the slices of a record.
     *
     * @param sum
-    *   a row of an accumulator's columns, which stands on each
+    *   a row of an accumulator's columns, pointed to each
     */
   def foreachOf(record: UnsafeRow, sum: UnsafeRow)(use: (Int, UnsafeRow) => Unit): Unit = {
     val width = widthOf(sum.numFields)
-    var left = heldBy(record, sum.numFields)
+    var remaining = heldBy(record, sum.numFields)
     var at = record.getBaseOffset
-    while (left != 0) {
+    while (remaining != 0) {
       sum.pointTo(record.getBaseObject, at, width)
-      use(Integer.numberOfTrailingZeros(left), sum)
-      left &= left - 1
+      use(Integer.numberOfTrailingZeros(remaining), sum)
+      remaining &= remaining - 1
       at += width
     }
   }

@@ -6,45 +6,45 @@ import org.apache.spark.sql.catalyst.expressions.UnsafeRow
 import dev.mullion.windows.rules.WindowFold
 import dev.mullion.windows.sets.SliceSet
 
-/** The accumulators of slices in state. Which slices a key has is known of the key: see [[KeyedPanes]]. */
+/** The accumulators of slices in state. The slices of a key are recorded with the key: see [[KeyedPanes]]. */
 private[grid] trait Slices {
 
   /** Adds a partial row to a slice.
     *
     * @param key
-    *   a row that stays as it is
+    *   a row that does not change
     * @param held
-    *   the slices of the key, among them this one
+    *   the slices of the key, including this one
     * @param isNew
-    *   whether the key had nothing in it
+    *   whether the slice is new
     */
   def add(key: UnsafeRow, held: SliceSet, ordinal: Long, isNew: Boolean, row: InternalRow): Unit
 
-  /** Has state hold what was added. Comes before slices are read or removed. */
+  /** Writes additions to state. Must precede reads and removals. */
   def flush(): Unit
 
-  /** The slices of a key from one on and before another, in order. The caller closes it. */
+  /** The slices of a key in `[from, until)`, in order. The caller closes it. */
   def range(key: UnsafeRow, from: Long, until: Long): SliceScan
 
-  /** Removes the slices of a key that are before another, of those that it holds. */
+  /** Removes those of a key's slices that are before another. */
   def removeBefore(key: UnsafeRow, held: SliceSet, live: Long): Unit
 
-  /** Takes away what a slice holds that no other window needs. */
+  /** Clears a slice that no other window needs. */
   def clear(key: UnsafeRow, ordinal: Long): Unit
 }
 
-/** Goes through slices of a key; it stands on one while `isOn`. */
+/** Iterates over slices of a key; it is on one while `isOn`. */
 private[grid] trait SliceScan extends AutoCloseable {
   def isOn: Boolean
 
   def ordinal: Long
 
-  /** What the slice holds in all, at rest, but for notes: it stands until the next one is gone to. */
+  /** The complete content of the slice, at rest, without notes; valid until the next one. */
   def sum: UnsafeRow
 
   def move(): Unit
 
-  /** Has sums of windows keep the slices from this one on that come no later than `last`, and goes to the next. */
+  /** Keeps the slices from this one to `last` in the sums of windows, and moves to the next. */
   def keepIn(sums: WindowFold[UnsafeRow], last: Long): Unit =
     while (isOn && ordinal <= last) {
       sums.keep(sum)

@@ -9,17 +9,17 @@ import org.apache.spark.sql.mullion.state.records.Family
 import dev.mullion.windows.rules.WindowFold
 import dev.mullion.windows.sets.SliceSet
 
-/** Slices that share records with their neighbours: see [[SliceBlock]]. A window is read from few records, and the rows
-  * of a batch look few up.
+/** Slices that share records with their neighbours: see [[SliceBlock]]. A window is read from few records, and the
+  * rows of a batch need few lookups.
   *
   * {{{
-  *   slices  (key, first ordinal)      -> accumulators, and which these are
+  *   slices  (key, first ordinal)      -> accumulators, and the bits of their slices
   * }}}
   *
-  * A record is there while its key has one of its slices. Slices that have closed stay in it until it is written again,
-  * or all have.
+  * A record exists while its key has one of its slices. Closed slices stay in it until it is rewritten, or all are
+  * closed.
   *
-  * What rows are added to is held until `flush`: the blocks of one key.
+  * Changed blocks of one key are buffered until `flush`.
   */
 private[grid] final class SlicesInBlocks(slices: Family, timed: TimedKey, accumulators: Accumulators, columns: Int)
     extends Slices {
@@ -29,13 +29,13 @@ private[grid] final class SlicesInBlocks(slices: Family, timed: TimedKey, accumu
   private var key = noKey
   private var blocks = Array.fill(2)(new Held)
   private var count = 0
-  // The one that was added to last.
+  // The block of the last addition.
   private var last = blocks(0)
 
   /** A block with rows of this batch. */
   private final class Held {
     val block = new SliceBlock(columns)
-    // Whether state has a record of its name.
+    // Whether state has its record.
     var isStored = false
   }
 
@@ -62,7 +62,7 @@ private[grid] final class SlicesInBlocks(slices: Family, timed: TimedKey, accumu
   }
 
   /** @param wanted
-    *   which of its slices the key has in state
+    *   its slices that the key has in state
     */
   private def begin(first: Long, wanted: Int): Unit = {
     if (count == blocks.length) blocks = blocks ++ Array.fill(count)(new Held)
@@ -76,7 +76,7 @@ private[grid] final class SlicesInBlocks(slices: Family, timed: TimedKey, accumu
     if (missing != 0) takeEach(next.block, missing)
   }
 
-  /** Takes in slices that have a record each, from before there were blocks. */
+  /** Adds slices in the form before there were blocks. */
   private def takeEach(block: SliceBlock, missing: Int): Unit = {
     var left = missing
     while (left != 0) {
@@ -103,16 +103,16 @@ private[grid] final class SlicesInBlocks(slices: Family, timed: TimedKey, accumu
   }
 
   override def range(of: UnsafeRow, from: Long, until: Long): SliceScan = new SliceScan {
-    // Nothing of the slices changes until the windows that are read from them have come out.
+    // The slices do not change until the windows that are read from them have been emitted.
     private val scan = slices.look(timed(firstOf(from), of).copy(), timed(until, of))
     private val row = new UnsafeRow(columns)
     private val width = SliceBlock.widthOf(columns)
-    // What is left of the record that it is on.
+    // The remaining slices of the current record.
     private var record = row
     private var first = 0L
     private var left = 0
     private var place = 0L
-    // Those of them that are added to a sum, of one record at once.
+    // The slices that are added to a sum at once, of one record.
     private var taken = 0
     private val addTaken: UnsafeRow => UnsafeRow = accumulators.addAllTo(_, sum, Integer.bitCount(taken))
     nextRecord()
@@ -161,7 +161,7 @@ private[grid] final class SlicesInBlocks(slices: Family, timed: TimedKey, accumu
     var ordinal = if (held.isEmpty) SliceSet.None else held.first
     while (ordinal < live) {
       val first = firstOf(ordinal)
-      // Not the first of the next: there may be none before time ends.
+      // Not the first of the next block: that may be after the end of time.
       val last = first + (Slots - 1)
       val at = timed(first, of)
       val record = slices.look(at)

@@ -22,11 +22,11 @@ import dev.mullion.windows.rules.{AlignedRules, EarlyFiring, EmptyWindows, Firin
 import dev.mullion.windows.sets.SliceSet
 import dev.mullion.windows.spec.TimeMath
 
-/** Panes of windows that overlap, as sums of shared slices: a row is stored once, in its slice. Which slices a key has
-  * stands in its record (see [[KeyedPanes]]), and what they hold in records of their own (see [[Slices]]).
+/** Panes of overlapping windows, as sums of shared slices: a row is stored once, in its slice. The slices of a key
+  * are in its record (see [[KeyedPanes]]), and their accumulators in their own records (see [[Slices]]).
   *
-  * Windows that close without rows too are walked by that record, and are kept here though they share no slices: each
-  * has one of its own.
+  * Windows that also close without rows use that record too, and are kept here although they share no slices: each
+  * has its own.
   */
 private[exec] final class SlidingPanes(
     program: PaneProgram,
@@ -44,7 +44,7 @@ private[exec] final class SlidingPanes(
     if (keepsBlocks(program)) new SlicesInBlocks(family, timed, accumulators, accumulators.width)
     else new EachSlice(family, timed, accumulators, sums, tooLarge)
   }
-  // Of the run of windows that fires.
+  // For the run of windows that fires.
   private lazy val windowSums = accumulators.newFold
   private val emitsEmpty = rules.refinements.empty
   private val layout = program.layout
@@ -85,7 +85,7 @@ private[exec] final class SlidingPanes(
     new SlidingKey(rules, clock, key, due, slices, fired, queued, open, firstOpenBefore, known)
   }
 
-  /** Late rows that reopen panes need no state: those are due at once. Of windows on a grid each is one pane's. */
+  /** Late rows that reopen panes need no state: their panes are due at once. On a grid each belongs to one pane. */
   override protected def atOnce(row: InternalRow): Option[InternalRow] = rules match {
     case aligned: AlignedRules if isLate(row) =>
       val pane = row.getLong(sliceAt)
@@ -105,11 +105,11 @@ private[exec] final class SlidingPanes(
       val isNew = active.slices.add(ordinal)
       slices.add(active.key, active.slices, ordinal, isNew, row)
       if (emitsEmpty) active.know(ordinal)
-      if (firesOpen) active.came += ordinal -> (if (rowsAt < 0) 1L else row.getLong(rowsAt))
+      if (firesOpen) active.newRows += ordinal -> (if (rowsAt < 0) 1L else row.getLong(rowsAt))
     }
   }
 
-  /** About an accumulator in one slice, by the last open window that holds it. */
+  /** The error for an accumulator in one slice, naming the last open window that holds it. */
   private def tooLarge(key: UnsafeRow, held: SliceSet, ordinal: Long, rest: UnsafeRow): Throwable = {
     var windows = List.empty[Long]
     rules.foreachWindow(held, ordinal, firstOpenBefore)(window => windows ::= window)
@@ -119,18 +119,18 @@ private[exec] final class SlidingPanes(
   private def nameOf(key: UnsafeRow, window: Long) = names(rules.windowStart(window), rules.windowEnd(window), key)
 
   override protected def applied(active: SlidingKey): Iterator[InternalRow] = {
-    // Once all rows of the batch are there: which windows hold a row may depend on them.
+    // After all rows of the batch: they may determine the windows.
     if (firesOpen) {
-      active.came.foreach { case (slice, rows) =>
+      active.newRows.foreach { case (slice, rows) =>
         rules.foreachWindow(active.slices, slice, firstOpenBefore)(active.firings.touch(_, rows, clock))
       }
-      active.came.clear()
+      active.newRows.clear()
     }
     val forRows =
       if (!rules.refinements.fires) Iterator.empty
       else {
         val firing = active.firings.afterRows(rules, clock)
-        // Of one kind at a time: overlapping windows that fire alike are read in one go.
+        // One kind at a time: overlapping windows that fire alike are read in one pass.
         afterRowsKinds.iterator.flatMap(kind =>
           fireOpen(active, firing.collect { case (w, `kind`) => w }.toArray, kind)
         )
@@ -138,12 +138,12 @@ private[exec] final class SlidingPanes(
     if (reopenedAt < 0) forRows else reopened(active) ++ forRows
   }
 
-  /** The windows about late rows, of late rows alone. */
+  /** The windows around late rows, of late rows alone. */
   private def reopened(active: SlidingKey): Iterator[InternalRow] = {
     val fold = accumulators.newFold
     val rows = active.late.entrySet.iterator.asScala.buffered
     counts.firedClose += active.late.size
-    // The keys are read ahead of the rows of their windows.
+    // The keys are copied first, because firing changes the map.
     active.late.keySet.toArray(Array.empty[java.lang.Long]).iterator.map { window =>
       fold.evictBefore(rules.firstSlice(window))
       while (rows.hasNext && rows.head.getKey <= rules.lastSlice(window)) {
@@ -161,7 +161,7 @@ private[exec] final class SlidingPanes(
     val windows =
       if (emitsEmpty) active.allFrom(firstOpenBefore, firstOpenNow)
       else windowsFrom(active, firstOpenBefore, w => clock.closes(rules.windowCloseDue(w)))
-    // Those that close without rows were never open.
+    // Windows that close without rows were never open.
     counts.panesClosed +=
       (if (emitsEmpty) active.open - rules.countWindows(active.slices, firstOpenNow) else windows.length.toLong)
     counts.firedClose += windows.length
@@ -185,7 +185,7 @@ private[exec] final class SlidingPanes(
     }
   }
 
-  /** Takes away what a window has shown that shares its slices with no other. */
+  /** Clears a window that has fired and shares its slices with no other. */
   private def clear(active: SlidingKey, window: Long): Unit = {
     var ordinal = active.slices.atOrAfter(rules.firstSlice(window))
     while (ordinal <= rules.lastSlice(window) && ordinal != SliceSet.None) {
@@ -194,8 +194,7 @@ private[exec] final class SlidingPanes(
     }
   }
 
-  /** Windows before the one that the timer is for have closed, though their last slices are still there for later ones.
-    */
+  /** Windows before the timer's have closed, although later ones still need their slices. */
   override protected def look(active: SlidingKey, due: Long): Iterator[OpenPane] = {
     val first =
       if (!firesOpen) rules.windowThatCloses(due)
@@ -207,7 +206,7 @@ private[exec] final class SlidingPanes(
     }
   }
 
-  /** Windows without rows close as far as there is one with rows. */
+  /** Windows without rows close up to the last one with rows. */
   override protected def lookAtEnd(active: SlidingKey, due: Long): Iterator[OpenPane] =
     if (!emitsEmpty) look(active, due)
     else if (active.slices.isEmpty) Iterator.empty
@@ -239,10 +238,10 @@ private[exec] final class SlidingPanes(
     active.known = Math.max(active.known, firstOpenNow)
   }
 
-  // Those of a key while they are looked for: an array builder would box each.
+  // A reusable buffer: an array builder would box each element.
   private var found = new Array[Long](16)
 
-  /** The windows from `first` on that hold rows, as long as `wanted`. */
+  /** The windows with rows from `first` on, while `wanted`. */
   private def windowsFrom(active: SlidingKey, first: Long, wanted: Long => Boolean): Array[Long] = {
     var count = 0
     var window = rules.nextWindow(active.slices, first)
@@ -273,8 +272,8 @@ private[exec] final class SlidingPanes(
       }
       .flatten
 
-  /** Windows that share slices, or border on each other, are read in one go, and what lies between others is not: where
-    * the run that starts with the window at `from` ends.
+  /** The end of the run that starts with the window at `from`. Windows that share slices or are adjacent are read
+    * in one pass; slices between runs are not read.
     */
   private def endOfRun(windows: Array[Long], from: Int): Int = {
     var until = Math.min(from + 1, windows.length)
@@ -293,7 +292,7 @@ private[exec] final class SlidingPanes(
       rules.firstSlice(windows(from)),
       TimeMath.plus(rules.lastSlice(windows(until - 1)), 1)
     )
-    // From there on all windows hold what they reach: it is added up without a copy of each slice.
+    // From there on all windows share their slices, which are added up without a copy of each.
     private val shared = rules.firstSlice(windows(until - 1))
     private var fired = from
     windowSums.clear()
@@ -329,11 +328,11 @@ private[exec] object SlidingPanes {
   /** The panes of one key.
     *
     * @param open
-    *   how many panes are open, until it closes some: when it was loaded, then with the batch's rows
+    *   the number of open panes before any close: first as loaded, then with the batch's rows
     * @param openFrom
     *   the first window that is open
     * @param known
-    *   where windows without rows close too, the first that is still to close; none for a key that is new
+    *   where windows without rows close too, the first that is still to close; none for a new key
     */
   final class SlidingKey(
       rules: SlicedRules,
@@ -349,30 +348,30 @@ private[exec] object SlidingPanes {
   ) extends ActiveKey {
     private def emitsEmpty = rules.refinements.empty
 
-    /** Notes a row, from whose first open window on the key is known. */
+    /** Records a row: windows without rows close from its first open window on. */
     def know(slice: Long): Unit = rules.foreachWindow(slices, slice, openFrom)(w => known = Math.min(known, w))
 
-    /** The windows to close, with rows or without: from `first` on, and before `until`. */
+    /** The windows to close, with rows or without: those in `[first, until)`. */
     def allFrom(first: Long, until: Long): Array[Long] = {
       EmptyWindows.between(Math.max(first, known), until, clock.now, rules).toArray
     }
 
-    /** The slices that got rows in this batch, and how many, where panes fire for them. */
-    lazy val came: mutable.ArrayBuffer[(Long, Long)] = mutable.ArrayBuffer.empty
+    /** The slices with new rows in this batch, and their number, if panes fire for them. */
+    lazy val newRows: mutable.ArrayBuffer[(Long, Long)] = mutable.ArrayBuffer.empty
 
-    /** Late rows that reopen windows about them. */
+    /** Late rows that reopen windows around them. */
     lazy val late: java.util.TreeMap[java.lang.Long, UnsafeRow] = new java.util.TreeMap()
 
     override def isEmpty: Boolean = slices.isEmpty && known == SliceSet.None
 
     override def nextDue: Long = {
       val window = if (emitsEmpty) Math.max(openFrom, known) else rules.nextWindow(slices, openFrom)
-      // Slices without a window wait for one that holds them, as long as it can come.
+      // Slices without a window are kept as long as a row with such a window may arrive.
       val close = if (window == SliceSet.None) rules.expires(slices.last) else rules.windowCloseDue(window)
       if (!rules.refinements.onTime) close
       else
         firings.firstNotOnTime(openFrom).fold(close) { window =>
-          // A window that has ended before it had rows is due now, and timers are read from the clock before on.
+          // A window that ended before it had rows is due now, and timers are read from the previous clock on.
           Math.min(close, Math.max(clock.now, rules.windowEnd(window)))
         }
     }
@@ -394,14 +393,14 @@ private[exec] object SlidingPanes {
     (slicesFamily(program) +: PaneSums.chunksFamily(program, slicesFamily(program)).toSeq) ++
       KeyedPanes.families(program)
 
-  /** What records of slices are called. */
+  /** The name of the records of slices. */
   private[exec] val Records = "slices"
 
-  /** Which slices a key has, by what its record says of its panes. */
+  /** The slices of a key, from its record. */
   private[exec] def slicesOf(rules: PaneRules, panes: Array[Byte]): SliceSet =
     SliceSet.fromBytes(if (rules.refinements.empty) panes.drop(8) else panes)
 
-  /** True if slices are in blocks: where windows share them, and all accumulators have one width. */
+  /** True if slices are in blocks: if windows share them, and all accumulators have a fixed width. */
   def keepsBlocks(program: PaneProgram): Boolean = (program.rules match {
     case aligned: AlignedRules => aligned.window.overlaps && !aligned.keepsApart
     case _                     => false

@@ -14,9 +14,8 @@ import dev.mullion.windows.clock.BatchClock
 import dev.mullion.windows.rules.{AlignedRules, EarlyFiring, FiringKind, PaneRules}
 import dev.mullion.windows.spec.TimeMath
 
-/** Panes that stand each for itself, of windows that do not overlap, share no slices or are brought by rows: one record
-  * for each pane, in the order in which they close, so that the panes that close are the first ones, and a batch reads
-  * no other.
+/** Independent panes, of windows that do not overlap, share no slices or are defined by rows: one record per pane,
+  * in order of their closes. Closing panes are therefore the first ones, and a batch reads no other.
   *
   * {{{
   *   panes   (start, key)               -> accumulator [, firings so far, readings, whether queued, rows since, whether on time]
@@ -24,11 +23,11 @@ import dev.mullion.windows.spec.TimeMath
   *   early   (event, wall, start, key)  -> a pane that waits to fire, by its readings of the clocks
   * }}}
   *
-  * Where windows overlap their number stands in place of the start, and where they have no one size it is (end, key,
-  * start): see `PaneBounds`.
+  * For overlapping windows the number takes the place of the start, and for windows of various sizes the key is
+  * (end, key, start): see `PaneBounds`.
   *
-  * Panes in the order of their readings are in the order in which they fall due (see `EarlyFiring`), so firing too
-  * reads only what fires.
+  * Panes in the order of their readings fall due in that order (see `EarlyFiring`), so firing also only reads due
+  * panes.
   */
 private[exec] final class TumblingPanes(
     program: PaneProgram,
@@ -59,8 +58,8 @@ private[exec] final class TumblingPanes(
   override def process(input: Iterator[InternalRow]): Iterator[InternalRow] =
     super.process(new RowsAhead(input, panes)(paneKey(_)))
 
-  /** What comes out meanwhile are panes that fire for their rows, of which there is one partial row a pane, and
-    * reopened panes, which need no state: they are due at once.
+  /** Immediate output: panes that fire for their rows, which have one partial row each, and reopened panes, which
+    * need no state because they are due at once.
     */
   override def add(row: InternalRow): Iterator[InternalRow] =
     if (reopenedAt >= 0 && row.getBoolean(reopenedAt)) Iterator.single(reopen(row)) else update(row).iterator
@@ -98,15 +97,15 @@ private[exec] final class TumblingPanes(
     }
   }
 
-  /** A pane as it is put into state. */
+  /** A pane in its stored form. */
   private def toState(key: UnsafeRow, work: InternalRow): UnsafeRow = {
     val rest = sums.store(key, work)
     if (sums.isTooLarge(rest)) throw sums.tooLarge(rest, names(bounds.start(key), bounds.end(key), key))
     rest
   }
 
-  /** Notes the rows of a partial row; the firing that they make, or that is due in this batch anyway, if there is one.
-    * A pane that is at hand need not be looked up again.
+  /** Records the rows of a partial row. Returns the resulting firing, or one that is due in this batch anyway,
+    * because the pane is already loaded.
     */
   private def noteRows(key: UnsafeRow, work: InternalRow, row: InternalRow): Option[InternalRow] = {
     notes.addRows(work, if (rowsInPartialAt < 0) 1L else row.getLong(rowsInPartialAt))
@@ -140,7 +139,7 @@ private[exec] final class TumblingPanes(
     output.fire(key, start, end, Firing.Close, 0, name, accumulators.open(row))
   }
 
-  /** Has each pane wait to fire early that does by the rules as they are now, and none has waited yet. */
+  /** Queues each pane that waits to fire early by changed rules; the queue must be empty. */
   def setQueue(): Unit = {
     val records = panes.all()
     try
@@ -184,11 +183,11 @@ private[exec] final class TumblingPanes(
     closes.firing()
   }
 
-  /** The panes that the clock has come to the end of, but not to their close. */
+  /** The open panes whose end the clock has passed. */
   private def ending(): Iterator[InternalRow] =
     if (!rules.refinements.onTime) Iterator.empty
     else {
-      // Those that ended before were on time then, or when their first rows came.
+      // Those that ended before were on time then, or with their first rows.
       val endedBefore = if (clock.rulesBegin) BatchClock.BeforeAllTime else clock.before
       val lastEnded = Math.max(endedBefore, TimeMath.minus(clock.now, rules.allowedLateness))
       val onTime = new DueScan(panes.scan(TimeMath.plus(bounds.orderOf(lastEnded), 1))) {
@@ -212,8 +211,8 @@ private[exec] final class TumblingPanes(
       onTime.firing()
     }
 
-  /** The panes that wait to fire early. Changes are held back until `flush`: the accumulator that they are read from
-    * may be a borrowed row, which the caller stores first.
+  /** The panes that wait to fire early. Changes are delayed until `flush`: their accumulator may be a borrowed row,
+    * which the caller stores first.
     */
   private final class Queue(early: EarlyFiring) {
     private val family = partition.family(earlyFamily(program))
@@ -221,7 +220,7 @@ private[exec] final class TumblingPanes(
     private val both = new JoinedRow()
     private val insertKey = Projections(queueLayout(program), queueLayout(program))
     private val removeKey = Projections(queueLayout(program), queueLayout(program))
-    // The changes of one pane; null where there is none.
+    // The changes of one pane; null for none.
     private var insertion: UnsafeRow = _
     private var removal: UnsafeRow = _
     private val queuedPane = Projections(layout(program), queueLayout(program))
@@ -229,7 +228,7 @@ private[exec] final class TumblingPanes(
 
     def unchanged: Boolean = early.unchanged
 
-    /** Lets a pane wait, from its readings on, unless it does. */
+    /** Queues a pane by its readings, unless it is queued. */
     def add(key: UnsafeRow, work: InternalRow): Unit = if (!notes.isQueued(work)) {
       notes.setQueued(work, queued = true)
       insertion = keyOf(insertKey, key, work)
@@ -306,7 +305,7 @@ private[exec] object TumblingPanes {
     RecordOrder.ByLast
   )
 
-  /** Where the time that records are in order of is the end. */
+  /** The additional key column, where records are in order of the end. */
   private def rangeStart(program: PaneProgram): Option[StructField] =
     program.start.map(_ => StructField("range_start", LongType, nullable = false))
 

@@ -9,11 +9,11 @@ import org.apache.spark.sql.types.DataType
 
 import dev.mullion.windows.clock.BatchClock
 
-/** Goes through the keys whose timers are due by the clock of a batch, takes their timers away, and notes when the next
-  * one is due.
+/** Iterates over the keys whose timers are due by the clock of a batch, removes their timers, and records the next
+  * due time.
   *
-  * Timers come in order of time; what is known of their keys lies in order of keys. So some thousands of timers are
-  * taken at once, and their keys looked after in the order in which they lie:
+  * Timers are in order of time, and records of keys in order of keys. Some thousands of timers are therefore read
+  * at once, and their keys processed in the order of their records:
   *
   * {{{
   *   timers   12:00 k7   12:00 k2   12:01 k9   12:03 k1   |   12:04 k5 ...
@@ -21,11 +21,11 @@ import dev.mullion.windows.clock.BatchClock
   * }}}
   *
   * @param dueAt
-  *   where a timer says when it is due
+  *   the column of a timer with its due time
   * @param keyTypes
   *   of the columns of a key
   * @param atOnce
-  *   how many timers are taken at once
+  *   the number of timers that are read at once
   */
 private[exec] abstract class DueKeys[K](
     timers: Family,
@@ -35,47 +35,47 @@ private[exec] abstract class DueKeys[K](
     keyTypes: Seq[DataType],
     atOnce: Int = RadixOrder.AtOnce
 )(keyOf: UnsafeRow => UnsafeRow) {
-  // What is in state had not closed before this batch.
+  // Entries in state had not closed before this batch.
   private val scan = timers.scan(Math.min(clock.before, clock.closedBefore))
   private val numberOf = new KeyOrder(keyTypes, 0)
-  private val taken = new java.util.ArrayList[UnsafeRow]
-  // Their positions, in the order in which the keys lie.
+  private val timersRead = new java.util.ArrayList[UnsafeRow]
+  // Their positions, in the order of the keys' records.
   private val inOrder = new RadixOrder
   private var isScanned = false
   private var nextDue = PaneCounts.Never
 
-  /** What is known of a key, whose timer is gone. */
+  /** Loads a key, whose timer is gone. */
   protected def load(key: UnsafeRow): K
 
-  /** What it gives. */
+  /** The firings of a key. */
   protected def fire(active: K): Iterator[InternalRow]
 
-  /** Writes it back; when it is due next, or `PaneCounts.Never`. */
+  /** Writes a key. Returns its next due time, or `PaneCounts.Never`. */
   protected def store(active: K): Long
 
-  /** What the keys give, one after another: each is loaded, fires, and is stored before the next one is loaded. */
+  /** The firings of the keys in turn: each is loaded, fires, and is stored before the next one is loaded. */
   def firing(): Iterator[InternalRow] =
     Iterator
       .continually(take())
       .takeWhile(_ > 0)
       .flatMap(Iterator.range(0, _))
-      .flatMap(at => fired(load(taken.get(inOrder(at).toInt))))
+      .flatMap(at => fired(load(timersRead.get(inOrder(at).toInt))))
       .andThen(counts.nextClose = nextDue)
 
   private def fired(active: K): Iterator[InternalRow] = fire(active).andThen(waitsUntil(store(active)))
 
   private def waitsUntil(due: Long): Unit = nextDue = Math.min(nextDue, due)
 
-  /** Takes the timers that are next; how many. */
+  /** Reads the next timers. Returns their number. */
   private def take(): Int = {
-    taken.clear()
+    timersRead.clear()
     inOrder.clear()
-    while (!isScanned && taken.size < atOnce) {
+    while (!isScanned && timersRead.size < atOnce) {
       val isOn = scan.next()
       if (isOn && clock.closes(scan.key.getLong(dueAt))) {
         val key = keyOf(scan.key.untilNextCall).copy()
-        inOrder.add(taken.size.toLong, numberOf(key))
-        taken.add(key)
+        inOrder.add(timersRead.size.toLong, numberOf(key))
+        timersRead.add(key)
         scan.remove()
       } else {
         if (isOn) waitsUntil(scan.key.getLong(dueAt))
@@ -84,6 +84,6 @@ private[exec] abstract class DueKeys[K](
       }
     }
     inOrder.sort()
-    taken.size
+    timersRead.size
   }
 }

@@ -6,7 +6,7 @@ import org.apache.spark.sql.mullion.exec.panes.Steps
 import org.apache.spark.sql.mullion.state.records.RemovingScan
 import org.apache.spark.sql.types.{BooleanType, StructType}
 
-/** Goes through the records of an ordered family from the start of a scan, up to the first that is not due.
+/** Iterates over the records of an ordered family from the start of a scan, up to the first that is not due.
   *
   * {{{
   *   records   due   due   due   not due   ...
@@ -16,20 +16,20 @@ import org.apache.spark.sql.types.{BooleanType, StructType}
 private[exec] abstract class DueScan(scan: RemovingScan) {
   protected def isDue(key: UnsafeRow): Boolean
 
-  /** The firings of a due record. The next one is read when they have been pulled. */
+  /** The firings of a due record. The next one is read after they have been consumed. */
   protected def fire(key: UnsafeRow, value: UnsafeRow): Iterator[InternalRow]
 
   /** Removes the record that fires. */
   protected def remove(): Unit = scan.remove()
 
-  /** Called once all that is due has fired.
+  /** Called after all due records have fired.
     *
     * @param first
     *   the first record that is not due, if there is one
     */
   protected def rest(first: Option[UnsafeRow]): Unit
 
-  /** The firings of the due records, one after another. */
+  /** The firings of the due records in turn. */
   def firing(): Iterator[InternalRow] = new Steps.OfRecords(scan)({ record =>
     if (isDue(record.key.untilNextCall)) fire(record.key.untilNextCall, record.value.untilNextCall)
     else {
@@ -39,7 +39,7 @@ private[exec] abstract class DueScan(scan: RemovingScan) {
   })(rest(None))
 }
 
-/** Records that are all key: their value says nothing. */
+/** The value of records that consist of their key. */
 private[exec] object KeyOnly {
   val schema: StructType = new StructType().add("present", BooleanType, nullable = false)
 

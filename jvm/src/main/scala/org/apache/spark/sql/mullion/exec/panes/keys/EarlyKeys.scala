@@ -14,15 +14,15 @@ import dev.mullion.windows.rules.EarlyFiring
 private[exec] trait WaitingKey {
   def key: UnsafeRow
 
-  /** The readings that it waits under in state, if it does. */
+  /** The readings under which it is queued in state, if it is. */
   def queued: Option[(Long, Long)]
 
   /** The readings of the pane that fires early first, if one waits. */
   def firstReadings(early: EarlyFiring): Option[(Long, Long)]
 }
 
-/** The keys with a pane that waits to fire early, in the order in which they fall due: by what the clocks read when
-  * that pane opened or last fired (see [[EarlyFiring]]).
+/** The keys with a pane that waits to fire early, in order of their due times: by the clock readings when that pane
+  * opened or last fired (see [[EarlyFiring]]).
   *
   * {{{
   *   early   (event, wall, key)
@@ -38,16 +38,16 @@ private[exec] abstract class EarlyKeys[K <: WaitingKey](
   private val queued = new TimedKey(keyTypes, RecordOrder.ByFirst(2))
   private val toKey = queued.toKey
 
-  /** What is known of a key. */
+  /** Loads a key. */
   protected def load(key: UnsafeRow): K
 
-  /** What of it fires early. */
+  /** The early firings of a key. */
   protected def fire(active: K): Iterator[InternalRow]
 
-  /** Writes it back once that is used up, and puts it where it waits now. */
+  /** Writes a key after its firings, and queues it again. */
   protected def store(active: K): Unit
 
-  /** Puts a key where its first waiting pane is now. */
+  /** Moves a key to the place of its first waiting pane. */
   def move(active: K): Unit = {
     val now = active.firstReadings(early)
     if (now != active.queued) {
@@ -56,21 +56,21 @@ private[exec] abstract class EarlyKeys[K <: WaitingKey](
     }
   }
 
-  /** Puts a key where its first waiting pane is, which waits nowhere yet. */
+  /** Queues a key, which is not queued, at the place of its first waiting pane. */
   def add(active: K): Unit = active.firstReadings(early).foreach { case (event, wall) =>
     family.insert(queued(event, wall, active.key), KeyOnly.value)
   }
 
-  /** What of a key that has all its rows fires early in this batch, once what closes of it has closed. */
+  /** The early firings of a key that has all its rows, after its closes. */
   def firing(active: K): Iterator[InternalRow] =
     if (active.firstReadings(early).exists { case (event, wall) => early.isDue(event, wall, clock) }) fire(active)
     else Iterator.empty
 
-  /** What else fires early in this batch, once all that closes has closed. */
+  /** All other early firings of this batch, after all closes. */
   def firing(): Iterator[InternalRow] = new Due().firing()
 
   private final class Due extends DueScan(family.scan(Long.MinValue)) {
-    // Of those that have fired.
+    // The first of those that have fired.
     private var waiting = Option.empty[(Long, Long)]
 
     override protected def isDue(key: UnsafeRow): Boolean = {

@@ -6,8 +6,8 @@ import org.apache.spark.sql.mullion.exec.panes.PaneProgram
 import org.apache.spark.sql.mullion.state.records.{BorrowedRow, FamilySpec, RecordOrder}
 import org.apache.spark.sql.types.{BinaryType, LongType, StructField, StructType}
 
-/** What the record of a key holds, and where: when its next pane closes, its panes, and one thing beside, by the kind
-  * of window, which may be null.
+/** The contents of a key's record: the close time of its next pane, its panes, and a third column that depends on
+  * the kind of window and may be null.
   */
 private[exec] object KeyRecord {
   private val dueAt = 0
@@ -15,7 +15,7 @@ private[exec] object KeyRecord {
   private val besideAt = 2
 
   /** @param beside
-    *   what the third column is called
+    *   the name of the third column
     */
   def family(program: PaneProgram, beside: String): FamilySpec = FamilySpec(
     "keys",
@@ -37,7 +37,7 @@ private[exec] object KeyRecord {
   def beside(record: BorrowedRow): Option[Array[Byte]] =
     Option.unless(record.untilNextCall.isNullAt(besideAt))(record.getBinary(besideAt))
 
-  /** Makes records; each is the next one's as well. */
+  /** Builds records in a reused row. */
   final class Writer {
     private val row = new UnsafeRowWriter(3)
 

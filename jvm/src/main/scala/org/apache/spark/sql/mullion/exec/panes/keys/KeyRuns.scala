@@ -6,44 +6,44 @@ import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.mullion.expressions.Projections
 
-/** The rows of each key, of rows that come in the order of a number of their key (see
-  * [[org.apache.spark.sql.mullion.state.records.KeyOrder]]): what is known of a key is loaded once, given all of the
-  * key's rows, and left once. No key is loaded before the complete keys have fired and are stored:
+/** Groups rows by key, for rows sorted by a number of their key (see
+  * [[org.apache.spark.sql.mullion.state.records.KeyOrder]]): a key is loaded once, gets all its rows, and is
+  * released once. No key is loaded before the complete keys have fired and are stored:
   *
   * {{{
   *   complete(row)    the keys that have all their rows; the caller fires and stores them
-  *   current()        the row's key, loaded if it is not held
+  *   current()        the row's key, loaded on demand
   * }}}
   *
-  * Two keys may have one number, for Spark's hashes leave nulls out and can be chosen to collide, and the rows of such
-  * keys come mixed. So every key of a number is held until the next number comes:
+  * Keys may have equal numbers, because Spark's hashes ignore nulls and can be chosen to collide, and the rows of
+  * such keys are interleaved. Every key of a number is therefore kept until the next number:
   *
   * {{{
   *   rows     ("a", null)  (null, "a")  ("a", null)  |  ("b", "c")  ...
   *   number        7            7            7       |       9
-  *   held       {a-}        {a-, -a}     {a-, -a}    |  both are left, then {bc}
+  *   held       {a-}        {a-, -a}     {a-, -a}    |  both are released, then {bc}
   * }}}
   *
   * @param keys
   *   the key's columns in `input`
   * @param load
-  *   what is known of a key; the row is the holder's to keep
+  *   loads a key; the row belongs to the result
   */
 private[exec] final class KeyRuns[K <: AnyRef](keys: Seq[Attribute], input: Seq[Attribute])(load: UnsafeRow => K) {
   private lazy val keyOf = Projections(keys, input)
-  // The number that rows are sorted by may be the key's own word. Keys of one number have one hash of this kind too.
+  // The sort number may be the key's own word; keys with equal numbers have equal hashes too.
   private lazy val hashOf = Projections(Seq(new XxHash64(keys)), input)
 
   private var key: UnsafeRow = _
   private var active: K = _
   private var hash = 0L
-  // The key of the row that comes next, and its hash; null where it is the same key.
+  // The key of the next row, and its hash; null if it is the same key.
   private var next: UnsafeRow = _
   private var nextHash = 0L
-  // All of the current number, where there are several.
+  // All keys of the current number, if there are several.
   private var several: mutable.LinkedHashMap[UnsafeRow, K] = _
 
-  /** The keys that are complete because this row comes: none, unless it is the first of its number. They must be fired
+  /** The keys that are complete because of this row: none, unless it is the first of its number. They must be fired
     * and stored before `current` is called.
     */
   def complete(row: InternalRow): Iterator[K] = {
@@ -56,7 +56,7 @@ private[exec] final class KeyRuns[K <: AnyRef](keys: Seq[Attribute], input: Seq[
     }
   }
 
-  /** The key of the row that `complete` was called with. */
+  /** The key of the row of the last `complete` call. */
   def current(): K = {
     if (next ne null) {
       turnTo(next.copy())
@@ -69,7 +69,7 @@ private[exec] final class KeyRuns[K <: AnyRef](keys: Seq[Attribute], input: Seq[
   /** True if a key is held. */
   def nonEmpty: Boolean = key ne null
 
-  /** All keys that are held, once the rows are used up. */
+  /** All remaining keys, after the last row. */
   def remaining(): Iterator[K] = {
     val held =
       if (several ne null) several.valuesIterator

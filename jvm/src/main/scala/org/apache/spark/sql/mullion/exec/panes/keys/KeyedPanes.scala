@@ -15,41 +15,39 @@ import dev.mullion.windows.clock.BatchClock
 import dev.mullion.windows.key.FiringsBegin
 import dev.mullion.windows.rules.EarlyFiring
 
-/** A key that a batch works on: what is known of its panes. */
+/** The panes of a key that a batch is processing. */
 private[exec] trait ActiveKey extends WaitingKey {
 
-  /** When the key's timer in state is due; `ActiveKey.NoTimer` where it has none. */
+  /** The due time of the key's timer in state; `ActiveKey.NoTimer` if it has none. */
   def timer: Long
 
   /** True if it has no open pane. */
   def isEmpty: Boolean
 
-  /** When the clock next does something to its panes, if it has one: at the end of time, perhaps. */
+  /** The next time at which the clock affects its panes, if it has any; possibly the end of time. */
   def nextDue: Long
 
-  /** What of it stands in the record of the key beside the time of the next close: two columns of bytes, the second may
-    * be null.
-    */
+  /** The columns of its record after the next close time: two of bytes, of which the second may be null. */
   def stored: (Array[Byte], Array[Byte])
 }
 
 private[exec] object ActiveKey {
 
-  /** The timer of a key that is not in state: what has one there does not wait for ever. */
+  /** The timer of a key without one in state; a real timer is never at this time. */
   val NoTimer: Long = Long.MinValue
 }
 
-/** Panes that are looked after key by key: which panes a key has stands in a record of its own, so that nothing is
-  * looked for that is not there, and each key has one timer: when its next pane closes, or fires on time.
+/** Panes that are processed key by key: a key's record lists its panes, so that only existing ones are looked up,
+  * and each key has one timer: for the next time at which a pane closes, or fires on time.
   *
   * {{{
-  *   ...                         -> accumulators, as the kind of window wants them
-  *   keys    (key)               -> when its next pane closes, its panes [, their firings, or what they hold]
-  *   timers  (due, key)          -> the keys that have a pane to close, by when
-  *   early   (event, wall, key)  -> the keys that have a pane waiting to fire, by its readings of the clocks
+  *   ...                         -> accumulators, depending on the kind of window
+  *   keys    (key)               -> the close time of its next pane, its panes [, their firings, or their accumulators]
+  *   timers  (due, key)          -> the keys with a pane to close, by its due time
+  *   early   (event, wall, key)  -> the keys with a pane that waits to fire, by its readings of the clocks
   * }}}
   *
-  * A key's record is read and written once a batch: see [[KeyRuns]].
+  * A key's record is read and written once per batch: see [[KeyRuns]].
   */
 private[exec] abstract class KeyedPanes[K <: ActiveKey](
     program: PaneProgram,
@@ -84,12 +82,12 @@ private[exec] abstract class KeyedPanes[K <: ActiveKey](
   private val runs = new KeyRuns[K](program.keys, program.partial)(load)
   private val record = new KeyRecord.Writer
 
-  /** A key that is in state.
+  /** A key from state.
     *
     * @param due
-    *   when its timer is due
+    *   the due time of its timer
     * @param panes
-    *   with `beside` what `ActiveKey.stored` gave
+    *   with `beside` the result of `ActiveKey.stored`
     */
   protected def read(key: UnsafeRow, due: Long, panes: Array[Byte], beside: Option[Array[Byte]]): K
 
@@ -98,22 +96,22 @@ private[exec] abstract class KeyedPanes[K <: ActiveKey](
   /** Applies a partial row. */
   protected def update(active: K, row: InternalRow): Unit
 
-  /** What comes out of a key once the batch's rows are applied to it. */
+  /** The output of a key after the batch's rows. */
   protected def applied(active: K): Iterator[InternalRow] = Iterator.empty
 
-  /** The firing of a partial row that needs no state, if it is such. */
+  /** The firing of a partial row that needs no state, if it is one. */
   protected def atOnce(row: InternalRow): Option[InternalRow]
 
-  /** Fires what closes of a key, and drops it once that is used up; then what fires on time. */
+  /** Fires the closing panes of a key, and drops them afterwards; then fires panes on time. */
   protected def close(active: K): Iterator[InternalRow]
 
-  /** Fires what of a key fires early. */
+  /** Fires early panes of a key. */
   protected def fireEarly(active: K, early: EarlyFiring): Iterator[InternalRow]
 
-  /** A key's open panes, for a look. */
+  /** A key's open panes, for inspection. */
   protected def look(active: K, due: Long): Iterator[OpenPane]
 
-  /** Called with a key once the batch's rows are applied to it, before anything of it closes. */
+  /** Called with a key after the batch's rows, before any of its panes close. */
   protected def onApplied(active: K): Unit = ()
 
   override def process(input: Iterator[InternalRow]): Iterator[InternalRow] =
@@ -132,7 +130,7 @@ private[exec] abstract class KeyedPanes[K <: ActiveKey](
     }
   }
 
-  /** The firings of complete keys: each key fires and is stored before the next one is looked at. */
+  /** The firings of complete keys: each key fires and is stored before the next one is loaded. */
   private def leaveAll(complete: Iterator[K]): Iterator[InternalRow] = {
     val first = leave(complete.next())
     if (complete.hasNext) first ++ complete.flatMap(leave) else first
@@ -142,7 +140,7 @@ private[exec] abstract class KeyedPanes[K <: ActiveKey](
     (runs.remaining().flatMap(leave) ++ closing() ++ queue.fold(Iterator.empty[InternalRow])(_.firing()))
       .andThen(timerChanges.flush())
 
-  /** What closes of a key at the end of the input. */
+  /** The panes of a key that close at the end of the input. */
   protected def lookAtEnd(active: K, due: Long): Iterator[OpenPane] = look(active, due)
 
   override def remaining(): Iterator[InternalRow] = looked(lookAtEnd).map(_.row)
@@ -155,10 +153,10 @@ private[exec] abstract class KeyedPanes[K <: ActiveKey](
       at(load(timerToKey(timer.key.untilNextCall).copy()), due)
     })(())
 
-  /** Takes leave of a key that has all its rows. */
+  /** Finishes a key that has all its rows. */
   private def leave(active: K): Iterator[InternalRow] = {
     onApplied(active)
-    // What is due closes here, where the key is at hand, and its timer need not be found. So does what fires early.
+    // Due panes close here, because the key is loaded and its timer need not be found; early firings too.
     val isDue = !active.isEmpty && clock.closes(active.nextDue)
     val atOnce = applied(active)
     val closed =
@@ -172,10 +170,10 @@ private[exec] abstract class KeyedPanes[K <: ActiveKey](
     } else firings.andThen { store(active); () }
   }
 
-  /** Has each key wait for what is due of it by the rules as they are now.
+  /** Sets the timers of each key by the current rules.
     *
     * @param begin
-    *   how its panes take on other rules of firing, if these have changed; what waited to fire early is gone then
+    *   the transition of its panes to changed firing rules, if any; its queue entry is then gone
     */
   def setTimers(begin: Option[FiringsBegin]): Unit = {
     val records = keys.all()
@@ -189,7 +187,7 @@ private[exec] abstract class KeyedPanes[K <: ActiveKey](
     timerChanges.flush()
   }
 
-  /** Notes what other rules of firing want. */
+  /** Adopts changed firing rules. */
   protected def begin(active: K, rules: FiringsBegin): Unit
 
   private def closing(): Iterator[InternalRow] = {
@@ -207,12 +205,12 @@ private[exec] abstract class KeyedPanes[K <: ActiveKey](
     else read(key, KeyRecord.due(stored), KeyRecord.panes(stored), KeyRecord.beside(stored))
   }
 
-  /** Writes back what is known of a key, and its timers where they moved; when it is due next, or `PaneCounts.Never`.
+  /** Writes a key, and its timers if they moved. Returns its next due time, or `PaneCounts.Never`.
     *
     * @param hasTimer
-    *   whether the timer that it came with is still there
+    *   whether its previous timer still exists
     * @param isQueued
-    *   whether what waited to fire early of it still does
+    *   whether its previous queue entry still exists
     */
   private def store(active: K, hasTimer: Boolean = true, isQueued: Boolean = true): Long = {
     val stays = !active.isEmpty
@@ -239,7 +237,7 @@ private[exec] object KeyedPanes {
   def families(program: PaneProgram): Seq[FamilySpec] =
     Seq(keysFamily(program), timersFamily(program)) ++ program.rules.early.map(_ => EarlyKeys.family(program))
 
-  /** The accumulators of a key, each by a time, in order of their times. */
+  /** The accumulators of a key, in order of their times. */
   def accumulatorsFamily(
       program: PaneProgram,
       name: String,

@@ -4,11 +4,11 @@ import org.apache.spark.unsafe.array.LongArray
 import org.apache.spark.unsafe.memory.MemoryBlock
 import org.apache.spark.util.collection.unsafe.sort.RadixSort
 
-/** Some thousands of things in order of a number each, by Spark's radix sort, which keeps those of one number in the
-  * order in which they came. A thing is a number too, such as where it lies.
+/** Sorts some thousands of elements by a number each, with Spark's stable radix sort. An element is a number too,
+  * such as a position.
   */
 private[exec] final class RadixOrder {
-  // Of each thing what it is and its number, and behind them as much again for the sort to work in.
+  // Pairs of element and number, followed by equal space for the sort.
   private var pairs = RadixOrder.longs(0)
   private var added = 0
   private var first = 0
@@ -24,10 +24,10 @@ private[exec] final class RadixOrder {
     added += 1
   }
 
-  /** Puts in order what was added since it was cleared. */
+  /** Sorts the elements added since the last clear. */
   def sort(): Unit = first = RadixSort.sortKeyPrefixArray(pairs, 0, added, 0, 7, false, true)
 
-  /** The thing at a place, once sorted. */
+  /** The element at an index, once sorted. */
   def apply(place: Int): Long = pairs.get(first + 2 * place)
 
   private def grow(): Unit = {
@@ -40,7 +40,9 @@ private[exec] final class RadixOrder {
 
 private[exec] object RadixOrder {
 
-  /** To sort so many takes a quarter of a megabyte: more at once is large for the collector, in heaps of 2 GB. */
+  /** Sorting this many takes a quarter of a megabyte: more would be a large object for the collector in heaps of 2
+    * GB.
+    */
   val AtOnce: Int = 1 << 13
 
   private def longs(n: Int) = new LongArray(MemoryBlock.fromLongArray(new Array[Long](n)))

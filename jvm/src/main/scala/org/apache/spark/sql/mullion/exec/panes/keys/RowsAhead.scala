@@ -4,48 +4,48 @@ import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions.UnsafeRow
 import org.apache.spark.sql.mullion.state.records.Family
 
-/** The same rows, of which some hundreds are taken at once where state is in a store: what is known of their keys is
-  * looked up together, and the store finds neighbours in one place.
+/** Prefetches rows, a few hundred at a time, if state is in a store: their keys are looked up together, and
+  * neighbours are close together in the store.
   *
   * {{{
   *   in memory    row, look up, row, look up ...
   *   in a store   row row row ... look up all, row, row, row ...
   * }}}
   *
-  * Of large rows fewer are taken: of each key the store makes two copies more while it looks.
+  * Fewer large rows are prefetched, because the store makes two more copies of each key during the lookup.
   *
   * @param keyOf
-  *   the record that a row will be added to
+  *   the record to which a row will be added
   */
 private[exec] final class RowsAhead(input: Iterator[InternalRow], family: Family)(keyOf: InternalRow => UnsafeRow)
     extends Iterator[InternalRow] {
   private val rows = new Array[InternalRow](RowsAhead.AtOnce)
-  private var taken = 0
+  private var consumed = 0
   private var out = 0
 
-  override def hasNext: Boolean = out < taken || input.hasNext
+  override def hasNext: Boolean = out < consumed || input.hasNext
 
   override def next(): InternalRow =
-    if (out == taken && !family.findsManyAtOnce) input.next()
+    if (out == consumed && !family.findsManyAtOnce) input.next()
     else {
-      if (out == taken) take()
+      if (out == consumed) take()
       out += 1
       rows(out - 1)
     }
 
   private def take(): Unit = {
-    taken = 0
+    consumed = 0
     out = 0
     var bytes = 0L
     val keys = new Array[UnsafeRow](rows.length)
-    while (taken < rows.length && bytes < RowsAhead.MostBytes && input.hasNext) {
+    while (consumed < rows.length && bytes < RowsAhead.MostBytes && input.hasNext) {
       val row = input.next().copy()
-      rows(taken) = row
-      keys(taken) = keyOf(row).copy()
-      bytes += sizeOf(row) + keys(taken).getSizeInBytes
-      taken += 1
+      rows(consumed) = row
+      keys(consumed) = keyOf(row).copy()
+      bytes += sizeOf(row) + keys(consumed).getSizeInBytes
+      consumed += 1
     }
-    family.expect(keys.take(taken))
+    family.expect(keys.take(consumed))
   }
 
   private def sizeOf(row: InternalRow): Int = row match {
@@ -56,6 +56,6 @@ private[exec] final class RowsAhead(input: Iterator[InternalRow], family: Family
 
 private object RowsAhead {
   private final val AtOnce = 512
-  // A few rows of any size, and of small ones all.
+  // A few rows of any size, or the full number of small ones.
   private final val MostBytes = 512L << 10
 }

@@ -5,7 +5,7 @@ import org.apache.spark.sql.mullion.expressions.Projections
 import org.apache.spark.sql.mullion.state.records.RecordOrder
 import org.apache.spark.sql.types.DataType
 
-/** Keys with one or two times. Those of one key differ in their times alone, which are set where they stand. */
+/** Keys with one or two times. For the same key only the times are changed, in place. */
 private[exec] final class TimedKey(keyTypes: Seq[DataType], order: RecordOrder) {
   private val times = order match {
     case RecordOrder.ByFirst(of) => of
@@ -22,10 +22,10 @@ private[exec] final class TimedKey(keyTypes: Seq[DataType], order: RecordOrder) 
   private var of = noKey
   private var row = noKey
 
-  /** The row is the next call's as well.
+  /** The row is reused by the next call.
     *
     * @param key
-    *   a row that stays as it is
+    *   a row that does not change
     */
   def apply(time: Long, key: UnsafeRow): UnsafeRow = {
     if (of ne key) {
@@ -41,7 +41,7 @@ private[exec] final class TimedKey(keyTypes: Seq[DataType], order: RecordOrder) 
     row
   }
 
-  /** The first time of a row that was made so. */
+  /** The first time of such a row. */
   def timeOf(row: UnsafeRow): Long = row.getLong(timesAt)
 
   /** Both times. */

@@ -6,29 +6,29 @@ import org.apache.spark.sql.catalyst.expressions.UnsafeRow
 import org.apache.spark.sql.mullion.state.records.Family
 import org.apache.spark.unsafe.Platform
 
-/** The timers that a batch sets and takes away, held back to go into state in order of time.
+/** The timers that a batch sets and removes, buffered so that they are written in order of time.
   *
-  * Keys come in the order in which they lie, their timers in none; in state timers lie in order of time. So each would
-  * be looked for among all, and of some thousands in order each is found next to the last:
+  * Keys are processed in the order of their records, but their timers in state are in order of time. Written one by
+  * one, each would be searched among all; of some thousands in order each is close to the last:
   *
   * {{{
   *   as they come     + 12:04 k1   - 12:01 k2   + 12:07 k2   + 12:02 k7
   *   into state       - 12:01 k2   + 12:02 k7   + 12:04 k1   + 12:07 k2
   * }}}
   *
-  * Changes of one timer stay in the order in which they came.
+  * Changes of one timer keep their order.
   *
   * @param dueAt
-  *   where a timer says when it is due
+  *   the column of a timer with its due time
   * @param columns
-  *   how many columns a timer has
+  *   the number of columns of a timer
   * @param atOnce
-  *   how many are held back at most
+  *   the maximum number of buffered changes
   */
 private[exec] final class TimerChanges(timers: Family, dueAt: Int, columns: Int, atOnce: Int = RadixOrder.AtOnce) {
   import TimerChanges._
 
-  // How long each timer is, and the timer.
+  // The length of each timer, and the timer.
   private var bytes = Array.emptyByteArray
   private var end = 0
   private val order = new RadixOrder
@@ -38,7 +38,7 @@ private[exec] final class TimerChanges(timers: Family, dueAt: Int, columns: Int,
 
   def remove(timer: UnsafeRow): Unit = hold(timer, isInsert = 0)
 
-  /** Puts into state what is held back. */
+  /** Writes the buffered changes to state. */
   def flush(): Unit = {
     order.sort()
     var i = 0
@@ -66,10 +66,10 @@ private[exec] final class TimerChanges(timers: Family, dueAt: Int, columns: Int,
 }
 
 private object TimerChanges {
-  // Rows begin at whole words.
+  // Rows begin at full words.
   private final val Header = 8
 
-  // Long keys are fewer at once.
+  // Fewer long keys are buffered.
   private final val MostBytes = 1 << 23
 
   private def offset(position: Int): Long = Platform.BYTE_ARRAY_OFFSET.toLong + position

@@ -14,17 +14,16 @@ import dev.mullion.windows.key.{FiringsBegin, OpenSessions, PaneId}
 import dev.mullion.windows.rules.{EarlyFiring, FiringKind, LatePolicy, SessionRules}
 import dev.mullion.windows.spec.TimeMath
 
-/** Panes of sessions: each an accumulator by the start of its session. Which sessions a key has stands in its record
-  * (see [[KeyedPanes]]), and what they hold too if they are few and small. So a batch reads and writes the accumulators
-  * of those sessions only that its rows touch.
+/** Panes of sessions: one accumulator each, by the start of the session. The sessions of a key are in its record
+  * (see [[KeyedPanes]]), with their accumulators if these are few and small. A batch therefore only reads and
+  * writes the accumulators of sessions that its rows touch.
   *
   * {{{
   *   sessions  (start, key)      -> accumulator, of keys with many
   * }}}
   *
-  * The partial rows of a batch are of rows less than a gap apart, with the first and the last of their times. Rows that
-  * may be late come one time at a time, marked: they are late unless they touch a session that was open before this
-  * batch.
+  * A partial row has rows less than a gap apart, with the first and the last of their times. Possibly late rows
+  * have a partial row per time, marked: they are late unless they touch a session that was open before this batch.
   */
 private[exec] final class SessionPanes(
     program: PaneProgram,
@@ -55,8 +54,8 @@ private[exec] final class SessionPanes(
     touched(touches) = start
     touches += 1
   }
-  // Rows that may be late are put aside whole, and looked at once more when the input is used up. Those that were not
-  // late touch what of their key was open before this batch: what is kept for that is part of state, and not the rows'.
+  // Possibly late rows are put aside, and decided after the input. The sessions of their keys before this batch are
+  // kept for that, as a part of state.
   private val openBefore = new java.util.HashMap[UnsafeRow, OpenSessions]()
   private lazy val keyOfAside = UnsafeProjection.create(program.keys, program.lateKey)
 
@@ -89,8 +88,8 @@ private[exec] final class SessionPanes(
   ): SessionKey = {
     val open = OpenSessions.fromBytes(panes, firesOpen, ids)
     val queued = rules.early.flatMap(open.firstToFire).map(s => (s.eventReading, s.wallReading))
-    val held = new SessionSums.InHand(inState, key)
-    beside.foreach(held.read(open, _))
+    val inHand = new SessionSums.InHand(inState, key)
+    beside.foreach(inHand.read(open, _))
     new SessionKey(
       rules,
       clock,
@@ -99,7 +98,7 @@ private[exec] final class SessionPanes(
       open,
       OpenSessions.fromBytes(panes, firesOpen, ids),
       queued,
-      held,
+      inHand,
       accumulators
     )
   }
@@ -125,7 +124,7 @@ private[exec] final class SessionPanes(
     }
   }
 
-  /** Sessions that late rows made: due at once, so they need no state. */
+  /** Sessions of late rows: due at once, so they need no state. */
   private def reopened(active: SessionKey): Iterator[InternalRow] =
     if (active.reopened.isEmpty) Iterator.empty
     else {
@@ -136,7 +135,7 @@ private[exec] final class SessionPanes(
       }
     }
 
-  // Done as records are read that were written by the rules of before.
+  // Done when records of the previous rules are read.
   override protected def begin(active: SessionKey, rules: FiringsBegin): Unit = ()
 
   override protected def applied(active: SessionKey): Iterator[InternalRow] =
@@ -205,7 +204,7 @@ private[exec] final class SessionPanes(
       PaneName(session.id.text, session.merged.map(_.text))
     }
 
-  /** Adds a partial row to `open`, and makes one accumulator of those that it touches, in order of time. */
+  /** Adds a partial row to `open`, and merges the accumulators that it touches, in order of time. */
   private def merge(
       open: OpenSessions,
       accumulatorsOf: SessionSums,
@@ -226,7 +225,7 @@ private[exec] final class SessionPanes(
       accumulators.add(work, row)
       accumulatorsOf.update(touched(0), checked(accumulatorsOf.store(touched(0), work)))
     } else {
-      // The row comes between sessions, or before one: what they hold is added up in order of time.
+      // The row is between or before the sessions: accumulators are merged in order of time.
       var added = false
       var sum = Option.empty[UnsafeRow]
       def add(next: UnsafeRow): Unit = sum = Some(sum.fold(next.copy())(accumulators.addTo(_, next)))
@@ -246,7 +245,7 @@ private[exec] object SessionPanes {
   /** The sessions of one key.
     *
     * @param openBefore
-    *   those that were open before this batch, as they were: only rows that may be late have them read
+    *   those open before this batch, only read for possibly late rows
     */
   final class SessionKey(
       rules: SessionRules,
@@ -279,7 +278,7 @@ private[exec] object SessionPanes {
     }
   }
 
-  /** What tells sessions apart that open with one time. */
+  /** Distinguishes sessions with the same opening time. */
   private def origin(rules: SessionRules, clock: BatchClock): Long =
     if (rules.window.gap.isDefined) 0L else PaneId.origin(clock.number, 0L)
 

@@ -9,16 +9,16 @@ import org.apache.spark.unsafe.Platform
 
 import dev.mullion.windows.key.OpenSessions
 
-/** The accumulators of one key's sessions, at rest, each by the start of its session. */
+/** The accumulators of one key's sessions, at rest, by the start of the session. */
 private[exec] trait SessionSums {
 
-  /** What can be added to where it stands, if accumulators can be. */
+  /** The accumulator for additions, in place if possible. */
   def get(start: Long): UnsafeRow
 
-  /** All that a session holds, not to be changed. */
+  /** The entire content of a session, for reading only. */
   def whole(start: Long): UnsafeRow
 
-  /** The form at rest of what has been added to. */
+  /** Converts an accumulator at work to its form at rest. */
   def store(start: Long, work: InternalRow): UnsafeRow
   def insert(start: Long, sum: UnsafeRow): Unit
   def update(start: Long, sum: UnsafeRow): Unit
@@ -27,7 +27,7 @@ private[exec] trait SessionSums {
 
 private[exec] object SessionSums {
 
-  /** Those that late rows reopen in a batch. */
+  /** The sessions that late rows reopen in a batch. */
   final class InMemory(accumulators: Accumulators) extends SessionSums {
     private val sums = new java.util.HashMap[Long, UnsafeRow]()
 
@@ -39,12 +39,12 @@ private[exec] object SessionSums {
     override def remove(start: Long): Unit = { sums.remove(start); () }
   }
 
-  /** Where the accumulators of open sessions are in state.
+  /** The accumulators of open sessions in state.
     *
     * @param sessions
-    *   those that are in no record of a key
+    *   those outside of key records
     * @param sums
-    *   what stands beside them
+    *   their additional records
     */
   final class InState(
       val sessions: Family,
@@ -53,21 +53,21 @@ private[exec] object SessionSums {
       val accumulators: Accumulators
   )
 
-  /** Those of open sessions. What a batch works on is held until the key is left, and written then. The record of a key
-    * with a few has them all, if they are small:
+  /** The accumulators of open sessions of a key, buffered until the key is released. A key's record contains them
+    * if they are few and small:
     *
     * {{{
-    *   [how many bytes the first takes, 4] ... of all but the last [first] ... [last]
+    *   [size of the first, 4] ... of all but the last [first] ... [last]
     * }}}
     *
-    * Else each has a record of its own, until one is left.
+    * Otherwise each has its own record, until one is left.
     */
   final class InHand(state: InState, key: UnsafeRow) extends SessionSums {
     import state.{sessions, sums, timed}
 
     private val held = new java.util.ArrayList[Held](1)
 
-    /** Takes those of the key's record. */
+    /** Reads those of the key's record. */
     def read(open: OpenSessions, bytes: Array[Byte]): Unit = {
       val columns = state.accumulators.schema.length
       var at = 4 * (open.size - 1)
@@ -109,17 +109,17 @@ private[exec] object SessionSums {
       if (at < 0 || held.remove(at).isInState) sessions.remove(in)
     }
 
-    /** Takes away what a session holds. */
+    /** Clears a session. */
     def clear(start: Long): Unit = {
       sums.drop(timed(start, key))
       update(start, state.accumulators.empty)
     }
 
-    /** What goes into the key's record, or null; else all that is held is written.
+    /** The column for the key's record, or null; then all buffered accumulators are written.
       *
-      * Which of the two is said by the sessions alone, and not by which of them are held: that is so by the order of
-      * the rows, and two attempts of a task, which have them in other orders, must leave the same records where
-      * versions have no ids.
+      * The choice must depend on the sessions alone, not on which of them are buffered, which depends on the order
+      * of rows. Two attempts of a task may have different orders, and must write the same records if versions have
+      * no ids.
       */
     def leave(open: OpenSessions): Array[Byte] = {
       if (open.size <= Most) {
@@ -129,7 +129,7 @@ private[exec] object SessionSums {
           i += 1
         }
       }
-      // What is not held has a record of its own.
+      // Sessions that are not buffered have their own record.
       if (held.size == open.size && (held.size == 1 || heldBytes <= MostBytes)) together(open)
       else {
         held.forEach(write(_))
@@ -170,7 +170,7 @@ private[exec] object SessionSums {
       }
     }
 
-    /** Holds an accumulator, which is this one's now.
+    /** Buffers an accumulator, which it then owns.
       *
       * @param isInState
       *   whether `sessions` has it
@@ -198,12 +198,12 @@ private[exec] object SessionSums {
       else if (of.isChanged) sessions.update(timed(of.start, key), of.sum)
   }
 
-  /** The accumulators of a key's record, each made another one.
+  /** Converts the accumulators of a key's record.
     *
     * @param count
-    *   how many they are
+    *   their number
     * @param made
-    *   one of one of before, which stands until the next call
+    *   converts an accumulator; the result is valid until the next call
     */
   def rewritten(bytes: Array[Byte], count: Int)(made: UnsafeRow => UnsafeRow): Array[Byte] = {
     val old = new UnsafeRow(1)
@@ -220,9 +220,9 @@ private[exec] object SessionSums {
     (header.array +: sums).reduce(_ ++ _)
   }
 
-  // So many of a key are looked through in no time.
+  // A linear search over this many is cheap.
   private final val Most = 4
-  // More than this is not written again for one of several.
+  // Larger records are not rewritten for a change of one session.
   private final val MostBytes = 1024
 
   private final class Held(val start: Long, var sum: UnsafeRow, var isInState: Boolean) {

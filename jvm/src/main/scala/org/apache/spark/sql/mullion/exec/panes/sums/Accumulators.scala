@@ -10,20 +10,19 @@ import org.apache.spark.sql.types.{DataType, StructField, StructType}
 
 import dev.mullion.windows.rules.WindowFold
 
-/** The accumulators of a pane, merged as Spark's own aggregates merge them: declarative functions by generated code,
-  * imperative ones by their own, typed ones as objects.
+/** The accumulators of a pane, merged like Spark's own aggregates: declarative functions by generated code,
+  * imperative ones by their own code, typed ones as objects.
   *
-  * An accumulator has two forms. At rest, as state keeps it, it is an UnsafeRow: the functions' buffers, then the
-  * `notes` that an engine keeps beside them. At work it can be merged into. Where all functions are declarative over
-  * fixed-width buffers (counts, sums, means …) both are the same row, changed in place; else typed buffers stand as
-  * objects while at work.
+  * An accumulator has two forms. At rest, in state, it is an UnsafeRow: the functions' buffers, then the `notes` of
+  * the engine. At work it can be merged into. If all functions are declarative over fixed-width buffers (counts,
+  * sums, means …), both are the same row, changed in place; else typed buffers are objects while at work.
   *
   * @param functions
-  *   the aggregate functions, as the partial aggregate before the shuffle has them
+  *   the aggregate functions, as in the partial aggregate before the shuffle
   * @param notes
   *   the types of further fixed-width columns after the buffers
   * @param inputOffset
-  *   where the buffers start in the rows of the partial aggregate
+  *   the index of the first buffer in the rows of the partial aggregate
   */
 final class Accumulators(
     functions: Seq[AggregateFunction],
@@ -35,7 +34,7 @@ final class Accumulators(
   private val bufferAttributes = functions.flatMap(_.aggBufferAttributes)
   private val bufferTypes = bufferAttributes.map(_.dataType)
 
-  /** How many columns the buffers take: the first note's ordinal. */
+  /** The number of buffer columns, which is the first note's ordinal. */
   val width: Int = bufferAttributes.length
 
   /** The schema of an accumulator at rest. */
@@ -44,7 +43,7 @@ final class Accumulators(
   private val inPlace = Accumulators.areInPlace(functions)
 
   private val noted = notes.map(t => Literal.default(t))
-  // What a batch does not need it does not generate code for.
+  // Lazy, because a batch rarely needs all of these, and each generates code.
   private lazy val fromPartial = new Merge(partial, inputOffset)
   private lazy val fromRest = new Merge(functions.flatMap(_.inputAggBufferAttributes), 0)
 
@@ -62,9 +61,7 @@ final class Accumulators(
     Nil
   )
 
-  /** A new accumulator at work, from a row of the partial aggregate; its notes are zero. It may be reused by the next
-    * call.
-    */
+  /** A new accumulator at work, from a row of the partial aggregate, with zero notes. The next call may reuse it. */
   def open(input: InternalRow): InternalRow =
     if (inPlace) partialToRest(input)
     else {
@@ -73,7 +70,7 @@ final class Accumulators(
       work
     }
 
-  /** The accumulator at work from its form at rest, which the caller gives up. */
+  /** The accumulator at work from its form at rest, which it takes over. */
   def load(rest: UnsafeRow): InternalRow =
     if (inPlace) rest
     else {
@@ -83,14 +80,14 @@ final class Accumulators(
       work
     }
 
-  /** The accumulator at rest of no rows. */
+  /** The accumulator of no rows, at rest. */
   lazy val empty: UnsafeRow = {
     val work = blank()
     fromPartial.serialize(work)
     workToRest(work).copy()
   }
 
-  /** Takes away what an accumulator at work holds, but for its notes. */
+  /** Clears an accumulator at work, except for its notes. */
   def clear(work: InternalRow): Unit = {
     initial.target(work)(InternalRow.empty)
     fromPartial.initialize(work)
@@ -102,24 +99,24 @@ final class Accumulators(
   /** Adds an accumulator at rest to one at work. */
   def merge(work: InternalRow, rest: UnsafeRow): Unit = fromRest(work, rest)
 
-  /** The sum of two accumulators at rest, which stay as they are. */
+  /** The sum of two accumulators at rest, which stay unchanged. */
   def combine(older: UnsafeRow, newer: UnsafeRow): UnsafeRow = {
     val work = load(if (inPlace) older.copy() else older)
     fromRest(work, newer)
     if (inPlace) rest(work) else rest(work).copy()
   }
 
-  /** The same, where the older one may be changed. */
+  /** The same, but the older one may be changed. */
   def addTo(older: UnsafeRow, newer: UnsafeRow): UnsafeRow =
     if (inPlace) {
       fromRest(older, newer)
       older
     } else combine(older, newer)
 
-  /** The same for several, older first, that lie one behind the other and are of as many bytes each.
+  /** The same for several consecutive ones of equal size, older first.
     *
     * @param newer
-    *   a row that stands on the first of them, and is moved
+    *   a row that points to the first of them, and is moved
     */
   def addAllTo(older: UnsafeRow, newer: UnsafeRow, count: Int): UnsafeRow = {
     var sum = older
@@ -137,15 +134,15 @@ final class Accumulators(
     sum
   }
 
-  /** The sum of two accumulators at rest, which stay as they are, in a row that is needed no more if there is such. */
+  /** The sum of two accumulators at rest, which stay unchanged, in an unused row if there is one. */
   private def sumIn(room: UnsafeRow, older: UnsafeRow, newer: UnsafeRow): UnsafeRow =
     if (inPlace && (room ne null) && fromRest.sumsLongs(room, older, newer)) room
     else addTo(Accumulators.copied(room, older), newer)
 
-  /** For the sums of windows that overlap. */
+  /** For the sums of overlapping windows. */
   def newFold: WindowFold[UnsafeRow] = new WindowFold(Accumulators.copied, addTo, sumIn)
 
-  /** The form at rest of an accumulator at work, which the caller gives up. It may be reused by the next call. */
+  /** The form at rest of an accumulator at work, which it takes over. The next call may reuse it. */
   def rest(work: InternalRow): UnsafeRow = work match {
     case row: UnsafeRow => row
     case _              =>
@@ -153,7 +150,7 @@ final class Accumulators(
       workToRest(work)
   }
 
-  /** A new accumulator at work, of no row. */
+  /** A new accumulator at work, of no rows. */
   def blank(): InternalRow = {
     val work = new SpecificInternalRow(bufferTypes ++ notes)
     initial.target(work)(InternalRow.empty)
@@ -170,14 +167,14 @@ final class Accumulators(
       }
       .toArray
 
-    // Null where not all are longs: it is asked for more often than rows come.
+    // Null if not all are longs: an Option would be unpacked for each row.
     private val longs =
       Option
         .when(inPlace)(functions.collect { case d: DeclarativeAggregate => d })
         .flatMap(LongMerge.of(_, offset))
         .orNull
 
-    // Where all are longs few tasks have to: for the others no code is generated.
+    // Rarely needed if all are longs, so its code is generated lazily.
     private lazy val declarative = {
       val merges = functions.flatMap {
         case d: DeclarativeAggregate => d.mergeExpressions
@@ -200,11 +197,11 @@ final class Accumulators(
       (longs ne null) && work.isInstanceOf[UnsafeRow] && row.isInstanceOf[UnsafeRow] &&
         longs(work.asInstanceOf[UnsafeRow], row.asInstanceOf[UnsafeRow])
 
-    /** How many of several rows it has added, as it does where all are longs. */
+    /** The number of the rows that it has added: all, if all are longs. */
     def mergesLongs(work: UnsafeRow, rows: UnsafeRow, count: Int): Int =
       if (longs eq null) 0 else longs.all(work, rows, count)
 
-    /** True if it has put the sum of two rows into another, as it does where all are longs. */
+    /** True if it has written the sum of two rows to another, as it does if all are longs. */
     def sumsLongs(to: UnsafeRow, one: UnsafeRow, row: UnsafeRow): Boolean =
       (longs ne null) && longs.sum(to, one, row)
 
@@ -217,7 +214,7 @@ final class Accumulators(
 
 object Accumulators {
 
-  /** A copy of a row, in one that is needed no more if there is such. */
+  /** A copy of a row, in an unused one if there is one. */
   private val copied = (room: UnsafeRow, row: UnsafeRow) =>
     if (room eq null) row.copy()
     else {
@@ -228,18 +225,18 @@ object Accumulators {
       room
     }
 
-  // For so few a call that copies takes longer than their copy.
+  // A bulk copy is slower for fewer bytes.
   private final val FewBytes = 128
 
-  /** Those of a window's panes.
+  /** For the panes of a window.
     *
     * @param notes
-    *   the types of what its engine keeps beside them
+    *   the types of the engine's additional columns
     */
   def of(program: PaneProgram, notes: Seq[DataType]): Accumulators =
     new Accumulators(program.functions, notes, program.partial, program.layout.buffers)
 
-  /** True if accumulators at rest are added to where they stand. */
+  /** True if accumulators at rest are updated in place. */
   def areInPlace(functions: Seq[AggregateFunction]): Boolean =
     functions.forall(_.isInstanceOf[DeclarativeAggregate]) &&
       functions.flatMap(_.aggBufferAttributes).forall(a => UnsafeRow.isMutable(a.dataType))

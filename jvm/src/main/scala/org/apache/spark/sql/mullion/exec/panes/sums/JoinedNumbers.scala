@@ -3,10 +3,10 @@ package org.apache.spark.sql.mullion.exec.panes.sums
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions.JoinedRow
 
-/** Two rows side by side, one of numbers mostly.
+/** Two rows side by side, one mostly of numbers.
   *
-  * All of Spark reads rows of many classes through `JoinedRow`, so to the JVM each read there is a call to one of many
-  * methods. Here are the same reads again, for rows of one class, which it can inline.
+  * All of Spark uses `JoinedRow` with rows of many classes, so its reads are megamorphic. The reads of this class
+  * are for one row class and can be inlined.
   */
 private[exec] final class JoinedNumbers extends JoinedRow {
   private var left = InternalRow.empty

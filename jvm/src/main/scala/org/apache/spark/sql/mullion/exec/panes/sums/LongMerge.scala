@@ -6,33 +6,32 @@ import org.apache.spark.sql.mullion.expressions.{OneOfTwo, SumOf, WithoutNulls}
 import org.apache.spark.sql.types.{DataType, LongType, TimestampType}
 import org.apache.spark.unsafe.Platform
 
-/** Merges accumulators of longs where none of them is null: counts, sums, the least and the greatest.
+/** Merges accumulators of non-null longs: counts, sums, minima and maxima.
   *
-  * Spark's code asks of each buffer of both whether it is null, and says of each that it is not when it writes it: a
-  * word of null bits that is read, changed and written once for each buffer. Windows that overlap merge more often than
-  * rows come.
+  * Spark's code checks null of both for each buffer, and marks each as not null when it writes it: a read, change
+  * and write of a word of null bits per buffer. Overlapping windows merge more often than rows arrive.
   *
-  * Buffers that are merged alike are gone through together, so that nothing is chosen at each. Sums come first, and are
-  * written before it is known whether all are longs: as longs wrap, what was added can be taken away again. What is
-  * called for each row is in parts that are small enough for the JVM to inline.
+  * Buffers with the same merge function are processed in one loop without branches. Sums come first, and are
+  * written before an overflow is detected: as longs wrap, the addition can be undone. Methods are small enough to
+  * be inlined.
   *
   * @param steps
-  *   what is done to each buffer
+  *   the merge function of each buffer
   * @param offset
-  *   where the buffers of the rows to add start
+  *   the first buffer's index in the rows to add
   */
 private[sums] final class LongMerge private (steps: Array[Byte], offset: Int) {
   import LongMerge._
 
-  // Which buffers, by their bits.
+  // The buffers, as bits.
   private val sums = those(steps, Sum)
   private val lesser = those(steps, Lesser)
   private val greater = those(steps, Greater)
   private val held = bits(steps.length)
   private val added = held << offset
 
-  /** Adds the buffers of a row to those of another. If one is null, or a sum is beyond a long, nothing is done: whether
-    * something was.
+  /** Adds the buffers of a row to those of another. Returns false, with nothing changed, if one is null or a sum
+    * overflows.
     */
   def apply(work: UnsafeRow, row: UnsafeRow): Boolean = {
     val to = work.getBaseObject
@@ -41,10 +40,10 @@ private[sums] final class LongMerge private (steps: Array[Byte], offset: Int) {
     merge(to, at, to, nulls, at, row.getBaseObject, row.getBaseOffset, bitsOf(row))
   }
 
-  /** Adds those of several rows, older first, until one cannot be added: how many were.
+  /** Adds those of several rows, older first, until one cannot be added. Returns the number added.
     *
     * @param rows
-    *   a row that stands on the first of them; they lie one behind the other, each of as many bytes
+    *   a row that points to the first of them; they are consecutive and of equal size
     */
   def all(work: UnsafeRow, rows: UnsafeRow, count: Int): Int = {
     val to = work.getBaseObject
@@ -62,14 +61,14 @@ private[sums] final class LongMerge private (steps: Array[Byte], offset: Int) {
     i
   }
 
-  /** Has `to` hold the sum of a row and another, which stay as they are: whether it does. If not, what it holds is
-    * neither.
+  /** Writes the sum of two rows, which stay unchanged, to `to`. Returns whether it could; if not, the content of
+    * `to` is undefined.
     *
     * @param to
-    *   of as many columns as `one`
+    *   of the same number of columns as `one`
     */
   def sum(to: UnsafeRow, one: UnsafeRow, row: UnsafeRow): Boolean =
-    // Other columns would have to be copied.
+    // Other columns would need a copy.
     one.numFields == steps.length && to.getSizeInBytes == one.getSizeInBytes && {
       val bits = bitsOf(one)
       val nulls = one.getBaseOffset
@@ -106,13 +105,13 @@ private[sums] final class LongMerge private (steps: Array[Byte], offset: Int) {
       }
     }
 
-  /** True if all sums are longs. Else they are written as well, and have wrapped. */
+  /** True if no sum overflows. Otherwise they are written too, wrapped. */
   private def add(to: AnyRef, at: Long, one: AnyRef, first: Long, from: AnyRef, second: Long): Boolean = {
     var beyond = 0L
-    var left = sums
-    while (left != 0L) {
-      val place = placeOf(left)
-      left &= left - 1
+    var remaining = sums
+    while (remaining != 0L) {
+      val place = placeOf(remaining)
+      remaining &= remaining - 1
       val a = Platform.getLong(one, first + place)
       val b = Platform.getLong(from, second + place)
       val sum = a + b
@@ -123,18 +122,18 @@ private[sums] final class LongMerge private (steps: Array[Byte], offset: Int) {
   }
 
   private def choose(to: AnyRef, at: Long, one: AnyRef, first: Long, from: AnyRef, second: Long): Unit = {
-    var left = lesser
-    while (left != 0L) {
-      val place = placeOf(left)
-      left &= left - 1
+    var remaining = lesser
+    while (remaining != 0L) {
+      val place = placeOf(remaining)
+      remaining &= remaining - 1
       val a = Platform.getLong(one, first + place)
       val b = Platform.getLong(from, second + place)
       Platform.putLong(to, at + place, Math.min(a, b))
     }
-    left = greater
-    while (left != 0L) {
-      val place = placeOf(left)
-      left &= left - 1
+    remaining = greater
+    while (remaining != 0L) {
+      val place = placeOf(remaining)
+      remaining &= remaining - 1
       val a = Platform.getLong(one, first + place)
       val b = Platform.getLong(from, second + place)
       Platform.putLong(to, at + place, Math.max(a, b))
@@ -142,10 +141,10 @@ private[sums] final class LongMerge private (steps: Array[Byte], offset: Int) {
   }
 
   private def takeBack(to: AnyRef, at: Long, from: AnyRef, second: Long): Unit = {
-    var left = sums
-    while (left != 0L) {
-      val place = placeOf(left)
-      left &= left - 1
+    var remaining = sums
+    while (remaining != 0L) {
+      val place = placeOf(remaining)
+      remaining &= remaining - 1
       Platform.putLong(to, at + place, Platform.getLong(to, at + place) - Platform.getLong(from, second + place))
     }
   }
@@ -156,13 +155,13 @@ private[sums] object LongMerge {
   private final val Lesser: Byte = 1
   private final val Greater: Byte = 2
 
-  // Null bits of as many columns are in one word.
+  // The null bits must fit into one word.
   private final val InOneWord = 64
 
-  /** That of some functions, if all their buffers are longs that merge so.
+  /** For some functions, if all their buffers are longs with a supported merge.
     *
     * @param offset
-    *   where the buffers of rows to add start
+    *   the first buffer's index in the rows to add
     */
   def of(functions: Seq[DeclarativeAggregate], offset: Int): Option[LongMerge] = {
     val steps = functions.flatMap(function => function.aggBufferAttributes.indices.map(stepOf(function, _)))
@@ -171,15 +170,15 @@ private[sums] object LongMerge {
     )
   }
 
-  /** What merges a buffer, by Spark's own expression for it over values that are not null. */
+  /** The merge function of a buffer, from Spark's own expression for values that are not null. */
   private def stepOf(function: DeclarativeAggregate, buffer: Int): Option[Byte] = {
-    val (left, right) = (function.aggBufferAttributes(buffer), function.inputAggBufferAttributes(buffer))
+    val (remaining, right) = (function.aggBufferAttributes(buffer), function.inputAggBufferAttributes(buffer))
     val merge = function.mergeExpressions(buffer).transform { case a: AttributeReference => a.withNullability(false) }
-    def isOfBoth(one: Expression, other: Expression) = isThat(one, left) && isThat(other, right)
+    def isOfBoth(one: Expression, other: Expression) = isThat(one, remaining) && isThat(other, right)
     WithoutNulls.simplified(merge) match {
       case SumOf(one, other, _) if isOfBoth(one, other)                                                 => Some(Sum)
-      case OneOfTwo(one, other, _: Least) if isOfBoth(one, other) && isComparedAsLong(left.dataType)    => Some(Lesser)
-      case OneOfTwo(one, other, _: Greatest) if isOfBoth(one, other) && isComparedAsLong(left.dataType) =>
+      case OneOfTwo(one, other, _: Least) if isOfBoth(one, other) && isComparedAsLong(remaining.dataType)    => Some(Lesser)
+      case OneOfTwo(one, other, _: Greatest) if isOfBoth(one, other) && isComparedAsLong(remaining.dataType) =>
         Some(Greater)
       case _ => None
     }
@@ -193,7 +192,7 @@ private[sums] object LongMerge {
   private def those(steps: Array[Byte], step: Byte): Long =
     steps.indices.filter(steps(_) == step).foldLeft(0L)((those, i) => those | 1L << i)
 
-  /** Where the first of some buffers is, in bytes from the first of all. */
+  /** The byte offset of the first of some buffers, relative to the first of all. */
   private def placeOf(buffers: Long): Long = 8L * java.lang.Long.numberOfTrailingZeros(buffers)
 
   private def isComparedAsLong(kind: DataType) = kind == LongType || kind == TimestampType

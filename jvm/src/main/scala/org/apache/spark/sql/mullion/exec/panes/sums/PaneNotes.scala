@@ -8,12 +8,12 @@ import dev.mullion.windows.clock.BatchClock
 import dev.mullion.windows.key.FiringsBegin
 import dev.mullion.windows.rules.PaneRules
 
-/** What is kept beside the accumulator of a pane that may fire before it closes, as columns after the accumulator's
-  * own: its firings so far, what the event clock and the wall clock read when it opened or last fired, whether it waits
-  * in a queue to fire early, how many rows came since, and whether it has fired on time.
+/** The additional columns of a pane that may fire before it closes, after its accumulator: its number of firings,
+  * the clock readings when it opened or last fired, whether it is queued to fire early, its number of rows since,
+  * and whether it has fired on time.
   *
   * @param firedAt
-  *   where the first of them stands
+  *   the index of the first of them
   */
 private[exec] final class PaneNotes(rules: PaneRules, firedAt: Int) {
   private val firesOpen = rules.firesOpen
@@ -31,7 +31,7 @@ private[exec] final class PaneNotes(rules: PaneRules, firedAt: Int) {
     pane.setBoolean(onTimeAt, false)
   }
 
-  /** Notes a firing. */
+  /** Records a firing. */
   def fire(pane: InternalRow, clock: BatchClock): Unit = {
     pane.setInt(firedAt, fired(pane) + 1)
     read(pane, clock)
@@ -43,7 +43,7 @@ private[exec] final class PaneNotes(rules: PaneRules, firedAt: Int) {
     pane.setLong(wallAt, clock.wall)
   }
 
-  /** What stays of them by rules of firing that have changed: see [[FiringsBegin]]. */
+  /** Adopts changed firing rules: see [[FiringsBegin]]. */
   def beginAgain(pane: InternalRow, begin: FiringsBegin): Unit = {
     pane.setLong(rowsAt, begin.rowsSince(rows(pane)))
     pane.setBoolean(onTimeAt, begin.wasOnTime(wasOnTime(pane)))
@@ -74,7 +74,7 @@ private[exec] object PaneNotes {
   def typesIf(firesOpen: Boolean): Seq[DataType] =
     if (firesOpen) Seq(IntegerType, LongType, LongType, BooleanType, LongType, BooleanType) else Nil
 
-  /** Those of a pane of which nothing was noted, for the first batch under rules by which it is. */
+  /** Those of a pane without records, for the first batch under rules that require them. */
   def asIfFired(clock: BatchClock): Seq[Literal] =
     Seq(Literal(0), Literal(clock.now), Literal(clock.wall), Literal(false), Literal(0L), Literal(false))
 }

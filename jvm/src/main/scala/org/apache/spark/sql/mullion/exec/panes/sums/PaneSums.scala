@@ -11,29 +11,28 @@ import org.apache.spark.sql.types._
 
 import dev.mullion.MullionException
 
-/** Accumulators in state that may grow with every row. Lists that rows are appended to are kept in chunks once they are
-  * long, so that a batch writes its own rows, and not again those of all batches before; and what a pane holds in all
-  * has a limit.
+/** Accumulators in state that may grow with every row. Long appended lists are stored in chunks, so that a batch
+  * only writes its own rows; and the size of a pane is limited.
   *
   * {{{
-  *   accumulators  (pane)          -> counts, sums, ..., the end of the lists, [how many chunks, their bytes]
-  *   chunks        (pane, number)  -> what comes before it in the lists
+  *   accumulators  (pane)          -> counts, sums, ..., the end of the lists, [number of chunks, their bytes]
+  *   chunks        (pane, number)  -> the earlier parts of the lists
   * }}}
   *
-  * A list is kept whole where copies of a task run: there a batch may go on from one attempt's records and write over
-  * another's.
+  * A list is not chunked where speculative copies of a task run: there a batch may continue from one attempt's
+  * records and overwrite another's.
   *
-  * Rows that count once for each id are such a list too: which of them count is found when chunks come together.
+  * Deduplicated rows are such a list too: duplicates are removed when chunks are merged.
   *
-  * Other aggregates that grow, such as sets and exact percentiles, are written whole: what they add to a batch is not
-  * known until it is added to all that they hold, and chunks would keep what they hold once many times over.
+  * Other growing aggregates, such as sets and exact percentiles, are written entirely: the addition of a batch is
+  * only known after merging it with everything, and chunks would store elements many times.
   *
   * @param heads
-  *   the records that accumulators stand in
+  *   the records of accumulators
   * @param accumulators
   *   with `PaneSums.notes` as their last notes
   * @param notesAt
-  *   where those are
+  *   the index of those
   */
 private[exec] final class PaneSums(
     program: PaneProgram,
@@ -48,7 +47,7 @@ private[exec] final class PaneSums(
   private val offsets = functions.scanLeft(0)(_ + _.aggBufferAttributes.length)
   private val lists = functions.zip(offsets).collect { case (f, at) if isList(f) => at }.toArray
   private val chunked = lists.nonEmpty
-  // Made at once: making it goes through the row that accumulators at rest are handed out in.
+  // Eager: creating it overwrites the reused row of accumulators at rest.
   private val nothing: UnsafeRow = if (chunked) accumulators.empty else new UnsafeRow(0)
   private val countAt = notesAt
   private val bytesAt = notesAt + 1
@@ -59,12 +58,12 @@ private[exec] final class PaneSums(
   private lazy val toChunk = UnsafeProjection.create(lists.toSeq.map(bound))
   private lazy val both = new JoinedRow()
 
-  /** What is left when lists have gone into a chunk: over an accumulator and an empty one. */
+  /** The rest of an accumulator after its lists have moved to a chunk: over an accumulator and an empty one. */
   private lazy val toHead = UnsafeProjection.create(accumulators.schema.indices.map { i =>
     if (lists.contains(i)) bound(i + accumulators.schema.length) else bound(i)
   })
 
-  /** An accumulator that holds only lists: over a chunk and an empty one. */
+  /** An accumulator that only has lists: over a chunk and an empty one. */
   private lazy val fromChunk = UnsafeProjection.create((0 until accumulators.width).map { i =>
     val at = lists.indexOf(i)
     if (at >= 0) BoundReference(at, accumulators.schema(i).dataType, nullable = true)
@@ -74,7 +73,7 @@ private[exec] final class PaneSums(
   private def bound(i: Int): Expression =
     BoundReference(i, accumulators.schema(i % accumulators.schema.length).dataType, nullable = true)
 
-  /** The form at rest of an accumulator at work, which the caller gives up, as it is to be put under `key`. */
+  /** The form at rest of an accumulator at work, which it takes over, to be stored under `key`. */
   def store(key: UnsafeRow, work: InternalRow): UnsafeRow = {
     val rest = accumulators.rest(work)
     if (chunked && listBytes(rest) >= ChunkBytes) moved(key, rest) else rest
@@ -92,12 +91,12 @@ private[exec] final class PaneSums(
   private def listBytes(rest: UnsafeRow): Long = {
     var bytes = 0L
     var i = 0
-    // Of a column of bytes the row's word says where they are and how many.
+    // The low half of a binary column's word is its size.
     while (i < lists.length) { bytes += rest.getLong(lists(i)).toInt; i += 1 }
     bytes
   }
 
-  /** What a pane holds in all, at work. The accumulator at work stays as it is. */
+  /** The entire content of a pane, at work. The accumulator at work stays unchanged. */
   def whole(key: UnsafeRow, work: InternalRow): InternalRow =
     if (!chunked || work.getInt(countAt) == 0) work
     else {
@@ -109,14 +108,14 @@ private[exec] final class PaneSums(
       sum
     }
 
-  /** What a pane holds in all, at rest, but for notes. */
+  /** The entire content of a pane, at rest, without notes. */
   def whole(key: UnsafeRow, rest: UnsafeRow): UnsafeRow =
     if (!chunked || rest.getInt(countAt) == 0) rest else accumulators.rest(whole(key, accumulators.load(rest)))
 
-  /** A borrowed key of a record, for use after `whole`, which may read chunks. */
+  /** A borrowed key of a record that stays valid after `whole`, which may read chunks. */
   def keyThroughout(borrowed: BorrowedRow): UnsafeRow = if (chunked) borrowed.copy() else borrowed.untilNextCall
 
-  /** Removes what stands beside the accumulator of `key`. */
+  /** Removes the chunks of `key`. */
   def drop(key: UnsafeRow): Unit = if (chunked) {
     val scan = ofKey(key)
     val numbered =
@@ -125,7 +124,7 @@ private[exec] final class PaneSums(
     numbered.foreach(chunks.remove)
   }
 
-  /** Removes it from the accumulator at work, too. */
+  /** Also clears the accumulator at work. */
   def clear(key: UnsafeRow, work: InternalRow): Unit = {
     if (chunked && work.getInt(countAt) > 0) {
       drop(key)
@@ -143,7 +142,7 @@ private[exec] final class PaneSums(
     rest.getSizeInBytes + (if (chunked) rest.getLong(bytesAt) else 0L)
 
   /** @param pane
-    *   what an error calls it
+    *   its name in the error
     */
   def tooLarge(rest: UnsafeRow, pane: String): MullionException =
     PaneSums.tooLarge(program, functions, rest, sizeOf(rest), pane)
@@ -151,8 +150,8 @@ private[exec] final class PaneSums(
 
 private[exec] object PaneSums {
 
-  /** How long lists become before they go into a chunk: long enough for few records, short enough to be written again
-    * with each batch.
+  /** The size at which lists move to a chunk: large enough for few records, small enough to be rewritten by each
+    * batch.
     */
   private val ChunkBytes = 64L * 1024
 
@@ -161,11 +160,11 @@ private[exec] object PaneSums {
     case _                                             => false
   }
 
-  /** How a function's accumulators are kept, where it is not as they are. */
+  /** A description of the storage of a function's accumulators, if it is special. */
   def words(program: PaneProgram, function: AggregateFunction): String =
     if (program.rows.isEmpty && isList(function)) StateHeader.Function.InChunks else ""
 
-  /** The types of the notes that accumulators have for chunks: how many there are, and how many bytes. */
+  /** The types of the notes for chunks: their number, and their bytes. */
   def notes(program: PaneProgram): Seq[DataType] =
     if (program.functions.exists(isList)) Seq(IntegerType, LongType) else Nil
 

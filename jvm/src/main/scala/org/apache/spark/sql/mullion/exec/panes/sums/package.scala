@@ -1,8 +1,8 @@
 package org.apache.spark.sql.mullion.exec.panes
 
-/** What panes hold: accumulators at work and at rest ([[Accumulators]]), what an engine notes beside them
-  * ([[PaneNotes]]), and those that grow with every row, in chunks and with a limit ([[PaneSums]]).
+/** The contents of panes: accumulators at work and at rest ([[Accumulators]]), an engine's notes ([[PaneNotes]]),
+  * and accumulators that grow with every row, in chunks and with a limit ([[PaneSums]]).
   *
-  * How they stand in state is the checkpoint's format: a change of columns or of their order needs a new one.
+  * Their form in state is part of the checkpoint format: a change of columns or their order needs a new format.
   */
 package object sums
