@@ -16,10 +16,10 @@ ThisBuild / licenses := Seq("Apache-2.0" -> url("https://www.apache.org/licenses
 lazy val jvm = (project in file("jvm"))
   .settings(
     name := s"mullion-spark-${line.name}",
-    // As it is: sbt would make 4-2 of 4.2, and what --packages is told to get would not be there.
+    // Unchanged: sbt would turn 4.2 into 4-2, and --packages would not find the artifact.
     moduleName := s"mullion-spark-${line.name}",
     description := s"Windows for Spark ${line.name} Structured Streaming: the JAR of Mullion.",
-    // Spark has it.
+    // Provided by Spark.
     autoScalaLibrary := false,
     publishMavenStyle := true,
     publishTo := Some(MavenCache("mullion-repository", (ThisBuild / baseDirectory).value / ".build" / "maven")),
@@ -31,14 +31,14 @@ lazy val jvm = (project in file("jvm"))
         out
       }
     }.taskValue,
-    // Each line has classes of its own.
+    // Each Spark version has its own classes.
     target := {
       if (line.name == SparkLine.default) target.value else baseDirectory.value / "target" / s"spark-${line.name}"
     },
-    // Not those in folders below: a client of Connect has some of the same classes over again.
+    // Without subfolders: a client of Connect contains some of the same classes again.
     Compile / unmanagedJars ++= line.jars.toSeq.flatMap(folder => Attributed.blankSeq((file(folder) * "*.jar").get())),
     Compile / unmanagedSourceDirectories ++= line.folders.map(baseDirectory.value / "src" / "main" / _),
-    // What any line has for itself, whichever is compiled.
+    // The sources of all Spark versions, whichever is compiled.
     Compile / scalafmt / unmanagedSources ++= SparkLine.supported
       .flatMap(_.folders)
       .distinct
@@ -60,13 +60,13 @@ lazy val jvm = (project in file("jvm"))
     Test / fork := true,
     Test / parallelExecution := false,
     Test / baseDirectory := (ThisBuild / baseDirectory).value,
-    // Spark keeps a hundred pieces of generated code unless the first session of the JVM says more: queries side by side
-    // would compile theirs anew in each batch.
+    // Spark caches a hundred pieces of generated code by default, fixed by the first session of the JVM: parallel
+    // queries would recompile theirs in each batch.
     Test / javaOptions ++=
       Seq("-Xmx3g", "-XX:TieredStopAtLevel=1", "-XX:ReservedCodeCacheSize=128m", "-Dspark.ui.enabled=false") ++
-        // A collector that marks beside the tests takes their time, and each of many generated classes would have it mark.
+        // A concurrent collector takes CPU time from the tests, and generated classes would trigger it often.
         Seq("-XX:+UseSerialGC", "-XX:MetaspaceSize=512m") ++
-        // What a small query leaves dies at once; with little room for it the collector runs ten times a second.
+        // Small queries create short-lived garbage: with little room for it the collector runs ten times a second.
         Seq("-Xmn1g") ++
         Seq("-Dspark.sql.codegen.cache.maxEntries=2000") ++ JavaModules.flags ++
         // Borrowed rows of state are overwritten at the next call: see ExpiringPartition.

@@ -1,4 +1,4 @@
-/** What Spark needs opened on JDK 17+, as its own launcher does. */
+/** The module access that Spark needs on JDK 17+, as in its own launcher. */
 object JavaModules {
   private val opened = Seq(
     "java.lang",

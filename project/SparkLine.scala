@@ -1,15 +1,15 @@
-/** The Spark lines that Mullion builds for: the only place that names their versions.
+/** The Spark versions that Mullion builds for: the only place that lists them.
   *
-  * A line is a Spark `major.minor`. What differs between lines lives in `jvm/src/main/spark-<line>`; everything else is
-  * shared. Pick one with `sbt -Dspark.line=4.1`; `-Dspark.jars=FOLDER` compiles against the JARs of a PySpark that is
-  * installed, for versions that Maven Central does not have.
+  * A version is Spark's `major.minor`. Differences between versions are in `jvm/src/main/spark-<version>`;
+  * everything else is shared. Choose one with `sbt -Dspark.line=4.1`. `-Dspark.jars=FOLDER` compiles against the
+  * JARs of an installed PySpark, for versions that Maven Central does not have.
   */
 final case class SparkLine(name: String, spark: String, scala: String, shared: Seq[String] = Nil) {
 
-  /** Folders with what this line has for itself, or with others. */
+  /** The source folders of this version, or of several. */
   def folders: Seq[String] = (shared :+ name).map(part => s"spark-$part")
 
-  /** Spark's own JARs, where they do not come from Maven Central. */
+  /** Spark's own JARs, if they do not come from Maven Central. */
   def jars: Option[String] = sys.props.get("spark.jars")
 }
 
@@ -21,13 +21,13 @@ object SparkLine {
     SparkLine("4.3", spark = "4.3.0", scala = "2.13.18", shared = Seq("4.1-up", "4.2-up"))
   )
 
-  /** The line that is built and tested unless another is asked for. */
+  /** The default version for builds and tests. */
   val default = "4.2"
 
   val current: SparkLine = {
-    val wanted = sys.props.getOrElse("spark.line", default)
+    val requested = sys.props.getOrElse("spark.line", default)
     supported
-      .find(_.name == wanted)
-      .getOrElse(sys.error(s"-Dspark.line=$wanted is not one of ${supported.map(_.name).mkString(", ")}"))
+      .find(_.name == requested)
+      .getOrElse(sys.error(s"-Dspark.line=$requested is not one of ${supported.map(_.name).mkString(", ")}"))
   }
 }

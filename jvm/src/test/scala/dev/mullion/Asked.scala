@@ -16,7 +16,7 @@ import dev.mullion.windows.spec.{
   WindowSpec
 }
 
-/** Windows and what is asked of them, as tests write them: in plain types, with lengths of time in microseconds. */
+/** Windows and their options for tests, in plain types, with lengths of time in microseconds. */
 object Asked {
   def tumbling(size: Long, offset: Long): AlignedWindow = AlignedWindow.tumbling(size, offset)
 

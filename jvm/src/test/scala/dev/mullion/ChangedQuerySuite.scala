@@ -7,8 +7,8 @@ import org.apache.spark.sql.functions._
 import org.apache.spark.sql.mullion.{SparkSuite, TemporaryFolder}
 import org.apache.spark.sql.streaming.{StreamingQueryException, Trigger}
 
-/** Queries that change between two runs over one checkpoint, as Scala users write them; `test_random_changes.py` has
-  * the same against a model.
+/** Queries that change between two runs over one checkpoint, in the Scala API; `test_random_changes.py` compares
+  * with a model.
   */
 class ChangedQuerySuite extends SparkSuite {
   override protected def cores: Int = 2
@@ -36,7 +36,7 @@ class ChangedQuerySuite extends SparkSuite {
       val kinds = approx_count_distinct("v").as("kinds")
       val query = new Runs(folder, Sliding("20 seconds", "10 seconds"))
       def run(aggregates: Seq[Column], rows: (Int, Int)*) = query.run(aggregates, fromNow = true, "0 seconds", rows)
-      // The slice of the first row has closed, and its record has two others.
+      // The slice of the first row has closed, and its record contains two others.
       assertEquals(run(Seq(n, total), (1, 3), (12, 4), (23, 6)), Set("1 3 []", "2 7 []"))
       assertEquals(run(Seq(n, total, kinds), (24, 6)), Set.empty[String])
       assertEquals(query.open("n", "total", "kinds", "incomplete"), Set("3 16 1 [kinds]", "2 12 1 [kinds]"))
@@ -45,7 +45,7 @@ class ChangedQuerySuite extends SparkSuite {
     }
   }
 
-  test("what had closed stays closed when the lateness grows, and what is due closes at once when it shrinks") {
+  test("closed panes stay closed when the lateness grows, and due ones close at once when it shrinks") {
     TemporaryFolder.use { folder =>
       val query = new Runs(folder, Tumbling("10 seconds"))
       def run(lateness: Span, rows: (Int, Int)*) = query.run(Seq(n), fromNow = false, lateness, rows)
@@ -57,7 +57,7 @@ class ChangedQuerySuite extends SparkSuite {
     }
   }
 
-  test("compare says what would become of a checkpoint, and writes nothing") {
+  test("compare reports the effect on a checkpoint, and writes nothing") {
     TemporaryFolder.use { folder =>
       val query = new Runs(folder, Tumbling("10 seconds"))
       query.run(Seq(n, total), fromNow = false, (1, 3))
@@ -95,7 +95,7 @@ class ChangedQuerySuite extends SparkSuite {
     def run(aggregates: Seq[Column], fromNow: Boolean, rows: (Int, Int)*): Set[String] =
       run(aggregates, fromNow, "30 seconds", rows)
 
-    /** What closes. */
+    /** The closes. */
     def run(aggregates: Seq[Column], fromNow: Boolean, lateness: Span, rows: Seq[(Int, Int)]): Set[String] = {
       if (rows.nonEmpty)
         spark.createDataFrame(rows).toDF("s", "v").coalesce(1).write.mode("append").json(source)

@@ -5,17 +5,17 @@ import java.nio.file.{Files, Path}
 import scala.jdk.CollectionConverters._
 import scala.util.Using
 
-/** The order of the packages: each may use those before it, and none that come after. A circle or an arrow that runs up
-  * is a failure, with its file.
+/** The order of the packages: each may use those before it only. A cycle or an upward dependency is reported with
+  * its file.
   */
 class LayoutSuite extends MullionSuite {
   import LayoutSuite._
 
-  test("a package uses only those that stand before it") {
+  test("a package uses only those before it") {
     assertEquals(sources.flatMap(_.upwards), Nil)
   }
 
-  test("every package has its place in the order, and a comment that says what lives there") {
+  test("every package has a place in the order, and a comment") {
     assertEquals(sources.map(_.room).distinct.filterNot(order.contains).sorted, Nil)
     assertEquals(order.diff(sources.map(_.room)), Nil)
     val described = sources.filter(_.text.contains("/** ")).flatMap(_.describes)
@@ -66,15 +66,15 @@ object LayoutSuite {
 
     private val declared = "(?m)^package (\\S+)".r.findFirstMatchIn(code).get.group(1)
 
-    /** The package that a file with a package's comment describes. */
+    /** The package that a package comment describes. */
     def describes: Option[String] =
       "package object (\\w+)".r.findFirstMatchIn(code).map(m => s"$declared.${m.group(1)}")
 
-    /** What is public stands above all, but for the errors, which all use. */
+    /** Public packages are above all others, except for the errors, which all use. */
     val room: String =
       describes.getOrElse(if (path.endsWith("MullionException.scala")) Errors else declared)
 
-    /** What the file names, in imports or in its code, that stands after its own package. */
+    /** Names in imports or code that belong to a higher package. */
     def upwards: Seq[String] = {
       val uses = named.findAllMatchIn(code.replaceFirst("(?m)^package .*", "")).map { m =>
         val last = Option(m.group(2)).getOrElse("")
@@ -88,7 +88,7 @@ object LayoutSuite {
   private lazy val sources: Seq[Source] =
     Using.resource(Files.walk(Path.of("jvm/src/main"))) { files =>
       val all = files.iterator.asScala.filter(_.toString.endsWith(".scala")).map(p => Source(p, Files.readString(p)))
-      // Names of Spark's that a line has elsewhere stand where others have them.
+      // Names that Spark has elsewhere in another version count at their usual place.
       all.filter(source => source.room.startsWith(public) || source.room.startsWith(spark)).toList
     }
 }

@@ -10,7 +10,7 @@ import org.apache.spark.sql.{DataFrame, Row}
 import org.apache.spark.sql.functions._
 import org.apache.spark.sql.streaming.Trigger
 
-/** Windows as Scala users write them. The page docs/scala.md shows what stands here between its marks. */
+/** Windows in the Scala API. The page docs/scala.md shows the code between the marks. */
 class ScalaApiSuite extends SparkSuite {
   import ScalaApiSuite._
 
@@ -81,7 +81,7 @@ class ScalaApiSuite extends SparkSuite {
     }
   }
 
-  test("several windows go together, and a pane may hold its rows") {
+  test("several windows share a query, and a pane may collect its rows") {
     val numbers = spark.range(10).select(timestamp_seconds(col("id")).as("at"), col("id"))
     // docs: together
     val both = together(
@@ -119,7 +119,7 @@ class ScalaApiSuite extends SparkSuite {
     assertEquals(panes(Global.changes(col("up")), Time.Processing), 1L)
   }
 
-  test("a length of time is a text, a duration of Scala's or one of Java's, and nonsense is refused with the fix") {
+  test("a length of time is a text or a duration of Scala or Java, and invalid ones are rejected with the fix") {
     assertEquals(Tumbling("90 seconds"), Tumbling(90.seconds))
     assertEquals(Tumbling(JavaDuration.ofSeconds(90)), Tumbling("1 minute 30 seconds"))
     assertEquals(("1 day 2 microseconds": Span).micros, 86400000002L)
@@ -132,7 +132,7 @@ class ScalaApiSuite extends SparkSuite {
     assert(clue(refused(Tumbling.days(1, "Mars"))).contains("'Mars' is not a time zone"))
   }
 
-  test("what Python refuses is refused here, with the fix") {
+  test("errors of Python are errors here, with the fix") {
     val numbers = spark.range(3).select(timestamp_seconds(col("id")).as("at"), col("id"))
     def refused(of: => Any): String = intercept[MullionException](of).getMessage
     assert(
@@ -147,7 +147,7 @@ class ScalaApiSuite extends SparkSuite {
 
 private object ScalaApiSuite {
 
-  /** Rows as texts, for their order is nobody's. */
+  /** Rows as a set of texts, because their order is undefined. */
   def shown(frame: DataFrame, columns: String*): Set[String] =
     frame.selectExpr(columns: _*).collect().map((row: Row) => row.toSeq.mkString(" ")).toSet
 

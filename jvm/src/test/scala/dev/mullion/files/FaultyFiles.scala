@@ -16,8 +16,8 @@ import org.apache.hadoop.fs.local.LocalConfigKeys
 import org.apache.hadoop.fs.permission.FsPermission
 import org.apache.hadoop.util.Progressable
 
-/** A local disk that fails at one of the operations which change what is in a folder: it does not do it and says so,
-  * leaves half of a file and says so, or takes the process with it.
+/** A local disk that fails at one of the operations that change a folder: it reports an error without the change,
+  * reports an error with half of a file, or kills the process.
   */
 final class FaultyFiles extends LocalFileSystem(new FaultyRawFiles)
 
@@ -37,9 +37,9 @@ object FaultyFiles {
   case object Dies extends Fault
 
   /** @param folder
-    *   where operations count
+    *   whose operations are counted
     * @param at
-    *   which of them it is, from 0
+    *   the number of the failing one, from 0
     */
   final case class Plan(folder: String, fault: Fault, at: Int) {
     private var done = 0
@@ -47,7 +47,7 @@ object FaultyFiles {
 
     def operations: Int = synchronized(done)
 
-    /** Which operation it was. */
+    /** The failed operation, if any. */
     def happened: Option[String] = synchronized(failed)
 
     private[files] def isNext(path: Path, what: String): Boolean = synchronized {
@@ -71,10 +71,10 @@ object FaultyFiles {
   private[files] def now(path: Path, what: String): Option[Fault] =
     plan.get.filter(_.isNext(path, what)).map(_.fault)
 
-  // While there is such a file, no operation succeeds, for the reason that it says.
+  // While this file exists, all operations fail with the error in it.
   private val broken = sys.env.get("MULLION_TEST_DISK").map(JavaPath.of(_))
 
-  /** Before an operation that is done or not. */
+  /** Called before an atomic operation. */
   private[files] def before(path: Path, what: String): Unit = {
     broken.filter(Files.exists(_)).foreach { note =>
       throw new IOException(s"${Try(Files.readString(note)).getOrElse("No space left on device")}: $what $path")

@@ -16,7 +16,7 @@ import org.apache.hadoop.fs._
 
 import dev.mullion.MullionSuite
 
-/** What Hadoop's local file system says, this one says too. */
+/** Compares the file system with Hadoop's local one. */
 class LocalFilesSuite extends MullionSuite {
   private val conf = new Configuration()
   private val ours = new LocalFiles
@@ -26,7 +26,7 @@ class LocalFilesSuite extends MullionSuite {
   private def said(status: FileStatus) =
     Seq[Any](
       status.getPath.toString,
-      // By this text Spark's file source knows which files it has read.
+      // Spark's file source identifies files by this text.
       status.getPath.toUri.toString,
       status.getLen,
       status.isDirectory,
@@ -70,7 +70,7 @@ class LocalFilesSuite extends MullionSuite {
     }
   }
 
-  test("what is said of a file can be sent to another process") {
+  test("the status of a file can be sent to another process") {
     within { folder =>
       val status = ours.getFileStatus(new Path(s"$folder/a.txt"))
       val bytes = new ByteArrayOutputStream
@@ -95,7 +95,7 @@ class LocalFilesSuite extends MullionSuite {
     within(folder => intercept[FileNotFoundException](ours.getFileStatus(new Path(s"$folder/c"))))
   }
 
-  test("a context renames over what is there, and lists as the file system does") {
+  test("a context renames over existing files, and lists like the file system") {
     within { folder =>
       conf.set("fs.AbstractFileSystem.file.impl", classOf[LocalFilesContext].getName)
       val context = FileContext.getFileContext(URI.create("file:///"), conf)

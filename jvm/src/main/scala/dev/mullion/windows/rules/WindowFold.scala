@@ -65,7 +65,7 @@ final class WindowFold[A >: Null <: AnyRef](copied: (A, A) => A, add: (A, A) => 
     *   the sum of its argument, which may be changed, and of these slices
     */
   def keepAll(added: A => A): Unit =
-    if (isKept) keptSum = added(keptSum) else throw new NoSuchElementException("no slice is keptSum")
+    if (isKept) keptSum = added(keptSum) else throw new NoSuchElementException("no slice is kept")
 
   /** Forgets the slices before `ordinal`. */
   def evictBefore(ordinal: Long): Unit = {

@@ -8,7 +8,7 @@ import dev.mullion.PropertySuite
 class IdleClockSuite extends PropertySuite {
   private val times = Gen.choose(0L, 4000000000000L)
 
-  test("the clock stands still until the source has been empty for so long, then it is where waiting has brought it") {
+  test("the clock does not move until the source has been empty long enough, then includes the waiting time") {
     val idle = IdleClock(sinceMs = 100000, watermarkMs = 7000)
     assertEquals(idle.at(nowMs = 129999, current = 7000, idleAfterMs = 30000), 7000L)
     assertEquals(idle.at(nowMs = 130000, current = 7000, idleAfterMs = 30000), 37000L)
@@ -19,7 +19,7 @@ class IdleClockSuite extends PropertySuite {
     assertEquals(IdleClock(sinceMs = 1000, watermarkMs = 5000).at(2000, 5000, 10), 5000L)
   }
 
-  property("it never goes back, and never past the later of the wall clock and what it was") {
+  property("it never moves back, nor past the later of the wall clock and its last value") {
     forAll(times, times, Gen.choose(0L, 1000000L), Gen.choose(1L, 1000000L)) { (since, watermark, passed, after) =>
       val idle = IdleClock(since, watermark)
       val now = since + passed

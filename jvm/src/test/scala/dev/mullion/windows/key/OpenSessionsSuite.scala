@@ -7,7 +7,7 @@ import dev.mullion.PropertySuite
 import dev.mullion.windows.clock.BatchClock
 import dev.mullion.windows.rules.FiringKind
 
-/** Sessions against their definition: the pieces that are left when all that touch are joined. */
+/** Sessions against their definition: the result of merging all that touch. */
 class OpenSessionsSuite extends PropertySuite {
   private val clock = BatchClock(before = 10, now = 20, wall = 30, rowsCame = true)
 
@@ -81,7 +81,7 @@ class OpenSessionsSuite extends PropertySuite {
     assert(set.isEmpty)
   }
 
-  property("a span touches what it would be joined with") {
+  property("a span touches the sessions that it would merge with") {
     forAll(pieces, Gen.choose(-220L, 220L), Gen.choose(0L, 20L)) { (added, at, length) =>
       val set = OpenSessions.empty
       added.foreach { case (first, end) => add(set, first, end) }
@@ -99,7 +99,7 @@ class OpenSessionsSuite extends PropertySuite {
     assertEquals(spans(set), Seq((0L, 20L), (21L, 31L)))
   }
 
-  test("of sessions that become one, the earliest that was open before the batch goes on") {
+  test("of merged sessions, the earliest that was open before the batch continues") {
     def twoOld = OpenSessions.fromBytes(
       {
         val set = OpenSessions.empty
@@ -121,7 +121,7 @@ class OpenSessionsSuite extends PropertySuite {
     }
   }
 
-  test("a new session that swallows an old one goes on as the old one") {
+  test("a new session that contains an old one continues as the old one") {
     val set = OpenSessions.fromBytes(
       {
         val old = OpenSessions.empty

@@ -125,7 +125,7 @@ object PaneFiringsSuite {
   private final case class Batch(clock: BatchClock, touched: List[Long], closedBefore: Long)
   private final case class Story(early: EarlyFiring, batches: List[Batch])
 
-  /** Batches whose clocks go forward, or stand still. */
+  /** Batches with non-decreasing clocks. */
   private val story: Gen[Story] = for {
     every <- Gen.choose(1L, 12L)
     unchanged <- Gen.oneOf(true, false)

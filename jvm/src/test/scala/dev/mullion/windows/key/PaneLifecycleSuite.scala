@@ -10,8 +10,8 @@ import dev.mullion.windows.clock.BatchClock
 import dev.mullion.windows.rules.{AlignedRules, EarlyFiring, FiringKind, LatePolicy, Refinements, WindowFold}
 import dev.mullion.windows.sets.{Naive, SliceSet}
 
-/** All the parts together, as an operator over them uses them for one key: the firings are held against the pane
-  * contract, applied to each pane on its own with all of its rows.
+/** All parts together, in the way of an operator for one key: compares the firings with the pane contract, applied
+  * to each pane separately with all of its rows.
   *
   * {{{
   *   rows -> slices -> panes -> firings          the parts
@@ -23,7 +23,7 @@ class PaneLifecycleSuite extends PropertySuite {
 
   override def scalaCheckTestParameters = super.scalaCheckTestParameters.withMinSuccessfulTests(200)
 
-  property("batch after batch, what fires and closes is what the contract says, and so are the late rows") {
+  property("firings, closes and late rows of each batch equal the contract") {
     forAll(story) { story =>
       val (parts, contract) = (new Parts(story.rules), new Contract(story.rules))
       story.batches.foreach { batch =>
@@ -74,14 +74,14 @@ object PaneLifecycleSuite {
 
   private final case class Story(rules: AlignedRules, batches: List[Batch]) {
 
-    /** A batch without rows, so far ahead that nothing stays open. */
+    /** A batch without rows, so far ahead that all panes close. */
     def afterAll: Option[Batch] =
       batches.lastOption.map(last => Batch(BatchClock(last.clock.now, 10000, last.clock.wall, rowsCame = false), Nil))
   }
 
   private val rowsOfBatch: Gen[List[Long]] = Gen.choose(1, 12).flatMap(Gen.listOfN(_, Gen.choose(-60L, 20L)))
 
-  /** Rows that come roughly in order, now and then none, from some time before or after the epoch. */
+  /** Rows that are roughly in order, sometimes none, around the epoch. */
   private val story: Gen[Story] = for {
     window <- Naive.overlapping
     lateness <- Gen.frequency(1 -> Gen.const(0L), 1 -> Gen.choose(0L, 20L))
@@ -116,7 +116,7 @@ object PaneLifecycleSuite {
     )
   }
 
-  /** The contract to the letter: every pane with its own rows. */
+  /** The contract in its simplest form: every pane has its own rows. */
   private final class Contract(rules: AlignedRules) {
     private final class Pane(
         var rows: Vector[Long],
@@ -162,7 +162,7 @@ object PaneLifecycleSuite {
       Outcome(late.sorted, (closes ++ fired).sortBy(_.window))
     }
 
-    /** What an open pane fires in a batch, if anything. */
+    /** The firing of an open pane in a batch, if any. */
     private def kindOf(window: Long, pane: Pane, batch: Batch): Option[String] = {
       val clock = batch.clock
       val byInterval = rules.early.exists { early =>
@@ -176,7 +176,7 @@ object PaneLifecycleSuite {
     }
   }
 
-  /** One key's panes over shared slices, its records going through bytes between batches as they do in state. */
+  /** One key's panes over shared slices, serialized between batches as in state. */
   private final class Parts(rules: AlignedRules) {
     import rules.grid
 

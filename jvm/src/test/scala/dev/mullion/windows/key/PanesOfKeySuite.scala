@@ -9,7 +9,7 @@ import dev.mullion.windows.rules.{AlignedRules, LatePolicy, Refinements, Session
 import dev.mullion.windows.sets.SlotSizes
 import dev.mullion.windows.spec.{AlignedWindow, CountWindow, GlobalTrigger, SessionWindow}
 
-/** What is decided for a key, row by row, against windows worked out one by one. */
+/** The decisions for a key, row by row, compared with windows computed one by one. */
 class PanesOfKeySuite extends PropertySuite {
   import PanesOfKeySuite._
 
@@ -129,7 +129,7 @@ class PanesOfKeySuite extends PropertySuite {
     val lengths = Gen.choose(1L, 9L)
     forAll(lengths, lengths, Gen.option(Gen.choose(1L, 3L)), Gen.listOf(Gen.choose(-40L, 40L))) {
       (size: Long, slide: Long, count: Option[Long], rows: List[Long]) =>
-        // Those that fire for their rows take away what they show.
+        // Panes that fire for their rows are cleared.
         val (byPane, counted) = (count.isDefined || size == slide, count.isDefined)
         val refinements = Refinements(count, onTime = false, accumulate = count.isEmpty, empty = true)
         val rules = AlignedRules(AlignedWindow.sliding(size, slide), 0L, None, LatePolicy.Drop, refinements)
@@ -176,7 +176,7 @@ class PanesOfKeySuite extends PropertySuite {
     }
   }
 
-  property("a key's clock that goes on with the wall clock closes panes by the time that passes, and makes rows late") {
+  property("a key's clock that follows the wall clock closes panes as time passes, and makes rows late") {
     val batches = Gen.listOf(Gen.zip(Gen.choose(0L, 9L), Gen.listOf(Gen.choose(-40L, 40L))))
     forAll(Gen.choose(1L, 9L), Gen.choose(0L, 5L), Gen.choose(0L, 5L), Gen.oneOf(true, false), batches) {
       (size: Long, delay: Long, lateness: Long, lateBehind: Boolean, batches: List[(Long, List[Long])]) =>
@@ -184,7 +184,7 @@ class PanesOfKeySuite extends PropertySuite {
         def clockAt(wall: Long) = KeyClock.ofKey(delay, BatchClock.BeforeAllTime, Some(wall), lateBehind)
         var wall = 0L
         var state = Option.empty[Array[Byte]]
-        // What the clock read at which wall time, of a key that is known.
+        // The clock reading and its wall time, for a key with state.
         var reading = Option.empty[(Long, Long)]
         var open = Set.empty[Long]
         batches.foreach { case (passes, rows) =>
@@ -261,7 +261,7 @@ class PanesOfKeySuite extends PropertySuite {
         var panes = SessionsOfKey.empty(rules, joins = true, counted = false, SessionIds.none, keyClock)
         var open = Seq.empty[(Long, Long)]
         var clock = Option.empty[Long]
-        // Forwards on the whole, and backwards by up to nine.
+        // Increasing overall, with steps back of up to nine.
         steps.zipWithIndex.map { case (step, i) => i + 3 * step - (i % 3) * 3 }.foreach { ts =>
           val (touched, others) = open.partition { case (first, end) => first <= ts + gap && ts <= end }
           val late = touched.isEmpty && clock.exists(_ >= ts + gap + lateness)
@@ -278,7 +278,7 @@ class PanesOfKeySuite extends PropertySuite {
     }
   }
 
-  test("sessions that become one are kept in one slot, or beside each other") {
+  test("merged sessions have one slot, or several") {
     val first = BatchClock(BatchClock.BeforeAllTime, 0L, wall = 0L, rowsCame = true)
     def panes(joins: Boolean) = {
       val rules = SessionRules(SessionWindow(Some(10L)), 0L, None, LatePolicy.Drop)
@@ -304,7 +304,7 @@ class PanesOfKeySuite extends PropertySuite {
     assertEquals(beside.slotsOf(beside.open.next()).toSeq, Seq(0L, 1L, 2L))
   }
 
-  test("what a slot holds is counted through its form in state") {
+  test("the rows of a slot are counted across its form in state") {
     val sizes = SlotSizes.empty
     assertEquals(Seq(7L, 7L, -3L).map(sizes.add), Seq(1L, 2L, 1L))
     val read = SlotSizes.fromBytes(sizes.toBytes)
@@ -313,7 +313,7 @@ class PanesOfKeySuite extends PropertySuite {
     assertEquals(read.add(7L), 1L)
   }
 
-  test("a window of no rows is refused") {
+  test("a window of no rows is rejected") {
     Seq(() => CountWindow(0L, 1L), () => CountWindow(1L, 0L), () => GlobalTrigger.Every(0L)).foreach { make =>
       assert(intercept[dev.mullion.MullionException](make()).getMessage.contains("at least 1"))
     }

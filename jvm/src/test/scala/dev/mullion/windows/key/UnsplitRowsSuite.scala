@@ -7,7 +7,7 @@ class UnsplitRowsSuite extends MullionSuite {
 
   private def closes(indices: Long*) = buffer.closes(indices.toArray).map(pane => pane.start -> pane.end)
 
-  test("what comes before the first index is a window, and what follows the last one stays") {
+  test("the rows before the first index are a window, and those after the last one stay") {
     assertEquals(closes(2L, 5L), Seq(10L -> 12L, 12L -> 15L))
     assertEquals(buffer.after(Array(2L, 5L)), UnsplitRows(15L, 16L))
     assertEquals(buffer.after(Array(2L, 5L)).open, Some(ArrivalPane(15L, 15L, 16L)))

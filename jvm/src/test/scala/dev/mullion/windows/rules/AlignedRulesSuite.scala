@@ -16,7 +16,7 @@ class AlignedRulesSuite extends PropertySuite {
 
   private def batchAfter(before: Long) = BatchClock(before, before, wall = 0, rowsCame = true)
 
-  test("a negative lateness is refused with the value and the fix") {
+  test("a negative lateness is rejected with the value and the fix") {
     val refused = intercept[MullionException](rulesOf(AlignedWindow.tumbling(10), -2000000))
     assertEquals(refused.condition, "INVALID_ARGUMENT")
     assert(refused.getMessage.contains("allowed_lateness is -2 seconds"), refused.getMessage)
@@ -65,7 +65,7 @@ class AlignedRulesSuite extends PropertySuite {
     forAll(ofAnyPanes(anyRules), Naive.anyTime, Naive.anyTime) { (rules, t, by) =>
       if (rules.inWindow(t))
         (0 until rules.panesOf(t)).map(rules.paneOf(t, _)).foreach { pane =>
-          // What ends with time does so however much longer it would be, and by their starts no pane is before the first.
+          // A pane that ends with time is clamped there, and no pane starts before the first start.
           if (rules.paneEnd(pane) != Long.MaxValue && (rules.numbersSlices || pane != Long.MinValue))
             assertEquals(rules.paneEnd(pane) <= by, pane <= rules.paneEndingBy(by), s"$pane")
         }
@@ -173,7 +173,7 @@ class AlignedRulesSuite extends PropertySuite {
     }
   }
 
-  property("of windows that take away what they show each is a slice of its own, of others those that hold a slice") {
+  property("windows that clear their emitted rows are separate slices, others share slices") {
     forAll(ofAnyPanes(rules), Gen.listOf(Naive.time), Naive.time) { (rules, times, from) =>
       val panes = times.filter(rules.inWindow).map(t => t -> (0 until rules.panesOf(t)).map(rules.paneOf(t, _)))
       if (rules.knowsKeys) {
@@ -248,7 +248,7 @@ object AlignedRulesSuite {
     lateness <- Gen.frequency(1 -> Gen.const(0L), 3 -> Gen.choose(0, 55).flatMap(bits => Gen.choose(0L, 1L << bits)))
   } yield rulesOf(window, lateness)
 
-  /** Of windows that share slices, and of panes that have their rows for themselves. */
+  /** For windows that share slices, and for panes with their own rows. */
   private def ofAnyPanes(of: Gen[AlignedRules]): Gen[AlignedRules] = for {
     rules <- of
     accumulate <- Gen.oneOf(true, false)
@@ -258,11 +258,11 @@ object AlignedRulesSuite {
     refinements = Refinements.none.copy(accumulate = accumulate, empty = empty)
   )
 
-  /** What the event clock can be: whole milliseconds, not before the epoch. */
+  /** The possible event clocks: multiples of a millisecond, not before the epoch. */
   private val eventClock: Gen[Long] =
     Naive.anyTime.map(t => TimeMath.fromMillis(TimeMath.toMillis(Math.max(0L, t))))
 
-  /** When panes close, by the definition. */
+  /** The closing times of panes, by definition. */
   private final class Due(rules: AlignedRules) {
     private val naive = Naive(rules)
 

@@ -61,7 +61,7 @@ class AroundRulesSuite extends PropertySuite {
     }
   }
 
-  test("a length below zero is refused by its name, and accumulate=False with the reason") {
+  test("a negative length is rejected by its name, and accumulate=False with the reason") {
     assert(intercept[MullionException](AroundWindow(-1, 0)).getMessage.contains("before is"))
     assert(intercept[MullionException](AroundWindow(0, -1)).getMessage.contains("after is"))
     val discarding = Refinements(Some(1), onTime = false, accumulate = false)

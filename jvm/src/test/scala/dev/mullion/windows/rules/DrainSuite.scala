@@ -58,7 +58,7 @@ class DrainSuite extends MullionSuite {
     assertEquals(Drain.boundary(days, tumbling(day), march + 1), march + 23 * hour)
   }
 
-  test("the boundary is at or after what was seen, and an edge of both wherever one is near") {
+  test("the boundary is at or after all processed rows, and an edge of both wherever one is near") {
     val chance = new Random(7)
     def some: AlignedWindow = {
       val slide = 1L + chance.nextInt(12)
@@ -106,14 +106,14 @@ class DrainSuite extends MullionSuite {
     }
   }
 
-  test("what is told downstream does not go back for a new window of more lateness") {
+  test("the downstream watermark does not move back for a new window of more lateness") {
     val drain = Drain(boundary = 60, until = 160)
     assertEquals(drain.outputWatermark(was = 50, now = 0), 50L)
     assertEquals(drain.outputWatermark(was = 90, now = 0), 60L)
     assertEquals(drain.outputWatermark(was = 170, now = 80), 80L)
   }
 
-  test("a window is refused of which rows could not be told from the other's, with the reason") {
+  test("a window whose rows cannot be assigned is rejected with the reason") {
     def why(was: PaneRules, now: PaneRules) = Drain.refusal(was, now).getOrElse("none")
     assertEquals(why(rules(tumbling(10)), rules(session(5))), "none")
     assert(why(rules(tumbling(10)), rules(CountWindow(3, 3))).contains("row numbers"))

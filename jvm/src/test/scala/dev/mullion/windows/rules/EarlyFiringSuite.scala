@@ -16,7 +16,7 @@ class EarlyFiringSuite extends PropertySuite {
 
   private def withoutRows(now: Long, wall: Long) = withRows(now, wall).copy(rowsCame = false)
 
-  property("an interval that is not positive is refused with the value and the fix") {
+  property("an interval that is not positive is rejected with the value and the fix") {
     forAll(Gen.oneOf(Gen.const(0L), Gen.choose(Long.MinValue, 0L), Gen.choose(-100L, 0L))) { every =>
       val refused = intercept[MullionException](EarlyFiring(every, unchanged = false))
       assertEquals(refused.condition, "INVALID_ARGUMENT")

@@ -9,7 +9,7 @@ class LatePolicySuite extends MullionSuite {
     assertEquals(LatePolicy.all.map(_.name), Seq("drop", "emit", "reopen", "reopen each"))
   }
 
-  test("a name that is no policy is refused with the value and the names there are") {
+  test("an unknown policy is rejected with the value and the existing names") {
     val refused = intercept[MullionException](LatePolicy.named("keep"))
     assertEquals(refused.condition, "INVALID_ARGUMENT")
     assertEquals(refused.getMessage, "late='keep' is not one of 'drop', 'emit', 'reopen', 'reopen each'.")

@@ -29,7 +29,7 @@ class RefinementsSuite extends MullionSuite {
     assertEquals(onTime.afterRows(end = 100, rows = 0, wasOnTime = true, at(100)), None)
   }
 
-  test("a pane at hand fires by its interval in no batch in which it closes or is on time") {
+  test("a loaded pane does not fire by its interval in a batch in which it closes or is on time") {
     val rules = AlignedRules(
       AlignedWindow.tumbling(hour),
       allowedLateness = 600,
@@ -67,7 +67,7 @@ class RefinementsSuite extends MullionSuite {
     assert(!counting.isOnTime(end = 100, end))
   }
 
-  test("an id is of one pane for ever, and so is refused where a window may open again after the end") {
+  test("an id belongs to one pane for ever, so ids are rejected where a window may open again after the end") {
     val refused = intercept[MullionException](Refinements.none.copy(ids = true, atEnd = true)).getMessage
     assert(refused.contains("ids=True and at_end='close'"), refused)
   }
@@ -77,7 +77,7 @@ class RefinementsSuite extends MullionSuite {
     assertEquals(onTime.nextDue(end = 100, wasOnTime = true), 700L)
   }
 
-  test("on_time without lateness, accumulate=False without firings and a count of nothing are refused with the fix") {
+  test("on_time without lateness, accumulate=False without firings and a count of zero are rejected with the fix") {
     def refused(make: => Any) = intercept[MullionException](make).getMessage
     assert(
       refused(rules(Refinements(None, onTime = true, accumulate = true), lateness = 0)).contains("allowed_lateness")

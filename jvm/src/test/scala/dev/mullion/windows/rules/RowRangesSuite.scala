@@ -44,7 +44,7 @@ class RowRangesSuite extends PropertySuite {
     assertEquals(entered(of), Seq((Long.MinValue, Long.MaxValue)))
   }
 
-  test("a range that ends at or before its start is refused, and shown") {
+  test("a range that ends at or before its start is rejected, and shown") {
     val of = new RowRanges(rules(0), before = 0)
     val same = intercept[MullionException](of.add(1357034400000000L, 1357034400000000L))
     assert(clue(same.getMessage).contains("starts at 2013-01-01T10:00:00Z and ends at 2013-01-01T10:00:00Z"))
@@ -53,7 +53,7 @@ class RowRangesSuite extends PropertySuite {
     assert(turned.getMessage.contains("The ranges are shifts"))
   }
 
-  test("a null in the list is refused") {
+  test("a null in the list is rejected") {
     val refusal = intercept[MullionException](new RowRanges(rules(0), before = 0).addNull())
     assert(clue(refusal.getMessage).contains("has a null in it"))
   }

@@ -9,9 +9,7 @@ import dev.mullion.PropertySuite
 import dev.mullion.windows.sets.Naive
 import dev.mullion.windows.spec.{AlignedWindow, EvenGrid}
 
-/** Accumulators are words and their sum is one after the other, so that a slice left out, taken twice or out of order
-  * shows.
-  */
+/** Accumulators are words and their sum is concatenation, which detects a missing, repeated or misplaced slice. */
 class WindowFoldSuite extends PropertySuite {
   import WindowFoldSuite._
 
@@ -40,7 +38,7 @@ class WindowFoldSuite extends PropertySuite {
         inRoom(room, older.text + newer.text)
       }
     )
-    // What is lent is another's as soon as the call has ended.
+    // A borrowed accumulator is overwritten after the call.
     private def lending(word: String)(use: Words => Unit): Unit = {
       val lent = new Words(word, isSum = false)
       use(lent)
@@ -76,7 +74,7 @@ class WindowFoldSuite extends PropertySuite {
           held = held.rangeFrom(newest + distance)
         case Sum =>
           assertEquals(counted.sum, held.values.reduceOption(_ + _))
-          // Asked again it is the same.
+          // A second call returns the same.
           assertEquals(counted.sum, held.values.reduceOption(_ + _))
         case Clear =>
           counted.clear()
@@ -86,7 +84,7 @@ class WindowFoldSuite extends PropertySuite {
     }
   }
 
-  property("what is kept comes after all that was pushed and stays, whatever is evicted") {
+  property("kept slices come after all pushed ones and stay, whatever is evicted") {
     forAll(Gen.listOf(step), Gen.listOf(step)) { (before, after) =>
       val counted = new Counted
       var held = TreeMap.empty[Long, String]
@@ -100,7 +98,7 @@ class WindowFoldSuite extends PropertySuite {
       val pushed = newest
       var kept = ""
       after.foreach {
-        // Several at once where one is kept.
+        // Several at once if one is kept.
         case Push(gap) if counted.keeps && gap > 1 =>
           val words = (newest + 1 to newest + gap).map(word)
           newest += gap
@@ -124,7 +122,7 @@ class WindowFoldSuite extends PropertySuite {
     assertEquals(counted.combined, 4)
   }
 
-  test("several slices are kept only beside one that is, and after a clear beside none") {
+  test("several slices are kept only after one, and not after a clear") {
     val counted = new Counted
     assert(!counted.keeps)
     intercept[NoSuchElementException](counted.keepAll(Seq("one")))
@@ -212,13 +210,13 @@ class WindowFoldSuite extends PropertySuite {
 
 object WindowFoldSuite {
 
-  /** Words that can be added to, where they are a sum or a copy and not lent. */
+  /** Words that may be extended if they are a sum or a copy, but not if they are borrowed. */
   private final class Words(var text: String, val isSum: Boolean)
 
   private sealed trait Step
   private final case class Push(gap: Long) extends Step
 
-  /** Evicts before a slice so far from the newest: some of those held, all or none. */
+  /** Evicts before a slice at this distance from the newest: some of the slices, all or none. */
   private final case class Evict(distance: Long) extends Step
   private case object Sum extends Step
   private case object Clear extends Step

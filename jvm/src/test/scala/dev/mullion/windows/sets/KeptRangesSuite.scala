@@ -5,7 +5,7 @@ import org.scalacheck.Prop.{forAll, propBoolean}
 
 import dev.mullion.PropertySuite
 
-/** Against ranges that are looked for one by one. */
+/** Compares with ranges that are searched one by one. */
 class KeptRangesSuite extends PropertySuite {
   private val ranges = for {
     size <- Gen.choose(1L, 30L)

@@ -5,8 +5,8 @@ import org.scalacheck.Gen
 import dev.mullion.windows.rules.AlignedRules
 import dev.mullion.windows.spec.AlignedWindow
 
-/** The windows of a spec by their definition, found by trying one start after the other, in numbers that do not
-  * overflow: what the arithmetic of `SliceGrid` and `AlignedRules` is held against.
+/** The windows of a spec by definition, found by trying every start in unbounded integers: the model of `SliceGrid`
+  * and `AlignedRules`.
   *
   * Window `k` is `[offset + k * slide, offset + k * slide + size)`.
   */
@@ -19,7 +19,7 @@ private[windows] final class Naive(spec: AlignedWindow) {
 
   def holds(window: BigInt, t: BigInt): Boolean = start(window) <= t && t < end(window)
 
-  /** Some windows on both sides of `t`, all that hold it among them. */
+  /** Some windows on both sides of `t`, including all that hold it. */
   def around(t: BigInt): Seq[BigInt] = {
     val below = (t - size) / slide - 3
     val above = t / slide + 3
@@ -42,30 +42,30 @@ private[windows] final class Naive(spec: AlignedWindow) {
 
 private[windows] object Naive {
 
-  /** Of rules for windows that are all of one size. */
+  /** For rules of windows of one size. */
   def apply(rules: AlignedRules): Naive = rules.window match {
     case aligned: AlignedWindow => new Naive(aligned)
     case other                  => throw new IllegalArgumentException(s"${other.describe} is of no one size")
   }
 
-  /** `n` in the range of `Long`, or the end of it that is nearer. */
+  /** `n` in the range of `Long`, clamped. */
   def clamp(n: BigInt): Long = n.max(Long.MinValue).min(Long.MaxValue).toLong
 
-  /** Lengths that come to a few windows over a few slides, in any relation. */
+  /** Lengths with a few windows over a few slides, in any relation. */
   val spec: Gen[AlignedWindow] = for {
     size <- Gen.choose(1L, 30L)
     slide <- Gen.oneOf(Gen.choose(1L, 30L), Gen.oneOf((1L to size).filter(size % _ == 0)))
     offset <- Gen.choose(-100L, 100L)
   } yield AlignedWindow.sliding(size, slide, offset)
 
-  /** Windows that share slices, the only ones that are kept in slices. */
+  /** Overlapping windows, the only ones that are stored in slices. */
   val overlapping: Gen[AlignedWindow] = for {
     size <- Gen.choose(2L, 30L)
     slide <- Gen.oneOf(Gen.choose(1L, size - 1), Gen.oneOf((1L until size).filter(size % _ == 0)))
     offset <- Gen.choose(-100L, 100L)
   } yield AlignedWindow.sliding(size, slide, offset)
 
-  /** Lengths from microseconds to years, in the same relations and in odder ones. */
+  /** Lengths from microseconds to years, in the same relations and in unusual ones. */
   val anyLength: Gen[AlignedWindow] = for {
     small <- spec
     // Slides below 3 microseconds have more slices in all of time than there are ordinals.
@@ -78,7 +78,7 @@ private[windows] object Naive {
   /** Times near the epoch, on both sides. */
   val time: Gen[Long] = Gen.choose(-150L, 150L)
 
-  /** All the times that a timestamp can be, the first and the last ones often. */
+  /** All possible timestamps, often the first and the last ones. */
   val anyTime: Gen[Long] = Gen.frequency(
     3 -> Gen.choose(Long.MinValue, Long.MaxValue),
     2 -> Gen.choose(-100000000000L, 100000000000L),

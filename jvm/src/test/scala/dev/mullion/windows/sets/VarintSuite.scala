@@ -28,7 +28,7 @@ class VarintSuite extends PropertySuite {
     }
   }
 
-  property("a number takes a byte for every seven bits that it has beside its sign, and never more than ten") {
+  property("a number takes a byte for every seven bits in addition to its sign, and never more than ten") {
     forAll(anyNumber) { n =>
       val bits = (if (n < 0) BigInt(n) * -2 - 1 else BigInt(n) * 2).bitLength
       assertEquals(bytesOf(n).remaining, Math.max(1, (bits + 6) / 7))

@@ -16,25 +16,25 @@ class AlignedWindowSuite extends PropertySuite {
     refused
   }
 
-  test("a window of no length is refused with the value and the fix") {
+  test("a window of no length is rejected with the value and the fix") {
     val message = refusal(AlignedWindow.tumbling(0)).getMessage
     assert(message.contains("size is 0 seconds"), message)
     assert(message.contains("such as '10 seconds'"), message)
   }
 
-  test("a window of negative length is refused with the value and the fix") {
+  test("a window of negative length is rejected with the value and the fix") {
     val message = refusal(AlignedWindow.sliding(-10 * second, second)).getMessage
     assert(message.contains("size is -10 seconds"), message)
     assert(message.contains("such as '10 seconds'"), message)
   }
 
-  test("a slide of nothing is refused, and named as the slide") {
+  test("a slide of zero is rejected, and named as the slide") {
     val message = refusal(AlignedWindow.sliding(second, 0)).getMessage
     assert(message.contains("slide is 0 seconds"), message)
     assert(message.contains("such as '10 seconds'"), message)
   }
 
-  property("every length that is not positive is refused, and its message names it") {
+  property("every length that is not positive is rejected, and its message names it") {
     forAll(Gen.oneOf(Gen.choose(Long.MinValue, 0L), Gen.choose(-1000L, 0L), Gen.const(Long.MinValue))) { us =>
       assert(refusal(AlignedWindow.tumbling(us)).getMessage.contains(s"size is ${Duration.describe(us)}"))
       assert(refusal(AlignedWindow.sliding(1, us)).getMessage.contains(s"slide is ${Duration.describe(us)}"))
@@ -45,7 +45,7 @@ class AlignedWindowSuite extends PropertySuite {
     assertEquals(AlignedWindow.tumbling(10, 3), AlignedWindow.sliding(10, 10, 3))
   }
 
-  property("offsets that differ by whole slides, negative ones too, make the same windows") {
+  property("offsets that differ by multiples of the slide, negative ones too, give the same windows") {
     forAll(Naive.spec, Gen.choose(-10L, 10L)) { (spec, slides) =>
       assertEquals(AlignedWindow.sliding(spec.size, spec.slide, spec.offset + slides * spec.slide), spec)
       assert(0 <= spec.offset && spec.offset < spec.slide)

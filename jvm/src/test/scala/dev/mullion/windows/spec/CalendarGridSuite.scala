@@ -30,7 +30,7 @@ class CalendarGridSuite extends PropertySuite {
     made <- Gen.oneOf(CalendarWindow.ofDays _, CalendarWindow.ofWeeks _, CalendarWindow.ofMonths _)
   } yield made(n, in)
 
-  /** From 1900 to 2100, most of them near a midnight. */
+  /** From 1900 to 2100, mostly near a midnight. */
   private val time: Gen[Long] = for {
     days <- Gen.choose(-25567L, 47482L)
     near <- Gen.oneOf(Gen.choose(-3L * 3600 * second, 3L * 3600 * second), Gen.choose(0L, day), Gen.oneOf(-1L, 0L, 1L))
@@ -97,7 +97,7 @@ class CalendarGridSuite extends PropertySuite {
       val before = threads.getThreadAllocatedBytes(id)
       var i = 0
       while (i < 100000) {
-        // Of two days by turns.
+        // Alternates between two days.
         sum += window.lastStart(954651600L * second + (if (i % 2 == 0) -1 else i))
         i += 1
       }
@@ -108,13 +108,13 @@ class CalendarGridSuite extends PropertySuite {
     assert(sum != 0)
   }
 
-  test("a time zone that there is not is refused with one that there is") {
+  test("an unknown time zone is rejected with a known one") {
     val refused = intercept[MullionException](CalendarWindow.ofDays(1, "New York"))
     assert(refused.getMessage.contains("timezone='New York' is not a time zone"), refused.getMessage)
     intercept[MullionException](CalendarWindow.ofMonths(0, "UTC"))
   }
 
-  test("windows are told in words that tell them apart") {
+  test("descriptions of windows are unique") {
     val all = Seq(
       CalendarWindow.ofDays(7, "UTC") -> "tumbling 7 days by the calendar of UTC",
       CalendarWindow.ofWeeks(1, "UTC") -> "tumbling 1 week by the calendar of UTC",

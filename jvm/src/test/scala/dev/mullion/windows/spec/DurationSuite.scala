@@ -20,7 +20,7 @@ class DurationSuite extends PropertySuite {
     assertEquals(Duration.describe(0L), "0 seconds")
   }
 
-  test("a negative duration says so, for it stands in error messages") {
+  test("a negative duration is shown as such in error messages") {
     assertEquals(Duration.describe(-5L * 1000000), "-5 seconds")
   }
 

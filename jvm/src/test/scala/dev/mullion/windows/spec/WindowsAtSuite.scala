@@ -33,7 +33,7 @@ class WindowsAtSuite extends PropertySuite {
     }
   }
 
-  property("times of one slice are in the same windows, as the grid says too") {
+  property("times of one slice are in the same windows, as in the grid") {
     forAll(Naive.spec, Naive.time, Naive.time) { (spec, a, b) =>
       val (at, grid) = (new WindowsAt(spec), new EvenGrid(spec))
       if (at.holds(a) && at.holds(b))

@@ -16,10 +16,10 @@ import org.apache.spark.sql.streaming.Trigger
 import dev.mullion.{Asked, MullionExtensions}
 import dev.mullion.windows.spec.WindowSpec
 
-/** The bytes that tasks allocate for a row, and for a key: counted by the JVM for each thread, whatever a clock says.
+/** The bytes that tasks allocate per row and per key, counted by the JVM per thread.
   *
-  * Two streams are run that differ in one thing alone, and what a batch of the one allocates beyond a batch of the
-  * other is what that thing costs. A row that boxes one number more is 16 bytes over.
+  * Two streams differ in one respect, and the difference of their allocations per batch is its cost. Boxing one
+  * more number per row adds 16 bytes.
   */
 class AllocationSuite extends SparkSuite {
   import AllocationSuite._
@@ -50,11 +50,11 @@ class AllocationSuite extends SparkSuite {
     }
   }
 
-  /** What 50,000 more rows of the same few keys allocate. */
+  /** The allocation of 50,000 more rows of the same few keys. */
   private def ofRows(window: Option[WindowSpec]): Long =
     allocated(window, rows = 70000, keys = 10) - allocated(window, rows = 20000, keys = 10)
 
-  /** Without windows they are read as well, and then left out. */
+  /** Without windows rows are read and then dropped. */
   private lazy val withoutWindows = ofRows(None)
 
   private lazy val home = TemporaryFolder.make()
@@ -64,7 +64,7 @@ class AllocationSuite extends SparkSuite {
     super.afterAll()
   }
 
-  /** The rows that several queries read, a file for each batch. */
+  /** The rows of several queries, one file per batch. */
   private def written(rows: Long, keys: Long): Path = sources.getOrElseUpdate(
     (rows, keys), {
       val source = home.resolve(s"$rows-$keys")
@@ -79,7 +79,7 @@ class AllocationSuite extends SparkSuite {
 
   private val sources = mutable.Map.empty[(Long, Long), Path]
 
-  /** The bytes that tasks allocate in the median of the warm batches, of panes or of the rows alone. */
+  /** The bytes that tasks allocate in the median of the warm batches, for panes or for the rows alone. */
   private def allocated(window: Option[WindowSpec], rows: Long, keys: Long): Long = TemporaryFolder.use { folder =>
     val stream = spark.readStream.schema("ts timestamp, k bigint, v bigint").option("maxFilesPerTrigger", 1)
     val timed = stream.parquet(written(rows, keys).toString).withWatermark("ts", "0 seconds")
@@ -99,7 +99,7 @@ class AllocationSuite extends SparkSuite {
       .trigger(Trigger.AvailableNow())
       .start()
     query.awaitTermination()
-    // The first ones compile; one without rows may be the last.
+    // The first batches compile; one without rows may be the last.
     val warm = seen.result().slice(2, Batches.toInt).sorted
     warm(warm.size / 2)
   }
@@ -109,8 +109,8 @@ private object AllocationSuite {
   val Second = 1000000L
   val Batches = 5L
 
-  /** Bytes that are too many. A row took none; a key, from its partial aggregate to the close of its panes, 620 of one
-    * tumbling pane and 7,400 of some forty sliding ones.
+  /** Too many bytes. A row took none; a key, from its partial aggregate to the close of its panes, 620 with one
+    * tumbling pane and 7,400 with about forty sliding ones.
     */
   val OfRow = 8.0
   val OfTumbling = 1200.0

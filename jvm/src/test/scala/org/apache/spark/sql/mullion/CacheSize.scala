@@ -6,10 +6,10 @@ import java.util.zip.CRC32
 import org.apache.spark.sql.classic.SparkSession
 import org.apache.spark.sql.mullion.shim.Classic
 
-/** How much state a query may keep in memory beside RocksDB. A query must give the same firings with each size.
+/** The size of the cache of a query's state. A query must give the same firings with each size.
   *
-  * A test case has one of three sizes, by a fixed hash of its name. The environment variable `MULLION_TEST_CACHES=all`
-  * has each case run with all three. CONTRIBUTING.md has the rule for both languages.
+  * A test case has one of three sizes, by a fixed hash of its name. The environment variable
+  * `MULLION_TEST_CACHES=all` runs each case with all three. CONTRIBUTING.md documents the rule for both languages.
   */
 final case class CacheSize(name: String, bytes: Option[String]) {
   private[mullion] def session(spark: SparkSession): SparkSession = {

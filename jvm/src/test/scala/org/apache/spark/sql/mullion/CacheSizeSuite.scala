@@ -14,10 +14,10 @@ import org.apache.spark.sql.streaming.StreamingQuery
 import dev.mullion.{Asked, Facade, MullionExtensions}
 import dev.mullion.windows.spec.WindowSpec
 
-/** Queries with several keys in one partition of RocksDB, which fire the same whatever is in memory beside it. They run
-  * without the test mode that overwrites borrowed rows: with the rows that RocksDB reuses.
+/** Queries with several keys in one partition of RocksDB, which must fire the same with any cache. They run without
+  * the test mode that overwrites borrowed rows: with the rows that RocksDB reuses.
   *
-  * All rows of a key have one value, a power of ten. So a sum says which keys' rows are in it.
+  * All rows of a key have one value, a power of ten, so a sum identifies the keys of its rows.
   */
 class CacheSizeSuite extends SparkSuite {
   import CacheSizeSuite._
@@ -84,7 +84,7 @@ private object CacheSizeSuite {
     Facade.together(Array("a", "b"), parts.map(_(rows)).toArray)
   }
 
-  /** The tiny size is left to complete runs: the transcripts have it in each run. */
+  /** The tiny size only in complete runs: the transcripts use it in each run. */
   val sizes: Seq[CacheSize] = if (CacheSize.isComplete) CacheSize.all else Seq(CacheSize.all.head, CacheSize.all.last)
 
   val windows: Seq[(String, Windows)] = Seq(
@@ -98,7 +98,7 @@ private object CacheSizeSuite {
     "together" -> together
   )
 
-  /** Rows of twelve keys, in an order that differs from batch to batch, and at last one that closes all panes. */
+  /** Rows of twelve keys, in an order that differs from batch to batch, and finally one that closes all panes. */
   val batches: Seq[Seq[CachedRow]] = {
     val random = new scala.util.Random(52)
     val keyed = (0 until 4).map { batch =>

@@ -4,11 +4,11 @@ import scala.util.Random
 
 import dev.mullion.TestSeed
 
-/** Texts that are nearly what was written: cut, with other characters, or with other values of JSON in them. */
+/** Damaged variants of a text: cut, with other characters, or with other JSON values in it. */
 object Damage {
   private val seed = TestSeed.value
 
-  /** How many times each is tried: few in the tests. */
+  /** The number of attempts at each: few in the tests. */
   private val rounds = sys.props.get("mullion.damage.rounds").fold(1)(_.toInt)
 
   private val odd = "{}[]\",:0-9ae\u0000\n"
@@ -26,7 +26,7 @@ object Damage {
       (0 to random.nextInt(3)).foreach(_ => into(random.nextInt(into.length)) = odd(random.nextInt(odd.length)))
       new String(into)
     }
-    // A value of JSON in the place of another one.
+    // Replaces a JSON value.
     def other = {
       val found = """("[^"]*"|-?\d+|true|false|null)(?=\s*[,}\]])""".r.findAllMatchIn(text).toVector
       if (found.isEmpty) cut
@@ -35,7 +35,7 @@ object Damage {
         text.take(at.start) + values(random.nextInt(values.length)) + text.drop(at.end)
       }
     }
-    // A field less.
+    // Removes a field.
     def without = {
       val found = """"\w+":\s*("[^"]*"|-?\d+|true|false|null)\s*,""".r.findAllMatchIn(text).toVector
       if (found.isEmpty) cut
@@ -47,6 +47,6 @@ object Damage {
     Seq.fill(150)(cut) ++ Seq.fill(150)(changed) ++ Seq.fill(150)(other) ++ Seq.fill(50)(without)
   }
 
-  /** Of a failure. */
+  /** For a failure. */
   def clue: String = s"-Dmullion.damage.seed=$seed"
 }

@@ -22,8 +22,8 @@ import org.apache.spark.sql.streaming.StreamingQuery
 import dev.mullion.{savepoint, Asked, Facade, MullionExtensions}
 import dev.mullion.windows.spec.WindowSpec
 
-/** What queries keep on the heap does not grow with their batches. Counted are the live objects of our own classes,
-  * once the panes that open are as many as those that close, and many batches later.
+/** The heap of queries does not grow with their batches. It compares the live objects of Mullion's classes once
+  * panes open and close at the same rate, and many batches later.
   */
 class HeapSuite extends SparkSuite {
   import HeapSuite._
@@ -36,7 +36,7 @@ class HeapSuite extends SparkSuite {
 
   test("a query keeps as much after many batches as after a few, of every window".tag(Slow)) {
     within { folder =>
-      // One for each query: several that commit to one source may do so out of order, which it refuses.
+      // One per query: several queries may commit to one source out of order, which it rejects.
       val sources = kinds.map(_ => MemoryStream[KeyedRow](spark, 1)(Encoders.product[KeyedRow]))
       val queries = kinds.zip(sources).zipWithIndex.map { case (((window, format), source), i) =>
         spark.conf.set(SQLConf.STATE_STORE_CHECKPOINT_FORMAT_VERSION.key, format.toLong)
@@ -121,7 +121,7 @@ class HeapSuite extends SparkSuite {
 
     def stop(): Unit = query.stop()
 
-    /** How many records state has, and how many files the checkpoint. */
+    /** The number of records in state, and of files in the checkpoint. */
     def kept: (Int, Int) = {
       val records = RecordsInState.of(spark, Classic.frame(panes), at).flatMap(_.values).sum
       val files = Using.resource(Files.walk(at))(_.iterator.asScala.count(Files.isRegularFile(_)))
@@ -132,7 +132,7 @@ class HeapSuite extends SparkSuite {
   /** The classes that have gained more than one object for every second batch. */
   private def grown(before: Map[String, Long]): Seq[String] = LiveObjects.grown(before, (Many - Few) / 2 + 1)
 
-  test("what a query keeps of state is free once it has ended") {
+  test("the memory of a query's state is free after its end") {
     within { folder =>
       def records() = LiveObjects.counts().collect { case (name, count) if name.endsWith(".memory.Leaf") => count }.sum
       val interval = SQLConf.STREAMING_MAINTENANCE_INTERVAL.key
@@ -146,7 +146,7 @@ class HeapSuite extends SparkSuite {
           query.processAllAvailable()
           assert(clue(records()) >= 2000 / 128, "nothing was counted")
         } finally query.stop()
-        // Each look collects garbage, and takes as long as that does.
+        // Each measurement collects garbage, which is slow.
         val looks = Iterator.continually(records()).take(200)
         assert(looks.contains(0L), "records are still there")
       } finally spark.conf.unset(interval)
@@ -267,7 +267,7 @@ private object HeapSuite {
     (together, 2)
   )
 
-  // What uploads snapshots is at it after a query has ended, too.
+  // Uploads of snapshots continue after a query has ended.
   private def within(body: Path => Unit): Unit =
     TemporaryFolder.use(folder =>
       try body(folder)

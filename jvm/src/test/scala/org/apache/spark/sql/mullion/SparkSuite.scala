@@ -13,15 +13,15 @@ import org.apache.spark.sql.streaming.StreamingQuery
 import dev.mullion.MullionSuite
 import dev.mullion.files.{LocalFiles, LocalFilesContext}
 
-/** A suite with one small Spark session, which begins before its first test and ends after its last: no UI, no log,
-  * UTC, and local files without a process for each.
+/** A suite with one small Spark session, from its first test to its last: no UI, no log, UTC, and local files
+  * without child processes.
   */
 trait SparkSuite extends MullionSuite {
 
-  /** How many tasks run at once. */
+  /** The number of parallel tasks. */
   protected def cores: Int = 1
 
-  /** What the session has besides, or instead. */
+  /** Additional or different settings of the session. */
   protected def settings: Seq[(String, String)] = Nil
 
   protected lazy val spark: SparkSession = {
@@ -30,7 +30,7 @@ trait SparkSuite extends MullionSuite {
     Classic.session(builder.getOrCreate())
   }
 
-  /** How the last batch of a query was run. */
+  /** The plan of a query's last batch. */
   protected def lastPlan(query: StreamingQuery): SparkPlan = query match {
     case wrapper: StreamingQueryWrapper => wrapper.streamingQuery.lastExecution.executedPlan
     case other                          => fail(s"$other")
@@ -41,7 +41,7 @@ trait SparkSuite extends MullionSuite {
     spark.sparkContext.setLogLevel("OFF")
   }
 
-  // Spark frees what its stores hold with their next maintenance, and another suite of the JVM may count what is held.
+  // Spark frees its stores with the next maintenance, and another suite of the JVM may count their objects.
   override def afterAll(): Unit = {
     StateStore.stop()
     spark.stop()
@@ -50,7 +50,7 @@ trait SparkSuite extends MullionSuite {
 
 object SparkSuite {
 
-  /** Each store of RocksDB deletes some folders with each batch, and Spark would start a process for each of them. */
+  /** Each RocksDB store deletes some folders with each batch, and Spark would start a process for each of them. */
   private def deleteWithoutProcesses(): Unit =
     classOf[JavaUtils].getFields
       .find(field => field.getName == "isUnix" && !Modifier.isFinal(field.getModifiers))
@@ -60,11 +60,11 @@ object SparkSuite {
     "spark.ui.enabled" -> "false",
     "spark.sql.shuffle.partitions" -> "2",
     "spark.sql.session.timeZone" -> "UTC",
-    // A query without rows asks its source that often, and one of files lists its folder each time.
+    // The polling interval of a query without rows; one of files lists its folder each time.
     "spark.sql.streaming.pollingDelay" -> "100ms",
-    // For its UI Spark would write each plan of each batch as a text twice as long.
+    // For its UI Spark would format each plan of each batch as a text twice as long.
     "spark.sql.ui.explainMode" -> "simple",
-    // Else each session has a class loader of its own in the tasks, and Spark compiles its code once for each.
+    // Otherwise each session has its own class loader in tasks, and Spark compiles its code once for each.
     "spark.sql.artifact.isolation.enabled" -> "false",
     "spark.hadoop.fs.file.impl" -> classOf[LocalFiles].getName,
     "spark.hadoop.fs.AbstractFileSystem.file.impl" -> classOf[LocalFilesContext].getName

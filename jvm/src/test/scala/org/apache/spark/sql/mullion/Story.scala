@@ -14,8 +14,8 @@ import org.apache.spark.sql.mullion.plan.WindowsTogether
 import dev.mullion.Asked
 import dev.mullion.windows.spec.{AlignedWindow, RowNumberWindow, WindowSpec}
 
-/** A document of `tests/transcripts`: rows that come, and the firings that they must give. The README there says how
-  * one reads. Times and lengths are microseconds here and seconds there.
+/** A document of `tests/transcripts`: input rows, and the expected firings. The README there documents the format.
+  * Times and lengths are microseconds here and seconds there.
   */
 final case class Story(
     name: String,
@@ -35,7 +35,7 @@ final case class Story(
     document: Option[JsonNode] = None
 ) {
 
-  /** The story of the query that goes on from this one's checkpoint, with what is said of it. */
+  /** The test case of the query that continues from this one's checkpoint. */
   def changed(by: JsonNode): Story = {
     val other =
       document.map(_.deepCopy[ObjectNode]()).getOrElse(throw new IllegalStateException(s"$name is no document"))
@@ -45,21 +45,21 @@ final case class Story(
     Story.story(other)
   }
 
-  /** How many panes a row far in the future is in. */
+  /** The number of panes of a row far in the future. */
   def windowsAtStart: Long =
     if (together.isEmpty) panes.windowsAtStart else together.map(_._2.windowsAtStart).sum
 
-  /** The panes as a checkpoint shows them: of several windows, in order of their names. */
+  /** The panes in a checkpoint: for several windows, in order of their names. */
   def inCheckpoint: PaneStory = if (together.isEmpty) panes else Story.all(together.sortBy(_._1).map(_._2))
 
-  /** The panes that come out. */
+  /** The emitted panes. */
   def last: PaneStory = next.fold(panes)(_.panes)
 
-  /** Of rows as they are written; their time becomes a timestamp when they are read. */
+  /** Of rows in files; their time becomes a timestamp on reading. */
   def schema: String = s"ts bigint, $columns"
 }
 
-/** A window, and what its panes hold. */
+/** A window, and the contents of its panes. */
 final case class PaneStory(
     window: WindowSpec,
     gapByRow: Option[String],
@@ -104,17 +104,17 @@ final case class PaneStory(
     case _                      => ts
   }
 
-  /** How many windows hold a row at the start of one. */
+  /** The number of windows that hold a row at the start of one. */
   def windowsAtStart: Long = window match {
     case AlignedWindow(size, slide, _) => (size + slide - 1) / slide
     case _                             => 1
   }
 }
 
-/** Panes that hold their rows, in order of time or of arrival. */
+/** Panes that collect their rows, in order of time or of arrival. */
 final case class CollectStory(byTime: Boolean, maxRows: Long)
 
-/** The early firings of a story: by an interval, by a count of rows, or by both. */
+/** The early firings of a test case: by an interval, by a count of rows, or by both. */
 final case class EarlyStory(
     every: Option[Long],
     count: Option[Long],
@@ -123,15 +123,15 @@ final case class EarlyStory(
     eachRow: Boolean = false
 )
 
-/** A second window over the closes of the first, ours or Spark's own, and what it has open when the steps are done. */
+/** A second window over the closes of the first, Mullion's or Spark's own, and its open panes after the steps. */
 final case class NextStory(panes: PaneStory, ours: Boolean, open: Seq[Firing])
 
-/** Something happens to a query; what it does then.
+/** An event for a query, and the expected output.
   *
   * @param fires
-  *   what comes out, in any batches
+  *   the output, in any batches
   * @param batches
-  *   what comes out batch by batch, if the story says so
+  *   the output batch by batch, if the test case has it
   */
 final case class Step(
     rows: Option[Seq[JsonNode]],
@@ -150,8 +150,8 @@ final case class Step(
   def startsAgain: Boolean = restart || crash || drain || change.isDefined
 }
 
-/** A firing, or an open pane, as text for each of its fields: `{close: 0, k: "a", window: [0, 10000000], n: 1}`. Equal
-  * values have equal texts, and a null is a field that is not there.
+/** A firing, or an open pane, with a text for each field: `{close: 0, k: "a", window: [0, 10000000], n: 1}`. Equal
+  * values have equal texts, and a null is a missing field.
   */
 final case class Firing(fields: SortedMap[String, String]) {
   def is(kind: String): Boolean = fields.contains(kind)
@@ -160,12 +160,12 @@ final case class Firing(fields: SortedMap[String, String]) {
     n == "window" || keys.contains(n)
   }
 
-  /** When its window ends. */
+  /** The end of its window. */
   def end: Option[Long] = fields.get("window").map(_.stripSuffix("]").split(", ").last.toLong)
 
   def as(kind: String, index: Int): Firing = Firing(fields.removedAll(Firing.kinds) + (kind -> index.toString))
 
-  /** As a batch DataFrame has it: by no id. */
+  /** As in a batch DataFrame, without an id. */
   def withoutId: Firing = Firing(fields.removedAll(Seq("id", "merged")))
 
   override def toString: String = fields.map { case (n, v) => s"$n: $v" }.mkString("{", ", ", "}")
@@ -178,7 +178,7 @@ object Firing {
   val rows = "rows"
   private val json = new ObjectMapper().enable(DeserializationFeature.USE_BIG_DECIMAL_FOR_FLOATS)
 
-  /** As a story says it, in seconds. */
+  /** From a test case, in seconds. */
   def said(node: JsonNode): Firing = of(Said.fieldsOf(node).map {
     case ("window", bounds) => "window" -> bounds.asScala.map(Said.micros).mkString("[", ", ", "]")
     case ("late", row)      => "late" -> rowText(Said.time(row.get(0)), row.asScala.drop(1))
@@ -186,7 +186,7 @@ object Firing {
     case (name, value)      => name -> text(value)
   })
 
-  /** As the query told it, in microseconds.
+  /** From the query, in microseconds.
     *
     * @param names
     *   the columns of a row
@@ -232,7 +232,7 @@ object Story {
     files.flatMap(f => yaml.readerFor(classOf[JsonNode]).readValues[JsonNode](f.toFile).asScala.toVector).map(story)
   }
 
-  /** A story of one row and no more, for what the state of another one then holds. */
+  /** A test case of a single row, for comparing its state with another one's. */
   def ofOneRow(of: Story): Story =
     if (of.together.isEmpty) ofOneRow(of.panes) else of.copy(name = "one row", watermark = 0, steps = Nil, open = Nil)
 
@@ -290,7 +290,7 @@ object Story {
     story
   }
 
-  /** What several windows give together: panes with the name of their window among the keys. */
+  /** The panes of several windows, with the name of their window among the keys. */
   private[mullion] def all(windows: Seq[PaneStory]): PaneStory = windows.head.copy(
     by = WindowsTogether.nameColumn +: windows.flatMap(_.keys).distinct,
     aggregates = windows.flatMap(_.aggregates).distinctBy(_._1),
@@ -417,7 +417,7 @@ object Story {
   }
 }
 
-/** The fields of a node, which must all be asked for. */
+/** The fields of a node, which must all be read. */
 final class Said(node: JsonNode) {
   private var left = Said.fieldsOf(node).map(_._1).toSet
 
@@ -445,9 +445,9 @@ object Said {
   def fieldsOf(node: JsonNode): Seq[(String, JsonNode)] =
     node.properties.asScala.toSeq.map(field => field.getKey -> field.getValue)
 
-  /** Seconds as whole microseconds. */
+  /** Seconds in microseconds. */
   def micros(seconds: JsonNode): Long = seconds.decimalValue.movePointRight(6).longValueExact
 
-  /** The time of a row, as text: it may have none. */
+  /** The time of a row, as text, or null. */
   def time(seconds: JsonNode): String = if (seconds.isNull) "null" else micros(seconds).toString
 }

@@ -19,13 +19,13 @@ import org.apache.spark.sql.types.{LongType, StructType, TimestampType}
 import dev.mullion.{Asked, Facade}
 import dev.mullion.windows.spec.AlignedWindow
 
-/** One story's query. */
+/** The query of one test case. */
 final class StoryRun(spark: SparkSession, begins: Story, folder: Path) {
   import StoryRun._
 
   private var now = begins
 
-  /** The story of the query as it is now. */
+  /** The current test case of the query. */
   def story: Story = now
 
   private val rows = Files.createDirectories(folder.resolve("rows"))
@@ -35,7 +35,7 @@ final class StoryRun(spark: SparkSession, begins: Story, folder: Path) {
   private var nowMs = 0L
   private var files = 0
   private var reported = -1L
-  // Started with the first rows there: one with early firings runs a batch at its start.
+  // Started after the first rows exist: a query with early firings runs a batch at its start.
   private var running = Option.empty[ClockedQuery]
   private var ended = false
 
@@ -43,17 +43,17 @@ final class StoryRun(spark: SparkSession, begins: Story, folder: Path) {
 
   private def query: ClockedQuery = running.getOrElse(throw new IllegalStateException("the story has not begun"))
 
-  /** The metric of open panes, as the last batch had it. */
+  /** The metric of open panes in the last batch. */
   var panesOpen: Long = 0
 
-  /** Starts the query, if it has not begun. */
+  /** Starts the query, unless it is running. */
   def begin(): Unit = if (running.isEmpty) running = Some(start())
 
   def stop(): Unit = running.foreach(_.stop())
 
-  /** What the batches of a step fired, batch by batch, and what they counted. */
+  /** The firings and counts of a step, batch by batch. */
   def run(step: Step): Ran = {
-    // A query that drained its input has ended, and what comes next starts it again.
+    // A query that drained its input has ended, and the next step restarts it.
     val down = step.startsAgain || ended
     if (down) running.foreach(_.stop())
     if (step.crash) forgetLastCommit()
@@ -72,7 +72,7 @@ final class StoryRun(spark: SparkSession, begins: Story, folder: Path) {
     query.settle()
 
     val fired = query.since(before).collect().map(row => Firing.told(row.getString(0), names)).toSeq
-    // Spark reports now and then that nothing happened, with the numbers of the batch before.
+    // Spark's idle reports repeat the numbers of the previous batch.
     val batches = query.query.recentProgress.toSeq.filter(_.durationMs.containsKey("addBatch"))
     val reports = batches.filter(_.batchId > reported)
     reported = reports.lastOption.fold(reported)(_.batchId)
@@ -87,9 +87,9 @@ final class StoryRun(spark: SparkSession, begins: Story, folder: Path) {
     )
   }
 
-  /** What the same panes are over a batch DataFrame of the rows in the first `n` files. */
+  /** The same panes over a batch DataFrame of the rows in the first `n` files. */
   def asBatch(n: Int): Seq[Firing] = {
-    // One after another: of several files Spark reads the longest first.
+    // One by one: of several files Spark reads the longest first.
     val rows = (0 until n).map(i => spark.read.schema(story.schema).json(file(i).toString): DataFrame)
     shown(over(rows.reduce(_.union(_))))
       .collect()
@@ -99,7 +99,7 @@ final class StoryRun(spark: SparkSession, begins: Story, folder: Path) {
 
   def filesWritten: Int = files
 
-  /** The open panes of each window of ours, the one downstream first. */
+  /** The open panes of each Mullion window, the one downstream first. */
   def openPanes(): Seq[Seq[Firing]] = {
     val stories = story.next.filter(_.ours).map(_.panes).toSeq :+ story.inCheckpoint
     stories.zip(RecordsInState.operators(checkpoint)).map { case (panes, operator) =>
@@ -110,7 +110,7 @@ final class StoryRun(spark: SparkSession, begins: Story, folder: Path) {
     }
   }
 
-  /** The metrics of a batch that its story's firings are counted by. */
+  /** The metrics of a batch that count its firings. */
   private def counts = StoryRun.counts ++ Option.when(story.panes.running)("firingsRunning")
 
   def recordsInState(): Seq[Map[String, Int]] = {
@@ -122,7 +122,7 @@ final class StoryRun(spark: SparkSession, begins: Story, folder: Path) {
     Facade.startClocked(shown(panes), checkpoint.toString, story.mode, nowMs, drain)
   }
 
-  /** The panes of the story over its rows, whose time stands in them as microseconds. */
+  /** The panes of the test case over its rows, whose time is in microseconds. */
   private def over(rows: DataFrame): DataFrame = {
     val timed =
       rows.withColumn("ts", timestamp_micros(col("ts"))).withWatermark("ts", s"${story.watermark} microseconds")
@@ -177,7 +177,7 @@ final class StoryRun(spark: SparkSession, begins: Story, folder: Path) {
     Asked.windowed(rows, panes.window, panes.by.map(expr).toArray, options, panes.aggregates.map(column).toArray)
   }
 
-  /** Closes of Spark's own, which look as ours do. */
+  /** Closes of Spark's own windows, in the form of Mullion's. */
   private def windowedBySpark(rows: DataFrame, panes: PaneStory): DataFrame = {
     val spec = panes.window match {
       case aligned: AlignedWindow => aligned
@@ -205,13 +205,13 @@ final class StoryRun(spark: SparkSession, begins: Story, folder: Path) {
     told(panes, story.last, Seq("pane.firing", "pane.seq") ++ ids(story.last) ++ lateRow)
   }
 
-  /** Of a pane that took nothing in, only its id. */
+  /** Only the id of a pane without merges. */
   private def ids(panes: PaneStory): Seq[String] =
     if (!panes.ids) Nil else Seq("pane.id", "if(size(pane.merged) = 0, NULL, pane.merged) AS merged")
 
-  /** Panes as JSON, with times as microseconds: the same in every language, over the whole range of time. */
+  /** Panes as JSON, with times as microseconds: the same in every language, over the entire range of time. */
   private def told(panes: DataFrame, of: PaneStory, more: Seq[String]): DataFrame = {
-    // Row numbers as if they were seconds, as a story says them.
+    // Row numbers in the form of seconds, as in a test case.
     def bound(name: String) = if (of.isNumbered) s"window.$name * 1000000" else s"unix_micros(window.$name)"
     val window = s"if(window IS NULL, NULL, array(${bound("start")}, ${bound("end")})) AS window"
     val collected =
@@ -237,7 +237,7 @@ final class StoryRun(spark: SparkSession, begins: Story, folder: Path) {
 
   private def file(n: Int): Path = rows.resolve(f"$n%04d.json")
 
-  /** The last batch wrote its state and its output, and the query died before that was noted down. */
+  /** Simulates a death after the last batch wrote its state and its output, but before its commit. */
   private def forgetLastCommit(): Unit = {
     val commits = checkpoint.resolve("commits")
     val last = RecordsInState.numbersIn(commits).last
@@ -245,12 +245,12 @@ final class StoryRun(spark: SparkSession, begins: Story, folder: Path) {
   }
 }
 
-/** What came of a step.
+/** The result of a step.
   *
   * @param counts
-  *   the metrics of each batch, of the window that the story is about
+  *   the metrics of each batch, for the window under test
   * @param lastCounts
-  *   those of the window whose firings come out
+  *   those of the window that emits
   */
 final case class Ran(batches: Seq[Seq[Firing]], counts: Seq[Map[String, Long]], lastCounts: Seq[Map[String, Long]]) {
   def fired: Seq[Firing] = batches.flatten
@@ -267,7 +267,7 @@ object StoryRun {
   )
   private val counts = Seq("rowsLate", "rowsWithoutTime", "rowsInNoWindow") ++ firings.map(_._2)
 
-  /** Windows of ours in a batch, the one downstream first. */
+  /** The Mullion windows in a batch, the one downstream first. */
   private def ours(report: StreamingQueryProgress): Seq[StateOperatorProgress] =
     report.stateOperators.toSeq.filter(_.operatorName == exec.WindowExec.operatorName)
 

@@ -5,8 +5,8 @@ import org.apache.spark.sql.catalyst.expressions.Attribute
 import org.apache.spark.sql.execution.metric.SQLMetric
 import org.apache.spark.sql.mullion.expressions.{SplitAnswer, SplitAsker, SplitBuffer, SplitBy}
 
-/** The function that splits windows of stories: a row with 0 in a column is the last of a window, and one with less the
-  * first. `story.py` has it in Python.
+/** The function that splits windows of test cases: a row with 0 in a column is the last of a window, and a negative
+  * one the first. `story.py` has it in Python.
   */
 final case class StorySplit(column: String) extends SplitBy {
   override def name: String = "split"
@@ -19,7 +19,7 @@ object StorySplit {
   private final class Asker(at: Int) extends SplitAsker {
 
     override def ask(buffers: Iterator[SplitBuffer]): Iterator[SplitAnswer] =
-      // Two at a time, as a function that is asked elsewhere would be.
+      // Two at a time, like an asynchronous function.
       buffers.grouped(2).flatMap(_.map(buffer => SplitAnswer.At(split(buffer.rows))))
 
     private def split(rows: IndexedSeq[InternalRow]): Array[Long] =

@@ -5,7 +5,7 @@ import java.nio.file.{Files, Path}
 import munit.FunSuite
 import org.apache.commons.io.FileUtils
 
-/** A folder that is there for one use, and is gone with all that is in it. */
+/** A folder that exists during one use, and is then deleted. */
 object TemporaryFolder {
   def use[T](body: Path => T): T = {
     val folder = make()
@@ -15,11 +15,11 @@ object TemporaryFolder {
 
   def make(): Path = Files.createTempDirectory("mullion-test")
 
-  /** Whatever is in it: a query that just stopped may still remove files of its own. */
+  /** Ignores errors: a query that just stopped may still remove its own files. */
   def delete(folder: Path): Unit = FileUtils.deleteQuietly(folder.toFile): Unit
 }
 
-/** A suite whose tests may ask for a folder of their own. */
+/** A suite whose tests may use a folder. */
 trait TemporaryFolders { this: FunSuite =>
   protected val folder: FunFixture[Path] = FunFixture[Path](_ => TemporaryFolder.make(), TemporaryFolder.delete)
 }

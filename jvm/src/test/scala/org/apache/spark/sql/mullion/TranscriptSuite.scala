@@ -17,10 +17,11 @@ import org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedChe
 
 import dev.mullion.{MullionException, MullionExtensions}
 
-/** Runs the stories of `tests/transcripts` through the facade. `test_transcripts.py` runs the same files in Python.
+/** Runs the test cases of `tests/transcripts` through the facade. `test_transcripts.py` runs the same files in
+  * Python.
   *
-  * A story is small queries one after another, and much of their time is waiting. So a few stories run at a time, in
-  * one session: with each that is asked for the next ones begin.
+  * A test case runs small queries one after another, and mostly waits. A few test cases therefore run in parallel,
+  * in one session: each request starts the next ones.
   */
 class TranscriptSuite extends SparkSuite {
   import TranscriptSuite._
@@ -31,12 +32,12 @@ class TranscriptSuite extends SparkSuite {
     "spark.sql.extensions" -> classOf[MullionExtensions].getName,
     // A file of a few rows is read by several tasks.
     "spark.sql.files.maxPartitionBytes" -> "64",
-    // Hundreds of small queries: what they cost is compiling.
+    // Hundreds of small queries: compilation dominates their time.
     "spark.sql.codegen.cache.maxEntries" -> "5000",
-    // Code that does not compile is a failure, and nothing to work round in silence.
+    // Code that does not compile is a failure, not a reason to fall back silently.
     "spark.sql.codegen.fallback" -> "false",
     "spark.sql.streaming.checkpointFileManagerClass" -> classOf[FileSystemBasedCheckpointFileManager].getName,
-    // The Python suite has RocksDB write snapshots.
+    // The Python suite makes RocksDB write snapshots.
     "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled" -> "true"
   )
 
@@ -55,7 +56,7 @@ class TranscriptSuite extends SparkSuite {
     super.afterAll()
   }
 
-  // Those that `make test` runs come first.
+  // Those of `make test` come first.
   private val stories = Story
     .all(Paths.get("tests/transcripts"))
     .flatMap(story => CacheSize.chosen(story.name).map(story -> _))
@@ -120,9 +121,9 @@ class TranscriptSuite extends SparkSuite {
       if (!story.flood) Nil
       else if (story.panes.onProcessingTime) outwait(story, run, fired.toSeq)
       else drown(session, story, run, fired.toSeq)
-    // What a firing has taken away a batch still has, on processing time its rows have one time, and it ends elsewhere
-    // than a clock that closes windows without rows.
-    // Of a run after the end of another one a batch knows nothing, nor of another query before it.
+    // A batch contains rows that a firing has cleared; on processing time its rows have one time; and it ends at
+    // another time than a clock that closes windows without rows. A batch also has neither a second run after the end
+    // of the input, nor an earlier query.
     val alike = story.panes.accumulate && !story.panes.onProcessingTime && !story.panes.empty &&
       !steps.init.exists(_.drain) && !steps.exists(_.change.isDefined)
     if (steps.forall(_.late == 0) && alike) {
@@ -153,7 +154,7 @@ class TranscriptSuite extends SparkSuite {
     }
   }
 
-  /** Time passes, and all closes; then nothing is left in state. */
+  /** Time passes, and all panes close; then state must be empty. */
   private def outwait(story: Story, run: StoryRun, fired: Seq[Firing]): Seq[Firing] = {
     val told = run.run(TranscriptSuite.waiting(far)).fired
     same(told, expectedAtEnd(story, fired), story.last, "when all closes")
@@ -168,7 +169,7 @@ class TranscriptSuite extends SparkSuite {
     story.open.map(pane => pane.as("close", timesFired(pane, fired, story.panes.keys)))
   }
 
-  /** A row comes far in the future, and all closes; then nothing is left in state but what that row put there. */
+  /** A row far in the future closes all panes; then state only has that row's records. */
   private def drown(session: SparkSession, story: Story, run: StoryRun, fired: Seq[Firing]): Seq[Firing] = {
     val at = story.panes.lastStart(far)
     val ran = run.run(flood(at, story.schema))
@@ -190,7 +191,7 @@ class TranscriptSuite extends SparkSuite {
 
   private val recordsOfOneRow = TrieMap.empty[(PaneStory, Seq[PaneStory]), Map[String, Int]]
 
-  /** The records of a state that never saw another row than the last. */
+  /** The records of a state after a single row. */
   private def ofOneRow(session: SparkSession, of: Story): Map[String, Int] = {
     val story = Story.ofOneRow(of)
     recordsOfOneRow.getOrElseUpdate(
@@ -210,7 +211,7 @@ class TranscriptSuite extends SparkSuite {
     finally run.stop()
   }
 
-  /** The same firings in any order, but those of one pane in theirs. */
+  /** Compares firings in any order, but those of one pane in theirs. */
   private def same(told: Seq[Firing], expected: Seq[Firing], panes: PaneStory, at: String): Unit = {
     def byPane(firings: Seq[Firing]) = firings.groupBy(_.pane(panes.keys)).map { case (pane, of) =>
       pane -> (if (pane.contains("window")) of else of.sortBy(_.toString))
@@ -226,8 +227,8 @@ class TranscriptSuite extends SparkSuite {
 
 object TranscriptSuite {
 
-  /** True for a fixed quarter of the stories: `make test` runs these in Python. With `MULLION_STORIES=all` it runs all
-    * of them here.
+  /** True for a fixed quarter of the test cases: `make test` runs these in Python. With `MULLION_STORIES=all` it
+    * runs all of them here.
     */
   private def isSlow(story: Story): Boolean = !sys.env.get("MULLION_STORIES").contains("all") && {
     val hash = new CRC32
@@ -235,10 +236,10 @@ object TranscriptSuite {
     hash.getValue % 4 == 0
   }
 
-  /** How many stories run at a time. */
+  /** The number of test cases that run in parallel. */
   private val AtOnce = 3
 
-  /** No story but those that say `flood: false` comes near this time. */
+  /** No test case without `flood: false` comes near this time. */
   private val far = 1000000000L * 1000000L
 
   private def flood(at: Long, schema: String): Step = {
@@ -251,7 +252,7 @@ object TranscriptSuite {
   private def waiting(us: Long): Step =
     Step(None, advance = us, restart = false, crash = false, Nil, None, 0, 0, 0, None)
 
-  /** How often a pane that is open has fired: the index of its close. */
+  /** The number of firings of an open pane: the index of its close. */
   private def timesFired(pane: Firing, fired: Seq[Firing], keys: Seq[String]): Int = {
     val here = fired.filter(_.pane(keys) == pane.pane(keys))
     here.size - (here.lastIndexWhere(_.is("close")) + 1)

@@ -23,7 +23,7 @@ class CallChecksSuite extends SparkSuite {
   private def refusal(by: Seq[Column], aggregates: Column*): String =
     intercept[MullionException](call(by, Asked.options, aggregates: _*)).getMessage
 
-  test("a call is a node with its keys in a form that equal values share, and what is shown of it") {
+  test("a call becomes a node with normalised keys, and its output") {
     val panes = call(Seq(col("k"), col("v").as("price"), col("m")), Asked.options, sum("v").as("total"))
     assertEquals(panes.columns.toSeq, Seq("k", "price", "m", "window", "pane", "total"))
     panes.queryExecution.analyzed match {
@@ -32,7 +32,7 @@ class CallChecksSuite extends SparkSuite {
     }
   }
 
-  test("what a pane would have to keep whole, or to ask others for, is refused with the way round") {
+  test("aggregates that need all rows or several passes are rejected with the workaround") {
     assert(clue(refusal(Seq(col("k")), count_distinct(col("v")).as("n"))).contains("F.approx_count_distinct"))
     rows.createOrReplaceTempView("rows")
     assert(clue(refusal(Seq(col("k")), expr("max(v) + (SELECT max(v) FROM rows)").as("n"))).contains("is a subquery"))
@@ -45,7 +45,7 @@ class CallChecksSuite extends SparkSuite {
     assertEquals(panes.select("most", "least").collect().toSeq.map(_.toString), Seq("[1.5,1.5]"))
   }
 
-  test("a key that cannot tell panes apart is refused with one that can") {
+  test("a key that cannot identify panes is rejected with one that can") {
     assert(
       clue(refusal(Seq(col("collated")), count("*").as("n"))).contains("F.lower(F.col('collated').cast('string'))")
     )
@@ -53,7 +53,7 @@ class CallChecksSuite extends SparkSuite {
     assert(clue(refusal(Seq(session), count("*").as("n"))).contains("Use Session(gap) as the window"))
   }
 
-  test("a name that the result would have twice is refused where it is given") {
+  test("a duplicate name in the result is rejected at its place") {
     assert(clue(refusal(Seq(col("k").as("Pane")), count("*").as("n"))).startsWith("by='Pane' is also the name"))
     assert(clue(refusal(Seq(col("k")), count("*").as("window"))).startsWith("A column is named 'window'"))
     assert(clue(refusal(Seq(col("k")), count("*").as("k"))).contains("2 columns named 'k'"))
@@ -62,7 +62,7 @@ class CallChecksSuite extends SparkSuite {
     assert(call(Nil, Asked.options, count("*").as("late_row")).columns.contains("late_row"))
   }
 
-  test("what shows before the aggregates are known is refused before") {
+  test("errors that do not depend on aggregates are found before them") {
     def refused(window: dev.mullion.windows.spec.WindowSpec, by: Seq[Column], options: WindowOptions): String =
       intercept[MullionException](WindowedBuilder.check(rows, window, by, options)).getMessage
     val tumbling = Asked.tumbling(1000000L, 0)

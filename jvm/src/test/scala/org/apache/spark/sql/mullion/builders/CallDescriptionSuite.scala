@@ -5,7 +5,7 @@ import org.apache.spark.sql.mullion.Damage
 
 import dev.mullion.{MullionException, MullionSuite}
 
-/** Calls as they cross from Python: what no Python of this version writes is refused in our words. */
+/** Serialized calls: input that this version's Python never writes raises Mullion's error. */
 class CallDescriptionSuite extends MullionSuite {
 
   private val windows = Seq(
@@ -37,7 +37,7 @@ class CallDescriptionSuite extends MullionSuite {
       None
     } catch { case e: MullionException => Some(e.getMessage) }
 
-  test("a call that is damaged, or is of another shape, is read or refused in our words") {
+  test("a damaged call is read or rejected with Mullion's error") {
     windows.foreach { window =>
       val whole = call(window)
       assert(!clue(refusal(whole)).exists(_.contains("same version")))
@@ -47,7 +47,7 @@ class CallDescriptionSuite extends MullionSuite {
     assert(clue(refusal("{").get).contains("Install the same version of Mullion on both sides"))
   }
 
-  test("a number of days that no calendar has is refused, and none wraps around") {
+  test("a number of days beyond the calendar is rejected, and none wraps around") {
     val many = (1L << 32) + 1
     val says = refusal(call(s"""{"kind": "calendar", "number": $many, "unit": "day", "timezone": "UTC"}"""))
     assert(clue(says.get).startsWith(s"$many is more than"))

@@ -149,7 +149,7 @@ private object ColumnTypesSuite {
   case object Supported extends Outcome
 
   /** @param fix
-    *   what the message names
+    *   the fix in the message
     * @param form
     *   the same in Scala, which is accepted
     */

@@ -133,7 +133,7 @@ class GuardedExpressionsSuite extends SparkSuite {
     }
   }
 
-  test("what only a FILTER guards is not computed before it, if several aggregates share it") {
+  test("a value guarded by a FILTER is not computed before it, even if several aggregates share it") {
     TemporaryFolder.use { folder =>
       write(folder.resolve("rows"), new Random(seed))
       spark.conf.set("spark.sql.ansi.enabled", "true")

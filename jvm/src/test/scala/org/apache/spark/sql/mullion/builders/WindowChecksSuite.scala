@@ -29,7 +29,7 @@ class WindowChecksSuite extends MullionSuite {
       cases.foreach { case (window, options, words) => assert(clue(refusal(window, options)).startsWith(words)) }
     }
 
-  test("what goes together is accepted, and gives the rules of its panes") {
+  test("compatible options are accepted, and give the rules of the panes") {
     Seq(
       tumbling -> event.withAllowedLateness(second).withLate("emit").withIdleAfter(second),
       tumbling -> wall,

@@ -5,7 +5,7 @@ import org.apache.spark.sql.mullion.SparkSuite
 
 import dev.mullion.MullionException
 
-/** What `MullionExtensions` adds on a Spark that lacks what Mullion calls. */
+/** The additions of `MullionExtensions` on a Spark without an API that Mullion calls. */
 class RefusingExtensions extends (SparkSessionExtensions => Unit) {
   override def apply(extensions: SparkSessionExtensions): Unit = Unfit.refuse(extensions, RefusingExtensions.why)
 }
@@ -23,7 +23,7 @@ class UnfitSuite extends SparkSuite {
     assertEquals(Unfit.found, None)
   }
 
-  test("a session on a Spark that is not fit works, and refuses what is asked of Mullion") {
+  test("a session on an unsupported Spark works, and rejects calls of Mullion") {
     assertEquals(spark.sql("SELECT count(*) FROM range(3)").head().getLong(0), 3L)
     Seq(
       "SELECT * FROM mullion_recover('x')",

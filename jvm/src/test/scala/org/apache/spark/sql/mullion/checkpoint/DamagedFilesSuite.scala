@@ -14,7 +14,7 @@ import org.apache.spark.sql.mullion.state.header.OperatorHeader
 
 import dev.mullion.{MullionException, MullionSuite}
 
-/** Small files of ours in a checkpoint, with other bytes in them: read, or refused by the file's name. */
+/** Damaged small files of Mullion in a checkpoint: they are read, or rejected with the file's name. */
 class DamagedFilesSuite extends MullionSuite {
   import DamagedFilesSuite._
 
@@ -50,7 +50,7 @@ class DamagedFilesSuite extends MullionSuite {
     }
     headers.foreach { text =>
       tried("_mullion/header.json", text, every = 10) { home =>
-        // What is read of it can be compared with what there may be, and told.
+        // A successfully read header can be compared and described.
         OperatorHeader.read(home, conf).foreach { header =>
           was.foreach { other =>
             assert(header.differences(other).forall(_.nonEmpty))
@@ -91,7 +91,7 @@ object DamagedFilesSuite {
     ()
   }
 
-  /** As they were written beside the state of a tumbling window, and of two windows together. */
+  /** Files next to the state of a tumbling window, and of two windows in one query. */
   private val headers: Seq[String] = Seq(
     """{"format":1,"window":{"size":20000000,"slide":20000000,"offset":0},"allowedLateness":1000000,"earlyEvery":0""" +
       ""","earlyUnchanged":false,"refinements":{"count":100,"onTime":false,"accumulate":true,"empty":false,"ids":fals""" +

@@ -18,8 +18,8 @@ import dev.mullion.{MullionExtensions, MullionSuite, TestSeed}
 import dev.mullion.files.FaultyFiles
 import dev.mullion.files.FaultyFiles.{Dies, Fails, Fault, Plan, Tears}
 
-/** A batch whose disk fails, or whose process dies, at any of the operations on files that it takes: the query goes on
-  * from there, and puts out what an undisturbed one does.
+/** A batch whose disk fails, or whose process dies, at any of its file operations: the query continues, and emits
+  * the same rows as an undisturbed one.
   */
 class FileFaultsSuite extends MullionSuite {
   import FileFaultsSuite._
@@ -89,7 +89,7 @@ object FileFaultsSuite {
     }
   }
 
-  /** A query over files, one a batch, whose checkpoint is copied before its fourth batch. */
+  /** A query over files, one per batch, whose checkpoint is copied before its fourth batch. */
   final class Life(spark: SparkSession, home: Path, format: Int) {
     private val in = home.resolve("in")
     private val (base, last) = (home.resolve("base"), home.resolve("last"))
@@ -118,7 +118,8 @@ object FileFaultsSuite {
       collected(whole)
     }
 
-    /** A fourth batch with a fault at one of its operations, and then the rest; which that was, if there is such a one.
+    /** Runs a fourth batch with a fault at one of its operations, and then the rest. Returns the operation, if it
+      * exists.
       */
     def faulty(fault: Fault, at: Int): Option[String] = {
       val checkpoint = home.resolve(s"$fault-$at")
@@ -133,7 +134,7 @@ object FileFaultsSuite {
       plan.happened
     }
 
-    /** The same in a process of its own, which dies. */
+    /** The same in a separate process, which dies. */
     def dies(at: Int): Unit = {
       val checkpoint = home.resolve(s"dies-$at")
       copied(base, checkpoint)
@@ -167,7 +168,7 @@ object FileFaultsSuite {
     }
 
     private def finish(checkpoint: Path): Unit = {
-      // Of files that it has listed and not planned Spark makes one batch with those that come next.
+      // Spark adds files that it has listed but not planned to the next batch.
       run(checkpoint)
       copied(last, in)
       try run(checkpoint)
@@ -177,13 +178,13 @@ object FileFaultsSuite {
         }
     }
 
-    /** Each batch is put out under its number, and one that is done again says the same. */
+    /** Each batch is emitted under its number; a repeated one is equal. */
     private def collected(checkpoint: Path): Set[String] =
       Using.resource(Files.list(checkpoint)) { files =>
         val lines = files.iterator.asScala.filter(_.getFileName.toString.startsWith("out-")).toVector.flatMap { file =>
           Files.readAllLines(file).asScala
         }
-        // A pane's firings have numbers, so no two rows are alike.
+        // A pane's firings are numbered, so no two rows are equal.
         assert(lines.distinct.length == lines.length, s"repeated: ${lines.diff(lines.distinct)}")
         lines.toSet
       }
@@ -225,7 +226,7 @@ object FileFaultsSuite {
     query.awaitTermination()
   }
 
-  /** A batch in a process of its own, which dies at an operation. */
+  /** A batch in a separate process, which dies at an operation. */
   def main(args: Array[String]): Unit = args match {
     case Array(home, format, checkpoint, at) =>
       val spark = session()

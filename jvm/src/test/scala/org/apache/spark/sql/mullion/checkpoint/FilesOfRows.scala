@@ -5,10 +5,10 @@ import java.nio.file.{Files, Path}
 import scala.jdk.CollectionConverters._
 import scala.util.Random
 
-/** Files that a query reads its rows from, one after the other, with rows that follow from a seed.
+/** The input files of a query, one by one, with rows from a seed.
   *
   * @param keys
-  *   how many keys there are, beside the empty one
+  *   the number of keys, in addition to the empty one
   */
 private[checkpoint] final class FilesOfRows(home: Path, seed: Long, keys: Int) {
   val folder: Path = Files.createDirectories(home.resolve("in"))
@@ -16,7 +16,7 @@ private[checkpoint] final class FilesOfRows(home: Path, seed: Long, keys: Int) {
   private val random = new Random(seed)
   private var files = 0
 
-  /** Rows of a time of their own, of which none is late. */
+  /** Rows with increasing times, so that none is late. */
   def write(): Unit = {
     val rows = Seq.fill(60) {
       val key = if (random.nextInt(10) == 0) "" else s"key ${random.nextInt(keys)}"

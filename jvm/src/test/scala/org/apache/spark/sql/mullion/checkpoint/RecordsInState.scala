@@ -13,14 +13,14 @@ import org.apache.spark.sql.mullion.exec.programs.{OperatorProgram, TogetherProg
 import org.apache.spark.sql.mullion.state.PartitionOpener
 import org.apache.spark.sql.mullion.state.header.DrainHeader
 
-/** Counts what is in an operator's state, by kind of record: all of it is read, and the operator is not asked. */
+/** Counts the records of an operator's state by kind, by reading all of them without the operator. */
 object RecordsInState {
 
-  /** For each operator, the one downstream first: kinds of record, and how many there are. Left out are those that
-    * every partition has one of.
+  /** For each operator, the one downstream first: kinds of record, and their number. Excludes kinds with one record
+    * per partition.
     */
   def of(spark: SparkSession, panes: DataFrame, checkpoint: Path): Seq[Map[String, Int]] = {
-    // A window that takes another's place is beside it until the query starts again.
+    // A replaced window exists next to the new one until the query restarts.
     val headers = ContinuedPlan.headersIn(spark, checkpoint.toUri.toString).getOrElse(Nil).map(_._2)
     val plan = headers.foldLeft(panes.queryExecution.analyzed)(Regrouping.over)
     PanesReader.programsIn(plan).zip(operators(checkpoint)).map { case (program, operator) =>
@@ -28,7 +28,7 @@ object RecordsInState {
     }
   }
 
-  /** What a kind of record is called where windows have theirs under their own names. */
+  /** The name of a kind of record, where windows have theirs under their own names. */
   private def called(program: OperatorProgram, kind: String): String = {
     val own = program match {
       case several: TogetherProgram =>
@@ -38,11 +38,11 @@ object RecordsInState {
     own.getOrElse(kind, kind).stripPrefix(s"${DrainHeader.Next}.")
   }
 
-  /** The ids of our operators in a checkpoint, the one downstream first. */
+  /** The ids of Mullion's operators in a checkpoint, the one downstream first. */
   def operators(checkpoint: Path): Seq[Int] =
     numbersIn(checkpoint.resolve("state")).filter(id => Files.exists(checkpoint.resolve(s"state/$id/_mullion")))
 
-  /** The numbers that files of a folder are called by, in order. */
+  /** The numbers in the names of a folder's files, in order. */
   def numbersIn(folder: Path): Seq[Int] = {
     val listed = Files.list(folder)
     try listed.iterator.asScala.map(_.getFileName.toString).filter(_.forall(_.isDigit)).map(_.toInt).toVector.sorted

@@ -23,7 +23,7 @@ import org.apache.spark.sql.mullion.query.CheckpointFiles
 import dev.mullion.Asked
 import dev.mullion.windows.spec.WindowSpec
 
-/** Recoveries that are cut short at each of their steps, and done again. */
+/** Recoveries that are interrupted at each of their steps, and repeated. */
 class RecoverySuite extends SparkSuite {
 
   override protected def cores: Int = 2
@@ -61,7 +61,7 @@ class RecoverySuite extends SparkSuite {
           }
           .takeWhile(identity)
           .size
-        // A note of what is to be done, two of offsets, one of a commit, the version of state.
+        // The plan, two offsets, one commit, the version of state.
         assert(clue(cut) >= 5)
       }
     }
@@ -79,14 +79,14 @@ class RecoverySuite extends SparkSuite {
     val query = panes.writeStream.format("noop").option("checkpointLocation", checkpoint.toString).start()
     try
       (0 until batches).foreach { batch =>
-        // None closes.
+        // No pane closes.
         source.addData((0 until 5).map(k => TimedRow(new Timestamp(1000L + batch), k)))
         query.processAllAvailable()
       }
     finally query.stop()
   }
 
-  /** What a query goes on from, by file. */
+  /** The files from which a query continues. */
   private def contents(checkpoint: Path): Map[String, Seq[Byte]] =
     Using.resource(Files.walk(checkpoint)) { files =>
       files.iterator.asScala
@@ -106,9 +106,7 @@ class RecoverySuite extends SparkSuite {
 
 }
 
-/** Versions of state of which each is a file that says from which version it was made. The first and the fourth can be
-  * read.
-  */
+/** Versions of state that are files naming their source version. The first and the fourth can be read. */
 private final class NotedVersions(home: HadoopPath) extends KeptVersions {
   private val files = CheckpointFileManager.create(home, new Configuration())
   private val folder = new HadoopPath(home, "versions")
@@ -128,7 +126,7 @@ private final class NotedVersions(home: HadoopPath) extends KeptVersions {
 
 final case class TimedRow(ts: Timestamp, k: Int)
 
-/** Files of a checkpoint, whose writer may be told to die. */
+/** Files of a checkpoint, whose writer may be killed. */
 final class MortalFileManager(path: HadoopPath, conf: Configuration)
     extends FileSystemBasedCheckpointFileManager(path, conf) {
   override def delete(path: HadoopPath): Unit = {
@@ -148,7 +146,7 @@ final class MortalFileManager(path: HadoopPath, conf: Configuration)
 object MortalFileManager {
   private val left = new AtomicInteger(Int.MaxValue)
 
-  /** Has the writer die before the step after so many. */
+  /** Kills the writer after a number of steps. */
   def diesAfter(steps: Int)(body: => Any): Unit = {
     left.set(steps)
     try body

@@ -19,7 +19,7 @@ import org.apache.spark.sql.streaming.StreamingQueryException
 import dev.mullion.{readPanes, savepoint, Asked}
 import dev.mullion.windows.spec.WindowSpec
 
-/** Queries over checkpoints of both formats, some of whose batches were run more than once. */
+/** Queries over checkpoints of both formats, with batches that run several times. */
 class RepeatedBatchSuite extends SparkSuite {
   import RepeatedBatchSuite._
 
@@ -86,7 +86,7 @@ class RepeatedBatchSuite extends SparkSuite {
     }
 
     /** @param failed
-      *   how many batches were begun before, and not done
+      *   the number of earlier attempts that failed
       */
     def run(batches: Int, failed: Int = 0)(take: (DataFrame, Long) => Unit): Unit = {
       spark.conf.set("spark.sql.streaming.stateStore.checkpointFormatVersion", format)
@@ -103,7 +103,7 @@ class RepeatedBatchSuite extends SparkSuite {
       } finally query.stop()
     }
 
-    /** Waits until a run's file of a version is there. */
+    /** Waits until a run's file of a version exists. */
     @tailrec
     def await(partition: Int, version: Long, ending: String, run: Long): Unit = {
       val path = new HadoopPath(s"$checkpoint/state/0/$partition")
@@ -114,7 +114,9 @@ class RepeatedBatchSuite extends SparkSuite {
       }
     }
 
-    /** True if all who read the checkpoint find the rows of so many batches in each pane, and the query continues. */
+    /** Checks that all readers of the checkpoint find the rows of this number of batches in each pane, and that the
+      * query continues.
+      */
     def requireRows(batches: Int): Unit = {
       def counts(of: String) =
         readPanes(spark, of).select("k", "n").collect().map(r => r.getInt(0) -> r.getLong(1)).toMap
@@ -133,7 +135,7 @@ object RepeatedBatchSuite {
   // Tasks of local mode are in this process.
   @volatile private var late: Late = _
 
-  /** Fails in one of two tasks, and holds the other one until the gate opens. */
+  /** Fails in one of two tasks, and blocks the other one until the gate opens. */
   final class Late {
     val gate = new CountDownLatch(1)
     private val held = new CountDownLatch(1)
@@ -153,7 +155,7 @@ object RepeatedBatchSuite {
       }
     }
 
-    // A task that is to end is interrupted.
+    // Spark interrupts a task to end it.
     @tailrec
     private def waitFor(latch: CountDownLatch): Unit = {
       val isOpen =

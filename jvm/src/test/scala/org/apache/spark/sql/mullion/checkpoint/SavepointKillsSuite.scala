@@ -20,9 +20,9 @@ import dev.mullion._
 import dev.mullion.files.FaultyFiles
 import dev.mullion.files.FaultyFiles.{Dies, Plan}
 
-/** A savepoint whose process is killed at each of its operations on files: there is nothing at its place, or all of it,
-  * and the next savepoint to that place removes what is left beside it. `-Dmullion.kills.first=` says at which
-  * operation it begins, and `-Dmullion.kills.every=` how many it goes on by: so several processes share them.
+/** A savepoint whose process is killed at each of its file operations: its place is empty or complete, and the next
+  * savepoint to that place removes the leftovers. `-Dmullion.kills.first=` sets the first operation, and
+  * `-Dmullion.kills.every=` the step, so that several processes can share the work.
   */
 class SavepointKillsSuite extends MullionSuite {
   import SavepointKillsSuite._
@@ -49,7 +49,7 @@ class SavepointKillsSuite extends MullionSuite {
           savepoint(spark, from.toString, to.toString, Some(2))
           assertEquals(panes(to), open, s"operation $at")
         }
-        // One that died while it wrote its name stays for a day, and nothing else is in it.
+        // One that died while writing its name stays for a day, and contains nothing else.
         if (died) assertEquals(leftovers(home).filterNot(isEmpty), Nil, s"operation $at")
         TemporaryFolder.delete(to)
         if (died) killed(at + Every) else at
@@ -68,12 +68,12 @@ class SavepointKillsSuite extends MullionSuite {
     _.iterator.asScala.filter(_.getFileName.toString.contains(".savepoint-")).toVector
   }
 
-  /** True if nothing is in it but its note, which may be half written. */
+  /** True if it only contains its note, possibly incomplete. */
   private def isEmpty(folder: Path): Boolean = Using.resource(Files.walk(folder)) {
     _.iterator.asScala.filter(Files.isRegularFile(_)).forall(_.getFileName.toString.contains(".writing"))
   }
 
-  /** True if a process came to that operation. */
+  /** True if a process reached that operation. */
   private def dies(home: Path, at: Int): Boolean = {
     val program = Path.of(sys.props("java.home"), "bin", "java").toString
     val opened = ManagementFactory.getRuntimeMXBean.getInputArguments.asScala.filter(_.startsWith("--add-opens"))
@@ -113,7 +113,7 @@ object SavepointKillsSuite {
       .awaitTermination()
   }
 
-  /** A savepoint in a process of its own, which dies at an operation. */
+  /** A savepoint in a separate process, which dies at an operation. */
   def main(args: Array[String]): Unit = args match {
     case Array(home, at) =>
       val spark = FileFaultsSuite.session()

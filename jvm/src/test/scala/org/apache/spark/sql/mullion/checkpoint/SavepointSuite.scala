@@ -17,7 +17,7 @@ import dev.mullion.TestSeed
 import dev.mullion._
 import dev.mullion.files.{FaultyFiles, FaultyFilesContext}
 
-/** Savepoints: queries that go on from them are as if they had never stopped. */
+/** Savepoints: queries that continue from them behave as if they had never stopped. */
 class SavepointSuite extends SparkSuite with TemporaryFolders with WhereSavepointsAreWritten {
   import SavepointSuite._
 
@@ -61,7 +61,7 @@ class SavepointSuite extends SparkSuite with TemporaryFolders with WhereSavepoin
     assertEquals(life.closed.toSeq.sorted, life.inBatch, s"seed $seed")
   }
 
-  // One of them each time, the others with what is slow.
+  // One of them each time, the others in the slow test.
   private val formats = new Random(seed).shuffle(Seq(1 -> 2, 2 -> 1, 2 -> 2))
   for (((was, is), number) <- formats.zipWithIndex) {
     val named: TestOptions = s"a checkpoint of format $was becomes one of format $is"
@@ -80,7 +80,7 @@ class SavepointSuite extends SparkSuite with TemporaryFolders with WhereSavepoin
     }
   }
 
-  folder.test("a query that runs is not disturbed, and another goes on from its savepoint") { home =>
+  folder.test("a running query is not disturbed, and another continues from its savepoint") { home =>
     val life = new Life(home, queries.head._2)
     val (own, copy) = (home.resolve("own"), home.resolve("copy"))
     val query = life.start(own, Trigger.ProcessingTime(0L))
@@ -96,18 +96,18 @@ class SavepointSuite extends SparkSuite with TemporaryFolders with WhereSavepoin
     val whole = life.closed.toSeq.sorted
     life.closed.clear()
     life.run(copy, writes = false)
-    // What had closed before the savepoint came out of the other query.
+    // Panes closed before the savepoint were emitted by the other query.
     assertEquals(whole, life.inBatch)
     assert(life.closed.nonEmpty && life.closed.forall(whole.contains))
     assert(life.closed.length == life.closed.distinct.length)
   }
 
-  folder.test("an error at any operation on files leaves nothing, or a whole savepoint") { home =>
+  folder.test("an error at any file operation leaves nothing, or a complete savepoint") { home =>
     val life = new Life(home, queries.head._2)
     val from = home.resolve("from")
     life.run(from)
     val open = life.open(from)
-    // The first ones, the last ones, and some between; all of them in the slow test.
+    // The first ones, the last ones, and some in between; all of them in the slow test.
     val operations = {
       val plan = FaultyFiles.Plan(home.toString, FaultyFiles.Fails, Int.MaxValue)
       FaultyFiles.on(plan)(savepoint(spark, from.toString, home.resolve("whole").toString, Some(3)))
@@ -119,7 +119,7 @@ class SavepointSuite extends SparkSuite with TemporaryFolders with WhereSavepoin
       failsAt(life, from, open, at)
   }
 
-  folder.test("an error at each operation on files leaves nothing, or a whole savepoint".tag(Slow)) { home =>
+  folder.test("an error at each file operation leaves nothing, or a complete savepoint".tag(Slow)) { home =>
     val life = new Life(home, queries.head._2)
     val from = home.resolve("from")
     life.run(from)
@@ -128,7 +128,7 @@ class SavepointSuite extends SparkSuite with TemporaryFolders with WhereSavepoin
     assert(clue(reached) > 15)
   }
 
-  /** True if there was such an operation. */
+  /** True if that operation exists. */
   private def failsAt(life: Life, from: Path, open: Seq[String], at: Int): Boolean = {
     val to = life.home.resolve(s"to-$at")
     val plan = FaultyFiles.Plan(life.home.toString, FaultyFiles.Fails, at)
@@ -140,7 +140,7 @@ class SavepointSuite extends SparkSuite with TemporaryFolders with WhereSavepoin
     }
     assert(failed != Files.exists(to), s"operation $at: ${plan.happened}")
     val beside = Using.resource(Files.list(life.home))(_.iterator.asScala.map(_.getFileName.toString).toVector)
-    // But where it could not be deleted.
+    // Except where it could not be deleted.
     assert(
       !beside.exists(_.startsWith(s".${to.getFileName}.savepoint-")) || plan.happened.exists(_.startsWith("delete")),
       s"operation $at: ${plan.happened}"
@@ -149,7 +149,7 @@ class SavepointSuite extends SparkSuite with TemporaryFolders with WhereSavepoin
     plan.happened.isDefined
   }
 
-  folder.test("a savepoint that is not what was written is refused before a batch") { home =>
+  folder.test("a changed savepoint is rejected before a batch") { home =>
     val life = new Life(home, queries.head._2)
     val (from, to) = (home.resolve("from"), home.resolve("to"))
     life.run(from)
@@ -175,7 +175,7 @@ class SavepointSuite extends SparkSuite with TemporaryFolders with WhereSavepoin
     assertEquals(life.closed.toSeq.sorted, life.inBatch)
   }
 
-  folder.test("what a dead savepoint has left beside its place, the next one removes") { home =>
+  folder.test("leftovers of a killed savepoint are removed by the next one") { home =>
     val life = new Life(home, queries.head._2)
     val (from, to) = (home.resolve("from"), home.resolve("to"))
     life.run(from)
@@ -206,7 +206,7 @@ class SavepointSuite extends SparkSuite with TemporaryFolders with WhereSavepoin
     assert(!Files.exists(to.resolve(".writing")))
   }
 
-  folder.test("what cannot be made a savepoint of is named, and nothing is written") { home =>
+  folder.test("a state without savepoint support is named, and nothing is written") { home =>
     val life = new Life(home, queries.head._2)
     val (from, to) = (home.resolve("from"), home.resolve("to"))
     def refused(what: String)(write: => Any): Unit = {
@@ -239,7 +239,7 @@ class SavepointSuite extends SparkSuite with TemporaryFolders with WhereSavepoin
       start(checkpoint, Trigger.AvailableNow).awaitTermination()
     }
 
-    /** Closes all panes but that of one row. */
+    /** Closes all panes except that of one row. */
     def finish(checkpoint: Path): Unit = {
       run(checkpoint)
       in.put(Seq("1000000,none,0,0"))

@@ -16,7 +16,9 @@ import org.apache.spark.sql.streaming.Trigger
 import dev.mullion.TestSeed
 import dev.mullion._
 
-/** Queries of Spark's own windows that go on as ours: what closes before the move and after it is what a batch has. */
+/** Queries of Spark's own windows that continue with Mullion's: the closes before and after the move equal a
+  * batch's.
+  */
 class SparkWindowsSuite extends SparkSuite with TemporaryFolders with WhereSavepointsAreWritten {
   import SparkWindowsSuite._
 
@@ -25,7 +27,7 @@ class SparkWindowsSuite extends SparkSuite with TemporaryFolders with WhereSavep
   private val seed = TestSeed.value
   private val providers = Seq("HDFSBackedStateStoreProvider", "RocksDBStateStoreProvider")
 
-  // Two moves each time, each from one store of Spark's, and the others with what is slow.
+  // Two moves each time, one per state store of Spark, and the others in the slow test.
   private val chosen = new Random(seed).shuffle(moves.map(_._1)).take(2).toSet
 
   for ((name, move) <- moves) {
@@ -38,7 +40,7 @@ class SparkWindowsSuite extends SparkSuite with TemporaryFolders with WhereSavep
     }
   }
 
-  folder.test("a checkpoint of format 2 goes on as one of format 2") { home =>
+  folder.test("a checkpoint of format 2 continues with format 2") { home =>
     moved(new Life(home, moves.head._2), providers(1), partitions = None, format = 2)
   }
 
@@ -93,7 +95,7 @@ class SparkWindowsSuite extends SparkSuite with TemporaryFolders with WhereSavep
   private def endOf(row: String): Long =
     Instant.parse(row.split("\"end\":\"").last.takeWhile(_ != '"')).getEpochSecond
 
-  folder.test("what does not go together is named, and nothing is written") { home =>
+  folder.test("mismatches are named, and nothing is written") { home =>
     val life = new Life(home, moves.head._2)
     val (from, to) = (home.resolve("from"), home.resolve("to"))
     life.runSparks(from)
@@ -236,12 +238,12 @@ object SparkWindowsSuite {
     expr("percentile(v, 0.5)").as("median")
   )
 
-  /** A window of Spark's own, and the one of ours that goes on. */
+  /** A window of Spark's own, and the Mullion window that continues. */
   private final case class Move(sparks: DataFrame => DataFrame, ours: DataFrame => DataFrame)
 
   private def move(own: Column, window: Window, by: Seq[Column] = keys, held: Seq[Column] = held) = Move(
     rows => rows.groupBy(own +: by: _*).agg(held.head, held.tail: _*),
-    // In another order, which is no matter.
+    // In another order, which does not matter.
     rows => rows.windowed(window, time = "ts", by = by.reverse).agg(held.last, held.init: _*)
   )
 

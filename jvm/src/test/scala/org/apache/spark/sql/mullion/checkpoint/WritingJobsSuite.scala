@@ -19,7 +19,7 @@ class WritingJobsSuite extends SparkSuite with TemporaryFolders {
     assertEquals(Files.readString(home.resolve("last")), "written")
   }
 
-  folder.test("what a job gives is given on") { _ =>
+  folder.test("the result of a job is returned") { _ =>
     assertEquals(new WritingJobs(spark.sparkContext).run(spark.range(10).count()), 10L)
   }
 }

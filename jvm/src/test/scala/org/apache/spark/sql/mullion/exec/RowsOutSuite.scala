@@ -6,7 +6,7 @@ import org.apache.spark.sql.execution.metric.SQLMetric
 import dev.mullion.MullionSuite
 
 class RowsOutSuite extends MullionSuite {
-  test("rows are counted as they come out, and what is to be done is done once, after the last") {
+  test("output rows are counted, and the final action runs once, after the last") {
     val count = new SQLMetric("sum")
     var done = 0
     val rows = new RowsOut(Iterator(1L, 2L, 3L).map(InternalRow(_)), count)({ done += 1 })

@@ -34,7 +34,7 @@ class RowsSortedSuite extends MullionSuite {
     }
   }
 
-  test("a row that the sort has handed out stays, though its page is taken back") {
+  test("a row of the sort stays valid after its page is released") {
     val page = row(1L, 100).getBytes
     val only = new UnsafeRow(2)
     var handed = 0

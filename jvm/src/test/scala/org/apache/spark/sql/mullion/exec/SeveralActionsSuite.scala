@@ -12,7 +12,7 @@ import org.apache.spark.sql.streaming.{StreamingQueryProgress, Trigger}
 import dev.mullion.{Asked, MullionExtensions}
 import dev.mullion.windows.spec.WindowSpec
 
-/** Functions of `foreachBatch` that run several actions on a batch: the operator works once for all of them. */
+/** `foreachBatch` functions with several actions on a batch: the operator runs once for all of them. */
 class SeveralActionsSuite extends SparkSuite {
   import SeveralActionsSuite._
 
@@ -25,10 +25,10 @@ class SeveralActionsSuite extends SparkSuite {
     "spark.sql.streaming.stateStore.mullion.expireRows" -> "true"
   )
 
-  // A function of the user's, which lets all through.
+  // An opaque user function that is always true.
   private val any = F.udf((_: Long) => true)
 
-  /** How a batch's rows reach the operator. */
+  /** The way of a batch's rows to the operator. */
   private val plans: Seq[(String, DataFrame => DataFrame, DataFrame => DataFrame)] = Seq(
     ("one task for all partitions", identity, identity),
     ("a task for each partition", identity, _.where(any(F.col("n")))),
@@ -179,7 +179,7 @@ class SeveralActionsSuite extends SparkSuite {
     runAt(input, folder.resolve("checkpoint"), act, before, after, window, late)
   }
 
-  /** What a query gives, batch by batch, and how many rows its first operator returned. */
+  /** The output of a query, batch by batch, and the number of rows that its first operator returned. */
   private def runAt(
       input: Path,
       checkpoint: Path,
@@ -228,7 +228,7 @@ private object SeveralActionsSuite {
 
   final case class Reading(second: Long, key: String, value: Long)
 
-  /** The rows of a batch, by its number, and what is done with them before. */
+  /** The rows of a batch, by its number, and the actions before. */
   type Act = (DataFrame, Long) => Seq[Row]
 
   val once: Act = (batch, _) => batch.collect().toSeq
@@ -260,7 +260,7 @@ private object SeveralActionsSuite {
 
   final case class Run(panes: List[String], returned: Long, progress: Seq[StreamingQueryProgress]) {
 
-    /** All that is counted of a batch, and not a time or a size. */
+    /** All counts of a batch, without times and sizes. */
     def counts: Seq[Seq[(String, Any)]] = progress.map { batch =>
       val operator = batch.stateOperators.head
       Seq[(String, Any)](
@@ -274,8 +274,8 @@ private object SeveralActionsSuite {
       }
     }
 
-    /** Without the reads, which depend on the memory, and the late rows, which nodes below the operator count as often
-      * as they see them.
+    /** Without the reads, which depend on the memory, and the late rows, which nodes below the operator count in
+      * each run.
       */
     def stateCounts: Seq[Seq[(String, Any)]] =
       counts.map(_.filterNot { case (name, _) => Set("stateRowsRead", "rowsLate", "dropped")(name) })

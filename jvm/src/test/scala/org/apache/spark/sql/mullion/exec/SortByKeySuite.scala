@@ -17,7 +17,7 @@ import org.apache.spark.sql.mullion.{SparkSuite, TemporaryFolder}
 import dev.mullion.TestSeed
 import dev.mullion._
 
-/** The operator's sort beside Spark's node, which is its model. */
+/** Compares the operator's sort with Spark's node. */
 class SortByKeySuite extends SparkSuite {
   private val seed = TestSeed.value
 
@@ -60,7 +60,7 @@ class SortByKeySuite extends SparkSuite {
         val sorted = SortByKeyExec(total, plan)
         assertEquals(rowsOf(sorted), rowsOf(SortExec(total, global = false, plan)))
         assertEquals(sorted.metrics("spillSize").value > 0, spilled)
-        // One number a row, which is all that is compared: rows of one number come in any order.
+        // One number per row, and only that is compared: rows of one number are in any order.
         for (number <- Seq(byHash(plan.output), byWord(plan.output))) {
           val sorted = rowsOf(SortByKeyExec(number, plan))
           val model = rowsOf(SortExec(number, global = false, plan))
@@ -101,7 +101,7 @@ class SortByKeySuite extends SparkSuite {
     }
   }
 
-  test("it stands in the place of Spark's node below the operator of a window, and nowhere else") {
+  test("it replaces Spark's node below the operator of a window, and nowhere else") {
     TemporaryFolder.use { folder =>
       val input = MemoryStream[(Long, String)](spark, 2)(Encoders.product[(Long, String)])
       input.addData((1L, "a"), (2L, "b"))

@@ -23,7 +23,7 @@ class NormalisedKeySuite extends MullionSuite {
     }
   }
 
-  test("a key that holds maps is refused where no rule of Spark's puts them in order") {
+  test("a key with maps is rejected where no rule of Spark sorts them") {
     val rules: Seq[LogicalPlan => LogicalPlan] = Seq(identity, { case a: Aggregate => a.child; case other => other })
     for (kind <- kinds; rule <- rules) {
       val refused = intercept[MullionException](normalised(kind, rule))

@@ -11,7 +11,7 @@ import org.apache.spark.unsafe.types.UTF8String
 
 import dev.mullion.{MullionSuite, TestSeed}
 
-/** Projections against those that interpret the same expressions. */
+/** Compares projections with interpreted ones. */
 class ProjectionsSuite extends MullionSuite {
   private val seed = TestSeed.value
 
@@ -82,7 +82,7 @@ class ProjectionsSuite extends MullionSuite {
       }
       val asked = Seq.fill(1 + random.nextInt(6))(expression(random, input))
       val rows = Seq.fill(20)(InternalRow.fromSeq(input.map(a => value(random, a.dataType, a.nullable))))
-      // Two at once, as two tasks have them, of which each has a row of its own.
+      // Two at once, like two tasks, each with its own row.
       val (one, two) = (Projections(asked, input), Projections(asked, input))
       val interpreted = InterpretedUnsafeProjection.createProjection(asked.map(BindReferences.bindReference(_, input)))
       rows.zip(rows.reverse).foreach { case (row, other) =>
@@ -93,7 +93,7 @@ class ProjectionsSuite extends MullionSuite {
     }
   }
 
-  test("expressions are known whose code follows from what is compared, and others are not") {
+  test("only expressions whose equality determines their code are cached") {
     val long = BoundReference(0, LongType, nullable = true)
     val known = Seq[Expression](long, Literal(1L), Literal("text"), new XxHash64(Seq(long)))
     known.foreach(of => assert(Projections.isKnown(Seq(of)), of))

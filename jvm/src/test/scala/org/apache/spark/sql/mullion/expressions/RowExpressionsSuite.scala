@@ -8,7 +8,7 @@ import org.apache.spark.sql.types.StructType
 
 import dev.mullion.Facade
 
-/** Expressions that know more of a row than its columns: in generated code, and interpreted. */
+/** Expressions that depend on more than the columns of a row: in generated code, and interpreted. */
 class RowExpressionsSuite extends SparkSuite {
 
   override protected def cores: Int = 2

@@ -11,7 +11,7 @@ import org.apache.spark.sql.types._
 
 import dev.mullion.{MullionSuite, TestSeed}
 
-/** What stands for Spark's expressions where nothing is null, beside these themselves, which are interpreted. */
+/** Compares the replacements of Spark's expressions without nulls with these, interpreted. */
 class WithoutNullsSuite extends MullionSuite {
   import WithoutNullsSuite._
 

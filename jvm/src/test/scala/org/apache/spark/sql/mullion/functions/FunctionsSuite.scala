@@ -87,7 +87,7 @@ class FunctionsSuite extends SparkSuite {
     }
   }
 
-  test("what a function is called in SQL makes the same function again") {
+  test("the SQL text of a function gives the same function") {
     val calls = Seq(
       "mullion_windows(ts, '90 seconds', INTERVAL 1 MINUTE, '-5 seconds')",
       "mullion_slice(ts, INTERVAL '0 00:01:30' DAY TO SECOND, '1 minute')",

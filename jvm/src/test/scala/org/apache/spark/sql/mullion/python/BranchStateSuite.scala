@@ -9,7 +9,7 @@ class BranchStateSuite extends MullionSuite {
     assert(Seq(2L, 3L, 9L).map(branch.versionAfter) == Seq(0L, 1L, 7L))
   }
 
-  test("the state of a window that is gone stays at its version, and goes on from there when it is back") {
+  test("the state of a removed window keeps its version, and continues from it when the window returns") {
     val gone = branch.goneIn(6)
     assert(Seq(4L, 5L, 6L, 20L).map(gone.versionAfter) == Seq(2L, 3L, 3L, 3L))
     assert(gone.goneIn(8) == gone)
@@ -17,7 +17,7 @@ class BranchStateSuite extends MullionSuite {
     assert(back == branch.copy(since = 6))
     assert(Seq(8L, 9L).map(back.versionAfter) == Seq(3L, 4L))
     assert(back.backIn(12) == back)
-    // The batch is tried again.
+    // The batch is retried.
     assert(branch.goneIn(6).backIn(6) == branch)
   }
 

@@ -23,13 +23,13 @@ class TickStreamSuite extends MullionSuite {
     assertEquals(new TickStream().latestOffset(new TickStream().deserializeOffset("3"), all).json, "4")
   }
 
-  test("an offset tells starts and ends, and is what it was when it is read again") {
+  test("an offset contains starts and ends, and survives serialization") {
     val ended = new TickStream().deserializeOffset("[3,2]")
     assertEquals(ended.json, "[3,2]")
     assertEquals(new TickStream().latestOffset(ended, all).json, "[4,2]")
   }
 
-  test("what is not an offset of ticks is refused") {
+  test("an invalid offset of ticks is rejected") {
     intercept[IllegalArgumentException](new TickStream().deserializeOffset("[3]"))
   }
 

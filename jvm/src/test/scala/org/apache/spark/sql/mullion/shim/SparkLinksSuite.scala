@@ -40,11 +40,11 @@ class SparkLinksSuite extends MullionSuite {
     val absent = classOf[Absent].descriptorString
     val gone = Seq("<init>()V", s"asks($absent)I", "number()J", "numbers()I").map(of => Reference(owner, Some(of)))
     assertEquals(SparkLinks.missing(there ++ gone, without), gone.map(_.toString))
-    // With all types there all of it is.
+    // With all types present everything is.
     assertEquals(SparkLinks.missing(there :+ Reference(owner, Some(s"asks($absent)I"))), Nil)
   }
 
-  test("a class file names what it calls") {
+  test("a class file lists the members that it calls") {
     val file = getClass.getResourceAsStream("/org/apache/spark/sql/mullion/shim/Classic$.class")
     val found = ClassReferences.of(file)
     val frame = "org.apache.spark.sql.classic.Dataset"
@@ -59,7 +59,7 @@ class OfAbsentTypes(val number: Int) {
   def asks(absent: Absent): Int = absent.hashCode
 }
 
-/** Has no class of one name, and a class of another name that it defines itself. */
+/** Lacks the class of one name, and defines the class of another name itself. */
 private class LoaderWithout(absent: String, own: String) extends ClassLoader(classOf[Absent].getClassLoader) {
 
   override def loadClass(name: String, resolve: Boolean): Class[_] =
@@ -102,7 +102,7 @@ class DistributionSuite extends MullionSuite {
     assertEquals(of("4.1.0", runtime, Map(tag -> "18.1.x-photon-scala2.13")), Some(Distribution(name, photon = true)))
   }
 
-  test("what lacks a part is refused with the runtime, the part and the way out") {
+  test("a runtime without an API is rejected with its name, the API and the workaround") {
     val found = Distribution("Databricks Runtime 18.1 (Spark 4.1.0)", photon = false)
     assertEquals(Distribution.refusal(found, "4.1", Some(Nil)), None)
     val lacking = Distribution.refusal(found, "4.1", Some(Seq("a.B.c()V", "a.B.d()V"))).get

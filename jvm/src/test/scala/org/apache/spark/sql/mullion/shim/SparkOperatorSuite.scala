@@ -9,7 +9,7 @@ import org.apache.spark.sql.streaming.Trigger
 
 import dev.mullion.{Asked, MullionExtensions}
 
-/** The operators are copied by Spark in several ways, and each copy has what Spark has told the operator. */
+/** Spark copies operators in several ways, and each copy keeps the facts. */
 class SparkOperatorSuite extends SparkSuite {
 
   override protected def settings: Seq[(String, String)] =

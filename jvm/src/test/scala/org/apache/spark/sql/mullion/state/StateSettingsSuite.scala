@@ -8,7 +8,7 @@ import org.apache.spark.sql.mullion.state.store.HotMemory
 
 import dev.mullion.{MullionException, MullionSuite}
 
-/** Which settings are refused before a task begins. */
+/** Settings that are rejected before a task begins. */
 class StateSettingsSuite extends MullionSuite {
   private val format = SQLConf.STATE_STORE_CHECKPOINT_FORMAT_VERSION.key
 
@@ -24,7 +24,7 @@ class StateSettingsSuite extends MullionSuite {
     } catch { case e: MullionException => Some(e) }
   }
 
-  test("RocksDB's write buffers are small for a window's state, unless the session says how large they are") {
+  test("RocksDB's write buffers are small for a window's state, unless the session sets their size") {
     val writeBuffer = "spark.sql.streaming.stateStore.rocksdb.writeBufferSizeMB"
     val (silent, asked) = (new SQLConf, new SQLConf)
     asked.setConfString(writeBuffer, "100")
@@ -33,7 +33,7 @@ class StateSettingsSuite extends MullionSuite {
     assert(!silent.contains(writeBuffer))
   }
 
-  test("format 2 of checkpoints is refused on a checkpoint of format 1") {
+  test("format 2 of checkpoints is rejected on a checkpoint of format 1") {
     val error = refused(format -> "2")(version = 7).get
     assertEquals(error.condition, "INCOMPATIBLE_STATE")
     assert(error.getMessage.contains("the checkpoint /queries/one was written with format 1"), error.getMessage)
@@ -41,14 +41,14 @@ class StateSettingsSuite extends MullionSuite {
     assertEquals(refused()(version = 7), None)
   }
 
-  test("format 1 of checkpoints is refused on a checkpoint of format 2") {
+  test("format 1 of checkpoints is rejected on a checkpoint of format 2") {
     val error = refused()(version = 7, hasIds = true).get
     assertEquals(error.condition, "INCOMPATIBLE_STATE")
     assert(error.getMessage.contains("the checkpoint /queries/one was written with format 2"), error.getMessage)
     assertEquals(refused()(version = 0, hasIds = true), None)
   }
 
-  test("a limit of memory that is not a number of bytes is refused") {
+  test("a limit of memory that is not a number of bytes is rejected") {
     for (said <- Seq("much", "-1", "1.5g", ""))
       assert(
         refused(HotMemory.Setting -> said)().exists(_.getMessage.contains(s"=$said is not")),

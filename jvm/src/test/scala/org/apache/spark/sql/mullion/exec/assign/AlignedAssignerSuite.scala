@@ -8,7 +8,7 @@ import dev.mullion.windows.clock.BatchClock
 import dev.mullion.windows.rules.{AlignedRules, LatePolicy}
 import dev.mullion.windows.spec.{AlignedWindow, CalendarWindow, SliceGrid, TimeMath}
 
-/** What tasks find of a row's time without a division, held against the definition in numbers without an end. */
+/** Decisions about a row's time without a division, compared with the definition in unbounded integers. */
 class AlignedAssignerSuite extends PropertySuite {
 
   override def scalaCheckTestParameters = super.scalaCheckTestParameters.withMinSuccessfulTests(1000)
@@ -20,7 +20,7 @@ class AlignedAssignerSuite extends PropertySuite {
     2 -> Gen.choose(0L, 300L).map(Long.MaxValue - _)
   )
 
-  // A watermark of Spark's begins at the epoch.
+  // Spark's watermark begins at the epoch.
   private val anyClock: Gen[Long] =
     Gen.frequency(1 -> Gen.const(BatchClock.BeforeAllTime), 9 -> anyTime.map(Math.max(0L, _)))
 

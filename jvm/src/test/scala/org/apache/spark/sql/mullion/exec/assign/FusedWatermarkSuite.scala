@@ -11,7 +11,7 @@ import org.apache.spark.sql.streaming.StreamingQuery
 
 import dev.mullion.Asked
 
-/** What a query says of its rows' times, with Spark's watermark and with ours. */
+/** The event-time statistics of a query, with Spark's watermark and with Mullion's. */
 class FusedWatermarkSuite extends SparkSuite {
 
   override protected def cores: Int = 2

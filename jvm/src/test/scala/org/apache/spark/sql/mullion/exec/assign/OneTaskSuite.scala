@@ -23,7 +23,7 @@ class OneTaskSuite extends SparkSuite {
     Asked.windowed(rows, Asked.tumbling(10000000L, 0), Array(F.col("k")), options, Array(F.count("*").as("count")))
   }
 
-  /** What a query over a source of so many partitions gives for one key, and into how many stages its batches came. */
+  /** The output of a query over a source with this number of partitions, and the numbers of its batches' stages. */
   private def run(partitions: Int, late: String): (Set[(Long, Long, Boolean)], Set[Int]) = TemporaryFolder.use {
     folder =>
       val source = MemoryStream[Moment](spark, partitions)(Encoders.product[Moment])
@@ -114,7 +114,7 @@ class OneTaskSuite extends SparkSuite {
 
 final case class Moment(ts: Timestamp, k: Long)
 
-/** How many stages of shuffles the stages that ended had below them. */
+/** Counts the shuffle stages below the completed stages. */
 private final class CountsStages extends SparkListener {
   @volatile var ofJobs: Set[Int] = Set.empty
   override def onStageCompleted(stage: SparkListenerStageCompleted): Unit = synchronized {

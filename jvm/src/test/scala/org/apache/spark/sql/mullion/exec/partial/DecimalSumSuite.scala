@@ -6,7 +6,7 @@ import org.apache.spark.sql.types._
 
 import dev.mullion.MullionSuite
 
-/** Which of Spark's functions add decimals to a buffer's words. */
+/** The Spark functions that add decimals to a buffer's words. */
 class DecimalSumSuite extends MullionSuite {
 
   private def column(precision: Int, nullable: Boolean) = AttributeReference("v", DecimalType(precision, 2), nullable)()
@@ -24,7 +24,7 @@ class DecimalSumSuite extends MullionSuite {
       }
     }
 
-  test("what changes with each look is added by Spark's expression, and so is what others do") {
+  test("nondeterministic and unknown summands are added by Spark's expression") {
     val summand = column(20, nullable = true)
     assertEquals(sumOf(new Sum(If(LessThan(Rand(Literal(1L)), Literal(0.5)), summand, summand))), None)
     assertEquals(sumOf(Max(summand)), None)

@@ -10,7 +10,7 @@ import org.apache.spark.sql.types.Decimal
 
 import dev.mullion.{MullionSuite, TestSeed}
 
-/** Decimals in records beside numbers of any size, and beside what Spark writes. */
+/** Compares decimals in records with unbounded integers, and with Spark's. */
 class GroupDecimalsSuite extends MullionSuite {
   import GroupDecimalsSuite._
 
@@ -50,7 +50,7 @@ class GroupDecimalsSuite extends MullionSuite {
     }
   }
 
-  test("a decimal of more digits than its type has, or of another scale, is what Spark makes of it") {
+  test("a decimal with too many digits or another scale is converted like in Spark") {
     for (digits <- Seq("1", "99", "-12345678901234567890", "9" * 38).map(new BigInteger(_)); scale <- 0 to 3) {
       val (precision, ofType) = (38, 2)
       val record = new Record
@@ -69,7 +69,7 @@ class GroupDecimalsSuite extends MullionSuite {
 
 object GroupDecimalsSuite {
 
-  /** The record of a row with one column, behind a word that is not its own. */
+  /** The record of a row with one column, after an unrelated word. */
   private final class Record {
     private val page = Array.fill(6)(-1L)
     page(1) = 0L
@@ -103,7 +103,7 @@ object GroupDecimalsSuite {
     writer.getRow.getBytes.toSeq
   }
 
-  /** A number of so many digits at most, and often the greatest, or one where a word ends. */
+  /** A number of at most this number of digits, often the greatest, or one at a word boundary. */
   private def randomDigits(random: Random, most: Int): BigInteger = {
     val limit = BigInteger.TEN.pow(most)
     val size = new BigInteger(1 + random.nextInt(127), random.self)
@@ -113,7 +113,7 @@ object GroupDecimalsSuite {
     if (random.nextBoolean()) digits.negate else digits
   }
 
-  /** A decimal in one of the forms that Spark has for it. */
+  /** A decimal in one of Spark's forms. */
   private def decimal(digits: BigInteger, scale: Int, random: Random): Decimal =
     if (digits.bitLength < 59 && random.nextBoolean()) Decimal(digits.longValue, 38, scale)
     else Decimal(new JavaDecimal(digits, scale), 38, scale)

@@ -7,11 +7,11 @@ import org.apache.spark.memory.{TaskMemoryManager, UnifiedMemoryManager}
 
 import dev.mullion.MullionSuite
 
-/** Groups of one key and one sum in a table, wherever Spark's own pages are, and however little memory there is. */
+/** Groups of one key and one sum in a table, with Spark's pages on and off the heap, and with little memory. */
 class GroupTableSuite extends MullionSuite {
   import GroupTableSuite._
 
-  test("a page is below half a region of the collector, or takes whole ones, and no index is half of one") {
+  test("a page is below half a region of the collector or fills regions, and no index is half of one") {
     val table = new Memory(offHeap = false, heap = 512L << 20).table()
     val header = 16
     val sizes = (0L until 200000L).map { key =>
@@ -79,7 +79,7 @@ object GroupTableSuite {
     def used: Long = manager.executionMemoryUsed
   }
 
-  /** Adds a row as generated code does: its record is null bits, a key and a count. */
+  /** Adds a row like generated code: its record is null bits, a key and a count. */
   private def added(table: GroupTable, key: Long): Boolean = {
     val hash = (key * 0x9e3779b97f4a7c15L >>> 32).toInt
     val found = find(table, hash, key)

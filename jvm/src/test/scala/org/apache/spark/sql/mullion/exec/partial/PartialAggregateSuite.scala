@@ -18,7 +18,7 @@ import org.apache.spark.sql.types._
 import dev.mullion.TestSeed
 import dev.mullion._
 
-/** The partial aggregate of our own beside Spark's, which is its model: over random schemas, keys and aggregates. */
+/** Compares Mullion's partial aggregate with Spark's, over random schemas, keys and aggregates. */
 class PartialAggregateSuite extends SparkSuite {
   import PartialAggregateSuite._
 
@@ -66,7 +66,7 @@ class PartialAggregateSuite extends SparkSuite {
         TemporaryFolder.use { folder =>
           val path = folder.resolve("rows").toString
           val written = case_.rows.coalesce(1).write.option("parquet.enable.dictionary", random.nextBoolean())
-          // A column that stands in the folder's name is one value for a whole batch.
+          // A partition column of the folder is constant in a batch.
           (if (limit.isDefined) written.partitionBy("kbool") else written).parquet(path)
           val ofFile = case_.over(spark.read.schema(case_.rows.schema).parquet(path))
           val (asked, ofSpark) = (ofFile.run("mullion", limit, reads = true), ofFile.run("spark"))
@@ -108,7 +108,7 @@ class PartialAggregateSuite extends SparkSuite {
     }
   }
 
-  test("groups that are handed on early are counted, and memory stays within what was acquired") {
+  test("groups that are emitted early are counted, and memory stays within the acquired amount") {
     val rows = spark.range(20000).select(timestamp_seconds(lit(0)).as("ts"), col("id").as("k"), col("id").as("v"))
     val panes = set("mullion", Some("300k")) {
       val panes = rows.windowed(Tumbling("10 seconds"), time = "ts", by = Seq(col("k"))).agg(sum("v").as("total"))
@@ -208,7 +208,7 @@ class PartialAggregateSuite extends SparkSuite {
       assert(panes.queryExecution.executedPlan.toString.contains("spark.sql.codegen.wholeStage is false"))
       assertEquals(bytes(panes), generated)
     } finally spark.conf.unset("spark.sql.codegen.wholeStage")
-    // Of a plan that is too wide Spark generates none, and no plan says so before.
+    // Spark generates no code for plans that are too wide, and they do not show it before.
     spark.conf.set("spark.sql.codegen.maxFields", 1)
     try {
       assert(panes.queryExecution.executedPlan.exists(_.isInstanceOf[PartialAggregateExec]))
@@ -217,7 +217,7 @@ class PartialAggregateSuite extends SparkSuite {
     } finally spark.conf.unset("spark.sql.codegen.maxFields")
   }
 
-  test("a setting that names no partial aggregate is refused") {
+  test("a setting that names no partial aggregate is rejected") {
     val rows = spark.sql("SELECT timestamp_seconds(1) AS ts, 1 AS k")
     def panes = rows.windowed(Tumbling("10 seconds"), time = "ts", by = Seq(col("k"))).agg(count("*").as("n")).collect()
     val name = set("flink", None)(intercept[MullionException](panes))
@@ -226,7 +226,7 @@ class PartialAggregateSuite extends SparkSuite {
     assert(clue(size.getMessage).contains("such as '64m'"))
   }
 
-  /** Shows where results differ, and not all of them. */
+  /** Prints the differences, limited in number. */
   private def assertSame(asked: Result, ofSpark: Result, of: String): Unit = (asked, ofSpark) match {
     case (Right(rows), Right(theirs)) => assertEquals(rows.diff(theirs).take(2), theirs.diff(rows).take(2), of)
     case _                            => assertEquals(asked.map(_.length), ofSpark.map(_.length), of)
@@ -251,7 +251,7 @@ class PartialAggregateSuite extends SparkSuite {
   private def causes(error: Throwable): Seq[Throwable] =
     Iterator.iterate(error)(_.getCause).takeWhile(_ ne null).toSeq.reverse
 
-  /** The rows of a result as Spark has them in memory, in some order. */
+  /** The rows of a result in Spark's internal form, sorted. */
   private def bytes(panes: DataFrame): Seq[String] = panes
     .asInstanceOf[Dataset[_]]
     .queryExecution
@@ -266,7 +266,7 @@ class PartialAggregateSuite extends SparkSuite {
 
     private def panes = rows.windowed(window, time = "ts", by = keys).agg(of.head, of.tail: _*)
 
-    /** What comes out, or what Spark's error is called. */
+    /** The output, or the condition of Spark's error. */
     def run(who: String, limit: Option[String] = None, reads: Boolean = false): Result = {
       spark.conf.set("spark.sql.ansi.enabled", ansi)
       try
@@ -276,7 +276,7 @@ class PartialAggregateSuite extends SparkSuite {
           assertEquals(partial(asked).exists(_.exists(_.isInstanceOf[ReadColumnsExec])), reads, clue(this.toString))
           Try(bytes(asked)).toEither.left.map { error =>
             val conditions = causes(error).collect { case e: SparkThrowable => e.getCondition }.filter(_ ne null)
-            // Which of two groups fails first depends on their order.
+            // The order of two failing groups is undefined.
             conditions.headOption.map(c => if (tooLarge(c)) "overflow" else c).getOrElse(error.toString)
           }
         }
@@ -294,7 +294,7 @@ class PartialAggregateSuite extends SparkSuite {
     val window =
       Seq(Tumbling("10 seconds"), Sliding("20 seconds", "5 seconds"), Session("3 seconds"))(random.nextInt(3))
     val keys = some(keyColumns, 4)
-    // Slices, sessions and keys that are equal but differ in their bits are added up after the shuffle, in any order.
+    // Slices, sessions and keys that are equal with different bits are merged after the shuffle, in any order.
     val isExact = onlyExact || window != Tumbling("10 seconds") || keys.exists(floating.contains)
     val ansi = random.nextBoolean()
     val size = random.nextInt(3000)
@@ -382,7 +382,7 @@ private object PartialAggregateSuite {
       if (isExact) number.toDouble
       else if (random.nextInt(300) == 0) edges(random.nextInt(edges.length))
       else random.nextGaussian() * 1e6
-    // A sum that would be too large is so in any order where no summand is less than zero.
+    // An overflow is independent of the order if no summand is negative.
     def digits(most: Int): BigInteger = {
       val limit = BigInteger.TEN.pow(most)
       val digits =

@@ -15,7 +15,7 @@ import org.apache.spark.sql.streaming.Trigger
 
 import dev.mullion.{Asked, MullionExtensions}
 
-/** Which scans share what reads their files. */
+/** The scans that share a file reader. */
 class KnownReadersSuite extends SparkSuite {
   override protected def settings: Seq[(String, String)] = Seq(
     "spark.sql.extensions" -> classOf[MullionExtensions].getName
@@ -62,7 +62,7 @@ class KnownReadersSuite extends SparkSuite {
     assert(known(spark, asked)(reader()) ne first)
   }
 
-  test("settings are compared by what they are when they are asked for") {
+  test("settings are compared by their current values") {
     val hadoop = new Configuration(false)
     hadoop.set("a.name", "1")
     val before = new SettingsAlone(hadoop).all

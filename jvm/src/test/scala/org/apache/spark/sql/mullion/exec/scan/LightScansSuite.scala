@@ -56,7 +56,7 @@ class LightScansSuite extends MullionSuite {
 }
 
 private object LightScansSuite {
-  // Of names that Hadoop would look up in a value, too.
+  // Including names that Hadoop would substitute in a value.
   private val parts = Seq("$", "{fs.defaultFS}", "a value", ",", " ", "é", "窓", "\\", "\n")
 
   def characters(random: Random): String = Seq.fill(random.nextInt(6))(parts(random.nextInt(parts.length))).mkString

@@ -14,7 +14,7 @@ import org.apache.spark.sql.streaming.{StateOperatorProgress, StreamingQueryExce
 import dev.mullion.{Asked, MullionExtensions, TestSeed}
 import dev.mullion.windows.spec.WindowSpec
 
-/** Queries whose batches are small files, each worked on by one task for two partitions of state. */
+/** Queries whose batches are small files, each processed by one task for two partitions of state. */
 class PartitionsInTurnSuite extends SparkSuite {
   import PartitionsInTurnSuite._
 
@@ -68,15 +68,15 @@ class PartitionsInTurnSuite extends SparkSuite {
       "timestamp_seconds(unix_seconds(ts) div 10 * 10 + s) AS end))"
   )
 
-  // A function of the user's, which lets all through.
+  // An opaque user function that is always true.
   private val any = F.udf((_: Long) => true)
 
-  /** The same panes with each partition's task apart: a function of the user's stands above. */
+  /** The same panes with one task per partition: a user function is above. */
   private def apart(panes: DataFrame): DataFrame = panes.where(any(F.col("n")))
 
   private def run(panes: DataFrame): Run = TemporaryFolder.use(folder => run(panes, folder.resolve("checkpoint")))
 
-  /** What a query gives, batch by batch, how it ran its last one, and what it said of all. */
+  /** The output of a query, batch by batch, the plan of its last one, and its progress. */
   private def run(panes: DataFrame, checkpoint: Path): Run = {
     val rows = List.newBuilder[String]
     val add: (DataFrame, Long) => Unit = (batch, number) =>
@@ -159,7 +159,7 @@ class PartitionsInTurnSuite extends SparkSuite {
             val partition = F.pmod(F.hash(F.col("key")), F.lit(2))
             val checked = batch.withColumn("place", partition).rdd.map { row =>
               val place = row.getInt(row.fieldIndex("place"))
-              // The rows of the second partition come once the first is committed.
+              // The rows of the second partition are read after the first is committed.
               if (fails && place == 1) throw new IllegalStateException("the task ends here")
               if (fails) Places.seen.incrementAndGet()
               Row.fromSeq(row.toSeq.init).toString
@@ -180,7 +180,7 @@ class PartitionsInTurnSuite extends SparkSuite {
     }
   }
 
-  test("a batch without rows closes what is due in both partitions") {
+  test("a batch without rows closes due panes in both partitions") {
     withSettings("spark.sql.streaming.noDataMicroBatches.enabled" -> "true") {
       TemporaryFolder.use { input =>
         val keys = (1 to 20).map(i => Some(s"key $i"))
@@ -220,7 +220,7 @@ class PartitionsInTurnSuite extends SparkSuite {
     }
   }
 
-  test("selections, filters and a sink may stand above") {
+  test("projections, filters and a sink may be above") {
     withInput(count = 3, rows = 20) { input =>
       TemporaryFolder.use { folder =>
         val query = windowed(read(input))
@@ -293,7 +293,7 @@ private object PartitionsInTurnSuite {
   final case class Run(panes: List[String], plan: SparkPlan, progress: Seq[StreamingQueryProgress]) {
     def isInTurn: Boolean = plan.exists(_.isInstanceOf[PartitionsInTurnExec])
 
-    /** All that is not a time or a size. */
+    /** All counts, without times and sizes. */
     def counts: Seq[Seq[(String, Any)]] = progress.map { batch =>
       val operator = batch.stateOperators.head
       Seq(
@@ -314,7 +314,7 @@ private object PartitionsInTurnSuite {
       }
   }
 
-  /** What tasks have seen, which run in this JVM. */
+  /** Observations of tasks, which run in this JVM. */
   object Places {
     val seen = new AtomicInteger
 

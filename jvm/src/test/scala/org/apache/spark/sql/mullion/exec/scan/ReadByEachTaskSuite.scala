@@ -44,12 +44,12 @@ class ReadByEachTaskSuite extends SparkSuite {
       .format(format)
       .options(Map("maxFilesPerTrigger" -> "1") ++ options)
       .load(folder.toString)
-    // A line of text is what a function makes of it.
+    // A line of text is parsed by a function.
     if (format != "text") rows
     else rows.select(F.from_json(F.col("value"), StructType.fromDDL(columns)).as("of")).select("of.*")
   }
 
-  // A function of the user's, which lets all through: below one, partitions are not worked on in turn.
+  // An opaque user function that is always true: below one, partitions are not processed in turn.
   private val any = F.udf((_: Long) => true)
 
   private def windowed(rows: DataFrame): DataFrame = Asked
@@ -62,7 +62,7 @@ class ReadByEachTaskSuite extends SparkSuite {
     )
     .where(any(F.col("n")))
 
-  /** What a query gives, how it ran its last batch, and what it said of all. */
+  /** The output of a query, the plan of its last batch, and its progress. */
   private def run(panes: DataFrame): Run = TemporaryFolder.use(folder => run(panes, folder.resolve("checkpoint")))
 
   private def run(panes: DataFrame, checkpoint: Path): Run = {
@@ -114,7 +114,7 @@ class ReadByEachTaskSuite extends SparkSuite {
     }
   }
 
-  test("a batch without rows has no shuffle, and closes what is due") {
+  test("a batch without rows has no shuffle, and closes due panes") {
     spark.conf.set("spark.sql.streaming.noDataMicroBatches.enabled", "true")
     try
       TemporaryFolder.use { folder =>

@@ -85,7 +85,7 @@ class RepeatableExpressionsSuite extends SparkSuite {
     assert(!found.forall(RepeatableExpressions.isRepeatable), found)
   }
 
-  test("an expression that an extension defines is not repeatable, whatever it says of itself") {
+  test("an expression of an extension is not repeatable, even if it is marked as deterministic") {
     assert(!RepeatableExpressions.isRepeatable(FromAnExtension(Literal(1L))))
     assert(!RepeatableExpressions.isRepeatable(Add(Literal(1L), FromAnExtension(Literal(1L)))))
     assert(RepeatableExpressions.isRepeatable(Add(Literal(1L), Literal(1L))))
@@ -105,8 +105,7 @@ private object RepeatableExpressionsSuite {
     override protected def withNewChildInternal(newChild: Expression): Expression = copy(child = newChild)
   }
 
-  /** The functions whose value depends on more than the row: on chance, the file, the task, or a method of any class.
-    */
+  /** The functions that depend on more than the row: on randomness, the file, the task, or a method of any class. */
   val dependOnMore: Set[String] = Set(
     "aes_encrypt",
     "input_file_block_length",

@@ -2,9 +2,9 @@ package org.apache.spark.sql.mullion.exec.simulation
 
 import scala.collection.mutable
 
-/** The pane contract to the letter, as slowly and as plainly as can be: every open pane with its own rows, all of them
-  * looked at in every batch. It shares no code with what it is held against: no slices, no timers, no queues, and no
-  * class of the product's.
+/** The pane contract in its slowest and simplest form: every open pane has its own rows, and all of them are
+  * checked in every batch. It shares no code with the implementation: no slices, no timers, no queues, and no class
+  * of the product.
   */
 private[simulation] final class Contract(terms: Contract.Terms) {
   import Contract._
@@ -16,17 +16,17 @@ private[simulation] final class Contract(terms: Contract.Terms) {
     var wasOnTime = false
   }
 
-  // By key and start: the start is a pane's own, for sessions of a key never begin together.
+  // By key and start, which is unique, because sessions of a key never begin together.
   private val open = mutable.TreeMap.empty[(Long, Long), Pane]
   // Where windows without rows close too: the start of a key's next one to close.
   private val known = mutable.TreeMap.empty[Long, Long]
-  // Windows about rows find rows of batches before.
+  // Windows around rows need rows of earlier batches.
   private val seen = mutable.Map.empty[Long, Vector[Row]]
 
   /** The keys that are never forgotten. */
   def knownKeys: Int = known.size
 
-  /** What comes out of a batch. */
+  /** The output of a batch. */
   def run(batch: Batch): Vector[Out] = {
     val out = Vector.newBuilder[Out]
     val late = terms.shape match {
@@ -65,7 +65,7 @@ private[simulation] final class Contract(terms: Contract.Terms) {
     case _ =>
   }
 
-  /** What an open pane fires that does not close. */
+  /** The firing of an open pane that does not close. */
   private def fires(pane: Pane, batch: Batch): Option[String] =
     if (pane.wasOnTime) Option.when(pane.since > 0)("update")
     else if (terms.onTime && batch.clock >= pane.end) Some("on_time")
@@ -103,7 +103,7 @@ private[simulation] final class Contract(terms: Contract.Terms) {
     late
   }
 
-  /** What merges with others of its key: a row alone, or a session that was open before. */
+  /** A part of a merge: a row alone, or a session that was open before. */
   private case class Part(start: Long, end: Long, rows: Vector[Row], pane: Option[Pane])
 
   private def touching(parts: Vector[Part]): Vector[Vector[Part]] =
@@ -139,7 +139,7 @@ private[simulation] final class Contract(terms: Contract.Terms) {
           val first = old.headOption.flatMap(_.pane)
           val pane = new Pane(end, first.fold(batch.clock)(_.event), first.fold(batch.wall)(_.wall))
           pane.fired = first.fold(0)(_.fired)
-          // On time is a session at its end: one that has grown since will be so again.
+          // On time refers to a session's end: one that has grown is on time again.
           pane.wasOnTime = old.exists(part => part.end == end && part.pane.exists(_.wasOnTime))
           pane.since = old.flatMap(_.pane).map(_.since).sum + came.length
           pane.rows = group.flatMap(_.rows)
@@ -203,7 +203,7 @@ private[simulation] object Contract {
   final case class Sessions(gap: Long) extends Shape
   final case class Around(before: Long, after: Long) extends Shape
 
-  /** What a query asks for. */
+  /** The options of a query. */
   final case class Terms(
       shape: Shape,
       lateness: Long,

@@ -16,8 +16,8 @@ import dev.mullion.windows.clock.BatchClock
 import dev.mullion.windows.rules._
 import dev.mullion.windows.spec.{AlignedWindow, AroundWindow, SessionWindow}
 
-/** A query as its tasks run it, from rows to firings, without Spark: what is Spark's (the partial aggregate, the
-  * shuffle) is done here in a few lines, and what is Mullion's is Mullion's.
+/** The tasks of a query, from rows to firings, without Spark: Spark's parts (the partial aggregate, the shuffle)
+  * are simulated in a few lines; all else is Mullion's own code.
   */
 private[simulation] final class SimulatedQuery(terms: Contract.Terms, countsRows: Boolean) {
   import Contract._
@@ -69,7 +69,7 @@ private[simulation] final class SimulatedQuery(terms: Contract.Terms, countsRows
 
   private val layout = program.layout
 
-  /** What the partial aggregate has of rows of one key and slice. */
+  /** The partial aggregate of rows of one key and slice. */
   private final class Group(val key: Long, val slice: Long, val marked: Boolean) {
     var rows = 0L
     var sum = 0L
@@ -102,12 +102,12 @@ private[simulation] final class SimulatedQuery(terms: Contract.Terms, countsRows
 
   private val order = new KeyOrder(Seq(LongType), 0)
 
-  /** What the tasks before the shuffle make of a batch, for one partition.
+  /** The output of the tasks before the shuffle, for one partition.
     *
     * @param tasks
-    *   how many there are: each groups its rows alone
+    *   their number: each groups its own rows
     * @param mixed
-    *   brings partial rows into an order that the operator may not count on
+    *   shuffles partial rows, whose order is undefined
     */
   def input(
       batch: Batch,
@@ -119,7 +119,7 @@ private[simulation] final class SimulatedQuery(terms: Contract.Terms, countsRows
     val aside = Vector.newBuilder[Row]
     val late = Vector.newBuilder[Row]
     val groups = mutable.LinkedHashMap.empty[(Int, Long, Long, Boolean), Group]
-    // Unless the operator adds them up itself, another aggregate makes one of those of all tasks.
+    // Unless the operator merges them itself, another aggregate merges the rows of all tasks.
     val apart = if (program.takesSeveralOfGroup) tasks else 1
     def group(number: Int, row: Row, slice: Long, marked: Boolean): Unit = {
       val to = (number % apart, row.key, slice, marked)
@@ -144,7 +144,7 @@ private[simulation] final class SimulatedQuery(terms: Contract.Terms, countsRows
     SimulatedQuery.Input(rows, late.result(), aside.result())
   }
 
-  /** Where windows cannot share slices, each that is open and holds the row is one. */
+  /** If windows cannot share slices, each open one that holds the row is a slice. */
   private def slices(row: Row, before: Option[Long], assigner: Assigner): Iterator[Long] = rules match {
     case aligned: AlignedRules if aligned.keepsApart =>
       val firstOpen = before.fold(Long.MinValue)(aligned.firstOpen)
@@ -152,10 +152,10 @@ private[simulation] final class SimulatedQuery(terms: Contract.Terms, countsRows
     case _ => Iterator.single(assigner.slice(row.time, 0L))
   }
 
-  /** One attempt of a task, but for the commit.
+  /** One attempt of a task, without the commit.
     *
     * @param dies
-    *   after how many rows of its input
+    *   the number of input rows after which it dies
     */
   def attempt(
       batch: Batch,
@@ -212,13 +212,13 @@ private[simulation] object SimulatedQuery {
     Seq(AttributeReference("n", LongType, nullable = false)(), AttributeReference("sum", LongType)())
 
   /** @param late
-    *   rows that are late for certain
+    *   rows that are certainly late
     * @param aside
     *   rows that may be late
     */
   final case class Input(rows: Vector[UnsafeRow], late: Vector[Contract.Row], aside: Vector[Contract.Row])
 
-  /** What an attempt puts out, and the panes and records that its partition has then. */
+  /** The output of an attempt, and the number of panes and records of its partition. */
   final case class Worked(out: Vector[Contract.Out], totals: (Long, Long))
 
   /** An attempt of a task was killed. */

@@ -9,12 +9,12 @@ import org.apache.spark.sql.catalyst.expressions.UnsafeRow
 import org.apache.spark.sql.internal.SQLConf
 import org.apache.spark.sql.mullion.state.store.SimulatedState
 
-/** A query's life under one seed: its window, its rows and clocks, and what goes wrong. The engines, the records in
-  * memory and their versions, and segments are Mullion's; executors, the store under RocksDB's memory and the driver
-  * are simulated. What comes out of each batch is held against [[Contract]].
+/** The life of a query under one seed: its window, its rows and clocks, and its faults. Engines, records in memory
+  * with their versions, and segments are Mullion's; executors, the store and the driver are simulated. The output
+  * of each batch is compared with [[Contract]].
   *
   * {{{
-  *   driver      plan a batch - tasks - note its end        dies between the two, and plans the same batch again
+  *   driver      plan a batch - tasks - commit              dies between the two, and plans the same batch again
   *   task        open - rows - firings - commit             dies anywhere; runs again, or twice at once, elsewhere
   *   executor    versions in memory                         is lost
   *   clocks                                                 jump
@@ -66,7 +66,7 @@ private[simulation] final class Simulation(seed: Long) {
     )
   }
 
-  // The size of each executor's cache: unbounded, drawn for each attempt (None), 2 kB or no cache.
+  // The size of each executor's cache: unbounded, random for each attempt (None), 2 kB or no cache.
   private val cache: Option[Long] = Seq(Some(1L << 40), None, Some(2048L), Some(0L))((seed & 3).toInt)
 
   // With a cache of one size, partitions have several keys each.
@@ -74,7 +74,7 @@ private[simulation] final class Simulation(seed: Long) {
 
   private val batches: Vector[Batch] = {
     val (delay, begin) = (upTo(30), upTo(180) - 120)
-    // What the driver tells its tasks of the wall clock never goes back, whatever that does.
+    // The driver's wall clock never moves back, even if the machine's does.
     var (clock, machine, wall, before) = (0L, 1000L, 1000L, Option.empty[Long])
     val made = Vector.tabulate(2 + random.nextInt(8)) { number =>
       val rows =
@@ -88,12 +88,12 @@ private[simulation] final class Simulation(seed: Long) {
       val batch = Batch(number.toLong, rows, before, clock, wall, rows.nonEmpty)
       before = Some(clock)
       clock = Math.max(clock, rows.map(_.time).maxOption.fold(0L)(_ - delay))
-      // As after a row from the future, or where an idle source's clock follows the wall's.
+      // For example after a row from the future, or with an idle source's clock.
       if (chance(4)) clock += upTo(200)
       if (rows.isEmpty && chance(30)) clock += upTo(20)
       batch
     }
-    // All that rows opened closes by then; of windows without rows there are as many as time is long.
+    // All panes of rows close by then; windows without rows never end.
     val end = if (terms.empty) clock + 200 else 1000000L
     made :+ Batch(made.length.toLong, Vector.empty, before, end, wall + 1, rowsCame = false)
   }
@@ -108,7 +108,7 @@ private[simulation] final class Simulation(seed: Long) {
 
   private val executors = 1 + random.nextInt(3)
   private val home = Array.fill(Partitions)(random.nextInt(executors))
-  // Of each version whose batch is noted as done.
+  // Of each version whose batch is committed.
   private val ids = mutable.Map[Long, Array[Option[String]]](0L -> Array.fill(Partitions)(None))
   private var calamities = random.nextInt(7)
   private val figures = new Figures
@@ -128,10 +128,10 @@ private[simulation] final class Simulation(seed: Long) {
         )
     } finally state.close()
 
-  /** True if one of the calamities of this life is now. */
+  /** True if a fault of this life occurs now. */
   private def strikes(percent: Int): Boolean = calamities > 0 && chance(percent) && { calamities -= 1; true }
 
-  /** Plans and runs a batch; which one is next. */
+  /** Plans and runs a batch. Returns the number of the next one. */
   private def batch(number: Long): Long = {
     val planned = batches(number.toInt)
     figures.batches += 1
@@ -156,7 +156,7 @@ private[simulation] final class Simulation(seed: Long) {
     }
   }
 
-  /** All executors are gone, and the driver; it goes on from the last version. */
+  /** All executors and the driver are lost; the driver continues from the last version. */
   private def restart(number: Long): Long = {
     figures.restarts += 1
     restarts += 1
@@ -165,9 +165,9 @@ private[simulation] final class Simulation(seed: Long) {
     number
   }
 
-  /** A task of a batch, as often as it takes. */
+  /** A task of a batch, as often as needed. */
   private def task(batch: Batch, partition: Int): (SimulatedQuery.Worked, Option[String]) = {
-    // Each attempt has its rows from the tasks before it in another order.
+    // Each attempt has its rows in another order.
     def input = query.input(batch, _.key % Partitions == partition, 1 + random.nextInt(3), mixed)
     val from = ids(batch.number)(partition)
 
@@ -186,7 +186,7 @@ private[simulation] final class Simulation(seed: Long) {
         opened.id()
       } catch { case e: Throwable => opened.abort(); throw e }
 
-    // Where one of two attempts fails, the other is given up as well.
+    // If one of two attempts fails, the other is aborted as well.
     def beside[T](other: SimulatedState.Opened)(body: => T): T =
       try body
       catch { case e: Throwable => other.abort(); throw e }
@@ -209,14 +209,14 @@ private[simulation] final class Simulation(seed: Long) {
                 opened.abort()
                 throw new SimulatedQuery.Died
               case 1 =>
-                // It dies with all done but the commit.
+                // It dies after everything but the commit.
                 figures.killed += 1
                 val opened = open(executor)
                 work(opened)
                 opened.abort()
                 throw new SimulatedQuery.Died
               case 2 =>
-                // Nobody hears that it has committed.
+                // Its commit is not reported.
                 figures.killed += 1
                 val opened = open(executor)
                 work(opened)
@@ -269,7 +269,7 @@ private[simulation] object Simulation {
   private implicit val order: Ordering[Contract.Out] =
     Ordering.by(out => (out.key, out.start, out.end, out.firing, out.seq, out.rows, out.sum))
 
-  /** What was done, over all cases. */
+  /** Counts over all cases. */
   final class Figures {
     var cases, batches, attempts, firings, restarts, killed, twice, executors = 0L
 
@@ -289,7 +289,7 @@ private[simulation] object Simulation {
         s"run twice $twice, executors lost $executors"
   }
 
-  /** Runs cases from a seed on, for so many of them or so long. */
+  /** Runs cases from a seed on, for a number of cases or a time. */
   def run(from: Long, cases: Long, until: Long = Long.MaxValue): Figures = {
     // Nothing is compiled for a query that runs ten batches.
     val conf = new SQLConf
@@ -306,7 +306,7 @@ private[simulation] object Simulation {
     all
   }
 
-  /** `SEED` and `CASES` in its environment say what to run. */
+  /** The environment variables `SEED` and `CASES` select the cases. */
   def main(args: Array[String]): Unit = {
     def asked(name: String) = sys.env.get(name).filter(_.nonEmpty).map(_.toLong)
     val from = asked("SEED")

@@ -4,10 +4,10 @@ import org.apache.spark.sql.mullion.state.store.SimulatedState
 
 import dev.mullion.{MullionSuite, TestSeed}
 
-/** A few seconds of the simulation. `make simulation` runs more of it, and a seed again that failed. */
+/** A few seconds of the simulation. `make simulation` runs more, or a failed seed again. */
 class SimulationSuite extends MullionSuite {
   if (SimulatedState.hasRocksDb)
-    test("whatever dies or runs twice, each batch puts out what the contract says and nothing is left at the end") {
+    test("whatever dies or runs twice, each batch emits the rows of the contract and state is empty at the end") {
       val seed = TestSeed.value
       val before = SimulatedState.bytesInMemory
       val figures = Simulation.run(seed, 1500)

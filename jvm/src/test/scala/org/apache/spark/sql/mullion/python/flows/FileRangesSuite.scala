@@ -11,7 +11,7 @@ import dev.mullion.MullionSuite
 
 class FileRangesSuite extends MullionSuite with TemporaryFolders {
 
-  /** What is found from the beginning on, in steps of at most so many lines. */
+  /** The ranges from the beginning on, in steps of at most this number of lines. */
   private def found(file: Path, batchSize: Int, most: Int): Seq[(Long, Long)] =
     Iterator
       .iterate((0L, -1L)) { case (at, _) =>
@@ -35,7 +35,7 @@ class FileRangesSuite extends MullionSuite with TemporaryFolders {
       val steps = found(file, 50, 2500)
       val last = steps.scanLeft(0L)(_ + _._2).drop(1)
       assertEquals(steps.map(_._1), last.map(line => ends(line.toInt)))
-      // Eight megabytes are read at most.
+      // At most eight megabytes are read.
       assertEquals(steps.map(_._2), if (long < 3000) Seq(2500L, 2500L, 2500L, 1500L) else steps.map(_._2))
       assertEquals(last.last, 9000L)
     }

@@ -32,14 +32,14 @@ class JsonTextsSuite extends MullionSuite {
     assertEquals(valuesOf(columns, 0, 2, 3, 4, 5), Seq(text("é"), text(""), Item.Int(1), text("b"), Item.Nothing))
   }
 
-  test("what only Python reads is odd: text with what is escaped, or without an end, other keys, and more") {
+  test("text that only Python reads is unsupported: escapes, missing ends, other keys, and more") {
     for (
       odd <- Seq("{\"a\": \"\\n\"}", """{"a": "b}""", """{"b": "c"}""", """{"a": "b", "c": 1}""", """{"a": "b"} 1""")
     )
       intercept[Odd.type](read("""{"a": "b"}""", odd))
   }
 
-  test("texts are read as another reader of JSON reads them, wherever blanks stand and values differ") {
+  test("texts are read like by another JSON parser, with any blanks and values") {
     val random = new Random(11)
     def pick[T](of: T*): T = of(random.nextInt(of.length))
     for (_ <- 1 to 300) {

@@ -13,7 +13,7 @@ class PlainBytesSuite extends MullionSuite {
   private def bytes(random: Random): Array[Byte] =
     Array.fill(random.nextInt(60))(if (random.nextInt(12) == 0) some(random.nextInt(some.length)) else 'x'.toByte)
 
-  test("what is found eight bytes at once is what is found one by one") {
+  test("a search by eight bytes finds the same as one by one") {
     val random = new Random(7)
     for (_ <- 1 to 20000) {
       val of = bytes(random)

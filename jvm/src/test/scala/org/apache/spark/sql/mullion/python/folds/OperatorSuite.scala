@@ -4,7 +4,7 @@ import org.apache.spark.unsafe.types.UTF8String
 
 import dev.mullion.MullionSuite
 
-/** Operators, against what Python 3.11 says. */
+/** Operators, compared with Python 3.11. */
 class OperatorSuite extends MullionSuite {
   private sealed trait Held
   private case class Int(value: Long) extends Held
@@ -77,7 +77,7 @@ class OperatorSuite extends MullionSuite {
     (Text(""), "is not", None_) -> Bool(true)
   )
 
-  test("what an operator makes is what Python makes, to the bit") {
+  test("the result of an operator equals Python's, to the bit") {
     ofPython.foreach { case ((left, sign, right), expected) =>
       val found = made(left, sign, right)
       assertEquals(found, expected, s"$left $sign $right")
@@ -89,7 +89,7 @@ class OperatorSuite extends MullionSuite {
     }
   }
 
-  test("what Python fails on, or what needs more than 64 bits, is odd") {
+  test("errors in Python, and results of more than 64 bits, are unsupported") {
     Seq[(Held, String, Held)](
       (Int(1L), "/", Int(0L)),
       (Int(1L), "//", Float(-0.0)),

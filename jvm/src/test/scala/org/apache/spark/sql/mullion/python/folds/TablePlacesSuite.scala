@@ -14,7 +14,7 @@ class TablePlacesSuite extends MullionSuite {
   private val places = new TablePlaces(Seq("views", "totals"), timers = Set(1), isOneShard = false)
   private val views = new TableRecords("views")
 
-  test("a key is in the shard that Python says") {
+  test("a key is in the same shard as in Python") {
     val found = Seq(
       "\"ann\"",
       "\"q\\\"uote\\\\\"",
@@ -56,7 +56,7 @@ class TablePlacesSuite extends MullionSuite {
     assertEquals(places.of(views.clocks, isTimer = false), RecordPlace.OfPartition: RecordPlace)
   }
 
-  test("a record of a table that is not known says so") {
+  test("a record of an unknown table is reported") {
     val other = new TableRecords("other")
     val range = other.ofRange(bytes("1"), 0L, 60L)
     for (
@@ -68,7 +68,7 @@ class TablePlacesSuite extends MullionSuite {
       }
   }
 
-  test("clocks of several partitions become the latest, and what has gone is looked for again") {
+  test("clocks of several partitions become the latest, and expiry starts again") {
     def clocks(times: Long*) = times.foldLeft(ByteBuffer.allocate(8 * times.length))(_.putLong(_)).array
     val merged = places.merged(views.clocks, Seq(clocks(5L, 3L, 5L), clocks(4L, 4L)))
     assertEquals(merged.toSeq, clocks(5L, 4L, Long.MinValue).toSeq)

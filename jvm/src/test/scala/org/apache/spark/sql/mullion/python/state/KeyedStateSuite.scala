@@ -20,7 +20,7 @@ import org.apache.spark.sql.mullion.state.PartitionOpener
 import org.apache.spark.sql.mullion.state.records.StatePartition
 import org.apache.spark.sql.mullion.state.store.{KeyLayout, RocksDbPartition}
 
-/** What functions keep in a partition, in state and over the socket. */
+/** The state of functions in a partition, directly and over the socket. */
 class KeyedStateSuite extends SparkSuite with TemporaryFolders {
   import KeyedStateSuite._
 
@@ -44,7 +44,7 @@ class KeyedStateSuite extends SparkSuite with TemporaryFolders {
     private def partition(): StatePartition =
       new RocksDbPartition(provider.getStore(version, versionId), main, KeyedState.families.tail)
 
-    /** One batch, which is committed; how many records there are then. */
+    /** One batch, which is committed. Returns its number of records. */
     def batch(eventUs: Long = 0L, wallUs: Long = 0L)(work: KeyedState => Unit): Long = {
       val opened = partition()
       val state = of(opened, eventUs, wallUs)
@@ -138,7 +138,7 @@ class KeyedStateSuite extends SparkSuite with TemporaryFolders {
     }
     batches.batch(eventUs = 39) { state =>
       assert(!state.isDue)
-      // What is gone is not read again.
+      // Removed timers are not read again.
       val before = state.rowsRead
       assertEquals(state.nextDue(TimerClock.Event), 40L)
       assert(state.rowsRead - before <= 2)
@@ -151,7 +151,7 @@ class KeyedStateSuite extends SparkSuite with TemporaryFolders {
     batches.batch(eventUs = 39) { state =>
       assert(state.isDue)
       assertEquals(state.due(TimerClock.Event, 39).map(t => state.dueOf(t.key)), Seq(-7L))
-      // It was not taken, and asks for no batch of its own any more.
+      // It was not consumed, and requests no batch any more.
       assertEquals(state.nextDue(TimerClock.Event), 40L)
     }
     ()
@@ -204,7 +204,7 @@ class KeyedStateSuite extends SparkSuite with TemporaryFolders {
       assertEquals(written, 0)
       val (_, got) = client.ask(1) { to => sized(to, "key 0"); sized(to, "key 1") }
       assertEquals((got.readInt(), sized(got), got.available), (-1, "value 1", 0))
-      // In chunks, of which the first says that there is more.
+      // In chunks, of which the first announces another.
       val found = mutable.Set.empty[String]
       var (_, chunk) = client.ask(3)(raw(_, "key"))
       var more = true
@@ -281,7 +281,7 @@ class KeyedStateSuite extends SparkSuite with TemporaryFolders {
     }
   }
 
-  folder.test("an error of the function is kept in its words, and one of a request is told") { folder =>
+  folder.test("an error of the function keeps its text, and one of a request is reported") { folder =>
     val batches = new Batches(folder)
     batches.batch() { state =>
       val server = new StateServer(state, None)
@@ -301,7 +301,7 @@ class KeyedStateSuite extends SparkSuite with TemporaryFolders {
     batches.close()
   }
 
-  folder.test("a server whose function never comes, or goes without a word, can be closed") { folder =>
+  folder.test("a server whose function never connects, or disconnects silently, can be closed") { folder =>
     val batches = new Batches(folder)
     batches.batch() { state =>
       new StateServer(state, None).close()
@@ -309,7 +309,7 @@ class KeyedStateSuite extends SparkSuite with TemporaryFolders {
       new Client(server).close()
       server.close()
       assert(!server.isFinished)
-      // One that is in the middle of a request is not waited for.
+      // A request in progress is not awaited.
       val busy = new StateServer(state, None)
       val client = new Client(busy)
       client.ask(1)(sized(_, "a"))

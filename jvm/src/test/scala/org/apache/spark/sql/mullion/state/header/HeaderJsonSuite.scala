@@ -32,7 +32,7 @@ class HeaderJsonSuite extends MullionSuite {
     }
   }
 
-  test("what no JSON stands for is an error, and nothing is written for it") {
+  test("a value without a JSON form is an error, and is not written") {
     interceptMessage[IllegalStateException]("A header has a java.util.Date, which no JSON stands for") {
       HeaderJson.text(Some(new java.util.Date()))
     }

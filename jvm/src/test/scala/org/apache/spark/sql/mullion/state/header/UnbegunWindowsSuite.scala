@@ -12,9 +12,7 @@ import org.apache.spark.sql.streaming.StreamingQueryException
 
 import dev.mullion.{Asked, Facade}
 
-/** Windows that are given no rows in the batches that a query begins with: the types of what they hold are learnt when
-  * their first rows come, and from then on stay what they are.
-  */
+/** Windows without rows in the first batches of a query: their types are fixed by their first rows. */
 class UnbegunWindowsSuite extends SparkSuite {
   import UnbegunWindowsSuite._
 
@@ -47,7 +45,7 @@ class UnbegunWindowsSuite extends SparkSuite {
     }
   }
 
-  test("of windows together one without rows takes other types, and the panes of the others stay open") {
+  test("of several windows in one query one without rows accepts other types, and the panes of the others stay open") {
     TemporaryFolder.use { checkpoint =>
       val query = new Runs(checkpoint)
       def both(all: String, few: String)(rows: DataFrame): DataFrame = {
@@ -83,7 +81,7 @@ class UnbegunWindowsSuite extends SparkSuite {
   private final class Runs(checkpoint: Path) {
     private val source = MemoryStream[TimedValue](spark, 2)(Encoders.product[TimedValue])
 
-    /** Runs some batches; what came out, each row's one result. */
+    /** Runs some batches. Returns the output, one result per row. */
     def run(query: DataFrame => DataFrame, unbegun: String, batches: Seq[TimedValue]*): Seq[String] = {
       val found = mutable.ArrayBuffer.empty[String]
       spark.conf.set(OperatorHeader.Unbegun, unbegun)
@@ -107,7 +105,7 @@ class UnbegunWindowsSuite extends SparkSuite {
       found.toSeq
     }
 
-    /** Why the query does not go on. */
+    /** The error with which the query does not continue. */
     def refused(query: DataFrame => DataFrame, unbegun: String): String =
       intercept[StreamingQueryException](run(query, unbegun, Seq(nowhere))).getMessage
 

@@ -2,8 +2,8 @@ package org.apache.spark.sql.mullion.state.memory
 
 import org.apache.spark.sql.mullion.state.records.{Family, FamilySpec, RecordCounts}
 
-/** Records of one kind in memory, for tests of what keeps them. */
+/** Records of one kind in memory, for tests of their users. */
 object MemoryFamily {
   def apply(spec: FamilySpec): Family =
-    new RecordsFamily(spec, new SortedRecords(told = ToldKeys.of(spec)), new RecordCounts)
+    new RecordsFamily(spec, new SortedRecords(keyCodec = ToldKeys.of(spec)), new RecordCounts)
 }

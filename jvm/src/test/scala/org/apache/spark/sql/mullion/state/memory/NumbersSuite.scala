@@ -30,7 +30,7 @@ class NumbersSuite extends PropertySuite {
           right.append(numbers, i, model.size - i, 0, Room)
           numbers.set(numbers, i, Room)
           assertEquals((i until model.size).map(k => right(k - i)), model.drop(i))
-          // Put together again, with one more in between.
+          // Reassembled, with one more in between.
           if (model.size < Room) {
             numbers.insert(i, 3L, i, Room)
             numbers.append(right, 0, model.size - i, i + 1, Room)

@@ -9,7 +9,7 @@ import org.apache.spark.unsafe.types.UTF8String
 
 import dev.mullion.{MullionSuite, TestSeed}
 
-/** Records in memory, by keys of all kinds. */
+/** Records in memory, with keys of all kinds. */
 class RecordsFamilySuite extends MullionSuite {
   import RecordsFamilySuite._
 
@@ -97,7 +97,7 @@ class RecordsFamilySuite extends MullionSuite {
 }
 
 object RecordsFamilySuite {
-  // Few values each, many of which begin alike, and nulls.
+  // Few values each, many with common prefixes, and nulls.
   private val Keys: Seq[(String, Seq[DataType])] = Seq(
     "a number" -> Seq(LongType),
     "a date" -> Seq(DateType),
@@ -158,7 +158,7 @@ object RecordsFamilySuite {
       valueSchema,
       order
     )
-    private val records = new SortedRecords(told = ToldKeys.of(spec))
+    private val records = new SortedRecords(keyCodec = ToldKeys.of(spec))
     val family = new RecordsFamily(spec, records, new RecordCounts)
     private val project = UnsafeProjection.create(columns.toArray)
 

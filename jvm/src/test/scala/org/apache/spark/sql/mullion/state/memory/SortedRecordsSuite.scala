@@ -59,7 +59,7 @@ class SortedRecordsSuite extends PropertySuite {
     }
   }
 
-  property("a scan sees what was there when it began, and once it has ended records are changed in place again") {
+  property("a scan sees the records at its start, and after its end records are changed in place again") {
     forAll(changes, changes, changes) { (before, meanwhile, after) =>
       val records = new SortedRecords()
       val model = new Model
@@ -76,13 +76,13 @@ class SortedRecordsSuite extends PropertySuite {
     }
   }
 
-  property("a scan removes of what it comes by what it likes, whatever is changed meanwhile") {
+  property("a scan can remove any of its records, whatever is changed meanwhile") {
     forAll(changes, time, Gen.listOf(step)) { (before, a, steps) =>
       val records = new SortedRecords()
       val model = new Model
       before.foreach(apply(_, records, model))
       val (version, versionSaid) = (records.version(), model.told)
-      // What is changed in place, and what is part of a version.
+      // Changes in place, and changes of a version.
       before.take(before.size / 2).foreach(apply(_, records, model))
       val scan = records.scanned().from(a, Long.MinValue, Long.MinValue)
       val key = new UnsafeRow(1)
@@ -119,7 +119,7 @@ class SortedRecordsSuite extends PropertySuite {
       scan.move()
     }
     assertEquals(records.size, 4950L)
-    // The version and the scan have what is gone.
+    // The version and the scan keep removed records.
     assert(clue(records.footprint) <= clue(before) + 128 * 2 * perRecord + 24L * 20000 / 64)
     records.forgetVersions()
     records.endScan()
@@ -128,7 +128,7 @@ class SortedRecordsSuite extends PropertySuite {
     assertEquals(records.version().all.a, 15050L)
   }
 
-  test("values grow, shrink and lie outside of their leaf, and are what was put last, in every version") {
+  test("values grow, shrink and leave their leaf, and every version has its last value") {
     val random = new scala.util.Random(7)
     val records = new SortedRecords()
     var model = Map.empty[Int, Seq[Byte]]
@@ -159,7 +159,7 @@ class SortedRecordsSuite extends PropertySuite {
     }
   }
 
-  test("what is counted of keys and values of any size is at least what they take, and not much more") {
+  test("the counted size of keys and values is at least their memory, and not much more") {
     val random = new scala.util.Random(11)
     for (size <- Seq(8, 100, 1000, 10000, 100000, 1000000)) {
       val records = new SortedRecords(hasPlaces = false)
@@ -174,9 +174,9 @@ class SortedRecordsSuite extends PropertySuite {
       records.checkInvariants()
       val taken = SizeEstimator.estimate(records)
       assert(clue(records.footprint) >= clue(taken), size)
-      // Large arrays are counted with what the collector puts around them.
+      // Large arrays are counted with the collector's overhead.
       assert(clue(records.footprint) <= clue(taken) * 2 + 200000, size)
-      // A leaf has room for what may come, but not as much as many of the first would take.
+      // A leaf has spare room, but limited for large records.
       assert(clue(records.footprint) <= 4 * records.bytes + 2000000, size)
       val scanned = records.scanned()
       (0 until count).filter(_ => random.nextBoolean()).foreach(k => records.remove(k.toLong, 0L, 0L, key(k)))
@@ -204,7 +204,7 @@ object SortedRecordsSuite {
   case object TakeVersion extends Change
 
   /** @param forward
-    *   how many records a scan goes on
+    *   the number of records that a scan advances
     * @param removes
     *   whether it removes them
     */
@@ -226,10 +226,10 @@ object SortedRecordsSuite {
     1 -> Gen.const(TakeVersion)
   )
 
-  // So many that leaves are split, and run empty.
+  // Enough that leaves are split, and emptied.
   private val changes: Gen[List[Change]] = Gen.choose(0, 900).flatMap(Gen.listOfN(_, change))
 
-  /** Records under their numbers; those of equal numbers are in no order. */
+  /** Records by number; those with equal numbers are in no order. */
   private final class Model(
       records: TreeMap[(Long, Long, Long), Map[Int, Byte]] = new TreeMap(implicitly[Ordering[(Long, Long, Long)]])
   ) {
@@ -299,7 +299,7 @@ object SortedRecordsSuite {
       .toVector
   }
 
-  /** Applies changes one by one, and looks at all now and then: at each of the first, of which all others are made. */
+  /** Applies changes one by one, and compares all records after each of the first, and at times later. */
   private def applied(changes: List[Change], records: SortedRecords, model: Model): Unit =
     changes.zipWithIndex.foreach { case (change, i) =>
       apply(change, records, model)
@@ -308,7 +308,7 @@ object SortedRecordsSuite {
 
   private def apply(change: Change, records: SortedRecords, model: Model): Unit = change match {
     case Put(a, b, c, k, value) =>
-      // As long as it is great, so that values change their lengths.
+      // Lengths depend on the value, so that they change.
       records.put(a, b, c, key(k), row(Array.fill[Byte](8 + 8 * value)(value)))
       model.put((a, b, c), k, value)
       val found = new UnsafeRow(1)

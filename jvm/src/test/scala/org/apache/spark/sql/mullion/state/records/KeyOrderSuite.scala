@@ -36,7 +36,7 @@ class KeyOrderSuite extends MullionSuite {
     }
   }
 
-  test("numbers are in the order in which RocksDB has the keys that they stand for") {
+  test("numbers have the order of their keys in RocksDB") {
     val seed = TestSeed.value
     val random = new Random(seed)
     val keys = Seq.fill(2000)(random.nextLong() >> random.nextInt(64)).map(n => row(Seq(LongType), Seq(n)))

@@ -16,7 +16,7 @@ class SegmentBodySuite extends MullionSuite {
     row
   }
 
-  /** The records, behind room for what a row has before them. */
+  /** The records, after room for a row's header. */
   private def laid(records: Seq[(UnsafeRow, UnsafeRow)]): Array[Byte] = {
     val bytes = new Array[Byte](SegmentBody.Header + records.map { case (k, v) => RecordBytes.size(k, v) }.sum)
     records.foldLeft(SegmentBody.Header) { case (at, (key, value)) =>
@@ -42,7 +42,7 @@ class SegmentBodySuite extends MullionSuite {
       val records =
         Seq.fill(1 + random.nextInt(100))(row(word(), word()) -> row(Seq.fill(columns)(word()): _*))
       val bytes = laid(records)
-      // As RocksDB gives it back: in an array of its own.
+      // The form of RocksDB: in an array of its own.
       val stored = body.of(bytes, bytes.length).copy()
       assertEquals(read(new SegmentBody, stored, columns), records, s"round $round")
       assertEquals(SegmentBody.sizeOf(stored), bytes.length - SegmentBody.Header)
@@ -53,7 +53,7 @@ class SegmentBodySuite extends MullionSuite {
     assert(clue(large.map(_._2).min) == 1.0)
   }
 
-  test("what was written before records were packed is read") {
+  test("records written before packing are read") {
     val records = Seq.tabulate(50)(i => row(1L, i.toLong) -> row(i.toLong, 0L, 7L))
     val bytes = laid(records)
     val stored = SegmentBody.rowOf(new UnsafeRow(1), bytes, bytes.length).copy()

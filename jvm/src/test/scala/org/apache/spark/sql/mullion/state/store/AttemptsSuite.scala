@@ -21,9 +21,9 @@ import org.apache.spark.sql.types.{LongType, StructType}
 
 import dev.mullion.TestSeed
 
-/** A partition whose versions are written by several attempts: of one run and of several, on several executors, while
-  * maintenance uploads snapshots. Each sequence of events runs with Spark's own RocksDB and files. After each commit of
-  * a batch, whoever opens the version reads what an attempt of that batch wrote.
+/** A partition whose versions are written by several attempts: of one run and of several, on several executors,
+  * while maintenance uploads snapshots. Each sequence of events runs with Spark's own RocksDB and files. After each
+  * commit of a batch, every reader of the version reads the records of an attempt of that batch.
   */
 class AttemptsSuite extends SparkSuite {
   import AttemptsSuite._
@@ -39,13 +39,13 @@ class AttemptsSuite extends SparkSuite {
 
   test("ids are ordered by run, then by attempt") {
     val random = "0f8fad5b-d9cd-469f-a165-70867728950e"
-    // Ids of Spark's, of which some begin with numbers, come first.
+    // Spark's ids, some of which begin with numbers, come first.
     val ids = Seq(random, "99999999-9999-469f-a165-70867728950e", s"9-1000-$random", s"10-9-$random", s"10-10-$random")
     assertEquals(ids.reverse.sorted(AttemptId.ordering), ids)
     assertEquals(ids.map(AttemptId.runOf), Seq(-1L, -1L, 9L, 10L, 10L))
   }
 
-  test("each run takes a number of its own, whoever else takes one") {
+  test("each run takes a unique number, even in parallel") {
     val folder = TemporaryFolder.make()
     try {
       val root = new org.apache.hadoop.fs.Path(folder.toUri)
@@ -71,7 +71,7 @@ class AttemptsSuite extends SparkSuite {
   }
 
   test("a version that is committed stays as it is, in every order of two actions, maintenance, restart, a late task") {
-    // Each takes a tenth of a second or more. `make test` runs every fourth, MULLION_TEST_ROUNDS= all of them.
+    // Each takes at least a tenth of a second. `make test` runs every fourth, MULLION_TEST_ROUNDS= all of them.
     val orders = Interleavings.all.zipWithIndex.collect { case (events, i) if rounds.isDefined || i % 4 == 0 => events }
     val failures = orders.flatMap(events => failureOf(events, named = true))
     assertEquals(failures.take(3), Vector.empty)
@@ -94,7 +94,7 @@ class AttemptsSuite extends SparkSuite {
     }
   }
 
-  /** What goes wrong in an order of events, if something does. */
+  /** The error in an order of events, if any. */
   private def failureOf(events: Seq[Event], named: Boolean): Option[String] = {
     val folder = TemporaryFolder.make()
     val query = new Query(folder, named, spark.sessionState.newHadoopConf())
@@ -136,13 +136,13 @@ object AttemptsSuite {
   case object Linger extends Event
   case object Late extends Event
 
-  /** The batch is noted as done. */
+  /** The batch is committed. */
   case object Commit extends Event
 
   /** All executors of all runs do their maintenance. */
   case object Maintain extends Event
 
-  /** Another run starts from the last batch that is done. Executors of the one before live on. */
+  /** Another run starts from the last committed batch. Executors of the previous one stay alive. */
   case object Restart extends Event
 
   /** The executor loses its RocksDB and its memory. */
@@ -184,8 +184,8 @@ object AttemptsSuite {
     }
   }
 
-  /** One query over one partition. The value of a record says which run and batch wrote it: runs differ, as where the
-    * query was changed before its batch was repeated.
+  /** One query over one partition. The value of a record contains the run and batch that wrote it: runs differ, as
+    * after a change of the query before its batch was repeated.
     *
     * @param named
     *   whether files have ids in their names
@@ -196,13 +196,13 @@ object AttemptsSuite {
     private var done = 0L
     private var executor: Executor = _
     private val executors = mutable.Buffer.empty[Executor]
-    // What this run's tasks have reported of the version that the running batch makes, and of the one before.
+    // The reports of this run's tasks for the running batch's version, and for the previous one.
     private var reports = Vector.empty[String]
     private var before = Option.empty[String]
     private var lingering = Option.empty[(StatePartition, Executor)]
     private var acted = false
     private var attempts = 0
-    // What the state is after the batches that are done, and what the running batch's attempts make of it.
+    // The state after the committed batches, and after the running batch's attempts.
     private var model = Map.empty[Long, Long]
     private var next = Map.empty[Long, Long]
     start()
@@ -240,7 +240,7 @@ object AttemptsSuite {
 
     def restart(): Unit = start()
 
-    /** True if whoever knows the checkpoint alone reads what was committed. */
+    /** True if a reader with only the checkpoint reads the committed state. */
     def check(): Unit = {
       val reader = new Executor(run)
       try {
@@ -284,7 +284,7 @@ object AttemptsSuite {
     private def open(on: Executor, id: Option[String] = before): StatePartition = {
       val store = on.provider.getStore(done, id)
       attempts += 1
-      // Attempts leave the same records in other places, as executors with other memory do.
+      // Attempts write the same records to other places, like executors with different memory.
       val room = if (attempts % 3 == 0) 0L else 1L << 30
       HotPartition(new RocksDbPartition(store, Main, Nil), Seq(Main), done, id, room)
     }
@@ -309,12 +309,12 @@ object AttemptsSuite {
         val conf = PartitionOpener.confOf(new SQLConf)
         if (!named) conf.setConf(SQLConf.STATE_STORE_CHECKPOINT_FORMAT_VERSION, 1)
         conf.setConfString(RunNumber.Setting, run.toString)
-        // So that each maintenance has a snapshot to upload.
+        // Each maintenance then has a snapshot to upload.
         conf.setConf(SQLConf.STATE_STORE_MIN_DELTAS_FOR_SNAPSHOT, 1)
         conf.setConf(SQLConf.MIN_BATCHES_TO_RETAIN, 2)
         conf.setConfString("spark.sql.streaming.ratioExtraSpaceAllowedInCheckpoint", "0")
         val hadoop = new Configuration(Query.this.hadoop)
-        // What Spark sets for each run of a query.
+        // Set by Spark for each run of a query.
         hadoop.set("sql.streaming.runId", UUID.randomUUID().toString)
         val id = StateStoreProviderId(StateStoreId(root.toUri.toString, 0, 0), UUID.randomUUID())
         val encoder = KeyLayout.own.encoder(Main)

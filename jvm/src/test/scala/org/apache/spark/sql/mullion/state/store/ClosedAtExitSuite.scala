@@ -12,7 +12,7 @@ class ClosedAtExitSuite extends SparkSuite {
   override protected def settings: Seq[(String, String)] =
     Seq("spark.sql.extensions" -> classOf[MullionExtensions].getName)
 
-  test("what a query that has ended left open is closed, once and again, and the next query opens its own") {
+  test("stores of an ended query are closed, once, and the next query opens its own") {
     for (_ <- 0 until 2) {
       assertEquals(panes(), 1L)
       assert(StateStore.isMaintenanceRunning)
@@ -22,7 +22,7 @@ class ClosedAtExitSuite extends SparkSuite {
     }
   }
 
-  /** How many panes a query has that ran to the end of its input. */
+  /** The number of panes of a query that ran to the end of its input. */
   private def panes(): Long = TemporaryFolder.use { folder =>
     val input = MemoryStream[Long](spark, 2)(Encoders.scalaLong)
     input.addData(1L, 20L)

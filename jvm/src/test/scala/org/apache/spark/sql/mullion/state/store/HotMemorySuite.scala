@@ -7,9 +7,9 @@ import org.apache.spark.sql.mullion.SparkSuite
 
 import dev.mullion.MullionException
 
-/** How much memory records take beside RocksDB at the most. */
+/** The maximum memory of records in addition to RocksDB. */
 class HotMemorySuite extends SparkSuite {
-  test("what is said is not more than Spark keeps for storage, and what it keeps for that is not taken from tasks") {
+  test("the limit is at most Spark's protected storage memory, which is not taken from tasks") {
     val manager = SparkEnv.get.memoryManager
     val shared = manager.maxOnHeapStorageMemory
     def limit(said: String) = {
@@ -23,7 +23,7 @@ class HotMemorySuite extends SparkSuite {
     assertEquals(unsaid, Math.min(Runtime.getRuntime.maxMemory / 5, shared / 2 / 4 * 3))
   }
 
-  test("a setting that is not a number of bytes is refused, with what to say") {
+  test("a setting that is not a number of bytes is rejected with the fix") {
     val conf = new SQLConf
     conf.setConfString(HotMemory.Setting, "much")
     val error = intercept[MullionException](HotMemory.limit(new StateStoreConf(conf)))

@@ -23,7 +23,7 @@ import org.apache.spark.sql.types.{BinaryType, LongType, StructType}
 
 import dev.mullion.TestSeed
 
-/** What a partition in RocksDB gives with its records in memory too, without, and from one to the other. */
+/** A partition in RocksDB with cached records, without, and with the transition between them. */
 class HotPartitionSuite extends SparkSuite {
   import HotPartitionSuite._
 
@@ -35,11 +35,11 @@ class HotPartitionSuite extends SparkSuite {
     _.close()
   )
 
-  partition.test("what memory and RocksDB hold is the same, with room for all, for some and for none") { batches =>
+  partition.test("memory and RocksDB have the same content, with room for all records, for some and for none") { batches =>
     val seed = TestSeed.value
     val random = new Random(seed)
     (1 to 40).foreach { batch =>
-      // Of a few thousand records some 60 bytes each.
+      // For a few thousand records of about 60 bytes.
       val room = Seq(0L, 40000L, 1L << 30)(Math.min(2, random.nextInt(6)))
       val size = 2000 * random.nextInt(3)
       val changes = Seq(0, 1, 20, 1500)(random.nextInt(4))
@@ -69,10 +69,10 @@ class HotPartitionSuite extends SparkSuite {
             else records.update(row(key % 7, key), row(value))
             batches.model += key -> value
           }
-          // Looks at all there is: after each change of a few, now and then of many.
+          // Compares everything: after each of the first changes, later at times.
           if (changes < 50 || step % 100 == 0) opened.checkInvariants()
         }
-        // Another scan removes most of what it comes by; what is put meanwhile may be too much for memory.
+        // Another scan removes most of its records; insertions meanwhile may exceed the memory.
         if (random.nextInt(2) == 0) Using.resource(records.scan(random.nextInt(8).toLong)) { scan =>
           var left = random.nextInt(1000)
           while (left > 0 && scan.next()) {
@@ -102,7 +102,7 @@ class HotPartitionSuite extends SparkSuite {
     }
   }
 
-  partition.test("what the batch before wrote is read from memory, and after a restart once from RocksDB") { batches =>
+  partition.test("records of the previous batch are read from memory, and after a restart once from RocksDB") { batches =>
     def sum(opened: StatePartition) = (0L until 100L).map(k => opened.family(Main).get(row(0, k)).getLong(0)).sum
     batches.run()(opened => (0L until 100L).foreach(k => opened.family(Main).insert(row(0, k), row(k))))
     batches.run() { opened =>
@@ -136,14 +136,14 @@ class HotPartitionSuite extends SparkSuite {
     batches.run()(opened => assert(!opened.family(Main).findsManyAtOnce))
   }
 
-  partition.test("a batch that runs again starts from its own version, not from what it wrote") { batches =>
+  partition.test("a batch that runs again starts from its initial version, not from its own changes") { batches =>
     batches.run()(_.family(Main).insert(row(0, 1), row(1)))
     batches.run()(_.family(Main).update(row(0, 1), row(2)))
     batches.goBack()
     batches.run()(opened => assertEquals(opened.family(Main).get(row(0, 1)).getLong(0), 1L))
   }
 
-  partition.test("a batch that fails has changed nothing: what it had in memory is read from RocksDB, once") {
+  partition.test("a failed batch has changed nothing: its records are read from RocksDB, once") {
     batches =>
       batches.run()(_.family(Main).insert(row(0, 1), row(1)))
       batches.fail() { opened =>
@@ -186,7 +186,7 @@ class HotPartitionSuite extends SparkSuite {
     }
   }
 
-  partition.test("small batches with large records stay within the limit, and what has no room is in RocksDB") {
+  partition.test("small batches with large records stay within the limit, and the rest is in RocksDB") {
     batches =>
       val room = 1L << 20
       val before = HotMemory.inUse
@@ -242,7 +242,7 @@ class HotPartitionSuite extends SparkSuite {
     }
   }
 
-  partition.test("a partition is in memory again once others have given back what they had") { batches =>
+  partition.test("a partition is in memory again once others have released theirs") { batches =>
     val room = 4L << 20
     batches.run(room) { opened =>
       (0L until 1000L).foreach(k => opened.family(Main).insert(row(0, k), row(k)))
@@ -261,14 +261,14 @@ class HotPartitionSuite extends SparkSuite {
     }
   }
 
-  partition.test("memory is its provider's: it is free once that is closed, and Spark's own count knows of it") {
+  partition.test("memory belongs to its provider: closing that frees it, and Spark counts it") {
     batches =>
       val manager = SparkEnv.get.memoryManager
       val (ours, sparks) = (HotMemory.inUse, manager.storageMemoryUsed)
       batches.run()(opened => (0L until 20000L).foreach(k => opened.family(Main).insert(row(0, k), row(k))))
       val taken = HotMemory.inUse - ours
       assert(clue(taken) > 1000000L)
-      // The block is an object more.
+      // The block is one more object.
       assert(Math.abs(clue(manager.storageMemoryUsed - sparks) - taken) < 100)
       batches.run() { opened =>
         assert(clue(HotMemory.inUse - ours) >= taken)
@@ -346,17 +346,17 @@ class HotPartitionSuite extends SparkSuite {
   }
 
   partition.test("records are written many at once, and leave nothing behind") { batches =>
-    // So many fill a segment; each has a time of its own.
+    // The number of records of a segment; each has its own time.
     val full = 682
     def keys(of: Range) = of.map(k => row(k.toLong / full, k.toLong))
     batches.run()(opened => keys(0 until 9 * full).foreach(opened.family(Main).insert(_, row(1))))
     assertEquals(batches.written, Written(alone = 0, segments = 9, marked = 0))
     batches.run()(opened => keys(0 until 4 * full by 2).foreach(opened.family(Main).remove(_)))
     assertEquals(batches.written, Written(alone = 0, segments = 9, marked = 4))
-    // Of the first two nothing is left.
+    // The first two are emptied.
     batches.run()(opened => keys(1 until 2 * full by 2).foreach(opened.family(Main).remove(_)))
     assertEquals(batches.written, Written(alone = 0, segments = 7, marked = 2))
-    // Of the others a twentieth, which goes into one.
+    // A twentieth of the others remains, and is merged into one.
     val left = (2 * full until 9 * full).filter(_ % 20 == 1)
     batches.run() { opened =>
       val records = opened.family(Main)
@@ -373,7 +373,7 @@ class HotPartitionSuite extends SparkSuite {
     assertEquals(batches.written, Written(alone = 0, segments = 0, marked = 0))
   }
 
-  partition.test("what is left of a segment is written anew, found in memory or, among many records, in the segment") {
+  partition.test("the rest of a segment is rewritten, from memory or, with many records, from the segment") {
     batches =>
       val full = 682L
       var expected = Map.empty[Long, Long]
@@ -393,11 +393,11 @@ class HotPartitionSuite extends SparkSuite {
             opened.family(Main).remove(row(k / full, k))
             expected -= k
           }
-          // Or what is left would not be written in this batch.
+          // Otherwise the rest would not be written in this batch.
           opened.family(Main).insert(row(0, -1 - others), row(7))
           expected += (-1 - others) -> 7L
         }
-        // The last one is given up too, if it is small.
+        // The last one is merged too, if it is small.
         assert(batches.written.segments <= whole)
         batches.run()(_.checkInvariants())
         batches.restart()
@@ -430,7 +430,7 @@ object HotPartitionSuite {
     FamilySpec("large", Long1, new StructType().add("value", BinaryType, nullable = false), RecordOrder.Unordered)
   private val Counted = FamilySpec("counted", Long1, Long1, RecordOrder.Unordered, countAt = Some(0))
 
-  /** A value of so many bytes. */
+  /** A value of this length. */
   private def bytes(length: Int): UnsafeRow = {
     val writer = new UnsafeRowWriter(1, length)
     writer.reset()
@@ -444,7 +444,7 @@ object HotPartitionSuite {
     made
   }
 
-  /** What RocksDB has: records under keys of their own, segments, and segments of which some is known to be gone. */
+  /** The content of RocksDB: records under their own keys, segments, and segments with removed records. */
   private final case class Written(alone: Int, segments: Int, marked: Int)
 
   /** One partition, batch after batch. */
@@ -459,7 +459,7 @@ object HotPartitionSuite {
     private var modelBefore = Map.empty[Long, Long]
     var model: Map[Long, Long] = Map.empty
 
-    /** How many records this batch has read from RocksDB. */
+    /** The number of records that this batch has read from RocksDB. */
     def readInStore: Long = under.get.rowsRead
 
     def run(room: Long = 1L << 30)(work: StatePartition => Unit): Unit = {
@@ -481,13 +481,13 @@ object HotPartitionSuite {
       opened.store.abort()
     }
 
-    /** The last batch is to run again. */
+    /** The last batch runs again. */
     def goBack(): Unit = if (version > 0) {
       version -= 1
       model = modelBefore
     }
 
-    /** It is not to run again after all. */
+    /** The last batch does not run again. */
     def goOn(): Unit = version += 1
 
     def written: Written = {
@@ -521,7 +521,7 @@ object HotPartitionSuite {
     private def newProvider = {
       val conf = PartitionOpener.confOf(new SQLConf)
       val hadoop = new Configuration()
-      // What Spark sets for each run of a query.
+      // Set by Spark for each run of a query.
       hadoop.set("sql.streaming.runId", UUID.randomUUID().toString)
       val encoder = KeyLayout.own.encoder(Main)
       StateStoreProvider

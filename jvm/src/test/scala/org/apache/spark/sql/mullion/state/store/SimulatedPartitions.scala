@@ -10,8 +10,8 @@ import org.apache.spark.sql.execution.streaming.state._
 import org.apache.spark.sql.mullion.shim.SparkLineShim
 import org.apache.spark.sql.mullion.state.records.{FamilySpec, RecordOrder, StatePartition}
 
-/** The state of a simulated query: one checkpoint, and executors which come and go and have versions of their own.
-  * Spark's store in RocksDB, below Mullion's own code, is simulated.
+/** The state of a simulated query: one checkpoint, and transient executors with their own versions. Spark's store
+  * in RocksDB, below Mullion's own code, is simulated.
   */
 private[mullion] final class SimulatedState(families: Seq[FamilySpec]) {
   import SimulatedState.Opened
@@ -23,7 +23,7 @@ private[mullion] final class SimulatedState(families: Seq[FamilySpec]) {
   /** Opens a partition for an attempt of a task.
     *
     * @param room
-    *   how many bytes of memory the executor may take beside its store
+    *   the memory of the executor for cached records
     */
   def open(executor: Int, partition: Int, version: Long, id: Option[String], room: Long): Opened = {
     val from = if (version == 0) SimulatedRocksDb.empty else checkpoint((partition, version, id))
@@ -45,7 +45,7 @@ private[mullion] final class SimulatedState(families: Seq[FamilySpec]) {
     new Opened(new ExpiringPartition(opened), () => next, () => opened.abort())
   }
 
-  /** An executor is gone, with all that it had. */
+  /** Removes an executor with its memory. */
   def lose(executor: Int): Unit = memories.keys.filter(_._1 == executor).toSeq.foreach { of =>
     memories.remove(of).foreach(_.close())
   }
@@ -55,7 +55,7 @@ private[mullion] final class SimulatedState(families: Seq[FamilySpec]) {
 
 private[mullion] object SimulatedState {
 
-  /** What records beside RocksDB hold, of all executors. */
+  /** The memory of cached records of all executors. */
   def bytesInMemory: Long = HotMemory.inUse
 
   /** @param id
@@ -63,13 +63,13 @@ private[mullion] object SimulatedState {
     */
   final class Opened(val partition: StatePartition, val id: () => Option[String], val abort: () => Unit)
 
-  /** True if Spark's store in RocksDB, as this line asks for it, can be simulated. */
+  /** True if Spark's store in RocksDB can be simulated for this Spark version. */
   val hasRocksDb: Boolean = SparkLineShim.timestampKeys.isDefined
 }
 
-/** What Spark's store in RocksDB does, in a sorted map: what it has of it is what Mullion asks for.
+/** A simulation of Spark's store in RocksDB by a sorted map, with the part that Mullion uses.
   *
-  * It answers by the names of methods, for these differ by line of Spark.
+  * It dispatches on the names of methods, because these differ between Spark versions.
   */
 private final class SimulatedRocksDb(
     families: Seq[FamilySpec],
@@ -148,7 +148,7 @@ private object SimulatedRocksDb {
   private def long(at: Int): Ordering[Key] = (one, other) =>
     java.lang.Long.compare(one.row.getLong(at), other.row.getLong(at))
 
-  /** But for the last column. */
+  /** Without the last column. */
   private def prefix(columns: Int): Ordering[Key] = (one, other) =>
     (0 until columns).iterator
       .map(at => java.lang.Long.compare(one.row.getLong(at), other.row.getLong(at)))

@@ -11,7 +11,7 @@ import dev.mullion.{MullionSuite, TestSeed}
 import dev.mullion.windows.rules.{AlignedRules, FiringKind, LatePolicy}
 import dev.mullion.windows.spec.AlignedWindow
 
-/** Rows that are written over, beside rows that Spark's code makes. */
+/** Compares overwritten rows with rows of Spark's code. */
 class FiringRowSuite extends MullionSuite {
   import FiringRowSuite._
 
@@ -27,7 +27,7 @@ class FiringRowSuite extends MullionSuite {
         if (random.nextInt(10) == 0) kind = kinds(random.nextInt(kinds.length))
         val (key, work) = (query.key(), query.accumulator())
         val (start, end, number) = (random.nextLong(), random.nextLong(), random.nextInt())
-        // Of an output that has made no row yet.
+        // From an output that has built no row yet.
         val expected = query.output.fire(key, start, end, kind, number, work)
         assertEquals(output.fire(key, start, end, kind, number, work), expected, s"round $round, row $i of $query")
       }

@@ -17,7 +17,7 @@ import org.apache.spark.unsafe.types.UTF8String
 import dev.mullion.{MullionSuite, TestSeed}
 import dev.mullion.windows.sets.SliceSet
 
-/** Slices in blocks, beside a map of each. */
+/** Compares slices in blocks with a map. */
 class SlicesInBlocksSuite extends MullionSuite {
   import SlicesInBlocksSuite._
 
@@ -28,7 +28,7 @@ class SlicesInBlocksSuite extends MullionSuite {
       val run = new Run
       (1 to 400).foreach { batch =>
         val keys = random.shuffle(Keys).take(1 + random.nextInt(3))
-        // Those of keys of one number come mixed.
+        // Keys with equal numbers are interleaved.
         (1 to random.nextInt(12)).foreach { _ =>
           val key = keys(random.nextInt(keys.length))
           val ordinal = first + random.nextInt(Span)
@@ -46,7 +46,7 @@ class SlicesInBlocksSuite extends MullionSuite {
       assertEquals(run.records, 0, s"seed $seed")
     }
 
-  test("slices that have a record each go on in blocks, and leave none behind") {
+  test("slices with a record each continue in blocks, and leave none behind") {
     val seed = TestSeed.value
     val random = new Random(seed)
     val run = new Run
@@ -86,18 +86,18 @@ class SlicesInBlocksSuite extends MullionSuite {
         val lasts = ends.zipWithIndex.map { case (end, window) => Math.max(end, from + window) }
         val inBlocks = run.sums(values, from, shared, lasts, inBlocks = true)
         assertEquals(inBlocks, run.sums(values, from, shared, lasts, inBlocks = false), s"seed $seed")
-        // Those that wrap are the same in whatever order they are added.
+        // Wrapping sums are equal in any order.
         if (name == "longs" && !isAnsi)
           assertEquals(inBlocks, run.copied(values, from, shared, lasts).map(Right(_)), s"seed $seed")
         if (inBlocks.exists(_.isRight)) sums += 1
         if (inBlocks.exists(_.isLeft)) errors += 1
       }
       assert(sums > 20, s"$sums sums")
-      // Whether a long of the others may wrap is not said by the setting alone.
+      // For the others the setting alone does not determine whether a long may wrap.
       if (name == "longs") assertEquals(clue(errors) > 20, isAnsi)
     }
 
-  test("those up to a slice are told apart wherever a block is in time") {
+  test("slices up to one are distinguished wherever a block is in time") {
     assertEquals(SliceBlock.upTo(0xff, 0L), 0x01)
     assertEquals(SliceBlock.upTo(0xb5, 2L), 0x05)
     assertEquals(SliceBlock.upTo(0xb5, 6L), 0x35)
@@ -157,7 +157,7 @@ object SlicesInBlocksSuite {
   private def partialOf(v: Option[Long]): UnsafeRow =
     partialRow(InternalRow(v.size.toLong, v.orNull, v.fold(0.0)(_.toDouble), v.size.toLong)).copy()
 
-  /** What slices hold: how many values, the greatest, and their sum. */
+  /** The content of slices: the number of values, the greatest, and their sum. */
   private type Held = (Long, Option[Long], Double)
 
   private final class Run {
@@ -179,7 +179,7 @@ object SlicesInBlocksSuite {
       note(key, ordinal, v)
     }
 
-    /** As it was before there were blocks. */
+    /** The form before there were blocks. */
     def addEach(key: String, ordinal: Long, v: Option[Long]): Unit = {
       held(key).add(ordinal)
       family.insert(timed(ordinal, rows(key)), accumulators.rest(accumulators.open(partialOf(v))))
@@ -201,14 +201,14 @@ object SlicesInBlocksSuite {
       model += key -> model(key).rangeFrom(before)
     }
 
-    /** A key that has lost all it had may come again with earlier slices. */
+    /** A key without slices may return with earlier ones. */
     def begin(key: String): Unit = {
       removeBefore(key, SliceSet.None)
       live += key -> Long.MinValue
     }
 
     def assertRange(key: String, from: Long, until: Long, clue: String): Unit = {
-      // What has closed is nobody's.
+      // Closed slices are unused.
       val first = Math.max(from, live(key))
       val scan = slices.range(rows(key), first, until)
       val found = Vector.newBuilder[(Long, Held)]
@@ -260,9 +260,9 @@ object SlicesInBlocksSuite {
     /** The sum of each window, if it has one, up to the first with an error.
       *
       * @param shared
-      *   from where on slices are kept
+      *   the slice from which on slices are kept
       * @param lasts
-      *   the last slices of windows that begin one after the other
+      *   the last slices of consecutive windows
       */
     def sums(
         values: Seq[(Long, UnsafeRow)],
@@ -289,7 +289,7 @@ object SlicesInBlocksSuite {
         Option.unless(fold.isEmpty)(fold.sum.copy())
       }
       val found = Seq.newBuilder[Either[String, Option[UnsafeRow]]]
-      // An error is the task's end.
+      // An error ends the task.
       try {
         lasts.zipWithIndex.foreach { case (last, window) => found += Right(sum(last, window)) }
         found.result()
@@ -298,7 +298,7 @@ object SlicesInBlocksSuite {
     }
   }
 
-  /** A scan that knows of no blocks. */
+  /** A scan without support for blocks. */
   private final class OneByOne(scan: SliceScan) extends SliceScan {
     override def isOn: Boolean = scan.isOn
     override def ordinal: Long = scan.ordinal

@@ -14,7 +14,7 @@ import dev.mullion.windows.clock.BatchClock
 class DueKeysSuite extends MullionSuite {
   import DueKeysSuite._
 
-  test("keys that are due come some at a time in the order in which they lie, and their timers are gone") {
+  test("due keys are processed in parts, in the order of their records, and their timers are removed") {
     val run = new Run(atOnce = 3)(10L -> 7L, 11L -> 2L, 12L -> 9L, 13L -> 1L, 20L -> 8L, 20L -> 5L, 21L -> 3L)
     assertEquals(run.upTo(20L), Seq(2L, 7L, 9L, 1L, 5L, 8L))
     assertEquals(run.timers.left, Seq(21L -> 3L))
@@ -33,7 +33,7 @@ class DueKeysSuite extends MullionSuite {
     assertEquals(run.counts.nextClose, PaneCounts.Never)
   }
 
-  test("a key is stored when what it gives is used up, and before the next is looked at") {
+  test("a key is stored after its output is consumed, and before the next is loaded") {
     val run = new Run(atOnce = 2)(10L -> 7L, 11L -> 2L)
     run.upTo(30L)
     assertEquals(run.steps, Seq("load 2", "store 2", "load 7", "store 7"))

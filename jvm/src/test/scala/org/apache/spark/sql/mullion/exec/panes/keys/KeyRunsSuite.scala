@@ -77,7 +77,7 @@ class KeyRunsSuite extends MullionSuite {
     val rows = Seq.fill(2000)(InternalRow(part(), part(), if (random.nextBoolean()) null else random.nextInt(3).toLong))
     clue(seed)
     assertWhole(keys, rows, hash(keys, _))
-    // Rows may be sorted by less than the hash: all of one number is held then.
+    // Rows may be sorted by less than the hash: all keys of one number are kept then.
     assertWhole(keys.take(1), rows.map(r => InternalRow(r.get(0, StringType))), hash(keys.take(1), _))
   }
 
@@ -85,7 +85,7 @@ class KeyRunsSuite extends MullionSuite {
     assertEquals(runs(Nil, Seq.fill(3)(InternalRow.empty)).map(_._2), Seq(Seq(0, 1, 2)))
   }
 
-  test("the bytes of keys bring the rows of each together, where keys have no order and their hashes are one") {
+  test("the bytes of keys group rows whose keys have no order and equal hashes") {
     val keys = attributes(MapType(StringType, StringType), StringType, StringType)
     val map = ArrayBasedMapData(Array[Any](text("x")), Array[Any](text("y")))
     val rows =
@@ -97,7 +97,7 @@ class KeyRunsSuite extends MullionSuite {
   }
 }
 
-/** Pairs of numbers that Spark's XxHash64 gives one hash: its steps for a number can be undone. */
+/** Pairs of numbers with equal hashes in Spark's XxHash64, whose steps for a number are invertible. */
 private object Collisions {
   private val P1 = 0x9e3779b185ebca87L
   private val P2 = 0xc2b2ae3d27d4eb4fL
@@ -111,6 +111,6 @@ private object Collisions {
     java.lang.Long.rotateRight(wanted * inverse(P1), 31) * inverse(P2)
   }
 
-  /** What an odd number times itself is 1 with, modulo 2 to the 64. */
+  /** The inverse of an odd number modulo 2 to the 64. */
   private def inverse(n: Long): Long = Iterator.iterate(n)(x => x * (2L - n * x)).drop(6).next()
 }

@@ -28,9 +28,9 @@ class RowsAheadSuite extends MullionSuite {
 
 object RowsAheadSuite {
 
-  /** The keys that were looked up, by turns, and those of the rows that came. */
+  /** The keys looked up in each round, and those of the output rows. */
   private def through(keys: Seq[String]): (Seq[Seq[String]], Seq[String]) = {
-    // One row for all, as Spark's operators hand them on.
+    // One row for all, like Spark's operators.
     val row = UnsafeProjection.create(Array[DataType](StringType))
     val input = keys.iterator.map(key => row(InternalRow(UTF8String.fromString(key))): InternalRow)
     val store = new Store

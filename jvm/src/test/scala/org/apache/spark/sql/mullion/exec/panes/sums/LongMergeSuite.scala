@@ -11,7 +11,7 @@ import org.apache.spark.sql.types._
 
 import dev.mullion.{MullionSuite, TestSeed}
 
-/** Merging of longs, beside Spark's own expressions, which are interpreted. */
+/** Compares merging of longs with Spark's own interpreted expressions. */
 class LongMergeSuite extends MullionSuite {
   import LongMergeSuite._
 
@@ -97,7 +97,7 @@ class LongMergeSuite extends MullionSuite {
         val nullable = random.nextBoolean()
         val one = rowOf(functions.length, random, nullable)
         val row = rowOf(offset + functions.length, random, nullable)
-        // What it held before may have been null.
+        // Its previous content may have been null.
         val room = rowOf(functions.length, random, nullable = true)
         val (oneBefore, rowBefore, sum) = (one.copy(), row.copy(), one.copy())
         val isSum = merge(sum, row)
@@ -117,7 +117,7 @@ class LongMergeSuite extends MullionSuite {
     assert(!merge.sum(row.copy(), row, row))
   }
 
-  test("what is no count, sum, least or greatest of longs is left to Spark") {
+  test("only counts, sums, minima and maxima of longs are not left to Spark") {
     val (long, int, double) = (column(LongType), column(IntegerType), column(DoubleType))
     val others = Seq(Average(long), Sum(double), Min(int), Max(double), BitXorAgg(long), Max(column(DecimalType(9, 2))))
     others.foreach(other => assertEquals(LongMerge.of(Seq(Sum(long), other), 0).isDefined, false, s"$other"))
@@ -157,7 +157,7 @@ private object LongMergeSuite {
     UnsafeProjection.create(Array.fill[DataType](columns)(LongType))(InternalRow(values: _*)).copy()
   }
 
-  /** What each buffer is after Spark's merge. */
+  /** Each buffer after Spark's merge. */
   private def ofSpark(
       functions: Seq[DeclarativeAggregate],
       offset: Int,
@@ -178,7 +178,7 @@ private object LongMergeSuite {
     case _                 => false
   }
 
-  /** The first of rows that lie one behind the other, and not at the start of what holds them. */
+  /** The first of consecutive rows that do not begin at the start of their array. */
   private def oneBehindTheOther(rows: Seq[UnsafeRow]): UnsafeRow = {
     val bytes = new Array[Byte](8) ++ rows.flatMap(_.getBytes)
     val first = new UnsafeRow(rows.head.numFields)
