@@ -1,13 +1,13 @@
-"""Tries Mullion on a live cluster: Databricks, or any other Spark. It prints a report, and writes it to send to us.
+"""Tests Mullion on a live cluster, Databricks or any other Spark, and writes a report to send to us.
 
-    python scripts/try-on-databricks.py --folder /Volumes/catalog/schema/volume/mullion --stories 40
+    python scripts/try-on-databricks.py --folder /Volumes/catalog/schema/volume/mullion
 
-The cluster has Mullion's wheel and JAR as libraries (docs/databricks.md); this runs in a checkout of the project, for
-the stories are those of its tests. ``--folder`` is a place that the driver's Python and all executors see under one
-path. A part of the stories is run, another part with another ``--seed``; they leave nothing behind.
+The cluster has Mullion's wheel and JAR as libraries (docs/databricks.md). The script runs in a checkout of the project,
+because it runs its test cases. ``--folder`` is a path that the driver's Python and all executors can access. It runs a
+random part of the test cases, another part with another ``--seed``; they leave nothing behind.
 
-The report holds versions, the settings named in ``SETTINGS``, what Spark lacks of what the JAR calls, a plan, and of
-each story whether it came out as it should. No data, no other settings, no environment.
+The report contains versions, the settings in ``SETTINGS``, the APIs that Spark lacks and the JAR calls, a plan, and the
+result of each test case. No data, no other settings, no environment.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     spark = mullion.configure(SparkSession.builder).getOrCreate()
     report: dict[str, Any] = {"mullion": mullion.__version__, "about": about(spark)}
     report["refused"] = refused(spark)
-    # What is refused is tried all the same: how far it comes is what we want to know.
+    # Continues after an error, because the report must contain all of them.
     spark.conf.set("spark.mullion.checkRuntime", "false")
     report["lacks"] = tried(lambda: lacks(spark))
     report["plan"] = tried(lambda: plan(spark))
@@ -76,8 +76,8 @@ def parsed(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--folder", type=Path, default=Path(tempfile.gettempdir(), "mullion-try"))
     parser.add_argument("--report", type=Path, default=Path("mullion-report.json"))
-    parser.add_argument("--stories", type=int, default=40, help="how many of them")
-    parser.add_argument("--seed", type=int, default=1, help="which of them")
+    parser.add_argument("--stories", type=int, default=40, help="the number of test cases")
+    parser.add_argument("--seed", type=int, default=1, help="selects the test cases")
     return parser.parse_args(arguments)
 
 
@@ -100,7 +100,7 @@ def jvm(spark: SparkSession) -> Any:
 
 
 def tried(asked: Any) -> Any:
-    """What it gives, or why it does not."""
+    """Returns the result of a call, or the traceback of its error."""
     try:
         return asked()
     except Exception:
@@ -108,7 +108,7 @@ def tried(asked: Any) -> Any:
 
 
 def refused(spark: SparkSession) -> str | None:
-    """What a user is told at the first call, if it is no."""
+    """Returns the error of the first call, if there is one."""
     try:
         windowed(minutes(spark), Tumbling("1 minute"), time="ts").agg(F.count("*").alias("n"))
     except MullionError as error:
