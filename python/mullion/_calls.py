@@ -1,4 +1,4 @@
-"""Calls whose arguments do not fit: refused in words that say what is missing, or what was meant."""
+"""Calls with wrong arguments: errors that report missing ones, and suggest names for unknown ones."""
 
 from __future__ import annotations
 
@@ -38,7 +38,8 @@ _MEANT: Final = {
 
 _INSTEAD: Final = {
     "state": "State is always in RocksDB: leave it out.",
-    "watermark": "Write clock=PerKey(), or clock=PerKey(wall_time=True).",
+    "watermark": "Write clock=PerKey(), or clock=PerKey(wall_time=True). The delay of Spark's watermark belongs to the "
+    "stream: df.withWatermark('ts', '5 minutes').",
     "late_by": "Write clock=PerKey(late_by='watermark').",
     "idle_after": "Write clock=Watermark(idle_after='30 seconds').",
     "running": "Write early=Early(each_row=True).",
@@ -51,11 +52,11 @@ _INSTEAD: Final = {
 def explained(
     example: str, missing: Mapping[str, str] | None = None, name: str | None = None
 ) -> Callable[[Callable[_Given, _Made]], Callable[_Given, _Made]]:
-    """Has a function refuse a call that its signature does not fit as a :class:`WrongCallError`.
+    """Makes a function raise :class:`WrongCallError` for a call that does not match its signature.
 
-    - ``example``: a call that is right.
-    - ``missing``: what to say of an argument that is not there, by its name.
-    - ``name``: what the call is of, if not the function's name.
+    - ``example``: a valid call.
+    - ``missing``: the message for each missing argument, by its name.
+    - ``name``: the name in messages, if not the function's.
     """
 
     def wrapped(function: Callable[_Given, _Made]) -> Callable[_Given, _Made]:
@@ -96,9 +97,11 @@ def _refusal(
     if len(given) > len(places):
         named = [name for name in parameters if name not in places]
         hint = f" Give the others by name: {', '.join(f'{one}=' for one in named)}." if named else ""
-        taken = f"{len(places)} so ({', '.join(places)})" if places else "none so"
+        if any(one.kind is inspect.Parameter.VAR_KEYWORD for one in parameters.values()):
+            hint = " Give each a name."
+        accepted = f"{len(places)} ({', '.join(places)})" if places else "none"
         return WrongCallError(
-            f"{called}() was given {len(given)} argument{'s' * (len(given) != 1)} by their place, and takes {taken}."
+            f"{called}() was given {len(given)} positional argument{'s' * (len(given) != 1)}, and accepts {accepted}."
             f"{hint} Write, for instance, {example}."
         )
     for name in places[: len(given)]:

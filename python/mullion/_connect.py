@@ -1,14 +1,13 @@
-"""The border to a server of Spark Connect: what the JAR is asked for there travels in hints over DataFrames.
+"""The interface to a server of Spark Connect: requests to the JAR are hints over DataFrames.
 
-``df.hint("mullion", json, *columns)`` is a call, of which the server makes the plan that it asks for (``ResolveCalls``
-in Scala). Columns travel as Spark sends them, Python functions too. The server's errors of ours come back as those of
+``df.hint("mullion", json, *columns)`` is a call, which the server replaces by its plan (``ResolveCalls`` in Scala).
+Columns travel in Spark's own form, Python functions too. The server's Mullion errors are converted to
 :mod:`mullion.errors`.
 
-A call is made where its DataFrame is analysed, and so each time that something is asked of that. ``_jvm`` is the same
-for a session of this process.
+A call is resolved whenever its DataFrame is analysed. ``_jvm`` is the equivalent for a session of this process.
 
-In a query function of a declarative pipeline nothing may be asked of the server (:mod:`mullion._pipelines`). A call is
-then made where the pipeline is analysed, and what is wrong with it is said there.
+In a query function of a declarative pipeline no request to the server is allowed (:mod:`mullion._pipelines`). A call is
+then resolved during the pipeline's analysis, which also reports its errors.
 """
 
 from __future__ import annotations
@@ -39,21 +38,21 @@ from mullion.errors import InvalidArgumentError, MullionError, UnsupportedError,
 _HINT: Final = "mullion"
 _EXCEPTION: Final = "dev.mullion.MullionException"
 _CONDITION: Final = "MULLION_"
-# The server takes it away where it makes a call. One without Mullion says that it knows no such function.
+# The server removes it from a resolved call. A server without Mullion reports an unknown function.
 _GUARD: Final = "mullion_extension_is_not_in_this_session()"
 
 _greeted: WeakKeyDictionary[SparkSession, bool] = WeakKeyDictionary()
 
 
 def is_remote(thing: object) -> bool:
-    """Whether a DataFrame, session, column or query lives in Spark Connect."""
+    """True if a DataFrame, session, column or query belongs to Spark Connect."""
     return any(kind.__module__.startswith("pyspark.sql.connect") for kind in type(thing).__mro__)
 
 
 def greet(spark: SparkSession) -> None:
-    """Makes sure that the server has this Mullion: one that has none takes our hints for a spelling mistake.
+    """Checks that the server has this Mullion; one without it treats the hints as misspelt.
 
-    Raises :class:`MullionError` where it has none, and :class:`VersionMismatchError` where it has another version.
+    Raises :class:`MullionError` without Mullion, and :class:`VersionMismatchError` for another version.
     """
     translate_errors()
     if _pipelines.is_query_function(spark):
@@ -80,7 +79,7 @@ def greet(spark: SparkSession) -> None:
 
 
 def is_declared(spark: SparkSession) -> bool:
-    """Whether calls are made when a declarative pipeline is analysed: nothing may be asked of the server now."""
+    """True if calls are resolved later, during the analysis of a declarative pipeline."""
     declared = _pipelines.is_query_function(spark)
     if declared:
         translate_errors()
@@ -88,7 +87,7 @@ def is_declared(spark: SparkSession) -> bool:
 
 
 def check_window(df: DataFrame, asked: Description) -> None:
-    """Raises for what shows to be wrong before anybody has said what panes hold."""
+    """Checks a window before its aggregates are known."""
     _analysed(_hinted(df, asked.json, *asked.columns))
 
 
@@ -100,13 +99,13 @@ def windowed(df: DataFrame, asked: Description) -> DataFrame:
 
 
 def dropped_before(df: DataFrame) -> list[str]:
-    """What is to be said of rows that operators of Spark's drop before a window over ``df``."""
+    """Warnings about rows that Spark's operators drop before a window over ``df``."""
     return [line[0] for line in _hinted(df, _call("dropped_before")).collect()] if df.isStreaming else []
 
 
 def together(windows: Mapping[str, DataFrame]) -> DataFrame:
-    """Several results of :func:`windowed` in one, each under its name."""
-    # A hint is over one DataFrame: over a union, which is taken apart again.
+    """Several results of :func:`windowed` in one DataFrame, each under its name."""
+    # A hint is over one DataFrame: over a union, which the server splits again.
     over = functools.reduce(DataFrame.union, windows.values())
     return _panes(_hinted(over, _call("together", names=list(windows))))
 
@@ -114,19 +113,19 @@ def together(windows: Mapping[str, DataFrame]) -> DataFrame:
 def read_panes(
     spark: SparkSession, checkpoint: str, which: int, panes: DataFrame | None, window: str | None
 ) -> DataFrame:
-    """The open panes of a checkpoint; the aggregates' code comes from ``panes`` where it is given."""
+    """The open panes of a checkpoint; with ``panes``, with the code of its aggregates."""
     asked = {"checkpoint": checkpoint, "operator": which, "window": window}
     return _analysed(_ask(spark, "read_panes", panes, **asked))
 
 
 def open_panes(spark: SparkSession, of: Any, which: int, panes: DataFrame | None, window: str | None) -> DataFrame:
-    """Why panes are open, of a query of the server or of a checkpoint."""
+    """The reasons why panes are open, of a query of the server or of a checkpoint."""
     asked = {"checkpoint": of} if isinstance(of, str) else {"query": str(of.id)}
     return _analysed(_ask(spark, "open_panes", panes, operator=which, window=window, **asked))
 
 
 def recover(spark: SparkSession, checkpoint: str) -> int:
-    """Takes a checkpoint that has lost state back to an earlier batch; how many batches that is."""
+    """Resets a checkpoint that has lost state to an earlier batch. Returns the number of batches to repeat."""
     return int(_ask(spark, "recover", checkpoint=checkpoint).collect()[0][0])
 
 
@@ -145,20 +144,20 @@ def _ask(spark: SparkSession, call: str, panes: DataFrame | None = None, **said:
 
 def _hinted(df: DataFrame, json: str, *columns: Column) -> DataFrame:
     made = df.hint(_HINT, json, *columns)
-    # PySpark takes it that a hint leaves columns as they are, and has those that it asked for before.
+    # PySpark assumes that a hint keeps the columns, and copies the cached schema.
     setattr(made, "_cached_schema", None)  # noqa: B010
     return made
 
 
 def _analysed(df: DataFrame) -> DataFrame:
-    """Has the server look at a plan, which it would else do when somebody asks for its rows."""
+    """Makes the server analyse a plan now instead of on its first use."""
     _ = df.schema
     return df
 
 
 def _panes(df: DataFrame) -> DataFrame:
     if is_declared(df.sparkSession):
-        # Without Mullion the rows themselves would go into the table.
+        # Without Mullion the table would get the input rows.
         return df.where(expr(_GUARD))
     fields = {field.name: field.dataType for field in df.schema.fields}
     pane = fields.get("pane")
@@ -171,7 +170,7 @@ def _panes(df: DataFrame) -> DataFrame:
 
 
 def error_in(info: Any, details: Any) -> MullionError | None:
-    """Mullion's error in what a server says of one, or of its causes; ``None`` where it is not ours."""
+    """Mullion's error in a server's error or its causes; ``None`` if there is none."""
     chain = list(details.errors) if details is not None else []
     for error in chain:
         if error.error_type_hierarchy and error.error_type_hierarchy[0] == _EXCEPTION:
@@ -193,7 +192,7 @@ def _ours(condition: str, message: str) -> MullionError:
 
 
 def translate_errors() -> None:
-    """Has PySpark raise Mullion's own types for errors of the server's Mullion. Idempotent."""
+    """Makes PySpark raise Mullion's own types for errors of the server's Mullion. Idempotent."""
     from pyspark.errors.exceptions import connect
     from pyspark.sql.connect.client import core
     from pyspark.sql.connect.streaming.query import StreamingQuery
@@ -212,7 +211,7 @@ def _translating(convert: Callable[..., Exception]) -> Callable[..., Exception]:
         if ours is None:
             return theirs
         if not str(ours):
-            # Where the server keeps details to itself, its message is cut short.
+            # A server without details truncates its message.
             ours = _ours(ours.condition, message)
         stack = getattr(theirs, "getStackTrace", lambda: None)()
         ours.jvm_trace = f"{theirs}\n{stack}" if stack else str(theirs)
@@ -223,7 +222,7 @@ def _translating(convert: Callable[..., Exception]) -> Callable[..., Exception]:
 
 
 def _translating_result(exception: Callable[[Any], Any]) -> Callable[[Any], Any]:
-    """``query.exception()`` brings text alone; waiting for a query that has failed raises the same with its causes."""
+    """``query.exception()`` only has text; waiting for a failed query raises the same error with its causes."""
 
     @functools.wraps(exception)
     def exception_of(query: Any) -> Any:

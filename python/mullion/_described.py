@@ -1,6 +1,6 @@
-"""A call of ``windowed(...).agg(...)`` as it crosses a border: what is asked as JSON, and the columns that it names.
+"""A serialized call of ``windowed(...).agg(...)``: the request as JSON, and its columns.
 
-``CallDescription`` in Scala reads it, whether it comes over py4j or by Spark Connect.
+``CallDescription`` in Scala reads it, both over py4j and from Spark Connect.
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ from mullion.windows import (
 
 
 def quoted(name: str) -> str:
-    """A column of that name, whatever is in it."""
+    """A column of that name, with special characters quoted."""
     return f"`{name.replace('`', '``')}`"
 
 
 class Description:
-    """What is asked of panes, and the columns that are named in it, each with what it is."""
+    """The options of panes, and their columns with roles."""
 
     def __init__(self, call: str, window: Window, by: Sequence[Column | str], options: Options) -> None:
         self._said: dict[str, Any] = {"call": call, "window": _window(window), "options": _options(options)}
@@ -60,7 +60,7 @@ class Description:
                 pass
 
     def with_functions(self, df: DataFrame, window: Window, options: Options, *, is_declared: bool) -> Description:
-        """Adds the functions of Python that a window is made by; of a query that is only declared yet, or not."""
+        """Adds the Python functions of a window; ``is_declared`` in a declarative pipeline."""
         match window:
             case Global(splitting=function) if function is not None:
                 self._add("split", [splits_of(function, window.takes_offset)])
@@ -76,7 +76,7 @@ class Description:
         return self
 
     def with_held(self, aggregates: Sequence[Column], collect: tuple[bool, str, int] | None) -> Description:
-        """Adds what panes hold."""
+        """Adds the contents of panes."""
         self._add("aggregate", aggregates)
         if collect is not None:
             by_time, name, max_rows = collect
@@ -85,7 +85,7 @@ class Description:
 
     @property
     def json(self) -> str:
-        """What is asked."""
+        """The request as JSON."""
         return json.dumps({**self._said, "version": __version__, "columns": self._roles})
 
     def _add(self, role: str, columns: Sequence[Column | str]) -> None:
@@ -121,7 +121,7 @@ def _window(window: Window) -> dict[str, Any]:
 
 
 def _options(options: Options) -> dict[str, Any]:
-    said: dict[str, Any] = {
+    request: dict[str, Any] = {
         "allowed_lateness": options.allowed_lateness_us,
         "on_time": options.on_time,
         "accumulate": options.accumulate,
@@ -133,14 +133,14 @@ def _options(options: Options) -> dict[str, Any]:
         "upgrade": {"new_aggregates": options.upgrade.new_aggregates, "window": options.upgrade.window},
     }
     if options.early is not None:
-        said["early"] = {
+        request["early"] = {
             "every": options.early.every_us,
             "wall": options.early.wall_us,
             "count": options.early.count,
             "unchanged": options.early.unchanged,
             "each_row": options.early.each_row,
         }
-    return said
+    return request
 
 
 def _clock(clock: Watermark | PerKey) -> dict[str, Any]:
@@ -152,10 +152,10 @@ def _clock(clock: Watermark | PerKey) -> dict[str, Any]:
 
 
 def _micros(df: DataFrame, time: Column | str, is_declared: bool) -> Column:
-    """The event time in microseconds; of a window column, that of its last one."""
+    """The event time in microseconds; for a window column, its last one."""
     column = col(time) if isinstance(time, str) else time
     if is_declared:
-        # What type it has cannot be asked yet.
+        # The type is not available yet.
         return unix_micros(column)
     kind = df.select(column).schema.fields[0].dataType
     return unix_micros(column["end"]) - 1 if isinstance(kind, StructType) else unix_micros(column)

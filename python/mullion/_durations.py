@@ -32,6 +32,7 @@ _SHORT = {
     "s": "second",
     "sec": "second",
     "secs": "second",
+    "m": "minute",
     "min": "minute",
     "mins": "minute",
     "h": "hour",

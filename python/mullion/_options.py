@@ -1,4 +1,4 @@
-"""What is asked of panes beside their window, their keys and what they hold."""
+"""The options of panes other than their window, keys and contents."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Options:
     upgrade: Upgrade = Upgrade()  # noqa: RUF009
 
     def written(self) -> list[str]:
-        """As arguments of the call, but those that say what is so anyway."""
+        """As arguments of the call, without defaults."""
         parts = [f"time={self.time!r}"]
         if self.allowed_lateness_us:
             parts.append(f"allowed_lateness={_durations.written(self.allowed_lateness_us)!r}")

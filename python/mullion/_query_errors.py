@@ -1,4 +1,4 @@
-"""How a query over windows fails by an error that is not Mullion's, whichever way Spark tells of it."""
+"""Conversions of Spark's errors in queries with windows."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ FUNCTION_FAILED: Final = "[FUNCTION_FAILED] "
 
 
 def is_of_windows(plan: str) -> bool:
-    """Whether a plan, as text, has windows of Mullion's."""
+    """True if the text of a plan has windows of Mullion."""
     return OPERATOR in plan or _SEVERAL in plan
 
 
@@ -53,21 +53,19 @@ def foreach_batch_failure(message: str) -> TaskFailedError:
 
 def function_failure(message: str) -> FunctionError | None:
     """The error of a user's function in the traceback of a worker, or ``None``."""
-    found = re.search(rf"^\w+: {re.escape(FUNCTION_FAILED)}(.*)$", message, re.M)
-    if found is None:
+    match = re.search(rf"^\w+: {re.escape(FUNCTION_FAILED)}(.*)$", message, re.M)
+    if match is None:
         return None
-    said = found[1][:1].upper() + found[1][1:]
-    return FunctionError(
-        f"{said}. Nothing of the batch was kept, and the query goes on from its checkpoint once the function is fixed."
-    )
+    reason = match[1][:1].upper() + match[1][1:]
+    return FunctionError(f"{reason}. Nothing of the batch was kept; the query continues once the function is fixed.")
 
 
 def other_operators(message: str) -> IncompatibleStateError | None:
     """The error of a query of windows over a checkpoint of Spark's operators, or ``None``."""
-    found = _OTHER_OPERATORS.search(message)
-    if found is None:
+    match = _OTHER_OPERATORS.search(message)
+    if match is None:
         return None
-    before, now = (sorted(set(_OPERATOR_NAME.findall(text))) for text in found.groups())
+    before, now = (sorted(set(_OPERATOR_NAME.findall(text))) for text in match.groups())
     has_sparks_windows = not _SPARKS_WINDOWS.isdisjoint(before)
     whose = "Spark's own windows" if has_sparks_windows else "other operators"
     fix = (

@@ -1,4 +1,4 @@
-"""Custom windows by a function: its ranges, computed in Python workers over Arrow, as a column."""
+"""Custom windows by a function: a column with its ranges, computed in Python workers over Arrow."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ _MICROS = "array<struct<start: bigint, end: bigint>>"
 
 
 def ranges_of(function: RangesOf, name: str, time: Column) -> Column:
-    """What ``function`` gives for ``time``, microseconds since the epoch: an array of ranges of timestamps.
+    """The ranges of ``function`` for ``time``, microseconds since the epoch: an array of ranges of timestamps.
 
-    Times cross as numbers, so that no session's or worker's time zone has a say in them.
+    Times are passed as numbers, so that the time zone of a session or worker has no effect.
     """
     in_micros = over_arrays(_in_batches(function, name), time, _MICROS)
     return transform(
@@ -31,7 +31,7 @@ def ranges_of(function: RangesOf, name: str, time: Column) -> Column:
 def _in_batches(function: RangesOf, name: str) -> Any:
     import pyarrow as pa
 
-    # Workers need not have this package: what runs there is all inside of this function, and travels whole.
+    # Workers may lack this package: their code is within this function, which is pickled entirely.
     failed_mark = FUNCTION_FAILED
 
     def of_times(times: Any) -> Any:
@@ -41,7 +41,7 @@ def _in_batches(function: RangesOf, name: str) -> Any:
         epoch, microsecond = datetime(1970, 1, 1, tzinfo=UTC), timedelta(microseconds=1)
 
         def failure(error: Exception, asked: str) -> ValueError:
-            """An error of the function as one line, which the driver finds in the traceback of the worker."""
+            """An error of the function as one line, which the driver finds in the worker's traceback."""
             frames = traceback.extract_tb(error.__traceback__)[1:]
             at = f", at {frames[-1].filename}:{frames[-1].lineno}" if frames else ""
             said = " ".join(str(error).split())
@@ -73,7 +73,7 @@ def _in_batches(function: RangesOf, name: str) -> Any:
                 ) from None
             try:
                 found = function(time)
-                # A generator runs while it is read.
+                # A generator runs while it is consumed.
                 found = found if found is None or isinstance(found, (tuple, list)) else list(found)
             except Exception as error:
                 raise failure(error, f"the time {time}") from error
@@ -93,6 +93,6 @@ def _in_batches(function: RangesOf, name: str) -> Any:
         return pa.array([of(us) for us in times.to_pylist()], kind)
 
     of_times.__name__ = getattr(function, "__name__", type(function).__name__)
-    # By which PySpark knows that it takes and gives arrays.
+    # PySpark reads these to recognise a function of arrays.
     of_times.__annotations__ = {"times": pa.Array, "return": pa.Array}
     return of_times

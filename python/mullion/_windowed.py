@@ -1,4 +1,4 @@
-"""``windowed(...).agg(...)``: types and names are checked here, as Python has them; the JVM refuses all else."""
+"""``windowed(...).agg(...)``: checks types and names; the JVM checks all else."""
 
 from __future__ import annotations
 
@@ -73,12 +73,12 @@ def windowed(
     ids: bool = False,
     upgrade: Upgrade = Upgrade(),  # noqa: B008
 ) -> Windowed:
-    """Puts the rows of a DataFrame into panes, one for each window and key. ``.agg(...)`` says what a pane holds.
+    """Assigns the rows of a DataFrame to panes, one per window and key. ``.agg(...)`` sets the contents of a pane.
 
     **Rows, windows and keys**
 
-    - ``df``: a stream with a watermark on ``time``, or a batch DataFrame. A batch gives what a stream over its rows
-      would close with.
+    - ``df``: a stream with a watermark on ``time``, or a batch DataFrame. A batch returns the closing rows of a stream
+      over the same input.
     - ``window``: :class:`Tumbling`, :class:`Sliding`, :class:`Session`, :class:`Around` or :class:`Custom` for windows
       of time; :class:`Count` or :class:`Global` for windows of row numbers.
     - ``by``: the key, a column or a list of columns. Without it there is one key. Nulls are a key, as in SQL.
@@ -96,14 +96,14 @@ def windowed(
       keys: from the first window that has a row of the key, for as long as the query lasts (on a batch DataFrame, up to
       the last window with a row). This works for windows on a grid. A key is then never forgotten. A clock that jumps
       over more than a million windows fails the query, because a row's time must be wrong.
-    - ``at_end``: what becomes of open panes when the input ends. It ends for a stream with
-      ``trigger(availableNow=True)``, once the query has read what was there when it started. With ``"keep"`` panes stay
-      open in the checkpoint, and the next run goes on with them. With ``"close"`` all close, in a last batch of their
-      own, which is done again after a crash as others are. Nothing is kept then, neither row numbers nor clocks of
-      keys: the next run begins with fresh panes, for rows that are not late by the stream's watermark. Windows of row
-      numbers close with the rows that they have, on a batch DataFrame too. A query with another trigger has no end, and
-      keeps its panes open either way. A checkpoint that began with ``"close"`` needs it from then on. Not with
-      ``ids=True``, nor for windows between Python functions.
+    - ``at_end``: the treatment of open panes when the input ends. It ends for a stream with
+      ``trigger(availableNow=True)``, once the query has read the rows that existed at its start. With ``"keep"`` panes
+      stay open in the checkpoint, and the next run continues with them. With ``"close"`` all close, in a last batch of
+      their own, which is repeated after a crash like any other. No state is kept then, neither row numbers nor clocks
+      of keys: the next run begins with fresh panes, for rows that are not late by the stream's watermark. Windows of
+      row numbers close with the rows that they have, on a batch DataFrame too. A query with another trigger has no end,
+      and keeps its panes open either way. A checkpoint that began with ``"close"`` needs it from then on. Not with
+      ``ids=True``, nor for windows between stages of Python functions.
 
     **When a pane fires before that**
 
@@ -112,49 +112,49 @@ def windowed(
       each later batch that has rows for it until it closes, as Flink does within the allowed lateness. Interval firings
       end with ``on_time``. A session that grows after that counts as not yet on time, and is on time again at its new
       end.
-    - ``accumulate``: with ``True``, each firing shows all rows of its pane. With ``False`` it shows what came since the
-      firing before, and the close shows what is left, perhaps nothing.
+    - ``accumulate``: with ``True``, each firing contains all rows of its pane. With ``False`` it contains the rows
+      since the previous firing, and the close contains the rest, which may be empty.
 
     **Late rows and duplicates**
 
-    - ``late``: what becomes of a row whose pane has closed. ``"drop"`` counts it. ``"emit"`` puts it out in the column
+    - ``late``: the treatment of a row whose pane has closed. ``"drop"`` counts it. ``"emit"`` emits it in the column
       ``late_row``. ``"reopen"`` opens a fresh pane for it. Where windows overlap, a row is late when all of its windows
       have closed. If only some have, it enters the others, and the metric ``panesMissed`` counts the panes that it
       missed; with ``"reopen each"`` it opens fresh panes for these too.
     - ``dedupe_by``: rows of a pane that agree in this column, or in these columns, count once in its aggregates: the
-      first one that came. Nulls are values, as in ``dropDuplicates``. A pane knows its ids only while it is open: a
-      copy that comes later is a late row like others, and with ``"reopen"`` opens a fresh pane. Each of several
-      overlapping windows counts the row once, and so does a session that others become part of. A copy opens and
-      extends sessions all the same, and makes a pane fire again. Until the pane closes, state holds what the aggregates
-      read of each row that counts, and the aggregates run over that when the pane fires. Not for windows of row
-      numbers, ``.collect()``, ``accumulate=False`` and ``Early(count=...)``.
+      first one to arrive. Nulls are values, as in ``dropDuplicates``. Ids are kept only while a pane is open: a later
+      copy is a late row like others, and with ``"reopen"`` opens a fresh pane. Each of several overlapping windows
+      counts the row once, and so does a merged session. A copy still opens and extends sessions, and makes a pane fire
+      again. Until the pane closes, state holds the aggregates' input columns of each row that counts, and the
+      aggregates run over these when the pane fires. Not for windows of row numbers, ``.collect()``,
+      ``accumulate=False`` and ``Early(count=...)``.
 
     **Ids and changes**
 
     - ``ids``: with ``True``, ``pane`` has two more fields, for tables that firings are upserted into
       (:func:`mullion.upsert`). ``id`` is a text that a pane of a key has from its opening to its close, and that no
       other pane of the key ever has; it stays the same after a restart and when a batch runs again. ``merged`` lists
-      the ids of panes that became part of this one since it opened or last fired, as sessions that touch do; those
-      panes fire no more. The id of a window of time is its start, in microseconds since 1970; of :class:`Custom` its
-      start and end; of a session the time with which it opened; of windows of row numbers the first number. A pane that
-      ``late="reopen"`` opens has an id of its own. Sessions keep their ids in state, so their checkpoint goes on as it
-      began, with or without ids; other windows may get ids later.
+      the ids of panes merged into this one since it opened or last fired, as sessions that touch are; those panes never
+      fire again. The id of a window of time is its start, in microseconds since 1970; of :class:`Custom` its start and
+      end; of a session the time with which it opened; of windows of row numbers the first number. A pane that
+      ``late="reopen"`` opens has an id of its own. Sessions keep their ids in state, so their checkpoint keeps its
+      initial setting, with or without ids; other windows may get ids later.
 
-    - ``upgrade``: an :class:`Upgrade`, which says what happens to the open panes of a checkpoint whose query had other
-      aggregates or another window. By default the query does not start.
+    - ``upgrade``: an :class:`Upgrade`, the treatment of open panes of a checkpoint whose query had other aggregates or
+      another window. By default the query does not start.
 
-    **Order of rows.** ``Early(each_row=True)``, ``PerKey()``, windows of row numbers and ``.collect()`` take a key's
+    **Order of rows.** ``Early(each_row=True)``, ``PerKey()``, windows of row numbers and ``.collect()`` process a key's
     rows in order of arrival: by source partition, and in its order. After a shuffle upstream (a join,
-    ``dropDuplicates``) this is the order that the shuffle gave, and a batch that is tried again may see another one.
+    ``dropDuplicates``) this is the order after the shuffle, and a retried batch may have another one.
 
     **Operators before the window.** Spark's operators that go by the watermark (``dropDuplicatesWithinWatermark``, a
     ``groupBy`` with the event time, joins of streams) drop rows that are older, whatever ``allowed_lateness`` and
     ``late`` say here. A :class:`DroppedRowsWarning` names the operator, and so does the log when the query starts.
     ``dedupe_by`` drops no row.
 
-    Raises :class:`UnknownColumnError` for a column that ``df`` does not have, :class:`InvalidArgumentError` for a value
-    that cannot be right, and :class:`UnsupportedError` for what this version cannot do.
-    ``.agg(...)`` finds a missing watermark; the start of the query finds the state of another query.
+    Raises :class:`UnknownColumnError` for a column that ``df`` does not have, :class:`InvalidArgumentError` for an
+    invalid value, and :class:`UnsupportedError` for combinations that are not supported. ``.agg(...)`` detects a
+    missing watermark; the start of the query detects the state of another query.
 
     >>> windowed(events, Tumbling("1 hour"), by="carrier", time="ts").agg(F.count("*").alias("n"))  # doctest: +SKIP
     DataFrame[carrier: string, window: struct<...>, pane: struct<firing:string,seq:int>, n: bigint]
@@ -203,13 +203,13 @@ def windowed(
     if not _engine.is_declared(df.sparkSession):
         _engine.ready(df.sparkSession)
         _require_columns(df, window, keys, options)
-        # What does not go together, and what columns may not be, the JVM knows alone.
+        # Only the JVM checks combinations of options, and types of columns.
         _engine.check_window(df, window, keys, options)
     return Windowed(df, window, keys, options)
 
 
 class Windowed:
-    """What :func:`windowed` gives. ``.agg(...)`` or ``.collect(...)`` says what a pane holds, and gives a DataFrame."""
+    """The result of :func:`windowed`, on which ``.agg(...)`` or ``.collect(...)`` returns a DataFrame."""
 
     __slots__ = ("_by", "_df", "_options", "_window")
 
@@ -229,9 +229,9 @@ class Windowed:
 
         Some aggregates grow with their rows: lists, sets, exact percentiles. All aggregates of a pane of a stream
         together may hold ``spark.sql.streaming.stateStore.mullion.maxAccumulatorBytes`` bytes, 128 MB by default. Past
-        that the query fails with an error that names the pane, and can go on from its checkpoint with a higher limit. A
-        batch writes only what it adds to a ``collect_list`` (and at most 64 kB more). Sets and percentiles are written
-        whole with each batch that has rows for them.
+        that the query fails with an error that names the pane, and can continue from its checkpoint with a higher
+        limit. A batch writes only what it adds to a ``collect_list`` (and at most 64 kB more). Sets and percentiles are
+        written entirely with each batch that has rows for them.
 
         Raises :class:`InvalidArgumentError` when there is no aggregate, when one is not an aggregate or holds another
         one, when a name would be twice in the result, and when a stream has no watermark on its event time;
@@ -262,7 +262,7 @@ class Windowed:
 
     @explained("windowed(...).collect(order='arrival', name='rows')")
     def collect(self, order: Order = "arrival", name: str = "rows", max_rows: int = 1_000_000) -> DataFrame:
-        """Gives a row for each firing of a pane: the keys, ``window``, ``pane``, then the pane's rows.
+        """Returns a row for each firing of a pane: the keys, ``window``, ``pane``, then the pane's rows.
 
         The rows are an array of structs with all columns of the input.
 
@@ -271,15 +271,15 @@ class Windowed:
         - ``max_rows``: the most rows that a pane may have. A task holds a pane's rows in memory when the pane closes. A
           pane with more rows fails the query, with an error that names the pane.
 
-        Each batch adds its rows to state beside those of earlier batches, and writes none of these again. A pane that
-        fires early (``early=``) shows all rows so far, and reads all of them each time. With ``accumulate=False`` it
-        shows those that came since, and these are no longer in state.
+        Each batch adds its rows to state, and rewrites none of earlier batches. A pane that
+        fires early (``early=``) contains all rows so far, and reads all of them each time. With ``accumulate=False``
+        it contains the rows since the previous firing, which are then removed from state.
 
-        With ``Early(count=n)`` a pane of tumbling and sliding windows fires with the row that makes ``n`` since it
-        opened or last fired, several times in a batch if there are so many, and in the batch in which it closes too.
+        With ``Early(count=n)`` a pane of tumbling and sliding windows fires with each ``n``-th row since it
+        opened or last fired: several times in a batch if there are enough, and also in the batch in which it closes.
         With ``accumulate=False`` each of these firings has exactly ``n`` rows, and the close has the rest.
 
-        Raises :class:`InvalidArgumentError` for a value that cannot be right, such as ``order="time"`` without
+        Raises :class:`InvalidArgumentError` for an invalid value, such as ``order="time"`` without
         ``time=``, and :class:`UnsupportedError` with ``Early(each_row=True)``, and for other windows and with
         ``PerKey()`` with ``Early(count=...)``, ``accumulate=False`` or ``empty="emit"``.
         """
@@ -303,7 +303,7 @@ class Windowed:
     if not TYPE_CHECKING:
 
         def __getattr__(self, name: str) -> NoReturn:
-            # What Python itself looks for, to copy or to show it, is not there and nobody's mistake.
+            # Python itself looks these up, to copy or show an object.
             if name.startswith("_"):
                 raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}", name=name, obj=self)
             raise NotAggregatedError(_not_yet(name, self._df.isStreaming))
@@ -323,9 +323,9 @@ class Windowed:
 
 
 def _warn_of_dropped_rows(df: DataFrame, calls: int = 3) -> None:
-    """Said where the user calls ``agg`` or ``collect``; the log says it again when the query starts.
+    """Reports the call of ``agg`` or ``collect``; the log repeats it when the query starts.
 
-    ``calls`` is how many calls up from here that is.
+    ``calls`` is the number of calls from here to that one.
     """
     if _engine.is_declared(df.sparkSession):
         return
@@ -371,7 +371,7 @@ def _early_meant(early: object) -> str:
 
 
 def _require_columns(df: DataFrame, window: Window, keys: tuple[ColumnOrName, ...], options: Options) -> None:
-    """Raises for a column that the input does not have, in words that say where it is named."""
+    """Raises for a column that the input does not have, with its place in the call."""
     for key in keys:
         field_of(df, f"by={key!r}", key)
     for column in options.dedupe_by:
@@ -380,7 +380,7 @@ def _require_columns(df: DataFrame, window: Window, keys: tuple[ColumnOrName, ..
         field_of(df, f"time={options.time!r}", options.time)
     if isinstance(window, Session) and window.gap is not None:
         field_of(df, f"gap={window.gap!r}", window.gap)
-    # Without event time custom windows are refused, whatever their ranges.
+    # Without event time custom windows are rejected, whatever their ranges.
     if isinstance(window, Custom) and isinstance(window.ranges, (str, Column)) and options.time is not None:
         field_of(df, f"ranges={window.ranges!r}", window.ranges)
     if isinstance(window, Global):
@@ -389,7 +389,7 @@ def _require_columns(df: DataFrame, window: Window, keys: tuple[ColumnOrName, ..
 
 
 def _not_yet(name: str, is_streaming: bool) -> str:
-    """What to write for a name that is used on what windowed(...) gives, as if it were a DataFrame."""
+    """The correct code for a name that is used on the result of windowed(...) as if it were a DataFrame."""
     example = "windowed(...).agg(F.count('*').alias('n'))"
     if name in ("groupBy", "groupby", "groupingSets", "cube", "rollup", "partitionBy"):
         return (

@@ -80,16 +80,17 @@ def mistakes(spark: SparkSession, events: DataFrame, folder: Path) -> Iterator[t
     yield "'window'. Say how rows", lambda: wrong(seen, time="ts")
     yield "no argument 'lateness'. Did you mean 'allowed_lateness'?", lambda: of(lateness="1 hour")
     yield "no argument 'keys'. Did you mean 'by'?", lambda: wrong(seen, HOUR, keys="k", time="ts")
-    yield "2 so (df, window)", lambda: wrong(seen, HOUR, "k", "ts")
+    yield "accepts 2 (df, window)", lambda: wrong(seen, HOUR, "k", "ts")
     yield "was given 'df' twice", lambda: wrong(seen, HOUR, df=seen, time="ts")
     yield "is not a Spark DataFrame", lambda: of([1, 2])
     yield "Write Tumbling('1 hour')", lambda: of(window="1 hour")
     yield "no column 'kk'", lambda: of(by="kk")
+    yield "by=['k', 'value']", lambda: of(by="k, value")
     yield "is also the name", lambda: of(by=F.col("k").alias("window"))
     yield "late='emmit' is not one of", lambda: of(late="emmit")
     yield "no argument 'state'. State is always in RocksDB", lambda: of(state="memory")
     yield "empty='yes' is not one of", lambda: of(empty="yes")
-    yield "no argument 'watermark'. Write clock=PerKey()", lambda: of(watermark="per key")
+    yield "df.withWatermark('ts', '5 minutes')", lambda: of(watermark="5 minutes")
     yield "clock='key' (str) is not a clock", lambda: of(clock="key")
     yield "on_time=True adds nothing", lambda: of(on_time=True)
     yield "early=Early(every='1 minute')", lambda: of(early="1 minute")
@@ -109,6 +110,7 @@ def mistakes(spark: SparkSession, events: DataFrame, folder: Path) -> Iterator[t
     yield "no argument 'hop'. Did you mean 'slide'?", lambda: Sliding("1 hour", hop="1 minute")  # type: ignore[call-arg]
     yield "'size'. Say how long", lambda: Tumbling()  # type: ignore[call-arg]
     yield "Tumbling('10 seconds')", lambda: Tumbling("10s")
+    yield "Write Tumbling('5 minutes')", lambda: Tumbling("5m")
     yield "timezone='UTC'", lambda: Tumbling("1 month")
     yield "Did you mean 'America/New_York'?", lambda: Tumbling("1 day", timezone="New York")
     yield "whole days, weeks", lambda: Tumbling("12 hours", timezone="UTC")
@@ -133,6 +135,7 @@ def mistakes(spark: SparkSession, events: DataFrame, folder: Path) -> Iterator[t
     yield "writeStream", lambda: of().writeStream.x
     yield "order='tme' is not one of", lambda: of().collect("tme")
     yield "no argument 'by'", lambda: of().collect(by="ts")
+    yield "accepts none. Give each a name", lambda: together(of().agg(n()))  # type: ignore[misc]
     yield "given no window", lambda: together()
     yield "does not say what its panes hold", lambda: together(a=of())
     yield "no folder 'state'", lambda: read_panes(folder / "nothing", spark=spark)

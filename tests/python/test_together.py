@@ -175,7 +175,7 @@ def test_what_cannot_share_stands_for_itself_and_gives_the_same(
     assert plan.count("WindowedAggregate together [a: tumbling 10 seconds") == 1
     whys = re.findall("apart from other windows: (.*)", plan)
     assert Counter(whys) == {
-        "its rows are taken in order of arrival": 2,
+        "its rows are processed in order of arrival": 2,
         "its firings take away what they show": 1,
         "no other has its rows and its clock": 1,
     }
@@ -381,7 +381,7 @@ def by_key(rows: DataFrame, key: Any) -> DataFrame:
 
 def test_an_operator_over_early_firings_of_windows_together_is_refused(spark: SparkSession, tmp_path: Path) -> None:
     panes = together(**windows(Feed(tmp_path / "in", COLUMNS).stream(spark)))
-    with pytest.raises(UnsupportedError, match="keeps state over"):
+    with pytest.raises(UnsupportedError, match=r"groupBy.* has state"):
         panes.groupBy("k").count().writeStream.format("noop").outputMode("update").start()
     with pytest.raises(UnsupportedError, match="outputMode"):
         panes.writeStream.format("noop").outputMode("complete").start()

@@ -1,4 +1,4 @@
-"""What an expression is, computed in Python: the model that every other way to compute it is tried against."""
+"""Evaluates expressions in Python: the model for every other evaluation."""
 
 from __future__ import annotations
 
@@ -63,13 +63,13 @@ Given = TypeVar("Given")
 
 
 class Evaluator(Generic[Given]):
-    """Computes expressions over what is ``given``, and variables; doors that have expressions of their own add them."""
+    """Evaluates expressions over ``given`` and variables; an adapter with its own expressions adds them."""
 
     def __init__(self) -> None:
         self.locals: dict[str, Any] = {}
 
     def value(self, of: Expression, given: Given) -> Any:
-        """What an expression is."""
+        """The value of an expression."""
         match of:
             case Const():
                 return of.value
@@ -91,8 +91,8 @@ class Evaluator(Generic[Given]):
             case List():
                 return [self.value(one, given) for one in of.items]
             case Dict():
-                made = zip(of.keys, of.values, strict=True)
-                return {self.value(key, given): self.value(held, given) for key, held in made}
+                items = zip(of.keys, of.values, strict=True)
+                return {self.value(key, given): self.value(held, given) for key, held in items}
             case Text():
                 parts = zip(of.parts, of.formats, strict=True)
                 return "".join(format(self.value(part, given), spec) for part, spec in parts)
@@ -107,7 +107,7 @@ class Evaluator(Generic[Given]):
         return self.other(of, given)
 
     def other(self, of: Expression, given: Given) -> Any:
-        """What an expression is of those that a door adds."""
+        """The value of an expression that an adapter adds."""
         raise NotImplementedError(type(of).__name__)
 
     def _operation(self, of: Operation, given: Given) -> Any:
@@ -124,7 +124,7 @@ class Evaluator(Generic[Given]):
         operands = [self.value(one, given) for one in of.operands]
         if of.sign in SIGNS:
             return SIGNS[of.sign](*operands)
-        # Of '+=': what can change would change itself, for all who have it.
+        # For '+=': a mutable value would be changed in place, for all its owners.
         if not isinstance(operands[0], _FIXED):
             raise TypeError(f"{of.sign} changes a {type(operands[0]).__name__}")
         return SIGNS[of.sign.removesuffix("=")](*operands)
@@ -136,5 +136,5 @@ class _OfArguments(Evaluator[dict[str, Any]]):
 
 
 def call(function: Function, *arguments: Any) -> Any:
-    """What a function returns that was read."""
+    """The result of a translated function."""
     return _OfArguments().value(function.result, dict(zip(function.parameters, arguments, strict=True)))

@@ -1,4 +1,4 @@
-"""A function as its source has it: its syntax tree, what its names stand for, and in which scope each is bound.
+"""The source of a function: its syntax tree, the values of its names, and the scope of each binding.
 
 ::
 
@@ -8,8 +8,8 @@
             k = event["k"]                           a local
             return [n * LIMIT for n in event[k]]     n: of an inner scope; LIMIT: of the module
 
-Always the function that is called is read, never the one that it says it wraps: a decorator's own lines decide whether
-what is within them runs at all.
+Always reads the called function, never the one in ``__wrapped__``: the lines of a decorator decide whether the wrapped
+function runs at all.
 """
 
 from __future__ import annotations
@@ -61,20 +61,20 @@ class LambdaSource:
 
 
 def plain(function: Any) -> FunctionType | None:
-    """The function behind a function or bound method; ``None`` for anything else that can be called."""
+    """The function behind a function or bound method; ``None`` for any other callable."""
     whole = getattr(function, "__func__", function) if inspect.ismethod(function) else function
     return whole if isinstance(whole, FunctionType) else None
 
 
 def source_of(function: Any) -> Source | None:
-    """The source of a function; ``None`` for a lambda, for what is no function, and where the source is not found."""
+    """The source of a function; ``None`` for a lambda, for other objects, and if the source is not found."""
     whole = plain(function)
     if whole is None:
         return None
     code = whole.__code__
     try:
         lines, line = inspect.getsourcelines(code)
-        # Within a block, so that no line has to lose its indent: texts of several lines stay what they are.
+        # Within a block, so that no line must be dedented: that would change multi-line strings.
         nested = lines[0][:1].isspace()
         tree = ast.parse(("if 1:\n" if nested else "") + "".join(lines))
     except (OSError, TypeError, SyntaxError, IndexError):
@@ -90,10 +90,10 @@ def source_of(function: Any) -> Source | None:
 
 
 def lambda_source_of(function: Any) -> LambdaSource | None:
-    """The source of a lambda; ``None`` for any other function, and where it is not surely found.
+    """The source of a lambda; ``None`` for any other function, and if it is ambiguous.
 
-    A file may have changed since it was imported, so it has to give this very code; of several on a line it is the one
-    whose place is that of the code, or one that gives the same constant to the same parameters.
+    A file may have changed since its import, so it must compile to this very code; of several on a line it is the one
+    at the code's position, or one that returns the same constant with the same parameters.
     """
     whole = plain(function)
     if whole is None or whole.__code__.co_name != "<lambda>":
@@ -109,7 +109,7 @@ def lambda_source_of(function: Any) -> LambdaSource | None:
         if place is not None:
             found = [node for node in found if _span(node.body) == place]
         else:
-            # Any of those that give the same constant is as good as the other.
+            # All that return the same constant are equivalent.
             found = [node for node in found if _gives_constant_of(node, whole)][:1]
     if len(found) != 1 or parameters_of(found[0]) != list(code.co_varnames[: len(parameters_of(found[0]))]):
         return None
@@ -141,7 +141,7 @@ def _span(node: ast.expr) -> tuple[int | None, ...]:
 
 
 def _span_of(code: CodeType) -> tuple[int | None, ...] | None:
-    """Where the value is that a lambda returns: all of its body."""
+    """The position of a lambda's returned value: all of its body."""
     places = {place for place in code.co_positions() if place[0] is not None and place[2] != place[3]}
     if any(None in place for place in places) or not places:
         return None
@@ -153,7 +153,7 @@ def _span_of(code: CodeType) -> tuple[int | None, ...] | None:
 
 
 def _gives_constant_of(node: ast.Lambda, function: FunctionType) -> bool:
-    """Whether a function that gives one constant surely does what is written there: Python 3.12 does not say where."""
+    """True if a function returning a constant certainly matches the source: Python 3.12 records no position."""
     code = function.__code__
     steps = list(dis.get_instructions(code))
     if [step.opname for step in steps] != ["RESUME", "RETURN_CONST"]:
@@ -168,21 +168,21 @@ def _gives_constant_of(node: ast.Lambda, function: FunctionType) -> bool:
         given = ast.literal_eval(node.body)
     except (ValueError, TypeError):
         return False
-    # 0 is not False, and 0.0 is not -0.0.
+    # Distinguishes 0 from False, and 0.0 from -0.0.
     return repr(given) == repr(steps[-1].argval)
 
 
 def parameters_of(definition: Definition | ast.Lambda) -> list[str]:
-    """The names of all parameters, in the order in which a function keeps them."""
+    """The names of all parameters, in the order of the code object."""
     given = definition.args
     more = [one for one in (given.vararg, given.kwarg) if one is not None]
     return [one.arg for one in (*given.posonlyargs, *given.args, *given.kwonlyargs, *more)]
 
 
 def names_of(function: FunctionType) -> dict[str, Any]:
-    """What the names stand for that a function takes from around it: of functions around it, its module, Python.
+    """The values of a function's free names: from enclosing functions, its module, Python.
 
-    Names that functions within it take from there are among them. One that is not set yet is left out.
+    Includes free names of functions within it. Unset names are omitted.
     """
     found: dict[str, Any] = {}
     for name in names_in(function.__code__):
@@ -199,7 +199,7 @@ def names_of(function: FunctionType) -> dict[str, Any]:
 
 
 def names_in(code: CodeType) -> set[str]:
-    """The names that code, and code within it, asks for: of modules, and of attributes."""
+    """The names that code, and code within it, looks up: globals and attributes."""
     found = set(code.co_names)
     for held in code.co_consts:
         if isinstance(held, CodeType):
@@ -208,7 +208,7 @@ def names_in(code: CodeType) -> set[str]:
 
 
 def defaults_of(function: FunctionType) -> dict[str, Any]:
-    """Parameters with a default, and what it is."""
+    """Parameters with a default, and their values."""
     code, given = function.__code__, function.__defaults__ or ()
     positional = code.co_varnames[: code.co_argcount]
     return {
@@ -218,7 +218,7 @@ def defaults_of(function: FunctionType) -> dict[str, Any]:
 
 
 def constant_of(function: Any) -> tuple[Any] | None:
-    """What a function always gives that only knows constants, as ``lambda: 0``; ``None`` for another."""
+    """The constant that a function such as ``lambda: 0`` returns; ``None`` for another."""
     if not isinstance(function, FunctionType) or function.__code__.co_freevars or function.__code__.co_flags & _RUNS:
         return None
     if any(step.opname not in _OF_CONSTANTS for step in dis.get_instructions(function)):
@@ -252,7 +252,7 @@ def _bound_by(node: ast.AST) -> Iterator[str]:
 
 
 def taken(source: Source | LambdaSource) -> Iterator[ast.Name]:
-    """The names in a function's body, functions within it included, that are taken from around it, where they stand."""
+    """The free names in a function's body, functions within it included, at their positions."""
     body = source.definition.body
     yield from _taken(body if isinstance(body, list) else [body], _own(source.definition))
 
@@ -309,7 +309,7 @@ def _taken(nodes: list[Any], bound: set[str]) -> Iterator[ast.Name]:
 
 
 def called(call: ast.Call) -> str:
-    """The last word of what is called."""
+    """The last part of a call's name."""
     match call.func:
         case ast.Name(id=name) | ast.Attribute(attr=name):
             return name

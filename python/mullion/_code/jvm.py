@@ -1,10 +1,10 @@
-"""Expressions as JSON for the JVM: lists that begin with what is to be done, which it does without Python.
+"""Expressions as JSON for the JVM: lists that begin with an operation, which it executes without Python.
 
 ::
 
     e["n"] + 1        ["+", ["field", "n"], ["int", "1"]]
 
-What the JVM gives is exact or refused. So what only Python knows to the last digit is :class:`Refused` here.
+The JVM's results are exact. Operations whose last digit only Python computes are therefore :class:`Refused` here.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ PYTHONS: Final = frozenset(("**", "<<", ">>"))
 
 
 def constant(value: Any) -> list[Any]:
-    """A value that is known; :class:`Refused` where the JVM has none that is the same."""
+    """A constant; :class:`Refused` if the JVM has no equal value."""
     if value is None:
         return ["none"]
     if isinstance(value, bool):
@@ -35,14 +35,14 @@ def constant(value: Any) -> list[Any]:
 
 
 class JvmWriter:
-    """Writes expressions; a door adds those that it has of its own, and where the values come from."""
+    """Writes expressions; an adapter adds its own, and the inputs."""
 
     def __init__(self) -> None:
         self.locals: list[str] = []
         self.line: int | None = None
 
     def expression(self, of: Expression) -> list[Any]:
-        """An expression as the JVM is told of it."""
+        """The JSON form of an expression."""
         match of:
             case Const():
                 try:
@@ -62,5 +62,5 @@ class JvmWriter:
         return self.other(of)
 
     def other(self, of: Expression) -> list[Any]:
-        """An expression that is not known here."""
+        """An expression that only an adapter can write."""
         raise Refused(f"a {type(of).__name__}", self.line)

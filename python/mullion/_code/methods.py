@@ -1,14 +1,14 @@
-"""What a function does with what it is given, and a method with ``self``: which lines read a parameter or change self.
+"""The use of parameters by a function, and of ``self`` by a method: the lines that read a parameter or change self.
 
 ::
 
     def process(self, batch, state):
-        self._win.update(batch, state)         hands state on, to what is known not to look at it
-        self.helper(batch, state)              is looked into
+        self._win.update(batch, state)         passes state on, to a function that never reads it
+        self.helper(batch, state)              is analysed
         print(state["n"])                      reads it: this line
         self.seen.append(batch)                changes self.seen
 
-"It never reads it" is only said where that is sure: what cannot be looked into reads all that it is given.
+"It never reads it" is only returned if that is certain: a function that cannot be analysed reads all its parameters.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ Handed: TypeAlias = Callable[[ast.Call], Sequence[ast.expr] | None]
 @final
 @dataclass(frozen=True, slots=True)
 class Place:
-    """A line of the user's code, and what about it."""
+    """A line of the user's code, and its finding."""
 
     file: str
     line: int
@@ -44,10 +44,10 @@ class Place:
 
 
 def reads(function: Callable[..., Any], position: int, handed: Handed) -> Place | None:
-    """The line in which a function reads its parameter at ``position``; ``None`` if it surely never does.
+    """The line in which a function reads its parameter at ``position``; ``None`` if it certainly never does.
 
-    What ``handed`` says of a call reads nothing. A method of ``self`` or of ``super()`` that it is handed on to is
-    looked into as well. What cannot be looked into reads it.
+    The calls in ``handed`` read nothing. A method of ``self`` or of ``super()`` that receives it is analysed as well. A
+    function that cannot be analysed reads it.
     """
     return _reads(function, position, getattr(function, "__self__", None), frozenset(), handed)
 
@@ -55,12 +55,12 @@ def reads(function: Callable[..., Any], position: int, handed: Handed) -> Place 
 def _reads(
     function: Callable[..., Any], given: int | str, instance: object, within: frozenset[Any], handed: Handed
 ) -> Place | None:
-    """The same of what is given at a position, or by a name."""
+    """The same for a parameter at a position, or by name."""
     whole = plain(function)
     if whole is None or (within and hasattr(whole, "__wrapped__")):
         return Place(name_of(function), 0, NOT_PLAIN)
     if (whole, given) in within:
-        # It calls itself: what else it does is being looked at.
+        # A recursive call: the function is already being analysed.
         return None
     positional = own_parameters_of(function)[: whole.__code__.co_argcount - inspect.ismethod(function)]
     named = (
@@ -106,7 +106,7 @@ def _reads_in_source(
 
 
 def _method_called(call: ast.Call, whole: Any, instance: object) -> Any:
-    """The function behind ``self.method(...)`` or ``super().method(...)``; ``None`` where it is not surely known."""
+    """The function behind ``self.method(...)`` or ``super().method(...)``; ``None`` if it is uncertain."""
     parameters = own_parameters_of(whole)
     if instance is None or not isinstance(call.func, ast.Attribute) or not parameters:
         return None
@@ -135,10 +135,10 @@ _CHANGING: Final = frozenset(
 
 
 def changes(function: Callable[..., Any], *, makes_windows: bool = False) -> list[Place]:
-    """The lines in which a method sets an attribute of ``self``, or changes what is in one.
+    """The lines in which a method sets an attribute of ``self``, or changes its content.
 
-    ``self`` of ``process`` and of the callbacks is a copy, which lives for a batch. With ``makes_windows`` what is put
-    into an attribute is a window, which ``on_recover`` puts there again.
+    ``self`` of ``process`` and of the callbacks is a copy, which lives for a batch. With ``makes_windows`` the new
+    value of an attribute is a window, which ``on_recover`` creates again.
     """
     whole = plain(function)
     tree = None if whole is None or getattr(function, "__self__", None) is None else tree_of(whole)
@@ -175,7 +175,7 @@ def _changed(node: ast.AST, myself: str, instance: object, *, makes_windows: boo
 
 
 def attribute_of(instance: object, name: str) -> Any:
-    """What an attribute surely is, each time that it is asked for; ``None`` where code decides."""
+    """The constant value of an attribute; ``None`` if code computes it."""
     if type(instance).__getattribute__ is not object.__getattribute__:
         return None
     return inspect.getattr_static(instance, name, None)
@@ -194,14 +194,14 @@ def _reads_in_code(code: CodeType, name: str) -> Place | None:
 
 
 def tree_of(whole: Any) -> ast.FunctionDef | None:
-    """The syntax tree of a function that is written with ``def`` and whose source is there."""
+    """The syntax tree of a function that is written with ``def`` and has its source."""
     source = source_of(whole)
     tree = None if source is None else source.definition
     return tree if isinstance(tree, ast.FunctionDef) else None
 
 
 def own_parameters_of(function: Callable[..., Any]) -> list[str]:
-    """The parameters that a function itself has by name, not those of one that it says it wraps."""
+    """The named parameters of a function itself, not those of the one in ``__wrapped__``."""
     whole = plain(function)
     assert whole is not None
     code = whole.__code__
@@ -214,12 +214,12 @@ def where_is(whole: Any) -> tuple[str, int]:
 
 
 def place_of(function: Callable[..., Any]) -> str:
-    """Where a function is written: ``file:line``; for what is not a plain function, its name."""
+    """The ``file:line`` of a function; for other callables, the name."""
     whole = plain(function)
     return name_of(function) if whole is None else ":".join(map(str, where_is(whole)))
 
 
 def name_of(function: Callable[..., Any]) -> str:
-    """What a function is called in messages."""
+    """The name of a function in messages."""
     named = str(getattr(function, "__qualname__", type(function).__qualname__))
     return named.rsplit("<locals>.", 1)[-1]

@@ -1,11 +1,11 @@
-"""What can be got at from a function: through names of its module, cells, defaults, objects, other functions.
+"""The objects reachable from a function: through names of its module, cells, defaults, objects, other functions.
 
 ::
 
     def count(event):                  count - helpers - add ------- cell - TABLE
         helpers.add(event)                             (a module)    (a function)
 
-"Nothing was found" is only said where all was looked at: :class:`Reached` says whether.
+A negative result is only certain if everything was searched: :class:`Reached` contains that.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from mullion._code.functions import names_in, names_of
 
 _MOST: Final = 20_000
 _ATOMS: Final = (str, bytes, int, float, complex, type(None), type(...), range, CodeType, logging.Logger, BaseException)
-# What finds things by names that no code shows.
+# Functions that access objects by computed names.
 _OPAQUE: Final = frozenset(("globals", "locals", "eval", "exec", "__import__", "vars", "import_module", "get_objects"))
 _BY_NAME: Final = frozenset(("getattr", "attrgetter", "__dict__", "modules"))
 _RUNNING: Final = (types.FrameType, types.GeneratorType, types.CoroutineType, types.AsyncGeneratorType)
@@ -36,21 +36,21 @@ _INSTALLED: Final = ("site-packages", "dist-packages")
 @final
 @dataclass(frozen=True)
 class Reached:
-    """The objects that were looked for and found, and whether there can be no others."""
+    """The matching objects, and whether there can be no others."""
 
     found: tuple[Any, ...]
     certain: bool
 
     def __bool__(self) -> bool:
-        """Whether something is there, or may be."""
+        """True if there is a match, or may be one."""
         return bool(self.found) or not self.certain
 
 
 def reached(values: Iterable[Any], wanted: Callable[[Any], bool], ends: Callable[[Any], bool]) -> Reached:
-    """What can be got at from some values.
+    """Searches everything that is reachable from some values.
 
-    - ``wanted``: what is looked for; nothing is looked for within it.
-    - ``ends``: what is known to lead to nothing.
+    - ``wanted``: the predicate of a match; the search does not continue within it.
+    - ``ends``: the predicate of objects that lead to no match.
     """
     search = _Search(wanted, ends)
     search.run(values)
@@ -65,7 +65,7 @@ class _Search:
         self.certain = True
 
     def run(self, values: Iterable[Any]) -> None:
-        """Goes through all there is. Of modules only what code names that may have them is looked at."""
+        """Runs the search. Of modules it only follows names in code."""
         left = list(values)
         seen: dict[int, Any] = {}
         modules: dict[int, ModuleType] = {}
@@ -96,7 +96,7 @@ class _Search:
                     left += [*_kept_by(value), *names_of(value).values(), *self._imported(value.__code__)]
                 elif not self._ends(value):
                     left += self._within(value)
-            # What has come to be named may be in a module that was looked at before.
+            # A new name may be in a module that was searched before.
             for module in list(modules.values()):
                 held = vars(module)
                 if _is_library(module):
@@ -121,7 +121,7 @@ class _Search:
         return gc.get_referents(value)
 
     def _imported(self, code: CodeType) -> Iterator[Any]:
-        """The modules that code imports; one that is not there yet is not known."""
+        """The modules that code imports; a module that is not loaded yet is unknown."""
         for step in dis.get_instructions(code):
             if step.opname == "IMPORT_NAME":
                 module = sys.modules.get(str(step.argval))
@@ -135,7 +135,7 @@ class _Search:
 
 
 def _kept_by(function: FunctionType) -> list[Any]:
-    """What a function has with it, but for its module."""
+    """The objects that a function holds, without its module."""
     kept: list[Any] = [function.__defaults__, function.__kwdefaults__, function.__dict__]
     for cell in function.__closure__ or ():
         try:
@@ -146,16 +146,16 @@ def _kept_by(function: FunctionType) -> list[Any]:
 
 
 def _is_library(thing: Any) -> bool:
-    """Whether it is of a library, which leads to nothing of the user's but what it was given."""
+    """True if it belongs to a library, which only leads to user objects among its arguments."""
     if isinstance(thing, FunctionType):
-        # One that wraps another says that it is of the other's module.
+        # A wrapper claims to belong to the wrapped function's module.
         module = thing.__globals__.get("__name__")
     else:
         module = thing.__name__ if isinstance(thing, ModuleType) else getattr(thing, "__module__", None)
     name = str(module).partition(".")[0]
     if name in _LIBRARIES and name != "__main__":
         return True
-    # A package without an __init__, and a module that a program has made, are of no file.
+    # A package without an __init__, and a module created by a program, have no file.
     file = getattr(thing if isinstance(thing, ModuleType) else sys.modules.get(str(module)), "__file__", None)
     return file is not None and any(part in _INSTALLED for part in Path(file).parts)
 

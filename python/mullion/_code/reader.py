@@ -1,12 +1,12 @@
-"""From a function of a user's to what it says: its syntax tree, with what its names stand for, as expressions.
+"""Translates a user's function: its syntax tree, with the values of its names, becomes expressions.
 
 ::
 
     lambda acc, x: acc + x["n"] * SCALE        Function(("acc", "x"), acc + x["n"] * Const(3))
 
-Nothing is guessed: what is not known here in every detail is :class:`Unknown`, with the line and why, and the caller
-runs the function as it is. A door whose functions say more (tables, streams) reads that in a :class:`Reader` of its
-own, and leaves the rest to this one.
+Nothing is guessed: a construct that is not understood in every detail raises :class:`Unknown`, with line and reason,
+and the caller uses the function unchanged. An adapter with more constructs (tables, streams) translates them in a
+subclass of :class:`Reader`.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ from mullion._code.syntax import (
 
 
 class Unknown(Exception):  # noqa: N818
-    """Something that only Python can run: why, and its line."""
+    """A construct that only Python can run: the reason, and its line."""
 
     def __init__(self, why: str, node: ast.AST | int) -> None:
         super().__init__(why)
@@ -97,10 +97,9 @@ _SCALARS: Final = (int, float, str, bytes, type(None), timedelta)
 
 
 class Reader:
-    """Reads the body of one function. Variables stand for the expressions that they were set to.
+    """Translates the body of one function. Variables are replaced by the expressions that they were set to.
 
-    Where a method is given ``known``, that is what the names mean that are set so far: an expression, or what a door
-    has for one.
+    The parameter ``known`` of methods has the meaning of the names set so far: an expression, or an adapter's object.
     """
 
     sort: ClassVar[str] = "a function that only computes"
@@ -120,13 +119,13 @@ class Reader:
     # -- statements
 
     def block(self, nodes: list[ast.stmt], known: dict[str, Any]) -> tuple[Statement, ...]:
-        """Statements of a loop's body, in which ``continue`` ends it."""
+        """The statements of a loop's body, in which ``continue`` ends it."""
         found: list[Statement] = []
         for i, node in enumerate(nodes):
             if isinstance(node, ast.Continue):
                 return tuple(found)
             if isinstance(node, ast.If) and any(isinstance(one, ast.Continue) for one in ast.walk(node)):
-                # Somewhere within it leaves the event: what follows is done in each case that does not.
+                # A branch leaves the event: later statements belong to each branch that does not.
                 self._another_way(node)
                 test = self.expression(node.test, known)
                 rest = nodes[i + 1 :]
@@ -155,10 +154,10 @@ class Reader:
             test = self.expression(node.test, known)
             then, otherwise = dict(known), dict(known)
             ways = [self.block(node.body, then), self.block(node.orelse, otherwise)]
-            # What is set in one case only, and was nothing before, may be of an event before in the other.
+            # A variable that is set in one branch only may have the value of an earlier event in the other.
             for name in [one for one in then if one in otherwise]:
                 if then[name] != otherwise[name]:
-                    # What was something before is that in the other.
+                    # A variable that was set before keeps its value in the other branch.
                     for i, way in enumerate((then, otherwise)):
                         if way[name] != Local(name):
                             ways[i] += (Let(name, way[name]),)
@@ -180,21 +179,21 @@ class Reader:
     def change(
         self, target: ast.expr, sign: str, value: ast.expr, node: ast.stmt, known: dict[str, Any]
     ) -> list[Statement]:
-        """``target <sign>= value``, where the target is no variable that is set; the sign is empty where it is set."""
+        """``target <sign>= value``, where the target is not a variable; the sign is empty for an assignment."""
         raise self.no_statement(node)
 
     def effect(self, node: ast.Expr, known: dict[str, Any]) -> list[Statement]:
-        """An expression that stands as a statement: a call, a ``yield``."""
+        """An expression statement: a call, a ``yield``."""
         raise self.no_statement(node)
 
     def no_statement(self, node: ast.stmt) -> Unknown:
-        """What is raised for a statement that is not known."""
+        """The error for a statement that is not supported."""
         return Unknown(f"a statement that is not one of {self.sort}: {ast.unparse(node).splitlines()[0]}", node)
 
     # -- expressions
 
     def expression(self, node: ast.expr, known: dict[str, Any]) -> Expression:
-        """What an expression says."""
+        """An expression."""
         match node:
             case ast.Constant(value=value):
                 return self.constant(value, node)
@@ -233,7 +232,7 @@ class Reader:
     """Whether a tuple or a list may be made."""
 
     def no_expression(self, node: ast.expr) -> Unknown:
-        """What is raised for an expression that is not known."""
+        """The error for an expression that is not supported."""
         return Unknown(f"an expression that is not one of {self.sort}: {ast.unparse(node)}", node)
 
     def _comparison(self, node: ast.Compare, known: dict[str, Any]) -> Expression:
@@ -242,7 +241,7 @@ class Reader:
             Operation(SIGN_OF[type(sign)], (left, right))
             for sign, left, right in zip(node.ops, operands, operands[1:], strict=False)
         )
-        # What is in the middle of 'a < b < c' is the same however often it is computed.
+        # The middle of 'a < b < c' has no side effects, so it may be computed twice.
         return tests[0] if len(tests) == 1 else Operation("and", tests)
 
     def _text(self, node: ast.JoinedStr, known: dict[str, Any]) -> Text:
@@ -257,13 +256,13 @@ class Reader:
         return Text(tuple(parts), tuple(formats))
 
     def constant(self, value: Any, node: ast.AST) -> Const:
-        """A value that is known when the program starts; one that could change is unknown."""
+        """A constant at the start of the program; one that could change is unknown."""
         if not isinstance(value, _SCALARS):
             raise Unknown(f"the constant {value!r}", node)
         return Const(value)
 
     def variable(self, node: ast.Name, known: dict[str, Any]) -> Expression:
-        """What a name stands for."""
+        """The meaning of a name."""
         if node.id in known:
             return known[node.id]  # type: ignore[no-any-return]
         if node.id in self._set:
@@ -281,7 +280,7 @@ class Reader:
         return Item(self.expression(node.value, known), self.expression(node.slice, known))
 
     def call(self, node: ast.Call, known: dict[str, Any]) -> Expression:
-        """A call: of one of ``CALLS``, of ``dict.get``, of ``timedelta`` with what is known."""
+        """A call: of one of ``CALLS``, of ``dict.get``, of ``timedelta`` with constants."""
         function, plainly = node.func, not node.keywords and not _has_star(node.args)
         if plainly and isinstance(function, ast.Name) and function.id in CALLS:
             if not self.shadowed(function.id, known):
@@ -293,7 +292,7 @@ class Reader:
         return self._known_call(node, known)
 
     def _known_call(self, node: ast.Call, known: dict[str, Any]) -> Const:
-        """``timedelta(minutes=30)``: known when the program starts."""
+        """``timedelta(minutes=30)``: a constant at the start of the program."""
         if isinstance(node.func, ast.Name) and node.func.id not in known and self.lookup(node.func) is timedelta:
             given = [self.expression(one, known) for one in node.args]
             named = {one.arg or "": self.expression(one.value, known) for one in node.keywords}
@@ -306,24 +305,24 @@ class Reader:
     # -- names
 
     def lookup(self, node: ast.Name) -> Any:
-        """What a name of the function's surroundings stands for."""
+        """The value of a free name."""
         if id(node) in self._taken and node.id in self._around:
             return self._around[node.id]
         raise Unknown(f"the name {node.id!r} is not known when the program starts", node)
 
     def shadowed(self, name: str, known: dict[str, Any]) -> bool:
-        """Whether a name of Python's own stands for something else."""
+        """True if a built-in name has another meaning."""
         return name in known or name in self._set or self._around.get(name) is not getattr(builtins, name)
 
 
 class _FunctionReader(Reader):
-    """Reads a function that computes what it returns from its parameters."""
+    """Translates a function that computes its result from its parameters."""
 
     def __init__(self, function: Any, source: Source | LambdaSource, calls: Calls) -> None:
         super().__init__(function, source)
         self._calls = calls
         self._changed: set[str] = set()
-        # What is set is one thing at a place; ways through the function may set it anew.
+        # A position sets one value; branches may set it again.
         self._values: dict[str, Expression] = {}
 
     def function(self) -> Function:
@@ -341,7 +340,7 @@ class _FunctionReader(Reader):
         return Function(tuple(names), result, frozenset(self._changed))
 
     def call(self, node: ast.Call, known: dict[str, Any]) -> Expression:
-        """A call, of a function that the door knows too."""
+        """A call, also of an adapter's functions."""
         found = self._calls(node, lambda one: self._stands_for(one, known))
         if found is None:
             return super().call(node, known)
@@ -349,7 +348,7 @@ class _FunctionReader(Reader):
         return Call(name, tuple(self.expression(one, known) for one in arguments))
 
     def _stands_for(self, node: ast.expr, known: dict[str, Any]) -> Any:
-        """What a name stands for, or an attribute of a module or a class; ``None`` where that is not known."""
+        """The value of a name, or of an attribute of a module or a class; ``None`` if it is unknown."""
         match node:
             case ast.Name(id=name) if name not in known and name not in self._set:
                 return self._around.get(name) if id(node) in self._taken else None
@@ -359,7 +358,7 @@ class _FunctionReader(Reader):
         return None
 
     def _returned(self, nodes: list[ast.stmt], known: dict[str, Any]) -> Expression:
-        """What statements return in the end; what they set is computed even where nothing uses it."""
+        """The result of statements; assignments are computed even if nothing uses them."""
         for i, node in enumerate(nodes):
             rest = nodes[i + 1 :]
             match node:
@@ -407,13 +406,13 @@ class _FunctionReader(Reader):
         return Where(fresh, value, self._returned(rest, {**known, name: Local(fresh)}))
 
     def _whose(self, of: Expression) -> str | None:
-        """The parameter whose dict or list an expression is, as it stands after changes."""
+        """The parameter whose dict or list an expression is, after changes."""
         while isinstance(of, (Replaced, Local)):
             of = self._values[of.name] if isinstance(of, Local) else of.of
         return of.name if isinstance(of, Argument) else None
 
     def _holds(self, of: Expression, parameter: str) -> bool:
-        """Whether what a parameter is given may be an expression's value, or within it."""
+        """True if a parameter's value may be an expression's value, or within it."""
         match of:
             case Argument(name=name):
                 return name == parameter
@@ -422,14 +421,14 @@ class _FunctionReader(Reader):
             case Const() | Text() | Call(name="len" | "int" | "float" | "str" | "bool"):
                 return False
             case Operation(sign=sign) if sign not in ("if", "and", "or"):
-                # Arithmetic of lists holds what these do, not the lists.
+                # Arithmetic of lists contains their elements, not the lists.
                 return sign in ("+", "+=", "*", "*=") and any(self._holds_within(one, parameter) for one in of.operands)
             case Item(of=held) | Field(of=held):
                 return self._holds_within(held, parameter)
         return any(self._holds(part, parameter) for part in parts_of(of))
 
     def _holds_within(self, of: Expression, parameter: str) -> bool:
-        """Whether it may be within an expression's value: nothing holds itself."""
+        """True if it may be within an expression's value: no object contains itself."""
         return self._whose(of) != parameter and self._holds(of, parameter)
 
 
@@ -438,9 +437,9 @@ Calls = Callable[[ast.Call, Callable[[ast.expr], Any]], tuple[str, list[ast.expr
 
 
 def read(function: Any, calls: Calls = lambda node, stands_for: None) -> Function:
-    """What a lambda or a function with ``def`` computes from its parameters; :class:`Unknown` for any other.
+    """The translation of a lambda or a function with ``def``; raises :class:`Unknown` for any other.
 
-    ``calls``: functions that may be called besides those of ``CALLS``.
+    ``calls``: functions that may be called in addition to those of ``CALLS``.
     """
     source = source_of(function) or lambda_source_of(function)
     if source is None:
@@ -451,7 +450,7 @@ def read(function: Any, calls: Calls = lambda node, stands_for: None) -> Functio
 
 
 def parts_of(of: Expression) -> Iterator[Expression]:
-    """The expressions that one is made of."""
+    """The subexpressions of an expression."""
     for field in fields(of):  # type: ignore[arg-type]
         held = getattr(of, field.name)
         for one in held if isinstance(held, tuple) else (held,):

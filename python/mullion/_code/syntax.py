@@ -1,4 +1,4 @@
-"""What a function of a user's says, once it is read: expressions over what it is given, and the statements around them.
+"""The translated form of a user's function: expressions over its inputs, and the statements around them.
 
 ::
 
@@ -7,7 +7,7 @@
     Tuple((Operation("+", (Item(Argument("acc"), Const(0)), Item(Argument("x"), Const("n")))),
            Operation("+", (Item(Argument("acc"), Const(1)), Const(1)))))
 
-A door may have expressions and statements of its own beside these, as the tables of ``mullion.faust._code.syntax``.
+An adapter may add expressions and statements, such as the tables of ``mullion.faust._code.syntax``.
 """
 
 from __future__ import annotations
@@ -31,15 +31,15 @@ CALLS: Final[dict[str, Callable[..., Any]]] = {
 
 
 class Expression:
-    """A value, by what it is computed from. Computing it changes nothing."""
+    """A value, as a computation without side effects."""
 
 
 class Statement:
-    """Something that is done."""
+    """A statement with an effect."""
 
 
 class Refused(Exception):  # noqa: N818
-    """An expression that only Python can compute: why, and the line, where that is known."""
+    """An expression that only Python can compute: the reason, and the line, if known."""
 
     def __init__(self, why: str, line: int | None = None) -> None:
         super().__init__(why)
@@ -53,7 +53,7 @@ class Refused(Exception):  # noqa: N818
 @final
 @dataclass(frozen=True)
 class Argument(Expression):
-    """What a parameter is given."""
+    """The value of a parameter."""
 
     name: str
 
@@ -61,7 +61,7 @@ class Argument(Expression):
 @final
 @dataclass(frozen=True)
 class Const(Expression):
-    """What is known when the program starts."""
+    """A constant at the start of the program."""
 
     value: Any
 
@@ -114,7 +114,7 @@ class Operation(Expression):
 @final
 @dataclass(frozen=True)
 class Call(Expression):
-    """A function that is known, one of :data:`CALLS`."""
+    """A supported function, one of :data:`CALLS`."""
 
     name: str
     arguments: tuple[Expression, ...]
@@ -123,7 +123,7 @@ class Call(Expression):
 @final
 @dataclass(frozen=True)
 class Tuple(Expression):
-    """A tuple that is made: ``(a, b)``."""
+    """A new tuple: ``(a, b)``."""
 
     items: tuple[Expression, ...]
 
@@ -131,7 +131,7 @@ class Tuple(Expression):
 @final
 @dataclass(frozen=True)
 class List(Expression):
-    """A list that is made: ``[a, b]``."""
+    """A new list: ``[a, b]``."""
 
     items: tuple[Expression, ...]
 
@@ -139,7 +139,7 @@ class List(Expression):
 @final
 @dataclass(frozen=True)
 class Dict(Expression):
-    """A dict that is made: ``{"page": page}``."""
+    """A new dict: ``{"page": page}``."""
 
     keys: tuple[Expression, ...]
     values: tuple[Expression, ...]
@@ -148,7 +148,7 @@ class Dict(Expression):
 @final
 @dataclass(frozen=True)
 class Text(Expression):
-    """A text that is made: ``f"{page}: {n:.1f}"``, each part with its format."""
+    """A formatted text: ``f"{page}: {n:.1f}"``, each part with its format."""
 
     parts: tuple[Expression, ...]
     formats: tuple[str, ...]
@@ -167,7 +167,7 @@ class Where(Expression):
 @final
 @dataclass(frozen=True)
 class Replaced(Expression):
-    """A dict or a list with another item: what is left of ``of`` after ``of[key] = value``."""
+    """A dict or a list with a replaced item: the content of ``of`` after ``of[key] = value``."""
 
     of: Expression
     key: Expression
@@ -177,10 +177,10 @@ class Replaced(Expression):
 @final
 @dataclass(frozen=True)
 class Function:
-    """A function that only computes: its parameters, and what it returns.
+    """A pure function: its parameters, and its result.
 
-    ``changes``: the parameters whose dicts or lists it changes; what is left of each, if it is returned, is what
-    :class:`Replaced` says.
+    ``changes``: the parameters whose dicts or lists it changes; their content afterwards, if it is returned, is a
+    :class:`Replaced`.
     """
 
     parameters: tuple[str, ...]
@@ -194,7 +194,7 @@ class Function:
 @final
 @dataclass(frozen=True)
 class If(Statement):
-    """One way or the other."""
+    """A branch."""
 
     test: Expression
     then: tuple[Statement, ...]
@@ -204,7 +204,7 @@ class If(Statement):
 @final
 @dataclass(frozen=True)
 class Let(Statement):
-    """Sets a variable, which is known until the call is over."""
+    """Sets a variable, which lasts until the end of the call."""
 
     name: str
     value: Expression

@@ -1,17 +1,17 @@
-"""The border to the JVM: the only package that touches py4j.
+"""The interface to the JVM: the only package that uses py4j.
 
-Everything that Python asks of the JAR goes through its ``Facade``; every error that the JAR raises, at once or later
-inside a streaming query, comes back as one of :mod:`mullion.errors`.
+All requests to the JAR use its ``Facade``; every error of the JAR, immediate or later in a streaming query, is raised
+as one of :mod:`mullion.errors`.
 
 ::
 
-    windows   columns   stateful   queries   storage      one call of the Facade each, by what it is about
+    windows   columns   stateful   queries   storage      calls of the Facade, by subject
     entry                                                 the Facade of a session; whether a JVM runs
-    errors                                                errors of the JVM as ours
+    errors                                                conversion of the JVM's errors
     objects                                               PySpark's objects and the JVM's behind them
 
-Other packages use what is named here, as ``_jvm.windowed(...)``. A call that is new goes into the file that it is about
-and into the list below; a name of the JVM stays in this package.
+Other packages use the names exported here, such as ``_jvm.windowed(...)``. A new call belongs into the file of its
+subject and into the list below; names of the JVM stay in this package.
 """
 
 from __future__ import annotations

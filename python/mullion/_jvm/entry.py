@@ -1,4 +1,4 @@
-"""The way into the JAR: its entry point for a session, and what a JVM that already runs was started with."""
+"""The entry point of the JAR for a session, and the settings of a running JVM."""
 
 from __future__ import annotations
 
@@ -20,25 +20,25 @@ _facades: WeakKeyDictionary[SparkSession, Any] = WeakKeyDictionary()
 
 
 def facade(spark: SparkSession) -> Any:
-    """The JAR's entry point, its version checked and its planner rules installed: once for each session.
+    """The JAR's entry point: checks its version and installs its planner rules, once per session.
 
-    Raises :class:`UnsupportedError` under Spark Connect, :class:`MullionError` where the JAR is not on the class path
-    and :class:`VersionMismatchError` where it is not this package's, or not for this Spark.
+    Raises :class:`UnsupportedError` under Spark Connect, :class:`MullionError` if the JAR is not on the class path and
+    :class:`VersionMismatchError` if it does not match this package or this Spark.
     """
     require_classic(spark, "this Spark session")
-    known = _facades.get(spark)
-    if known is None:
-        known = _found(spark)
-        _check_versions(known.version(), known.sparkLine(), spark.version)
+    entry_point = _facades.get(spark)
+    if entry_point is None:
+        entry_point = _found(spark)
+        _check_versions(entry_point.version(), entry_point.sparkLine(), spark.version)
         translate_errors()
         _ship_jars(spark)
-        known.install(internal(spark, "_jsparkSession"))
-        _facades[spark] = known
-    return known
+        entry_point.install(internal(spark, "_jsparkSession"))
+        _facades[spark] = entry_point
+    return entry_point
 
 
 def running_conf(key: str) -> str | None:
-    """What the JVM that this process talks to already was started with; ``None`` where none runs or nothing is set."""
+    """A setting of the JVM of this process; ``None`` if none runs or it is not set."""
     from pyspark import SparkConf, SparkContext
 
     if "PYSPARK_GATEWAY_PORT" not in os.environ and SparkContext._gateway is None:
@@ -48,7 +48,7 @@ def running_conf(key: str) -> str | None:
 
 
 def is_running() -> bool:
-    """Whether a JVM already runs for this process: its class path can no longer be added to."""
+    """True if this process has a JVM, so that its class path is fixed."""
     from pyspark import SparkContext
 
     return "PYSPARK_GATEWAY_PORT" in os.environ or SparkContext._gateway is not None
@@ -57,9 +57,9 @@ def is_running() -> bool:
 def _found(spark: SparkSession) -> Any:
     from py4j.java_gateway import JavaClass
 
-    found = getattr(spark._jvm, FACADE)
-    if isinstance(found, JavaClass):
-        return found
+    probe = getattr(spark._jvm, FACADE)
+    if isinstance(probe, JavaClass):
+        return probe
     raise MullionError(
         f"Mullion's JAR is not on the class path of this Spark {spark.version} application. Add it before Spark "
         "starts, in one of two ways: where Python starts Spark, mullion.configure(SparkSession.builder).getOrCreate(); "
@@ -84,10 +84,10 @@ def _check_versions(jar: str, line: str, running: str) -> None:
 
 
 def _ship_jars(spark: SparkSession) -> None:
-    """Hands executors the JARs that ``spark.jars.packages`` brought.
+    """Distributes the JARs of ``spark.jars.packages`` to executors.
 
-    spark-submit merges them into ``spark.jars`` of the JVM. A builder that sets ``spark.jars`` too, as
-    :func:`mullion.configure` makes it do, hides that list from the SparkContext: the driver has those JARs, executors
+    spark-submit merges them into ``spark.jars`` of the JVM. A builder that sets ``spark.jars`` too, such as that of
+    :func:`mullion.configure`, hides that list from the SparkContext: the driver would have those JARs, but executors
     would not.
     """
     context = internal(spark.sparkContext, "_jsc").sc()

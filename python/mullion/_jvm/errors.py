@@ -1,4 +1,4 @@
-"""Errors of the JAR and of tasks, as Mullion's own: where they surface, and with the JVM's trace."""
+"""Conversion of errors of the JAR and of tasks, at the calls that raise them, with the JVM's trace."""
 
 from __future__ import annotations
 
@@ -35,9 +35,9 @@ try:
     BridgeError = Py4JError
     """What the bridge to the JVM raises."""
 except ImportError:
-    # A client of Spark Connect need not have py4j.
+    # A client of Spark Connect may lack py4j.
     class NoBridgeError(Exception):
-        """Raised by nothing."""
+        """Never raised."""
 
     BridgeError = NoBridgeError
 
@@ -56,7 +56,7 @@ _SOURCES: Final = re.compile(
 
 
 def traced(error: _Error, theirs: BaseException) -> _Error:
-    """The error with the JVM's stack trace of the one that it is raised in place of."""
+    """The error with the JVM's stack trace of the one that it replaces."""
     if isinstance(theirs, MullionError):
         error.jvm_trace = "\n\n".join(filter(None, (error.jvm_trace, theirs.jvm_trace)))
         return error
@@ -64,15 +64,15 @@ def traced(error: _Error, theirs: BaseException) -> _Error:
     if trace is None:
         trace = str(theirs)
     elif said and said not in trace:
-        # Of a query that has ended PySpark has the frames alone.
+        # For a query that has ended PySpark only has the frames.
         trace = f"{said}\n{trace}"
     error.jvm_trace = "\n\n".join(filter(None, (error.jvm_trace, trace)))
     return error
 
 
 def error_in(exception: Any) -> MullionError | None:
-    """Mullion's error in a Java exception or its causes, or ``None`` when it is not ours."""
-    # A chain of causes may be a circle; none that is real is this long.
+    """Mullion's error in a Java exception or its causes, or ``None`` if there is none."""
+    # Protects against cyclic causes; no real chain is this long.
     cause = exception
     for _ in range(64):
         if cause is None:
@@ -102,9 +102,9 @@ def error_in(exception: Any) -> MullionError | None:
 
 
 def _raised_in_callback(message: str) -> MullionError | None:
-    """What a function of ``foreachBatch`` raised, which comes back through the JVM as the text of its traceback.
+    """The error of a ``foreachBatch`` function, from the text of its traceback.
 
-    Only if it ended with an error of ours: one that the user's code raised in its place is the user's.
+    Only if the traceback ends with a Mullion error: an error that the user's code raised in its place is the user's.
     """
     _, _, traceback = last_raised(message).partition(_TRACEBACK)
     # Frames are indented, and the error comes after them.
@@ -120,7 +120,7 @@ def _raised_in_callback(message: str) -> MullionError | None:
 
 
 def failure_in(exception: Any, trace: str) -> TaskFailedError | None:
-    """The failure of a task, or of a function of ``foreachBatch``, in one line; ``None`` for any other error."""
+    """The failure of a task, or of a ``foreachBatch`` function, in one line; ``None`` for any other error."""
     if exception.getClass().getName() != FAILED_QUERY or not is_of_windows(exception.toString()):
         return None
     messages: list[str] = []
@@ -137,7 +137,7 @@ def failure_in(exception: Any, trace: str) -> TaskFailedError | None:
 
 
 def _other_sources(was: int, now: int) -> IncompatibleStateError:
-    """Spark compares the sources of a query with those of its checkpoint before it asks operators for theirs."""
+    """Spark compares the sources of a query with its checkpoint's before it compares operators."""
     return IncompatibleStateError(
         f"The checkpoint is of a query with {was} source{'s' * (was != 1)}, and this query has {now}. Beside its "
         "streams a query has a source of ticks where panes close or fire by the wall clock: with time=None, "
@@ -149,9 +149,9 @@ def _other_sources(was: int, now: int) -> IncompatibleStateError:
 def translate_errors() -> None:
     """Makes PySpark raise Mullion's own types for errors of the JAR, at whichever call they surface. Idempotent.
 
-    PySpark turns Java exceptions into Python ones in a wrapper around py4j's ``get_return_value``, which it lays anew
-    for every session. Ours goes around that wrapper, and not into ``convert_exception``, whose result is raised
-    ``from None``: Spark's own exception would be lost.
+    PySpark converts Java exceptions in a wrapper around py4j's ``get_return_value``, which it installs for every
+    session. Mullion's wrapper goes around that one, not into ``convert_exception``, whose result is raised ``from
+    None``: Spark's own exception would be lost.
     """
     from py4j.java_gateway import JavaMember
     from pyspark.errors.exceptions import captured
@@ -200,7 +200,7 @@ def _translating(capture: Callable[[Callable[..., Any]], Callable[..., Any]]) ->
 
 
 def _without_the_bridge(call: Callable[..., Any]) -> Callable[..., Any]:
-    """A traceback of an error of ours begins at the call in the user's code or in PySpark, not below it in py4j."""
+    """The traceback of a Mullion error begins at the call in the user's code or in PySpark, not below it in py4j."""
 
     @functools.wraps(call)
     def calling(member: Any, *args: Any) -> Any:
@@ -215,7 +215,7 @@ def _without_the_bridge(call: Callable[..., Any]) -> Callable[..., Any]:
 def _translating_result(
     exception: Callable[[StreamingQuery], StreamingQueryException | None],
 ) -> Callable[[StreamingQuery], Any]:
-    """``query.exception()`` gives the error and does not raise it, so the wrapper above does not see it."""
+    """``query.exception()`` returns the error, so the wrapper above does not see it."""
 
     @functools.wraps(exception)
     def exception_of(query: StreamingQuery) -> Any:
@@ -228,7 +228,7 @@ def _translating_result(
             return traced(ours, theirs)
         from pyspark import SparkContext
 
-        # Of a query that has ended PySpark has the frames of the driver alone.
+        # For a query that has ended PySpark only has the driver's frames.
         jvm: Any = SparkContext._jvm
         whole = str(jvm.org.apache.spark.util.Utils.exceptionString(origin))
         failed = ours or failure_in(origin, whole)
@@ -241,7 +241,7 @@ def _translating_result(
 
 
 def _explaining_complete_mode(start: Callable[..., StreamingQuery]) -> Callable[..., StreamingQuery]:
-    """Spark refuses complete mode by saying that there is no streaming aggregation, for it knows only its own."""
+    """Spark rejects complete mode with a message about missing aggregations, because it only counts its own."""
     from pyspark.errors import AnalysisException
 
     @functools.wraps(start)

@@ -1,4 +1,4 @@
-"""PySpark's objects and the JVM's, the one behind the other."""
+"""PySpark's objects and the JVM's objects behind them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from mullion.errors import UnsupportedError
 
 
 def require_classic(thing: object, what: str) -> None:
-    """Raises :class:`UnsupportedError` when ``thing`` (a DataFrame, session or column) lives in Spark Connect."""
+    """Raises :class:`UnsupportedError` when ``thing`` (a DataFrame, session or column) belongs to Spark Connect."""
     if is_remote(thing):
         raise UnsupportedError(
             f"{what} belongs to Spark Connect, and this works only in the process of Spark's driver. Over Spark "
@@ -25,30 +25,30 @@ def require_classic(thing: object, what: str) -> None:
 
 
 def internal(thing: object, name: str) -> Any:
-    """The JVM object behind one of PySpark's."""
+    """The JVM object behind a PySpark object."""
     return getattr(thing, name)
 
 
 def java_column(column: Column | str) -> Any:
-    """The JVM's column of a column or a name."""
+    """The JVM's column for a column or a name."""
     return internal(col(column) if isinstance(column, str) else column, "_jc")
 
 
 def java_columns(spark: SparkSession, columns: Sequence[Column | str]) -> Any:
-    """The same of several, as a Java array."""
+    """The same for several, as a Java array."""
     return java_array(spark, "org.apache.spark.sql.Column", [java_column(column) for column in columns])
 
 
 def column_of(made: Any) -> Column:
-    """A column that the JAR made."""
-    # Only a classic PySpark has this module; one that is Connect's client alone must still be able to import us.
+    """A column from the JAR."""
+    # Only a classic PySpark has this module; a pure client of Connect must still be able to import this package.
     from pyspark.sql.classic.column import Column as ClassicColumn
 
     return ClassicColumn(made)
 
 
 def dataframe_of(jdf: Any, spark: SparkSession) -> DataFrame:
-    """A DataFrame that the JAR made."""
+    """A DataFrame from the JAR."""
     from pyspark.sql.classic.dataframe import DataFrame as ClassicDataFrame
 
     return ClassicDataFrame(jdf, spark)

@@ -1,4 +1,4 @@
-"""Sessions and running queries: how they are started, and what they report."""
+"""Sessions and running queries: starting them, and their reports."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ _trigger_clocks: WeakKeyDictionary[ManualClock, Any] = WeakKeyDictionary()
 
 
 def plan_of_batch(spark: SparkSession, query: str, batch: int) -> str:
-    """What a running query, by its id, noted of a batch before it ran it; empty if nothing."""
+    """The log entry of a running query, by its id, for a batch before it ran; empty if there is none."""
     return str(facade(spark).planOf(internal(spark, "_jsparkSession"), query, batch))
 
 
 def checkpoint_of(spark: SparkSession, query: str) -> str:
-    """Where a running query, by its id, has its checkpoint, as a URI; empty if it does not run."""
+    """The checkpoint of a running query, by its id, as a URI; empty if it is not running."""
     return str(facade(spark).checkpointOf(internal(spark, "_jsparkSession"), query))
 
 
 def session_with(spark: SparkSession, settings: Mapping[str, str]) -> SparkSession:
-    """A session like ``spark``, with other settings: queries that are started in it keep them."""
+    """A session like ``spark`` with other settings, which queries started in it keep."""
     facade(spark)
     session = SparkSession(spark.sparkContext, internal(spark, "_jsparkSession").cloneSession())
     for key, value in settings.items():
@@ -40,7 +40,7 @@ def session_with(spark: SparkSession, settings: Mapping[str, str]) -> SparkSessi
 
 @contextmanager
 def active(spark: SparkSession) -> Iterator[None]:
-    """Makes a session the active one meanwhile: Spark takes settings of casts from that, not from the DataFrame's."""
+    """Makes a session the active one temporarily: Spark reads settings of casts from that, not from the DataFrame's."""
     sessions = spark.sparkContext._jvm.org.apache.spark.sql.classic.SparkSession  # type: ignore[union-attr]
     before = sessions.getActiveSession()
     sessions.setActiveSession(internal(spark, "_jsparkSession"))
@@ -59,7 +59,7 @@ def java_query(query: StreamingQuery) -> Any:
 
 
 def recover(spark: SparkSession, checkpoint: str) -> int:
-    """Takes a checkpoint that has lost state back to an earlier batch; how many batches that is."""
+    """Resets a checkpoint that has lost state to an earlier batch. Returns the number of batches to repeat."""
     return int(facade(spark).recover(internal(spark, "_jsparkSession"), checkpoint))
 
 
@@ -73,11 +73,11 @@ def savepoint(
     panes: DataFrame | None,
     was: DataFrame | None,
 ) -> int:
-    """Writes a savepoint of a checkpoint; the number of the last batch in it."""
+    """Writes a savepoint of a checkpoint. Returns the number of its last batch."""
     code, before = (None if of is None else internal(of, "_jdf") for of in (panes, was))
     session = internal(spark, "_jsparkSession")
-    asked = (partitions or -1, checkpoint_format or -1)
-    return int(facade(spark).savepoint(session, checkpoint, to, *asked, code, before))
+    sizes = (partitions or -1, checkpoint_format or -1)
+    return int(facade(spark).savepoint(session, checkpoint, to, *sizes, code, before))
 
 
 def start_clocked(panes: DataFrame, checkpoint: str, output_mode: str, start_ms: int, drain: bool) -> Any:
@@ -93,7 +93,7 @@ def start_on_clock(
     clock: ManualClock,
     drain: bool,
 ) -> StreamingQuery:
-    """A query that gives each batch to ``publish``, on a clock that a test moves; with ``drain`` it ends by itself."""
+    """A query that passes each batch to ``publish``, on a clock that a test moves; with ``drain`` it ends by itself."""
     from pyspark.java_gateway import ensure_callback_server_started
     from pyspark.sql.streaming.query import StreamingQuery
     from pyspark.sql.utils import ForeachBatchFunction
@@ -110,7 +110,7 @@ def start_on_clock(
 
 
 def output_since(query: Any, batch: int, spark: SparkSession) -> DataFrame:
-    """What batches of a clocked query after ``batch`` wrote."""
+    """The output of a clocked query's batches after ``batch``."""
     return dataframe_of(query.since(batch), spark)
 
 
@@ -120,9 +120,9 @@ def progress_of(query: Any) -> list[str]:
 
 
 def last_batch_of(query: StreamingQuery) -> int | None:
-    """The number of the last batch that a query reported, or ``None`` before the first.
+    """The number of the last reported batch, or ``None`` before the first.
 
-    PySpark's own reading of a report fails where no time passed in a batch, as on a clock that stands still.
+    PySpark's own parser of a report fails if no time passed in a batch, as on a clock that does not move.
     """
     progress = query._jsq.lastProgress()
     return None if progress is None else int(progress.batchId())

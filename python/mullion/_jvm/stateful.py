@@ -1,4 +1,4 @@
-"""Functions of Python with state: how a plan with them is asked for, and the records of their state."""
+"""Functions of Python with state: building their plan, and the records of their state."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from mullion._jvm.objects import dataframe_of, internal, java_columns
 
 
 class Stateful:
-    """Functions with state, and the windows between them, as they are being asked for."""
+    """A builder for functions with state, and the windows between them."""
 
     def __init__(
         self,
@@ -34,32 +34,32 @@ class Stateful:
             self._asked = self._asked.withPassing()
 
     def begin(self) -> None:
-        """``process`` is called in the first partition until it has set a timer by the wall clock there."""
+        """Calls ``process`` in the first partition until it has set a timer by the wall clock there."""
         self._asked = self._asked.withBegins()
 
     def add_folds(self, folds: str) -> None:
-        """What is done in the JVM of what ``process`` would do."""
+        """Sets the part of ``process`` that runs in the JVM."""
         self._asked = self._asked.withFolds(folds)
 
     def add_flow(self, flow: str) -> None:
-        """The window's step of a dataflow that is done in the JVM, as far as it knows how."""
+        """Sets a window's step of a dataflow that runs in the JVM, as far as it is supported."""
         self._asked = self._asked.withFlow(flow)
 
     def add_keys(self, keys: str) -> None:
-        """What the keys of records say of the partitions that these are in, as JSON."""
+        """Sets the encoding of shards in the keys of records, as JSON."""
         self._asked = self._asked.withKeys(keys)
 
     def rows_of(self, window: int, schema: StructType) -> DataFrame:
-        """The rows that ``process`` makes for a window, by its number from 1."""
+        """The rows of ``process`` for a window, by its number from 1."""
         session = internal(self._spark, "_jsparkSession")
         return dataframe_of(self._facade.statefulRows(session, window, schema.json()), self._spark)
 
     def add_window(self, name: str, panes: DataFrame, clock: str | None) -> None:
-        """The next window; those of one ``clock`` share it."""
+        """Adds a window; those with one ``clock`` share it."""
         self._asked = self._asked.withWindow(name, internal(panes, "_jdf"), clock or "")
 
     def add_callbacks(self, callbacks: Callable[..., Any]) -> None:
-        """What gets the firings of all windows."""
+        """Sets the function for the firings of all windows."""
         self._asked = self._asked.withCallbacks(_function(self._spark, callbacks))
 
     def over(self, df: DataFrame) -> DataFrame:
@@ -75,13 +75,13 @@ def flow_inputs(spark: SparkSession, folder: str, gathers: bool) -> DataFrame:
 def flow_lines(
     spark: SparkSession, path: str, start: int, delimiter: str, batch_size: int, most: int
 ) -> tuple[int, int]:
-    """How many lines of a file Python surely reads as so many, from a place on: where they end, and their number."""
+    """The number of lines of a file, from an offset on, that Python is certain to read as that many; and their end."""
     end, lines = facade(spark).flowLines(path, start, delimiter, batch_size, most)
     return int(end), int(lines)
 
 
 def flow_entries(df: DataFrame, process: Callable[..., Any], schema: StructType, program: str) -> DataFrame:
-    """The steps of a dataflow over the entries of its log, in the JVM as far as it knows how, else by ``process``."""
+    """The steps of a dataflow over the entries of its log, in the JVM if supported, else by ``process``."""
     java = facade(df.sparkSession).flowEntries(
         internal(df, "_jdf"), _function(df.sparkSession, process), schema.json(), program
     )
@@ -94,7 +94,7 @@ def read_state(spark: SparkSession, checkpoint: str, operator: int) -> DataFrame
 
 
 def _function(spark: SparkSession, function: Callable[..., Any]) -> Any:
-    """A function pickled, as ``mapInArrow`` hands it to the JVM. Without pandas, which that asks for and never uses."""
+    """A pickled function in the form of ``mapInArrow``, without its check for pandas, which it never uses."""
     from pyspark.sql.udf import UserDefinedFunction
     from pyspark.util import PythonEvalType
 

@@ -1,4 +1,4 @@
-"""Windows: what the operator is asked for, what it holds, and the tables that its panes are put into."""
+"""Windows: the operator, its open panes, and the keys of tables of panes."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from mullion._jvm.objects import dataframe_of, internal, java_array, java_column
 
 
 def check_window(df: DataFrame, asked: Description) -> None:
-    """Raises for what shows to be wrong before anybody has said what panes hold."""
+    """Checks a window before its aggregates are known."""
     spark = df.sparkSession
     facade(spark).checkWindow(internal(df, "_jdf"), asked.json, java_columns(spark, asked.columns))
 
@@ -21,17 +21,17 @@ def check_window(df: DataFrame, asked: Description) -> None:
 def windowed(df: DataFrame, asked: Description) -> DataFrame:
     """The operator over ``df``."""
     spark = df.sparkSession
-    made = facade(spark).windowed(internal(df, "_jdf"), asked.json, java_columns(spark, asked.columns))
-    return dataframe_of(made, spark)
+    panes = facade(spark).windowed(internal(df, "_jdf"), asked.json, java_columns(spark, asked.columns))
+    return dataframe_of(panes, spark)
 
 
 def dropped_before(df: DataFrame) -> list[str]:
-    """What is to be said of rows that operators of Spark's drop before a window over ``df``."""
+    """Warnings about rows that Spark's operators drop before a window over ``df``."""
     return str(facade(df.sparkSession).droppedBefore(internal(df, "_jdf"))).splitlines()
 
 
 def together(windows: Mapping[str, DataFrame]) -> DataFrame:
-    """Several results of :func:`windowed` in one, each under its name."""
+    """Several results of :func:`windowed` in one DataFrame, each under its name."""
     spark = next(iter(windows.values())).sparkSession
     jvm = facade(spark)
     frames = [internal(panes, "_jdf") for panes in windows.values()]
@@ -40,14 +40,14 @@ def together(windows: Mapping[str, DataFrame]) -> DataFrame:
 
 
 def pane_keys(panes: DataFrame) -> list[str]:
-    """The columns that name a pane together with its id."""
+    """The columns that identify a pane together with its id."""
     return list(facade(panes.sparkSession).paneKeys(internal(panes, "_jdf")))
 
 
 def read_panes(
     spark: SparkSession, checkpoint: str, which: int, panes: DataFrame | None, window: str | None
 ) -> DataFrame:
-    """The open panes of a checkpoint; the aggregates' code comes from ``panes`` where it is given."""
+    """The open panes of a checkpoint; with ``panes``, with the code of its aggregates."""
     jvm = facade(spark)
     if window is not None:
         return dataframe_of(jvm.readBranchPanes(internal(spark, "_jsparkSession"), checkpoint, which, window), spark)
@@ -57,13 +57,13 @@ def read_panes(
 
 
 def compare(panes: DataFrame, checkpoint: str) -> DataFrame:
-    """What would become of a checkpoint under a query."""
+    """The effect of starting a query over a checkpoint."""
     spark = panes.sparkSession
     return dataframe_of(facade(spark).compare(internal(panes, "_jdf"), checkpoint), spark)
 
 
 def open_panes(spark: SparkSession, of: Any, which: int, panes: DataFrame | None, window: str | None) -> DataFrame:
-    """Why panes are open, of a query of the JVM or of a checkpoint."""
+    """The reasons why panes are open, of a query of the JVM or of a checkpoint."""
     jvm = facade(spark)
     code = None if panes is None else internal(panes, "_jdf")
     if isinstance(of, str):

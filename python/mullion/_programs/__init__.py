@@ -1,13 +1,13 @@
-"""What programs of all doors share: the App, its run loop, names, the report of ``explain()``, and the command.
+"""The shared parts of programs: the App, its run loop, names, the report of ``explain()``, and the command.
 
 ::
 
-    app                    an App: topics, checkpoint, clock, session; a door has one of its own over it
+    app                    an App: topics, checkpoint, clock, session; an adapter has a subclass
     jobs                   its queries, each from sources to a sink, which runner starts, watches and stops
-    sources  sinks         the kinds that there are; another one is a class of a door's own
-    commands  cli          the command line: each door has its commands in a module _commands
-    names  report          parts whose state is kept under their names; what explain() and windows() show
-    loading  session  failures      module:app, a session for who has none, why a query failed
+    sources  sinks         the existing kinds; an adapter may have others
+    commands  cli          the command line: each adapter has its commands in a module _commands
+    names  report          parts with state under their names; the output of explain() and windows()
+    loading  session  failures      module:app, a default session, the reason why a query failed
 
-No door is named here: what one needs, it hands to its App or its jobs.
+No adapter is imported here: each passes its own parts to its App or its jobs.
 """

@@ -1,4 +1,4 @@
-"""A program: what it is made of, how it is run, and what it says of itself."""
+"""A program: its parts, its run, and its reports."""
 
 from __future__ import annotations
 
@@ -19,24 +19,24 @@ log = logging.getLogger("mullion")
 
 
 class App(Host, abc.ABC):
-    """What the Apps of all APIs have in common; each says with :meth:`_jobs` and :meth:`_parts` what it is made of.
+    """The base of the Apps of all APIs; each defines its parts with :meth:`_jobs` and :meth:`_parts`.
 
     - ``name``: of the program; letters, digits, '.', '_' and '-'.
-    - ``broker``: where its topics are, ``"dir:PATH"`` or ``"kafka://host:port"``.
-    - ``checkpoint``: where its state is. Left out: beside the topics of a ``dir:`` broker, in ``PATH/_apps/NAME``, and
-      in ``.mullion/NAME`` for Kafka.
-    - ``clock``: what tells the time; the machine's if left out, and a ``ManualClock`` in tests.
-    - ``spark``: the session; the active one if left out, or else one that is made when it is needed.
+    - ``broker``: of its topics, ``"dir:PATH"`` or ``"kafka://host:port"``.
+    - ``checkpoint``: of its state. By default next to the topics of a ``dir:`` broker, in ``PATH/_apps/NAME``, and in
+      ``.mullion/NAME`` for Kafka.
+    - ``clock``: the machine's by default, and a ``ManualClock`` in tests.
+    - ``spark``: the session; the active one by default, or else a new one on demand.
     """
 
     api: ClassVar[str]
     """The package of Mullion that the App is one of, such as ``turbine``."""
 
     def run(self, until: Literal["drained"] | None = None) -> None:
-        """Runs until it is stopped, by SIGINT or SIGTERM: batches that are running end first.
+        """Runs until it is stopped, by SIGINT or SIGTERM: running batches end first.
 
-        With ``until="drained"`` it processes all rows that are there, and those that its parts publish for one another,
-        and returns. Windows close that the clock closes; the others stay open. Run again it goes on where it ended.
+        With ``until="drained"`` it processes all existing rows, and those that its parts publish for one another, and
+        returns. Windows close by their clock; the others stay open. Another run continues from there.
 
         Raises the error of the first query that fails, when all others have stopped; :class:`InvalidArgumentError` for
         another ``until``.
@@ -50,17 +50,17 @@ class App(Host, abc.ABC):
             serve(self, jobs)
 
     def start(self) -> Running:
-        """Starts all queries and returns: for tests and notebooks, which say when to go on and when to stop."""
+        """Starts all queries and returns: for tests and notebooks, which control the clock and the end."""
         return Running(self, self._checked_jobs())
 
     def explain(self) -> Report:
-        """Which parts run in the JVM and which in Python, why, and the line that decided it."""
+        """The parts that run in the JVM and those that run in Python, the reasons, and the lines that decided."""
         return Report(tuple(self._parts()))
 
     def plan_change(self) -> Sequence[Change]:
-        """What would become of the state in :attr:`checkpoint` if the program were started as it is; nothing is done.
+        """The effect of starting the program unchanged on the state in :attr:`checkpoint`; nothing is written.
 
-        It starts if nothing is ``refused``. Raises :class:`UnsupportedError` for an App that does not know.
+        It can start if nothing is ``refused``. Raises :class:`UnsupportedError` for an App without this report.
         """
         raise UnsupportedError(
             f"What would become of the state of {self.name!r} is not known before it starts: mullion.{self.api} does "
@@ -68,33 +68,33 @@ class App(Host, abc.ABC):
         )
 
     def windows(self) -> str:
-        """The named parts, as an aligned table: their kind, name and line, and what is in them."""
+        """The named parts, as an aligned table: their kind, name and line, and their content."""
         lines = [("kind", "name", "state", "defined at")]
         lines += [(p.kind, p.name, self._state_of(p), p.where) for p in (*self.names.all(), *self._found())]
         lines += [(part.kind, part.name, "kept, for it was removed", part.where) for part in self.kept()]
         return table(lines)
 
     def _found(self) -> Sequence[Named]:
-        """Parts that the program made while it ran."""
+        """Parts that the program created while it ran."""
         return ()
 
     def _state_of(self, part: Named) -> str:
-        """What is in a part, in a few words."""
+        """A short description of a part's content."""
         return "kept" if (self.checkpoint / (part.folder or "")).exists() else "none yet"
 
     def kept(self) -> list[Named]:
-        """Parts that are no longer in the program and whose state is kept."""
+        """Parts that the program no longer has and whose state is kept."""
         return self.names.kept(self.checkpoint)
 
     def drop(self, name: str) -> None:
-        """Deletes the state of a part that is no longer in the program.
+        """Deletes the state of a part that the program no longer has.
 
-        Raises :class:`InvalidArgumentError` for one that is, and for one that has none.
+        Raises :class:`InvalidArgumentError` for an existing part, and for one without state.
         """
         self.names.drop(self.checkpoint, name)
 
     def _rid_of(self, name: str) -> str:
-        """How the state of a part is deleted that is no longer in the program."""
+        """The instruction to delete the state of a part that the program no longer has."""
         return f"drop({name!r}) deletes it."
 
     @abc.abstractmethod

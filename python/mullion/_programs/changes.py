@@ -1,4 +1,4 @@
-"""What would become of a program's state if it were started as it now is: said before it starts, and nothing done."""
+"""The effect of starting a changed program on its state, before it starts."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ REFUSED: Final = "refused"
 @final
 @dataclass(frozen=True)
 class Change:
-    """What becomes of a part of a program: a query, a window, a table, and why in words."""
+    """The effect on a part of a program (a query, a window, a table), with the reason."""
 
     part: str
     verdict: Literal["goes on", "drains", "drops", "refused"]

@@ -4,15 +4,15 @@
 
     mullion turbine run module:app        run it until it is stopped
     mullion turbine explain module:app    which parts run in the JVM and which in Python, and why
-    mullion turbine windows module:app    its windows, and what is open in them
+    mullion turbine windows module:app    its windows, and their open panes
 
-    mullion faust worker -A module:app    as Faust's own command has it; and explain, and tables
+    mullion faust worker -A module:app    as Faust's own command; and explain, and tables
     mullion kx run module:app             run its pipelines; and explain, and windows
 
-    mullion savepoint CHECKPOINT TO       a checkpoint, or a program's folder, anew: with other partitions, say
-    mullion plan-change CHECKPOINT module:panes   what would become of a checkpoint under a changed query or App
+    mullion savepoint CHECKPOINT TO       copy a checkpoint or a program's folder, for example with other partitions
+    mullion plan-change CHECKPOINT module:panes   the effect of a changed query or App on a checkpoint
 
-Which doors there are, and which commands they have, the doors say: see :mod:`mullion._programs.commands`.
+The adapters define their own commands: see :mod:`mullion._programs.commands`.
 """
 
 from __future__ import annotations
@@ -41,11 +41,11 @@ OWN: Final[tuple[Command, ...]] = (SAVEPOINT, PLAN_CHANGE)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Runs a command; gives the exit code."""
+    """Runs a command. Returns the exit code."""
     given = sys.argv[1:] if arguments is None else list(arguments)
     asked = next((one for one in given if not one.startswith("-")), None)
     if asked in doors():
-        # A door may know other forms of its command line.
+        # An adapter may support other forms of its command line.
         given = getattr(importlib.import_module(f"mullion.{asked}._commands"), "rewritten", list)(given)
     options = _parser(given).parse_args(given)
     logging.basicConfig(format="%(levelname)s %(message)s", level=logging.INFO, stream=sys.stderr)
@@ -70,7 +70,7 @@ def doors() -> list[str]:
 
 
 def _has_commands(door: str) -> bool:
-    # Of a package within mullion, which is imported already; the door itself is not.
+    # Imports only the package ``mullion``, which is loaded already, not the adapter.
     spec = find_spec(f"mullion.{door}")
     folders = [] if spec is None else spec.submodule_search_locations or []
     return any(one.name == "_commands" for one in pkgutil.iter_modules(folders))

@@ -1,4 +1,4 @@
-"""What a door adds to the command ``mullion``: a module ``_commands`` in its package, with a list ``COMMANDS``.
+"""The commands of an adapter: a module ``_commands`` in its package, with a list ``COMMANDS``.
 
 ::
 
@@ -8,8 +8,8 @@
         on_app("turbine", "explain", "show which parts run in the JVM and which in Python, and why", explain),
     )
 
-A command of another form is a :class:`Command`. The command line finds the doors by these modules, and imports only
-that of the door which it is asked for.
+A command of another form is a :class:`Command`. The command line finds the adapters by these modules, and imports only
+the requested one.
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ DRAINED: Final = {"drained": "process what is there and end, closing only what t
 @final
 @dataclass(frozen=True)
 class Command:
-    """A command of a door.
+    """A command of an adapter.
 
-    - ``name``, ``text``: what it is called, and what it does, in a line without a full stop.
+    - ``name``, ``text``: its name, and its description, in a line without a full stop.
     - ``arguments``: adds its arguments to a parser.
-    - ``prepare``: takes the options, and gives what is then run. A :class:`mullion.errors.MullionError` of it says that
-      the command line is wrong; one of what it gives, that the program failed.
+    - ``prepare``: receives the options, and returns the function to run. Its own :class:`mullion.errors.MullionError`
+      is an error of the command line; one of the returned function is a failure of the program.
     """
 
     name: str
@@ -55,11 +55,11 @@ def on_app(
     until: Mapping[str, str] | None = None,
     more: Callable[[argparse.ArgumentParser], None] = lambda parser: None,
 ) -> Command:
-    """A command on an App of the door ``api``.
+    """A command on an App of the adapter ``api``.
 
-    - ``flags``: where the App is named; as the only argument if there are none.
-    - ``until``: the ends that ``--until`` may name, each with what it does; ``action`` is given the one that it named.
-    - ``more``: adds arguments that are taken, and not used.
+    - ``flags``: the options for the App; the only argument if there are none.
+    - ``until``: the values of ``--until``, each with a description; ``action`` receives the chosen one.
+    - ``more``: adds arguments that are accepted and ignored.
     """
 
     def arguments(parser: argparse.ArgumentParser) -> None:
@@ -90,5 +90,5 @@ def explain(app: App, _until: Until) -> None:
 
 
 def windows(app: App, _until: Until) -> None:
-    """Prints the named parts, and what is in them."""
+    """Prints the named parts, and their contents."""
     print(app.windows())  # noqa: T201

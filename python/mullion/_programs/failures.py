@@ -1,4 +1,4 @@
-"""Why a query failed, as one of Mullion's errors: what was raised on the driver, in the JVM or in a Python worker."""
+"""The failure of a query as a Mullion error: raised on the driver, in the JVM or in a Python worker."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from mullion.errors import MullionError, QueryFailedError, TaskFailedError, Unsu
 
 # A worker's error reaches the driver as the text of its traceback.
 _RAISED = re.compile(r"^mullion\.errors\.(\w+): (.*)$", re.MULTILINE)
-# What a stream of a topic raises, as text of Spark's.
+# The error of a stream of a topic, in Spark's text.
 _WIDER = re.compile(r"\[USER_RAISED_EXCEPTION\] (Topic '[^\n]*?) SQLSTATE")
 
 
 def failure_of(job: str, query: StreamingQuery, raised: BaseException | None) -> Exception | None:
-    """The error of a query that ended, or ``None`` if it was stopped or came to its end."""
+    """The error of a query that ended, or ``None`` if it was stopped or finished."""
     theirs: Any = query.exception()
     if theirs is None:
         return None
@@ -37,7 +37,7 @@ def failure_of(job: str, query: StreamingQuery, raised: BaseException | None) ->
     wider = _WIDER.search(text)
     if wider:
         return _jvm.traced(UnsupportedError(wider[1]), theirs)
-    # What Spark or the bridge to it raised is the trace, and no cause that a reader of Python could follow.
+    # An error of Spark or py4j only provides the trace, not a cause for readers of Python.
     own = None if isinstance(raised, (CapturedException, _jvm.BridgeError)) else raised
     root = root_cause(text)
     reason = raised_in_worker(root)

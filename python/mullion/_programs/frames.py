@@ -1,4 +1,4 @@
-"""The DataFrame that ``module:name`` names on a command line, or that a function of that name gives."""
+"""The DataFrame, or the function that returns one, named ``module:name`` on a command line."""
 
 from __future__ import annotations
 
@@ -13,12 +13,11 @@ from mullion.errors import InvalidArgumentError
 
 
 def frame(where: str, command: str, made: str = "windowed(...).agg(...)") -> Callable[[], DataFrame]:
-    """What gives the DataFrame that ``where`` names; the module is imported at once.
+    """Returns a function for the DataFrame named ``where``; the module is imported at once.
 
-    A function may take a session, or nothing. ``made`` says in errors what such a DataFrame is made by.
+    A named function may accept a session, or nothing. ``made`` describes such a DataFrame in errors.
 
-    Raises :class:`InvalidArgumentError` where there is no such thing, at once, or where it is no DataFrame, when it is
-    asked for.
+    Raises :class:`InvalidArgumentError`: at once if the name does not exist, and when called if it is no DataFrame.
     """
     found = named(where)
 

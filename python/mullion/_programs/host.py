@@ -1,4 +1,4 @@
-"""What queries, sources and sinks know of their program: its topics, its state, its clock and its session."""
+"""The view of a program for its queries, sources and sinks: topics, state, clock and session."""
 
 from __future__ import annotations
 
@@ -32,14 +32,14 @@ class Started(Protocol):
 
 
 class Host:
-    """A program, to those that run in it; what it is made of and how it is run, its App says.
+    """A program, for its queries; its App adds the parts and the run.
 
     - ``name``: of the program; letters, digits, '.', '_' and '-'.
-    - ``broker``: where its topics are, ``"dir:PATH"`` or ``"kafka://host:port"``.
-    - ``checkpoint``: where its state is. Left out: beside the topics of a ``dir:`` broker, in ``PATH/_apps/NAME``, and
-      in ``.mullion/NAME`` for Kafka.
-    - ``clock``: what tells the time; the machine's if left out, and a ``ManualClock`` in tests.
-    - ``spark``: the session; the active one if left out, or else one that is made when it is needed.
+    - ``broker``: of its topics, ``"dir:PATH"`` or ``"kafka://host:port"``.
+    - ``checkpoint``: of its state. By default next to the topics of a ``dir:`` broker, in ``PATH/_apps/NAME``, and in
+      ``.mullion/NAME`` for Kafka.
+    - ``clock``: the machine's by default, and a ``ManualClock`` in tests.
+    - ``spark``: the session; the active one by default, or else a new one on demand.
     """
 
     in_order: ClassVar[bool] = False
@@ -72,7 +72,7 @@ class Host:
 
     @property
     def spark(self) -> SparkSession:
-        """The session the App runs in; made when it is first asked for, if there is no active one."""
+        """The session of the App; created on demand if there is no active one."""
         if self._spark is None:
             self._spark = session_for(self.name, self.broker)
         return self._spark
@@ -89,13 +89,13 @@ class Host:
         raw: bool = False,
         fresh: StructType | None = None,
     ) -> DataFrame:
-        """A topic as a stream for a job, which remembers its schema beside its checkpoint."""
+        """A topic as a stream for a job, which stores its schema next to its checkpoint."""
         remembered = self.folder_of(job) / f"{folder_name(topic)}.schema.json"
         about: dict[str, Any] = {"unfit": unfit, "records": records, "raw": raw, "fresh": fresh}
         return self.broker.stream(spark or self.spark, topic, schema, remembered, **about)
 
     def folder_of(self, job: str) -> Path:
-        """Where a job keeps what is its own; the checkpoint of its query is in ``query`` in there."""
+        """The folder of a job; the checkpoint of its query is the subfolder ``query``."""
         return self.checkpoint / folder_name(job)
 
     def __repr__(self) -> str:
@@ -103,5 +103,5 @@ class Host:
 
 
 def beside(broker: Broker, name: str) -> Path:
-    """Where the state of a program is that says no other place."""
+    """The default location of a program's state."""
     return broker.path / "_apps" / name if isinstance(broker, DirBroker) else Path(".mullion") / name

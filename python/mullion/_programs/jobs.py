@@ -1,4 +1,4 @@
-"""The streaming queries that a program asks the run loop to run."""
+"""The streaming queries of a program for the run loop."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What ``module:name`` names on a command line: an App, or something else."""
+"""The object named ``module:name`` on a command line: an App, or something else."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from mullion.errors import InvalidArgumentError
 
 
 def load(where: str, api: str) -> App:
-    """The App ``app`` of the module ``module``, which is looked for in the working directory first.
+    """The App ``app`` of the module ``module``, which is searched in the working directory first.
 
-    ``api`` is the package of Mullion that the App must be one of.
+    ``api`` is the package of Mullion that the App must belong to.
 
-    Raises :class:`InvalidArgumentError` where there is none; an error that the module raises comes as it is.
+    Raises :class:`InvalidArgumentError` if there is none; errors of the module are not wrapped.
     """
     thing = named(where, "an App", "module:app, as in examples.revenue:app", App)
     if not isinstance(thing, App):
@@ -31,11 +31,11 @@ def load(where: str, api: str) -> App:
 def named(
     where: str, what: str = "a DataFrame", form: str = "module:panes", kind: type | tuple[type, ...] = DataFrame
 ) -> object:
-    """What ``where`` names in a module, which is looked for in the working directory first.
+    """The object named ``where`` in a module, which is searched in the working directory first.
 
-    ``what``, ``form`` and ``kind`` say what is looked for, for errors.
+    ``what``, ``form`` and ``kind`` describe it in errors.
 
-    Raises :class:`InvalidArgumentError` where there is none; an error that the module raises comes as it is.
+    Raises :class:`InvalidArgumentError` if there is none; errors of the module are not wrapped.
     """
     module, colon, attribute = where.partition(":")
     if not module or not colon or not attribute:
@@ -43,12 +43,12 @@ def named(
     here = str(Path.cwd())
     if here not in sys.path:
         sys.path.insert(0, here)
-        # Workers that a session of ours starts find it too.
+        # Workers of a new session must find it too.
         os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [here, os.environ.get("PYTHONPATH")]))
     try:
         found = importlib.import_module(module)
     except ModuleNotFoundError as missing:
-        # A module that the named one imports is its own trouble.
+        # A missing import of the named module is its own error.
         if missing.name and (module == missing.name or module.startswith(f"{missing.name}.")):
             raise InvalidArgumentError(
                 f"There is no module {missing.name!r}, which {where!r} names, in {here} or among installed packages."

@@ -1,10 +1,10 @@
-"""Named parts of a program whose state is kept under their names: windows, tables.
+"""Named parts of a program with state under their names: windows, tables.
 
-Their order in the code means nothing. One that is no longer in the code is reported, and its state stays until it is
-dropped on purpose::
+Their order in the code is irrelevant. A part that is removed from the code is reported, and its state is kept until it
+is dropped explicitly::
 
     1st run    revenue  visits             revenue: new, visits: new
-    2nd run    visits   revenue            nothing to say
+    2nd run    visits   revenue            no report
     3rd run    visits                      revenue: kept
     drop("revenue")                        its state is deleted
 """
@@ -23,7 +23,7 @@ from mullion.errors import InvalidArgumentError
 
 @dataclass(frozen=True)
 class Named:
-    """A part. ``folder`` is where its state is, under the checkpoint of the App, if it has a folder to itself."""
+    """A part. ``folder`` contains its state, under the checkpoint of the App, if it has its own folder."""
 
     kind: str
     name: str
@@ -38,7 +38,7 @@ class Names:
         self._parts: dict[str, Named] = {}
 
     def register(self, part: Named) -> None:
-        """Adds a part; raises :class:`InvalidArgumentError` for a name that is taken."""
+        """Adds a part; raises :class:`InvalidArgumentError` for a duplicate name."""
         if not isinstance(part.name, str) or not part.name:
             raise InvalidArgumentError(f"name={part.name!r} is not the name of a {part.kind}. Use a text.")
         other = self._parts.get(part.name)
@@ -63,15 +63,15 @@ class Names:
         return tuple(self._parts.values())
 
     def remember(self, checkpoint: Path) -> None:
-        """Notes the names beside the state."""
+        """Records the names next to the state."""
         _note(checkpoint, {**_noted(checkpoint), **self._parts})
 
     def kept(self, checkpoint: Path) -> list[Named]:
-        """The parts whose state is kept although they are no longer there."""
+        """The removed parts whose state is kept."""
         return [part for name, part in _noted(checkpoint).items() if name not in self._parts]
 
     def drop(self, checkpoint: Path, name: str) -> None:
-        """Deletes the state of a part that is no longer there."""
+        """Deletes the state of a removed part."""
         if name in self._parts:
             raise InvalidArgumentError(
                 f"{name!r} is in use: the {self._parts[name].kind} at {self._parts[name].where}. Take it out of the "
@@ -88,7 +88,7 @@ class Names:
 
 
 def folder_name(name: str) -> str:
-    """A name as that of a folder, which is not one of ours: those begin with '_'."""
+    """A name as a folder name. Mullion's own folders begin with '_'."""
     quoted = quote(name, safe=" ")
     return f"%{ord(quoted[0]):02X}{quoted[1:]}" if quoted[:1] in ("_", ".") else quoted
 

@@ -1,4 +1,4 @@
-"""The command ``mullion plan-change``: what would become of a checkpoint under a query that has changed."""
+"""The command ``mullion plan-change``: the effect of a changed query on a checkpoint."""
 
 from __future__ import annotations
 
@@ -38,21 +38,21 @@ def _prepare(options: argparse.Namespace) -> Callable[[], None]:
 
 
 def plan_change(checkpoint: str, panes: DataFrame) -> None:
-    """Prints a line for each thing that would change.
+    """Prints a line for each change.
 
-    Raises :class:`IncompatibleStateError` if something is refused, so that the query would not start.
+    Raises :class:`IncompatibleStateError` if one is rejected, so that the query would not start.
     """
-    told = compare(panes, checkpoint).collect()
-    several = len({row.operator for row in told}) > 1
+    rows = compare(panes, checkpoint).collect()
+    several = len({row.operator for row in rows}) > 1
     changes = [
         Change(f"operator {row.operator}, {row.window}" if several else row.window, row.verdict, row.what)
-        for row in told
+        for row in rows
     ]
     _print(changes, f"The query would not start over {checkpoint}")
 
 
 def plan_change_of_program(app: App) -> None:
-    """The same of all queries of a program, over its checkpoint."""
+    """The same for all queries of a program, over its checkpoint."""
     if not app.checkpoint.exists():
         raise InvalidArgumentError(
             f"There is no state of {app.name!r} in {app.checkpoint}. Name the folder that it is in."

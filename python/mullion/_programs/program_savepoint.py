@@ -1,13 +1,13 @@
-"""A savepoint of a program: of each of its queries, with what is noted beside their checkpoints.
+"""A savepoint of a program: of each of its queries, with the files next to their checkpoints.
 
 ::
 
-    shop/_names.json  shop/revenue/types.json     copied as they are
+    shop/_names.json  shop/revenue/types.json     copied
     shop/revenue/query   shop/visits/query        a savepoint of each
-    shop/_running                                 not taken over
+    shop/_running                                 omitted
 
-Queries of a program hand rows on to one another, and publish each batch once. So it must have stopped, each of its
-queries after a batch: what one has published of a batch that it has not ended would be published again.
+Queries of a program publish rows for one another, each batch once. The program must therefore have stopped, each of its
+queries after a batch: the published rows of an incomplete batch would be published again.
 """
 
 from __future__ import annotations
@@ -34,11 +34,11 @@ _LEASES: Final = ("_running/*.lock", "running.lock", "*/running.lock")
 
 @final
 class _Owner:
-    """Who has the queries of a program while its savepoint is written."""
+    """The owner of the queries of a program while its savepoint is written."""
 
 
 def is_program(folder: Path) -> bool:
-    """Whether a folder is that of an App, or of dataflows."""
+    """True if a folder belongs to an App, or to dataflows."""
     return any(True for mark in _MARKS for _ in folder.glob(mark))
 
 
@@ -50,14 +50,14 @@ def savepoint_of_program(
     partitions: int | None = None,
     checkpoint_format: int | None = None,
 ) -> dict[str, int]:
-    """Writes a savepoint of all queries of a program; gives the last batch of each by its place in the folder.
+    """Writes a savepoint of all queries of a program. Returns the last batch of each, by its place in the folder.
 
     - ``folder``: the ``checkpoint`` of an App, or the folder of a dataflow's state. The program must have stopped.
-    - ``to``: a folder that is not there, or is empty. The App is then given it as its ``checkpoint``.
+    - ``to``: a folder that does not exist or is empty, for the new ``checkpoint`` of the App.
 
-    A query that has done no batch yet is left out: it begins there as it would here. If the call fails, there is
-    nothing at ``to``. Raises :class:`InvalidArgumentError` where the program runs, or was killed in a batch, and what
-    :func:`mullion.savepoint` raises.
+    A query without batches is omitted: it begins there as it would here. If the call fails, nothing exists at ``to``.
+    Raises :class:`InvalidArgumentError` if the program is running, or was killed in a batch, and the errors of
+    :func:`mullion.savepoint`.
     """
     if to.exists() and (not to.is_dir() or any(to.iterdir())):
         raise InvalidArgumentError(f"{to} is there and is not an empty folder. A savepoint overwrites nothing.")
@@ -66,43 +66,43 @@ def savepoint_of_program(
     leases = [lease.absolute() for pattern in _LEASES for lease in folder.glob(pattern)]
     taken: list[Path] = []
     _remove_leftovers(to, owner)
-    beside = to.parent / f".{to.name}.savepoint-{uuid.uuid4()}"
+    temporary = to.parent / f".{to.name}.savepoint-{uuid.uuid4()}"
     try:
-        _leases.take((beside / _WRITING).absolute(), owner, to.name, done="written")
+        _leases.take((temporary / _WRITING).absolute(), owner, to.name, done="written")
         for lease in leases:
             if _leases.is_held(lease):
                 raise InvalidArgumentError(f"The program in {folder} runs in this process. Stop it first.")
             _leases.take(lease, owner, lease.stem, done="run")
             taken.append(lease)
         done = {query: _last_of(query) for query in queries}
-        shutil.copytree(folder, beside, ignore=_not_copied(folder, queries), dirs_exist_ok=True)
+        shutil.copytree(folder, temporary, ignore=_not_copied(folder, queries), dirs_exist_ok=True)
         written = {}
         for query, last in done.items():
             if last is not None:
                 place = query.relative_to(folder)
                 written[str(place)] = savepoint(
-                    query, beside / place, partitions=partitions, checkpoint_format=checkpoint_format, spark=spark
+                    query, temporary / place, partitions=partitions, checkpoint_format=checkpoint_format, spark=spark
                 )
         if to.exists():
             to.rmdir()
-        beside.rename(to)
-        # Nobody reads it there.
+        temporary.rename(to)
+        # Only used while writing.
         (to / _WRITING).unlink(missing_ok=True)
         return written
     finally:
-        _leases.release((beside / _WRITING).absolute(), owner)
+        _leases.release((temporary / _WRITING).absolute(), owner)
         for lease in taken:
             _leases.release(lease, owner)
-        shutil.rmtree(beside, ignore_errors=True)
+        shutil.rmtree(temporary, ignore_errors=True)
 
 
 def _remove_leftovers(to: Path, owner: _Owner) -> None:
-    """Removes what a savepoint to the same place has left that was killed: who writes one has the lease in it.
+    """Removes the leftovers of a killed savepoint to the same place: a running one holds the lease in it.
 
-    Leases are of this machine. What one on another machine writes is left alone.
+    Leases are local to this machine. Savepoints written by other machines are left alone.
     """
-    for found in to.parent.glob(f".{glob.escape(to.name)}.savepoint-*"):
-        lease = (found / _WRITING).absolute()
+    for leftover in to.parent.glob(f".{glob.escape(to.name)}.savepoint-*"):
+        lease = (leftover / _WRITING).absolute()
         if not _leases.is_of_here(lease) or _leases.is_held(lease):
             continue
         try:
@@ -110,14 +110,14 @@ def _remove_leftovers(to: Path, owner: _Owner) -> None:
         except MullionError:
             continue
         try:
-            shutil.rmtree(found, ignore_errors=True)
+            shutil.rmtree(leftover, ignore_errors=True)
         finally:
             _leases.release(lease, owner)
-        log.warning("Removed %s, which a savepoint that was killed had left.", found)
+        log.warning("Removed %s, which a savepoint that was killed had left.", leftover)
 
 
 def _last_of(query: Path) -> int | None:
-    """The last batch that a query has done; ``None`` where it has begun none."""
+    """The last committed batch of a query; ``None`` if it has begun none."""
     begun, done = (_newest(query / log) for log in ("offsets", "commits"))
     if begun != done:
         raise InvalidArgumentError(

@@ -1,4 +1,4 @@
-"""What ``explain()`` gives: where each part of a program runs, why, and which line of the user's code decided it."""
+"""The result of ``explain()``: where each part of a program runs, the reason, and the line that decided it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Place = Literal["JVM", "Python"]
 @final
 @dataclass(frozen=True, slots=True)
 class Part:
-    """A part of a program. ``where`` is ``file:line``, or empty where no line of the user's decides."""
+    """A part of a program. ``where`` is ``file:line``, or empty if no line of the user's decides."""
 
     name: str
     runs: Place
@@ -43,7 +43,7 @@ class Report:
 
 
 def table(lines: Iterable[tuple[str, ...]]) -> str:
-    """Rows of text, in columns that are as wide as they must be."""
+    """Rows of text, in aligned columns."""
     rows = list(lines)
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     return "\n".join(
@@ -52,7 +52,7 @@ def table(lines: Iterable[tuple[str, ...]]) -> str:
 
 
 def where_of(thing: Any) -> str:
-    """The ``file:line`` where a function or class is written; empty where that is not known."""
+    """The ``file:line`` of a function or class; empty if unknown."""
     try:
         thing = inspect.unwrap(thing)
         thing = getattr(thing, "__func__", thing)
@@ -76,7 +76,7 @@ def caller(outside: str) -> str:
 
 
 def shown(file: str) -> str:
-    """A path as it is shown: from the working directory, where it is in there."""
+    """A path for display: relative to the working directory, if it is in there."""
     try:
         return str(Path(file).relative_to(Path.cwd()))
     except ValueError:

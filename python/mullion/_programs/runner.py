@@ -1,16 +1,16 @@
-"""The run loop: starts the queries of a program, waits for them, and stops them.
+"""Runs the queries of a program: start, wait, stop.
 
-All queries of a program live and die together: one that fails stops the others. Stopping lets a batch that runs come to
-its end, for what is cut off is only done again.
+If one query fails, the others are stopped. Stopping waits for the running micro-batch, because an interrupted batch
+would have to run again.
 
-One process runs a query at a time: another is refused before it has planned a batch. Of two that plan the same one,
-Spark fails the later, which may be the process that ran first.
+One process runs a query at a time: another raises an error before it plans a batch. Of two that plan the same batch,
+Spark would fail the later one, which may be the process that ran first.
 
-``drained`` goes round until no query has published rows that another one reads::
+``drained`` repeats rounds until no query has published rows that another one reads::
 
     round 1     clean: orders -> cleaned        totals: cleaned -> totals (nothing there yet)
-    round 2                                     totals: what clean published
-    round 3     nobody has anything new
+    round 2                                     totals: the rows of clean
+    round 3     no new rows
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ _POLL_SECONDS = 0.05
 
 
 class Query:
-    """A job that runs."""
+    """A running job."""
 
     def __init__(self, app: Host, job: Job, *, drain: bool) -> None:
         self.job = job
@@ -73,9 +73,9 @@ class Query:
         return writer.foreachBatch(self._publish).start()
 
     def mended(self, failure: BaseException) -> bool:
-        """Whether it has been started again, for its job has learned from its failure."""
+        """Restarts the query if its job can adapt to ``failure``. Returns whether it did."""
         if self.query.exception() is not None:
-            # To its very end: what it has begun is looked at, and may be put away.
+            # Waits for the very end, so that the last batch's work can be inspected.
             with suppress(StreamingQueryException, MullionError):
                 self.query.awaitTermination()
         if self.job.mend is None or not self.job.mend(failure):
@@ -86,7 +86,7 @@ class Query:
 
     @property
     def published(self) -> dict[str, int]:
-        """How many rows it has put into each topic since it was started."""
+        """The number of rows published to each topic since its start."""
         return dict(self._publisher.published)
 
     def _publish(self, outputs: DataFrame, batch: int) -> None:
@@ -96,16 +96,16 @@ class Query:
             else:
                 self.job.publish(self._publisher, outputs, batch)
         except BaseException as error:
-            # What Spark makes of it is text.
+            # Spark only keeps the text of the error.
             self.error = error
             raise
 
     def flush(self) -> None:
-        """Waits until readers see what it has published."""
+        """Waits until readers see the published rows."""
         self._publisher.flush()
 
     def stop_after_batch(self) -> None:
-        """Stops the query once the batch that runs is done."""
+        """Stops the query after the running batch."""
         batch = self._last_batch()
         while self.query.isActive and self.query.status["isTriggerActive"] and self._last_batch() == batch:
             time.sleep(_POLL_SECONDS)
@@ -122,14 +122,14 @@ class Query:
         return [json.loads(report) for report in _jvm.reports_of(self.query)]
 
     def failure(self) -> Exception | None:
-        """Why it ended, if it failed."""
+        """The error, if it failed."""
         return failure_of(self.job.name, self.query, self.error)
 
 
 class Running:
-    """The queries of a program that was started.
+    """The queries of a started program.
 
-    On a ``ManualClock`` :meth:`settle` runs all batches that rows and clock ask for, :meth:`advance` moves the clock.
+    On a ``ManualClock`` :meth:`settle` runs all batches that rows and clock require, :meth:`advance` moves the clock.
     """
 
     def __init__(self, app: Host, jobs: Sequence[Job], *, drain: bool = False) -> None:
@@ -145,7 +145,7 @@ class Running:
             raise
 
     def settle(self) -> None:
-        """Runs all batches that there are, and those of what they publish for one another; raises a query's error."""
+        """Runs all batches for existing rows and for rows of other queries; raises a query's error."""
         while True:
             before = self._published_within()
             for query in self.queries:
@@ -173,16 +173,16 @@ class Running:
         self._app.clock.advance(by)
 
     def wait(self, asked_to_stop: Callable[[], bool] = lambda: False) -> None:
-        """Returns when all queries have ended, or when it is asked to; raises the error of one that failed."""
+        """Returns when all queries have ended, or on request; raises the error of one that failed."""
         while any(query.query.isActive for query in self.queries) and not asked_to_stop():
             self.raise_failure()
             time.sleep(_POLL_SECONDS)
-        # One that failed meanwhile may have been mended, and runs again.
+        # A failed query may have been restarted meanwhile.
         if self.raise_failure():
             self.wait(asked_to_stop)
 
     def raise_failure(self) -> bool:
-        """Stops all and raises the error of a query that failed, if one did; whether one has been started again."""
+        """Stops all and raises the error of a failed query, if any. Returns whether one has been restarted."""
         mended = False
         for query in self.queries:
             if not query.query.isActive:
@@ -199,12 +199,12 @@ class Running:
         raise failure
 
     def stop(self) -> None:
-        """Stops all queries, each after the batch that it runs."""
+        """Stops all queries, each after its running batch."""
         for query in self.queries:
             query.stop_after_batch()
 
     def published(self, topics: frozenset[str]) -> set[str]:
-        """Those of the topics that got rows from these queries."""
+        """The topics among these that got rows from these queries."""
         return {topic for query in self.queries for topic, rows in query.published.items() if rows and topic in topics}
 
     def _published_within(self) -> int:
@@ -221,7 +221,7 @@ class Running:
 
 
 def drain(app: Host, jobs: Sequence[Job]) -> None:
-    """Runs all jobs over what is there, and what they publish for one another, to its end."""
+    """Runs all jobs until there are no more rows, including those that they publish for one another."""
     _start_session(app)
     read = frozenset(topic for job in jobs for topic in job.reads)
     due: Sequence[Job] = jobs
@@ -238,7 +238,7 @@ def drain(app: Host, jobs: Sequence[Job]) -> None:
 
 
 def _first(due: Sequence[Job]) -> Sequence[Job]:
-    """The jobs that read nothing of what another one may publish yet; all of them where each waits for another."""
+    """The jobs whose topics no other job may still extend; all of them in a cycle."""
     first = [
         job for job in due if not any(set(other.publishes).intersection(job.reads) for other in due if other is not job)
     ]
@@ -255,7 +255,7 @@ def serve(app: Host, jobs: Sequence[Job]) -> None:
 
 
 def _start_session(app: Host) -> None:
-    # Before signals are handled, for a session that starts handles SIGINT itself.
+    # Before signals are handled, because a new session handles SIGINT itself.
     _ = app.spark
 
 
@@ -267,7 +267,7 @@ class Signals:
         self._before: dict[signal.Signals, Any] = {}
 
     def to_stop(self) -> bool:
-        """Whether one came."""
+        """True after a signal."""
         return self._asked.is_set()
 
     def _ask(self, number: int, _frame: FrameType | None) -> None:

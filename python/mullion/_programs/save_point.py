@@ -1,4 +1,4 @@
-"""The command ``mullion savepoint``: a checkpoint made of another one."""
+"""The command ``mullion savepoint``: a copy of a checkpoint."""
 
 from __future__ import annotations
 

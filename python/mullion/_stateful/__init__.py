@@ -1,14 +1,14 @@
-"""Functions of Python with state of their own, which rows pass through in a stream: what doors are built on.
+"""Python functions with their own state over the rows of a stream, the base of the adapters.
 
 ::
 
     api        puts functions into a plan, and reads the state of a checkpoint
     stage      runs one in a worker, over the frames of its task
-    store      what keyed state is to whoever uses it: records of bytes, and timers
+    store      the interface of keyed state: records of bytes, and timers
     state      the store of a task, whose records are in the JVM
-    memory     a store of a process, for tests and for what runs without Spark
-    journal    goes around either, and takes back what a call that failed has written
+    memory     a store of a process, for tests and for use without Spark
+    journal    wraps either, and undoes the writes of a failed call
 
-A door talks to ``store`` alone, so that it can be tried without Spark. The frames of ``stage`` and ``state`` are those
-of ``StatefulTask`` and ``StateServer`` in Scala: neither side changes without the other.
+An adapter only uses ``store``, so that it can be tested without Spark. The frames of ``stage`` and ``state`` are those
+of ``StatefulTask`` and ``StateServer`` in Scala: both sides must be changed together.
 """

@@ -1,4 +1,4 @@
-"""Python functions over Arrow batches with durable state of each shard: what packages of ours with state stand on.
+"""Python functions over Arrow batches with durable state of each shard, the base of Mullion's stateful packages.
 
 One stage, :func:`stateful_map`::
 
@@ -9,17 +9,17 @@ Two stages in one task, with windows between them and one state for both, :func:
     rows - [shuffle by shard] - process(batches, state) - windows in the JVM - callbacks(firings, state) -> batches
 
 In each batch and partition ``process`` runs to its end before any pane fires; then ``callbacks`` gets all firings of
-the batch, early ones before closes. There is no shuffle between: the rows that a window is given stay in the partition
-that they were made in, and so do its panes. So each window must be keyed by all columns that say the shard, under
-whatever names, or two partitions may each have a pane of one key.
+the batch, early ones before closes. There is no shuffle in between: the rows of a window stay in their partition, and
+so do its panes. The key of each window must therefore include all columns of the shard, under whatever names; otherwise
+two partitions may each have a pane of one key.
 
-State is written with the micro-batch: what was committed survives a crash, and a batch that is tried again changes
-nothing twice. Functions are pickled and run in Spark's Python workers, where ``mullion`` must be installed.
+State is written with the micro-batch: committed state survives a crash, and a retried batch changes nothing twice.
+Functions are pickled and run in Spark's Python workers, where ``mullion`` must be installed.
 
-The function of :func:`stateful_map`, and ``process``, are called in a partition that has rows in this batch or a timer
-that is due; ``callbacks`` in one where a pane fired. They return an iterator (a generator, a list), or ``None`` for no
-output. Their errors fail the query as :class:`mullion.errors.FunctionError`, which says file and line; an error that is
-one of :mod:`mullion.errors` already comes out as it is.
+The function of :func:`stateful_map`, and ``process``, are called in a partition that has rows in this batch or a due
+timer; ``callbacks`` in one where a pane fired. They return an iterator (a generator, a list), or ``None`` for no
+output. Their errors fail the query as :class:`mullion.errors.FunctionError`, with file and line; errors of
+:mod:`mullion.errors` are not wrapped.
 """
 
 from __future__ import annotations
@@ -57,12 +57,12 @@ Callbacks: TypeAlias = Callable[[Iterator[Firings], State], Iterable[pa.RecordBa
 class Branch:
     """A window between two stages.
 
-    - ``schema``: of the rows that ``process`` gives it, a ``StructType`` or DDL.
-    - ``panes``: makes panes of them: given a streaming DataFrame of ``schema`` it returns what ``windowed(...)`` with
-      ``.agg(...)`` or ``.collect(...)`` makes of it. Between the two it may only do what needs no shuffle, such as
-      ``withWatermark``, ``withColumn`` and ``where``.
-    - ``clock``: windows that give the same name share an event clock, the latest of their watermarks; with ``None`` a
-      window has its own. The query's is the least of all clocks: one whose rows do not come holds the others.
+    - ``schema``: of the rows that ``process`` yields for it, a ``StructType`` or DDL.
+    - ``panes``: schemas a streaming DataFrame of ``schema``, returns the result of ``windowed(...)`` with ``.agg(...)``
+      or ``.collect(...)``. It may only use operations without a shuffle, such as ``withWatermark``, ``withColumn`` and
+      ``where``.
+    - ``clock``: windows with the same name share an event clock, the latest of their watermarks; with ``None`` a window
+      has its own. The query's is the minimum of all clocks: one without rows holds the others back.
     """
 
     schema: StructType | str
@@ -87,36 +87,36 @@ def stateful_map(
 
     - ``df``: a stream.
     - ``function(batches, state)``: gets the rows as an iterator of Arrow batches, with times in UTC, and a
-      :class:`State`; yields Arrow batches (or tables) of ``schema``, their columns found by name.
+      :class:`State`; yields Arrow batches (or tables) of ``schema``, with columns matched by name.
     - ``schema``: a ``StructType`` or DDL.
     - ``shard_by``: columns by whose hash rows are distributed; the function gets all rows of a shard, in one task.
-      Nothing for one shard: all rows in one task.
+      Empty for one shard: all rows in one task.
     - ``wall_timers``: whether timers by the wall clock are used.
-    - ``passing``: whether the query never starts again from its checkpoint. One that does runs a batch at first, for
-      what has fallen due while it was down.
+    - ``passing``: whether the query never restarts from its checkpoint. Otherwise a restart runs a batch first, for
+      timers that fell due in the meantime.
     - ``begins``: whether the function is called in the first partition in any case, with rows or without, until it has
       set a timer by the wall clock there.
-    - ``folds``, ``flow``: what the JVM does of it first, for ``mullion.faust`` and ``mullion.bytewax``; the function
-      gets the rows that are left.
-    - ``keys``: what the keys of records say of the shards that these are of, as ``RecordKeys`` has it in Scala; without
-      it state in several shards keeps the number of partitions that it has.
+    - ``folds``, ``flow``: the part that the JVM runs first, for ``mullion.faust`` and ``mullion.bytewax``; the function
+      gets the remaining rows.
+    - ``keys``: the encoding of shards in the keys of records, in the form of Scala's ``RecordKeys``; without it, state
+      in several shards keeps its number of partitions.
 
-    Raises :class:`InvalidArgumentError` and :class:`UnknownColumnError` for what cannot be right, and
+    Raises :class:`InvalidArgumentError` and :class:`UnknownColumnError` for invalid arguments, and
     :class:`UnsupportedError` for a batch DataFrame.
     """
     shards = _checked(df, shard_by, wall_timers)
     rows = _schema(schema, "schema")
     stage = _stage(function, "function", "the function", rows)
-    asked = _jvm.Stateful(df.sparkSession, stage, rows, shards, wall_timers, passing)
+    request = _jvm.Stateful(df.sparkSession, stage, rows, shards, wall_timers, passing)
     if begins:
-        asked.begin()
+        request.begin()
     if folds is not None:
-        asked.add_folds(folds)
+        request.add_folds(folds)
     if flow is not None:
-        asked.add_flow(flow)
+        request.add_flow(flow)
     if keys is not None:
-        asked.add_keys(json.dumps(keys))
-    return asked.over(df)
+        request.add_keys(json.dumps(keys))
+    return request.over(df)
 
 
 def staged(
@@ -129,18 +129,19 @@ def staged(
     shard_by: ColumnOrName | Sequence[ColumnOrName] = (),
     wall_timers: bool = False,
 ) -> DataFrame:
-    """Runs ``process``, then windows over what it made, then ``callbacks``: in one task, with one state.
+    """Runs ``process``, then windows over its output, then ``callbacks``: in one task, with one state.
 
-    - ``process(batches, state)``: as the function of :func:`stateful_map`. What it yields is output, of ``schema``, or
-      a pair of a window's name and rows for that window, of its ``schema``. Both may come in any order.
-    - ``windows``: by their names, by which their state is found again: they may change places, new ones may come, and
-      the state of one that is gone is kept for when it is back.
+    - ``process(batches, state)``: like the function of :func:`stateful_map`. It yields output, of ``schema``, or pairs
+      of a window's name and rows for that window, of its ``schema``, in any order.
+    - ``windows``: by name, which identifies their state: they may be reordered and added, and the state of a removed
+      one is kept until it returns.
     - ``callbacks(firings, state)``: gets an iterator of :class:`Firings`, first the early ones of all windows and last
-      their closes, and the state as ``process`` left it; yields batches of ``schema``.
+      their closes, and the state after ``process``; yields batches of ``schema``.
 
-    The rest as in :func:`stateful_map`. The output of a batch is that of ``process``, then that of ``callbacks``.
+    Other parameters as in :func:`stateful_map`. The output of a batch is that of ``process``, then that of
+    ``callbacks``.
 
-    The clock of ``state`` is the least of the watermarks of ``df`` and of the windows' rows, where they have any.
+    The clock of ``state`` is the minimum of the watermarks of ``df`` and of the windows' rows, if they have any.
     """
     shards = _checked(df, shard_by, wall_timers)
     rows = _schema(schema, "schema")
@@ -148,19 +149,19 @@ def staged(
         raise InvalidArgumentError(
             f"windows={windows!r} names no window. Give a dict of names and Branch(schema, panes), or use stateful_map."
         )
-    given = {}
+    schemas = {}
     for name, branch in windows.items():
         if not isinstance(name, str) or not isinstance(branch, Branch):
             raise InvalidArgumentError(f"windows has {name!r}: {branch!r}, and is a dict of names and Branches.")
-        given[name] = _schema(branch.schema, f"the schema of the window {name!r}")
-    first = _stage(process, "process", "process", rows, given)
-    asked = _jvm.Stateful(df.sparkSession, first, rows, shards, wall_timers)
+        schemas[name] = _schema(branch.schema, f"the schema of the window {name!r}")
+    first = _stage(process, "process", "process", rows, schemas)
+    request = _jvm.Stateful(df.sparkSession, first, rows, shards, wall_timers)
     for number, (name, branch) in enumerate(windows.items(), start=1):
-        panes = branch.panes(asked.rows_of(number, given[name]))
+        panes = branch.panes(request.rows_of(number, schemas[name]))
         require_dataframe(panes, f"the window {name!r} gave")
-        asked.add_window(name, panes, branch.clock)
-    asked.add_callbacks(_stage(callbacks, "callbacks", "callbacks", rows, of_firings=tuple(windows)))
-    return asked.over(df)
+        request.add_window(name, panes, branch.clock)
+    request.add_callbacks(_stage(callbacks, "callbacks", "callbacks", rows, of_firings=tuple(windows)))
+    return request.over(df)
 
 
 def read_state(
@@ -169,8 +170,8 @@ def read_state(
     """The records in a checkpoint, as of its last committed batch: ``shard`` int, ``key`` binary, ``value`` binary.
 
     - ``checkpoint``: the query's ``checkpointLocation``. The query may be running; nothing is written.
-    - ``operator``: which of the query's stateful operators, by Spark's id; ``None`` when only one is of this kind.
-    - ``spark``: the session to read in; the active one where none is given.
+    - ``operator``: the stateful operator, by Spark's id; ``None`` when only one is of this kind.
+    - ``spark``: the session to read in; the active one by default.
 
     Raises :class:`InvalidArgumentError` when there is no such checkpoint, operator or session.
     """
@@ -219,5 +220,5 @@ def _stage(
 
 
 def _arrow(schema: StructType) -> pa.Schema:
-    """The schema in Arrow, where every column may be null: what a function makes is not known."""
+    """The schema in Arrow, with all columns nullable, because the output of a function is unknown."""
     return pa.schema([field.with_nullable(True) for field in to_arrow_schema(schema, **IN_UTC)])

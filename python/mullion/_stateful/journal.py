@@ -1,4 +1,4 @@
-"""Records whose last writes can be undone: a call that failed leaves nothing behind."""
+"""Records with undo: a failed call leaves no writes behind."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ from mullion._stateful.store import Records, Store
 
 
 class RecordJournal:
-    """Records that note how to undo what is written since :meth:`begin`."""
+    """Records that remember how to undo writes since :meth:`begin`."""
 
     def __init__(self, records: Records) -> None:
         self._records = records
         self._before: dict[bytes, bytes | None] = {}
 
     def begin(self) -> None:
-        """What has been written stays; what is written from here on can be undone."""
+        """Accepts all earlier writes; later ones can be undone."""
         self._before.clear()
 
     def undo(self) -> None:
-        """Takes back what was written since :meth:`begin`."""
+        """Undoes the writes since :meth:`begin`."""
         for key, value in self._before.items():
             if value is None:
                 self._records.delete(key)
@@ -38,7 +38,7 @@ class RecordJournal:
         self._records.put(key, value)
 
     def delete(self, key: bytes) -> None:
-        """Removes ``key``, if it is there."""
+        """Removes ``key``, if it exists."""
         self._note(key)
         self._records.delete(key)
 
@@ -53,7 +53,7 @@ class RecordJournal:
 
 @final
 class Journal(RecordJournal):
-    """The same of a store, with its timers."""
+    """The same for a store, with its timers."""
 
     def __init__(self, store: Store) -> None:
         super().__init__(store)
@@ -61,28 +61,28 @@ class Journal(RecordJournal):
         self._undo: list[Callable[[], None]] = []
 
     def begin(self) -> None:
-        """What has been written stays; what is written from here on can be undone."""
+        """Accepts all earlier writes; later ones can be undone."""
         self._undo.clear()
         super().begin()
 
     def undo(self) -> None:
-        """Takes back what was written since :meth:`begin`."""
+        """Undoes the writes since :meth:`begin`."""
         for step in reversed(self._undo):
             step()
         super().undo()
 
     def put_timer(self, due_us: int, key: bytes) -> None:
-        """Notes that ``key`` is due at a time. Undone, one that was there before is lost, so a table sets it once."""
+        """Sets a timer of ``key`` at a time. Undo also removes an equal earlier one, so a table sets it once."""
         self._undo.append(lambda: self._store.delete_timer(due_us, key))
         self._store.put_timer(due_us, key)
 
     def delete_timer(self, due_us: int, key: bytes) -> None:
-        """Removes a timer that is there."""
+        """Removes an existing timer."""
         self._undo.append(lambda: self._store.put_timer(due_us, key))
         self._store.delete_timer(due_us, key)
 
     def due(self, until_us: int, since_us: int) -> Iterator[tuple[int, bytes]]:
-        """The timers due from a time to another, both included, in order; each one that is taken is removed."""
+        """The timers due between two times, inclusive, in order; each returned one is removed."""
         for due_us, key in self._store.due(until_us, since_us=since_us):
             self._undo.append(lambda due_us=due_us, key=key: self._store.put_timer(due_us, key))  # type: ignore[misc]
             yield due_us, key

@@ -1,4 +1,4 @@
-"""Where tables keep their records: bytes by key, and timers. In memory for tests; in Spark's state for programs."""
+"""The in-memory store of records and timers, for tests."""
 
 from __future__ import annotations
 
@@ -24,27 +24,27 @@ class MemoryStore:
         self._records[key] = value
 
     def delete(self, key: bytes) -> None:
-        """Removes ``key``, if it is there."""
+        """Removes ``key``, if it exists."""
         self._records.pop(key, None)
 
     def scan(self, prefix: bytes) -> Iterator[tuple[bytes, bytes]]:
-        """The records whose keys begin with ``prefix``, as they stand now."""
+        """The current records whose keys begin with ``prefix``."""
         return iter([(key, value) for key, value in self._records.items() if key.startswith(prefix)])
 
     def put_timer(self, due_us: int, key: bytes) -> None:
-        """Notes that ``key`` is due at a time; again is no more than once."""
+        """Sets a timer of ``key`` at a time; repeated calls have no effect."""
         at = bisect.bisect_left(self._timers, (due_us, key))
         if at == len(self._timers) or self._timers[at] != (due_us, key):
             self._timers.insert(at, (due_us, key))
 
     def delete_timer(self, due_us: int, key: bytes) -> None:
-        """Removes a timer, if it is there."""
+        """Removes a timer, if it exists."""
         at = bisect.bisect_left(self._timers, (due_us, key))
         if at < len(self._timers) and self._timers[at] == (due_us, key):
             del self._timers[at]
 
     def due(self, until_us: int, since_us: int) -> Iterator[tuple[int, bytes]]:
-        """The timers due from a time to another, both included, in order; each one that is taken is removed."""
+        """The timers due between two times, inclusive, in order; each returned one is removed."""
         for timer in [timer for timer in self._timers if since_us <= timer[0] <= until_us]:
             self.delete_timer(*timer)
             yield timer

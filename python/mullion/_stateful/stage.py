@@ -1,8 +1,8 @@
-"""What runs in a Spark worker: one function of a stage, over the frames that its task sends.
+"""The code in a Spark worker: one function of a stage, over the frames that its task sends.
 
-A frame is a number and bytes, a row of what Spark hands over as Arrow. To the function: -1 tells of the task, in JSON;
-others hold an Arrow stream, 0 of rows, and of firings by ``window * 8 + kind``. From it: 0 is output, and from 1 on
-rows for windows.
+A frame is a number and bytes, a row of Spark's Arrow input. To the function: -1 is the task, in JSON; others hold an
+Arrow stream, 0 of rows, and firings are numbered ``window * 8 + kind``. From it: 0 is output, and from 1 on rows for
+windows.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ _STDLIB = sysconfig.get_path("stdlib")
 
 
 class Firings(NamedTuple):
-    """Some firings of one window, all of one kind: what ``callbacks`` is given, in this order of kinds.
+    """Some firings of one window, all of one kind: the input of ``callbacks``, in this order of kinds.
 
     - ``window``: its name in ``windows=``.
     - ``firing``: ``"late"``, ``"running"``, ``"early"``, ``"on_time"``, ``"update"`` or ``"close"``.
     - ``batch``: a row for each, with the columns of the panes: the keys, ``window``, ``pane``, then the aggregates.
-      Large numbers of them come in several of these.
+      Many firings are split into several batches.
     """
 
     window: str
@@ -42,11 +42,11 @@ class Firings(NamedTuple):
 
 @dataclass(frozen=True)
 class Stage:
-    """A function with what it is to give: called by Spark's worker with the frames of one task.
+    """A function with its output schemas, called by Spark's worker with the frames of one task.
 
-    - ``role``: what errors call it.
+    - ``role``: its name in errors.
     - ``output``: the schema of its output; ``windows``: those of the rows for windows, by name.
-    - ``of_firings``: the names of the windows whose firings it is given, or ``None`` where it is given rows.
+    - ``of_firings``: the names of the windows whose firings are its input, or ``None`` if its input is rows.
     """
 
     function: Callable[..., Any]
@@ -56,13 +56,13 @@ class Stage:
     of_firings: tuple[str, ...] | None = None
 
     def __call__(self, frames: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        given = _frames(frames)
-        _, header = next(given)
+        inputs = _frames(frames)
+        _, header = next(inputs)
         with State.connect(header.to_pybytes()) as state:
             try:
-                made = self.function(self._rows(given) if self.of_firings is None else self._firings(given), state)
-                if made is not None:
-                    yield from self._wired(made)
+                outputs = self.function(self._rows(inputs) if self.of_firings is None else self._firings(inputs), state)
+                if outputs is not None:
+                    yield from self._wired(outputs)
             except Exception as error:
                 condition, message = _described(error, self.role)
                 state._failed(condition, message)
@@ -80,9 +80,9 @@ class Stage:
             for batch in batches_in(data):
                 yield Firings(self.of_firings[window], _KINDS[kind], batch)
 
-    def _wired(self, made: Iterable[Any]) -> Iterator[pa.RecordBatch]:
+    def _wired(self, outputs: Iterable[Any]) -> Iterator[pa.RecordBatch]:
         numbers = {name: number for number, (name, _) in enumerate(self.windows, start=1)}
-        for item in made:
+        for item in outputs:
             if isinstance(item, tuple) and self.windows:
                 name, batch = item if len(item) == 2 else (None, None)
                 if name not in numbers:
@@ -104,14 +104,14 @@ def _frames(batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[int, pa.Buffer]
             yield kind, data[row].as_buffer()
 
 
-def _sent(number: int, made: Any, schema: pa.Schema, what: str) -> Iterator[pa.RecordBatch]:
-    if isinstance(made, pa.Table):
-        batches = made.to_batches()
-    elif isinstance(made, pa.RecordBatch):
-        batches = [made]
+def _sent(number: int, output: Any, schema: pa.Schema, what: str) -> Iterator[pa.RecordBatch]:
+    if isinstance(output, pa.Table):
+        batches = output.to_batches()
+    elif isinstance(output, pa.RecordBatch):
+        batches = [output]
     else:
         raise InvalidArgumentError(
-            f"{what} a {type(made).__module__}.{type(made).__name__}, which is neither a pyarrow.RecordBatch nor a "
+            f"{what} a {type(output).__module__}.{type(output).__name__}, which is neither a pyarrow.RecordBatch nor a "
             "pyarrow.Table. Make one with pa.RecordBatch.from_pylist([...])."
         )
     for batch in batches:
@@ -132,7 +132,7 @@ def frame_of(number: int, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
 
 
 def _conformed(batch: pa.RecordBatch, schema: pa.Schema, what: str) -> pa.RecordBatch:
-    """The batch with the columns of ``schema``, found by their names, in its order and its types."""
+    """The batch with the columns of ``schema``, matched by name, in its order and types."""
     if batch.schema.equals(schema):
         return batch
     found, wanted = batch.schema.names, schema.names
@@ -161,11 +161,11 @@ def _conformed(batch: pa.RecordBatch, schema: pa.Schema, what: str) -> pa.Record
 
 
 def _described(error: Exception, role: str) -> tuple[str, str]:
-    """An error as a condition and a message: our own as they are, others with where they were raised."""
+    """An error as a condition and a message: Mullion's own unchanged, others with their line."""
     if isinstance(error, MullionError):
         return error.condition, str(error)
     frames = [frame for frame in traceback.extract_tb(error.__traceback__) if frame.filename != __file__]
-    # Of a function of ours or of a library that the user's code called, the line of the user's says more.
+    # For an error in a library, the line of the user's code that called it is more useful.
     users = [frame for frame in frames if not _is_library(frame.filename)] or frames
     where = f"{users[-1].filename}:{users[-1].lineno}, in {users[-1].name}" if users else "an unknown line"
     text = "".join(traceback.format_exception(error)).rstrip()

@@ -1,13 +1,13 @@
-"""State as a Python function sees it: records of bytes, kept by the task that it runs in.
+"""The state of a Python function: records of bytes, stored by its task.
 
-The store itself is in the JVM, opened at the version that the micro-batch starts from, and committed with it. The two
-talk over a Unix domain socket in frames of a length and a body, whose numbers are big-endian::
+The store itself is in the JVM, opened at the micro-batch's initial version, and committed with it. The two communicate
+over a Unix domain socket in frames of a length and a body, with big-endian numbers::
 
     request   u32 length | u8 operation | ...
     answer    u32 length | u8 status    | ...                    status 0: done, 1: failed, with the reason as text
 
-Records are read into a cache, and writes wait there, so that a hot key costs no round trip. Everything that waits is
-sent before a scan and when the function ends.
+Records are read into a cache, and writes are buffered there, so that a hot key needs no round trip. The buffer is sent
+before a scan and when the function ends.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ WALL: Final = "wall"
 
 _GET, _WRITE, _SCAN, _TIMERS, _DUE, _NEXT, _FAILED, _END, _LATE = range(1, 10)
 _CLOCKS: Final = {EVENT: 0, WALL: 1}
-# What the store is known to have under a key that is written: it saves the store a look.
+# Whether the store has a written key, if known: that saves it a lookup.
 _ABSENT, _PRESENT, _UNKNOWN = 0, 1, 2
 _NONE: Final = -1
 _ASK: Final[Any] = object()
@@ -46,14 +46,14 @@ _REQUEST_KEYS: Final = 4096
 class State:
     """The records and timers of one shard partition, for one batch.
 
-    Keys and values are ``bytes``. What is written is seen by every read after it, by all stages of the batch, and by
-    later batches; it is durable once the batch is. A batch that is tried again starts from what was before it.
+    Keys and values are ``bytes``. A write is visible to every later read, in all stages of the batch and in later
+    batches; it is durable once the batch is committed. A retried batch starts from the previous state.
 
     - ``shard``: the number of the partition, from 0. Rows of one shard are always in the same one.
-    - ``batch_id``: the number of the micro-batch; one that is tried again has the same.
+    - ``batch_id``: the number of the micro-batch; a retry has the same.
     - ``batch_time_us``: the wall clock of the batch, microseconds since the epoch; never the system's own.
-    - ``watermark_us``: the event clock of the batch, microseconds since the epoch: the watermark of what the function
-      is given, whole milliseconds, and 0 until there is one.
+    - ``watermark_us``: the event clock of the batch, microseconds since the epoch: the watermark of the function's
+      input, in multiples of a millisecond, and 0 until there is one.
     """
 
     _cached_bytes = 64 << 20
@@ -72,7 +72,7 @@ class State:
 
     @classmethod
     def connect(cls, told: bytes) -> State:
-        """The state that the task tells of in the first frame of a stage."""
+        """The state for the task in the first frame of a stage."""
         header = json.loads(told)
         connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         connection.connect(header["socket"])
@@ -80,7 +80,7 @@ class State:
 
     def get(self, key: bytes) -> bytes | None:
         """The value of ``key``; ``None`` if there is none."""
-        # One look for a key that is known, and no check of it; what cannot be a key is refused below.
+        # One lookup for a cached key, without a check; invalid keys raise below.
         value: Any
         try:
             value = self._known.get(key, _ASK)
@@ -89,7 +89,7 @@ class State:
         return self.get_many([key])[0] if value is _ASK else value
 
     def get_many(self, keys: Sequence[bytes]) -> list[bytes | None]:
-        """The values of ``keys``, in their order: one round trip for those that are not known yet."""
+        """The values of ``keys``, in their order: one round trip for those that are not cached."""
         for key in keys:
             _require_bytes("key", key)
         self._read([key for key in dict.fromkeys(keys) if key not in self._known])
@@ -109,45 +109,44 @@ class State:
             self.put(key, value)
 
     def delete(self, key: bytes) -> None:
-        """Removes ``key``, if it is there."""
+        """Removes ``key``, if it exists."""
         _require_bytes("key", key)
         self._set(key, None)
 
     def scan(self, prefix: bytes = b"") -> Iterator[tuple[bytes, bytes]]:
-        """The records whose keys begin with ``prefix``, in no order, as they stand when the scan is called.
+        """The current records whose keys begin with ``prefix``, in no particular order.
 
-        What is written while it runs is not in it. The prefix is found by its first 8 bytes, so a key should begin with
-        what it is scanned by.
+        Later writes are not included. The search uses the first 8 bytes of the prefix, so a key should begin with the
+        prefix of its scans.
         """
         _require_bytes("prefix", prefix)
         self.flush()
         return self._scanned(self._ask(_SCAN, prefix))
 
     def items(self) -> Iterator[tuple[bytes, bytes]]:
-        """All records, in no order, as they stand when this is called."""
+        """All current records, in no particular order."""
         return self.scan()
 
     def put_timer(self, due_us: int, key: bytes, clock: str = EVENT) -> None:
-        """Notes that ``key`` is due at ``due_us``, microseconds since the epoch; again is no more than once.
+        """Sets a timer of ``key`` at ``due_us``, microseconds since the epoch; repeated calls have no effect.
 
-        When the clock comes there, a batch runs, rows or no rows, and the function is called in this partition: by the
-        ``"event"`` clock (``watermark_us``) or the ``"wall"`` clock (``batch_time_us``). Timers by the wall clock need
-        ``wall_timers=True``, and do not keep a query going whose trigger ends it.
+        When the clock reaches it, a batch runs, with or without rows, and the function is called in this partition: by
+        the ``"event"`` clock (``watermark_us``) or the ``"wall"`` clock (``batch_time_us``). Timers by the wall clock
+        need ``wall_timers=True``, and do not prolong a query whose trigger ends it.
         """
         self._set_timer(due_us, key, clock, present=True)
 
     def delete_timer(self, due_us: int, key: bytes, clock: str = EVENT) -> None:
-        """Removes a timer, if it is there."""
+        """Removes a timer, if it exists."""
         self._set_timer(due_us, key, clock, present=False)
 
     def due(
         self, until_us: int | None = None, clock: str = EVENT, *, since_us: int | None = None
     ) -> Iterator[tuple[int, bytes]]:
-        """The timers due by ``until_us``, that included, in order of time, as ``(due_us, key)``; each is removed.
+        """The timers due by ``until_us``, inclusive, in order of time, as ``(due_us, key)``; each is removed.
 
-        ``None`` for the clock of this batch. With ``since_us`` those that are due earlier stay. Reads those that are
-        due and no others. A timer that is not taken from the iterator stays; one that is put while it runs is not in
-        it.
+        ``None`` for the clock of this batch. With ``since_us`` earlier ones stay. Reads only the due ones. Timers that
+        are not consumed from the iterator stay; those set meanwhile are not included.
         """
         until = until_us if until_us is not None else self._now(clock)
         since = since_us if since_us is not None else -_LONGEST
@@ -157,15 +156,15 @@ class State:
         return self._taken(self._ask(_DUE, bytes([_clock(clock)]) + _I64.pack(until) + _I64.pack(since)), clock)
 
     def count_late(self, of: str, rows: int) -> None:
-        """Counts rows that came too late for what they were to change: the operator's metric ``rowsLate``.
+        """Counts rows that came too late for a change: the operator's metric ``rowsLate``.
 
-        The executor's log says so once for the batch, with the name that ``of`` is: of a table.
+        The executor's log reports it once per batch, with the name ``of``, a table's.
         """
         if rows:
             self._ask(_LATE, _I64.pack(rows) + of.encode())
 
     def flush(self) -> None:
-        """Sends every write that waits to the store. Never needed for what this object reads."""
+        """Sends all buffered writes to the store. Never needed for reads from this object."""
         if self._dirty:
             self._send_records()
         if self._timers:
@@ -176,8 +175,8 @@ class State:
 
     def _set(self, key: bytes, value: bytes | None) -> None:
         if key not in self._dirty:
-            found = self._known.get(key, _ASK)
-            self._dirty[key] = _UNKNOWN if found is _ASK else _ABSENT if found is None else _PRESENT
+            cached = self._known.get(key, _ASK)
+            self._dirty[key] = _UNKNOWN if cached is _ASK else _ABSENT if cached is None else _PRESENT
         self._known[key] = value
         self._bytes += _RECORD_BYTES + len(key) + (len(value) if value else 0)
         if self._bytes > self._cached_bytes:
@@ -191,7 +190,7 @@ class State:
             self._send_timers()
 
     def _trim(self) -> None:
-        """Empties the cache when it has grown too large."""
+        """Empties the cache when it is too large."""
         if self._bytes > self._cached_bytes:
             self.flush()
             self._known.clear()
@@ -199,10 +198,10 @@ class State:
 
     def _read(self, keys: list[bytes]) -> None:
         for start in range(0, len(keys), _REQUEST_KEYS):
-            asked = keys[start : start + _REQUEST_KEYS]
-            answer = self._ask(_GET, b"".join([part for key in asked for part in (_U32.pack(len(key)), key)]))
+            requested = keys[start : start + _REQUEST_KEYS]
+            answer = self._ask(_GET, b"".join([part for key in requested for part in (_U32.pack(len(key)), key)]))
             at = 0
-            for key in asked:
+            for key in requested:
                 (length,) = _I32.unpack_from(answer, at)
                 at += 4
                 value = None
@@ -243,7 +242,7 @@ class State:
         self._timers.clear()
 
     def _chunks(self, answer: bytes) -> Iterator[tuple[bytes, int, int]]:
-        """Of a running scan: the bytes of each chunk, where its records begin, and how many they are."""
+        """The chunks of a running scan: their bytes, the start of their records, and their number."""
         while True:
             number, more, records = struct.unpack_from(">IBI", answer)
             yield answer, 9, records
@@ -282,7 +281,7 @@ class State:
         return answer
 
     def _failed(self, condition: str, message: str) -> None:
-        """Tells the task why the function failed, so that the query can say it."""
+        """Reports to the task why the function failed, for the query's error."""
         self._ask(_FAILED, f"{condition}\n{message}".encode(errors="replace"))
 
     def _end(self) -> None:

@@ -2,12 +2,12 @@
 
 ::
 
-    broker       the broker, as mullion.topics.Broker has it
+    broker       the broker, the implementation of mullion.topics.Broker
     topic        one topic: its files in order, and the note of its columns
-    publisher    what puts a query's batches there, exactly once, whatever is killed when
-    json         messages of any shape in the columns of a topic, and as text beside them
-    rows         files as a query reads them whose columns are others
+    publisher    publishes a query's batches exactly once, whenever it is killed
+    json         messages of any shape in the columns of a topic, with additional text
+    rows         reads files for a query with other columns
 
-What is on disk is read by programs that were stopped months ago: files are only added, and a note has its format's
-number. Another form of either needs another number, and a reader for the old one.
+Programs that were stopped months ago read these files: files are only added, and a note contains the number of its
+format. A change of either needs a new number, and a reader for the old format.
 """

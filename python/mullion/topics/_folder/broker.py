@@ -1,4 +1,4 @@
-"""The embedded broker: topics in a folder of this machine, or one that is mounted here."""
+"""The embedded broker: topics in a folder of this machine, or a mounted one."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ class DirBroker:
 
     @property
     def url(self) -> str:
-        """The text that :func:`mullion.topics.broker` takes."""
+        """The text that :func:`mullion.topics.broker` accepts."""
         return f"dir:{self.path}"
 
     def produce(
@@ -91,18 +91,18 @@ class DirBroker:
         clock: Clock | None = None,
         headers: HeadersOfRows | None = None,
     ) -> None:
-        """See :func:`mullion.topics.produce`. Producers may be many at once: each call is whole and in one place."""
+        """See :func:`mullion.topics.produce`. Producers may run in parallel; the rows of a call are consecutive."""
         _require_no_headers(topic, headers is not None)
         folder = DirTopic(self.path, topic)
         values = values_of(topic, data)
         times, names = timestamps_of(timestamps, len(values), clock), keys_of(keys, len(values))
-        # Refused before anything is written.
+        # Raises before anything is written.
         about = folder.about()
         values = taken(values, about)
         about.joined(topic, _types.schema_of(values.schema))
-        came = pa.nulls(len(names), pa.string())
+        fields = pa.nulls(len(names), pa.string())
         with folder.staging() as file:
-            folder.append([write_rows(file, values, names, times, came, folder.about().schema)])
+            folder.append([write_rows(file, values, names, times, fields, folder.about().schema)])
 
     def produce_json(
         self,
@@ -125,7 +125,7 @@ class DirBroker:
         """See :func:`mullion.topics.read`."""
         _require_no_headers(topic, headers)
         folder = DirTopic(self.path, topic)
-        # The files first: what is in one is in a note that is read later.
+        # The files first: the columns of each are in a note that is read later.
         files = folder.files()
         about = folder.about()
         none = {c.name: pa.array([], _types.arrow_of(c.type)) for c in about.columns}
@@ -151,9 +151,9 @@ class DirBroker:
     ) -> DataFrame:
         """See :meth:`mullion.topics.Broker.stream`. A micro-batch is one file: one call of ``produce``.
 
-        A ``schema`` that is given is announced to the topic, whose producers then keep to it: all rows fit. The text
-        of a JSON value that the columns do not hold is in the column ``_json``, of a topic that had such ones when the
-        query started; one that comes to another fails it.
+        A ``schema`` is announced to the topic, whose producers then conform to it: all rows fit. The column ``_json``
+        contains the text of JSON values that the columns cannot represent, if the topic had such values when the query
+        started; a later first one fails the query.
         """
         _require_no_headers(topic, headers)
         folder = DirTopic(self.path, topic)
@@ -185,11 +185,11 @@ class DirBroker:
         require_topic(topic, parameter)
 
     def session_options(self) -> dict[str, str]:
-        """Nothing beside Spark."""
+        """Only Spark is needed."""
         return {}
 
     def publisher(self, clock: Clock | None = None) -> Publisher:
-        """What one query publishes with: exactly once, whatever is killed and started again."""
+        """The publisher of one query: exactly once, whenever it is killed and restarted."""
         from mullion.topics._folder.publisher import DirPublisher
 
         return DirPublisher(self.path, clock)
@@ -215,22 +215,22 @@ def _stream(spark: SparkSession, folder: DirTopic, about: About, wanted: T.Struc
 
 
 def _as_sent(spark: SparkSession, folder: DirTopic, about: About, wanted: T.StructType, *, scalar: bool) -> DataFrame:
-    """Rows of which each is what was sent: in columns, as its text, or as the place where it is in its file.
+    """Rows that are exactly as sent: in columns, as text, or as their place in a file.
 
-    That is for what the query's columns have in another type, or have no columns for: these are fixed when it starts.
+    The place is used for columns that the query has in another type, or not at all: its columns are fixed at its start.
     """
     rows = _files(spark, folder, about, wanted)
-    # A column that the topic did not have yet may come in any type.
+    # A new column of the topic may have any type.
     known = {column.name for column in about.columns}
     if scalar and VALUE not in known:
         more = F.lit(True)
     elif scalar:
         more = ~F.col(COLUMNS).isin(column_mark(VALUE), column_mark(VALUE) + SCALAR)
     else:
-        left = F.col(COLUMNS)
+        remaining = F.col(COLUMNS)
         for name in known.intersection(wanted.names):
-            left = F.replace(left, F.lit(column_mark(name)), F.lit(""))
-        more = left != ""
+            remaining = F.replace(remaining, F.lit(column_mark(name)), F.lit(""))
+        more = remaining != ""
     elsewhere = _jvm.per_text(spark, F.col(_FILE), _is_later(about)) | _jvm.per_text(spark, F.col(COLUMNS), more)
     for column in about.columns:
         if column.name in wanted.names:
@@ -248,7 +248,7 @@ _IS_JSON = {"mullion": "json"}
 
 
 def _files(spark: SparkSession, folder: DirTopic, about: About, wanted: T.StructType) -> DataFrame:
-    """What files have of the columns that are wanted, and all that they have beside."""
+    """The requested columns of files, and all their other columns."""
     files = T.StructType()
     for column in about.columns:
         if column.name in wanted.names and column.name != TEXT:
@@ -260,7 +260,7 @@ def _files(spark: SparkSession, folder: DirTopic, about: About, wanted: T.Struct
         spark.readStream.schema(files)
         .option("maxFilesPerTrigger", 1)
         .option("pathGlobFilter", "*.parquet")
-        # A file's name says which it is, wherever the topic's folder has been moved to.
+        # The name identifies a file, wherever the topic's folder has been moved to.
         .option("fileNameOnly", "true")
         .parquet(_jvm.topic_path(spark, str(folder.folder)))
     )
@@ -271,7 +271,7 @@ def _pieces(column: TopicColumn) -> list[T.DataType]:
 
 
 def _is_later(about: About) -> Column:
-    """Whether a file may have a column in a type that nobody knew of."""
+    """True if a file may have a column in an unknown type."""
     return F.substring(_FILE, REVISION_AT + 1, REVISION_DIGITS) > f"{about.revision:0{REVISION_DIGITS}}"
 
 
@@ -289,15 +289,15 @@ def _columns(about: About, wanted: T.StructType) -> list[Column]:
 
 
 def _now(folder: DirTopic, about: About, began: T.StructType | None, fresh: T.StructType | None = None) -> T.StructType:
-    """The columns of a topic now, where a query may go on with other ones than it began with."""
+    """The current columns of a topic for a query that may change its columns."""
     wanted = T.StructType([field for field in about.schema if field.name != TEXT])
-    gone = [field for field in began or () if field.name not in wanted.names and field.name != VALUE]
-    if gone:
-        _require_fit(folder.name, about, T.StructType(gone), "the query began with")
+    removed = [field for field in began or () if field.name not in wanted.names and field.name != VALUE]
+    if removed:
+        _require_fit(folder.name, about, T.StructType(removed), "the query began with")
     if not len(wanted) and not folder.files():
         if fresh is None:
             raise _no_columns(folder)
-        # Spark looks for files in a folder that is there.
+        # Spark requires an existing folder.
         folder.folder.mkdir(parents=True, exist_ok=True)
         return fresh
     return wanted if len(wanted) else NO_COLUMNS

@@ -1,4 +1,4 @@
-"""JSON values of any shape in the files of a ``dir:`` topic: in its columns, and beside them as text where need be.
+"""JSON values of any shape in the files of a ``dir:`` topic: in its columns, and additionally as text where needed.
 
 ::
 
@@ -11,9 +11,9 @@
     {"n": 1.5}                       1.5
     {"n": 1}                         1.0              {"n": 1}
 
-What the columns hold as it is has no text. ``_json``, a column of the topic like others, has the text of a value that
-they cannot show; ``_sent``, which only readers of JSON know, of one that they show in other types: an int as a float, a
-field that is not there as null.
+A value that the columns hold exactly has no text. ``_json``, an ordinary column of the topic, contains the text of a
+value that they cannot represent. ``_sent``, which only readers of JSON use, contains the text of a value that they
+represent in other types: an int as a float, a missing field as null.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _LOSSLESS: Final = 2**53
 
 @dataclass(frozen=True)
 class Filed:
-    """Rows as a file is to have them: columns, the texts beside them, and which fields each row came with."""
+    """The rows of a file: columns, the texts, and the fields of each row."""
 
     values: pa.Table
     sent: pa.Array | None
@@ -44,7 +44,7 @@ class Filed:
 
 
 def filed(batches: Sequence[pa.RecordBatch], known: T.StructType) -> Filed:
-    """Batches of :mod:`mullion.topics._json_rows`, in order, in the columns of a topic and those that it gets."""
+    """Batches of :mod:`mullion.topics._json_rows`, in order, in the columns of a topic and new ones."""
     columns = _Columns(known)
     read = [batch if not has_texts(batch) else values_in(batch) for batch in batches]
     for part in read:
@@ -68,7 +68,7 @@ def filed(batches: Sequence[pa.RecordBatch], known: T.StructType) -> Filed:
 
 @dataclass(frozen=True)
 class _Segment:
-    """Rows that follow one another; without texts of one kind the list of these is empty."""
+    """Consecutive rows; if no row has a text of one kind, that list is empty."""
 
     count: int
     arrays: dict[str, pa.ChunkedArray]
@@ -86,14 +86,14 @@ def _joined(segments: Sequence[_Segment], name: str, kind: pa.DataType) -> pa.Ch
 
 
 class _Columns:
-    """The columns of a topic, as rows on their way to it make them."""
+    """The columns of a topic, extended by new rows."""
 
     def __init__(self, known: T.StructType) -> None:
         self.kinds = {field.name: field.dataType for field in known if field.name != TEXT}
         self._spellings = {name.lower(): name for name in self.kinds}
 
     def take(self, part: pa.RecordBatch | list[Any]) -> None:
-        """Makes room for values, in types that have it."""
+        """Extends the columns for values."""
         if isinstance(part, pa.RecordBatch):
             for field in part.schema:
                 self._take(field.name, _types.of_arrow(field.type))
@@ -109,39 +109,39 @@ class _Columns:
         if have is None and name.lower() in self._spellings:
             return
         try:
-            made = kind if have is None else _types.union(name, have, kind)
+            widened = kind if have is None else _types.union(name, have, kind)
         except _types.ConflictError:
             return
-        if have is not None and made != have and not _is_of_json(have):
+        if have is not None and widened != have and not _is_of_json(have):
             return
-        if made != have and not _types.alike(made):
-            self.kinds[name] = made
+        if widened != have and not _types.alike(widened):
+            self.kinds[name] = widened
             self._spellings[name.lower()] = name
 
     def hold(self, batch: pa.RecordBatch) -> bool:
-        """Whether each value of a batch is in these columns as it is."""
+        """True if these columns hold each value of a batch exactly."""
         return all(
             field.name in self.kinds and _types.is_same(_types.of_arrow(field.type), self.kinds[field.name])
             for field in batch.schema
         )
 
     def whole(self, batch: pa.RecordBatch) -> _Segment:
-        """The rows of a batch that these hold."""
+        """The rows of a batch that these columns hold."""
         arrays = {
             name: _types.fit_array(pa.chunked_array([batch[name]]), _types.arrow_of(self.kinds[name]))
             for name in batch.schema.names
         }
-        came = columns_text(batch.schema.names) if has_records(batch) else _OF_VALUES
-        return _Segment(batch.num_rows, arrays, [came] * batch.num_rows, [], [])
+        fields = columns_text(batch.schema.names) if has_records(batch) else _OF_VALUES
+        return _Segment(batch.num_rows, arrays, [fields] * batch.num_rows, [], [])
 
     def each(self, part: pa.RecordBatch | list[Any]) -> _Segment:
-        """Values one by one: what can be in columns, and the texts of those that are not there as they are."""
+        """Values one by one: their columns, and the texts of values that the columns do not hold exactly."""
         values = values_in(part) if isinstance(part, pa.RecordBatch) else part
         rows: list[dict[str, Any]] = []
         odd: list[str | None] = []
         sent: list[str | None] = []
         for value in values:
-            # That is how values look that are no records.
+            # Values that are no records have this form.
             as_it_is, shown = not isinstance(value, dict) or list(value) != [VALUE], {}
             fields = _fields(value)
             for name, held in fields.items():
@@ -166,15 +166,15 @@ class _Columns:
             )
             for name in names
         }
-        came = [_came(value, text is not None) for value, text in zip(values, odd, strict=True)]
-        return _Segment(len(values), arrays, came, odd if any(odd) else [], sent if any(sent) else [])
+        field_lists = [_came(value, text is not None) for value, text in zip(values, odd, strict=True)]
+        return _Segment(len(values), arrays, field_lists, odd if any(odd) else [], sent if any(sent) else [])
 
 
 _OF_VALUES: Final = column_mark(VALUE) + SCALAR
 
 
 def _came(value: Any, has_text: bool) -> str:
-    """What ``_columns`` says of a value: the text is there in place of what columns do not hold."""
+    """The entry of a value in ``_columns``: text replaces columns that do not hold it."""
     text = column_mark(TEXT) if has_text else ""
     return text + (columns_text(filter(is_column, value)) if isinstance(value, dict) else _OF_VALUES)
 
@@ -194,7 +194,7 @@ def _kind_of(name: str, value: Any) -> T.DataType | None:
 
 
 def _is_of_json(kind: T.DataType) -> bool:
-    """Whether a column may become wider for values of JSON: decimals, times and bytes may not."""
+    """True if a column may become wider for JSON values: decimals, times and bytes may not."""
     match kind:
         case T.ArrayType():
             return _is_of_json(kind.elementType)
@@ -206,14 +206,14 @@ def _is_of_json(kind: T.DataType) -> bool:
 
 
 def _shows(value: Any, kind: T.DataType, have: T.DataType) -> bool:
-    """Whether a column of the type ``have`` shows a value: as it is, as another number, or with nulls for more."""
+    """True if a column of type ``have`` represents a value: exactly, as another number, or with additional nulls."""
     if isinstance(have, T.DecimalType) and type(value) is int:
         return bool(abs(value) < 10 ** (have.precision - have.scale))
     return _types.fits(kind, have) and _keeps(value, have)
 
 
 def _keeps(value: Any, kind: T.DataType) -> bool:
-    """Whether a value that fits a type loses no digits there."""
+    """True if a value loses no digits in its type."""
     match kind:
         case T.DoubleType() if type(value) is int:
             return -_LOSSLESS <= value <= _LOSSLESS

@@ -1,20 +1,19 @@
-"""Publishing to a ``dir:`` broker exactly once, whatever is killed when.
+"""Publishes to a ``dir:`` broker exactly once, whenever it is killed.
 
-A batch's tasks write files that no topic has yet. One note says which files the batch publishes; to write it is what
-publishes them, all or none. Then they are renamed into their topics::
+A batch's tasks write files outside of topics. A single note lists the files of the batch; writing it publishes them
+atomically. Then they are renamed into their topics::
 
-    tasks:  make and stage files   killed here: the batch is done again, and stages again
+    tasks:  make and stage files   killed here: the batch runs again, and stages again
     driver: note {batch, files}    from here on the batch is published
-            rename each            killed here: the next start renames those that are left
+            rename each            killed here: the next start renames the rest
             note {applied}
 
-A file's name in its topic holds query, batch and partition, so that one which has been renamed is known. A batch that
-Spark does again is evaluated again, for the state of its operators, and what it stages is thrown away: if it is the
-batch that the note names, by what Spark planned for it. Another batch under its number is refused, for what it makes
-would be in no topic.
+A file's name in its topic contains query, batch and partition, so renamed files are recognised. A repeated batch is
+evaluated again, for the state of its operators, and its staged files are discarded if its plan equals the one in the
+note. Another batch with the same number raises an error, because its rows would be in no topic.
 
-One process publishes for a query, which holds its lease. A batch's columns are in the notes of all its topics before
-its own note is written, under the locks of these topics: nobody can send what would keep out a part of it.
+One process publishes for a query, and holds its lease. A batch's columns are written to the notes of all its topics
+before its own note, under the locks of these topics: no other producer can then make a part of it invalid.
 """
 
 from __future__ import annotations
@@ -81,7 +80,7 @@ class _File:
 
 @dataclass(frozen=True)
 class _Noted:
-    """What the note of a query says of its last batch."""
+    """The note of a query about its last batch."""
 
     batch: int
     applied: bool
@@ -110,7 +109,7 @@ class _Noted:
             _File(f["topic"], Staged(Path(f["file"]), StructType.fromJson(f["columns"])), f["origin"], f["rows"])
             for f in said["files"]
         )
-        # Notes of earlier versions say nothing of plans.
+        # Notes of earlier versions have no plans.
         plans = {int(batch): plan for batch, plan in said.get("plans", {}).items()}
         return _Noted(said["batch"], said["applied"], files, plans)
 
@@ -127,16 +126,16 @@ class DirPublisher:
 
     @property
     def published(self) -> Mapping[str, int]:
-        """How many rows each topic got."""
+        """The number of rows published to each topic."""
         return self._published
 
     def publish(self, outputs: DataFrame, batch_id: int) -> None:
-        """Publishes a batch, once. A query that goes on from an earlier batch of its checkpoint repeats nothing."""
+        """Publishes a batch once. A query that was reset to an earlier batch repeats nothing."""
         require_outputs(outputs)
         self.publish_made(outputs, batch_id, outputs_in)
 
     def publish_made(self, rows: DataFrame, batch_id: int, make: Make, tell: Tell | None = None) -> None:
-        """The same of what ``make`` makes; the files are staged where it is made."""
+        """Publishes the output of ``make``; the tasks stage its files."""
         query = query_id_of(rows)
         self._hold(query)
         note, staging = self._home / "_published" / f"{query}.json", self._home / "_staging" / query
@@ -169,10 +168,10 @@ class DirPublisher:
         shutil.rmtree(staging, ignore_errors=True)
 
     def flush(self) -> None:
-        """Has nothing to do: rows of a batch can be read before the batch is done."""
+        """Does nothing: rows of a batch are readable before its end."""
 
     def close(self) -> None:
-        """Lets another process publish for the query."""
+        """Releases the query for another process."""
         if self._lease is not None:
             _leases.release(self._lease, self)
             self._lease = None
@@ -185,7 +184,7 @@ class DirPublisher:
     @contextlib.contextmanager
     def _locked(self, files: Iterable[_File]) -> Iterator[None]:
         with contextlib.ExitStack() as locks:
-            # In one order for all who take several.
+            # A fixed order, against deadlocks.
             for topic in sorted({file.topic for file in files}):
                 locks.enter_context(DirTopic(self._home, topic).locked())
             yield
@@ -193,9 +192,9 @@ class DirPublisher:
     def _stage(
         self, rows: DataFrame, batch: int, make: Make, query: str, staging: Path
     ) -> tuple[tuple[_File, ...], list[Note], list[tuple[int, str]]]:
-        """What the batch publishes, what is told of it, and what it prints."""
+        """Stages the batch's files, and collects its notes and printed lines."""
         stage = _Stage(make, str(self._home), str(staging), self._clock.time_us())
-        told = rows.mapInArrow(stage, _STAGED).collect()
+        staged = rows.mapInArrow(stage, _STAGED).collect()
         files = tuple(
             _File(
                 row.topic,
@@ -203,15 +202,15 @@ class DirPublisher:
                 f"{query[:8]}.{batch}.{row.partition}",
                 row.rows,
             )
-            for row in sorted((row for row in told if row.topic), key=attrgetter("topic", "partition"))
+            for row in sorted((row for row in staged if row.topic), key=attrgetter("topic", "partition"))
         )
-        notes = [Note(row.callback, bytes(row.note)) for row in told if row.note is not None]
-        return files, notes, [(row.partition, row.file) for row in told if row.topic == PRINTED]
+        notes = [Note(row.callback, bytes(row.note)) for row in staged if row.note is not None]
+        return files, notes, [(row.partition, row.file) for row in staged if row.topic == PRINTED]
 
     def _announce(self, files: Iterable[_File]) -> dict[str, About]:
-        """Refuses columns that their topics have in another type, while nothing is published; the others are kept.
+        """Rejects columns with other types than in their topics, before anything is published; announces the others.
 
-        What the topics' notes say then.
+        Returns the topics' new notes.
         """
         notes: dict[str, tuple[About, About]] = {}
         for topic, ones in batch_by_topic(files).items():
@@ -222,19 +221,19 @@ class DirPublisher:
         return {topic: DirTopic(self._home, topic).announce_locked(*note) for topic, note in notes.items()}
 
     def _apply(self, noted: _Noted, note: Path, announced: Mapping[str, About] | None = None) -> None:
-        """Puts the files of a batch into their topics: of one that was begun before, those that are not there yet."""
+        """Moves the files of a batch into their topics: for a resumed batch, the missing ones."""
         for topic, files in batch_by_topic(noted.files).items():
             folder = DirTopic(self._home, topic)
-            left, about = files, None
+            missing, about = files, None
             if announced is None:
                 folder.name_left_behind()
                 there = {file.stem.split("-", 2)[2] for file in folder.files()}
-                left = [file for file in files if file.origin not in there]
+                missing = [file for file in files if file.origin not in there]
             else:
                 about = announced[topic]
-            if left:
-                folder.append_locked([file.staged for file in left], [file.origin for file in left], about)
-            self._published[topic] += sum(file.rows for file in left)
+            if missing:
+                folder.append_locked([file.staged for file in missing], [file.origin for file in missing], about)
+            self._published[topic] += sum(file.rows for file in missing)
         replace_text(note, _Noted(noted.batch, applied=True, files=(), plans=noted.plans).json())
 
 
@@ -247,7 +246,7 @@ def batch_by_topic(files: Iterable[_File]) -> dict[str, list[_File]]:
 
 
 class _Stage:
-    """What a task does: one file for each topic. It runs in a Python worker."""
+    """The work of a task: one file for each topic. It runs in a Python worker."""
 
     def __init__(self, make: Make, home: str, staging: str, now_us: int) -> None:
         self._make = make
@@ -279,17 +278,17 @@ class _Stage:
             table = normal(topic, pa.Table.from_batches([batch]))
             if table.num_rows:
                 topics.setdefault(topic, []).append((table, key))
-        told: list[dict[str, Any]] = [{"callback": note.callback, "note": note.content} for note in notes]
-        told += printed
+        staged: list[dict[str, Any]] = [{"callback": note.callback, "note": note.content} for note in notes]
+        staged += printed
         Path(self._staging).mkdir(parents=True, exist_ok=True)
         written: list[tuple[str, list[Any], Callable[[Path, str, list[Any]], Staged]]]
         written = [(topic, rows, self._write) for topic, rows in topics.items()]
         written += [(topic, rows, self._write_json) for topic, rows in json_topics.items()]
         for topic, rows, write in written:
-            # A task that is tried again has another file: the driver learns of the one that counts.
+            # A retried task writes another file: the driver gets the name of the valid one.
             file = Path(self._staging) / uuid.uuid4().hex
             staged = write(file, topic, rows)
-            told.append(
+            staged.append(
                 {
                     "partition": partition,
                     "topic": topic,
@@ -298,8 +297,8 @@ class _Stage:
                     "rows": sum(table.num_rows for table, _ in rows),
                 }
             )
-        if told:
-            yield pa.RecordBatch.from_pylist(told, schema=_STAGED_SCHEMA)
+        if staged:
+            yield pa.RecordBatch.from_pylist(staged, schema=_STAGED_SCHEMA)
 
     def _write(self, file: Path, topic: str, tables: list[tuple[pa.Table, str | None]]) -> Staged:
         known = DirTopic(Path(self._home), topic).about()
@@ -324,8 +323,8 @@ class _Stage:
             }
         )
         keys = _keys(tables)
-        came = pa.concat_arrays([pa.repeat(columns_text(table.column_names), table.num_rows) for table, _ in tables])
-        return write_rows(file, values, keys, self._times(len(keys)), came, known.schema)
+        fields = pa.concat_arrays([pa.repeat(columns_text(table.column_names), table.num_rows) for table, _ in tables])
+        return write_rows(file, values, keys, self._times(len(keys)), fields, known.schema)
 
     def _write_json(self, file: Path, topic: str, batches: list[tuple[pa.RecordBatch, str | None]]) -> Staged:
         known = DirTopic(Path(self._home), topic).about().schema

@@ -1,10 +1,9 @@
-"""Rows of a ``dir:`` topic as its files have them: for a query whose columns are not those of a file.
+"""Rows of a ``dir:`` topic in their original types, for a query whose columns differ from a file's.
 
-A query's columns are fixed when it starts. A row with others comes with the place where it is, and a worker reads it
-there::
+A query's columns are fixed at its start. A row with others is represented by its place, and a worker reads it there::
 
     began with   n bigint                  now   {"n": 1, "more": "x"}    {"n": 2.5}
-    the row      _unfit = file and number        read there, each in the type that its file has it in
+    the row      _unfit = file and number        read there, each in its file's type
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ _RUN: Final = 1000
 
 @final
 class DirRows:
-    """The rows of a topic, by their places. It is pickled."""
+    """The rows of a topic by place. Picklable."""
 
     def __init__(self, home: Path, topic: str) -> None:
         self._home = home
@@ -42,9 +41,9 @@ class DirRows:
         return type(self), (self._home, self._topic)
 
     def value(self, place: str, came: str, *, scalar: bool) -> Any:
-        """The value of a row at a place, of the columns that it ``came`` with.
+        """The value of a row at a place, with the columns in ``came``.
 
-        ``scalar``: whether one that says nothing else, and has the column ``value`` alone, is not a record.
+        ``scalar``: whether a row with the single column ``value`` is not a record.
         """
         number, _, file = place.removeprefix(PLACE).partition(":")
         row = self._row(file, int(number))

@@ -1,25 +1,25 @@
-"""A topic as a folder: Parquet files in the order in which they came, and a note of its columns.
+"""A topic as a folder: Parquet files in order of arrival, and a note of its columns.
 
 ::
 
     orders/
-      _topic.json                        columns, their types, how often one of them became wider
-      _files                             the manifest: the files' names, a line each, in order
+      _topic.json                        columns, their types, the number of widened columns
+      _files                             the manifest: the files' names, one per line, in order
       _lock
       000000000000-000000-9f3c2a.parquet     number, revision, origin
       000000000001-000000-5d20c1.parquet
-      .staged-...                        on its way; a name that no reader looks at
+      .staged-...                        incomplete; readers ignore such names
 
-A file comes whole, by a rename, and then into the manifest, both under the lock: its number and its time of
-modification are greater than those of all before it. A folder is not listed in one moment, so a listing beside a
-producer may have a file and not the one before it. Readers therefore go by the manifest, of which they see a beginning:
-:meth:`DirTopic.files` has what it names, and Spark's file source, which goes by the time, is shown no file after its
-last (``TopicFileSystem`` in the JVM). What a killed producer renamed and did not name is named by the next one.
+A file is added by a rename, and then to the manifest, both under the lock: its number and its modification time are
+greater than those of all earlier files. A listing is not atomic: during a write it may contain a file but not its
+predecessor. Readers therefore use the manifest, of which they see a prefix: :meth:`DirTopic.files` returns its files,
+and Spark's file source, which orders by time, sees no file after its last (``TopicFileSystem`` in the JVM). Files that
+a killed producer renamed but did not list are listed by the next one.
 
-A column that became wider cannot be read from old files under its new type, so each is stored under its name *and*
-type, ``amount:bigint`` and ``amount:double``, and a reader puts the pieces together. A column whose pieces were not all
-known to a query when it started would read as null there. So the note counts such changes, and a file's name bears the
-count: a query stops at a file of a later revision than it knows.
+A widened column cannot be read from old files in its new type. Each is therefore stored under its name *and* type,
+``amount:bigint`` and ``amount:double``, and a reader combines the pieces. A column with pieces that a running query did
+not know at its start would be null there. The note therefore counts such changes, and a file's name contains the count:
+a query stops at a file of a later revision.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ REVISION_AT, REVISION_DIGITS = 13, 6
 
 @dataclass(frozen=True)
 class TopicColumn:
-    """A column: its type, and the types that files have it in."""
+    """A column: its type, and its types in files."""
 
     name: str
     type: T.DataType
@@ -71,11 +71,11 @@ class TopicColumn:
 
     @property
     def pieces(self) -> tuple[T.DataType, ...]:
-        """The types that a reader looks for: those of the rows that there are, and the one of rows to come."""
+        """The types that a reader needs: those of existing rows, and that of future rows."""
         return self.stored if self.type in self.stored else (*self.stored, self.type)
 
     def joined(self, topic: str, other: T.DataType) -> TopicColumn:
-        """With what a call brought; raises :class:`InvalidArgumentError` where that is of another type."""
+        """Adds the type of a call; raises :class:`InvalidArgumentError` for incompatible types."""
         try:
             kind = _types.union(self.name, self.type, other)
         except _types.ConflictError as conflict:
@@ -98,7 +98,7 @@ class TopicColumn:
 
 @dataclass(frozen=True)
 class About:
-    """What the note of a topic says."""
+    """The contents of a topic's note."""
 
     columns: tuple[TopicColumn, ...] = ()
     revision: int = 0
@@ -111,7 +111,7 @@ class About:
         return T.StructType([T.StructField(column.name, column.type) for column in self.columns])
 
     def joined(self, topic: str, schema: T.StructType, *, rows: bool = True) -> About:
-        """With the columns of a call, or without ``rows``, with columns that are only announced."""
+        """Adds the columns of a call, or with ``rows=False``, columns that are only announced."""
         known = {column.name: column for column in self.columns}
         alike = {name.lower(): name for name in known}
         revision = self.revision
@@ -139,7 +139,7 @@ class About:
 
     @staticmethod
     def of_json(text: str, where: Path) -> About:
-        """What :meth:`json` wrote."""
+        """Parses the result of :meth:`json`."""
         said: dict[str, Any] = json.loads(text)
         if said["format"] != _FORMAT:
             raise MullionError(f"{where} is of format {said['format']}: a later Mullion wrote it. Use that one.")
@@ -151,14 +151,14 @@ class About:
 
 @dataclass(frozen=True)
 class Staged:
-    """A file that is written and not yet in its topic. Its columns are in types that topics have."""
+    """A complete file outside of its topic. Its columns have the topic's types."""
 
     file: Path
     columns: T.StructType
 
 
 def require_topic(name: object, parameter: str = "topic") -> None:
-    """Refuses what cannot be the name of a topic; ``parameter`` gave it. Raises :class:`InvalidArgumentError`."""
+    """Raises :class:`InvalidArgumentError` for an invalid topic name; ``parameter`` is its source."""
     if not isinstance(name, str) or not _NAME.fullmatch(name):
         raise InvalidArgumentError(
             f"{parameter}={name!r} is not a topic's name. Use letters, digits, '.', '_' and '-', a letter or digit "
@@ -167,7 +167,7 @@ def require_topic(name: object, parameter: str = "topic") -> None:
 
 
 def is_topic(folder: Path) -> bool:
-    """Whether a folder is a topic that somebody wrote to, or announced columns of."""
+    """True if a folder is a topic with rows or announced columns."""
     return bool(_NAME.fullmatch(folder.name)) and DirTopic(folder.parent, folder.name).exists
 
 
@@ -181,11 +181,11 @@ class DirTopic:
 
     @property
     def exists(self) -> bool:
-        """Whether anybody wrote to it, or announced its columns."""
+        """True if it has rows or announced columns."""
         return self._note.exists()
 
     def about(self) -> About:
-        """The note as it stands."""
+        """The current note."""
         try:
             with reading(self._note):
                 return About.of_json(self._note.read_text("utf-8"), self._note)
@@ -197,38 +197,38 @@ class DirTopic:
         try:
             lines = self._manifest.read_text("ascii").split("\n")
         except FileNotFoundError:
-            # Of an earlier version, and nobody wrote to it since.
+            # Of an earlier version, without later writes.
             return sorted(self.folder.glob("[0-9]*.parquet"))
-        # What is after the last line's end is being written.
+        # An incomplete last line is being written.
         return [self.folder / name for name in lines[:-1]]
 
     def announce(self, schema: T.StructType) -> About:
-        """Gives the topic columns before rows with them; calls of ``produce`` store them in these types then."""
+        """Adds columns before there are rows with them; later calls of ``produce`` store them in these types."""
         with self.locked():
             about = self.about()
             return self.announce_locked(about, about.joined(self.name, schema, rows=False))
 
     def announce_locked(self, about: About, joined: About) -> About:
-        """The same by who holds the lock: from now on the topic is as ``joined`` says, and was so far as ``about``."""
+        """The same while the lock is held: replaces ``about`` by ``joined``."""
         if joined != about:
             self._write_note(joined)
         return joined
 
     def append(self, staged: Sequence[Staged], origins: Sequence[str] | None = None) -> None:
-        """Puts files into the topic, in order; ``origins`` end their names, and are random if left out."""
+        """Adds files to the topic, in order; ``origins`` are the suffixes of their names, random by default."""
         with self.locked():
             self.append_locked(staged, origins)
 
     def append_locked(
         self, staged: Sequence[Staged], origins: Sequence[str] | None = None, about: About | None = None
     ) -> None:
-        """The same by who holds the lock, and may know the topic's note."""
+        """The same while the lock is held, optionally with the topic's note."""
         about = about or self.about()
         for one in staged:
             about = about.joined(self.name, one.columns)
         self.name_left_behind(about)
         first = about.next
-        # Milliseconds, for that is what Spark sees of a file's time.
+        # Milliseconds, the precision of Spark's file times.
         base = max(time.time_ns() // 1_000_000, about.last_ms + 1)
         self._write_note(replace(about, next=first + len(staged), last_ms=base + len(staged) - 1))
         names = []
@@ -242,20 +242,20 @@ class DirTopic:
         self._name(names)
 
     def forget(self, before: int) -> None:
-        """Deletes the files whose numbers are less than ``before``, and their names; never the last one's.
+        """Deletes the files with numbers less than ``before``, and their names, but never the last name.
 
-        The last name says up to where there are files. No reader may want them any more.
+        The last name marks the end of the files. No reader may still need them.
         """
         with self.locked():
             names = [file.name for file in self.files()]
-            gone = [name for name in names[:-1] if _number_of(name) < before]
-            for name in gone:
+            removed = [name for name in names[:-1] if _number_of(name) < before]
+            for name in removed:
                 (self.folder / name).unlink(missing_ok=True)
-            if gone and self._manifest.exists():
-                replace_text(self._manifest, "".join(f"{name}\n" for name in names[len(gone) :]))
+            if removed and self._manifest.exists():
+                replace_text(self._manifest, "".join(f"{name}\n" for name in names[len(removed) :]))
 
     def name_left_behind(self, about: About | None = None) -> None:
-        """Puts into the manifest, under the lock, what killed producers left of it; makes it where there is none."""
+        """Adds unlisted files of killed producers to the manifest, under the lock; creates it if needed."""
         named = self._last_named()
         if named is None:
             names = [file.name for file in self.files()]
@@ -265,7 +265,7 @@ class DirTopic:
             self._name([file.name for file in files if _number_of(file.name) > named])
 
     def _last_named(self) -> int | None:
-        """The number of the manifest's last file, -1 where it has none; ``None`` where there is no manifest."""
+        """The number of the manifest's last file, -1 if it is empty; ``None`` without a manifest."""
         try:
             with self._manifest.open("rb") as manifest:
                 end = manifest.seek(0, os.SEEK_END)
@@ -279,7 +279,7 @@ class DirTopic:
         with self._manifest.open("r+b") as manifest:
             end = manifest.seek(0, os.SEEK_END)
             manifest.seek(max(0, end - _TAIL))
-            # A line that was cut off is written over.
+            # A truncated line is overwritten.
             cut = len(manifest.read().rpartition(b"\n")[2])
             manifest.seek(end - cut)
             manifest.truncate()
@@ -287,7 +287,7 @@ class DirTopic:
 
     @contextlib.contextmanager
     def staging(self) -> Iterator[Path]:
-        """A place for a file that is to be appended, which is gone in the end."""
+        """A path for a file to append, which is removed at the end."""
         self.folder.mkdir(parents=True, exist_ok=True)
         file = self.folder / f".staged-{uuid.uuid4().hex}"
         try:
@@ -308,7 +308,7 @@ class DirTopic:
 
     @contextlib.contextmanager
     def locked(self) -> Iterator[None]:
-        """Keeps out all others who write to the topic."""
+        """Excludes all other writers of the topic."""
         self.folder.mkdir(parents=True, exist_ok=True)
         with (self.folder / "_lock").open("w") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
@@ -316,7 +316,7 @@ class DirTopic:
 
 
 def _inexact(topic: str, conflict: _types.ConflictError) -> InvalidArgumentError:
-    """Floats and decimals in one place would make floats of all that it has."""
+    """The error for floats and decimals in one place, which would make everything a float."""
     there, here = conflict.left.simpleString(), conflict.right.simpleString()
     if isinstance(conflict.left, T.DecimalType):
         why = f"{there} in the topic, whose digits a float does not keep. Send decimals: decimal.Decimal(str(value))."
@@ -326,17 +326,17 @@ def _inexact(topic: str, conflict: _types.ConflictError) -> InvalidArgumentError
 
 
 def taken(values: pa.Table, about: About) -> pa.Table:
-    """The values as a topic takes them: whole numbers that fit where it has decimals are decimals."""
+    """Values in the topic's types: integers that fit become decimals where it has decimals."""
     for column in about.columns:
         if column.name not in values.column_names:
             continue
-        given = values[column.name]
-        kind = _types.of_arrow(given.type)
+        column_values = values[column.name]
+        kind = _types.of_arrow(column_values.type)
         wanted = _types.whole_as_decimals(kind, column.type)
         if wanted != kind:
-            # Larger ones make the column wider.
+            # Larger ones widen the column.
             with contextlib.suppress(pa.ArrowInvalid):
-                fitted = _types.fit_array(given, _types.arrow_of(wanted))
+                fitted = _types.fit_array(column_values, _types.arrow_of(wanted))
                 values = values.set_column(values.column_names.index(column.name), column.name, fitted)
     return values
 
@@ -350,10 +350,10 @@ def write_rows(
     known: T.StructType,
     sent: pa.Array | None = None,
 ) -> Staged:
-    """Writes rows as the files of topics have them.
+    """Writes rows in the format of topics' files.
 
-    ``columns`` says of each row which columns it came with, null for all of them. Columns that ``known`` has a wider
-    type for are written in it. ``sent`` are the texts of rows that columns show in other types, see
+    ``columns`` contains the column names of each row, null for all of them. Columns that ``known`` has in a wider type
+    are written in that type. ``sent`` are the texts of rows that columns represent in other types, see
     :mod:`mullion.topics._folder.json`.
     """
     kinds = {field.name: field.dataType for field in known}
@@ -386,7 +386,7 @@ def read_rows(file: Path, about: About) -> pa.Table:
         want = _types.arrow_of(column.type)
         read[column.name] = pa.chunked_array([pa.nulls(table.num_rows, want)], want)
         for kind in column.stored:
-            # A file has each row of a column in one type, or in several if several batches made it.
+            # A file has each row of a column in one type, or in several if several batches wrote it.
             if stored_name(column.name, kind) in there:
                 piece = _types.fit_array(table[stored_name(column.name, kind)], want)
                 read[column.name] = pc.coalesce(read[column.name], piece)
@@ -396,7 +396,7 @@ def read_rows(file: Path, about: About) -> pa.Table:
 
 
 def stored_name(name: str, kind: T.DataType) -> str:
-    """What a column of a type is called in files."""
+    """The name of a column of a type in files."""
     return f"{name}:{kind.simpleString()}"
 
 

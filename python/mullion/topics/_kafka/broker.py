@@ -57,13 +57,13 @@ MOST_ROWS = 200_000
 @final
 @dataclass(frozen=True, slots=True, repr=False)
 class KafkaBroker:
-    """Topics of Kafka; see :func:`mullion.topics.broker`. ``servers`` are ``host:port``, several with commas between.
+    """Topics of Kafka; see :func:`mullion.topics.broker`. ``servers`` are ``host:port``, separated by commas.
 
-    Needs the extra ``kafka`` of this package, and Spark's connector, ``spark-sql-kafka-0-10``, for streams.
+    Requires the extra ``kafka`` of this package, and Spark's connector, ``spark-sql-kafka-0-10``, for streams.
 
-    - ``options``: what the cluster asks of those who connect, by the names of Kafka's clients: ``security.protocol``,
+    - ``options``: connection options of the cluster, by the names of Kafka's clients: ``security.protocol``,
       ``sasl.mechanism``, ``sasl.username``, ``sasl.password``, ``ssl.ca.location`` and others. ``repr``, ``url`` and
-      messages never have their values.
+      messages never contain their values.
 
     >>> KafkaBroker("localhost:9092").url
     'kafka://localhost:9092'
@@ -86,12 +86,12 @@ class KafkaBroker:
 
     @property
     def cluster(self) -> _kafka_client.Cluster:
-        """What its clients are made for."""
+        """The connection of its clients."""
         return _kafka_client.Cluster(self.servers, KafkaOptions(self.options))
 
     @property
     def url(self) -> str:
-        """The text that :func:`mullion.topics.broker` takes, beside the options."""
+        """The text that :func:`mullion.topics.broker` accepts, in addition to the options."""
         return f"kafka://{self.servers}"
 
     def produce(
@@ -104,7 +104,7 @@ class KafkaBroker:
         clock: Clock | None = None,
         headers: HeadersOfRows | None = None,
     ) -> None:
-        """See :func:`mullion.topics.produce`. Times are whole milliseconds. At its end all rows are acknowledged."""
+        """See :func:`mullion.topics.produce`. Times are in milliseconds. It returns after all rows are acknowledged."""
         self.require_topic(topic)
         values = values_of(topic, data)
         times = timestamps_of(timestamps, len(values), clock).cast(pa.int64()).to_pylist()
@@ -152,11 +152,11 @@ class KafkaBroker:
         fresh: T.StructType | None = None,
         headers: bool = False,
     ) -> DataFrame:
-        """See :meth:`mullion.topics.Broker.stream`. It begins with the topic's first row that is still there.
+        """See :meth:`mullion.topics.Broker.stream`. It begins with the topic's first available row.
 
-        A ``schema`` that is left out is inferred from the last 1,000 records of each partition. A record that does not
-        fit the schema, or is not JSON, fails the query. With ``unfit`` one that the columns do not hold as it is comes
-        as its text, in ``_unfit``; and fields that are new in a topic have columns from the next start on.
+        Without a ``schema`` it is inferred from the last 1,000 records of each partition. A record that does not fit
+        the schema, or is not JSON, fails the query. With ``unfit`` a record that the columns do not hold exactly is
+        returned as text, in ``_unfit``; and new fields of a topic get columns from the next start on.
         """
         _kafka_client.require_name(topic)
         if headers and (raw or unfit):
@@ -168,7 +168,7 @@ class KafkaBroker:
         else:
             known = remembered_schema(remembered)
             if unfit and known == NO_COLUMNS:
-                # Nothing was known of it then.
+                # No field was known then.
                 known = None
             wanted = (
                 self._inferred(topic, unfit, fresh) if known is None else self._grown(topic, known) if unfit else known
@@ -184,7 +184,7 @@ class KafkaBroker:
         return _parsed(spark, topic, rows, wanted, headers)
 
     def make(self, topic: str) -> None:
-        """Makes a topic with the cluster's defaults, if it is not there."""
+        """Creates a topic with the cluster's defaults, if it does not exist."""
         _kafka_client.require_name(topic)
         _kafka_client.make(self.cluster, topic)
 
@@ -197,11 +197,11 @@ class KafkaBroker:
         _kafka_client.require_topic(topic, parameter)
 
     def session_options(self) -> dict[str, str]:
-        """Spark's connector, of the Spark that is installed."""
+        """Spark's connector, for the installed Spark."""
         return {"spark.jars.packages": f"org.apache.spark:spark-sql-kafka-0-10_2.13:{pyspark.__version__}"}
 
     def publisher(self, clock: Clock | None = None) -> Publisher:
-        """What one query publishes with: exactly once; its rows have the time at which they are sent."""
+        """The publisher of one query: exactly once; its rows have their sending time."""
         from mullion.topics._kafka.publisher import KafkaPublisher
 
         return KafkaPublisher(self.cluster)
@@ -216,7 +216,7 @@ class KafkaBroker:
         else:
             schema = _types.schema_of(_table(topic, records).drop_columns([KEY, TIMESTAMP]).schema)
         if not len(schema) and unfit and records:
-            # What no column can hold comes as text.
+            # Values without a suitable column are returned as text.
             return NO_COLUMNS
         if not len(schema) and fresh is not None:
             return fresh
@@ -228,7 +228,7 @@ class KafkaBroker:
         return schema
 
     def _grown(self, topic: str, known: T.StructType) -> T.StructType:
-        """The columns that a query has begun with, and those of fields that came later."""
+        """The columns of a query at its first start, and those of later fields."""
         fit = _fit(_kafka_client.read(self.cluster, topic, last=LOOKED_AT))
         if not all(isinstance(value, dict) for value in fit):
             return known
@@ -236,13 +236,13 @@ class KafkaBroker:
         return T.StructType([*known, *(field for field in schema_of_most(fit) if field.name.lower() not in names)])
 
     def _source(self, spark: SparkSession, topic: str, headers: bool = False) -> DataFrame:
-        # The source asks for a topic's partitions when it starts, and fails where there is no topic.
+        # The source reads a topic's partitions when it starts, and fails if the topic does not exist.
         _kafka_client.make(self.cluster, topic)
         try:
             return (
                 spark.readStream.format("kafka")
                 .option("kafka.bootstrap.servers", self.servers)
-                # What a publisher did not commit is not there.
+                # Excludes uncommitted rows.
                 .option("kafka.isolation.level", "read_committed")
                 .option("subscribe", topic)
                 .option("startingOffsets", "earliest")
@@ -280,9 +280,9 @@ def _listed(headers: Headers) -> list[dict[str, str | bytes | None]]:
 def _parsed(
     spark: SparkSession, topic: str, records: DataFrame, wanted: T.StructType, headers: bool = False
 ) -> DataFrame:
-    """Kafka's records as rows of a topic, of which one that does not fit fails the query.
+    """Kafka's records as rows of a topic; one that does not fit fails the query.
 
-    A record that says null, and a tombstone, which has no value, have no fields.
+    A record with a null value, and a tombstone, have no fields.
     """
     read = _all_readable(wanted)
     fix = (
@@ -291,7 +291,7 @@ def _parsed(
     )
     parsed = F.when(F.col("_no_json"), _raise(topic, "is not JSON", "What is read here must be JSON.", read))
     parsed = parsed.when(F.col("_odd"), _raise(topic, "does not fit the topic's columns", fix, read))
-    # Spark has null for a record that has none.
+    # Spark has null for a record without headers.
     beside = (
         [F.coalesce("headers", F.array().cast("array<struct<key: string, value: binary>>")).alias(HEADERS)]
         if headers
@@ -305,7 +305,7 @@ def _parsed(
 def _looked_at(
     spark: SparkSession, topic: str, records: DataFrame, wanted: T.StructType, beside: Sequence[Column] = ()
 ) -> DataFrame:
-    """What Spark reads of records, and whether it is what they say."""
+    """Spark's parsed records, and whether they are exact."""
     _require_apart(topic, wanted)
     text = F.col("value").cast("string")
     records = records.select(
@@ -319,7 +319,7 @@ def _looked_at(
     shape, json, nothing = F.col("_shape"), F.col("_text"), F.lit("")
     is_object = shape.startswith("{")
     if wanted.names == [VALUE]:
-        # As the field of a record, for what from_json reads begins with a bracket.
+        # As the field of a record, because from_json requires a bracket at the start.
         json, nothing = F.when(is_object, json).otherwise(_in_record(json)), F.lit(column_mark(VALUE))
     rows = records.withColumns(
         {
@@ -336,21 +336,21 @@ def _looked_at(
 
 
 def _is_rounded(spark: SparkSession, json: Column, wanted: T.StructType) -> Column:
-    """Whether ``from_json`` rounds a number that has more digits than its decimal."""
+    """True if ``from_json`` rounds a number that has more digits than its decimal."""
     if not _types.has_decimals(wanted):
         return F.lit(False)
     return F.coalesce(_jvm.json_decimals(spark, json, wanted), F.lit(False))
 
 
 def _as_sent(spark: SparkSession, topic: str, records: DataFrame, wanted: T.StructType, *, scalar: bool) -> DataFrame:
-    """Kafka's records as rows of a topic, of which each is what was sent: in columns, or else as its text.
+    """Kafka's records as rows of a topic that are exactly as sent: in columns, or else as text.
 
-    Where values are records, one that says null, and a tombstone, have null for ``_columns``.
+    Where values are records, null and tombstones have null for ``_columns``.
     """
     _require_apart(topic, wanted)
     read = _all_readable(wanted)
     text, key = F.col("value").cast("string"), F.col("key").cast("string")
-    # What is not text comes as its bytes.
+    # Invalid text is returned as bytes.
     key = F.when(F.is_valid_utf8(key), key).when(key.isNotNull(), _bytes_of("key"))
     shape, json = F.col("_shape"), F.col("_text")
     fits = F.coalesce(~shape.isin("!", "n"), F.lit(False))
@@ -382,7 +382,7 @@ def _as_sent(spark: SparkSession, topic: str, records: DataFrame, wanted: T.Stru
 
 
 def _as_it_is(records: DataFrame) -> DataFrame:
-    """Kafka's records with the text of their values, whatever it is; what is not text comes as its bytes."""
+    """Kafka's records with the text of their values; invalid text is returned as bytes."""
     text, key = F.col("value").cast("string"), F.col("key").cast("string")
     return records.select(
         F.when(F.is_valid_utf8(text), text).when(text.isNotNull(), _bytes_of("value")).alias(VALUE),
@@ -421,7 +421,7 @@ def _columns_of(parsed: str, wanted: T.StructType) -> list[Column]:
 
 
 def _bytes_of(column: str) -> Column:
-    """Bytes that are not text, as text that says so."""
+    """Invalid text, as a text that describes its bytes."""
     return F.concat(F.lit(NOT_TEXT), F.hex(column))
 
 
@@ -432,9 +432,9 @@ def _raise(topic: str, why: str, fix: str, read: T.StructType) -> Column:
 
 
 def _readable(kind: T.DataType) -> T.DataType:
-    """The type that from_json reads a type as: it has none for what was null, or an empty object, wherever it was seen.
+    """The type with which from_json reads a type: it has none for fields that were only ever null or empty objects.
 
-    As a map such a one is read in its place: empty, or with values that nobody knew of.
+    These are read as a map instead: empty, or with values of unknown fields.
     """
     match kind:
         case T.NullType():
@@ -449,7 +449,7 @@ def _readable(kind: T.DataType) -> T.DataType:
 
 
 def _is_more(column: Column, kind: T.DataType) -> Column:
-    """Whether there is a value where the type knows of none."""
+    """True if there is a value that the type lacks."""
     more = F.lit(False)
     match kind:
         case T.NullType():
@@ -474,7 +474,7 @@ def _require_apart(topic: str, wanted: T.StructType) -> None:
 
 
 def _fit(records: Sequence[_kafka_client.Record]) -> list[Any]:
-    """The values of those that are JSON; where some are objects, only these."""
+    """The values of valid JSON records; if some are objects, only these."""
     objects: list[Any] = []
     others: list[Any] = []
     for record in records:
@@ -500,10 +500,10 @@ def _table(topic: str, records: Sequence[_kafka_client.Record], *, exact: bool =
                 f"{(record.value or b'')[:80]!r}. What is read here must be JSON."
             ) from no_json
     if any(isinstance(value, dict) for value in values):
-        # A record that was deleted has no value, and so no fields.
+        # A tombstone has no value, and so no fields.
         values = [{} if value is None else value for value in values]
-    # Spark may not tell all names apart, and Arrow does.
-    # JSON has one kind of numbers: those of many digits are decimals here, and the others floats.
+    # Spark may not distinguish all names, but Arrow does. JSON has one kind of number: those with many digits become
+    # decimals here, and the others floats.
     table = normal(topic, table_of_values(topic, values, _types.union), apart=False)
     return table.append_column(KEY, pa.array([record.key for record in records], pa.string())).append_column(
         TIMESTAMP, pc.divide(pa.array([record.ms for record in records], pa.float64()), 1000.0)

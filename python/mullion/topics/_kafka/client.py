@@ -1,4 +1,4 @@
-"""Kafka from this process, without Spark. What uses its client is here, and in ``transactions``."""
+"""Kafka from this process, without Spark. Only this module and ``transactions`` use its client."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ ENDING_SECONDS = 5.0
 
 
 class Record(NamedTuple):
-    """A record as it was read; ``ms`` is its time, in milliseconds since the epoch."""
+    """A record; ``ms`` is its time, in milliseconds since the epoch."""
 
     partition: int
     offset: int
@@ -54,7 +54,7 @@ class Record(NamedTuple):
 @final
 @dataclass(frozen=True, slots=True)
 class Cluster:
-    """Where Kafka is, and what it asks of those who connect. As text it is its servers, for what is said of it."""
+    """The location of Kafka, and its connection options. As text it is its servers, for messages."""
 
     servers: str
     options: KafkaOptions = field(default_factory=KafkaOptions)
@@ -68,7 +68,7 @@ At: TypeAlias = str | Cluster
 
 
 def require_name(topic: object, parameter: str = "topic") -> None:
-    """Refuses what cannot be the name of a topic; ``parameter`` gave it. Raises :class:`InvalidArgumentError`."""
+    """Raises :class:`InvalidArgumentError` for an invalid topic name; ``parameter`` is its source."""
     if not isinstance(topic, str) or not _NAME.fullmatch(topic) or topic in (".", ".."):
         raise InvalidArgumentError(
             f"{parameter}={topic!r} is not a topic's name. Use letters, digits, '.', '_' and '-', 249 at most."
@@ -76,7 +76,7 @@ def require_name(topic: object, parameter: str = "topic") -> None:
 
 
 def require_topic(topic: object, parameter: str = "topic") -> None:
-    """The same for a topic to write to, which is not the one that publishers note their batches in."""
+    """The same for a topic to write to, which must not be the one for batches."""
     require_name(topic, parameter)
     if topic == BATCHES:
         raise InvalidArgumentError(
@@ -86,7 +86,7 @@ def require_topic(topic: object, parameter: str = "topic") -> None:
 
 
 def make(servers: At, topic: str, partitions: int = -1, config: Mapping[str, str] | None = None) -> None:
-    """Makes a topic with the cluster's defaults, or others, if it is not there."""
+    """Creates a topic with the cluster's defaults, or others, if it does not exist."""
     kafka = client()
     from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]
 
@@ -102,12 +102,12 @@ def make(servers: At, topic: str, partitions: int = -1, config: Mapping[str, str
 
 
 def topics(servers: At) -> list[str]:
-    """The names of all topics, except those that Kafka and Mullion keep for themselves."""
+    """The names of all topics, except Kafka's and Mullion's own."""
     client()
     from confluent_kafka.admin import AdminClient
 
-    found = _metadata(made(AdminClient, servers), servers).topics
-    return sorted(topic for topic in found if not topic.startswith("__"))
+    metadata = _metadata(made(AdminClient, servers), servers).topics
+    return sorted(topic for topic in metadata if not topic.startswith("__"))
 
 
 def produce(
@@ -125,20 +125,20 @@ def produce(
                 f"timestamps has {us / 1_000_000}, which Kafka's client takes for no time at all. Give times of a "
                 "millisecond after the epoch or later."
             )
-    # Rows go together, and Kafka may take each of them and not so many at once.
+    # Rows are sent in batches, whose size may exceed Kafka's limit although each row does not.
     limit = limit_of(servers, topic) if len(rows) > 1 else None
     how = {
         "batch.size": BATCH_BYTES if limit is None else min(limit, BATCH_BYTES),
         "enable.idempotence": True,
         **IN_ORDER,
         "delivery.timeout.ms": int(WAIT_SECONDS * 1000),
-        # As Kafka's own client, and so Spark, which a program publishes with: one key is in one partition.
+        # The default of Kafka's own client, and of Spark: a key is always in the same partition.
         "partitioner": "murmur2_random",
-        # How large a row may be is for the broker to say.
+        # The broker limits the size of a row.
         "message.max.bytes": MOST_BYTES,
     }
     producer = made(kafka.Producer, servers, how)
-    # What became of each row: nothing yet, None for acknowledged, or an error.
+    # The result of each row: ``...`` before there is one, None for acknowledged, or an error.
     fates: list[Any] = [...] * len(rows)
     refused = False
 
@@ -205,11 +205,11 @@ def _not_sent(
 
 
 def limit_of(servers: At, topic: str) -> int | None:
-    """How large a batch of rows of a topic may be, in bytes; ``None`` where Kafka does not say."""
+    """The maximum size of a batch of a topic, in bytes; ``None`` if unknown."""
     kafka = client()
     from confluent_kafka.admin import AdminClient, ConfigResource  # type: ignore[attr-defined]
 
-    # What is asked of a client that is gone nobody answers.
+    # A client must outlive its calls.
     admin, of_topic = made(AdminClient, servers), ConfigResource(ConfigResource.Type.TOPIC, topic)
     try:
         asked = admin.describe_configs([of_topic], request_timeout=WAIT_SECONDS)
@@ -219,10 +219,10 @@ def limit_of(servers: At, topic: str) -> int | None:
 
 
 def read(servers: At, topic: str, last: int | None = None) -> list[Record]:
-    """The records of a topic, or the ``last`` ones of each partition; none of a topic that is not there.
+    """The records of a topic, or the ``last`` ones of each partition; none if the topic does not exist.
 
-    It has those that were there when it was called. Of transactions those that were committed: one that is open has
-    :data:`ENDING_SECONDS` to end; then its partition is read up to it.
+    Returns the records at the time of the call, of committed transactions. An open one has :data:`ENDING_SECONDS` to
+    end; then its partition is read up to it.
     """
     ends, _ = _visible(servers, [topic])
     partitions = _read(servers, topic, {number: end for (_, number), end in ends.items()}, WAIT_SECONDS, last)
@@ -230,7 +230,7 @@ def read(servers: At, topic: str, last: int | None = None) -> list[Record]:
 
 
 def read_settled(servers: At, topic: str, number: int, seconds: float) -> list[Record]:
-    """All records of a partition, once the transactions that are open now have ended, which take so many seconds."""
+    """All records of a partition, after waiting up to ``seconds`` for open transactions."""
     kafka = client()
     from confluent_kafka.admin import AdminClient
 
@@ -242,22 +242,22 @@ def read_settled(servers: At, topic: str, number: int, seconds: float) -> list[R
 
 
 def wait_for_open(servers: At, topics: Iterable[str]) -> bool:
-    """Waits until the transactions have ended that are open in topics now; whether they have.
+    """Waits until the currently open transactions of topics have ended. Returns whether they have.
 
-    It waits for :data:`ENDING_SECONDS`: one whose producer was killed stays open for longer.
+    It waits for :data:`ENDING_SECONDS`; one whose producer was killed stays open for longer.
     """
     _, ended = _visible(servers, topics)
     return ended
 
 
 def _visible(servers: At, topics: Iterable[str]) -> tuple[dict[tuple[str, int], int], bool]:
-    """Waits for the same: how far readers of what was committed see each partition then, and whether all have ended."""
+    """Waits likewise. Returns the end of the committed records of each partition, and whether all have ended."""
     kafka = client()
     from confluent_kafka.admin import AdminClient
 
     admin = made(AdminClient, servers)
     there = _metadata(admin, servers).topics
-    # How long Kafka takes to answer does not count.
+    # The time of Kafka's first response does not count.
     until = time.monotonic() + ENDING_SECONDS
     places = [(topic, number) for topic in topics if topic in there for number in there[topic].partitions]
     partitions = [kafka.TopicPartition(topic, number) for topic, number in places]
@@ -270,7 +270,7 @@ def _visible(servers: At, topics: Iterable[str]) -> tuple[dict[tuple[str, int], 
             if ended or time.monotonic() > until:
                 return dict(zip(places, seen, strict=True)), ended
         except kafka.KafkaException as theirs:
-            # A topic that was made just now may have no leader yet.
+            # A new topic may have no leader yet.
             if not theirs.args[0].retriable() or time.monotonic() > until:
                 names = ", ".join(map(repr, topics))
                 raise MullionError(f"Kafka at {servers} does not say how far {names} can be read: {theirs}") from theirs
@@ -282,7 +282,7 @@ _ASKED_AGAIN_SECONDS = 0.01
 
 
 def _ends(admin: Any, partitions: Sequence[Any], *, committed: bool) -> list[int]:
-    """Where partitions end, of what was committed or of all that was sent."""
+    """The ends of partitions, of committed or of all records."""
     kafka = client()
     from confluent_kafka.admin import OffsetSpec  # type: ignore[attr-defined]
 
@@ -298,9 +298,9 @@ def _consumer(servers: At) -> Any:
         "enable.auto.commit": False,
         "enable.partition.eof": True,
         "isolation.level": "read_committed",
-        # What was deleted is not there: the rows after it are.
+        # Deleted records are skipped.
         "auto.offset.reset": "earliest",
-        # The end of a partition is seen when there is nothing more to come.
+        # Detects the end of a partition quickly.
         "fetch.wait.max.ms": 10,
     }
     return made(client().Consumer, servers, how)
@@ -331,7 +331,7 @@ def _read(
                     partitions[number].append(_record(message))
                 next_one = message.offset() + 1
             elif error.code() == kafka.KafkaError._PARTITION_EOF:
-                # The last offsets may be of what no reader gets: the ends of transactions, and what was compacted away.
+                # The last offsets may be invisible: the ends of transactions, and compacted records.
                 next_one = message.offset()
             elif error.retriable():
                 continue
@@ -354,7 +354,7 @@ def _record(message: Any) -> Record:
 def _metadata(asking: Any, servers: At) -> Any:
     kafka = client()
     try:
-        # Of all topics: to ask for one may make it.
+        # Of all topics: a request for one may create it.
         return asking.list_topics(timeout=WAIT_SECONDS)
     except kafka.KafkaException as theirs:
         refused = _refusal(servers)
@@ -368,7 +368,7 @@ def _metadata(asking: Any, servers: At) -> Any:
 
 
 def _refusal(servers: At) -> str | None:
-    """Why Kafka refuses who connects: it says so beside what is asked of it."""
+    """The reason for which Kafka rejects the connection, which it reports separately."""
     if not isinstance(servers, Cluster) or not servers.options:
         return None
     kafka = client()
@@ -390,25 +390,25 @@ _REFUSED_SECONDS = 5.0
 
 
 def made(kind: Any, servers: At, how: Mapping[str, Any] | None = None) -> Any:
-    """A client of a kind. Raises :class:`InvalidArgumentError` for options that it does not take."""
+    """A client of a kind. Raises :class:`InvalidArgumentError` for unsupported options."""
     kafka = client()
     options = servers.options if isinstance(servers, Cluster) else KafkaOptions()
-    # What goes wrong is raised: the client's own log says it in its own words, and once more. A callback for errors it
-    # does not call for fatal ones, but raises them in the middle of other callbacks.
+    # Errors are raised, so the client's own log would repeat them. Its error callback is not called for fatal errors,
+    # but may raise within other callbacks.
     ours = {"bootstrap.servers": str(servers), "log_level": 0, "logger": _SILENT}
     try:
         return kind({**ours, **(how or {}), **options.client()})
     except kafka.KafkaException as theirs:
-        said = options.hidden_in(theirs.args[0].str())
-    # Not from theirs: it may have the value of a secret.
-    raise InvalidArgumentError(f"Kafka's client does not take what the broker was given as options: {said}")
+        reason = options.hidden_in(theirs.args[0].str())
+    # Without the original error, which may contain a secret.
+    raise InvalidArgumentError(f"Kafka's client does not take what the broker was given as options: {reason}")
 
 
 _SILENT = logging.Logger("confluent_kafka", logging.CRITICAL + 1)
 
 
 def client() -> Any:
-    """Kafka's client; raises :class:`UnsupportedError` where it is not installed."""
+    """Kafka's client; raises :class:`UnsupportedError` if it is not installed."""
     try:
         import confluent_kafka
     except ImportError as missing:

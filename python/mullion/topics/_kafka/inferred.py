@@ -1,7 +1,7 @@
-"""The columns of a topic as most of its messages have them: an odd one among them changes nothing.
+"""Infers the columns of a topic from the majority of its messages: a single deviating one has no effect.
 
-Each field of each message has a type of its own, or none. Types are counted by field, and the commonest is the field's,
-as wide as it must be for the others that it has a union with::
+Each field of each message has a type, or none. Types are counted by field; the most frequent one is used, widened for
+other types that it has a union with::
 
     {"n": 1}  {"n": 2.5}  {"n": "x"}  {"n": 4}  {"N": 1}      n double; "x" and N do not fit
 """
@@ -23,7 +23,7 @@ from mullion.topics._records import DEEPEST, RESERVED
 
 
 def schema_of_most(records: Iterable[Mapping[str, Any]]) -> T.StructType:
-    """The columns of records; none where there is not one field that can be a column."""
+    """The columns of records; none if no field can be a column."""
     kinds: dict[str, dict[str, tuple[T.DataType, int]]] = {}
     names: dict[str, Counter[str]] = {}
     for record in records:
@@ -36,7 +36,7 @@ def schema_of_most(records: Iterable[Mapping[str, Any]]) -> T.StructType:
                 counts[text] = (kind, counts.get(text, (kind, 0))[1] + 1)
     fields = []
     for spellings in names.values():
-        # Spark takes names that differ in case alone for one.
+        # Spark ignores case in names.
         ((name, _),) = spellings.most_common(1)
         made: T.DataType = T.NullType()
         for kind, _ in sorted(kinds[name].values(), key=lambda one: -one[1]):
@@ -46,12 +46,12 @@ def schema_of_most(records: Iterable[Mapping[str, Any]]) -> T.StructType:
 
 
 def _is_name(name: str) -> bool:
-    # A zero character at the beginning is a mark of the topics' own.
+    # An initial zero character is reserved for marks.
     return bool(name) and "\n" not in name and name[0] != "\0" and name not in (*RESERVED, UNFIT)
 
 
 def _kind_of(value: Any) -> T.DataType | None:
-    """The type of a value as a column would have it; ``None`` where it has none."""
+    """The type of a value as a column; ``None`` if there is none."""
     if is_deep(value, DEEPEST) or (isinstance(value, float) and not math.isfinite(value)):
         return None
     try:
@@ -61,7 +61,7 @@ def _kind_of(value: Any) -> T.DataType | None:
 
 
 def _plain(kind: T.DataType) -> T.DataType:
-    """A type without fields that have no name, or one that Spark takes for another's."""
+    """A type without fields that have empty names, or names that Spark cannot distinguish."""
     match kind:
         case T.StructType():
             fields: dict[str, T.StructField] = {}

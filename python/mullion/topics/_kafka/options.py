@@ -1,7 +1,7 @@
-"""What a cluster of Kafka asks of those who connect: security, by the names of Kafka's clients, and never shown.
+"""The options of a Kafka cluster, such as security, by the names of Kafka's clients. Their values are never shown.
 
 Two clients connect: librdkafka in this process, and Spark's connector in the JVM. An option is written once, by
-librdkafka's name, and each gets it as it knows it::
+librdkafka's name, and converted for each::
 
     security.protocol, sasl.mechanism     both by this name
     sasl.username, sasl.password          the connector: in sasl.jaas.config
@@ -81,9 +81,9 @@ KNOWN: Final = (*sorted(_BOTH | _TRANSLATED), DATA_LOSS)
 
 @final
 class KafkaOptions(Mapping[str, str]):
-    """Options of one cluster, by name. Comparable; what it shows of itself has no values, for some are secrets.
+    """Options of one cluster, by name. Comparable; its text omits the values, because some are secrets.
 
-    Raises :class:`InvalidArgumentError` for what is not known, and where an option needs another.
+    Raises :class:`InvalidArgumentError` for unknown options, and for missing ones that another requires.
     """
 
     __slots__ = ("_given",)
@@ -116,7 +116,7 @@ class KafkaOptions(Mapping[str, str]):
         return "{" + ", ".join(f"{name!r}: ..." for name in self._given) + "}"
 
     def client(self) -> dict[str, str]:
-        """What librdkafka is given."""
+        """The options of librdkafka."""
         not_its_own = (CONNECTOR, CLIENT, DATA_LOSS)
         own = {name: value for name, value in self._given.items() if not name.startswith(not_its_own)}
         return own | self._beginning_with(CLIENT)
@@ -126,23 +126,23 @@ class KafkaOptions(Mapping[str, str]):
         return {name: value for name, value in self._given.items() if name == DATA_LOSS} | self.connector()
 
     def connector(self) -> dict[str, str]:
-        """What Spark's connector is given, in reading and in writing."""
+        """The options of Spark's connector, for reading and writing."""
         given = self._given
-        made = {name: value for name, value in given.items() if name in _BOTH}
-        if made.get("ssl.endpoint.identification.algorithm") == "none":
-            made["ssl.endpoint.identification.algorithm"] = ""
+        shared = {name: value for name, value in given.items() if name in _BOTH}
+        if shared.get("ssl.endpoint.identification.algorithm") == "none":
+            shared["ssl.endpoint.identification.algorithm"] = ""
         if "sasl.username" in given:
             login = _LOGINS[given["sasl.mechanism"]]
             name, password = (_quoted(given[option]) for option in ("sasl.username", "sasl.password"))
-            made["sasl.jaas.config"] = f"{login} required username={name} password={password};"
+            shared["sasl.jaas.config"] = f"{login} required username={name} password={password};"
         if "ssl.ca.location" in given:
-            made |= {"ssl.truststore.type": "PEM", "ssl.truststore.location": given["ssl.ca.location"]}
+            shared |= {"ssl.truststore.type": "PEM", "ssl.truststore.location": given["ssl.ca.location"]}
         if "ssl.keystore.location" in given:
-            made["ssl.keystore.type"] = "PKCS12"
+            shared["ssl.keystore.type"] = "PKCS12"
         if "ssl.key.location" in given:
-            made |= {"ssl.keystore.type": "PEM", "ssl.keystore.location": given["ssl.key.location"]}
-        made |= self._beginning_with(CONNECTOR)
-        return {f"{CONNECTOR}{name}": value for name, value in made.items()}
+            shared |= {"ssl.keystore.type": "PEM", "ssl.keystore.location": given["ssl.key.location"]}
+        shared |= self._beginning_with(CONNECTOR)
+        return {f"{CONNECTOR}{name}": value for name, value in shared.items()}
 
     def hidden_in(self, text: str) -> str:
         """A text without the values of options that may be secret."""
@@ -215,7 +215,7 @@ class KafkaOptions(Mapping[str, str]):
 
 
 def without_secrets(url: object) -> object:
-    """What somebody wrote for a broker, without a password that they may have put there."""
+    """A broker's URL without a password that it may contain."""
     return re.sub(r"(?s)(?<=//).*@|^(?!.*//).*@|\?.*", "", url) if isinstance(url, str) else url
 
 
@@ -251,7 +251,7 @@ def _text(name: str, value: Any) -> str:
     if isinstance(value, bool):
         return str(value).lower()
     if not isinstance(value, (str, int)):
-        # The value itself is not said: it may be a secret in another form.
+        # Without the value, which may be a secret in another form.
         raise InvalidArgumentError(f"options has {name!r} of the type {type(value).__name__}. Write a text.")
     text = str(value)
     if name == DATA_LOSS and text.lower() not in ("true", "false"):
@@ -264,7 +264,7 @@ def _text(name: str, value: Any) -> str:
 
 
 def _quoted(text: str) -> str:
-    """A text as Java's login configuration has it."""
+    """A quoted text in Java's login configuration."""
     for character, escaped in (("\\", "\\\\"), ('"', '\\"'), ("\n", "\\n"), ("\r", "\\r")):
         text = text.replace(character, escaped)
     return f'"{text}"'

@@ -1,17 +1,17 @@
-"""Publishing to Kafka exactly once: a batch is one transaction, which says which batch it is.
+"""Publishes to Kafka exactly once: a batch is one transaction, which contains the number of the batch.
 
 ::
 
-    tasks:  make rows, kept in Spark     killed here: the batch is done again
-    driver: begin, send all, {batch}     killed here: Kafka drops what was sent, and the batch is done again
-            commit                       killed here: the batch is done again, and thrown away by its number
+    tasks:  make rows, kept in Spark     killed here: the batch runs again
+    driver: begin, send all, {batch}     killed here: Kafka drops the rows, and the batch runs again
+            commit                       killed here: the batch runs again, and is discarded by its number
 
-One producer on the driver sends a batch, for a transaction of Kafka has one producer. What tasks have made comes to it
-with their results. A batch for which the driver may have no room is made once more, and waits where it was made, in
-Spark's memory or on its disks; it crosses in pieces then, and so do the batches after it.
+One producer on the driver sends a batch, because a Kafka transaction has one producer. The driver gets the rows with
+the results of tasks. A batch that may be too large for the driver's memory is computed again and stored by Spark, in
+memory or on disk; it is then sent in pieces, and so are later batches.
 
-A batch that Spark does again is evaluated again, for the state of its operators, and is thrown away if it is the one
-that is in topics, by what Spark planned for it. Another batch under its number is refused.
+A repeated batch is evaluated again, for the state of its operators, and is discarded if its plan equals that of the
+batch in topics. Another batch with the same number raises an error.
 """
 
 from __future__ import annotations
@@ -83,8 +83,8 @@ _AT_ONCE = 256 << 20
 class KafkaPublisher:
     """Publishes the batches of one query; see :class:`mullion.topics.Publisher`.
 
-    Rows have the time at which they are sent. A second process that runs from the same checkpoint is refused where that
-    is in a folder, of this machine or mounted here; elsewhere Kafka refuses the first one's rows from then on.
+    Rows have their sending time. A second process on the same checkpoint is rejected if that is in a local or mounted
+    folder; elsewhere Kafka rejects the first one's rows from then on.
     """
 
     def __init__(self, servers: _kafka_client.At) -> None:
@@ -96,20 +96,20 @@ class KafkaPublisher:
 
     @property
     def published(self) -> Mapping[str, int]:
-        """How many rows each topic got."""
+        """The number of rows published to each topic."""
         return self._published
 
     def publish(self, outputs: DataFrame, batch_id: int) -> None:
-        """Publishes a batch, once. A query that goes on from an earlier batch of its checkpoint repeats nothing."""
+        """Publishes a batch once. A query that was reset to an earlier batch repeats nothing."""
         require_outputs(outputs)
         self.publish_made(outputs, batch_id, outputs_in)
 
     def publish_made(self, rows: DataFrame, batch_id: int, make: Make, tell: Tell | None = None) -> None:
-        """The same of what ``make`` makes."""
+        """Publishes the output of ``make``."""
         query = query_id_of(rows)
         self._hold(rows, query)
         if not self._waits:
-            # Most have no more tasks than this.
+            # The usual maximum number of tasks.
             tasks = int(rows.sparkSession.conf.get("spark.sql.shuffle.partitions") or 1)
             told = rows.mapInArrow(_Pieces(make, _AT_ONCE // tasks), _MADE).collect()
             self._waits = any(row.left for row in told)
@@ -140,14 +140,14 @@ class KafkaPublisher:
             show((row.partition, row.printed) for row in told if row.printed is not None)
 
     def flush(self) -> None:
-        """Waits until readers see what was published; some seconds at most."""
+        """Waits until the published rows are visible to readers; a few seconds at most."""
         if self._transactions is not None:
             self._transactions.flush()
 
     def close(self) -> None:
-        """Lets another process publish for the query."""
+        """Releases the query for another process."""
         if self._transactions is not None:
-            # Where Kafka has gone nobody reads, and a program that stops has nothing to do about it.
+            # Ignore errors on close: the broker is unreachable and the program is stopping.
             with contextlib.suppress(MullionError):
                 self._transactions.flush()
             self._transactions.close()
@@ -164,7 +164,7 @@ class KafkaPublisher:
             self._lease = lease
 
     def _sent(self, rows: DataFrame, batch: int, query: str, made: Iterable[Row]) -> bool:
-        """Sends what a batch made, unless it is in topics already; whether it was not."""
+        """Sends a batch, unless it is in topics already. Returns whether it was sent."""
         if self._transactions is None:
             self._transactions = Transactions(self._servers, query)
         transactions = self._transactions
@@ -178,7 +178,7 @@ class KafkaPublisher:
 
 
 class _InHand:
-    """Rows that came with what tasks told."""
+    """Rows that arrived with the results of tasks."""
 
     def __init__(self, pieces: Sequence[bytes]) -> None:
         self._pieces = pieces
@@ -189,7 +189,7 @@ class _InHand:
 
 
 class _Waiting:
-    """Rows that wait where they were made."""
+    """Rows stored by Spark."""
 
     def __init__(self, made: DataFrame, size: int) -> None:
         self._made = made
@@ -207,10 +207,10 @@ def _rows_in(piece: bytes) -> Iterator[Row]:
 
 
 class _Pieces:
-    """What a task makes, for the driver. It runs in a Python worker.
+    """The work of a task. It runs in a Python worker.
 
-    ``most``: how many bytes of rows may come with a task's result; where there are more it says how many. 0: all of
-    them wait, and each piece says how large it is.
+    ``most``: the maximum number of bytes of rows in a task's result; beyond that it only reports their number. 0: all
+    rows are stored, and each piece reports its size.
     """
 
     def __init__(self, make: Make, most: int) -> None:

@@ -1,13 +1,13 @@
 """A query's own producer of Kafka, which writes each batch in one transaction.
 
-A transaction has the rows of a batch and a record that says which batch it was::
+A transaction has the rows of a batch and a record with the number of the batch::
 
     begin     rows, rows, rows, {query, batch}     commit
               killed here: Kafka drops all of it   killed here: all of it is there, and the batch is not sent again
 
-The records are in the topic :data:`BATCHES`, compacted, a key for each of a query's last batches. The producer's id
-is the query's: one that begins to work ends what another with that id left open, and from then on Kafka refuses the
-other's rows. So what a new one reads of the query's batches is all that there is, and stays so.
+The records are in the topic :data:`BATCHES`, compacted, with a key for each of a query's last batches. The producer's
+id is the query's: a new producer ends open transactions of another with that id, and from then on Kafka rejects the
+other's rows. The batches that a new producer reads are therefore complete and final.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ TRANSACTION_SECONDS = 300
 
 _CONFIG = {
     "cleanup.policy": "compact",
-    # Small segments, for the last one is not compacted.
+    # Small segments, because the last one is not compacted.
     "segment.bytes": "4194304",
     "segment.ms": "3600000",
     "min.cleanable.dirty.ratio": "0.2",
@@ -53,7 +53,7 @@ _AROUND_ROWS, _ABOUT_A_ROW = 61, 100
 
 
 class Row(NamedTuple):
-    """What is sent."""
+    """A row to send."""
 
     topic: str
     key: bytes | None
@@ -62,12 +62,12 @@ class Row(NamedTuple):
 
 
 class _BatchTooLargeError(Exception):
-    """Rows were sent together that are too large for their topic only together."""
+    """The rows of a batch exceed the topic's limit, although each row alone does not."""
 
 
 @final
 class Transactions:
-    """Writes the batches of one query. Until it is opened nobody knows of it."""
+    """Writes the batches of one query. It has no effect until it is opened."""
 
     def __init__(self, servers: _kafka_client.At, query: str) -> None:
         self._servers = servers
@@ -86,7 +86,7 @@ class Transactions:
         return max(self.plans, default=-1)
 
     def open(self) -> None:
-        """Shuts out every other producer of the query, and learns which batches are in topics."""
+        """Fences all other producers of the query, and reads the batches in topics."""
         if self._producer is not None:
             return
         _kafka_client.make(self._servers, BATCHES, partitions=_PARTITIONS, config=_CONFIG)
@@ -96,9 +96,9 @@ class Transactions:
             "transaction.timeout.ms": TRANSACTION_SECONDS * 1000,
             "delivery.timeout.ms": 120_000,
             **_kafka_client.IN_ORDER,
-            # As Kafka's own client: one key is in one partition, whoever sends it.
+            # The default of Kafka's own client: a key is always in the same partition.
             "partitioner": "murmur2_random",
-            # How large a row may be is for the broker to say; it takes no batch of rows that is larger.
+            # The broker limits the size of a row; it rejects larger batches of rows.
             "message.max.bytes": _kafka_client.MOST_BYTES,
             "batch.size": self._batch_bytes,
             "queue.buffering.max.kbytes": 1 << 16,
@@ -110,7 +110,7 @@ class Transactions:
         self._producer = producer
 
     def publish(self, batch: int, plan: str, rows: Iterable[Row]) -> dict[str, int]:
-        """Writes a batch, or none of it; how many rows each topic got. ``rows`` may be gone through twice."""
+        """Writes a batch atomically. Returns the number of rows per topic. ``rows`` may be iterated twice."""
         try:
             return self._in_one_transaction(batch, plan, rows)
         except _BatchTooLargeError:
@@ -118,9 +118,9 @@ class Transactions:
         return self._in_one_transaction(batch, plan, rows)
 
     def flush(self) -> None:
-        """Waits until readers see what was published, or find it behind a transaction that another producer left open.
+        """Waits until the published rows are visible to readers, or behind an open transaction of another producer.
 
-        Kafka ends a transaction before it takes rows of the producer's next one, so the last one is all there is.
+        Kafka ends a transaction before it accepts rows of the producer's next one, so only the last one matters.
         """
         topics, self._sent_to = self._sent_to, frozenset()
         if topics and not _kafka_client.wait_for_open(self._servers, topics):
@@ -132,7 +132,7 @@ class Transactions:
             )
 
     def close(self) -> None:
-        """Forgets the producer: what it left open Kafka drops, or the query's next one ends."""
+        """Discards the producer: Kafka drops its open transaction, or the query's next producer ends it."""
         self._producer = None
 
     def _in_one_transaction(self, batch: int, plan: str, rows: Iterable[Row]) -> dict[str, int]:
@@ -145,7 +145,7 @@ class Transactions:
                 self._produce(Row(BATCHES, f"{self._query}/{batch % MOST_PLANS}".encode(), note.encode()), self._place)
                 self._commit()
         except BaseException:
-            # What was sent is not to be seen, and nobody knows whether the producer is still good for anything.
+            # The rows must not become visible, and the state of the producer is unknown.
             with contextlib.suppress(_kafka_client.client().KafkaException):
                 self._producer.abort_transaction(_kafka_client.WAIT_SECONDS)
             self.close()
@@ -155,7 +155,7 @@ class Transactions:
         return sent
 
     def _send(self, rows: Iterable[Row], batch: int) -> dict[str, int]:
-        # Of each row it does no more than it must: there are as many as there are.
+        # Hot loop: keep the per-row work minimal.
         sent: dict[str, int] = {}
         produce, largest = self._producer.produce, self._largest
         for topic, key, value, headers in rows:
@@ -188,12 +188,12 @@ class Transactions:
             except BufferError:
                 self._producer.poll(0.01)
             except _kafka_client.client().KafkaException:
-                # A transaction that cannot go on takes no more rows; to commit it is to be told why it cannot.
+                # A failed transaction accepts no more rows; its commit raises the reason.
                 self._producer.commit_transaction(_kafka_client.WAIT_SECONDS)
                 raise
 
     def _commit(self) -> None:
-        # In small steps, for only at the beginning of a call it is seen that rows were refused: others wait for ever.
+        # In small steps, because rejected rows are only detected at the beginning of a call.
         left, until = len(self._producer), time.monotonic() + 2 * _kafka_client.WAIT_SECONDS
         while True:
             try:
@@ -261,10 +261,10 @@ class Transactions:
         )
 
     def _noted(self) -> dict[int, str]:
-        mine = f"{self._query}/"
+        prefix = f"{self._query}/"
         plans = {}
         for record in _kafka_client.read_settled(self._servers, BATCHES, self._place, TRANSACTION_SECONDS):
-            if record.value is not None and (record.key or "").startswith(mine):
+            if record.value is not None and (record.key or "").startswith(prefix):
                 where = f"The record at offset {record.offset} of partition {record.partition} of topic {BATCHES!r}"
                 with reading(where):
                     said = json.loads(record.value)
@@ -273,7 +273,7 @@ class Transactions:
 
 
 def _again(call: Any) -> None:
-    """Makes a call of a transaction, which may be made again while Kafka does not answer."""
+    """Makes a transactional call, and repeats it while Kafka does not respond."""
     kafka = _kafka_client.client()
     until = time.monotonic() + 2 * _kafka_client.WAIT_SECONDS
     while True:
