@@ -401,13 +401,13 @@ def _not_yet(name: str, is_streaming: bool) -> str:
         return f"windowed(...) has no {name!r}: aggregates are columns of agg(). Write windowed(...).agg({aggregate})."
     if not hasattr(DataFrame, name):
         return (
-            f"windowed(...) has no {name!r}.{did_you_mean(name, ['agg', 'collect'])} It has agg(), which says what a "
-            f"pane holds, as in {example}, and collect(), for the rows themselves."
+            f"windowed(...) has no {name!r}.{did_you_mean(name, ['agg', 'collect'])} It has agg(), which sets "
+            f"the contents of a pane, as in {example}, and collect(), for the rows themselves."
         )
     then = f"{example}.{name}"
     if is_streaming and name in ("show", "toPandas", "toArrow", "toLocalIterator", "take", "first", "head", "write"):
         then = f"{example}.writeStream.format('console').start()"
-    return f"windowed(...) has no {name!r} until agg() says what a pane holds. Write, for instance, {then}."
+    return f"windowed(...) has no {name!r} until agg() sets the contents of a pane. Write, for instance, {then}."
 
 
 def _not_an_aggregate(aggregate: Any) -> str:

@@ -152,7 +152,7 @@ def test_a_query_that_fails_stops_all_names_the_error_and_goes_on_after_the_fix(
         topics.produce(app.broker, "numbers", [{"n": n}])
     with pytest.raises(
         QueryFailedError,
-        match=r"'fail_at_13' failed, and goes on .* ValueError: 13 is not welcome, at .*/test_app.py:\d+$",
+        match=r"'fail_at_13' failed\. Run again, .* ValueError: 13 is not welcome, at .*/test_app.py:\d+$",
     ) as failed:
         app.run()
     assert failed.value.__cause__ is None, "what a worker raised is said in the message"

@@ -91,7 +91,7 @@ def test_panes_of_the_old_and_the_new_window_have_ids_of_their_own(spark: SparkS
     ("before", "after", "why"),
     [
         ({"gap": "INTERVAL '5' SECOND"}, {}, "each row's gap was computed from is not known"),
-        ({"window": Count(3), "time": None}, {}, "rows are worked on one by one"),
+        ({"window": Count(3), "time": None}, {}, "rows are processed one by one"),
         ({"empty": "emit"}, {}, "empty='emit'"),
         (
             {"window": Sliding("20 seconds", "10 seconds"), "on_time": True, "accumulate": False, **LATE_ENOUGH},

@@ -40,7 +40,7 @@ def moved(folder: Path, to: Path, partitions: int, capsys: pytest.CaptureFixture
     code = cli.main(["savepoint", str(folder), str(to), "--partitions", str(partitions)])
     said = capsys.readouterr()
     assert code == 0, said.err
-    assert "goes on after batch" in said.out
+    assert "continues after batch" in said.out
     for state in to.glob("**/query/state/*/"):
         assert {int(one.name) for one in state.glob("[0-9]*")} == set(range(partitions))
 

@@ -60,7 +60,7 @@ def test_a_query_goes_on_from_what_the_command_wrote(
     batch = len(list((tmp_path / "one" / "commits").glob("[0-9]*"))) - 1
     asked = ["savepoint", str(tmp_path / "one"), str(tmp_path / "other"), "--partitions", "5"]
     assert cli.main(asked) == 0
-    assert capsys.readouterr().out == f"{tmp_path}/other goes on after batch {batch} of {tmp_path}/one.\n"
+    assert capsys.readouterr().out == f"{tmp_path}/other continues after batch {batch} of {tmp_path}/one.\n"
     assert totals(tmp_path / "other") == totals(tmp_path / "one") == {f"k{n}": n for n in range(9)}
     feed.write([(SECOND * n, f"k{n}", 100) for n in range(9)])
     run(panes(feed, spark), tmp_path / "other")

@@ -317,7 +317,7 @@ def test_what_windows_between_stages_cannot_be_is_refused(spark: SparkSession, t
     with (
         ClockedQuery(stages({"w": shuffling}), checkpoint=tmp_path / "shuffling") as query,
         pytest.raises(
-            UnsupportedError, match=r"The window 'w' stands between two stages of one task.* needs a shuffle"
+            UnsupportedError, match=r"The window 'w' is between two stages of one task.* needs a shuffle"
         ),
     ):
         query.settle()

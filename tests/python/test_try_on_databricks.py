@@ -96,6 +96,6 @@ def test_a_session_that_asks_nothing_of_mullion_starts_on_a_runtime_that_it_refu
     assert "rows: 3 4" in done.stdout
     assert done.stdout.count("refused: ") == 2
     assert done.stdout.count(message) == 2
-    said = [line for line in done.stderr.splitlines() if "Mullion will refuse every call" in line]
+    said = [line for line in done.stderr.splitlines() if "Mullion rejects every call" in line]
     assert len(said) == 1
     assert message in said[0]

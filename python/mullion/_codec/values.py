@@ -95,9 +95,8 @@ def decode(written: bytes) -> Any:
 def unreadable(error: Exception) -> DamagedStateError:
     """The error for a value that cannot be read, with the reason."""
     return DamagedStateError(
-        f"A value that was kept cannot be read: {type(error).__name__}: {str(error)[:200]}. Either what was kept is "
-        "damaged: restore the checkpoint from a copy, or begin anew with a new one. Or its class has changed: let it "
-        "take what it took then."
+        f"A stored value cannot be read: {type(error).__name__}: {str(error)[:200]}. If it is damaged, restore the "
+        "checkpoint from a copy, or start with a new one. If its class has changed, let it accept the old values."
     )
 
 

@@ -139,8 +139,8 @@ def failure_in(exception: Any, trace: str) -> TaskFailedError | None:
 def _other_sources(was: int, now: int) -> IncompatibleStateError:
     """Spark compares the sources of a query with its checkpoint's before it compares operators."""
     return IncompatibleStateError(
-        f"The checkpoint is of a query with {was} source{'s' * (was != 1)}, and this query has {now}. Beside its "
-        "streams a query has a source of ticks where panes close or fire by the wall clock: with time=None, "
+        f"The checkpoint is of a query with {was} source{'s' * (was != 1)}, and this query has {now}. In addition "
+        "to its streams, a query has a source of ticks if panes close or fire by the wall clock: with time=None, "
         "clock=Watermark(idle_after=...) or early=Early(every=...). Change the query back, or start it with a new "
         "checkpointLocation. Nothing was overwritten."
     )
@@ -254,7 +254,7 @@ def _explaining_complete_mode(start: Callable[..., StreamingQuery]) -> Callable[
             if refused and mode == "complete" and OPERATOR in _plan(writer._df):
                 refusal = UnsupportedError(
                     "outputMode('complete') would have to keep every pane that ever closed. Write with "
-                    "outputMode('append'), or 'update': each pane comes out when it fires, and closes once."
+                    "outputMode('append'), or 'update': each pane is emitted when it fires, and closes once."
                 )
                 raise traced(refusal, theirs) from None
             raise

@@ -63,8 +63,8 @@ class App(Host, abc.ABC):
         It can start if nothing is ``refused``. Raises :class:`UnsupportedError` for an App without this report.
         """
         raise UnsupportedError(
-            f"What would become of the state of {self.name!r} is not known before it starts: mullion.{self.api} does "
-            "not compare it. A start that is refused changes nothing."
+            f"The effect of a start on the state of {self.name!r} is unknown: mullion.{self.api} does not compare it. "
+            "A start that fails changes nothing."
         )
 
     def windows(self) -> str:

@@ -78,7 +78,7 @@ def _has_commands(door: str) -> bool:
 
 def _parser(arguments: Sequence[str]) -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
-        prog="mullion", description="Runs and explains programs over topics; and says what becomes of a checkpoint."
+        prog="mullion", description="Runs and explains programs over topics, and copies and compares checkpoints."
     )
     parser.add_argument("--version", action="version", version=f"mullion {__version__}")
     apis = parser.add_subparsers(dest="api", metavar="API", required=True)

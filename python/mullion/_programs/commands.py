@@ -25,7 +25,7 @@ from mullion._programs.loading import load
 Until: TypeAlias = Any
 """What ``--until`` was given, one of the ends that a command has; ``None`` where it was left out."""
 
-DRAINED: Final = {"drained": "process what is there and end, closing only what the clock closes"}
+DRAINED: Final = {"drained": "process all existing rows and end, closing windows only by their clock"}
 """The end that every App has."""
 
 

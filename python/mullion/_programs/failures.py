@@ -46,7 +46,7 @@ def failure_of(job: str, query: StreamingQuery, raised: BaseException | None) ->
     elif reason is None and isinstance(theirs, TaskFailedError):
         reason = str(theirs)
     reason = reason or lost_data(root) or root
-    failed = QueryFailedError(f"{job!r} failed, and goes on from its checkpoint when it is run again. {reason}")
+    failed = QueryFailedError(f"{job!r} failed. Run again, it continues from its checkpoint. {reason}")
     if own is not None:
         failed.__cause__ = own
     return _jvm.traced(failed, theirs)

@@ -65,7 +65,7 @@ def _print(changes: Sequence[Change], refusal: str) -> None:
         print(f"{change.verdict:8} {change.part}: {change.what}")  # noqa: T201
     refused = sum(change.verdict == REFUSED for change in changes)
     if refused:
-        raise IncompatibleStateError(f"{refusal}: {refused} of {len(changes)} refused.")
+        raise IncompatibleStateError(f"{refusal}: {refused} of {len(changes)} are rejected.")
 
 
 PLAN_CHANGE: Final = Command(

@@ -61,7 +61,7 @@ def _prepare(options: argparse.Namespace) -> Callable[[], None]:
             was=was and was(),
             spark=session_of_command("savepoint"),
         )
-        print(f"{options.to} goes on after batch {batch} of {options.checkpoint}.")  # noqa: T201
+        print(f"{options.to} continues after batch {batch} of {options.checkpoint}.")  # noqa: T201
 
     return run
 
@@ -70,8 +70,7 @@ def _of_program(folder: Path, options: argparse.Namespace) -> None:
     for name in ("panes", "was"):
         if getattr(options, name) is not None:
             raise UnsupportedError(
-                f"--{name} with {folder}, which is a program's: its queries keep their state as the program says. "
-                "Leave it out."
+                f"--{name} with {folder}, which belongs to a program that defines its queries. Leave it out."
             )
     done = savepoint_of_program(
         session_of_command("savepoint"),
@@ -81,7 +80,7 @@ def _of_program(folder: Path, options: argparse.Namespace) -> None:
         checkpoint_format=options.format,
     )
     for place, batch in done.items():
-        print(f"{options.to}/{place} goes on after batch {batch} of {folder}/{place}.")  # noqa: T201
+        print(f"{options.to}/{place} continues after batch {batch} of {folder}/{place}.")  # noqa: T201
 
 
 SAVEPOINT: Final = Command("savepoint", "write a checkpoint anew, with other partitions", _arguments, _prepare)

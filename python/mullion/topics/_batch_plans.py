@@ -29,7 +29,7 @@ def require_same(plans: Mapping[int, str], last: int, batch: int, plan: str, que
         return
     raise MullionError(
         f"Batch {batch} of the query {query} is not the one that was published under that number: batches up to "
-        f"{last} are in the topics, and what this one makes would be thrown away. Its checkpoint is an older copy, or "
-        "one that another program goes on from. Go on with the newest checkpoint, or give a program of its own a new "
+        f"{last} are in the topics, and the rows of this one would be discarded. Its checkpoint is an older copy, or "
+        "one that another program uses. Continue with the newest checkpoint, or give a separate program a new "
         f"one.{way_out}"
     )

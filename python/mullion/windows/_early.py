@@ -68,8 +68,7 @@ class Early:
             )
         if not each_row and every is None and count is None and wall is None:
             raise InvalidArgumentError(
-                "Early() says neither every nor count: when is a pane to fire? Write Early(every='1 minute') or "
-                "Early(count=1000)."
+                "Early() has neither every nor count. Write Early(every='1 minute') or Early(count=1000)."
             )
         every_us = None if every is None else _durations.positive(every, "every", "Early(every={})")
         wall_us = None if wall is None else _durations.positive(wall, "wall", "Early(wall={})")

@@ -161,8 +161,7 @@ class DirPublisher:
             show(printed)
         elif files:
             way_out = (
-                f" To publish from this one on all the same, delete {note}: what came after it is in the topics twice "
-                "then."
+                f" To publish from this one on nevertheless, delete {note}: later rows are then in the topics twice."
             )
             require_same(noted.plans, noted.batch, batch_id, plan, query, way_out)
         shutil.rmtree(staging, ignore_errors=True)

@@ -289,7 +289,7 @@ def _parsed(
         f"The columns are {wanted.simpleString()}. Give those that the records have with schema=; a query that has "
         "run with other columns needs a new checkpoint."
     )
-    parsed = F.when(F.col("_no_json"), _raise(topic, "is not JSON", "What is read here must be JSON.", read))
+    parsed = F.when(F.col("_no_json"), _raise(topic, "is not JSON", "Values must be JSON.", read))
     parsed = parsed.when(F.col("_odd"), _raise(topic, "does not fit the topic's columns", fix, read))
     # Spark has null for a record without headers.
     beside = (
@@ -497,7 +497,7 @@ def _table(topic: str, records: Sequence[_kafka_client.Record], *, exact: bool =
         except ValueError as no_json:
             raise InvalidArgumentError(
                 f"Topic {topic!r}: the value at offset {record.offset} of partition {record.partition} is not JSON: "
-                f"{(record.value or b'')[:80]!r}. What is read here must be JSON."
+                f"{(record.value or b'')[:80]!r}. Values must be JSON."
             ) from no_json
     if any(isinstance(value, dict) for value in values):
         # A tombstone has no value, and so no fields.

@@ -232,8 +232,8 @@ class Transactions:
                     "program of its own needs a checkpoint of its own."
                 ) from theirs
             raise MullionError(
-                f"The query {self._query} could not {doing} in Kafka at {self._servers}: {error.str()}. It goes on "
-                "from its checkpoint when it is run again, and then finds out what is in topics."
+                f"The query {self._query} could not {doing} in Kafka at {self._servers}: {error.str()}. Run again, it "
+                "continues from its checkpoint, and checks which batches are in topics."
             ) from theirs
 
     def _limit_of(self, topic: str) -> int | None:
@@ -253,7 +253,7 @@ class Transactions:
         return self._is_too_large(topic, limits[topic], batch)
 
     def _is_too_large(self, topic: str, limit: int | None, batch: int) -> InvalidArgumentError:
-        takes = "no row so large" if limit is None else f"{limit} at most, with what is around it"
+        takes = "no row so large" if limit is None else f"{limit} at most, including headers"
         return InvalidArgumentError(
             f"Topic {topic!r}: a row of batch {batch} of the query {self._query} has {self._largest[topic]} bytes, its "
             f"key and its value as JSON, and Kafka at {self._servers} takes {takes}. Nothing of the batch is "

@@ -29,7 +29,7 @@ private[mullion] object QueryPage extends Logging {
     } catch {
       case NonFatal(error) =>
         logWarning(
-          "Spark's page of a streaming query cannot be told of Mullion's metrics: it fails where " +
+          "Mullion's metrics cannot be registered for Spark's page of a streaming query: the page fails if " +
             "spark.sql.streaming.ui.enabledCustomMetricList names one.",
           error
         )

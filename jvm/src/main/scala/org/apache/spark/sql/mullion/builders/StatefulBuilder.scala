@@ -69,8 +69,8 @@ object StatefulBuilder {
     })
     if (byWallClock && !SQLConf.get.getConf(SQLConf.STREAMING_NO_DATA_MICRO_BATCHES_ENABLED))
       throw MullionException.unsupported(
-        s"${SQLConf.STREAMING_NO_DATA_MICRO_BATCHES_ENABLED.key} is false: then no batch runs without rows, and what is due by " +
-          "the wall clock would wait for the next row. Set it to true, its default."
+        s"${SQLConf.STREAMING_NO_DATA_MICRO_BATCHES_ENABLED.key} is false: then no batch runs without rows, and timers by the " +
+          "wall clock would wait for the next row. Set it to true, its default."
       )
     // Windows between stages with early firings also fire by the wall clock while there are no rows.
     val ticks = !options.passing && (byWallClock || windows.exists(_._2.exists {

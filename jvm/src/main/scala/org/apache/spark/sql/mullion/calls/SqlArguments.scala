@@ -98,8 +98,8 @@ private[calls] final class SqlArguments private (
       case Project(columns, _: OneRowRelation) => columns
       case _                                   =>
         throw MullionException.invalid(
-          s"$name => '$text' of $function is more than a list of columns. Write it as after SELECT, such as 'carrier, " +
-            "upper(origin) AS origin'; what is done to the rows before it goes into TABLE(SELECT ...)."
+          s"$name => '$text' of $function is more than a list of columns. Write a SELECT list, such as 'carrier, " +
+            "upper(origin) AS origin'; filters and joins belong into TABLE(SELECT ...)."
         )
     }
   }

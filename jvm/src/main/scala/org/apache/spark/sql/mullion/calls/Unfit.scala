@@ -17,7 +17,7 @@ object Unfit extends Logging {
   /** The reason, determined when the first session of this JVM starts. */
   lazy val found: Option[MullionException] = {
     val why = guarded(Option(notLookedAt))(Distribution.refusalAtStart(BuildInfo.sparkLine))
-    why.foreach(refusal => logWarning(s"Mullion will refuse every call in this application. ${refusal.getMessage}"))
+    why.foreach(refusal => logWarning(s"Mullion rejects every call in this application. ${refusal.getMessage}"))
     why
   }
 
@@ -36,9 +36,9 @@ object Unfit extends Logging {
       case error if NonFatal(error) => failed(error); otherwise
     }
 
-  private def failed(error: Throwable): Unit = logWarning("Mullion could not look at the Spark that it is in.", error)
+  private def failed(error: Throwable): Unit = logWarning("Mullion could not inspect this Spark.", error)
 
   private def notLookedAt = MullionException.unsupported(
-    s"Mullion could not look at the Spark that it is in; the log says why. This JAR is built for Apache Spark ${BuildInfo.sparkLine}."
+    s"Mullion could not inspect this Spark; the log has the reason. This JAR is built for Apache Spark ${BuildInfo.sparkLine}."
   )
 }

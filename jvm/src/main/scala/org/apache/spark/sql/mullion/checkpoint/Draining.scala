@@ -29,10 +29,10 @@ private[checkpoint] object Draining {
     }
 
   private def whyNot(now: WindowedAggregate, was: StateHeader, clock: CheckpointClock): Option[String] =
-    if (was.rows.isDefined || now.rows.isDefined) Some("rows are worked on one by one, in order of arrival")
+    if (was.rows.isDefined || now.rows.isDefined) Some("rows are processed one by one, in order of arrival")
     else if (ProcessedRows.areIn(now.child)) Some("a stage before it has distributed its rows")
     else if (now.child.exists(isStateful))
-      Some("its rows come out of another operator with state, whose clock is behind that of the stream")
+      Some("its input is another stateful operator, whose clock is behind the stream's")
     else
       Drain.refusal(rulesBefore(now, was, was.refinements), now.rules).orElse {
         // Rows of the next batch are late by the last batch's clock.
@@ -122,9 +122,9 @@ private[checkpoint] object Draining {
       )
     else {
       val fix =
-        if (was.drain.isOver(at)) "Start the query once with it: what it has is put in place then"
+        if (was.drain.isOver(at)) "Start the query once with it, which completes the change"
         else
-          s"Go on with it until the clock has come to ${DrainHeader.instant(was.until)}; it is ${Duration.describe(was.until - at)} " +
+          s"Keep it until the clock has reached ${DrainHeader.instant(was.until)}; it is ${Duration.describe(was.until - at)} " +
             "behind"
       Left(
         s"window was [${was.next.describe}], which has taken the place of [${was.draining.describe}], and is now [$requested]: one " +

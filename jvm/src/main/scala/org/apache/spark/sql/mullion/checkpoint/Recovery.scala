@@ -162,8 +162,8 @@ object Recovery {
     files.list(new Path(home, "state")).toSeq.map(_.getPath).filter(_.getName.forall(_.isDigit))
 
   private def noVersion(checkpoint: String): MullionException = MullionException.stateLost(
-    s"There is no complete version of the state in $checkpoint to go back to. Start the query with a new checkpointLocation, and a " +
-      "new place for what it puts out: it reads its sources from their start."
+    s"There is no complete version of the state in $checkpoint. Start the query with a new checkpointLocation, and a " +
+      "new place for its output: it reads its sources from their start."
   )
 
   /** The plan of an interrupted recovery; none if it was not recorded yet. */

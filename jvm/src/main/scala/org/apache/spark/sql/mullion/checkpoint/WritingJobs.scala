@@ -42,7 +42,7 @@ private[checkpoint] final class WritingJobs(context: SparkContext) extends Loggi
       if (System.nanoTime() < end) {
         Thread.sleep(Between.toMillis)
         waitFor(end)
-      } else logWarning(s"$active tasks that were told to end still run after $Longest.")
+      } else logWarning(s"$active tasks that were interrupted still run after $Longest.")
   }
 
   private def tasks: Int = {

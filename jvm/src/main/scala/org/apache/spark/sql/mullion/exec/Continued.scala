@@ -81,9 +81,9 @@ private[exec] final class Continued(first: Long, was: OperatorHeader, now: Opera
     val refused = was.changeTo(now).refused
     if (refused.nonEmpty)
       throw MullionException.incompatibleState(
-        "The batch before this one was published by the query as it was then, which differs from this one, and state of " +
-          s"operator ${info.operatorId} in the checkpoint ${new Path(info.checkpointLocation).getParent} is that query's: " +
-          s"${refused.mkString("; ")}. Nothing was overwritten. Start that query, which goes on from here."
+        "The previous batch was published by an earlier, different version of the query, and the state of " +
+          s"operator ${info.operatorId} in the checkpoint ${new Path(info.checkpointLocation).getParent} belongs to that: " +
+          s"${refused.mkString("; ")}. Nothing was overwritten. Start that version, which continues from here."
       )
   }
 

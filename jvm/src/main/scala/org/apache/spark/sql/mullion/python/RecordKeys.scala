@@ -32,7 +32,7 @@ final case class RecordKeys(
   def places: ShardPlaces = of match {
     case RecordKeys.OfFlow   => FlowPlaces
     case RecordKeys.OfTables => new TablePlaces(tables, timers.toSet, isOneShard)
-    case other               => throw new IllegalArgumentException(s"$other says no places")
+    case other               => throw new IllegalArgumentException(s"$other has no places")
   }
 }
 

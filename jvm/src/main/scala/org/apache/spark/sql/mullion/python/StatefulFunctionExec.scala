@@ -243,8 +243,8 @@ final class StatefulFunctionExec private (facts: SparkOperator.Facts, val stages
   private def checkInOneTask(plan: SparkPlan, name: String): Unit =
     plan.find(_.isInstanceOf[Exchange]).foreach { exchange =>
       throw MullionException.unsupported(
-        s"The window '$name' stands between two stages of one task, and what is done to its rows or panes needs a shuffle " +
-          s"(${exchange.simpleString(10)}). Do it before the first stage or after the last."
+        s"The window '$name' is between two stages of one task, and an operation on its rows or panes needs a shuffle " +
+          s"(${exchange.simpleString(10)}). Move it before the first stage or after the last."
       )
     }
 

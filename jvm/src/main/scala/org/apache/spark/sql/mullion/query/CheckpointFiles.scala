@@ -21,9 +21,8 @@ private[mullion] object CheckpointFiles {
       case NonFatal(e)         =>
         val message = Option(e.getMessage).fold("")(message => s": ${message.linesIterator.next().stripSuffix(".")}")
         throw MullionException.damagedState(
-          s"The checkpoint $checkpoint cannot be read (${e.getClass.getSimpleName}$message). Restore what is missing or damaged " +
-            "from a copy of the checkpoint; or start the query with a new checkpointLocation, and a new place for what it " +
-            "puts out."
+          s"The checkpoint $checkpoint cannot be read (${e.getClass.getSimpleName}$message). Restore missing or damaged files " +
+            "from a copy of the checkpoint; or start the query with a new checkpointLocation, and a new place for its output."
         )
     }
 

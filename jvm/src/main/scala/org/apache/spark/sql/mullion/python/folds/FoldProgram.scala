@@ -152,5 +152,5 @@ private[python] object FoldProgram {
   }
 
   private def unknown(said: JValue): Nothing =
-    throw new IllegalArgumentException(s"$said is nothing that a fold says")
+    throw new IllegalArgumentException(s"$said is not part of a fold")
 }

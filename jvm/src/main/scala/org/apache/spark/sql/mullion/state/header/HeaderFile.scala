@@ -82,7 +82,7 @@ private[mullion] final class HeaderFile[T <: AnyRef](name: String, of: JValue =>
       } catch {
         case NonFatal(_) =>
           val cause =
-            if (text.isEmpty) "is empty" else s"is cut short or is not what Mullion writes (${text.length} characters)"
+            if (text.isEmpty) "is empty" else s"is cut short or is not of Mullion (${text.length} characters)"
           throw damaged(operatorRoot, s"the file $file, which says what the state beside it means, $cause")
       }
     }
@@ -91,7 +91,7 @@ private[mullion] final class HeaderFile[T <: AnyRef](name: String, of: JValue =>
   private def damaged(operatorRoot: Path, what: String): MullionException = MullionException.damagedState(
     s"In the checkpoint ${operatorRoot.getParent.getParent} $what. Nothing was written. Restore the file from a copy of " +
       "the checkpoint, as it was when the query began; or start the query with a new checkpointLocation, and a new place " +
-      "for what it puts out."
+      "for its output."
   )
 
   /** Compares an operator with its state, and fails before anything is written if they differ. In a new checkpoint,
@@ -138,7 +138,7 @@ private[mullion] final class HeaderFile[T <: AnyRef](name: String, of: JValue =>
         forgetSchema(root, hadoopConf)
         write(pathFrom(root, since), hadoopConf, now, replacing = true)
       case Some(was) if renames(was, now) =>
-        logInfo(s"Columns over the state in $root have other names than before: the query goes on with these.")
+        logInfo(s"Columns over the state in $root have other names than before: the query continues with these.")
         if (wasAboutTo) forgetSchema(root, hadoopConf)
         write(pathFrom(root, since), hadoopConf, continuing(now, was), replacing = true)
       case Some(was) =>
@@ -153,7 +153,7 @@ private[mullion] final class HeaderFile[T <: AnyRef](name: String, of: JValue =>
           )
         val changes = becomes.drains ++ becomes.drops ++ becomes.goesOn
         if (changes.nonEmpty)
-          logWarning(s"The query over the state in $root has changed and goes on: ${changes.mkString("; ")}.")
+          logWarning(s"The query over the state in $root has changed and continues: ${changes.mkString("; ")}.")
         // For a batch that did not run again, Spark's schema file may be another query's.
         val isOfLastBatch = info.storeVersion == 1 || since > 0 && since == info.storeVersion
         if (wasAboutTo || isOfLastBatch || changes.nonEmpty) forgetSchema(root, hadoopConf)

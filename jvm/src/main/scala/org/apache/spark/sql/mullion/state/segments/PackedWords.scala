@@ -79,7 +79,7 @@ private[segments] object PackedWords {
   }
 
   private def damaged(words: Int): Unit =
-    throw new IllegalStateException(s"a segment of state is damaged: its bytes are not the $words words that it says")
+    throw new IllegalStateException(s"a segment of state is damaged: its bytes are not $words words")
 
   private def bytesOf(word: Long): Int = (71 - java.lang.Long.numberOfLeadingZeros(word)) >>> 3
 

@@ -33,7 +33,7 @@ private[mullion] object KeyLayout {
   /** By Spark's encoders of times, in the Spark versions that have them. */
   case object Timestamps extends KeyLayout("timestamps") {
     private def encoders: TimestampKeys =
-      SparkLineShim.timestampKeys.getOrElse(throw new IllegalStateException("this line of Spark has no keys of times"))
+      SparkLineShim.timestampKeys.getOrElse(throw new IllegalStateException("this Spark version has no timestamp keys"))
 
     override protected def withinKey(key: StructType): KeyStateEncoderSpec = encoders.withinKey(key)
     override protected def byLast(key: StructType): KeyStateEncoderSpec = encoders.byLast(key)

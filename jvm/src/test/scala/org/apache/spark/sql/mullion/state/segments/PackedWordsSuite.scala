@@ -65,7 +65,7 @@ class PackedWordsSuite extends MullionSuite {
       intercept[IllegalStateException](unpack(end, count + 2))
       packed(0) = (random.nextInt(7) + 9 << 4).toByte
       val failed = intercept[IllegalStateException](unpack(end, count))
-      assertEquals(failed.getMessage, s"a segment of state is damaged: its bytes are not the $count words that it says")
+      assertEquals(failed.getMessage, s"a segment of state is damaged: its bytes are not $count words")
     }
   }
 }

@@ -126,8 +126,8 @@ private[exec] final class SplitPanes(
   )
 
   private def failed(buffer: Buffer, what: String, trace: String) = MullionException.functionFailed(
-    s"${requested(buffer)} $what. Nothing of this batch was kept: mend the function, under the same name, and start the query " +
-      s"again from its checkpoint.\n$trace"
+    s"${requested(buffer)} $what. Nothing of this batch was kept: fix the function, under the same name, and restart the query " +
+      s"from its checkpoint.\n$trace"
   )
 
   private def requested(buffer: Buffer) = {
