@@ -195,8 +195,8 @@ final class TogetherPlan private (node: WindowsTogether) {
       Seq(byWindow(slice)(part => Option.when(isSession(part))(part.time))) ++
       gap.map(byWindow(_)(part => part.gap.filter(_ => isSession(part))))
     val lateColumns = emitting.head._1.lateColumns
-    val lateColumns2 = TakeUpLateRowsExec(program.id, input.output :+ number, lateColumns, lateRow, known, aggregated)
-    val gathered = OneTaskExec.ifOnePartition(lateColumns2)
+    val withLateRows = TakeUpLateRowsExec(program.id, input.output :+ number, lateColumns, lateRow, known, aggregated)
+    val gathered = OneTaskExec.ifOnePartition(withLateRows)
     PutAsideLateRowsExec(WindowExec.shuffled(program.id), program.distributed, lateRow, partitions = None, gathered)
   }
 }
