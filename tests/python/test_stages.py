@@ -316,9 +316,7 @@ def test_what_windows_between_stages_cannot_be_is_refused(spark: SparkSession, t
     shuffling = Branch(ROWS, lambda rows: total(Tumbling("1 hour")).panes(rows.repartition(3)))
     with (
         ClockedQuery(stages({"w": shuffling}), checkpoint=tmp_path / "shuffling") as query,
-        pytest.raises(
-            UnsupportedError, match=r"The window 'w' is between two stages of one task.* needs a shuffle"
-        ),
+        pytest.raises(UnsupportedError, match=r"The window 'w' is between two stages of one task.* needs a shuffle"),
     ):
         query.settle()
 

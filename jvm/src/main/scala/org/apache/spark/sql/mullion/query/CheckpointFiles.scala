@@ -34,8 +34,8 @@ private[mullion] object CheckpointFiles {
   def read(files: CheckpointFileManager, path: Path): Array[Byte] =
     Using.resource(files.open(path))(_.readAllBytes())
 
-  def write(files: CheckpointFileManager, path: Path, message: Array[Byte]): Unit =
-    replace(files, path) { out => out.write(message); out.close() }
+  def write(files: CheckpointFileManager, path: Path, content: Array[Byte]): Unit =
+    replace(files, path) { out => out.write(content); out.close() }
 
   /** Writes a file that may exist. A file manager may ignore a request to overwrite. */
   def replace(files: CheckpointFileManager, path: Path)(write: OutputStream => Unit): Unit = {
