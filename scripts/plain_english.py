@@ -20,7 +20,7 @@ CLEAN: Final = (
 # Written by the benchmark, or not clean yet.
 UNCHECKED: Final = ("docs/results.md", "mullion/bytewax", "mullion/faust", "mullion/kx", "mullion/turbine", "/flows/")
 # Clean comments, but not yet all names.
-NO_NAMES: Final = """sql/mullion/ scripts/try /_folder/ /_kafka/ _stateful/ _savepoints _calls _code/ _connect _jvm/
+NO_NAMES: Final = """sql/mullion/ scripts/try /_folder/ /_kafka/ _stateful/ _savepoints _code/ _connect _jvm/
     _programs/ _ranges"""
 
 WORDS: Final = {

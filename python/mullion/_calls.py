@@ -85,7 +85,7 @@ def _refusal(
     missing: Mapping[str, str],
 ) -> WrongCallError:
     parameters = {name: one for name, one in signature.parameters.items() if name not in ("self", "cls")}
-    given = args[len(signature.parameters) - len(parameters) :]
+    positional = args[len(signature.parameters) - len(parameters) :]
     for name in kwargs:
         if name not in parameters:
             return WrongCallError(
@@ -94,35 +94,36 @@ def _refusal(
             )
     placed = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
     places = [name for name, one in parameters.items() if one.kind in placed]
-    if len(given) > len(places):
+    if len(positional) > len(places):
         named = [name for name in parameters if name not in places]
         hint = f" Give the others by name: {', '.join(f'{one}=' for one in named)}." if named else ""
         if any(one.kind is inspect.Parameter.VAR_KEYWORD for one in parameters.values()):
             hint = " Give each a name."
         accepted = f"{len(places)} ({', '.join(places)})" if places else "none"
         return WrongCallError(
-            f"{called}() was given {len(given)} positional argument{'s' * (len(given) != 1)}, and accepts {accepted}."
+            f"{called}() was given {len(positional)} positional argument{'s' * (len(positional) != 1)}, and accepts "
+            f"{accepted}."
             f"{hint} Write, for instance, {example}."
         )
-    for name in places[: len(given)]:
+    for name in places[: len(positional)]:
         if name in kwargs:
             return WrongCallError(f"{called}() was given {name!r} twice: by its place and by its name.")
     lacking = [
         name
         for name, one in parameters.items()
-        if one.default is inspect.Parameter.empty and name not in kwargs and name not in places[: len(given)]
+        if one.default is inspect.Parameter.empty and name not in kwargs and name not in places[: len(positional)]
     ]
-    said = missing.get(lacking[0], "") if lacking else ""
+    explanation = missing.get(lacking[0], "") if lacking else ""
     return WrongCallError(
-        f"{called}() was not given {' and '.join(map(repr, lacking))}.{said and ' ' + said} Write, for instance, "
-        f"{example}."
+        f"{called}() was not given {' and '.join(map(repr, lacking))}.{explanation and ' ' + explanation} Write, "
+        f"for instance, {example}."
     )
 
 
-def _did_you_mean(name: str, known: list[str]) -> str:
+def _did_you_mean(name: str, names: list[str]) -> str:
     if name in _INSTEAD:
         return f" {_INSTEAD[name]}"
     meant = _MEANT.get(name)
-    if meant not in known:
-        meant = next(iter(difflib.get_close_matches(name.lower(), known, n=1)), None)
+    if meant not in names:
+        meant = next(iter(difflib.get_close_matches(name.lower(), names, n=1)), None)
     return f" Did you mean {meant!r}?" if meant else ""

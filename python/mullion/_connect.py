@@ -63,17 +63,17 @@ def greet(spark: SparkSession) -> None:
     if spark in _greeted:
         return
     answer = _ask(spark, "version")
-    said = answer.collect() if answer.columns == ["said"] else []
-    if not said:
+    rows = answer.collect() if answer.columns == ["said"] else []
+    if not rows:
         raise MullionError(
             f"The Spark Connect server (Spark {spark.version}) has no Mullion, or does not look at hints. Start it "
             f"with --jars mullion-spark-{'.'.join(spark.version.split('.')[:2])}_2.13-{__version__}.jar and --conf "
             "spark.sql.extensions=dev.mullion.MullionExtensions, and leave spark.sql.optimizer.disableHints as it is."
         )
-    if said[0][0] != __version__:
+    if rows[0][0] != __version__:
         raise VersionMismatchError(
-            f"The Spark Connect server has Mullion {said[0][0]}, and this Python package is {__version__}. They must "
-            f"be the same: pip install mullion-spark=={said[0][0]}, or start the server with the JAR of {__version__}."
+            f"The Spark Connect server has Mullion {rows[0][0]}, and this Python package is {__version__}. They must "
+            f"be the same: pip install mullion-spark=={rows[0][0]}, or start the server with the JAR of {__version__}."
         )
     _greeted[spark] = True
 
@@ -86,16 +86,16 @@ def is_declared(spark: SparkSession) -> bool:
     return declared
 
 
-def check_window(df: DataFrame, asked: Description) -> None:
+def check_window(df: DataFrame, request: Description) -> None:
     """Checks a window before its aggregates are known."""
-    _analysed(_hinted(df, asked.json, *asked.columns))
+    _analysed(_hinted(df, request.json, *request.columns))
 
 
-def windowed(df: DataFrame, asked: Description) -> DataFrame:
+def windowed(df: DataFrame, request: Description) -> DataFrame:
     """The operator over ``df``."""
     if is_declared(df.sparkSession):
         df = _pipelines.with_later_watermarks(df, _watermark)
-    return _panes(_hinted(df, asked.json, *asked.columns))
+    return _panes(_hinted(df, request.json, *request.columns))
 
 
 def dropped_before(df: DataFrame) -> list[str]:
@@ -114,14 +114,14 @@ def read_panes(
     spark: SparkSession, checkpoint: str, which: int, panes: DataFrame | None, window: str | None
 ) -> DataFrame:
     """The open panes of a checkpoint; with ``panes``, with the code of its aggregates."""
-    asked = {"checkpoint": checkpoint, "operator": which, "window": window}
-    return _analysed(_ask(spark, "read_panes", panes, **asked))
+    request = {"checkpoint": checkpoint, "operator": which, "window": window}
+    return _analysed(_ask(spark, "read_panes", panes, **request))
 
 
 def open_panes(spark: SparkSession, of: Any, which: int, panes: DataFrame | None, window: str | None) -> DataFrame:
     """The reasons why panes are open, of a query of the server or of a checkpoint."""
-    asked = {"checkpoint": of} if isinstance(of, str) else {"query": str(of.id)}
-    return _analysed(_ask(spark, "open_panes", panes, operator=which, window=window, **asked))
+    request = {"checkpoint": of} if isinstance(of, str) else {"query": str(of.id)}
+    return _analysed(_ask(spark, "open_panes", panes, operator=which, window=window, **request))
 
 
 def recover(spark: SparkSession, checkpoint: str) -> int:
@@ -133,20 +133,20 @@ def _watermark(df: DataFrame, time: str, delay: str) -> DataFrame:
     return _hinted(df, _call("watermark", time=time, delay=delay))
 
 
-def _call(call: str, **said: Any) -> str:
-    return json.dumps({"call": call, "version": __version__, **said})
+def _call(call: str, **arguments: Any) -> str:
+    return json.dumps({"call": call, "version": __version__, **arguments})
 
 
-def _ask(spark: SparkSession, call: str, panes: DataFrame | None = None, **said: Any) -> DataFrame:
+def _ask(spark: SparkSession, call: str, panes: DataFrame | None = None, **arguments: Any) -> DataFrame:
     rows = spark.range(0) if panes is None else panes
-    return _hinted(rows, _call(call, of=panes is not None, **said))
+    return _hinted(rows, _call(call, of=panes is not None, **arguments))
 
 
 def _hinted(df: DataFrame, json: str, *columns: Column) -> DataFrame:
-    made = df.hint(_HINT, json, *columns)
+    result = df.hint(_HINT, json, *columns)
     # PySpark assumes that a hint keeps the columns, and copies the cached schema.
-    setattr(made, "_cached_schema", None)  # noqa: B010
-    return made
+    setattr(result, "_cached_schema", None)  # noqa: B010
+    return result
 
 
 def _analysed(df: DataFrame) -> DataFrame:
@@ -175,9 +175,9 @@ def error_in(info: Any, details: Any) -> MullionError | None:
     for error in chain:
         if error.error_type_hierarchy and error.error_type_hierarchy[0] == _EXCEPTION:
             return _ours(error.spark_throwable.error_class, error.message)
-        found = function_failure(error.message) or other_operators(error.message)
-        if found is not None:
-            return found
+        failure = function_failure(error.message) or other_operators(error.message)
+        if failure is not None:
+            return failure
     if info.reason == _EXCEPTION:
         return _ours(info.metadata.get("errorClass", ""), "")
     if chain and chain[0].error_type_hierarchy[0] == FAILED_QUERY and is_of_windows(chain[0].message):
@@ -206,15 +206,15 @@ def translate_errors() -> None:
 def _translating(convert: Callable[..., Exception]) -> Callable[..., Exception]:
     @functools.wraps(convert)
     def converting(info: Any, message: str, details: Any, *args: Any, **kwargs: Any) -> Exception:
-        theirs = convert(info, message, details, *args, **kwargs)
+        error = convert(info, message, details, *args, **kwargs)
         ours = error_in(info, details)
         if ours is None:
-            return theirs
+            return error
         if not str(ours):
             # A server without details truncates its message.
             ours = _ours(ours.condition, message)
-        stack = getattr(theirs, "getStackTrace", lambda: None)()
-        ours.jvm_trace = f"{theirs}\n{stack}" if stack else str(theirs)
+        stack = getattr(error, "getStackTrace", lambda: None)()
+        ours.jvm_trace = f"{error}\n{stack}" if stack else str(error)
         return ours
 
     converting._mullion = True  # type: ignore[attr-defined]
@@ -226,15 +226,15 @@ def _translating_result(exception: Callable[[Any], Any]) -> Callable[[Any], Any]
 
     @functools.wraps(exception)
     def exception_of(query: Any) -> Any:
-        theirs = exception(query)
-        if theirs is None:
+        error = exception(query)
+        if error is None:
             return None
         try:
             query.awaitTermination()
         except MullionError as ours:
             return ours
         except Exception:
-            return theirs
-        return theirs
+            return error
+        return error
 
     return exception_of

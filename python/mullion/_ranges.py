@@ -22,8 +22,8 @@ def ranges_of(function: RangesOf, name: str, time: Column) -> Column:
     in_micros = over_arrays(_in_batches(function, name), time, _MICROS)
     return transform(
         in_micros,
-        lambda found: struct(
-            timestamp_micros(found["start"]).alias("start"), timestamp_micros(found["end"]).alias("end")
+        lambda ranges: struct(
+            timestamp_micros(ranges["start"]).alias("start"), timestamp_micros(ranges["end"]).alias("end")
         ),
     )
 
@@ -40,12 +40,12 @@ def _in_batches(function: RangesOf, name: str) -> Any:
 
         epoch, microsecond = datetime(1970, 1, 1, tzinfo=UTC), timedelta(microseconds=1)
 
-        def failure(error: Exception, asked: str) -> ValueError:
+        def failure(error: Exception, call: str) -> ValueError:
             """An error of the function as one line, which the driver finds in the worker's traceback."""
             frames = traceback.extract_tb(error.__traceback__)[1:]
             at = f", at {frames[-1].filename}:{frames[-1].lineno}" if frames else ""
-            said = " ".join(str(error).split())
-            return ValueError(f"{failed_mark}{name} failed for {asked}: {type(error).__name__}: {said}{at}")
+            text = " ".join(str(error).split())
+            return ValueError(f"{failed_mark}{name} failed for {call}: {type(error).__name__}: {text}{at}")
 
         def micros(value: object, time: datetime) -> int:
             if not isinstance(value, datetime):

@@ -55,17 +55,17 @@ _SOURCES: Final = re.compile(
 )
 
 
-def traced(error: _Error, theirs: BaseException) -> _Error:
+def traced(error: _Error, original: BaseException) -> _Error:
     """The error with the JVM's stack trace of the one that it replaces."""
-    if isinstance(theirs, MullionError):
-        error.jvm_trace = "\n\n".join(filter(None, (error.jvm_trace, theirs.jvm_trace)))
+    if isinstance(original, MullionError):
+        error.jvm_trace = "\n\n".join(filter(None, (error.jvm_trace, original.jvm_trace)))
         return error
-    said, trace = getattr(theirs, "_desc", None), getattr(theirs, "_stackTrace", None)
+    description, trace = getattr(original, "_desc", None), getattr(original, "_stackTrace", None)
     if trace is None:
-        trace = str(theirs)
-    elif said and said not in trace:
+        trace = str(original)
+    elif description and description not in trace:
         # For a query that has ended PySpark only has the frames.
-        trace = f"{said}\n{trace}"
+        trace = f"{description}\n{trace}"
     error.jvm_trace = "\n\n".join(filter(None, (error.jvm_trace, trace)))
     return error
 
@@ -110,13 +110,13 @@ def _raised_in_callback(message: str) -> MullionError | None:
     # Frames are indented, and the error comes after them.
     lines = traceback.splitlines()
     at = next((number for number, line in enumerate(lines) if line and not line.startswith(" ")), None)
-    found = _OURS.fullmatch(lines[at]) if at is not None else None
-    if at is None or found is None:
+    match = _OURS.fullmatch(lines[at]) if at is not None else None
+    if at is None or match is None:
         return None
-    kind = getattr(errors, found[1], None)
+    kind = getattr(errors, match[1], None)
     if not (isinstance(kind, type) and issubclass(kind, MullionError)):
         return None
-    return kind("\n".join([found[2], *lines[at + 1 :]]).strip())
+    return kind("\n".join([match[2], *lines[at + 1 :]]).strip())
 
 
 def failure_in(exception: Any, trace: str) -> TaskFailedError | None:
@@ -136,11 +136,11 @@ def failure_in(exception: Any, trace: str) -> TaskFailedError | None:
     return task_failure(most_telling(messages)) if FAILED_TASK in trace else None
 
 
-def _other_sources(was: int, now: int) -> IncompatibleStateError:
+def _other_sources(before: int, now: int) -> IncompatibleStateError:
     """Spark compares the sources of a query with its checkpoint's before it compares operators."""
     return IncompatibleStateError(
-        f"The checkpoint is of a query with {was} source{'s' * (was != 1)}, and this query has {now}. In addition "
-        "to its streams, a query has a source of ticks if panes close or fire by the wall clock: with time=None, "
+        f"The checkpoint is of a query with {before} source{'s' * (before != 1)}, and this query has {now}. In "
+        "addition to its streams, a query has a source of ticks if panes close or fire by the wall clock: with time=None, "
         "clock=Watermark(idle_after=...) or early=Early(every=...). Change the query back, or start it with a new "
         "checkpointLocation. Nothing was overwritten."
     )
@@ -219,22 +219,22 @@ def _translating_result(
 
     @functools.wraps(exception)
     def exception_of(query: StreamingQuery) -> Any:
-        theirs = exception(query)
-        if theirs is None:
+        error = exception(query)
+        if error is None:
             return None
         origin = query._jsq.exception().get()
         ours = error_in(origin)
         if ours is not None and ours.jvm_trace is not None:
-            return traced(ours, theirs)
+            return traced(ours, error)
         from pyspark import SparkContext
 
         # For a query that has ended PySpark only has the driver's frames.
         jvm: Any = SparkContext._jvm
-        whole = str(jvm.org.apache.spark.util.Utils.exceptionString(origin))
-        failed = ours or failure_in(origin, whole)
+        trace = str(jvm.org.apache.spark.util.Utils.exceptionString(origin))
+        failed = ours or failure_in(origin, trace)
         if failed is None:
-            return theirs
-        failed.jvm_trace = whole
+            return error
+        failed.jvm_trace = trace
         return failed
 
     return exception_of

@@ -39,12 +39,12 @@ def java_columns(spark: SparkSession, columns: Sequence[Column | str]) -> Any:
     return java_array(spark, "org.apache.spark.sql.Column", [java_column(column) for column in columns])
 
 
-def column_of(made: Any) -> Column:
+def column_of(java_column: Any) -> Column:
     """A column from the JAR."""
     # Only a classic PySpark has this module; a pure client of Connect must still be able to import this package.
     from pyspark.sql.classic.column import Column as ClassicColumn
 
-    return ClassicColumn(made)
+    return ClassicColumn(java_column)
 
 
 def dataframe_of(jdf: Any, spark: SparkSession) -> DataFrame:

@@ -12,16 +12,16 @@ from mullion._jvm.entry import facade
 from mullion._jvm.objects import dataframe_of, internal, java_array, java_columns
 
 
-def check_window(df: DataFrame, asked: Description) -> None:
+def check_window(df: DataFrame, request: Description) -> None:
     """Checks a window before its aggregates are known."""
     spark = df.sparkSession
-    facade(spark).checkWindow(internal(df, "_jdf"), asked.json, java_columns(spark, asked.columns))
+    facade(spark).checkWindow(internal(df, "_jdf"), request.json, java_columns(spark, request.columns))
 
 
-def windowed(df: DataFrame, asked: Description) -> DataFrame:
+def windowed(df: DataFrame, request: Description) -> DataFrame:
     """The operator over ``df``."""
     spark = df.sparkSession
-    panes = facade(spark).windowed(internal(df, "_jdf"), asked.json, java_columns(spark, asked.columns))
+    panes = facade(spark).windowed(internal(df, "_jdf"), request.json, java_columns(spark, request.columns))
     return dataframe_of(panes, spark)
 
 

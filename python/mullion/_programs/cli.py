@@ -42,12 +42,12 @@ OWN: Final[tuple[Command, ...]] = (SAVEPOINT, PLAN_CHANGE)
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs a command. Returns the exit code."""
-    given = sys.argv[1:] if arguments is None else list(arguments)
-    asked = next((one for one in given if not one.startswith("-")), None)
-    if asked in doors():
+    words = sys.argv[1:] if arguments is None else list(arguments)
+    api = next((one for one in words if not one.startswith("-")), None)
+    if api in doors():
         # An adapter may support other forms of its command line.
-        given = getattr(importlib.import_module(f"mullion.{asked}._commands"), "rewritten", list)(given)
-    options = _parser(given).parse_args(given)
+        words = getattr(importlib.import_module(f"mullion.{api}._commands"), "rewritten", list)(words)
+    options = _parser(words).parse_args(words)
     logging.basicConfig(format="%(levelname)s %(message)s", level=logging.INFO, stream=sys.stderr)
     command: Command = options.chosen
     try:

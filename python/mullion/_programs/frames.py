@@ -19,13 +19,13 @@ def frame(where: str, command: str, made: str = "windowed(...).agg(...)") -> Cal
 
     Raises :class:`InvalidArgumentError`: at once if the name does not exist, and when called if it is no DataFrame.
     """
-    found = named(where)
+    named_object = named(where)
 
     def of() -> DataFrame:
-        what = found
+        what = named_object
         if callable(what) and not isinstance(what, DataFrame):
-            given = inspect.signature(what).parameters
-            what = what(session_of_command(command)) if given else what()
+            parameters = inspect.signature(what).parameters
+            what = what(session_of_command(command)) if parameters else what()
         if not isinstance(what, DataFrame):
             raise InvalidArgumentError(
                 f"{where!r} gives {what!r} ({type(what).__name__}), not a DataFrame. Name what {made} made, or a "

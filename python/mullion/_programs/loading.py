@@ -46,7 +46,7 @@ def named(
         # Workers of a new session must find it too.
         os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [here, os.environ.get("PYTHONPATH")]))
     try:
-        found = importlib.import_module(module)
+        imported = importlib.import_module(module)
     except ModuleNotFoundError as missing:
         # A missing import of the named module is its own error.
         if missing.name and (module == missing.name or module.startswith(f"{missing.name}.")):
@@ -54,10 +54,10 @@ def named(
                 f"There is no module {missing.name!r}, which {where!r} names, in {here} or among installed packages."
             ) from missing
         raise
-    thing: object = found
+    thing: object = imported
     for name in attribute.split("."):
         if not hasattr(thing, name):
-            there = ", ".join(f"{module}:{n}" for n, value in sorted(vars(found).items()) if isinstance(value, kind))
+            there = ", ".join(f"{module}:{n}" for n, value in sorted(vars(imported).items()) if isinstance(value, kind))
             of_kind = "Apps" if kind is App else "DataFrames"
             raise InvalidArgumentError(f"{module!r} has no {attribute!r}. The {of_kind} in it: {there or 'none'}.")
         thing = getattr(thing, name)

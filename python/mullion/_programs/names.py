@@ -51,8 +51,8 @@ class Names:
 
     def __getitem__(self, name: str) -> Named:
         if name not in self._parts:
-            known = ", ".join(sorted(self._parts)) or "none"
-            raise InvalidArgumentError(f"There is no part {name!r}. The named parts are: {known}.")
+            existing = ", ".join(sorted(self._parts)) or "none"
+            raise InvalidArgumentError(f"There is no part {name!r}. The named parts are: {existing}.")
         return self._parts[name]
 
     def __contains__(self, name: object) -> bool:
@@ -79,8 +79,10 @@ class Names:
             )
         noted = _noted(checkpoint)
         if name not in noted:
-            known = ", ".join(sorted(n for n in noted if n not in self._parts)) or "none"
-            raise InvalidArgumentError(f"There is no state of {name!r} to drop. Parts whose state is kept: {known}.")
+            removable = ", ".join(sorted(n for n in noted if n not in self._parts)) or "none"
+            raise InvalidArgumentError(
+                f"There is no state of {name!r} to drop. Parts whose state is kept: {removable}."
+            )
         folder = noted.pop(name).folder
         if folder is not None:
             shutil.rmtree(checkpoint / folder, ignore_errors=True)
@@ -97,11 +99,11 @@ def _noted(checkpoint: Path) -> dict[str, Named]:
     file = checkpoint / "_names.json"
     if not file.exists():
         return {}
-    said = json_in(file, dict)
+    noted = json_in(file, dict)
     with reading(file):
-        return {name: Named(part["kind"], name, part["where"], part["folder"]) for name, part in said.items()}
+        return {name: Named(part["kind"], name, part["where"], part["folder"]) for name, part in noted.items()}
 
 
 def _note(checkpoint: Path, parts: dict[str, Named]) -> None:
-    said = {name: {"kind": part.kind, "where": part.where, "folder": part.folder} for name, part in parts.items()}
-    replace_text(checkpoint / "_names.json", json.dumps(said, indent=1))
+    entries = {name: {"kind": part.kind, "where": part.where, "folder": part.folder} for name, part in parts.items()}
+    replace_text(checkpoint / "_names.json", json.dumps(entries, indent=1))

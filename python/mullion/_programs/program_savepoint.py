@@ -134,7 +134,7 @@ def _newest(log: Path) -> int | None:
 def _not_copied(folder: Path, queries: list[Path]) -> Callable[[str, list[str]], set[str]]:
     def ignored(at: str, names: list[str]) -> set[str]:
         here = Path(at)
-        left = {name for name in names if here / name in queries or name == "running.lock" or name.startswith(".")}
-        return left | ({"_running"} if here == folder else set())
+        omitted = {name for name in names if here / name in queries or name == "running.lock" or name.startswith(".")}
+        return omitted | ({"_running"} if here == folder else set())
 
     return ignored

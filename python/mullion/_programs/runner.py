@@ -225,12 +225,12 @@ def drain(app: Host, jobs: Sequence[Job]) -> None:
     _start_session(app)
     read = frozenset(topic for job in jobs for topic in job.reads)
     due: Sequence[Job] = jobs
-    with Signals() as asked:
-        while due and not asked.to_stop():
+    with Signals() as signals:
+        while due and not signals.to_stop():
             now = _first(due) if app.in_order else due
             running = Running(app, now, drain=True)
             try:
-                running.wait(asked.to_stop)
+                running.wait(signals.to_stop)
             finally:
                 running.stop()
             fresh = running.published(read)
@@ -248,9 +248,9 @@ def _first(due: Sequence[Job]) -> Sequence[Job]:
 def serve(app: Host, jobs: Sequence[Job]) -> None:
     """Runs all jobs until it is asked to stop."""
     _start_session(app)
-    with Signals() as asked, Running(app, jobs) as running:
-        running.wait(asked.to_stop)
-        if asked.to_stop():
+    with Signals() as signals, Running(app, jobs) as running:
+        running.wait(signals.to_stop)
+        if signals.to_stop():
             log.info("%s stops after the batches that run.", app.name)
 
 

@@ -40,8 +40,8 @@ def _arguments(parser: argparse.ArgumentParser) -> None:
 
 def _prepare(options: argparse.Namespace) -> Callable[[], None]:
     panes, was = (
-        None if where is None else frame(where, "savepoint", made)
-        for where, made in (
+        None if where is None else frame(where, "savepoint", description)
+        for where, description in (
             (options.panes, "windowed(...).agg(...)"),
             (options.was, "groupBy(window(...)).agg(...)"),
         )

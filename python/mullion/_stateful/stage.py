@@ -135,14 +135,14 @@ def _conformed(batch: pa.RecordBatch, schema: pa.Schema, what: str) -> pa.Record
     """The batch with the columns of ``schema``, matched by name, in its order and types."""
     if batch.schema.equals(schema):
         return batch
-    found, wanted = batch.schema.names, schema.names
-    if sorted(found) != sorted(wanted):
-        missing = [name for name in wanted if name not in found]
-        extra = [name for name in found if name not in wanted]
+    names, wanted = batch.schema.names, schema.names
+    if sorted(names) != sorted(wanted):
+        missing = [name for name in wanted if name not in names]
+        extra = [name for name in names if name not in wanted]
         parts = [f"without {', '.join(map(repr, missing))}"] if missing else []
         parts += [f"with {', '.join(map(repr, extra))} beside"] if extra else []
         raise InvalidArgumentError(
-            f"{what} a batch {' and '.join(parts)}: it has {', '.join(map(repr, found)) or 'no columns'}, and the "
+            f"{what} a batch {' and '.join(parts)}: it has {', '.join(map(repr, names)) or 'no columns'}, and the "
             f"schema says {', '.join(map(repr, wanted))}."
         )
     columns = []

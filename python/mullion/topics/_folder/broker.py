@@ -51,8 +51,8 @@ from mullion.topics._records import (
 from mullion.topics._schemas import remember, remembered_schema, spark_schema
 
 
-def _require_no_headers(topic: str, asked: bool) -> None:
-    if asked:
+def _require_no_headers(topic: str, headers: bool) -> None:
+    if headers:
         raise UnsupportedError(
             f"Topic {topic!r} is in a folder, and rows there have no headers, which are Kafka's. Leave out headers=, "
             "or put them into columns."
@@ -115,11 +115,11 @@ class DirBroker:
     ) -> None:
         """See :meth:`mullion.topics.Broker.produce_json`."""
         folder = DirTopic(self.path, topic)
-        known = folder.about().schema
-        rows = filed(list(batches(values)), known)
+        current = folder.about().schema
+        rows = filed(list(batches(values)), current)
         times, names = timestamps_of(timestamps, len(values), None), keys_of(keys, len(values))
         with folder.staging() as file:
-            folder.append([write_rows(file, rows.values, names, times, rows.columns, known, rows.sent)])
+            folder.append([write_rows(file, rows.values, names, times, rows.columns, current, rows.sent)])
 
     def read(self, topic: str, *, headers: bool = False) -> pa.Table:
         """See :func:`mullion.topics.read`."""
@@ -201,8 +201,8 @@ def _stream(spark: SparkSession, folder: DirTopic, about: About, wanted: T.Struc
         f"Topic '{folder.name}': a column became wider since this query started, such as from ints to floats. Start it "
         "again with a new checkpoint, or give the topic's columns with schema=."
     )
-    known = F.when(_is_later(about), later.cast("boolean")).otherwise(True)
-    rows = rows.where(_jvm.per_text(spark, F.col(_FILE), known))
+    is_known = F.when(_is_later(about), later.cast("boolean")).otherwise(True)
+    rows = rows.where(_jvm.per_text(spark, F.col(_FILE), is_known))
     if TEXT not in wanted.names:
         text = F.col(quoted(_TEXTS))
         why = F.concat(
@@ -221,14 +221,14 @@ def _as_sent(spark: SparkSession, folder: DirTopic, about: About, wanted: T.Stru
     """
     rows = _files(spark, folder, about, wanted)
     # A new column of the topic may have any type.
-    known = {column.name for column in about.columns}
-    if scalar and VALUE not in known:
+    column_names = {column.name for column in about.columns}
+    if scalar and VALUE not in column_names:
         more = F.lit(True)
     elif scalar:
         more = ~F.col(COLUMNS).isin(column_mark(VALUE), column_mark(VALUE) + SCALAR)
     else:
         remaining = F.col(COLUMNS)
-        for name in known.intersection(wanted.names):
+        for name in column_names.intersection(wanted.names):
             remaining = F.replace(remaining, F.lit(column_mark(name)), F.lit(""))
         more = remaining != ""
     elsewhere = _jvm.per_text(spark, F.col(_FILE), _is_later(about)) | _jvm.per_text(spark, F.col(COLUMNS), more)
@@ -311,9 +311,9 @@ def _no_columns(folder: DirTopic) -> InvalidArgumentError:
 
 
 def _require_fit(topic: str, about: About, wanted: T.StructType, where: str) -> None:
-    known = {column.name: column.type for column in about.columns}
+    topic_types = {column.name: column.type for column in about.columns}
     for field in wanted:
-        now = known.get(field.name)
+        now = topic_types.get(field.name)
         if now is None or not _types.fits(now, field.dataType):
             there = "none of that name" if now is None else now.simpleString()
             raise InvalidArgumentError(

@@ -43,9 +43,9 @@ class Filed:
     columns: pa.Array
 
 
-def filed(batches: Sequence[pa.RecordBatch], known: T.StructType) -> Filed:
+def filed(batches: Sequence[pa.RecordBatch], schema: T.StructType) -> Filed:
     """Batches of :mod:`mullion.topics._json_rows`, in order, in the columns of a topic and new ones."""
-    columns = _Columns(known)
+    columns = _Columns(schema)
     read = [batch if not has_texts(batch) else values_in(batch) for batch in batches]
     for part in read:
         columns.take(part)
@@ -88,8 +88,8 @@ def _joined(segments: Sequence[_Segment], name: str, kind: pa.DataType) -> pa.Ch
 class _Columns:
     """The columns of a topic, extended by new rows."""
 
-    def __init__(self, known: T.StructType) -> None:
-        self.kinds = {field.name: field.dataType for field in known if field.name != TEXT}
+    def __init__(self, schema: T.StructType) -> None:
+        self.kinds = {field.name: field.dataType for field in schema if field.name != TEXT}
         self._spellings = {name.lower(): name for name in self.kinds}
 
     def take(self, part: pa.RecordBatch | list[Any]) -> None:
@@ -99,8 +99,8 @@ class _Columns:
                 self._take(field.name, _types.of_arrow(field.type))
             return
         for value in part:
-            for name, held in _fields(value).items():
-                kind = _kind_of(name, held)
+            for name, field_value in _fields(value).items():
+                kind = _kind_of(name, field_value)
                 if kind is not None:
                     self._take(name, kind)
 
@@ -144,10 +144,10 @@ class _Columns:
             # Values that are no records have this form.
             as_it_is, shown = not isinstance(value, dict) or list(value) != [VALUE], {}
             fields = _fields(value)
-            for name, held in fields.items():
-                kind, have = _kind_of(name, held), self.kinds.get(name)
-                if kind is not None and have is not None and _shows(held, kind, have):
-                    shown[name] = held
+            for name, field_value in fields.items():
+                kind, have = _kind_of(name, field_value), self.kinds.get(name)
+                if kind is not None and have is not None and _shows(field_value, kind, have):
+                    shown[name] = field_value
                     as_it_is = as_it_is and _types.is_same(kind, have)
             all_shown = len(shown) == len(fields)
             text = None if all_shown and as_it_is else text_of(value)

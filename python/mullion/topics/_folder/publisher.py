@@ -104,14 +104,14 @@ class _Noted:
 
     @staticmethod
     def of_json(text: str) -> _Noted:
-        said: dict[str, Any] = json.loads(text)
+        content: dict[str, Any] = json.loads(text)
         files = tuple(
             _File(f["topic"], Staged(Path(f["file"]), StructType.fromJson(f["columns"])), f["origin"], f["rows"])
-            for f in said["files"]
+            for f in content["files"]
         )
         # Notes of earlier versions have no plans.
-        plans = {int(batch): plan for batch, plan in said.get("plans", {}).items()}
-        return _Noted(said["batch"], said["applied"], files, plans)
+        plans = {int(batch): plan for batch, plan in content.get("plans", {}).items()}
+        return _Noted(content["batch"], content["applied"], files, plans)
 
 
 @final
@@ -300,8 +300,8 @@ class _Stage:
             yield pa.RecordBatch.from_pylist(staged, schema=_STAGED_SCHEMA)
 
     def _write(self, file: Path, topic: str, tables: list[tuple[pa.Table, str | None]]) -> Staged:
-        known = DirTopic(Path(self._home), topic).about()
-        joined = known
+        topic_note = DirTopic(Path(self._home), topic).about()
+        joined = topic_note
         for index, (given, key) in enumerate(tables):
             table = taken(given, joined)
             joined = joined.joined(topic, _types.schema_of(table.schema))
@@ -323,12 +323,12 @@ class _Stage:
         )
         keys = _keys(tables)
         fields = pa.concat_arrays([pa.repeat(columns_text(table.column_names), table.num_rows) for table, _ in tables])
-        return write_rows(file, values, keys, self._times(len(keys)), fields, known.schema)
+        return write_rows(file, values, keys, self._times(len(keys)), fields, topic_note.schema)
 
     def _write_json(self, file: Path, topic: str, batches: list[tuple[pa.RecordBatch, str | None]]) -> Staged:
-        known = DirTopic(Path(self._home), topic).about().schema
-        rows, keys = filed([batch for batch, _ in batches], known), _keys(batches)
-        return write_rows(file, rows.values, keys, self._times(len(keys)), rows.columns, known, rows.sent)
+        topic_schema = DirTopic(Path(self._home), topic).about().schema
+        rows, keys = filed([batch for batch, _ in batches], topic_schema), _keys(batches)
+        return write_rows(file, rows.values, keys, self._times(len(keys)), rows.columns, topic_schema, rows.sent)
 
     def _times(self, count: int) -> pa.Array:
         return pa.repeat(pa.scalar(self._now_us, pa.int64()), count).cast(TIMESTAMP_TYPE)

@@ -58,10 +58,10 @@ class DirRows:
         if start != self._start:
             self._start, self._rows = start, [{} for _ in range(_RUN)]
             for name, piece in self._pieces:
-                for row, held in zip(self._rows, piece.slice(start, _RUN).to_pylist(), strict=False):
+                for row, stored in zip(self._rows, piece.slice(start, _RUN).to_pylist(), strict=False):
                     # A file has a row's column in one type, and may have those of others in another.
-                    if held is not None:
-                        row[name] = held
+                    if stored is not None:
+                        row[name] = stored
         return self._rows[number - start]
 
     def _read(self, file: str) -> list[tuple[str, pa.ChunkedArray]]:

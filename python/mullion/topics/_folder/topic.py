@@ -112,11 +112,11 @@ class About:
 
     def joined(self, topic: str, schema: T.StructType, *, rows: bool = True) -> About:
         """Adds the columns of a call, or with ``rows=False``, columns that are only announced."""
-        known = {column.name: column for column in self.columns}
-        alike = {name.lower(): name for name in known}
+        by_name = {column.name: column for column in self.columns}
+        alike = {name.lower(): name for name in by_name}
         revision = self.revision
         for field in schema:
-            old = known.get(field.name)
+            old = by_name.get(field.name)
             other = alike.setdefault(field.name.lower(), field.name)
             if other != field.name:
                 raise InvalidArgumentError(f"Topic {topic!r}: {why_alike((other, field.name))}")
@@ -125,8 +125,8 @@ class About:
                 new = replace(new, stored=old.stored if old else ())
             if old is not None and (new.type != old.type or set(new.stored) - set(old.pieces)):
                 revision += 1
-            known[field.name] = new
-        return replace(self, columns=tuple(known.values()), revision=revision)
+            by_name[field.name] = new
+        return replace(self, columns=tuple(by_name.values()), revision=revision)
 
     def json(self) -> str:
         """The note's text."""
@@ -140,13 +140,13 @@ class About:
     @staticmethod
     def of_json(text: str, where: Path) -> About:
         """Parses the result of :meth:`json`."""
-        said: dict[str, Any] = json.loads(text)
-        if said["format"] != _FORMAT:
-            raise MullionError(f"{where} is of format {said['format']}: a later Mullion wrote it. Use that one.")
+        content: dict[str, Any] = json.loads(text)
+        if content["format"] != _FORMAT:
+            raise MullionError(f"{where} is of format {content['format']}: a later Mullion wrote it. Use that one.")
         columns = tuple(
-            TopicColumn(c["name"], _type_of(c["type"]), tuple(map(_type_of, c["stored"]))) for c in said["columns"]
+            TopicColumn(c["name"], _type_of(c["type"]), tuple(map(_type_of, c["stored"]))) for c in content["columns"]
         )
-        return About(columns, said["revision"], said["next"], said["last_ms"])
+        return About(columns, content["revision"], content["next"], content["last_ms"])
 
 
 @dataclass(frozen=True)
@@ -404,6 +404,6 @@ def _number_of(name: str) -> int:
     return int(name.partition("-")[0])
 
 
-def _type_of(said: Any) -> T.DataType:
-    field = {"name": "of", "type": said, "nullable": True, "metadata": {}}
+def _type_of(type_json: Any) -> T.DataType:
+    field = {"name": "of", "type": type_json, "nullable": True, "metadata": {}}
     return T.StructType.fromJson({"type": "struct", "fields": [field]})["of"].dataType

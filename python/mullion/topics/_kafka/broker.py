@@ -166,12 +166,16 @@ class KafkaBroker:
         elif schema is not None:
             wanted = spark_schema(schema)
         else:
-            known = remembered_schema(remembered)
-            if unfit and known == NO_COLUMNS:
+            initial = remembered_schema(remembered)
+            if unfit and initial == NO_COLUMNS:
                 # No field was known then.
-                known = None
+                initial = None
             wanted = (
-                self._inferred(topic, unfit, fresh) if known is None else self._grown(topic, known) if unfit else known
+                self._inferred(topic, unfit, fresh)
+                if initial is None
+                else self._grown(topic, initial)
+                if unfit
+                else initial
             )
             remember(remembered, wanted)
         rows = self._source(spark, topic, headers)
@@ -227,13 +231,13 @@ class KafkaBroker:
             )
         return schema
 
-    def _grown(self, topic: str, known: T.StructType) -> T.StructType:
+    def _grown(self, topic: str, schema: T.StructType) -> T.StructType:
         """The columns of a query at its first start, and those of later fields."""
         fit = _fit(_kafka_client.read(self.cluster, topic, last=LOOKED_AT))
         if not all(isinstance(value, dict) for value in fit):
-            return known
-        names = {name.lower() for name in known.names}
-        return T.StructType([*known, *(field for field in schema_of_most(fit) if field.name.lower() not in names)])
+            return schema
+        names = {name.lower() for name in schema.names}
+        return T.StructType([*schema, *(field for field in schema_of_most(fit) if field.name.lower() not in names)])
 
     def _source(self, spark: SparkSession, topic: str, headers: bool = False) -> DataFrame:
         # The source reads a topic's partitions when it starts, and fails if the topic does not exist.
@@ -377,8 +381,8 @@ def _as_sent(spark: SparkSession, topic: str, records: DataFrame, wanted: T.Stru
     no_json = shape.isNull() & F.col("_text").isNotNull()
     odd = no_json | (shape == "!") | F.col("_rounded") | F.col(f"_parsed.{UNFIT}").isNotNull()
     odd |= F.col(KEY).startswith(NOT_TEXT)
-    told = F.when(~F.is_valid_utf8("_text"), F.col("_bytes")).when(odd, F.coalesce("_text", F.lit("null")))
-    return rows.select(*_columns_of("_parsed", wanted), told.alias(UNFIT), KEY, TIMESTAMP, COLUMNS)
+    shown = F.when(~F.is_valid_utf8("_text"), F.col("_bytes")).when(odd, F.coalesce("_text", F.lit("null")))
+    return rows.select(*_columns_of("_parsed", wanted), shown.alias(UNFIT), KEY, TIMESTAMP, COLUMNS)
 
 
 def _as_it_is(records: DataFrame) -> DataFrame:

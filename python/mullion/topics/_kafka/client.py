@@ -93,9 +93,9 @@ def make(servers: At, topic: str, partitions: int = -1, config: Mapping[str, str
     admin = made(AdminClient, servers)
     if topic in _metadata(admin, servers).topics:
         return
-    asked = NewTopic(topic, num_partitions=partitions, replication_factor=-1, config=dict(config or {}))
+    new_topic = NewTopic(topic, num_partitions=partitions, replication_factor=-1, config=dict(config or {}))
     try:
-        admin.create_topics([asked], request_timeout=WAIT_SECONDS)[topic].result()
+        admin.create_topics([new_topic], request_timeout=WAIT_SECONDS)[topic].result()
     except kafka.KafkaException as theirs:
         if theirs.args[0].code() != kafka.KafkaError.TOPIC_ALREADY_EXISTS:
             raise MullionError(f"Topic {topic!r} cannot be made in Kafka at {servers}: {theirs}") from theirs
@@ -212,8 +212,8 @@ def limit_of(servers: At, topic: str) -> int | None:
     # A client must outlive its calls.
     admin, of_topic = made(AdminClient, servers), ConfigResource(ConfigResource.Type.TOPIC, topic)
     try:
-        asked = admin.describe_configs([of_topic], request_timeout=WAIT_SECONDS)
-        return int(asked[of_topic].result()["max.message.bytes"].value)
+        futures = admin.describe_configs([of_topic], request_timeout=WAIT_SECONDS)
+        return int(futures[of_topic].result()["max.message.bytes"].value)
     except (kafka.KafkaException, KeyError):
         return None
 
@@ -288,8 +288,8 @@ def _ends(admin: Any, partitions: Sequence[Any], *, committed: bool) -> list[int
 
     level = kafka.IsolationLevel.READ_COMMITTED if committed else kafka.IsolationLevel.READ_UNCOMMITTED
     latest = OffsetSpec.latest()  # type: ignore[no-untyped-call]
-    asked = admin.list_offsets(dict.fromkeys(partitions, latest), isolation_level=level, request_timeout=WAIT_SECONDS)
-    return [asked[partition].result().offset for partition in partitions]
+    futures = admin.list_offsets(dict.fromkeys(partitions, latest), isolation_level=level, request_timeout=WAIT_SECONDS)
+    return [futures[partition].result().offset for partition in partitions]
 
 
 def _consumer(servers: At) -> Any:
@@ -375,12 +375,12 @@ def _refusal(servers: At) -> str | None:
     refusals = (kafka.KafkaError._AUTHENTICATION, kafka.KafkaError._SSL)
     from confluent_kafka.admin import AdminClient
 
-    told: list[Any] = []
-    asking = made(AdminClient, servers, {"error_cb": told.append})
+    messages: list[Any] = []
+    asking = made(AdminClient, servers, {"error_cb": messages.append})
     until = time.monotonic() + _REFUSED_SECONDS
     while time.monotonic() < until:
         asking.poll(0.2)
-        for error in told:
+        for error in messages:
             if error.code() in refusals:
                 return servers.options.hidden_in(error.str())
     return None

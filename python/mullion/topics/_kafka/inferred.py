@@ -38,10 +38,10 @@ def schema_of_most(records: Iterable[Mapping[str, Any]]) -> T.StructType:
     for spellings in names.values():
         # Spark ignores case in names.
         ((name, _),) = spellings.most_common(1)
-        made: T.DataType = T.NullType()
+        joined: T.DataType = T.NullType()
         for kind, _ in sorted(kinds[name].values(), key=lambda one: -one[1]):
-            made = _joined(made, kind)
-        fields.append(T.StructField(name, made))
+            joined = _joined(joined, kind)
+        fields.append(T.StructField(name, joined))
     return T.StructType(fields)
 
 

@@ -88,13 +88,13 @@ class KafkaOptions(Mapping[str, str]):
 
     __slots__ = ("_given",)
 
-    def __init__(self, given: Mapping[str, Any] | None = None) -> None:
-        if not isinstance(given, (Mapping, type(None))):
+    def __init__(self, options: Mapping[str, Any] | None = None) -> None:
+        if not isinstance(options, (Mapping, type(None))):
             raise InvalidArgumentError(
-                f"options is of the type {type(given).__name__}. Write a dict, such as "
+                f"options is of the type {type(options).__name__}. Write a dict, such as "
                 "{'security.protocol': 'SASL_SSL', 'sasl.mechanism': 'PLAIN', 'sasl.username': ..., ...}."
             )
-        self._given = {_name(name): _text(name, value) for name, value in (given or {}).items()}
+        self._given = {_name(name): _text(name, value) for name, value in (options or {}).items()}
         self._require_whole()
 
     def __getitem__(self, name: str) -> str:
@@ -127,20 +127,20 @@ class KafkaOptions(Mapping[str, str]):
 
     def connector(self) -> dict[str, str]:
         """The options of Spark's connector, for reading and writing."""
-        given = self._given
-        shared = {name: value for name, value in given.items() if name in _BOTH}
+        options = self._given
+        shared = {name: value for name, value in options.items() if name in _BOTH}
         if shared.get("ssl.endpoint.identification.algorithm") == "none":
             shared["ssl.endpoint.identification.algorithm"] = ""
-        if "sasl.username" in given:
-            login = _LOGINS[given["sasl.mechanism"]]
-            name, password = (_quoted(given[option]) for option in ("sasl.username", "sasl.password"))
+        if "sasl.username" in options:
+            login = _LOGINS[options["sasl.mechanism"]]
+            name, password = (_quoted(options[option]) for option in ("sasl.username", "sasl.password"))
             shared["sasl.jaas.config"] = f"{login} required username={name} password={password};"
-        if "ssl.ca.location" in given:
-            shared |= {"ssl.truststore.type": "PEM", "ssl.truststore.location": given["ssl.ca.location"]}
-        if "ssl.keystore.location" in given:
+        if "ssl.ca.location" in options:
+            shared |= {"ssl.truststore.type": "PEM", "ssl.truststore.location": options["ssl.ca.location"]}
+        if "ssl.keystore.location" in options:
             shared["ssl.keystore.type"] = "PKCS12"
-        if "ssl.key.location" in given:
-            shared |= {"ssl.keystore.type": "PEM", "ssl.keystore.location": given["ssl.key.location"]}
+        if "ssl.key.location" in options:
+            shared |= {"ssl.keystore.type": "PEM", "ssl.keystore.location": options["ssl.key.location"]}
         shared |= self._beginning_with(CONNECTOR)
         return {f"{CONNECTOR}{name}": value for name, value in shared.items()}
 
@@ -155,17 +155,17 @@ class KafkaOptions(Mapping[str, str]):
         return {name[len(prefix) :]: value for name, value in self._given.items() if name.startswith(prefix)}
 
     def _require_whole(self) -> None:
-        given = self._given
-        protocol = given.get("security.protocol", "PLAINTEXT")
+        options = self._given
+        protocol = options.get("security.protocol", "PLAINTEXT")
         if protocol not in PROTOCOLS:
             raise InvalidArgumentError(f"security.protocol is not one of {', '.join(PROTOCOLS)}.")
-        sasl = sorted(name for name in given if name.startswith("sasl."))
+        sasl = sorted(name for name in options if name.startswith("sasl."))
         if sasl and not protocol.startswith("SASL"):
             raise InvalidArgumentError(
                 f"{sasl[0]} is given, and security.protocol is {protocol}, which asks nobody for a name. Add "
                 "'security.protocol': 'SASL_SSL', or 'SASL_PLAINTEXT' in a network that is trusted."
             )
-        ssl = sorted(name for name in given if name.startswith("ssl."))
+        ssl = sorted(name for name in options if name.startswith("ssl."))
         if ssl and not protocol.endswith("SSL"):
             raise InvalidArgumentError(
                 f"{ssl[0]} is given, and security.protocol is {protocol}, which encrypts nothing. Add "
@@ -176,8 +176,8 @@ class KafkaOptions(Mapping[str, str]):
         self._require_files()
 
     def _require_login(self) -> None:
-        given = self._given
-        mechanism = given.get("sasl.mechanism")
+        options = self._given
+        mechanism = options.get("sasl.mechanism")
         if mechanism is None:
             raise InvalidArgumentError(
                 "sasl.mechanism is missing, and the two clients have other defaults. Add, for instance, "
@@ -185,32 +185,32 @@ class KafkaOptions(Mapping[str, str]):
             )
         if mechanism in _LOGINS:
             for name in ("sasl.username", "sasl.password"):
-                if name not in given:
+                if name not in options:
                     raise InvalidArgumentError(f"{name} is missing, which sasl.mechanism {mechanism} needs. Add it.")
-        elif "sasl.username" in given or "sasl.password" in given:
+        elif "sasl.username" in options or "sasl.password" in options:
             raise InvalidArgumentError(
                 f"sasl.username and sasl.password are of the mechanisms {', '.join(_LOGINS)}, and sasl.mechanism is "
                 "another. Leave them out."
             )
-        elif mechanism != "GSSAPI" and f"{CONNECTOR}sasl.jaas.config" not in given:
+        elif mechanism != "GSSAPI" and f"{CONNECTOR}sasl.jaas.config" not in options:
             raise InvalidArgumentError(
                 f"Mullion does not know how Spark's connector logs in with this sasl.mechanism. Add "
                 f"'{CONNECTOR}sasl.jaas.config', and what librdkafka needs as '{CLIENT}NAME'."
             )
 
     def _require_files(self) -> None:
-        given = self._given
+        options = self._given
         for name in ("ssl.ca.location", "ssl.certificate.location", "ssl.key.location", "ssl.keystore.location"):
-            if name in given and not Path(given[name]).is_file():
+            if name in options and not Path(options[name]).is_file():
                 raise InvalidArgumentError(
-                    f"{name} is {given[name]!r}, where no file is. It must be there on each machine of the cluster."
+                    f"{name} is {options[name]!r}, where no file is. It must be there on each machine of the cluster."
                 )
-        if given.get("ssl.certificate.location") != given.get("ssl.key.location"):
+        if options.get("ssl.certificate.location") != options.get("ssl.key.location"):
             raise InvalidArgumentError(
                 "ssl.certificate.location and ssl.key.location must be one file, for Java reads both from one: cat "
                 "key.pem certificate.pem > client.pem, with the key as PKCS 8. Or give ssl.keystore.location."
             )
-        if "ssl.key.location" in given and "ssl.keystore.location" in given:
+        if "ssl.key.location" in options and "ssl.keystore.location" in options:
             raise InvalidArgumentError("ssl.key.location and ssl.keystore.location are both given. Leave out one.")
 
 

@@ -111,19 +111,21 @@ class KafkaPublisher:
         if not self._waits:
             # The usual maximum number of tasks.
             tasks = int(rows.sparkSession.conf.get("spark.sql.shuffle.partitions") or 1)
-            told = rows.mapInArrow(_Pieces(make, _AT_ONCE // tasks), _MADE).collect()
-            self._waits = any(row.left for row in told)
+            reports = rows.mapInArrow(_Pieces(make, _AT_ONCE // tasks), _MADE).collect()
+            self._waits = any(row.left for row in reports)
             if not self._waits:
-                pieces = [row.rows for row in told if row.rows is not None]
-                self._publish_pieces(rows, batch_id, query, told, _InHand(pieces) if pieces else None, tell)
+                pieces = [row.rows for row in reports if row.rows is not None]
+                self._publish_pieces(rows, batch_id, query, reports, _InHand(pieces) if pieces else None, tell)
                 return
-        made = rows.mapInArrow(_Pieces(make, 0), _MADE).persist()
+        stored = rows.mapInArrow(_Pieces(make, 0), _MADE).persist()
         try:
-            told = made.drop("rows").collect()
-            left = sum(row.left or 0 for row in told)
-            self._publish_pieces(rows, batch_id, query, told, _Waiting(made, left) if left else None, tell)
+            reports = stored.drop("rows").collect()
+            remaining = sum(row.left or 0 for row in reports)
+            self._publish_pieces(
+                rows, batch_id, query, reports, _Waiting(stored, remaining) if remaining else None, tell
+            )
         finally:
-            made.unpersist()
+            stored.unpersist()
 
     def _publish_pieces(
         self,
@@ -163,7 +165,7 @@ class KafkaPublisher:
             _leases.take(lease, self, query)
             self._lease = lease
 
-    def _sent(self, rows: DataFrame, batch: int, query: str, made: Iterable[Row]) -> bool:
+    def _sent(self, rows: DataFrame, batch: int, query: str, outputs: Iterable[Row]) -> bool:
         """Sends a batch, unless it is in topics already. Returns whether it was sent."""
         if self._transactions is None:
             self._transactions = Transactions(self._servers, query)
@@ -173,7 +175,7 @@ class KafkaPublisher:
         if batch <= transactions.last:
             require_same(transactions.plans, transactions.last, batch, plan, query, "")
             return False
-        self._published.update(transactions.publish(batch, plan, made))
+        self._published.update(transactions.publish(batch, plan, outputs))
         return True
 
 
@@ -191,8 +193,8 @@ class _InHand:
 class _Waiting:
     """Rows stored by Spark."""
 
-    def __init__(self, made: DataFrame, size: int) -> None:
-        self._made = made
+    def __init__(self, outputs: DataFrame, size: int) -> None:
+        self._made = outputs
         self._size = size
 
     def __iter__(self) -> Iterator[Row]:
@@ -247,11 +249,11 @@ class _Pieces:
                 if size > _PIECE:
                     yield from ended()
         yield from ended()
-        told = [{"partition": partition, "callback": note.callback, "note": note.content} for note in notes]
+        notes_json = [{"partition": partition, "callback": note.callback, "note": note.content} for note in notes]
         if 0 < self._most < total:
-            told.append({"partition": partition, "left": total})
-        if told:
-            yield _answer(told)
+            notes_json.append({"partition": partition, "left": total})
+        if notes_json:
+            yield _answer(notes_json)
 
 
 def _values(topic: str, batch: pa.RecordBatch) -> list[bytes]:

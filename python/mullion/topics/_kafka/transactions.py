@@ -161,7 +161,7 @@ class Transactions:
         for topic, key, value, headers in rows:
             size = len(value) if key is None else len(value) + len(key)
             if headers:
-                size += sum(len(name.encode()) + len(said or b"") for name, said in headers)
+                size += sum(len(name.encode()) + len(header or b"") for name, header in headers)
             if size > largest.get(topic, -1):
                 self._require_room(topic, size, batch)
             try:
@@ -194,7 +194,7 @@ class Transactions:
 
     def _commit(self) -> None:
         # In small steps, because rejected rows are only detected at the beginning of a call.
-        left, until = len(self._producer), time.monotonic() + 2 * _kafka_client.WAIT_SECONDS
+        remaining, until = len(self._producer), time.monotonic() + 2 * _kafka_client.WAIT_SECONDS
         while True:
             try:
                 self._producer.commit_transaction(1.0)
@@ -202,8 +202,8 @@ class Transactions:
             except _kafka_client.client().KafkaException as theirs:
                 if not theirs.args[0].retriable():
                     raise
-                before, left = left, len(self._producer)
-                if left < before:
+                before, remaining = remaining, len(self._producer)
+                if remaining < before:
                     until = time.monotonic() + 2 * _kafka_client.WAIT_SECONDS
                 elif time.monotonic() > until:
                     raise
@@ -241,11 +241,11 @@ class Transactions:
 
     def _why_too_large(self, batch: int) -> Exception:
         limits = {topic: self._limit_of(topic) for topic in self._largest}
-        known = {topic: limit for topic, limit in limits.items() if limit is not None}
-        for topic, limit in known.items():
+        finite = {topic: limit for topic, limit in limits.items() if limit is not None}
+        for topic, limit in finite.items():
             if self._largest[topic] + _ABOUT_A_ROW > limit:
                 return self._is_too_large(topic, limit, batch)
-        smallest = min(known.values(), default=self._batch_bytes)
+        smallest = min(finite.values(), default=self._batch_bytes)
         if smallest < self._batch_bytes:
             self._batch_bytes = smallest
             return _BatchTooLargeError()
@@ -267,8 +267,8 @@ class Transactions:
             if record.value is not None and (record.key or "").startswith(prefix):
                 where = f"The record at offset {record.offset} of partition {record.partition} of topic {BATCHES!r}"
                 with reading(where):
-                    said = json.loads(record.value)
-                    plans[int(said["batch"])] = str(said["plan"])
+                    content = json.loads(record.value)
+                    plans[int(content["batch"])] = str(content["plan"])
         return {number: plans[number] for number in sorted(plans)[-MOST_PLANS:]}
 
 
