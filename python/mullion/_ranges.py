@@ -72,18 +72,18 @@ def _in_batches(function: RangesOf, name: str) -> Any:
                     "Python's datetime cannot hold (years 1 to 9999). Leave such rows out before the window"
                 ) from None
             try:
-                found = function(time)
+                result = function(time)
                 # A generator runs while it is consumed.
-                found = found if found is None or isinstance(found, (tuple, list)) else list(found)
+                result = result if result is None or isinstance(result, (tuple, list)) else list(result)
             except Exception as error:
                 raise failure(error, f"the time {time}") from error
-            if found is None:
+            if result is None:
                 return None
             ranges = []
-            for listed in found:
+            for listed in result:
                 if not isinstance(listed, (tuple, list)) or len(listed) != 2:
                     raise ValueError(
-                        f"{failed_mark}{name} returned {found!r} for the time {time}, which is not a list of ranges. "
+                        f"{failed_mark}{name} returned {result!r} for the time {time}, which is not a list of ranges. "
                         "Return a list of (start, end), as in [(start, end)]; [] for no window"
                     )
                 ranges.append({"start": micros(listed[0], time), "end": micros(listed[1], time)})

@@ -140,8 +140,8 @@ def _other_sources(before: int, now: int) -> IncompatibleStateError:
     """Spark compares the sources of a query with its checkpoint's before it compares operators."""
     return IncompatibleStateError(
         f"The checkpoint is of a query with {before} source{'s' * (before != 1)}, and this query has {now}. In "
-        "addition to its streams, a query has a source of ticks if panes close or fire by the wall clock: with time=None, "
-        "clock=Watermark(idle_after=...) or early=Early(every=...). Change the query back, or start it with a new "
+        "addition to its streams, a query has a source of ticks if panes close or fire by the wall clock: with "
+        "time=None, clock=Watermark(idle_after=...) or early=Early(every=...). Change the query back, or start it with a new "
         "checkpointLocation. Nothing was overwritten."
     )
 

@@ -82,12 +82,12 @@ def _parser(arguments: Sequence[str]) -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action="version", version=f"mullion {__version__}")
     apis = parser.add_subparsers(dest="api", metavar="API", required=True)
-    asked = next((one for one in arguments if not one.startswith("-")), None)
+    requested = next((one for one in arguments if not one.startswith("-")), None)
     for own in OWN:
         _add(own, apis)
     for door in doors():
         api = apis.add_parser(door, help=f"programs written with mullion.{door}")
-        if door == asked:
+        if door == requested:
             commands = api.add_subparsers(dest="command", metavar="COMMAND", required=True)
             for command in importlib.import_module(f"mullion.{door}._commands").COMMANDS:
                 _add(command, commands)

@@ -20,33 +20,33 @@ _WIDER = re.compile(r"\[USER_RAISED_EXCEPTION\] (Topic '[^\n]*?) SQLSTATE")
 
 def failure_of(job: str, query: StreamingQuery, raised: BaseException | None) -> Exception | None:
     """The error of a query that ended, or ``None`` if it was stopped or finished."""
-    theirs: Any = query.exception()
-    if theirs is None:
+    query_error: Any = query.exception()
+    if query_error is None:
         return None
     if isinstance(raised, MullionError):
         return raised
-    if isinstance(theirs, MullionError) and not isinstance(theirs, TaskFailedError):
-        return theirs
-    text = (theirs.jvm_trace if isinstance(theirs, MullionError) else None) or str(theirs)
+    if isinstance(query_error, MullionError) and not isinstance(query_error, TaskFailedError):
+        return query_error
+    text = (query_error.jvm_trace if isinstance(query_error, MullionError) else None) or str(query_error)
     ours = _RAISED.findall(text)
     if ours:
         kind, message = ours[-1]
         error = getattr(errors, kind)(message)
         assert isinstance(error, MullionError)
-        return _jvm.traced(error, theirs)
+        return _jvm.traced(error, query_error)
     wider = _WIDER.search(text)
     if wider:
-        return _jvm.traced(UnsupportedError(wider[1]), theirs)
+        return _jvm.traced(UnsupportedError(wider[1]), query_error)
     # An error of Spark or py4j only provides the trace, not a cause for readers of Python.
     own = None if isinstance(raised, (CapturedException, _jvm.BridgeError)) else raised
     root = root_cause(text)
     reason = raised_in_worker(root)
     if reason is None and own is not None:
         reason = f"{type(own).__name__}: {own}"
-    elif reason is None and isinstance(theirs, TaskFailedError):
-        reason = str(theirs)
+    elif reason is None and isinstance(query_error, TaskFailedError):
+        reason = str(query_error)
     reason = reason or lost_data(root) or root
     failed = QueryFailedError(f"{job!r} failed. Run again, it continues from its checkpoint. {reason}")
     if own is not None:
         failed.__cause__ = own
-    return _jvm.traced(failed, theirs)
+    return _jvm.traced(failed, query_error)

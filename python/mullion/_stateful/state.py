@@ -71,9 +71,9 @@ class State:
         self._bytes = 0
 
     @classmethod
-    def connect(cls, told: bytes) -> State:
+    def connect(cls, task_json: bytes) -> State:
         """The state for the task in the first frame of a stage."""
-        header = json.loads(told)
+        header = json.loads(task_json)
         connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         connection.connect(header["socket"])
         return cls(connection, header["shard"], header["batch"], header["time"], header["watermark"])

@@ -276,12 +276,12 @@ def _is_later(about: About) -> Column:
 
 
 def _columns(about: About, wanted: T.StructType) -> list[Column]:
-    known = {column.name: column for column in about.columns}
+    known_columns = {column.name: column for column in about.columns}
     columns = []
     for field in wanted:
         pieces = [
             _types.fit_column(F.col(quoted(stored_name(field.name, kind))), kind, field.dataType)
-            for kind in (_pieces(known[field.name]) if field.name in known else [])
+            for kind in (_pieces(known_columns[field.name]) if field.name in known_columns else [])
         ]
         column = F.coalesce(*pieces) if pieces else F.lit(None).cast(field.dataType)
         columns.append(column.alias(field.name, metadata=_IS_JSON) if field.name == TEXT else column.alias(field.name))

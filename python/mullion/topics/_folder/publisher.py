@@ -302,8 +302,8 @@ class _Stage:
     def _write(self, file: Path, topic: str, tables: list[tuple[pa.Table, str | None]]) -> Staged:
         topic_note = DirTopic(Path(self._home), topic).about()
         joined = topic_note
-        for index, (given, key) in enumerate(tables):
-            table = taken(given, joined)
+        for index, (one_table, key) in enumerate(tables):
+            table = taken(one_table, joined)
             joined = joined.joined(topic, _types.schema_of(table.schema))
             tables[index] = table, key
         wanted = {column.name: column.type for column in joined.columns}

@@ -265,10 +265,10 @@ def _visible(servers: At, topics: Iterable[str]) -> tuple[dict[tuple[str, int], 
     while partitions:
         try:
             ends = ends or _ends(admin, partitions, committed=False)
-            seen = _ends(admin, partitions, committed=True)
-            ended = not any(map(operator.lt, seen, ends))
+            visible = _ends(admin, partitions, committed=True)
+            ended = not any(map(operator.lt, visible, ends))
             if ended or time.monotonic() > until:
-                return dict(zip(places, seen, strict=True)), ended
+                return dict(zip(places, visible, strict=True)), ended
         except kafka.KafkaException as theirs:
             # A new topic may have no leader yet.
             if not theirs.args[0].retriable() or time.monotonic() > until:

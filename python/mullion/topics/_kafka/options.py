@@ -222,10 +222,10 @@ def without_secrets(url: object) -> object:
 _SHOWN: Final = (_BOTH | _TRANSLATED | {DATA_LOSS}) - {"sasl.password", "ssl.key.password", "ssl.keystore.password"}
 
 
-def _name(given: Any) -> str:
-    if not isinstance(given, str):
-        raise InvalidArgumentError(f"options has a name of the type {type(given).__name__}. Names are texts.")
-    name: str = "sasl.mechanism" if given == "sasl.mechanisms" else given
+def _name(option: Any) -> str:
+    if not isinstance(option, str):
+        raise InvalidArgumentError(f"options has a name of the type {type(option).__name__}. Names are texts.")
+    name: str = "sasl.mechanism" if option == "sasl.mechanisms" else option
     if name in KNOWN:
         return name
     if name.startswith(CLIENT) and name.removeprefix(CLIENT) in _DELIVERY:

@@ -7,8 +7,8 @@ import org.apache.spark.sql.functions._
 import org.apache.spark.sql.mullion.{SparkSuite, TemporaryFolder}
 import org.apache.spark.sql.streaming.{StreamingQueryException, Trigger}
 
-/** Queries that change between two runs over one checkpoint, in the Scala API; `test_random_changes.py` compares
-  * with a model.
+/** Queries that change between two runs over one checkpoint, in the Scala API; `test_random_changes.py` compares with a
+  * model.
   */
 class ChangedQuerySuite extends SparkSuite {
   override protected def cores: Int = 2

@@ -10,8 +10,8 @@ import dev.mullion.windows.clock.BatchClock
 import dev.mullion.windows.rules.{AlignedRules, EarlyFiring, FiringKind, LatePolicy, Refinements, WindowFold}
 import dev.mullion.windows.sets.{Naive, SliceSet}
 
-/** All parts together, in the way of an operator for one key: compares the firings with the pane contract, applied
-  * to each pane separately with all of its rows.
+/** All parts together, in the way of an operator for one key: compares the firings with the pane contract, applied to
+  * each pane separately with all of its rows.
   *
   * {{{
   *   rows -> slices -> panes -> firings          the parts

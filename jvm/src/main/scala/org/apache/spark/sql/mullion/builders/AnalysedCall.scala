@@ -114,8 +114,8 @@ private[mullion] object AnalysedCall {
   }
 
   /** An aggregation in which replaceable expressions (`count_if`, `bool_and`, `between` …) are replaced, as Spark's
-    * optimizer does in its own nodes, and a redundant DISTINCT (`max(DISTINCT v)`) is removed. Shared values are
-    * still in `With`.
+    * optimizer does in its own nodes, and a redundant DISTINCT (`max(DISTINCT v)`) is removed. Shared values are still
+    * in `With`.
     */
   private def replaced(aggregate: Aggregate): LogicalPlan =
     EliminateDistinct(ReplaceExpressions(aggregate.copy(child = LocalRelation(aggregate.child.output))))

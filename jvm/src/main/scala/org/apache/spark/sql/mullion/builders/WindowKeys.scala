@@ -20,7 +20,8 @@ import dev.mullion.MullionException
   * @param names
   *   the names of the keys: Spark's analysis strips their aliases in an aggregate
   * @param columns
-  *   the grouping columns of the node. They have their own names, because normalised floats and sorted maps differ from the input's values; without keys there is a constant one
+  *   the grouping columns of the node. They have their own names, because normalised floats and sorted maps differ from
+  *   the input's values; without keys there is a constant one
   */
 private[mullion] final case class WindowKeys(grouping: Seq[NamedExpression], names: Seq[String], columns: Seq[Alias]) {
 
@@ -96,8 +97,8 @@ private[mullion] object WindowKeys {
       }
     }
 
-  /** A comparable form of a key, if Spark cannot compare the key itself. Types are matched by name: not every
-    * version of Spark has all of them.
+  /** A comparable form of a key, if Spark cannot compare the key itself. Types are matched by name: not every version
+    * of Spark has all of them.
     */
   private def comparable(kind: DataType): Option[String => String] = {
     def nameOf(part: DataType) = part.typeName.takeWhile(_ != '(')

@@ -23,8 +23,7 @@ object RefuseAtStart extends Rule[LogicalPlan] {
   }
 }
 
-/** The same for sessions without the extension: there it runs with each batch of a query, so that the first one
-  * fails.
+/** The same for sessions without the extension: there it runs with each batch of a query, so that the first one fails.
   */
 object RefuseWithFirstBatch extends Rule[LogicalPlan] {
   override def apply(plan: LogicalPlan): LogicalPlan = {
@@ -75,8 +74,8 @@ private[mullion] object Refusals {
       )
   }
 
-  /** In update mode Spark's own aggregates emit every change of a group, and a window over them would add all of
-    * them. Spark rejects that for its own operators, and takes Mullion's for stateless.
+  /** In update mode Spark's own aggregates emit every change of a group, and a window over them would add all of them.
+    * Spark rejects that for its own operators, and takes Mullion's for stateless.
     */
   private def checkUpstream(node: WindowedAggregate): Unit = node.child.foreach {
     case aggregate @ (_: Aggregate | _: Distinct) if aggregate.isStreaming =>
@@ -87,8 +86,8 @@ private[mullion] object Refusals {
     case _ =>
   }
 
-  /** The watermark of a query is the minimum of its watermarks. One over panes would wait for panes to close, and
-    * these for it.
+  /** The watermark of a query is the minimum of its watermarks. One over panes would wait for panes to close, and these
+    * for it.
     */
   private def checkWatermark(watermark: EventTimeWatermark): Unit = watermark.child.foreach {
     case Windows(nodes) =>
@@ -104,9 +103,9 @@ private[mullion] object Refusals {
     case _ =>
   }
 
-  /** A stateful operator downstream takes its input as final, and drops rows older than its watermark. That is
-    * right for panes that close once, but wrong for early firings, which it would add to the close, and for late
-    * rows and reopened panes, which it would drop silently.
+  /** A stateful operator downstream takes its input as final, and drops rows older than its watermark. That is right
+    * for panes that close once, but wrong for early firings, which it would add to the close, and for late rows and
+    * reopened panes, which it would drop silently.
     */
   private def checkDownstream(operator: LogicalPlan): Unit = if (operator.isStreaming) {
     operator.children.foreach(_.foreach {

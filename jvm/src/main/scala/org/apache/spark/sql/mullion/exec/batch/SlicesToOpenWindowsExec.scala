@@ -10,9 +10,9 @@ import org.apache.spark.sql.mullion.exec.assign.ByKey
 import dev.mullion.windows.clock.BatchClock
 import dev.mullion.windows.rules.AlignedRules
 
-/** After the shuffle, below the merging aggregate: copies each partial row of a slice to every open window that
-  * holds the slice, if overlapping windows cannot share slices. This node requires the shuffle itself, so that only
-  * one row per slice is shuffled.
+/** After the shuffle, below the merging aggregate: copies each partial row of a slice to every open window that holds
+  * the slice, if overlapping windows cannot share slices. This node requires the shuffle itself, so that only one row
+  * per slice is shuffled.
   *
   * @param distributed
   *   the distribution keys; none if a previous stage has distributed rows

@@ -85,8 +85,8 @@ private[python] object Numerals {
     found
   }
 
-  /** `datetime.fromisoformat(text)` in microseconds, such as `2024-01-31T23:59:59.123456+00:00`: with a `T` or a
-    * blank, and with no, three or six digits after the seconds.
+  /** `datetime.fromisoformat(text)` in microseconds, such as `2024-01-31T23:59:59.123456+00:00`: with a `T` or a blank,
+    * and with no, three or six digits after the seconds.
     *
     * @param inUtc
     *   whether a text without a zone is in UTC; else it is unsupported
