@@ -141,8 +141,8 @@ def _other_sources(before: int, now: int) -> IncompatibleStateError:
     return IncompatibleStateError(
         f"The checkpoint is of a query with {before} source{'s' * (before != 1)}, and this query has {now}. In "
         "addition to its streams, a query has a source of ticks if panes close or fire by the wall clock: with "
-        "time=None, clock=Watermark(idle_after=...) or early=Early(every=...). Change the query back, or start it with a new "
-        "checkpointLocation. Nothing was overwritten."
+        "time=None, clock=Watermark(idle_after=...) or early=Early(every=...). Change the query back, or start it with "
+        "a new checkpointLocation. Nothing was overwritten."
     )
 
 

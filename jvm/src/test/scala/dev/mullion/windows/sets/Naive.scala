@@ -5,8 +5,8 @@ import org.scalacheck.Gen
 import dev.mullion.windows.rules.AlignedRules
 import dev.mullion.windows.spec.AlignedWindow
 
-/** The windows of a spec by definition, found by trying every start in unbounded integers: the model of `SliceGrid`
-  * and `AlignedRules`.
+/** The windows of a spec by definition, found by trying every start in unbounded integers: the model of `SliceGrid` and
+  * `AlignedRules`.
   *
   * Window `k` is `[offset + k * slide, offset + k * slide + size)`.
   */

@@ -13,8 +13,8 @@ import org.apache.spark.sql.streaming.StreamingQuery
 import dev.mullion.MullionSuite
 import dev.mullion.files.{LocalFiles, LocalFilesContext}
 
-/** A suite with one small Spark session, from its first test to its last: no UI, no log, UTC, and local files
-  * without child processes.
+/** A suite with one small Spark session, from its first test to its last: no UI, no log, UTC, and local files without
+  * child processes.
   */
 trait SparkSuite extends MullionSuite {
 

@@ -5,8 +5,8 @@ import org.apache.spark.sql.execution.metric.SQLMetric
 
 /** Counts the output rows of an operator, and runs an action after the last one.
   *
-  * Scala and Spark have iterators for both. Those are shared by all operators, so their calls are megamorphic; the
-  * JVM can inline the calls of this class.
+  * Scala and Spark have iterators for both. Those are shared by all operators, so their calls are megamorphic; the JVM
+  * can inline the calls of this class.
   */
 private[exec] final class RowsOut(private var rows: Iterator[InternalRow], count: SQLMetric)(done: => Unit)
     extends Iterator[InternalRow] {

@@ -8,8 +8,8 @@ import org.apache.spark.sql.catalyst.expressions.codegen.{CodeGenerator, Codegen
 import org.apache.spark.sql.classic.ExpressionUtils
 import org.apache.spark.sql.types.{DataType, LongType}
 
-/** The number of a row's micro-batch, below one of Mullion's operators: with [[RowInBatch]] the row's order of
-  * arrival. The time of a batch is not enough, because two batches may have the same, and a clock may be set back.
+/** The number of a row's micro-batch, below one of Mullion's operators: with [[RowInBatch]] the row's order of arrival.
+  * The time of a batch is not enough, because two batches may have the same, and a clock may be set back.
   *
   * @param number
   *   set once the batch is planned

@@ -8,8 +8,8 @@ import org.apache.spark.sql.catalyst.expressions.aggregate._
 import org.apache.spark.sql.types._
 import org.apache.spark.unsafe.Platform
 
-/** Aggregate functions over the rows of a pane without duplicates: of rows with one id the first counts. It stores
-  * a row per id, and runs the functions over these when the pane fires:
+/** Aggregate functions over the rows of a pane without duplicates: of rows with one id the first counts. It stores a
+  * row per id, and runs the functions over these when the pane fires:
   *
   * {{{
   *   rows          (7, €5)  (8, €1)  (7, €5)        a batch later, or from a merged session: (8, €1)
@@ -17,8 +17,8 @@ import org.apache.spark.unsafe.Platform
   *   fires         sum 6
   * }}}
   *
-  * Two accumulators are therefore merged by their ids: those of slices of overlapping windows, or of merging
-  * sessions. A running sum could not be corrected afterwards.
+  * Two accumulators are therefore merged by their ids: those of slices of overlapping windows, or of merging sessions.
+  * A running sum could not be corrected afterwards.
   *
   * @param columns
   *   the columns of a row that the functions and their filters read

@@ -7,8 +7,8 @@ import org.apache.spark.sql.execution.streaming.state.StateStoreCoordinatorRef
 import org.apache.spark.sql.mullion.state.{PartitionOpener, SettingsOfRun}
 import org.apache.spark.sql.mullion.state.records.StatePartition
 
-/** Runs all stages of a partition in one task: first the rows, and the windows on demand, because they read the
-  * output of the first stage.
+/** Runs all stages of a partition in one task: first the rows, and the windows on demand, because they read the output
+  * of the first stage.
   */
 private[python] final class StagesRDD(
     data: RDD[InternalRow],

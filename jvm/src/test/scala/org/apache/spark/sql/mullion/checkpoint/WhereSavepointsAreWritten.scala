@@ -6,8 +6,8 @@ import org.apache.spark.sql.mullion.shim.SparkLineShim
 
 import dev.mullion.{MullionException, MullionSuite}
 
-/** Tests of savepoints, which end in an old version of Spark at the first error: savepoints must be rejected there
-  * with the version's name, and for no other reason.
+/** Tests of savepoints, which end in an old version of Spark at the first error: savepoints must be rejected there with
+  * the version's name, and for no other reason.
   */
 trait WhereSavepointsAreWritten extends MullionSuite {
 

@@ -7,8 +7,8 @@ import org.apache.spark.sql.types._
 
 import dev.mullion.windows.rules.{PaneRules, SessionRules}
 
-/** An engine's view of its window: the rules, the columns of input rows, and the key of records. An operator's
-  * program has one per window, and creates the engines.
+/** An engine's view of its window: the rules, the columns of input rows, and the key of records. An operator's program
+  * has one per window, and creates the engines.
   */
 trait PaneProgram {
 
@@ -18,8 +18,7 @@ trait PaneProgram {
   /** The column with the slice of a partial row. */
   def slice: Attribute
 
-  /** The column that marks partial rows of reopened panes, if late rows reopen panes; for sessions, possibly late
-    * rows.
+  /** The column that marks partial rows of reopened panes, if late rows reopen panes; for sessions, possibly late rows.
     */
   def marked: Option[Attribute]
 

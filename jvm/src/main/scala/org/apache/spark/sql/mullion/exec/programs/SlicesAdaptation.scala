@@ -9,9 +9,9 @@ import org.apache.spark.sql.mullion.exec.panes.keys.{KeyRecord, TimedKey}
 import org.apache.spark.sql.mullion.state.records.StatePartition
 import org.apache.spark.sql.types.DataType
 
-/** Converts the accumulators of slices to those of other aggregates. Slices with their own record keep it, and
-  * where the new accumulators fit into blocks, the next rows put them there. Where they do not fit, blocks are
-  * split into records.
+/** Converts the accumulators of slices to those of other aggregates. Slices with their own record keep it, and where
+  * the new accumulators fit into blocks, the next rows put them there. Where they do not fit, blocks are split into
+  * records.
   *
   * @param columns
   *   the number of columns of an old accumulator

@@ -6,8 +6,8 @@ import org.apache.spark.sql.mullion.python.state.{KeyedState, TimerClock}
 
 import dev.mullion.windows.sets.KeptRanges
 
-/** One windowed table in one partition, for one batch: ranges are read once, changed here, and written when the
-  * batch has succeeded.
+/** One windowed table in one partition, for one batch: ranges are read once, changed here, and written when the batch
+  * has succeeded.
   *
   * Its clock is the largest time applied in this partition, event by event. A stale range accepts no changes, and
   * expires at the end of the batch.
@@ -196,8 +196,8 @@ private[mullion] object FoldTable {
     }
   }
 
-  /** Removes the stale ranges of some tables. Removes none if a function must be called for one, or if one may not
-    * be stale in the table's current window. Returns whether that is so.
+  /** Removes the stale ranges of some tables. Removes none if a function must be called for one, or if one may not be
+    * stale in the table's current window. Returns whether that is so.
     */
   private[folds] def expire(tables: Seq[FoldTable], state: KeyedState): Boolean = {
     val due = for {

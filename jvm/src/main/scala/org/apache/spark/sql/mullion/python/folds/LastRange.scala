@@ -2,8 +2,8 @@ package org.apache.spark.sql.mullion.python.folds
 
 import dev.mullion.windows.sets.KeptRanges
 
-/** The range of the last access to a windowed table for an event: the value of `current_window()`. Of several
-  * ranges of a time it is the one that starts last.
+/** The range of the last access to a windowed table for an event: the value of `current_window()`. Of several ranges of
+  * a time it is the one that starts last.
   */
 private[folds] final class LastRange {
   private var there = false

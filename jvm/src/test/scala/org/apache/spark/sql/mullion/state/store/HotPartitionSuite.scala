@@ -35,85 +35,89 @@ class HotPartitionSuite extends SparkSuite {
     _.close()
   )
 
-  partition.test("memory and RocksDB have the same content, with room for all records, for some and for none") { batches =>
-    val seed = TestSeed.value
-    val random = new Random(seed)
-    (1 to 40).foreach { batch =>
-      // For a few thousand records of about 60 bytes.
-      val room = Seq(0L, 40000L, 1L << 30)(Math.min(2, random.nextInt(6)))
-      val size = 2000 * random.nextInt(3)
-      val changes = Seq(0, 1, 20, 1500)(random.nextInt(4))
-      val clue = s"seed $seed, batch $batch, room $room, size $size"
-      random.nextInt(6) match {
-        case 0 => batches.restart()
-        case 1 =>
-          batches.fail(room)(opened => (3000L until 3300L).foreach(k => opened.family(Main).insert(row(0, k), row(k))))
-        case 2 => batches.goBack()
-        case _ =>
-      }
-      batches.run(room) { opened =>
-        val records = opened.family(Main)
-        val before = batches.model.size
-        (1 to changes).foreach { step =>
-          if (random.nextInt(100) == 0 && records.findsManyAtOnce)
-            records.expect(Array.fill(300)(random.nextInt(2000).toLong).map(key => row(key % 7, key)))
-          val key = random.nextInt(2000).toLong
-          val was = batches.model.get(key)
-          assertEquals(records.get(row(key % 7, key)).copied.map(_.getLong(0)), was, clue)
-          if (batches.model.size > size) {
-            was.foreach(_ => records.remove(row(key % 7, key)))
-            batches.model -= key
-          } else {
-            val value = random.nextLong()
-            if (was.isEmpty) records.insert(row(key % 7, key), row(value))
-            else records.update(row(key % 7, key), row(value))
-            batches.model += key -> value
-          }
-          // Compares everything: after each of the first changes, later at times.
-          if (changes < 50 || step % 100 == 0) opened.checkInvariants()
+  partition.test("memory and RocksDB have the same content, with room for all records, for some and for none") {
+    batches =>
+      val seed = TestSeed.value
+      val random = new Random(seed)
+      (1 to 40).foreach { batch =>
+        // For a few thousand records of about 60 bytes.
+        val room = Seq(0L, 40000L, 1L << 30)(Math.min(2, random.nextInt(6)))
+        val size = 2000 * random.nextInt(3)
+        val changes = Seq(0, 1, 20, 1500)(random.nextInt(4))
+        val clue = s"seed $seed, batch $batch, room $room, size $size"
+        random.nextInt(6) match {
+          case 0 => batches.restart()
+          case 1 =>
+            batches.fail(room)(opened =>
+              (3000L until 3300L).foreach(k => opened.family(Main).insert(row(0, k), row(k)))
+            )
+          case 2 => batches.goBack()
+          case _ =>
         }
-        // Another scan removes most of its records; insertions meanwhile may exceed the memory.
-        if (random.nextInt(2) == 0) Using.resource(records.scan(random.nextInt(8).toLong)) { scan =>
-          var left = random.nextInt(1000)
-          while (left > 0 && scan.next()) {
-            left -= 1
-            val key = scan.key.getLong(1)
-            if (batches.model.contains(key) && random.nextInt(20) > 0) {
-              scan.remove()
+        batches.run(room) { opened =>
+          val records = opened.family(Main)
+          val before = batches.model.size
+          (1 to changes).foreach { step =>
+            if (random.nextInt(100) == 0 && records.findsManyAtOnce)
+              records.expect(Array.fill(300)(random.nextInt(2000).toLong).map(key => row(key % 7, key)))
+            val key = random.nextInt(2000).toLong
+            val was = batches.model.get(key)
+            assertEquals(records.get(row(key % 7, key)).copied.map(_.getLong(0)), was, clue)
+            if (batches.model.size > size) {
+              was.foreach(_ => records.remove(row(key % 7, key)))
               batches.model -= key
+            } else {
+              val value = random.nextLong()
+              if (was.isEmpty) records.insert(row(key % 7, key), row(value))
+              else records.update(row(key % 7, key), row(value))
+              batches.model += key -> value
             }
-            val other = random.nextInt(2000).toLong
-            if (random.nextInt(50) == 0 && !batches.model.contains(other)) {
-              records.insert(row(other % 7, other), row(other))
-              batches.model += other -> other
+            // Compares everything: after each of the first changes, later at times.
+            if (changes < 50 || step % 100 == 0) opened.checkInvariants()
+          }
+          // Another scan removes most of its records; insertions meanwhile may exceed the memory.
+          if (random.nextInt(2) == 0) Using.resource(records.scan(random.nextInt(8).toLong)) { scan =>
+            var left = random.nextInt(1000)
+            while (left > 0 && scan.next()) {
+              left -= 1
+              val key = scan.key.getLong(1)
+              if (batches.model.contains(key) && random.nextInt(20) > 0) {
+                scan.remove()
+                batches.model -= key
+              }
+              val other = random.nextInt(2000).toLong
+              if (random.nextInt(50) == 0 && !batches.model.contains(other)) {
+                records.insert(row(other % 7, other), row(other))
+                batches.model += other -> other
+              }
             }
           }
+          opened.checkInvariants()
+          assertEquals(opened.rowsAdded, batches.model.size.toLong - before, clue)
+          val from = random.nextInt(8).toLong
+          val expected = batches.model.filter(_._1 % 7 >= from).toSeq.sortBy(_._1)
+          val scanned = Using.resource(records.scan(from))(_.map { r =>
+            (r.key.getLong(0), r.key.getLong(1), r.value.getLong(0))
+          }.toSeq)
+          assertEquals(scanned.map(_._1), scanned.map(_._1).sorted, clue)
+          assertEquals(scanned.map(r => r._2 -> r._3).sortBy(_._1), expected, clue)
         }
-        opened.checkInvariants()
-        assertEquals(opened.rowsAdded, batches.model.size.toLong - before, clue)
-        val from = random.nextInt(8).toLong
-        val expected = batches.model.filter(_._1 % 7 >= from).toSeq.sortBy(_._1)
-        val scanned = Using.resource(records.scan(from))(_.map { r =>
-          (r.key.getLong(0), r.key.getLong(1), r.value.getLong(0))
-        }.toSeq)
-        assertEquals(scanned.map(_._1), scanned.map(_._1).sorted, clue)
-        assertEquals(scanned.map(r => r._2 -> r._3).sortBy(_._1), expected, clue)
       }
-    }
   }
 
-  partition.test("records of the previous batch are read from memory, and after a restart once from RocksDB") { batches =>
-    def sum(opened: StatePartition) = (0L until 100L).map(k => opened.family(Main).get(row(0, k)).getLong(0)).sum
-    batches.run()(opened => (0L until 100L).foreach(k => opened.family(Main).insert(row(0, k), row(k))))
-    batches.run() { opened =>
-      assertEquals(sum(opened), 4950L)
-      assertEquals((opened.rowsRead, batches.readInStore), (100L, 0L))
-    }
-    batches.restart()
-    batches.run() { opened =>
-      assertEquals(sum(opened), 4950L)
-      assertEquals((opened.rowsRead, batches.readInStore), (200L, 100L))
-    }
+  partition.test("records of the previous batch are read from memory, and after a restart once from RocksDB") {
+    batches =>
+      def sum(opened: StatePartition) = (0L until 100L).map(k => opened.family(Main).get(row(0, k)).getLong(0)).sum
+      batches.run()(opened => (0L until 100L).foreach(k => opened.family(Main).insert(row(0, k), row(k))))
+      batches.run() { opened =>
+        assertEquals(sum(opened), 4950L)
+        assertEquals((opened.rowsRead, batches.readInStore), (100L, 0L))
+      }
+      batches.restart()
+      batches.run() { opened =>
+        assertEquals(sum(opened), 4950L)
+        assertEquals((opened.rowsRead, batches.readInStore), (200L, 100L))
+      }
   }
 
   partition.test("keys that are looked up at once are found as they are when they are asked for") { batches =>
@@ -143,22 +147,21 @@ class HotPartitionSuite extends SparkSuite {
     batches.run()(opened => assertEquals(opened.family(Main).get(row(0, 1)).getLong(0), 1L))
   }
 
-  partition.test("a failed batch has changed nothing: its records are read from RocksDB, once") {
-    batches =>
-      batches.run()(_.family(Main).insert(row(0, 1), row(1)))
-      batches.fail() { opened =>
-        opened.family(Main).update(row(0, 1), row(2))
-        opened.family(Main).insert(row(0, 2), row(2))
-      }
-      batches.run() { opened =>
-        assertEquals(opened.family(Main).get(row(0, 1)).getLong(0), 1L)
-        assertEquals(opened.family(Main).get(row(0, 2)).copied, None)
-        assertEquals(batches.readInStore, 1L)
-      }
-      batches.run() { opened =>
-        assertEquals(opened.family(Main).get(row(0, 1)).getLong(0), 1L)
-        assertEquals(batches.readInStore, 0L)
-      }
+  partition.test("a failed batch has changed nothing: its records are read from RocksDB, once") { batches =>
+    batches.run()(_.family(Main).insert(row(0, 1), row(1)))
+    batches.fail() { opened =>
+      opened.family(Main).update(row(0, 1), row(2))
+      opened.family(Main).insert(row(0, 2), row(2))
+    }
+    batches.run() { opened =>
+      assertEquals(opened.family(Main).get(row(0, 1)).getLong(0), 1L)
+      assertEquals(opened.family(Main).get(row(0, 2)).copied, None)
+      assertEquals(batches.readInStore, 1L)
+    }
+    batches.run() { opened =>
+      assertEquals(opened.family(Main).get(row(0, 1)).getLong(0), 1L)
+      assertEquals(batches.readInStore, 0L)
+    }
   }
 
   partition.test("a partition that had too much for memory is there again once most of it is removed") { batches =>
@@ -186,22 +189,21 @@ class HotPartitionSuite extends SparkSuite {
     }
   }
 
-  partition.test("small batches with large records stay within the limit, and the rest is in RocksDB") {
-    batches =>
-      val room = 1L << 20
-      val before = HotMemory.inUse
-      (0L until 60L).foreach { batch =>
-        batches.run(room) { opened =>
-          (0L until 10L).foreach { k =>
-            opened.family(Large).insert(row(batch * 10 + k), bytes(8000))
-            assert(clue(HotMemory.inUse) - before <= room)
-          }
-        }
-        assert(clue(HotMemory.inUse) - before <= room)
-      }
+  partition.test("small batches with large records stay within the limit, and the rest is in RocksDB") { batches =>
+    val room = 1L << 20
+    val before = HotMemory.inUse
+    (0L until 60L).foreach { batch =>
       batches.run(room) { opened =>
-        (0L until 600L).foreach(k => assertEquals(opened.family(Large).get(row(k)).getBinary(0).length, 8000))
+        (0L until 10L).foreach { k =>
+          opened.family(Large).insert(row(batch * 10 + k), bytes(8000))
+          assert(clue(HotMemory.inUse) - before <= room)
+        }
       }
+      assert(clue(HotMemory.inUse) - before <= room)
+    }
+    batches.run(room) { opened =>
+      (0L until 600L).foreach(k => assertEquals(opened.family(Large).get(row(k)).getBinary(0).length, 8000))
+    }
   }
 
   test("partitions that are opened at once share the limit") {
@@ -261,26 +263,25 @@ class HotPartitionSuite extends SparkSuite {
     }
   }
 
-  partition.test("memory belongs to its provider: closing that frees it, and Spark counts it") {
-    batches =>
-      val manager = SparkEnv.get.memoryManager
-      val (ours, sparks) = (HotMemory.inUse, manager.storageMemoryUsed)
-      batches.run()(opened => (0L until 20000L).foreach(k => opened.family(Main).insert(row(0, k), row(k))))
-      val taken = HotMemory.inUse - ours
-      assert(clue(taken) > 1000000L)
-      // The block is one more object.
-      assert(Math.abs(clue(manager.storageMemoryUsed - sparks) - taken) < 100)
-      batches.run() { opened =>
-        assert(clue(HotMemory.inUse - ours) >= taken)
-        assertEquals(manager.storageMemoryUsed - sparks, HotMemory.inUse - ours)
-        (0L until 20000L).foreach(k => opened.family(Main).remove(row(0, k)))
-      }
-      assert(clue(HotMemory.inUse - ours) < taken / 100)
-      batches.fail()(opened => (0L until 20000L).foreach(k => opened.family(Main).insert(row(0, k), row(k))))
-      assertEquals((HotMemory.inUse, manager.storageMemoryUsed), (ours, sparks))
-      batches.run()(opened => (0L until 20000L).foreach(k => opened.family(Main).insert(row(0, k), row(k))))
-      batches.restart()
-      assertEquals((HotMemory.inUse, manager.storageMemoryUsed), (ours, sparks))
+  partition.test("memory belongs to its provider: closing that frees it, and Spark counts it") { batches =>
+    val manager = SparkEnv.get.memoryManager
+    val (ours, sparks) = (HotMemory.inUse, manager.storageMemoryUsed)
+    batches.run()(opened => (0L until 20000L).foreach(k => opened.family(Main).insert(row(0, k), row(k))))
+    val taken = HotMemory.inUse - ours
+    assert(clue(taken) > 1000000L)
+    // The block is one more object.
+    assert(Math.abs(clue(manager.storageMemoryUsed - sparks) - taken) < 100)
+    batches.run() { opened =>
+      assert(clue(HotMemory.inUse - ours) >= taken)
+      assertEquals(manager.storageMemoryUsed - sparks, HotMemory.inUse - ours)
+      (0L until 20000L).foreach(k => opened.family(Main).remove(row(0, k)))
+    }
+    assert(clue(HotMemory.inUse - ours) < taken / 100)
+    batches.fail()(opened => (0L until 20000L).foreach(k => opened.family(Main).insert(row(0, k), row(k))))
+    assertEquals((HotMemory.inUse, manager.storageMemoryUsed), (ours, sparks))
+    batches.run()(opened => (0L until 20000L).foreach(k => opened.family(Main).insert(row(0, k), row(k))))
+    batches.restart()
+    assertEquals((HotMemory.inUse, manager.storageMemoryUsed), (ours, sparks))
   }
 
   partition.test("Spark takes the memory back when it has other use for it, and the partition is read again") {
@@ -373,41 +374,40 @@ class HotPartitionSuite extends SparkSuite {
     assertEquals(batches.written, Written(alone = 0, segments = 0, marked = 0))
   }
 
-  partition.test("the rest of a segment is rewritten, from memory or, with many records, from the segment") {
-    batches =>
-      val full = 682L
-      var expected = Map.empty[Long, Long]
-      def put(from: Long, until: Long): Unit = {
-        batches.run() { opened =>
-          (from until until).foreach(k => opened.family(Main).insert(row(k / full, k), row(k)))
-        }
-        expected ++= (from until until).map(k => k -> k)
+  partition.test("the rest of a segment is rewritten, from memory or, with many records, from the segment") { batches =>
+    val full = 682L
+    var expected = Map.empty[Long, Long]
+    def put(from: Long, until: Long): Unit = {
+      batches.run() { opened =>
+        (from until until).foreach(k => opened.family(Main).insert(row(k / full, k), row(k)))
       }
-      for (others <- Seq(0L, 30 * full)) {
-        val from = 100 * full + others * 2
-        if (others > 0) put(0, others)
-        put(from, from + full)
-        val whole = batches.written.segments
-        batches.run() { opened =>
-          (from until from + full).filter(_ % 10 != 1).foreach { k =>
-            opened.family(Main).remove(row(k / full, k))
-            expected -= k
-          }
-          // Otherwise the rest would not be written in this batch.
-          opened.family(Main).insert(row(0, -1 - others), row(7))
-          expected += (-1 - others) -> 7L
+      expected ++= (from until until).map(k => k -> k)
+    }
+    for (others <- Seq(0L, 30 * full)) {
+      val from = 100 * full + others * 2
+      if (others > 0) put(0, others)
+      put(from, from + full)
+      val whole = batches.written.segments
+      batches.run() { opened =>
+        (from until from + full).filter(_ % 10 != 1).foreach { k =>
+          opened.family(Main).remove(row(k / full, k))
+          expected -= k
         }
-        // The last one is merged too, if it is small.
-        assert(batches.written.segments <= whole)
-        batches.run()(_.checkInvariants())
-        batches.restart()
-        batches.run() { opened =>
-          opened.checkInvariants()
-          val found =
-            Using.resource(opened.family(Main).all())(_.map(r => r.key.getLong(1) -> r.value.getLong(0)).toMap)
-          assertEquals(found, expected)
-        }
+        // Otherwise the rest would not be written in this batch.
+        opened.family(Main).insert(row(0, -1 - others), row(7))
+        expected += (-1 - others) -> 7L
       }
+      // The last one is merged too, if it is small.
+      assert(batches.written.segments <= whole)
+      batches.run()(_.checkInvariants())
+      batches.restart()
+      batches.run() { opened =>
+        opened.checkInvariants()
+        val found =
+          Using.resource(opened.family(Main).all())(_.map(r => r.key.getLong(1) -> r.value.getLong(0)).toMap)
+        assertEquals(found, expected)
+      }
+    }
   }
 
   partition.test("small batches are written with the ones before them until a segment has some size") { batches =>
