@@ -5,8 +5,8 @@ import java.nio.file.{Files, Path}
 import scala.jdk.CollectionConverters._
 import scala.util.Using
 
-/** The order of the packages: each may use those before it only. A cycle or an upward dependency is reported with
-  * its file.
+/** The order of the packages: each may use those before it only. A cycle or an upward dependency is reported with its
+  * file.
   */
 class LayoutSuite extends MullionSuite {
   import LayoutSuite._

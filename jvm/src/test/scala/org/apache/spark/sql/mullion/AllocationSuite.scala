@@ -18,8 +18,8 @@ import dev.mullion.windows.spec.WindowSpec
 
 /** The bytes that tasks allocate per row and per key, counted by the JVM per thread.
   *
-  * Two streams differ in one respect, and the difference of their allocations per batch is its cost. Boxing one
-  * more number per row adds 16 bytes.
+  * Two streams differ in one respect, and the difference of their allocations per batch is its cost. Boxing one more
+  * number per row adds 16 bytes.
   */
 class AllocationSuite extends SparkSuite {
   import AllocationSuite._

@@ -8,8 +8,8 @@ import org.apache.spark.sql.mullion.shim.Classic
 
 /** The size of the cache of a query's state. A query must give the same firings with each size.
   *
-  * A test case has one of three sizes, by a fixed hash of its name. The environment variable
-  * `MULLION_TEST_CACHES=all` runs each case with all three. CONTRIBUTING.md documents the rule for both languages.
+  * A test case has one of three sizes, by a fixed hash of its name. The environment variable `MULLION_TEST_CACHES=all`
+  * runs each case with all three. CONTRIBUTING.md documents the rule for both languages.
   */
 final case class CacheSize(name: String, bytes: Option[String]) {
   private[mullion] def session(spark: SparkSession): SparkSession = {

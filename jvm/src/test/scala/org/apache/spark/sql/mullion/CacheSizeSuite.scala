@@ -14,8 +14,8 @@ import org.apache.spark.sql.streaming.StreamingQuery
 import dev.mullion.{Asked, Facade, MullionExtensions}
 import dev.mullion.windows.spec.WindowSpec
 
-/** Queries with several keys in one partition of RocksDB, which must fire the same with any cache. They run without
-  * the test mode that overwrites borrowed rows: with the rows that RocksDB reuses.
+/** Queries with several keys in one partition of RocksDB, which must fire the same with any cache. They run without the
+  * test mode that overwrites borrowed rows: with the rows that RocksDB reuses.
   *
   * All rows of a key have one value, a power of ten, so a sum identifies the keys of its rows.
   */

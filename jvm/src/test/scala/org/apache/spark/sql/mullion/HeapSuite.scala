@@ -22,8 +22,8 @@ import org.apache.spark.sql.streaming.StreamingQuery
 import dev.mullion.{savepoint, Asked, Facade, MullionExtensions}
 import dev.mullion.windows.spec.WindowSpec
 
-/** The heap of queries does not grow with their batches. It compares the live objects of Mullion's classes once
-  * panes open and close at the same rate, and many batches later.
+/** The heap of queries does not grow with their batches. It compares the live objects of Mullion's classes once panes
+  * open and close at the same rate, and many batches later.
   */
 class HeapSuite extends SparkSuite {
   import HeapSuite._

@@ -17,11 +17,10 @@ import org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedChe
 
 import dev.mullion.{MullionException, MullionExtensions}
 
-/** Runs the test cases of `tests/transcripts` through the facade. `test_transcripts.py` runs the same files in
-  * Python.
+/** Runs the test cases of `tests/transcripts` through the facade. `test_transcripts.py` runs the same files in Python.
   *
-  * A test case runs small queries one after another, and mostly waits. A few test cases therefore run in parallel,
-  * in one session: each request starts the next ones.
+  * A test case runs small queries one after another, and mostly waits. A few test cases therefore run in parallel, in
+  * one session: each request starts the next ones.
   */
 class TranscriptSuite extends SparkSuite {
   import TranscriptSuite._
@@ -227,8 +226,8 @@ class TranscriptSuite extends SparkSuite {
 
 object TranscriptSuite {
 
-  /** True for a fixed quarter of the test cases: `make test` runs these in Python. With `MULLION_STORIES=all` it
-    * runs all of them here.
+  /** True for a fixed quarter of the test cases: `make test` runs these in Python. With `MULLION_STORIES=all` it runs
+    * all of them here.
     */
   private def isSlow(story: Story): Boolean = !sys.env.get("MULLION_STORIES").contains("all") && {
     val hash = new CRC32

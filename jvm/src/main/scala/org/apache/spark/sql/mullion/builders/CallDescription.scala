@@ -20,8 +20,8 @@ import dev.mullion.windows.spec.{
   WindowSpec
 }
 
-/** A serialized call of `windowed(…).agg(…)`: JSON, and its columns separately. The format is the same over py4j,
-  * from Spark Connect and from SQL.
+/** A serialized call of `windowed(…).agg(…)`: JSON, and its columns separately. The format is the same over py4j, from
+  * Spark Connect and from SQL.
   *
   * {{{
   *   {"window":  {"kind": "tumbling", "size": us, "offset": us}          and so on, see `windowOf`

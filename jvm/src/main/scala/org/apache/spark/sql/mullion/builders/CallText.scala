@@ -18,8 +18,8 @@ private[mullion] object CallText {
   /** As SQL over the input: with unqualified columns, and without generated numbers. */
   def sqlOf(e: Expression): String = numberless(plain(e)).sql
 
-  /** Expressions that SQL cannot express, such as Python UDFs, include the numbers of columns and variables in
-    * their text where these are not children: parameters of a renamed function, and lambda variables.
+  /** Expressions that SQL cannot express, such as Python UDFs, include the numbers of columns and variables in their
+    * text where these are not children: parameters of a renamed function, and lambda variables.
     */
   private def numberless(e: Expression): Expression = e match {
     case named: InheritAnalysisRules =>

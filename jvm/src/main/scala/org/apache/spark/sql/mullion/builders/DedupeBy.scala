@@ -10,8 +10,7 @@ import org.apache.spark.sql.mullion.expressions.{BatchNumber, Deduplicated, OfRo
 
 import dev.mullion.MullionException
 
-/** The columns that deduplicate the rows of a pane, and the aggregates over the remaining rows; see
-  * [[Deduplicated]].
+/** The columns that deduplicate the rows of a pane, and the aggregates over the remaining rows; see [[Deduplicated]].
   *
   * @param named
   *   the user's columns

@@ -7,8 +7,8 @@ import org.apache.spark.sql.types.{ArrayType, StringType}
 
 import dev.mullion.MullionException
 
-/** Results of aggregates that may be newer than a pane: such a result is null until the pane's first new row, and
-  * then covers the rows from that on. A column lists the results that do not cover the entire pane.
+/** Results of aggregates that may be newer than a pane: such a result is null until the pane's first new row, and then
+  * covers the rows from that on. A column lists the results that do not cover the entire pane.
   */
 private[builders] object Incomplete {
 

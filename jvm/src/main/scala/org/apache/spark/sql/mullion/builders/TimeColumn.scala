@@ -16,7 +16,8 @@ import dev.mullion.windows.spec.{RowNumberWindow, TimeMath, WindowSpec}
   * @param named
   *   the event time in the call, as a TIMESTAMP
   * @param expression
-  *   the time that the node reads: windows of row numbers have no clock, and columns without an event time use the wall clock
+  *   the time that the node reads: windows of row numbers have no clock, and columns without an event time use the wall
+  *   clock
   * @param watermark
   *   the watermark of the event time, as metadata of a column; empty if panes do not close by it
   */

@@ -17,8 +17,8 @@ import dev.mullion.windows.rules.{AlignedRules, NumberedRules}
 
 /** Combines the results of several `windowed(…).agg(…)` in one DataFrame, with the name of its window in each row.
   *
-  * Windows of a stream with the same rows and clock become one operator, see [[WindowsTogether]]. Others keep their
-  * own operator, and the result is a union.
+  * Windows of a stream with the same rows and clock become one operator, see [[WindowsTogether]]. Others keep their own
+  * operator, and the result is a union.
   */
 object TogetherBuilder {
 
@@ -226,8 +226,8 @@ object TogetherBuilder {
     shown(fuse(spark, parts, columns, results), parts, columns, results)
   }
 
-  /** The results of several windows as columns of their node. Results without further computation share a column
-    * with those of equal names; inputs of a computation belong to one window.
+  /** The results of several windows as columns of their node. Results without further computation share a column with
+    * those of equal names; inputs of a computation belong to one window.
     */
   private final class Results(parts: Seq[Part], columns: Columns) {
     private val shared: Seq[Attribute] = columns.results.collect {

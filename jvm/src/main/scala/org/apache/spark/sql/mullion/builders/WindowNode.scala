@@ -81,8 +81,8 @@ private[builders] final class WindowNode(call: AnalysedCall) {
     Project(call.keys.columns ++ added, call.input)
   }
 
-  /** The rows, with ticks if batches without rows are needed: panes that close by the wall clock, or fire early
-    * without rows, and the end of the input. Between stages, the first stage has the ticks.
+  /** The rows, with ticks if batches without rows are needed: panes that close by the wall clock, or fire early without
+    * rows, and the end of the input. Between stages, the first stage has the ticks.
     */
   private def input: LogicalPlan = if (ticks) Tick.beside(spark, rows) else rows
 

@@ -8,8 +8,8 @@ import dev.mullion.windows.clock.PaneClock
 import dev.mullion.windows.rules.{Collected, EarlyFiring, LatePolicy, PaneRules, Refinements}
 import dev.mullion.windows.spec.{Duration, WindowSpec}
 
-/** The options of panes other than their window, keys and contents; the default is none. Python sets them one by
-  * one, by its own names. Lengths of time are microseconds.
+/** The options of panes other than their window, keys and contents; the default is none. Python sets them one by one,
+  * by its own names. Lengths of time are microseconds.
   *
   * @param time
   *   the event time; none for processing time

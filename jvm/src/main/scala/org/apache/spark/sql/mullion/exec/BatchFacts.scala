@@ -18,7 +18,8 @@ import dev.mullion.windows.spec.TimeMath
   * @param partitions
   *   the number of the operator's state partitions
   * @param before
-  *   the clock by which rows are late, in microseconds: the event clock of the previous batch, or its substitute after a change of the lateness
+  *   the clock by which rows are late, in microseconds: the event clock of the previous batch, or its substitute after
+  *   a change of the lateness
   * @param now
   *   the batch's processing time, in microseconds, if the operator is on it
   * @param batch

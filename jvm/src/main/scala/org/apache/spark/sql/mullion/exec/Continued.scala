@@ -26,10 +26,10 @@ import dev.mullion.windows.spec.TimeMath
   *   all had closed by     12:00  12:00, as before the change               12:00 at least
   * }}}
   *
-  * A sink may have published a batch whose query died before the commit. Such a batch is planned again but not run,
-  * and its state stays as written by the previous run. The header of that run is therefore deleted by the batch
-  * itself, not at the start of the query; if the batch does not run, the next one begins with the recorded header.
-  * The same holds for the very first batch, which has no state: if it runs, it defines the state.
+  * A sink may have published a batch whose query died before the commit. Such a batch is planned again but not run, and
+  * its state stays as written by the previous run. The header of that run is therefore deleted by the batch itself, not
+  * at the start of the query; if the batch does not run, the next one begins with the recorded header. The same holds
+  * for the very first batch, which has no state: if it runs, it defines the state.
   *
   * @param first
   *   the version of state that the first batch of this run reads
@@ -55,8 +55,8 @@ private[exec] final class Continued(first: Long, was: OperatorHeader, now: Opera
   /** True if this applies to a batch that reads a version: the first one of the run, or a later one. */
   def holdsAt(version: Long): Boolean = begun || version == first
 
-  /** The conversion of the state in a batch, if it is the first under a changed query. The new header is recorded
-    * here, before any state is written.
+  /** The conversion of the state in a batch, if it is the first under a changed query. The new header is recorded here,
+    * before any state is written.
     */
   def begin(
       session: SparkSession,

@@ -16,8 +16,8 @@ import org.apache.spark.sql.mullion.exec.assign.OneTaskExec
   *   this             task: scan - partial aggregate - WindowExec, partition 0, then partition 1
   * }}}
   *
-  * A task costs more than a partition's share of a hundred rows: it is sent, opens the file, and occupies a core.
-  * The number of state partitions is unchanged, and the next batch may have a task for each.
+  * A task costs more than a partition's share of a hundred rows: it is sent, opens the file, and occupies a core. The
+  * number of state partitions is unchanged, and the next batch may have a task for each.
   *
   * `scan.PartitionsInTurn` documents the conditions.
   *

@@ -14,8 +14,8 @@ import org.apache.spark.sql.mullion.state.records.StatePartition
 /** Runs an operator on all partitions of its state in one task: each is opened once the previous one is committed.
   * `StateRDD` uses one task each.
   *
-  * If the task fails between two, the first has been committed and the second has not, as when one of two tasks
-  * fails: the batch runs again from the version that both had before it.
+  * If the task fails between two, the first has been committed and the second has not, as when one of two tasks fails:
+  * the batch runs again from the version that both had before it.
   *
   * @param rows
   *   the rows of all partitions, in one; there are few

@@ -9,16 +9,16 @@ import org.apache.spark.unsafe.Platform
 
 /** The rows of a sort, of which some are copied in advance.
   *
-  * Sorted rows are scattered in memory. If they are read one by one, with all work per row in between, each is a
-  * cache miss. In a short loop several misses overlap.
+  * Sorted rows are scattered in memory. If they are read one by one, with all work per row in between, each is a cache
+  * miss. In a short loop several misses overlap.
   *
   * {{{
   *   pages of the sort    [r3] [r9] [r1] [r7] ...      read in order: 1, 3, 7, 9
   *   copies               [r1][r3][r7][r9]             until they are used up
   * }}}
   *
-  * Copies instead of addresses, because the sort may release its pages between two calls. A row is valid until the
-  * next one.
+  * Copies instead of addresses, because the sort may release its pages between two calls. A row is valid until the next
+  * one.
   */
 private[exec] final class RowsSorted(sorted: Iterator[InternalRow], columns: Int) extends Iterator[InternalRow] {
   import RowsSorted._

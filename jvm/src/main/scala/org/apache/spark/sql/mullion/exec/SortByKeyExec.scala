@@ -142,8 +142,8 @@ object SortByKeyExec {
     if (inHeap) bytes - Platform.LONG_ARRAY_OFFSET else bytes
   }
 
-  /** The size of pages. A task's table has 8,192 pages: half as many can hold all memory, unless Spark's page size
-    * is too small for that.
+  /** The size of pages. A task's table has 8,192 pages: half as many can hold all memory, unless Spark's page size is
+    * too small for that.
     */
   private[exec] def pageBytes(all: Long, ofSpark: Long): Long = {
     val needed = java.lang.Long.highestOneBit(Math.max(1L, all / HalfOfTable - 1)) * 2

@@ -28,8 +28,7 @@ import org.apache.spark.util.CompletionIterator
 import dev.mullion.windows.clock.BatchClock
 import dev.mullion.windows.spec.TimeMath
 
-/** The operator: merges the partial aggregates of a batch into the panes in state, and emits panes that close or
-  * fire.
+/** The operator: merges the partial aggregates of a batch into the panes in state, and emits panes that close or fire.
   *
   * {{{
   *   scan - AssignSlices - partial aggregate - [shuffle by key] - [merge] - WindowExec
@@ -84,9 +83,9 @@ final class WindowExec private (facts: SparkOperator.Facts, val program: Operato
     UnspecifiedDistribution
   )
 
-  /** Overlapping windows and sessions are processed key by key, and all kinds of window find cached records faster
-    * if rows have the records' order. The order is by a number, which sorts faster than keys. Keys with the same
-    * number may be interleaved: see `KeyRuns`.
+  /** Overlapping windows and sessions are processed key by key, and all kinds of window find cached records faster if
+    * rows have the records' order. The order is by a number, which sorts faster than keys. Keys with the same number
+    * may be interleaved: see `KeyRuns`.
     */
   override def requiredChildOrdering: Seq[Seq[SortOrder]] = Seq(
     program.ordering,
@@ -161,8 +160,8 @@ final class WindowExec private (facts: SparkOperator.Facts, val program: Operato
   private def mayHaveEnded: Boolean = awaitsEnd && hadRows &&
     RunningQuery.find(session, getStateInfo.queryRunId).exists(RunningQuery.isDraining)
 
-  /** Advances Spark's own watermark to the wall clock for later batches, as if a row of that time had arrived. It
-    * is thus logged like every watermark, and downstream operators have no other.
+  /** Advances Spark's own watermark to the wall clock for later batches, as if a row of that time had arrived. It is
+    * thus logged like every watermark, and downstream operators have no other.
     *
     * @param plan
     *   the plan with the watermarks: all of them, because the minimum counts

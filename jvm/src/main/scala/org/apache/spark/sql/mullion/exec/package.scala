@@ -10,7 +10,7 @@ package org.apache.spark.sql.mullion
   *   panes      the engines, by kind of window  batch    nodes for batch DataFrames only
   *   programs   the choice of engines           partial  the partial aggregate
   * }}}
-  * [[WindowExec]] is the stateful operator for Spark: it opens partitions, passes rows to a program, and keeps
-  * clocks. It makes no decisions about panes.
+  * [[WindowExec]] is the stateful operator for Spark: it opens partitions, passes rows to a program, and keeps clocks.
+  * It makes no decisions about panes.
   */
 package object exec

@@ -6,8 +6,8 @@ import org.apache.spark.sql.internal.SQLConf
 import dev.mullion.MullionException
 
 /** The size limit of a pane in state. A result that grows with each row, such as a `collect_list`, is in a task's
-  * memory as a whole when it is updated and emitted: without a limit the task ends in an OutOfMemoryError, which
-  * names no pane.
+  * memory as a whole when it is updated and emitted: without a limit the task ends in an OutOfMemoryError, which names
+  * no pane.
   */
 final case class AccumulatorLimit(bytes: Long) {
 

@@ -2,8 +2,8 @@ package org.apache.spark.sql.mullion.expressions
 
 import org.apache.spark.sql.types.StructType
 
-/** An aggregation as text over named columns: to distinguish the states of queries, and to rebuild the aggregates
-  * from a checkpoint alone.
+/** An aggregation as text over named columns: to distinguish the states of queries, and to rebuild the aggregates from
+  * a checkpoint alone.
   *
   * @param input
   *   the columns that are read

@@ -14,12 +14,12 @@ import org.apache.spark.util.LongAccumulator
   *   condition   true  false  null  true     unchanged
   *   count       0     1      2     2        in one accumulator of the cluster
   * }}}
-  * Spark's `observe` counts as well, but as an operator that ends the generated code before it and iterates over
-  * rows. This costs a branch.
+  * Spark's `observe` counts as well, but as an operator that ends the generated code before it and iterates over rows.
+  * This costs a branch.
   *
-  * Like every accumulator, it counts the work of successful tasks: a row that is read again, because its batch or
-  * its stage ran again, is counted again. It is marked as nondeterministic, so that the optimizer never moves,
-  * duplicates or drops it.
+  * Like every accumulator, it counts the work of successful tasks: a row that is read again, because its batch or its
+  * stage ran again, is counted again. It is marked as nondeterministic, so that the optimizer never moves, duplicates
+  * or drops it.
   */
 case class Counted(child: Expression, count: LongAccumulator) extends UnaryExpression {
   override lazy val deterministic: Boolean = false

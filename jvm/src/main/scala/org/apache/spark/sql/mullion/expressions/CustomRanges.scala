@@ -8,8 +8,8 @@ import org.apache.spark.sql.types._
 
 import dev.mullion.MullionException
 
-/** The ranges of a row for custom windows: a column of the input that is an array of `struct<start, end>`, or one
-  * such struct.
+/** The ranges of a row for custom windows: a column of the input that is an array of `struct<start, end>`, or one such
+  * struct.
   */
 object CustomRanges {
 

@@ -9,8 +9,8 @@ import org.apache.spark.sql.classic.ExpressionUtils
 import org.apache.spark.sql.types.{BooleanType, DataType}
 import org.apache.spark.unsafe.types.UTF8String
 
-/** A condition that only depends on a text, which is the same for many consecutive rows: it is evaluated when the
-  * text changes.
+/** A condition that only depends on a text, which is the same for many consecutive rows: it is evaluated when the text
+  * changes.
   * {{{
   *   text        a          a     a     b          b      a
   *   condition   evaluated              evaluated         evaluated

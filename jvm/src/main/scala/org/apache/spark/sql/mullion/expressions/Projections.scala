@@ -15,12 +15,12 @@ import org.apache.spark.util.Utils
   *   this                      expressions - class, cached by these - projection
   * }}}
   *
-  * A task has several projections, and generating their code took 5 % of a batch of a hundred rows. Each task has
-  * its own projection, because it contains a row.
+  * A task has several projections, and generating their code took 5 % of a batch of a hundred rows. Each task has its
+  * own projection, because it contains a row.
   *
   * Only for expressions whose equality implies equal code: columns, literals and hashes of them, which reference
-  * nothing mutable. Other expressions may differ in details that their equality ignores, such as the query context
-  * of an error.
+  * nothing mutable. Other expressions may differ in details that their equality ignores, such as the query context of
+  * an error.
   */
 private[mullion] object Projections {
 

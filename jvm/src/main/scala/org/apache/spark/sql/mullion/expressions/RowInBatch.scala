@@ -12,8 +12,8 @@ import org.apache.spark.sql.types.{DataType, LongType}
   * {{{
   *   partition 0    0, 1, 2          partition 1    2^33, 2^33 + 1
   * }}}
-  * It is the streaming counterpart of Spark's `monotonically_increasing_id`, which Spark rejects in streams because
-  * its numbers restart with each batch. Here they may, because the number of the batch is used too.
+  * It is the streaming counterpart of Spark's `monotonically_increasing_id`, which Spark rejects in streams because its
+  * numbers restart with each batch. Here they may, because the number of the batch is used too.
   */
 case class RowInBatch() extends LeafExpression with Nondeterministic {
   @transient private[this] var next = 0L

@@ -4,8 +4,7 @@ import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions.aggregate._
 import org.apache.spark.sql.catalyst.expressions._
 
-/** Adds rows of the input to accumulators at work (see `Accumulators`), like Spark's own aggregates before a
-  * shuffle.
+/** Adds rows of the input to accumulators at work (see `Accumulators`), like Spark's own aggregates before a shuffle.
   *
   * @param filters
   *   for each function the condition of its FILTER clause, or a literal `true`

@@ -6,8 +6,8 @@ import org.apache.spark.sql.catalyst.expressions.codegen.Block._
 import org.apache.spark.sql.catalyst.expressions.codegen._
 import org.apache.spark.sql.types.{DataType, LongType}
 
-/** Simplified expressions over values that cannot be null. Spark's code for `coalesce`, `least` and `greatest`
-  * writes a flag to a field for each row, and its code for a sum calls a function that may throw.
+/** Simplified expressions over values that cannot be null. Spark's code for `coalesce`, `least` and `greatest` writes a
+  * flag to a field for each row, and its code for a sum calls a function that may throw.
   *
   * {{{
   *   coalesce(coalesce(sum, 0) + v, sum)     s = sum + v, and Spark's sum on overflow

@@ -13,9 +13,9 @@ import org.apache.spark.sql.mullion.shim.SparkLineShim
   *                          watermark
   * }}}
   *
-  * Spark's operators drop all rows older than the watermark, even if their panes stay open for long, and only
-  * report a metric. Further operators after the first drop nothing more: its output is not late. Nor are final
-  * results of Mullion's windows.
+  * Spark's operators drop all rows older than the watermark, even if their panes stay open for long, and only report a
+  * metric. Further operators after the first drop nothing more: its output is not late. Nor are final results of
+  * Mullion's windows.
   */
 object DroppedBefore {
 

@@ -7,14 +7,14 @@ import org.apache.spark.sql.mullion.expressions.KeyColumns
 
 import dev.mullion.MullionException
 
-/** The columns of a DataFrame of panes that identify a pane together with `pane.id`: its keys and, for several
-  * windows in one query, the name of its window. They are found by their origin in the plan, not by name or
-  * position.
+/** The columns of a DataFrame of panes that identify a pane together with `pane.id`: its keys and, for several windows
+  * in one query, the name of its window. They are found by their origin in the plan, not by name or position.
   */
 object PaneKeys {
 
   /** @throws MullionException
-    *   for panes without ids, or without one of their keys; and if firings contain only new rows, because a table of the last firings would be wrong
+    *   for panes without ids, or without one of their keys; and if firings contain only new rows, because a table of
+    *   the last firings would be wrong
     */
   def of(panes: DataFrame): Seq[String] = {
     val plan = panes.queryExecution.analyzed

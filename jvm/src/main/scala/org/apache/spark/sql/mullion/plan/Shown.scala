@@ -5,16 +5,16 @@ import org.apache.spark.sql.catalyst.plans.logical.{LogicalPlan, Project, Subque
 import org.apache.spark.sql.mullion.expressions.{KeyColumns, PaneColumns}
 import org.apache.spark.sql.types.DataType
 
-/** The output of `windowed(…).agg(…)` over its node: the keys, `window`, `pane`, the results, and `late_row` if
-  * late rows are emitted.
+/** The output of `windowed(…).agg(…)` over its node: the keys, `window`, `pane`, the results, and `late_row` if late
+  * rows are emitted.
   *
   * {{{
   *   Project [k, window, pane, f(sum(v)) AS more, late_row]      f is a Python function, computed by Spark
   *     WindowedAggregate [k, window, pane, sum(v), late_row]
   * }}}
   *
-  * Only its id identifies a column of the node: texts may be equal, such as of aggregates that differ in their
-  * FILTER, and one column may be shown under several names.
+  * Only its id identifies a column of the node: texts may be equal, such as of aggregates that differ in their FILTER,
+  * and one column may be shown under several names.
   *
   * @param results
   *   over the columns of `node`
@@ -75,8 +75,8 @@ private[mullion] object Shown {
     case other => other
   }
 
-  /** The columns of a projection over windows that do not depend on the firing: all but `late_row` and, unless
-    * panes have ids, `pane`.
+  /** The columns of a projection over windows that do not depend on the firing: all but `late_row` and, unless panes
+    * have ids, `pane`.
     */
   def ofPanes(columns: Seq[NamedExpression], pane: Attribute, lateRow: Option[Attribute]): Seq[NamedExpression] =
     columns.filterNot(column => lateRow.exists(shows(column, _))).flatMap { column =>

@@ -27,8 +27,8 @@ import org.apache.spark.sql.types.{BooleanType, IntegerType, LongType}
   *   WindowExec - merge - [shuffle by key] - partial aggregate by window and slice - AssignTogether - child
   * }}}
   *
-  * A partial row belongs to one window, and has the accumulators of all: shared functions are computed once, and
-  * the others are filtered by the window's number.
+  * A partial row belongs to one window, and has the accumulators of all: shared functions are computed once, and the
+  * others are filtered by the window's number.
   */
 final class TogetherPlan private (node: WindowsTogether) {
   private val parts = node.parts

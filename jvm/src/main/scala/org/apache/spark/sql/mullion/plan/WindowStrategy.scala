@@ -131,8 +131,8 @@ object WindowStrategy extends SparkStrategy {
   private def gathered(program: WindowProgram, rows: SparkPlan): SparkPlan =
     if (program.byShard) rows else OneTaskExec.ifOnePartition(rows)
 
-  /** The rows of a node with their order of arrival, which a shuffle would lose: a retried batch must process them
-    * in the same order.
+  /** The rows of a node with their order of arrival, which a shuffle would lose: a retried batch must process them in
+    * the same order.
     */
   private def arriving(node: WindowedAggregate, program: WindowProgram): SparkPlan = {
     val arrival = program.rows.map(rows => Alias(MonotonicallyIncreasingID(), rows.arrival.name)(rows.arrival.exprId))

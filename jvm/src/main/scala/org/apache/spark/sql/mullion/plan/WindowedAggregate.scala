@@ -111,7 +111,8 @@ case class WindowedAggregate(
   * @param drops
   *   whether the panes of removed windows that shared a query with this one are dropped
   * @param drained
-  *   the boundary of a replaced window whose panes have closed, in microseconds, if there was one when the query started
+  *   the boundary of a replaced window whose panes have closed, in microseconds, if there was one when the query
+  *   started
   * @param delay
   *   the longest delay of the stream's watermarks, in microseconds
   */

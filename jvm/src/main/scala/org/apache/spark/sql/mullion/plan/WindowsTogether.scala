@@ -8,8 +8,8 @@ import org.apache.spark.sql.types.{DataType, NullType, StringType}
 
 import dev.mullion.windows.rules.Drain
 
-/** Several windows over the same rows, in one operator: they share the scan, the shuffle and the partitions of
-  * state. One output row per firing of a pane, with the name of its window.
+/** Several windows over the same rows, in one operator: they share the scan, the shuffle and the partitions of state.
+  * One output row per firing of a pane, with the name of its window.
   *
   * {{{
   *   WindowedAggregate hourly ─┐

@@ -11,9 +11,9 @@ import org.apache.spark.sql.mullion.exec.{BranchBatch, SortByKeyExec, WindowExec
 
 /** A branch, a window between two stages: a [[WindowExec]] that Spark does not treat as a stateful operator.
   *
-  * Spark identifies the state of operators by their order in the plan, and rejects a checkpoint with others. A
-  * branch is identified by its name: see [[BranchState]]. Spark therefore only sees the operator that contains it,
-  * which passes on Spark's facts of a batch.
+  * Spark identifies the state of operators by their order in the plan, and rejects a checkpoint with others. A branch
+  * is identified by its name: see [[BranchState]]. Spark therefore only sees the operator that contains it, which
+  * passes on Spark's facts of a batch.
   *
   * @param batch
   *   the facts of the batch, once known

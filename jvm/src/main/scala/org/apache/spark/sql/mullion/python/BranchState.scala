@@ -65,8 +65,8 @@ private[mullion] final case class BranchState(
 private[mullion] object BranchState {
   private implicit val formats: Formats = DefaultFormats
 
-  /** Not every file manager can replace a file. Each entry of a branch is therefore a numbered file, and the last
-    * one counts.
+  /** Not every file manager can replace a file. Each entry of a branch is therefore a numbered file, and the last one
+    * counts.
     */
   private def file(number: Long): HeaderFile[BranchState] =
     new HeaderFile[BranchState](s"place.$number.json", _.extract[BranchState])

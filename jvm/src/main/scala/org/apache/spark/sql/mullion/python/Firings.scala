@@ -5,8 +5,8 @@ import org.apache.spark.sql.catalyst.expressions.{Attribute, UnsafeProjection, U
 import org.apache.spark.sql.execution.ExternalAppendOnlyUnsafeRowArray
 import org.apache.spark.sql.mullion.shim.{SparkLineShim, SpillLimits}
 
-/** The firings of one batch in one partition, of all windows: by kind, then by window, then in order of arrival.
-  * They spill to disk if there are many.
+/** The firings of one batch in one partition, of all windows: by kind, then by window, then in order of arrival. They
+  * spill to disk if there are many.
   */
 private[python] final class Firings(panes: Seq[Seq[Attribute]], spill: SpillLimits) {
   private val kindAt = panes.map(_.indexWhere(_.name == "pane"))

@@ -18,8 +18,8 @@ import org.apache.spark.sql.execution.metric.SQLMetric
 import org.apache.spark.sql.mullion.python.flows.{FlowInputs, InputsProgram}
 import org.apache.spark.sql.mullion.shim.{PythonFrames, SparkLineShim}
 
-/** The stateless steps of a dataflow, over entries of its input log: rows of a number and bytes. Entries that the
-  * JVM cannot decode are processed by Python.
+/** The stateless steps of a dataflow, over entries of its input log: rows of a number and bytes. Entries that the JVM
+  * cannot decode are processed by Python.
   *
   * @param input
   *   the columns of the child with the entries

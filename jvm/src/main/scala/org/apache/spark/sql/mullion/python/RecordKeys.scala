@@ -11,8 +11,8 @@ import org.apache.spark.sql.mullion.python.state.ShardPlaces
 import org.apache.spark.sql.mullion.state.header.HeaderFile
 
 /** The encoding of shards in the keys of functions' records, recorded next to state with each start that adds
-  * information: after a change of the number of partitions each record must move with the rows of its key.
-  * Functions whose keys contain no shard have no such file.
+  * information: after a change of the number of partitions each record must move with the rows of its key. Functions
+  * whose keys contain no shard have no such file.
   *
   * @param of
   *   the owner: `keys` of a dataflow, or `tables`
@@ -55,8 +55,8 @@ object RecordKeys {
   def read(operatorRoot: Path, hadoopConf: Configuration): Option[RecordKeys] =
     file.readAt(operatorRoot, hadoopConf, Long.MaxValue)
 
-  /** Records the information of the functions, when a query starts from a version of state. Removed tables still
-    * have records.
+  /** Records the information of the functions, when a query starts from a version of state. Removed tables still have
+    * records.
     */
   def note(operatorRoot: Path, hadoopConf: Configuration, version: Long, keys: RecordKeys): Unit = {
     val was = read(operatorRoot, hadoopConf)

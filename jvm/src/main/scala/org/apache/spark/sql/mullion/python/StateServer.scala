@@ -16,8 +16,8 @@ import org.apache.spark.sql.mullion.shim.LocalSocket
 
 import dev.mullion.MullionException
 
-/** Gives one Python function access to the state of its task: a Unix domain socket in a folder that only this user
-  * can enter, for one connection.
+/** Gives one Python function access to the state of its task: a Unix domain socket in a folder that only this user can
+  * enter, for one connection.
   *
   * {{{
   *   request   int length | byte operation | body

@@ -42,8 +42,8 @@ object StatefulHeader {
     header
   }
 
-  /** Compares the functions with their state, before anything is written. In a new checkpoint, writes the meaning
-    * of the state.
+  /** Compares the functions with their state, before anything is written. In a new checkpoint, writes the meaning of
+    * the state.
     */
   def check(program: StatefulProgram, info: SparkLineShim.StateInfo, hadoopConf: Configuration): Unit =
     file.check(info, hadoopConf, program.header, "other functions", isWritten = info.storeVersion > 0)(_.differences(_))

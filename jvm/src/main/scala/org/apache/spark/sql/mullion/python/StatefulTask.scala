@@ -24,8 +24,8 @@ import dev.mullion.MullionException
   *                  +------------------------- KeyedState ----------------------------- +
   * }}}
   *
-  * Frames to Python are numbered by content: -1 is the task, 0 are rows, and firings have the number of their
-  * window and their kind. Frames from Python are numbered by target: 0 is output, and windows are from 1 on.
+  * Frames to Python are numbered by content: -1 is the task, 0 are rows, and firings have the number of their window
+  * and their kind. Frames from Python are numbered by target: 0 is output, and windows are from 1 on.
   *
   * @param layout
   *   the columns of the child

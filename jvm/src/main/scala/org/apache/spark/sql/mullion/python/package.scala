@@ -6,7 +6,7 @@ package org.apache.spark.sql.mullion
   *   state    records and timers of a key, for a function
   *   folds    agents that only aggregate events in tables, run in the JVM
   * }}}
-  * [[StatefulFunctionExec]] is the operator; [[StateServer]] answers a worker's calls over a local socket. No
-  * external input is evaluated.
+  * [[StatefulFunctionExec]] is the operator; [[StateServer]] answers a worker's calls over a local socket. No external
+  * input is evaluated.
   */
 package object python

@@ -18,8 +18,8 @@ import dev.mullion.{MullionExtensions, MullionSuite, TestSeed}
 import dev.mullion.files.FaultyFiles
 import dev.mullion.files.FaultyFiles.{Dies, Fails, Fault, Plan, Tears}
 
-/** A batch whose disk fails, or whose process dies, at any of its file operations: the query continues, and emits
-  * the same rows as an undisturbed one.
+/** A batch whose disk fails, or whose process dies, at any of its file operations: the query continues, and emits the
+  * same rows as an undisturbed one.
   */
 class FileFaultsSuite extends MullionSuite {
   import FileFaultsSuite._

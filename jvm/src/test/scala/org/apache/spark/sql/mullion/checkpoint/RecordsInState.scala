@@ -16,8 +16,8 @@ import org.apache.spark.sql.mullion.state.header.DrainHeader
 /** Counts the records of an operator's state by kind, by reading all of them without the operator. */
 object RecordsInState {
 
-  /** For each operator, the one downstream first: kinds of record, and their number. Excludes kinds with one record
-    * per partition.
+  /** For each operator, the one downstream first: kinds of record, and their number. Excludes kinds with one record per
+    * partition.
     */
   def of(spark: SparkSession, panes: DataFrame, checkpoint: Path): Seq[Map[String, Int]] = {
     // A replaced window exists next to the new one until the query restarts.

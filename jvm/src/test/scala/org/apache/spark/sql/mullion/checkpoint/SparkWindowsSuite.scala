@@ -16,8 +16,7 @@ import org.apache.spark.sql.streaming.Trigger
 import dev.mullion.TestSeed
 import dev.mullion._
 
-/** Queries of Spark's own windows that continue with Mullion's: the closes before and after the move equal a
-  * batch's.
+/** Queries of Spark's own windows that continue with Mullion's: the closes before and after the move equal a batch's.
   */
 class SparkWindowsSuite extends SparkSuite with TemporaryFolders with WhereSavepointsAreWritten {
   import SparkWindowsSuite._

@@ -274,8 +274,8 @@ private object SeveralActionsSuite {
       }
     }
 
-    /** Without the reads, which depend on the memory, and the late rows, which nodes below the operator count in
-      * each run.
+    /** Without the reads, which depend on the memory, and the late rows, which nodes below the operator count in each
+      * run.
       */
     def stateCounts: Seq[Seq[(String, Any)]] =
       counts.map(_.filterNot { case (name, _) => Set("stateRowsRead", "rowsLate", "dropped")(name) })

@@ -11,8 +11,8 @@ import org.apache.spark.sql.execution.SparkPlan
 import dev.mullion.windows.clock.BatchClock
 import dev.mullion.windows.rules.{CustomRules, RowRanges}
 
-/** Emits one output row for each range of its own that a row enters, below the partial aggregate. It removes late
-  * rows, rows without time and rows in no window. Late rows that reopen panes are `marked`.
+/** Emits one output row for each range of its own that a row enters, below the partial aggregate. It removes late rows,
+  * rows without time and rows in no window. Late rows that reopen panes are `marked`.
   *
   * {{{
   *   ts, k, ranges                        ts, k, ranges, end, start

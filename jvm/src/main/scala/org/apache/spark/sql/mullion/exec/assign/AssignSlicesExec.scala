@@ -12,13 +12,13 @@ import dev.mullion.windows.clock.BatchClock
 import dev.mullion.windows.rules.{AlignedRules, AroundRules, LatePolicy, PaneRules, SessionRules}
 import dev.mullion.windows.spec.{AlignedWindow, TimeMath}
 
-/** Adds the slice in which a row is aggregated, below the partial aggregate. It removes late rows, rows without
-  * time and rows in no window.
+/** Adds the slice in which a row is aggregated, below the partial aggregate. It removes late rows, rows without time
+  * and rows in no window.
   *
-  * A slice is a number: for overlapping windows its ordinal (see `SliceGrid`); else the start of the window. For
-  * late rows that reopen panes there is one output row for each window that holds the row, with `marked` set and
-  * the window as slice: its number where slices are numbered, else its start. For sessions, possibly late rows are
-  * `marked`, with their time as slice; the operator decides, because it has the open sessions.
+  * A slice is a number: for overlapping windows its ordinal (see `SliceGrid`); else the start of the window. For late
+  * rows that reopen panes there is one output row for each window that holds the row, with `marked` set and the window
+  * as slice: its number where slices are numbered, else its start. For sessions, possibly late rows are `marked`, with
+  * their time as slice; the operator decides, because it has the open sessions.
   *
   * @param operator
   *   the operator that this belongs to: there may be others in the plan

@@ -12,8 +12,8 @@ import org.apache.spark.sql.types.DataType
 import dev.mullion.windows.clock.BatchClock
 import dev.mullion.windows.rules.{CustomRules, LatePolicy, PaneRules, SessionRules}
 
-/** Assigns each row to several windows, below their one partial aggregate: an output row for each window and pane
-  * that it enters, with the window's number, the window's keys, and its slice as in [[AssignSlicesExec]] or
+/** Assigns each row to several windows, below their one partial aggregate: an output row for each window and pane that
+  * it enters, with the window's number, the window's keys, and its slice as in [[AssignSlicesExec]] or
   * [[AssignRangesExec]].
   *
   * {{{
@@ -234,8 +234,7 @@ final case class AssignedWindow(
   def emits: Boolean = rules.late == LatePolicy.Emit
 }
 
-/** The decisions about a row and each window, for generated code: its treatment there, and the slices that it
-  * enters.
+/** The decisions about a row and each window, for generated code: its treatment there, and the slices that it enters.
   */
 final class WindowsOfRow(windows: Array[AssignedWindow], keys: Int, before: Long) extends Serializable {
   import WindowsOfRow._

@@ -17,8 +17,8 @@ import org.apache.spark.sql.mullion.shim.SparkLineShim
 
 import dev.mullion.windows.rules.{LatePolicy, PaneRules}
 
-/** A node below the partial aggregate that determines the panes of a row. It counts rows without panes, and puts
-  * aside those to emit. Compiled into the same loop as the scan and the aggregate.
+/** A node below the partial aggregate that determines the panes of a row. It counts rows without panes, and puts aside
+  * those to emit. Compiled into the same loop as the scan and the aggregate.
   */
 private[mullion] trait AssignsPanes extends UnaryExecNode with CodegenSupport {
 

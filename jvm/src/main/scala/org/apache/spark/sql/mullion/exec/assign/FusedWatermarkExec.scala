@@ -24,9 +24,9 @@ import org.apache.spark.unsafe.types.CalendarInterval
   *   this       scan - watermark - partial aggregate                 it is a variable of the loop
   * }}}
   *
-  * It extends Spark's node, because a query collects the times of its rows from these. It is never equal to
-  * another: if Spark reused a shuffle above it for a second window, that would be a leaf without a watermark, and
-  * the second window's watermark would stay at 1970 for ever.
+  * It extends Spark's node, because a query collects the times of its rows from these. It is never equal to another: if
+  * Spark reused a shuffle above it for a second window, that would be a leaf without a watermark, and the second
+  * window's watermark would stay at 1970 for ever.
   */
 final class FusedWatermarkExec(node: UUID, time: Attribute, after: CalendarInterval, input: SparkPlan)
     extends EventTimeWatermarkExec(node, time, after, input)

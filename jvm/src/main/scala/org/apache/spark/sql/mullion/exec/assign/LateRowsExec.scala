@@ -7,9 +7,9 @@ import org.apache.spark.sql.catalyst.plans.physical.{Distribution, Partitioning,
 import org.apache.spark.sql.execution.{SparkPlan, UnaryExecNode}
 import org.apache.spark.sql.mullion.shim.SparkLineShim
 
-/** Above the partial aggregate: emits the rows that [[AssignSlicesExec]] put aside, as rows of the aggregate with
-  * only the keys set, and the entire input row in `lateRow`. For sessions they have their time and gap too, so that
-  * the operator can decide whether they are late.
+/** Above the partial aggregate: emits the rows that [[AssignSlicesExec]] put aside, as rows of the aggregate with only
+  * the keys set, and the entire input row in `lateRow`. For sessions they have their time and gap too, so that the
+  * operator can decide whether they are late.
   *
   * @param input
   *   the columns of the rows put aside
@@ -51,8 +51,8 @@ case class TakeUpLateRowsExec(
   override def simpleString(maxFields: Int): String = nodeName
 }
 
-/** After the shuffle, below the merging aggregate: puts late rows aside again, for [[WindowExec]] to emit. This
-  * node requires the shuffle itself; otherwise the rows would be put aside before it.
+/** After the shuffle, below the merging aggregate: puts late rows aside again, for [[WindowExec]] to emit. This node
+  * requires the shuffle itself; otherwise the rows would be put aside before it.
   *
   * @param distributed
   *   the distribution keys; none if a previous stage has distributed rows

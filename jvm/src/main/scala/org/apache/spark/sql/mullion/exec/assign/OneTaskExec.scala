@@ -14,9 +14,9 @@ import org.apache.spark.sql.execution.{SparkPlan, UnaryExecNode}
   *   state in one partition, the batch's rows in several:  scan - partial aggregate - shuffle - WindowExec
   * }}}
   *
-  * A shuffle is a separate stage, with files and a second round of tasks: a large part of a small batch. Spark
-  * decides about shuffles during planning, before the number of a file source's partitions is known; this node
-  * decides when the batch begins.
+  * A shuffle is a separate stage, with files and a second round of tasks: a large part of a small batch. Spark decides
+  * about shuffles during planning, before the number of a file source's partitions is known; this node decides when the
+  * batch begins.
   */
 case class OneTaskExec(child: SparkPlan) extends UnaryExecNode {
 

@@ -6,9 +6,9 @@ import org.apache.spark.TaskContext
 import org.apache.spark.sql.catalyst.expressions.UnsafeRow
 import org.apache.spark.sql.mullion.shim.{SparkLineShim, SpillLimits}
 
-/** Rows that bypass an aggregate. Late rows are emitted unchanged, but an aggregate would consume them; a second
-  * branch of the plan would read the source twice. The node below the aggregate therefore puts them aside, and a
-  * node above it, in the same task, emits them once the aggregate has read all its input.
+/** Rows that bypass an aggregate. Late rows are emitted unchanged, but an aggregate would consume them; a second branch
+  * of the plan would read the source twice. The node below the aggregate therefore puts them aside, and a node above
+  * it, in the same task, emits them once the aggregate has read all its input.
   *
   * {{{
   *   AssignSlices ---> partial aggregate ---> TakeUpLateRows
@@ -30,8 +30,8 @@ private[exec] object SideRows {
 
   private val aside = new ConcurrentHashMap[(Long, Int, String), SideRows]()
 
-  /** The rows that node `id` put aside in this task, of one partition: under a `coalesce` a task processes several,
-    * one after another.
+  /** The rows that node `id` put aside in this task, of one partition: under a `coalesce` a task processes several, one
+    * after another.
     */
   def of(partition: Int, id: String, limits: SpillLimits): SideRows = {
     val task = TaskContext.get()

@@ -12,8 +12,8 @@ import org.apache.spark.sql.mullion.exec.programs.WindowProgram
 
 import dev.mullion.windows.clock.BatchClock
 
-/** Windows of row numbers on a batch DataFrame: the same engine, without state. As in a stream, incomplete panes
-  * are not emitted, unless they close at the end of the input.
+/** Windows of row numbers on a batch DataFrame: the same engine, without state. As in a stream, incomplete panes are
+  * not emitted, unless they close at the end of the input.
   */
 case class ArrivalBatchExec(program: WindowProgram, child: SparkPlan) extends UnaryExecNode {
 

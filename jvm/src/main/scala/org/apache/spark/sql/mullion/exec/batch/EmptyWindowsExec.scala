@@ -14,8 +14,8 @@ import dev.mullion.MullionException
 import dev.mullion.windows.rules.{AlignedRules, EmptyWindows}
 import dev.mullion.windows.spec.TimeMath
 
-/** On a batch DataFrame: adds an empty partial row for each window without rows between windows of its key with
-  * rows. The partial rows of a key are in order of their slices.
+/** On a batch DataFrame: adds an empty partial row for each window without rows between windows of its key with rows.
+  * The partial rows of a key are in order of their slices.
   *
   * @param functions
   *   whose buffers are at the end of the partial rows

@@ -8,11 +8,12 @@ import org.apache.spark.sql.execution.SparkPlan
 import dev.mullion.windows.rules.SessionRules
 import dev.mullion.windows.spec.TimeMath
 
-/** On a batch DataFrame: replaces the slice of each partial row by the start of its session. The rows of a key are
-  * in order of their first time, so a session ends before the first row that starts after its end.
+/** On a batch DataFrame: replaces the slice of each partial row by the start of its session. The rows of a key are in
+  * order of their first time, so a session ends before the first row that starts after its end.
   *
   * @param extras
-  *   the columns of a partial row with its first time, its last, and its number of rows; the last time is replaced by the end of the row's own session, whose maximum is the end of the merged one
+  *   the columns of a partial row with its first time, its last, and its number of rows; the last time is replaced by
+  *   the end of the row's own session, whose maximum is the end of the merged one
   */
 case class MergeSessionsExec(
     keys: Seq[Attribute],

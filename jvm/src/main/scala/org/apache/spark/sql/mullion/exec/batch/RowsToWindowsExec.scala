@@ -9,8 +9,8 @@ import org.apache.spark.sql.execution.SparkPlan
 
 import dev.mullion.windows.rules.AroundRules
 
-/** On a batch DataFrame: copies each partial row to every window around a row of its key that contains it. The
-  * partial rows of a key are in order of time, and rows within reach of later windows are recentRows.
+/** On a batch DataFrame: copies each partial row to every window around a row of its key that contains it. The partial
+  * rows of a key are in order of time, and rows within reach of later windows are recentRows.
   *
   * @param slice
   *   the time of a partial row

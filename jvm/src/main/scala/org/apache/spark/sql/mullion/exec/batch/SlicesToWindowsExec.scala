@@ -7,8 +7,8 @@ import org.apache.spark.sql.execution.{SparkPlan, UnaryExecNode}
 
 import dev.mullion.windows.rules.AlignedRules
 
-/** On a batch DataFrame: copies each partial row of a slice to every window that holds the slice, before the
-  * shuffle. The number of such rows is that of slices with rows.
+/** On a batch DataFrame: copies each partial row of a slice to every window that holds the slice, before the shuffle.
+  * The number of such rows is that of slices with rows.
   *
   * @param start
   *   the start of a window; where slices are numbered its number, because windows that begin before time share a start

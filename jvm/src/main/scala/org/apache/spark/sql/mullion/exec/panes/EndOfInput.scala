@@ -4,8 +4,8 @@ import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.mullion.exec.panes.Steps.Rows
 import org.apache.spark.sql.mullion.state.records.{FamilySpec, StatePartition}
 
-/** The end of the input in one partition: all open panes close after the last batch, and all state is deleted.
-  * Another run of the query finds no panes, no row numbers and no clocks of keys; only Spark's watermark is kept.
+/** The end of the input in one partition: all open panes close after the last batch, and all state is deleted. Another
+  * run of the query finds no panes, no row numbers and no clocks of keys; only Spark's watermark is kept.
   *
   * {{{
   *   panes open     a [0, 10)  b [0, 10)  b [10, 20)

@@ -15,8 +15,7 @@ trait PaneEngine {
     */
   def process(input: Iterator[InternalRow]): Iterator[InternalRow]
 
-  /** True if a row put aside is late, by its key and time (`PaneProgram.lateKey`), after the input has been
-    * consumed.
+  /** True if a row put aside is late, by its key and time (`PaneProgram.lateKey`), after the input has been consumed.
     */
   def isLate(row: UnsafeRow): Boolean = true
 
@@ -54,8 +53,8 @@ final case class OpenPane(
 /** An engine that receives its partial rows one by one, so that several may share an input. */
 private[exec] trait AddingPanes extends PaneEngine {
 
-  /** Applies a partial row. Returns immediate output. The caller may reuse the row; returned rows are valid until
-    * the next call.
+  /** Applies a partial row. Returns immediate output. The caller may reuse the row; returned rows are valid until the
+    * next call.
     */
   def add(row: InternalRow): Iterator[InternalRow]
 
@@ -66,8 +65,8 @@ private[exec] trait AddingPanes extends PaneEngine {
     new Steps.OfEach(input)(add)(finish())
 }
 
-/** The counts of a batch in one partition, and the next due times there (microseconds; `PaneCounts.Never` if
-  * nothing waits).
+/** The counts of a batch in one partition, and the next due times there (microseconds; `PaneCounts.Never` if nothing
+  * waits).
   */
 final class PaneCounts {
   var panesOpened: Long = 0
@@ -86,8 +85,7 @@ final class PaneCounts {
   var nextClose: Long = PaneCounts.Never
   var nextEarlyEvent: Long = PaneCounts.Never
 
-  /** The next time at which a pane fires early by the wall clock, or closes by it where keys' own clocks follow
-    * that.
+  /** The next time at which a pane fires early by the wall clock, or closes by it where keys' own clocks follow that.
     */
   var nextByWall: Long = PaneCounts.Never
 

@@ -18,8 +18,8 @@ private[exec] object Steps {
     def andThen(step: => Unit): Iterator[InternalRow] = new ThenStep(rows, () => step)
   }
 
-  /** The items of `of` for each record of a scan. The scan moves to the next record after the items of the current
-    * one have been consumed, and is closed after the last one.
+  /** The items of `of` for each record of a scan. The scan moves to the next record after the items of the current one
+    * have been consumed, and is closed after the last one.
     *
     * @param of
     *   the items of the scan's current record; `OfRecords.enough` ends the scan

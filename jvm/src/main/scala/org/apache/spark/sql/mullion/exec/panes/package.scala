@@ -1,7 +1,7 @@
 package org.apache.spark.sql.mullion.exec
 
-/** The engines: one partition's windows in one batch. A [[PaneEngine]] merges partial aggregates or rows into the
-  * panes in state, and emits firings.
+/** The engines: one partition's windows in one batch. A [[PaneEngine]] merges partial aggregates or rows into the panes
+  * in state, and emits firings.
   * {{{
   *   rows -> keys      the panes of a key, and their due times         (sums.PaneSums, keys.KeyRecord: state)
   *           sums      their accumulators
@@ -11,7 +11,7 @@ package org.apache.spark.sql.mullion.exec
   * Shared by all engines: the interface, the parameters of their window ([[PaneProgram]], [[PartialLayout]],
   * [[RowProgram]]), metrics, late rows and the end of the input.
   *
-  * `dev.mullion.windows` makes the decisions; these packages move rows, buffers and records. Nothing is allocated
-  * per row.
+  * `dev.mullion.windows` makes the decisions; these packages move rows, buffers and records. Nothing is allocated per
+  * row.
   */
 package object panes

@@ -5,8 +5,8 @@ import org.apache.spark.unsafe.array.ByteArrayMethods
 import org.apache.spark.unsafe.hash.Murmur3_x86_32
 import org.apache.spark.unsafe.types.UTF8String
 
-/** Strings and bytes of keys in records, for generated code: a column's word contains their offset from the row's
-  * start and their size. They are at the end of the row, padded with zeros to full words.
+/** Strings and bytes of keys in records, for generated code: a column's word contains their offset from the row's start
+  * and their size. They are at the end of the row, padded with zeros to full words.
   */
 object GroupBytes {
   private val Seed = 42

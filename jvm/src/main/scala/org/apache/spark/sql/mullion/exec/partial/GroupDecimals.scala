@@ -4,9 +4,9 @@ import java.math.{BigDecimal => JavaDecimal, BigInteger}
 
 import org.apache.spark.sql.types.{Decimal, DecimalType}
 
-/** Decimal buffers of more than 18 digits in records, for generated code. While rows are added to a group, a buffer
-  * is its unscaled 128-bit value in two words after the columns, low word first. When the group is emitted, they
-  * are converted to Spark's bytes, and the column's word gets their offset and size.
+/** Decimal buffers of more than 18 digits in records, for generated code. While rows are added to a group, a buffer is
+  * its unscaled 128-bit value in two words after the columns, low word first. When the group is emitted, they are
+  * converted to Spark's bytes, and the column's word gets their offset and size.
   *
   * {{{
   *   added to     null bits ... [ ] ... [low] [high]              a sum is an addition of two words
@@ -124,7 +124,9 @@ object GroupDecimals {
       val padding = (16 - size) * 8
       page(row + column) = place | size
       page(row + at) = java.lang.Long.reverseBytes(
-        if (padding == 0) high else if (padding < 64) (high << padding) | (low >>> (64 - padding)) else low << (padding - 64)
+        if (padding == 0) high
+        else if (padding < 64) (high << padding) | (low >>> (64 - padding))
+        else low << (padding - 64)
       )
       page(row + at + 1) = java.lang.Long.reverseBytes(if (padding < 64) low << padding else 0L)
     }

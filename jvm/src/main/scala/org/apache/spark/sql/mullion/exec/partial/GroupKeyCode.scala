@@ -4,8 +4,8 @@ import org.apache.spark.sql.catalyst.expressions.Attribute
 import org.apache.spark.sql.catalyst.expressions.codegen.{CodegenContext, ExprCode, FalseLiteral}
 import org.apache.spark.sql.types._
 
-/** Generates the code that finds or creates a row's group: the row's keys as words in variables, their hash, and
-  * one comparison for each record with the same hash.
+/** Generates the code that finds or creates a row's group: the row's keys as words in variables, their hash, and one
+  * comparison for each record with the same hash.
   *
   * @param values
   *   the keys' values, evaluated

@@ -4,8 +4,8 @@ import org.apache.spark.sql.catalyst.expressions.{Attribute, UnsafeRow}
 import org.apache.spark.sql.catalyst.util.CollationFactory
 import org.apache.spark.sql.types._
 
-/** The layout of a group's record, which is a row in Spark's form: words of null bits, one word per column, two
-  * more for each decimal buffer of more than 18 digits, then the strings of keys.
+/** The layout of a group's record, which is a row in Spark's form: words of null bits, one word per column, two more
+  * for each decimal buffer of more than 18 digits, then the strings of keys.
   */
 private[partial] final class GroupLayout(val keys: Seq[Attribute], val buffers: Seq[Attribute]) {
   val fields: Int = keys.length + buffers.length

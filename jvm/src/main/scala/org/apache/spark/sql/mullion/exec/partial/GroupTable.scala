@@ -7,16 +7,16 @@ import org.apache.spark.unsafe.Platform
 import org.apache.spark.unsafe.memory.MemoryBlock
 
 /** The groups of one task, without Java objects for groups. A group is a record: a row of the aggregate's output in
-  * Spark's form, and a word before it. Records are consecutive in pages; an index finds them by the hash of their
-  * keys, with linear probing.
+  * Spark's form, and a word before it. Records are consecutive in pages; an index finds them by the hash of their keys,
+  * with linear probing.
   *
   * {{{
   *   index     [tag | page, word]  [0]  [tag | page, word] ...     open addressing, at most half full
   *   page      [hash, bytes] null bits, keys ..., slice, buffers ..., decimals, texts of keys   [hash, bytes] ...
   * }}}
   *
-  * All memory is acquired from Spark first. If there is none left, [[add]] fails: the groups are then emitted, page
-  * by page, and the table starts over. The caller is generated code.
+  * All memory is acquired from Spark first. If there is none left, [[add]] fails: the groups are then emitted, page by
+  * page, and the table starts over. The caller is generated code.
   *
   * Pages are always arrays on the heap, even if Spark uses off-heap memory. The JVM can keep values of one array in
   * registers across writes to others, but not values at raw addresses.

@@ -20,9 +20,9 @@ import org.apache.spark.sql.mullion.exec.batch.AggregateExecs
   *                       GroupTable                      groups in flat memory
   * }}}
   *
-  * If memory runs out, the existing groups are emitted and the table starts over: a group may then have several
-  * rows from one task, as it may from several tasks. Nothing is written to disk or sorted. The row that found no
-  * room is emitted alone and stops the loop below, because generated code stops when a row is ready.
+  * If memory runs out, the existing groups are emitted and the table starts over: a group may then have several rows
+  * from one task, as it may from several tasks. Nothing is written to disk or sorted. The row that found no room is
+  * emitted alone and stops the loop below, because generated code stops when a row is ready.
   *
   * @param grouping
   *   the columns to group by

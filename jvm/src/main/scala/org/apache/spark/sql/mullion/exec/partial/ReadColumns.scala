@@ -7,8 +7,8 @@ import org.apache.spark.sql.mullion.exec.assign.{AssignsPanes, FusedWatermarkExe
 
 /** Replaces Spark's node below Mullion's partial aggregate by [[ReadColumnsExec]].
   *
-  * Only if each row is used, because all columns are copied first: a filter in between may drop most rows. And only
-  * for Spark's own vector classes.
+  * Only if each row is used, because all columns are copied first: a filter in between may drop most rows. And only for
+  * Spark's own vector classes.
   */
 object ReadColumns extends ColumnarRule {
   private val knownVectors =
@@ -19,8 +19,8 @@ object ReadColumns extends ColumnarRule {
 
   private def below(plan: SparkPlan): SparkPlan = plan match {
     case ColumnarToRowExec(scan) if scan.vectorTypes.exists(_.forall(knownVectors)) => ReadColumnsExec(scan)
-    case _ if gives(plan)                                                    => plan.mapChildren(below)
-    case other                                                               => other
+    case _ if gives(plan)                                                           => plan.mapChildren(below)
+    case other                                                                      => other
   }
 
   /** The reader of a plan's columns, if all nodes in between pass rows on within the scan's own loop. */

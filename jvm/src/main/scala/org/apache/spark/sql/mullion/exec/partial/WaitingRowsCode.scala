@@ -12,12 +12,12 @@ import org.apache.spark.sql.types.{DecimalType, LongType}
   *   together     read the memory of all [memory]   find find find   add add add
   * }}}
   *
-  * With many groups, a row's group is rarely cached, and cache misses dominate the time. A processor overlaps
-  * several misses if the reads are close together in the code. With few groups, a loop without writes to groups
-  * finds them faster: no read waits for a possibly aliased write, and mispredicted index lookups cost less.
+  * With many groups, a row's group is rarely cached, and cache misses dominate the time. A processor overlaps several
+  * misses if the reads are close together in the code. With few groups, a loop without writes to groups finds them
+  * faster: no read waits for a possibly aliased write, and mispredicted index lookups cost less.
   *
-  * A buffered row consists of words, each in its own array: its hash, its keys, the columns that the functions
-  * read, and the null bits of both.
+  * A buffered row consists of words, each in its own array: its hash, its keys, the columns that the functions read,
+  * and the null bits of both.
   *
   * @param columns
   *   the columns that the functions and their filters read
@@ -266,8 +266,8 @@ private[partial] final class WaitingRowsCode(
 
   private def locals(of: Seq[Words]) = of.map(w => s"${w.javaType}[] ${w.local} = ${w.field};").mkString("\n")
 
-  /** One word of each buffered row, in a field and, while a loop uses it, in a local variable: a field is read
-    * again after each unknown call.
+  /** One word of each buffered row, in a field and, while a loop uses it, in a local variable: a field is read again
+    * after each unknown call.
     */
   private final class Words(val javaType: String, name: String) {
     val field: String =
@@ -284,8 +284,7 @@ private[partial] object WaitingRowsCode {
   // Their null bits are in one word after those of the keys.
   private val MostColumns = 64
 
-  /** The columns of buffered rows, if buffering is possible: all values must be words, and evaluation may be
-    * delayed.
+  /** The columns of buffered rows, if buffering is possible: all values must be words, and evaluation may be delayed.
     */
   def columns(
       layout: GroupLayout,

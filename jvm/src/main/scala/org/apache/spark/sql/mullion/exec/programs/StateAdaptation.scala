@@ -107,8 +107,8 @@ private[exec] final case class WindowAdaptation(
       }
   }
 
-  /** The records of keys contain their sessions with their firings, and if these are few and small, the
-    * accumulators: see `SessionSums`.
+  /** The records of keys contain their sessions with their firings, and if these are few and small, the accumulators:
+    * see `SessionSums`.
     */
   private def adaptSessions(records: Records, sums: Option[Accumulated], begin: Option[FiringsBegin]): Unit = {
     val spec = program.families.find(_.name == "keys").get

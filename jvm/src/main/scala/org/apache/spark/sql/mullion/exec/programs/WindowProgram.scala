@@ -56,7 +56,8 @@ import dev.mullion.windows.rules.{AlignedRules, AroundRules, CustomRules, Number
   * @param ticks
   *   whether its query has a source that requests batches without rows
   * @param drained
-  *   the boundary of a replaced window whose panes have closed, in microseconds, if there was one when the query started
+  *   the boundary of a replaced window whose panes have closed, in microseconds, if there was one when the query
+  *   started
   * @param delay
   *   the longest delay of the stream's watermarks, in microseconds
   */
@@ -96,8 +97,8 @@ final case class WindowProgram(
   def distributed: Option[Seq[Attribute]] = Option.unless(byShard)(keys)
 
   /** True if the operator accepts several partial rows per group, one from each task before the shuffle, without a
-    * merge. This holds if rows are added in place and fire nothing. Merging needs a table of all groups, and with
-    * many keys most groups have one row; the operator gets rows sorted, and finds the previous record again.
+    * merge. This holds if rows are added in place and fire nothing. Merging needs a table of all groups, and with many
+    * keys most groups have one row; the operator gets rows sorted, and finds the previous record again.
     */
   def takesSeveralOfGroup: Boolean =
     Accumulators.areInPlace(functions) && (isSession || (!rules.firesOpen && marked.isEmpty))

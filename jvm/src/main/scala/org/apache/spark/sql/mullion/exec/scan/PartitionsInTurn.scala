@@ -9,16 +9,16 @@ import org.apache.spark.sql.mullion.shim.SparkLineShim
 
 import dev.mullion.windows.rules.{AlignedRules, SessionRules}
 
-/** The conditions under which one task may process all partitions of an operator's state: in a batch whose rows
-  * each task could read, see [[ReadByEachTask]].
+/** The conditions under which one task may process all partitions of an operator's state: in a batch whose rows each
+  * task could read, see [[ReadByEachTask]].
   *
-  * Nodes above the operator then have one partition instead of the planned number. Only projections and filters,
-  * which are independent of it, and the sink may be above the operator. No other stateful operator may, because its
+  * Nodes above the operator then have one partition instead of the planned number. Only projections and filters, which
+  * are independent of it, and the sink may be above the operator. No other stateful operator may, because its
   * partitions are numbers of stores.
   *
-  * Two tasks process large state in half the time of one. The state must therefore be small, judging by the
-  * previous batch, and a record may produce only a few rows. The state must also be loaded where the task runs,
-  * which is certain if there is one executor.
+  * Two tasks process large state in half the time of one. The state must therefore be small, judging by the previous
+  * batch, and a record may produce only a few rows. The state must also be loaded where the task runs, which is certain
+  * if there is one executor.
   */
 private[scan] object PartitionsInTurn {
 
@@ -53,8 +53,8 @@ private[scan] object PartitionsInTurn {
     case _ => false
   }
 
-  /** True if the previous batch left few records, in all operators of its query. A run's first batch has no
-    * previous one; it may have been begun by an earlier run, and must keep its tasks.
+  /** True if the previous batch left few records, in all operators of its query. A run's first batch has no previous
+    * one; it may have been begun by an earlier run, and must keep its tasks.
     */
   private def isSmall(window: WindowExec, info: SparkLineShim.StateInfo): Boolean =
     RunningQuery.find(window.session, info.queryRunId).flatMap(query => Option(query.lastProgress)).exists { before =>

@@ -20,8 +20,8 @@ import org.apache.spark.util.CompletionIterator
   *             task: scan - partial aggregate - own rows - WindowExec, partition 1
   * }}}
   *
-  * A batch of a hundred rows is read in a few milliseconds, and a shuffle is another stage, of about 25 ms. Only
-  * the first task counts the metrics of the nodes below, because the others read the same rows.
+  * A batch of a hundred rows is read in a few milliseconds, and a shuffle is another stage, of about 25 ms. Only the
+  * first task counts the metrics of the nodes below, because the others read the same rows.
   *
   * [[ReadByEachTask]] documents the conditions.
   */

@@ -8,9 +8,9 @@ import org.apache.spark.sql.types.ObjectType
 
 /** The expressions with the same value for the same row in every task, which can also be evaluated during planning.
   *
-  * An expression is repeatable if Spark's catalyst or Mullion defines it, it is deterministic, and it contains
-  * neither user code nor another plan. All others are not, even if they are marked as deterministic: expressions of
-  * extensions, of Hive, or of Spark's execution, where subqueries wait for their results.
+  * An expression is repeatable if Spark's catalyst or Mullion defines it, it is deterministic, and it contains neither
+  * user code nor another plan. All others are not, even if they are marked as deterministic: expressions of extensions,
+  * of Hive, or of Spark's execution, where subqueries wait for their results.
   */
 private[scan] object RepeatableExpressions {
 

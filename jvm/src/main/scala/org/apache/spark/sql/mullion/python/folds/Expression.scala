@@ -3,8 +3,8 @@ package org.apache.spark.sql.mullion.python.folds
 import org.apache.spark.unsafe.Platform
 import org.apache.spark.unsafe.types.UTF8String
 
-/** An expression of an agent's body. After evaluation it is its own result, with Python's value and kind. Where
-  * Python fails, or behaves in a way that is not supported here, it throws [[Odd]].
+/** An expression of an agent's body. After evaluation it is its own result, with Python's value and kind. Where Python
+  * fails, or behaves in a way that is not supported here, it throws [[Odd]].
   */
 private[python] abstract class Expression extends Value {
   def compute(): Unit

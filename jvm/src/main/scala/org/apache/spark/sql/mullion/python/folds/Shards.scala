@@ -2,8 +2,8 @@ package org.apache.spark.sql.mullion.python.folds
 
 import org.apache.spark.unsafe.types.UTF8String
 
-/** The shard of a key, as in the Python package (`faust/_values/shards.py`): a text is its own shard, an integer's
-  * is that of its digits.
+/** The shard of a key, as in the Python package (`faust/_values/shards.py`): a text is its own shard, an integer's is
+  * that of its digits.
   */
 private[folds] object Shards {
 

@@ -55,7 +55,8 @@ private[python] final class TablePlaces(tables: Seq[String], timers: Set[Int], i
     else {
       val key = TableRecords.keyOf(record)
       val head = record.take(Head)
-      if (tableRecords.exists(table => java.util.Arrays.equals(table.headOfRanges(key), head))) inShard(key) else unknown
+      if (tableRecords.exists(table => java.util.Arrays.equals(table.headOfRanges(key), head))) inShard(key)
+      else unknown
     }
   }
 
@@ -65,8 +66,8 @@ private[python] final class TablePlaces(tables: Seq[String], timers: Set[Int], i
   private def unknown =
     RecordPlace.Unknown(s"of none of its tables (${tables.mkString(", ")})")
 
-  /** The clocks of a table after several partitions were merged: the latest, so that closed ranges stay closed.
-    * Expiry is reset, because it differs between the partitions.
+  /** The clocks of a table after several partitions were merged: the latest, so that closed ranges stay closed. Expiry
+    * is reset, because it differs between the partitions.
     */
   override def merged(key: Array[Byte], values: Seq[Array[Byte]]): Array[Byte] =
     if (key.startsWith(Timer)) values.head

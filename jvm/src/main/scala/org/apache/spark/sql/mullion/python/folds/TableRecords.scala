@@ -7,8 +7,7 @@ import java.security.MessageDigest
 
 import org.apache.spark.unsafe.types.UTF8String
 
-/** The layout of a table's records in the state, byte for byte that of the Python package
-  * (`faust/tables/records.py`):
+/** The layout of a table's records in the state, byte for byte that of the Python package (`faust/tables/records.py`):
   *
   * {{{
   *   value of a key        h(table, "v") key                         value

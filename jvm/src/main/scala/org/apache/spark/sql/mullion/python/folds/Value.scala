@@ -97,7 +97,7 @@ private[python] object Value {
   private final val Exact = 1L << 53
 }
 
-/** Anything not supported here exactly as in Python: its errors, ints of more than 64 bits, and values of other
-  * kinds. The batch is then processed by Python.
+/** Anything not supported here exactly as in Python: its errors, ints of more than 64 bits, and values of other kinds.
+  * The batch is then processed by Python.
   */
 private[python] object Odd extends RuntimeException("only Python does this") with NoStackTrace

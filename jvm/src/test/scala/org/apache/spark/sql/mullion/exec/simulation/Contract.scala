@@ -2,9 +2,9 @@ package org.apache.spark.sql.mullion.exec.simulation
 
 import scala.collection.mutable
 
-/** The pane contract in its slowest and simplest form: every open pane has its own rows, and all of them are
-  * checked in every batch. It shares no code with the implementation: no slices, no timers, no queues, and no class
-  * of the product.
+/** The pane contract in its slowest and simplest form: every open pane has its own rows, and all of them are checked in
+  * every batch. It shares no code with the implementation: no slices, no timers, no queues, and no class of the
+  * product.
   */
 private[simulation] final class Contract(terms: Contract.Terms) {
   import Contract._

@@ -16,8 +16,8 @@ import dev.mullion.windows.clock.BatchClock
 import dev.mullion.windows.rules._
 import dev.mullion.windows.spec.{AlignedWindow, AroundWindow, SessionWindow}
 
-/** The tasks of a query, from rows to firings, without Spark: Spark's parts (the partial aggregate, the shuffle)
-  * are simulated in a few lines; all else is Mullion's own code.
+/** The tasks of a query, from rows to firings, without Spark: Spark's parts (the partial aggregate, the shuffle) are
+  * simulated in a few lines; all else is Mullion's own code.
   */
 private[simulation] final class SimulatedQuery(terms: Contract.Terms, countsRows: Boolean) {
   import Contract._

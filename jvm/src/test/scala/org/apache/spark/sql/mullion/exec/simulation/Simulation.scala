@@ -9,9 +9,9 @@ import org.apache.spark.sql.catalyst.expressions.UnsafeRow
 import org.apache.spark.sql.internal.SQLConf
 import org.apache.spark.sql.mullion.state.store.SimulatedState
 
-/** The life of a query under one seed: its window, its rows and clocks, and its faults. Engines, records in memory
-  * with their versions, and segments are Mullion's; executors, the store and the driver are simulated. The output
-  * of each batch is compared with [[Contract]].
+/** The life of a query under one seed: its window, its rows and clocks, and its faults. Engines, records in memory with
+  * their versions, and segments are Mullion's; executors, the store and the driver are simulated. The output of each
+  * batch is compared with [[Contract]].
   *
   * {{{
   *   driver      plan a batch - tasks - commit              dies between the two, and plans the same batch again

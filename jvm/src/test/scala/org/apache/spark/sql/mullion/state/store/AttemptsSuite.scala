@@ -21,9 +21,9 @@ import org.apache.spark.sql.types.{LongType, StructType}
 
 import dev.mullion.TestSeed
 
-/** A partition whose versions are written by several attempts: of one run and of several, on several executors,
-  * while maintenance uploads snapshots. Each sequence of events runs with Spark's own RocksDB and files. After each
-  * commit of a batch, every reader of the version reads the records of an attempt of that batch.
+/** A partition whose versions are written by several attempts: of one run and of several, on several executors, while
+  * maintenance uploads snapshots. Each sequence of events runs with Spark's own RocksDB and files. After each commit of
+  * a batch, every reader of the version reads the records of an attempt of that batch.
   */
 class AttemptsSuite extends SparkSuite {
   import AttemptsSuite._

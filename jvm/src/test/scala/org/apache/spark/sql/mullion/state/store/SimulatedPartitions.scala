@@ -10,8 +10,8 @@ import org.apache.spark.sql.execution.streaming.state._
 import org.apache.spark.sql.mullion.shim.SparkLineShim
 import org.apache.spark.sql.mullion.state.records.{FamilySpec, RecordOrder, StatePartition}
 
-/** The state of a simulated query: one checkpoint, and transient executors with their own versions. Spark's store
-  * in RocksDB, below Mullion's own code, is simulated.
+/** The state of a simulated query: one checkpoint, and transient executors with their own versions. Spark's store in
+  * RocksDB, below Mullion's own code, is simulated.
   */
 private[mullion] final class SimulatedState(families: Seq[FamilySpec]) {
   import SimulatedState.Opened

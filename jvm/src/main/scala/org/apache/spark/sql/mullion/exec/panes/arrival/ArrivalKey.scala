@@ -19,8 +19,8 @@ import dev.mullion.windows.rules.{Collected, EarlyFiring}
 import dev.mullion.windows.sets.SlotSizes
 import dev.mullion.windows.spec.SliceGrid
 
-/** A key whose rows are processed one by one: its panes, and their contents in slots. A slot is read once, and
-  * written once after all rows of the key.
+/** A key whose rows are processed one by one: its panes, and their contents in slots. A slot is read once, and written
+  * once after all rows of the key.
   *
   * @param isNew
   *   whether state has nothing of it

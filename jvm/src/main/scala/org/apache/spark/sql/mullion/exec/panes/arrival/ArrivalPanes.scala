@@ -26,9 +26,9 @@ import dev.mullion.windows.rules.{EarlyFiring, LatePolicy, NumberedRules}
 import dev.mullion.windows.sets.SlotSizes
 import dev.mullion.windows.spec.{CountWindow, GlobalTrigger, GlobalWindow}
 
-/** Panes whose rows are processed one by one, in order of arrival. The rows of a key are consecutive; meanwhile the
-  * key is in memory: its panes as [[PanesOfKey]], and their contents in slots, see [[ArrivalKey]].
-  * [[ArrivalFamilies]] lists the records of both.
+/** Panes whose rows are processed one by one, in order of arrival. The rows of a key are consecutive; meanwhile the key
+  * is in memory: its panes as [[PanesOfKey]], and their contents in slots, see [[ArrivalKey]]. [[ArrivalFamilies]]
+  * lists the records of both.
   *
   * A batch only touches the slots of its rows, and those that close.
   *

@@ -17,9 +17,9 @@ import org.apache.spark.sql.types._
 import dev.mullion.MullionException
 import dev.mullion.windows.key.{ArrivalPane, UnsplitRows}
 
-/** Panes of global windows that a function of the rows splits. The rows of a key are stored until the function,
-  * which once per batch receives all of them for each key with new rows, returns the starts of new windows. Only
-  * then are they aggregated.
+/** Panes of global windows that a function of the rows splits. The rows of a key are stored until the function, which
+  * once per batch receives all of them for each key with new rows, returns the starts of new windows. Only then are
+  * they aggregated.
   *
   * {{{
   *   pieces  (key, number)  -> rows of one batch, by the number of the first
@@ -28,8 +28,7 @@ import dev.mullion.windows.key.{ArrivalPane, UnsplitRows}
   *   input by key -> buffers: stored pieces, and the batch's rows -> the function -> windows close, state is written
   * }}}
   *
-  * Each batch adds a piece. A split removes the pieces before it, and rewrites only the rest of the piece that it
-  * cuts.
+  * Each batch adds a piece. A split removes the pieces before it, and rewrites only the rest of the piece that it cuts.
   *
   * @param partition
   *   none on a batch DataFrame, where all rows of a key are present

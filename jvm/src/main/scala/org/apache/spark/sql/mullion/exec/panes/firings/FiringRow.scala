@@ -6,8 +6,8 @@ import org.apache.spark.sql.mullion.state.records.RecordBytes
 import org.apache.spark.sql.types.{DataType, LongType, TimestampType}
 import org.apache.spark.unsafe.Platform
 
-/** An output row that is overwritten for the next firing, if all parts that differ between firings have a fixed
-  * width: keys, the window, the number of the firing, and results.
+/** An output row that is overwritten for the next firing, if all parts that differ between firings have a fixed width:
+  * keys, the window, the number of the firing, and results.
   *
   * {{{
   *   nulls | key | window: where | pane: where | n | total | start, end | firing, seq

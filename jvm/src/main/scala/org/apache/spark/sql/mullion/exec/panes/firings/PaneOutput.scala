@@ -34,8 +34,8 @@ object Firing {
   private def named(kind: FiringKind): UTF8String = UTF8String.fromString(kind.name)
 }
 
-/** The identity that a firing reports for its pane: its id, and the ids of the panes merged into it since it opened
-  * or last fired.
+/** The identity that a firing reports for its pane: its id, and the ids of the panes merged into it since it opened or
+  * last fired.
   */
 private[exec] final case class PaneName(id: String, merged: Seq[String])
 
@@ -244,8 +244,8 @@ object PaneOutput {
   }
 }
 
-/** A pane's key, facts, accumulator at work and values of imperative functions, side by side. It has its own reads
-  * for the same reason as [[JoinedNumbers]].
+/** A pane's key, facts, accumulator at work and values of imperative functions, side by side. It has its own reads for
+  * the same reason as [[JoinedNumbers]].
   */
 private[exec] final class PaneRow(facts: InternalRow, values: InternalRow) extends JoinedRow {
   private val keyAndFacts = new JoinedRow()

@@ -15,9 +15,8 @@ import org.apache.spark.unsafe.Platform
   *              8 -> [sum 9][10]
   * }}}
   *
-  * For Spark a record is a row with the first accumulator's columns, followed by bytes. An accumulator alone,
-  * without the word, is the slice with the record's ordinal: the form before there were blocks, which is still
-  * read.
+  * For Spark a record is a row with the first accumulator's columns, followed by bytes. An accumulator alone, without
+  * the word, is the slice with the record's ordinal: the form before there were blocks, which is still read.
   *
   * @param columns
   *   the number of columns of an accumulator, each of eight bytes

@@ -9,8 +9,8 @@ import org.apache.spark.sql.mullion.state.records.Family
 import dev.mullion.windows.rules.WindowFold
 import dev.mullion.windows.sets.SliceSet
 
-/** Slices that share records with their neighbours: see [[SliceBlock]]. A window is read from few records, and the
-  * rows of a batch need few lookups.
+/** Slices that share records with their neighbours: see [[SliceBlock]]. A window is read from few records, and the rows
+  * of a batch need few lookups.
   *
   * {{{
   *   slices  (key, first ordinal)      -> accumulators, and the bits of their slices

@@ -22,11 +22,11 @@ import dev.mullion.windows.rules.{AlignedRules, EarlyFiring, EmptyWindows, Firin
 import dev.mullion.windows.sets.SliceSet
 import dev.mullion.windows.spec.TimeMath
 
-/** Panes of overlapping windows, as sums of shared slices: a row is stored once, in its slice. The slices of a key
-  * are in its record (see [[KeyedPanes]]), and their accumulators in their own records (see [[Slices]]).
+/** Panes of overlapping windows, as sums of shared slices: a row is stored once, in its slice. The slices of a key are
+  * in its record (see [[KeyedPanes]]), and their accumulators in their own records (see [[Slices]]).
   *
-  * Windows that also close without rows use that record too, and are kept here although they share no slices: each
-  * has its own.
+  * Windows that also close without rows use that record too, and are kept here although they share no slices: each has
+  * its own.
   */
 private[exec] final class SlidingPanes(
     program: PaneProgram,
@@ -272,8 +272,8 @@ private[exec] final class SlidingPanes(
       }
       .flatten
 
-  /** The end of the run that starts with the window at `from`. Windows that share slices or are adjacent are read
-    * in one pass; slices between runs are not read.
+  /** The end of the run that starts with the window at `from`. Windows that share slices or are adjacent are read in
+    * one pass; slices between runs are not read.
     */
   private def endOfRun(windows: Array[Long], from: Int): Int = {
     var until = Math.min(from + 1, windows.length)

@@ -14,8 +14,8 @@ import dev.mullion.windows.clock.BatchClock
 import dev.mullion.windows.rules.{AlignedRules, EarlyFiring, FiringKind, PaneRules}
 import dev.mullion.windows.spec.TimeMath
 
-/** Independent panes, of windows that do not overlap, share no slices or are defined by rows: one record per pane,
-  * in order of their closes. Closing panes are therefore the first ones, and a batch reads no other.
+/** Independent panes, of windows that do not overlap, share no slices or are defined by rows: one record per pane, in
+  * order of their closes. Closing panes are therefore the first ones, and a batch reads no other.
   *
   * {{{
   *   panes   (start, key)               -> accumulator [, firings so far, readings, whether queued, rows since, whether on time]
@@ -23,8 +23,8 @@ import dev.mullion.windows.spec.TimeMath
   *   early   (event, wall, start, key)  -> a pane that waits to fire, by its readings of the clocks
   * }}}
   *
-  * For overlapping windows the number takes the place of the start, and for windows of various sizes the key is
-  * (end, key, start): see `PaneBounds`.
+  * For overlapping windows the number takes the place of the start, and for windows of various sizes the key is (end,
+  * key, start): see `PaneBounds`.
   *
   * Panes in the order of their readings fall due in that order (see `EarlyFiring`), so firing also only reads due
   * panes.
@@ -58,8 +58,8 @@ private[exec] final class TumblingPanes(
   override def process(input: Iterator[InternalRow]): Iterator[InternalRow] =
     super.process(new RowsAhead(input, panes)(paneKey(_)))
 
-  /** Immediate output: panes that fire for their rows, which have one partial row each, and reopened panes, which
-    * need no state because they are due at once.
+  /** Immediate output: panes that fire for their rows, which have one partial row each, and reopened panes, which need
+    * no state because they are due at once.
     */
   override def add(row: InternalRow): Iterator[InternalRow] =
     if (reopenedAt >= 0 && row.getBoolean(reopenedAt)) Iterator.single(reopen(row)) else update(row).iterator
@@ -104,8 +104,8 @@ private[exec] final class TumblingPanes(
     rest
   }
 
-  /** Records the rows of a partial row. Returns the resulting firing, or one that is due in this batch anyway,
-    * because the pane is already loaded.
+  /** Records the rows of a partial row. Returns the resulting firing, or one that is due in this batch anyway, because
+    * the pane is already loaded.
     */
   private def noteRows(key: UnsafeRow, work: InternalRow, row: InternalRow): Option[InternalRow] = {
     notes.addRows(work, if (rowsInPartialAt < 0) 1L else row.getLong(rowsInPartialAt))

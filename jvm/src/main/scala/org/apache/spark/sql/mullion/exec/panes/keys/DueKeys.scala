@@ -9,11 +9,11 @@ import org.apache.spark.sql.types.DataType
 
 import dev.mullion.windows.clock.BatchClock
 
-/** Iterates over the keys whose timers are due by the clock of a batch, removes their timers, and records the next
-  * due time.
+/** Iterates over the keys whose timers are due by the clock of a batch, removes their timers, and records the next due
+  * time.
   *
-  * Timers are in order of time, and records of keys in order of keys. Some thousands of timers are therefore read
-  * at once, and their keys processed in the order of their records:
+  * Timers are in order of time, and records of keys in order of keys. Some thousands of timers are therefore read at
+  * once, and their keys processed in the order of their records:
   *
   * {{{
   *   timers   12:00 k7   12:00 k2   12:01 k9   12:03 k1   |   12:04 k5 ...

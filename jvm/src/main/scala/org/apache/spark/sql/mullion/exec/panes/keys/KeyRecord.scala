@@ -6,8 +6,8 @@ import org.apache.spark.sql.mullion.exec.panes.PaneProgram
 import org.apache.spark.sql.mullion.state.records.{BorrowedRow, FamilySpec, RecordOrder}
 import org.apache.spark.sql.types.{BinaryType, LongType, StructField, StructType}
 
-/** The contents of a key's record: the close time of its next pane, its panes, and a third column that depends on
-  * the kind of window and may be null.
+/** The contents of a key's record: the close time of its next pane, its panes, and a third column that depends on the
+  * kind of window and may be null.
   */
 private[exec] object KeyRecord {
   private val dueAt = 0

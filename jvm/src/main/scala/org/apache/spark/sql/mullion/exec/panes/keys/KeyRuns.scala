@@ -7,16 +7,16 @@ import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.mullion.expressions.Projections
 
 /** Groups rows by key, for rows sorted by a number of their key (see
-  * [[org.apache.spark.sql.mullion.state.records.KeyOrder]]): a key is loaded once, gets all its rows, and is
-  * released once. No key is loaded before the complete keys have fired and are stored:
+  * [[org.apache.spark.sql.mullion.state.records.KeyOrder]]): a key is loaded once, gets all its rows, and is released
+  * once. No key is loaded before the complete keys have fired and are stored:
   *
   * {{{
   *   complete(row)    the keys that have all their rows; the caller fires and stores them
   *   current()        the row's key, loaded on demand
   * }}}
   *
-  * Keys may have equal numbers, because Spark's hashes ignore nulls and can be chosen to collide, and the rows of
-  * such keys are interleaved. Every key of a number is therefore kept until the next number:
+  * Keys may have equal numbers, because Spark's hashes ignore nulls and can be chosen to collide, and the rows of such
+  * keys are interleaved. Every key of a number is therefore kept until the next number:
   *
   * {{{
   *   rows     ("a", null)  (null, "a")  ("a", null)  |  ("b", "c")  ...
@@ -43,8 +43,8 @@ private[exec] final class KeyRuns[K <: AnyRef](keys: Seq[Attribute], input: Seq[
   // All keys of the current number, if there are several.
   private var several: mutable.LinkedHashMap[UnsafeRow, K] = _
 
-  /** The keys that are complete because of this row: none, unless it is the first of its number. They must be fired
-    * and stored before `current` is called.
+  /** The keys that are complete because of this row: none, unless it is the first of its number. They must be fired and
+    * stored before `current` is called.
     */
   def complete(row: InternalRow): Iterator[K] = {
     val of = keyOf(row)

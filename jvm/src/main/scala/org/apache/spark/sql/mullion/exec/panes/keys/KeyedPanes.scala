@@ -37,8 +37,8 @@ private[exec] object ActiveKey {
   val NoTimer: Long = Long.MinValue
 }
 
-/** Panes that are processed key by key: a key's record lists its panes, so that only existing ones are looked up,
-  * and each key has one timer: for the next time at which a pane closes, or fires on time.
+/** Panes that are processed key by key: a key's record lists its panes, so that only existing ones are looked up, and
+  * each key has one timer: for the next time at which a pane closes, or fires on time.
   *
   * {{{
   *   ...                         -> accumulators, depending on the kind of window

@@ -4,8 +4,8 @@ import org.apache.spark.unsafe.array.LongArray
 import org.apache.spark.unsafe.memory.MemoryBlock
 import org.apache.spark.util.collection.unsafe.sort.RadixSort
 
-/** Sorts some thousands of elements by a number each, with Spark's stable radix sort. An element is a number too,
-  * such as a position.
+/** Sorts some thousands of elements by a number each, with Spark's stable radix sort. An element is a number too, such
+  * as a position.
   */
 private[exec] final class RadixOrder {
   // Pairs of element and number, followed by equal space for the sort.
@@ -40,8 +40,7 @@ private[exec] final class RadixOrder {
 
 private[exec] object RadixOrder {
 
-  /** Sorting this many takes a quarter of a megabyte: more would be a large object for the collector in heaps of 2
-    * GB.
+  /** Sorting this many takes a quarter of a megabyte: more would be a large object for the collector in heaps of 2 GB.
     */
   val AtOnce: Int = 1 << 13
 

@@ -4,8 +4,8 @@ import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions.UnsafeRow
 import org.apache.spark.sql.mullion.state.records.Family
 
-/** Prefetches rows, a few hundred at a time, if state is in a store: their keys are looked up together, and
-  * neighbours are close together in the store.
+/** Prefetches rows, a few hundred at a time, if state is in a store: their keys are looked up together, and neighbours
+  * are close together in the store.
   *
   * {{{
   *   in memory    row, look up, row, look up ...

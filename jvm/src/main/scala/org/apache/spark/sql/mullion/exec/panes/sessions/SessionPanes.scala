@@ -14,16 +14,16 @@ import dev.mullion.windows.key.{FiringsBegin, OpenSessions, PaneId}
 import dev.mullion.windows.rules.{EarlyFiring, FiringKind, LatePolicy, SessionRules}
 import dev.mullion.windows.spec.TimeMath
 
-/** Panes of sessions: one accumulator each, by the start of the session. The sessions of a key are in its record
-  * (see [[KeyedPanes]]), with their accumulators if these are few and small. A batch therefore only reads and
-  * writes the accumulators of sessions that its rows touch.
+/** Panes of sessions: one accumulator each, by the start of the session. The sessions of a key are in its record (see
+  * [[KeyedPanes]]), with their accumulators if these are few and small. A batch therefore only reads and writes the
+  * accumulators of sessions that its rows touch.
   *
   * {{{
   *   sessions  (start, key)      -> accumulator, of keys with many
   * }}}
   *
-  * A partial row has rows less than a gap apart, with the first and the last of their times. Possibly late rows
-  * have a partial row per time, marked: they are late unless they touch a session that was open before this batch.
+  * A partial row has rows less than a gap apart, with the first and the last of their times. Possibly late rows have a
+  * partial row per time, marked: they are late unless they touch a session that was open before this batch.
   */
 private[exec] final class SessionPanes(
     program: PaneProgram,

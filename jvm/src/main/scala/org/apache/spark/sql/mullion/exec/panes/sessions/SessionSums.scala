@@ -53,8 +53,8 @@ private[exec] object SessionSums {
       val accumulators: Accumulators
   )
 
-  /** The accumulators of open sessions of a key, buffered until the key is released. A key's record contains them
-    * if they are few and small:
+  /** The accumulators of open sessions of a key, buffered until the key is released. A key's record contains them if
+    * they are few and small:
     *
     * {{{
     *   [size of the first, 4] ... of all but the last [first] ... [last]
@@ -117,9 +117,8 @@ private[exec] object SessionSums {
 
     /** The column for the key's record, or null; then all buffered accumulators are written.
       *
-      * The choice must depend on the sessions alone, not on which of them are buffered, which depends on the order
-      * of rows. Two attempts of a task may have different orders, and must write the same records if versions have
-      * no ids.
+      * The choice must depend on the sessions alone, not on which of them are buffered, which depends on the order of
+      * rows. Two attempts of a task may have different orders, and must write the same records if versions have no ids.
       */
     def leave(open: OpenSessions): Array[Byte] = {
       if (open.size <= Most) {

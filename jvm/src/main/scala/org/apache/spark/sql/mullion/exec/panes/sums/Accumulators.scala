@@ -10,12 +10,12 @@ import org.apache.spark.sql.types.{DataType, StructField, StructType}
 
 import dev.mullion.windows.rules.WindowFold
 
-/** The accumulators of a pane, merged like Spark's own aggregates: declarative functions by generated code,
-  * imperative ones by their own code, typed ones as objects.
+/** The accumulators of a pane, merged like Spark's own aggregates: declarative functions by generated code, imperative
+  * ones by their own code, typed ones as objects.
   *
-  * An accumulator has two forms. At rest, in state, it is an UnsafeRow: the functions' buffers, then the `notes` of
-  * the engine. At work it can be merged into. If all functions are declarative over fixed-width buffers (counts,
-  * sums, means …), both are the same row, changed in place; else typed buffers are objects while at work.
+  * An accumulator has two forms. At rest, in state, it is an UnsafeRow: the functions' buffers, then the `notes` of the
+  * engine. At work it can be merged into. If all functions are declarative over fixed-width buffers (counts, sums,
+  * means …), both are the same row, changed in place; else typed buffers are objects while at work.
   *
   * @param functions
   *   the aggregate functions, as in the partial aggregate before the shuffle

@@ -5,8 +5,8 @@ import org.apache.spark.sql.catalyst.expressions.JoinedRow
 
 /** Two rows side by side, one mostly of numbers.
   *
-  * All of Spark uses `JoinedRow` with rows of many classes, so its reads are megamorphic. The reads of this class
-  * are for one row class and can be inlined.
+  * All of Spark uses `JoinedRow` with rows of many classes, so its reads are megamorphic. The reads of this class are
+  * for one row class and can be inlined.
   */
 private[exec] final class JoinedNumbers extends JoinedRow {
   private var left = InternalRow.empty

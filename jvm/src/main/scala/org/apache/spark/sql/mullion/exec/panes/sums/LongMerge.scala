@@ -8,12 +8,11 @@ import org.apache.spark.unsafe.Platform
 
 /** Merges accumulators of non-null longs: counts, sums, minima and maxima.
   *
-  * Spark's code checks null of both for each buffer, and marks each as not null when it writes it: a read, change
-  * and write of a word of null bits per buffer. Overlapping windows merge more often than rows arrive.
+  * Spark's code checks null of both for each buffer, and marks each as not null when it writes it: a read, change and
+  * write of a word of null bits per buffer. Overlapping windows merge more often than rows arrive.
   *
-  * Buffers with the same merge function are processed in one loop without branches. Sums come first, and are
-  * written before an overflow is detected: as longs wrap, the addition can be undone. Methods are small enough to
-  * be inlined.
+  * Buffers with the same merge function are processed in one loop without branches. Sums come first, and are written
+  * before an overflow is detected: as longs wrap, the addition can be undone. Methods are small enough to be inlined.
   *
   * @param steps
   *   the merge function of each buffer
@@ -61,8 +60,8 @@ private[sums] final class LongMerge private (steps: Array[Byte], offset: Int) {
     i
   }
 
-  /** Writes the sum of two rows, which stay unchanged, to `to`. Returns whether it could; if not, the content of
-    * `to` is undefined.
+  /** Writes the sum of two rows, which stay unchanged, to `to`. Returns whether it could; if not, the content of `to`
+    * is undefined.
     *
     * @param to
     *   of the same number of columns as `one`
@@ -176,8 +175,9 @@ private[sums] object LongMerge {
     val merge = function.mergeExpressions(buffer).transform { case a: AttributeReference => a.withNullability(false) }
     def isOfBoth(one: Expression, other: Expression) = isThat(one, remaining) && isThat(other, right)
     WithoutNulls.simplified(merge) match {
-      case SumOf(one, other, _) if isOfBoth(one, other)                                                 => Some(Sum)
-      case OneOfTwo(one, other, _: Least) if isOfBoth(one, other) && isComparedAsLong(remaining.dataType)    => Some(Lesser)
+      case SumOf(one, other, _) if isOfBoth(one, other)                                                   => Some(Sum)
+      case OneOfTwo(one, other, _: Least) if isOfBoth(one, other) && isComparedAsLong(remaining.dataType) =>
+        Some(Lesser)
       case OneOfTwo(one, other, _: Greatest) if isOfBoth(one, other) && isComparedAsLong(remaining.dataType) =>
         Some(Greater)
       case _ => None

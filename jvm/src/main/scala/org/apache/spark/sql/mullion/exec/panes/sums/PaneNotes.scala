@@ -8,9 +8,9 @@ import dev.mullion.windows.clock.BatchClock
 import dev.mullion.windows.key.FiringsBegin
 import dev.mullion.windows.rules.PaneRules
 
-/** The additional columns of a pane that may fire before it closes, after its accumulator: its number of firings,
-  * the clock readings when it opened or last fired, whether it is queued to fire early, its number of rows since,
-  * and whether it has fired on time.
+/** The additional columns of a pane that may fire before it closes, after its accumulator: its number of firings, the
+  * clock readings when it opened or last fired, whether it is queued to fire early, its number of rows since, and
+  * whether it has fired on time.
   *
   * @param firedAt
   *   the index of the first of them

@@ -11,21 +11,21 @@ import org.apache.spark.sql.types._
 
 import dev.mullion.MullionException
 
-/** Accumulators in state that may grow with every row. Long appended lists are stored in chunks, so that a batch
-  * only writes its own rows; and the size of a pane is limited.
+/** Accumulators in state that may grow with every row. Long appended lists are stored in chunks, so that a batch only
+  * writes its own rows; and the size of a pane is limited.
   *
   * {{{
   *   accumulators  (pane)          -> counts, sums, ..., the end of the lists, [number of chunks, their bytes]
   *   chunks        (pane, number)  -> the earlier parts of the lists
   * }}}
   *
-  * A list is not chunked where speculative copies of a task run: there a batch may continue from one attempt's
-  * records and overwrite another's.
+  * A list is not chunked where speculative copies of a task run: there a batch may continue from one attempt's records
+  * and overwrite another's.
   *
   * Deduplicated rows are such a list too: duplicates are removed when chunks are merged.
   *
-  * Other growing aggregates, such as sets and exact percentiles, are written entirely: the addition of a batch is
-  * only known after merging it with everything, and chunks would store elements many times.
+  * Other growing aggregates, such as sets and exact percentiles, are written entirely: the addition of a batch is only
+  * known after merging it with everything, and chunks would store elements many times.
   *
   * @param heads
   *   the records of accumulators
@@ -150,8 +150,7 @@ private[exec] final class PaneSums(
 
 private[exec] object PaneSums {
 
-  /** The size at which lists move to a chunk: large enough for few records, small enough to be rewritten by each
-    * batch.
+  /** The size at which lists move to a chunk: large enough for few records, small enough to be rewritten by each batch.
     */
   private val ChunkBytes = 64L * 1024
 
