@@ -193,7 +193,7 @@ class DirPublisher:
     ) -> tuple[tuple[_File, ...], list[Note], list[tuple[int, str]]]:
         """Stages the batch's files, and collects its notes and printed lines."""
         stage = _Stage(make, str(self._home), str(staging), self._clock.time_us())
-        staged = rows.mapInArrow(stage, _STAGED).collect()
+        reports = rows.mapInArrow(stage, _STAGED).collect()
         files = tuple(
             _File(
                 row.topic,
@@ -201,10 +201,10 @@ class DirPublisher:
                 f"{query[:8]}.{batch}.{row.partition}",
                 row.rows,
             )
-            for row in sorted((row for row in staged if row.topic), key=attrgetter("topic", "partition"))
+            for row in sorted((row for row in reports if row.topic), key=attrgetter("topic", "partition"))
         )
-        notes = [Note(row.callback, bytes(row.note)) for row in staged if row.note is not None]
-        return files, notes, [(row.partition, row.file) for row in staged if row.topic == PRINTED]
+        notes = [Note(row.callback, bytes(row.note)) for row in reports if row.note is not None]
+        return files, notes, [(row.partition, row.file) for row in reports if row.topic == PRINTED]
 
     def _announce(self, files: Iterable[_File]) -> dict[str, About]:
         """Rejects columns with other types than in their topics, before anything is published; announces the others.
@@ -277,8 +277,8 @@ class _Stage:
             table = normal(topic, pa.Table.from_batches([batch]))
             if table.num_rows:
                 topics.setdefault(topic, []).append((table, key))
-        staged: list[dict[str, Any]] = [{"callback": note.callback, "note": note.content} for note in notes]
-        staged += printed
+        reports: list[dict[str, Any]] = [{"callback": note.callback, "note": note.content} for note in notes]
+        reports += printed
         Path(self._staging).mkdir(parents=True, exist_ok=True)
         written: list[tuple[str, list[Any], Callable[[Path, str, list[Any]], Staged]]]
         written = [(topic, rows, self._write) for topic, rows in topics.items()]
@@ -287,7 +287,7 @@ class _Stage:
             # A retried task writes another file: the driver gets the name of the valid one.
             file = Path(self._staging) / uuid.uuid4().hex
             staged = write(file, topic, rows)
-            staged.append(
+            reports.append(
                 {
                     "partition": partition,
                     "topic": topic,
@@ -296,8 +296,8 @@ class _Stage:
                     "rows": sum(table.num_rows for table, _ in rows),
                 }
             )
-        if staged:
-            yield pa.RecordBatch.from_pylist(staged, schema=_STAGED_SCHEMA)
+        if reports:
+            yield pa.RecordBatch.from_pylist(reports, schema=_STAGED_SCHEMA)
 
     def _write(self, file: Path, topic: str, tables: list[tuple[pa.Table, str | None]]) -> Staged:
         topic_note = DirTopic(Path(self._home), topic).about()
