@@ -127,12 +127,18 @@ object FileFaultsSuite {
       val plan = Plan(checkpoint.toString + "/state-and-logs", fault, at)
       FaultyFiles.on(plan) {
         try run(checkpoint)
-        catch { case _: StreamingQueryException => () }
+        catch { case failed: StreamingQueryException => assert(namesCause(failed), s"$fault at $at: $failed") }
       }
       plan.happened.foreach(isRight(checkpoint, fault, _))
       TemporaryFolder.delete(checkpoint)
       plan.happened
     }
+
+    /** Whether an error says that the disk is full. Causes of a task's failure are in Spark's message. */
+    private def namesCause(failed: Throwable): Boolean = Iterator
+      .iterate(failed)(_.getCause)
+      .takeWhile(_ != null)
+      .exists(cause => String.valueOf(cause.getMessage).contains("No space left on device"))
 
     /** The same in a separate process, which dies. */
     def dies(at: Int): Unit = {
