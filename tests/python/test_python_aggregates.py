@@ -544,6 +544,30 @@ def test_a_function_may_print_and_start_processes(spark: SparkSession) -> None:
     assert pane.result == list(range(100))
 
 
+def test_a_query_stops_while_a_function_runs(spark: SparkSession, tmp_path: Path) -> None:
+    began = tmp_path / "began"
+
+    class Endless(Ids, returns="array<bigint>"):
+        def add(self, ids: list[int], rows: pa.RecordBatch) -> list[int]:
+            import time
+
+            began.touch()
+            time.sleep(3600)
+            return ids
+
+    feed = Feed(tmp_path / "in", COLUMNS)
+    feed.write([(SECOND, "a", 1, 1)])
+    with settings(spark, {WAITING: "1"}):
+        panes = windowed(feed.stream(spark), Tumbling("1 minute"), by="k", time="ts").agg(ids=Endless("id"))
+        writer = panes.writeStream.format("noop").option("checkpointLocation", str(tmp_path / "checkpoint"))
+        query = writer.start()
+    while query.isActive and not began.exists():
+        query.awaitTermination(1)
+    # Raises an error after the session's stopTimeout.
+    query.stop()
+    assert query.exception() is None
+
+
 def test_after_a_failure_the_fixed_query_continues_from_its_checkpoint(spark: SparkSession, tmp_path: Path) -> None:
     feed = Feed(tmp_path / "in", COLUMNS)
     fixed = tmp_path / "fixed"

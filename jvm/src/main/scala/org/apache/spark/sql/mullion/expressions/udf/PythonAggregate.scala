@@ -190,9 +190,8 @@ object PythonAggregate {
     .asInstanceOf[Aggregate]
 
   private object Placeholder {
-    def unapply(e: Expression): Option[(PythonUDAF, String, CreateNamedStruct)] = e match {
-      case udaf @ PythonUDAF(_, _, _, Seq(Literal(json, StringType), columns: CreateNamedStruct), _, _, _)
-          if json.toString.startsWith(Marker) =>
+    def unapply(udaf: PythonUDAF): Option[(PythonUDAF, String, CreateNamedStruct)] = udaf.children match {
+      case Seq(Literal(json, StringType), columns: CreateNamedStruct) if json.toString.startsWith(Marker) =>
         Some((udaf, json.toString, columns))
       case _ => None
     }
