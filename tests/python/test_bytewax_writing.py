@@ -25,17 +25,22 @@ class _Outputs:
         self.written: list[tuple[int, list[str]]] = []
         self.may_write = threading.Semaphore(0)
         self.fails = False
+        self.threads = {threading.get_ident()}
 
     def write(self, rows: Any, batch: int) -> None:
+        self.threads.add(threading.get_ident())
         assert self.may_write.acquire(timeout=30)
         if self.fails:
             raise RuntimeError("the disk is full")
         self.written.append((batch, rows))
 
+    def close(self) -> None:
+        self.threads.add(threading.get_ident())
+
 
 def _writing(beside: bool) -> tuple[_Outputs, Any]:
-    outputs = _Outputs()
-    return outputs, Writing(outputs, beside)  # type: ignore[arg-type]
+    writing: Any = Writing(_Outputs, beside)  # type: ignore[arg-type]
+    return writing.outputs, writing
 
 
 def test_a_batch_is_written_beside_the_next_one_and_before_that_one_is() -> None:
@@ -57,6 +62,8 @@ def test_a_batch_is_written_before_it_ends_where_state_is_kept() -> None:
     outputs.may_write.release()
     writing.write(_Rows("a"), 0)
     assert outputs.written == [(0, ["a"])]
+    writing.close()
+    assert len(outputs.threads) == 1
 
 
 def test_what_fails_beside_a_batch_ends_the_next_one_and_the_run() -> None:
@@ -64,7 +71,7 @@ def test_what_fails_beside_a_batch_ends_the_next_one_and_the_run() -> None:
     outputs.fails = True
     outputs.may_write.release(2)
     writing.write(_Rows("a"), 0)
-    writing.join()
+    writing.close()
     assert writing.has_failed
     with pytest.raises(RuntimeError, match="the disk is full"):
         writing.write(_Rows("b"), 1)

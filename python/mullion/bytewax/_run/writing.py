@@ -42,8 +42,8 @@ class Writing:
 
     @property
     def has_failed(self) -> bool:
-        """Whether the batch that was taken last failed."""
-        return self._last is not None and self._last.done() and self._last.exception() is not None
+        """Whether the last batch failed while the next one runs. Otherwise :meth:`write` raised its error."""
+        return self._beside and self._last is not None and self._last.done() and self._last.exception() is not None
 
     def wait(self) -> None:
         """Waits until all is written that was taken; raises what that raised, as often as it is asked."""
