@@ -135,7 +135,7 @@ def mistakes(spark: SparkSession, events: DataFrame, folder: Path) -> Iterator[t
     yield "writeStream", lambda: of().writeStream.x
     yield "order='tme' is not one of", lambda: of().collect("tme")
     yield "no argument 'by'", lambda: of().collect(by="ts")
-    yield "accepts none. Give each a name", lambda: together(of().agg(n()))  # type: ignore[misc]
+    yield "accepts none. Give each a name", lambda: together(of().agg(n()))  # type: ignore[call-arg]
     yield "given no window", lambda: together()
     yield "does not say what its panes hold", lambda: together(a=of())
     yield "no folder 'state'", lambda: read_panes(folder / "nothing", spark=spark)

@@ -48,7 +48,9 @@ def test_code_links_and_short_sentences_have_no_faults(tmp_path: Path) -> None:
     )
 
 
-def test_every_file_of_the_list_exists() -> None:
-    for name in plain_english.PYTHON.split():
-        path = ROOT / "python" / "mullion" / name
-        assert path.is_dir() or path.with_suffix(".py").exists(), name
+def test_every_place_of_the_lists_exists() -> None:
+    folders = [ROOT / place for place in plain_english.CLEAN]
+    assert all(folder.exists() for folder in folders), folders
+    files = [f"{file}" for folder in folders for file in (folder, *folder.rglob("*"))]
+    for place in (*plain_english.UNCHECKED, *plain_english.NO_NAMES.split()):
+        assert any(place in file for file in files), place
