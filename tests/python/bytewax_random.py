@@ -131,7 +131,7 @@ def _bigger(one: Any, other: Any) -> Any:
 
 def windows_of(case: Case, op: Any, win: Any, up: Any) -> Any:
     """The case's operator on a keyed stream."""
-    wait = timedelta.max if case.wait == math.inf else seconds(case.wait)
+    wait = seconds(case.wait)
     clock = win.EventClock(time_of, wait, now_getter=still)
     windower = windower_of(case.windower, win, START)
     match case.kind:

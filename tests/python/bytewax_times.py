@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -14,7 +15,8 @@ def at(seconds: float) -> datetime:
 
 
 def seconds(count: float) -> timedelta:
-    return timedelta(seconds=count)
+    """So many seconds; for infinity, the longest duration that Python has."""
+    return timedelta.max if count == math.inf else timedelta(seconds=count)
 
 
 def windower_of(spec: Sequence[Any], win: Any, start: datetime) -> Any:

@@ -100,6 +100,16 @@ def test_items_are_of_classes_in_modules_that_workers_cannot_import(
     assert out == [2]
 
 
+def test_modules_that_spark_sends_to_workers_are_imported_there(spark: SparkSession, tmp_path: Path) -> None:
+    name = f"file_{tmp_path.name}"
+    code = "import threading\nLOCK = threading.Lock()\n\ndef one(x):\n    with LOCK:\n        return 1\n"
+    (tmp_path / f"{name}.py").write_text(code)
+    spark.sparkContext.addPyFile(str(tmp_path / f"{name}.py"))
+    flow, out = flow_of(importlib.import_module(name).one, [1])
+    run_main(flow, spark=spark)
+    assert out == [1], "the lock is not pickled"
+
+
 class _Thread(DynamicSink[Any]):
     def __init__(self, path: Path) -> None:
         self.path = path

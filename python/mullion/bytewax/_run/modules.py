@@ -1,7 +1,8 @@
 """Modules of the program that workers cannot import.
 
-Workers have the module search path of a new interpreter. A program may import from other folders: pytest adds those of
-test modules to ``sys.path``. Functions and classes of such modules are sent by value, as those of a script are.
+Workers have the module search path of a new interpreter, and the files of ``SparkContext.addPyFile``. A program may
+import from other folders: pytest adds those of test modules to ``sys.path``. Functions and classes of such modules are
+sent by value, as those of a script are.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ import sys
 import sysconfig
 from types import ModuleType
 
-from pyspark import cloudpickle
+from pyspark import SparkFiles, cloudpickle
 
 
 def send_by_value() -> None:
@@ -32,8 +33,11 @@ def _is_found_by_workers(module: ModuleType) -> bool:
     folder = os.path.realpath(os.path.dirname(file))  # noqa: PTH120
     if hasattr(module, "__path__"):
         folder = os.path.dirname(folder)  # noqa: PTH120
-    # Other modules come from elsewhere than a folder, such as the import hook of an editable installation.
-    return folder in _installed() or folder not in _folders(sys.path) or folder in _of_new_interpreter()
+    if folder in _installed() or folder not in _folders(sys.path):
+        # Some modules come from no folder of the path, such as those of an editable installation.
+        return True
+    sent_by_spark = os.path.realpath(SparkFiles.getRootDirectory())
+    return folder.startswith(sent_by_spark) or folder in _of_new_interpreter()
 
 
 @functools.cache
