@@ -5,13 +5,10 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Sequence
-from pathlib import Path
 
-from mullion import errors
+from mullion._user_code import is_user_code
 
-_HERE = str(Path(errors.__file__).parent)
 _FRAME = re.compile(r'^\s+File "(.+)", line (\d+), in .+$')
-_THEIRS = re.compile(r"/(pyspark|py4j)/")
 _NO_MULLION = re.compile(r"ModuleNotFoundError: No module named 'mullion\b")
 _CHAINED = (
     "During handling of the above exception, another exception occurred:",
@@ -84,5 +81,5 @@ def raised_in_worker(text: str) -> str | None:
             f"{last}: Spark starts its workers with a Python that Mullion is not installed for. Set PYSPARK_PYTHON "
             f"to one that has it, such as {sys.executable}, before the session starts."
         )
-    own = [frame for _, frame in frames if not _THEIRS.search(frame[1]) and not frame[1].startswith(_HERE)]
+    own = [frame for _, frame in frames if is_user_code(frame[1])]
     return f"{last}, at {own[-1][1]}:{own[-1][2]}" if last and own else last

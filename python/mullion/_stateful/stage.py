@@ -7,7 +7,6 @@ windows.
 
 from __future__ import annotations
 
-import sysconfig
 import traceback
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
@@ -17,13 +16,13 @@ import pyarrow as pa
 
 from mullion._codec.arrow import batches_in, buffer_of
 from mullion._stateful.state import State
+from mullion._user_code import failed_line
 from mullion.errors import FunctionError, InvalidArgumentError, MullionError
 
 _KINDS = ("late", "running", "early", "on_time", "update", "close")
 _KINDS_OF_A_WINDOW = 8
 _FRAME = pa.schema([pa.field("kind", pa.int32()), pa.field("data", pa.binary())])
 _FRAME_BYTES = 64 << 20
-_STDLIB = sysconfig.get_path("stdlib")
 
 
 class Firings(NamedTuple):
@@ -164,13 +163,7 @@ def _described(error: Exception, role: str) -> tuple[str, str]:
     """An error as a condition and a message: Mullion's own unchanged, others with their line."""
     if isinstance(error, MullionError):
         return error.condition, str(error)
-    frames = [frame for frame in traceback.extract_tb(error.__traceback__) if frame.filename != __file__]
-    # For an error in a library, the line of the user's code that called it is more useful.
-    users = [frame for frame in frames if not _is_library(frame.filename)] or frames
-    where = f"{users[-1].filename}:{users[-1].lineno}, in {users[-1].name}" if users else "an unknown line"
+    line = failed_line(error)
+    where = "an unknown line" if line is None else f"{line.filename}:{line.lineno}, in {line.name}"
     text = "".join(traceback.format_exception(error)).rstrip()
     return FunctionError.condition, f"{role} failed at {where}: {type(error).__name__}: {error}\n\n{text}"
-
-
-def _is_library(filename: str) -> bool:
-    return filename.startswith((_STDLIB, "<frozen")) or "site-packages" in filename or "dist-packages" in filename

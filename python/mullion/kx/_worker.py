@@ -6,8 +6,6 @@ the micro-batch, in their order.
 
 from __future__ import annotations
 
-import sysconfig
-import traceback
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -19,8 +17,8 @@ from pyspark import TaskContext
 
 from mullion._stateful.memory import MemoryStore
 from mullion._stateful.store import Records
+from mullion._user_code import failed_at
 from mullion.errors import FunctionError, MullionError
-from mullion.kx._arguments import HERE
 from mullion.kx._batches import Batch, Data, Form, Meta, as_tables, batches_in, mixed_records
 from mullion.kx._operators import Accumulate, Filter, Function, Map, Merge, Reduce
 from mullion.kx._state_values import decoded_value, encoded_value
@@ -30,7 +28,6 @@ TIME: Final = "_mullion_time"
 """The column of the times that a ``time_assigner`` gave."""
 
 _TIMES: Final = pa.timestamp("us", tz="UTC")
-_STDLIB: Final = sysconfig.get_path("stdlib")
 
 Given: TypeAlias = Literal["tables", "rows", "mixed"]
 """What a stage gives: batches; their records in the columns of a schema; or as records of mixed schemas."""
@@ -404,14 +401,4 @@ def _listed(names: Iterable[str]) -> str:
 
 def _told(error: Exception, function: object) -> str:
     """Where a function failed, and by what, in one line."""
-    frames = traceback.extract_tb(error.__traceback__)
-    users = [
-        frame
-        for frame in frames
-        if not frame.filename.startswith((HERE, _STDLIB, "<frozen")) and "site-packages" not in frame.filename
-    ]
-    code = getattr(function, "__code__", None)
-    at = f"at {users[-1].filename}:{users[-1].lineno}" if users else ""
-    if not at and code is not None:
-        at = f"in {code.co_filename}:{code.co_firstlineno}"
-    return f"{at}: {type(error).__name__}: {' '.join(str(error).split())}".lstrip(": ")
+    return f"at {failed_at(error, function)}: {type(error).__name__}: {' '.join(str(error).split())}"

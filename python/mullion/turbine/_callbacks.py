@@ -15,7 +15,6 @@ one pane of it is wrong.
 from __future__ import annotations
 
 import datetime
-import traceback
 from collections import namedtuple
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
@@ -25,6 +24,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from mullion._stateful.journal import RecordJournal
+from mullion._user_code import failed_at, failed_line
 from mullion.errors import FunctionError
 from mullion.topics._outputs import Note, Output, carried
 from mullion.turbine import _callback_schemas
@@ -283,15 +283,8 @@ def part_column(index: int) -> str:
 
 def told(error: Exception, function: Callable[..., Any]) -> str:
     """An error of the user's code, with the line of theirs that it came from; all in one line."""
-    frames = traceback.extract_tb(error.__traceback__)
-    code = getattr(getattr(function, "__func__", function), "__code__", None)
-    theirs = [frame for frame in frames if code is not None and frame.filename == code.co_filename] or [
-        frame for frame in frames if "/mullion/" not in frame.filename
-    ]
-    where = place_of(function)
-    if theirs:
-        last = theirs[-1]
-        where = f"{last.filename}:{last.lineno}" + (f": {last.line}" if last.line else "")
+    line = failed_line(error, function)
+    where = failed_at(error, function) + (f": {line.line}" if line is not None and line.line else "")
     says = " ".join(str(error).split())
     return f"{type(error).__name__}{': ' if says else ''}{says} ({where})"
 

@@ -17,14 +17,13 @@ import asyncio
 import contextlib
 import inspect
 import itertools
-import traceback
 from collections import deque
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import Any, NamedTuple, NoReturn, final
 
 from mullion._stateful.journal import Journal
+from mullion._user_code import failed_at
 from mullion.errors import AgentError
 from mullion.faust._code.parser import read
 from mullion.faust._code.syntax import Emit, Print
@@ -35,8 +34,6 @@ from mullion.faust._run.tasks import Begun
 from mullion.faust.agents import Agent, DeadLetter
 from mullion.faust.models import FieldDescriptor
 from mullion.faust.streams import GroupBy, Step, Stream
-
-_OURS = str(Path(__file__).parents[1])
 
 
 class _Over(Exception):  # noqa: N818
@@ -253,7 +250,7 @@ async def _body(agent: Agent, batch: _Batch) -> None:
 
 def _letter(agent: Agent, event: Event, error: BaseException) -> DeadLetter:
     message = event.message
-    reason = f"{message_of(error)} ({_line(agent, error)})"
+    reason = f"{message_of(error)} ({failed_at(error, agent.function)})"
     return DeadLetter(message.topic, agent.name, reason, message.key, message.value, message.timestamp, message.headers)
 
 
@@ -268,17 +265,9 @@ def _fail(
         )
         where = f"on {last}" if len(events) == 1 else f"on a list of {len(events)} events, the last of which is {last}"
     raise AgentError(
-        f"The agent {agent.name!r} failed {where}, at {line or _line(agent, error)}: {message_of(error)}. "
+        f"The agent {agent.name!r} failed {where}, at {line or failed_at(error, agent.function)}: {message_of(error)}. "
         "To put such events aside and go on, write on_error='dead_letter'."
     ) from error
-
-
-def _line(agent: Agent, error: BaseException) -> str:
-    """The innermost line of the user's code that an error came through."""
-    frames = [frame for frame in traceback.extract_tb(error.__traceback__) if not frame.filename.startswith(_OURS)]
-    own = [frame for frame in frames if frame.filename == agent.function.__code__.co_filename]
-    found = (own or frames)[-1:]
-    return f"{found[0].filename}:{found[0].lineno}" if found else "an unknown line"
 
 
 class _Probe:
