@@ -16,14 +16,13 @@ from bytewax.testing import TestingSink as TheirSink
 from bytewax.testing import TestingSource as TheirSource
 from bytewax.testing import run_main as their_run
 from pyspark.sql import SparkSession
-from pyspark.sql.streaming.query import StreamingQuery
 
 import bytewax_traced as given
 import mullion.bytewax.operators as op
 import mullion.bytewax.operators.windowing as win
 from bytewax_random import first_difference
+from mullion._programs.started import StartedQuery
 from mullion.bytewax import explain
-from mullion.bytewax._run import runner
 from mullion.bytewax.dataflow import Dataflow
 from mullion.bytewax.recovery import RecoveryConfig
 from mullion.bytewax.testing import TestingSink, TestingSource, run_main
@@ -60,18 +59,20 @@ def test_many_windows_in_the_jvm_are_those_of_the_released_package(spark: SparkS
 
 def _ended(spark: SparkSession, flow: Dataflow) -> int:
     """Runs a dataflow; how many values the JVM folded."""
-    started: list[StreamingQuery] = []
-    start = runner._Run._start
+    started: list[StartedQuery] = []
+    start = StartedQuery.start
 
-    def noted(*given: Any) -> StreamingQuery:
-        started.append(start(*given))
-        return started[-1]
+    def noted(query: StartedQuery) -> None:
+        start(query)
+        started.append(query)
 
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(runner._Run, "_start", noted)
+        patched.setattr(StartedQuery, "start", noted)
         run_main(flow, spark=spark)
     return sum(
-        int(of.customMetrics["rowsFolded"]) for progress in started[0].recentProgress for of in progress.stateOperators
+        int(of.customMetrics["rowsFolded"])
+        for progress in started[0].query.recentProgress
+        for of in progress.stateOperators
     )
 
 

@@ -15,7 +15,8 @@ from hypothesis import strategies as st
 
 from mullion import topics
 from mullion._programs import names
-from mullion.errors import DamagedStateError, InvalidArgumentError
+from mullion._programs.manifest import Manifest
+from mullion.errors import DamagedStateError, IncompatibleStateError, InvalidArgumentError
 from mullion.topics import _json
 from mullion.topics._folder.topic import DirTopic
 from mullion.topics._kafka import client as _kafka_client
@@ -24,7 +25,7 @@ from mullion.topics._schemas import remember, remembered_schema, spark_schema
 
 NOTES: dict[str, Callable[[Path], Any]] = {
     "schema.json": lambda file: remembered_schema(file),
-    "_names.json": lambda file: names._noted(file.parent),
+    "manifest.json": lambda file: [names._noted(file.parent), Manifest(file.parent).read("steps", dict)],
     "_topic.json": lambda file: DirTopic(file.parent.parent, file.parent.name).about(),
 }
 
@@ -41,6 +42,7 @@ def whole(folder: Path, note: str) -> Path:
     columns = pa.schema({"n": pa.int64(), "l": pa.list_(pa.struct({"x": pa.float64()}))})
     remember(folder / "topic" / "schema.json", spark_schema(columns))
     names._note(folder / "topic", {"a": names.Named("window", "a", "line 1", "a")})
+    Manifest(folder / "topic").write("steps", {"stateful": ["a"], "kept": {"a": {}}})
     return folder / "topic" / note
 
 
@@ -48,7 +50,7 @@ def refusal(read: Callable[[Path], Any], file: Path) -> str | None:
     """What the refusal of a note says; none where it was read. Anything else fails the test."""
     try:
         read(file)
-    except DamagedStateError as damage:
+    except (DamagedStateError, IncompatibleStateError) as damage:
         return str(damage)
     return None
 
@@ -69,7 +71,7 @@ def test_a_note_with_other_bytes_is_read_or_refused_by_its_name(tmp_path: Path, 
     for text in texts:
         file.write_bytes(text)
         says = refusal(read, file)
-        assert says is None or (str(file) in says and "Restore it from a copy" in says)
+        assert says is None or (str(file) in says and ("Restore it from a copy" in says or "has version" in says))
         refused += says is not None
     assert refused > 150
     file.write_bytes(written)
@@ -113,3 +115,20 @@ def test_times_that_no_text_of_json_has_are_refused_with_their_column() -> None:
         b'{"at": "9999-12-31T23:59:59.999999Z"}',
         b'{"at": "0001-01-01T00:00:00Z"}',
     ]
+
+
+def test_a_manifest_keeps_the_sections_of_others_and_is_read_by_newer_versions_only(tmp_path: Path) -> None:
+    manifest = Manifest(tmp_path / "query")
+    assert manifest.read("window", dict) is None
+    manifest.write("topic", "orders")
+    manifest.write("window", {"key": ("k",), "time_column": None})
+    assert manifest.read("window", dict) == {"key": ["k"], "time_column": None}
+    manifest.write("window", None)
+    assert (manifest.read("window", dict), manifest.read("topic", str)) == (None, "orders")
+    with pytest.raises(DamagedStateError, match=r"manifest\.json is cut short"):
+        manifest.read("topic", list)
+    manifest.file.write_text('{"version": 2, "topic": "orders"}', "utf-8")
+    with pytest.raises(IncompatibleStateError, match="has version 2, and this Mullion reads versions up to 1"):
+        manifest.read("topic", str)
+    with pytest.raises(IncompatibleStateError, match="has version 2"):
+        manifest.write("topic", "visits")

@@ -11,13 +11,13 @@ is dropped explicitly::
 
 from __future__ import annotations
 
-import json
 import shutil
 from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import quote
 
-from mullion._files import json_in, reading, replace_text
+from mullion._files import reading
+from mullion._programs.manifest import Manifest
 from mullion.errors import InvalidArgumentError
 
 
@@ -96,14 +96,12 @@ def folder_name(name: str) -> str:
 
 
 def _noted(checkpoint: Path) -> dict[str, Named]:
-    file = checkpoint / "_names.json"
-    if not file.exists():
-        return {}
-    noted = json_in(file, dict)
-    with reading(file):
-        return {name: Named(part["kind"], name, part["where"], part["folder"]) for name, part in noted.items()}
+    manifest = Manifest(checkpoint)
+    parts = manifest.read("names", dict) or {}
+    with reading(manifest.file):
+        return {name: Named(part["kind"], name, part["where"], part["folder"]) for name, part in parts.items()}
 
 
 def _note(checkpoint: Path, parts: dict[str, Named]) -> None:
     entries = {name: {"kind": part.kind, "where": part.where, "folder": part.folder} for name, part in parts.items()}
-    replace_text(checkpoint / "_names.json", json.dumps(entries, indent=1))
+    Manifest(checkpoint).write("names", entries)

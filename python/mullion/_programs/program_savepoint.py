@@ -2,7 +2,7 @@
 
 ::
 
-    shop/_names.json  shop/revenue/types.json     copied
+    shop/manifest.json                            copied
     shop/revenue/query   shop/visits/query        a savepoint of each
     shop/_running                                 omitted
 
@@ -22,11 +22,13 @@ from typing import Final, final
 from pyspark.sql import SparkSession
 
 from mullion._programs.app import log
+from mullion._programs.manifest import Manifest
 from mullion._savepoints import savepoint
 from mullion.errors import InvalidArgumentError, MullionError
 from mullion.topics import _leases
 
-_MARKS: Final = ("_names.json", "steps.json", "*/steps.json")
+# Sections of the manifest that only an App, or a dataflow, writes.
+_MARKS: Final = (("", "names"), ("", "steps"), ("*/", "steps"))
 _QUERIES: Final = ("query", "*/query")
 _WRITING: Final = ".writing"
 _LEASES: Final = ("_running/*.lock", "running.lock", "*/running.lock")
@@ -39,7 +41,11 @@ class _Owner:
 
 def is_program(folder: Path) -> bool:
     """True if a folder belongs to an App, or to dataflows."""
-    return any(True for mark in _MARKS for _ in folder.glob(mark))
+    return any(
+        Manifest(file.parent).read(section, dict) is not None
+        for place, section in _MARKS
+        for file in folder.glob(f"{place}{Manifest.NAME}")
+    )
 
 
 def savepoint_of_program(

@@ -27,15 +27,14 @@ from typing import Any, Self
 
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame
-from pyspark.sql.streaming.query import StreamingQuery
 
 from mullion import _jvm
 from mullion._clock import ManualClock
 from mullion._durations import Duration
-from mullion._programs.failures import failure_of
 from mullion._programs.host import Host
 from mullion._programs.jobs import Job
 from mullion._programs.names import folder_name
+from mullion._programs.started import StartedQuery
 from mullion.errors import InvalidArgumentError, MullionError
 from mullion.topics import _leases
 
@@ -44,33 +43,27 @@ log = logging.getLogger("mullion")
 _POLL_SECONDS = 0.05
 
 
-class Query:
+class Query(StartedQuery):
     """A running job."""
 
     def __init__(self, app: Host, job: Job, *, drain: bool) -> None:
         self.job = job
-        self.error: BaseException | None = None
         self._publisher = job.publisher(app) if job.publisher else app.broker.publisher(app.clock)
-        self._app = app
-        self._drain = drain
         self._lease = app.checkpoint.absolute() / "_running" / f"{folder_name(job.name)}.lock"
         _leases.take(self._lease, self, f"{app.name}.{job.name}", done="run")
         try:
-            self.query = self._start()
+            super().__init__(
+                job.name,
+                f"{app.name}.{job.name}",
+                app.folder_of(job.name),
+                app.clock,
+                lambda: job.build(app.spark),
+                self._publish,
+                drain=drain,
+            )
         except BaseException:
             _leases.release(self._lease, self)
             raise
-
-    def _start(self) -> StreamingQuery:
-        app, job = self._app, self.job
-        name = f"{app.name}.{job.name}"
-        checkpoint = str(app.folder_of(job.name).absolute() / "query")
-        outputs = job.build(app.spark)
-        if isinstance(app.clock, ManualClock):
-            return _jvm.start_on_clock(outputs, name, checkpoint, self._publish, app.clock, self._drain)
-        writer = outputs.writeStream.queryName(name).option("checkpointLocation", checkpoint)
-        writer = writer.trigger(availableNow=True) if self._drain else writer
-        return writer.foreachBatch(self._publish).start()
 
     def mended(self, failure: BaseException) -> bool:
         """Restarts the query if its job can adapt to ``failure``. Returns whether it did."""
@@ -80,8 +73,7 @@ class Query:
                 self.query.awaitTermination()
         if self.job.mend is None or not self.job.mend(failure):
             return False
-        self.error = None
-        self.query = self._start()
+        self.start()
         return True
 
     @property
@@ -90,15 +82,10 @@ class Query:
         return dict(self._publisher.published)
 
     def _publish(self, outputs: DataFrame, batch: int) -> None:
-        try:
-            if self.job.publish is None:
-                self._publisher.publish(outputs, batch)
-            else:
-                self.job.publish(self._publisher, outputs, batch)
-        except BaseException as error:
-            # Spark only keeps the text of the error.
-            self.error = error
-            raise
+        if self.job.publish is None:
+            self._publisher.publish(outputs, batch)
+        else:
+            self.job.publish(self._publisher, outputs, batch)
 
     def flush(self) -> None:
         """Waits until readers see the published rows."""
@@ -120,10 +107,6 @@ class Query:
     def progress(self) -> list[dict[str, Any]]:
         """The progress reports of its batches, Spark's ``StreamingQueryProgress`` as dicts, oldest first."""
         return [json.loads(report) for report in _jvm.reports_of(self.query)]
-
-    def failure(self) -> Exception | None:
-        """The error, if it failed."""
-        return failure_of(self.job.name, self.query, self.error)
 
 
 class Running:

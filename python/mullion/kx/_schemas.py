@@ -21,8 +21,9 @@ import pyarrow as pa
 import pyspark.sql.types as T  # noqa: N812
 from pyspark.sql.pandas.types import to_arrow_schema
 
+from mullion._files import reading
 from mullion._lines import IN_UTC
-from mullion._programs.names import folder_name
+from mullion._programs.manifest import Manifest
 from mullion._stateful.memory import MemoryStore
 from mullion.errors import InvalidArgumentError, MullionError
 from mullion.kx._batches import Batch, Meta
@@ -33,7 +34,7 @@ from mullion.kx._sources import SAMPLED, FromCallback, FromExpr, Spool
 from mullion.kx._window_spec import Window
 from mullion.kx._worker import TIME, Step
 from mullion.topics import _types
-from mullion.topics._schemas import remember, remembered_schema, spark_schema
+from mullion.topics._schemas import spark_schema
 
 
 @final
@@ -47,11 +48,13 @@ class Schemas:
 
     def of(self, window: Node, *, timed: bool = True) -> T.StructType:
         """The columns of the records that a window is given; if ``timed`` that of a ``time_assigner`` too."""
-        note = self._folder / f"{folder_name(self._graph.name(window))}.columns.json"
-        known = remembered_schema(note)
-        if known is None:
-            known = self._said(window) or self._learnt(window)
-            remember(note, known)
+        manifest, name = Manifest(self._folder), self._graph.name(window)
+        columns: dict[str, Any] = manifest.read("columns", dict) or {}
+        if name not in columns:
+            columns[name] = (self._said(window) or self._learnt(window)).jsonValue()
+            manifest.write("columns", columns)
+        with reading(manifest.file):
+            known = T.StructType.fromJson(columns[name])
         assert isinstance(window.operator, Window)
         timed = timed and window.operator.time_assigner is not None
         return known.add(TIME, T.TimestampType()) if timed else known

@@ -30,7 +30,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from mullion._codec.arrow import schema_of_text, text_of_schema
-from mullion._files import json_in, reading, replace_text
+from mullion._files import reading
+from mullion._programs.manifest import Manifest
 from mullion._stateful.store import Records
 from mullion.errors import FunctionError, InvalidArgumentError, NewWindowsError
 from mullion.turbine import _aggregate_json
@@ -44,7 +45,6 @@ SIZE: Final = "__mullion_size_ms"
 SLIDE: Final = "__mullion_slide_ms"
 GAP: Final = "__mullion_gap_ms"
 
-_FILE: Final = "windows-from-data.json"
 _SAID: Final = '{"shapes": '
 
 
@@ -131,10 +131,10 @@ class Shape:
 
 def shapes_in(folder: Path) -> list[Shape]:
     """The shapes that were noted beside a checkpoint, in order of their names."""
-    file = folder / _FILE
-    said = json_in(file, list) if file.exists() else []
-    with reading(file):
-        return sorted(map(Shape.from_json, said), key=lambda shape: shape.name)
+    manifest = Manifest(folder)
+    shapes = manifest.read("windows from data", list) or []
+    with reading(manifest.file):
+        return sorted(map(Shape.from_json, shapes), key=lambda shape: shape.name)
 
 
 def note(folder: Path, error: BaseException) -> bool:
@@ -145,8 +145,7 @@ def note(folder: Path, error: BaseException) -> bool:
     said, _ = json.JSONDecoder().raw_decode(text, text.index(_SAID))
     fresh = [shape for shape in map(Shape.from_json, said["shapes"]) if shape not in noted]
     if fresh:
-        folder.mkdir(parents=True, exist_ok=True)
-        replace_text(folder / _FILE, json.dumps([shape.to_json() for shape in [*noted, *fresh]], indent=1))
+        Manifest(folder).write("windows from data", [shape.to_json() for shape in [*noted, *fresh]])
     return bool(fresh)
 
 

@@ -23,7 +23,6 @@ import pickle
 import shutil
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Final
 
 import pyarrow as pa
 from pyspark import cloudpickle
@@ -31,8 +30,9 @@ from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame
 from pyspark.sql.pandas.types import to_arrow_schema
 
-from mullion._files import json_in, reading, replace_text
+from mullion._files import reading
 from mullion._lines import IN_UTC
+from mullion._programs.manifest import Manifest
 from mullion._programs.names import folder_name
 from mullion.errors import InvalidArgumentError, UnknownColumnError, WindowInputError
 from mullion.turbine._subscription import Subscription
@@ -41,9 +41,6 @@ from mullion.turbine._window_rows import LEARNT, ROW, WindowRows, fit_into, has_
 from mullion.turbine.functions import column_of
 from mullion.turbine.state import TurbineState
 from mullion.turbine.windowing import BUILDING, UPDATING, TurbineWindow
-
-_FILE: Final = "window-types.json"
-_BEGUN: Final = "windows-begun.json"
 
 
 class _Rehearsed:
@@ -119,11 +116,9 @@ def unbegun(folder: Path, windows: Iterable[str]) -> frozenset[str]:
     """Those windows of a query that have been given no rows in any batch that has been committed."""
     if not _has_run(folder):
         return frozenset(windows)
-    file = folder / _BEGUN
-    if not file.exists():
-        # Nobody knows: it ran before this was noted.
-        return frozenset()
-    return frozenset(windows) - frozenset(json_in(file, list))
+    begun = _begun(folder)
+    # A query that was killed before it noted any may have begun all.
+    return frozenset() if begun is None else frozenset(windows) - begun
 
 
 def note_begun(folder: Path, windows: Mapping[str, WindowRows]) -> None:
@@ -133,31 +128,27 @@ def note_begun(folder: Path, windows: Mapping[str, WindowRows]) -> None:
         if not rows.schema.equals(ROW):
             noted.setdefault(name, {}).update({field.name: field.type for field in rows.schema})
     _note_types(folder, noted)
-    file = folder / _BEGUN
-    known = json_in(file, list) if file.exists() else []
-    _note_begun(folder, {*known, *windows})
+    _note_begun(folder, {*(_begun(folder) or ()), *windows})
 
 
 def forget(checkpoint: Path, window: str) -> None:
     """Forgets the types of a window whose state is deleted, in whatever query it was."""
-    for file in checkpoint.glob(f"*/{_BEGUN}"):
+    for file in checkpoint.glob(f"*/{Manifest.NAME}"):
         folder = file.parent
-        known = json_in(file, list)
+        known = _begun(folder) or frozenset()
         if window in known:
             noted = _noted(folder)
             noted.pop(window, None)
             _note_types(folder, noted)
-            _note_begun(folder, {*known} - {window})
+            _note_begun(folder, known - {window})
 
 
 def _note_types(folder: Path, noted: Mapping[str, Mapping[str, pa.DataType]]) -> None:
-    folder.mkdir(parents=True, exist_ok=True)
-    replace_text(folder / _FILE, json.dumps({window: text_of(types) for window, types in noted.items()}, indent=1))
+    Manifest(folder).write("types", {window: text_of(types) for window, types in noted.items()})
 
 
 def _note_begun(folder: Path, windows: Iterable[str]) -> None:
-    folder.mkdir(parents=True, exist_ok=True)
-    replace_text(folder / _BEGUN, json.dumps(sorted(windows)))
+    Manifest(folder).write("begun", sorted(windows))
 
 
 def _given_without_rows(subscription: Subscription, whole: pa.Schema) -> dict[str, dict[str, pa.DataType]]:
@@ -200,7 +191,12 @@ def _has_run(folder: Path) -> bool:
 
 
 def _noted(folder: Path) -> dict[str, dict[str, pa.DataType]]:
-    file = folder / _FILE
-    said: dict[str, str] = json_in(file, dict) if file.exists() else {}
-    with reading(file):
-        return {window: types_of(text) for window, text in said.items()}
+    manifest = Manifest(folder)
+    noted: dict[str, str] = manifest.read("types", dict) or {}
+    with reading(manifest.file):
+        return {window: types_of(text) for window, text in noted.items()}
+
+
+def _begun(folder: Path) -> frozenset[str] | None:
+    windows = Manifest(folder).read("begun", list)
+    return None if windows is None else frozenset(windows)

@@ -13,20 +13,16 @@ The operator itself refuses another size, lateness or aggregate; it knows the co
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
-from mullion._files import json_in, replace_text
+from mullion._programs.manifest import Manifest
 from mullion._programs.names import folder_name
 from mullion.errors import IncompatibleStateError
 from mullion.turbine._spec import Spec
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
-
-_FILE: Final = "window.json"
-_TOPIC: Final = "topic.json"
 
 
 def require_same(checkpoint: Path, query: str, why: str, specs: Iterable[Spec], has_run: Callable[[str], bool]) -> None:
@@ -47,11 +43,7 @@ def require_same(checkpoint: Path, query: str, why: str, specs: Iterable[Spec], 
 def note(checkpoint: Path, query: str, specs: Iterable[Spec]) -> None:
     """Notes the windows of a query that is about to start."""
     for spec in specs:
-        now = _note_of(query, spec)
-        if _noted(checkpoint, spec.name) != now:
-            file = _file(checkpoint, spec.name)
-            file.parent.mkdir(parents=True, exist_ok=True)
-            replace_text(file, json.dumps(now))
+        _of(checkpoint, spec.name).write("window", _note_of(query, spec))
 
 
 def require_same_topic(checkpoint: Path, query: str, topic: str) -> None:
@@ -59,9 +51,8 @@ def require_same_topic(checkpoint: Path, query: str, topic: str) -> None:
 
     Raises :class:`IncompatibleStateError`.
     """
-    file = checkpoint / folder_name(query) / _TOPIC
-    was = json_in(file, str) if file.exists() else topic
-    if was != topic:
+    was = _of(checkpoint, query).read("topic", str)
+    if was not in (None, topic):
         raise IncompatibleStateError(
             f"The query {query!r} has read the topic {was!r}, and would now read {topic!r}. Its place is one in the "
             "first: rows of the second would be left out, or read as if they followed. Nothing was changed. Have it "
@@ -72,10 +63,9 @@ def require_same_topic(checkpoint: Path, query: str, topic: str) -> None:
 
 def note_topic(checkpoint: Path, query: str, topic: str, *, has_run: bool) -> None:
     """Notes which topic a query reads that is about to start."""
-    file = checkpoint / folder_name(query) / _TOPIC
-    if not has_run or not file.exists():
-        file.parent.mkdir(parents=True, exist_ok=True)
-        replace_text(file, json.dumps(topic))
+    manifest = _of(checkpoint, query)
+    if not has_run or manifest.read("topic", str) is None:
+        manifest.write("topic", topic)
 
 
 def query_of(checkpoint: Path, window: str) -> str | None:
@@ -86,7 +76,7 @@ def query_of(checkpoint: Path, window: str) -> str | None:
 
 def forget(checkpoint: Path, window: str) -> None:
     """Takes away what is noted of a window."""
-    _file(checkpoint, window).unlink(missing_ok=True)
+    _of(checkpoint, window).write("window", None)
 
 
 def moved(what: str, was: str, now: str, why: str) -> IncompatibleStateError:
@@ -118,12 +108,9 @@ def _note_of(query: str, spec: Spec) -> dict[str, Any]:
 
 
 def _noted(checkpoint: Path, window: str) -> dict[str, Any] | None:
-    file = _file(checkpoint, window)
-    if not file.exists():
-        return None
-    noted: dict[str, Any] = json_in(file, dict)
+    noted: dict[str, Any] | None = _of(checkpoint, window).read("window", dict)
     return noted
 
 
-def _file(checkpoint: Path, window: str) -> Path:
-    return checkpoint / folder_name(window) / _FILE
+def _of(checkpoint: Path, name: str) -> Manifest:
+    return Manifest(checkpoint / folder_name(name))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import logging
 import secrets
 import shutil
@@ -12,15 +11,15 @@ from functools import partial
 from pathlib import Path
 
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.types import StructType
 
 from mullion import _jvm
 from mullion._clock import Clock, ManualClock, system
-from mullion._files import json_in, reading, replace_text
-from mullion._programs.failures import failure_of
+from mullion._files import reading
+from mullion._programs.manifest import Manifest
 from mullion._programs.names import folder_name
 from mullion._programs.session import require_driver, session_for
+from mullion._programs.started import StartedQuery
 from mullion._stateful.api import stateful_map
 from mullion.bytewax._run.chunks import CHUNKS
 from mullion.bytewax._run.classes import classes_of
@@ -84,7 +83,6 @@ class _Run:
         self._clock = clock
         # Whether nothing of it is kept, so that it never starts again.
         self._passing = passing
-        self._error: BaseException | None = None
 
     def run(self, asked_to_stop: Callable[[], bool]) -> None:
         """Runs it."""
@@ -99,13 +97,13 @@ class _Run:
 
     def _require_same_steps(self) -> None:
         """State is found by the place of its step among those with state: they must be what they were."""
-        note = self._folder / "steps.json"
+        manifest = Manifest(self._folder)
         stages = [self._plan.steps[number] for number in self._plan.stages()]
         steps, kept = [step.step_id for step in stages], {step.step_id: kept_as(step) for step in stages}
         said = {"stateful": steps, "kept": kept}
-        if note.exists():
-            with reading(note):
-                noted = json_in(note, dict)
+        noted = manifest.read("steps", dict)
+        if noted is not None:
+            with reading(manifest.file):
                 were, had = noted["stateful"], noted.get("kept", {})
             if were != steps:
                 raise IncompatibleStateError(
@@ -121,9 +119,7 @@ class _Run:
                         "kept of each key would be taken for something else. Nothing was overwritten. Have the step "
                         "as it was, or start with a new folder."
                     )
-            if noted == said:
-                return
-        replace_text(note, json.dumps(said))
+        manifest.write("steps", said)
 
     def _run(self, name: str, asked_to_stop: Callable[[], bool]) -> None:
         send_by_value()
@@ -132,11 +128,11 @@ class _Run:
         inputs = InputLog(self._folder / "inputs", not self._passing, classes)
         # A run that never resumes need not write a batch before the next one starts.
         writing = Writing(partial(Outputs, self._flow, self._folder / "outputs.json"), beside=self._is_free)
-        query: StreamingQuery | None = None
+        query: StartedQuery | None = None
         feed: Feed | None = None
 
         def going() -> None:
-            if query is not None and not query.isActive:
+            if query is not None and not query.query.isActive:
                 self._raise(query)
             if query is not None and isinstance(self._clock, ManualClock):
                 # Its batches are those that are asked for.
@@ -147,7 +143,9 @@ class _Run:
                 raise _Stopped
 
         try:
-            query = self._start(name, classes, writing)
+            query = StartedQuery(
+                self._flow.flow_id, name, self._folder, self._clock, lambda: self._rows(classes), writing.write
+            )
             feed = Feed(self._flow, inputs, self._clock, going, self._lines_in())
             feed.run()
             self._settle(query, inputs, writing)
@@ -158,7 +156,7 @@ class _Run:
             self._settle(query, inputs, writing)
         finally:
             if query is not None:
-                query.stop()
+                query.query.stop()
             if feed is not None:
                 feed.close()
             writing.close()
@@ -173,23 +171,6 @@ class _Run:
         if not str(self._spark.sparkContext.master).startswith("local"):
             return None
         return partial(_jvm.flow_lines, self._spark)
-
-    def _start(self, name: str, classes: dict[str, type], writing: Writing) -> StreamingQuery:
-        rows = self._rows(classes)
-        checkpoint = str(self._folder / "query")
-
-        def write(batch_rows: DataFrame, batch: int) -> None:
-            try:
-                writing.write(batch_rows, batch)
-            except BaseException as error:
-                # What Spark makes of it is text.
-                self._error = error
-                raise
-
-        if isinstance(self._clock, ManualClock):
-            return _jvm.start_on_clock(rows, name, checkpoint, write, self._clock, False)
-        writer = rows.writeStream.queryName(name).option("checkpointLocation", checkpoint)
-        return writer.foreachBatch(write).start()
 
     def _rows(self, classes: dict[str, type]) -> DataFrame:
         entries = _jvm.flow_inputs(self._spark, str(self._folder / "inputs"), self._is_free)
@@ -222,15 +203,15 @@ class _Run:
             )
         return rows
 
-    def _settle(self, query: StreamingQuery, inputs: InputLog, writing: Writing) -> None:
+    def _settle(self, query: StartedQuery, inputs: InputLog, writing: Writing) -> None:
         """Waits until all entries have been through, and once more for what time has brought."""
         self._process(query)
         self._wait(writing)
         # A batch that was being planned when the last entry was written has not seen it.
-        while writing.outputs.entry < inputs.next_number - 1 and query.isActive:
+        while writing.outputs.entry < inputs.next_number - 1 and query.query.isActive:
             self._process(query)
             self._wait(writing)
-        if not query.isActive:
+        if not query.query.isActive:
             self._raise(query)
 
     def _wait(self, writing: Writing) -> None:
@@ -241,14 +222,14 @@ class _Run:
         except BaseException as error:
             raise QueryFailedError(f"{self._flow.flow_id!r} failed. {type(error).__name__}: {error}") from error
 
-    def _process(self, query: StreamingQuery) -> None:
+    def _process(self, query: StartedQuery) -> None:
         try:
-            query.processAllAvailable()
+            query.query.processAllAvailable()
         except Exception:
             self._raise(query)
             raise
 
-    def _raise(self, query: StreamingQuery) -> None:
-        failure = failure_of(self._flow.flow_id, query, self._error)
+    def _raise(self, query: StartedQuery) -> None:
+        failure = query.failure()
         if failure is not None:
             raise failure

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import json
 import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, TypeAlias, final, get_origin
@@ -13,10 +12,10 @@ from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.types import StructType
 
 from mullion import _jvm
-from mullion._files import json_in, replace_text
 from mullion._programs.changes import Change
 from mullion._programs.host import Host
 from mullion._programs.jobs import Job
+from mullion._programs.manifest import Manifest
 from mullion._programs.names import folder_name
 from mullion._programs.report import Part, shown, where_of
 from mullion.errors import IncompatibleStateError, InvalidArgumentError, WrongShardError
@@ -67,9 +66,9 @@ class AgentsQuery:
     @property
     def _known(self) -> dict[str, Any] | None:
         """What is noted of a query that has begun."""
-        file = self._app.folder_of(JOB) / "began.json"
-        began = any((self._app.folder_of(JOB) / "query" / "offsets").glob("[0-9]*")) and file.exists()
-        return json_in(file, dict) if began else None
+        began = any((self._app.folder_of(JOB) / "query" / "offsets").glob("[0-9]*"))
+        known: dict[str, Any] | None = Manifest(self._app.folder_of(JOB)).read("agents", dict) if began else None
+        return known
 
     def jobs(self) -> Sequence[Job]:
         """The one query of all agents and timers, if there are any."""
@@ -221,9 +220,7 @@ class AgentsQuery:
             "shards": {**known.get("shards", {}), **shards},
             "tables": {**known.get("tables", {}), **now},
         }
-        file = self._app.folder_of(JOB) / "began.json"
-        file.parent.mkdir(parents=True, exist_ok=True)
-        replace_text(file, json.dumps(said))
+        Manifest(self._app.folder_of(JOB)).write("agents", said)
 
     def _refusals(self, known: dict[str, Any], topics: list[str], shards: dict[str, str | None]) -> Iterator[str]:
         """Why the query cannot go on from what is noted of it; nothing of one that has not begun."""

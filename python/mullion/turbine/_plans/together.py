@@ -13,7 +13,6 @@ Windows share a query that have one clock: the same ``time_column``, and all per
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -26,8 +25,9 @@ import pyarrow.compute as pc
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as sf
 
-from mullion._files import json_in, reading, replace_text
+from mullion._files import reading
 from mullion._programs.host import Host
+from mullion._programs.manifest import Manifest
 from mullion._together import together
 from mullion.errors import FunctionError, IncompatibleStateError, InvalidArgumentError
 from mullion.topics._outputs import Make, Output
@@ -98,9 +98,6 @@ class Shared:
         return panes.where(sf.col(WINDOW) == engine_name(name)).select("window", *own)
 
 
-_NOTE: Final = "windows.json"
-
-
 @final
 @dataclass(frozen=True)
 class SharedNote:
@@ -112,17 +109,16 @@ class SharedNote:
     @staticmethod
     def of(folder: Path) -> SharedNote | None:
         """What is noted in the folder of a query, if it has begun."""
-        file = folder / _NOTE
-        if not file.exists():
+        manifest = Manifest(folder)
+        noted = manifest.read("together", dict)
+        if noted is None:
             return None
-        said = json_in(file, dict)
-        with reading(file):
-            return SharedNote(tuple(said["windows"]), tuple(said["keys"]))
+        with reading(manifest.file):
+            return SharedNote(tuple(noted["windows"]), tuple(noted["keys"]))
 
     def write(self, folder: Path) -> None:
         """Notes it."""
-        folder.mkdir(parents=True, exist_ok=True)
-        replace_text(folder / _NOTE, json.dumps({"windows": self.windows, "keys": self.keys}))
+        Manifest(folder).write("together", {"windows": self.windows, "keys": self.keys})
 
 
 def shared_by(subscription: Subscription) -> tuple[Shared, ...]:
