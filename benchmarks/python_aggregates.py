@@ -115,7 +115,7 @@ def over_keyed_state(rows: DataFrame) -> DataFrame:
             self.handle = handle
             self.digest = handle.getValueState("digest", "data binary")
 
-        def handleInputRows(self, key: Any, rows: Iterator[pd.DataFrame], timers: Any) -> Iterator[pd.DataFrame]:
+        def handleInputRows(self, key: Any, rows: Iterator[pd.DataFrame], timerValues: Any) -> Iterator[pd.DataFrame]:
             before = self.digest.get()
             digest = np.frombuffer(before[0]).reshape(-1, 2) if before else np.empty((0, 2))
             for frame in rows:
@@ -125,7 +125,7 @@ def over_keyed_state(rows: DataFrame) -> DataFrame:
                 self.handle.registerTimer(int(key[1] + HOUR) // 1000)
             return iter(())
 
-        def handleExpiredTimer(self, key: Any, timers: Any, expired: Any) -> Iterator[pd.DataFrame]:
+        def handleExpiredTimer(self, key: Any, timerValues: Any, expiredTimerInfo: Any) -> Iterator[pd.DataFrame]:
             stored = self.digest.get()
             assert stored is not None
             digest = np.frombuffer(stored[0]).reshape(-1, 2)

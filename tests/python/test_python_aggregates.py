@@ -544,6 +544,28 @@ def test_a_function_may_print_and_start_processes(spark: SparkSession) -> None:
     assert pane.result == list(range(100))
 
 
+def test_tasks_use_the_workers_of_earlier_tasks(spark: SparkSession) -> None:
+    class Processes(PythonAggregate, returns="array<bigint>"):
+        def create(self) -> list[int]:
+            return []
+
+        def add(self, processes: list[int], rows: pa.RecordBatch) -> list[int]:
+            import os
+
+            return [*processes, os.getpid()]
+
+        def merge(self, a: list[int], b: list[int]) -> list[int]:
+            return a + b
+
+    processes = set[int]()
+    with settings(spark, {WAITING: "1"}):
+        for _ in range(6):
+            (pane,) = of_batch(spark, Processes("v")).collect()
+            processes.update(pane.result)
+    # Two tasks add rows at a time, and two others finish.
+    assert len(processes) <= 4
+
+
 def test_a_query_stops_while_a_function_runs(spark: SparkSession, tmp_path: Path) -> None:
     began = tmp_path / "began"
 

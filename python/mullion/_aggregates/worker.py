@@ -166,7 +166,9 @@ class AddRows:
         self.__name__ = adder.name
 
     def __call__(self, frames: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        header = json.loads(next(iter(frames)).column(1)[0].as_py())
+        # Spark uses a worker again only if it has read its input to the end.
+        (frame,) = frames
+        header = json.loads(frame.column(1)[0].as_py())
         schema = pa.ipc.read_schema(pa.py_buffer(base64.b64decode(header["schema"])))
         with socket.socket(socket.AF_UNIX) as connection:
             connection.connect(header["socket"])
