@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import re
 import sys
 from collections.abc import Sequence
@@ -9,7 +10,7 @@ from collections.abc import Sequence
 from mullion._user_code import is_user_code
 
 _FRAME = re.compile(r'^\s+File "(.+)", line (\d+), in .+$')
-_NO_MULLION = re.compile(r"ModuleNotFoundError: No module named 'mullion\b")
+_NO_MODULE = re.compile(r"ModuleNotFoundError: No module named '(\w+)")
 _CHAINED = (
     "During handling of the above exception, another exception occurred:",
     "The above exception was the direct cause of the following exception:",
@@ -76,10 +77,18 @@ def raised_in_worker(text: str) -> str | None:
     if not frames:
         return None
     last = next((line for line in lines[frames[-1][0] + 1 :] if line and not line[0].isspace()), None)
-    if last is not None and _NO_MULLION.search(last):
+    missing = _NO_MODULE.search(last) if last is not None else None
+    if missing is not None and _is_here(missing[1]):
         return (
-            f"{last}: Spark starts its workers with a Python that Mullion is not installed for. Set PYSPARK_PYTHON "
-            f"to one that has it, such as {sys.executable}, before the session starts."
+            f"{last}: Spark starts its workers with a Python that {missing[1]} is not installed for. Set "
+            f"PYSPARK_PYTHON to one that has it, such as {sys.executable}, before the session starts."
         )
     own = [frame for _, frame in frames if is_user_code(frame[1])]
     return f"{last}, at {own[-1][1]}:{own[-1][2]}" if last and own else last
+
+
+def _is_here(package: str) -> bool:
+    try:
+        return importlib.util.find_spec(package) is not None
+    except (ImportError, ValueError):
+        return False

@@ -35,3 +35,13 @@ def failed_at(error: BaseException, function: object = None) -> str:
         return f"{line.filename}:{line.lineno}"
     code = getattr(getattr(function, "__func__", function), "__code__", None)
     return "an unknown line" if code is None else f"{code.co_filename}:{code.co_firstlineno}"
+
+
+def raised_at(error: BaseException, function: object = None) -> str:
+    """An error of user code in one line, with its place: ``ValueError: no, at score.py:7: raise ValueError("no")``."""
+    message = " ".join(str(error).split())
+    text = f"{type(error).__name__}{': ' if message else ''}{message}"
+    line = failed_line(error, function)
+    if line is None:
+        return text
+    return f"{text}, at {line.filename}:{line.lineno}" + (f": {line.line}" if line.line else "")

@@ -155,5 +155,8 @@ def test_a_worker_of_another_python_is_told_apart() -> None:
     said = raised_in_worker(text)
     assert said is not None
     assert f"Set PYSPARK_PYTHON to one that has it, such as {sys.executable}" in said
+    package = raised_in_worker(text.replace("'mullion'", "'pandas.core'"))
+    assert package is not None
+    assert "a Python that pandas is not installed for" in package
     other = raised_in_worker(text.replace("'mullion'", "'mullions'"))
     assert other == "ModuleNotFoundError: No module named 'mullions'"
