@@ -13,7 +13,7 @@ from mullion.errors import FunctionError, InvalidArgumentError
 from mullion.kx import sp
 from mullion.kx._batches import CLOSING, Batch, Meta, as_tables, batches_in, mixed_records, unmixed
 from mullion.kx._operators import Function
-from mullion.kx._state_values import decoded_value, encoded_value
+from mullion._codec import objects
 from mullion.kx._worker import Stage, Step, as_data, conformed
 
 TIMES = pa.struct([("start", pa.timestamp("us", "UTC")), ("end", pa.timestamp("us", "UTC"))])
@@ -142,11 +142,11 @@ def test_what_functions_give_is_a_table(made: Any, rows: list[dict[str, Any]]) -
 
 def test_what_is_kept_is_read_as_it_was() -> None:
     for value in (5, None, (1, 2), {"a": [1.5, float("inf")]}, {1: {2, 3}}, datetime(2026, 1, 1, tzinfo=UTC), "x"):
-        assert decoded_value(encoded_value(value, "it")) == value
+        assert objects.decode(objects.encode(value, "it")) == value
     table = pa.table({"x": [1, 2]})
-    assert decoded_value(encoded_value(table, "it")).equals(table)
+    assert objects.decode(objects.encode(table, "it")).equals(table)
     with pytest.raises(InvalidArgumentError, match=r"the accumulator of m .*cannot be kept.*\.item\(\)"):
-        encoded_value({"x": object()}, "the accumulator of m")
+        objects.encode({"x": object()}, "the accumulator of m")
 
 
 def test_columns_are_cast_only_where_values_stay_what_they_are() -> None:

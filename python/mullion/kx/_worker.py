@@ -15,13 +15,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark import TaskContext
 
+from mullion._codec import objects
 from mullion._stateful.memory import MemoryStore
 from mullion._stateful.store import Records
 from mullion._user_code import failed_at
 from mullion.errors import FunctionError, MullionError
 from mullion.kx._batches import Batch, Data, Form, Meta, as_tables, batches_in, mixed_records
 from mullion.kx._operators import Accumulate, Filter, Function, Map, Merge, Reduce
-from mullion.kx._state_values import decoded_value, encoded_value
 from mullion.kx._window_spec import Window
 
 TIME: Final = "_mullion_time"
@@ -101,11 +101,11 @@ class Step:
         accumulator = self._read(records, key, operator.initial)
         for batch in batches:
             accumulator = self._ask(batch, accumulator)
-            written = encoded_value(accumulator, f"the accumulator of {self.what}")
+            written = objects.encode(accumulator, f"the accumulator of {self.what}")
             records.put(key, written)
             yield from self._shown(operator, accumulator, batch.meta)
             # What ``output`` did to it is not to be seen, now or after a restart.
-            accumulator = decoded_value(written)
+            accumulator = objects.decode(written)
 
     def _reduced(self, batches: Iterator[Batch], operator: Reduce, records: Records) -> Iterator[Batch]:
         for batch in batches:
@@ -115,7 +115,7 @@ class Step:
             if not batch.meta.closing:
                 accumulator = self._ask(batch, accumulator)
             if batch.meta.partial:
-                records.put(key, encoded_value(accumulator, f"the accumulator of {self.what}"))
+                records.put(key, objects.encode(accumulator, f"the accumulator of {self.what}"))
                 continue
             if own:
                 records.delete(key)
@@ -125,8 +125,8 @@ class Step:
         written = None if records is None else records.get(key)
         if written is None:
             # A copy: what a function does to it is not to be seen by the next window.
-            written = encoded_value(initial, f"initial= of {self.what}")
-        return decoded_value(written)
+            written = objects.encode(initial, f"initial= of {self.what}")
+        return objects.decode(written)
 
     def _merged(self, batches: Iterator[Batch], operator: Merge, records: Records) -> Iterator[Batch]:
         # The right stream first: what the left one is joined with is there when it comes.
@@ -147,14 +147,14 @@ class Step:
 
     def _buffer(self, records: Records, side: str) -> pa.Table | None:
         written = records.get(f"{self.id}\0{side}".encode())
-        return None if written is None else decoded_value(written)
+        return None if written is None else objects.decode(written)
 
     def _keep(self, records: Records, side: str, buffer: pa.Table | None) -> None:
         key = f"{self.id}\0{side}".encode()
         if buffer is None:
             records.delete(key)
         else:
-            records.put(key, encoded_value(buffer, f"the {side} buffer of {self.what}"))
+            records.put(key, objects.encode(buffer, f"the {side} buffer of {self.what}"))
 
 
 @final
