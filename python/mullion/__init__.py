@@ -12,6 +12,8 @@ from mullion._changes import compare
 from mullion._configure import configure
 from mullion._durations import Duration
 from mullion._flat import flat
+from mullion._pane_functions.pane import Pane
+from mullion._pane_functions.process import PaneProcessor
 from mullion._panes import open_panes, read_panes
 from mullion._recovery import recover
 from mullion._savepoints import savepoint
@@ -63,6 +65,8 @@ __all__ = [
     "InvalidArgumentError",
     "JdbcTable",
     "MullionError",
+    "Pane",
+    "PaneProcessor",
     "ParquetTable",
     "PerKey",
     "PythonAggregate",

@@ -14,13 +14,13 @@ from __future__ import annotations
 
 import functools
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 from weakref import WeakKeyDictionary
 
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql.functions import expr
-from pyspark.sql.types import StructType
+from pyspark.sql.types import BinaryType, IntegerType, StructType
 
 from mullion import _pipelines
 from mullion._described import Description
@@ -122,6 +122,23 @@ def open_panes(spark: SparkSession, of: Any, which: int, panes: DataFrame | None
     """The reasons why panes are open, of a query of the server or of a checkpoint."""
     request = {"checkpoint": of} if isinstance(of, str) else {"query": str(of.id)}
     return _analysed(_ask(spark, "open_panes", panes, operator=which, window=window, **request))
+
+
+def with_arrival(df: DataFrame, batch: str, row: str) -> DataFrame:
+    """The rows with their order of arrival in two columns."""
+    return _hinted(df, _call("arrival", batch=batch, row=row))
+
+
+def keyed(df: DataFrame, stage: Callable[..., Any], schema: StructType, shards: Sequence[Column]) -> DataFrame:
+    """A Python function with state over the rows of a stream."""
+    from pyspark.sql.connect.functions import lit
+    from pyspark.sql.connect.udf import UserDefinedFunction
+    from pyspark.util import PythonEvalType
+
+    frame = StructType().add("kind", IntegerType()).add("data", BinaryType())
+    function: Any = UserDefinedFunction(stage, frame, "keyed", PythonEvalType.SQL_MAP_ARROW_ITER_UDF)
+    # Only the function matters, because the operator calls it directly.
+    return _analysed(_hinted(df, _call("keyed", schema=schema.json()), function(lit(0)), *shards))
 
 
 def recover(spark: SparkSession, checkpoint: str) -> int:

@@ -5,10 +5,12 @@ Each function calls one of both, with the same arguments, results and errors.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql.functions import lit
+from pyspark.sql.types import StructType
 
 from mullion import _connect, _jvm
 from mullion._connect import is_remote
@@ -93,6 +95,25 @@ def recover(spark: SparkSession, checkpoint: str) -> int:
     """Takes a checkpoint that has lost state back to an earlier batch; how many batches that is."""
     ready(spark)
     return _connect.recover(spark, checkpoint) if is_remote(spark) else _jvm.recover(spark, checkpoint)
+
+
+def with_arrival(df: DataFrame, batch: str, row: str) -> DataFrame:
+    """The rows with two more columns: the number of their micro-batch, and their place in it.
+
+    Both together are the order of arrival. A batch DataFrame is one micro-batch.
+    """
+    if is_remote(df):
+        return _connect.with_arrival(df, batch, row)
+    spark = df.sparkSession
+    number = _jvm.batch_number(spark) if df.isStreaming else lit(0)
+    return df.withColumns({batch: number, row: _jvm.row_in_batch(spark)})
+
+
+def keyed(df: DataFrame, stage: Callable[..., Any], schema: StructType, shards: Sequence[Column]) -> DataFrame:
+    """A Python function with state over the rows of a stream, in shards by the hash of columns."""
+    if is_remote(df):
+        return _connect.keyed(df, stage, schema, shards)
+    return _jvm.Stateful(df.sparkSession, stage, schema, shards, wall_timers=False).over(df)
 
 
 def require_same(df: object, column: object, what: str) -> None:

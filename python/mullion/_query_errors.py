@@ -24,7 +24,10 @@ _OTHER_OPERATORS: Final = re.compile(
 _OPERATOR_NAME: Final = re.compile(r"OperatorName: (\w+)")
 _SPARKS_WINDOWS: Final = {"stateStoreSave", "sessionWindowStateStoreSaveExec"}
 FUNCTION_FAILED: Final = "[FUNCTION_FAILED] "
-"""What an error begins with that a worker raises for a function of the user's."""
+"""The beginning of the message of an error that a worker without this package raises for a user's function."""
+_FUNCTION_ERROR: Final = re.compile(
+    rf"^(?:\w+: {re.escape(FUNCTION_FAILED)}|{FunctionError.__module__}\.{FunctionError.__name__}: )(.*)$", re.M
+)
 
 
 def is_of_windows(plan: str) -> bool:
@@ -53,10 +56,10 @@ def foreach_batch_failure(message: str) -> TaskFailedError:
 
 def function_failure(message: str) -> FunctionError | None:
     """The error of a user's function in the traceback of a worker, or ``None``."""
-    match = re.search(rf"^\w+: {re.escape(FUNCTION_FAILED)}(.*)$", message, re.M)
+    match = _FUNCTION_ERROR.search(message)
     if match is None:
         return None
-    reason = match[1][:1].upper() + match[1][1:]
+    reason = match[1][:1].upper() + match[1][1:].rstrip(".")
     return FunctionError(f"{reason}. Nothing of the batch was kept; the query continues once the function is fixed.")
 
 

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import dataclasses
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Final, NoReturn, get_args
 
 from pyspark.errors import AnalysisException
 from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql.types import StructType
 
 from mullion import _durations, _engine
 from mullion._aggregates import PythonAggregate
@@ -17,10 +20,15 @@ from mullion._columns import ColumnOrName, field_of, refusal, require_dataframe
 from mullion._described import quoted
 from mullion._durations import Duration
 from mullion._options import Options
+from mullion._pane_functions import lists
+from mullion._pane_functions.apply import LATE_ROW, applied
+from mullion._pane_functions.process import PaneProcessor, processed, require_processor
+from mullion._pane_functions.reading import ROWS
 from mullion.errors import (
     DroppedRowsWarning,
     InvalidArgumentError,
     NotAggregatedError,
+    UnsupportedError,
 )
 from mullion.windows import (
     Around,
@@ -45,6 +53,8 @@ LATE: Final[tuple[str, ...]] = get_args(Late)
 EMPTY: Final[tuple[str, ...]] = get_args(Empty)
 AT_END: Final[tuple[str, ...]] = get_args(AtEnd)
 ORDER: Final[tuple[str, ...]] = get_args(Order)
+_ANY_NUMBER: Final = 2**62
+_TIME: Final = "_mullion_time"
 
 
 @explained(
@@ -283,9 +293,12 @@ class Windowed:
         ``time=``, and :class:`UnsupportedError` with ``Early(each_row=True)``, and for other windows and with
         ``PerKey()`` with ``Early(count=...)``, ``accumulate=False`` or ``empty="emit"``.
         """
-        require_one_of("order", order, ORDER)
         if not isinstance(name, str) or not name:
             raise InvalidArgumentError(f"name={name!r} is not a column's name. Write, for instance, name='rows'.")
+        return self._collected(order, name, max_rows, "collect()")
+
+    def _collected(self, order: Order, name: str, max_rows: int, call: str) -> DataFrame:
+        require_one_of("order", order, ORDER)
         if isinstance(max_rows, bool) or not isinstance(max_rows, int):
             raise InvalidArgumentError(
                 f"max_rows={max_rows!r} ({type(max_rows).__name__}) is not a whole number. Write, for instance, "
@@ -295,9 +308,158 @@ class Windowed:
         try:
             panes = _engine.windowed(self._df, self._window, self._by, self._options, aggregates=(), collect=collect)
         except AnalysisException as theirs:
-            raise refusal(theirs, self._df, "collect()") from None
-        _warn_of_dropped_rows(self._df, calls=4)
+            raise refusal(theirs, self._df, call) from None
+        _warn_of_dropped_rows(self._df, calls=5)
         return panes
+
+    @explained("windowed(...).apply(score, schema='score double')")
+    def apply(
+        self,
+        function: Callable[..., Any],
+        schema: StructType | str,
+        order: Order = "arrival",
+        max_rows: int = 1_000_000,
+    ) -> DataFrame:
+        """Calls a Python function for each firing of a pane, and returns its rows.
+
+        The result has the keys, ``window``, ``pane``, then the columns of ``schema``, and with ``late="emit"`` the
+        column ``late_row``. The function is not called for late rows. ``window`` keeps its watermark, so another window
+        or a join may follow.
+
+        - ``function(key, pane, rows)``: ``key`` is a tuple of the key's values, in the order of ``by=``; ``pane`` is a
+          :class:`Pane`. The annotation of ``rows`` determines its form: ``pandas.DataFrame``, ``pyarrow.Table``,
+          ``pyarrow.RecordBatch``, ``Iterator[pyarrow.RecordBatch]`` or ``Iterator[pandas.DataFrame]``; without one it
+          is a Table. It has all columns of the input; timestamps are in the session's time zone. With an iterator, a
+          worker holds no more than 10,000 rows of a pane at a time.
+        - The function returns a DataFrame, a Table, a RecordBatch, dicts, an iterator of these (a generator), or
+          ``None`` for no rows. Columns are found by name. Naive times are in UTC.
+        - ``schema``: the columns that the function returns, as DDL or a ``StructType``.
+        - ``order``, ``max_rows``: as in :meth:`collect`, whose limits hold here too. The JVM holds a pane's rows in
+          memory when the pane fires.
+
+        The function runs in Spark's Python workers, in batches of Arrow: one worker for a task, which the next tasks
+        use again. Mullion and the function's packages must be installed there. Nothing that the function keeps in
+        variables survives: use :meth:`process` for state. A batch that is tried again calls it again.
+
+        If the function raises an error, the query fails with a :class:`FunctionError` that has the line, the key and
+        the pane. Nothing of the batch is stored. Fix the function, then restart the query from its checkpoint: it
+        calls the new function for the same firing.
+
+        Raises :class:`InvalidArgumentError` for a function that does not accept three arguments, an unsupported
+        annotation, and a column of ``schema`` that the result has already; and what :meth:`collect` raises.
+
+        >>> def spread(key, pane, rows: pandas.DataFrame):
+        ...     return {"spread": rows["value"].max() - rows["value"].min()}
+        >>> windowed(events, Session("10 minutes"), by="host", time="ts").apply(
+        ...     spread, "spread double"
+        ... )  # doctest: +SKIP
+        DataFrame[host: string, window: struct<...>, pane: struct<firing:string,seq:int>, spread: double]
+        """
+        self._require_not_declared("apply")
+        return applied(self._rows(order, max_rows, "apply(...)"), ROWS, function, schema)
+
+    @explained("windowed(...).process(Spikes())")
+    def process(self, processor: PaneProcessor) -> DataFrame:
+        """Calls the methods of a processor with the rows of each pane as they arrive, and returns the rows they emit.
+
+        The result has the keys, ``window``, ``pane``, then the columns of the processor's ``returns``, and with
+        ``late="emit"`` the column ``late_row``. ``pane.firing`` is ``"close"`` in the rows of the batch in which the
+        pane closes, and ``"early"`` before.
+
+        - ``processor``: a :class:`PaneProcessor`, for logic that is not an aggregate, with state for each pane.
+
+        In each batch, ``on_batch`` gets the new rows of each pane, or ``on_row`` each of them, in order of arrival; if
+        the pane closes in this batch, ``on_close`` follows. State lasts from a pane's first row to its close, and is
+        stored with the batch: a batch that is tried again starts from the state before it. When sessions become one,
+        ``merge`` joins their states. On a batch DataFrame a pane gets all its rows at once.
+
+        Timestamps in rows are in UTC. Workers, results and errors are as in :meth:`apply`.
+
+        Raises :class:`InvalidArgumentError` for a processor that lacks a method, or whose state cannot be kept, and
+        :class:`UnsupportedError` for :class:`Around`, :class:`Count` and :class:`Global`, with ``clock=PerKey()``,
+        ``early=``, ``on_time=True``, ``dedupe_by=`` and ``upgrade=``, and for sessions with ``at_end="close"``.
+
+        >>> windowed(events, Session("10 minutes"), by="host", time="ts").process(Spikes())  # doctest: +SKIP
+        DataFrame[host: string, window: struct<...>, pane: struct<...>, value: double, score: double]
+        """
+        self._require_not_declared("process")
+        options = self._options
+        is_session = isinstance(self._window, Session)
+        require_processor(processor, merges=is_session)
+        self._require_rows_once(is_session)
+        if not self._df.isStreaming:
+            panes = self._rows("arrival", _ANY_NUMBER, "process(...)")
+            return processed(panes, processor, ids=options.ids, shown_ids=options.ids)
+        ids = options.ids or is_session
+        # Each batch fires each of its panes once, with the rows of the batch.
+        rows_once = dataclasses.replace(options, early=Early(count=1), accumulate=False, ids=ids)
+        panes = self._lists("arrival", rows_once, "process(...)")
+        return processed(panes, processor, ids=ids, shown_ids=options.ids)
+
+    def _require_rows_once(self, is_session: bool) -> None:
+        options = self._options
+        reasons = {
+            "early=": (options.early is not None, "a processor gets new rows in each batch. Leave it out"),
+            "on_time=True": (options.on_time, "a processor gets new rows in each batch. Leave it out"),
+            "dedupe_by=": (
+                bool(options.dedupe_by),
+                "rows reach it as they come. Use dropDuplicatesWithinWatermark before windowed(...), or keep ids in "
+                "the state",
+            ),
+            "upgrade=": (
+                options.upgrade != Upgrade(),
+                "the panes of the previous query have no state of the processor. Start with another checkpointLocation",
+            ),
+            f"{type(self._window).__name__} windows": (
+                isinstance(self._window, (Around, Count, Global)),
+                "their panes do not fire with the rows of a batch. Use .apply(...), which gets all rows of a pane",
+            ),
+            "clock=PerKey()": (
+                isinstance(options.clock, PerKey),
+                "panes by clocks of keys do not fire with the rows of a batch. Use .apply(...), or another clock",
+            ),
+            'at_end="close" for sessions': (
+                is_session and options.at_end == "close",
+                "their ids are needed, which end with the input. Leave it out",
+            ),
+        }
+        for option, (is_used, fix) in reasons.items():
+            if is_used:
+                raise UnsupportedError(f"windowed(...).process(...) does not support {option}: {fix}.")
+
+    def _rows(self, order: Order, max_rows: int, call: str) -> DataFrame:
+        """The panes with their rows as a list, in the column ``ROWS``."""
+        if isinstance(self._window, Custom):
+            return self._lists(order, self._options, call)
+        return self._collected(order, ROWS, max_rows, call)
+
+    def _lists(self, order: Order, options: Options, call: str) -> DataFrame:
+        """The same as an aggregate, which works where ``collect`` does not."""
+        require_one_of("order", order, ORDER)
+        rows = _engine.with_arrival(self._df, lists.BATCH, lists.ROW)
+        place = [F.col(lists.BATCH), F.col(lists.ROW)]
+        if order == "time" and options.time is not None:
+            time = F.col(options.time) if isinstance(options.time, str) else options.time
+            place.insert(0, time.alias(_TIME))
+        record = F.struct(*(F.col(quoted(name)) for name in self._df.columns))
+        aggregate = lists.list_of(record, place, ROWS)
+        try:
+            panes = _engine.windowed(rows, self._window, self._by, options, aggregates=[aggregate])
+        except AnalysisException as theirs:
+            raise refusal(theirs, self._df, call) from None
+        _warn_of_dropped_rows(self._df, calls=5)
+        if options.late == "emit":
+            late = F.col(LATE_ROW).dropFields(lists.BATCH, lists.ROW)
+            panes = panes.withColumn(LATE_ROW, late)
+        return lists.sorted_lists(panes, ROWS)
+
+    def _require_not_declared(self, call: str) -> None:
+        if _engine.is_declared(self._df.sparkSession):
+            raise UnsupportedError(
+                f"windowed(...).{call}(...) is not supported in a query function of a declarative pipeline: Spark "
+                "analyses nothing there, and the types of the keys are needed. Use .agg(...), or start a query outside "
+                "of the pipeline."
+            )
 
     # Type checkers must report a misspelt method, and a subscript.
     if not TYPE_CHECKING:

@@ -32,10 +32,11 @@ from typing import Any, TypeAlias
 
 import pyarrow as pa
 from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql.functions import col
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
-from mullion import _checkpoints, _jvm
+from mullion import _checkpoints, _engine, _jvm
 from mullion._checks import require_bool
 from mullion._columns import ColumnOrName, field_of, require_dataframe
 from mullion._lines import IN_UTC
@@ -43,7 +44,7 @@ from mullion._stateful.stage import Firings, Stage
 from mullion._stateful.state import State
 from mullion.errors import InvalidArgumentError
 
-__all__ = ["Branch", "Firings", "State", "read_state", "staged", "stateful_map"]
+__all__ = ["Branch", "Firings", "State", "keyed_map", "read_state", "staged", "stateful_map"]
 
 
 Function: TypeAlias = Callable[[Iterator[pa.RecordBatch], State], Iterable[pa.RecordBatch] | None]
@@ -117,6 +118,15 @@ def stateful_map(
     if keys is not None:
         request.add_keys(json.dumps(keys))
     return request.over(df)
+
+
+def keyed_map(
+    df: DataFrame, function: Function, schema: StructType | str, shard_by: Sequence[ColumnOrName] = ()
+) -> DataFrame:
+    """:func:`stateful_map` without options, which works on Spark Connect too."""
+    shards = [column if isinstance(column, Column) else col(column) for column in _checked(df, shard_by, False)]
+    rows = _schema(schema, "schema")
+    return _engine.keyed(df, _stage(function, "function", "the function", rows), rows, shards)
 
 
 def staged(

@@ -22,6 +22,7 @@ from typing import Any, Final, Literal, TypeAlias
 import pyarrow as pa
 
 from mullion._codec.arrow import encoded, table_in
+from mullion._pane_functions.reading import Firings
 
 Form: TypeAlias = Literal["rows", "panes", "tables"]
 
@@ -34,7 +35,6 @@ AT: Final = "_mullion_at"
 TABLES: Final = "at bigint, meta string, data array<binary>, many boolean"
 """Batches as rows, as DDL: where they stand in their micro-batch, their metadata as JSON, and their tables."""
 
-PANES: Final = ("window", "pane", "rows")
 
 _TABLES: Final = pa.schema(
     [("at", pa.int64()), ("meta", pa.string()), ("data", pa.list_(pa.binary())), ("many", pa.bool_())]
@@ -125,23 +125,14 @@ def _in_rows(found: Iterable[pa.RecordBatch], number: int) -> Iterator[Batch]:
 
 def _in_panes(found: Iterable[pa.RecordBatch], number: int, mixed: bool) -> Iterator[Batch]:
     late: list[pa.Table] = []
-    for panes in found:
-        window, pane, rows = (panes.column(name) for name in PANES)
-        clocked = pa.types.is_timestamp(window.type.field("start").type)
-        starts, ends = (window.field(name) for name in ("start", "end"))
-        if clocked:
-            starts, ends = starts.cast(pa.int64()), ends.cast(pa.int64())
-        offsets = rows.offsets.to_pylist()
-        firings = pane.field("firing").to_pylist()
-        records = pa.RecordBatch.from_struct_array(rows.values)
-        for index, (start, end, firing) in enumerate(zip(starts.to_pylist(), ends.to_pylist(), firings, strict=True)):
-            held = records.slice(offsets[index], offsets[index + 1] - offsets[index])
-            table = pa.Table.from_batches([held], records.schema)
-            if firing == _LATE:
-                late.append(table)
-                continue
-            meta = Meta(number, (start, end), clocked, firing not in ("close", CLOSING), closing=firing == CLOSING)
-            yield Batch(list(unmixed(table)) if mixed else table, meta)
+    for each in Firings(found, (), "rows"):
+        table, firing, heads = each.table(), each.pane.firing, each.heads
+        if firing == _LATE:
+            late.append(table)
+            continue
+        window, partial = heads.bounds[each.index], firing not in ("close", CLOSING)
+        meta = Meta(number, window, heads.is_clocked, partial, closing=firing == CLOSING)
+        yield Batch(list(unmixed(table)) if mixed else table, meta)
     if late:
         yield Batch(pa.concat_tables(late).combine_chunks(), Meta(number, late=True))
 

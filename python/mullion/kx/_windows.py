@@ -7,7 +7,6 @@ records as an aggregate, each with its place in the order of arrival: where wind
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 import pyarrow as pa
@@ -16,9 +15,10 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as sf
 from pyspark.sql import types as T  # noqa: N812
 
-from mullion import _durations, _jvm
+from mullion import _durations, _engine
 from mullion._columns import field_of
 from mullion._described import quoted
+from mullion._pane_functions.lists import BATCH, RECORD, ROW, list_of, sorted_lists
 from mullion._windowed import windowed
 from mullion.errors import InvalidArgumentError
 from mullion.kx._batches import CLOSING, unmixed
@@ -27,9 +27,6 @@ from mullion.kx._worker import TIME
 from mullion.windows import Count, Early, Global, Sliding, SplitOf, Tumbling
 
 _CLOCK: Final = "_mullion_clock"
-_BATCH: Final = "_mullion_batch"
-_ROW: Final = "_mullion_row"
-_RECORD: Final = "_mullion_record"
 
 
 def panes_of(records: DataFrame, window: Window, name: str, *, closes: bool) -> DataFrame:
@@ -43,10 +40,10 @@ def panes_of(records: DataFrame, window: Window, name: str, *, closes: bool) -> 
         found = windowed(records, _of_records(window, name), **asked).collect()
         return found.select("window", "pane", "rows")
     record = sf.struct(*(sf.col(quoted(each)) for each in records.columns if each != TIME))
-    held = records.select(record.alias(_RECORD))
+    held = records.select(record.alias(RECORD))
     if window.on_event_time:
         clock = _clock(records, window, name).alias(_CLOCK)
-        held = records.select(record.alias(_RECORD), clock).withWatermark(_CLOCK, "0 seconds")
+        held = records.select(record.alias(RECORD), clock).withWatermark(_CLOCK, "0 seconds")
         asked["time"] = _CLOCK
         asked["allowed_lateness"] = _durations.written(window.lateness_us)
         asked["late"] = "emit" if window.passthrough else "drop"
@@ -58,7 +55,7 @@ def panes_of(records: DataFrame, window: Window, name: str, *, closes: bool) -> 
     found = panes(held, kind, window, asked)
     shown = sf.col("rows")
     if window.passthrough:
-        late = sf.array(sf.col("late_row").getField(_RECORD))
+        late = sf.array(sf.col("late_row").getField(RECORD))
         shown = sf.when(sf.col("pane.firing") == "late", late).otherwise(shown)
     none = sf.array().cast(found.schema["rows"].dataType)
     return found.select("window", "pane", sf.coalesce(shown, none).alias("rows"))
@@ -66,14 +63,10 @@ def panes_of(records: DataFrame, window: Window, name: str, *, closes: bool) -> 
 
 def _whole(held: DataFrame, kind: Tumbling | Sliding, window: Window, asked: dict[str, Any]) -> DataFrame:
     """Windows that come once, with all of their records."""
-    session = held.sparkSession
-    ordered = held.withColumns({_BATCH: _jvm.batch_number(session), _ROW: _jvm.row_in_batch(session)})
-    place = [*([_CLOCK] if window.sort else []), _BATCH, _ROW]
-    found = windowed(ordered, kind, **asked).agg(sf.collect_list(sf.struct(*place, _RECORD)).alias("rows"))
-    # They are put in order outside: what the operator keeps is known from its text, which lambdas have none of. No two
-    # places are equal, so records are not compared; Spark would refuse those with maps all the same.
-    in_order = sf.array_sort("rows") if _has_order(held.schema) else sf.array_sort("rows", _by(place))
-    return found.withColumn("rows", sf.transform(in_order, lambda each: each[_RECORD]))
+    ordered = _engine.with_arrival(held, BATCH, ROW)
+    place = map(sf.col, [*([_CLOCK] if window.sort else []), BATCH, ROW])
+    found = windowed(ordered, kind, **asked).agg(list_of(sf.col(RECORD), list(place), "rows"))
+    return sorted_lists(found, "rows")
 
 
 def _flushed(held: DataFrame, kind: Tumbling | Sliding, window: Window, asked: dict[str, Any]) -> DataFrame:
@@ -84,26 +77,9 @@ def _flushed(held: DataFrame, kind: Tumbling | Sliding, window: Window, asked: d
     if window.skip_empty_windows:
         # One that had none does not come, and one that has shown all is no empty window.
         firing = sf.when((firing == "close") & (sf.size("rows") == 0), sf.lit(CLOSING)).otherwise(firing)
-    shown = sf.transform("rows", lambda each: each[_RECORD])
+    shown = sf.transform("rows", lambda each: each[RECORD])
     pane = sf.struct(firing.alias("firing"), sf.col("pane.seq").alias("seq"))
     return found.withColumns({"rows": shown, "pane": pane})
-
-
-def _by(place: Sequence[str]) -> Callable[[Column, Column], Column]:
-    def compared(left: Column, right: Column) -> Column:
-        one, other = (sf.struct(*(row[name] for name in place)) for row in (left, right))
-        return sf.when(one < other, sf.lit(-1)).when(one > other, sf.lit(1)).otherwise(sf.lit(0))
-
-    return compared
-
-
-def _has_order(kind: T.DataType) -> bool:
-    """Whether Spark can sort values of a type."""
-    if isinstance(kind, T.StructType):
-        return all(_has_order(each.dataType) for each in kind)
-    if isinstance(kind, T.ArrayType):
-        return _has_order(kind.elementType)
-    return not isinstance(kind, (T.MapType, T.VariantType, T.CalendarIntervalType))
 
 
 def _of_records(window: Window, name: str) -> Count | Global:

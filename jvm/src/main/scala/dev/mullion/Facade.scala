@@ -20,7 +20,7 @@ import org.apache.spark.sql.mullion.shim.{BuildInfo, Classic, Distribution}
 import org.apache.spark.sql.mullion.tables.{JdbcUpsert, TableVersions}
 import org.apache.spark.sql.mullion.topics.{JsonDecimals, JsonFit, JsonShape, JsonShard, TopicFileSystem}
 import org.apache.spark.sql.streaming.StreamingQuery
-import org.apache.spark.sql.types.{DataType, StructType}
+import org.apache.spark.sql.types.StructType
 import org.apache.spark.util.LongAccumulator
 
 /** The entry point for Python: plain types in, DataFrames out. Lengths of time are microseconds. */
@@ -160,10 +160,7 @@ object Facade {
     StatefulBuilder.rows(Classic.session(spark), target, schemaOf(schema))
   }
 
-  private def schemaOf(json: String): StructType = DataType.fromJson(json) match {
-    case struct: StructType => struct
-    case other              => throw MullionException.invalid(s"${other.sql} is not a schema of rows.")
-  }
+  private def schemaOf(json: String): StructType = StatefulOptions.schemaOf(json)
 
   /** Functions with state over a stream. */
   def statefulOver(df: DataFrame, options: StatefulOptions): DataFrame = {

@@ -7,13 +7,22 @@ import scala.util.Try
 import org.json4s._
 
 import org.apache.spark.sql.{Column, Row}
-import org.apache.spark.sql.catalyst.expressions.{AttributeReference, Expression}
+import org.apache.spark.sql.catalyst.expressions.{AttributeReference, Expression, PythonUDF}
 import org.apache.spark.sql.catalyst.plans.logical.{LocalRelation, LogicalPlan, Union}
-import org.apache.spark.sql.classic.{DataFrame, Dataset, ExpressionUtils, SparkSession}
-import org.apache.spark.sql.mullion.builders.{CallDescription, Installation, TogetherBuilder, WindowedBuilder}
+import org.apache.spark.sql.classic.{ColumnNodeToExpressionConverter, DataFrame, Dataset, ExpressionUtils, SparkSession}
+import org.apache.spark.sql.functions.lit
+import org.apache.spark.sql.mullion.builders.{
+  CallDescription,
+  Installation,
+  StatefulBuilder,
+  TogetherBuilder,
+  WindowedBuilder
+}
 import org.apache.spark.sql.mullion.checkpoint.{OpenPanes, PanesReader}
+import org.apache.spark.sql.mullion.expressions.{BatchNumber, RowInBatch}
 import org.apache.spark.sql.mullion.plan.DroppedBefore
-import org.apache.spark.sql.mullion.shim.{BuildInfo, Distribution}
+import org.apache.spark.sql.mullion.python.StatefulOptions
+import org.apache.spark.sql.mullion.shim.{BuildInfo, Distribution, PythonFrames}
 import org.apache.spark.sql.types.StringType
 
 import dev.mullion.MullionException
@@ -30,6 +39,8 @@ import dev.mullion.MullionException
   *   read_panes      checkpoint, operator, window or null, of: whether the rows are the query's own panes
   *   open_panes      the same, or a query's id instead of a checkpoint
   *   recover         checkpoint
+  *   arrival         batch, row: the rows with their order of arrival in two columns of these names
+  *   keyed           schema: a Python function with state over the rows, and the columns of its shards
   * }}}
   *
   * `version` is the caller's version of Mullion, and `dialect` is `sql` for a call written in SQL.
@@ -68,6 +79,8 @@ private[calls] final class Calls(session: SparkSession, request: JValue, columns
     case "read_panes"     => readPanes.queryExecution.analyzed
     case "open_panes"     => openPanes.queryExecution.analyzed
     case "recover"        => RecoverCommand(text("checkpoint"))
+    case "arrival"        => arrival.queryExecution.analyzed
+    case "keyed"          => keyed.queryExecution.analyzed
     case other            =>
       throw MullionException.unsupported(
         s"Mullion ${BuildInfo.version} on this server knows no call '$other'. Install the same version on both sides."
@@ -109,6 +122,19 @@ private[calls] final class Calls(session: SparkSession, request: JValue, columns
           "windows together first, and work on the result: each row has its window's name."
       )
     TogetherBuilder(names.zip(windows.map(Dataset.ofRows(session, _))))
+  }
+
+  /** A batch DataFrame has no number of a micro-batch. */
+  private def arrival: DataFrame =
+    df.withColumn(text("batch"), if (df.isStreaming) BatchNumber.column else lit(0L))
+      .withColumn(text("row"), RowInBatch.column)
+
+  private def keyed: DataFrame = {
+    val code = columns.headOption
+      .map(column => ColumnNodeToExpressionConverter(column.node))
+      .collect { case udf: PythonUDF => PythonFrames.Code(udf.name, udf.func) }
+      .getOrElse(throw CallDescription.unreadable("the first column calls no Python function"))
+    StatefulBuilder(df, StatefulOptions(code, text("schema"), columns.drop(1)))
   }
 
   private def unionOf(plan: LogicalPlan): Seq[LogicalPlan] = plan match {

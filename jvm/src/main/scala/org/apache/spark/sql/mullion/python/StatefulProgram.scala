@@ -7,7 +7,9 @@ import org.apache.spark.sql.execution.python.UserDefinedPythonFunction
 import org.apache.spark.sql.mullion.python.flows.FlowProgram
 import org.apache.spark.sql.mullion.python.folds.FoldProgram
 import org.apache.spark.sql.mullion.shim.{Classic, PythonFrames}
-import org.apache.spark.sql.types.StructType
+import org.apache.spark.sql.types.{DataType, StructType}
+
+import dev.mullion.MullionException
 
 /** The options of functions with state, independent of their place in a plan.
   *
@@ -120,4 +122,15 @@ object StatefulOptions {
 
   def apply(process: UserDefinedPythonFunction, schema: StructType): StatefulOptions =
     StatefulOptions(PythonFrames.Code(process), schema)
+
+  /** @param schema
+    *   of the output, as JSON
+    */
+  def apply(process: PythonFrames.Code, schema: String, shards: Seq[Column]): StatefulOptions =
+    StatefulOptions(process, schemaOf(schema), shards = shards)
+
+  def schemaOf(json: String): StructType = DataType.fromJson(json) match {
+    case struct: StructType => struct
+    case other              => throw MullionException.invalid(s"${other.sql} is not a schema of rows.")
+  }
 }
