@@ -1,0 +1,113 @@
+"""A pandas function over panes of ten rows: ``.apply`` compared with ``applyInPandasWithState``.
+
+    python benchmarks/pane_functions.py [panes in a batch]
+
+Each batch has ten rows for each key in one window, and closes the panes of the previous batch. Both sides call the same
+function with the rows of each pane and must return the same answers. ``applyInPandasWithState`` keeps the rows in its
+state until the timeout of their window. The first two batches are left out: the first closes no panes, and both pay for
+starting the workers. The median of the others is shown.
+"""
+
+from __future__ import annotations
+
+import statistics
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql.streaming.state import GroupState, GroupStateTimeout
+
+from mullion import Tumbling, windowed
+from spark_session import session
+
+ROWS = 10
+BATCHES = 5
+WINDOW_S = 60
+OUT = "k bigint, start bigint, spread double, mean double"
+
+
+def of_rows(values: pd.Series[float]) -> tuple[float, float]:
+    return float(values.max() - values.min()), float(values.mean())
+
+
+def spread(key: tuple[int], pane: Any, rows: pd.DataFrame) -> dict[str, float]:
+    most, mean = of_rows(rows["v"])
+    return {"spread": most, "mean": mean}
+
+
+def ours(rows: DataFrame) -> DataFrame:
+    panes = windowed(rows, Tumbling(f"{WINDOW_S} seconds"), by="k", time="ts").apply(
+        spread, "spread double, mean double"
+    )
+    return panes.select("k", F.unix_seconds("window.start").alias("start"), "spread", "mean")
+
+
+def with_timeout(key: tuple[int, int], frames: Iterator[pd.DataFrame], state: GroupState) -> Iterator[pd.DataFrame]:
+    if state.hasTimedOut:
+        (values,) = state.get
+        most, mean = of_rows(pd.Series(values))
+        state.remove()
+        yield pd.DataFrame({"k": [key[0]], "start": [key[1]], "spread": [most], "mean": [mean]})
+        return
+    values = list(state.get[0]) if state.exists else []
+    for frame in frames:
+        values += frame["v"].tolist()
+    state.update((values,))
+    state.setTimeoutTimestamp((key[1] + WINDOW_S) * 1000)
+
+
+def sparks(rows: DataFrame) -> DataFrame:
+    start = F.unix_seconds(F.window("ts", f"{WINDOW_S} seconds")["start"]).alias("start")
+    grouped = rows.select("k", "v", "ts", start).groupBy("k", "start")
+    return grouped.applyInPandasWithState(
+        with_timeout, OUT, "values array<double>", "append", GroupStateTimeout.EventTimeTimeout
+    )
+
+
+def write(spark: SparkSession, source: str, panes: int) -> None:
+    for batch in range(BATCHES):
+        at = F.timestamp_seconds(F.lit(batch * WINDOW_S) + F.pmod("id", F.lit(WINDOW_S)))
+        value = F.pmod(F.xxhash64("id", F.lit(batch)), F.lit(1000)) / 10
+        rows = spark.range(panes * ROWS).select(F.pmod("id", F.lit(panes)).alias("k"), at.alias("ts"), value.alias("v"))
+        rows.coalesce(1).write.parquet(f"{source}/batch={batch}")
+
+
+def run(side: Callable[[DataFrame], DataFrame], spark: SparkSession, home: Path) -> tuple[float, list[Any]]:
+    """The median time of a batch in seconds, and the answers."""
+    files = spark.readStream.schema("k bigint, ts timestamp, v double").option("maxFilesPerTrigger", 1)
+    rows = files.parquet(f"{home}/in").withWatermark("ts", "0 seconds")
+    out = f"{home}/{side.__name__}"
+    query = side(rows).writeStream.format("parquet").option("checkpointLocation", f"{out}.checkpoint")
+    running = query.trigger(availableNow=True).start(out)
+    running.awaitTermination()
+    reports = [report for report in running.recentProgress if report["numInputRows"]]
+    took = [report["durationMs"]["addBatch"] / 1000 for report in reports][2:]
+    answers = spark.read.parquet(out).orderBy("start", "k").collect()
+    return statistics.median(took), [(row.k, row.start, row.spread, round(row.mean, 6)) for row in answers]
+
+
+def main(panes: int) -> None:
+    spark = session()
+    with tempfile.TemporaryDirectory() as folder:
+        home = Path(folder)
+        write(spark, f"{home}/in", panes)
+        mine, own = run(ours, spark, home)
+        theirs, others = run(sparks, spark, home)
+    closed = {answer[1] for answer in own} & {answer[1] for answer in others}
+    own, others = ([answer for answer in side if answer[1] in closed] for side in (own, others))
+    if own != others or len(own) < (BATCHES - 2) * panes:
+        raise SystemExit(f"The answers differ: {len(own)} and {len(others)} panes.")
+    print(f"{len(own)} equal panes, {panes} panes of {ROWS} rows in a batch")
+    print(f"{'side':<24} {'seconds a batch':>16} {'panes/s':>10}")
+    for name, seconds in (("apply", mine), ("applyInPandasWithState", theirs)):
+        print(f"{name:<24} {seconds:>16.2f} {panes / seconds:>10.0f}")
+    print(f"{theirs / mine:.1f} times as fast")
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]) if len(sys.argv) > 1 else 100_000)
