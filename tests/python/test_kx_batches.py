@@ -8,12 +8,12 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from mullion._codec import objects
 from mullion._stateful.memory import MemoryStore
 from mullion.errors import FunctionError, InvalidArgumentError
 from mullion.kx import sp
 from mullion.kx._batches import CLOSING, Batch, Meta, as_tables, batches_in, mixed_records, unmixed
 from mullion.kx._operators import Function
-from mullion._codec import objects
 from mullion.kx._worker import Stage, Step, as_data, conformed
 
 TIMES = pa.struct([("start", pa.timestamp("us", "UTC")), ("end", pa.timestamp("us", "UTC"))])
