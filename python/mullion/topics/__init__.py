@@ -22,13 +22,14 @@ from mullion._codec.arrow import decoded, encoded
 from mullion.topics._broker import Broker, Publisher, has_columns
 from mullion.topics._folder.broker import DirBroker
 from mullion.topics._kafka.broker import KafkaBroker
-from mullion.topics._outputs import OUTPUTS, OUTPUTS_WITH_HEADERS
+from mullion.topics._outputs import OUTPUTS, OUTPUTS_WITH_HEADERS, OUTPUTS_WITH_TIMES
 from mullion.topics._records import Data, HeadersOfRows
 from mullion.topics._urls import broker
 
 __all__ = [
     "OUTPUTS",
     "OUTPUTS_WITH_HEADERS",
+    "OUTPUTS_WITH_TIMES",
     "Broker",
     "DirBroker",
     "KafkaBroker",

@@ -86,8 +86,9 @@ class Broker(Protocol):
         keys: Sequence[str | None],
         *,
         raw: bool = False,
+        headers: HeadersOfRows | None = None,
     ) -> None:
-        """Appends JSON values of any shape; ``raw`` values are plain texts."""
+        """Appends JSON values of any shape; ``raw`` values are plain texts. Only Kafka topics have ``headers``."""
 
     def read(self, topic: str, *, headers: bool = False) -> pa.Table:
         """See :func:`mullion.topics.read`."""

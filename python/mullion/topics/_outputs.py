@@ -20,7 +20,11 @@ OUTPUTS = "topic string, key string, batch binary"
 OUTPUTS_WITH_HEADERS = f"{OUTPUTS}, headers array<struct<key: string, value: binary>>"
 """The same with the Kafka headers of all rows of the batch, or null."""
 
+OUTPUTS_WITH_TIMES = f"{OUTPUTS_WITH_HEADERS}, timestamp bigint"
+"""The same with the time of all rows of the batch in microseconds since the epoch; null is the time of publication."""
+
 _HEADERS = ("headers", "array<struct<key:string,value:binary>>")
+_TIMESTAMP = ("timestamp", "bigint")
 
 PRINTED = ""
 """The topic of texts that the driver prints after the batch is published, in the column ``value``."""
@@ -57,6 +61,7 @@ class Output(NamedTuple):
     batch: pa.RecordBatch
     note: Note | None = None
     headers: Headers | None = None
+    timestamp_us: int | None = None
 
 
 Make: TypeAlias = Callable[[Iterable[pa.RecordBatch]], Iterable[Output]]
@@ -85,11 +90,12 @@ def outputs_in(batches: Iterable[pa.RecordBatch]) -> Iterator[Output]:
         noted = "note" in rows.schema.names
         columns = [rows[name].to_pylist() for name in ("topic", "key", "batch")]
         columns += [rows[name].to_pylist() if noted else [None] * count for name in ("callback", "note")]
-        columns.append(rows["headers"].to_pylist() if "headers" in rows.schema.names else [None] * count)
-        for topic, key, batch, callback, content, headers in zip(*columns, strict=True):
+        for name in ("headers", "timestamp"):
+            columns.append(rows[name].to_pylist() if name in rows.schema.names else [None] * count)
+        for topic, key, batch, callback, content, headers, timestamp in zip(*columns, strict=True):
             if batch is not None:
                 note = None if content is None else Note(callback, content)
-                yield Output(topic, key, decoded(batch), note, _headers(topic, headers))
+                yield Output(topic, key, decoded(batch), note, _headers(topic, headers), timestamp)
 
 
 def _headers(topic: str, headers: Sequence[Mapping[str, Any] | None] | None) -> Headers | None:
@@ -127,7 +133,7 @@ def partition_of_task() -> int:
 def require_outputs(outputs: DataFrame) -> None:
     """Raises :class:`InvalidArgumentError` if the columns are not :data:`OUTPUTS`."""
     plain = [("topic", "string"), ("key", "string"), ("batch", "binary")]
-    if outputs.dtypes not in (plain, [*plain, _HEADERS]):
+    if outputs.dtypes not in (plain, [*plain, _HEADERS], [*plain, _HEADERS, _TIMESTAMP]):
         columns = ", ".join(f"{name} {kind}" for name, kind in outputs.dtypes)
         raise InvalidArgumentError(f"A publisher takes rows ({OUTPUTS}), and was given ({columns}).")
 

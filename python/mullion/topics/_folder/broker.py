@@ -112,8 +112,10 @@ class DirBroker:
         keys: Sequence[str | None],
         *,
         raw: bool = False,
+        headers: HeadersOfRows | None = None,
     ) -> None:
         """See :meth:`mullion.topics.Broker.produce_json`."""
+        _require_no_headers(topic, headers is not None)
         folder = DirTopic(self.path, topic)
         current = folder.about().schema
         rows = filed(list(batches(values)), current)

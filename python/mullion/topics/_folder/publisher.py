@@ -27,7 +27,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from operator import attrgetter
 from pathlib import Path
-from typing import Any, final
+from typing import Any, NamedTuple, final
 
 import pyarrow as pa
 from pyspark.sql import DataFrame
@@ -254,12 +254,12 @@ class _Stage:
         self._now_us = now_us
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        topics: dict[str, list[tuple[pa.Table, str | None]]] = {}
-        json_topics: dict[str, list[tuple[pa.RecordBatch, str | None]]] = {}
+        topics: dict[str, list[_Rows]] = {}
+        json_topics: dict[str, list[_Rows]] = {}
         notes: dict[Note, None] = {}
         partition = partition_of_task()
         printed: list[dict[str, Any]] = []
-        for topic, key, batch, note, headers in self._make(batches):
+        for topic, key, batch, note, headers, timestamp in self._make(batches):
             if headers:
                 raise UnsupportedError(
                     f"A row for topic {topic!r} has headers, and a topic in a folder has none. Publish to Kafka, or "
@@ -272,11 +272,11 @@ class _Stage:
                 printed += [{"partition": partition, "topic": PRINTED, "file": text} for text in texts]
                 continue
             if _json_rows.is_json(batch):
-                json_topics.setdefault(topic, []).append((batch, key))
+                json_topics.setdefault(topic, []).append(_Rows(batch, key, timestamp))
                 continue
             table = normal(topic, pa.Table.from_batches([batch]))
             if table.num_rows:
-                topics.setdefault(topic, []).append((table, key))
+                topics.setdefault(topic, []).append(_Rows(table, key, timestamp))
         reports: list[dict[str, Any]] = [{"callback": note.callback, "note": note.content} for note in notes]
         reports += printed
         Path(self._staging).mkdir(parents=True, exist_ok=True)
@@ -293,49 +293,60 @@ class _Stage:
                     "topic": topic,
                     "file": str(file),
                     "columns": json.dumps(staged.columns.jsonValue()),
-                    "rows": sum(table.num_rows for table, _ in rows),
+                    "rows": sum(one.values.num_rows for one in rows),
                 }
             )
         if reports:
             yield pa.RecordBatch.from_pylist(reports, schema=_STAGED_SCHEMA)
 
-    def _write(self, file: Path, topic: str, tables: list[tuple[pa.Table, str | None]]) -> Staged:
+    def _write(self, file: Path, topic: str, rows: list[_Rows]) -> Staged:
         topic_note = DirTopic(Path(self._home), topic).about()
         joined = topic_note
-        for index, (one_table, key) in enumerate(tables):
-            table = taken(one_table, joined)
+        tables = []
+        for one in rows:
+            table = taken(one.values, joined)
             joined = joined.joined(topic, _types.schema_of(table.schema))
-            tables[index] = table, key
+            tables.append(table)
         wanted = {column.name: column.type for column in joined.columns}
-        names = dict.fromkeys(name for table, _ in tables for name in table.column_names)
+        names = dict.fromkeys(name for table in tables for name in table.column_names)
         values = pa.table(
             {
                 name: pa.chunked_array(
-                    [
-                        chunk
-                        for table, _ in tables
-                        for chunk in _piece(table, name, _types.arrow_of(wanted[name])).chunks
-                    ],
+                    [chunk for table in tables for chunk in _piece(table, name, _types.arrow_of(wanted[name])).chunks],
                     _types.arrow_of(wanted[name]),
                 )
                 for name in names
             }
         )
-        keys = _keys(tables)
-        fields = pa.concat_arrays([pa.repeat(columns_text(table.column_names), table.num_rows) for table, _ in tables])
-        return write_rows(file, values, keys, self._times(len(keys)), fields, topic_note.schema)
+        fields = pa.concat_arrays([pa.repeat(columns_text(table.column_names), table.num_rows) for table in tables])
+        return write_rows(file, values, _keys(rows), self._times(rows), fields, topic_note.schema)
 
-    def _write_json(self, file: Path, topic: str, batches: list[tuple[pa.RecordBatch, str | None]]) -> Staged:
+    def _write_json(self, file: Path, topic: str, batches: list[_Rows]) -> Staged:
         topic_schema = DirTopic(Path(self._home), topic).about().schema
-        rows, keys = filed([batch for batch, _ in batches], topic_schema), _keys(batches)
-        return write_rows(file, rows.values, keys, self._times(len(keys)), rows.columns, topic_schema, rows.sent)
+        rows = filed([one.values for one in batches], topic_schema)
+        keys, times = _keys(batches), self._times(batches)
+        return write_rows(file, rows.values, keys, times, rows.columns, topic_schema, rows.sent)
 
-    def _times(self, count: int) -> pa.Array:
-        return pa.repeat(pa.scalar(self._now_us, pa.int64()), count).cast(TIMESTAMP_TYPE)
+    def _times(self, rows: Iterable[_Rows]) -> pa.Array:
+        times = [self._now_us if one.timestamp_us is None else one.timestamp_us for one in rows]
+        return _repeated(pa.array(times, pa.int64()).cast(TIMESTAMP_TYPE), rows)
 
 
-def _keys(batches: Iterable[tuple[Any, str | None]]) -> pa.Array:
-    return pa.concat_arrays([pa.repeat(pa.scalar(key, pa.string()), batch.num_rows) for batch, key in batches])
+class _Rows(NamedTuple):
+    """Rows of a topic, in columns, with one key and time. ``None`` is the time of publication."""
+
+    values: pa.Table | pa.RecordBatch
+    key: str | None
+    timestamp_us: int | None
+
+
+def _keys(rows: Iterable[_Rows]) -> pa.Array:
+    return _repeated(pa.array([one.key for one in rows], pa.string()), rows)
+
+
+def _repeated(scalars: pa.Array, rows: Iterable[_Rows]) -> pa.Array:
+    """One value for each row."""
+    return pa.concat_arrays([pa.repeat(one, part.values.num_rows) for one, part in zip(scalars, rows, strict=True)])
 
 
 def _piece(table: pa.Table, name: str, kind: pa.DataType) -> pa.ChunkedArray:

@@ -120,14 +120,15 @@ class KafkaBroker:
         keys: Sequence[str | None],
         *,
         raw: bool = False,
+        headers: HeadersOfRows | None = None,
     ) -> None:
         """See :meth:`mullion.topics.Broker.produce_json`."""
         self.require_topic(topic)
         times = timestamps_of(timestamps, len(values), None).cast(pa.int64()).to_pylist()
         texts = [(value if raw else text_of(value)).encode() for value in values]
-        _kafka_client.produce(
-            self.cluster, topic, zip(keys_of(keys, len(values)).to_pylist(), texts, times, strict=True)
-        )
+        rows = zip(keys_of(keys, len(values)).to_pylist(), texts, times, strict=True)
+        beside = None if headers is None else headers_of(headers, len(values))
+        _kafka_client.produce(self.cluster, topic, rows, beside)
 
     def read(self, topic: str, *, headers: bool = False) -> pa.Table:
         """See :func:`mullion.topics.read`. Partitions are in order; rows of several are in order of their times."""
@@ -349,7 +350,7 @@ def _is_rounded(spark: SparkSession, json: Column, wanted: T.StructType) -> Colu
 def _as_sent(spark: SparkSession, topic: str, records: DataFrame, wanted: T.StructType, *, scalar: bool) -> DataFrame:
     """Kafka's records as rows of a topic that are exactly as sent: in columns, or else as text.
 
-    Where values are records, null and tombstones have null for ``_columns``.
+    A tombstone has null for ``_columns``. Where values are records, the text of JSON's null is in ``_unfit``.
     """
     _require_apart(topic, wanted)
     read = _all_readable(wanted)
@@ -376,11 +377,16 @@ def _as_sent(spark: SparkSession, topic: str, records: DataFrame, wanted: T.Stru
         _from_json(F.when(fits, json), read).alias("_parsed"),
         KEY,
         TIMESTAMP,
-        F.when(fits, marks).when(F.coalesce(shape == "!", F.lit(False)), "").otherwise(nothing).alias(COLUMNS),
+        F.when(fits, marks)
+        .when(F.coalesce(shape == "!", F.lit(False)), "")
+        .when(F.col("_text").isNotNull(), nothing)
+        .alias(COLUMNS),
     )
     no_json = shape.isNull() & F.col("_text").isNotNull()
     odd = no_json | (shape == "!") | F.col("_rounded") | F.col(f"_parsed.{UNFIT}").isNotNull()
     odd |= F.col(KEY).startswith(NOT_TEXT)
+    if not scalar:
+        odd |= (shape == "n") & F.col("_text").isNotNull()
     shown = F.when(~F.is_valid_utf8("_text"), F.col("_bytes")).when(odd, F.coalesce("_text", F.lit("null")))
     return rows.select(*_columns_of("_parsed", wanted), shown.alias(UNFIT), KEY, TIMESTAMP, COLUMNS)
 

@@ -110,6 +110,15 @@ def topics(servers: At) -> list[str]:
     return sorted(topic for topic in metadata if not topic.startswith("__"))
 
 
+def require_time(us: int) -> None:
+    """Raises :class:`InvalidArgumentError` for a time, in microseconds, that Kafka's client does not accept."""
+    if us < 1000:
+        raise InvalidArgumentError(
+            f"timestamps has {us / 1_000_000}, which Kafka's client takes for no time at all. Give times of a "
+            "millisecond after the epoch or later."
+        )
+
+
 def produce(
     servers: At,
     topic: str,
@@ -120,11 +129,7 @@ def produce(
     kafka = client()
     rows = list(rows)
     for _, _, us in rows:
-        if us < 1000:
-            raise InvalidArgumentError(
-                f"timestamps has {us / 1_000_000}, which Kafka's client takes for no time at all. Give times of a "
-                "millisecond after the epoch or later."
-            )
+        require_time(us)
     # Rows are sent in batches, whose size may exceed Kafka's limit although each row does not.
     limit = limit_of(servers, topic) if len(rows) > 1 else None
     how = {

@@ -66,6 +66,7 @@ _ROWS_SCHEMA = pa.schema(
         ("key", pa.binary()),
         ("value", pa.binary()),
         ("headers", pa.map_(pa.string(), pa.binary())),
+        ("timestamp_us", pa.int64()),
     ]
 )
 
@@ -83,8 +84,8 @@ _AT_ONCE = 256 << 20
 class KafkaPublisher:
     """Publishes the batches of one query; see :class:`mullion.topics.Publisher`.
 
-    Rows have their sending time. A second process on the same checkpoint is rejected if that is in a local or mounted
-    folder; elsewhere Kafka rejects the first one's rows from then on.
+    Rows without a time have their sending time. A second process on the same checkpoint is rejected if that is in a
+    local or mounted folder; elsewhere Kafka rejects the first one's rows from then on.
     """
 
     def __init__(self, servers: _kafka_client.At) -> None:
@@ -234,7 +235,7 @@ class _Pieces:
                 yield _answer([{"partition": partition, "rows": _encoded(piece)}])
             piece, size = [], 0
 
-        for topic, key, batch, note, headers in self._make(batches):
+        for topic, key, batch, note, headers, timestamp_us in self._make(batches):
             if note is not None:
                 notes[note] = None
             if topic == PRINTED:
@@ -242,9 +243,11 @@ class _Pieces:
                 yield _answer([{"partition": partition, "printed": text} for text in texts])
                 continue
             _kafka_client.require_topic(topic)
+            if timestamp_us is not None:
+                _kafka_client.require_time(timestamp_us)
             key_bytes = None if key is None else key.encode()
             for value in _values(topic, batch):
-                piece.append(Row(topic, key_bytes, value, headers))
+                piece.append(Row(topic, key_bytes, value, headers, timestamp_us))
                 size += len(value)
                 if size > _PIECE:
                     yield from ended()

@@ -59,6 +59,17 @@ class Row(NamedTuple):
     key: bytes | None
     value: bytes
     headers: Headers | None = None
+    timestamp_us: int | None = None
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """The optional arguments of Kafka's producer."""
+        options: dict[str, Any] = {}
+        if self.headers:
+            options["headers"] = self.headers
+        if self.timestamp_us is not None:
+            options["timestamp"] = self.timestamp_us // 1000
+        return options
 
 
 class _BatchTooLargeError(Exception):
@@ -158,19 +169,20 @@ class Transactions:
         # Hot loop: keep the per-row work minimal.
         sent: dict[str, int] = {}
         produce, largest = self._producer.produce, self._largest
-        for topic, key, value, headers in rows:
+        for row in rows:
+            topic, key, value, headers, timestamp_us = row
             size = len(value) if key is None else len(value) + len(key)
             if headers:
                 size += sum(len(name.encode()) + len(header or b"") for name, header in headers)
             if size > largest.get(topic, -1):
                 self._require_room(topic, size, batch)
             try:
-                if headers:
-                    produce(topic, value, key, headers=headers)
+                if headers or timestamp_us is not None:
+                    produce(topic, value, key, **row.options)
                 else:
                     produce(topic, value, key)
             except (BufferError, _kafka_client.client().KafkaException):
-                self._produce(Row(topic, key, value, headers))
+                self._produce(row)
             sent[topic] = sent.get(topic, 0) + 1
         return sent
 
@@ -183,7 +195,7 @@ class Transactions:
     def _produce(self, row: Row, partition: int = -1) -> None:
         while True:
             try:
-                self._producer.produce(row.topic, row.value, row.key, partition, headers=row.headers)
+                self._producer.produce(row.topic, row.value, row.key, partition, **row.options)
                 return
             except BufferError:
                 self._producer.poll(0.01)
