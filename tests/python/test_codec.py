@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections
 import contextlib
 import dataclasses
 import enum
@@ -18,7 +19,7 @@ from hypothesis import strategies as st
 from mullion import InvalidArgumentError
 from mullion._codec import arrow, json, values
 from mullion.errors import DamagedStateError, MullionError
-from mullion.faust import Record
+from mullion.faust import Record, WindowRange
 
 
 class Colour(enum.Enum):
@@ -127,6 +128,33 @@ def test_a_dataclass_comes_back_without_its_constructor() -> None:
     assert again == counter
     assert again.n == 2
     assert values.decode(values.encode(counter, "a test").replace(b',"seen":[2]', b"")).seen == []
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        collections.Counter("aab"),
+        collections.OrderedDict([(2, 1), ("a", (2,))]),
+        collections.defaultdict(int, {(1, 2): 3}),
+        collections.defaultdict(list, {"a": [1]}),
+        collections.defaultdict(None, {}),
+        collections.deque([1, (2,)], maxlen=3),
+        collections.deque(),
+        WindowRange(0.0, 10.0),
+        {"a": collections.Counter(x=1)},
+    ],
+)
+def test_collections_and_named_tuples_keep_their_type(value: Any) -> None:
+    again = values.decode(values.encode(value, "a test"))
+    assert again == value
+    assert type(again) is type(value)
+    assert getattr(again, "default_factory", None) is getattr(value, "default_factory", None)
+    assert getattr(again, "maxlen", None) == getattr(value, "maxlen", None)
+
+
+def test_a_defaultdict_of_a_function_is_rejected_with_the_factories_that_are_stored() -> None:
+    with pytest.raises(InvalidArgumentError, match=r"a test: a defaultdict with the factory <function .* int, float"):
+        values.encode(collections.defaultdict(lambda: 0), "a test")
 
 
 def test_what_cannot_be_kept_and_what_is_not_there_any_more_is_refused() -> None:

@@ -8,6 +8,7 @@ Values are read exactly as written: tuples, sets, the keys of dicts, and records
     View(page="a")    {"!": "record", "v": ["shop:View", {"page": "a"}]}      a class that has to_fields and of_fields
     Point(1, 2)       {"!": "dataclass", "v": ["shop:Point", {"x": 1, "y": 2}]}
     np.array([1.5])   {"!": "ndarray", "v": ["<f8", [1], "AAAAAAAA+D8="]}    the type, the shape, and the bytes
+    Counter("aa")     {"!": "counter", "v": [["a", 2]]}
 
 Pickle is never used, because it would execute its input. Only the fields of a class are stored, and its constructor is
 not called.
@@ -20,6 +21,7 @@ import dataclasses
 import importlib
 import json
 import math
+from collections import Counter, OrderedDict, defaultdict, deque
 from collections.abc import Callable, Iterable, Mapping
 from datetime import date, datetime, time, timedelta
 from decimal import Decimal
@@ -45,7 +47,7 @@ _READ: dict[str, Callable[[Any], Any]] = {
     "tuple": lambda content: tuple(map(_unmarked, content)),
     "set": lambda content: set(map(_unmarked, content)),
     "frozenset": lambda content: frozenset(map(_unmarked, content)),
-    "dict": lambda content: {_unmarked(key): _unmarked(value) for key, value in content},
+    "dict": lambda content: _pairs(content),
     "bytes": base64.b64decode,
     "decimal": Decimal,
     "uuid": UUID,
@@ -59,7 +61,17 @@ _READ: dict[str, Callable[[Any], Any]] = {
     "enum": lambda content: _enum(*content),
     "ndarray": lambda content: _array(*content),
     "numpy": lambda content: _array(*content)[()],
+    "counter": lambda content: Counter(_pairs(content)),
+    "ordereddict": lambda content: OrderedDict(_pairs(content)),
+    "defaultdict": lambda content: defaultdict(_FACTORIES[content[0]], _pairs(content[1])),
+    "deque": lambda content: deque(map(_unmarked, content[0]), content[1]),
+    "namedtuple": lambda content: _namedtuple(*content),
 }
+_FACTORIES: Final[dict[str | None, Callable[[], Any] | None]] = {
+    None: None,
+    **{kind.__name__: kind for kind in (int, float, str, bool, list, dict, set, tuple, Counter, deque)},
+}
+"""The default factories of a defaultdict that can be stored."""
 
 
 def encode(value: Any, what: str) -> bytes:
@@ -123,7 +135,7 @@ def _marked(value: Any, what: str) -> Any:
     if kind is dict:
         if all(type(key) is str for key in value) and _MARK not in value:
             return {key: _marked(content, what) for key, content in value.items()}
-        return _mark("dict", [[_marked(key, what), _marked(content, what)] for key, content in value.items()])
+        return _mark("dict", _marked_pairs(value, what))
     if kind is tuple:
         return _mark("tuple", [_marked(content, what) for content in value])
     if kind in (set, frozenset):
@@ -138,6 +150,10 @@ def _marked(value: Any, what: str) -> Any:
         return _mark("record", [_name(kind), _marked_fields(value.to_fields(), what)])
     if isinstance(value, Enum):
         return _mark("enum", [_name(kind), _marked(value.value, what)])
+    if kind in _COLLECTIONS:
+        return _COLLECTIONS[kind](value, what)
+    if isinstance(value, tuple) and hasattr(kind, "_fields"):
+        return _mark("namedtuple", [_name(kind), [_marked(content, what) for content in value]])
     if dataclasses.is_dataclass(value):
         fields = {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
         return _mark("dataclass", [_name(kind), _marked_fields(fields, what)])
@@ -148,6 +164,28 @@ def _marked(value: Any, what: str) -> Any:
         f"{what}: {value!r} ({kind.__module__}.{kind.__qualname__}) cannot be kept in a table or in state. "
         "Make it a record or a dataclass, or of numbers, text, dates, lists, dicts and sets."
     )
+
+
+def _marked_pairs(value: Mapping[Any, Any], what: str) -> list[Any]:
+    return [[_marked(key, what), _marked(content, what)] for key, content in value.items()]
+
+
+def _marked_defaultdict(value: defaultdict[Any, Any], what: str) -> dict[str, Any]:
+    name = next((name for name, factory in _FACTORIES.items() if factory is value.default_factory), "")
+    if name == "":
+        raise InvalidArgumentError(
+            f"{what}: a defaultdict with the factory {value.default_factory!r} cannot be stored in a table, because "
+            f"code is not stored. Use one of {', '.join(name for name in _FACTORIES if name)}, or store dict(value)."
+        )
+    return _mark("defaultdict", [name, _marked_pairs(value, what)])
+
+
+_COLLECTIONS: Final[dict[type, Callable[[Any, str], Any]]] = {
+    Counter: lambda value, what: _mark("counter", _marked_pairs(value, what)),
+    OrderedDict: lambda value, what: _mark("ordereddict", _marked_pairs(value, what)),
+    defaultdict: _marked_defaultdict,
+    deque: lambda value, what: _mark("deque", [[_marked(content, what) for content in value], value.maxlen]),
+}
 
 
 def _marked_fields(fields: Mapping[str, Any], what: str) -> dict[str, Any]:
@@ -170,6 +208,10 @@ def _unmarked(content: Any) -> Any:
         kind = content.get(_MARK)
         return {key: _unmarked(one) for key, one in content.items()} if kind is None else _READ[kind](content["v"])
     return content
+
+
+def _pairs(content: list[Any]) -> dict[Any, Any]:
+    return {_unmarked(key): _unmarked(value) for key, value in content}
 
 
 _known: dict[str, Any] = {}
@@ -205,6 +247,11 @@ def _array(kind: str, shape: list[int], data: str) -> Any:
 
     # A copy, because arrays over bytes are read-only.
     return np.frombuffer(base64.b64decode(data), np.dtype(kind)).reshape(shape).copy()
+
+
+def _namedtuple(name: str, content: list[Any]) -> Any:
+    kind = _class(name, lambda kind: issubclass(kind, tuple) and hasattr(kind, "_fields"), "a named tuple")
+    return tuple.__new__(kind, map(_unmarked, content))
 
 
 def _enum(name: str, content: Any) -> Any:
