@@ -311,6 +311,8 @@ def test_windows_after_late_records_or_partial_batches_have_a_query_of_their_own
 def test_what_is_not_there_is_refused_by_name_with_what_to_write() -> None:
     for module, name, says in (
         (sp, "apply", "sp.map"),
+        (sp, "op", "sp.map, sp.filter"),
+        (sp, "state", "sp.accumulate"),
         (sp, "rolling", "sp.window.sliding"),
         (sp, "sql", "sp.map(function), or F.expr"),
         (sp.read, "from_stream", "sp.read.from_topic"),

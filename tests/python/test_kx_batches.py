@@ -5,7 +5,9 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import Any
 
+import pandas as pd
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 
 from mullion._codec import objects
@@ -90,6 +92,30 @@ def made_by(*operators: Function, found: pa.RecordBatch, store: MemoryStore | No
     return [
         values(batch) for batch in Stage("panes", steps).batches([found], 0, MemoryStore() if store is None else store)
     ]
+
+
+def test_functions_that_call_conversions_of_pykx_get_a_table_that_has_them() -> None:
+    found = panes((0, 10, "close", [1, 2]))
+
+    def total(data: Any) -> Any:
+        frame = data.pd()
+        assert isinstance(frame, pd.DataFrame)
+        assert isinstance(data.pa(), pa.Table)
+        assert data.py()["v"] == data["v"].to_pylist() == [1, 2]
+        assert list(data.np()["v"]) == [1, 2]
+        assert (len(data), data.num_rows, pc.sum(data["v"]).as_py()) == (2, 2, 3)
+        assert pa.table(data) == data.pa() == data
+        return frame.assign(v=frame["v"] * 10)
+
+    assert made_by(sp.map(total), found=found) == [[10, 20]]
+    assert made_by(sp.map(lambda data: data if data.pd()["v"].sum() else None), found=found) == [[1, 2]]
+    assert made_by(sp.filter(lambda data: data.pd()["v"] > 1), found=found) == [[2]]
+
+    def convert(data: Any) -> Any:
+        return getattr(data, "pd")()  # noqa: B009
+
+    with pytest.raises(FunctionError, match=r"no attribute 'pd'. .* write data\.to_pandas\(\), or pandas=True"):
+        made_by(sp.map(convert), found=found)
 
 
 def test_a_window_that_has_shown_all_is_no_batch_but_the_end_of_its_fold() -> None:

@@ -24,6 +24,18 @@ from mullion.errors import FunctionError, InvalidArgumentError, MullionError
 from mullion.kx import sp
 
 
+def test_errors_of_callbacks_and_expressions_name_what_the_user_wrote(spark: SparkSession, tmp_path: Path) -> None:
+    app = sp.App("live", sp.read.from_callback("publish") | sp.write.to_console(), checkpoint=tmp_path, spark=spark)
+    with pytest.raises(InvalidArgumentError) as rejected:
+        app.run(until="drained")
+    assert re.match(r"from_callback_1 \(.*test_kx_sources_and_sinks.py:\d+\) has no records yet", str(rejected.value))
+    assert "topic" not in str(rejected.value).lower()
+    app.publish("publish", [{"v": 1}])
+    with pytest.raises(InvalidArgumentError, match=r"^publish\('publish'\)") as rejected:
+        app.publish("publish", [{"v": [1]}])
+    assert "topic" not in str(rejected.value).lower()
+
+
 def test_files_are_read_each_as_a_batch_and_written(spark: SparkSession, tmp_path: Path) -> None:
     tables = [pa.Table.from_pylist(batch) for batch in several()]
     (tmp_path / "parquet").mkdir()

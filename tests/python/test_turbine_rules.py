@@ -200,8 +200,13 @@ def test_the_partition_key_is_in_the_key_of_every_window() -> None:
     options = {"options": {"partition_key": "customer"}}
     assert made(**options).spec.key == ("customer",)
     assert made(**options, key=["region", "customer"]).spec.key == ("region", "customer")
-    with pytest.raises(InvalidArgumentError, match=r"key=\['region'\] of the window 'w' lacks 'customer'.*key"):
+    with pytest.raises(
+        InvalidArgumentError, match=r"key=\['region'\] of the window 'w' lacks 'customer'.*key"
+    ) as rejected:
         made(**options, key=["region"])
+    for sentence in ("must be keyed (at least) by the same column", "you never write it again on the window"):
+        assert sentence in str(rejected.value)
+    assert "Write key=['customer', 'region'], or leave key out for ['customer']" in str(rejected.value)
     assert made().spec.key == ()
 
 

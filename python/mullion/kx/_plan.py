@@ -169,7 +169,9 @@ class Plan:
         if isinstance(reader, (FromExpr, FromCallback)):
             whole = self._graph.is_mixed(node)
             schema = reader.schema if isinstance(reader, FromCallback) else None
-            rows = Spool(self._app, name, whole=whole).stream(spark, schema, self._folder / f"{name}.schema.json")
+            what = f"{name} ({reader.where})"
+            remembered = self._folder / f"{name}.schema.json"
+            rows = Spool(self._app, name, whole=whole).stream(spark, schema, remembered, what)
             return Stream(rows, "tables" if whole else "rows", node)
         rows = reader.stream(self._app, spark, self._folder, name)  # type: ignore[attr-defined]
         return Stream(rows, "rows", node)

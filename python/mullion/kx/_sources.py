@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -211,16 +212,42 @@ class Spool:
                 f"had {', '.join(map(repr, known))}. Batches of mixed schemas are for "
                 "sp.window.global_window(trigger, mixed_schemas=True); give all batches the same columns otherwise."
             )
-        self._broker.produce(self._name, table)
+        with self._errors_of(what):
+            self._broker.produce(self._name, table)
+
+    @contextlib.contextmanager
+    def _errors_of(self, what: str) -> Iterator[None]:
+        """Makes an error about the topic, which is internal, one about ``what`` the user wrote."""
+        try:
+            yield
+        except InvalidArgumentError as error:
+            text = str(error)
+            for topic, words in (
+                (f"Topic {self._name!r} of {self._broker.url}", what),
+                (f"Topic {self._name!r}", what),
+                ("in the topic", "in earlier batches"),
+                (", under another name, or to another topic", ", or under another name"),
+            ):
+                text = text.replace(topic, words)
+            raise InvalidArgumentError(text) from error
 
     @property
     def topic(self) -> DirTopic:
         """Where they wait."""
         return DirTopic(self._broker.path, self._name)
 
-    def stream(self, spark: SparkSession, schema: SchemaLike | None, remembered: Path) -> DataFrame:
-        """The batches as a stream of their records; whole ones are rows of :data:`TABLES`."""
-        rows = self._broker.stream(spark, self._name, "data binary" if self._whole else schema, remembered)
+    def stream(self, spark: SparkSession, schema: SchemaLike | None, remembered: Path, what: str) -> DataFrame:
+        """The batches as a stream of their records; whole ones are rows of :data:`TABLES`.
+
+        ``what`` is the reader in words, for errors.
+        """
+        if not self._whole and schema is None and remembered_schema(remembered) is None and not self._columns():
+            raise InvalidArgumentError(
+                f"{what} has no records yet, so its columns are unknown. Give them with schema='sym string, price "
+                "double', or publish the first batch before the program starts."
+            )
+        with self._errors_of(what):
+            rows = self._broker.stream(spark, self._name, "data binary" if self._whole else schema, remembered)
         if not self._whole:
             return rows.drop(COLUMNS, KEY, TIMESTAMP)
         number = _jvm.batch_number(spark).cast("string")

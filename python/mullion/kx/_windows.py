@@ -22,6 +22,7 @@ from mullion._pane_functions.lists import BATCH, RECORD, ROW, list_of, sorted_li
 from mullion._windowed import windowed
 from mullion.errors import InvalidArgumentError
 from mullion.kx._batches import CLOSING, unmixed
+from mullion.kx._kx_table import KxTable, converts
 from mullion.kx._window_spec import ANY_COUNT, Window
 from mullion.kx._worker import TIME
 from mullion.windows import Count, Early, Global, Sliding, SplitOf, Tumbling
@@ -92,6 +93,7 @@ def _split(window: Window, name: str) -> SplitOf:
     """The trigger, as the engine asks it."""
     trigger, mixed = window.trigger, window.mixed_schemas
     assert trigger is not None
+    as_argument: Callable[[pa.Table], Any] = KxTable if converts(trigger) else lambda table: table
 
     def split(buffer: pa.RecordBatch, offset: int) -> Any:
         table = pa.Table.from_batches([buffer])
@@ -99,8 +101,9 @@ def _split(window: Window, name: str) -> SplitOf:
         number = None if context is None else context.getLocalProperty("streaming.sql.batchId")
         metadata = {"batch": int(number or 0)}
         if mixed:
-            return trigger(name, list(unmixed(buffer)), offset, metadata, list(unmixed(buffer.slice(offset))))
-        return trigger(name, table, offset, metadata, table.slice(offset))
+            parts = [[as_argument(part) for part in unmixed(rows)] for rows in (buffer, buffer.slice(offset))]
+            return trigger(name, parts[0], offset, metadata, parts[1])
+        return trigger(name, as_argument(table), offset, metadata, as_argument(table.slice(offset)))
 
     # By its name a checkpoint knows a function again.
     split.__name__ = getattr(trigger, "__name__", type(trigger).__name__)

@@ -21,6 +21,7 @@ from mullion._stateful.store import Records
 from mullion._user_code import failed_at
 from mullion.errors import FunctionError, MullionError
 from mullion.kx._batches import Batch, Data, Form, Meta, as_tables, batches_in, mixed_records
+from mullion.kx._kx_table import CONVERSIONS, KxTable, converts
 from mullion.kx._operators import Accumulate, Filter, Function, Map, Merge, Reduce
 from mullion.kx._window_spec import Window
 
@@ -135,7 +136,7 @@ class Step:
             buffers = {name: self._buffer(records, name) for name in ("left", "right")}
             buffers[side] = _joined(buffers[side], batch.data, self.what)
             if _triggers(operator.trigger, side, buffers):
-                asked = [_given(buffers[name], operator.pandas) for name in ("left", "right")]
+                asked = [_given(buffers[name], operator.pandas, operator.function) for name in ("left", "right")]
                 made = as_data(guarded(self.what, operator.function, *asked), self.what)
                 for name in ("left", "right"):
                     if operator.flush in (name, "both"):
@@ -220,7 +221,7 @@ def called(
     *more: Any,
 ) -> Any:
     """What a function gives for a batch, called with what ``params`` names and with ``more``."""
-    given = {"operator": operator, "metadata": batch.meta.shown(), "data": _given(batch.data, pandas)}
+    given = {"operator": operator, "metadata": batch.meta.shown(), "data": _given(batch.data, pandas, function)}
     return guarded(what, function, *(given[name] for name in params), *more)
 
 
@@ -263,7 +264,7 @@ def as_data(made: Any, what: str) -> Data | None:
 
 
 def _is_table(made: Any) -> bool:
-    return isinstance(made, (pa.Table, pa.RecordBatch)) or _is_pandas(made)
+    return isinstance(made, (pa.Table, pa.RecordBatch, KxTable)) or _is_pandas(made)
 
 
 def _is_pandas(made: Any) -> bool:
@@ -271,15 +272,19 @@ def _is_pandas(made: Any) -> bool:
 
 
 def _table(made: Any) -> pa.Table:
+    if isinstance(made, KxTable):
+        return made.pa()
     if isinstance(made, pa.RecordBatch):
         return pa.Table.from_batches([made])
     return pa.Table.from_pandas(made, preserve_index=False).replace_schema_metadata() if _is_pandas(made) else made
 
 
-def _given(data: Data | None, pandas: bool) -> Any:
-    if not pandas or data is None:
+def _given(data: Data | None, pandas: bool, function: Callable[..., Any]) -> Any:
+    """A batch as the argument of a function."""
+    if data is None or not (pandas or converts(function)):
         return data
-    return [table.to_pandas() for table in data] if isinstance(data, list) else data.to_pandas()
+    as_argument = pa.Table.to_pandas if pandas else KxTable
+    return [as_argument(table) for table in data] if isinstance(data, list) else as_argument(data)
 
 
 def _kept(data: Data, answer: Any, what: str) -> Data | None:
@@ -401,4 +406,7 @@ def _listed(names: Iterable[str]) -> str:
 
 def _told(error: Exception, function: object) -> str:
     """Where a function failed, and by what, in one line."""
-    return f"at {failed_at(error, function)}: {type(error).__name__}: {' '.join(str(error).split())}"
+    hint = ""
+    if isinstance(error, AttributeError) and error.name in CONVERSIONS:
+        hint = ". A batch is a pyarrow.Table: write data.to_pandas(), or pandas=True for the operator"
+    return f"at {failed_at(error, function)}: {type(error).__name__}: {' '.join(str(error).split())}{hint}"

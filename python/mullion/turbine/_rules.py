@@ -86,9 +86,10 @@ def keys_of(what: str, key: object, partition_key: str | None) -> tuple[str, ...
         raise InvalidArgumentError(f"key={key!r} of {what} names {twice[0]!r} twice. Name it once.")
     if partition_key is not None and partition_key not in listed:
         raise InvalidArgumentError(
-            f"key={key!r} of {what} lacks {partition_key!r}, the partition_key of its subscription: the rows of one "
-            f"key would be split across shards, and each would see a part of them. Write "
-            f"key={[partition_key, *listed]!r}, or leave key out for [{partition_key!r}]."
+            f"key={key!r} of {what} lacks {partition_key!r}, the partition_key of its subscription. Turbine's "
+            'documentation says that every window "must be keyed (at least) by the same column", and that the '
+            'partition_key "is auto-injected: you never write it again on the window". The second sentence is about '
+            f"windows without key=. Write key={[partition_key, *listed]!r}, or leave key out for [{partition_key!r}]."
         )
     return tuple(listed)
 

@@ -10,8 +10,9 @@
     )
 
 Functions get a batch as a ``pyarrow.Table``, or with ``pandas=True`` as a ``pandas.DataFrame``: of a window its
-records, and elsewhere what a micro-batch has of them. They give a table, a DataFrame, a dict (a record), a list of
-dicts, or plain values (the column ``value``); ``None`` gives nothing. They run in Spark's workers.
+records, and elsewhere what a micro-batch has of them. A function that calls ``data.pd()``, ``data.pa()``, ``data.np()``
+or ``data.py()`` gets a table that has these conversions of PyKX. Functions give a table, a DataFrame, a dict (one
+record), a list of dicts, or plain values (the column ``value``); ``None`` gives nothing. They run in Spark's workers.
 """
 
 from __future__ import annotations
@@ -54,6 +55,8 @@ _F = TypeVar("_F", Accumulate, Reduce)
 _ELSEWHERE: Final = {
     "apply": "sp.map(function): what is to go on later is kept with sp.accumulate",
     "parallel": "sp.map(function), which runs in Spark's tasks",
+    "op": "sp.map, sp.filter and the other functions without op",
+    "state": "sp.accumulate(function, initial), which keeps a value from one batch to the next",
     "rolling": "sp.window.sliding(...) | sp.map(function)",
     "sql": "sp.map(function), or F.expr on a DataFrame and sp.read.from_dataframe(df)",
     "udf": "sp.map(function)",
