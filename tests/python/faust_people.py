@@ -227,7 +227,7 @@ def logins(app: Any) -> None:
         async for login in stream:
             key = f"user:{login.data.who}"
             table[key] += 1
-            print(key, table[key].current())
+            print(key, table[key].value())
 
 
 def sales(app: Any) -> None:

@@ -17,6 +17,7 @@ from faust_shards import Clock
 from mullion import InvalidArgumentError
 from mullion.faust import TumblingWindow
 from mullion.faust._program.program import Program
+from mullion.faust.streams import Process
 from support.local_run import AgentError, LocalRun
 
 
@@ -46,6 +47,50 @@ def test_a_stream_gives_values_events_or_items() -> None:
             assert seen == [("k", 1), (None, 2), ("k", 3)]
         else:
             assert seen == [(1, "k", 5.0, 0), (2, None, 4.0, 1), (3, "k", 6.0, 2)]
+
+
+def test_group_by_sends_its_events_to_the_topic_that_it_is_given() -> None:
+    async def key_of(value: Any) -> Any:
+        return value["k"]
+
+    for key in ("k", lambda value: value["k"], key_of):
+        program = Program("app")
+        counts, grouped = program.Table("counts", default=int), program.topic("grouped")
+
+        @program.agent(program.topic("in"))
+        async def first(stream: Any, key: Any = key, grouped: Any = grouped) -> None:
+            async for event in stream.group_by(key, name="k", topic=grouped).events():
+                assert event.key == event.value["k"]
+
+        @program.agent(grouped)
+        async def count(stream: Any, counts: Any = counts) -> None:
+            async for value in stream:
+                counts[value["k"]] += 1
+
+        run = LocalRun(program, Clock())
+        run.produce("in", [(None, {"k": "a"}, 0.0), ("x", {"k": "b"}, 0.0), (None, {"k": "a"}, 0.0)])
+        assert run.read(counts.items) == [[("a", 2), ("b", 1)]]
+        assert [(one.key, one.value) for one in run.published["grouped"]] == [(k, {"k": k}) for k in "aba"]
+    with pytest.raises(InvalidArgumentError, match=r"group_by\(key, topic='grouped'\) is not given a topic"):
+        Program("app").topic("in").stream().group_by("k", topic="grouped")
+
+
+def test_noack_take_gives_events_and_streams_take_processors() -> None:
+    async def body(stream: Any, seen: list[Any]) -> None:
+        async for events in stream.noack().noack_take(2, within=1):
+            seen.append([(event.key, event.value, event.ack()) for event in events])
+
+    program = Program("app")
+    seen = collecting(program, body)
+    LocalRun(program, Clock()).produce("in", [("k", 1, 0.0), (None, 2, 0.0), (None, 3, 0.0)])
+    assert seen == [[("k", 1, True), (None, 2, True)], [(None, 3, True)]]
+    topic = program.topic("in")
+    steps = topic.stream(processors=[str, len], enable_acks=False)._steps
+    assert [step.function for step in steps if isinstance(step, Process)] == [str, len]
+    with pytest.raises(TypeError, match=r"stream\(\) got an unexpected keyword argument 'processor'"):
+        topic.stream(processor=str)
+    with pytest.raises(faust.UnsupportedError, match=r"on_start= of the stream of 'in' is not supported. .*@app.task"):
+        topic.stream(on_start=print)
 
 
 def test_a_stream_can_be_filtered_and_grouped() -> None:
@@ -151,12 +196,12 @@ def test_what_an_agent_yields_goes_to_its_sinks() -> None:
         async for value in stream:
             yield value * 2
 
-    run = LocalRun(program, Clock())
+    run = LocalRun(program, Clock(9.0))
     run.produce("in", [("k", 1, 5.0), ("l", 2, 6.0)])
-    assert [(m.key, m.value, m.timestamp) for m in run.published["doubled"]] == [("k", 2, 5.0), ("l", 4, 6.0)]
+    assert [(m.key, m.value, m.timestamp) for m in run.published["doubled"]] == [("k", 2, 9.0), ("l", 4, 9.0)]
     assert seen == [
         *(("log", 2), ("plain", 2), ("log", 4), ("plain", 4)),
-        *(("last", "k", 2, 5.0), ("last", "l", 4, 6.0)),
+        *(("last", "k", 2, 9.0), ("last", "l", 4, 9.0)),
     ]
 
 
@@ -197,7 +242,7 @@ def test_agents_and_topics_can_be_sent_messages_from_agents_timers_and_tasks() -
     run.produce("app-receive", [(None, "again", 0.0)])
     assert seen[4:] == ["again", "once more"]
     assert [(m.value, m.timestamp) for m in run.published["out"]] == [({"account": "a", "amount": 1.5}, 3.0)] * 2
-    assert [m.timestamp for m in run.published["app-receive"]] == [100.0, 100.0, 125.0, 130.0, 0.0, 0.0]
+    assert [m.timestamp for m in run.published["app-receive"]] == [100.0, 100.0, 125.0, 130.0, 0.0, 130.0]
 
 
 def test_nothing_can_be_sent_where_no_program_runs_or_that_json_cannot_hold() -> None:

@@ -5,21 +5,23 @@ from __future__ import annotations
 import json
 import random
 import sys
+from collections import Counter, deque
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from pyspark import cloudpickle
 from pyspark.sql import SparkSession
 
 import faust_programs as programs
 import mullion.faust as faust
-from mullion import IncompatibleStateError, InvalidArgumentError, UnsupportedError, topics
+from mullion import IncompatibleStateError, InvalidArgumentError, MullionError, UnsupportedError, topics
 from mullion._clock import ManualClock
 from mullion._programs import cli as _cli
 from mullion.faust._context import Sent
 from mullion.faust._program.program import Program
-from mullion.faust._run.worker import outputs
+from mullion.faust._run.worker import Worker, outputs
 from mullion.faust.agents import DeadLetter
 from mullion.topics._json_rows import values_in
 from seeds import SEED
@@ -260,9 +262,136 @@ def test_an_agent_that_names_its_app_can_be_sent_to_workers(tmp_path: Path, spar
     assert again.function.__closure__[0].cell_contents.topics.keys() == {"in"}
 
 
+@pytest.mark.always
+@pytest.mark.parametrize("compiled", [True, False])
+def test_group_by_and_send_reach_their_topics_and_iteration_sees_all_keys(
+    tmp_path: Path, spark: SparkSession, compiled: bool
+) -> None:
+    app = app_in(tmp_path, spark=spark, clock=ManualClock(90_000), compiled=compiled)
+    grouped, out = app.topic("grouped"), app.topic("out")
+    counts = app.Table("counts", default=int).tumbling(10, expires=1000)
+    totals = app.Table("totals", default=int)
+
+    @app.agent(app.topic("in"))
+    async def group(stream: Any) -> None:
+        async for value in stream.group_by("k", topic=grouped):
+            counts[value["k"]] += 1
+
+    @app.agent(grouped, sink=[app.topic("sums")])
+    async def total(stream: Any) -> Any:
+        async for event in stream.group_by("k").events():
+            totals[event.key] += event.value["n"]
+            await out.send(value=event.key, timestamp=5.25)
+            await out.send(value=event.key)
+            yield sum(totals.values())
+
+    put(app, "in", *(({"k": f"k{n % 7}", "n": n}, float(n)) for n in range(21)))
+    app.run(until="drained")
+    sent = topics.read(app.broker, "grouped")
+    assert sorted(zip(sent["_key"].to_pylist(), sent["n"].to_pylist(), strict=True)) == sorted(
+        (f"k{n % 7}", n) for n in range(21)
+    )
+    assert max(topics.read(app.broker, "sums")["value"].to_pylist()) == sum(range(21))
+    assert sorted(topics.read(app.broker, "out")["_timestamp"].to_pylist()) == [5.25] * 21 + [90.0] * 21
+    assert sum(kept(app, "counts").values()) == 21
+    assert {part.name: part.runs for part in app.explain().parts} == {"agent group": "Python", "agent total": "Python"}
+
+
+@pytest.mark.always
+@pytest.mark.parametrize("compiled", [True, False])
+def test_null_goes_to_the_dead_letters_of_a_typed_topic(tmp_path: Path, spark: SparkSession, compiled: bool) -> None:
+    class Order(faust.Record):
+        k: str
+
+    app = app_in(tmp_path, spark=spark, compiled=compiled)
+    texts, orders = (app.Table(name, default=int).tumbling(10, expires=1000) for name in ("texts", "orders"))
+    anything = app.Table("anything", default=int)
+
+    @app.agent(app.topic("texts", value_type=str))
+    async def of_texts(stream: Any) -> None:
+        async for text in stream:
+            texts[text] += 1
+
+    @app.agent(app.topic("orders", value_type=Order))
+    async def of_orders(stream: Any) -> None:
+        async for order in stream:
+            orders[order.k] += 1
+
+    @app.agent(app.topic("anything"))
+    async def of_anything(stream: Any) -> None:
+        async for value in stream:
+            anything[str(value)] += 1
+
+    app.broker.produce_json("texts", ["a", None, "b"], [0.0] * 3, [None] * 3)
+    app.broker.produce_json("orders", [{"k": "a"}, None, {"k": "b"}], [0.0] * 3, [None] * 3)
+    app.broker.produce_json("anything", ["a", None], [0.0] * 2, [None] * 2)
+    app.run(until="drained")
+    assert kept(app, "texts") == kept(app, "orders") == {("a", 0.0): 1, ("b", 0.0): 1}
+    assert kept(app, "anything") == {"a": 1, "None": 1}
+    letters = topics.read(app.broker, app.dead_letters).to_pylist()
+    assert {(one["agent"], one["value"]) for one in letters} == {("of_texts", "null"), ("of_orders", "null")}
+
+
+def test_a_worker_logs_dead_letters(caplog: pytest.LogCaptureFixture) -> None:
+    letters = [DeadLetter("in", "agent", f"reason {n}", None, n, 0.0) for n in range(3)]
+    Worker([], [], [], "shop-dead-letters")._log_dead_letters(letters)
+    assert caplog.messages == [
+        "3 messages of the topic 'in' were rejected for the agent 'agent' and are in the topic 'shop-dead-letters'. "
+        "The first one: reason 0"
+    ]
+
+
+@pytest.mark.always
+def test_tables_with_values_that_json_lacks_are_read(tmp_path: Path, spark: SparkSession) -> None:
+    app = app_in(tmp_path, spark=spark)
+    table = app.Table("values")
+    counts = app.Table("counts", default=Counter)
+
+    @app.agent(app.topic("in", value_type=str))
+    async def keep(stream: Any) -> None:
+        async for name in stream:
+            counter = counts["all"]
+            counter[name] += 1
+            counts["all"] = counter
+            table[name] = {
+                "inf": float("inf"),
+                "nan": [float("nan")],
+                "tuple": {(1, "a"): np.float64(0.5)},
+                "deque": deque([1, 2]),
+                "window": faust.TumblingWindow(10).current(5.0),
+            }[name]
+
+    put(app, "in", *((name, 0.0) for name in ("inf", "nan", "tuple", "deque", "window", "inf")))
+    app.run(until="drained")
+    assert {json.loads(row.key): row.value for row in app.table("values").read().collect()} == {
+        "inf": "Infinity",
+        "nan": "[NaN]",
+        "tuple": '{"[1, \\"a\\"]": 0.5}',
+        "deque": "[1, 2]",
+        "window": "[0.0, 10.0]",
+    }
+    assert kept(app, "counts") == {"all": {"inf": 2, "nan": 1, "tuple": 1, "deque": 1, "window": 1}}
+
+
+def test_headers_of_messages_need_kafka(tmp_path: Path, spark: SparkSession) -> None:
+    app = app_in(tmp_path, spark=spark)
+    out = app.topic("out")
+
+    @app.agent(app.topic("in"))
+    async def send(stream: Any) -> None:
+        async for value in stream:
+            await out.send(value=value, headers={"trace": b"t-1"})
+
+    put(app, "in", (1, 0.0))
+    with pytest.raises(MullionError, match="A row for topic 'out' has headers, and a topic in a folder has none"):
+        app.run(until="drained")
+    with pytest.raises(InvalidArgumentError, match=r"headers\[0\] has \('trace', 't-1'\), which is not a name"):
+        out.written(None, 1, headers={"trace": "t-1"})  # type: ignore[arg-type]
+
+
 def test_messages_keep_their_order_and_their_fields() -> None:
     records = [{"a": 1}, {"a": 2}, {"a": 3, "b": "x"}, 5, {"a": 4}]
-    sent = [Sent("t", key, value, 0.0) for key, value in zip(["k", "k", "k", 7, "k"], records, strict=True)]
+    sent = [Sent("t", key, value) for key, value in zip(["k", "k", "k", 7, "k"], records, strict=True)]
     letter = DeadLetter("in", "agent", "why", "k", {"n": 1}, 2.0)
     (batch,) = outputs(sent, [letter], "dead")
     rows = [(r["topic"], r["key"], values_in(topics.decoded(r["batch"]))) for r in batch.to_pylist()]
@@ -276,7 +405,7 @@ def test_messages_keep_their_order_and_their_fields() -> None:
     assert list(outputs([], [], "dead")) == []
     odd = [{"a": 1}, {"a": "x"}, {"a": [1, "x"]}]
     for as_text in (False, True):
-        (mixed,) = outputs([Sent("t", None, value, 0.0) for value in odd], [], "dead", as_text=as_text)
+        (mixed,) = outputs([Sent("t", None, value) for value in odd], [], "dead", as_text=as_text)
         assert [value for one in mixed["batch"].to_pylist() for value in values_in(topics.decoded(one))] == odd
 
 

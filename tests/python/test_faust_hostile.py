@@ -80,7 +80,7 @@ def test_a_dead_letter_is_written_whatever_the_message_holds() -> None:
 
 def test_messages_of_other_types_and_without_fields_are_sent_as_they_are() -> None:
     values: list[Any] = [{}, {}, {"a": 1}, {"a": "x"}, {"a": [1]}, {}]
-    (batch,) = outputs([Sent("t", "k", value, 0.0) for value in values], [], "dead")
+    (batch,) = outputs([Sent("t", "k", value) for value in values], [], "dead")
     assert [value for one in batch.to_pylist() for value in values_in(topics.decoded(one["batch"]))] == values
 
 
@@ -166,7 +166,7 @@ def test_no_message_of_kafka_stops_a_program_and_every_good_one_is_counted(kafka
         for name in (b'""', b'"USER"', b'"a`b"', b'"a\\nb"', b'"_key"', b'"_unfit"', b'"_columns"', b'"a\\u0000b"')
     ]
     good += [(b"k", b'{"user": "d", "n": 123456789012345678901234567890}'), (None, b'{"user": "d", "x": null}')]
-    tombstones = [(b"k", None), (None, None), (b"k", b"null")]
+    tombstones = [(b"k", None), (None, None)]
     bad: list[tuple[bytes | None, bytes | None]] = [
         (b"\xff\xfe", b'{"user": "a"}'),
         (b"\xff", b"\xff"),
@@ -176,6 +176,7 @@ def test_no_message_of_kafka_stops_a_program_and_every_good_one_is_counted(kafka
         (b"k", b"["),
         (b"k", b"{"),
         (b"k", b" "),
+        (b"k", b"null"),
         (b"k", b"5"),
         (b"k", b'"text"'),
         (b"k", b"[1, 2]"),

@@ -137,10 +137,45 @@ def test_a_model_derived_from_another_has_its_fields_first() -> None:
     assert Foreign("a", 1.0).country == "US"
     account: Any = Foreign.account
     assert account.ident == "Foreign.account"
-    with pytest.raises(TypeError, match="rate has no default and follows country, which has one"):
 
-        class Wrong(Withdrawal):
-            rate: float
+
+def test_fields_without_a_default_may_follow_others_and_come_first_as_positional_arguments() -> None:
+    class Rated(Withdrawal):
+        rate: float
+
+    class Post(Record):
+        id: str
+        note: str | None
+        text: str
+
+    assert Rated("a", 1.0, 2.5) == Rated(account="a", amount=1.0, rate=2.5, country="AT")
+    assert Rated("a", 1.0, 2.5, "US").country == "US"
+    assert Post("i", "text") == Post("i", "text", None) == Post.from_data({"id": "i", "text": "text"})
+    assert list(Post("i", "text").asdict()) == ["id", "note", "text"]
+    with pytest.raises(TypeError, match=r"Post\(\) lacks the field 'text'"):
+        Post("i")
+
+
+def test_values_that_faust_lets_through_stay_unchanged_without_options() -> None:
+    class Loose(Record):
+        at: datetime
+        items: list[int]
+        by_day: dict[str, int]
+        of: Withdrawal
+
+    empty = {"at": None, "items": None, "by_day": None, "of": None}
+    assert Loose.from_data(empty).asdict() == empty
+    for at in ("", 1_600_000_000_000, -1e20):
+        assert Loose.from_data({**empty, "at": at}).at == at
+    assert Loose.from_data({**empty, "at": 1_600_000_000}).at == datetime(2020, 9, 13, 12, 26, 40, tzinfo=UTC)
+
+    class Strict(Record, validation=True):
+        at: datetime
+        items: list[int]
+
+    for data in ({"at": "", "items": []}, {"at": 1_600_000_000_000, "items": []}, {"at": 0, "items": None}):
+        with pytest.raises(ValidationError):
+            Strict.from_data(data)
 
 
 def test_a_model_may_do_something_once_its_fields_are_there() -> None:

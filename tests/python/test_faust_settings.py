@@ -1,11 +1,17 @@
-# mypy: disable-error-code="untyped-decorator, import-untyped, attr-defined, arg-type"
+# mypy: disable-error-code="untyped-decorator, import-untyped, attr-defined, arg-type, import-not-found"
 """What a Faust program says beside its agents: settings, brokers, crontabs, signals, and names that are not here."""
 
 from __future__ import annotations
 
+import importlib
+import pickle
+import pkgutil
 import random
+import re
+import types
 import zoneinfo
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -16,10 +22,12 @@ import faust_people as people
 import mullion.faust as faust
 from faust_people_runs import items, run_of
 from mullion import InvalidArgumentError, UnsupportedError
+from mullion.faust._modules import MODULES
 from mullion.faust._program.discovery import packages_of
 from mullion.faust._run.columns import columns_of
 from mullion.faust._settings import DEFAULTS
 from mullion.faust._values.crontab import Crontab
+from mullion.faust.exceptions import Skip
 from mullion.topics import KafkaBroker
 
 pytestmark = pytest.mark.filterwarnings("error")
@@ -51,10 +59,6 @@ def test_every_setting_of_faust_streaming_is_taken() -> None:
     given = {name: DEFAULTS[name] for name in theirs - {"broker"}}
     app = faust.App("all", broker="dir:/nowhere", **given, monitor=None, loop=None)
     assert (app.conf.topic_partitions, app.conf.id, app.conf.web_port) == (8, "all", 6066)
-    with pytest.raises(
-        InvalidArgumentError, match=r"'topic_partition' is not a setting .*Did you mean 'topic_partitions'"
-    ):
-        faust.App("wrong", topic_partition=3)
     with pytest.raises(AttributeError, match="'topic_partition' is not a setting"):
         _ = app.conf.topic_partition
     with pytest.raises(InvalidArgumentError, match=r"timezone='UTC' \(str\) is not a timezone"):
@@ -63,6 +67,15 @@ def test_every_setting_of_faust_streaming_is_taken() -> None:
     assert app.broker == KafkaBroker("here:9092")
     with pytest.raises(UnsupportedError, match=r"broker_credentials= .* are not served"):
         app.conf.broker_credentials = "x"
+
+
+def test_a_name_that_is_no_setting_is_accepted_with_a_warning(caplog: pytest.LogCaptureFixture) -> None:
+    app = faust.App("other", broker="dir:/nowhere", topic_partition=3, web_cors_origins="*")
+    assert "other: 'topic_partition' is not a setting of faust-streaming" in caplog.text
+    assert "Did you mean 'topic_partitions'" in caplog.text
+    assert app.conf.topic_partition == 3
+    assert "settings that decide nothing here: topic_partition, web_cors_origins" in app.notes()
+    assert not hasattr(pickle.loads(pickle.dumps(app.conf)), "topic_partition")
 
 
 @pytest.mark.parametrize(
@@ -138,12 +151,122 @@ def test_columns_of_a_topic_that_nobody_has_written_to_follow_from_its_type() ->
     assert columns_of(bool) == "value boolean"
 
 
-@pytest.mark.parametrize("name", ["Service", "LiveCheck", "Codec", "web", "SASLCredentials"])
-def test_names_of_faust_that_are_not_here_are_refused_with_what_to_write(name: str) -> None:
-    with pytest.raises(UnsupportedError, match=f"faust.{name} is not served. .*"):
-        getattr(faust, name)
+@pytest.mark.parametrize("name", ["Service", "LiveCheck", "Codec", "SASLCredentials"])
+def test_names_of_faust_without_a_counterpart_raise_an_error_once_they_are_called(name: str) -> None:
+    class Own(getattr(faust, name)):  # type: ignore[misc]
+        pass
+
+    for kind in (getattr(faust, name), Own):
+        with pytest.raises(UnsupportedError, match=f"faust.{name} is not supported. .*"):
+            kind("x")
     with pytest.raises(AttributeError, match="no attribute 'nonsense'"):
         _ = faust.nonsense
+
+
+def public_modules() -> set[str]:
+    """The modules of faust-streaming with at most two names."""
+    import faust as theirs
+
+    found = pkgutil.walk_packages(theirs.__path__, "faust.")
+    names = [module.name.removeprefix("faust.") for module in found]
+    private = re.compile(r"(^|\.)(_|assets)|models\.typing")
+    return {name for name in names if name.count(".") < 2 and not private.search(name)}
+
+
+def test_every_module_of_faust_streaming_can_be_imported() -> None:
+    for name in public_modules():
+        assert importlib.import_module(f"mullion.faust.{name}").__name__ == f"mullion.faust.{name}"
+    for parent in ("agents", "app", "cli", "models", "web"):
+        names = {name.partition(".")[2] for name in MODULES if name.startswith(f"{parent}.")}
+        module = importlib.import_module(f"mullion.faust.{parent}")
+        assert [name for name in names if not isinstance(getattr(module, name), types.ModuleType)] == []
+        assert module.__spec__ is not None
+        assert module.__spec__.origin is not None
+        assert names.isdisjoint(compile(Path(module.__spec__.origin).read_text("utf-8"), "", "exec").co_names)
+    for name in ("nonsense", "types.nonsense"):
+        with pytest.raises(ModuleNotFoundError):
+            importlib.import_module(f"mullion.faust.{name}")
+
+
+def test_names_of_faust_are_found_in_their_modules() -> None:
+    from mullion.faust.app.base import App
+    from mullion.faust.events import Event
+    from mullion.faust.models.fields import StringField
+    from mullion.faust.sensors.monitor import Monitor
+    from mullion.faust.serializers.codecs import Codec
+    from mullion.faust.topics import Topic
+    from mullion.faust.types.tables import TableT
+    from mullion.faust.types.windows import WindowRange
+
+    from mullion.faust import livecheck, sensors, serializers, web
+    from mullion.faust.cli import AppCommand, option
+    from mullion.faust.exceptions import DecodeError, ImproperlyConfigured
+    from mullion.faust.streams import current_event
+    from mullion.faust.types import CodecT, ProcessingGuarantee, ServiceT
+
+    assert (App, Event, Topic, TableT) == (faust.App, faust.Event, faust.Topic, faust.Table)
+    assert (current_event, WindowRange) == (faust.current_event, faust.WindowRange)
+    assert (ImproperlyConfigured, DecodeError) == (InvalidArgumentError, faust.ValidationError)
+    app = faust.App("named", broker="dir:/nowhere", processing_guarantee=ProcessingGuarantee.EXACTLY_ONCE)
+    assert ServiceT[int].__args__ == (int,)
+    for call in (AppCommand, Codec, CodecT, StringField, Monitor, sensors.Anything, livecheck.Case):
+        with pytest.raises(UnsupportedError, match=r"faust\.[a-z.]*\w+ is not supported. "):
+            call()
+    with pytest.raises(UnsupportedError, match=r"codecs\.register is not supported\. .*value_serializer='raw'"):
+        serializers.codecs.register("own", None)
+    assert option("--n") is not None
+    blueprint = web.Blueprint("users")
+    assert blueprint.route("/")(print) is print
+    blueprint.register(app)
+    app.web.blueprints.add("/users/", "users")
+    assert "the pages under '/users/': no pages are served" in app.notes()
+
+
+def test_attributes_of_faust_without_a_counterpart_raise_an_error_with_the_alternative() -> None:
+    app = faust.App("missing", broker="dir:/nowhere")
+    topic, table = app.topic("in"), app.Table("table")
+
+    @app.agent(topic)
+    async def agent(stream: Any) -> None: ...
+
+    for owner, name, why in (
+        (topic, "put", r"channel.put is not supported. Write await topic.send\(value=...\)"),
+        (topic, "as_future_message", "send_soon"),
+        (app, "consumer", "app.consumer is not supported. Spark does this"),
+        (app, "in_transaction", "Spark does this"),
+        (app, "start_client", "Spark does this"),
+        (app, "monitor", r"app.queries\['agents'\].progress"),
+        (app.web, "site", "app.web.site is not supported. Pages are not served"),
+        (agent, "test_context", "Test a program over a folder of topics"),
+        (topic.stream(), "events_total", "stream.events_total is not supported"),
+        (table, "popitem", "Write key, value = next"),
+    ):
+        assert not hasattr(owner, name)
+        with pytest.raises(UnsupportedError, match=why):
+            getattr(owner, name)
+    for owner in (app, topic, agent, table, topic.stream()):
+        with pytest.raises(AttributeError, match="object has no attribute 'nonsense'"):
+            _ = owner.nonsense
+
+
+def test_a_processor_may_skip_an_event() -> None:
+    def only_even(n: int) -> int:
+        if n % 2:
+            raise Skip
+        return n * 10
+
+    def program(app: Any) -> None:
+        out = app.topic("out")
+
+        @app.agent(app.topic("in"))
+        async def copy(stream: Any) -> None:
+            stream.add_processor(only_even)
+            async for n in stream:
+                await out.send(value=n)
+
+    _, run = run_of(program)
+    run.produce("in", [(None, n, 0.0) for n in range(5)])
+    assert [message.value for message in run.published["out"]] == [0, 20, 40]
 
 
 def test_a_program_is_found_in_its_modules() -> None:

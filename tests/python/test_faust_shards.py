@@ -143,6 +143,33 @@ def test_events_are_in_shards_by_a_field_where_every_key_is_proven_to_be_it(
 
 
 @pytest.mark.parametrize(
+    ("line", "use"),
+    [
+        ("print(totals.items())", "totals"),
+        ("for _ in totals.keys(): pass", "totals"),
+        ("for _ in totals: pass", "totals"),
+        ("[k for k in totals]", "totals"),
+        ("print(len(totals), max(totals))", "totals"),
+        ("sum(app.tables['totals'].values())", "totals"),
+        ("totals.clear()", "totals"),
+        ("list(views.values())", "views"),
+        ("print(views[e['k']].value(), views.window)", None),
+    ],
+)
+def test_an_agent_that_uses_all_keys_of_a_table_has_all_events_in_one_shard(line: str, use: str | None) -> None:
+    for stream in ("events", "events.group_by('k')"):
+        agent, _ = agent_of(body("totals[e['k']] += 1", line, stream=stream))
+        agent.channel.typed(None, dict)
+        steps = steps_of(agent)
+        sharding = sharding_of(agent, steps, grouped_by(steps), None)
+        if use is None:
+            assert sharding.field == "k"
+        else:
+            assert sharding.field is None
+            assert f"one shard, because it uses all keys of the table {use!r} (" in sharding.words
+
+
+@pytest.mark.parametrize(
     ("stream", "lines", "kind", "field"),
     [
         ("events.events()", ["totals[e.key] += 1"], dict, ""),

@@ -89,6 +89,24 @@ def test_now_current_value_and_delta_read_the_ranges_of_their_times() -> None:
         assert views["/"].now() == 4
 
 
+def test_current_and_delta_are_of_the_event_whatever_a_table_is_relative_to() -> None:
+    table = Table("views", default=int).tumbling(10, expires=1000, key_index=True)
+    table = table.relative_to_field("at")
+    shards = Shards(table.table)
+    found = []
+    for at in (5.0, 6.0, 105.0, 7.0):
+        with shards.at(100.0, {"at": at}):
+            table["k"] += 1
+            items = table.items()
+            of_event = (table["k"].current(), table["k"].delta(10), list(items.current()), list(items.delta(95)))
+            found.append((table["k"].value(), table["k"].now(), dict(items), *of_event))
+    first, second, third, fourth = found
+    assert first == (1, 1, {"k": 1}, 0, 0, [], [("k", 1)])
+    assert second == (2, 2, {"k": 2}, 0, 0, [], [("k", 2)])
+    assert third == (1, 2, {"k": 1}, 1, 0, [("k", 1)], [("k", 2)])
+    assert fourth == (3, 3, {"k": 3}, 1, 0, [("k", 1)], [("k", 3)])
+
+
 def test_a_table_relative_to_a_field_is_read_and_applied_at_the_time_in_it() -> None:
     made = Table("made", default=int).tumbling(60)
     by_field, by_item = made.relative_to_field(Account.created), made.relative_to_field("at")  # type: ignore[arg-type]

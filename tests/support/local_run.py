@@ -10,6 +10,7 @@ Everything that happens is told to it: messages, and the clock. It has no thread
 from __future__ import annotations
 
 import asyncio
+import inspect
 import zlib
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -17,7 +18,7 @@ from typing import Any
 
 from mullion._stateful.journal import Journal
 from mullion._stateful.memory import MemoryStore
-from mullion.faust._context import Clock, Context, Event, Message, Sent, enter
+from mullion.faust._context import Clock, Context, Event, Message, Sent, enter, finish
 from mullion.faust._program.program import Program
 from mullion.faust._run.agent_loop import AgentError, grouped_by, run_batch, steps_of, type_by_groups
 from mullion.faust._run.shard import Shard
@@ -143,6 +144,8 @@ class LocalRun:
             self._groups[agent.name] = grouped_by(steps_of(agent))
         group = self._groups[agent.name]
         key = event.key if group is None else group.of(event.value)
+        if inspect.isawaitable(key):
+            key = finish(key)
         if key is None:
             return event.message.offset % len(self._places)
         return zlib.crc32(encode_key(key, agent.name)) % len(self._places)
@@ -165,7 +168,15 @@ class LocalRun:
                 return
             for topic in dict.fromkeys(one.to for one in sent):
                 of_topic = [one for one in sent if one.to == topic]
-                self._run(topic, [self._message(topic, o.key, o.value, o.timestamp, o.headers) for o in of_topic])
+                now = self.clock.time_us() / 1_000_000
+                times = [now if one.timestamp is None else one.timestamp for one in of_topic]
+                self._run(
+                    topic,
+                    [
+                        self._message(topic, one.key, one.value, at, one.headers)
+                        for one, at in zip(of_topic, times, strict=True)
+                    ],
+                )
 
     def _call(self, place: _Place, function: Callable[[], Any]) -> None:
         async def call() -> None:

@@ -5,8 +5,9 @@
 [WindowRange(start=0.0, end=10.0), WindowRange(start=5.0, end=15.0)]
 """
 
+import importlib as _importlib
 import uuid as _uuid
-from typing import NoReturn
+from typing import Any
 
 from mullion.errors import AgentError, InvalidArgumentError, MullionError, UnsupportedError, WrongShardError
 from mullion.faust._context import (
@@ -17,8 +18,11 @@ from mullion.faust._context import (
     current_event,
     current_window,
 )
+from mullion.faust._modules import MODULES as _MODULES
+from mullion.faust._modules import install as _install
 from mullion.faust._settings import Settings
-from mullion.faust._unsupported import refuse_name
+from mullion.faust._unsupported import NAMES as _NAMES
+from mullion.faust._unsupported import placeholder as _placeholder
 from mullion.faust._values.times import Seconds
 from mullion.faust.agents import Agent
 from mullion.faust.app import App
@@ -49,10 +53,16 @@ def uuid() -> str:
     return str(_uuid.uuid4())
 
 
-def __getattr__(name: str) -> NoReturn:
-    # Faust's, and not here: refused by its name.
-    refuse_name(name)
+def __getattr__(name: str) -> Any:
+    # Names of Faust without a counterpart, and modules that are imported when they are used.
+    if name in _NAMES:
+        return _placeholder(name)
+    if name in _MODULES:
+        return _importlib.import_module(f"{__name__}.{name}")
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
+
+_install()
 
 GlobalTable = Table
 SetGlobalTable = SetTable

@@ -102,12 +102,16 @@ class Event:
 
 @dataclass(frozen=True)
 class Sent:
-    """A message on its way to a topic or an agent's channel; ``is_raw``: whether its value is text as it is."""
+    """A message on its way to a topic or an agent's channel.
+
+    ``timestamp`` is in seconds since the epoch; ``None`` is the time of publication. ``is_raw``: its value is plain
+    text.
+    """
 
     to: str
     key: Any
     value: Any
-    timestamp: float
+    timestamp: float | None = None
     headers: dict[str, bytes] = field(default_factory=dict)
     is_raw: bool = False
 
@@ -135,6 +139,9 @@ class Shard(Protocol):
 
     def require_own(self, table: str, key: Any, event: Event | None) -> None:
         """Raises :class:`WrongShardError` for a key of a table that is of another shard than an event."""
+
+    def require_all_keys(self, table: str, event: Event | None) -> None:
+        """Raises :class:`WrongShardError` if an event uses all keys of a table, and its shard has only some of them."""
 
     def count_dropped(self, table: Any) -> None:
         """Counts an event that a table did not take, for all its ranges had gone."""

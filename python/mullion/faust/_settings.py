@@ -11,12 +11,15 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Mapping
 from datetime import UTC, tzinfo
 from typing import Any, Final, final
 
 from mullion._checks import did_you_mean
 from mullion.errors import InvalidArgumentError
+
+log = logging.getLogger("mullion")
 
 DEFAULTS: Final[Mapping[str, Any]] = {
     "autodiscover": False,
@@ -143,7 +146,8 @@ READABLE: Final = frozenset(("debug", "store", "topic_partitions", "version"))
 class Settings:
     """``app.conf``: each setting under its name.
 
-    Raises :class:`InvalidArgumentError` for a name that Faust's settings have not, or a value that cannot be.
+    A name that is no setting of Faust is accepted with a warning. Raises :class:`InvalidArgumentError` for an invalid
+    value.
     """
 
     def __init__(self, name: str, given: Mapping[str, Any], changed: Callable[[str, Any], None]) -> None:
@@ -171,9 +175,11 @@ class Settings:
 
     def _require(self, setting: str, value: Any) -> None:
         if setting not in DEFAULTS:
-            raise InvalidArgumentError(
-                f"{setting!r} is not a setting of an App.{did_you_mean(setting, list(DEFAULTS))} All settings of "
-                "faust-streaming are taken: app.conf has them."
+            log.warning(
+                "%s: %r is not a setting of faust-streaming, and has no effect.%s",
+                self.__dict__["name"],
+                setting,
+                did_you_mean(setting, list(DEFAULTS)),
             )
         if setting == "processing_guarantee":
             guarantee = getattr(value, "value", value)

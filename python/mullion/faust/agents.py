@@ -7,11 +7,12 @@ import inspect
 from collections.abc import AsyncIterator, Callable, Iterable
 from dataclasses import dataclass, field
 from types import GenericAlias
-from typing import Any, ClassVar, Literal, TypeAlias, final
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeAlias, final
 
 from mullion.errors import InvalidArgumentError
 from mullion.faust._ask import Reply, ReplyPromise, ReqRepResponse, answer, answers, keyed_answers
 from mullion.faust._context import current_event
+from mullion.faust._unsupported import missing_attribute
 from mullion.faust._values.crontab import Crontab
 from mullion.faust.channels import TP, Channel, FutureMessage, RecordMetadata, Topic, Topics, ValidationError
 from mullion.faust.streams import Stream
@@ -55,6 +56,9 @@ class Agent:
         self.sinks = list(sinks)
         self.on_error = on_error
         self.__doc__ = function.__doc__
+
+    def __getattr__(self, name: str) -> Any:
+        raise missing_attribute("agent", self, name)
 
     def send(
         self,
@@ -194,3 +198,16 @@ __all__ = [
     "Topics",
     "ValidationError",
 ]
+
+
+# Faust's module is a package, whose modules :mod:`mullion.faust._modules` finds.
+__path__: list[str] = []
+
+
+if not TYPE_CHECKING:
+
+    def __getattr__(name: str) -> Any:
+        # Names of Faust's module that are elsewhere here. Type checkers see the real names only.
+        from mullion.faust._modules import named
+
+        return named("agents", name)

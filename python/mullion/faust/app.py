@@ -8,7 +8,7 @@ import os
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from pyspark.sql import SparkSession
 
@@ -194,7 +194,7 @@ class App(HostedProgram, SharedApp):
         channel = self.topic(job) if isinstance(job, str) else job
         if not isinstance(channel, Topic):
             raise UnsupportedError(f"app.stream({channel!r}) is not served. Write an agent: @app.agent(topic).")
-        return channel.stream()
+        return channel.stream(**more)
 
     def start(self) -> Running:
         """Starts the query and returns: see :meth:`mullion._programs.app.App.start`."""
@@ -284,3 +284,16 @@ class App(HostedProgram, SharedApp):
 
 
 __all__ = ["App"]
+
+
+# Faust's module is a package, whose modules :mod:`mullion.faust._modules` finds.
+__path__: list[str] = []
+
+
+if not TYPE_CHECKING:
+
+    def __getattr__(name: str) -> Any:
+        # Names of Faust's module that are elsewhere here. Type checkers see the real names only.
+        from mullion.faust._modules import named
+
+        return named("app", name)

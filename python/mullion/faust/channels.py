@@ -7,18 +7,20 @@ import re
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from types import GenericAlias
-from typing import Any, ClassVar, NamedTuple, final
+from typing import TYPE_CHECKING, Any, ClassVar, Final, NamedTuple, final
 
 from mullion._codec.json import plain, text_of
-from mullion.errors import InvalidArgumentError
+from mullion.errors import InvalidArgumentError, UnsupportedError
 from mullion.faust._context import Sent, context
 from mullion.faust._settings import Settings
+from mullion.faust._unsupported import missing_attribute
 from mullion.faust._values.fields import Reading, ValidationError, reader_of
 from mullion.faust._values.times import seconds, time_us
 from mullion.faust.models import METADATA, Record, marked, unmarked
 from mullion.faust.schemas import Schema
 from mullion.faust.streams import Stream
 from mullion.topics._broker import NOT_TEXT
+from mullion.topics._records import headers_of
 
 
 class TP(NamedTuple):
@@ -55,8 +57,9 @@ class RecordMetadata:
 class FutureMessage:
     """A message that was sent. Awaited, it is there at once: sending only notes it. It need not be awaited."""
 
-    def __init__(self, sent: Sent) -> None:
+    def __init__(self, sent: Sent, timestamp: float) -> None:
         self.message = sent
+        self._timestamp = timestamp
 
     def done(self) -> bool:
         """Whether it is noted: always."""
@@ -64,7 +67,7 @@ class FutureMessage:
 
     def result(self) -> RecordMetadata:
         """Where it was put."""
-        return RecordMetadata(self.message.to, self.message.timestamp)
+        return RecordMetadata(self.message.to, self._timestamp)
 
     def __await__(self) -> Generator[None, None, RecordMetadata]:
         yield from ()
@@ -96,11 +99,15 @@ class Channel:
         self._conf = conf
         self.described((schema or Schema()).over(name, key_type, value_type, None, None))
 
+    def __getattr__(self, name: str) -> Any:
+        raise missing_attribute("channel", self, name)
+
     def described(self, schema: Schema) -> None:
         """Takes what is said of it beside what is known already."""
         self.schema = self.schema.joined(schema)
         # A broker's keys are text.
-        self._keys = _reader(self.key_type, Reading(coerce=True))
+        read_key = _reader(self.key_type, Reading(coerce=True))
+        self._keys: Callable[[Any, str], Any] = lambda key, path: None if key is None else read_key(key, path)
         self._values = _reader(self.value_type, Reading(validation=True))
 
     def typed(self, key_type: Any, value_type: Any) -> None:
@@ -153,7 +160,10 @@ class Channel:
         callback: Callable[[FutureMessage], Any] | None = None,
         force: bool = False,
     ) -> FutureMessage:
-        """Sends a message; to be awaited, as in Faust. It carries the time of the event that is processed.
+        """Sends a message; to be awaited, as in Faust.
+
+        ``timestamp`` is in seconds since the epoch, by default the time of publication. Only Kafka topics have
+        ``headers``. Events of agents have none.
 
         ``value_serializer`` and its like are of this message alone. ``partition`` and ``force`` are accepted: the
         broker says by the key where a message goes. ``callback`` is called with it at once.
@@ -164,7 +174,9 @@ class Channel:
         found = context(f"A message was sent to {self.name!r}")
         sent = self.written(key, value, timestamp, headers, schema, key_serializer, value_serializer)
         found.shard.sent.append(sent)
-        message = FutureMessage(sent)
+        message = FutureMessage(
+            sent, seconds(found.shard.clock.time_us()) if sent.timestamp is None else sent.timestamp
+        )
         if callback is not None:
             found.shard.wait(callback(message))
         return message
@@ -179,10 +191,7 @@ class Channel:
         key_serializer: str | None = None,
         value_serializer: str | None = None,
     ) -> Sent:
-        """A message as it is sent: at the time of the event that is processed, where ``timestamp`` says no other."""
-        found = context(f"A message was sent to {self.name!r}")
-        if timestamp is None:
-            timestamp = seconds(found.shard.clock.time_us()) if found.event is None else found.event.timestamp
+        """A message as it is sent. Without ``timestamp`` it gets the time of its publication."""
         how = (schema or Schema()).over(self.name, None, None, key_serializer, value_serializer)
         is_raw = self.is_raw if how.value_serializer is None else how.value_serializer == "raw"
         has_json_keys = self.has_json_keys if how.key_serializer is None else how.key_serializer == "json"
@@ -191,8 +200,8 @@ class Channel:
             self.name,
             self._key_written(key, has_json_keys),
             self._raw_text(value) if is_raw else self._publishable(self._as_json(value)),
-            seconds(time_us(timestamp)),
-            dict(headers or {}),
+            None if timestamp is None else seconds(time_us(timestamp)),
+            _named(headers),
             is_raw,
         )
 
@@ -270,11 +279,15 @@ class Channel:
                     raise ValidationError(path, f"{key!r} is not JSON: {theirs}") from theirs
         return self._keys(key, path)
 
-    def value_of(self, value: Any) -> Any:
-        """A value as its type says. Raises :class:`ValidationError`."""
+    def value_of(self, value: Any, *, is_tombstone: bool = False) -> Any:
+        """A value in the type of the topic. A tombstone, a message without a value, is ``None``.
+
+        Raises :class:`ValidationError` for a value of another type. JSON's ``null`` needs a type such as
+        ``Optional[Order]``.
+        """
         path = f"value of {self.name}"
-        if value is None:
-            return self._values(value, path)
+        if value is None and (is_tombstone or self.is_raw or self.value_type is bytes):
+            return None
         if self.is_raw:
             return self._of_raw(value, path)
         if self.value_type is bytes:
@@ -294,6 +307,13 @@ class Channel:
             except (ValueError, RecursionError) as theirs:
                 raise ValidationError(path, f"{value!r} is not JSON: {theirs}") from theirs
         return self._values(value, path)
+
+
+def _named(headers: Mapping[str, bytes] | Iterable[tuple[str, bytes]] | None) -> dict[str, bytes]:
+    """The headers of a message by name. Raises :class:`InvalidArgumentError` for other than names and bytes."""
+    if not headers:
+        return {}
+    return {name: value or b"" for name, value in headers_of([headers], 1)[0]}  # type: ignore[list-item]
 
 
 def _bytes_of(value: Any) -> bytes:
@@ -323,22 +343,46 @@ def _is_short(value: Any) -> bool:
 
 
 def _reader(kind: Any, how: Reading) -> Callable[[Any, str], Any]:
-    """How a topic reads what JSON gave: what is not of the declared type is refused, but not ``None``, a tombstone."""
-    if kind is None:
-        return lambda value, path: value
-    read = reader_of(kind, how)
-    return lambda value, path: None if value is None else read(value, path)
+    """The reader of a topic's type. It rejects values of other types."""
+    return (lambda value, path: value) if kind is None else reader_of(kind, how)
 
 
 class Topic(Channel):
     """A topic by name, with the types of its keys and values."""
 
-    def stream(self, **accepted: Any) -> Stream:
-        """The topic's events, for an agent to go through; where none runs, what groups and filters them is noted."""
-        return Stream(_Elsewhere(self.name))
+    def stream(self, *, processors: Iterable[Callable[[Any], Any]] | None = None, **accepted: Any) -> Stream:
+        """The topic's events. Only an agent can iterate over them.
+
+        ``processors`` are applied in order, as :meth:`Stream.add_processor` does. Faust's other parameters have no
+        effect, except ``combined``, ``join_strategy`` and ``on_start``, which raise :class:`UnsupportedError`.
+        """
+        for name in accepted:
+            if name in _STREAM_ALTERNATIVES:
+                raise UnsupportedError(
+                    f"{name}= of the stream of {self.name!r} is not supported. {_STREAM_ALTERNATIVES[name]}"
+                )
+            if name not in _OF_STREAM:
+                raise TypeError(f"stream() got an unexpected keyword argument {name!r}")
+        stream = Stream(_Elsewhere(self.name))
+        for processor in processors or ():
+            stream.add_processor(processor)
+        return stream
 
     def __repr__(self) -> str:
         return f"<Topic: {self.name}>"
+
+
+_OF_STREAM: Final = frozenset(
+    ("active_partitions", "beacon", "concurrency_index", "enable_acks", "loop", "prefix", "prev")
+)
+"""Parameters of Faust's streams that have no effect here."""
+
+_JOIN: Final = "Keep the events of one topic in a table, and read it in the agent of the other topic."
+_STREAM_ALTERNATIVES: Final = {
+    "combined": _JOIN,
+    "join_strategy": _JOIN,
+    "on_start": "Write the function as an @app.task, which runs once when the program starts.",
+}
 
 
 def compiled(pattern: Any, names: Sequence[str]) -> re.Pattern[str]:
@@ -407,3 +451,12 @@ class _Elsewhere:
 
 
 __all__ = ["TP", "Channel", "FutureMessage", "RecordMetadata", "Topic", "TopicPattern", "Topics", "ValidationError"]
+
+
+if not TYPE_CHECKING:
+
+    def __getattr__(name: str) -> Any:
+        # Names of Faust's module that are elsewhere here. Type checkers see the real names only.
+        from mullion.faust._modules import named
+
+        return named("channels", name)

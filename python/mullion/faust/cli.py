@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from mullion.faust._program.commands import Option
 
@@ -22,3 +22,16 @@ def option(*names: str, **given: Any) -> Option:
 def argument(name: str, **given: Any) -> Option:
     """A parameter by its place, as ``argument("location")``; ``nargs=-1`` takes all that are left."""
     return Option((name,), given, by_name=False)
+
+
+# Faust's module is a package, whose modules :mod:`mullion.faust._modules` finds.
+__path__: list[str] = []
+
+
+if not TYPE_CHECKING:
+
+    def __getattr__(name: str) -> Any:
+        # Names of Faust's module that are elsewhere here. Type checkers see the real names only.
+        from mullion.faust._modules import named
+
+        return named("cli", name)

@@ -22,7 +22,7 @@ import typing
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, ClassVar, Self, TypeAlias, final
+from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeAlias, final
 
 from mullion._codec.json import dumps, plain
 from mullion.errors import InvalidArgumentError
@@ -138,6 +138,8 @@ class Record:
     """
 
     _fields: ClassVar[Mapping[str, FieldDescriptor]] = types.MappingProxyType({})
+    _positional: ClassVar[tuple[str, ...]] = ()
+    """The fields in the order of positional arguments, as in Faust: fields without a default come first."""
     _known_types: ClassVar[Mapping[str, Any]]
     _known_readers: ClassVar[Mapping[str, Reader]]
     _options: ClassVar[_Options] = _Options(Reading())
@@ -186,6 +188,7 @@ class Record:
             serializer or cls._options.serializer,
         )
         cls._fields = types.MappingProxyType(_fields_of(cls))
+        cls._positional = tuple(sorted(cls._fields, key=lambda name: not cls._fields[name].required))
         for name, field in cls._fields.items():
             setattr(cls, name, field)
         for name in _OWN:
@@ -201,7 +204,7 @@ class Record:
         fields, name = self._fields, type(self).__name__
         if len(args) > len(fields):
             raise TypeError(f"{name}() takes {len(fields)} fields, and got {len(args)}.")
-        given = dict(zip(fields, args, strict=False))
+        given = dict(zip(self._positional, args, strict=False))
         for field, value in kwargs.items():
             if field not in fields:
                 raise TypeError(f"{name}() has no field {field!r}. Its fields are: {', '.join(fields) or 'none'}.")
@@ -379,15 +382,6 @@ def _fields_of(cls: type[Record]) -> dict[str, FieldDescriptor]:
             continue
         default = cls.__dict__.get(name, None if _may_be_none(annotation) else _REQUIRED)
         found[name] = FieldDescriptor(cls, name, default)
-    late = None
-    for name, field in found.items():
-        if not field.required:
-            late = name
-        elif late is not None:
-            raise TypeError(
-                f"{cls.__name__}.{name} has no default and follows {late}, which has one. Give it a default, or put it "
-                "before."
-            )
     return found
 
 
@@ -420,3 +414,16 @@ def _types_of(cls: type[Record]) -> Mapping[str, Any]:
 def _own_copy(default: Any) -> Any:
     """A default that can be changed is not shared between records."""
     return copy.deepcopy(default) if isinstance(default, (list, dict, set, Record)) else default
+
+
+# Faust's module is a package, whose modules :mod:`mullion.faust._modules` finds.
+__path__: list[str] = []
+
+
+if not TYPE_CHECKING:
+
+    def __getattr__(name: str) -> Any:
+        # Names of Faust's module that are elsewhere here. Type checkers see the real names only.
+        from mullion.faust._modules import named
+
+        return named("models", name)

@@ -10,16 +10,20 @@ import inspect
 from collections.abc import AsyncIterator, Callable, Container
 from dataclasses import dataclass, replace
 from types import GenericAlias
-from typing import Any, ClassVar, Protocol, TypeAlias, final
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeAlias, final
 
 from mullion.errors import InvalidArgumentError
 from mullion.faust._context import Event, current_event
-from mullion.faust._unsupported import join
+from mullion.faust._unsupported import join, missing_attribute
 from mullion.faust._values.times import Seconds, positive_us
 from mullion.faust.models import FieldDescriptor
 
 GroupKey: TypeAlias = FieldDescriptor | str | Callable[[Any], Any]
 """What events are grouped by: a record's field, an item of a dict by name, or a function of the value."""
+
+
+class Skip(Exception):  # noqa: N818
+    """Raised by a processor to leave out an event, as ``faust.exceptions.Skip``."""
 
 
 class Source(Protocol):
@@ -108,6 +112,9 @@ class Stream:
 
     __class_getitem__: ClassVar[Any] = classmethod(GenericAlias)
 
+    def __getattr__(self, name: str) -> Any:
+        raise missing_attribute("stream", self, name)
+
     @property
     def current_event(self) -> Event | None:
         """The event that is processed."""
@@ -128,15 +135,13 @@ class Stream:
 
     def through(self, channel: Any) -> Stream:
         """The events, once each has been sent to a channel with its key; what others send there is not among them."""
-        if not hasattr(channel, "send"):
-            raise InvalidArgumentError(f"through({channel!r}) is not a topic. Write through(app.topic('name')).")
+        _require_channel("through", channel)
         return Stream(self._source, (*self._steps, SendOn((channel,))))
 
     def echo(self, *channels: Any) -> Stream:
         """The events, once each has been sent to some channels with its key."""
         for channel in channels:
-            if not hasattr(channel, "send"):
-                raise InvalidArgumentError(f"echo({channel!r}) is not a topic. Write echo(app.topic('name')).")
+            _require_channel("echo", channel)
         return Stream(self._source, (*self._steps, SendOn(channels)))
 
     def add_processor(self, processor: Callable[[Any], Any]) -> None:
@@ -156,8 +161,11 @@ class Stream:
     ) -> Stream:
         """The events by another key, so that all of one key are in one shard.
 
-        ``key`` is a record's field (``Withdrawal.country``), the name of an item of a dict, or a function of the value.
-        ``name``, ``topic`` and ``partitions`` of the topic that Faust would send them through are accepted.
+        ``key`` is a record's field (``Withdrawal.country``), the name of an item of a dict, or a function or coroutine
+        function of the value. ``topic`` receives each event under its new key. Without it no topic does, and ``name``
+        and ``partitions``, which describe Faust's own topic, have no effect.
+
+        Raises :class:`InvalidArgumentError` for any other key or topic, and for a stream that is grouped already.
         """
         if not isinstance(key, (FieldDescriptor, str)) and not callable(key):
             raise InvalidArgumentError(
@@ -169,7 +177,10 @@ class Stream:
                 f"group_by({GroupBy(key)}) groups a stream that is grouped already. Group it once, by the key that "
                 "tables are of; two tables of different keys need two agents."
             )
-        return Stream(self._source, (*self._steps, GroupBy(key)))
+        if topic is None:
+            return Stream(self._source, (*self._steps, GroupBy(key)))
+        _require_channel("group_by", topic, "key, topic=")
+        return Stream(self._source, (*self._steps, GroupBy(key), SendOn((topic,))))
 
     async def events(self) -> AsyncIterator[Event]:
         """The events: with key, value, time and headers."""
@@ -199,7 +210,9 @@ class Stream:
         async for taken in self.take_events(max_, within):
             yield [event.value for event in taken]
 
-    noack_take = take
+    def noack_take(self, max_: int, within: Seconds | None = None) -> AsyncIterator[list[Event]]:
+        """The same as :meth:`take_events`: Faust's lists of events that the body acknowledges itself."""
+        return self.take_events(max_, within)
 
     async def take_events(self, max_: int, within: Seconds | None = None) -> AsyncIterator[list[Event]]:
         """The same as :meth:`take`, of events."""
@@ -244,15 +257,20 @@ class Stream:
         made = event
         for step in self._steps:
             if isinstance(step, GroupBy):
-                made = replace(made, key=step.of(made.value))
+                key = step.of(made.value)
+                made = replace(made, key=await key if inspect.isawaitable(key) else key)
                 continue
             if isinstance(step, SendOn):
                 for channel in step.channels:
                     channel.send(key=made.key, value=made.value)
                 continue
             if isinstance(step, Process):
-                value = step.function(made.value)
-                made = replace(made, value=await value if inspect.isawaitable(value) else value)
+                try:
+                    value = step.function(made.value)
+                    value = await value if inspect.isawaitable(value) else value
+                except Skip:
+                    return None
+                made = replace(made, value=value)
                 continue
             passes = step.passes(made.value)
             if not (await passes if inspect.isawaitable(passes) else passes):
@@ -260,3 +278,19 @@ class Stream:
         if made is not event:
             self._source.becomes(made)
         return made
+
+
+def _require_channel(method: str, channel: Any, before: str = "") -> None:
+    if not hasattr(channel, "send"):
+        raise InvalidArgumentError(
+            f"{method}({before}{channel!r}) is not given a topic. Write {method}({before}app.topic('name'))."
+        )
+
+
+if not TYPE_CHECKING:
+
+    def __getattr__(name: str) -> Any:
+        # Names of Faust's module that are elsewhere here. Type checkers see the real names only.
+        from mullion.faust._modules import named
+
+        return named("streams", name)

@@ -93,7 +93,7 @@ class _BodyReader(Reader):
             if node.func.attr == "events" and not node.args and not node.keywords:
                 self._stream(node.func.value, name)
                 return "event"
-            if node.func.attr == "group_by" and len(node.args) == 1:
+            if node.func.attr == "group_by" and len(node.args) == 1 and not _sends(node):
                 self._stream(node.func.value, name)
                 self.group = GroupBy(self._group_key(node.args[0]))
                 return Value()
@@ -257,3 +257,9 @@ def default_of(table: Table) -> Any:
         return default()
     found = constant_of(default)
     return _MADE if found is None else found[0]
+
+
+def _sends(group: ast.Call) -> bool:
+    """True if a ``group_by`` may send its events to a topic."""
+    topics = [one.value for one in group.keywords if one.arg in ("topic", None)]
+    return not all(isinstance(one, ast.Constant) and one.value is None for one in topics)

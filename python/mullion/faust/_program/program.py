@@ -13,7 +13,7 @@ from mullion.errors import InvalidArgumentError, UnsupportedError
 from mullion.faust._program import signals
 from mullion.faust._program.commands import Command, Option
 from mullion.faust._settings import Settings
-from mullion.faust._unsupported import absent
+from mullion.faust._unsupported import absent, missing_attribute
 from mullion.faust._values.crontab import Crontab
 from mullion.faust._values.times import Seconds, positive_us
 from mullion.faust.agents import Agent, OnError, Sink, Timer
@@ -21,6 +21,7 @@ from mullion.faust.channels import Channel, Topic, TopicPattern, Topics, compile
 from mullion.faust.schemas import Schema, schema_of
 from mullion.faust.tables import sets
 from mullion.faust.tables.table import Table, WindowedTable
+from mullion.faust.web import AppWeb
 from mullion.faust.windows import WindowT
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -78,7 +79,7 @@ class Program:
                 f"app.{name} is not served. The signals are {', '.join(_ALL_SIGNALS)}. To do something when the "
                 "program starts, write an @app.task."
             )
-        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+        raise missing_attribute("app", self, name)
 
     # -- tables
 
@@ -426,6 +427,11 @@ class Program:
         )
 
     # -- what has no meaning here
+
+    @property
+    def web(self) -> AppWeb:
+        """Faust's server of pages, which are accepted and not served."""
+        return AppWeb(self)
 
     def page(self, path: str, **accepted: Any) -> Callable[[F], F]:
         """Takes a page, which is not served: :meth:`explain` says so."""

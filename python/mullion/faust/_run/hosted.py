@@ -41,9 +41,14 @@ class HostedProgram(Program, Host):
 
     def publish(self, sent: Sequence[Sent]) -> None:
         """Publishes messages, in order: those for one topic that follow one another at once."""
+        now = self.clock.time_us() / 1_000_000
         for (to, is_raw), alike in itertools.groupby(sent, lambda one: (one.to, one.is_raw)):
             messages = list(alike)
-            keys = [one.key if one.key is None or isinstance(one.key, str) else json.dumps(one.key) for one in messages]
             self.broker.produce_json(
-                to, [one.value for one in messages], [one.timestamp for one in messages], keys, raw=is_raw
+                to,
+                [one.value for one in messages],
+                [now if one.timestamp is None else one.timestamp for one in messages],
+                [one.key if one.key is None or isinstance(one.key, str) else json.dumps(one.key) for one in messages],
+                raw=is_raw,
+                headers=[one.headers for one in messages] if any(one.headers for one in messages) else None,
             )

@@ -32,7 +32,8 @@ from mullion.faust._values.shards import shard_column
 from mullion.faust.agents import Agent
 from mullion.faust.channels import Channel
 from mullion.faust.models import Record
-from mullion.topics import OUTPUTS, DirBroker, KafkaBroker
+from mullion.faust.streams import SendOn
+from mullion.topics import OUTPUTS_WITH_TIMES, DirBroker, KafkaBroker
 from mullion.topics._broker import NO_COLUMNS, UNFIT
 from mullion.topics._folder.rows import PLACE, DirRows
 from mullion.topics._folder.topic import DirTopic
@@ -180,7 +181,7 @@ class AgentsQuery:
         made: DataFrame = stateful_map(
             timed,
             worker,
-            OUTPUTS,
+            OUTPUTS_WITH_TIMES,
             shard_by="_shard",
             wall_timers=bool(self._app.timers),
             begins=bool(self._app.timers),
@@ -202,7 +203,11 @@ class AgentsQuery:
 
     def _sinks(self) -> set[str]:
         """The topics that agents are known to publish to."""
-        sinks = [sink for agent in self._app.agents.values() for sink in agent.sinks]
+        agents = self._app.agents.values()
+        sinks = [sink for agent in agents for sink in agent.sinks]
+        sinks += [
+            one for agent in agents for step in steps_of(agent) if isinstance(step, SendOn) for one in step.channels
+        ]
         channels = [sink.channel if isinstance(sink, Agent) else sink for sink in sinks]
         changes = [table.changelog for table in self._app.tables.values()]
         return {channel.name for channel in (*channels, *changes) if isinstance(channel, Channel)}

@@ -78,6 +78,19 @@ class Shard:
             )
         raise self._misplaced
 
+    def require_all_keys(self, table: str, event: Event | None) -> None:
+        """Raises :class:`WrongShardError` if an event uses all keys of a table, and its shard has only some of them."""
+        if event is None or event.message.shard is None:
+            return
+        if self._misplaced is None:
+            self._misplaced = WrongShardError(
+                f"The agent {self._agent!r} used all keys of the table {table!r} at {line_of_user()}, and this shard "
+                "has only some of them. Nothing of the batch was stored. Use the table by its name in the body of the "
+                f"agent, as in {table}.items(): then all events are in one shard. Or use it in a timer, which sees one "
+                "shard after the other."
+            )
+        raise self._misplaced
+
     def wait(self, result: Any) -> None:
         """Runs what a function of the user's gave, if it is to be awaited."""
         if inspect.isawaitable(result):

@@ -14,6 +14,7 @@ import contextlib
 import io
 import itertools
 import json
+import logging
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -34,17 +35,30 @@ from mullion.faust._run.tasks import to_its_end
 from mullion.faust._sharding import Sharding
 from mullion.faust._values.fields import ValidationError
 from mullion.faust._values.shards import shard_of
+from mullion.faust._values.times import time_us
 from mullion.faust.agents import Agent, DeadLetter, Timer
 from mullion.faust.models import Record, know, models_in
 from mullion.faust.streams import GroupBy
 from mullion.faust.tables.table import Table
-from mullion.topics import OUTPUTS, _json_rows, encoded
+from mullion.topics import _json_rows, encoded
 from mullion.topics._broker import NOT_TEXT, UNFIT, WHOLE, whole_mark
 from mullion.topics._folder.rows import PLACE, DirRows
 from mullion.topics._outputs import PRINTED
 
+log = logging.getLogger("mullion")
+
 _TIMER = b"timer..."
 _COLUMN = "\n{}\n"
+_OUTPUTS_SCHEMA = pa.schema(
+    [
+        ("topic", pa.string()),
+        ("key", pa.string()),
+        ("batch", pa.binary()),
+        ("headers", pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))),
+        ("timestamp", pa.int64()),
+    ]
+)
+"""The Arrow schema of :data:`mullion.topics.OUTPUTS_WITH_TIMES`."""
 
 
 @final
@@ -113,7 +127,23 @@ class Worker:
             raise
         # A lone surrogate, which no encoding has, is shown as a terminal shows it.
         text = printed.getvalue().encode(errors="backslashreplace").decode()
+        self._log_dead_letters(aside)
         yield from outputs(shard.sent, aside, self._dead_letters, text, as_text=self._as_text)
+
+    def _log_dead_letters(self, aside: Iterable[DeadLetter]) -> None:
+        """Logs one line for each topic and agent. A local program shows it on its console."""
+        by_agent: dict[tuple[str, str], list[DeadLetter]] = {}
+        for letter in aside:
+            by_agent.setdefault((letter.topic, letter.agent), []).append(letter)
+        for (topic, agent), letters in by_agent.items():
+            log.warning(
+                "%d messages of the topic %r were rejected for the agent %r and are in the topic %r. The first one: %s",
+                len(letters),
+                topic,
+                agent,
+                self._dead_letters,
+                clean(letters[0].reason, 500),
+            )
 
     def _run(self, batches: Iterator[pa.RecordBatch], state: Any) -> tuple[Shard, list[DeadLetter]]:
         journal = Journal(state)
@@ -159,7 +189,8 @@ class Worker:
                 value = _of_json(unfit, channel.name)
             shard = row["_shard"] if reads.sharding is not None else None
             message = Message(channel.name, 0, row["_position"], timestamp, key, value, shard=shard)
-            event = Event(channel.key_of(key), channel.value_of(value), message)
+            is_tombstone = unfit is None and row["_columns"] is None
+            event = Event(channel.key_of(key), channel.value_of(value, is_tombstone=is_tombstone), message)
             if unfit is not None and reads.sharding is not None:
                 _require_shard(reads.sharding, event, channel.name)
             if is_placed and reads.sharding is not None:
@@ -305,22 +336,27 @@ def outputs(
 
     What was ``printed`` goes with them, for the driver to print. ``as_text``: whether the broker takes JSON as it is.
     """
-    records = [(one.to, _text(one.key), one.is_raw, one.value) for one in sent]
+    messages = [*sent]
     for letter in aside:
         key, fields = record_of(letter)
-        records.append((dead_letters, key, False, fields))
-    rows: list[tuple[str, str | None, bytes]] = []
+        messages.append(Sent(dead_letters, key, fields))
+    rows: list[dict[str, Any]] = []
     if printed:
-        rows.append((PRINTED, None, encoded(pa.RecordBatch.from_pylist([{"value": printed}]))))
-    for (to, key, is_raw), alike in itertools.groupby(records, lambda one: one[:3]):
-        values = [value for *_, value in alike]
+        rows.append({"topic": PRINTED, "batch": encoded(pa.RecordBatch.from_pylist([{"value": printed}]))})
+    for (to, key, is_raw, timestamp, headers), alike in itertools.groupby(messages, _shared):
+        values = [one.value for one in alike]
         made = [_json_rows.texts(values, raw=is_raw)] if as_text else _json_rows.batches(values)
-        rows += [(to, key, encoded(batch)) for batch in made]
+        shared = {"topic": to, "key": key, "headers": headers, "timestamp": timestamp}
+        rows += [{**shared, "batch": encoded(batch)} for batch in made]
     if rows:
-        names = [name.split()[0] for name in OUTPUTS.split(",")]
-        kinds = (pa.string(), pa.string(), pa.binary())
-        columns = [pa.array(column, kind) for column, kind in zip(zip(*rows, strict=True), kinds, strict=True)]
-        yield pa.RecordBatch.from_arrays(columns, names=names)
+        yield pa.RecordBatch.from_pylist(rows, schema=_OUTPUTS_SCHEMA)
+
+
+def _shared(sent: Sent) -> tuple[str, str | None, bool, int | None, list[dict[str, Any]] | None]:
+    """The columns of a publisher's row, which apply to all messages in it."""
+    timestamp = None if sent.timestamp is None else time_us(sent.timestamp)
+    headers = [{"key": name, "value": value} for name, value in sent.headers.items()] or None
+    return sent.to, _text(sent.key), sent.is_raw, timestamp, headers
 
 
 def _text(key: Any) -> str | None:

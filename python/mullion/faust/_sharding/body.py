@@ -32,6 +32,8 @@ from mullion.faust.tables.table import Table, WindowedTable
 
 _WHOLE: Final = frozenset({"items", "keys", "values", "expire_windows", "name", "window"})
 """What a table has that is of no key."""
+_ALL_KEYS: Final = frozenset({"items", "keys", "values", "copy", "clear", "as_ansitable"})
+"""Methods of tables that use all their keys."""
 _BY_KEY: Final = frozenset({"get", "pop", "setdefault", "windows_for_key", "get_window", "set_window"})
 """Methods of tables whose first argument is the key."""
 _OF_APP: Final = frozenset({"topic", "channel", "name", "logger", "log", "clock", "conf", "rebalancing", "is_leader"})
@@ -146,6 +148,15 @@ class Body:
             return f"its record {self._values.kind.__name__}"
         return None
 
+    def iterates(self) -> tuple[str, str] | None:
+        """The first table that the body uses with all its keys, as in ``table.items()``, and the place."""
+        places = []
+        for name in self._names():
+            node, found = self._leads_to(name)
+            if isinstance(found, TABLES) and self._uses_all_keys(node):
+                places.append((name.lineno, found.name))
+        return next(((table, f"{self._source.file}:{line}") for line, table in sorted(places)), None)
+
     def keys(self) -> list[Keyed]:
         """The keys of all uses of tables that are shown."""
         if not self._uses:
@@ -184,8 +195,15 @@ class Body:
                 elif isinstance(node, ast.Name) and (id(node) in self._taken or node.id in self._given):
                     yield from self._used(node)
 
-    def _used(self, name: ast.Name) -> Iterator[_Use]:
-        """The use of a table that a name leads to, if it does."""
+    def _names(self) -> Iterator[ast.Name]:
+        """The names in the body that come from outside of it."""
+        for part in self._source.definition.body:
+            for node in ast.walk(part):
+                if isinstance(node, ast.Name) and (id(node) in self._taken or node.id in self._given):
+                    yield node
+
+    def _leads_to(self, name: ast.Name) -> tuple[ast.AST, Any]:
+        """The table that a name leads to, with its node; otherwise the last value that it leads to."""
         node: ast.AST = name
         found = self._resolve(name)
         while not isinstance(found, TABLES):
@@ -195,6 +213,21 @@ class Body:
                 break
             assert above is not None
             node, found = above, further
+        return node, found
+
+    def _uses_all_keys(self, node: ast.AST) -> bool:
+        """True if the code around a table uses all its keys."""
+        parent = self._parents.get(id(node))
+        if isinstance(parent, ast.Attribute):
+            return parent.attr in _ALL_KEYS
+        if isinstance(parent, (ast.For, ast.comprehension)):
+            return parent.iter is node
+        function = parent.func if isinstance(parent, ast.Call) and node in parent.args else None
+        return isinstance(function, ast.Name) and hasattr(builtins, function.id)
+
+    def _used(self, name: ast.Name) -> Iterator[_Use]:
+        """The use of a table that a name leads to, if it does."""
+        node, found = self._leads_to(name)
         parent = self._parents.get(id(node))
         if isinstance(found, TABLES):
             key = self._key_of(node, parent)

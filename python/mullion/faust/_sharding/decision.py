@@ -53,6 +53,9 @@ def sharding_of(agent: Agent, steps: tuple[Step, ...], group: GroupBy | None, co
     values = Values(agent.channel)
     if any(one.is_global for one in tables_of(agent)):
         return Sharding(None, "one shard, because it uses a table that is global")
+    table = iterated(agent)
+    if table is not None:
+        return Sharding(None, f"one shard, because it uses all keys of the table {table[0]!r} ({table[1]})")
     if group is not None:
         grouped = field_of(group)
         if grouped is None or not (values.has(grouped, columns) and leave_alone(steps, values)):
@@ -80,6 +83,12 @@ def keys_of(agent: Agent, group: GroupBy | None = None) -> list[Keyed]:
     """The keys by which an agent's body uses tables, in order of lines."""
     source = source_of(agent.function)
     return [] if source is None else Body(agent, source, group).keys()
+
+
+def iterated(agent: Agent) -> tuple[str, str] | None:
+    """The first table that a body uses with all its keys, and the place as ``file:line``."""
+    source = source_of(agent.function)
+    return None if source is None else Body(agent, source, None).iterates()
 
 
 def hidden(agent: Agent) -> str | None:

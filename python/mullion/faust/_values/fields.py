@@ -3,7 +3,8 @@
 A reader takes a value and where it stands, and gives what the field is to hold, or raises :class:`ValidationError`.
 Structure is always read (records, dates, decimals, lists of them). What is plain already (numbers, text) is left as it
 came, unless the model says ``validation=True``, which refuses what is of another type, or ``coerce=True``, which makes
-it one of the type that is declared.
+it one of the type that is declared. Without these two options, ``None`` stays ``None`` in every field, and a date that
+is "" or a number beyond the seconds of the year 9999, such as milliseconds, stays unchanged, as in Faust.
 """
 
 from __future__ import annotations
@@ -63,11 +64,20 @@ _SEQUENCES = {
     frozenset: frozenset,
 }
 _MAPPINGS = (dict, collections.abc.Mapping, collections.abc.MutableMapping)
+_LAST_SECOND = 253_402_300_799
+"""The last second of the year 9999, the last one of a ``datetime``."""
 _BOOLS = {"true": True, "false": False, "1": True, "0": False, "yes": True, "no": False}
 
 
 def reader_of(kind: Any, how: Reading) -> Reader:
     """The reader of a type, as an annotation gives it."""
+    read = _reader_of(kind, how)
+    if how.validation or how.coerce or read is _as_it_is or kind in (int, float, str, bool):
+        return read
+    return lambda value, path: None if value is None else read(value, path)
+
+
+def _reader_of(kind: Any, how: Reading) -> Reader:
     origin, arguments = typing.get_origin(kind), typing.get_args(kind)
     own = how.coercions.get(kind)
     if own is not None:
@@ -207,7 +217,11 @@ def _enum(kind: type[Enum]) -> Reader:
 
 
 def _moment(kind: type[datetime | date | time], how: Reading) -> Reader:
+    is_strict = how.validation or how.coerce
+
     def read(value: Any, path: str) -> Any:
+        if not is_strict and (value == "" or (type(value) in (int, float) and abs(value) > _LAST_SECOND)):
+            return value
         if isinstance(value, kind) or not how.isodates:
             return value
         try:

@@ -13,6 +13,7 @@ from typing import Any, ClassVar
 
 from mullion.errors import InvalidArgumentError
 from mullion.faust._context import context, event_for
+from mullion.faust._unsupported import missing_attribute
 from mullion.faust.tables.drawn import drawn
 from mullion.faust.tables.records import MISSING, TableData
 from mullion.faust.windows import WindowT
@@ -85,6 +86,9 @@ class PlainTable:
         # Whether a program has a table is asked more often than whether a shard has a key.
         return True
 
+    def __getattr__(self, name: str) -> Any:
+        raise missing_attribute("table", self, name)
+
     def get(self, key: Any, default: Any = None) -> Any:
         """The value of a key, or ``default``, not the table's own."""
         found = self._reads(key).get(key)
@@ -100,7 +104,7 @@ class PlainTable:
 
     def items(self) -> list[tuple[Any, Any]]:
         """The keys and values of this shard."""
-        return self._data(f"The table {self.name!r} was read").items()
+        return self._all_keys(f"The table {self.name!r} was read").items()
 
     def pop(self, key: Any, default: Any = MISSING) -> Any:
         """Removes a key and gives its value, or ``default``; without one a missing key is a ``KeyError``."""
@@ -130,7 +134,7 @@ class PlainTable:
     def clear(self) -> None:
         """Removes all keys of this shard."""
         event_for(f"{self.name} was cleared")
-        data = self._data("")
+        data = self._all_keys("")
         for key, _ in data.items():
             self._delete(data, key)
 
@@ -170,8 +174,10 @@ class PlainTable:
             self.changelog.send(key=key, value=None)
         return there
 
-    def _data(self, doing: str) -> TableData:
-        data: TableData = context(doing).shard.data(self)
+    def _all_keys(self, doing: str) -> TableData:
+        found = context(doing)
+        found.shard.require_all_keys(self.name, found.event)
+        data: TableData = found.shard.data(self)
         return data
 
     def _reads(self, key: Any) -> TableData:

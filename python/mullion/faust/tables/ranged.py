@@ -200,11 +200,17 @@ class RangedTable:
             return context("").shard.clock.time_us()
         if self._relative.to == "timestamp":
             return self._relative.us
-        return self._stream_us(data, event)
+        return self._applied_us(data, event)
 
-    def _stream_us(self, data: TableData, event: Event | None = None) -> int | None:
+    def _applied_us(self, data: TableData, event: Event | None = None) -> int | None:
+        """The time at which an event is applied; outside of one, the largest time that was applied."""
         event = event or current_event()
         return data.applied_us if event is None else self._event_us(event)
+
+    def _stream_us(self, data: TableData, event: Event | None = None) -> int | None:
+        """The time of an event, for every relation of the table; outside of one, the largest time that was applied."""
+        event = event or current_event()
+        return data.applied_us if event is None else time_us(event.timestamp)
 
     def _stored(self, data: TableData, key: Any, us: int) -> Any:
         """The value at a time, or ``MISSING``."""

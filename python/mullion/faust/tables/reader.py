@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
-from collections.abc import Callable, Iterator
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping
 from datetime import UTC, datetime, timedelta
+from enum import Enum
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
 from mullion._codec import values as codec
 from mullion._codec.json import plain
+from mullion.errors import InvalidArgumentError
 from mullion.faust.tables.records import _LENGTH, _TIMES, _hash
 from mullion.faust.tables.table import Table
 
@@ -30,6 +35,9 @@ class TableReader:
 
     def read(self) -> DataFrame:
         """The table: ``key`` and ``value`` as JSON text, and where it has a window ``window`` (``start``, ``end``).
+
+        Floats without a place in JSON are ``NaN``, ``Infinity`` and ``-Infinity``. A key of a dict that is no text,
+        such as a tuple, is the text of its JSON.
 
         Of a sliding window both ends are the time of what happened, and the value is a list of what did. Raises
         :class:`InvalidArgumentError` when the program has not run yet.
@@ -74,4 +82,30 @@ class _Decode:
 
 
 def _text(written: bytes) -> str:
-    return json.dumps(plain(codec.decode(written)), ensure_ascii=False)
+    return json.dumps(_readable(codec.decode(written)), ensure_ascii=False)
+
+
+def _readable(value: Any) -> Any:
+    """A value in the types of JSON, also if JSON lacks a part of it, which must not hide the rest of the table."""
+    try:
+        return plain(value)
+    except InvalidArgumentError:
+        pass
+    if hasattr(value, "to_fields"):
+        return {name: _readable(content) for name, content in value.to_fields().items()}
+    if dataclasses.is_dataclass(value):
+        return {field.name: _readable(getattr(value, field.name)) for field in dataclasses.fields(value)}
+    if isinstance(value, Mapping):
+        return {_readable_key(key): _readable(content) for key, content in value.items()}
+    if isinstance(value, (list, tuple, deque)):
+        return [_readable(content) for content in value]
+    if isinstance(value, (set, frozenset)):
+        return sorted(map(_readable, value), key=str)
+    if isinstance(value, Enum):
+        return _readable(value.value)
+    return value if isinstance(value, float) else str(value)
+
+
+def _readable_key(key: Any) -> str:
+    found = _readable(key)
+    return found if isinstance(found, str) else json.dumps(found, ensure_ascii=False)

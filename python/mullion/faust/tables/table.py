@@ -172,9 +172,13 @@ class WindowedView:
         return self._at(data, self._table._stream_us(data, event))
 
     def delta(self, d: Seconds, event: Event | None = None) -> Iterator[Any]:
-        """Those at the time that the table is read at, less ``d``, seconds or a ``timedelta``."""
+        """Those at ``d`` before the event, in seconds or as a ``timedelta``.
+
+        A table that is relative to the clock or to a timestamp is read at ``d`` before that time.
+        """
         data = self._data()
-        us = self._table._read_us(data, event)
+        of_event = self._table._relative.to in ("stream", "field")
+        us = self._table._stream_us(data, event) if of_event else self._table._read_us(data, event)
         return self._at(data, None if us is None else us - length_us(d, "d"))
 
     def __len__(self) -> int:
@@ -199,7 +203,9 @@ class WindowedView:
                 f"The {self._what} of the windowed table {table.name!r} cannot be listed: it does not keep which keys "
                 "there are. Make it with key_index=True, as in .tumbling(10, key_index=True)."
             )
-        data: TableData = context(f"The {self._what} of {table.name!r} were read").shard.data(table.table)
+        found = context(f"The {self._what} of {table.name!r} were read")
+        found.shard.require_all_keys(table.name, found.event)
+        data: TableData = found.shard.data(table.table)
         return data
 
     def _at(self, data: TableData, us: int | None) -> Iterator[Any]:

@@ -182,7 +182,7 @@ class WindowSet:
         """The value for code that reads and changes its items: of one range itself, of several for all of them."""
         data = self._data()
         if self._pending is None:
-            us = self._of._stream_us(data, self._event)
+            us = self._of._applied_us(data, self._event)
             current = copy.deepcopy(self._read(data, us))
             if us is None or isinstance(self._of._window, SlidingWindow):
                 self._pending = [current]

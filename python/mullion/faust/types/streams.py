@@ -1,3 +1,0 @@
-"""``faust.types.streams``: see :mod:`mullion.faust.types`."""
-
-from mullion.faust.types import *  # noqa: F403
