@@ -86,7 +86,7 @@ class _Search:
                 elif isinstance(value, ModuleType):
                     modules[id(value)] = value
                 elif isinstance(value, FunctionType):
-                    if _is_library(value):
+                    if is_library(value):
                         left += _kept_by(value)
                         continue
                     used = names_in(value.__code__)
@@ -99,7 +99,7 @@ class _Search:
             # A new name may be in a module that was searched before.
             for module in list(modules.values()):
                 held = vars(module)
-                if _is_library(module):
+                if is_library(module):
                     del modules[id(module)]
                     continue
                 asked = [name for name in (held if whole else names & held.keys()) if (id(module), name) not in looked]
@@ -110,7 +110,7 @@ class _Search:
 
     def _within(self, value: Any) -> Iterable[Any]:
         if isinstance(value, type):
-            return () if _is_library(value) else [*value.__mro__, *vars(value).values()]
+            return () if is_library(value) else [*value.__mro__, *vars(value).values()]
         if isinstance(value, MethodType):
             return (value.__self__, value.__func__)
         if isinstance(value, BuiltinFunctionType):
@@ -145,7 +145,7 @@ def _kept_by(function: FunctionType) -> list[Any]:
     return kept
 
 
-def _is_library(thing: Any) -> bool:
+def is_library(thing: Any) -> bool:
     """True if it belongs to a library, which only leads to user objects among its arguments."""
     if isinstance(thing, FunctionType):
         # A wrapper claims to belong to the wrapped function's module.
@@ -160,4 +160,4 @@ def _is_library(thing: Any) -> bool:
     return file is not None and any(part in _INSTALLED for part in Path(file).parts)
 
 
-__all__ = ["Reached", "reached"]
+__all__ = ["Reached", "is_library", "reached"]

@@ -11,7 +11,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Final, TypeVar, final, overload
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -42,6 +42,11 @@ class Signal:
             return self.connect
         self._handlers.append(function)
         return function
+
+    @property
+    def handlers(self) -> Sequence[Callable[..., Any]]:
+        """The connected functions."""
+        return tuple(self._handlers)
 
     def disconnect(self, function: Callable[..., Any]) -> None:
         """Has it called no more."""

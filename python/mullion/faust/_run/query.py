@@ -25,6 +25,7 @@ from mullion.faust._run import kept
 from mullion.faust._run.agent_loop import grouped_by, steps_of, type_by_groups
 from mullion.faust._run.columns import columns_of
 from mullion.faust._run.hosted import JOB, HostedProgram
+from mullion.faust._run.outside_state import require_no_outside_state
 from mullion.faust._run.timer_places import placed
 from mullion.faust._run.worker import Reads, Worker
 from mullion.faust._sharding import Sharding, reached, sharding_of
@@ -75,6 +76,7 @@ class AgentsQuery:
         """The one query of all agents and timers, if there are any."""
         if not self._app.agents and not self._app.timers:
             return []
+        require_no_outside_state(self._app)
         type_by_groups(self._app.agents.values())
         read = tuple(dict.fromkeys(agent.channel.name for agent in self._app.agents.values()))
         return [Job(JOB, read, (), self._build, mend=self._mend)]
