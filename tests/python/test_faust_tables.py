@@ -9,6 +9,7 @@ from enum import Enum
 from typing import Any
 from uuid import UUID
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -134,6 +135,11 @@ def test_a_value_is_read_as_it_was_written(value: Any) -> None:
     assert again == value
     assert type(again) is type(value)
     assert codec.encode(again, "t") == codec.encode(value, "t")
+
+
+def test_numbers_of_numpy_are_keys_like_pythons() -> None:
+    for key, other in ((np.int64(3), 3), (np.float64(2.5), 2.5), (np.float64(2.0), 2), (np.str_("a"), "a")):
+        assert encode_key(key, "t") == encode_key(other, "t")
 
 
 @settings(max_examples=150)

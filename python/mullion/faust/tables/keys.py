@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import numpy as np
+
 from mullion._codec import values
 from mullion.errors import InvalidArgumentError
 
@@ -22,5 +24,7 @@ def encode_key(key: Any, table: str) -> bytes:
         raise InvalidArgumentError(
             f"The table {table!r} was given the key {key!r} ({type(key).__name__}), which can change. Use a tuple."
         )
-    # 1.0 and 1 are one key of a dict.
+    if isinstance(key, np.generic):
+        key = key.item()
+    # 1.0 and 1 are one key of a dict, and so are NumPy's.
     return values.encode(int(key) if type(key) is float and key.is_integer() else key, f"the key of {table!r}")

@@ -11,6 +11,7 @@ from enum import Enum
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
@@ -103,6 +104,8 @@ def _readable(value: Any) -> Any:
         return sorted(map(_readable, value), key=str)
     if isinstance(value, Enum):
         return _readable(value.value)
+    if isinstance(value, (np.generic, np.ndarray)):
+        return _readable(value.tolist())
     return value if isinstance(value, float) else str(value)
 
 
