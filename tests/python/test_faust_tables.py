@@ -22,6 +22,7 @@ from mullion._codec import values as codec
 from mullion.faust import (
     Table,
 )
+from mullion.faust._values.shards import shard_of
 from mullion.faust.tables.keys import encode_key
 
 
@@ -140,6 +141,7 @@ def test_a_value_is_read_as_it_was_written(value: Any) -> None:
 def test_numbers_of_numpy_are_keys_like_pythons() -> None:
     for key, other in ((np.int64(3), 3), (np.float64(2.5), 2.5), (np.float64(2.0), 2), (np.str_("a"), "a")):
         assert encode_key(key, "t") == encode_key(other, "t")
+        assert shard_of(key) == shard_of(other)
 
 
 @settings(max_examples=150)

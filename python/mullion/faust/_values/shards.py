@@ -17,6 +17,7 @@ from decimal import Decimal
 from enum import Enum
 from typing import Any, Final
 
+import numpy as np
 from pyspark.sql import Column
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql import types as T  # noqa: N812
@@ -29,6 +30,8 @@ _WHOLE: Final = (T.ByteType, T.ShortType, T.IntegerType, T.LongType)
 
 def shard_of(key: Any) -> str:
     """The shard of a key."""
+    if isinstance(key, np.generic):
+        key = key.item()
     if isinstance(key, Enum):
         return OTHERS
     if isinstance(key, str):
