@@ -7,6 +7,7 @@ records as an aggregate, each with its place in the order of arrival: where wind
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, Final
 
 import pyarrow as pa
