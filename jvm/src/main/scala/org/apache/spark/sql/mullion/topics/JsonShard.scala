@@ -1,6 +1,9 @@
 package org.apache.spark.sql.mullion.topics
 
+import java.math.{BigDecimal => JavaDecimal}
+
 import scala.annotation.tailrec
+import scala.util.Try
 
 import com.fasterxml.jackson.core.{JsonFactoryBuilder, JsonParser, JsonProcessingException, JsonToken}
 import com.fasterxml.jackson.core.json.JsonReadFeature
@@ -33,14 +36,37 @@ case class JsonShard(child: Expression, field: String) extends UnaryExpression w
 object JsonShard {
   // Python's dialect of JSON.
   private val factory = new JsonFactoryBuilder().enable(JsonReadFeature.ALLOW_NON_NUMERIC_NUMBERS).build()
-  private val Others = Some("~")
+
+  /** The shard of keys that are neither texts, whole numbers of 64 bits nor truth values. */
+  private val Others = "~"
 
   def column(text: Column, field: String): Column =
     ExpressionUtils.column(JsonShard(ExpressionUtils.expression(text), field))
 
-  private[mullion] def of(text: String, field: String): Option[String] = {
+  /** The shard of a key in JSON. Null is the empty key. */
+  private[mullion] def ofValue(text: String): String = parsed(text) { parser =>
+    parser.nextToken()
+    shard(parser)
+  }.getOrElse("")
+
+  /** The shard of a decimal number in digits. */
+  private[mullion] def ofDecimal(digits: String): String = {
+    val whole = for {
+      decimal <- Try(new JavaDecimal(digits)).toOption
+      // A far larger number would take as many digits to compare.
+      if decimal.precision.toLong - decimal.scale <= 20
+      long <- Try(decimal.longValueExact).toOption
+    } yield long
+    whole.fold(Others)(_.toString)
+  }
+
+  private[mullion] def of(text: String, field: String): Option[String] = parsed(text) { parser =>
+    if (parser.nextToken() == JsonToken.START_OBJECT) last(parser, field, None) else shard(parser)
+  }
+
+  private def parsed(text: String)(read: JsonParser => Option[String]): Option[String] = {
     val parser = factory.createParser(text)
-    try if (parser.nextToken() == JsonToken.START_OBJECT) last(parser, field, None) else shard(parser)
+    try read(parser)
     catch {
       case _: JsonProcessingException => None
     } finally parser.close()
@@ -61,13 +87,13 @@ object JsonShard {
     case JsonToken.VALUE_STRING                       => Some(parser.getText)
     case JsonToken.VALUE_TRUE | JsonToken.VALUE_FALSE => Some(parser.getText)
     case JsonToken.VALUE_NUMBER_INT                   =>
-      val number = parser.getBigIntegerValue
-      if (number.bitLength < 64) Some(number.toString) else Others
+      val whole = parser.getBigIntegerValue
+      Some(if (whole.bitLength < 64) whole.toString else Others)
     case JsonToken.VALUE_NUMBER_FLOAT =>
       val float = parser.getDoubleValue
       val isWhole = float >= -TwoTo63 && float < TwoTo63 && float.toLong.toDouble == float
-      if (isWhole) Some(float.toLong.toString) else Others
-    case JsonToken.START_OBJECT | JsonToken.START_ARRAY => Others
+      Some(if (isWhole) float.toLong.toString else Others)
+    case JsonToken.START_OBJECT | JsonToken.START_ARRAY => Some(Others)
     case _                                              => None
   }
 

@@ -1,12 +1,12 @@
 package org.apache.spark.sql.mullion.python.folds
 
-import java.math.{BigDecimal => JavaDecimal}
 import java.nio.ByteBuffer
 import java.nio.charset.StandardCharsets.{ISO_8859_1, UTF_8}
 
 import scala.util.Try
 
 import org.apache.spark.sql.mullion.python.state.{RecordPlace, ShardPlaces}
+import org.apache.spark.sql.mullion.topics.JsonShard
 import org.apache.spark.sql.types.{DataType, StringType}
 import org.apache.spark.unsafe.types.UTF8String
 
@@ -85,32 +85,18 @@ private[python] final class TablePlaces(tables: Seq[String], timers: Set[Int], i
 private[python] object TablePlaces {
   private val Head = 8
   private val Timer = "timer...".getBytes(UTF_8)
-  private val Others = UTF8String.fromString("~")
   private val Decimal = "{\"!\":\"decimal\",\"v\":\""
 
   /** The shard of a key in its JSON form. */
-  private[folds] def shardOf(key: Array[Byte]): UTF8String = key.headOption.map(_.toChar) match {
-    case Some('"') => UTF8String.fromBytes(unquoted(key))
-    case Some('t') => UTF8String.fromString("true")
-    case Some('f') => UTF8String.fromString("false")
-    case Some('{') =>
+  private[folds] def shardOf(key: Array[Byte]): UTF8String =
+    if (key.headOption.contains('"'.toByte)) UTF8String.fromBytes(unquoted(key))
+    else {
       val text = new String(key, UTF_8)
-      if (text.startsWith(Decimal)) integerDigits(text.drop(Decimal.length).stripSuffix("\"}")) else Others
-    case _ =>
-      val text = new String(key, UTF_8)
-      if (text.forall(c => c == '-' || (c >= '0' && c <= '9'))) integerDigits(text) else Others
-  }
-
-  /** The digits of an integer of 64 bits. */
-  private def integerDigits(text: String): UTF8String = {
-    val number = for {
-      decimal <- Try(new JavaDecimal(text)).toOption
-      // Rejects much larger numbers without expanding their digits.
-      if decimal.precision.toLong - decimal.scale <= 20
-      long <- Try(decimal.longValueExact).toOption
-    } yield long
-    number.fold(Others)(long => UTF8String.fromString(long.toString))
-  }
+      val shard =
+        if (text.startsWith(Decimal)) JsonShard.ofDecimal(text.drop(Decimal.length).stripSuffix("\"}"))
+        else JsonShard.ofValue(text)
+      UTF8String.fromString(shard)
+    }
 
   /** Byte by byte, because Python's text may have unpaired surrogates. JSON escapes quotes, backslashes and control
     * characters.

@@ -31,10 +31,12 @@ class TablePlacesSuite extends MullionSuite {
       "{\"!\":\"decimal\",\"v\":\"5.5\"}",
       "{\"!\":\"decimal\",\"v\":\"NaN\"}",
       "{\"!\":\"decimal\",\"v\":\"1E+1000000000\"}",
-      "{\"!\":\"tuple\",\"v\":[1,2]}"
+      "{\"!\":\"tuple\",\"v\":[1,2]}",
+      "null",
+      "1.0"
     ).map(key => TablePlaces.shardOf(bytes(key)).toString)
     val wanted = Seq("ann", "q\"uote\\", "line\nbreak\t\u0001", "müller", "", "-7", "9223372036854775807", "~", "~")
-    assertEquals(found, wanted ++ Seq("true", "false", "5", "~", "~", "~", "~"))
+    assertEquals(found, wanted ++ Seq("true", "false", "5", "~", "~", "~", "~", "", "1"))
   }
 
   test("the records of a key, and the timers of its ranges, are in its shard") {
