@@ -92,11 +92,11 @@ def test_a_query_that_lost_files_of_state_is_set_back_and_reads_the_later_rows_a
 
         damage(checkpoint)
         with (
-            pytest.raises(StateLostError, match=r"partition 0 of operator 0 .* Or call mullion\.recover\("),
+            pytest.raises(StateLostError, match=r"partition 0 of operator 0 .* Or call recover\("),
             ClockedQuery(counts(feed.stream(spark)), checkpoint=checkpoint) as query,
         ):
             query.settle()
-        with pytest.raises(StateLostError, match=r"mullion\.recover\("):
+        with pytest.raises(StateLostError, match=r"call recover\("):
             read_panes(checkpoint, spark=spark).collect()
         # The batch that stopped was begun.
         back = recover(checkpoint, spark=spark)
@@ -213,7 +213,7 @@ def test_a_query_does_not_start_in_the_middle_of_a_recovery(spark: SparkSession,
     (checkpoint / "mullion-recovery").write_text(f"mullion recovery 1\n1 {done} {done}\n")
     write(feed, 4)
     with (
-        pytest.raises(StateLostError, match=r"was interrupted\. Call mullion\.recover\("),
+        pytest.raises(StateLostError, match=r"was interrupted\. Call recover\("),
         ClockedQuery(counts(feed.stream(spark)), checkpoint=checkpoint) as query,
     ):
         query.settle()

@@ -109,9 +109,7 @@ def test_a_row_of_a_wrong_time_does_not_fill_the_years_with_windows(spark: Spark
     panes = windowed(feed.stream(spark), Tumbling("1 second"), by="k", time="ts", empty="emit").agg(n())
     with ClockedQuery(panes, checkpoint=tmp_path / "checkpoint") as query:
         feed.write([(0, "a"), (1_000_002 * SECOND, "a")])
-        with pytest.raises(
-            InvalidArgumentError, match=r"empty='emit' .* 1000002 windows of one key .* limit is 1000000"
-        ):
+        with pytest.raises(InvalidArgumentError, match=r"1000002 windows of one key .* limit is 1000000"):
             query.settle()
 
 
@@ -190,7 +188,7 @@ def test_a_pandas_aggregate_is_refused_with_the_ways_round(rows: DataFrame) -> N
 
     mean.__annotations__ = {"values": pd.Series, "return": float}
     udaf = F.pandas_udf(mean, "double")  # type: ignore[attr-defined]
-    with pytest.raises(UnsupportedError, match=r"mean is a pandas aggregate function.*F\.collect_list"):
+    with pytest.raises(UnsupportedError, match=r"mean is a pandas aggregate function.* collect_list"):
         windowed(rows, TEN, by="k", time="ts").agg(udaf("v").alias("mean"))
 
 
@@ -223,8 +221,11 @@ def test_a_name_of_the_result_is_refused_for_an_aggregate(rows: DataFrame, name:
 @pytest.mark.parametrize(
     ("key", "form"),
     [
-        ("collate(k, 'UTF8_LCASE')", "F.lower(F.col('text').cast('string')).alias('text')"),
-        ("struct(v, collate(k, 'UNICODE_CI') AS s)", "F.col('text').cast('struct<v:int,s:string>').alias('text')"),
+        ("collate(k, 'UTF8_LCASE')", "F.expr(\"lower(CAST(text AS STRING))\").alias('text')"),
+        (
+            "struct(v, collate(k, 'UNICODE_CI') AS s)",
+            "F.expr(\"CAST(text AS STRUCT<v: INT NOT NULL, s: STRING>)\").alias('text')",
+        ),
     ],
 )
 def test_a_key_whose_equality_is_not_of_bytes_is_refused_with_a_form_that_is(

@@ -178,7 +178,7 @@ DAYS = "window => 'tumbling', size => '{}', timezone => '{}', time => 'ts', aggr
         (f"{TUMBLING}, time => 'ts', aggregates => 'count(*)', allowed_lateness => '-1 hour'", "is negative"),
         ("window => 'count', length => 'two', time => NULL, aggregates => 'count(*)'", "must be a whole number"),
         ("window => 'global', time => NULL, aggregates => 'count(*)'", "one of every, when and changes"),
-        (f"{TUMBLING}, time => 'k', aggregates => 'count(*)'", "time='k' is of type string"),
+        (f"{TUMBLING}, time => 'k', aggregates => 'count(*)'", "time => 'k' is of type string"),
         (f"{TUMBLING}, time => NULL, aggregates => 'count(*)', late => 'emit'", "processing time"),
         (f"{DAYS.format('99999999999 years', 'UTC')}", "is not of whole days"),
         (f"{DAYS.format('0 days', 'UTC')}", "is not of whole days"),
@@ -193,6 +193,24 @@ DAYS = "window => 'tumbling', size => '{}', timezone => '{}', time => 'ts', aggr
 def test_a_wrong_argument_is_refused_by_name(spark: SparkSession, rows: DataFrame, said: str, message: str) -> None:
     with pytest.raises(InvalidArgumentError, match=message.replace("(", r"\(").replace("*", r"\*")):
         asked(spark, said)
+
+
+def test_a_message_spells_options_as_the_request_does_also_when_its_query_starts(
+    spark: SparkSession, rows: DataFrame, tmp_path: Path
+) -> None:
+    with pytest.raises(InvalidArgumentError, match=r"^on_time => true .* allowed_lateness => '10 minutes'"):
+        asked(spark, f"{TUMBLING}, time => 'ts', on_time => true, aggregates => 'count(*) AS n'")
+    with pytest.raises(InvalidArgumentError, match=r"^on_time=True .* allowed_lateness='10 minutes'"):
+        windowed(rows, Tumbling("1 hour"), time="ts", on_time=True).agg(F.count("*"))
+    rows.coalesce(1).write.json(str(tmp_path / "in"))
+    stream = spark.readStream.schema("k string, ts timestamp, v int").json(str(tmp_path / "in"))
+    stream.withWatermark("ts", "0 seconds").createOrReplaceTempView("late_of_sql")
+    of_sql = asked(spark, f"{TUMBLING}, time => 'ts', late => 'emit', aggregates => 'sum(v) AS s'", "late_of_sql")
+    of_python = windowed(spark.table("late_of_sql"), Tumbling("1 hour"), time="ts", late="emit").agg(F.sum("v"))
+    for panes, spelt in ((of_sql, "and with late => 'drop'"), (of_python, "and with late='drop'")):
+        writer = panes.groupBy("window").count().writeStream.format("noop").outputMode("append")
+        with pytest.raises(UnsupportedError, match=spelt):
+            writer.option("checkpointLocation", str(tmp_path / spelt.replace("'", ""))).start().awaitTermination()
 
 
 def test_what_pythons_call_refuses_is_refused_in_sql(spark: SparkSession, rows: DataFrame) -> None:

@@ -23,7 +23,11 @@ import org.apache.spark.sql.streaming.StreamingQuery
 import org.apache.spark.sql.types.StructType
 import org.apache.spark.util.LongAccumulator
 
-/** The entry point for Python: plain types in, DataFrames out. Lengths of time are microseconds. */
+import dev.mullion.windows.spec.Language.Python
+
+/** The entry point for Python: plain types in, DataFrames out. Lengths of time are microseconds. Messages spell options
+  * as Python does.
+  */
 object Facade {
 
   /** The version of this JAR, which must equal the wheel's. */
@@ -51,7 +55,7 @@ object Facade {
     * @param columns
     *   the request's columns, in its order
     */
-  def checkWindow(df: DataFrame, call: String, columns: Array[Column]): Unit = {
+  def checkWindow(df: DataFrame, call: String, columns: Array[Column]): Unit = Python {
     val request = CallDescription.read(call, columns.toSeq)
     WindowedBuilder.check(Classic.frame(df), request.window, request.by, request.options)
   }
@@ -63,7 +67,7 @@ object Facade {
     * @param columns
     *   the request's columns, in its order
     */
-  def windowed(df: DataFrame, call: String, columns: Array[Column]): DataFrame = {
+  def windowed(df: DataFrame, call: String, columns: Array[Column]): DataFrame = Python {
     install(df.sparkSession)
     val request = CallDescription.read(call, columns.toSeq)
     WindowedBuilder(Classic.frame(df), request.window, request.by, request.options, request.aggregates)
@@ -71,14 +75,14 @@ object Facade {
 
   /** Warnings about rows that are lost before they reach a window over `df`, one per line; see `DroppedBefore`. */
   def droppedBefore(df: DataFrame): String =
-    DroppedBefore.warnings(Classic.frame(df).queryExecution.analyzed).mkString("\n")
+    Python(DroppedBefore.warnings(Classic.frame(df).queryExecution.analyzed).mkString("\n"))
 
   /** The results of several windows in one DataFrame, each under its name; see `TogetherBuilder`. */
   def together(names: Array[String], windows: Array[DataFrame]): DataFrame =
-    TogetherBuilder(names.toSeq.zip(windows.toSeq.map(Classic.frame)))
+    Python(TogetherBuilder(names.toSeq.zip(windows.toSeq.map(Classic.frame))))
 
   /** The columns that identify a pane together with its id; see `PaneKeys`. */
-  def paneKeys(panes: DataFrame): Array[String] = PaneKeys.of(Classic.frame(panes)).toArray
+  def paneKeys(panes: DataFrame): Array[String] = Python(PaneKeys.of(Classic.frame(panes)).toArray)
 
   /** Replaces the rows of a database table that have the same keys; see `JdbcUpsert`. */
   def upsertJdbc(rows: DataFrame, keys: DataFrame, options: java.util.Map[String, String]): Unit =
@@ -109,7 +113,7 @@ object Facade {
     *   the operator's number in the checkpoint, or -1 for the only one of Mullion's
     */
   def readPanes(spark: SparkSession, checkpoint: String, operator: Int): DataFrame =
-    PanesReader.read(Classic.session(spark), checkpoint, operator)
+    Python(PanesReader.read(Classic.session(spark), checkpoint, operator))
 
   /** The open panes of a window between stages of functions with state.
     *
@@ -117,11 +121,11 @@ object Facade {
     *   the number of the functions' operator, or -1 for the only one
     */
   def readBranchPanes(spark: SparkSession, checkpoint: String, operator: Int, window: String): DataFrame =
-    PanesReader.readBranch(Classic.session(spark), checkpoint, operator, window)
+    Python(PanesReader.readBranch(Classic.session(spark), checkpoint, operator, window))
 
   /** `readPanes` with the aggregates of the query's own DataFrame, for aggregates that SQL text cannot express. */
   def readPanesOf(panes: DataFrame, checkpoint: String, operator: Int): DataFrame =
-    PanesReader.readOf(Classic.frame(panes), checkpoint, operator)
+    Python(PanesReader.readOf(Classic.frame(panes), checkpoint, operator))
 
   /** The reasons why panes of a query are open, as of its last committed batch; see `OpenPanes`.
     *
@@ -131,7 +135,7 @@ object Facade {
     *   the name of a window between the stages of functions with state, or null
     */
   def openPanesOf(query: StreamingQuery, operator: Int, panes: DataFrame, window: String): DataFrame =
-    OpenPanes.of(query, operator, Option(panes).map(Classic.frame), Option(window))
+    Python(OpenPanes.of(query, operator, Option(panes).map(Classic.frame), Option(window)))
 
   /** `openPanesOf` for the query of a checkpoint. */
   def openPanes(
@@ -141,10 +145,10 @@ object Facade {
       panes: DataFrame,
       window: String
   ): DataFrame =
-    OpenPanes.in(Classic.session(spark), checkpoint, operator, Option(panes).map(Classic.frame), Option(window))
+    Python(OpenPanes.in(Classic.session(spark), checkpoint, operator, Option(panes).map(Classic.frame), Option(window)))
 
   /** The effect of starting a query over a checkpoint: `operator`, `window`, `verdict`, `what`; see `Comparison`. */
-  def compare(panes: DataFrame, checkpoint: String): DataFrame = Comparison(Classic.frame(panes), checkpoint)
+  def compare(panes: DataFrame, checkpoint: String): DataFrame = Python(Comparison(Classic.frame(panes), checkpoint))
 
   /** The options of functions with state.
     *
@@ -201,7 +205,7 @@ object Facade {
     *   the operator's number in the checkpoint, or -1 for the only one
     */
   def readState(spark: SparkSession, checkpoint: String, operator: Int): DataFrame =
-    StateReader.read(Classic.session(spark), checkpoint, operator)
+    Python(StateReader.read(Classic.session(spark), checkpoint, operator))
 
   /** Resets a checkpoint that has lost state to an earlier batch. Returns the number of batches that will run again. */
   def recover(spark: SparkSession, checkpoint: String): Long = Recovery.recover(Classic.session(spark), checkpoint)
@@ -229,7 +233,7 @@ object Facade {
     install(spark)
     val request = Savepoint.Asked(Some(partitions).filter(_ > 0), Some(format).filter(_ > 0))
     def frame(of: DataFrame) = Option(of).map(Classic.frame)
-    Savepoint.write(Classic.session(spark), checkpoint, to, request, frame(panes), frame(was))
+    Python(Savepoint.write(Classic.session(spark), checkpoint, to, request, frame(panes), frame(was)))
   }
 
   /** Starts a query whose clock is moved by a test; see `ClockedQuery`. */

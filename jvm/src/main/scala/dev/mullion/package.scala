@@ -1,8 +1,9 @@
 package dev
 
 import org.apache.spark.sql.{Column, DataFrame, SparkSession}
-import org.apache.spark.sql.mullion.builders.WindowOptions
-import org.apache.spark.sql.mullion.checkpoint.OpenPanes
+import org.apache.spark.sql.mullion.builders.{TogetherBuilder, WindowOptions}
+import org.apache.spark.sql.mullion.checkpoint.{Comparison, OpenPanes, PanesReader, Savepoint}
+import org.apache.spark.sql.mullion.shim.Classic
 import org.apache.spark.sql.streaming.StreamingQuery
 
 import dev.mullion.windows.rules.LatePolicy
@@ -109,10 +110,11 @@ package object mullion {
     * null in the rows of the others.
     */
   def together(windows: (String, DataFrame)*): DataFrame =
-    Facade.together(windows.map(_._1).toArray, windows.map(_._2).toArray)
+    TogetherBuilder(windows.map { case (name, panes) => name -> Classic.frame(panes) })
 
   /** The panes that are open in a checkpoint: keys, `window`, and the aggregates so far. */
-  def readPanes(spark: SparkSession, checkpoint: String): DataFrame = Facade.readPanes(spark, checkpoint, operator = -1)
+  def readPanes(spark: SparkSession, checkpoint: String): DataFrame =
+    PanesReader.read(Classic.session(spark), checkpoint, operator = -1)
 
   /** Writes a savepoint: a checkpoint from which a query can start with another number of partitions. Returns the
     * number of its last batch.
@@ -136,15 +138,11 @@ package object mullion {
       partitions: Option[Int] = None,
       panes: Option[DataFrame] = None,
       was: Option[DataFrame] = None
-  ): Long = Facade.savepoint(
-    spark,
-    checkpoint,
-    to,
-    partitions.getOrElse(-1),
-    -1,
-    panes.orNull,
-    was.orNull
-  )
+  ): Long = {
+    Facade.install(spark)
+    val layout = Savepoint.Asked(partitions, format = None)
+    Savepoint.write(Classic.session(spark), checkpoint, to, layout, panes.map(Classic.frame), was.map(Classic.frame))
+  }
 
   /** The reasons why panes of a running query are open, as of its last committed batch. */
   def openPanes(query: StreamingQuery): DataFrame =
@@ -153,7 +151,7 @@ package object mullion {
   /** The effect of starting `panes` over a checkpoint: `operator`, `window`, `verdict` (`goes on` or `refused`) and
     * `what`. It writes nothing.
     */
-  def compare(panes: DataFrame, checkpoint: String): DataFrame = Facade.compare(panes, checkpoint)
+  def compare(panes: DataFrame, checkpoint: String): DataFrame = Comparison(Classic.frame(panes), checkpoint)
 
   /** Resets a checkpoint that has lost state to an earlier batch. Returns the number of batches that will run again. */
   def recover(spark: SparkSession, checkpoint: String): Long = Facade.recover(spark, checkpoint)

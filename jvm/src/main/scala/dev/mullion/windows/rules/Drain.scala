@@ -5,6 +5,7 @@ import dev.mullion.windows.spec.{
   GridWindow,
   RowNumberWindow,
   SessionWindow,
+  Setting,
   SliceGrid,
   TimeMath,
   WindowSpec
@@ -63,9 +64,9 @@ object Drain {
         case SessionWindow(None)              => Some("what each row's gap was computed from is not known any more")
         case _: CustomWindow                  => Some("what each row's ranges were computed from is not known any more")
         case _ if either(_.refinements.empty) =>
-          Some("with empty='emit' windows without rows would close on both sides of the boundary")
+          Some(s"with ${Setting.EmitEmpty} windows without rows would close on both sides of the boundary")
         case _ if either(takesAway) =>
-          Some("windows that overlap, with accumulate=False, cannot share an operator")
+          Some(s"windows that overlap, with ${Setting.NotAccumulating}, cannot share an operator")
         case _ if was.refinements.atEnd != now.refinements.atEnd            => Some("at_end must stay as it was")
         case _: SessionWindow if was.refinements.ids != now.refinements.ids =>
           Some("open sessions go on with ids, or without, as they began")

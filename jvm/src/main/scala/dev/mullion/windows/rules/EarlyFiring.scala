@@ -2,7 +2,7 @@ package dev.mullion.windows.rules
 
 import dev.mullion.MullionException
 import dev.mullion.windows.clock.BatchClock
-import dev.mullion.windows.spec.{Duration, TimeMath}
+import dev.mullion.windows.spec.{Duration, Setting, TimeMath}
 
 /** The interval at which open panes fire: when the pane's clock has moved by `every` (microseconds) since it opened or
   * last fired. The clock is event time while there are rows. In a batch without rows wall time counts too, so that a
@@ -22,7 +22,7 @@ final case class EarlyFiring(every: Long, unchanged: Boolean, byWall: Boolean = 
   if (every <= 0)
     throw MullionException.invalid(
       s"The early firing interval is ${Duration.describe(every)}: it must be at least 1 microsecond. " +
-        "Give a positive duration, such as Early(every='1 minute'), or leave early out."
+        s"Give a positive duration, such as ${Setting.EarlyEachMinute}, or leave it out."
     )
 
   /** True if a pane with these readings fires in the batch of `clock`. */

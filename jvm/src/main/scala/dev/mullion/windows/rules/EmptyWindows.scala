@@ -15,9 +15,9 @@ object EmptyWindows {
   def between(from: Long, until: Long, clock: Long, rules: PaneRules): Iterator[Long] = {
     if (TimeMath.minus(until, from) > mostAtOnce)
       throw MullionException.invalid(
-        s"With empty='emit' the clock's way to ${Duration.describe(clock)} after 1970 closes ${until - from} windows of one " +
+        s"The clock's way to ${Duration.describe(clock)} after 1970 closes ${until - from} windows of one " +
           s"key at once (${rules.window.describe}), and the limit is $mostAtOnce. Is a row's time wrong? Keep such rows out " +
-          "before the watermark, or use longer windows, or leave empty out."
+          "before the watermark, or use longer windows, or emit no windows without rows."
       )
     Iterator.iterate(from)(_ + 1).takeWhile(_ < until)
   }

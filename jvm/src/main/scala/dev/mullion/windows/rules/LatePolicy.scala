@@ -1,6 +1,7 @@
 package dev.mullion.windows.rules
 
 import dev.mullion.MullionException
+import dev.mullion.windows.spec.Setting
 
 /** The treatment of late rows: rows whose panes have all closed before their batch. */
 sealed abstract class LatePolicy(val name: String) {
@@ -30,6 +31,8 @@ object LatePolicy {
   def named(name: String): LatePolicy = all
     .find(_.name == name)
     .getOrElse(
-      throw MullionException.invalid(s"late='$name' is not one of ${all.map(p => s"'${p.name}'").mkString(", ")}.")
+      throw MullionException.invalid(
+        s"${Setting.text("late", name)} is not one of ${all.map(p => s"'${p.name}'").mkString(", ")}."
+      )
     )
 }

@@ -10,6 +10,7 @@ import dev.mullion.windows.spec.{
   GridWindow,
   RowNumberWindow,
   SessionWindow,
+  Setting,
   SliceGrid,
   TimeMath,
   WindowSpec
@@ -40,21 +41,21 @@ sealed trait PaneRules extends Product with Serializable {
 
   if (refinements.onTime && allowedLateness == 0)
     throw MullionException.invalid(
-      "on_time=True adds nothing here: without allowed lateness a pane closes at its end. Add, for instance, " +
-        "allowed_lateness='10 minutes', or leave on_time out."
+      s"${Setting.OnTime} adds nothing here: without allowed lateness a pane closes at its end. Add, for instance, " +
+        s"${Setting.allowedLateness("10 minutes")}, or leave it out."
     )
 
   if (!refinements.accumulate && !firesOpen)
     throw MullionException.invalid(
-      "accumulate=False needs firings before the close, and no option asks for any. Add early= or on_time=True, or leave " +
-        "accumulate out."
+      s"${Setting.NotAccumulating} needs firings before the close, and no option asks for any. Add ${Setting.Early} or ${Setting.OnTime}, or leave " +
+        "it out."
     )
 
   if (refinements.empty && !window.isInstanceOf[GridWindow]) throw PaneRules.madeByRows(window)
 
   if (allowedLateness < 0)
     throw MullionException.invalid(
-      s"allowed_lateness is ${Duration.describe(allowedLateness)}: a pane cannot close before its end. " +
+      s"${Setting.AllowedLateness} ${Duration.describe(allowedLateness)} is negative, and a pane cannot close before its end. " +
         "Give a duration of 0 or more, such as '10 minutes'."
     )
 
@@ -140,8 +141,8 @@ sealed trait PaneRules extends Product with Serializable {
 
 object PaneRules {
   private[rules] def madeByRows(window: WindowSpec): MullionException = MullionException.unsupported(
-    s"empty='emit' is for windows that there are without rows, and a ${window.describe} is made by them. Use Tumbling or " +
-      "Sliding, or leave empty out."
+    s"${Setting.EmitEmpty} is for windows that there are without rows, and a ${window.describe} is made by them. Use Tumbling or " +
+      "Sliding, or leave it out."
   )
 
   private val early: Option[FiringKind] = Some(FiringKind.Early)
@@ -165,8 +166,8 @@ object PaneRules {
         NumberedRules(numbers, refinements.ids, refinements.atEnd)
       case _: CustomWindow if clock == PaneClock.ProcessingTime =>
         throw MullionException.unsupported(
-          "Custom windows need event time: on processing time (time=None) no row is late, and a row may bring ranges that " +
-            "ended before it came. Name the event time of the rows, as in time='ts'."
+          s"Custom windows need event time: on processing time (${Setting.ProcessingTime}) no row is late, and a row may bring ranges that " +
+            s"ended before it came. Name the event time of the rows, as in ${Setting.time("ts")}."
         )
       case custom: CustomWindow => CustomRules(custom, allowedLateness, early, late, refinements, clock)
     }
@@ -320,7 +321,7 @@ final case class AroundRules(
 ) extends SlicedRules {
   if (!refinements.accumulate)
     throw MullionException.unsupported(
-      "accumulate=False is not for windows about rows: they share what they hold. Leave it out."
+      s"${Setting.NotAccumulating} is not for windows about rows: they share what they hold. Leave it out."
     )
 
   override def windowStart(window: Long): Long = firstSlice(window)
@@ -405,17 +406,17 @@ object NumberedRules {
       refinements: Refinements
   ): Unit = {
     val requested = Seq(
-      Option.when(allowedLateness != 0)("allowed_lateness"),
-      Option.when(early.isDefined || refinements.count.isDefined)("early"),
-      Option.when(refinements.onTime)("on_time"),
-      Option.unless(refinements.accumulate)("accumulate"),
-      Option.when(late != LatePolicy.Drop)("late")
+      Option.when(allowedLateness != 0)(Setting.AllowedLateness),
+      Option.when(early.isDefined || refinements.count.isDefined)(Setting.Early),
+      Option.when(refinements.onTime)(Setting.OnTime),
+      Option.unless(refinements.accumulate)(Setting.NotAccumulating),
+      Option.when(late != LatePolicy.Drop)(Setting.Late)
     ).flatten
     if (refinements.empty) throw PaneRules.madeByRows(window)
     requested.headOption.foreach(what => throw needsClock(what, window))
   }
 
-  def needsClock(what: String, window: RowNumberWindow): MullionException = MullionException.invalid(
+  def needsClock(what: Setting, window: RowNumberWindow): MullionException = MullionException.invalid(
     s"$what needs a clock, and a window of row numbers (${window.describe}) has no clock: its panes close with the row that " +
       "completes them, and no row is late. Leave it out."
   )

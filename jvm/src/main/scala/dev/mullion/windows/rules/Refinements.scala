@@ -1,6 +1,7 @@
 package dev.mullion.windows.rules
 
 import dev.mullion.MullionException
+import dev.mullion.windows.spec.Setting
 
 /** Firings other than the close and the interval, and whether a firing clears the rows that it emits.
   *
@@ -45,13 +46,13 @@ final case class Refinements(
   count.filter(_ <= 0).foreach { n =>
     throw MullionException.invalid(
       s"The count of early firings is $n: a pane fires after 1 row or more. Give a positive number, such as " +
-        "Early(count=1000), or leave early out."
+        s"${Setting.earlyCount(1000)}, or leave it out."
     )
   }
 
   if (ids && atEnd)
     throw MullionException.unsupported(
-      "ids=True and at_end='close' do not go together: an id is one pane's and no other's ever, and a window that has closed " +
+      s"${Setting.Ids} and ${Setting.CloseAtEnd} do not go together: an id is one pane's and no other's ever, and a window that has closed " +
         "at the end of one run opens again when another run has rows for it. Leave one of them out."
     )
 

@@ -132,7 +132,7 @@ object CalendarWindow {
     catch {
       case _: DateTimeException =>
         throw MullionException.invalid(
-          s"timezone='$zone' is not a time zone. Give one by its name in the IANA database, such as 'America/New_York' or " +
+          s"'$zone' is not a time zone. Give one by its name in the IANA database, such as 'America/New_York' or " +
             "'UTC', or an offset such as '+02:00'."
         )
     }

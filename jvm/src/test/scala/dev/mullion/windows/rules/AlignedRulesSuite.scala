@@ -19,7 +19,7 @@ class AlignedRulesSuite extends PropertySuite {
   test("a negative lateness is rejected with the value and the fix") {
     val refused = intercept[MullionException](rulesOf(AlignedWindow.tumbling(10), -2000000))
     assertEquals(refused.condition, "INVALID_ARGUMENT")
-    assert(refused.getMessage.contains("allowed_lateness is -2 seconds"), refused.getMessage)
+    assert(refused.getMessage.contains("allowedLateness = -2 seconds"), refused.getMessage)
     assert(refused.getMessage.contains("such as '10 minutes'"), refused.getMessage)
   }
 

@@ -21,7 +21,7 @@ class EarlyFiringSuite extends PropertySuite {
       val refused = intercept[MullionException](EarlyFiring(every, unchanged = false))
       assertEquals(refused.condition, "INVALID_ARGUMENT")
       assert(refused.getMessage.contains(s"interval is ${Duration.describe(every)}:"), refused.getMessage)
-      assert(refused.getMessage.contains("Early(every='1 minute')"), refused.getMessage)
+      assert(refused.getMessage.contains("Early.every(\"1 minute\")"), refused.getMessage)
     }
   }
 

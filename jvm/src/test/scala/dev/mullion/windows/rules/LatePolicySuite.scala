@@ -12,6 +12,6 @@ class LatePolicySuite extends MullionSuite {
   test("an unknown policy is rejected with the value and the existing names") {
     val refused = intercept[MullionException](LatePolicy.named("keep"))
     assertEquals(refused.condition, "INVALID_ARGUMENT")
-    assertEquals(refused.getMessage, "late='keep' is not one of 'drop', 'emit', 'reopen', 'reopen each'.")
+    assertEquals(refused.getMessage, "late = \"keep\" is not one of 'drop', 'emit', 'reopen', 'reopen each'.")
   }
 }

@@ -69,7 +69,7 @@ class RefinementsSuite extends MullionSuite {
 
   test("an id belongs to one pane for ever, so ids are rejected where a window may open again after the end") {
     val refused = intercept[MullionException](Refinements.none.copy(ids = true, atEnd = true)).getMessage
-    assert(refused.contains("ids=True and at_end='close'"), refused)
+    assert(refused.contains("ids = true and closeAtEnd = true"), refused)
   }
 
   test("the clock next does something to a pane at its end, and once that is over at its close") {
@@ -80,10 +80,12 @@ class RefinementsSuite extends MullionSuite {
   test("on_time without lateness, accumulate=False without firings and a count of zero are rejected with the fix") {
     def refused(make: => Any) = intercept[MullionException](make).getMessage
     assert(
-      refused(rules(Refinements(None, onTime = true, accumulate = true), lateness = 0)).contains("allowed_lateness")
+      refused(rules(Refinements(None, onTime = true, accumulate = true), lateness = 0)).contains("allowedLateness")
     )
-    assert(refused(rules(Refinements(None, onTime = false, accumulate = false))).contains("Add early= or on_time=True"))
-    assert(refused(Refinements(Some(0), onTime = false, accumulate = true)).contains("Early(count=1000)"))
+    assert(
+      refused(rules(Refinements(None, onTime = false, accumulate = false))).contains("Add early = or onTime = true")
+    )
+    assert(refused(Refinements(Some(0), onTime = false, accumulate = true)).contains("Early.count(1000)"))
   }
 
   test("refinements read as people say them") {

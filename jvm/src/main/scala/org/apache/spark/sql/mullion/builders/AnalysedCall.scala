@@ -12,7 +12,7 @@ import org.apache.spark.sql.mullion.expressions.udf.PythonAggregate
 
 import dev.mullion.MullionException
 import dev.mullion.windows.rules.{PaneRules, RowByRow}
-import dev.mullion.windows.spec.{CustomWindow, WindowSpec}
+import dev.mullion.windows.spec.{CustomWindow, Setting, WindowSpec}
 
 /** A call of `windowed(df, …).agg(…)` after Spark's analysis of the equivalent `groupBy(…).agg(…)`. Everything that
   * Spark accepts as an aggregate therefore has the same meaning here.
@@ -68,7 +68,7 @@ private[mullion] object AnalysedCall {
   ): AnalysedCall = {
     if (aggregates.isEmpty && options.collect.isEmpty)
       throw MullionException.invalid(
-        "agg() has no aggregate: say what a pane holds. Write, for instance, agg(F.count('*').alias('n'))."
+        s"A pane has no aggregate: say what it holds. Write, for instance, ${Setting.AggCount}."
       )
     val ranges = options.ranges.map(CustomRanges(df, _))
     val rules = WindowChecks(named(window, options, ranges), options)

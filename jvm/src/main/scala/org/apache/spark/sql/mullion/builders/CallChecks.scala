@@ -8,6 +8,7 @@ import org.apache.spark.sql.types._
 
 import dev.mullion.MullionException
 import dev.mullion.windows.rules.LatePolicy
+import dev.mullion.windows.spec.Setting
 
 /** Checks of a call that depend on its columns. The first check with an error decides. */
 private[builders] object CallChecks {
@@ -29,8 +30,8 @@ private[builders] object CallChecks {
   private def distinctFunction(call: AnalysedCall): Option[MullionException] =
     call.functions.find(_.isDistinct).map { e =>
       MullionException.unsupported(
-        s"${e.sql}: a pane would have to keep every distinct value it has seen. Use F.approx_count_distinct, or " +
-          "F.size(F.collect_set(...)) if they are few."
+        s"${e.sql}: a pane would have to keep every distinct value it has seen. Use approx_count_distinct, or " +
+          "size(collect_set(...)) if they are few."
       )
     }
 
@@ -38,7 +39,7 @@ private[builders] object CallChecks {
     call.functions.map(_.aggregateFunction).collectFirst { case udaf: PythonUDAF =>
       MullionException.unsupported(
         s"${udaf.name} is a pandas aggregate function, which Spark runs over whole groups only. Write it as a " +
-          "PythonAggregate, use Spark's own aggregates, or apply a function to the rows of a pane, with F.collect_list."
+          "PythonAggregate, use Spark's own aggregates, or apply a function to the rows of a pane, with collect_list."
       )
     }
 
@@ -47,7 +48,7 @@ private[builders] object CallChecks {
       expressions.flatMap(_.find(_.isInstanceOf[SubqueryExpression]).map(_.sql)).headOption
     def ofKeys = in(call.aggregate.groupingExpressions).map { subquery =>
       MullionException.unsupported(
-        s"A key of by= holds a subquery ($subquery), and keys are computed from their row alone. Make it a column of the input " +
+        s"A key of ${Setting.By} holds a subquery ($subquery), and keys are computed from their row alone. Make it a column of the input " +
           "first, with df.withColumn('key', ...), and group by that."
       )
     }
@@ -80,7 +81,7 @@ private[builders] object CallChecks {
     sessions.find(isOfRow).map { key =>
       MullionException.unsupported(
         s"The key ${key.name} is a session_window of Spark's, which is each row's own until an aggregate of Spark's merges " +
-          "sessions: no two rows would share a pane. Use Session(gap) as the window, with what else is in by=."
+          s"sessions: no two rows would share a pane. Use Session(gap) as the window, with what else is in ${Setting.By}."
       )
     }
   }
@@ -95,18 +96,18 @@ private[builders] object CallChecks {
       .find(isTaken)
       .map { name =>
         MullionException.invalid(
-          s"by='$name' is also the name of a column that the result adds (${added.mkString(", ")}). Rename it first, as in " +
-            s"by=F.col('$name').alias('${name}_key')."
+          s"${Setting.by(name)} is also the name of a column that the result adds (${added.mkString(", ")}). Rename it first, as in " +
+            s"${Setting.byRenamed(name, s"${name}_key")}."
         )
       }
       .orElse(results.find(isTaken).map { name =>
         MullionException.invalid(
-          s"A column is named '$name', as the result's own column is. Give it another name with .alias('...')."
+          s"A column is named '$name', as the result's own column is. Give it another name with ${Setting.Renamed}."
         )
       })
       .orElse(names.map(name => names.filter(same(name, _))).find(_.length > 1).map { found =>
         MullionException.invalid(
-          s"The result would have ${found.length} columns named '${found.head}'. Give them different names with .alias('...')."
+          s"The result would have ${found.length} columns named '${found.head}'. Give them different names with ${Setting.Renamed}."
         )
       })
   }
@@ -119,7 +120,7 @@ private[builders] object CallChecks {
       MullionException.unsupported(
         s"The key ${key.name} is an INTERVAL of months, days and microseconds, which may be null, and Spark's state stores take " +
           "such a null for damage. Group by an interval of make_dt_interval or make_ym_interval, or by its text: " +
-          s"F.col('${key.name}').cast('string')."
+          s"${Setting.cast(key.name, "string")}."
       )
     }
   }
@@ -127,7 +128,7 @@ private[builders] object CallChecks {
   private def endBetweenFunctions(call: AnalysedCall): Option[MullionException] =
     Option.when(call.rules.refinements.atEnd && ProcessedRows.areIn(call.input)) {
       MullionException.unsupported(
-        "at_end='close' is not for windows between functions of Python: these see only the rows of their batch, and not that " +
+        s"${Setting.CloseAtEnd} is not for windows between functions of Python: these see only the rows of their batch, and not that " +
           "the input has ended. Leave it out, and close the panes in the function, or window the stream that it gives."
       )
     }

@@ -9,6 +9,7 @@ import org.apache.spark.sql.classic.DataFrame
 import org.apache.spark.sql.mullion.expressions.{BatchNumber, Deduplicated, OfRow, RowInBatch}
 
 import dev.mullion.MullionException
+import dev.mullion.windows.spec.Setting
 
 /** The columns that deduplicate the rows of a pane, and the aggregates over the remaining rows; see [[Deduplicated]].
   *
@@ -47,23 +48,23 @@ private[builders] object DedupeBy {
     val named = OfRow(df, by: _*).fold(
       plan =>
         throw MullionException.invalid(
-          s"dedupe_by names what is more than one value of each row: ${plan.simpleString(5)}. Compute it first, as a column " +
+          s"${Setting.DedupeBy} has what is more than one value of each row: ${plan.simpleString(5)}. Compute it first, as a column " +
             "of the input, and name that."
         ),
       identity
     )
     named.find(!_.deterministic).foreach { id =>
       throw MullionException.invalid(
-        s"dedupe_by names ${CallText.sqlOf(id)}, which is another value each time that it is computed. Name columns " +
+        s"${Setting.DedupeBy} has ${CallText.sqlOf(id)}, which is another value each time that it is computed. Name columns " +
           "that are the same in all copies of a row."
       )
     }
     val ids = named.zipWithIndex.map { case (id, i) => Alias(WindowKeys.normalised(id, input), s"id$i")() }
     named.find(id => !UnsafeRowUtils.isBinaryStable(id.dataType)).foreach { id =>
       throw MullionException.unsupported(
-        s"dedupe_by names ${CallText.sqlOf(id)}, which has a collation under which different texts are equal " +
+        s"${Setting.DedupeBy} has ${CallText.sqlOf(id)}, which has a collation under which different texts are equal " +
           s"(${id.dataType.sql}), and rows are compared by their bytes. Name a form of it that is equal byte by byte, such as " +
-          "F.lower(...)."
+          "lower(...)."
       )
     }
     val batch = if (df.isStreaming) BatchNumber(None) else Literal(0L)

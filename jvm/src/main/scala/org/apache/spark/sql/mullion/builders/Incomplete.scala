@@ -6,6 +6,7 @@ import org.apache.spark.sql.mullion.expressions.KnownAggregates
 import org.apache.spark.sql.types.{ArrayType, StringType}
 
 import dev.mullion.MullionException
+import dev.mullion.windows.spec.Setting
 
 /** Results of aggregates that may be newer than a pane: such a result is null until the pane's first new row, and then
   * covers the rows from that on. A column lists the results that do not cover the entire pane.
@@ -29,12 +30,12 @@ private[builders] object Incomplete {
   ): Seq[(String, Expression)] = {
     if (functions.length > KnownAggregates.Most)
       throw MullionException.unsupported(
-        s"upgrade=Upgrade(new_aggregates='from now') is for at most ${KnownAggregates.Most - 1} aggregates, and there are " +
+        s"${Setting.NewAggregatesFromNow} is for at most ${KnownAggregates.Most - 1} aggregates, and there are " +
           s"${functions.length - 1}. Leave it out, or compute some in a second query."
       )
     if (results.exists(_._1.equalsIgnoreCase(column)))
       throw MullionException.invalid(
-        s"An aggregate is called '$column', which is what upgrade=Upgrade(new_aggregates='from now') calls the names of aggregates that have " +
+        s"An aggregate is called '$column', which is what ${Setting.NewAggregatesFromNow} calls the names of aggregates that have " +
           "not seen all rows of a pane. Give it another alias."
       )
     val numberOf = functions.map(_.resultAttribute.exprId).zipWithIndex.toMap

@@ -9,7 +9,7 @@ import org.apache.spark.sql.types._
 
 import dev.mullion.MullionException
 import dev.mullion.windows.rules.{Collected, RowByRow}
-import dev.mullion.windows.spec.{GlobalTrigger, GlobalWindow, RowNumberWindow, WindowSpec}
+import dev.mullion.windows.spec.{GlobalTrigger, GlobalWindow, RowNumberWindow, Setting, WindowSpec}
 
 /** The options of row-by-row processing, if the rows of a window must be processed one by one in order of arrival. */
 object RowByRowBuilder {
@@ -37,13 +37,13 @@ object RowByRowBuilder {
   def collect(df: DataFrame, window: WindowSpec, time: Option[Expression], collected: Collected): Column = {
     if (collected.maxRows <= 0)
       throw MullionException.invalid(
-        s"max_rows=${collected.maxRows} is not above 0, and a pane has at least one row. Write, for instance, " +
-          "max_rows=1_000_000."
+        s"${Setting.maxRows(collected.maxRows)} is not above 0, and a pane has at least one row. Write, for instance, " +
+          s"${Setting.maxRows(1000000)}."
       )
     if (collected.byTime && time.isEmpty)
       throw MullionException.invalid(
-        "order='time' wants rows in order of their times, and time=None. Name the time in windowed(..., time='ts'), or leave " +
-          "order out for the order of arrival."
+        s"${Setting.OrderByTime} wants rows in order of their times, and ${Setting.ProcessingTime}. Name the time, as in ${Setting.time("ts")}, or leave " +
+          "it out for the order of arrival."
       )
     val columns = df.queryExecution.analyzed.output.filterNot(_.name == eventTime)
     val rows = CollectRows(
@@ -65,7 +65,7 @@ object RowByRowBuilder {
         if (condition.dataType != BooleanType)
           throw MullionException.invalid(
             s"Global.when(${condition.sql}) is of type ${condition.dataType.sql}, and a condition is a BOOLEAN. Give one, such " +
-              "as F.col('status') == 'done'."
+              s"as ${Setting.IsDone}."
           )
         Some(condition)
       case (GlobalWindow(GlobalTrigger.Changes), Some(changes)) => Some(ofRow(df, changes, "Global.changes(...)"))

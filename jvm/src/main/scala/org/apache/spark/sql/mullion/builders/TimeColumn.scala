@@ -9,7 +9,7 @@ import org.apache.spark.sql.mullion.plan.{Shown, Windows}
 import org.apache.spark.sql.types._
 
 import dev.mullion.MullionException
-import dev.mullion.windows.spec.{RowNumberWindow, TimeMath, WindowSpec}
+import dev.mullion.windows.spec.{RowNumberWindow, Setting, TimeMath, WindowSpec}
 
 /** The time of rows.
   *
@@ -58,7 +58,7 @@ private[builders] object TimeColumn {
         PreciseTimestampConversion(Subtract(end, Literal(1L)), LongType, TimestampType)
       case other =>
         throw MullionException.invalid(
-          s"time='${column.name}' is of type ${other.simpleString}, and a window needs a timestamp. " +
+          s"${Setting.time(column.name)} is of type ${other.simpleString}, and a window needs a timestamp. " +
             toTimestamp(column.name, other)
         )
     }
@@ -66,16 +66,15 @@ private[builders] object TimeColumn {
 
   /** The conversion of a column of another type to a timestamp, for error messages. */
   private def toTimestamp(name: String, kind: DataType): String = {
-    def convert(to: String) = s"Convert it before withWatermark: df.withColumn('$name', $to)."
+    def convert(to: Setting) = s"Convert it before the watermark is set, with $to."
     kind match {
-      case _: StringType                                 => convert(s"F.to_timestamp('$name')")
+      case _: StringType                                 => convert(Setting.function("to_timestamp", name))
       case LongType | IntegerType | ShortType | ByteType =>
-        convert(
-          s"F.timestamp_millis('$name')"
-        ) + " F.timestamp_seconds and F.timestamp_micros are there for other units."
-      case DoubleType | FloatType | _: DecimalType => convert(s"F.timestamp_seconds('$name')")
+        convert(Setting.function("timestamp_millis", name)) +
+          " There are timestamp_seconds and timestamp_micros for other units."
+      case DoubleType | FloatType | _: DecimalType => convert(Setting.function("timestamp_seconds", name))
       case DateType | TimestampNTZType             =>
-        convert(s"F.col('$name').cast('timestamp')") + " It is read in the session's time zone."
+        convert(Setting.cast(name, "timestamp")) + " It is read in the session's time zone."
       case _ => "Name a column that holds each row's event time."
     }
   }
@@ -119,39 +118,42 @@ private[builders] object TimeColumn {
       (
         on,
         "The input has panes of another window, whose clock goes on in their column window alone: keep that column, and " +
-          "say time='window'."
+          s"say ${Setting.time("window")}."
       )
     else if (hasUnionWithout(plan))
       (
         "of the streams of a union some have a watermark and others have none",
-        s"Call withWatermark('$name', ...) on each stream before the union."
+        s"Call ${Setting.withWatermark(name)} on each stream before the union."
       )
     else if (columns.nonEmpty)
       (
         on,
-        s"Name that column, as in time='${columns.head}'; or compute $name first, and call withWatermark('$name', ...) in the " +
-          s"place of withWatermark('${columns.head}', ...)."
+        s"Name that column, as in ${Setting.time(columns.head)}; or compute $name first, and call ${Setting.withWatermark(name)} in the " +
+          s"place of ${Setting.withWatermark(columns.head)}."
       )
     else if (before.contains(name))
       (
-        s"$name was computed anew after withWatermark('$name', ...), which takes the watermark away",
-        s"Compute it first: df.withColumn('$name', ...).withWatermark('$name', ...)."
+        s"$name was computed anew after ${Setting.withWatermark(name)}, which takes the watermark away",
+        s"Compute it first: df.withColumn(${Setting.quoted(name)}, ...).${Setting.withWatermark(name)}."
       )
     else if (before.nonEmpty)
       (
-        s"withWatermark('${before.head}', ...) was called, and ${before.head} is not among the columns any more",
-        s"Keep it and say time='${before.head}'; or call withWatermark('$name', ...) in its place, once $name is computed."
+        s"${Setting.withWatermark(before.head)} was called, and ${before.head} is not among the columns any more",
+        s"Keep it and say ${Setting.time(before.head)}; or call ${Setting.withWatermark(name)} in its place, once $name is computed."
       )
     else if (isColumn)
-      (on, s"Say how far out of order rows come, with df.withWatermark('$name', '10 minutes') before windowed(...).")
+      (
+        on,
+        s"Say how far out of order rows come, with df.${Setting.withWatermark(name, "10 minutes")} before windowed(...)."
+      )
     else {
       // A watermark requires a column of the input.
       val computed = timeName(df, time)
       (
         on,
         "Make it a column first, and say how far out of order rows come: " +
-          s"df.withColumn('$computed', F.expr(${pythonText(CallText.plain(Shown.unalias(time)).sql)}))" +
-          s".withWatermark('$computed', '10 minutes') before windowed(..., time='$computed')."
+          s"${Setting.withColumn(computed, CallText.plain(Shown.unalias(time)).sql)}" +
+          s".${Setting.withWatermark(computed, "10 minutes")} before windowed(..., ${Setting.time(computed)})."
       )
     }
   }
@@ -176,11 +178,6 @@ private[builders] object TimeColumn {
         .find(name => !df.columns.exists(df.sparkSession.sessionState.conf.resolver(_, name)))
         .get
   }
-
-  private def pythonText(text: String): String =
-    if (!text.exists("\"\\\n".contains(_))) s"\"$text\""
-    else
-      "\"" + text.flatMap { case '\n' => "\\n"; case c if "\"\\".contains(c) => s"\\$c"; case c => c.toString } + "\""
 
   /** True if a plan has windows that close by a watermark. */
   private def hasPanes(plan: LogicalPlan): Boolean = plan.exists {

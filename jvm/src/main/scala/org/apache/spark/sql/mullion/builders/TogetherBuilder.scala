@@ -14,6 +14,7 @@ import org.apache.spark.sql.types.{DataType, StringType}
 
 import dev.mullion.MullionException
 import dev.mullion.windows.rules.{AlignedRules, NumberedRules}
+import dev.mullion.windows.spec.Setting
 
 /** Combines the results of several `windowed(…).agg(…)` in one DataFrame, with the name of its window in each row.
   *
@@ -118,13 +119,13 @@ object TogetherBuilder {
                                        else Seq("window", "pane"))
       names.find(n => usedNames.exists(resolver(n, _))).foreach { name =>
         throw MullionException.invalid(
-          s"A column is named '$name', as a column that together() adds. Give it another name with .alias('...')."
+          s"A column is named '$name', as a column that together() adds. Give it another name with ${Setting.Renamed}."
         )
       }
       names.find(n => names.count(resolver(n, _)) > 1).foreach { name =>
         throw MullionException.invalid(
           s"The column '$name' is a key of one window and a result of another, or its name is written in two ways. Give one of " +
-            "them another name with .alias('...')."
+            s"them another name with ${Setting.Renamed}."
         )
       }
       named
@@ -147,9 +148,10 @@ object TogetherBuilder {
     private def fix(column: String): String = column match {
       case "window" =>
         "Windows of time and windows of row numbers do not go together: put each kind together for itself."
-      case "pane"     => "Give ids=True to all of them, or to none."
-      case "late_row" => "Late rows come out whole: window the same DataFrame in both, or leave late='emit' out of one."
-      case _          => "Cast it in one of them, or give it another name with .alias('...')."
+      case "pane"     => s"Give ${Setting.Ids} to all of them, or to none."
+      case "late_row" =>
+        s"Late rows come out whole: window the same DataFrame in both, or leave ${Setting.late("emit")} out of one."
+      case _ => s"Cast it in one of them, or give it another name with ${Setting.Renamed}."
     }
   }
 
@@ -180,7 +182,7 @@ object TogetherBuilder {
     if (onStreamClock.map(_.node.idleAfter).distinct.length > 1) {
       val named = onStreamClock.filter(_.node.idleAfter.isDefined).map(_.name)
       throw MullionException.invalid(
-        s"Watermark(idle_after=...) moves the event clock of the whole query, and the windows differ in it (${named.mkString(", ")}). Give it " +
+        s"${Setting.IdleAfter} moves the event clock of the whole query, and the windows differ in it (${named.mkString(", ")}). Give it " +
           "to all windows on event time, and the same, or to none."
       )
     }

@@ -9,6 +9,7 @@ import dev.mullion.windows.spec.{
   GlobalWindow,
   GridWindow,
   RowNumberWindow,
+  Setting,
   WindowSpec
 }
 
@@ -21,10 +22,10 @@ object WindowChecks {
     def isNumbered: Boolean = window.isInstanceOf[RowNumberWindow]
 
     /** The option that requires row-by-row processing in order of arrival, if any. */
-    def oneByOne: Option[String] = Seq(
-      Option.when(options.running)("early=Early(each_row=True)"),
-      options.collect.map(_ => "collect()"),
-      Option.when(options.perKey)("clock=PerKey()")
+    def oneByOne: Option[Setting] = Seq(
+      Option.when(options.running)(Setting.EachRow),
+      options.collect.map(_ => Setting.Collect),
+      Option.when(options.perKey)(Setting.PerKey)
     ).flatten.headOption
   }
 
@@ -55,22 +56,22 @@ object WindowChecks {
     rules
   }
 
-  private def unsupported(what: String, why: String): Option[MullionException] =
+  private def unsupported(what: Any, why: String): Option[MullionException] =
     Some(MullionException.unsupported(s"$what: $why"))
 
   /** On processing time no row is late, and the clock never stops. */
   private def clockOfTheStream(request: Asked): Option[MullionException] = {
     import request.options
     val named = Seq(
-      "allowed_lateness" -> (options.allowedLateness != 0),
-      "late" -> (options.late != LatePolicy.Drop),
-      "clock=Watermark(idle_after=...)" -> options.idleAfter.isDefined
+      Setting.AllowedLateness -> (options.allowedLateness != 0),
+      Setting.Late -> (options.late != LatePolicy.Drop),
+      Setting.IdleAfter -> options.idleAfter.isDefined
     )
     named.collectFirst {
       case (name, true) if !request.isNumbered && options.time.isEmpty =>
         MullionException.invalid(
           s"$name says what becomes of rows that come late, or of a clock that stands still, and on processing time " +
-            "(time=None) there are neither. Leave it out, or name the rows' event time, as in time='ts'."
+            s"(${Setting.ProcessingTime}) there are neither. Leave it out, or name the rows' event time, as in ${Setting.time("ts")}."
         )
     }
   }
@@ -78,13 +79,13 @@ object WindowChecks {
   private def newAggregates(request: Asked): Option[MullionException] = {
     import request.options
     val other = Seq(
-      options.collect.map(_ => "collect()"),
+      options.collect.map(_ => Setting.Collect),
       options.split.map(_ => "Global.split"),
-      Option.when(options.dedupeBy.nonEmpty)("dedupe_by")
+      Option.when(options.dedupeBy.nonEmpty)(Setting.DedupeBy)
     ).flatten.headOption.filter(_ => options.fromNow)
     other.flatMap { what =>
       unsupported(
-        s"upgrade=Upgrade(new_aggregates='from now') with $what",
+        s"${Setting.NewAggregatesFromNow} with $what",
         "the rows of open panes are kept, or noted, for the aggregates that there were. Leave one of them out."
       )
     }
@@ -99,19 +100,19 @@ object WindowChecks {
       ),
       request.oneByOne.map(_ -> "rows are worked on one by one there, by one window"),
       Option.when(options.refinements.empty)(
-        "empty='emit'" -> "windows without rows would close on both sides of the boundary"
+        Setting.EmitEmpty -> "windows without rows would close on both sides of the boundary"
       )
     ).flatten.headOption.filter(_ => options.drains)
     other.flatMap { case (what, why) =>
-      unsupported(s"upgrade=Upgrade(window='drain') with $what", s"$why. Leave it out.")
+      unsupported(s"${Setting.DrainWindow} with $what", s"$why. Leave it out.")
     }
   }
 
   private def clockOfRowNumbers(request: Asked): Option[MullionException] = request.window match {
     case window: RowNumberWindow =>
       Option
-        .when(request.options.idleAfter.isDefined)("clock=Watermark(idle_after=...)")
-        .orElse(Option.when(request.options.perKey)("clock=PerKey()"))
+        .when(request.options.idleAfter.isDefined)(Setting.IdleAfter)
+        .orElse(Option.when(request.options.perKey)(Setting.PerKey))
         .map(NumberedRules.needsClock(_, window))
     case _ => None
   }
@@ -122,10 +123,10 @@ object WindowChecks {
     val takenApart = request.window.isInstanceOf[GridWindow] && request.options.collect.isDefined &&
       !request.options.perKey && !request.options.running
     val other = Seq(
-      Option.when(fires.onTime)("on_time=True"),
-      Option.when(fires.count.isDefined && !takenApart)("early=Early(count=...)"),
-      Option.when(fires.empty && !takenApart)("empty='emit'"),
-      Option.when(!fires.accumulate && !takenApart)("accumulate=False")
+      Option.when(fires.onTime)(Setting.OnTime),
+      Option.when(fires.count.isDefined && !takenApart)(Setting.EarlyCount),
+      Option.when(fires.empty && !takenApart)(Setting.EmitEmpty),
+      Option.when(!fires.accumulate && !takenApart)(Setting.NotAccumulating)
     ).flatten.headOption
     other.zip(request.oneByOne).flatMap { case (what, one) =>
       unsupported(s"$what with $one", s"rows are worked on one by one there. Leave $what out.")
@@ -139,7 +140,7 @@ object WindowChecks {
       case _               => None
     }
     shared.zip(request.oneByOne).flatMap { case (why, one) =>
-      unsupported(s"$one with ${request.window.describe}", s"$why. Aggregate with agg() and without it.")
+      unsupported(s"$one with ${request.window.describe}", s"$why. Leave it out.")
     }
   }
 
@@ -150,19 +151,19 @@ object WindowChecks {
     def earlyByWall = options.perKey && options.early.exists(_.byWall)
     if (onProcessingTime)
       unsupported(
-        "clock=PerKey()",
-        "on processing time (time=None) all keys have the wall clock. Leave it out."
+        Setting.PerKey,
+        s"on processing time (${Setting.ProcessingTime}) all keys have the wall clock. Leave it out."
       )
     else if (early)
       unsupported(
-        "early= with clock=PerKey(wall_time=True)",
-        "a key's panes would fire early only with its rows, and not by the time that passes. Use clock=PerKey(), or " +
-          "leave early out."
+        s"${Setting.Early} with ${Setting.PerKeyWithWallTime}",
+        s"a key's panes would fire early only with its rows, and not by the time that passes. Use ${Setting.PerKey}, or " +
+          "leave early firings out."
       )
     else if (earlyByWall)
       unsupported(
-        "early=Early(wall=...) with clock=PerKey()",
-        "a key's panes fire by the key's own clock. Use every=."
+        s"${Setting.EarlyWall} with ${Setting.PerKey}",
+        s"a key's panes fire by the key's own clock. Use ${Setting.EarlyEvery}."
       )
     else None
   }
@@ -172,8 +173,8 @@ object WindowChecks {
     if (options.lateBehindClock && options.late.reopens)
       Some(
         MullionException.unsupported(
-          s"clock=PerKey(late_by='watermark') and late='${options.late.name}' do not go together: the pane of a late row may be open yet, " +
-            "and would be there twice. Use late='emit' or late='drop'."
+          s"${Setting.LateByWatermark} and ${Setting.late(options.late.name)} do not go together: the pane of a late row may be open yet, " +
+            s"and would be there twice. Use ${Setting.late("emit")} or ${Setting.late("drop")}."
         )
       )
     else None
@@ -186,18 +187,18 @@ object WindowChecks {
       case GlobalWindow(split: GlobalTrigger.Split) =>
         Some(
           MullionException.unsupported(
-            s"early=Early(each_row=True) is not for Global.split(${split.function}): its function sees all rows of a batch at " +
-              "once, and the window of a row is known only then. Leave each_row out."
+            s"${Setting.EachRow} is not for Global.split(${split.function}): its function sees all rows of a batch at " +
+              "once, and the window of a row is known only then. Leave it out."
           )
         )
       case _ if options.collect.isDefined =>
         unsupported(
-          "early=Early(each_row=True) with collect()",
-          "each row would fire all the rows of its pane so far. Collect without it, or aggregate with agg()."
+          s"${Setting.EachRow} with ${Setting.Collect}",
+          "each row would fire all the rows of its pane so far. Collect without it, or use aggregates."
         )
       case _ if options.early.isDefined =>
         unsupported(
-          "early=Early(each_row=True) with an interval",
+          s"${Setting.EachRow} with an interval",
           "each row fires its panes already. Leave the interval out."
         )
       case _ => None
@@ -209,39 +210,39 @@ object WindowChecks {
     val each = request.oneByOne.filter(_ => options.late == LatePolicy.ReopenEach)
     if (each.isDefined)
       unsupported(
-        s"late='reopen each' with ${each.get}",
-        "rows are worked on one by one there. Use late='reopen', for rows that are late for all of their panes."
+        s"${Setting.late("reopen each")} with ${each.get}",
+        s"rows are worked on one by one there. Use ${Setting.late("reopen")}, for rows that are late for all of their panes."
       )
     else if (options.late == LatePolicy.Reopen && !options.perKey && options.running)
       unsupported(
-        "late='reopen' with early=Early(each_row=True)",
-        "late rows cannot open panes of their own there. Use late='emit', which gives them out whole, or late='drop'."
+        s"${Setting.late("reopen")} with ${Setting.EachRow}",
+        s"late rows cannot open panes of their own there. Use ${Setting.late("emit")}, which gives them out whole, or ${Setting.late("drop")}."
       )
     else None
   }
 
   private def dedupe(request: Asked): Option[MullionException] = {
     import request.options
-    def refused(what: String, why: String) = unsupported(s"dedupe_by= with $what", why)
+    def refused(what: Any, why: String) = unsupported(s"${Setting.DedupeBy} with $what", why)
     if (options.dedupeBy.isEmpty) None
     else if (request.isNumbered)
       refused(
         s"a window of row numbers (${request.window.describe})",
         "copies of a row have numbers of their own, and which windows there are follows from these. Drop them before the " +
-          "window, with df.dropDuplicates([...])."
+          "window, with dropDuplicates."
       )
     else if (options.collect.isDefined)
       refused(
-        "collect()",
-        "rows are collected as they come. Take them as an aggregate, such as agg(F.collect_list(F.struct('*')))."
+        Setting.Collect,
+        "rows are collected as they come. Use the aggregate collect_list(struct(*))."
       )
     else if (!options.refinements.accumulate)
       refused(
-        "accumulate=False",
+        Setting.NotAccumulating,
         "a firing takes away the rows that it shows, and a copy that comes after it would count again. Leave one of them out."
       )
     else if (options.refinements.count.isDefined)
-      refused("early=Early(count=...)", "it counts the rows that come, copies too. Use Early(every=...).")
+      refused(Setting.EarlyCount, s"it counts the rows that come, copies too. Use ${Setting.EarlyEvery}.")
     else None
   }
 }

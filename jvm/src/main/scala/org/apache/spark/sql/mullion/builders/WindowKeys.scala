@@ -12,6 +12,7 @@ import org.apache.spark.sql.mullion.shim.MapSorting
 import org.apache.spark.sql.types._
 
 import dev.mullion.MullionException
+import dev.mullion.windows.spec.Setting
 
 /** The keys of panes.
   *
@@ -81,7 +82,7 @@ private[mullion] object WindowKeys {
           throw MullionException.unsupported(
             s"The key ${CallText.plain(key).sql} holds a map (${key.dataType.sql}), and the rule of this Spark that puts maps in " +
               "order is not one that Mullion knows: equal maps would be different keys. Group by the entries of the map " +
-              "in order, F.array_sort(F.map_entries(...))."
+              "in order, array_sort(map_entries(...))."
           )
         }
     NormalizeFloatingNumbers.normalize(inOrder)
@@ -100,12 +101,12 @@ private[mullion] object WindowKeys {
   /** A comparable form of a key, if Spark cannot compare the key itself. Types are matched by name: not every version
     * of Spark has all of them.
     */
-  private def comparable(kind: DataType): Option[String => String] = {
+  private def comparable(kind: DataType): Option[String => Setting] = {
     def nameOf(part: DataType) = part.typeName.takeWhile(_ != '(')
     def isPlace(part: DataType) = Set("geometry", "geography")(nameOf(part))
-    if (isPlace(kind)) Some(name => s"F.st_asbinary('$name').alias('$name')")
-    else if (kind.existsRecursively(isPlace)) Some(name => s"F.st_asbinary(...) of each value in $name")
-    else if (kind.existsRecursively(nameOf(_) == "variant")) Some(name => s"F.to_json('$name').alias('$name')")
+    if (isPlace(kind)) Some(name => Setting.expression(s"st_asbinary($name)", name))
+    else if (kind.existsRecursively(isPlace)) Some(name => Setting.same(s"st_asbinary(...) of each value in $name"))
+    else if (kind.existsRecursively(nameOf(_) == "variant")) Some(name => Setting.expression(s"to_json($name)", name))
     else None
   }
 
@@ -120,16 +121,16 @@ private[mullion] object WindowKeys {
   /** The reason why the bytes of a key do not identify it, if any. */
   def whyUnstable(key: NamedExpression): Option[MullionException] =
     Option.unless(UnsafeRowUtils.isBinaryStable(key.dataType)) {
-      val column = s"F.col('${key.name}').cast('${plain(key.dataType).catalogString}')"
+      val column = s"CAST(${key.name} AS ${plain(key.dataType).sql})"
       val (of, meaning) = collationOf(key.dataType) match {
-        case Some("UTF8_LCASE")        => s"F.lower($column)" -> ", one key for texts that differ in their case alone"
+        case Some("UTF8_LCASE")        => s"lower($column)" -> ", one key for texts that differ in their case alone"
         case Some("UTF8_BINARY_RTRIM") =>
-          s"F.rtrim($column)" -> ", one key for texts that differ in spaces at their end"
+          s"rtrim($column)" -> ", one key for texts that differ in spaces at their end"
         case _ => column -> ": texts that differ in any byte are then different keys"
       }
       MullionException.unsupported(
         s"The key ${key.name} has a collation under which different texts are equal (${key.dataType.sql}), and state is looked " +
-          s"up by its bytes. Group by $of.alias('${key.name}')$meaning."
+          s"up by its bytes. Group by ${Setting.expression(of, key.name)}$meaning."
       )
     }
 

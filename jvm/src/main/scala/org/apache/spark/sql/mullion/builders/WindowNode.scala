@@ -11,7 +11,7 @@ import org.apache.spark.sql.mullion.query.Tick
 import org.apache.spark.sql.types._
 
 import dev.mullion.windows.rules.{LatePolicy, NumberedRules}
-import dev.mullion.windows.spec.TimeMath
+import dev.mullion.windows.spec.{Language, TimeMath}
 
 /** The node of a valid call, and its output.
   *
@@ -137,7 +137,8 @@ private[builders] final class WindowNode(call: AnalysedCall) {
       ticks,
       options.drains,
       options.drops,
-      delay = delay
+      delay = delay,
+      language = Language.current
     ),
     input
   ).overNullable

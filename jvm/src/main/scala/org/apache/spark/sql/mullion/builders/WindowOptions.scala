@@ -6,7 +6,7 @@ import org.apache.spark.sql.mullion.expressions.{PythonSplit, SplitBy}
 import dev.mullion.MullionException
 import dev.mullion.windows.clock.PaneClock
 import dev.mullion.windows.rules.{Collected, EarlyFiring, LatePolicy, PaneRules, Refinements}
-import dev.mullion.windows.spec.{Duration, WindowSpec}
+import dev.mullion.windows.spec.{Duration, Setting, WindowSpec}
 
 /** The options of panes other than their window, keys and contents; the default is none. Python sets them one by one,
   * by its own names. Lengths of time are microseconds.
@@ -135,7 +135,7 @@ final case class WindowOptions(
 
   idleAfter.filter(_ < 1000).foreach { us =>
     throw MullionException.invalid(
-      s"idle_after of Watermark is ${Duration.describe(us)}: it must be at least 1 millisecond, the unit of Spark's clocks. Give a " +
+      s"The interval of ${Setting.IdleAfter} is ${Duration.describe(us)}: it must be at least 1 millisecond, the unit of Spark's clocks. Give a " +
         "longer one, such as '30 seconds'."
     )
   }

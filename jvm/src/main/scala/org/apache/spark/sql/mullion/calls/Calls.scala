@@ -26,6 +26,7 @@ import org.apache.spark.sql.mullion.shim.{BuildInfo, Distribution, PythonFrames}
 import org.apache.spark.sql.types.StringType
 
 import dev.mullion.MullionException
+import dev.mullion.windows.spec.{Language, Setting}
 
 /** The requests, in JSON under `call`:
   *
@@ -43,7 +44,7 @@ import dev.mullion.MullionException
   *   keyed           schema: a Python function with state over the rows, and the columns of its shards
   * }}}
   *
-  * `version` is the caller's version of Mullion, and `dialect` is `sql` for a call written in SQL.
+  * `version` is the caller's version of Mullion, and `language` is `sql` for a call written in SQL.
   */
 private[calls] object Calls {
 
@@ -69,7 +70,11 @@ private[calls] object Calls {
 private[calls] final class Calls(session: SparkSession, request: JValue, columns: Seq[Column], rows: LogicalPlan) {
   private lazy val df: DataFrame = Dataset.ofRows(session, rows)
 
-  def plan: LogicalPlan = text("call") match {
+  private val language = if (some("language").contains("sql")) Language.Sql else Language.Python
+
+  def plan: LogicalPlan = language(planned)
+
+  private def planned: LogicalPlan = text("call") match {
     case "version"        => lines(Seq(BuildInfo.version))
     case "windowed"       => windowed.queryExecution.analyzed
     case "check"          => check()
@@ -89,18 +94,17 @@ private[calls] final class Calls(session: SparkSession, request: JValue, columns
 
   private def windowed: DataFrame = {
     val call = CallDescription.read(request, columns)
-    val isSql = some("dialect").contains("sql")
-    UnknownColumns.named(df, CallDescription.rolesOf(request).map(parameter(_, isSql)).zip(columns), isSql) {
+    UnknownColumns.named(df, CallDescription.rolesOf(request).map(parameter).zip(columns)) {
       WindowedBuilder(df, call.window, call.by, call.options, call.aggregates)
     }
   }
 
   /** The parameter of a column of a call. */
-  private def parameter(role: String, isSql: Boolean): String = (role, request \ "window" \ "kind") match {
-    case ("aggregate", _)           => "aggregates"
-    case ("gap", _) if isSql        => "gap_column"
-    case ("trigger", JString(kind)) => kind
-    case _                          => role
+  private def parameter(role: String): String = (role, request \ "window" \ "kind") match {
+    case ("aggregate", _)                       => "aggregates"
+    case ("gap", _) if language == Language.Sql => "gap_column"
+    case ("trigger", JString(kind))             => kind
+    case _                                      => role
   }
 
   private def check(): LogicalPlan = {
@@ -162,8 +166,9 @@ private[calls] final class Calls(session: SparkSession, request: JValue, columns
 
   private def operator: Int = (request \ "operator") match {
     case JInt(number) if number.isValidInt => number.toInt
-    case JInt(number) => throw MullionException.invalid(s"operator=$number is not the number of an operator.")
-    case _            => -1
+    case JInt(number)                      =>
+      throw MullionException.invalid(s"${Setting.named("operator")} $number is not the number of an operator.")
+    case _ => -1
   }
 
   private def window: Option[String] = some("window")

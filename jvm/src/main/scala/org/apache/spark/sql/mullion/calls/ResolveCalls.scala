@@ -1,5 +1,8 @@
 package org.apache.spark.sql.mullion.calls
 
+import org.json4s.{JObject, JString, JValue}
+import org.json4s.jackson.JsonMethods.{compact, render}
+
 import org.apache.spark.sql.catalyst.analysis.UnresolvedFunction
 import org.apache.spark.sql.catalyst.expressions.{Alias, Expression, Literal}
 import org.apache.spark.sql.catalyst.plans.logical._
@@ -42,13 +45,15 @@ object ResolveCalls {
   /** The hint's name. */
   val hint = "mullion"
 
-  /** A call as a plan.
+  /** A call of a function of SQL, as a plan.
     *
-    * @param json
-    *   the request; see [[Calls]]
+    * @param request
+    *   see [[Calls]]
     */
-  def call(json: String, columns: Seq[Expression], rows: LogicalPlan): LogicalPlan =
+  def callInSql(request: Seq[(String, JValue)], columns: Seq[Expression], rows: LogicalPlan): LogicalPlan = {
+    val json = compact(render(JObject(("language" -> JString("sql")) :: request.toList)))
     UnresolvedHint(hint, Literal(json) +: columns, rows)
+  }
 
   /** A condition over a call that Spark cannot resolve, added by clients in a declarative pipeline, which cannot check
     * the result. A session without this rule drops the hint, and then fails with the function's name.

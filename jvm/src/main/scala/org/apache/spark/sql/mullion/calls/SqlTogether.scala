@@ -1,7 +1,6 @@
 package org.apache.spark.sql.mullion.calls
 
 import org.json4s._
-import org.json4s.jackson.JsonMethods.{compact, render}
 
 import org.apache.spark.sql.catalyst.expressions.{
   Attribute,
@@ -38,7 +37,7 @@ private[calls] object SqlTogether {
         )
     }
     val request = Seq("call" -> JString("together"), "names" -> JArray(windows.map(of => JString(of._1)).toList))
-    ResolveCalls.call(compact(render(JObject(request.toList))), Nil, Several(windows.map(_._2)))
+    ResolveCalls.callInSql(request, Nil, Several(windows.map(_._2)))
   }
 
   private def panes(window: String, rows: FunctionTableSubqueryArgumentExpression): LogicalPlan =

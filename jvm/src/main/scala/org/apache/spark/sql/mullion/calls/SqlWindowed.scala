@@ -3,7 +3,6 @@ package org.apache.spark.sql.mullion.calls
 import java.util.Locale
 
 import org.json4s._
-import org.json4s.jackson.JsonMethods.{compact, render}
 
 import org.apache.spark.sql.catalyst.expressions.Expression
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
@@ -45,13 +44,12 @@ private[calls] final class SqlWindowed(values: Seq[Expression]) {
     ).flatMap { case (role, all) => all.map(role -> _) } ++ ofWindow
     val said = Seq(
       "call" -> JString("windowed"),
-      "dialect" -> JString("sql"),
       "window" -> JObject(window.toList),
       "options" -> JObject(options.toList),
       "collect" -> collect,
       "columns" -> JArray(columns.map(column => JString(column._1)).toList)
     )
-    ResolveCalls.call(compact(render(JObject(said.toList))), columns.map(_._2), rows.plan)
+    ResolveCalls.callInSql(said, columns.map(_._2), rows.plan)
   }
 
   private type Said = Seq[(String, JValue)]

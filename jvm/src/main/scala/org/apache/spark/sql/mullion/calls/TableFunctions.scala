@@ -1,7 +1,6 @@
 package org.apache.spark.sql.mullion.calls
 
 import org.json4s._
-import org.json4s.jackson.JsonMethods.{compact, render}
 
 import org.apache.spark.sql.SparkSessionExtensions
 import org.apache.spark.sql.catalyst.FunctionIdentifier
@@ -70,13 +69,13 @@ object TableFunctions {
       Seq("call" -> JString(call), "checkpoint" -> JString(arguments.needed("checkpoint", arguments.text))) ++
         arguments.number("operator").map(number => "operator" -> JLong(number)) ++
         arguments.text("window").map(window => "window" -> JString(window))
-    ResolveCalls.call(compact(render(JObject(request.toList))), Nil, LocalRelation())
+    ResolveCalls.callInSql(request, Nil, LocalRelation())
   }
 
   private def recover(values: Seq[Expression]): LogicalPlan = {
     val arguments = SqlArguments("mullion_recover", Seq("checkpoint"), values, "mullion_recover('checkpoints/flights')")
     val request =
       Seq("call" -> JString("recover"), "checkpoint" -> JString(arguments.needed("checkpoint", arguments.text)))
-    ResolveCalls.call(compact(render(JObject(request.toList))), Nil, LocalRelation())
+    ResolveCalls.callInSql(request, Nil, LocalRelation())
   }
 }

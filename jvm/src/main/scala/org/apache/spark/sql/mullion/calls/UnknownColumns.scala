@@ -8,24 +8,23 @@ import org.apache.spark.sql.classic.{DataFrame, ExpressionUtils}
 import org.apache.spark.sql.mullion.plan.Shown
 
 import dev.mullion.MullionException
+import dev.mullion.windows.spec.Setting
 
 /** Reports a column that the rows of a call do not have, with its place in the call and a suggestion. */
 private[calls] object UnknownColumns {
 
   /** @param columns
     *   of the call, each with its parameter
-    * @param isSql
-    *   whether the call was written in SQL, and not in Python
     */
-  def named[A](df: DataFrame, columns: Seq[(String, Column)], isSql: Boolean)(made: => A): A =
+  def named[A](df: DataFrame, columns: Seq[(String, Column)])(made: => A): A =
     try made
     catch {
       case theirs: AnalysisException if isUnknown(theirs) =>
         // An aggregate cannot be analysed alone, because it is not a column of the rows.
         val unknown = columns.iterator.filterNot(_._1 == aggregates).flatMap { case (parameter, column) =>
-          unknownIn(df, column).map(refusal(df, place(parameter, column, isSql), _))
+          unknownIn(df, column).map(refusal(df, place(parameter, column), _))
         }
-        throw unknown.nextOption().getOrElse(refusal(df, if (isSql) aggregates else "agg(...)", theirs))
+        throw unknown.nextOption().getOrElse(refusal(df, Setting("agg(...)", "agg(...)", aggregates).toString, theirs))
     }
 
   private val aggregates = "aggregates"
@@ -54,11 +53,11 @@ private[calls] object UnknownColumns {
   }
 
   /** The place of a column in the call, in the author's syntax. */
-  private def place(parameter: String, column: Column, isSql: Boolean): String = {
+  private def place(parameter: String, column: Column): String = {
     val named = Shown.unalias(ExpressionUtils.expression(column)) match {
       case UnresolvedAlias(child, _) => child
       case other                     => other
     }
-    s"$parameter${if (isSql) " => " else "="}'${named.sql.replace("`", "")}'"
+    Setting.text(parameter, named.sql.replace("`", "")).toString
   }
 }

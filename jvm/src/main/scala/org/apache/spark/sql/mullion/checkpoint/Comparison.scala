@@ -14,6 +14,7 @@ import org.apache.spark.sql.mullion.state.header.{OperatorHeader, StateChange}
 import org.apache.spark.sql.types._
 
 import dev.mullion.MullionException
+import dev.mullion.windows.spec.Setting
 
 /** The effect of starting a query over a checkpoint: one row per difference, or one row if there are none. Nothing is
   * written.
@@ -46,7 +47,7 @@ object Comparison {
     val analyzed = panes.queryExecution.analyzed
     val functions = analyzed.collect { case function: StatefulFunction => function }
     if (functions.isEmpty && PanesReader.programsIn(analyzed).isEmpty)
-      throw MullionException.invalid("panes= is not a result of windowed(...).agg(...).")
+      throw MullionException.invalid(s"${Setting.Panes} is not a result of windowed(...).agg(...).")
     val headers = ContinuedPlan.headersIn(spark, checkpoint).getOrElse(throw StateOperators.none(checkpoint))
     if (Commits.of(spark, home).flatMap(_.getLatestBatchId()).isEmpty)
       ofSources(spark, ContinuedPlan(spark, analyzed, checkpoint).plan, home) match {
@@ -128,7 +129,7 @@ object Comparison {
       .length
     val log = new OffsetSeqLog(spark, new Path(home, "offsets").toString)
     log.getLatest().map(_._2.offsets.size).filter(_ != now).map { headers =>
-      s"the query had $headers sources and has $now (early=Early(every=...), Watermark(idle_after=...) and at_end='close' count as one more)"
+      s"the query had $headers sources and has $now (${Setting.EarlyEvery}, ${Setting.IdleAfter} and ${Setting.CloseAtEnd} count as one more)"
     }
   }
 

@@ -14,7 +14,7 @@ import org.apache.spark.sql.mullion.state.{SavepointNote, StateSettings}
 import org.apache.spark.sql.mullion.state.header.{DrainHeader, OperatorHeader, StateChange, StateHeader}
 
 import dev.mullion.MullionException
-import dev.mullion.windows.spec.Duration
+import dev.mullion.windows.spec.{Duration, Setting}
 
 /** The plan of a query that continues from a checkpoint of a similar plan. Details of the plan alone stay as in the
   * checkpoint where that does not change the output:
@@ -77,7 +77,7 @@ private[checkpoint] object ContinuedPlan {
       val (before, now) =
         (was.windows.map(_._2.allowedLateness).max, several.parts.map(_.rules.allowedLateness).max)
       Option.when(now > before)(
-        s"a window with allowed_lateness='${Duration.describe(now)}' is new, which is longer than any before it " +
+        s"a window with ${Setting.allowedLateness(Duration.describe(now))} is new, which is longer than any before it " +
           s"(${Duration.describe(before)}): the operator after these windows would open panes again that it has closed. Give " +
           "it no longer one, or start with a new checkpointLocation"
       )
@@ -193,25 +193,28 @@ private[checkpoint] object ContinuedPlan {
 /** Continues a starting query from its checkpoint: see [[ContinuedPlan]]. */
 final class ContinueAtStart(spark: SparkSession) extends Rule[LogicalPlan] with Logging {
   override def apply(plan: LogicalPlan): LogicalPlan = plan match {
-    case start: WriteToStream =>
-      SavepointNote.checkLogs(spark, new Path(start.resolvedCheckpointLocation))
-      checkFormat(new Path(start.resolvedCheckpointLocation))
-      val continued = ContinuedPlan(spark, start.inputQuery, start.resolvedCheckpointLocation)
-      continued.notes.foreach { case (operator, note) =>
-        logWarning(s"The query over ${start.resolvedCheckpointLocation} goes on (operator $operator): $note.")
-      }
-      continued.refused.headOption.foreach { case (operator, why) =>
-        throw MullionException.incompatibleState(
-          s"The checkpoint ${start.resolvedCheckpointLocation} holds state of another query (operator $operator). $why. Nothing " +
-            "was written."
-        )
-      }
-      if (continued.plan eq start.inputQuery) plan
-      else {
-        Refusals.check(continued.plan, Some(start.outputMode))
-        start.copy(inputQuery = continued.plan)
-      }
-    case _ => plan
+    case start: WriteToStream => Windows.languageOf(start.inputQuery)(continued(start))
+    case _                    => plan
+  }
+
+  private def continued(start: WriteToStream): LogicalPlan = {
+    SavepointNote.checkLogs(spark, new Path(start.resolvedCheckpointLocation))
+    checkFormat(new Path(start.resolvedCheckpointLocation))
+    val continued = ContinuedPlan(spark, start.inputQuery, start.resolvedCheckpointLocation)
+    continued.notes.foreach { case (operator, note) =>
+      logWarning(s"The query over ${start.resolvedCheckpointLocation} goes on (operator $operator): $note.")
+    }
+    continued.refused.headOption.foreach { case (operator, why) =>
+      throw MullionException.incompatibleState(
+        s"The checkpoint ${start.resolvedCheckpointLocation} holds state of another query (operator $operator). $why. Nothing " +
+          "was written."
+      )
+    }
+    if (continued.plan eq start.inputQuery) start
+    else {
+      Refusals.check(continued.plan, Some(start.outputMode))
+      start.copy(inputQuery = continued.plan)
+    }
   }
 
   /** Up to 4.1, Spark reports commits of another format as an internal error. */

@@ -16,7 +16,7 @@ import org.apache.spark.sql.types._
 import dev.mullion.MullionException
 import dev.mullion.windows.clock.PaneClock
 import dev.mullion.windows.rules.{AlignedRules, CustomRules, LatePolicy, PaneRules, Refinements, SessionRules}
-import dev.mullion.windows.spec.{AlignedWindow, SessionWindow, TimeMath, WindowSpec}
+import dev.mullion.windows.spec.{AlignedWindow, SessionWindow, Setting, TimeMath, WindowSpec}
 
 /** A window of Mullion that continues where one of Spark's own stopped. Its panes open like Spark's windows: they close
   * at their end, and have not fired. Other options of the query (lateness, early firings and so on) begin with its
@@ -73,7 +73,7 @@ private[checkpoint] final case class MovedWindow(
     if (!isOne)
       throw MullionException.incompatibleState(
         s"The state in $checkpoint has a window [${MovedWindow.time(start)}, ${MovedWindow.time(end)}), and " +
-          s"${program.rules.window.describe} has none there. Give panes= the window that Spark's query has."
+          s"${program.rules.window.describe} has none there. Give ${Setting.Panes} the window that Spark's query has."
       )
   }
 
@@ -102,10 +102,10 @@ private[checkpoint] object MovedWindow {
     panes.queryExecution.analyzed.collect { case node @ Windows(_) => node } match {
       case Seq(one: WindowedAggregate) => one
       case Seq()                       =>
-        throw MullionException.invalid("panes= is not a result of windowed(...).agg(...).")
+        throw MullionException.invalid(s"${Setting.Panes} is not a result of windowed(...).agg(...).")
       case Seq(_: WindowsTogether) =>
-        throw unsupported("panes= has several windows together", "Move one window")
-      case several => throw unsupported(s"panes= has ${several.length} windows", "Move the first one alone")
+        throw unsupported(s"${Setting.Panes} has several windows together", "Move one window")
+      case several => throw unsupported(s"${Setting.Panes} has ${several.length} windows", "Move the first one alone")
     }
 
   private def unsupported(what: String, fix: String) =
@@ -114,7 +114,7 @@ private[checkpoint] object MovedWindow {
   private def requireWindow(was: SparkAggregate, node: WindowedAggregate): Unit = {
     val (is, of) = (node.rules.window, was.window)
     def differs(fix: String) = MullionException.incompatibleState(
-      s"The window in panes= is ${is.describe}, and Spark's in was= is ${of.describe}. $fix"
+      s"The window in ${Setting.Panes} is ${is.describe}, and Spark's in ${Setting.Was} is ${of.describe}. $fix"
     )
     if (node.rows.isDefined || node.rules.onProcessingTime)
       throw differs(
@@ -131,29 +131,34 @@ private[checkpoint] object MovedWindow {
       case (_: AlignedWindow, _) if node.ranges.isDefined                                       => ()
       case (a: SessionWindow, b: SessionWindow) if a == b && was.gap == node.text.gap           => ()
       case (_: SessionWindow, _: SessionWindow) if was.gap.isDefined || node.text.gap.isDefined =>
-        throw differs(s"The gaps are ${gapOf(of, was.gap)} and ${gapOf(is, node.text.gap)}: give panes= that of was=.")
-      case _ => throw differs("Give panes= the window of was=; what is to change can change after the move.")
+        throw differs(
+          s"The gaps are ${gapOf(of, was.gap)} and ${gapOf(is, node.text.gap)}: give ${Setting.Panes} that of ${Setting.Was}."
+        )
+      case _ =>
+        throw differs(
+          s"Give ${Setting.Panes} the window of ${Setting.Was}; what is to change can change after the move."
+        )
     }
     val time = timeOf(node)
     if (!time.contains(was.time))
       throw MullionException.incompatibleState(
-        s"The window in was= is of ${was.time}, and time= of panes= is ${time.getOrElse("another")}. Name the same column."
+        s"The window in ${Setting.Was} is of ${was.time}, and ${Setting.named("time")} of ${Setting.Panes} is ${time.getOrElse("another")}. Name the same column."
       )
     val refinements = node.rules.refinements
-    if (refinements.empty) throw begun("empty='emit'", "which windows a key has had without rows is not recorded")
-    if (refinements.atEnd) throw begun("at_end='close'", "Spark's query has no source that tells of the end")
-    if (node.text.dedupe.nonEmpty) throw begun("dedupe_by", "which rows a window has counted is not recorded")
+    if (refinements.empty) throw begun(Setting.EmitEmpty, "which windows a key has had without rows is not recorded")
+    if (refinements.atEnd) throw begun(Setting.CloseAtEnd, "Spark's query has no source that tells of the end")
+    if (node.text.dedupe.nonEmpty) throw begun(Setting.DedupeBy, "which rows a window has counted is not recorded")
     if (node.functions.exists(_.isInstanceOf[KnownAggregates]))
       throw MullionException.unsupported(
-        "panes= has upgrade=Upgrade(new_aggregates='from now'). Leave it out here, with the aggregates that was= has not; the query that starts " +
+        s"${Setting.Panes} has ${Setting.NewAggregatesFromNow}. Leave it out here, with the aggregates that ${Setting.Was} has not; the query that starts " +
           "from the savepoint may have both."
       )
   }
 
   private def gapOf(window: WindowSpec, byRow: Option[String]) = byRow.getOrElse(window.describe)
 
-  private def begun(option: String, why: String) = MullionException.unsupported(
-    s"panes= has $option, and no open window of Spark's can go on with it: $why. Leave it out, or start the query with a new " +
+  private def begun(option: Setting, why: String) = MullionException.unsupported(
+    s"${Setting.Panes} has $option, and no open window of Spark's can go on with it: $why. Leave it out, or start the query with a new " +
       "checkpointLocation."
   )
 
@@ -174,14 +179,14 @@ private[checkpoint] object MovedWindow {
     val (before, now) = (was.keys.map(_._2), node.text.keys)
     val order = StateChange.keyOrder(now.toList, before.toList).getOrElse {
       throw MullionException.incompatibleState(
-        s"Keys in was= are [${before.mkString(", ")}], and by= of panes= has [${now.mkString(", ")}]. Give both the same."
+        s"Keys in ${Setting.Was} are [${before.mkString(", ")}], and ${Setting.By} of ${Setting.Panes} has [${now.mkString(", ")}]. Give both the same."
       )
     }
     val at = order.map(was.keys(_)._1)
     at.zip(node.keys).foreach { case (i, key) =>
       if (!DataType.equalsIgnoreNullability(was.grouping(i), key.dataType))
         throw MullionException.incompatibleState(
-          s"The key ${key.name} is ${was.grouping(i).sql} in was=, and ${key.dataType.sql} in panes=. Give both one type."
+          s"The key ${key.name} is ${was.grouping(i).sql} in ${Setting.Was}, and ${key.dataType.sql} in ${Setting.Panes}. Give both one type."
         )
     }
     at
@@ -193,16 +198,16 @@ private[checkpoint] object MovedWindow {
       if (at < 0) {
         val recorded = was.functions.map(_.text.getOrElse("one that Spark has rewritten")).mkString(", ")
         throw MullionException.incompatibleState(
-          s"The aggregate $text in panes= is none of was=, whose state has [$recorded]. Leave it out of panes=; the query that " +
-            "starts from the savepoint may have it, with upgrade=Upgrade(new_aggregates='from now')."
+          s"The aggregate $text in ${Setting.Panes} is none of ${Setting.Was}, whose state has [$recorded]. Leave it out of ${Setting.Panes}; the query that " +
+            s"starts from the savepoint may have it, with ${Setting.NewAggregatesFromNow}."
         )
       }
       val (is, of) = (was.functions(at).buffers.map(_.dataType), function.inputAggBufferAttributes.map(_.dataType))
       if (is.length != of.length || !is.zip(of).forall { case (a, b) => DataType.equalsIgnoreNullability(a, b) })
         throw MullionException.incompatibleState(
           s"Spark keeps $text as [${is.map(_.sql).mkString(", ")}], and Mullion as [${of.map(_.sql).mkString(", ")}]: it " +
-            "cannot be carried over. Leave it out of panes=; the query that starts from the savepoint may have it, with " +
-            "upgrade=Upgrade(new_aggregates='from now')."
+            s"cannot be carried over. Leave it out of ${Setting.Panes}; the query that starts from the savepoint may have it, with " +
+            s"${Setting.NewAggregatesFromNow}."
         )
       at
     }

@@ -16,6 +16,7 @@ import org.apache.spark.sql.mullion.state.{PartitionOpener, StateLine}
 import org.apache.spark.sql.mullion.state.records.FamilySpec
 
 import dev.mullion.MullionException
+import dev.mullion.windows.spec.Setting
 
 /** One operator's state in a checkpoint, at the version of its last committed batch, for reading. */
 private[mullion] final case class OperatorState[H](
@@ -78,7 +79,7 @@ private[mullion] object OperatorState {
       case (several, -1)  =>
         val listed = several.map { case (i, h) => s"$i (${kind.describe(h)})" }.mkString(", ")
         throw MullionException.invalid(
-          s"$checkpoint has several ${kind.many}: say which with operator=, one of $listed."
+          s"$checkpoint has several ${kind.many}: give the number of one as ${Setting.named("operator")}: $listed."
         )
       case (several, wanted) =>
         several.find(_._1 == wanted).getOrElse {

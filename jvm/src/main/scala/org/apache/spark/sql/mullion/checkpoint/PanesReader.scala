@@ -17,6 +17,7 @@ import org.apache.spark.util.SerializableConfiguration
 
 import dev.mullion.MullionException
 import dev.mullion.windows.clock.{BatchClock, PaneClock}
+import dev.mullion.windows.spec.Setting
 
 /** Reads the open panes of a checkpoint, as of its last committed batch. Spark's own state reader can interpret neither
   * the order of the records nor the accumulators.
@@ -79,7 +80,7 @@ object PanesReader {
   private def resultOf(panes: DataFrame, checkpoint: String, state: OperatorState[OperatorHeader]): Result = {
     val plan = panes.queryExecution.analyzed
     val results = resultsIn(Regrouping.over(plan, state.header))
-    if (results.isEmpty) throw MullionException.invalid("panes= is not a result of windowed(...).agg(...).")
+    if (results.isEmpty) throw MullionException.invalid(s"${Setting.Panes} is not a result of windowed(...).agg(...).")
     val result = results.find(r => state.header.differences(r.program.header).isEmpty).getOrElse(results.head)
     val differences = state.header.differences(result.program.header)
     if (differences.nonEmpty)
@@ -132,7 +133,7 @@ object PanesReader {
         throw new MullionException(
           "UNSUPPORTED",
           s"The aggregates of this checkpoint cannot be built from their text (${header.aggregates.mkString(", ")}): " +
-            s"${e.getMessage} Pass the query's own DataFrame: read_panes(checkpoint, panes=...).",
+            s"${e.getMessage} Pass the query's own DataFrame as ${Setting.Panes}.",
           Some(e)
         )
     }

@@ -122,7 +122,7 @@ object Savepoint {
       val ids = StateOperators.in(checkpoint, hadoopConf)
       if (RecoveryNote.isThere(files, home))
         throw MullionException.invalid(
-          s"$checkpoint is about to be taken back to an earlier batch. Call mullion.recover(\"$checkpoint\"), and write the savepoint then."
+          s"$checkpoint is about to be taken back to an earlier batch. Call recover(\"$checkpoint\"), and write the savepoint then."
         )
       val isOfFunction = ids.map(id => id -> requireOurs(checkpoint, id, hadoopConf)).toMap
       val operators = ids.map { id =>

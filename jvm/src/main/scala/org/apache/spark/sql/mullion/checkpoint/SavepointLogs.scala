@@ -92,7 +92,7 @@ private[checkpoint] final class SavepointLogs(spark: SparkSession, checkpoint: S
     if (!from.exists(path))
       throw MullionException.stateLost(
         s"The file $path is not there any more, and state goes back to that batch. Stop the query, call " +
-          s"mullion.recover(\"$checkpoint\"), and write the savepoint then."
+          s"recover(\"$checkpoint\"), and write the savepoint then."
       )
     new String(CheckpointFiles.read(from, path), UTF_8).linesIterator.toSeq
   }

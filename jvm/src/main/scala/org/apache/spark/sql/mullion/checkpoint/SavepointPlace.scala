@@ -15,6 +15,7 @@ import org.apache.hadoop.fs.{FileSystem, Path}
 import org.apache.spark.internal.Logging
 
 import dev.mullion.MullionException
+import dev.mullion.windows.spec.Setting
 
 /** The location of a savepoint. It is written to a temporary folder next to it, which is renamed at the end, so an
   * interruption leaves no partial savepoint.
@@ -93,7 +94,8 @@ private[checkpoint] object SavepointPlace {
 
   /** Requires that the location does not exist. */
   def apply(to: String, hadoopConf: Configuration): SavepointPlace = {
-    if (to.trim.isEmpty) throw MullionException.invalid("to='' is not a folder: say where the savepoint is to be.")
+    if (to.trim.isEmpty)
+      throw MullionException.invalid(s"${Setting.text("to", to)} is not a folder: give the place of the savepoint.")
     val path = new Path(to)
     val fs = path.getFileSystem(hadoopConf)
     if (fs.exists(path) && (!fs.getFileStatus(path).isDirectory || fs.listStatus(path).nonEmpty))

@@ -13,7 +13,7 @@ import org.apache.spark.sql.types.{CalendarIntervalType, DataType, LongType, Str
 import org.apache.spark.unsafe.types.CalendarInterval
 
 import dev.mullion.MullionException
-import dev.mullion.windows.spec.{AlignedWindow, SessionWindow => Sessions, WindowSpec}
+import dev.mullion.windows.spec.{AlignedWindow, SessionWindow => Sessions, Setting, WindowSpec}
 
 /** An aggregation over Spark's own windows, derived from its DataFrame: the functions, and their columns in state.
   * State itself only contains types.
@@ -62,13 +62,13 @@ private[checkpoint] object SparkAggregate {
     val (grouping, physical) = planned(was)
     if (grouping.length != aggregate.groupingExpressions.length)
       throw MullionException.unsupported(
-        s"Spark keeps ${grouping.length} of the ${aggregate.groupingExpressions.length} columns that was= groups by: one says " +
+        s"Spark keeps ${grouping.length} of the ${aggregate.groupingExpressions.length} columns that ${Setting.Was} groups by: one says " +
           "nothing. Leave it out of both queries."
       )
     val windowAt = aggregate.groupingExpressions.indexWhere(isWindow)
     if (windowAt < 0)
       throw MullionException.invalid(
-        "was= is grouped by no window(...) or session_window(...) of Spark's. Pass the DataFrame that wrote the checkpoint."
+        s"${Setting.Was} is grouped by no window(...) or session_window(...) of Spark's. Pass the DataFrame that wrote the checkpoint."
       )
     val (start, end) = edges(aggregate, aggregate.groupingExpressions(windowAt))
     val (window, gap) = windowOf(start, end)
@@ -100,10 +100,12 @@ private[checkpoint] object SparkAggregate {
   private def only(plan: LogicalPlan): Aggregate = plan.collect { case a: Aggregate => a } match {
     case Seq(one) if one.isStreaming => one
     case Seq(_)                      =>
-      throw MullionException.invalid("was= is a batch DataFrame. Pass the one whose query wrote the checkpoint.")
+      throw MullionException.invalid(
+        s"${Setting.Was} is a batch DataFrame. Pass the one whose query wrote the checkpoint."
+      )
     case several =>
       throw MullionException.unsupported(
-        s"was= has ${several.length} aggregations, and must have one, over window(...) or session_window(...)."
+        s"${Setting.Was} has ${several.length} aggregations, and must have one, over window(...) or session_window(...)."
       )
   }
 
@@ -148,7 +150,7 @@ private[checkpoint] object SparkAggregate {
     }
 
   private def unread(window: Expression) = MullionException.unsupported(
-    s"How was= computes ${CallText.sqlOf(window)} cannot be read. Group by window(...) or session_window(...) itself."
+    s"How ${Setting.Was} computes ${CallText.sqlOf(window)} cannot be read. Group by window(...) or session_window(...) itself."
   )
 
   /** The time of a window, in microseconds after Spark's analysis. */

@@ -10,6 +10,7 @@ import org.apache.spark.sql.execution.streaming.state.OperatorStateMetadataReade
 import org.apache.spark.sql.mullion.shim.SparkLineShim
 
 import dev.mullion.MullionException
+import dev.mullion.windows.spec.Setting
 
 /** The state of a query with Spark's own windows, as of its last committed batch.
   *
@@ -59,8 +60,8 @@ private[checkpoint] object SparkState {
 
   /** The error for a checkpoint of Spark's own windows if arguments are missing. */
   def needsBoth(what: String): MullionException = MullionException.invalid(
-    s"$what. To move Spark's own windows to Mullion, name both queries: savepoint(checkpoint, to, was=..., panes=...), where " +
-      "was= is the DataFrame with window(...) or session_window(...) that wrote the checkpoint, and panes= what " +
+    s"$what. To move Spark's own windows to Mullion, name both queries: savepoint(checkpoint, to, ${Setting.Was} ..., ${Setting.Panes} ...), where " +
+      s"${Setting.Was} is the DataFrame with window(...) or session_window(...) that wrote the checkpoint, and ${Setting.Panes} what " +
       "windowed(...).agg(...) gave of the same source."
   )
 
@@ -76,7 +77,7 @@ private[checkpoint] object SparkState {
       case several                         =>
         val listed = several.map { case (id, one) => s"$id ($one)" }.mkString(", ")
         throw MullionException.unsupported(
-          s"was= is for a query whose only operator with state is Spark's own window, and $checkpoint has " +
+          s"${Setting.Was} is for a query whose only operator with state is Spark's own window, and $checkpoint has " +
             s"${if (several.isEmpty) "none" else listed}. Start the query of windowed(...) with a new checkpointLocation."
         )
     }

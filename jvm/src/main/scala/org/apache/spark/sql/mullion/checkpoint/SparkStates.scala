@@ -15,6 +15,7 @@ import org.apache.spark.util.SerializableConfiguration
 
 import dev.mullion.MullionException
 import dev.mullion.windows.clock.BatchClock
+import dev.mullion.windows.spec.Setting
 
 /** Panes of Mullion converted from the state of Spark's own windows. The pane engine treats the windows in that state
   * as partial rows of one batch, none of them late, and with no pane due afterwards:
@@ -112,7 +113,7 @@ private[checkpoint] final class SparkStates private (
     if (!isSame) {
       def listed(fields: Seq[StructField]) = fields.map(f => s"${f.name} ${f.dataType.sql}".trim).mkString(", ")
       throw MullionException.incompatibleState(
-        s"was= is not what wrote ${state.checkpoint}: its state has [${listed(columns.map(_._1))}], and was= would have " +
+        s"${Setting.Was} is not what wrote ${state.checkpoint}: its state has [${listed(columns.map(_._1))}], and ${Setting.Was} would have " +
           s"[${listed(wanted)}]. Pass the DataFrame whose query wrote it, with all that came after the aggregation."
       )
     }
@@ -136,7 +137,9 @@ private[checkpoint] object SparkStates {
   ): SparkStates = {
     val state = SparkState(spark, checkpoint)
     val to =
-      panes.getOrElse(throw SparkState.needsBoth(s"The state in $checkpoint is Spark's own, and panes= is missing"))
+      panes.getOrElse(
+        throw SparkState.needsBoth(s"The state in $checkpoint is Spark's own, and ${Setting.Panes} is missing")
+      )
     val aggregate = SparkAggregate.of(was)
     new SparkStates(spark, state, aggregate, MovedWindow(aggregate, to), asked)
   }

@@ -199,7 +199,7 @@ final class WindowExec private (facts: SparkOperator.Facts, val program: Operato
     ()
   }
 
-  override protected def checkState(hadoopConf: Configuration): Unit = {
+  override protected def checkState(hadoopConf: Configuration): Unit = program.language {
     // Windows between functions may be added later.
     val isWritten = since.isEmpty && getStateInfo.storeVersion > 0
     OperatorHeader.check(
@@ -242,7 +242,7 @@ final class WindowExec private (facts: SparkOperator.Facts, val program: Operato
       }
     followWallClock(rowsCame, child)
     followRecovery(batch(getStateInfo))
-    val adaptation = continued.flatMap(_.begin(session, program, getStateInfo, known))
+    val adaptation = program.language(continued.flatMap(_.begin(session, program, getStateInfo, known)))
     val clock = known.copy(rulesBegin = adaptation.isDefined)
     val kinds = program.families ++ adaptation.toSeq.flatMap(_.families)
     metrics // created on the driver, used in the tasks

@@ -96,8 +96,8 @@ object CollectRows {
   /** The error of a pane with too many rows. */
   def tooMany(pane: String, collected: Collected): MullionException = MullionException.unsupported(
     s"$pane has more than ${collected.maxRows} rows, the most that collect() lets it have: a task holds all of them in memory " +
-      "when the pane closes. Use shorter windows or more keys, aggregate with agg(), or raise the limit, as in " +
-      s"collect(max_rows=${collected.maxRows * 10}), if executors have the memory."
+      "when the pane closes. Use shorter windows or more keys, use aggregates instead, or raise the limit, if " +
+      "executors have the memory."
   )
 }
 

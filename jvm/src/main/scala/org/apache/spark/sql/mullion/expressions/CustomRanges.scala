@@ -7,6 +7,7 @@ import org.apache.spark.sql.functions.lit
 import org.apache.spark.sql.types._
 
 import dev.mullion.MullionException
+import dev.mullion.windows.spec.Setting
 
 /** The ranges of a row for custom windows: a column of the input that is an array of `struct<start, end>`, or one such
   * struct.
@@ -34,9 +35,8 @@ object CustomRanges {
       case NullType => Cast(column, TimeRange.array)
       case other    =>
         throw MullionException.invalid(
-          s"ranges=${column.sql} is of type ${other.simpleString}, and must be an array<struct<start: timestamp, end: " +
-            "timestamp>>. Make one with F.array(F.struct(F.col(...).alias('start'), F.col(...).alias('end'))), with " +
-            "mullion.functions.windows(...), or give a function, Custom(lambda time: [(start, end)])."
+          s"The column of ranges, ${column.sql}, is of type ${other.simpleString}, and must be an array<struct<start: timestamp, end: " +
+            s"timestamp>>. Make one with ${Setting.Ranges}."
         )
     }
   }

@@ -8,7 +8,7 @@ import org.apache.spark.sql.types._
 import org.apache.spark.unsafe.types.CalendarInterval
 
 import dev.mullion.MullionException
-import dev.mullion.windows.spec.TimeMath
+import dev.mullion.windows.spec.{Setting, TimeMath}
 
 /** The gap of a row, in microseconds. Null for none: a null, an interval that is not positive, or one with months,
   * whose lengths differ.
@@ -66,7 +66,7 @@ object SessionGap {
       case _: StringType                                 => SessionGap(Cast(column, CalendarIntervalType))
       case other                                         =>
         throw MullionException.invalid(
-          s"gap=${column.sql} is of type ${other.simpleString}, and a gap is an interval of days and time. ${fix(column)}"
+          s"The gap ${column.sql} is of type ${other.simpleString}, and a gap is an interval of days and time. ${fix(column)}"
         )
     }
   }
@@ -74,11 +74,11 @@ object SessionGap {
   private def fix(column: Expression): String = column.dataType match {
     case _: NumericType =>
       val seconds = column match {
-        case named: Attribute => s"'${named.name}'"
+        case named: Attribute => named.name
         case _                => "..."
       }
-      s"If it is in seconds, write Session(F.make_dt_interval(secs=$seconds))."
-    case _ => "Give one, as in Session(F.make_dt_interval(secs='seconds')), or text such as '10 minutes'."
+      s"If it is in seconds, write ${Setting.gapOfSeconds(seconds)}."
+    case _ => s"Give one, as in ${Setting.gapOfSeconds("seconds")}, or text such as ${Setting.quoted("10 minutes")}."
   }
 
   /** An interval in microseconds; 0, which is no gap, if it has months. */

@@ -4,6 +4,8 @@ import org.apache.spark.sql.catalyst.expressions.{Attribute, Expression, NamedEx
 import org.apache.spark.sql.catalyst.plans.logical.{EventTime, _}
 import org.apache.spark.sql.mullion.shim.SparkLineShim
 
+import dev.mullion.windows.spec.Setting
+
 /** Finds Spark's operators before a window that drop rows by the watermark, which the window then never receives.
   *
   * {{{
@@ -68,18 +70,18 @@ object DroppedBefore {
       case one: Distinct => "distinct()" -> duplicates(one.output)
       case _: Aggregate  =>
         "groupBy(...).agg(...)" ->
-          "or let windowed(...) take the place of the groupBy: it has an allowed_lateness= of its own"
+          s"or let windowed(...) take the place of the groupBy: it has an ${Setting.AllowedLateness} of its own"
       case _: Join => "the join of two streams" -> "or window a stream before the join"
       case other   => s"${called(other)} with timers by event time" -> "or window the rows before it"
     }
     s"$name before windowed(...) drops rows that are older than the watermark, in silence: though their panes be open, " +
-      "they do not come to the window, and allowed_lateness=, late= and the metric rowsLate know nothing of them. If such " +
+      s"they do not come to the window, and ${Setting.AllowedLateness}, ${Setting.Late} and the metric rowsLate know nothing of them. If such " +
       "rows matter, say all of how late they come in the delay of withWatermark(...), and nothing of it in " +
-      s"allowed_lateness=; $instead."
+      s"${Setting.AllowedLateness}; $instead."
   }
 
   private def duplicates(keys: Seq[Attribute]) =
-    s"or let windowed(..., dedupe_by=${columns(keys)}) take its place: in each pane rows with one such value count once"
+    s"or let windowed(..., ${Setting.dedupeBy(keys.map(_.name))}) take its place: in each pane rows with one such value count once"
 
   private def columns(keys: Seq[Attribute]): String = keys.map(key => s"'${key.name}'").mkString("[", ", ", "]")
 

@@ -11,6 +11,7 @@ import org.apache.spark.sql.streaming.OutputMode
 
 import dev.mullion.MullionException
 import dev.mullion.windows.rules.LatePolicy
+import dev.mullion.windows.spec.Setting
 
 /** Rejects plans that would produce wrong results, when a query starts. */
 object RefuseAtStart extends Rule[LogicalPlan] {
@@ -38,7 +39,10 @@ private[mullion] object Refusals {
   /** @param outputMode
     *   of the query, if the plan is that of one
     */
-  def check(plan: LogicalPlan, outputMode: Option[OutputMode]): Unit = if (plan.isStreaming) plan.foreach {
+  def check(plan: LogicalPlan, outputMode: Option[OutputMode]): Unit =
+    if (plan.isStreaming) Windows.languageOf(plan)(plan.foreach(checkNode(_, outputMode)))
+
+  private def checkNode(node: LogicalPlan, outputMode: Option[OutputMode]): Unit = node match {
     case Windows(nodes) if outputMode.contains(InternalOutputModes.Complete) => throw completeMode(nodes.head)
     case windows @ Windows(nodes)                                            =>
       nodes.foreach(checkSettings)
@@ -54,7 +58,7 @@ private[mullion] object Refusals {
 
   private def completeMode(node: WindowedAggregate): MullionException = MullionException.unsupported(
     s"Output mode 'complete' would need every pane that ever closed (${node.rules.window.describe}). " +
-      "Use outputMode('append') or outputMode('update')."
+      s"Use outputMode(${Setting.quoted("append")}) or outputMode(${Setting.quoted("update")})."
   )
 
   private def checkSettings(node: WindowedAggregate): Unit = {
@@ -81,7 +85,7 @@ private[mullion] object Refusals {
     case aggregate @ (_: Aggregate | _: Distinct) if aggregate.isStreaming =>
       throw MullionException.unsupported(
         s"In output mode 'update' the ${aggregate.nodeName} before the window (${node.rules.window.describe}) sends out each " +
-          "change of a group, and the window would count them all. Use outputMode('append')."
+          s"change of a group, and the window would count them all. Use outputMode(${Setting.quoted("append")})."
       )
     case _ =>
   }
@@ -94,9 +98,9 @@ private[mullion] object Refusals {
       nodes.find(_.window.metadata.contains(EventTimeWatermark.delayKey)).foreach { node =>
         val name = watermark.eventTime.name
         throw MullionException.unsupported(
-          s"withWatermark('$name', ...) is called on the result of a window that closes by a watermark " +
+          s"${Setting.withWatermark(name)} is called on the result of a window that closes by a watermark " +
             s"(${node.rules.window.describe}). Both would wait for each other, and no pane would ever come out. Leave it out: " +
-            "the column window goes on with the stream's watermark, so name it in what follows, as in time='window'; or write " +
+            s"the column window goes on with the stream's watermark, so name it in what follows, as in ${Setting.time("window")}; or write " +
             "the panes out and read them in a second query."
         )
       }
@@ -156,7 +160,7 @@ private[mullion] object Refusals {
   private def notFinal(operator: LogicalPlan, node: WindowedAggregate, what: String): MullionException =
     MullionException.unsupported(
       s"${OperationName(operator)}(...) has state, and would count $what of the window before it (${node.rules.describe}) as final, or " +
-        "drop them. Window without early= and on_time=, and with late='drop', before another stateful operator, or write the panes out and " +
+        s"drop them. Window without ${Setting.Early} and ${Setting.OnTimeOption}, and with ${Setting.late("drop")}, before another stateful operator, or write the panes out and " +
         "read them in a second query."
     )
 }

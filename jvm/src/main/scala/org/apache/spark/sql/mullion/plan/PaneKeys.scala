@@ -6,6 +6,7 @@ import org.apache.spark.sql.classic.DataFrame
 import org.apache.spark.sql.mullion.expressions.KeyColumns
 
 import dev.mullion.MullionException
+import dev.mullion.windows.spec.Setting
 
 /** The columns of a DataFrame of panes that identify a pane together with `pane.id`: its keys and, for several windows
   * in one query, the name of its window. They are found by their origin in the plan, not by name or position.
@@ -35,11 +36,11 @@ object PaneKeys {
     if (windows.exists(!_.rules.refinements.ids))
       throw MullionException.invalid(
         "These panes have no ids, which identify the rows of a pane in a table: bounds do not, because sessions change and merge, " +
-          "and late rows may reopen panes. Give windowed(..., ids=True)."
+          s"and late rows may reopen panes. Give windowed(..., ${Setting.Ids})."
       )
     if (windows.exists(!_.rules.refinements.accumulate))
       throw MullionException.unsupported(
-        "With accumulate=False a firing shows what came since the one before it, and a table of the last ones would lack the " +
+        s"With ${Setting.NotAccumulating} a firing shows what came since the one before it, and a table of the last ones would lack the " +
           "rest. Leave accumulate out."
       )
     val named = plan.output.map(column => column -> sources(plan, column))

@@ -9,6 +9,8 @@ import org.apache.spark.sql.catalyst.streaming.InternalOutputModes
 import org.apache.spark.sql.execution.streaming.runtime.StreamExecution
 import org.apache.spark.sql.mullion.query.RunningQuery
 
+import dev.mullion.windows.spec.Setting
+
 /** Warnings about a running query, logged once per run: a query is planned anew for every batch. */
 private[plan] object RunWarnings extends Logging {
 
@@ -33,7 +35,7 @@ private[plan] object RunWarnings extends Logging {
     Option.unless(firesBefore)(
       s"In the output mode 'update' Spark's own windows emit each change, and these panes (${node.rules.window.describe}) " +
         "are emitted once, when they close. For a firing in each batch that changes a pane, write " +
-        "early=Early(count=1)."
+        s"${Setting.earlyCount(1)}."
     )
   }
 }

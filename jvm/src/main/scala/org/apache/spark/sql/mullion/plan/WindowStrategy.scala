@@ -49,7 +49,9 @@ import dev.mullion.windows.rules.{AlignedRules, AroundRules, CustomRules, Number
   */
 object WindowStrategy extends SparkStrategy {
 
-  override def apply(plan: LogicalPlan): Seq[SparkPlan] = plan match {
+  override def apply(plan: LogicalPlan): Seq[SparkPlan] = Windows.languageOf(plan)(planned(plan))
+
+  private def planned(plan: LogicalPlan): Seq[SparkPlan] = plan match {
     case node: WindowsTogether                                              => Seq(TogetherPlan(node).plan(planLater))
     case node: WindowedAggregate if node.isStreaming && node.rows.isDefined => Seq(planRows(node))
     case node: WindowedAggregate if node.isStreaming                        => Seq(planStream(node))
@@ -105,7 +107,8 @@ object WindowStrategy extends SparkStrategy {
       node.getTagValue(WindowsTogether.alone),
       node.terms.ticks,
       node.terms.drained,
-      node.terms.delay
+      node.terms.delay,
+      node.terms.language
     )
   }
 

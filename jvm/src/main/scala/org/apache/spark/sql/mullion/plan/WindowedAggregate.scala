@@ -6,6 +6,7 @@ import org.apache.spark.sql.catalyst.plans.logical.{LogicalPlan, UnaryNode}
 import org.apache.spark.sql.mullion.expressions.{AggregateText, KeyColumns, SplitBy}
 
 import dev.mullion.windows.rules.{PaneRules, RowByRow}
+import dev.mullion.windows.spec.Language
 
 /** Aggregates in panes: one output row per firing of a pane.
   *
@@ -115,6 +116,8 @@ case class WindowedAggregate(
   *   started
   * @param delay
   *   the longest delay of the stream's watermarks, in microseconds
+  * @param language
+  *   the language of the request, for messages
   */
 final case class PaneTerms(
     rules: PaneRules,
@@ -126,5 +129,6 @@ final case class PaneTerms(
     drains: Boolean = false,
     drops: Boolean = false,
     drained: Option[Long] = None,
-    delay: Long = 0L
+    delay: Long = 0L,
+    language: Language = Language.Scala
 )

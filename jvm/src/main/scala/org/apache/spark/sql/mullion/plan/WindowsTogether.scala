@@ -7,6 +7,7 @@ import org.apache.spark.sql.mullion.state.header.{RecordPlaces, Regrouped}
 import org.apache.spark.sql.types.{DataType, NullType, StringType}
 
 import dev.mullion.windows.rules.Drain
+import dev.mullion.windows.spec.Language
 
 /** Several windows over the same rows, in one operator: they share the scan, the shuffle and the partitions of state.
   * One output row per firing of a pane, with the name of its window.
@@ -123,6 +124,10 @@ object Windows {
     case several: WindowsTogether => Some(several.parts)
     case _                        => None
   }
+
+  /** The language of the plan's first window, for messages. */
+  def languageOf(plan: LogicalPlan): Language =
+    plan.collectFirst { case Windows(nodes) => nodes.head.terms.language }.getOrElse(Language.current)
 
   /** The nodes of windows in a plan. */
   def in(plan: LogicalPlan): Seq[LogicalPlan] = plan.collect { case node if unapply(node).isDefined => node }

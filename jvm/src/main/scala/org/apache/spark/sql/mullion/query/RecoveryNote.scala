@@ -19,6 +19,6 @@ private[mullion] object RecoveryNote {
   def requireNone(files: CheckpointFileManager, home: Path): Unit =
     if (isThere(files, home))
       throw MullionException.stateLost(
-        s"A recovery of the checkpoint $home was interrupted. Call mullion.recover(\"$home\") again, and start the query then."
+        s"A recovery of the checkpoint $home was interrupted. Call recover(\"$home\") again, and start the query then."
       )
 }

@@ -99,7 +99,7 @@ private[mullion] final class PartitionOpener(
     val checkpoint = new Path(root).getParent
     MullionException.stateLost(
       s"In $root version $version of partition $partition of operator $operator $how. Restore the files from a copy of the " +
-        s"checkpoint. Or call mullion.recover(\"$checkpoint\"), and start the query again: it goes back to the newest batch " +
+        s"checkpoint. Or call recover(\"$checkpoint\"), and start the query again: it goes back to the newest batch " +
         "with complete state, reads the later rows again, and emits their panes again. Or start the query with a new " +
         "checkpointLocation, and a new place for its output: it reads its sources from their start.",
       cause

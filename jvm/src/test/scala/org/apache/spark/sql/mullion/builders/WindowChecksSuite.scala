@@ -26,7 +26,10 @@ class WindowChecksSuite extends MullionSuite {
 
   private def refused(what: String)(cases: (WindowSpec, WindowOptions, String)*): Unit =
     test(s"$what is refused with its names and the fix") {
-      cases.foreach { case (window, options, words) => assert(clue(refusal(window, options)).startsWith(words)) }
+      cases.foreach { case (window, options, words) =>
+        assert(clue(Language.Python(refusal(window, options))).startsWith(words))
+        Spelling.languages.foreach(language => Spelling.check(language, language(refusal(window, options))))
+      }
     }
 
   test("compatible options are accepted, and give the rules of the panes") {
@@ -45,19 +48,19 @@ class WindowChecksSuite extends MullionSuite {
   }
 
   refused("what speaks of late rows or a clock that stands still, on processing time,")(
-    (tumbling, wall.withAllowedLateness(1), "allowed_lateness says what"),
-    (session, wall.withLate("emit"), "late says what"),
+    (tumbling, wall.withAllowedLateness(1), "allowed_lateness= says what"),
+    (session, wall.withLate("emit"), "late= says what"),
     (around, wall.withIdleAfter(second), "clock=Watermark(idle_after=...) says what"),
     (custom, wall, "Custom windows need event time")
   )
 
   refused("what needs a clock, for windows of row numbers,")(
-    (count, event.withAllowedLateness(1), "allowed_lateness needs a clock"),
-    (count, wall.withEarly(second, unchanged = false), "early needs a clock"),
-    (split, wall.withEarlyCount(3), "early needs a clock"),
-    (count, wall.withLate("reopen"), "late needs a clock"),
-    (count, wall.withOnTime(true), "on_time needs a clock"),
-    (count, wall.withAccumulate(false), "accumulate needs a clock"),
+    (count, event.withAllowedLateness(1), "allowed_lateness= needs a clock"),
+    (count, wall.withEarly(second, unchanged = false), "early= needs a clock"),
+    (split, wall.withEarlyCount(3), "early= needs a clock"),
+    (count, wall.withLate("reopen"), "late= needs a clock"),
+    (count, wall.withOnTime(true), "on_time=True needs a clock"),
+    (count, wall.withAccumulate(false), "accumulate=False needs a clock"),
     (count, event.withIdleAfter(second), "clock=Watermark(idle_after=...) needs a clock"),
     (count, perKey, "clock=PerKey() needs a clock"),
     (count, wall.withEmpty(true), "empty='emit' is for windows that there are without rows")

@@ -114,12 +114,12 @@ class SparkWindowsSuite extends SparkSuite with TemporaryFolders with WhereSavep
     }
     if (!areWritten) savepoint(spark, from.toString, to.toString, panes = Some(ours(tumbling)), was = Some(same))
     val alone = intercept[MullionException](savepoint(spark, from.toString, to.toString))
-    assert(clue(alone.getMessage).contains("savepoint(checkpoint, to, was=..., panes=...)"))
-    refused("is tumbling 1 minute, and Spark's in was= is tumbling 30 seconds", ours(Tumbling("1 minute")))
+    assert(clue(alone.getMessage).contains("savepoint(checkpoint, to, was = ..., panes = ...)"))
+    refused("is tumbling 1 minute, and Spark's in was = is tumbling 30 seconds", ours(Tumbling("1 minute")))
     refused("is session", ours(Session("30 seconds")))
-    refused("Keys in was= are", ours(tumbling, by = Seq(col("k"))))
-    refused("The aggregate max(j) in panes= is none of was=", ours(tumbling, held = held :+ max("j")))
-    refused("The window in was= is of late, and", ours(tumbling), sparksOwn(sparks(col("late"), "30 seconds")))
+    refused("Keys in was = are", ours(tumbling, by = Seq(col("k"))))
+    refused("The aggregate max(j) in panes = is none of was =", ours(tumbling, held = held :+ max("j")))
+    refused("The window in was = is of late, and", ours(tumbling), sparksOwn(sparks(col("late"), "30 seconds")))
     refused(
       "its state has [",
       ours(tumbling, held = held.take(1)),
@@ -129,7 +129,7 @@ class SparkWindowsSuite extends SparkSuite with TemporaryFolders with WhereSavep
     refused("Spark keeps each overlapping window whole", ours(Sliding("30 seconds", "10 seconds")), sliding)
     refused("has a window [", ours(Tumbling("31 seconds")), sparksOwn(sparks(col("ts"), "31 seconds")))
     refused(
-      "empty='emit'",
+      "emitEmpty = true",
       rows.windowed(tumbling, time = "ts", by = keys, emitEmpty = true).agg(held.head, held.tail: _*)
     )
     refused("is not a result of windowed", rows)

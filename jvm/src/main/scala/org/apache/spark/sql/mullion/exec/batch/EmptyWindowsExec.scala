@@ -84,9 +84,9 @@ case class EmptyWindowsExec(
 object EmptyWindowsExec {
   private def tooMany(rules: AlignedRules, from: Long, until: Long, windows: Long): MullionException =
     MullionException.invalid(
-      s"With empty='emit' there are $windows windows without rows between two rows of one key, from ${instant(from)} to " +
+      s"There are $windows windows without rows between two rows of one key, from ${instant(from)} to " +
         s"${instant(until)} (${rules.window.describe}), and the limit is ${EmptyWindows.mostAtOnce}. Is a row's time wrong? Keep such " +
-        "rows out, or use longer windows, or leave empty out."
+        "rows out, or use longer windows, or emit no windows without rows."
     )
 
   private def instant(micros: Long): Instant = DateTimeUtils.microsToInstant(micros)

@@ -7,6 +7,7 @@ import org.apache.spark.sql.mullion.state.header.OperatorHeader
 import org.apache.spark.sql.mullion.state.records.{FamilySpec, StatePartition}
 
 import dev.mullion.windows.clock.BatchClock
+import dev.mullion.windows.spec.Language
 
 /** The program of an operator, for one window or for several: created on the driver, run in the tasks. */
 trait OperatorProgram extends Product with Serializable {
@@ -35,6 +36,9 @@ trait OperatorProgram extends Product with Serializable {
   def ordering: Seq[SortOrder]
 
   def onProcessingTime: Boolean
+
+  /** The language of the request, for messages. */
+  def language: Language
 
   /** The time without rows after which the event clock follows the wall clock; none for never. */
   def idleAfter: Option[Long]

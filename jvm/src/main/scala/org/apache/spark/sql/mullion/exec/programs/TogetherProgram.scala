@@ -27,6 +27,7 @@ import org.apache.spark.sql.mullion.state.records.{Family, FamilySpec, KeyOrder,
 
 import dev.mullion.windows.clock.BatchClock
 import dev.mullion.windows.rules.Drain
+import dev.mullion.windows.spec.Language
 
 /** The program of an operator for several windows: each has its own engine, and its state is stored under its name.
   *
@@ -64,6 +65,8 @@ final case class TogetherProgram(
   private def first: WindowProgram = windows.head.program
 
   private def isAlone: Boolean = Regrouped.isAlone(windows.map(_.name))
+
+  override def language: Language = first.language
 
   override def distributed: Option[Seq[Attribute]] = Some(keys)
 

@@ -22,6 +22,7 @@ import org.apache.spark.sql.mullion.state.records.{FamilySpec, KeyOrder, StatePa
 
 import dev.mullion.windows.clock.BatchClock
 import dev.mullion.windows.rules.{AlignedRules, AroundRules, CustomRules, NumberedRules, PaneRules, SessionRules}
+import dev.mullion.windows.spec.Language
 
 /** The program of an operator for one window, independent of its place in a plan.
   *
@@ -60,6 +61,8 @@ import dev.mullion.windows.rules.{AlignedRules, AroundRules, CustomRules, Number
   *   started
   * @param delay
   *   the longest delay of the stream's watermarks, in microseconds
+  * @param language
+  *   the language of the request, for messages
   */
 final case class WindowProgram(
     id: String,
@@ -85,7 +88,8 @@ final case class WindowProgram(
     alone: Option[String] = None,
     ticks: Boolean = false,
     drained: Option[Long] = None,
-    delay: Long = 0L
+    delay: Long = 0L,
+    language: Language = Language.Scala
 ) extends OperatorProgram
     with PaneProgram {
   // A late row has no results, even for functions that are never null.

@@ -1,5 +1,7 @@
 package org.apache.spark.sql.mullion.state.header
 
+import dev.mullion.windows.spec.Setting
+
 /** The mapping between the windows of a state and the windows of a changed query.
   *
   * {{{
@@ -72,7 +74,7 @@ private[mullion] object Regrouped {
         if (!is.refinements.ids) StateChange.goesOn(words)
         else
           StateChange.refused(
-            s"$words: with ids=True a table has rows of its open panes under the name of before, and they would stay (go on " +
+            s"$words: with ${Setting.Ids} a table has rows of its open panes under the name of before, and they would stay (go on " +
               "with that name, and give the window another one where the table is read)"
           )
       )
@@ -84,7 +86,7 @@ private[mullion] object Regrouped {
       if (now.dropped.contains(name)) StateChange.drops(s"$words: its open panes are dropped, without a firing")
       else
         StateChange.refused(
-          s"$words: with upgrade=Upgrade(window='drop') its open panes are dropped, without a firing (read_panes shows what they hold)"
+          s"$words: with ${Setting.DropWindow} its open panes are dropped, without a firing"
         )
     }
     val added = after.filterNot(of => placesBefore(of._1)).map { case (_, (name, window)) =>

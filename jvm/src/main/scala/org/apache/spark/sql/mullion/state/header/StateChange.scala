@@ -1,6 +1,6 @@
 package org.apache.spark.sql.mullion.state.header
 
-import dev.mullion.windows.spec.TimeMath
+import dev.mullion.windows.spec.{Setting, TimeMath}
 
 /** The transition of one window's state after a change of its query.
   *
@@ -76,7 +76,7 @@ object StateChange {
 
   private def ofWindow(was: StateHeader, now: StateHeader, words: String, isAlone: Boolean): StateChange =
     if (!isAlone || isOneByOne(was, now)) refused(words)
-    else refused(s"$words (with upgrade=Upgrade(window='drain') its panes go on to their close beside the new window)")
+    else refused(s"$words (with ${Setting.DrainWindow} its panes go on to their close beside the new window)")
 
   private def ofKeys(was: StateHeader, now: StateHeader, words: String): StateChange = {
     def types(of: StateHeader) = of.keys.map(key => key.drop(key.lastIndexOf(' ')))
@@ -88,7 +88,7 @@ object StateChange {
       goesOn(words)
     else if (was.keys.sorted == now.keys.sorted)
       refused(
-        s"$words: where the state of a key lies depends on their order (give them to by= in the order of before, and put " +
+        s"$words: where the state of a key lies depends on their order (give them to ${Setting.By} in the order of before, and put " +
           "the columns in order with select)"
       )
     else refused(words)
@@ -180,7 +180,7 @@ object StateChange {
       refused(s"$words, of which one is now kept in another form")
     else if (added.nonEmpty && !now.fromNow.contains(true))
       refused(
-        s"$words: what [${added.mkString(", ")}] would be of the rows before is not known (with upgrade=Upgrade(new_aggregates='from now') it " +
+        s"$words: what [${added.mkString(", ")}] would be of the rows before is not known (with ${Setting.NewAggregatesFromNow} it " +
           "begins with the rows from now on, and open panes say so)"
       )
     else if (lists.exists(list => gone.contains(list.text)) && hasLists(after))
