@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
@@ -49,15 +50,14 @@ def ours(rows: DataFrame) -> DataFrame:
 
 def with_timeout(key: tuple[int, int], frames: Iterator[pd.DataFrame], state: GroupState) -> Iterator[pd.DataFrame]:
     if state.hasTimedOut:
-        (values,) = state.get
-        most, mean = of_rows(pd.Series(values))
+        most, mean = of_rows(pd.Series(np.frombuffer(state.get[0])))
         state.remove()
         yield pd.DataFrame({"k": [key[0]], "start": [key[1]], "spread": [most], "mean": [mean]})
         return
-    values = list(state.get[0]) if state.exists else []
-    for frame in frames:
-        values += frame["v"].tolist()
-    state.update((values,))
+    # Spark's worker cannot read an array in this state.
+    values = [bytes(state.get[0])] if state.exists else []
+    values += (frame["v"].to_numpy().tobytes() for frame in frames)
+    state.update((b"".join(values),))
     state.setTimeoutTimestamp((key[1] + WINDOW_S) * 1000)
 
 
@@ -65,7 +65,7 @@ def sparks(rows: DataFrame) -> DataFrame:
     start = F.unix_seconds(F.window("ts", f"{WINDOW_S} seconds")["start"]).alias("start")
     grouped = rows.select("k", "v", "ts", start).groupBy("k", "start")
     return grouped.applyInPandasWithState(
-        with_timeout, OUT, "values array<double>", "append", GroupStateTimeout.EventTimeTimeout
+        with_timeout, OUT, "values binary", "append", GroupStateTimeout.EventTimeTimeout
     )
 
 
