@@ -39,6 +39,7 @@ from mullion.tables import DeltaTable, JdbcTable, ParquetTable
 from mullion.windows import (
     Around,
     Count,
+    Cumulate,
     Custom,
     Early,
     Global,
@@ -53,6 +54,7 @@ from mullion.windows import (
 __all__ = [
     "Around",
     "Count",
+    "Cumulate",
     "Custom",
     "DamagedStateError",
     "DeltaTable",

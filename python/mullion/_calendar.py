@@ -9,7 +9,7 @@ from datetime import timedelta
 
 from mullion.errors import InvalidArgumentError
 
-_SIZE = re.compile(r"\s*([1-9][0-9]{0,3})\s+(day|week|month|quarter|year)s?\s*", re.IGNORECASE)
+_LENGTH = re.compile(r"\s*(-?[1-9][0-9]{0,3})\s+(day|week|month|quarter|year)s?\s*", re.IGNORECASE)
 _UNITS = {"day": (1, "day"), "week": (1, "week"), "month": (1, "month"), "quarter": (3, "month"), "year": (12, "month")}
 _FIXED = re.compile(r"(UTC|GMT|UT)?[+-][0-9]{1,2}(:?[0-9]{2}){0,2}|Z")
 
@@ -18,11 +18,32 @@ def size_of(size: object) -> tuple[int, str] | None:
     """A size in calendar units: the number of days, weeks or months; ``None`` if it is not a whole number."""
     if isinstance(size, timedelta):
         return (size.days, "day") if size.days > 0 and size == timedelta(days=size.days) else None
-    match = _SIZE.fullmatch(size) if isinstance(size, str) else None
+    count, unit = _length_of(size) or (0, "")
+    return (count, unit) if count > 0 else None
+
+
+def months_of(offset: object) -> int | None:
+    """An offset in months; ``None`` if it is not a number of months, quarters or years."""
+    count, unit = _length_of(offset) or (0, "")
+    return count if unit == "month" else None
+
+
+def slides_of(size: tuple[int, str], slide: tuple[int, str]) -> int | None:
+    """The number of slides in a window; ``None`` if the slide does not divide the size."""
+    (count, unit), (step, step_unit) = _plain(*size), _plain(*slide)
+    return count // step if unit == step_unit and count % step == 0 else None
+
+
+def _length_of(length: object) -> tuple[int, str] | None:
+    match = _LENGTH.fullmatch(length) if isinstance(length, str) else None
     if match is None:
         return None
     each, unit = _UNITS[match[2].lower()]
     return int(match[1]) * each, unit
+
+
+def _plain(count: int, unit: str) -> tuple[int, str]:
+    return (count * 7, "day") if unit == "week" else (count, unit)
 
 
 def written(count: int, unit: str) -> str:

@@ -61,6 +61,8 @@ def configure(builder: SparkSession.Builder, *, local_files: bool = False) -> Sp
         _write_local_files(builder)
     if _is_local(builder) and _setting(builder, "spark.pyspark.python") is None:
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    # Errors of SQL functions may come before the first call of this package.
+    _jvm.translate_errors()
     jars = _listed(builder, "spark.jars")
     if not any(map(_jars.is_ours, jars)):
         jars.append(_carried_url())

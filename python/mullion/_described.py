@@ -20,6 +20,7 @@ from mullion._version import __version__
 from mullion.windows import (
     Around,
     Count,
+    Cumulate,
     Custom,
     Global,
     PerKey,
@@ -96,12 +97,24 @@ class Description:
 
 def _window(window: Window) -> dict[str, Any]:
     match window:
-        case Tumbling(calendar=(count, unit)):
-            return {"kind": "calendar", "number": count, "unit": unit, "timezone": window.timezone}
+        case Tumbling() | Sliding() if window.calendar is not None:
+            calendar = window.calendar
+            return {
+                "kind": "calendar",
+                "number": calendar.number,
+                "unit": calendar.unit,
+                "slides": calendar.slides,
+                "timezone": calendar.timezone,
+                "week_start": calendar.week_start,
+                "offset_months": calendar.offset_months,
+                "offset": calendar.offset_us,
+            }
         case Tumbling():
             return {"kind": "tumbling", "size": window.size_us, "offset": window.offset_us}
         case Sliding():
             return {"kind": "sliding", "size": window.size_us, "slide": window.slide_us, "offset": window.offset_us}
+        case Cumulate():
+            return {"kind": "cumulate", "size": window.size_us, "step": window.step_us, "offset": window.offset_us}
         case Around():
             return {"kind": "around", "before": window.before_us, "after": window.after_us}
         case Session():

@@ -34,6 +34,7 @@ from mullion.windows import (
     Around,
     AtEnd,
     Count,
+    Cumulate,
     Custom,
     Early,
     Empty,
@@ -89,8 +90,8 @@ def windowed(
 
     - ``df``: a stream with a watermark on ``time``, or a batch DataFrame. A batch returns the closing rows of a stream
       over the same input.
-    - ``window``: :class:`Tumbling`, :class:`Sliding`, :class:`Session`, :class:`Around` or :class:`Custom` for windows
-      of time; :class:`Count` or :class:`Global` for windows of row numbers.
+    - ``window``: :class:`Tumbling`, :class:`Sliding`, :class:`Cumulate`, :class:`Session`, :class:`Around` or
+      :class:`Custom` for windows of time; :class:`Count` or :class:`Global` for windows of row numbers.
     - ``by``: the key, a column or a list of columns. Without it there is one key. Nulls are a key, as in SQL.
     - ``time``: the event time: a ``TIMESTAMP`` column, or the ``window`` column of an operator before this one. With
       ``None``, windows of time go by processing time: a row's time is that of its batch, panes close by the wall clock
@@ -496,12 +497,13 @@ def _warn_of_dropped_rows(df: DataFrame, calls: int = 3) -> None:
 
 
 def _require_window(window: object) -> None:
-    if isinstance(window, (Tumbling, Sliding, Session, Around, Custom, Count, Global)):
+    if isinstance(window, (Tumbling, Sliding, Cumulate, Session, Around, Custom, Count, Global)):
         return
     meant = f"Tumbling({window!r})" if isinstance(window, str) else "Tumbling('1 hour')"
     raise InvalidArgumentError(
         f"window={window!r} ({type(window).__name__}) is not a window of Mullion. Write {meant}, "
-        "Sliding('1 hour', '5 minutes'), Session('10 minutes'), Around('1 minute'), Custom('ranges'), Count(100) or "
+        "Sliding('1 hour', '5 minutes'), Cumulate('1 day', '1 hour'), Session('10 minutes'), Around('1 minute'), "
+        "Custom('ranges'), Count(100) or "
         "Global.every(100)."
     )
 

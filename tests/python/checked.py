@@ -16,8 +16,8 @@ from pyspark.sql import Row as SparkRow
 from pyspark.sql import functions as F
 
 from custom_model import CustomRules
-from model import SECOND, AroundRules, Batch, Firing, Row, Rules
-from mullion import Around, Custom, Early, Session, Sliding, Tumbling, Watermark, read_panes, windowed
+from model import SECOND, AroundRules, Batch, CumulativeRules, Firing, Row, Rules
+from mullion import Around, Cumulate, Custom, Early, Session, Sliding, Tumbling, Watermark, read_panes, windowed
 from mullion.testing import ClockedQuery
 from mullion.windows import RangesOf, Window
 from session_model import SessionRules, model_of
@@ -129,10 +129,12 @@ class Case:
                 return Custom(_in_sql(rules))
             case AroundRules(before=before, after=after):
                 return Around(length(before), length(after))
+            case CumulativeRules(size=size, slide=step, offset=offset):
+                return Cumulate(length(size), length(step), length(offset))
             case Rules(size=size, slide=slide, offset=offset) if size == slide:
                 return Tumbling(length(size), length(offset))
             case Rules(size=size, slide=slide, offset=offset):
-                return Sliding(length(size), length(slide), length(offset))
+                return Sliding(length(size), length(slide), length(offset), gaps=True)
 
     def _aggregates(self) -> dict[str, Column]:
         if self.aggregates == "list":

@@ -73,9 +73,33 @@ class Rules(Contract):
             yield start
             start -= self.slide
 
-    def closes(self, start: int) -> int:
+    def start(self, window: int) -> int:
+        """The start of a window, by its number in the model: its start."""
+        return window
+
+    def end(self, window: int) -> int:
+        return window + self.size
+
+    def closes(self, window: int) -> int:
         """When the clock closes the pane of a window."""
-        return start + self.size + self.lateness
+        return self.end(window) + self.lateness
+
+
+@dataclass(frozen=True)
+class CumulativeRules(Rules):
+    """A query with windows that grow from the start of a cycle of ``size``, by ``slide``; numbered by their ends."""
+
+    def starts(self, time: int) -> Iterator[int]:
+        end = self.start(time + 1) + self.size
+        while end > time:
+            yield end
+            end -= self.slide
+
+    def start(self, window: int) -> int:
+        return (window - 1 - self.offset) // self.size * self.size + self.offset
+
+    def end(self, window: int) -> int:
+        return window
 
 
 @dataclass
@@ -252,6 +276,9 @@ class Panes(Model):
         self.rules = rules
         self.known: dict[str | None, int] = {}  # where windows without rows close too: the next to close of a key
 
+    def start_of(self, window: Any) -> int:
+        return self.rules.start(window)
+
     def _closes_empty(self, clock: int) -> bool:
         return any(self.rules.closes(start) <= clock for start in self.known.values())
 
@@ -259,7 +286,7 @@ class Panes(Model):
         for key in self.known:
             while self.rules.closes(start := self.known[key]) <= clock:
                 if (key, start) not in self.open:
-                    batch.firings.append(Firing(key, start, start + self.rules.size, "close", 0, ()))
+                    batch.firings.append(Firing(key, self.start_of(start), self.rules.end(start), "close", 0, ()))
                 self.known[key] += self.rules.slide
 
     def _enter(self, rows: Sequence[tuple[Row, int]], wall: int, batch: Batch) -> list[Row]:
@@ -277,7 +304,7 @@ class Panes(Model):
                 if rules.empty:
                     self.known[row.key] = min(self.known.get(row.key, open_starts[-1]), open_starts[-1])
                 for start in open_starts:
-                    opened = Pane(start + rules.size, event=self.clock, wall=wall)
+                    opened = Pane(rules.end(start), event=self.clock, wall=wall)
                     pane = self.open.setdefault((row.key, start), opened)
                     pane.ids.append(row.id)
                     pane.since += 1
@@ -289,7 +316,7 @@ class Panes(Model):
 
         # A reopened pane is due at once.
         for (key, start), held in reopened.items():
-            batch.firings.append(Firing(key, start, start + rules.size, "close", 0, tuple(sorted(held))))
+            batch.firings.append(Firing(key, rules.start(start), rules.end(start), "close", 0, tuple(sorted(held))))
         return late
 
 
@@ -352,4 +379,7 @@ def closes(rules: Rules, rows: Sequence[Row]) -> list[Firing]:
     for row in rows:
         for start in rules.starts(row.time) if row.time is not None else ():
             panes.setdefault((row.key, start), []).append(row.id)
-    return [Firing(key, s, s + rules.size, "close", 0, tuple(sorted(held))) for (key, s), held in panes.items()]
+    return [
+        Firing(key, rules.start(window), rules.end(window), "close", 0, tuple(sorted(held)))
+        for (key, window), held in panes.items()
+    ]

@@ -17,6 +17,7 @@ from pyspark.sql import functions as F
 from mullion import (
     Around,
     Count,
+    Cumulate,
     Custom,
     Early,
     Global,
@@ -99,9 +100,17 @@ class Spec(Options):
     @property
     def kind(self) -> str:
         """Of windows on a grid (``tumbling`` and ``sliding``) are the lengths below."""
-        (kind,) = {"tumbling", "calendar", "sliding", "session", "around", "custom", "count", "global"} & set(
-            self.window
-        )
+        (kind,) = {
+            "tumbling",
+            "calendar",
+            "sliding",
+            "cumulate",
+            "session",
+            "around",
+            "custom",
+            "count",
+            "global",
+        } & set(self.window)
         return kind
 
     @property
@@ -116,7 +125,7 @@ class Spec(Options):
 
     @property
     def size(self) -> int:
-        return micros(self.window.get("tumbling", self.window.get("sliding")))
+        return micros(next(self.window[kind] for kind in ("tumbling", "sliding", "cumulate") if kind in self.window))
 
     @property
     def slide(self) -> int:
@@ -199,15 +208,29 @@ class Spec(Options):
             case "around":
                 return Around(length(micros(self.window["around"])), length(micros(self.window.get("after", 0))))
             case "calendar":
-                return Tumbling(self.window["calendar"], timezone=self.window["timezone"])
+                offset = self.window.get("offset", 0)
+                options = {
+                    "offset": offset if isinstance(offset, str) else length(micros(offset)),
+                    "timezone": self.window["timezone"],
+                    "week_start": self.window.get("week_start"),
+                }
+                if "every" in self.window:
+                    return Sliding(self.window["calendar"], self.window["every"], **options)
+                return Tumbling(self.window["calendar"], **options)
+            case "cumulate":
+                return Cumulate(length(self.size), length(self.slide), length(self.offset))
             case "tumbling":
                 return Tumbling(length(self.size), length(self.offset))
-        return Sliding(length(self.size), length(self.slide), length(self.offset))
+        return Sliding(length(self.size), length(self.slide), length(self.offset), gaps=True)
 
     def far(self) -> tuple[int, int]:
         """When the last row of a story comes, and how many panes it is in: as many as a row can be."""
+        if self.kind == "calendar" and "every" in self.window:
+            return FAR * 1_000_000, int(self.window["calendar"].split()[0]) // int(self.window["every"].split()[0])
         if self.kind in ("session", "around", "custom", "calendar"):
             return FAR * 1_000_000, 1
+        if self.kind == "cumulate":
+            return FAR * 1_000_000 // self.size * self.size + self.offset, self.size // self.slide
         return FAR * 1_000_000 // self.slide * self.slide + self.offset, -(-self.size // self.slide)
 
     @property

@@ -285,7 +285,7 @@ def one_row(run: Run) -> int:
     window: dict[str, Any] = {spec.kind: 10}
     if spec.kind == "custom":
         window = {"custom": "mullion_windows(ts, '10 seconds')"}
-    elif spec.kind == "calendar":
+    elif spec.kind in ("calendar", "cumulate"):
         window = spec.window
     elif spec.kind in ("tumbling", "sliding"):
         sliding = {"sliding": seconds(spec.size), "every": seconds(spec.slide)}

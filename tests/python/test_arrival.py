@@ -127,7 +127,7 @@ def window_of(rules: Arrival) -> Window:
             return Session(length(rules.size))
     if rules.size == rules.slide:
         return Tumbling(length(rules.size))
-    return Sliding(length(rules.size), length(rules.slide))
+    return Sliding(length(rules.size), length(rules.slide), gaps=True)
 
 
 def panes_of(rules: Arrival, rows: DataFrame) -> DataFrame:

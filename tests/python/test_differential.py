@@ -17,7 +17,7 @@ from pyspark.sql import SparkSession
 from cache_sizes import draw_size
 from checked import CHANGELOGS, SESSION_STATE_IN_ROCKSDB, Case, CheckedQuery
 from custom_model import CustomRules
-from model import SECOND, AroundRules, Row, Rules
+from model import SECOND, AroundRules, CumulativeRules, Row, Rules
 from seeds import SEED
 from session_model import SessionRules
 
@@ -165,6 +165,41 @@ CASES = [
         "sliding, early, discarding, reopen",
         Rules(12 * SECOND, 4 * SECOND, delay=SECOND, early=3 * SECOND, accumulate=False, late="reopen"),
         aggregates="figures",
+    ),
+    Case("cumulate", CumulativeRules(12 * SECOND, 3 * SECOND), aggregates="figures"),
+    Case(
+        "cumulate, offset, lateness, emit, restarted",
+        CumulativeRules(TEN, 2 * SECOND, offset=3 * SECOND, delay=2 * SECOND, lateness=5 * SECOND, late="emit"),
+        restart_after=4,
+    ),
+    Case(
+        "cumulate, early unchanged, lateness, reopen, rocksdb alone, restarted",
+        CumulativeRules(12 * SECOND, 4 * SECOND, lateness=3 * SECOND, early=5 * SECOND, unchanged=True, late="reopen"),
+        conf=ROCKSDB_ALONE,
+        restart_after=3,
+    ),
+    Case(
+        "cumulate, a count, on time, discarding, reopen each",
+        CumulativeRules(
+            *(9 * SECOND, 3 * SECOND),
+            offset=-SECOND,
+            lateness=12 * SECOND,
+            count=2,
+            on_time=True,
+            accumulate=False,
+            late="reopen each",
+        ),
+    ),
+    Case(
+        "cumulate, empty windows, on time, lateness, restarted",
+        CumulativeRules(8 * SECOND, 2 * SECOND, delay=SECOND, lateness=7 * SECOND, on_time=True, empty=True),
+        aggregates="figures",
+        restart_after=4,
+    ),
+    Case(
+        "cumulate, processing time, restarted",
+        CumulativeRules(12 * SECOND, 3 * SECOND, offset=4 * SECOND, processing=True),
+        restart_after=3,
     ),
     Case("custom", CustomRules(unit=TEN, lists=LISTS), aggregates="figures"),
     Case(

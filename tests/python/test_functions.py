@@ -128,7 +128,7 @@ def test_a_row_is_in_the_panes_of_the_windows_that_the_functions_give(spark: Spa
     only = F.array(F.struct(start.alias("start"), end.alias("end")))
     for window, given in (
         (Sliding("7 hours", "2 hours", "1 hour"), MF.windows("ts", "7 hours", "2 hours", "1 hour")),
-        (Sliding("2 hours", "3 hours"), MF.windows("ts", "2 hours", "3 hours")),
+        (Sliding("2 hours", "3 hours", gaps=True), MF.windows("ts", "2 hours", "3 hours")),
         (Tumbling("5 hours"), only),
     ):
         held = F.sort_array(F.collect_list("id")).alias("ids")

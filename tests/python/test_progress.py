@@ -30,7 +30,7 @@ OURS = ("rowsLate", "rowsWithoutTime", "rowsInNoWindow", "panesOpen", "firingsEa
 def test_each_batch_counts_its_rows_and_its_panes(spark: SparkSession, tmp_path: Path) -> None:
     feed = Feed(tmp_path / "in", "k string")
     # Four seconds of every ten.
-    window, early = Sliding("4 seconds", "10 seconds"), Early("5 seconds")
+    window, early = Sliding("4 seconds", "10 seconds", gaps=True), Early("5 seconds")
     panes = windowed(feed.stream(spark), window, by="k", time="ts", early=early).agg(F.count("*").alias("n"))
     reports: list[dict[str, Any]] = []
     with ClockedQuery(panes, checkpoint=tmp_path / "checkpoint") as query:

@@ -78,7 +78,7 @@ def random_window(rng: random.Random) -> tuple[Tumbling | Sliding | Session, Col
         of_spark = F.window("ts", f"{size} milliseconds", startTime=f"{offset} milliseconds")
         return Tumbling(ms(size), ms(offset)), of_spark
     of_spark = F.window("ts", f"{size} milliseconds", f"{slide} milliseconds", f"{offset} milliseconds")
-    return Sliding(ms(size), ms(slide), ms(offset)), of_spark
+    return Sliding(ms(size), ms(slide), ms(offset), gaps=True), of_spark
 
 
 def ask(rng: random.Random, rows: DataFrame, results: int, types: dict[str, str]) -> Asked:

@@ -12,6 +12,7 @@ from pyspark.sql import functions as F
 from mullion import (
     Around,
     Count,
+    Cumulate,
     Custom,
     Early,
     Global,
@@ -67,6 +68,36 @@ def told(panes: DataFrame) -> tuple[object, list[str]]:
         (
             "window => 'tumbling', size => '1 day', timezone => 'Asia/Tokyo'",
             lambda: Tumbling("1 day", timezone="Asia/Tokyo"),
+            "ts",
+        ),
+        (
+            "window => 'tumbling', size => '1 day', timezone => 'Asia/Tokyo', offset => INTERVAL 5 HOURS",
+            lambda: Tumbling("1 day", timezone="Asia/Tokyo", offset="5 hours"),
+            "ts",
+        ),
+        (
+            "window => 'tumbling', size => '1 week', timezone => 'UTC', week_start => 'Sunday'",
+            lambda: Tumbling("1 week", timezone="UTC", week_start="Sunday"),
+            "ts",
+        ),
+        (
+            "window => 'tumbling', size => '1 year', timezone => 'UTC', offset => '3 months'",
+            lambda: Tumbling("1 year", timezone="UTC", offset="3 months"),
+            "ts",
+        ),
+        (
+            "window => 'sliding', size => '7 days', slide => '1 day', timezone => 'UTC'",
+            lambda: Sliding("7 days", "1 day", timezone="UTC"),
+            "ts",
+        ),
+        (
+            "window => 'sliding', size => '5 minutes', slide => '30 minutes', gaps => true",
+            lambda: Sliding("5 minutes", "30 minutes", gaps=True),
+            "ts",
+        ),
+        (
+            "window => 'cumulate', size => '1 day', step => '1 hour'",
+            lambda: Cumulate("1 day", "1 hour"),
             "ts",
         ),
         (
@@ -180,8 +211,8 @@ DAYS = "window => 'tumbling', size => '{}', timezone => '{}', time => 'ts', aggr
         ("window => 'global', time => NULL, aggregates => 'count(*)'", "one of every, when and changes"),
         (f"{TUMBLING}, time => 'k', aggregates => 'count(*)'", "time => 'k' is of type string"),
         (f"{TUMBLING}, time => NULL, aggregates => 'count(*)', late => 'emit'", "processing time"),
-        (f"{DAYS.format('99999999999 years', 'UTC')}", "is not of whole days"),
-        (f"{DAYS.format('0 days', 'UTC')}", "is not of whole days"),
+        (f"{DAYS.format('99999999999 years', 'UTC')}", "is not a number of days"),
+        (f"{DAYS.format('0 days', 'UTC')}", "is not a number of days"),
         (f"{DAYS.format('1 day', 'Nowhere')}", "Nowhere"),
         ("window => 'count', length => 0, time => NULL, aggregates => 'count(*)'", "0"),
         ("window => 'count', length => 5, every => -1, time => NULL, aggregates => 'count(*)'", "-1"),

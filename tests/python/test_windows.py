@@ -20,7 +20,7 @@ OFFSETS = st.timedeltas(timedelta(days=-100_000), timedelta(days=100_000))
 ROWS = st.integers(1, 10**12)
 SPECS = st.one_of(
     st.builds(Tumbling, LENGTHS, OFFSETS),
-    st.builds(Sliding, LENGTHS, LENGTHS, OFFSETS),
+    st.builds(Sliding, LENGTHS, LENGTHS, OFFSETS, gaps=st.just(True)),
     st.builds(Session, LENGTHS),
     st.builds(Count, ROWS, ROWS),
     st.builds(Global.every, ROWS),

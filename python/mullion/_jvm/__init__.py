@@ -28,7 +28,7 @@ from mullion._jvm.columns import (
     row_in_batch,
 )
 from mullion._jvm.entry import facade, is_running, running_conf
-from mullion._jvm.errors import BridgeError, error_in, traced
+from mullion._jvm.errors import BridgeError, error_in, traced, translate_errors
 from mullion._jvm.objects import require_classic
 from mullion._jvm.queries import (
     active,
@@ -115,6 +115,7 @@ __all__ = [
     "together",
     "topic_path",
     "traced",
+    "translate_errors",
     "upsert_jdbc",
     "version_folder",
     "windowed",

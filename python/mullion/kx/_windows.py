@@ -52,7 +52,11 @@ def panes_of(records: DataFrame, window: Window, name: str, *, closes: bool) -> 
     if not window.skip_empty_windows:
         asked["empty"] = "emit"
     size = _durations.written(window.size_us)
-    kind = Tumbling(size) if window.size_us == window.slide_us else Sliding(size, _durations.written(window.slide_us))
+    kind = (
+        Tumbling(size)
+        if window.size_us == window.slide_us
+        else Sliding(size, _durations.written(window.slide_us), gaps=True)
+    )
     panes = _whole if window.count_trigger == ANY_COUNT else _flushed
     found = panes(held, kind, window, asked)
     shown = sf.col("rows")

@@ -88,7 +88,7 @@ class Spec:
             return native.Session(f"{self.gap_ms} milliseconds")
         size = f"{self.size_ms} milliseconds"
         if self.slide_ms is not None:
-            return native.Sliding(size, f"{self.slide_ms} milliseconds")
+            return native.Sliding(size, f"{self.slide_ms} milliseconds", gaps=True)
         return native.Tumbling(size)
 
 

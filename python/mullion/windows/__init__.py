@@ -7,7 +7,8 @@ calendar of a time zone.
 
 ::
 
-    _time    Tumbling, Sliding, Session, Around         _rows     Count, Global
+    _time    Tumbling, Sliding, Cumulate, Session, Around
+    _rows    Count, Global
     _custom  Custom                                     _early    Early
     _clocks  Watermark, PerKey                          _upgrade  Upgrade
     _spec    helpers of all specs
@@ -21,13 +22,14 @@ from mullion.windows._clocks import LateBy, PerKey, Watermark
 from mullion.windows._custom import Custom, RangesOf
 from mullion.windows._early import Early
 from mullion.windows._rows import Count, Global, SplitOf
-from mullion.windows._time import Around, Session, Sliding, Tumbling
+from mullion.windows._time import Around, Cumulate, Session, Sliding, Tumbling
 from mullion.windows._upgrade import NewAggregates, OtherWindow, Upgrade
 
 __all__ = [
     "Around",
     "AtEnd",
     "Count",
+    "Cumulate",
     "Custom",
     "Early",
     "Empty",
@@ -60,4 +62,4 @@ AtEnd: TypeAlias = Literal["keep", "close"]
 Order: TypeAlias = Literal["arrival", "time"]
 """The order of the rows of a pane."""
 
-Window: TypeAlias = Tumbling | Sliding | Session | Around | Custom | Count | Global
+Window: TypeAlias = Tumbling | Sliding | Cumulate | Session | Around | Custom | Count | Global

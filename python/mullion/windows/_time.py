@@ -1,4 +1,4 @@
-"""Tumbling, calendar, sliding and session windows, and windows around each row."""
+"""Tumbling, sliding, calendar, cumulative and session windows, and windows around each row."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from mullion import _calendar, _durations
 from mullion._calls import explained
 from mullion._durations import Duration
 from mullion.errors import InvalidArgumentError
+from mullion.windows._calendar import Calendar, calendar_of, not_by_calendar, require_no_week_start
 from mullion.windows._spec import hold
 
 _NO_OFFSET = "0 seconds"
@@ -23,11 +24,14 @@ class Tumbling:
 
     - ``size``: the length of a window.
     - ``offset``: shifts the starts of windows relative to the epoch. Only its remainder by ``size`` matters, so it may
-      be negative or longer than a window.
+      be negative or longer than a window. With ``timezone`` it is local time after midnight: days with
+      ``offset="5 hours"`` start at 5 o'clock. For windows of months it may be a number of months: fiscal years from
+      April have ``offset="3 months"``.
     - ``timezone``: a name of the IANA database such as ``"America/New_York"``. Windows are then whole days, weeks,
-      months, quarters or years of the calendar there, from midnight to midnight. A day on which clocks change has 23 or
-      25 hours. Weeks start on Monday, months on their first day. Several days are counted from 1970-01-01, several
-      weeks from the Monday of that week, several months from January 1970.
+      months, quarters or years of the calendar there. A day on which clocks change has 23 or 25 hours. A start that
+      clocks skip is the first instant after it. Several days are counted from 1970-01-01, several weeks from the week
+      of that day, several months from January 1970.
+    - ``week_start``: the first day of a week, by its English name. Needs ``timezone`` and a size in weeks.
 
     Without ``timezone``, windows of a day start at midnight in UTC, regardless of the session's time zone.
 
@@ -35,23 +39,31 @@ class Tumbling:
     Tumbling('1 hour', offset='15 minutes')
     >>> Tumbling("1 quarter", timezone="America/New_York")
     Tumbling('3 months', timezone='America/New_York')
+    >>> Tumbling("1 week", timezone="UTC", week_start="Sunday")
+    Tumbling('1 week', timezone='UTC', week_start='Sunday')
 
     Raises :class:`InvalidArgumentError` when ``size`` is not a duration longer than zero, or ``offset`` is not a
-    duration. With ``timezone`` it raises when the time zone is unknown, when ``size`` is not whole days, weeks, months,
-    quarters or years, and when there is an ``offset``.
+    duration. With ``timezone`` it raises when the time zone or ``week_start`` is unknown, when ``size`` is not whole
+    days, weeks, months, quarters or years, and for windows of months when the offset is negative or 28 days or more.
     """
 
     size_us: int
     """Microseconds; 0 for calendar windows."""
     offset_us: int
-    calendar: tuple[int, str] | None
-    """The number of units of a calendar window, and the unit: ``day``, ``week`` or ``month``."""
-    timezone: str | None
+    calendar: Calendar | None
 
     @explained("Tumbling('1 hour')", {"size": "Say how long a window is."}, "Tumbling")
-    def __init__(self, size: Duration, offset: Duration = _NO_OFFSET, *, timezone: str | None = None) -> None:
+    def __init__(
+        self,
+        size: Duration,
+        offset: Duration = _NO_OFFSET,
+        *,
+        timezone: str | None = None,
+        week_start: str | None = None,
+    ) -> None:
         by_calendar = _calendar.size_of(size)
         if timezone is None:
+            require_no_week_start(week_start)
             if by_calendar is not None and by_calendar[1] == "month":
                 raise InvalidArgumentError(
                     f"size={size!r} is not of a fixed length: months and years differ. Write Tumbling({size!r}, "
@@ -60,28 +72,15 @@ class Tumbling:
                 )
             size_us = _durations.positive(size, "size", "Tumbling({})")
             offset_us = _durations.microseconds(offset, "offset", "offset={}") % size_us
-            hold(self, size_us=size_us, offset_us=offset_us, calendar=None, timezone=None)
+            hold(self, size_us=size_us, offset_us=offset_us, calendar=None)
             return
         if by_calendar is None:
-            raise InvalidArgumentError(
-                f"size={size!r} is not of whole days, weeks, months, quarters or years, which windows by the calendar "
-                f"of timezone={timezone!r} are of. Write Tumbling('1 day', timezone={timezone!r}), or leave timezone "
-                "out: windows begin with the hours of UTC then, and offset='30 minutes' shifts them to those of a time "
-                "zone such as Asia/Kolkata."
-            )
-        if _durations.microseconds(offset, "offset", "offset={}") != 0:
-            raise InvalidArgumentError(
-                f"offset={offset!r} is for windows of one length, and those by the calendar of timezone={timezone!r} "
-                "begin at midnight there. Leave one of them out. For days that begin at another hour there, or weeks "
-                "and years that begin on another day, compute each row's range: Custom(F.struct(start, end)), as in "
-                "docs/custom-windows.md."
-            )
-        _calendar.require_timezone(timezone)
-        hold(self, size_us=0, offset_us=0, calendar=by_calendar, timezone=timezone)
+            raise not_by_calendar("size", size, timezone, f"Tumbling('1 day', timezone={timezone!r})")
+        hold(self, size_us=0, offset_us=0, calendar=calendar_of(by_calendar, 1, timezone, week_start, offset))
 
     def __repr__(self) -> str:
         if self.calendar is not None:
-            return f"Tumbling({_calendar.written(*self.calendar)!r}, timezone={self.timezone!r})"
+            return f"Tumbling({_calendar.written(self.calendar.number, self.calendar.unit)!r}{self.calendar.options()})"
         return f"Tumbling({_durations.written(self.size_us)!r}{_offset(self.offset_us)})"
 
 
@@ -90,34 +89,116 @@ class Tumbling:
 class Sliding:
     """Windows of one size that start every ``slide``. A row falls into each window that covers it.
 
-    ``slide`` need not divide ``size``. A slide longer than ``size`` leaves gaps, and rows in a gap are in no window.
-    ``offset`` shifts the starts of windows relative to the epoch; only its remainder by ``slide`` matters.
+    - ``size``, ``slide``: ``slide`` need not divide ``size``.
+    - ``offset``: shifts the starts of windows relative to the epoch; only its remainder by ``slide`` matters.
+    - ``timezone``, ``week_start``: windows of the calendar, as in :class:`Tumbling`. ``slide`` must divide ``size``
+      then: ``Sliding("7 days", "1 day", timezone="Europe/Berlin")``.
+    - ``gaps``: permits a slide that is longer than ``size``. Rows in a gap are in no window.
 
     >>> Sliding("1 minute", "1 second")
     Sliding('60 seconds', '1 second')
 
-    Raises :class:`InvalidArgumentError` when ``size`` or ``slide`` is not a duration longer than zero, or ``offset``
-    is not a duration.
+    Raises :class:`InvalidArgumentError` when ``size`` or ``slide`` is not a duration longer than zero, when ``offset``
+    is not a duration, when ``slide`` is longer than ``size`` without ``gaps=True``, and as :class:`Tumbling` does with
+    ``timezone``.
     """
 
     size_us: int
+    """Microseconds; 0 for calendar windows, and so is ``slide_us``."""
     slide_us: int
     offset_us: int
+    calendar: Calendar | None
 
     @explained(
         "Sliding('1 hour', '5 minutes')",
         {"slide": "Say how far apart windows start; those that follow one another are Tumbling('1 hour')."},
         "Sliding",
     )
-    def __init__(self, size: Duration, slide: Duration, offset: Duration = _NO_OFFSET) -> None:
+    def __init__(
+        self,
+        size: Duration,
+        slide: Duration,
+        offset: Duration = _NO_OFFSET,
+        *,
+        timezone: str | None = None,
+        week_start: str | None = None,
+        gaps: bool = False,
+    ) -> None:
+        if timezone is not None:
+            example = f"Sliding('7 days', '1 day', timezone={timezone!r})"
+            length, step = _calendar.size_of(size), _calendar.size_of(slide)
+            if length is None:
+                raise not_by_calendar("size", size, timezone, example)
+            if step is None:
+                raise not_by_calendar("slide", slide, timezone, example)
+            slides = _calendar.slides_of(length, step)
+            if not slides:
+                raise InvalidArgumentError(
+                    f"slide={slide!r} does not divide size={size!r}, as windows by the calendar of "
+                    f"timezone={timezone!r} require. Write, for instance, {example}."
+                )
+            calendar = calendar_of(step, slides, timezone, week_start, offset)
+            hold(self, size_us=0, slide_us=0, offset_us=0, calendar=calendar)
+            return
+        require_no_week_start(week_start)
         size_us = _durations.positive(size, "size", "Sliding({}, '1 second')")
         slide_us = _durations.positive(slide, "slide", "Sliding('1 minute', {})")
+        if slide_us > size_us and not gaps:
+            raise InvalidArgumentError(
+                f"slide={slide!r} is longer than size={size!r}, so rows between two windows would be in none. The size "
+                f"comes first: Sliding({slide!r}, {size!r}). If the gaps are intended, add gaps=True."
+            )
         offset_us = _durations.microseconds(offset, "offset", "offset={}") % slide_us
-        hold(self, size_us=size_us, slide_us=slide_us, offset_us=offset_us)
+        hold(self, size_us=size_us, slide_us=slide_us, offset_us=offset_us, calendar=None)
 
     def __repr__(self) -> str:
+        if self.calendar is not None:
+            number, unit = self.calendar.number, self.calendar.unit
+            size, slide = _calendar.written(number * self.calendar.slides, unit), _calendar.written(number, unit)
+            return f"Sliding({size!r}, {slide!r}{self.calendar.options()})"
         size, slide = _durations.written_alike(self.size_us, self.slide_us)
-        return f"Sliding({size!r}, {slide!r}{_offset(self.offset_us)})"
+        gaps = ", gaps=True" if self.slide_us > self.size_us else ""
+        return f"Sliding({size!r}, {slide!r}{_offset(self.offset_us)}{gaps})"
+
+
+@final
+@dataclass(frozen=True, slots=True, init=False, repr=False)
+class Cumulate:
+    """Windows that grow in steps from one start, as Flink SQL's ``CUMULATE``.
+
+    All windows of a cycle of ``size`` start with it, and one ends after each ``step``. With ``Cumulate("1 day", "1
+    hour")`` they hold the totals of a day so far, hour by hour. A row is stored once, and is in each window of its
+    cycle that ends after it. A window without new rows closes too, once its cycle has rows.
+
+    ``step`` must divide ``size``. ``offset`` shifts the cycles relative to the epoch; only its remainder by ``size``
+    matters.
+
+    >>> Cumulate("1 day", "1 hour")
+    Cumulate('24 hours', '1 hour')
+
+    Raises :class:`InvalidArgumentError` when ``size`` or ``step`` is not a duration longer than zero, when ``step``
+    does not divide ``size``, and when ``offset`` is not a duration.
+    """
+
+    size_us: int
+    step_us: int
+    offset_us: int
+
+    @explained("Cumulate('1 day', '1 hour')", {"step": "Say how often a window ends."}, "Cumulate")
+    def __init__(self, size: Duration, step: Duration, offset: Duration = _NO_OFFSET) -> None:
+        size_us = _durations.positive(size, "size", "Cumulate({}, '1 second')")
+        step_us = _durations.positive(step, "step", "Cumulate('1 minute', {})")
+        if size_us % step_us:
+            raise InvalidArgumentError(
+                f"step={step!r} does not divide size={size!r}. Give a step that does, such as "
+                "Cumulate('1 day', '1 hour')."
+            )
+        offset_us = _durations.microseconds(offset, "offset", "offset={}") % size_us
+        hold(self, size_us=size_us, step_us=step_us, offset_us=offset_us)
+
+    def __repr__(self) -> str:
+        size, step = _durations.written_alike(self.size_us, self.step_us)
+        return f"Cumulate({size!r}, {step!r}{_offset(self.offset_us)})"
 
 
 @final

@@ -155,7 +155,7 @@ def _window_of(shape: Shape) -> Window:
         if gap is not None:
             return Session(gap)
         assert size is not None
-        return Tumbling(size) if slide is None else Sliding(size, slide)
+        return Tumbling(size) if slide is None else Sliding(size, slide, gaps=True)
     if shape.session:
         return Session(sf.expr("INTERVAL '0.001' SECOND") * sf.col(GAP))
     at, size_ms, slide_ms = sf.unix_millis(TIME), sf.col(SIZE), sf.col(SLIDE)

@@ -1,5 +1,7 @@
 package dev.mullion
 
+import java.time.DayOfWeek
+
 import org.apache.spark.sql.Column
 import org.apache.spark.sql.mullion.builders.WindowOptions
 
@@ -8,7 +10,9 @@ import dev.mullion.windows.spec.{
   AroundWindow,
   CalendarWindow,
   CountWindow,
+  CumulativeWindow,
   CustomWindow,
+  Duration,
   GlobalTrigger,
   GlobalWindow,
   SessionWindow,
@@ -41,24 +45,37 @@ final case class Tumbling(size: Span, offset: Span = Span.zero) extends Window {
 
 object Tumbling {
 
-  /** Windows of `n` calendar days in a time zone such as `Europe/Berlin`, from midnight to midnight. */
-  def days(n: Int, zone: String): Window = Calendar(n, "day", zone)
+  /** Windows of `n` calendar days in a time zone such as `Europe/Berlin`.
+    *
+    * @param offset
+    *   the local time at which they start, after midnight
+    */
+  def days(n: Int, zone: String, offset: Span = Span.zero): Window =
+    Calendar(CalendarWindow.ofDays(n, zone, offset = offset.micros))
 
-  /** Windows of `n` weeks, which begin on Monday. */
-  def weeks(n: Int, zone: String): Window = Calendar(n, "week", zone)
+  /** Windows of `n` weeks.
+    *
+    * @param start
+    *   the first day of a week
+    * @param offset
+    *   the local time at which they start, after midnight of that day
+    */
+  def weeks(n: Int, zone: String, start: DayOfWeek = DayOfWeek.MONDAY, offset: Span = Span.zero): Window =
+    Calendar(CalendarWindow.ofWeeks(n, zone, start = start, offset = offset.micros))
 
-  /** Windows of `n` months: three are a quarter, twelve a year. */
-  def months(n: Int, zone: String): Window = Calendar(n, "month", zone)
+  /** Windows of `n` months: three are a quarter, twelve a year.
+    *
+    * @param offsetMonths
+    *   the shift of the starts from January; 3 for fiscal years from April
+    * @param offset
+    *   the shift from midnight of the first day of a month, less than 28 days
+    */
+  def months(n: Int, zone: String, offsetMonths: Int = 0, offset: Span = Span.zero): Window =
+    Calendar(CalendarWindow.ofMonths(n, zone, offsetMonths = offsetMonths, offset = offset.micros))
 }
 
 /** Windows of whole days, weeks or months of a calendar. */
-private[mullion] final case class Calendar(n: Int, unit: String, zone: String) extends Window {
-  private[mullion] override val spec: WindowSpec = unit match {
-    case "day"  => CalendarWindow.ofDays(n, zone)
-    case "week" => CalendarWindow.ofWeeks(n, zone)
-    case _      => CalendarWindow.ofMonths(n, zone)
-  }
-}
+private[mullion] final case class Calendar(override val spec: WindowSpec) extends Window
 
 /** Windows of one length that start at each multiple of the slide. A row is in all windows that contain its time.
   * {{{
@@ -67,9 +84,58 @@ private[mullion] final case class Calendar(n: Int, unit: String, zone: String) e
   *         |--------|
   * }}}
   */
-final case class Sliding(size: Span, slide: Span, offset: Span = Span.zero) extends Window {
+final case class Sliding(size: Span, slide: Span, offset: Span = Span.zero, gaps: Boolean = false) extends Window {
+  private[mullion] override val spec: WindowSpec = {
+    val window = AlignedWindow.sliding(Span.positive("size", size), Span.positive("slide", slide), offset.micros)
+    if (window.hasGaps && !gaps)
+      throw MullionException.invalid(
+        s"The slide of ${Duration.describe(window.slide)} is longer than the size of ${Duration.describe(window.size)}, so rows " +
+          "between two windows would be in none. Size comes first: Sliding(size, slide). If the gaps are intended, add " +
+          "gaps = true."
+      )
+    window
+  }
+}
+
+object Sliding {
+
+  /** Windows of `size` calendar days that start every `slide` days, which divide `size`; see `Tumbling.days`. */
+  def days(size: Int, slide: Int, zone: String, offset: Span = Span.zero): Window =
+    Calendar(CalendarWindow.ofDays(slide, zone, slides(size, slide), offset.micros))
+
+  /** Windows of `size` weeks that start every `slide` weeks, which divide `size`; see `Tumbling.weeks`. */
+  def weeks(
+      size: Int,
+      slide: Int,
+      zone: String,
+      start: DayOfWeek = DayOfWeek.MONDAY,
+      offset: Span = Span.zero
+  ): Window =
+    Calendar(CalendarWindow.ofWeeks(slide, zone, slides(size, slide), start, offset.micros))
+
+  /** Windows of `size` months that start every `slide` months, which divide `size`; see `Tumbling.months`. */
+  def months(size: Int, slide: Int, zone: String, offsetMonths: Int = 0, offset: Span = Span.zero): Window =
+    Calendar(CalendarWindow.ofMonths(slide, zone, slides(size, slide), offsetMonths, offset.micros))
+
+  private def slides(size: Int, slide: Int): Int =
+    if (slide > 0 && size > 0 && size % slide == 0) size / slide
+    else
+      throw MullionException.invalid(
+        s"The slide of $slide does not divide the size of $size. Give calendar windows a slide that does, such as 1."
+      )
+}
+
+/** Windows that grow in steps from one start: those of a cycle of `size` start with it, and one ends after each `step`,
+  * which divides `size`.
+  * {{{
+  *   |-|     |-|
+  *   |---|   |---|
+  *   |-----| |-----|
+  * }}}
+  */
+final case class Cumulate(size: Span, step: Span, offset: Span = Span.zero) extends Window {
   private[mullion] override val spec: WindowSpec =
-    AlignedWindow.sliding(Span.positive("size", size), Span.positive("slide", slide), offset.micros)
+    CumulativeWindow(Span.positive("size", size), Span.positive("step", step), offset.micros)
 }
 
 /** Sessions: rows of a key that are at most the gap apart.

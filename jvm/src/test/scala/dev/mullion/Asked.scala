@@ -1,5 +1,7 @@
 package dev.mullion
 
+import java.time.DayOfWeek
+
 import org.apache.spark.sql.{Column, DataFrame}
 import org.apache.spark.sql.mullion.builders.{WindowOptions, WindowedBuilder}
 import org.apache.spark.sql.mullion.shim.Classic
@@ -9,6 +11,7 @@ import dev.mullion.windows.spec.{
   AroundWindow,
   CalendarWindow,
   CountWindow,
+  CumulativeWindow,
   CustomWindow,
   GlobalTrigger,
   GlobalWindow,
@@ -22,11 +25,22 @@ object Asked {
 
   def sliding(size: Long, slide: Long, offset: Long): AlignedWindow = AlignedWindow.sliding(size, slide, offset)
 
-  def calendar(n: Int, unit: String, zone: String): CalendarWindow = unit match {
-    case "day"  => CalendarWindow.ofDays(n, zone)
-    case "week" => CalendarWindow.ofWeeks(n, zone)
-    case _      => CalendarWindow.ofMonths(n, zone)
-  }
+  def cumulate(size: Long, step: Long, offset: Long): CumulativeWindow = CumulativeWindow(size, step, offset)
+
+  def calendar(
+      n: Int,
+      unit: String,
+      zone: String,
+      slides: Int,
+      weekStart: DayOfWeek,
+      offsetMonths: Int,
+      offset: Long
+  ): CalendarWindow =
+    unit match {
+      case "day"  => CalendarWindow.ofDays(n, zone, slides, offset)
+      case "week" => CalendarWindow.ofWeeks(n, zone, slides, weekStart, offset)
+      case _      => CalendarWindow.ofMonths(n, zone, slides, offsetMonths, offset)
+    }
 
   def around(before: Long, after: Long): WindowSpec = AroundWindow(before, after)
 

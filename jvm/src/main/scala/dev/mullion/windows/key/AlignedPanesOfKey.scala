@@ -67,6 +67,9 @@ final class AlignedPanesOfKey(
     }
   }
 
+  override def nameOf(pane: ArrivalPane): (String, Seq[String]) =
+    if (rules.window.sharesStarts) (PaneId.ofRange(pane.start, pane.end), Nil) else super.nameOf(pane)
+
   override def slots: Array[Long] =
     if (byPane) Array.range(0, (last - first + 1).toInt).map(first + _) else Array(ordinal)
 

@@ -34,17 +34,20 @@ sealed abstract class SliceGrid extends Serializable {
   def lastWindowEndingBy(t: Long): Long = firstWindowEndingAfter(t) - 1
 }
 
-/** The grid of windows of varying length, such as days with daylight-saving changes. They follow one another without
-  * overlap or gap, and each is a slice.
+/** The grid of windows of varying length, such as days with daylight-saving changes. One starts where each slice
+  * starts; it spans `slides` slices.
   *
   * {{{
-  *   windows   |---- 19 ----|--- 20 ---|---- 21 ----|      20 is a day of 23 hours
+  *   slides 1   |---- 19 ----|--- 20 ---|---- 21 ----|      20 is a day of 23 hours
+  *   slides 2   |-------- 19 -----------|
+  *                           |--------- 20 ----------|
   * }}}
   *
   * The start of a window is computed by the calendar once and cached, so a row costs a few array lookups.
   */
 final class CalendarGrid(spec: CalendarWindow) extends SliceGrid {
   @transient private lazy val cache = Array.fill(CalendarGrid.Known)(CalendarGrid.nothing)
+  private val others = spec.slides - 1L
 
   override def windowAt(ts: Long): Long = {
     var window = spec.near(ts)
@@ -65,14 +68,46 @@ final class CalendarGrid(spec: CalendarWindow) extends SliceGrid {
     }
   }
 
-  override def windowEnd(window: Long): Long = windowStart(if (window == Long.MaxValue) window else window + 1)
+  override def windowEnd(window: Long): Long = windowStart(TimeMath.plus(window, spec.slides.toLong))
 
   override def ordinalOf(ts: Long): Long = windowAt(ts)
   override def firstSlice(window: Long): Long = window
-  override def lastSlice(window: Long): Long = window
-  override def firstWindow(ordinal: Long): Long = ordinal
+  override def lastSlice(window: Long): Long = TimeMath.plus(window, others)
+  override def firstWindow(ordinal: Long): Long = ordinal - others
   override def lastWindow(ordinal: Long): Long = ordinal
-  override def firstWindowEndingAfter(t: Long): Long = windowAt(t)
+  override def firstWindowEndingAfter(t: Long): Long = windowAt(t) - others
+}
+
+/** The grid of windows that grow from one start. Windows and slices are numbered by their ends: window `w` ends with
+  * slice `w`, and the windows of a cycle begin with its first slice.
+  */
+final class CumulativeGrid(spec: CumulativeWindow) extends SliceGrid {
+  private val ends = new EvenGrid(AlignedWindow.tumbling(spec.step, spec.offset))
+  private val steps = spec.steps
+  // The number of a window that starts a cycle, modulo `steps`.
+  private val origin = spec.offset / spec.step
+
+  /** The number of a window within its cycle, from 0. */
+  private def inCycle(window: Long): Long = Math.floorMod(Math.floorMod(window, steps) - origin, steps)
+
+  override def ordinalOf(ts: Long): Long = ends.ordinalOf(ts)
+
+  override def windowAt(ts: Long): Long = lastWindow(ends.windowAt(ts))
+
+  override def windowStart(window: Long): Long = ends.windowStart(firstSlice(window))
+
+  override def windowEnd(window: Long): Long = ends.windowEnd(window)
+
+  override def firstSlice(window: Long): Long =
+    TimeMath.minus(window, inCycle(window))
+
+  override def lastSlice(window: Long): Long = window
+
+  override def firstWindow(ordinal: Long): Long = ordinal
+
+  override def lastWindow(ordinal: Long): Long = TimeMath.plus(ordinal, steps - 1 - inCycle(ordinal))
+
+  override def firstWindowEndingAfter(t: Long): Long = ends.firstWindowEndingAfter(t)
 }
 
 private object CalendarGrid {

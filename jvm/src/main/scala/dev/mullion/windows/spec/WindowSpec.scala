@@ -1,6 +1,10 @@
 package dev.mullion.windows.spec
 
-import java.time.{DateTimeException, LocalDate, ZoneId}
+import java.time.format.TextStyle
+import java.time.{DateTimeException, DayOfWeek, LocalDate, LocalTime, ZoneId}
+import java.util.Locale
+
+import scala.jdk.CollectionConverters._
 
 import dev.mullion.MullionException
 
@@ -11,6 +15,9 @@ sealed trait WindowSpec {
 
   /** The spec as text, for `explain()` and error messages. */
   def describe: String
+
+  /** True if windows of a key may have one start and different ends. */
+  def sharesStarts: Boolean = false
 }
 
 /** Windows on a grid over time, which exist independently of rows. */
@@ -39,26 +46,41 @@ sealed trait GridWindow extends WindowSpec {
   def grid: SliceGrid
 }
 
-/** Windows of calendar days or months in a time zone. A day lasts from midnight to midnight, 23 or 25 hours where
-  * clocks change. Weeks start on Monday; quarters and years start on their first day.
+/** Windows of calendar days or months in a time zone. They start every `days` days or `months` months, and span
+  * `slides` of these steps. A day lasts from midnight to midnight, 23 or 25 hours where clocks change. A start that
+  * clocks skip is the first instant after it; of a local time that occurs twice, the first.
   *
   * @param days
-  *   the number of days of a window, or 0
+  *   the number of days between starts, or 0
   * @param months
-  *   the number of months of a window, or 0
+  *   the number of months between starts, or 0
+  * @param slides
+  *   the number of steps in a window; more than one if windows overlap
   * @param first
-  *   for windows of days, a day on which one starts, counted from the epoch
+  *   a day on which a window starts, counted from the epoch; for windows of months, a month, counted from January 1970
+  * @param shift
+  *   the time after midnight of that day, or of the first day of that month, at which windows start; microseconds of
+  *   local time
   * @param zone
   *   the time zone, by its id
   */
-final case class CalendarWindow private (days: Int, months: Int, first: Int, zone: String) extends GridWindow {
-  @transient private lazy val zoneId = ZoneId.of(zone)
+final case class CalendarWindow private (
+    days: Int,
+    months: Int,
+    slides: Int,
+    first: Int,
+    shift: Long,
+    zone: String
+) extends GridWindow {
+  @transient private lazy val rules = ZoneId.of(zone).getRules
+  private val shiftDays = Math.floorDiv(shift, CalendarWindow.Day)
+  private val timeOfDay = LocalTime.ofNanoOfDay(Math.floorMod(shift, CalendarWindow.Day) * 1000L)
 
   private val average = if (days > 0) days * CalendarWindow.Day else months * CalendarWindow.Month
 
   override val grid: SliceGrid = new CalendarGrid(this)
 
-  override def overlaps: Boolean = false
+  override def overlaps: Boolean = slides > 1
 
   override def hasGaps: Boolean = false
 
@@ -71,7 +93,10 @@ final case class CalendarWindow private (days: Int, months: Int, first: Int, zon
   override def startEndingBy(t: Long): Long = grid.windowStart(grid.lastWindowEndingBy(t))
 
   /** A window at most a few from the one that holds `ts`. */
-  private[windows] def near(ts: Long): Long = Math.floorDiv(TimeMath.minus(ts, first * CalendarWindow.Day), average)
+  private[windows] def near(ts: Long): Long = {
+    val origin = TimeMath.plus(shift, if (days > 0) first * CalendarWindow.Day else first * CalendarWindow.Month)
+    Math.floorDiv(TimeMath.minus(ts, origin), average)
+  }
 
   /** The start of a window, clamped to the range of time. */
   private[windows] def start(window: Long): Long = {
@@ -81,20 +106,25 @@ final case class CalendarWindow private (days: Int, months: Int, first: Int, zon
     else {
       val date =
         if (days > 0) LocalDate.ofEpochDay(first + window * days)
-        else LocalDate.EPOCH.plusMonths(window * months)
-      val instant = date.atStartOfDay(zoneId).toInstant
+        else LocalDate.EPOCH.plusMonths(first + window * months)
+      val local = date.plusDays(shiftDays).atTime(timeOfDay)
+      val instant = Option(rules.getTransition(local))
+        .filter(_.isGap)
+        .fold(local.toInstant(rules.getValidOffsets(local).asScala.headOption.getOrElse(rules.getOffset(local))))(
+          _.getInstant
+        )
       TimeMath.plus(TimeMath.times(instant.getEpochSecond, 1000000L), instant.getNano / 1000L)
     }
   }
 
   override def describe: String = {
-    def of(n: Int, one: String) = s"$n $one${if (n == 1) "" else "s"}"
-    val size =
-      if (months > 0 && months % 12 == 0) of(months / 12, "year")
-      else if (months > 0) of(months, "month")
-      else if (first != 0) of(days / 7, "week")
-      else of(days, "day")
-    s"tumbling $size by the calendar of $zone"
+    def step(n: Int) =
+      if (days > 0) CalendarWindow.describeDays(days * n, first) else CalendarWindow.describeMonths(months * n)
+    val from = if (days % 7 == 0 && first != 0 && days > 0) CalendarWindow.describeWeekday(first) else ""
+    val length = if (overlaps) s"sliding ${step(slides)} every ${step(1)}" else s"tumbling ${step(1)}"
+    val fiscal = if (days > 0 || first == 0) Nil else Seq(CalendarWindow.describeMonths(first))
+    val offset = fiscal ++ Option.when(shift != 0)(Duration.describe(shift))
+    s"$length by the calendar of $zone$from${if (offset.isEmpty) "" else offset.mkString(", offset ", " and ", "")}"
   }
 }
 
@@ -102,30 +132,89 @@ object CalendarWindow {
   private val Day = 86400L * 1000000L
   // The average month of the Gregorian calendar, which repeats every 400 years.
   private val Month = 146097L * Day / 4800L
+  // 1970-01-01 was a Thursday.
   private val Monday = -3
+  private val MaxUnits = 10000
+  // Each month has this many days.
+  private val MaxDaysOffset = 27
 
-  /** Windows of `days` days from midnight, counted from the epoch. */
-  def ofDays(days: Int, zone: String): CalendarWindow =
-    new CalendarWindow(positive(days, "days"), 0, 0, checkedZone(zone))
+  /** Windows of `days * slides` days that start every `days` days.
+    *
+    * @param offset
+    *   the shift of the starts from midnight, counted from the epoch; microseconds of local time, of any length
+    */
+  def ofDays(days: Int, zone: String, slides: Int = 1, offset: Long = 0L): CalendarWindow =
+    daily(positive(days, "days", slides), slides, first = 0, shift = 0, offset, zone)
 
-  /** Windows of `weeks` weeks from Monday. */
-  def ofWeeks(weeks: Int, zone: String): CalendarWindow =
-    new CalendarWindow(positive(weeks, "weeks") * 7, 0, Monday, checkedZone(zone))
+  /** Windows of `weeks * slides` weeks that start every `weeks` weeks.
+    *
+    * @param start
+    *   the first day of a week
+    * @param offset
+    *   the shift of the starts from midnight of that day; microseconds of local time, of any length
+    */
+  def ofWeeks(
+      weeks: Int,
+      zone: String,
+      slides: Int = 1,
+      start: DayOfWeek = DayOfWeek.MONDAY,
+      offset: Long = 0L
+  ): CalendarWindow =
+    daily(positive(weeks, "weeks", slides) * 7, slides, Monday, start.getValue - 1, offset, zone)
 
-  /** Windows of `months` months, counted from a January. */
-  def ofMonths(months: Int, zone: String): CalendarWindow =
-    new CalendarWindow(0, positive(months, "months"), 0, checkedZone(zone))
+  /** Windows of `months * slides` months that start every `months` months.
+    *
+    * @param offsetMonths
+    *   the shift of the starts from January 1970; 3 for fiscal years from April
+    * @param offset
+    *   the shift from midnight of the first day of a month, less than 28 days; microseconds of local time
+    */
+  def ofMonths(
+      months: Int,
+      zone: String,
+      slides: Int = 1,
+      offsetMonths: Int = 0,
+      offset: Long = 0L
+  ): CalendarWindow = {
+    if (offset < 0 || offset >= (MaxDaysOffset + 1) * Day)
+      throw MullionException.invalid(
+        s"The offset of windows of months is ${Duration.describe(offset)}: it must be at least 0 and less than 28 days, " +
+          "because February has 28. Give a number of months, or a shorter duration."
+      )
+    val step = positive(months, "months", slides)
+    new CalendarWindow(0, step, slides, Math.floorMod(offsetMonths, step), offset, checkedZone(zone))
+  }
 
   /** The window recorded in state. */
-  def of(days: Int, months: Int, first: Int, zone: String): CalendarWindow =
-    new CalendarWindow(days, months, first, zone)
+  def of(days: Int, months: Int, slides: Int, first: Int, shift: Long, zone: String): CalendarWindow =
+    new CalendarWindow(days, months, slides, first, shift, zone)
 
-  private def positive(n: Int, what: String): Int =
-    if (n > 0 && n <= 10000) n
+  private def daily(days: Int, slides: Int, first: Int, shift: Int, offset: Long, zone: String): CalendarWindow = {
+    val shiftDays = Math.floorMod(shift + Math.floorDiv(offset, Day), days.toLong).toInt
+    new CalendarWindow(days, 0, slides, first + shiftDays, Math.floorMod(offset, Day), checkedZone(zone))
+  }
+
+  private def positive(n: Int, what: String, slides: Int): Int =
+    if (n > 0 && slides > 0 && n.toLong * slides <= MaxUnits) n
     else
       throw MullionException.invalid(
-        s"The window's size is $n $what: windows by the calendar have from 1 to 10000. Give, for instance, 1."
+        s"The window's size is ${n.toLong * slides} $what: windows by the calendar have from 1 to $MaxUnits. Give, for " +
+          "instance, 1."
       )
+
+  private def describeDays(days: Int, first: Int): String =
+    if (days % 7 == 0 && first != 0) counted(days / 7, "week") else counted(days, "day")
+
+  private def describeMonths(months: Int): String =
+    if (months % 12 == 0) counted(months / 12, "year") else counted(months, "month")
+
+  private def describeWeekday(first: Int): String = Math.floorMod(first - Monday, 7) match {
+    case 0               => ""
+    case daysAfterMonday =>
+      s" from ${DayOfWeek.of(daysAfterMonday + 1).getDisplayName(TextStyle.FULL, Locale.ENGLISH)}"
+  }
+
+  private def counted(n: Int, unit: String): String = s"$n $unit${if (n == 1) "" else "s"}"
 
   private def checkedZone(zone: String): String =
     try ZoneId.of(zone).getId
@@ -136,6 +225,63 @@ object CalendarWindow {
             "'UTC', or an offset such as '+02:00'."
         )
     }
+}
+
+/** Windows that grow in steps from one start, as Flink SQL's `CUMULATE`: all windows of a cycle of `size` start with
+  * it, and one ends after each `step`. A row is in each window of its cycle that ends after it.
+  *
+  * {{{
+  *   Cumulate(6, 2)    |-|         |-|
+  *                     |---|       |---|
+  *                     |-----|     |-----|
+  * }}}
+  *
+  * @param size
+  *   the length of a cycle and of its longest window, > 0
+  * @param step
+  *   the distance between the ends of consecutive windows, > 0; divides `size`
+  * @param offset
+  *   the shift of the cycles, in `[0, size)`
+  */
+final case class CumulativeWindow private (size: Long, step: Long, offset: Long) extends GridWindow {
+  override def overlaps: Boolean = step < size
+
+  override def hasGaps: Boolean = false
+
+  override def sharesStarts: Boolean = overlaps
+
+  override def holds(ts: Long): Boolean = true
+
+  override def lastStart(ts: Long): Long = TimeMath.floor(ts, size, offset)
+
+  /** The end of the last window that starts at `start`. */
+  override def end(start: Long): Long = cycles.end(start)
+
+  override def startEndingBy(t: Long): Long = TimeMath.minus(t, size)
+
+  override val grid: SliceGrid = new CumulativeGrid(this)
+
+  private[windows] def steps: Long = size / step
+
+  private[windows] def cycles: AlignedWindow = AlignedWindow.tumbling(size, offset)
+
+  override def describe: String = {
+    val shift = if (offset == 0) "" else s", offset ${Duration.describe(offset)}"
+    s"cumulative ${Duration.describe(size)} in steps of ${Duration.describe(step)}$shift"
+  }
+}
+
+object CumulativeWindow {
+  def apply(size: Long, step: Long, offset: Long = 0L): CumulativeWindow = {
+    AlignedWindow.requirePositive("size", size)
+    AlignedWindow.requirePositive("step", step)
+    if (size % step != 0)
+      throw MullionException.invalid(
+        s"The window's step of ${Duration.describe(step)} does not divide its size of ${Duration.describe(size)}. Give a " +
+          "step that does, such as 1 hour for a size of 1 day."
+      )
+    new CumulativeWindow(size, step, Math.floorMod(offset, size))
+  }
 }
 
 /** Windows aligned to the epoch. They start on the grid `offset + k * slide` and are `size` long:
@@ -190,7 +336,7 @@ object AlignedWindow {
     new AlignedWindow(size, slide, Math.floorMod(offset, slide))
   }
 
-  private def requirePositive(name: String, us: Long): Unit =
+  private[spec] def requirePositive(name: String, us: Long): Unit =
     if (us <= 0)
       throw MullionException.invalid(
         s"The window's $name is ${Duration.describe(us)}: a window needs a $name of at least 1 microsecond. " +
@@ -256,6 +402,8 @@ final case class SessionWindow(gap: Option[Long]) extends WindowSpec {
   *   the source of the list as text: a SQL expression, or the name of a function
   */
 final case class CustomWindow(ranges: String) extends WindowSpec {
+  override def sharesStarts: Boolean = true
+
   override def describe: String = s"custom by $ranges"
 }
 

@@ -1,6 +1,8 @@
 package org.apache.spark.sql.mullion
 
 import java.nio.file.{Files, Path}
+import java.time.DayOfWeek
+import java.util.Locale
 
 import scala.collection.immutable.SortedMap
 import scala.jdk.CollectionConverters._
@@ -12,7 +14,7 @@ import com.fasterxml.jackson.dataformat.yaml.YAMLMapper
 import org.apache.spark.sql.mullion.plan.WindowsTogether
 
 import dev.mullion.Asked
-import dev.mullion.windows.spec.{AlignedWindow, RowNumberWindow, WindowSpec}
+import dev.mullion.windows.spec.{AlignedWindow, CalendarWindow, CumulativeWindow, RowNumberWindow, WindowSpec}
 
 /** A document of `tests/transcripts`: input rows, and the expected firings. The README there documents the format.
   * Times and lengths are microseconds here and seconds there.
@@ -100,14 +102,17 @@ final case class PaneStory(
 
   /** The start of the last window that holds a row at `ts`. */
   def lastStart(ts: Long): Long = window match {
-    case aligned: AlignedWindow => aligned.lastStart(ts)
-    case _                      => ts
+    case aligned: AlignedWindow       => aligned.lastStart(ts)
+    case cumulative: CumulativeWindow => cumulative.lastStart(ts)
+    case _                            => ts
   }
 
   /** The number of windows that hold a row at the start of one. */
   def windowsAtStart: Long = window match {
-    case AlignedWindow(size, slide, _) => (size + slide - 1) / slide
-    case _                             => 1
+    case AlignedWindow(size, slide, _)   => (size + slide - 1) / slide
+    case CumulativeWindow(size, step, _) => size / step
+    case calendar: CalendarWindow        => calendar.slides.toLong
+    case _                               => 1
   }
 }
 
@@ -362,8 +367,20 @@ object Story {
       if (node.has("tumbling")) Asked.tumbling(said.micros("tumbling"), said.micros("offset"))
       else if (node.has("calendar")) {
         val size = said.text("calendar").get.split(" ")
-        Asked.calendar(size.head.toInt, size.last.stripSuffix("s"), said.text("timezone").get)
-      } else if (node.has("count")) {
+        val step = said.text("every").fold(size)(_.split(" "))
+        val months = said.get("offset").filter(_.isTextual).map(_.asText.split(" ").head.toInt)
+        Asked.calendar(
+          step.head.toInt,
+          step.last.stripSuffix("s"),
+          said.text("timezone").get,
+          size.head.toInt / step.head.toInt,
+          said.text("week_start").fold(DayOfWeek.MONDAY)(day => DayOfWeek.valueOf(day.toUpperCase(Locale.ROOT))),
+          months.getOrElse(0),
+          if (months.isDefined) 0L else said.micros("offset")
+        )
+      } else if (node.has("cumulate"))
+        Asked.cumulate(said.micros("cumulate"), said.micros("every"), said.micros("offset"))
+      else if (node.has("count")) {
         val size = said.number("count").get
         Asked.count(size, said.number("every").getOrElse(size))
       } else if (node.has("global")) global(said.get("global").get)

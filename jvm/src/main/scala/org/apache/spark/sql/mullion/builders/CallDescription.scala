@@ -1,5 +1,8 @@
 package org.apache.spark.sql.mullion.builders
 
+import java.time.DayOfWeek
+import java.util.Locale
+
 import scala.util.control.NonFatal
 
 import org.json4s._
@@ -13,6 +16,7 @@ import dev.mullion.windows.spec.{
   AroundWindow,
   CalendarWindow,
   CountWindow,
+  CumulativeWindow,
   CustomWindow,
   GlobalTrigger,
   GlobalWindow,
@@ -84,7 +88,8 @@ object CallDescription {
     (said \ "kind") match {
       case JString("tumbling") => AlignedWindow.tumbling(us("size"), us("offset"))
       case JString("sliding")  => AlignedWindow.sliding(us("size"), us("slide"), us("offset"))
-      case JString("calendar") => calendar(count(us("number")), text(said \ "unit"), text(said \ "timezone"))
+      case JString("cumulate") => CumulativeWindow(us("size"), us("step"), us("offset"))
+      case JString("calendar") => calendar(said)
       case JString("around")   => AroundWindow(us("before"), us("after"))
       case JString("session")  => SessionWindow(some(said \ "gap").map(longOf))
       case JString("count")    => CountWindow(us("size"), us("every"))
@@ -101,11 +106,23 @@ object CallDescription {
     if (number.isValidInt) number.toInt
     else throw MullionException.invalid(s"$number is more than a number of days, weeks or months can be (2^31 - 1).")
 
-  private def calendar(number: Int, unit: String, zone: String): CalendarWindow = unit match {
-    case "day"   => CalendarWindow.ofDays(number, zone)
-    case "week"  => CalendarWindow.ofWeeks(number, zone)
-    case "month" => CalendarWindow.ofMonths(number, zone)
-    case other   => throw unreadable(s"the calendar has no windows of a $other")
+  private def calendar(said: JValue): CalendarWindow = {
+    val (number, slides) = (count(longOf(said \ "number")), count(longOf(said \ "slides")))
+    val (zone, offset) = (text(said \ "timezone"), longOf(said \ "offset"))
+    text(said \ "unit") match {
+      case "day"  => CalendarWindow.ofDays(number, zone, slides, offset)
+      case "week" =>
+        CalendarWindow.ofWeeks(
+          number,
+          zone,
+          slides,
+          DayOfWeek.valueOf(text(said \ "week_start").toUpperCase(Locale.ROOT)),
+          offset
+        )
+      case "month" =>
+        CalendarWindow.ofMonths(number, zone, slides, count(longOf(said \ "offset_months")), offset)
+      case other => throw unreadable(s"the calendar has no windows of a $other")
+    }
   }
 
   private type Change = WindowOptions => WindowOptions

@@ -53,6 +53,10 @@ private[calls] final class SqlArguments private (
     }
   }
 
+  /** The argument if it is a text; none if it is an interval. */
+  def ifText(name: String): Option[String] =
+    some(name).filter(_.dataType.isInstanceOf[StringType]).flatMap(_ => text(name))
+
   def truth(name: String): Option[Boolean] = some(name).map { e =>
     constant(name, e) match {
       case truth: Boolean => truth

@@ -1,5 +1,7 @@
 package org.apache.spark.sql.mullion.calls
 
+import java.time.DayOfWeek
+import java.time.format.TextStyle
 import java.util.Locale
 
 import org.json4s._
@@ -67,9 +69,14 @@ private[calls] final class SqlWindowed(values: Seq[Expression]) {
     def rows(name: String): JValue = JLong(needed(name, number(_)))
     def by(role: String, name: String) = Seq(role -> needed(name, column(_)))
     val (said, columns): (Said, Seq[(String, Expression)]) = kind match {
-      case "tumbling" if has("timezone")                => (calendar, Nil)
+      case "tumbling" | "sliding" if has("timezone")   => (calendar(kind), Nil)
+      case "tumbling" | "sliding" if has("week_start") =>
+        throw MullionException.invalid(
+          "week_start needs timezone. Give one, such as timezone => 'UTC', or leave it out."
+        )
       case "tumbling"                                   => (Seq(us("size"), offset), Nil)
-      case "sliding"                                    => (Seq(us("size"), us("slide"), offset), Nil)
+      case "sliding"                                    => (sliding, Nil)
+      case "cumulate"                                   => (Seq(us("size"), us("step"), offset), Nil)
       case "session" if has("gap_column") && has("gap") =>
         throw MullionException.invalid("gap and gap_column both say how long a pause ends a session. Give one of them.")
       case "session" if has("gap_column") => (Nil, by("gap", "gap_column"))
@@ -85,26 +92,52 @@ private[calls] final class SqlWindowed(values: Seq[Expression]) {
     (named, columns)
   }
 
-  private def calendar: Said = {
-    val size = needed("size", text)
-    // The format of Python.
-    val form = "([1-9][0-9]{0,3})\\s+(day|week|month|quarter|year)s?".r
-    if (has("offset"))
+  private def sliding: Said = {
+    val (size, slide) = (needed("size", positive(_)), needed("slide", positive(_)))
+    if (slide > size && !truth("gaps").contains(true))
       throw MullionException.invalid(
-        "offset is for windows of one length, and those by the calendar of timezone begin at midnight there. Leave one out."
+        "The slide is longer than the size, so rows between two windows would be in none. If the gaps are intended, add " +
+          "gaps => true."
       )
-    val (number, unit) = size.trim.toLowerCase(Locale.ROOT) match {
-      case form(number, "quarter") => (number.toInt * 3L, "month")
-      case form(number, "year")    => (number.toInt * 12L, "month")
-      case form(number, unit)      => (number.toLong, unit)
-      case _                       =>
+    Seq("size" -> JLong(size), "slide" -> JLong(slide), "offset" -> JLong(length("offset").getOrElse(0L)))
+  }
+
+  /** Windows by the calendar of a time zone. The texts of sizes and offsets are those of Python. */
+  private def calendar(kind: String): Said = {
+    def units(name: String): (Long, String) = {
+      val length = needed(name, text)
+      CalendarLength.of(length).getOrElse {
         throw MullionException.invalid(
-          s"size => '$size' is not of whole days, weeks, months, quarters or years, which windows by the calendar of timezone " +
-            "are of. Write size => '1 day', or leave timezone out."
+          s"$name => '$length' is not a number of days, weeks, months, quarters or years, as windows by the calendar of " +
+            s"timezone require. Write $name => '1 day', or leave timezone out."
         )
+      }
     }
-    val zone = needed("timezone", text)
-    Seq("kind" -> JString("calendar"), "number" -> JLong(number), "unit" -> JString(unit), "timezone" -> JString(zone))
+    val (size, sizeUnit) = units("size")
+    val (step, unit) = if (kind == "sliding") units("slide") else (size, sizeUnit)
+    val slides = CalendarLength.slides(size -> sizeUnit, step -> unit).getOrElse {
+      throw MullionException.invalid(
+        s"The slide of ${needed("slide", text)} does not divide the size of ${needed("size", text)}. Give calendar windows a " +
+          "slide that does, such as slide => '1 day'."
+      )
+    }
+    if (has("week_start") && unit != "week")
+      throw MullionException.invalid(
+        "week_start is for windows of weeks. Leave it out, or give the length in weeks, such as '1 week'."
+      )
+    val weekStart = oneOf("week_start", DayOfWeek.values.toSeq.map(_.getDisplayName(TextStyle.FULL, Locale.ENGLISH)))
+    val months =
+      ifText("offset").flatMap(CalendarLength.of).filter(_._2 == "month").map(_._1).filter(_ => unit == "month")
+    Seq(
+      "kind" -> JString("calendar"),
+      "number" -> JLong(step),
+      "unit" -> JString(unit),
+      "slides" -> JLong(slides),
+      "timezone" -> JString(needed("timezone", text)),
+      "week_start" -> JString(weekStart.getOrElse("Monday")),
+      "offset_months" -> JLong(months.getOrElse(0L)),
+      "offset" -> JLong(if (months.isDefined) 0L else length("offset").getOrElse(0L))
+    )
   }
 
   private def global: (Said, Seq[(String, Expression)]) = {
@@ -207,8 +240,9 @@ private[calls] object SqlWindowed {
 
   /** The parameters of each kind of window. */
   val ofKind: Map[String, Seq[String]] = Map(
-    "tumbling" -> Seq("size", "offset", "timezone"),
-    "sliding" -> Seq("size", "slide", "offset"),
+    "tumbling" -> Seq("size", "offset", "timezone", "week_start"),
+    "sliding" -> Seq("size", "slide", "offset", "timezone", "week_start", "gaps"),
+    "cumulate" -> Seq("size", "step", "offset"),
     "session" -> Seq("gap", "gap_column"),
     "around" -> Seq("before", "after"),
     "count" -> Seq("length", "every"),
@@ -216,7 +250,7 @@ private[calls] object SqlWindowed {
     "custom" -> Seq("ranges")
   )
 
-  val kinds: Seq[String] = Seq("tumbling", "sliding", "session", "around", "count", "global", "custom")
+  val kinds: Seq[String] = Seq("tumbling", "sliding", "cumulate", "session", "around", "count", "global", "custom")
 
   val ofWindows: Seq[String] = kinds.flatMap(ofKind).distinct
 

@@ -308,9 +308,9 @@ object WindowStrategy extends SparkStrategy {
     def text(time: Expression) = Cast(micros(time), StringType)
     val byRange = Concat(Seq(text(start), Literal("/"), text(end)))
     val id = node.rules match {
-      case _: CustomRules  => byRange
-      case _: SessionRules => text(start)
-      case _               => If(EqualTo(micros(start), Literal(Long.MinValue)), byRange, text(start))
+      case rules if rules.window.sharesStarts => byRange
+      case _: SessionRules                    => text(start)
+      case _ => If(EqualTo(micros(start), Literal(Long.MinValue)), byRange, text(start))
     }
     val named =
       if (!node.rules.refinements.ids) Nil

@@ -11,7 +11,9 @@ class CallDescriptionSuite extends MullionSuite {
   private val windows = Seq(
     """{"kind": "tumbling", "size": 60000000, "offset": 0}""",
     """{"kind": "sliding", "size": 60000000, "slide": 1000000, "offset": 5}""",
-    """{"kind": "calendar", "number": 2, "unit": "month", "timezone": "Europe/Berlin"}""",
+    """{"kind": "calendar", "number": 2, "unit": "month", "slides": 1, "timezone": "Europe/Berlin", "week_start": "Monday",
+      | "offset_months": 1, "offset": 0}""".stripMargin,
+    """{"kind": "cumulate", "size": 9000000, "step": 3000000, "offset": 0}""",
     """{"kind": "around", "before": 5000000, "after": 0}""",
     """{"kind": "session", "gap": 4000000}""",
     """{"kind": "count", "size": 7, "every": 3}""",
@@ -49,7 +51,11 @@ class CallDescriptionSuite extends MullionSuite {
 
   test("a number of days beyond the calendar is rejected, and none wraps around") {
     val many = (1L << 32) + 1
-    val says = refusal(call(s"""{"kind": "calendar", "number": $many, "unit": "day", "timezone": "UTC"}"""))
+    val says = refusal(
+      call(
+        s"""{"kind": "calendar", "number": $many, "unit": "day", "slides": 1, "timezone": "UTC", "offset": 0}"""
+      )
+    )
     assert(clue(says.get).startsWith(s"$many is more than"))
   }
 }

@@ -12,6 +12,7 @@ import dev.mullion.windows.spec.{
   AroundWindow,
   CalendarWindow,
   CountWindow,
+  CumulativeWindow,
   CustomWindow,
   Duration,
   GlobalTrigger,
@@ -268,7 +269,8 @@ object StateHeader {
 
   /** A window, one of:
     *   - aligned, with `size`, `slide` and `offset`
-    *   - by the calendar of a `zone`, with `days` or `months` and the `first` day
+    *   - cumulative, with `size`, `step` and `offset`
+    *   - by the calendar of a `zone`, with `days` or `months`, `slides`, the `first` day and `shift`
     *   - a session, with a `gap` or, in SQL over `input`, with `gapByRow`
     *   - around each row, from `before` it to `after` it
     *   - the `ranges` of rows, in SQL or by the name of a function
@@ -291,7 +293,10 @@ object StateHeader {
       days: Option[Int] = None,
       months: Option[Int] = None,
       first: Option[Int] = None,
-      zone: Option[String] = None
+      zone: Option[String] = None,
+      slides: Option[Int] = None,
+      shift: Option[Long] = None,
+      step: Option[Long] = None
   ) {
     def spec: WindowSpec =
       ofCalendar.orElse(ofTime).orElse(ofRows).orElse(ranges.map(CustomWindow(_))).getOrElse(SessionWindow(gap))
@@ -305,9 +310,10 @@ object StateHeader {
 
     private def ofCalendar: Option[WindowSpec] =
       for (days <- days; months <- months; first <- first; zone <- zone)
-        yield CalendarWindow.of(days, months, first, zone)
+        yield CalendarWindow.of(days, months, slides.getOrElse(1), first, shift.getOrElse(0L), zone)
 
     private def ofTime: Option[WindowSpec] = (size, slide, offset, before, after) match {
+      case (Some(size), None, Some(offset), _, _)        => step.map(CumulativeWindow(size, _, offset))
       case (Some(size), Some(slide), Some(offset), _, _) => Some(AlignedWindow.sliding(size, slide, offset))
       case (_, _, _, Some(before), Some(after))          => Some(AroundWindow(before, after))
       case _                                             => None
@@ -334,8 +340,17 @@ object StateHeader {
     def apply(window: WindowSpec, gapByRow: Option[String], trigger: Option[String]): Window = window match {
       case AlignedWindow(size, slide, offset) =>
         none.copy(size = Some(size), slide = Some(slide), offset = Some(offset))
-      case CalendarWindow(days, months, first, zone) =>
-        none.copy(days = Some(days), months = Some(months), first = Some(first), zone = Some(zone))
+      case CumulativeWindow(size, step, offset) =>
+        none.copy(size = Some(size), step = Some(step), offset = Some(offset))
+      case CalendarWindow(days, months, slides, first, shift, zone) =>
+        none.copy(
+          days = Some(days),
+          months = Some(months),
+          slides = Some(slides),
+          first = Some(first),
+          shift = Some(shift),
+          zone = Some(zone)
+        )
       case SessionWindow(gap)                      => none.copy(gap = gap, gapByRow = gapByRow)
       case AroundWindow(before, after)             => none.copy(before = Some(before), after = Some(after))
       case CustomWindow(ranges)                    => none.copy(ranges = Some(ranges))

@@ -11,7 +11,7 @@ import org.apache.spark.sql.types._
 import org.apache.spark.unsafe.types.UTF8String
 
 import dev.mullion.windows.key.PaneId
-import dev.mullion.windows.rules.{CustomRules, FiringKind, PaneRules}
+import dev.mullion.windows.rules.{FiringKind, PaneRules}
 
 /** The kinds of firing, with their names in the output. */
 object Firing {
@@ -73,7 +73,7 @@ final class PaneOutput(
   val ids: Boolean = rules.refinements.ids
 
   private val paneType = PaneColumns.paneType(ids)
-  private val byRange = rules.isInstanceOf[CustomRules]
+  private val byRange = rules.window.sharesStarts
   private val windowColumn = AttributeReference("window", PaneColumns.windowType, nullable = false)()
   private val paneColumn = AttributeReference("pane", paneType, nullable = false)()
   private val facts = Seq(windowColumn, paneColumn)
