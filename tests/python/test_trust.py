@@ -35,5 +35,7 @@ def test_nothing_is_unpickled_or_evaluated_but_what_is_named_here() -> None:
     assert found.pop("bytewax/_run/logics.py") == ["cloudpickle.loads"]
     # Accumulators of a PythonAggregate that has pickle=True.
     assert found.pop("_aggregates/worker.py") == ["pickle.loads"]
+    # The state of a PaneProcessor that has pickle=True.
+    assert found.pop("_pane_functions/process.py") == ["pickle.loads"]
     assert "pickled" in (PACKAGE.parents[1] / "SECURITY.md").read_text("utf-8")
     assert found == {}
