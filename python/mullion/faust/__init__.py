@@ -1,4 +1,4 @@
-"""Faust's programs, with its names: windows, records, tables, agents, timers.
+"""The API of Faust under its own names: windows, records, tables, agents and timers.
 
 >>> import mullion.faust as faust
 >>> faust.HoppingWindow(size=10, step=5).ranges(7.0)
@@ -49,12 +49,12 @@ from mullion.faust.windows import (
 
 
 def uuid() -> str:
-    """A new identifier, as text."""
+    """Returns a new UUID as text."""
     return str(_uuid.uuid4())
 
 
 def __getattr__(name: str) -> Any:
-    # Names of Faust without a counterpart, and modules that are imported when they are used.
+    # Placeholders for names of Faust without a counterpart, and modules that are imported on first use.
     if name in _NAMES:
         return _placeholder(name)
     if name in _MODULES:

@@ -1,14 +1,14 @@
-r"""``await agent.ask(value)``: the answer of an agent to one value, at once.
+r"""The implementation of ``await agent.ask(value)``: an agent's immediate answer to one value.
 
 ::
 
-    the event of the one that asks   ---+ ask(2) ------------------------+--- goes on with 4
-    the agent that is asked              \_ its body over one event: 2, yields 4 _/
+    the event of the caller   ---+ ask(2) ------------------------+--- continues with 4
+    the called agent              \_ its body over one event: 2, yields 4 _/
 
-The body of the agent that is asked runs over one event of its own, in the shard of the one that asks: what it yields
-first is the answer, and goes to its sinks too. What it does belongs to the event that asks, and is undone with it. A
-table that it uses is held against the shard of the event, as every use is. No message goes through its topic, so
-that other agents of that topic do not see it. Where ``reply_to`` says so, each answer goes to another topic too.
+The body of the called agent runs over one event, in the shard of the caller. The first value that it yields is the
+answer, and goes to its sinks too. Its effects belong to the caller's event and are undone with it. The tables that it
+uses are checked against the shard of that event, as usual. No message passes through the agent's topic, so other
+agents of that topic do not see it. With ``reply_to``, each answer also goes to that topic.
 """
 
 from __future__ import annotations
@@ -32,26 +32,26 @@ NOTHING: Final = object()
 
 
 class Asked(Protocol):
-    """What is asked: an agent."""
+    """The interface of an agent that :func:`answer` calls."""
 
     name: str
     channel: Channel
     function: Callable[[Stream], Any]
 
     async def deliver(self, value: Any) -> None:
-        """Gives a value that the body has yielded to the sinks."""
+        """Sends a yielded value to the sinks."""
 
 
 @final
 class _One:
-    """One event, as the source of a stream: who asks for a second one is at its end."""
+    """A stream source with exactly one event."""
 
     def __init__(self, inner: Context) -> None:
         self._inner = inner
         self._is_taken = False
 
     async def next(self, steps: tuple[Step, ...], more: bool = False) -> Event:
-        """The event; then the body ends."""
+        """Returns the event. The second call ends the body."""
         if self._is_taken:
             raise _Over
         self._is_taken = True
@@ -60,24 +60,25 @@ class _One:
         return self._inner.event
 
     def has_next(self) -> bool:
-        """Whether it is still there."""
+        """True until the event has been read."""
         return not self._is_taken
 
     def becomes(self, event: Event) -> None:
-        """A stream has made the event one of another key."""
+        """Replaces the event after a stream operation has changed its key."""
         self._inner.event = event
 
 
 class _Over(BaseException):
-    """The body has asked for another event."""
+    """The end of the source: it unwinds a body that requests a second event."""
 
 
 async def answer(
     agent: Asked, value: Any, key: Any = None, timestamp: float | None = None, reply: Reply | None = None
 ) -> Any:
-    """What an agent yields for a value. Raises :class:`InvalidArgumentError` where it yields nothing.
+    """Returns the first value that an agent yields for a value.
 
-    ``reply`` says where all that it yields for the value goes too.
+    ``reply`` is the destination of all yielded values. Raises :class:`InvalidArgumentError` if the agent yields
+    nothing.
     """
     found = context(f"The agent {agent.name!r} was asked")
     asking = found.event
@@ -127,17 +128,17 @@ async def _run(agent: Asked, inner: Context, reply: Reply) -> Any:
 
 @final
 class ReplyPromise:
-    """An answer that may be awaited later."""
+    """An answer that can be awaited later."""
 
     def __init__(self, reply: Any) -> None:
         self._reply = reply
 
     def done(self) -> bool:
-        """Whether it is there: always."""
+        """Always True: the answer already exists."""
         return True
 
     def result(self) -> Any:
-        """The answer."""
+        """Returns the answer."""
         return self._reply
 
     def __await__(self) -> Any:
@@ -146,7 +147,7 @@ class ReplyPromise:
 
 
 class ReqRepResponse(Record):
-    """An answer on its way to where ``reply_to`` says: with the key of what was asked, and its identifier."""
+    """The message sent to ``reply_to``: an answer, the key of the request, and its correlation id."""
 
     key: Any
     value: Any
@@ -156,7 +157,7 @@ class ReqRepResponse(Record):
 @final
 @dataclass(frozen=True)
 class Reply:
-    """Where else an answer goes: a topic, an agent, or the name of a topic; and under which identifier."""
+    """The destination of an answer (a topic, an agent, or a topic's name) and its correlation id."""
 
     to: Any
     correlation_id: str | None = None
@@ -173,11 +174,11 @@ class Reply:
             )
 
     async def send(self, key: Any, value: Any) -> None:
-        """Sends an answer there."""
+        """Sends an answer to the destination, if there is one."""
         if self.to is None:
             return
         to = Channel(self.to) if isinstance(self.to, str) else self.to
-        # Another one each time, and the same where the event is processed again.
+        # Unique per answer, and the same when the event is processed again.
         said = self.correlation_id or _identifier()
         await to.send(key=key, value=ReqRepResponse(key=key, value=value, correlation_id=said))
 
@@ -192,7 +193,7 @@ def _identifier() -> str:
 async def answers(
     agent: Asked, values: AsyncIterable[Any] | Iterable[Any], key: Any = None, reply: Reply = Reply(None)
 ) -> AsyncIterator[Any]:
-    """The answers to values, in their order."""
+    """Yields the answers to values, in order."""
     async for value in _each(values):
         yield await answer(agent, value, key, reply=reply)
 
@@ -200,7 +201,7 @@ async def answers(
 async def keyed_answers(
     agent: Asked, items: AsyncIterable[Any] | Iterable[Any], reply: Reply = Reply(None)
 ) -> AsyncIterator[Any]:
-    """The answers to values with keys, in their order."""
+    """Yields the answers to pairs of key and value, in order."""
     async for key, value in _each(items):
         yield await answer(agent, value, key, reply=reply)
 

@@ -1,4 +1,4 @@
-"""The commands of ``mullion faust``, which are called as those of Faust's own command are."""
+"""The commands of ``mullion faust``, with the arguments of Faust's own command."""
 
 import argparse
 from collections.abc import Callable
@@ -41,12 +41,12 @@ def _own(options: argparse.Namespace) -> Callable[[], None]:
 
 
 def _named(app: str) -> str:
-    """An App by its name: of a module alone it is ``app``, as for Faust's own command."""
+    """The full name of an App: the name of a module alone means its ``app``, as in Faust."""
     return app if ":" in app else f"{app}:app"
 
 
 def rewritten(arguments: list[str]) -> list[str]:
-    """A command line as the parser takes it: Faust's own has ``-A`` before the command, and a program's commands."""
+    """Rewrites Faust's command line for the parser: ``-A`` before the command, and a program's own commands."""
     at = next((i for i, one in enumerate(arguments) if one in _APP), None)
     if at is None or at + 1 >= len(arguments):
         return arguments

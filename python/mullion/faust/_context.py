@@ -1,7 +1,7 @@
-"""What is going on while a program's code runs: the event, the shard that it is in, and the clock.
+"""The context of running code: the event, its shard, and the clock.
 
-Tables are named at the top of a module, and kept in shards. The same table means another shard's records wherever a
-shard's code runs; so the shard, and the event, are of the context and not of the table.
+A table is a global variable of a module, and its records are kept in shards. The same table refers to the records of
+the shard whose code runs. So the shard and the event belong to the context, not to the table.
 """
 
 from __future__ import annotations
@@ -24,27 +24,27 @@ _OURS = str(Path(__file__).parent)
 
 
 class OutsideStreamError(MullionError, RuntimeError):
-    """Something that only has a meaning while an event is processed, or in a program that runs."""
+    """An operation that requires a current event or a running program."""
 
     condition = "OUTSIDE_STREAM"
 
 
 class ForgottenChangeWarning(UserWarning):
-    """A value of a table that was changed by reference and not assigned back, and so is not saved."""
+    """A table's value was changed in place and not assigned back, so the change is not saved."""
 
 
 class Clock(Protocol):
-    """What tells the time."""
+    """A source of the current time."""
 
     def time_us(self) -> int:
-        """Now, in microseconds since the epoch."""
+        """Returns the current time, in microseconds since the epoch."""
 
 
 @dataclass(frozen=True)
 class Message:
-    """Where an event came from. ``timestamp`` is in seconds since the epoch.
+    """The origin of an event. ``timestamp`` is in seconds since the epoch.
 
-    ``shard`` is the one that its agent's events were put into; ``None`` where all are in one.
+    ``shard`` is the shard of the agent's event; ``None`` if there is only one shard.
     """
 
     topic: str
@@ -64,7 +64,7 @@ class Message:
 
 @dataclass(frozen=True)
 class Event:
-    """One event of a stream: its key and value as the topic's types have them, and the message that carried it."""
+    """One event of a stream: its key and value as the topic's types, and the message that carried it."""
 
     key: Any
     value: Any
@@ -73,15 +73,15 @@ class Event:
     __class_getitem__: ClassVar[Any] = classmethod(GenericAlias)
 
     def ack(self) -> bool:
-        """Faust's: an event is over when the body asks for the next one."""
+        """Faust's method, without effect: an event is complete when the body requests the next one."""
         return True
 
     def forward(self, channel: Any, key: Any = None, value: Any = None, **given: Any) -> Any:
-        """Sends the event's key and value on to a channel, or others in their place; to be awaited."""
+        """Forwards the event's key and value, or the given ones, to a channel. The result must be awaited."""
         return channel.send(key=self.key if key is None else key, value=self.value if value is None else value, **given)
 
     def send(self, channel: Any, key: Any = None, value: Any = None, **given: Any) -> Any:
-        """Sends a value to a channel, under the event's key where none is given; to be awaited."""
+        """Sends a value to a channel; the default key is the event's. The result must be awaited."""
         return channel.send(key=self.key if key is None else key, value=value, **given)
 
     @property
@@ -91,18 +91,18 @@ class Event:
 
     @property
     def headers(self) -> dict[str, bytes]:
-        """What the message had beside its key and value."""
+        """The headers of the message."""
         return self.message.headers
 
     @classmethod
     def of(cls, value: Any, timestamp: float, key: Any = None, topic: str = "", offset: int = 0) -> Event:
-        """An event for a value at a time."""
+        """Creates an event for a value at a time."""
         return cls(key, value, Message(topic, 0, offset, timestamp, key, value))
 
 
 @dataclass(frozen=True)
 class Sent:
-    """A message on its way to a topic or an agent's channel.
+    """A message to be sent to a topic or an agent's channel.
 
     ``timestamp`` is in seconds since the epoch; ``None`` is the time of publication. ``is_raw``: its value is plain
     text.
@@ -117,14 +117,14 @@ class Sent:
 
 
 class Shard(Protocol):
-    """What code sees of the records of some of the keys: tables, the clock, and what it sends."""
+    """The view that code has of one shard: its tables, the clock, and the messages to be sent."""
 
     clock: Clock
     sent: list[Sent]
 
     @property
     def is_one_of_several(self) -> bool:
-        """Whether there may be others, with the records of other keys."""
+        """True if there may be other shards, with the records of other keys."""
 
     @property
     def apart(self) -> object | None:
@@ -132,30 +132,30 @@ class Shard(Protocol):
 
     @property
     def store(self) -> Store:
-        """Where the records are."""
+        """The store of the records."""
 
     def data(self, table: Any) -> Any:
-        """A table's records in this shard."""
+        """Returns a table's records in this shard."""
 
     def require_own(self, table: str, key: Any, event: Event | None) -> None:
-        """Raises :class:`WrongShardError` for a key of a table that is of another shard than an event."""
+        """Raises :class:`WrongShardError` if a table's key belongs to another shard than the event."""
 
     def require_all_keys(self, table: str, event: Event | None) -> None:
-        """Raises :class:`WrongShardError` if an event uses all keys of a table, and its shard has only some of them."""
+        """Raises :class:`WrongShardError` if an event uses all keys of a table of which its shard has only some."""
 
     def count_dropped(self, table: Any) -> None:
-        """Counts an event that a table did not take, for all its ranges had gone."""
+        """Counts an event that a table dropped because all its ranges had expired."""
 
     def expire(self) -> int:
-        """Removes the ranges that are too old, and says how many there were."""
+        """Removes expired ranges and returns their number."""
 
     def wait(self, result: Any) -> None:
-        """Runs what a function of the user's gave, if it is to be awaited."""
+        """Runs the result of a user's function to its end, if it is awaitable."""
 
 
 @dataclass
 class Context:
-    """The shard and the event that code runs for, and the range that a table of windows last took it to."""
+    """The shard and the event of the running code, and the range that a windowed table last used."""
 
     shard: Shard
     event: Event | None
@@ -166,14 +166,14 @@ _current: ContextVar[Context | None] = ContextVar("mullion.faust", default=None)
 
 
 def enter(context: Context | None) -> Context | None:
-    """Makes a context the current one, and gives the one before."""
+    """Sets the current context and returns the previous one."""
     before = _current.get()
     _current.set(context)
     return before
 
 
 def context(doing: str) -> Context:
-    """The current context; outside of a program that runs an :class:`OutsideStreamError`."""
+    """Returns the current context; raises :class:`OutsideStreamError` outside of a running program."""
     found = _current.get()
     if found is None:
         raise OutsideStreamError(
@@ -184,13 +184,13 @@ def context(doing: str) -> Context:
 
 
 def current_event() -> Event | None:
-    """The event that is being processed; ``None`` where none is."""
+    """Returns the event that is being processed, or ``None``."""
     found = _current.get()
     return None if found is None else found.event
 
 
 def event_for(doing: str) -> Event:
-    """The event that is being processed; where none is an :class:`OutsideStreamError`."""
+    """Returns the event that is being processed; raises :class:`OutsideStreamError` if there is none."""
     found = _current.get()
     if found is None or found.event is None:
         raise OutsideStreamError(
@@ -201,9 +201,9 @@ def event_for(doing: str) -> Event:
 
 
 def current_window() -> WindowRange:
-    """The range of the windowed table that was last read or written for this event.
+    """Returns the range of the windowed table that was last read or written for this event.
 
-    Raises ``RuntimeError`` outside of a stream, and before such a table was touched.
+    Raises ``RuntimeError`` outside of a stream, and before any windowed table has been used.
     """
     found = _current.get()
     if found is None or found.event is None or found.range is None:
@@ -215,7 +215,7 @@ def current_window() -> WindowRange:
 
 
 def finish(awaitable: Awaitable[Any]) -> Any:
-    """Runs something awaitable to its end, where there is no event loop: it may only await what is there at once."""
+    """Runs an awaitable without an event loop: it may only await results that are available immediately."""
     steps = awaitable.__await__()
     try:
         next(steps)
@@ -231,7 +231,7 @@ def finish(awaitable: Awaitable[Any]) -> Any:
 
 
 def line_of_user() -> str:
-    """The ``file:line`` of the code that called into this package."""
+    """Returns the ``file:line`` of the code that called into this package."""
     frame = sys._getframe(1)
     while frame.f_back is not None and frame.f_code.co_filename.startswith(_OURS):
         frame = frame.f_back

@@ -68,7 +68,7 @@ class _Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
         return importlib.machinery.ModuleSpec(fullname, self, is_package=True)
 
     def exec_module(self, module: ModuleType) -> None:
-        """Gives a module the names of Faust's."""
+        """Fills a module with Faust's names."""
         name = module.__name__.removeprefix(f"{_PACKAGE}.")
         module.__doc__ = f"The names of faust.{name}."
         module.__getattr__ = lambda attribute: named(name, attribute)  # type: ignore[method-assign]

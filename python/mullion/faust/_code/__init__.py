@@ -1,10 +1,10 @@
-"""What an agent's body says, read from its syntax tree.
+"""The translation of agents' bodies from their syntax trees.
 
 ::
 
     parser          body -> syntax: a fold, running, or Python
-    interpreter     what a body that has been read does: the model that other ways of running are held against
-    folds           which agents run in the JVM, and their instructions for it
+    interpreter     reference implementation of the syntax, for tests
+    folds           the agents that run in the JVM, and their instructions
 
-A body is read only where it is known in every detail; what is not known stays Python.
+A body is translated only if every detail of it is supported. Otherwise it runs in Python.
 """

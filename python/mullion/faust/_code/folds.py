@@ -1,16 +1,16 @@
-"""Which agents run in the JVM, and their instructions for it.
+"""The choice of the agents that run in the JVM, and their instructions.
 
-A body that has been read is translated into instructions, as JSON. The JVM operator executes them event by event, over
-the records and tables that Python would use. So nothing depends on which of the two runs an agent::
+A body is translated into instructions, as JSON. The JVM operator executes them for each event, on the records and
+tables that Python would use. So the result does not depend on the place where an agent runs::
 
-    read           plain values   own tables    runs in
+    kind           plain values   own tables    runs in
     fold           yes            yes           the JVM
-    running        yes            yes           the JVM; what it prints or yields, in Python
+    running        yes            yes           the JVM; prints and yields run in Python
     any            no             -             Python
     python         -              -             Python
 
-The JVM computes exactly what Python would, or refuses: an event that Python would fail on, an int of more than 64 bits,
-a value of another kind. Python then gets all events that the agent has in that batch and shard.
+The JVM computes exactly the result of Python or gives up. It gives up at an event that Python would fail on, an int of
+more than 64 bits, and a value of another type. Python then processes all events of the agent in that batch and shard.
 """
 
 from __future__ import annotations
@@ -70,7 +70,10 @@ _LONGEST_US: Final = 2**52
 @final
 @dataclass(frozen=True)
 class Decided:
-    """Where an agent runs, why, and the line that decided it as ``file:line``; ``steps`` only of one in the JVM."""
+    """The place where an agent runs, the reason, and the deciding line as ``file:line``.
+
+    ``steps`` is set only for an agent in the JVM.
+    """
 
     jvm: bool
     why: str
@@ -88,10 +91,10 @@ def decide(
     columns: T.StructType | None,
     reached: Callable[[Agent], set[str] | None],
 ) -> Decided:
-    """Where an agent runs.
+    """Decides where an agent runs.
 
-    - ``agents``: all of the program; ``tables``: its tables, by name.
-    - ``columns``: those of the topic's values, ``None`` where nobody knows them yet.
+    - ``agents``: all agents of the program; ``tables``: its tables, by name.
+    - ``columns``: the columns of the topic's values, ``None`` if they are not known yet.
     - ``reached``: the tables that an agent may use, as :func:`mullion.faust._sharding.reached` finds them.
     """
     reading = parser.read(agent)
@@ -120,12 +123,11 @@ def program(
     begins: Sequence[bytes],
     sharded: bool,
 ) -> str:
-    """What the operator is told, in JSON.
+    """Returns the operator's program, in JSON.
 
-    - ``decided``: by their numbers, the agents in the JVM: the column of their values, and whether a value is the one
-      field of it.
-    - ``begins``: the records that are there once Python has begun what it does by itself.
-    - ``sharded``: whether events are in shards, by which each key is held to be.
+    - ``decided``: the agents in the JVM by number: the column of their values, and True if a value is its only field.
+    - ``begins``: the records that exist after Python has run the program's startup code.
+    - ``sharded``: True if events are in shards, against which each key is checked.
     """
     names = list(dict.fromkeys(name for _, _, one in decided.values() for name in one.tables))
     agents = []
@@ -146,7 +148,7 @@ def program(
 
 
 def filled(of: Print | Emit, values: Sequence[Any]) -> Print | Emit:
-    """A statement that prints or yields, with what the operator knows put in its place."""
+    """Replaces the expressions that only the operator can evaluate by their values."""
     given = iter(values)
     if isinstance(of, Emit):
         return Emit(_known(of.value, given), of.line)
@@ -171,7 +173,7 @@ def _known(of: Expression, given: Iterator[Any]) -> Expression:
 
 
 def _unknown(of: Expression) -> Iterator[Expression]:
-    """What only the operator knows of an expression, in the order of :func:`filled`."""
+    """The expressions that only the operator can evaluate, in the order of :func:`filled`."""
     if isinstance(of, (Read, Local, Edge)):
         yield of
     else:
@@ -180,7 +182,7 @@ def _unknown(of: Expression) -> Iterator[Expression]:
 
 
 def _parts(of: Any) -> Iterator[Any]:
-    """A statement or an expression, and all within it."""
+    """A statement or an expression, and all nested ones."""
     yield of
     for field in fields(of):
         held = getattr(of, field.name)
@@ -190,7 +192,7 @@ def _parts(of: Any) -> Iterator[Any]:
 
 
 def _may_read(of: Print | Emit) -> bool:
-    """Whether it depends on the event which tables it reads, or in which order."""
+    """True if the event determines which tables are read, or in which order."""
     parts = list(_parts(of))
     forks = any(
         part.sign in _FORKS
@@ -204,7 +206,7 @@ def _may_read(of: Print | Emit) -> bool:
 def _require_own(
     agent: Agent, agents: Sequence[Agent], tables: Sequence[str], reached: Callable[[Agent], set[str] | None]
 ) -> None:
-    """Agents of one shard follow one another; those in the JVM come first, so none may share its tables."""
+    """Rejects tables that another agent may use: in a shard, agents in the JVM run before all others."""
     for other in agents:
         shared = () if other is agent else reached(other)
         for name in tables:
@@ -227,7 +229,7 @@ def _table(table: Table) -> dict[str, Any]:
 
 
 def _placed(said: Any, names: Sequence[str]) -> Any:
-    """What is said, with the numbers of tables in place of their names."""
+    """Replaces the names of tables by their numbers."""
     if isinstance(said, _Name):
         return names.index(said)
     if isinstance(said, list):
@@ -236,13 +238,13 @@ def _placed(said: Any, names: Sequence[str]) -> Any:
 
 
 class _Name(str):
-    """A table's name, where its number is to be."""
+    """A placeholder for a table's number."""
 
     __slots__ = ()
 
 
 class _BodyWriter(JvmWriter):
-    """Tells one body."""
+    """Writes the instructions of one body."""
 
     def __init__(
         self, agent: Agent, reading: Reading, tables: Mapping[str, Table], columns: T.StructType | None
@@ -257,7 +259,7 @@ class _BodyWriter(JvmWriter):
         self._kind = agent.channel.value_type
 
     def program(self) -> dict[str, Any]:
-        """What the operator is told of the agent."""
+        """Returns the agent's entry in the operator's program."""
         if self._agent.channel.key_type not in (None, str):
             raise Refused(f"keys of the topic {self._agent.channel.name!r} are read as {self._agent.channel.key_type}")
         model = self._model()
@@ -347,7 +349,7 @@ class _BodyWriter(JvmWriter):
     # -- expressions
 
     def other(self, of: Expression) -> list[Any]:
-        """What is of the event or of a table."""
+        """Writes an expression that depends on the event or a table."""
         if isinstance(of, Value):
             if self._kind in _KINDS or (self._kind is None and self._is_scalar()):
                 return ["value"]

@@ -1,6 +1,7 @@
-"""What a body that has been read does, event by event, over dicts: the model of every way to run it.
+"""The reference implementation of translated bodies: runs them event by event over dicts.
 
-It shares nothing with tables but their windows. A range is stale by the largest time that its table has applied.
+It shares only windows with the implementation of tables. A range is stale by the largest time that its table has
+applied.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from mullion.faust.tables.table import Table
 class Interpreter(Evaluator[Event]):
     """Runs statements over events.
 
-    ``ranges`` is what tables hold, by table, key and range; ``latest`` the largest time that each has applied.
+    ``ranges`` holds the values by table, key and range; ``latest`` holds the largest time that each table has applied.
     """
 
     def __init__(self, tables: Mapping[str, Table], clock: Clock) -> None:
@@ -34,7 +35,7 @@ class Interpreter(Evaluator[Event]):
         self.emitted: list[Any] = []
 
     def run(self, statements: tuple[Statement, ...], event: Event) -> None:
-        """Does what statements say for an event."""
+        """Runs statements for an event."""
         self._last = None
         self.locals.clear()
         self._run(statements, event)
@@ -54,7 +55,7 @@ class Interpreter(Evaluator[Event]):
                 self.locals[one.name] = self.value(one.value, event)
 
     def other(self, of: Expression, given: Event) -> Any:
-        """What an expression is that asks for the event or a table."""
+        """Evaluates an expression that depends on the event or a table."""
         if isinstance(of, Value):
             return given.value
         if isinstance(of, About):
@@ -69,7 +70,7 @@ class Interpreter(Evaluator[Event]):
     def _update(self, of: Update, event: Event) -> None:
         window = self._tables[of.table].window
         assert window is not None
-        # As Python goes about it: the key, then the operand of '+='; of '=', the operand first.
+        # Python's order of evaluation: for ``+=`` the key, then the operand; for ``=`` the operand first.
         key, value = self.value(of.key, event), self.value(of.value, event)
         self._last = window.current(event.timestamp)
         latest = self.latest[of.table] = max(self.latest.get(of.table, event.timestamp), event.timestamp)

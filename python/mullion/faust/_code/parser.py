@@ -1,4 +1,4 @@
-"""Reads what an agent does from its syntax tree: which are folds over windowed tables, and which are anything else.
+"""Parses agents' bodies: finds folds over windowed tables, and leaves all others to Python.
 
 ::
 
@@ -6,7 +6,7 @@
         if event["n"] > 0:                     If(n > 0,
             views[event["k"]] += 1                 Update(views, k, "+", 1)))
 
-Nothing is guessed: what is not known here in every detail is Python.
+The parser never guesses: a body with any unsupported detail runs in Python.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _EMPTY: Final[tuple[Any, ...]] = (int, float, str, bool, bytes, list, dict, set,
 
 
 def read(agent: Agent) -> Reading:
-    """What an agent's body is."""
+    """Parses an agent's body."""
     source = source_of(agent.function)
     if source is None:
         file = getattr(getattr(agent.function, "__code__", None), "co_filename", "?")
@@ -51,7 +51,7 @@ def read(agent: Agent) -> Reading:
 
 
 class _BodyReader(Reader):
-    """Reads the body of one agent: one loop over the events, with tables."""
+    """Parses the body of one agent: one loop over the events, with tables."""
 
     sort: ClassVar[str] = "a fold"
     makes_sequences: ClassVar[bool] = False
@@ -86,7 +86,7 @@ class _BodyReader(Reader):
         return self.block(loop.body, known)
 
     def _stream(self, node: ast.expr, name: str) -> Any:
-        """What goes through: values, or events."""
+        """Returns the loop variable: a value, or an event."""
         if isinstance(node, ast.Name) and node.id == name:
             return Value()
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
@@ -111,7 +111,7 @@ class _BodyReader(Reader):
     # -- statements
 
     def assign(self, target: ast.expr, value: ast.expr, node: ast.stmt, known: dict[str, Any]) -> list[Statement]:
-        """A variable or a table is set."""
+        """Parses an assignment to a variable or a table."""
         if isinstance(target, ast.Name) and known.get(target.id) == "event":
             raise Unknown(f"the variable {target.id!r} is set anew", node)
         return super().assign(target, value, node, known)
@@ -119,12 +119,12 @@ class _BodyReader(Reader):
     def change(
         self, target: ast.expr, sign: str, value: ast.expr, node: ast.stmt, known: dict[str, Any]
     ) -> list[Statement]:
-        """``table[key] <sign>= value``."""
+        """Parses ``table[key] <sign>= value``."""
         table, key = self._target(target, known)
         return [Update(table, key, sign, self.expression(value, known), node.lineno)]
 
     def effect(self, node: ast.Expr, known: dict[str, Any]) -> list[Statement]:
-        """A ``yield``, or a ``print``."""
+        """Parses a ``yield`` or a ``print``."""
         value = node.value
         if isinstance(value, ast.Yield):
             self._running(node, "it yields")
@@ -137,7 +137,7 @@ class _BodyReader(Reader):
         raise self.no_statement(node)
 
     def _target(self, node: ast.expr, known: dict[str, Any]) -> tuple[str, Expression]:
-        """The table and key of ``table[key]``."""
+        """Returns the table and key of ``table[key]``."""
         if not isinstance(node, ast.Subscript):
             raise Unknown(f"something other than a table is set: {ast.unparse(node)}", node)
         table = self._table_of(node.value, known)
@@ -157,7 +157,7 @@ class _BodyReader(Reader):
         return found if isinstance(found, (Table, WindowedTable)) else None
 
     def _served(self, table: Table | WindowedTable, node: ast.AST) -> str:
-        """A table's name; one that the JVM does not keep is unknown."""
+        """Returns a table's name; raises :class:`Unknown` for a table that the JVM does not support."""
         if isinstance(table, Table):
             raise Unknown(f"the table {table.name!r} has no window", node)
         if type(table.window) not in (TumblingWindow, HoppingWindow):
@@ -180,13 +180,13 @@ class _BodyReader(Reader):
     # -- expressions
 
     def variable(self, node: ast.Name, known: dict[str, Any]) -> Expression:
-        """What a name stands for; the event itself is none of a value's parts."""
+        """Returns the expression of a name; the event itself is not supported."""
         if known.get(node.id) == "event":
             raise Unknown("the event itself is used", node)
         return super().variable(node, known)
 
     def attribute(self, node: ast.Attribute, known: dict[str, Any]) -> Expression:
-        """What an event has, an edge of the current window, or a field."""
+        """Parses a property of the event, an edge of the current window, or a field."""
         if isinstance(node.value, ast.Name) and known.get(node.value.id) == "event":
             if node.attr == "value":
                 return Value()
@@ -198,7 +198,7 @@ class _BodyReader(Reader):
         return super().attribute(node, known)
 
     def subscript(self, node: ast.Subscript, known: dict[str, Any]) -> Expression:
-        """An edge of the current window, or an item."""
+        """Parses an edge of the current window, or an item."""
         if self._table_of(node.value, known) is not None:
             raise Unknown(f"what a table has for a key is kept: {ast.unparse(node)}", node)
         if self._is_current_window(node.value, known):
@@ -208,7 +208,7 @@ class _BodyReader(Reader):
         return super().subscript(node, known)
 
     def _is_current_window(self, node: ast.expr, known: dict[str, Any]) -> bool:
-        """Whether it is ``current_window()``, by that name or as an attribute of a module."""
+        """True for ``current_window()``, called by that name or as an attribute of a module."""
         if not isinstance(node, ast.Call) or node.args or node.keywords:
             return False
         named = node.func.value if isinstance(node.func, ast.Attribute) else node.func
@@ -224,7 +224,7 @@ class _BodyReader(Reader):
         return Edge(which)
 
     def call(self, node: ast.Call, known: dict[str, Any]) -> Expression:
-        """A table is read, or a function is called that is known."""
+        """Parses a read of a table, or a call of a supported function."""
         function, named = node.func, node.keywords or any(isinstance(one, ast.Starred) for one in node.args)
         if not named and isinstance(function, ast.Attribute) and function.attr in ("value", "current", "now", "delta"):
             of = function.value
@@ -249,7 +249,7 @@ class _BodyReader(Reader):
 
 
 def default_of(table: Table) -> Any:
-    """What a table always has for a key that is not there; ``_MADE`` where that may be another thing each time."""
+    """Returns a table's constant default; ``_MADE`` if each call may return another value."""
     default: Any = table.default
     if default is None:
         return None

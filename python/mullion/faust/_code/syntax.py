@@ -1,10 +1,10 @@
-"""What an agent's body says beside what any function may: tables that are read and updated, prints, yields.
+"""The syntax of agents' bodies in addition to that of functions: reads and updates of tables, prints, yields.
 
-A body is one of three, and :class:`Reading` says which, and the line that decided it:
+A body is of one of three kinds. :class:`Reading` holds the kind and the line that decided it:
 
-- ``fold``: it only updates windowed tables from the event; nothing depends on what they hold.
-- ``running``: it also reads them, prints or yields: it needs the value as it stands just after each event.
-- ``python``: anything else. Its Python is run.
+- ``fold``: it only updates windowed tables from the event; nothing depends on their values.
+- ``running``: it also reads them, prints or yields, so it needs the values just after each event.
+- ``python``: any other body. It runs in Python.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class Value(Expression):
 @final
 @dataclass(frozen=True)
 class About(Expression):
-    """What an event has beside its value: its ``key`` or ``timestamp``."""
+    """A property of the event: its ``key`` or ``timestamp``."""
 
     what: str
 
@@ -38,7 +38,7 @@ class About(Expression):
 @final
 @dataclass(frozen=True)
 class Read(Expression):
-    """What a table holds for a key: ``value``, ``current``, ``now`` or ``delta``, so long ago."""
+    """A table's value for a key, by ``value``, ``current``, ``now`` or ``delta`` (with the offset ``ago``)."""
 
     table: str
     key: Expression
@@ -49,7 +49,7 @@ class Read(Expression):
 @final
 @dataclass(frozen=True)
 class Edge(Expression):
-    """The ``start`` or ``end`` of the range of a windowed table that the event was last in: of ``current_window()``."""
+    """The ``start`` or ``end`` of ``current_window()``: the last range that a windowed table used for the event."""
 
     which: str
 
@@ -60,7 +60,7 @@ class Edge(Expression):
 @final
 @dataclass(frozen=True)
 class Update(Statement):
-    """``table[key] <sign>= value``; the sign is empty where it is set."""
+    """``table[key] <sign>= value``; the sign is empty for a plain assignment."""
 
     table: str
     key: Expression
@@ -72,7 +72,7 @@ class Update(Statement):
 @final
 @dataclass(frozen=True)
 class Print(Statement):
-    """Prints values."""
+    """A ``print`` of values."""
 
     values: tuple[Expression, ...]
     line: int
@@ -81,7 +81,7 @@ class Print(Statement):
 @final
 @dataclass(frozen=True)
 class Emit(Statement):
-    """Yields a value to the sinks."""
+    """A ``yield`` of a value to the sinks."""
 
     value: Expression
     line: int
@@ -90,7 +90,7 @@ class Emit(Statement):
 @final
 @dataclass(frozen=True)
 class Reading:
-    """What an agent's body is, why, and the line that decided it as ``file:line``."""
+    """An agent's parsed body: its kind, the reason, and the deciding line as ``file:line``."""
 
     kind: Kind
     why: str

@@ -1,5 +1,5 @@
-"""What a program's code names, before anything runs: its tables, topics, agents, timers, tasks, commands and signals.
+"""The definitions of a program: tables, topics, agents, timers, tasks, commands and signals.
 
-``program`` collects them. Beside it: the command line of a program that is run itself, commands of its own, agents in
-modules that are discovered, the address of its broker. Names and arguments are Faust's and stay as they are.
+``program`` collects them. The other modules implement the command line of a program that runs as a script, its own
+commands, the discovery of agents in other modules, and the broker's URL. Names and arguments are those of Faust.
 """

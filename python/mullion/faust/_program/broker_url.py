@@ -1,4 +1,4 @@
-"""Where a program's topics are, as Faust's programs say it: without a scheme, a port, or several at once."""
+"""Broker URLs as Faust accepts them: without a scheme, without a port, or several at once."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ _PORT = "9092"
 
 
 def broker_named(url: str | Broker | Sequence[str]) -> Broker:
-    """The broker of a URL, or of several that are one cluster's.
+    """Returns the broker of a URL, or of several URLs of one cluster.
 
     >>> broker_named("kafka://localhost").url
     'kafka://localhost:9092'
     >>> broker_named(["kafka://a:1", "kafka://b:2"]).url == broker_named("kafka://a:1;kafka://b:2").url
     True
 
-    Raises :class:`InvalidArgumentError` for what names none.
+    Raises :class:`InvalidArgumentError` for any other value.
     """
     texts = [str(one) for one in url] if isinstance(url, (list, tuple)) else [url]
     if not all(isinstance(one, str) for one in texts):

@@ -1,4 +1,4 @@
-"""The command line of a program that is run itself: ``python site.py worker -l info``."""
+"""The command line of a program that runs as a script: ``python site.py worker -l info``."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ _ALONE = "--without-web", "--quiet", "--debug", "--no-color"
 
 
 class Runnable(Protocol):
-    """What the command line runs: an App."""
+    """The App that the command line runs."""
 
     name: str
     commands: dict[str, Command]
 
     def discover(self) -> None:
-        """Imports the modules that name agents."""
+        """Imports the modules that define agents."""
 
     def run(self) -> None:
         """Runs the agents."""
@@ -33,7 +33,7 @@ class Runnable(Protocol):
 
 
 def run_command(app: Runnable, arguments: Sequence[str]) -> int:
-    """Runs ``worker``, which is meant where nothing is said, or a command of the program; gives the exit code."""
+    """Runs ``worker`` (the default) or a command of the program; returns the exit status."""
     name, *rest = arguments or ["worker"]
     app.discover()
     logging.basicConfig(format="%(levelname)s %(message)s", level=logging.INFO, stream=sys.stderr)
@@ -57,7 +57,7 @@ def _known(app: Runnable) -> str:
 
 
 def _worker_options(arguments: Sequence[str]) -> None:
-    """Takes the options of Faust's own worker."""
+    """Accepts and ignores the options of Faust's worker."""
     parser = argparse.ArgumentParser(prog="worker", add_help=False)
     for names in _WORKER:
         parser.add_argument(*names)

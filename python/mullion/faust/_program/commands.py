@@ -1,4 +1,4 @@
-"""Commands of a program: functions that are called from the command line, as ``python site.py produce --n 10``."""
+"""Commands of a program: functions called from the command line, as in ``python site.py produce --n 10``."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _TAKEN: Final = frozenset(
 @final
 @dataclass(frozen=True)
 class Option:
-    """A parameter of a command: by its place, or ``by_name``. ``given`` is what click would be told of it."""
+    """A parameter of a command, positional unless ``by_name``. ``given`` holds click's arguments for it."""
 
     names: tuple[str, ...]
     given: dict[str, Any] = field(default_factory=dict)
@@ -37,13 +37,13 @@ class Option:
 
     @property
     def parameter(self) -> str:
-        """What the function calls it."""
+        """The name of the function's parameter."""
         plain = [name for name in self.names if not name.startswith("-")]
         longest = max(self.names, key=lambda name: (name.startswith("--"), len(name)))
         return plain[0] if plain else longest.lstrip("-").partition("/")[0].replace("-", "_")
 
     def add_to(self, parser: argparse.ArgumentParser) -> None:
-        """Tells a parser of it."""
+        """Adds the option to a parser."""
         given = self.given
         about: dict[str, Any] = {"help": given.get("help")}
         default = given.get("default")
@@ -69,7 +69,7 @@ class Option:
 
 
 def _kind(kind: Any) -> Callable[[str], Any]:
-    """What makes a value of text: a type, or what click says of one."""
+    """Returns the conversion from text: a type, or one of click's types."""
     choices = getattr(kind, "choices", None)
     if choices is not None:
         return lambda text: _chosen(text, [str(one) for one in choices])
@@ -86,7 +86,7 @@ def _chosen(text: str, choices: Sequence[str]) -> str:
 
 @final
 class Command:
-    """A command: its name, its options, and what it calls."""
+    """A command: its name, its options, and its function."""
 
     def __init__(self, function: Callable[..., Any], options: Sequence[Option]) -> None:
         self.function = function
@@ -100,7 +100,7 @@ class Command:
         self.options = tuple(options)
 
     def calling(self, app: Any, arguments: Sequence[str]) -> Callable[[], Any]:
-        """The call that arguments ask for; ends the process where they are wrong, as argparse does."""
+        """Returns the call for the arguments; exits the process if they are invalid, as argparse does."""
         parser = argparse.ArgumentParser(prog=self.name, description=inspect.getdoc(self.function))
         for option in self.options:
             option.add_to(parser)
@@ -112,13 +112,13 @@ class Command:
 
 @final
 class Context:
-    """What a command's function is given as ``self``: the App, and where it says things."""
+    """The ``self`` of a command's function: the App, and methods that print."""
 
     def __init__(self, app: Any) -> None:
         self.app = app
 
     def say(self, message: object, **_: Any) -> None:
-        """Prints."""
+        """Prints a message."""
         print(message)  # noqa: T201
 
     carp = say
@@ -126,7 +126,7 @@ class Context:
 
 @final
 class _Bound:
-    """A command's function with what it is given."""
+    """A command's function, bound to its arguments."""
 
     def __init__(self, function: Callable[..., Any], context: Context, found: dict[str, Any]) -> None:
         self._function = function

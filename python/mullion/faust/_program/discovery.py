@@ -1,4 +1,4 @@
-"""Finds the agents of a program that are in other modules: ``App(autodiscover=True, origin="site")``."""
+"""The discovery of agents in other modules: ``App(autodiscover=True, origin="site")``."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _LEFT_OUT: Final = re.compile(r"(^|\.)(__main__|conftest|tests?|test_[^.]*|setup
 
 
 def packages_of(conf: Settings) -> list[str]:
-    """The packages that settings name."""
+    """Returns the packages to search, from the settings."""
     told = conf.autodiscover() if callable(conf.autodiscover) else conf.autodiscover
     if not told:
         return []
@@ -30,7 +30,7 @@ def packages_of(conf: Settings) -> list[str]:
 
 
 def import_all(packages: Iterable[str]) -> None:
-    """Imports packages with all that is in them, but tests. An error that a module raises comes as it is."""
+    """Imports packages and all their modules except tests. Errors raised by a module are passed on unchanged."""
     for name in packages:
         package = importlib.import_module(name)
         for found in pkgutil.walk_packages(getattr(package, "__path__", ()), f"{name}."):

@@ -1,4 +1,4 @@
-"""A program: the tables, topics, agents, timers and tasks that its code names."""
+"""A program: the tables, topics, agents, timers and tasks that its code defines."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _OF_TOPIC = (
     *("retention", "compacting", "deleting", "replicas", "acks", "config", "maxsize", "allow_empty", "has_prefix"),
     *("loop", "partitions", "internal"),
 )
-"""What Faust's topics take that is the cluster's here, or means nothing."""
+"""Options of Faust's topics that the cluster sets, or that have no meaning here."""
 _OF_AGENT = ("supervisor_strategy", "isolated_partitions", "use_reply_headers", "concurrency", *_OF_TOPIC)
 _OF_TABLE = (
     *("store", "schema", "changelog_topic", "on_recover", "on_changelog_event", "recovery_buffer_size", "options"),
@@ -38,11 +38,11 @@ _OF_TABLE = (
     *("synchronize_all_active_partitions", "start_manager", "partitions", "help", "loop"),
 )
 _SILENT = ("partitions", "internal", "help", "concurrency", "loop", "start_manager", "acks", "allow_empty", "is_global")
-"""Those of which nothing is to be said: what they ask for is so in any case."""
+"""Options that need no note: the program already behaves as they request."""
 
 
 class Program:
-    """What a program is made of, by name. Its parts run where a driver runs them."""
+    """The parts of a program, by name. A driver runs them."""
 
     on_before_configured: signals.Signal
     on_configured: signals.Signal
@@ -55,7 +55,7 @@ class Program:
     on_produce_message: signals.Signal
 
     rebalancing = False
-    """Whether partitions are on their way to other workers: never, for Spark moves them between batches."""
+    """Always False: Spark moves partitions only between batches."""
 
     def __init__(self, name: str, conf: Settings | None = None) -> None:
         self.name = name
@@ -95,10 +95,11 @@ class Program:
         on_window_close: Callable[[Any, Any], Any] | None = None,
         **accepted: Any,
     ) -> Any:
-        """A :class:`Table`; with ``window`` a :class:`WindowedTable` that keeps a key index.
+        """Creates a :class:`Table`, or with ``window`` a :class:`WindowedTable` that keeps a key index.
 
-        ``changelog_topic`` is sent what a table without a window is given, key by key. ``partitions``, ``help`` and
-        what Faust's tables take besides is accepted: shards are the program's, not a table's.
+        ``changelog_topic`` receives the changes of a table without a window, key by key. ``partitions``, ``help`` and
+        the other
+        options of Faust's tables are accepted and ignored: shards belong to the program, not to a table.
         """
         changelog = accepted.pop("changelog_topic", None)
         about = {"default": default, "key_type": key_type, "value_type": value_type, "on_window_close": on_window_close}
@@ -110,7 +111,7 @@ class Program:
     def SetTable(  # noqa: N802
         self, name: str, *, key_type: Any = None, value_type: Any = None, window: WindowT | None = None, **accepted: Any
     ) -> sets.SetTable:
-        """A :class:`SetTable`: a set for each key, which keeps what is added and discarded."""
+        """Creates a :class:`SetTable`: a set for each key that saves added and discarded elements."""
         accepted.pop("default", None)
         if window is not None:
             raise UnsupportedError(
@@ -123,13 +124,13 @@ class Program:
         return table
 
     def GlobalTable(self, name: str, **given: Any) -> Any:  # noqa: N802
-        """A table that all agents see whole: its program runs in one shard. See :meth:`Table`."""
+        """Creates a table whose records are visible to all agents: its program runs in one shard. See :meth:`Table`."""
         table = self.Table(name, **given)
         (table.table if isinstance(table, WindowedTable) else table).is_global = True
         return table
 
     def SetGlobalTable(self, name: str, **given: Any) -> sets.SetTable:  # noqa: N802
-        """A :class:`SetTable` that all agents see whole: its program runs in one shard."""
+        """Creates a :class:`SetTable` whose records are visible to all agents: its program runs in one shard."""
         table = self.SetTable(name, **given)
         table.is_global = True
         return table
@@ -148,7 +149,7 @@ class Program:
 
     @property
     def dead_letters(self) -> str:
-        """The topic of messages that were put aside."""
+        """The topic of messages that failed."""
         return f"{self.name}-dead-letters"
 
     def topic(
@@ -162,16 +163,18 @@ class Program:
         value_serializer: Any = None,
         **accepted: Any,
     ) -> Topic:
-        """A topic by name. Of one name there is one topic: its types may be said once, and not in two ways.
+        """Returns a topic by name. Each name has one topic, so its types may be given once and not contradicted.
 
-        Of several names an agent reads all, and messages go to the first.
+        With several names, an agent reads all of them, and messages go to the first.
 
-        With ``pattern``, a regular expression, an agent reads all topics whose names it matches from their beginning
-        on: those that there are when the program first begins, but for the program's own. A query has the topics that
-        it began with; topics that come later are for an App of another id, and a warning names them.
+        With ``pattern``, a regular expression, an agent reads all matching topics from their beginning. These are the
+        topics
+        that exist at the program's first start, except for its own. A query keeps the topics of its first start. Topics
+        that
+        are created later need an App with another id; a warning names them.
 
-        ``value_serializer`` is ``"json"``, the setting of the App where it is left out, or ``"raw"``: text or bytes as
-        they are. ``schema`` is a :class:`Schema`, or the columns that the topic has, as ``"n bigint, at string"``.
+        ``value_serializer`` is ``"json"`` or ``"raw"`` (unchanged text or bytes); the default is the App's setting.
+        ``schema`` is a :class:`Schema`, or the topic's columns, as ``"n bigint, at string"``.
         """
         if pattern is not None:
             self._accept(f"the topics {pattern!r}", accepted, _OF_TOPIC, "topic")
@@ -195,7 +198,7 @@ class Program:
         value_type: Any = None,
         **accepted: Any,
     ) -> Channel:
-        """A channel within the program: a topic that only it knows. Without a name it has a number, in order."""
+        """Creates a channel within the program: a private topic. A channel without a name is numbered, in order."""
         self._accept("the channel", accepted, _OF_TOPIC, "channel")
         if name is not None:
             return self.topic(name, schema=schema, key_type=key_type, value_type=value_type)
@@ -205,7 +208,7 @@ class Program:
     def _own(
         self, name: str, schema: Any = None, key_type: Any = None, value_type: Any = None, *serializers: Any
     ) -> Topic:
-        """A topic of the program's own."""
+        """Creates a private topic of the program."""
         topic = self._topic(name, schema, key_type, value_type, *(serializers or (None, "json")))
         topic.is_own = True
         return topic
@@ -257,12 +260,13 @@ class Program:
         value_serializer: Any = None,
         **accepted: Any,
     ) -> Any:
-        """Makes an agent of a function that goes through a stream: ``@app.agent(topic)``, ``@app.agent()``, bare.
+        """Creates an agent from a function over a stream: ``@app.agent(topic)``, ``@app.agent()`` or ``@app.agent``.
 
-        - ``channel``: a topic, or the name of one. Left out: a channel of the agent's own, named after it, that
-          ``send`` and ``cast`` feed; ``value_type`` and its like are of that.
-        - ``sink``: what gets the values that it yields: topics, agents, functions.
-        - ``on_error``: ``"stop"``, or ``"dead_letter"`` to put an event that fails aside, with the reason.
+        - ``channel``: a topic, or its name. Default: a private channel named after the agent, fed by ``send`` and
+          ``cast``;
+          ``value_type`` and the other types apply to that channel.
+        - ``sink``: the receivers of the values that it yields: topics, agents, functions.
+        - ``on_error``: ``"stop"``, or ``"dead_letter"`` to set a failing event aside with the reason.
         - ``concurrency``: accepted; events of a shard are processed one after the other.
         """
         types = (schema, key_type, value_type, key_serializer, value_serializer)
@@ -312,16 +316,16 @@ class Program:
         return agent
 
     def _also(self, agent: Agent, topic: Channel) -> None:
-        """Has another topic gone through: a body begins anew with each batch, and over two topics is two agents."""
+        """Adds an agent for another topic: a body restarts with each batch, so two topics need two agents."""
         name = f"{agent.name}@{topic.name}"
         if name not in self.agents:
             also = Agent(agent.function, topic, name=name, on_error=agent.on_error)
-            # The very list, to which sinks may still be added.
+            # The same list object, because sinks may still be added.
             also.sinks = agent.sinks
             self.agents[name] = also
 
     def matching(self, topic: str) -> list[Agent]:
-        """The agents whose pattern a topic matches; none where it is the program's own."""
+        """Returns the agents whose pattern matches a topic; none if it is the program's own."""
         known = self.topics.get(topic)
         changes = {table.changelog.name for table in self.tables.values() if table.changelog is not None}
         if (known is not None and known.is_own) or topic in changes or topic == self.dead_letters:
@@ -329,7 +333,7 @@ class Program:
         return [agent for agent in self.by_pattern if _pattern_of(agent).pattern.match(topic)]
 
     def found(self, topic: str) -> bool:
-        """Gives a topic that there is to the agents whose pattern it matches; whether there are any."""
+        """Adds an existing topic to the agents whose pattern matches it. Returns True if there are any."""
         matching = self.matching(topic)
         for agent in matching:
             self._also(agent, self._topic(topic, *_pattern_of(agent).about))
@@ -340,11 +344,13 @@ class Program:
     def timer(
         self, interval: Seconds, on_leader: bool = False, *, name: str | None = None, **accepted: Any
     ) -> Callable[[F], F]:
-        """Calls a function every so often by the clock; the first time an interval after the start.
+        """Calls a function at an interval of the clock, first one interval after the start.
 
-        It is called once for the program. One that works on tables is called once for each shard partition that has had
-        events, and sees the records of that one: together, those of all. With ``on_leader`` it is called once, and may
-        not work on tables, of which it would see a part. A function with a parameter is given the App.
+        It is called once for the program. A function that uses tables is called once for each shard partition that has
+        had
+        events, with the records of that partition: together, with all records. With ``on_leader`` it is called once and
+        may
+        not use tables, because it would read only a part of them. A function with a parameter receives the App.
         """
         self._accept("a timer", accepted, ("traced", "max_drift_correction"), "timer")
         return self._timed(positive_us(interval, "interval"), on_leader, name)
@@ -360,10 +366,11 @@ class Program:
     ) -> Callable[[F], F]:
         """Calls a function at the times of a crontab, as :meth:`timer` does: ``@app.crontab("30 8 * * 1-5")``.
 
-        ``timezone``, or ``tz``, is the App's setting where it is left out, which is UTC. Times that pass while nothing
-        runs are not made up for.
+        The default of ``timezone``, or ``tz``, is the App's setting, whose default is UTC. Times that pass while the
+        program is
+        stopped are skipped.
 
-        Raises :class:`InvalidArgumentError` for text that is no crontab.
+        Raises :class:`InvalidArgumentError` for text that is not a crontab.
         """
         self._accept("a crontab", accepted, ("traced", "max_drift_correction", "name"), "crontab")
         zone = timezone or tz or self.conf.timezone
@@ -378,7 +385,7 @@ class Program:
         return add
 
     def _with_app(self, function: Callable[..., Any]) -> Callable[[], Any]:
-        """A function that is called with nothing: one with a parameter is given the App."""
+        """Wraps a function so that it needs no arguments: one with a parameter receives the App."""
         try:
             parameters = inspect.signature(function).parameters.values()
         except (TypeError, ValueError):
@@ -393,7 +400,7 @@ class Program:
     def task(self, function: None = None, **accepted: Any) -> Callable[[F], F]: ...
 
     def task(self, function: Any = None, **accepted: Any) -> Any:
-        """Calls a function once, when the program starts; one with a parameter is given the App."""
+        """Calls a function once, when the program starts; one with a parameter receives the App."""
         self._accept("a task", accepted, ("on_leader", "traced"), "task")
         if function is None:
             return self.task
@@ -401,10 +408,11 @@ class Program:
         return function
 
     def command(self, *options: Option, **accepted: Any) -> Callable[[F], F]:
-        """Makes a command of a function: ``python site.py produce``, or ``mullion faust produce -A site:app``.
+        """Creates a command from a function: ``python site.py produce``, or ``mullion faust produce -A site:app``.
 
-        ``options`` are of :func:`mullion.faust.cli.option` and :func:`mullion.faust.cli.argument`. A function with
-        parameters is given the command first, which has ``app`` and ``say``, and then what they name.
+        ``options`` come from :func:`mullion.faust.cli.option` and :func:`mullion.faust.cli.argument`. A function with
+        parameters
+        receives the command's context first, which has ``app`` and ``say``, and then the values of its options.
         """
         if len(options) == 1 and not isinstance(options[0], Option):
             raise InvalidArgumentError(
@@ -420,36 +428,36 @@ class Program:
         return add
 
     def service(self, cls: Any) -> Any:
-        """Raises :class:`UnsupportedError`: services are not run."""
+        """Raises :class:`UnsupportedError`: services are not supported."""
         raise UnsupportedError(
             f"app.service({getattr(cls, '__name__', cls)!r}) is not served. What it does when it starts can be an "
             "@app.task, and what it does every so often an @app.timer."
         )
 
-    # -- what has no meaning here
+    # -- accepted without effect
 
     @property
     def web(self) -> AppWeb:
-        """Faust's server of pages, which are accepted and not served."""
+        """Faust's web server: its pages are accepted and not served."""
         return AppWeb(self)
 
     def page(self, path: str, **accepted: Any) -> Callable[[F], F]:
-        """Takes a page, which is not served: :meth:`explain` says so."""
+        """Accepts a page, which is not served; :meth:`explain` lists it."""
         self.note(f"app.page({path!r}): no pages are served; read what a table holds with app.table(name).read()")
         return lambda function: function
 
     def table_route(self, table: Any = None, *given: Any, **accepted: Any) -> Callable[[F], F]:
-        """Takes the route of a page, which is not served."""
+        """Accepts the route of a page, which is not served."""
         return lambda function: function
 
     topic_route = table_route
 
     def note(self, what: str) -> None:
-        """Notes something that was taken and decides nothing here; once."""
+        """Records, once, an argument that was accepted without effect."""
         self._noted[what] = None
 
     def notes(self) -> list[str]:
-        """What was taken and decides nothing here."""
+        """Returns the arguments that were accepted without effect."""
         settings = self.conf.without_meaning
         found = [f"settings that decide nothing here: {', '.join(settings)}"] if settings else []
         never = [one for one in signals.NEVER if getattr(self, one)]
@@ -457,14 +465,14 @@ class Program:
         return found + list(self._noted)
 
     def is_leader(self) -> bool:
-        """Whether this is the worker that leads: it is, for there is one."""
+        """Always True: there is one worker."""
         return True
 
     def finalize(self) -> None:
-        """Faust's; there is nothing to do."""
+        """Faust's method, without effect."""
 
     def send(self, channel: Channel | Agent | str, key: Any = None, value: Any = None, **given: Any) -> Any:
-        """Sends a message to a topic or an agent, or to the topic of a name; to be awaited."""
+        """Sends a message to a topic, an agent, or the topic of a name. The result must be awaited."""
         to = self.topic(channel) if isinstance(channel, str) else channel
         return to.send(key=key, value=value, **given)
 
@@ -484,7 +492,7 @@ def _pattern_of(agent: Agent) -> TopicPattern:
 
 
 class WithApp:
-    """A function that is given the App when it is called."""
+    """A function that receives the App when it is called."""
 
     def __init__(self, function: Callable[..., Any], app: Program) -> None:
         self.function = function
