@@ -1,11 +1,11 @@
-"""Signals: functions of a program that are called at points of its life, such as ``app.on_rebalance_complete``.
+"""Signals: a program's functions that are called at points of its life, such as ``app.on_rebalance_complete``.
 
 ::
 
     on_before_configured, on_configured(app, conf), on_after_configured     before a program is run or explained
-    on_worker_init, on_partitions_assigned, on_rebalance_complete           when it is run, beside its tasks
-    on_before_shutdown                                                      once it has stopped
-    on_partitions_revoked, on_produce_message                               never: nothing here is revoked, or watched
+    on_worker_init, on_partitions_assigned, on_rebalance_complete           when it starts, with its tasks
+    on_before_shutdown                                                      after it has stopped
+    on_partitions_revoked, on_produce_message                               never: these events do not exist here
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class Signal:
     def connect(self, function: None = None, **given: Any) -> Callable[[F], F]: ...
 
     def connect(self, function: Any = None, **given: Any) -> Any:
-        """Has a function called, plain or a coroutine's: ``@app.on_rebalance_complete.connect``, with or without ()."""
+        """Connects a function or a coroutine function: ``@app.on_rebalance_complete.connect``, with or without ()."""
         if function is None:
             return self.connect
         self._handlers.append(function)
@@ -49,17 +49,17 @@ class Signal:
         return tuple(self._handlers)
 
     def disconnect(self, function: Callable[..., Any]) -> None:
-        """Has it called no more."""
+        """Disconnects a function."""
         if function in self._handlers:
             self._handlers.remove(function)
 
     def calls(self, *given: Any) -> Iterator[Callable[[], Any]]:
-        """What is to be called, each with the App and what the signal tells."""
+        """Yields the calls of the handlers, each with the App and the signal's arguments."""
         for handler in self._handlers:
             yield _Call(handler, given, self)
 
     def __bool__(self) -> bool:
-        """Whether anything is connected."""
+        """True if any function is connected."""
         return bool(self._handlers)
 
     def __repr__(self) -> str:
@@ -68,7 +68,7 @@ class Signal:
 
 @final
 class _Call:
-    """A handler with what it is told: those parameters that it has places for."""
+    """A handler with those of the arguments that its parameters accept."""
 
     def __init__(self, handler: Callable[..., Any], given: tuple[Any, ...], signal: Signal) -> None:
         self._handler = handler

@@ -1,4 +1,4 @@
-"""A program that runs: the query of its agents, its worker in Spark's Python processes, and what runs beside it.
+"""The running program: the query of its agents, its worker in Spark's Python processes, and its background tasks.
 
 ::
 
@@ -6,5 +6,5 @@
       worker        one shard partition, one batch: the agents' events, in order of arrival
         agent_loop  an agent's body over those events
         shard       the tables' records for the keys of one shard
-    background      tasks, commands and signals, where the program was started
+    background      tasks, commands and signals, in the process that started the program
 """

@@ -3,12 +3,12 @@
 ::
 
     events      e1        e2                 e3
-    body     ---+--- await +--- raises        +---            begun anew after a failure
+    body     ---+--- await +--- raises        +---            restarted after a failure
     tables      e1's      e2's, undone       e3's
 
-The body is a coroutine or an async generator of the user's; it runs in an event loop, one agent at a time, so that a
-batch gives the same answers whenever it is run. An event is over when the body asks for the next one and what it began
-has ended.
+The body is the user's coroutine or async generator. It runs in an event loop, one agent at a time, so that every run of
+a batch gives the same result. An event is complete when the body requests the next one and all tasks that it started
+have ended.
 """
 
 from __future__ import annotations
@@ -37,12 +37,12 @@ from mullion.faust.streams import GroupBy, Step, Stream
 
 
 class _Over(Exception):  # noqa: N818
-    """The body has asked for an event, and there is none: it is closed."""
+    """Ends the body at its first request for an event."""
 
 
 @final
 class _Events:
-    """The events of a batch, as they come; those of a list that failed may be put back, to be taken one by one."""
+    """The events of a batch. Events of a list that failed may be put back, to be read one by one."""
 
     def __init__(self, events: Iterable[Event]) -> None:
         self._coming = iter(events)
@@ -50,18 +50,18 @@ class _Events:
         self.alone = 0
 
     def there(self) -> bool:
-        """Whether there is another one."""
+        """True if there is another event."""
         if not self._here:
             self._here.extend(itertools.islice(self._coming, 1))
         return bool(self._here)
 
     def take(self) -> Event:
-        """The next one."""
+        """Returns the next event."""
         self.there()
         return self._here.popleft()
 
     def back(self, events: Sequence[Event]) -> None:
-        """Puts some back, each of which is to be in a list of its own."""
+        """Puts events back; each will be in a list of its own."""
         self._here.extendleft(reversed(events))
         self.alone += len(events)
 
@@ -84,7 +84,7 @@ class _Batch:
         self.current: list[Event] = []
 
     async def next(self, steps: tuple[Step, ...], more: bool = False) -> Event:
-        """The next event, in its context; the one before it is over, or with ``more``, is in a list with it."""
+        """Returns the next event in its context. The previous event is complete, or with ``more`` in the same list."""
         if not more:
             await self.ended()
             self.settle()
@@ -101,39 +101,39 @@ class _Batch:
         return event
 
     async def ended(self) -> None:
-        """Waits for the work that the body has begun."""
+        """Waits for the tasks that the body has started."""
         if self.begun is not None:
             await self.begun.ended()
 
     def settle(self) -> None:
-        """The current events are over, and what was done for them stays."""
+        """Completes the current events and keeps their effects."""
         if self.current:
             self._shard.settled()
             self._journal.begin()
             self.current = []
 
     def has_next(self) -> bool:
-        """Whether there is another event in this batch that may be in a list with the last."""
+        """True if the batch has another event that may join the current list."""
         return not self._alone and self._events.there()
 
     def becomes(self, event: Event) -> None:
-        """A stream has made the event one of another key."""
+        """Replaces the event after a stream operation has changed its key."""
         enter(Context(self._shard, event))
 
     @property
     def over(self) -> asyncio.Future[None]:
-        """Done when the body has asked for more than there is."""
+        """Done when the body requests an event after the last one."""
         return self._over
 
     def close(self) -> None:
-        """There are no more events: who waits for one is cancelled there."""
+        """Ends the batch: cancels all requests for further events."""
         if not self._over.done():
             self._over.cancel()
         for waiting in self._waiting:
             waiting.cancel()
 
     async def _wait(self) -> NoReturn:
-        """Stays where it is until the batch is closed."""
+        """Blocks until the batch is closed."""
         if self._over.done():
             raise asyncio.CancelledError
         self._over.set_result(None)
@@ -144,10 +144,12 @@ class _Batch:
 
 
 def run_batch(agent: Agent, shard: Shard, journal: Journal, events: Iterable[Event]) -> list[DeadLetter]:
-    """Runs an agent over a batch; gives the events that were put aside.
+    """Runs an agent over a batch and returns the events that were set aside.
 
-    Raises :class:`AgentError` at the first event that fails, unless the agent's policy is to put it aside. Of a list of
-    events that fails (``stream.take``), each is tried in a list of its own, so that only those are put aside that fail.
+    Raises :class:`AgentError` at the first event that fails, unless the agent's policy is to set it aside. After a
+    failure
+    of a list of events (``stream.take``), each runs in a list of its own, so that only the failing events are set
+    aside.
     """
     coming = _Events(events)
     if not coming.there():
@@ -170,7 +172,7 @@ async def _run(agent: Agent, shard: Shard, journal: Journal, events: _Events) ->
         try:
             await task
         except asyncio.CancelledError as error:
-            # The body's own end, where it waited for an event; else one that it raised itself.
+            # Cancellation while the body waited for an event is its normal end; otherwise the body raised it.
             failure = None if asked else error
         except Exception as error:
             failure = error
@@ -200,7 +202,7 @@ async def _run(agent: Agent, shard: Shard, journal: Journal, events: _Events) ->
 
 
 class Effect(NamedTuple):
-    """A statement that prints or yields, with what the JVM knows of it, for an event that an agent had there."""
+    """A statement that prints or yields, with the values that the JVM computed for it, and its event."""
 
     statement: Print | Emit
     values: list[Any]
@@ -208,7 +210,7 @@ class Effect(NamedTuple):
 
 
 def run_effects(agent: Agent, shard: Shard, group: GroupBy | None, effects: Iterable[Effect]) -> None:
-    """Prints and yields what an agent in the JVM does, in order. Raises :class:`AgentError`."""
+    """Runs the prints and yields of an agent in the JVM, in order. Raises :class:`AgentError`."""
     effects = iter(effects)
     first = next(effects, None)
     if first is not None:
@@ -271,7 +273,7 @@ def _fail(
 
 
 class _Probe:
-    """A source that only notes what a body does to its stream."""
+    """A source that only records the stream operations of a body."""
 
     def __init__(self) -> None:
         self.steps: tuple[Step, ...] | None = None
@@ -282,15 +284,15 @@ class _Probe:
         raise _Over
 
     def has_next(self) -> bool:
-        """There is none."""
+        """Always False."""
         return False
 
     def becomes(self, event: Event) -> None:
-        """Nothing is processed."""
+        """Does nothing: no event is processed."""
 
 
 def steps_of(agent: Agent) -> tuple[Step, ...]:
-    """What an agent does to its stream before it goes through it; its body runs up to there, with no event."""
+    """Returns the stream operations before an agent's loop, by running its body up to there without events."""
     probe = _Probe()
 
     async def begin() -> None:
@@ -301,7 +303,7 @@ def steps_of(agent: Agent) -> tuple[Step, ...]:
             else:
                 await body
         except Exception:
-            # Most often the probe's own. What fails here, with no event, is for the shards to say.
+            # Usually the probe's own exception. The shards report any other failure, with its event.
             return
 
     with asyncio.Runner() as runner:
@@ -310,12 +312,12 @@ def steps_of(agent: Agent) -> tuple[Step, ...]:
 
 
 def grouped_by(steps: tuple[Step, ...]) -> GroupBy | None:
-    """What events are grouped by, if they are."""
+    """Returns the grouping of events, if there is one."""
     return next((step for step in steps if isinstance(step, GroupBy)), None)
 
 
 def type_by_groups(agents: Iterable[Agent]) -> None:
-    """Values of a topic that says no type are of the record by a field of which its one agent groups them."""
+    """Types an untyped topic with one agent as the record by whose field the agent groups it."""
     by_topic: dict[str, list[Agent]] = {}
     for agent in agents:
         by_topic.setdefault(agent.channel.name, []).append(agent)

@@ -1,13 +1,13 @@
-"""What runs beside the query, where the program was started: tasks, commands, and what is connected to signals.
+"""The code that runs next to the query, in the process that started the program: tasks, commands, signal handlers.
 
 ::
 
-    tasks      begin ---- send ---- wait for time ---- send ---- told to stop
+    tasks      start ---- send ---- wait for time ---- send ---- stop
     messages          published                   published
-    tables                read, as the last batch left them
+    tables                read as of the last batch
 
-A task may go on as long as the program does. What it sends is published when it waits, and at its end. It may read
-tables, all shards of them, as the last batch has left them; it cannot change them, for that is what events do.
+A task may run as long as the program. Its messages are published when it waits, and at its end. It may read all shards
+of a table as of the last batch. It cannot change tables: only events do that.
 """
 
 from __future__ import annotations
@@ -27,16 +27,16 @@ from mullion.faust._run.shard import Shard
 from mullion.faust.tables.records import Kept, TableData
 
 _MOST_SENT: Final = 10_000
-"""How many messages wait at most for being published."""
+"""The number of pending messages that triggers publication."""
 _PATIENCE_SECONDS: Final = 60.0
-"""How long a program that is drained waits for a task that waits for the network, or for another thread."""
+"""The time that a draining program waits for a task that waits for the network or another thread."""
 _POLL_SECONDS: Final = 0.05
 _CLOCKS: Final = struct.Struct(">qqq")
 
 
 @final
 class Snapshot:
-    """The records of all tables, as the last batch has left them; it is taken anew once the code has waited."""
+    """The records of all tables as of the last batch. It is refreshed after the code has waited."""
 
     def __init__(self, load: Callable[[], Iterable[tuple[bytes, bytes]]]) -> None:
         self._load = load
@@ -44,7 +44,7 @@ class Snapshot:
 
     @property
     def is_taken(self) -> bool:
-        """Whether there is one."""
+        """True if a snapshot is loaded."""
         return self._records is not None
 
     def get(self, key: bytes) -> bytes | None:
@@ -75,7 +75,7 @@ class Snapshot:
         self.put(key, b"")
 
     def due(self, until_us: int, since_us: int) -> Iterator[tuple[int, bytes]]:
-        """None: what is due is the batches' to do."""
+        """Nothing: only batches run due timers."""
         return iter(())
 
     def _now(self) -> dict[bytes, bytes]:
@@ -92,7 +92,7 @@ class Snapshot:
 
 
 def _later(known: bytes, value: bytes) -> bytes:
-    """The clocks of a table, of which each shard partition has its own: the latest of each."""
+    """Merges the clocks of a table, one per shard partition: the latest of each."""
     if len(known) != _CLOCKS.size or len(value) != _CLOCKS.size:
         return max(known, value)
     return _CLOCKS.pack(*map(max, _CLOCKS.unpack(known), _CLOCKS.unpack(value)))
@@ -100,7 +100,7 @@ def _later(known: bytes, value: bytes) -> bytes:
 
 @final
 class _Outbox(list[Sent]):
-    """Messages that wait for being published."""
+    """Messages to be published."""
 
     def __init__(self, publish: Callable[[Sequence[Sent]], None]) -> None:
         super().__init__()
@@ -108,13 +108,13 @@ class _Outbox(list[Sent]):
         self.published = 0
 
     def append(self, sent: Sent) -> None:
-        """Adds one; where there are many all are published."""
+        """Adds a message; publishes all when there are many."""
         super().append(sent)
         if len(self) >= _MOST_SENT:
             self.flush()
 
     def flush(self) -> None:
-        """Publishes all."""
+        """Publishes all messages."""
         if self:
             waiting = list(self)
             self.clear()
@@ -124,7 +124,7 @@ class _Outbox(list[Sent]):
 
 @final
 class _Beside(Shard):
-    """What code beside the query has in the place of a shard: tables that it can read."""
+    """The shard of code that runs next to the query: its tables are read-only."""
 
     is_one_of_several = False
 
@@ -142,7 +142,7 @@ class _Beside(Shard):
 
 @final
 class _Waiting(selectors.DefaultSelector):
-    """Tells when a loop has nothing to do but wait, and whether it is for time alone."""
+    """Reports when an event loop can only wait, and whether it waits for time alone."""
 
     def __init__(self, waits: Callable[[bool], None], goes_on: Callable[[], None]) -> None:
         super().__init__()
@@ -150,10 +150,10 @@ class _Waiting(selectors.DefaultSelector):
         self._goes_on = goes_on
 
     def select(self, timeout: float | None = None) -> Any:
-        """What is ready."""
+        """Returns the ready files."""
         if timeout is not None and timeout <= 0:
             return super().select(timeout)
-        # One of what is registered is the loop's own, by which other threads wake it.
+        # One registered file is the loop's own, by which other threads wake it.
         self._waits(timeout is not None and len(self.get_map()) <= 1)
         try:
             return super().select(timeout)
@@ -163,7 +163,7 @@ class _Waiting(selectors.DefaultSelector):
 
 @final
 class Background:
-    """Functions of a program that run beside its query, in a thread of their own: plain ones and coroutines'."""
+    """Functions of a program that run next to its query, in a thread of their own."""
 
     def __init__(self, app: HostedProgram, functions: Iterable[Callable[[], Any]]) -> None:
         self._app = app
@@ -177,29 +177,29 @@ class Background:
 
     @property
     def should_stop(self) -> bool:
-        """Whether the program ends."""
+        """True once the program ends."""
         return self._told.is_set()
 
     @property
     def published(self) -> int:
-        """How many messages have been published."""
+        """The number of published messages."""
         return self._beside.outbox.published
 
     def run(self) -> None:
-        """Runs all to their end, here. Raises what one of them raises."""
+        """Runs all functions to their end, in this thread. Raises their first error."""
         self._main()
         if self.error is not None:
             raise self.error
 
     def settle(self, longest: float = _PATIENCE_SECONDS) -> None:
-        """Waits until each has ended, or waits for time; what was sent is published then. Raises what one raises."""
+        """Waits until each function has ended or waits for time, with its messages published. Raises its error."""
         if self._thread is not None:
             self._asleep.wait(longest)
         if self.error is not None:
             raise self.error
 
     def wait(self, asked_to_stop: Callable[[], bool]) -> None:
-        """Waits until all have ended, or it is asked to stop."""
+        """Waits until all functions have ended, or until it is asked to stop."""
         while self._thread is not None and self._thread.is_alive() and not asked_to_stop():
             self._thread.join(_POLL_SECONDS)
 

@@ -1,14 +1,14 @@
-"""The columns of a topic that nobody has written to, as far as the type of its values says them.
+"""The initial columns of a topic without messages, from the type of its values.
 
 ::
 
     class Login(faust.Record):
         user: str                  user string
         count: int                 count bigint
-        at: datetime               none: it is a text, or a number
-        where: Place               none: a record in it
+        at: datetime               none: its JSON is text or a number
+        where: Place               none: a nested record
 
-A value that has more than the columns is read in Python as it is: so what is not certain has none.
+Python reads a value that does not fit the columns, so a column exists only if its type is certain.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _KINDS: Final = {str: "string", int: "bigint", float: "double", bool: "boolean"}
 
 
 def columns_of(kind: Any) -> str | None:
-    """The columns as DDL; ``None`` where the type says none for certain.
+    """Returns the columns as DDL; ``None`` if the type determines none.
 
     >>> columns_of(int)
     'value bigint'
@@ -32,7 +32,7 @@ def columns_of(kind: Any) -> str | None:
         return f"value {_KINDS[kind]}"
     if isinstance(kind, type) and issubclass(kind, Record):
         if kind._options.reading.coerce:
-            # Such fields are sent in other types too.
+            # The messages of such fields may have other types too.
             return None
         plain = {name: _plain(one) for name, one in kind._types().items()}
         found = [f"`{name}` {_KINDS[one]}" for name, one in plain.items() if one is not None]
@@ -41,7 +41,7 @@ def columns_of(kind: Any) -> str | None:
 
 
 def _plain(kind: Any) -> Any:
-    """The plain type that a field is of, or may be of; ``None`` for any other."""
+    """The plain type of a field, which may be optional; ``None`` for any other type."""
     if typing.get_origin(kind) in (typing.Union, types.UnionType):
         arms = [arm for arm in typing.get_args(kind) if arm is not type(None)]
         kind = arms[0] if len(arms) == 1 else None

@@ -1,8 +1,8 @@
-"""Dead letters as records of their topic: the one place where they are written, and nothing in it can fail.
+"""Dead letters as records of their topic. Writing one never fails.
 
-What a hostile message holds may have no place in JSON (``NaN``), in text (half a surrogate pair, bytes that are none)
-or on the stack (five thousand lists in one another). Its letter is worth more than its exact shape: each part is
-written as well as it can be, and at last as Python shows it.
+A hostile message may contain values that are invalid in JSON (``NaN``) or in text (half a surrogate pair, bytes that
+are not UTF-8), or nesting too deep for the stack (five thousand lists). Keeping the letter matters more than its exact
+form: each part is written as exactly as possible, and as a last resort as its ``repr``.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from mullion.faust.agents import DeadLetter
 
 _LONGEST = 10_000
 _LONGEST_VALUE = 400_000
-"""In characters: with what JSON adds to it, a letter is below the megabyte that Kafka takes by default."""
+"""In characters: with JSON's overhead, a letter stays below Kafka's default limit of one megabyte."""
 
 
 def record_of(letter: DeadLetter) -> tuple[str | None, dict[str, Any]]:
-    """The key and the fields of a dead letter: text that is text, and a time."""
+    """The key and the fields of a dead letter: valid text, and a time."""
     fields = {
         "topic": clean(letter.topic),
         "agent": clean(letter.agent),
@@ -32,18 +32,18 @@ def record_of(letter: DeadLetter) -> tuple[str | None, dict[str, Any]]:
 
 
 def clean(text: str, longest: int = _LONGEST) -> str:
-    """A text with what UTF-8 has no place for shown as escapes, and of a huge one the beginning."""
+    """Escapes characters that are invalid in UTF-8, and truncates long text."""
     cut = text if len(text) <= longest else f"{text[:longest]}... ({len(text)} characters)"
     return cut.encode("utf-8", "backslashreplace").decode()
 
 
 def shown(value: Any) -> str:
-    """A value as Python shows it; one that cannot be shown by its type."""
+    """The ``repr`` of a value; its type if ``repr`` fails."""
     return _first(lambda: clean(repr(value)), lambda: f"<{type(value).__name__} that cannot be shown>")
 
 
 def message_of(error: BaseException) -> str:
-    """An error as its type and its text."""
+    """The type and the text of an error."""
     return f"{type(error).__name__}: {_first(lambda: clean(str(error)), lambda: 'it cannot be shown')}"
 
 
@@ -57,24 +57,24 @@ def _written(value: Any) -> str:
         if isinstance(value, NotJson)
         else _first(
             lambda: json.dumps(plain(value)),
-            # NaN and what is infinite.
+            # NaN and infinities.
             lambda: json.dumps(value, default=repr),
             lambda: shown(value),
         )
     )
-    # Control characters and quotes take more room in JSON than they have characters.
+    # Control characters and quotes are longer in JSON.
     longest = _LONGEST_VALUE if len(json.dumps(text[:_LONGEST_VALUE])) <= 2 * _LONGEST_VALUE else _LONGEST_VALUE // 6
     return clean(text, longest)
 
 
 class NotJson(str):
-    """The text of a message that is not JSON: a letter has it as it is."""
+    """The text of a message that is not JSON: a letter contains it unchanged."""
 
     __slots__ = ()
 
 
 def _first(*ways: Callable[[], str]) -> str:
-    """What the first way gives that does not fail."""
+    """Returns the result of the first function that does not fail."""
     for way in ways[:-1]:
         try:
             return way()

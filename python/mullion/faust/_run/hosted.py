@@ -1,4 +1,4 @@
-"""A program where it runs: what its query, and what runs beside it, know of its App."""
+"""The interface between a running program and its App."""
 
 from __future__ import annotations
 
@@ -14,22 +14,22 @@ from mullion.faust._context import Sent
 from mullion.faust._program.program import Program
 
 JOB: Final = "agents"
-"""What its query is called."""
+"""The name of the query."""
 
 
 class HostedProgram(Program, Host):
     """A program with its topics, its state and its clock."""
 
     compiled: bool
-    """Whether agents run in the JVM where they can."""
+    """True if agents run in the JVM where possible."""
 
     @property
     def records_folder(self) -> Path:
-        """Where the query keeps the records of tables."""
+        """The folder of the query's records of tables."""
         return self.folder_of(JOB).absolute() / "query"
 
     def records(self) -> Iterator[tuple[bytes, bytes]]:
-        """The records of all tables, as the last batch has left them; none before there is one."""
+        """The records of all tables as of the last batch; none before the first batch."""
         from mullion._stateful.api import read_state
 
         try:
@@ -40,7 +40,7 @@ class HostedProgram(Program, Host):
             yield bytes(row.key), bytes(row.value)
 
     def publish(self, sent: Sequence[Sent]) -> None:
-        """Publishes messages, in order: those for one topic that follow one another at once."""
+        """Publishes messages in order; consecutive messages of one topic form one batch."""
         now = self.clock.time_us() / 1_000_000
         for (to, is_raw), alike in itertools.groupby(sent, lambda one: (one.to, one.is_raw)):
             messages = list(alike)

@@ -1,12 +1,12 @@
-"""What the records of tables mean, as far as it follows from a program: noted beside them, and compared at each start.
+"""The meaning of tables' records, as far as it follows from the program: stored with the state, compared at each start.
 
 ::
 
     no window               by key
-    a window with ranges    by key and range: another size goes on, and its ranges begin with nothing
-    a sliding window        by key and time, of which each time has what happened
+    a window with ranges    by key and range: with another size it continues, and the new ranges start empty
+    a sliding window        by key and time: the changes at each time
 
-What is kept in one way would not be found in another, or be taken for what it is not.
+Records that are stored in one way would be missing, or misread, in another.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from mullion.faust.windows import SlidingWindow
 
 
 def kept_as(table: Table) -> dict[str, str]:
-    """What the records of a table mean, by what it is of, in words."""
+    """A description of the meaning of a table's records, by property."""
     window = table.window
     if window is None:
         kept = "by key"
@@ -36,7 +36,7 @@ def kept_as(table: Table) -> dict[str, str]:
 
 
 def differences(was: Mapping[str, str], now: Mapping[str, str]) -> list[str]:
-    """Why what is kept of a table would not be found, or be taken for something else; in words."""
+    """The reasons, in words, why a table's stored records would be missing or misread."""
     found = [
         f"{what} {was[name]}, and {would} {now[name]}"
         for name, what, would in (
@@ -51,7 +51,7 @@ def differences(was: Mapping[str, str], now: Mapping[str, str]) -> list[str]:
 
 
 def changes(tables: Iterable[Table], noted: Mapping[str, Any]) -> dict[str, str]:
-    """What goes on in another way than it was, by the names of tables; in words."""
+    """The tables that continue with another window, by name, described in words."""
     told = {}
     for table in tables:
         was, now = noted.get(table.name, {}), kept_as(table)

@@ -48,11 +48,11 @@ _Reached: TypeAlias = Callable[[Agent], "set[str] | None"]
 
 @final
 class AgentsQuery:
-    """What an App asks the run loop to run. Each topic is a source, whichever agents read it.
+    """The query that the run loop runs for an App. Each topic is one source, shared by all its agents.
 
     ::
 
-    topics -> the agents of each event -> [by shard] -> JVM: folds; Python: other bodies -> what is sent
+        topics -> the agents of each event -> [by shard] -> JVM: folds; Python: other bodies -> sent messages
     """
 
     def __init__(self, app: HostedProgram) -> None:
@@ -61,13 +61,13 @@ class AgentsQuery:
 
     @property
     def began_with(self) -> list[str] | None:
-        """The topics that the query began with, if it has begun."""
+        """The topics of the query's first start, if it has started."""
         known = self._known
         return None if known is None else list(known["topics"])
 
     @property
     def _known(self) -> dict[str, Any] | None:
-        """What is noted of a query that has begun."""
+        """The manifest of a query that has started."""
         began = any((self._app.folder_of(JOB) / "query" / "offsets").glob("[0-9]*"))
         known: dict[str, Any] | None = Manifest(self._app.folder_of(JOB)).read("agents", dict) if began else None
         return known
@@ -82,10 +82,10 @@ class AgentsQuery:
         return [Job(JOB, read, (), self._build, mend=self._mend)]
 
     def parts(self) -> Sequence[Part]:
-        """Which agents run in the JVM and which in Python, and in which shards."""
+        """The place where each agent runs, JVM or Python, and its shards."""
         type_by_groups(self._app.agents.values())
         parts = []
-        # What an agent may use is asked for each of the others.
+        # Cached: each agent is compared with all others.
         tables = functools.cache(reached)
         columns = {agent.name: self._known_columns(agent.channel.name) for agent in self._app.agents.values()}
         shards = {agent.name: _sharding_of(agent, columns[agent.name]) for agent in self._app.agents.values()}
@@ -107,7 +107,7 @@ class AgentsQuery:
         return folds.decide(agent, list(self._app.agents.values()), self._app.tables, columns, tables)
 
     def _known_columns(self, topic: str) -> StructType | None:
-        """The columns of a topic's values, where they are known without Spark."""
+        """The columns of a topic's values, if they are known without Spark."""
         if not isinstance(self._app.broker, DirBroker):
             return remembered_schema(self._app.folder_of(JOB) / f"{folder_name(topic)}.schema.json")
         about = DirTopic(self._app.broker.path, topic).about()
@@ -117,10 +117,10 @@ class AgentsQuery:
         from mullion._stateful.api import stateful_map
 
         agents = list(self._app.agents.values())
-        # Spark knows sources by their number: there is one for each topic, whichever agents there are.
+        # Spark identifies sources by number: one per topic makes them independent of the agents.
         topics = sorted({agent.channel.name for agent in agents})
         if isinstance(self._app.broker, KafkaBroker):
-            # A cluster need not make topics by itself when the first message comes.
+            # A cluster may not create topics automatically at the first message.
             for name in (*self._sinks(), self._app.dead_letters):
                 self._app.broker.make(name)
         reads: dict[int, Reads] = {}
@@ -164,13 +164,13 @@ class AgentsQuery:
             rows = mine if rows is None else rows.unionByName(mine, allowMissingColumns=True)
         if rows is None:
             rows = self._nothing(spark)
-        # In order of arrival, before a shuffle mixes them.
+        # The order of arrival, recorded before a shuffle changes it.
         numbered = rows.withColumn("_position", _jvm.row_in_batch(spark))
         if in_jvm:
             nothing = {"_statement": F.lit(None).cast("int"), "_values": F.lit(None).cast("string")}
             numbered = numbered.withColumns(nothing)
-        # There is no watermark: a table goes by the largest time of its own shard, wherever other topics are. A task
-        # takes times as microseconds, whole.
+        # There is no watermark: a table's clock is the largest time of its own shard, independent of other topics.
+        # Tasks receive times in whole microseconds.
         timed = numbered.withColumn("_timestamp", F.unix_micros("_timestamp"))
         worker = Worker(
             [reads[number] for number in sorted(reads)],
@@ -198,13 +198,13 @@ class AgentsQuery:
         return made
 
     def _nothing(self, spark: SparkSession) -> DataFrame:
-        """A source that never has rows, for timers alone: the clock has batches run, and a query reads something."""
+        """A source without rows, for a program that has only timers: a query needs a source."""
         stream = DirBroker(self._app.folder_of(JOB) / "nothing").stream(spark, "nothing", "value string")
         place = {"_agent": F.lit(None).cast("int"), "_shard": F.lit("")}
         return stream.drop("value").withColumns(place)
 
     def _sinks(self) -> set[str]:
-        """The topics that agents are known to publish to."""
+        """The topics to which agents are known to publish."""
         agents = self._app.agents.values()
         sinks = [sink for agent in agents for sink in agent.sinks]
         sinks += [
@@ -215,7 +215,7 @@ class AgentsQuery:
         return {channel.name for channel in (*channels, *changes) if isinstance(channel, Channel)}
 
     def _require_begun_so(self, topics: list[str], shards: dict[str, str | None]) -> None:
-        """Refuses what the query did not begin with: topics, shards, and tables whose records would not be found."""
+        """Rejects changes since the first start that would lose records: topics, shards, or meanings of tables."""
         known = self._known or {}
         for why in self._refusals(known, topics, shards):
             raise IncompatibleStateError(why)
@@ -230,7 +230,7 @@ class AgentsQuery:
         Manifest(self._app.folder_of(JOB)).write("agents", said)
 
     def _refusals(self, known: dict[str, Any], topics: list[str], shards: dict[str, str | None]) -> Iterator[str]:
-        """Why the query cannot go on from what is noted of it; nothing of one that has not begun."""
+        """The reasons why the query cannot continue from its manifest; none before its first start."""
         anew = f"begin anew with another checkpoint than {self._app.checkpoint}"
         if known.get("topics", topics) != topics:
             yield (
@@ -249,7 +249,7 @@ class AgentsQuery:
                     f"them as they were, or {anew}."
                 )
             elif in_one == {field is not None}:
-                # One that is new, or has another name.
+                # A new or renamed agent.
                 yield (
                     f"The events of the agent {agent!r} are in {_in_words(field)}, and all of {self._app.name!r} were "
                     f"in {'shards' if field is None else 'one shard'} when it began: the records of its tables are "
@@ -265,7 +265,7 @@ class AgentsQuery:
                 )
 
     def changes(self) -> list[Change]:
-        """What would become of the records of tables if the query were started."""
+        """The effects on tables' records if the query were started."""
         known = self._known
         if known is None:
             return [Change(JOB, "goes on", "it is new, and begins with nothing")]
@@ -282,14 +282,14 @@ class AgentsQuery:
         return refused + [Change(f"table {name}", "goes on", what) for name, what in told.items()]
 
     def _stream_of(self, topic: Channel) -> DataFrame:
-        """A topic as a stream, by the columns that it has; one that nobody has written to by those of its type."""
+        """A topic as a stream with its columns; a topic without messages has the columns of its type."""
         records = _is_record(topic.value_type)
-        # Asked here in any case: what a record's types are, a worker need not know by their names.
+        # Always called on the driver: a worker may be unable to resolve the names in a record's type hints.
         otherwise = columns_of(topic.value_type)
         columns, fresh = topic.schema.columns, NO_COLUMNS
         if columns is None and otherwise is not None and not topic.is_raw:
             if isinstance(self._app.broker, DirBroker):
-                # Said to the topic's producers too, so that their files have them.
+                # Stored with the topic, so that its producers write these columns.
                 columns = otherwise if self._is_fresh(topic.name) else None
             else:
                 fresh = spark_schema(otherwise)
@@ -297,13 +297,13 @@ class AgentsQuery:
         return Host.stream(self._app, JOB, topic.name, columns, **about)
 
     def _is_fresh(self, topic: str) -> bool:
-        """Whether nobody has written to a topic of a folder, or said its columns."""
+        """True if a topic of a folder has no messages and no declared columns."""
         assert isinstance(self._app.broker, DirBroker)
         folder = DirTopic(self._app.broker.path, topic)
         return not folder.about().schema.fields and not folder.files()
 
     def _mend(self, failure: BaseException) -> bool:
-        """Whether the query may go on with columns of topics that came since it was built."""
+        """True if the query may continue with columns that its topics gained after it was built."""
         known = {name: self._known_columns(name) for name in self._begun_with}
         grown = known != self._begun_with
         return grown and isinstance(failure, WrongShardError) and isinstance(self._app.broker, DirBroker)
@@ -330,7 +330,7 @@ def _sharding_of(agent: Agent, columns: StructType | None) -> Sharding:
 
 
 def _fields_of(shardings: Mapping[str, Sharding]) -> dict[str, str | None]:
-    """By which field the events of each agent are in shards; by none of all agents, if one's are in one shard."""
+    """The field that determines the shard of each agent's events; ``None`` for all if one agent needs one shard."""
     sharded = all(one.field is not None for one in shardings.values())
     return {name: one.field if sharded else None for name, one in shardings.items()}
 
@@ -338,15 +338,15 @@ def _fields_of(shardings: Mapping[str, Sharding]) -> dict[str, str | None]:
 def _shard_column(
     spark: SparkSession, agent: Agent, sharding: Sharding, value: Column, columns: StructType, unfit: bool
 ) -> Column:
-    """The shard of each row of a topic, by the rule of the keys of tables.
+    """The shard of each row of a topic, by the rule of tables' keys.
 
-    ``columns`` are those of its ``value``; ``unfit`` says whether there are rows that do not fit them.
+    ``columns`` are the columns of its ``value``; ``unfit`` is True if some rows may not fit them.
     """
     if not sharding.field:
         return F.coalesce(F.col("_key"), F.lit(""))
     kinds = {field.name: field.dataType for field in columns}
     known = sharding.field in kinds
-    # Of a topic that nobody has written to nothing is known: see the rows that come, in a worker.
+    # The columns of a topic without messages are unknown: the worker checks each row.
     if not known and not sharding.default and columns != NO_COLUMNS:
         raise InvalidArgumentError(
             f"The events of the agent {agent.name!r} are in {sharding.words}, which its topic "

@@ -1,6 +1,6 @@
-"""The rows of a task in order of arrival, as Python objects a thousand at a time.
+"""The rows of a task in order of arrival, converted to Python objects a thousand at a time.
 
-They come as Arrow, in which a row takes what its values take; as a dict it takes about a kilobyte.
+They stay in Arrow until then: as a dict, a row takes about a kilobyte.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _RUN = 1000
 
 @final
 class InOrder:
-    """The rows of all agents; each agent's are gone through by its number."""
+    """The rows of all agents; iteration is by the agent's number."""
 
     def __init__(self, batches: Iterable[pa.RecordBatch]) -> None:
         self._batches = [batch for batch in batches if batch.num_rows]
@@ -28,14 +28,14 @@ class InOrder:
         self._told = self._column("_statement", pa.int32()).take(self._order).is_valid()
 
     def of(self, agent: int, *, told: bool = False) -> Iterator[dict[str, Any]]:
-        """The rows of an agent: events, or what is ``told`` of events that an agent in the JVM had."""
+        """Yields the rows of an agent: its events, or with ``told`` the effects of an agent that ran in the JVM."""
         mine = pc.and_(pc.equal(self._agents, agent), self._told if told else pc.invert(self._told))
         order = self._order.filter(mine)
         for start in range(0, len(order), _RUN):
             yield from self._rows(order.slice(start, _RUN).to_pylist())
 
     def _rows(self, numbers: list[int]) -> Iterator[dict[str, Any]]:
-        """Rows by their numbers: those of one batch are taken at once."""
+        """Rows by number: one ``take`` per batch."""
         places = [bisect.bisect_right(self._starts, number) - 1 for number in numbers]
         wanted: dict[int, list[int]] = {}
         for place, number in zip(places, numbers, strict=True):

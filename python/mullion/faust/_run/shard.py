@@ -17,10 +17,10 @@ from mullion.faust.tables.records import Kept, TableData, table_id, take_due
 
 
 class Shard:
-    """The records of all tables for some of the keys, and the clock; one thread at a time is in it."""
+    """The records of all tables for some of the keys, and the clock. Only one thread at a time may use it."""
 
     is_one_of_several = True
-    """Whether there may be others, with the records of other keys."""
+    """True if there may be other shards, with the records of other keys."""
 
     def __init__(self, store: Store, clock: Clock, tables: Iterable[Kept] = ()) -> None:
         self.store = store
@@ -46,9 +46,9 @@ class Shard:
 
     @contextmanager
     def of_agent(self, name: str) -> Iterator[None]:
-        """Runs the events of an agent. Raises :class:`WrongShardError` where one used a key of another shard.
+        """Runs the events of an agent. Raises :class:`WrongShardError` if one used a key of another shard.
 
-        That goes before whatever the agent made of it: an error that it caught, an event that it put aside.
+        That error replaces any other result: an error that the agent caught, or an event that was set aside.
         """
         self._agent = name
         try:
@@ -63,7 +63,7 @@ class Shard:
             raise self._misplaced
 
     def require_own(self, table: str, key: Any, event: Event | None) -> None:
-        """Raises :class:`WrongShardError` for a key of a table that is of another shard than an event."""
+        """Raises :class:`WrongShardError` if a table's key belongs to another shard than the event."""
         own = None if event is None else event.message.shard
         if own is None or key == own or shard_of(key) == own:
             return
@@ -79,7 +79,7 @@ class Shard:
         raise self._misplaced
 
     def require_all_keys(self, table: str, event: Event | None) -> None:
-        """Raises :class:`WrongShardError` if an event uses all keys of a table, and its shard has only some of them."""
+        """Raises :class:`WrongShardError` if an event uses all keys of a table of which its shard has only some."""
         if event is None or event.message.shard is None:
             return
         if self._misplaced is None:
@@ -92,34 +92,34 @@ class Shard:
         raise self._misplaced
 
     def wait(self, result: Any) -> None:
-        """Runs what a function of the user's gave, if it is to be awaited."""
+        """Runs the result of a user's function to its end, if it is awaitable."""
         if inspect.isawaitable(result):
             finish(result)
 
     def count_dropped(self, table: Kept) -> None:
-        """Counts an event that a table did not take, for all its ranges had gone."""
+        """Counts an event that a table dropped because all its ranges had expired."""
         self.dropped[table.name] = self.dropped.get(table.name, 0) + 1
 
     def expire(self) -> int:
-        """Removes the ranges that are too old, and says how many there were."""
+        """Removes expired ranges and returns their number."""
         before = sum(data.closed for data in self._data.values())
         take_due(self, {table_id(data.table.name): data for data in self._data.values()})
         return sum(data.closed for data in self._data.values()) - before
 
     def advance(self, us: int) -> None:
-        """Moves the clock of each table's expiry to a time, if it is not there yet."""
+        """Advances the clock of each table's expiry to a time."""
         for data in self._data.values():
             data.advance(us)
 
     def reread(self) -> None:
-        """Forgets what is known of the store, which has gone back to what it was."""
+        """Clears all caches, because the store was rolled back."""
         for data in list(self._data.values()):
             again = type(data)(self, data.table)
             again.closed = data.closed
             self._data[data.table.name] = again
 
     def settled(self, warn: bool = True) -> None:
-        """The event is over: what was changed by reference and not assigned back is warned of, and forgotten."""
+        """Completes the event: warns of values that were changed in place and not assigned back, and discards them."""
         for data in self._data.values():
             for where, key in data.forgotten():
                 if warn and where not in self._warned:
@@ -133,13 +133,13 @@ class Shard:
 
     @contextmanager
     def event(self, event: Event) -> Iterator[None]:
-        """Runs what is within as part of processing an event."""
+        """Runs the block as a part of processing an event."""
         with self._within(Context(self, event)):
             yield
 
     @contextmanager
     def outside(self) -> Iterator[None]:
-        """Runs what is within in this shard, with no event: in a timer, or once a window closes."""
+        """Runs the block in this shard without an event: in a timer, or when a window closes."""
         with self._within(Context(self, None)):
             yield
 
@@ -158,7 +158,7 @@ class Shard:
 
 
 def _seen_in_part(timer: Timer, table: Kept) -> str:
-    """Why a timer that is called once cannot use a table."""
+    """The reason why a timer that is called once cannot use a table."""
     if timer.on_leader:
         return (
             f"The timer {timer.name!r} is called in one place, for it says on_leader=True, and uses the table "

@@ -1,7 +1,7 @@
-"""What the user's code begins with ``asyncio.create_task`` and does not await: it ends before the event is over.
+"""Tasks that the user's code starts with ``asyncio.create_task`` without awaiting them.
 
-What such work does belongs to the event that began it. So it is waited for, it fails as the event's own code does, and
-it is undone with it.
+The effects of such a task belong to the event that started it. So the event waits for it, fails if it fails, and is
+undone together with it.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ from typing import Any, final
 from mullion.errors import UnsupportedError
 
 LONGEST_SECONDS = 60.0
-"""How long is waited for work that nobody awaits; longer, and it is taken for work that never ends."""
+"""The longest wait for an unawaited task; a longer one counts as never ending."""
 
 
 @final
 class Begun:
-    """The tasks that have been begun in an event loop since it was made."""
+    """The tasks started in an event loop since this object was created."""
 
     def __init__(self) -> None:
         self._tasks: list[asyncio.Task[Any]] = []
@@ -31,13 +31,13 @@ class Begun:
         return task
 
     async def ended(self) -> None:
-        """Waits until all have ended, and raises the error of one that failed and that nobody asked why.
+        """Waits until all tasks have ended, and raises an error that no code has retrieved.
 
-        Raises :class:`UnsupportedError` where one does not end.
+        Raises :class:`UnsupportedError` if a task does not end.
         """
         while self._tasks:
             if asyncio.current_task() in self._tasks:
-                # Begun work goes through the stream itself: who waits for whom, the code knows.
+                # A started task reads the stream itself: waiting for it here would deadlock.
                 return
             tasks, self._tasks = self._tasks, []
             running = [task for task in tasks if not task.done()]
@@ -51,14 +51,14 @@ class Begun:
                         "when all that it began has ended: await it, or end it, before the next event."
                     )
             for task in tasks:
-                # Reset once somebody has seen the error.
+                # asyncio resets the flag when any code retrieves the error.
                 if not task.cancelled() and getattr(task, "_log_traceback", True):
                     error = task.exception()
                     if error is not None:
                         raise error
 
     async def cancelled(self) -> None:
-        """Cancels all that run, and waits for them to end."""
+        """Cancels all running tasks and waits for their end."""
         tasks, self._tasks = self._tasks, []
         for task in tasks:
             task.cancel()
@@ -78,7 +78,7 @@ def _named(task: asyncio.Task[Any]) -> str:
 
 
 async def to_its_end(function: Callable[[], Any]) -> None:
-    """Calls a function, plain or a coroutine's, and waits for all that it begins."""
+    """Calls a function or a coroutine function, and waits for all tasks that it starts."""
     begun = Begun()
     result = function()
     if inspect.isawaitable(result):

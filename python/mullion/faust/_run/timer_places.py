@@ -1,7 +1,7 @@
-"""Which timers work on tables: those are called in each shard, the others once for the program.
+"""The placement of timers: a timer that uses tables is called in each shard, any other once for the program.
 
-It is asked when the program starts, of what a timer's names lead to. One that gets at a table in another way is found
-out when it does: a timer that is called once and touches a table is an error, and no answer from one shard of several.
+The placement is decided at the start from the names in a timer's code. A timer may reach a table in another way. If it
+is called once and then uses a table, that raises an error, instead of a result from only one of several shards.
 """
 
 from __future__ import annotations
@@ -14,5 +14,5 @@ from mullion.faust.agents import Timer
 
 
 def placed(timers: Iterable[Timer]) -> list[Timer]:
-    """The timers, each with where it is called."""
+    """Returns the timers, each with its place."""
     return [replace(one, once=one.on_leader or not leads_to_table(one.function)) for one in timers]

@@ -2,7 +2,7 @@
 
 ::
 
-    rows of topics - [shuffle by shard] - agents, in order of arrival - timers that are due - ranges that go -> messages
+    rows of topics - [shuffle by shard] - agents, in order of arrival - due timers - expired ranges -> messages
 
 The rows of each agent carry its number, so that all agents share one operator, and one state for all tables.
 """
@@ -64,10 +64,11 @@ _OUTPUTS_SCHEMA = pa.schema(
 @final
 @dataclass(frozen=True)
 class Reads:
-    """An agent, and the column of the rows that holds its topic's values; whether a value is the one field of it.
+    """An agent and its input: the column of its topic's values; ``scalar`` if a value is the column's only field.
 
-    ``effects`` are the statements of one that runs in the JVM that print or yield; ``sharding`` is what its events are
-    in shards by, ``None`` where all are in one. ``rows`` are those of a topic whose files have what its columns do not.
+    ``effects`` are the statements that print or yield, for an agent in the JVM. ``sharding`` determines the shards of
+    its
+    events; ``None`` if there is only one shard. ``rows`` reads the files of a topic with fields that its columns lack.
     """
 
     agent: Agent
@@ -81,7 +82,7 @@ class Reads:
 
 @final
 class _BatchClock:
-    """The wall clock of a batch, which stands still in it, and which a batch that is tried again repeats."""
+    """The wall clock of a batch: constant within the batch, and the same if the batch is retried."""
 
     def __init__(self, us: int) -> None:
         self._us = us
@@ -93,7 +94,7 @@ class _BatchClock:
 
 @final
 class Worker:
-    """What runs in a task. It is pickled with the user's functions."""
+    """The code of a task. It is pickled with the user's functions."""
 
     def __init__(
         self,
@@ -109,23 +110,23 @@ class Worker:
         self._timers = tuple(timers)
         self._dead_letters = dead_letters
         self._as_text = as_text
-        # A message may name its model, and this process may not have made it yet.
+        # A message may name its model, which this process may not have defined yet.
         self._models: dict[str, type[Record]] = {}
         for one in self._reads:
             self._models.update(models_in(getattr(plain(one.agent.function), "__globals__", {})))
 
     def __call__(self, batches: Iterator[pa.RecordBatch], state: Any) -> Iterator[pa.RecordBatch]:
-        """The messages that a micro-batch of a shard partition sends, and what it prints, for the driver."""
+        """Yields the messages that a micro-batch of a shard partition sends, and its printed text, for the driver."""
         know(self._models)
         printed = io.StringIO()
         try:
             with contextlib.redirect_stdout(printed):
                 shard, aside = self._run(batches, state)
         except BaseException:
-            # The batch is not done; this process's own log has what was printed on the way.
+            # The batch failed: the log of this process keeps the text printed so far.
             sys.stdout.write(printed.getvalue())
             raise
-        # A lone surrogate, which no encoding has, is shown as a terminal shows it.
+        # A lone surrogate has no encoding: it is shown as an escape.
         text = printed.getvalue().encode(errors="backslashreplace").decode()
         self._log_dead_letters(aside)
         yield from outputs(shard.sent, aside, self._dead_letters, text, as_text=self._as_text)
@@ -199,7 +200,7 @@ class Worker:
         except ValidationError as invalid:
             reason = str(invalid)
         except MullionError:
-            # Not the message's fault: a model whose types are not known.
+            # Not the message's fault: a model with unresolved types.
             raise
         except Exception as error:
             reason = f"value of {channel.name}: {message_of(error)}"
@@ -214,7 +215,7 @@ class Worker:
         if reads.scalar:
             return held.get("value")
         if there is None:
-            # A tombstone: a message of Kafka's that has no value.
+            # A tombstone: a Kafka message without a value.
             return None
         return {k: v for k, v in held.items() if v is not None or _COLUMN.format(k) in there}
 
@@ -224,7 +225,7 @@ class Worker:
         return [number for number, timer in enumerate(self._timers) if not timer.once]
 
     def begins(self) -> list[bytes]:
-        """The records that are in each shard once timers have begun."""
+        """The records in each shard after its timers have started."""
         return [_TIMER + str(number).encode() for number in self.timers_of_shards]
 
     def _run_timers(self, shard: Shard, state: Any) -> None:
@@ -232,7 +233,7 @@ class Worker:
         due = {int(key[len(_TIMER) :]) for _, key in state.due(clock="wall")}
         here = {number for number, timer in enumerate(self._timers) if not timer.once or state.shard == 0}
         for number in due - here:
-            # Of a program that has changed. One that comes back under the number begins anew.
+            # A timer of an earlier version of the program. A later timer with this number starts anew.
             state.delete(_TIMER + str(number).encode())
         for number, timer in enumerate(self._timers):
             if number not in here:
@@ -248,7 +249,7 @@ class Worker:
 
 @final
 class _Coming:
-    """The events of an agent, as they are asked for; messages that are none are put aside."""
+    """The events of an agent, read lazily; invalid messages are set aside."""
 
     def __init__(self, worker: Worker, reads: Reads, rows: Iterator[dict[str, Any]], aside: list[DeadLetter]) -> None:
         self._worker = worker
@@ -267,13 +268,13 @@ class _Coming:
 
 
 def _as_text(text: str | None) -> str | None:
-    """A text of a topic; of bytes that are not UTF-8 what can be read of them."""
+    """The text of a key or value; invalid UTF-8 bytes become escapes."""
     if text is None or not text.startswith(NOT_TEXT):
         return text
     try:
         return bytes.fromhex(text.removeprefix(NOT_TEXT)).decode("utf-8", "backslashreplace")
     except ValueError:
-        # Somebody sent the very mark.
+        # A message with the literal marker text.
         return text
 
 
@@ -283,7 +284,7 @@ def _require_text(text: str | None, what: str) -> None:
 
 
 def _require_shard(sharding: Sharding, event: Event, topic: str) -> None:
-    """A value that does not fit the topic's columns may be in another shard than the others of its key."""
+    """Rejects a value that does not fit the topic's columns if its key belongs to another shard."""
     key = sharding.key_of(event.key, event.value)
     if shard_of(key) != event.message.shard:
         raise ValidationError(
@@ -293,7 +294,7 @@ def _require_shard(sharding: Sharding, event: Event, topic: str) -> None:
 
 
 def _require_known_shard(sharding: Sharding, event: Event, topic: str) -> None:
-    """A column that came after the query's start is not known where rows are distributed."""
+    """Raises if a column that was added after the query's start puts an event into another shard."""
     key = sharding.key_of(event.key, event.value)
     is_record = isinstance(event.value, (Mapping, Record))
     if is_record and key is not None and shard_of(key) != event.message.shard:
@@ -304,7 +305,7 @@ def _require_known_shard(sharding: Sharding, event: Event, topic: str) -> None:
 
 
 def _of_json(text: str, topic: str) -> Any:
-    """A value that did not fit the topic's columns. Raises :class:`ValidationError` where it is not JSON."""
+    """Parses a value that does not fit the topic's columns. Raises :class:`ValidationError` if it is not JSON."""
     try:
         return json.loads(text)
     except (ValueError, RecursionError) as no_json:
@@ -332,9 +333,9 @@ def call(shard: Shard, timer: Timer) -> None:
 def outputs(
     sent: Iterable[Sent], aside: Iterable[DeadLetter], dead_letters: str, printed: str = "", *, as_text: bool = False
 ) -> Iterator[pa.RecordBatch]:
-    """Messages as a publisher takes them, in order: those that follow one another and are alike are one batch.
+    """Yields messages for a publisher, in order; consecutive messages with the same columns form one batch.
 
-    What was ``printed`` goes with them, for the driver to print. ``as_text``: whether the broker takes JSON as it is.
+    ``printed`` is text for the driver to print. ``as_text`` is True if the broker accepts JSON unchanged.
     """
     messages = [*sent]
     for letter in aside:
