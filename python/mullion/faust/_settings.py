@@ -1,12 +1,12 @@
-"""The settings of Faust's ``App``, by name: all are taken, and those that decide nothing here are noted.
+"""The settings of Faust's ``App``, by name: all are accepted, and those without effect are noted.
 
 ::
 
     faust.App("site", value_serializer="raw", stream_buffer_maxsize=16_368)
-                      decides how values are read
-                                              decides nothing: explain() says so, once
+                      determines how values are read
+                                              no effect: explain() lists it, once
 
-``app.conf`` has each under its name, with Faust's own default, and may be changed until the program runs.
+``app.conf`` has each setting under its name, with Faust's own default, and may be changed until the program runs.
 """
 
 from __future__ import annotations
@@ -123,12 +123,12 @@ DEFAULTS: Final[Mapping[str, Any]] = {
             *("Agent", "ConsumerScheduler", "Event", "Schema", "Stream", "Table", "SetTable", "GlobalTable"),
             *("SetGlobalTable", "TableManager", "Serializers", "Worker", "PartitionAssignor", "LeaderAssignor"),
             *("Router", "Topic", "HttpClient", "Monitor"),
-            # What the constructor of Faust's App takes beside its settings.
+            # Arguments of Faust's App that are not settings.
             *("monitor", "config_source", "loop", "beacon"),
         )
     ),
 }
-"""All settings, and Faust's defaults; ``None`` where the default is a class of its own."""
+"""All settings with Faust's defaults; ``None`` where Faust's default is a class of Faust."""
 
 DECIDING: Final = frozenset(
     (
@@ -136,17 +136,18 @@ DECIDING: Final = frozenset(
         *("ssl_context", "timezone", "value_serializer"),
     )
 )
-"""Those that decide something here."""
+"""The settings that have an effect."""
 
 READABLE: Final = frozenset(("debug", "store", "topic_partitions", "version"))
-"""Those that programs ask for, or that are kept for them in another way: nothing is to be said of them."""
+"""Settings that programs read, or whose purpose is met in another way: they need no note."""
 
 
 @final
 class Settings:
-    """``app.conf``: each setting under its name.
+    """The value of ``app.conf``: each setting under its name.
 
-    A name that is no setting of Faust is accepted with a warning. Raises :class:`InvalidArgumentError` for an invalid
+    A name that is not a setting of Faust is accepted with a warning. Raises :class:`InvalidArgumentError` for an
+    invalid
     value.
     """
 
@@ -169,7 +170,7 @@ class Settings:
 
     @property
     def without_meaning(self) -> list[str]:
-        """Those that the program sets and that decide nothing here, in order of their names."""
+        """The settings that the program sets and that have no effect, sorted by name."""
         given: Mapping[str, Any] = self.__dict__["_given"]
         return sorted(name for name in given if name not in DECIDING | READABLE)
 
@@ -205,7 +206,7 @@ class Settings:
         self.__dict__.update(held)
 
     def __getstate__(self) -> dict[str, Any]:
-        # Credentials and classes of somebody's own stay where the program was started.
+        # Credentials and users' classes stay in the process that started the program.
         kept = {name: self.__dict__[name] for name in ("id", "name", *DEFAULTS) if _is_plain(self.__dict__[name])}
         return {**DEFAULTS, **kept, "_given": {}, "_changed": _unchanged}
 
@@ -215,4 +216,4 @@ def _is_plain(value: Any) -> bool:
 
 
 def _unchanged(setting: str, value: Any) -> None:
-    """In a worker a setting decides nothing any more."""
+    """Does nothing: settings have no effect in a worker."""

@@ -1,4 +1,4 @@
-"""Names of Faust that have no counterpart here. Their errors name what to write instead.
+"""Names of Faust without a counterpart. Their errors name the alternative.
 
 Importing such a name gives a class that raises :class:`UnsupportedError` once it is called, because many programs use
 names in annotations only. Attributes raise :class:`MissingPartError`.
@@ -14,11 +14,11 @@ from mullion.errors import UnsupportedError
 
 
 class MissingPartError(UnsupportedError, AttributeError):
-    """An attribute of Faust's objects that has no counterpart here. ``hasattr`` is false for it."""
+    """An attribute of Faust's objects without a counterpart. ``hasattr`` is false for it."""
 
 
 def absent(name: str, instead: str) -> Callable[..., NoReturn]:
-    """A method that raises :class:`UnsupportedError`."""
+    """Returns a method that raises :class:`UnsupportedError`."""
 
     def refuse(*_: Any, **__: Any) -> NoReturn:
         raise UnsupportedError(f"{name} is not served. {instead}")
@@ -29,7 +29,7 @@ def absent(name: str, instead: str) -> Callable[..., NoReturn]:
 
 
 def join(name: str) -> Callable[..., NoReturn]:
-    """A method of streams that would join another stream."""
+    """Returns a method in the place of a join of streams, which raises :class:`UnsupportedError`."""
     return absent(
         f"stream.{name}",
         "Keep what comes of one topic in a table, by the key of both, and read it in the agent of the other: agents "
@@ -76,7 +76,7 @@ NAMES: Final[Mapping[str, str]] = {
     "OAuthCredentials": _OPTIONS,
     "ModelOptions": "The options of a record stand in the line of its class: class Order(faust.Record, coerce=True).",
 }
-"""The names of the package ``faust`` without a counterpart, with what to write instead."""
+"""The names of the package ``faust`` without a counterpart, with the alternative."""
 
 _SEND = "Write await topic.send(value=...), or topic.send_soon(value=...) outside of a coroutine."
 _OWN_WORKER = f"{_SPARK} For work at the start write an @app.task, and for repeated work an @app.timer."
@@ -111,7 +111,7 @@ _SERVICES: Final = (
     *("restart_count", "service_reset", "set_shutdown", "shortlabel", "started", "state", "stop", "supervisor"),
     *("transition_with", "wait", "wait_first", "wait_for_stopped", "wait_many", "wait_until_stopped"),
 )
-"""The attributes of Faust's services, which its apps, agents, streams and tables are."""
+"""The attributes of Faust's services: its apps, agents, streams and tables are services."""
 _OF: Final[Mapping[str, Mapping[str, str]]] = {
     "app": {
         **dict.fromkeys(_SERVICES, _OWN_WORKER),
@@ -161,7 +161,7 @@ _OF: Final[Mapping[str, Mapping[str, str]]] = {
 
 
 def missing_attribute(kind: str, owner: object, name: str) -> AttributeError:
-    """The error for an attribute that an object of Faust's has, or for any other missing one.
+    """The error for an attribute of Faust's objects, or for any other missing attribute.
 
     ``kind`` is one of ``app``, ``channel``, ``agent``, ``stream`` and ``table``.
     """

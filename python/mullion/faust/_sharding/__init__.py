@@ -1,28 +1,28 @@
-"""By what an agent's events must be in shards, so that all of a table's key are in one.
+"""The sharding of an agent's events, which keeps all records of a table's key in one shard.
 
-``table[withdrawal.country]`` needs the events of a country in one shard. An agent that says nothing is sharded by the
-key of its tables, where it is proven that each is one field of the event as the topic has it. Where that is not proven,
-all events are in one shard; where it is proven that they are several, totals would come in pieces, and the program is
-refused when it starts.
+``table[withdrawal.country]`` needs the events of a country in one shard. An agent without ``group_by`` is sharded by
+the key of its tables, if the key is provably one field of the event, unchanged since the topic. Without a proof, all
+events are in one shard. If the keys are provably different fields, totals would be split, and the program raises an
+error at its start.
 
-What is a proof, line by line of the body::
+The proof goes through the body line by line::
 
     async for e in stream:         e is the event
         k = e["k"]                 k is its field 'k'
         views[k] += 1              a key: the field 'k'
-        e["k"] = "other"           from here on no field is known; k still is
+        e["k"] = "other"           the fields are unknown from here; k is still known
         views[k.upper()] += 1      a key that is not a field
 
 ::
 
-    reach       which tables an agent can get at
-    values      what the values of its topic are, and which fields they have
-    spoils      what may change an event
+    reach       the tables that an agent can reach
+    values      the values of its topic, and their fields
+    spoils      code that may change an event
     body        the fields by which a body uses its tables
-    decision    what follows
+    decision    the resulting sharding
 
-Others use the names below. A new way to use a table or an event is allowed in ``body`` and ``spoils`` only once it is
-certain what it does: all that is not known there makes one shard.
+Other packages use the names below. Allow a new use of a table or an event in ``body`` and ``spoils`` only if its effect
+is certain: anything unknown there results in one shard.
 """
 
 from mullion.faust._sharding.body import Keyed

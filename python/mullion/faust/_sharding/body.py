@@ -1,4 +1,4 @@
-"""The body of an agent, gone through line by line: by which fields of the event its tables are used."""
+"""The line-by-line analysis of an agent's body: the fields of the event by which its tables are used."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from mullion.faust.streams import GroupBy
 from mullion.faust.tables.table import Table, WindowedTable
 
 _WHOLE: Final = frozenset({"items", "keys", "values", "expire_windows", "name", "window"})
-"""What a table has that is of no key."""
+"""Attributes of tables that involve no single key."""
 _ALL_KEYS: Final = frozenset({"items", "keys", "values", "copy", "clear", "as_ansitable"})
 """Methods of tables that use all their keys."""
 _BY_KEY: Final = frozenset({"get", "pop", "setdefault", "windows_for_key", "get_window", "set_window"})
@@ -42,9 +42,9 @@ _FINDS: Final = frozenset(("globals", "locals", "vars", "eval", "exec", "__impor
 
 @final
 class Keyed(NamedTuple):
-    """A table's key as the code has it, the line, and the field of the event that it is proven to be.
+    """A table's key as source text, its line, and the field of the event that it provably is.
 
-    ``field`` is ``""`` for the message's key; ``None`` where nothing is proven.
+    ``field`` is ``""`` for the message's key; ``None`` without a proof.
     """
 
     table: str
@@ -55,9 +55,9 @@ class Keyed(NamedTuple):
 
 @dataclass
 class _Origin:
-    """What an expression is: the ``stream``, an ``event``, its ``value``, its ``key``, a ``field`` of it.
+    """The origin of an expression: the ``stream``, an ``event``, its ``value``, its ``key``, or a ``field`` of it.
 
-    ``name`` is the field; of a stream how it is gone through.
+    ``name`` is the name of the field, or the method by which the stream is read.
     """
 
     kind: str
@@ -69,7 +69,7 @@ class _Origin:
 
 @dataclass
 class _Known:
-    """What is known of variables at a line, and whether the event may have been changed before it."""
+    """The known origins of variables at a line; ``spoiled`` if the event may have changed before it."""
 
     names: dict[str, _Origin] = field(default_factory=dict)
     spoiled: bool = False
@@ -82,7 +82,7 @@ class _Known:
             self.names.pop(name, None)
 
     def merge(self, ways: list[_Known]) -> None:
-        """What is known after one of several ways."""
+        """Keeps the facts that hold after each of several branches."""
         first, *others = ways or [_Known()]
         self.names = {
             name: one for name, one in first.names.items() if all(other.names.get(name) == one for other in others)
@@ -100,7 +100,7 @@ class _Use:
 
 
 class Body:
-    """What an agent's body does with tables."""
+    """The uses of tables in an agent's body."""
 
     def __init__(self, agent: Agent, source: Source, group: GroupBy | None) -> None:
         self._agent = agent
@@ -128,7 +128,7 @@ class Body:
         self._uses = list(self._found_uses())
         self._at = {id(use.key): use for use in self._uses}
         self._spoils = Spoils(source.definition, self._events_named(), self._values, self._resolve, agent.sinks)
-        # A function within the body may be called anywhere.
+        # A nested function may be called anywhere.
         functions = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
         inside = [one for part in source.definition.body for one in ast.walk(part) if isinstance(one, functions)]
         self._changed_within = any(self._spoils.within(one) for one in inside)
@@ -137,7 +137,7 @@ class Body:
     # -- tables
 
     def hidden(self) -> str | None:
-        """Where a table may be used by a key that is not shown."""
+        """The first place that may use a table by a key that the code does not show."""
         if self._hidden is not None:
             line, name = self._hidden
             return f"{name!r} at {self._source.file}:{line}"
@@ -158,7 +158,7 @@ class Body:
         return next(((table, f"{self._source.file}:{line}") for line, table in sorted(places)), None)
 
     def keys(self) -> list[Keyed]:
-        """The keys of all uses of tables that are shown."""
+        """The keys of all visible uses of tables."""
         if not self._uses:
             return []
         self._block(self._source.definition.body, _Known({self._stream: _Origin("stream")}))
@@ -178,7 +178,7 @@ class Body:
                 return field_of(self._group)
             return "" if self._values.key_is_plain else None
         if origin.kind == "value":
-            # A dict is no key; what a topic that says no type has is one, where it can be.
+            # A dict cannot be a key; a value of an untyped topic may be one.
             return "value" if self._values.is_plain or (self._values.kind is None and self._values.is_dict) else None
         return origin.name if origin.kind == "field" else None
 
@@ -196,7 +196,7 @@ class Body:
                     yield from self._used(node)
 
     def _names(self) -> Iterator[ast.Name]:
-        """The names in the body that come from outside of it."""
+        """The names in the body that are defined outside of it."""
         for part in self._source.definition.body:
             for node in ast.walk(part):
                 if isinstance(node, ast.Name) and (id(node) in self._taken or node.id in self._given):
@@ -226,7 +226,7 @@ class Body:
         return isinstance(function, ast.Name) and hasattr(builtins, function.id)
 
     def _used(self, name: ast.Name) -> Iterator[_Use]:
-        """The use of a table that a name leads to, if it does."""
+        """The use of the table that a name leads to, if any."""
         node, found = self._leads_to(name)
         parent = self._parents.get(id(node))
         if isinstance(found, TABLES):
@@ -251,13 +251,13 @@ class Body:
         return None
 
     def _may_lead(self, name: ast.Name, found: Any, parent: ast.AST | None) -> bool:
-        """Whether something that a name stands for may lead to a table."""
+        """True if the value of a name may lead to a table."""
         if found is MISSING or found is current_event:
             return True
         if isinstance(found, Program):
             return not (isinstance(parent, ast.Attribute) and parent.attr in _OF_APP)
         if isinstance(found, ModuleType):
-            # An attribute of it that is not there, or all of it is given away.
+            # The module lacks the attribute, or is passed to other code.
             return True
         if isinstance(found, BuiltinFunctionType) and found.__self__ is builtins:
             return found.__name__ in _FINDS
@@ -269,7 +269,7 @@ class Body:
             self._hidden = (line, name)
 
     def _resolve(self, node: ast.AST) -> Any:
-        """What a name, or attributes of one, stand for before the program starts."""
+        """The value of a name, or of its attributes, before the program starts."""
         if isinstance(node, ast.Name):
             if id(node) in self._taken:
                 return self._around.get(node.id, MISSING)
@@ -291,7 +291,7 @@ class Body:
         return MISSING
 
     def _events_named(self) -> tuple[set[str], set[str]]:
-        """Names that may stand for an event's value, and for an event: what goes through the stream."""
+        """Variables that may hold an event's value, and variables that may hold an event."""
         streams = {self._stream}
         before = -1
         while before != len(streams):
@@ -316,7 +316,7 @@ class Body:
     # -- line by line
 
     def _block(self, nodes: list[ast.stmt], known: _Known) -> bool:
-        """Goes through statements; whether the line after them can be reached."""
+        """Analyses statements. Returns True if execution can reach the line after them."""
         return all(self._statement(node, known) for node in nodes)
 
     def _statement(self, node: ast.stmt, known: _Known) -> bool:
@@ -346,7 +346,7 @@ class Body:
         return not isinstance(node, (ast.Continue, ast.Break, ast.Return, ast.Raise))
 
     def _set(self, node: ast.stmt, known: _Known, changed: set[str]) -> None:
-        """What a simple statement sets."""
+        """Records the variables that a simple statement sets."""
         value = node.value if isinstance(node, (ast.Assign, ast.AnnAssign)) else None
         origin = None if value is None else self._origin(value, known)
         known.forget(bound_in(node))
@@ -361,7 +361,7 @@ class Body:
         known.forget(bound_in(node))
         within = known.copy()
         if through is not None and through.kind == "stream":
-            # Each event is one of its own: what is known of the one before is over, and what a body did to it.
+            # Each event is a new object: facts about the previous event, and changes of it, no longer hold.
             known.names = {name: one for name, one in known.names.items() if one.kind == "stream"}
             within = _Known(dict(known.names), self._changed_within)
             self._bind(node.target, through.name, within)
@@ -372,7 +372,7 @@ class Body:
         self._block(node.orelse, known.copy())
 
     def _bind(self, target: ast.expr, way: str, known: _Known) -> None:
-        """The variables of a loop over a stream."""
+        """Records the variables of a loop over a stream."""
         ways: dict[str, list[_Origin | None]] = {
             "": [_Origin("value")],
             "events": [_Origin("event")],
@@ -388,7 +388,7 @@ class Body:
                     known.names[name] = origin
 
     def _apart(self, node: ast.AST, known: _Known) -> None:
-        """Each part of a statement by itself, with what is known before it."""
+        """Analyses each part of a statement separately, with the facts that hold before the statement."""
         for _, held in ast.iter_fields(node):
             parts = held if isinstance(held, list) else [held]
             statements = [one for one in parts if isinstance(one, ast.stmt)]
@@ -401,7 +401,7 @@ class Body:
                     self._see([one], known.copy())
 
     def _see(self, nodes: Iterable[ast.AST], known: _Known) -> None:
-        """Notes what the keys within some expressions are."""
+        """Records the origins of the keys within expressions."""
         for node in nodes:
             known.spoiled |= self._spoils.within(node)
         left = [(node, known) for node in nodes]
@@ -411,7 +411,7 @@ class Body:
                 self._keys[id(node)] = self._origin(node, here)  # type: ignore[arg-type]
             within = here
             if isinstance(node, (ast.Lambda, ast.GeneratorExp, ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
-                # It runs later, when variables are something else.
+                # The code runs later, when variables may have other values.
                 within = _Known()
             elif isinstance(node, (ast.ListComp, ast.SetComp, ast.DictComp)):
                 within = here.copy()
@@ -450,7 +450,7 @@ class Body:
 
 
 def field_of(group: GroupBy) -> str | None:
-    """The field that a stream is grouped by; ``None`` where a function says it."""
+    """The field by which a stream is grouped; ``None`` if a function computes the key."""
     key: Any = group.key
     if isinstance(key, FieldDescriptor):
         key = key.field if key.parent is None else None

@@ -1,4 +1,4 @@
-"""By what an agent's events are in shards: what follows from its body, its stream and its topic."""
+"""The sharding of an agent's events, from its body, its stream and its topic."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from mullion.faust.streams import GroupBy, Step
 @final
 @dataclass(frozen=True)
 class Sharding:
-    """By what an agent's events are in shards: a field, ``""`` for their keys, ``None`` for one shard.
+    """The sharding of an agent's events: a field, ``""`` for their keys, ``None`` for one shard.
 
     ``default`` is the shard of an event that lacks the field.
     """
@@ -34,7 +34,7 @@ class Sharding:
     default: str = ""
 
     def key_of(self, key: Any, value: Any) -> Any:
-        """What an event is in shards by."""
+        """The value that determines the shard of an event."""
         if not self.field:
             return key
         if isinstance(value, Mapping):
@@ -43,12 +43,12 @@ class Sharding:
 
 
 def sharding_of(agent: Agent, steps: tuple[Step, ...], group: GroupBy | None, columns: StructType | None) -> Sharding:
-    """By what an agent's events are in shards.
+    """Returns the sharding of an agent's events.
 
-    - ``steps``, ``group``: what it does to its stream.
-    - ``columns``: of its topic's values, ``None`` where nobody knows them yet.
+    - ``steps``, ``group``: the operations on its stream.
+    - ``columns``: the columns of its topic's values, ``None`` if they are not known yet.
 
-    Raises :class:`InvalidArgumentError` where its tables are known to have different keys.
+    Raises :class:`InvalidArgumentError` if its tables are known to have different keys.
     """
     values = Values(agent.channel)
     if any(one.is_global for one in tables_of(agent)):
@@ -92,10 +92,10 @@ def iterated(agent: Agent) -> tuple[str, str] | None:
 
 
 def hidden(agent: Agent) -> str | None:
-    """Where a body may use a table by a key that its code does not show; ``None`` where all keys are shown.
+    """The place where a body may use a table by a key that its code does not show; ``None`` if all keys are visible.
 
-    That is a table that is not used as ``table[key]`` or gone through, and anything that leads to a table: a function
-    that uses one, a list of them, a sink.
+    Such places are a table that is neither used as ``table[key]`` nor iterated, and anything that leads to a table: a
+    function that uses one, a list of them, a sink.
     """
     source = source_of(agent.function)
     if source is None:
@@ -104,9 +104,9 @@ def hidden(agent: Agent) -> str | None:
 
 
 def check(agent: Agent, group: GroupBy | None) -> None:
-    """Refuses an agent whose tables are known to have other keys than its stream, or keys that differ.
+    """Rejects an agent whose tables are known to have different keys, or other keys than its stream.
 
-    Raises :class:`InvalidArgumentError` with each table, its key and the line, and the agents to write in its place.
+    Raises :class:`InvalidArgumentError` with each table, its key and the line, and the agents to write instead.
     """
     keys = [one for one in keys_of(agent, group) if one.field is not None]
     shown = ", ".join(f"{one.table}[{_named(one.key)}] ({one.where})" for one in keys)

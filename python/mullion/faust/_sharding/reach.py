@@ -1,4 +1,4 @@
-"""Which tables can be got at from an agent, its sinks and its models."""
+"""The tables that an agent, its sinks and its models can reach."""
 
 from __future__ import annotations
 
@@ -17,25 +17,25 @@ TABLES: Final = (Table, WindowedTable)
 
 
 def reached(agent: Agent) -> set[str] | None:
-    """The names of the tables that an agent may use, itself or through what it names; ``None``: unknown."""
+    """The names of the tables that an agent may use, directly or indirectly; ``None`` if unknown."""
     sinks = [sink for sink in agent.sinks if not isinstance(sink, (Agent, Channel))]
     return tables_in([agent.function, agent.channel.value_type, *sinks])
 
 
 def tables_of(agent: Agent) -> list[Table]:
-    """The tables that an agent is known to lead to, itself or through its sinks."""
+    """The tables that an agent or its sinks are known to lead to."""
     sinks = [sink for sink in agent.sinks if not isinstance(sink, (Agent, Channel))]
     found = _found_in([agent.function, *sinks]).found
     return [one.table if isinstance(one, WindowedTable) else one for one in found if isinstance(one, TABLES)]
 
 
 def leads_to_table(function: Callable[..., Any]) -> bool:
-    """Whether a function is known to lead to a table; one may still be found in a way that is not looked into."""
+    """True if a function is known to lead to a table. False is not a proof: some ways are not analysed."""
     return any(isinstance(one, TABLES) for one in _found_in([function]).found)
 
 
 def tables_in(values: Iterable[Any]) -> set[str] | None:
-    """The names of the tables that values lead to; ``None`` where that is not known for sure."""
+    """The names of the tables that values lead to; ``None`` if that is uncertain."""
     found = _found_in(values)
     if not found.certain or any(isinstance(one, Program) for one in found.found):
         return None
@@ -48,6 +48,3 @@ def _found_in(values: Iterable[Any]) -> Reached:
 
 def _leads_nowhere(value: Any) -> bool:
     return isinstance(value, (Agent, Channel, FieldDescriptor))
-
-
-# -- what values of a topic are

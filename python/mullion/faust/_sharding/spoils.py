@@ -1,4 +1,4 @@
-"""Whether code may change an event that it is given, so that its fields are no longer those of the topic."""
+"""The analysis of code that may change an event, so that its fields differ from those in the topic."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _HARMLESS: Final[tuple[Any, ...]] = (
 
 
 def leave_alone(steps: Iterable[Step], values: Values) -> bool:
-    """Whether functions that a stream is filtered by leave its values as they are."""
+    """True if the filter functions of a stream provably do not change its values."""
     if any(isinstance(step, Process) for step in steps):
         return False
     filters = [step.passes for step in steps if isinstance(step, Filter)]
@@ -44,7 +44,7 @@ def leave_alone(steps: Iterable[Step], values: Values) -> bool:
 
 
 def _leaves_alone(function: Any, position: int, values: Values, depth: int = 3) -> bool:
-    """Whether a function does not change what it is given at a position; so many functions deep."""
+    """True if a function does not change the argument at a position; ``depth`` limits the nested calls analysed."""
     if any(function is one for one in _HARMLESS):
         return True
     source, whole = source_of(function), plain(function)
@@ -61,11 +61,8 @@ def _leaves_alone(function: Any, position: int, values: Values, depth: int = 3) 
     return not Spoils(source.definition, ({names[position]}, set()), values, resolve, (), depth - 1).anywhere()
 
 
-# -- where an event may be changed
-
-
 class Spoils:
-    """Finds where an event's value may be changed, or goes where it may be: everything but what is known to read it."""
+    """Finds places that may change an event's value or pass it to unknown code: all except known reads."""
 
     def __init__(
         self,
@@ -93,11 +90,11 @@ class Spoils:
                     self._held |= {one.id for one in targets if isinstance(one, ast.Name)}
 
     def anywhere(self) -> bool:
-        """Whether there is such a place at all."""
+        """True if there is any such place."""
         return self.within(self._definition)
 
     def within(self, node: ast.AST) -> bool:
-        """Whether there is one within a node."""
+        """True if a node contains such a place."""
         if self._values.is_plain:
             return False
         return any(
@@ -114,7 +111,7 @@ class Spoils:
         return isinstance(of, ast.Name) and of.id in self._events
 
     def _reads(self, node: ast.AST) -> bool:
-        """Whether what is around a value only reads it."""
+        """True if the code around a value only reads it."""
         parent = self._parents.get(id(node))
         if isinstance(parent, ast.Attribute):
             return isinstance(parent.ctx, ast.Load) and self._reads_attribute(parent)
@@ -147,7 +144,7 @@ class Spoils:
         return self._values.is_dict and is_called and parent.attr in _OF_DICT
 
     def _is_sent(self, node: ast.AST) -> bool:
-        """Whether it is written as JSON, and is read anew by whoever gets it."""
+        """True if the value is written as JSON, so that each receiver reads a copy."""
         parent = self._parents.get(id(node))
         if isinstance(parent, ast.Yield):
             return all(isinstance(sink, (Channel, Agent)) for sink in self._sinks)
@@ -157,7 +154,7 @@ class Spoils:
         return False
 
     def _is_given(self, node: ast.AST) -> bool:
-        """Whether it is given to a function that leaves it alone."""
+        """True if the value is passed to a function that does not change it."""
         call = self._parents.get(id(node))
         if (
             not isinstance(call, ast.Call)
@@ -172,6 +169,3 @@ class Spoils:
             return True
         found = self._resolve(function)
         return found is not MISSING and _leaves_alone(found, call.args.index(node), self._values, self._depth)
-
-
-# -- what a body does with tables

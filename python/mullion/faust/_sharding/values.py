@@ -1,4 +1,4 @@
-"""The values of a topic as an agent gets them: records, dicts or plain values, and which fields they have."""
+"""The values of a topic as an agent receives them: records, dicts or plain values, and their fields."""
 
 from __future__ import annotations
 
@@ -18,20 +18,20 @@ _OWN: Final = ("__init__", "__post_init__", "__getattribute__", "__setattr__", "
 
 
 class Values:
-    """What values of a topic are: which of their parts are as the topic has them."""
+    """The kind of a topic's values, and the parts of them that are unchanged from the topic."""
 
     def __init__(self, channel: Channel) -> None:
         kind = channel.value_type
         self.kind = kind
         self.key_is_plain = channel.key_type in (None, str) and not channel.has_json_keys
-        # Of a message as it is no part is known.
+        # The parts of a raw message are unknown.
         is_json = not channel.is_raw
         self.is_dict = is_json and (kind is None or kind is dict or typing.get_origin(kind) is dict)
         self.is_record = is_json and isinstance(kind, type) and issubclass(kind, Record)
         self.is_plain = is_json and kind in _KINDS
 
     def has(self, name: str, columns: StructType | None) -> bool:
-        """Whether a part of the value, once it is read, is in the shard of the topic's column."""
+        """True if a part of the value, after reading, has the same shard as the topic's column."""
         if not self.is_record:
             return self.is_dict or (self.is_plain and name == "value")
         model: type[Record] = self.kind
@@ -56,5 +56,5 @@ class Values:
 
 
 def is_of_record(model: type[Record], name: str) -> bool:
-    """Whether a model has a method as all records have it."""
+    """True if a model does not override a method of ``Record``."""
     return inspect.getattr_static(model, name) is inspect.getattr_static(Record, name)

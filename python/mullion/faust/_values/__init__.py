@@ -1,5 +1,5 @@
-"""What the rest is written in: times, crontabs, types of fields, and the shard that a key is in.
+"""The basic values: times, crontabs, types of fields, and the shard of a key.
 
-Nothing here knows a program. The Scala operator computes the same shards, so ``shards`` and Scala's ``Shards`` change
-together.
+Nothing here depends on programs. The Scala operator computes the same shards, so ``shards`` and Scala's ``Shards``
+change together.
 """

@@ -1,4 +1,4 @@
-"""When a crontab is due: five fields of minutes, hours, days of the month, months and days of the week.
+"""Crontabs: five fields of minutes, hours, days of the month, months and days of the week.
 
 ::
 
@@ -6,8 +6,8 @@
     */15 * * * *       every quarter of an hour
     0 0 1,15 * mon     midnight of the 1st, the 15th, and of every Monday
 
-Where both kinds of days are said, either is enough, as in cron. A time that a change of clocks leaves out is not due
-that day; one that comes twice is due the first time.
+If both kinds of days are restricted, either is enough, as in cron. A time that a clock change skips is not due that
+day; a time that occurs twice is due the first time.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _DAYS: Final = ("sun", "mon", "tue", "wed", "thu", "fri", "sat")
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND: Final = timedelta(microseconds=1)
 _MOST_DAYS: Final = 366 * 9
-"""Every date that there is comes within so many days: 29 February is eight years apart around 2100."""
+"""Any existing date recurs within this number of days: around 2100, 29 February is eight years apart."""
 
 
 @final
@@ -56,14 +56,14 @@ class Crontab:
 
     @classmethod
     def of(cls, text: str, timezone: tzinfo = UTC) -> Crontab:
-        """Raises :class:`InvalidArgumentError` for text that is none, or that is never due."""
+        """Parses a crontab. Raises :class:`InvalidArgumentError` for invalid text, or if it is never due."""
         fields = _NAMED.get(text.strip().lower(), text).split() if isinstance(text, str) else []
         if len(fields) != len(_FIELDS):
             raise _refused(text, f"has {len(fields)} fields of 5")
         minutes, hours, days, months, weekdays = (
             _values(text, field, *about) for field, about in zip(fields, _FIELDS, strict=True)
         )
-        # As croniter has it, by which Faust goes: a step is a choice of days.
+        # As in croniter, which Faust uses: a step restricts the days.
         either = fields[2] != "*" and fields[4] != "*"
         made = cls(
             text,
@@ -80,9 +80,9 @@ class Crontab:
         return made
 
     def next_us(self, after_us: int) -> int:
-        """When it is due next after a time; both in microseconds since the epoch."""
+        """Returns the next due time after a time; both in microseconds since the epoch."""
         after = _EPOCH + timedelta(microseconds=after_us)
-        # A day before, for its last times may come after the first ones of the next.
+        # Starts a day earlier, because its last times may come after the first times of the next day.
         day = after.astimezone(self.timezone).date() - timedelta(days=1)
         for _ in range(_MOST_DAYS):
             if self._is_due_on(day):
@@ -100,10 +100,10 @@ class Crontab:
         return of_month or of_week if self.either else of_month and of_week
 
     def _at(self, day: date, hour: int, minute: int) -> datetime | None:
-        """A time of a day in UTC; ``None`` for one that the clocks leave out."""
+        """A local time in UTC; ``None`` if a clock change skips it."""
         naive = datetime(day.year, day.month, day.day, hour, minute)
         localize = getattr(self.timezone, "localize", None)
-        # Zones of pytz are not to be attached: they are asked.
+        # Timezones of pytz must not be set as ``tzinfo``; they have ``localize``.
         local = naive.replace(tzinfo=self.timezone) if localize is None else localize(naive, is_dst=True)
         there = local.astimezone(UTC)
         return there if there.astimezone(self.timezone).replace(tzinfo=None) == naive else None

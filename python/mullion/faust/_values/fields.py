@@ -1,10 +1,10 @@
-"""From what JSON gave to what a field's type says: a reader for each type, made once.
+"""The conversion of JSON to the types of fields: one reader per type, built once.
 
-A reader takes a value and where it stands, and gives what the field is to hold, or raises :class:`ValidationError`.
-Structure is always read (records, dates, decimals, lists of them). What is plain already (numbers, text) is left as it
-came, unless the model says ``validation=True``, which refuses what is of another type, or ``coerce=True``, which makes
-it one of the type that is declared. Without these two options, ``None`` stays ``None`` in every field, and a date that
-is "" or a number beyond the seconds of the year 9999, such as milliseconds, stays unchanged, as in Faust.
+A reader accepts a value and its path, and returns the field's value or raises :class:`ValidationError`. Structure is
+always converted (records, dates, decimals, lists of them). Plain values (numbers, text) stay unchanged by default. The
+model's option ``validation=True`` rejects values of another type; ``coerce=True`` converts them to the declared type.
+Without these two options, ``None`` stays ``None`` in every field. An empty date, or a number beyond the seconds of the
+year 9999, such as milliseconds, stays unchanged, as in Faust.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ Reader: TypeAlias = Callable[[Any, str], Any]
 
 
 class ValidationError(MullionError, ValueError):
-    """A value that its field cannot hold. ``field`` is where it stands, as ``Order.items[0].price``."""
+    """A value that its field cannot hold. ``field`` is the path, such as ``Order.items[0].price``."""
 
     condition = "INVALID_RECORD"
 
@@ -43,7 +43,7 @@ class ValidationError(MullionError, ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """How a model reads its fields."""
+    """A model's options for reading its fields."""
 
     validation: bool = False
     coerce: bool = False
@@ -70,7 +70,7 @@ _BOOLS = {"true": True, "false": False, "1": True, "0": False, "yes": True, "no"
 
 
 def reader_of(kind: Any, how: Reading) -> Reader:
-    """The reader of a type, as an annotation gives it."""
+    """Returns the reader of an annotated type."""
     read = _reader_of(kind, how)
     if how.validation or how.coerce or read is _as_it_is or kind in (int, float, str, bool):
         return read
@@ -132,7 +132,7 @@ def _own(kind: Any, coercion: Callable[[Any], Any]) -> Reader:
 def _union(arms: tuple[Any, ...], how: Reading) -> Reader:
     others = [arm for arm in arms if arm is not type(None)]
     optional = len(others) < len(arms)
-    # A value that is of one arm exactly is not made another: 1 is no "1" of int | str.
+    # A value of exactly one member type is not converted to another: 1 stays an int in ``int | str``.
     exact = [reader_of(arm, Reading(True, False, how.isodates, how.date_parser, how.coercions)) for arm in others]
     loose = [reader_of(arm, how) for arm in others]
 
@@ -191,7 +191,7 @@ def _tuple(arguments: tuple[Any, ...], how: Reading) -> Reader:
 
 
 def _mapping(arguments: tuple[Any, ...], how: Reading) -> Reader:
-    # JSON's keys are text, whatever they were.
+    # JSON keys are always text.
     keys = reader_of(arguments[0], Reading(coerce=True)) if arguments else _as_it_is
     values = reader_of(arguments[1], how) if arguments else _as_it_is
 
@@ -290,7 +290,7 @@ def _scalar(kind: type[Any], how: Reading) -> Reader:
 
 
 def _has_part(value: Any) -> bool:
-    """Whether making an int of it would lose something."""
+    """True if conversion to int would lose a fraction."""
     return isinstance(value, float) and not value.is_integer()
 
 
