@@ -1,9 +1,9 @@
-"""How a dataflow runs on Spark: its plan, its log of inputs, the stages in the workers, and its sinks.
+"""Runs dataflows on Spark: the plan, the log of inputs, the stages in the workers, and the sinks.
 
 ::
 
     driver   sources -> log of inputs (files)                                      sinks, inspectors
-    Spark      log -> steps without state -> [shuffle by key] -> step with state, and those after it -> ... -> driver
+    Spark      log -> stateless steps -> [shuffle by key] -> stateful step -> stateless steps -> ... -> driver
 
-Values are Python's, and cross Spark as bytes (``values``), many in one row.
+Items are Python values. Spark rows carry them as bytes (``values``), many items in one row.
 """

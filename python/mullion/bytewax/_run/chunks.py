@@ -1,7 +1,7 @@
-"""Items on their way between tasks: many in one row, for one step and one shard.
+"""Chunks: rows that carry many items between tasks, each for one step and one shard.
 
-A row is ``target`` (the step), ``shard``, ``first`` and ``part`` (by which rows are put in order), and ``data``, the
-items with their origins. A key is always of one shard, and a shard of one task of a stage.
+The columns are ``target`` (the step), ``shard``, ``first`` and ``part`` (the sort order of rows), and ``data`` (the
+items with their origins). A key belongs to one shard, and one task of a stage processes a shard.
 """
 
 from __future__ import annotations
@@ -22,27 +22,27 @@ from mullion.bytewax._windows.keyed import Group
 from mullion.errors import WrongCallError
 
 SHARDS: Final = 64
-"""State is laid out by them: the number stays what it is."""
+"""The number of shards. It is part of the state layout and must not change."""
 
 END: Final = -1
-"""The target of a row that says which inputs have ended; every stage reads it, and passes it on."""
+"""The target of a row that lists the inputs that have ended. Every stage reads it and forwards it."""
 
 READ: Final = -2
-"""The target of a row that says which entry of the log was read, ``first``; it is passed on to the end."""
+"""The target of a row that acknowledges a log entry: ``first`` is its number. Stages forward it to the sinks."""
 
 EVENTS: Final = -3
-"""The target of a row for Python within a task, of what came of windows in the JVM: place, key, time, stream, items."""
+"""The target of a row from the JVM to Python in one task: output of windows, as place, key, time, stream and items."""
 
 HANDED: Final = -4
-"""The target of a row for Python within a task, of the keys that the JVM leaves to it, and from where on."""
+"""The target of a row from the JVM to Python in one task: the keys that Python processes, each with its first phase."""
 
 OF_VALUES: Final = 0
 OF_TIME: Final = 1
 OF_END: Final = 2
-"""Where a key is left from: its state has what came before in the batch."""
+"""Phases of a batch. Python processes a key from one phase on; its state includes the results of earlier phases."""
 
 CHUNKS: Final = "target int, shard int, first bigint, part int, data binary"
-"""The rows between tasks, as DDL."""
+"""The schema of chunks, as DDL."""
 
 _SCHEMA: Final = pa.schema(
     [
@@ -57,16 +57,15 @@ _ITEMS_OF_A_CHUNK: Final = 20_000
 _CHUNKS_OF_A_BATCH: Final = 256
 
 PARTS: Final = 5
-"""What ``data`` holds of each item: the three of its :class:`Origin`, its key for a step with state, and itself."""
+"""The number of columns in ``data``: the three fields of :class:`Origin`, the key for a stateful step, and the item."""
 
 
 def shard_of(key: str) -> int:
-    """The shard of a key."""
     return crc32(key.encode("utf-8", "surrogatepass")) % SHARDS
 
 
 class _Held:
-    """What will be a row: by what items came of, their keys and values."""
+    """Buffered items of one step and shard: keys and values, grouped by origin."""
 
     __slots__ = ("count", "groups")
 
@@ -86,7 +85,7 @@ class _Held:
 
 
 class Collector:
-    """What a task gives to others: takes items, and yields rows."""
+    """Collects a task's output items and encodes them as rows."""
 
     def __init__(self, plan: Plan, task: int) -> None:
         self._plan = plan
@@ -97,7 +96,7 @@ class Collector:
         self._part = 0
 
     def give(self, step: int, items: Sequence[Any], origin: Origin) -> None:
-        """Takes items for a step, as they are now."""
+        """Copies items into the buffer of a step."""
         planned = self._plan.steps[step]
         items = copied(items)
         if planned.kind not in STATEFUL:
@@ -123,7 +122,10 @@ class Collector:
             self._held[step, shard].add(origin, keys, values)
 
     def cut(self) -> None:
-        """Makes rows of what is much. Called between keys: what came of one thing must be in one row, in its order."""
+        """Flushes buffers that reached the size limit.
+
+        Call it only between keys: the items of one origin must stay in one row, in order.
+        """
         for (step, shard), held in list(self._held.items()):
             if held.count >= _ITEMS_OF_A_CHUNK:
                 self._put(step, shard, held)
@@ -149,16 +151,16 @@ class Collector:
         return item
 
     def end(self, before: frozenset[int], now: frozenset[int], number: int) -> None:
-        """Says to all shards which inputs have ended."""
+        """Adds a row for each shard that lists the ended inputs, before and after log entry ``number``."""
         data = encode_one((sorted(before), sorted(now)))
         self._rows += [(END, shard, number, 0, data) for shard in range(SHARDS)]
 
     def read(self, number: int) -> None:
-        """Says that an entry of the log was read."""
+        """Adds a row that acknowledges a log entry."""
         self._rows.append((READ, self._task_shard, number, 0, b""))
 
     def batches(self) -> Iterator[pa.RecordBatch]:
-        """The rows so far."""
+        """Flushes all buffers and yields the rows collected since the last call."""
         for (step, shard), held in self._held.items():
             self._put(step, shard, held)
         self._held.clear()
@@ -174,9 +176,9 @@ Chunk = tuple[int, int, int, bytes]
 
 
 def of_keys(chunks: Iterable[Chunk], only: frozenset[str] | None = None) -> dict[str, list[Group]]:
-    """The values of rows by key, in the order of what they came of.
+    """The values of chunks by key, in the order of their origins.
 
-    ``only``: the keys that are wanted, ``None`` for all.
+    ``only``: the keys to return, ``None`` for all.
     """
     found: dict[str, list[Group]] = {}
     known = found.get
@@ -192,7 +194,7 @@ def of_keys(chunks: Iterable[Chunk], only: frozenset[str] | None = None) -> dict
 
 
 def _in_order(chunks: Iterable[Chunk]) -> Iterator[tuple[Any, ...]]:
-    """The entries of rows, one shard after another."""
+    """The entries of chunks in the order of their origins, one shard after another."""
     for _, rows in groupby(sorted(chunks, key=itemgetter(0, 1, 2)), itemgetter(0)):
         read = [decode_columns(data, PARTS) for _, _, _, data in rows]
         entries = chain.from_iterable(zip(*columns, strict=True) for columns in read)
@@ -200,7 +202,7 @@ def _in_order(chunks: Iterable[Chunk]) -> Iterator[tuple[Any, ...]]:
 
 
 def _are_in_order(read: list[list[list[Any]]]) -> bool:
-    """Whether they are as they came: of one task before the first step with state they always are."""
+    """True if the entries need no sort. Chunks from one task before the first stateful step are always in order."""
     newest = -1
     for places, origins, *_ in read:
         if not places or places[0] < newest or any(origins) or places != sorted(places):

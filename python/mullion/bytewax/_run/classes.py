@@ -1,7 +1,8 @@
-"""The classes of a program that workers cannot import: those of a script, and of functions.
+"""Finds the classes of a program that workers cannot import: classes defined in the script or inside functions.
 
-Functions reach the workers with their code, and these classes with them. Values name their class, so it must be known
-by its name on both sides: here those are looked up that the functions of a dataflow can reach.
+Encoded values refer to a class by name, so both sides must resolve the name to the same class. Cloudpickle sends
+functions together with the classes that they refer to. This module collects the classes that the functions of a
+dataflow can reach.
 """
 
 from __future__ import annotations
@@ -19,11 +20,11 @@ from mullion.bytewax.dataflow import Dataflow
 
 _IMMUTABLE_TYPE: Final = 1 << 8
 _HEAP_TYPE: Final = 1 << 9
-"""Flags of types, from CPython's ``object.h``: the type is created at run time, and its attributes can be set."""
+"""Type flags of CPython's ``object.h``. A class defined in Python is a mutable heap type."""
 
 
 def classes_of(flow: Dataflow) -> dict[str, type]:
-    """By name, the classes that a dataflow's functions can reach, and the script's, as far as none can import them."""
+    """Classes of the script and classes reachable from the dataflow's functions that cannot be imported, by name."""
     found: dict[type, None] = {}
     seen: set[int] = set()
     script = sys.modules.get("__main__")
@@ -43,17 +44,17 @@ def classes_of(flow: Dataflow) -> dict[str, type]:
 
 
 def _is_own(kind: type) -> bool:
-    """Whether the program defines a class that nobody can import and that can be sent.
+    """True if the program defines the class, it cannot be imported, and it can be pickled.
 
-    Types of C have names that are not those of their module's attributes, such as ``builtins.dict_keys``. They seem not
-    importable either, and cannot be rebuilt from their attributes.
+    Types defined in C are excluded: some, such as ``builtins.dict_keys``, are not attributes of their module, so they
+    look non-importable, but cannot be rebuilt from their attributes.
     """
     is_of_python = kind.__flags__ & _HEAP_TYPE and not kind.__flags__ & _IMMUTABLE_TYPE
     if not is_of_python or importable(kind):
         return False
     try:
         cloudpickle.dumps(kind)  # type: ignore[no-untyped-call]
-    except Exception:  # Its attributes are of any classes, which fail in their own way.
+    except Exception:  # Attributes of any class may raise any error.
         return False
     return True
 

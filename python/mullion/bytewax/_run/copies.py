@@ -26,7 +26,7 @@ _IMMUTABLE: Final = frozenset(
 
 
 def copied(values: Sequence[Any]) -> list[Any]:
-    """A list of the values that later changes of mutable objects do not reach."""
+    """Copies values, so that later changes to mutable objects do not affect the result."""
     try:
         return _copied(values)
     except RecursionError:  # A value that contains itself cannot be sent: its step's error names it.

@@ -1,4 +1,4 @@
-"""Says where each step of a dataflow runs, and why."""
+"""The report of the place where each step of a dataflow runs, with the reason."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _STATELESS = "in Spark's workers, with the step that it comes after"
 
 
 def explain(flow: Dataflow) -> Report:
-    """Where each step of a dataflow runs, why, and the line that made it.
+    """Reports for each step of a dataflow its place, the reason, and the source line that defines it.
 
     Raises :class:`mullion.errors.InvalidArgumentError` for a dataflow that cannot run.
     """
@@ -57,7 +57,7 @@ def explain(flow: Dataflow) -> Report:
 
 
 def _why_not(plan: Plan, number: int, why_not: str) -> str:
-    """Why a step is Python's, given why the steps behind inputs are."""
+    """The reason why a step runs in Python, given the reason for the steps behind inputs."""
     try:
         said = stateless(plan.steps[number])
     except Untraced as untraced:
@@ -66,7 +66,7 @@ def _why_not(plan: Plan, number: int, why_not: str) -> str:
 
 
 def _before_state(plan: Plan) -> set[int]:
-    """The steps that items go through before the first step with state."""
+    """Numbers of the steps upstream of the first stateful steps."""
     streams: set[str] = set()
     found = set()
     for number, step in enumerate(plan.steps):

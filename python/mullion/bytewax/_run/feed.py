@@ -19,14 +19,14 @@ from mullion.errors import FunctionError, UnsupportedError
 
 _ITEMS_OF_AN_ENTRY: Final = 20_000
 _BYTES_OF_AN_ENTRY: Final = 8 << 20
-"""About so many: where items are large, entries have fewer of them."""
+"""The approximate size limit of an entry. Entries with large items have fewer of them."""
 
 _ENTRIES_WAITING: Final = 64
 _SECONDS_OF_AN_ENTRY: Final = 0.25
-"""A source that always has something, and little, does not keep what it gave waiting for longer."""
+"""The time limit of an entry, which bounds the latency of sources that trickle without pause."""
 
 _SPELL_SECONDS: Final = 1.0
-"""For so long what is read without a pause counts as read at one time."""
+"""Items read without a pause share one system time for this long."""
 
 _POLL_SECONDS: Final = 0.005
 
@@ -39,24 +39,24 @@ class _Part:
     source: Any
     keeps_place: bool
     ranged: RangedFile | None = None
-    """How its file is read without this program."""
+    """The file as byte ranges, if tasks can read it instead of this program."""
 
     reopen: Callable[[int], Any] | None = None
     behind: bool = False
-    """Whether :attr:`source` is not where its file has been read to."""
+    """True if tasks have read the file past the position of :attr:`source`."""
 
     ended: bool = False
     awake: datetime | None = None
-    """When it is to be read next, as it said when it was built or after it was read."""
+    """The result of the source's last ``next_awake()``, called after it was built and after each read."""
 
     def __post_init__(self) -> None:
         self.awake = self.source.next_awake()
 
 
 class Feed:
-    """The sources, from where they were.
+    """Reads the sources of a dataflow into the log, from the positions of the newest log entry.
 
-    - ``more``: asked again and again; raises what ends the run, such as the failure of the query.
+    - ``more``: called repeatedly; raises an error that ends the run, such as the failure of the query.
     """
 
     def __init__(
@@ -110,12 +110,12 @@ class Feed:
         return part
 
     def run(self) -> None:
-        """Reads until all sources have come to their end, or one aborts."""
+        """Reads until all sources have ended. Raises :class:`AbortExecution` if one aborts."""
         spell_until, now_us = 0.0, 0
         while True:
             self._more()
             if time.monotonic() >= spell_until:
-                # Whole milliseconds, as the batches of Spark have it.
+                # Times of Spark's micro-batches are in milliseconds.
                 now_us = self._clock.time_us() // 1000 * 1000
                 spell_until = time.monotonic() + _SPELL_SECONDS
             ranges = self._ranges()
@@ -137,7 +137,6 @@ class Feed:
                 spell_until = 0.0
 
     def close(self) -> None:
-        """Closes all parts."""
         for part in self._parts:
             part.source.close()
 
@@ -146,16 +145,16 @@ class Feed:
         return frozenset(part.step for part in self._parts) - going
 
     def _ranges(self) -> list[FileRange]:
-        """What is next of all parts, where all are files whose lines are sure; else nothing, and they are read here.
+        """The next byte ranges of all parts, interleaved batch by batch.
 
-        Parts are read in turn, a batch of each.
+        Empty unless every part is a file whose next lines the JVM can split as Python does. Then this program reads.
         """
         going = [part for part in self._parts if not part.ended]
         if not going:
             return []
         most = max(1, min((part.ranged.most for part in going if part.ranged is not None), default=0) // len(going))
         found = self._ranges_of(going, most)
-        # As many of each: what is left of one comes in turn with what follows of the others.
+        # The same number of batches from each part keeps the parts interleaved across entries.
         fewest = min((one.batches for one in found), default=most)
         if any(one.batches > fewest for one in found):
             found = self._ranges_of(going, fewest)
@@ -171,7 +170,7 @@ class Feed:
         found = []
         for i, part in enumerate(parts):
             at = self._places.get(part.step_id, {}).get(part.name)
-            # Where Python stopped within a line's end, what it says is more than a byte's place.
+            # Within a line ending, Python's `tell()` returns an opaque number instead of a byte position.
             if part.ranged is None or not isinstance(at, int) or at >= 1 << 63:
                 return []
             one = part.ranged.next(at, most, self._number + i, len(parts))
@@ -181,7 +180,7 @@ class Feed:
         return found
 
     def _read(self) -> tuple[list[tuple[int, int, list[Any]]], bool]:
-        """Batches of all parts that have some, in turn, until there is none or an entry is full."""
+        """Reads parts in turn until none has a batch or the entry is full. Returns the batches and True on an abort."""
         batches: list[tuple[int, int, list[Any]]] = []
         items = 0
         until = time.monotonic() + _SECONDS_OF_AN_ENTRY

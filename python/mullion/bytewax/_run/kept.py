@@ -1,11 +1,11 @@
-"""What the state of steps means, as far as it follows from a dataflow: noted beside it, and compared at each start.
+"""Descriptions of the state of steps, stored next to the state and compared at each start.
 
-Windows of one length are kept by their number, so that with another length an open one would be another window::
+The state identifies tumbling and sliding windows by number. A number means another window if the length changes::
 
-    TumblingWindower(1 minute)     window 5 is [12:05, 12:06)      noted: 0:01:00 long, every 0:01:00
-    TumblingWindower(2 minutes)    window 5 is [12:10, 12:12)      refused
+    TumblingWindower(1 minute)     window 5 is [12:05, 12:06)      stored: 0:01:00 long, one every 0:01:00
+    TumblingWindower(2 minutes)    window 5 is [12:10, 12:12)      raises an error
 
-The gap of sessions, what functions do, and how long a clock waits may change.
+The gap of sessions, the functions, and the wait duration of a clock may change.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ __all__ = ["differences", "kept_as"]
 
 
 def kept_as(step: PlannedStep) -> dict[str, str]:
-    """What the state of a step with state means, by what it is of, in words."""
+    """Describes the state of a stateful step in words, by property."""
     spec = step.does
     if not isinstance(spec, WindowSpec):
         return {"kind": "a step with state of its own"}
@@ -42,6 +42,6 @@ def _windows_of(spec: WindowSpec) -> str:
 
 
 def differences(was: dict[str, str], now: dict[str, str]) -> list[str]:
-    """What is no longer as it was, in words."""
+    """Describes the properties that differ, in words."""
     names = [name for name in was if name in now and was[name] != now[name]]
     return [f"its {name} was [{was[name]}] and is now [{now[name]}]" for name in names]

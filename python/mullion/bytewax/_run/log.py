@@ -1,15 +1,14 @@
-"""The log of inputs: what the sources gave, in numbered files, until Spark has done with it.
+"""The log of inputs: items of the sources in numbered files, until Spark has processed them.
 
 ::
 
-    00000000000000000007     the oldest that a batch may still ask for
+    00000000000000000007     the oldest entry that a micro-batch may still need
     00000000000000000008
-    00000000000000000009     the newest: from it sources go on after a restart, and it stays
+    00000000000000000009     the newest entry: sources resume from it after a restart, so it is never deleted
 
-A file is an entry: batches of items, or which lines of a file they are; the system time at which they were read; where
-the sources were after it; and which of them had come to their end. It appears as a whole, under the next number, so
-that reading goes on where it was: an item is in one entry, and an entry in one batch of Spark's.
-``flows/EntryLog.scala`` reads it.
+A file is one entry: batches of items, or byte ranges of files; the system time at which they were read; the positions
+of the sources after it; and the inputs that had ended. An entry appears atomically under the next number. Therefore
+each item is in one entry, and each entry in one micro-batch. ``flows/EntryLog.scala`` reads the log.
 """
 
 from __future__ import annotations
@@ -30,12 +29,12 @@ _DIGITS: Final = 20
 
 @dataclass(frozen=True)
 class LogEntry:
-    """What was read of the sources at once.
+    """One read of the sources.
 
     - ``batches``: ``(step of the input, number, items)``; numbers count all batches of all sources.
-    - ``ranges``: lines of files, which are not in the entry: those who process it read them.
-    - ``snapshots``: where the parts of the sources are, by step id and name.
-    - ``ended_before``, ``ended_now``: the inputs, as steps, that had ended before this entry, and have now.
+    - ``ranges``: lines of files that the entry does not contain; tasks read them.
+    - ``snapshots``: positions of the parts of the sources, by step id and name.
+    - ``ended_before``, ``ended_now``: the inputs, as steps, that had ended before and after this entry.
     """
 
     now_us: int
@@ -47,18 +46,18 @@ class LogEntry:
 
     @property
     def next_batch(self) -> int:
-        """The number of the next batch of any source, as far as this entry knows."""
+        """One more than the largest batch number in this entry, 0 if it has none."""
         ranges = [one.first + one.batches * one.stride for one in self.ranges]
         return max((*(number + 1 for _, number, _ in self.batches), *ranges), default=0)
 
     @property
     def inputs(self) -> set[int]:
-        """The inputs whose items it holds, as steps."""
+        """The inputs that have items in this entry, as steps."""
         return {step for step, _, _ in self.batches} | {one.step for one in self.ranges}
 
 
 def read_entry(written: bytes) -> LogEntry:
-    """The entry of a file."""
+    """Decodes the content of a file of the log, and registers its classes."""
     length = int.from_bytes(written[:4], "big")
     learn(_classes_in(written[4 : 4 + length]))
     now_us, steps, numbers, items, snapshots, before, now, *ranges = decode_one(written[4 + length :])
@@ -71,17 +70,17 @@ def read_entry(written: bytes) -> LogEntry:
 
 
 def _classes_in(head: bytes) -> dict[str, type]:
-    """The program's own classes by name: nobody can import them, so they are sent as its functions are."""
+    """The program's own classes by name. They cannot be imported, so entries contain them pickled."""
     return cloudpickle.loads(head) if head else {}
 
 
 def learn_from(folder: str) -> None:
-    """Learns the classes of all items so far, where entries were not read in Python."""
+    """Registers the classes of all items so far, for workers that read no entries in Python."""
     learn(_newest_classes(Path(folder)))
 
 
 def _newest_classes(folder: Path) -> dict[str, type]:
-    """The classes of all items so far, which the newest entry has."""
+    """The classes of all items so far. Each entry repeats the classes of earlier ones."""
     newest = max(_numbers(folder), default=None)
     if newest is None:
         return {}
@@ -90,7 +89,7 @@ def _newest_classes(folder: Path) -> dict[str, type]:
 
 
 def _written(entry: LogEntry, classes: dict[str, type]) -> bytes:
-    """The bytes of an entry. Adds to ``classes`` those of its items that nobody can import."""
+    """Encodes an entry. Adds the classes of its items that cannot be imported to ``classes``."""
     items = [item for _, _, batch in entry.batches for item in batch]
     steps = [step for step, _, _ in entry.batches]
     numbers = [(number, len(batch)) for _, number, batch in entry.batches]
@@ -104,9 +103,9 @@ def _written(entry: LogEntry, classes: dict[str, type]) -> bytes:
 
 
 class InputLog:
-    """The log in a folder, as the program writes it.
+    """Writes the log in a folder.
 
-    - ``kept``: whether it must survive the machine.
+    - ``kept``: True if entries must survive a crash of the machine.
     - ``classes``: the dataflow's own classes by name.
     """
 
@@ -121,15 +120,13 @@ class InputLog:
 
     @property
     def next_number(self) -> int:
-        """The number of the entry that is written next."""
         return self._next
 
     def newest(self) -> LogEntry | None:
-        """The newest entry, if there is one."""
         return read_entry(_file(self._folder, self._next - 1).read_bytes()) if self._next else None
 
     def append(self, entry: LogEntry) -> int:
-        """Writes an entry, which is there as a whole or not at all; how many bytes it has."""
+        """Writes an entry atomically. Returns its size in bytes."""
         hidden = self._folder / f".{self._next}"
         written = _written(entry, self._classes)
         with hidden.open("wb") as file:
@@ -142,7 +139,7 @@ class InputLog:
         return len(written)
 
     def waiting(self) -> int:
-        """How many entries are there still."""
+        """The number of entries in the folder."""
         return len(_numbers(self._folder))
 
 

@@ -1,4 +1,4 @@
-"""Logics that a program wrote, as they are kept between the micro-batches of one run.
+"""Keeps the logics of a program between the micro-batches of one run.
 
 In Bytewax, a logic stays in memory while the dataflow runs, and ``builder(state)`` is called for a new key or after a
 restart. Many programs rely on it: their ``snapshot()`` returns ``None``, or their ``builder`` ignores the state. Spark
@@ -7,8 +7,8 @@ may process the next micro-batch of a key in any Python worker, so the logic its
     within a run       the logic, pickled, is restored
     after a restart    builder(snapshot)
 
-A pickled logic is signed with a random key that only the running program and its workers have. State of another run, or
-of anybody who can write to the checkpoint, has no valid signature and is never unpickled.
+A pickled logic is signed with a random key that only the running program and its workers have. State of another run,
+or written by others into the checkpoint, has no valid signature and is never unpickled.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _LOCKS: Final = (_thread.LockType, _thread.RLock)
 
 
 class _TooLargeError(Exception):
-    """A logic exceeds the size limit."""
+    """The error for a logic that exceeds the size limit."""
 
 
 class _Buffer(io.BytesIO):
@@ -130,7 +130,7 @@ class Logics:
         buffer = _Buffer()
         try:
             _Pickler(buffer, self._names).dump(value)  # type: ignore[no-untyped-call]
-        except Exception:  # Objects of any class may fail in their own way: their snapshot is kept instead.
+        except Exception:  # Objects of any class may raise any error. Their snapshot is kept instead.
             return None
         pickled = buffer.getvalue()
         return self._signature(pickled) + pickled

@@ -1,8 +1,8 @@
-"""Modules of the program that workers cannot import.
+"""Finds modules of the program that workers cannot import.
 
 Workers have the module search path of a new interpreter, and the files of ``SparkContext.addPyFile``. A program may
-import from other folders: pytest adds those of test modules to ``sys.path``. Functions and classes of such modules are
-sent by value, as those of a script are.
+import from other folders: pytest adds the folders of test modules to ``sys.path``. Functions and classes of such
+modules are sent by value, like functions and classes of a script.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from pyspark import SparkFiles, cloudpickle
 
 
 def send_by_value() -> None:
-    """Has Spark send the functions and classes of all imported modules that workers cannot import."""
+    """Configures cloudpickle to send functions and classes by value if workers cannot import their module."""
     known = cloudpickle.list_registry_pickle_by_value()  # type: ignore[no-untyped-call]
     for name, module in list(sys.modules.items()):
         if "." not in name and name not in known and name != "__main__" and not _is_found_by_workers(module):
@@ -34,7 +34,7 @@ def _is_found_by_workers(module: ModuleType) -> bool:
     if hasattr(module, "__path__"):
         folder = os.path.dirname(folder)  # noqa: PTH120
     if folder in _installed() or folder not in _folders(sys.path):
-        # Some modules come from no folder of the path, such as those of an editable installation.
+        # Modules of an editable installation are in no folder of the path.
         return True
     sent_by_spark = os.path.realpath(SparkFiles.getRootDirectory())
     return folder.startswith(sent_by_spark) or folder in _of_new_interpreter()

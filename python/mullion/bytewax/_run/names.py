@@ -1,4 +1,4 @@
-"""Classes by their names, as values have them. One that cannot be imported is looked up among those that are known."""
+"""Maps classes to the names in encoded values, and back. Classes that cannot be imported are in a registry."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ def classes_written() -> Iterator[dict[str, type]]:
 
 
 def learn(classes: Mapping[str, type]) -> None:
-    """Classes by whose names values are read, for they cannot be imported.
+    """Registers classes that cannot be imported under the given names.
 
-    A class that came from another process may have forgotten what it was defined in: here it is called as it was there.
+    A class unpickled from another process may have lost its qualified name, so it keeps the name of that process.
     """
     for name, kind in classes.items():
         _known[name] = kind
@@ -40,7 +40,6 @@ def learn(classes: Mapping[str, type]) -> None:
 
 
 def named(classes: Iterable[type]) -> dict[str, type]:
-    """Classes by their names."""
     return {name_of(kind): kind for kind in classes}
 
 
@@ -59,7 +58,7 @@ def _by_value() -> set[str]:
 
 
 def importable(kind: type) -> bool:
-    """Whether a class is found under its name by who imports its module."""
+    """True if a class can be found by importing its module, and its module is not sent by value."""
     module: Any = sys.modules.get(kind.__module__)
     if module is None or kind.__module__ == "__main__":
         return False

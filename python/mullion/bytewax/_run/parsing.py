@@ -1,4 +1,4 @@
-"""Functions that read texts, which the JVM does as Python does: ``json.loads`` of an item, times, numbers.
+"""Recognizes parsing functions that the JVM implements: ``json.loads`` of an item, and times from text and numbers.
 
 ::
 
@@ -24,7 +24,7 @@ JSON: Final = "json"
 
 
 def known_call(node: ast.Call, stands_for: Callable[[ast.expr], Any]) -> tuple[str, list[ast.expr]] | None:
-    """The name of a function that reads a text, and what it is given; ``None`` for any other call."""
+    """The name of a parsing function and its arguments; ``None`` for any other call."""
     named = {one.arg: one.value for one in node.keywords}
     called = stands_for(node.func)
     if called == json.loads and len(node.args) == 1 and not named:
@@ -47,12 +47,11 @@ def known_call(node: ast.Call, stands_for: Callable[[ast.expr], Any]) -> tuple[s
 
 
 def is_json(function: Any) -> bool:
-    """Whether a function is ``json.loads`` itself."""
     return function is json.loads
 
 
 def behind_json(function: Function) -> Function | None:
-    """What a function does with what JSON holds, if all that it does with its parameter is to read that as JSON."""
+    """The function of the parsed item, if it uses its parameter only as the argument of ``json.loads``."""
     if len(function.parameters) != 1:
         return None
     item = Argument(function.parameters[0])
@@ -63,7 +62,7 @@ def behind_json(function: Function) -> Function | None:
 
 
 _HELD: Final = Local("json@")
-"""What JSON holds, while it takes the place of its text."""
+"""A placeholder for the parsed item."""
 
 
 def _has(of: Expression, wanted: Expression) -> bool:
@@ -71,7 +70,7 @@ def _has(of: Expression, wanted: Expression) -> bool:
 
 
 def _without_names(of: Expression) -> Expression:
-    """``row = json.loads(line)`` at the beginning needs no variable: what JSON holds is there already."""
+    """Removes variables that are bound to the parsed item, as in ``row = json.loads(line)``."""
     while isinstance(of, Where) and of.value == _HELD:
         of = _replaced(of.of, Local(of.name), _HELD)
     return of

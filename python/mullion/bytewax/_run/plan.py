@@ -1,8 +1,8 @@
-"""A dataflow as it is run: its steps in their order, and how items go from one to the next within a task.
+"""The plan of a dataflow: its steps in order, and the route of items between steps within a task.
 
-Steps are in the order in which the program made them, so a step stands behind all that it reads. Those with state are
-stages, each after a shuffle; what comes out of one is pushed through the steps without state at once, until it is due
-at another stage, at a sink or at an inspector.
+Steps are in the order of their definition, so each step follows its upstream steps. A stateful step is a stage that
+runs after a shuffle. Its output is pushed through stateless steps in the same task, up to the next stage, sink or
+inspector.
 """
 
 from __future__ import annotations
@@ -18,21 +18,21 @@ STATEFUL: Final = ("stateful", "window")
 ENDS: Final = ("output", "inspect")
 
 BATCH_BITS: Final = 4
-"""What came of one batch of a source stands apart by these: values, notifications, the end."""
+"""Places are multiples of this, which leaves room for the values, notifications and end of one source batch."""
 
 NOTIFIED: Final = (1 << 62) + 1
 ENDED: Final = (1 << 62) + 2
-"""Places of what comes of time that passed, and of the end: after all that came of batches."""
+"""Places of output from timers, and from the end of inputs. Both sort after all output of batches."""
 
 Push = Callable[[Sequence[Any], "Origin"], None]
 
 
 class Origin(NamedTuple):
-    """What items came of, by which they are put in order again.
+    """The origin of items, which restores their order after a shuffle.
 
-    - ``place``: of the batch of a source, in order of reading.
-    - ``key``: of the step with state that they came out of; empty before the first.
-    - ``now_us``: the system time at which the batch was read.
+    - ``place``: the place of their source batch, in read order.
+    - ``key``: the key in the stateful step that emitted them; empty before the first one.
+    - ``now_us``: the system time at which the batch was read, in microseconds.
     """
 
     place: int
@@ -42,7 +42,7 @@ class Origin(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class PlannedStep:
-    """A step, without what stays in the program itself: sources, sinks and inspectors."""
+    """A step without its source, sink or inspector, which stay in the driver."""
 
     step_id: str
     kind: str
@@ -74,11 +74,11 @@ class Plan:
         return Plan(tuple(_planned(step) for step in flow._steps))
 
     def stages(self) -> list[int]:
-        """The numbers of the steps with state."""
+        """The numbers of the stateful steps."""
         return [number for number, step in enumerate(self.steps) if step.kind in STATEFUL]
 
     def sources_of(self) -> list[frozenset[int]]:
-        """For each step, the numbers of the inputs that its items come from."""
+        """The numbers of the upstream inputs of each step."""
         found: list[frozenset[int]] = []
         of_stream: dict[str, frozenset[int]] = {}
         for number, step in enumerate(self.steps):
@@ -95,9 +95,9 @@ def _planned(step: Step) -> PlannedStep:
 
 
 class Pipeline:
-    """The steps without state, in one task: what is pushed into a stream comes out at ``give``.
+    """Runs the stateless steps in one task.
 
-    ``give(step, items, origin)`` gets the items that a stage, a sink or an inspector is due.
+    It calls ``give(step, items, origin)`` with items that reach a stage, a sink or an inspector.
     """
 
     def __init__(self, plan: Plan, give: Callable[[int, Sequence[Any], Origin], None]) -> None:
@@ -107,17 +107,16 @@ class Pipeline:
         for number, step in enumerate(plan.steps):
             for up in step.ups:
                 readers.setdefault(up, []).append((number, step))
-        # From the last stream to the first, so that what a stream goes into is known.
+        # In reverse order, so that the push functions of downstream streams exist.
         for step in reversed(plan.steps):
             for down in step.downs:
                 self._into[down] = _all([self._reader(*reader) for reader in readers.get(down, ())])
 
     def push(self, stream: str, items: Sequence[Any], origin: Origin) -> None:
-        """Puts items into a stream."""
         self._into[stream](items, origin)
 
     def into(self, stream: str) -> Push:
-        """How items are put into a stream."""
+        """The push function of a stream."""
         return self._into[stream]
 
     def _reader(self, number: int, step: PlannedStep) -> Push:

@@ -1,11 +1,11 @@
-"""Lines of files that the program does not read itself: the log of inputs says which, and tasks read them.
+"""Byte ranges of files: the log of inputs records them instead of items, and tasks read the lines.
 
 ::
 
     trades.csv    key,at,price / ann,2024-01-01T00:00:00Z,2.5 / ...
     the log       step 0, trades.csv from byte 13 until 1048560: 20,000 lines, in batches of 1,000 from number 0
 
-Only where the JVM and Python surely read the same items: text in UTF-8, one item a line.
+Ranges cover only lines that the JVM and Python read identically: UTF-8 text with one item per line.
 """
 
 from __future__ import annotations
@@ -23,21 +23,22 @@ from mullion.bytewax.dataflow import Dataflow
 from mullion.errors import FunctionError
 
 LinesIn = Callable[[str, int, str, int, int], tuple[int, int]]
-"""How many lines of a file there surely are: given its path, from where, the delimiter, the size of a batch and how
-many at most; where they end, and how many."""
+"""A function that finds lines of a file that the JVM and Python read identically. Its arguments are the path, the
+start byte, the delimiter, the batch size and the maximum number of lines. It returns the end byte and the number of
+lines."""
 
 _LINES_OF_A_RANGE: Final = 50_000
 
 
 @dataclass(frozen=True)
 class FileRange:
-    """Lines of a file.
+    """A byte range of a file that contains complete lines.
 
     - ``step``: the input.
-    - ``path``, ``start``, ``end``: from which byte to which.
-    - ``lines``: how many there are.
-    - ``delimiter``, ``names``: of CSV; empty where items are lines.
-    - ``batch_size``, ``first``, ``stride``: they are batches, numbered from ``first`` in steps of ``stride``.
+    - ``path``, ``start``, ``end``: the file and the bytes in ``[start, end)``.
+    - ``lines``: the number of lines.
+    - ``delimiter``, ``names``: of CSV; empty if items are lines.
+    - ``batch_size``, ``first``, ``stride``: the lines form batches, numbered from ``first`` in steps of ``stride``.
     """
 
     step: int
@@ -53,18 +54,18 @@ class FileRange:
 
     @property
     def batches(self) -> int:
-        """How many batches there are."""
+        """The number of batches."""
         return -(-self.lines // self.batch_size)
 
     def read(self) -> Iterator[tuple[int, list[Any]]]:
-        """The batches, each with its number, as the source itself would give them."""
+        """Reads the batches that the source would return, each with its number."""
         lines = self._lines()
         for batch in range(self.batches):
             items: list[Any] = lines[batch * self.batch_size : (batch + 1) * self.batch_size]
             yield self.first + batch * self.stride, self._records(items) if self.delimiter else items
 
     def _records(self, lines: list[str]) -> list[dict[Any, Any]]:
-        # Without a quote a field is what stands between two delimiters.
+        # Lines without quotes need no CSV parser.
         has_quotes = any('"' in line for line in lines)
         rows = list(csv.reader(lines, delimiter=self.delimiter) if has_quotes else map(self._fields, lines))
         if len(rows) != len(lines):
@@ -92,7 +93,7 @@ class FileRange:
         return line.split(self.delimiter)
 
     def _record(self, row: list[str]) -> dict[Any, Any]:
-        """What ``csv.DictReader`` makes of a row with fewer fields, or with more."""
+        """The dict that ``csv.DictReader`` returns for a row with missing or extra fields."""
         names = self.names
         record: dict[Any, Any] = dict(zip(names, row, strict=False))
         if len(row) < len(names):
@@ -109,7 +110,7 @@ class FileRange:
 
 
 class RangedFile:
-    """A part of a source that is read in ranges, from a place on."""
+    """A part of a source that tasks read in byte ranges."""
 
     def __init__(self, step: int, file: PlainFile, names: list[str], lines_in: LinesIn) -> None:
         self._step = step
@@ -119,11 +120,11 @@ class RangedFile:
 
     @property
     def most(self) -> int:
-        """How many batches a range has at most."""
+        """The maximum number of batches in a range."""
         return max(1, _LINES_OF_A_RANGE // self._file.batch_size)
 
     def next(self, at: int, batches: int, first: int, stride: int) -> FileRange | None:
-        """Up to so many batches from a place on; ``None`` if there are none that are sure."""
+        """The range of up to ``batches`` batches from byte ``at``; ``None`` if this program has to read there."""
         file = self._file
         path = str(file.path.absolute())
         end, lines = self._lines_in(path, at, file.delimiter, file.batch_size, batches * file.batch_size)
@@ -133,20 +134,20 @@ class RangedFile:
 
 
 def is_file(source: Any) -> bool:
-    """Whether a source is files that are read in ranges, where they are text in UTF-8."""
+    """True if tasks can read the files of a source in ranges, provided that they are UTF-8 text."""
     if isinstance(source, CSVSource):
         return type(source) is CSVSource and source.plain_file("") is not None
     return type(source) in (FileSource, DirSource)
 
 
 def files_of(flow: Dataflow) -> frozenset[int]:
-    """The inputs of a dataflow that are such files, as steps."""
+    """The inputs of a dataflow that tasks can read in ranges, as steps."""
     steps = enumerate(flow._steps)
     return frozenset(number for number, step in steps if step.kind == "input" and is_file(step.does))
 
 
 def ranged(step: int, source: Any, part: str, opened: Any, lines_in: LinesIn) -> RangedFile | None:
-    """A part of a source as a file that is read in ranges; ``None`` where the program has to read it itself."""
+    """The ranged file of a part of a source; ``None`` if the program has to read it."""
     if not is_file(source) or type(opened) not in (_Lines, _Records):
         return None
     file = source.plain_file(part)

@@ -1,4 +1,4 @@
-"""From bytes to values: what the writer wrote."""
+"""Decodes the bytes of the writer into values."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ except ImportError:
 
 
 def records(names: Sequence[Any], rows: Iterable[Sequence[Any]]) -> list[dict[Any, Any]]:
-    """Dicts of values under names, which must be as many; raises :class:`ValueError` where they are not.
+    """Builds one dict per row. Raises :class:`ValueError` if a row and ``names`` differ in length.
 
-    One that is written down is made in a third of the time of ``dict(zip(...))``.
+    A dict display takes a third of the time of ``dict(zip(...))``.
     """
     match names:
         case [a]:
@@ -137,7 +137,7 @@ class Reader:
     def _timedeltas(self, node: Node, count: int) -> list[timedelta]:
         of = node[1]
         if _numpy is not None and of[0] == "q":
-            # Six times as fast, where a program has it.
+            # numpy, if installed, is six times as fast.
             lengths: list[timedelta] = _numpy.frombuffer(self._buffers[of[1]], "m8[us]").tolist()
             return lengths
         return [timedelta(0, 0, us) for us in self.column(of, count)]
@@ -190,7 +190,7 @@ class Reader:
             value = object.__new__(kind)
             if kind.__dictoffset__:
                 value.__dict__.update(held)
-            else:  # A class with slots, which gets a dict where it is sent by value.
+            else:  # A class with slots. Its copy has a `__dict__` in processes that received it by value.
                 _set_slots(value, held)
             found.append(value)
         return found

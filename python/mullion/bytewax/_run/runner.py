@@ -49,10 +49,10 @@ def run(
     spark: SparkSession | None = None,
     asked_to_stop: Callable[[], bool] = lambda: False,
 ) -> None:
-    """Runs a dataflow until its sources have come to their end, or until it is asked to stop.
+    """Runs a dataflow until its sources end or ``asked_to_stop`` returns True.
 
-    ``folder``: where its state is; without one it is kept nowhere. Raises the error of the query, of a source or of a
-    sink.
+    ``folder``: the folder of its state; without one, no state is kept. Raises the error of the query, of a source or
+    of a sink.
     """
     plan = Plan.of(flow)
     if spark is not None:
@@ -69,7 +69,7 @@ def run(
 
 
 class _Stopped(Exception):  # noqa: N818
-    """It was asked to stop."""
+    """The signal that ends a run on request."""
 
 
 class _Run:
@@ -81,11 +81,11 @@ class _Run:
         self._folder = folder.absolute() / folder_name(flow.flow_id)
         self._spark = spark
         self._clock = clock
-        # Whether nothing of it is kept, so that it never starts again.
+        # No state is kept, so this run never resumes.
         self._passing = passing
 
     def run(self, asked_to_stop: Callable[[], bool]) -> None:
-        """Runs it."""
+        """Runs the dataflow while holding the lease of its folder."""
         name = f"bytewax.{self._flow.flow_id}"
         lease = self._folder / "running.lock"
         _leases.take(lease, self, name, done="run")
@@ -96,7 +96,7 @@ class _Run:
             _leases.release(lease, self)
 
     def _require_same_steps(self) -> None:
-        """State is found by the place of its step among those with state: they must be what they were."""
+        """Raises an error if the stateful steps changed: state is stored by the position of its step among them."""
         manifest = Manifest(self._folder)
         stages = [self._plan.steps[number] for number in self._plan.stages()]
         steps, kept = [step.step_id for step in stages], {step.step_id: kept_as(step) for step in stages}
@@ -126,7 +126,7 @@ class _Run:
         classes = classes_of(self._flow)
         learn(classes)
         inputs = InputLog(self._folder / "inputs", not self._passing, classes)
-        # A run that never resumes need not write a batch before the next one starts.
+        # A run that never resumes can write a batch while the next one runs.
         writing = Writing(partial(Outputs, self._flow, self._folder / "outputs.json"), beside=self._is_free)
         query: StartedQuery | None = None
         feed: Feed | None = None
@@ -135,7 +135,7 @@ class _Run:
             if query is not None and not query.query.isActive:
                 self._raise(query)
             if query is not None and isinstance(self._clock, ManualClock):
-                # Its batches are those that are asked for.
+                # With a manual clock, micro-batches run only on request.
                 self._process(query)
             if writing.has_failed:
                 self._wait(writing)
@@ -163,11 +163,11 @@ class _Run:
 
     @property
     def _is_free(self) -> bool:
-        """Whether nothing is kept, and nobody says which batches there are."""
+        """True if no state is kept and no manual clock controls the micro-batches."""
         return self._passing and not isinstance(self._clock, ManualClock)
 
     def _lines_in(self) -> LinesIn | None:
-        """What finds the lines of files; ``None`` where tasks may not have the program's files."""
+        """The function that finds lines of files; ``None`` if tasks may not have access to the program's files."""
         if not str(self._spark.sparkContext.master).startswith("local"):
             return None
         return partial(_jvm.flow_lines, self._spark)
@@ -204,10 +204,10 @@ class _Run:
         return rows
 
     def _settle(self, query: StartedQuery, inputs: InputLog, writing: Writing) -> None:
-        """Waits until all entries have been through, and once more for what time has brought."""
+        """Waits until all entries of the log are processed and written."""
         self._process(query)
         self._wait(writing)
-        # A batch that was being planned when the last entry was written has not seen it.
+        # A batch that was planned before the last entry was written does not contain it.
         while writing.outputs.entry < inputs.next_number - 1 and query.query.isActive:
             self._process(query)
             self._wait(writing)

@@ -1,8 +1,9 @@
-"""Writes what comes out of a dataflow: sinks and inspectors, in the program itself, batch by batch.
+"""Writes the output of a dataflow: runs its sinks and inspectors in the driver, batch by batch.
 
-A note beside the checkpoint says which batch was written last, and where each part of a sink was after it. A batch that
-Spark does again is not written again. One that was cut off is: a sink of parts goes on from where the note says it was,
-so that what was cut off is not there twice; a sink that cannot go back may have parts of one batch twice.
+A file next to the checkpoint, the note, records the last written batch and the position of each sink part after it. A
+batch that Spark repeats is not written again, unless its write was interrupted. Then a partitioned sink resumes from
+the positions in the note and overwrites the incomplete output. A dynamic sink cannot go back and may write some items
+of that batch twice.
 """
 
 from __future__ import annotations
@@ -84,9 +85,9 @@ class _Partitioned:
 
 
 class Outputs:
-    """The sinks and inspectors of a dataflow, from where they were; ``note`` is the file of the note.
+    """The sinks and inspectors of a dataflow, resumed from the positions in the file ``note``.
 
-    ``entry`` is the newest entry of the log whose items have come here.
+    ``entry`` is the number of the newest log entry whose items were written.
     """
 
     def __init__(self, flow: Dataflow, note: Path) -> None:
@@ -118,7 +119,7 @@ class Outputs:
         )
 
     def write(self, rows: Sequence[Row], batch: int) -> None:
-        """Writes the rows of a batch, in the order of what their items came of."""
+        """Writes the rows of a batch, in the order of the origins of their items."""
         if batch <= self._batch:
             return
         told = [row for row in rows if row["target"] != END]
@@ -131,7 +132,7 @@ class Outputs:
             at, keys, _, _, values = decode_columns(bytes(row["data"]), PARTS)
             came += zip(at, repeat(row["target"]), keys, strict=False)
             all_items += values
-        # Rows have theirs in order, so that this only merges them.
+        # The items of each row are sorted already, so timsort only merges runs.
         order = sorted(range(len(all_items)), key=came.__getitem__)
         for target, own in groupby(order, lambda number: came[number][1]):
             self._write(target, list(map(all_items.__getitem__, own)), batch)
@@ -151,6 +152,5 @@ class Outputs:
             raise FunctionError(f"The {what} of {step.step_id!r} failed: {type(error).__name__}: {error}") from error
 
     def close(self) -> None:
-        """Closes all sinks."""
         for _, end in self._ends.values():
             end.close()

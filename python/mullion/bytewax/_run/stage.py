@@ -1,4 +1,4 @@
-"""What runs in Spark's workers: the steps after the inputs, and a step with state with those after it."""
+"""Runs in Spark's workers: the stateless steps after the inputs, and each stateful step with its stateless steps."""
 
 from __future__ import annotations
 
@@ -37,35 +37,35 @@ _MILLISECOND = 1000
 
 
 class KeyLogic(Protocol):
-    """What a step with state does with one key. Events are ``(number of the stream, value)``."""
+    """The logic of one key in a stateful step. Events are ``(number of the stream, value)``."""
 
     def on_run(self, groups: Sequence[Group], at: int) -> tuple[int, list[Event]]:
-        """Takes groups from ``at`` on; which is next, and what came of the last.
+        """Processes groups from index ``at`` on. Returns the index of the next group, and the events of the last one.
 
-        One, or more of the same system time while nothing comes of them and the key is not empty.
+        It processes one group, or several of the same system time while they emit nothing and the key is not empty.
         """
 
     def on_notify(self, now_us: int) -> list[Event]:
-        """Time has come to where :meth:`due` said."""
+        """Called once the time of :meth:`due` is reached."""
 
     def on_eof(self) -> list[Event]:
-        """No more values will come."""
+        """Called at the end of the input."""
 
     def is_empty(self) -> bool:
-        """Whether the key may be forgotten."""
+        """True if the state of the key can be deleted."""
 
     def due(self, now_us: int) -> int | None:
         """The system time of the next :meth:`on_notify`."""
 
     def snapshot(self) -> Any:
-        """The state, to be kept."""
+        """The state to store."""
 
     def snapshot_pickled(self, why: InvalidArgumentError) -> Any:
-        """The state, where it cannot be encoded because of ``why``; raises that if there is no other way."""
+        """The state in pickled form, if :meth:`snapshot` cannot be encoded. Raises ``why`` if neither is possible."""
 
 
 class OwnLogic:
-    """A logic that the program wrote. A new one replaces it once it is discarded."""
+    """A logic defined by the program. After it is discarded, the next value builds a new one."""
 
     def __init__(
         self, step_id: str, builder: Callable[[Any], Any], state: tuple[Any, ...] | None, logics: Logics
@@ -124,13 +124,13 @@ class OwnLogic:
 
 @dataclass(frozen=True)
 class Inputs:
-    """Pushes what the log of inputs holds through the steps without state. Runs over rows ``(number, data)``."""
+    """Pushes the items of log entries through the stateless steps. Its input rows are ``(number, data)``."""
 
     plan: Plan
     classes: Mapping[str, type]
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """The rows for stages, sinks and inspectors."""
+        """Yields the rows for stages, sinks and inspectors."""
         learn(self.classes)
         with collecting_seldom():
             for batch in batches:
@@ -155,12 +155,12 @@ class Inputs:
 
 @dataclass(frozen=True)
 class LeftInputs:
-    """The same for entries that the JVM leaves to Python: rows ``(kind, data)``, whose kind is the entry's number."""
+    """Runs :class:`Inputs` over the entries that the JVM cannot process: rows ``(entry number, data)``."""
 
     inputs: Inputs
 
     def __call__(self, frames: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """The rows in frames."""
+        """Yields the rows in frames."""
         for batch in frames:
             entries = pa.RecordBatch.from_arrays(
                 [batch.column(0).cast(pa.int64()), batch.column(1)], names=["number", "data"]
@@ -170,10 +170,10 @@ class LeftInputs:
 
 
 class _Keys:
-    """The keys of a stage in one task: their logics of this batch, and their records.
+    """The keys of a stage in one task, with their logics in this batch and their state records.
 
-    ``left``: those that are left to Python in this batch, and from where on; the JVM has done what there was of others,
-    and what came before. ``None`` for all.
+    ``left``: the keys that Python processes in this batch, each with its first phase (``OF_VALUES``, ``OF_TIME``,
+    ``OF_END``); ``None`` for all keys. The JVM has processed the other keys and the earlier phases.
     """
 
     def __init__(self, make: Callable[[Any, int], KeyLogic], state: State, left: Mapping[str, int] | None) -> None:
@@ -184,11 +184,11 @@ class _Keys:
         self._due: dict[str, int | None] = {}
 
     def left_from(self, what: int) -> frozenset[str] | None:
-        """The keys that Python does this of, ``None`` for all."""
+        """The keys that Python processes in a phase, ``None`` for all."""
         return None if self._left is None else frozenset(key for key, since in self._left.items() if since <= what)
 
     def read(self, keys: Mapping[str, int]) -> None:
-        """Makes the logics of keys, with the system time of each, as far as they have records."""
+        """Builds the logics of keys that have records. ``keys`` maps each key to its system time."""
         for (key, now_us), record in zip(keys.items(), self._state.get_many(list(map(_bytes, keys))), strict=True):
             if record is not None:
                 self._keep(key, record, now_us)
@@ -200,7 +200,7 @@ class _Keys:
         return logic
 
     def of(self, key: str, now_us: int) -> KeyLogic:
-        """The logic of a key, new if it has none."""
+        """The logic of a key; a new one if the key has none."""
         logic = self._live.get(key)
         if logic is None:
             logic = self._live[key] = self._make(None, now_us)
@@ -208,12 +208,12 @@ class _Keys:
         return logic
 
     def renewed(self, key: str, now_us: int) -> KeyLogic:
-        """A new logic for a key that was forgotten."""
+        """Replaces the logic of a key that became empty."""
         logic = self._live[key] = self._make(None, now_us)
         return logic
 
     def write(self, now_us: int) -> None:
-        """Writes the records and timers of all logics, and forgets those that are empty."""
+        """Writes the records and timers of all logics, and deletes those of empty keys."""
         state = self._state
         for key, logic in self._live.items():
             before, name = self._due[key], _bytes(key)
@@ -236,11 +236,11 @@ class _Keys:
         self._due.clear()
 
     def that_are_due(self, now_us: int) -> list[tuple[str, KeyLogic]]:
-        """The logics whose time has come."""
+        """Removes the timers that are due. Returns the keys to notify, with their logics."""
         taken = list(self._state.due(now_us, WALL))
         only = self.left_from(OF_TIME)
         if only is not None:
-            # What is due again at once is looked at in a later batch.
+            # `due` removed the timers of the other keys, too. They fire in a later batch.
             for at, name in taken:
                 if _text(name) not in only:
                     self._state.put_timer(at, name, WALL)
@@ -250,14 +250,14 @@ class _Keys:
             if record is not None:
                 key = _text(name)
                 logic = self._keep(key, record, now_us)
-                # Its timer is gone: it was taken.
+                # `State.due` has already removed the timer.
                 due, self._due[key] = self._due[key], None
                 if due is not None and due <= now_us:
                     found.append((key, logic))
         return found
 
     def all(self, now_us: int) -> Iterator[tuple[str, KeyLogic]]:
-        """All keys that there are, each to be written before the next is asked for."""
+        """Yields all keys that Python processes at the end. Write each before the iterator advances."""
         only = self.left_from(OF_END)
         for name, record in self._state.items():
             key = _text(name)
@@ -284,7 +284,7 @@ class Stage:
     resumes: bool
 
     def __call__(self, batches: Iterable[pa.RecordBatch], state: State) -> Iterator[pa.RecordBatch]:
-        """The rows that are for others, and those that come of this step's."""
+        """Yields the rows for other steps unchanged, and the rows that this step emits."""
         learn(self.classes)
         learn_from(self.inputs)
         with collecting_seldom():
@@ -320,7 +320,7 @@ class Stage:
         yield from collector.batches()
 
     def _ends(self, rows: pa.RecordBatch) -> bool:
-        """Whether all inputs of the step have ended, and had not before."""
+        """True if the last open input of the step ends in these rows."""
         ends = rows.filter(pc.equal(rows.column("target"), END))
         return any(
             self.sources <= set(now) and not self.sources <= set(before)
@@ -328,11 +328,11 @@ class Stage:
         )
 
     def logics(self) -> Logics:
-        """Keeps the logics that the program wrote."""
+        """Keeps the program's logics of this step."""
         return Logics(self.plan.steps[self.step].step_id, self.key, self.classes, self.resumes)
 
     def make(self, logics: Logics, kept: Any, now_us: int) -> KeyLogic:
-        """The logic of a key that is new, or whose state was kept."""
+        """The logic of a new key (``kept=None``) or of stored state."""
         planned = self.plan.steps[self.step]
         if planned.kind == "window":
             logic: KeyLogic = planned.does.of_key(kept, now_us, logics)
@@ -353,12 +353,12 @@ class _StageRun:
         self._downs = [pipeline.into(down) for down in stage.plan.steps[stage.step].downs]
 
     def events(self, events: Iterable[tuple[int, str, int, int, list[Any]]]) -> None:
-        """Puts what came of windows in the JVM into the steps that follow."""
+        """Pushes the output of windows in the JVM into the next steps."""
         for place, key, now_us, port, items in events:
             self._downs[port](items, Origin(place, key, now_us))
 
     def values(self, chunks: Iterable[Chunk]) -> None:
-        """Gives each key its values, those that came together at once."""
+        """Processes the values of each key. Values of one source batch form one group."""
         found = of_keys(chunks, self._keys.left_from(OF_VALUES))
         self._keys.read({key: groups[0][1] for key, groups in found.items()})
         for key, groups in found.items():
@@ -384,19 +384,19 @@ class _StageRun:
             if events:
                 self._emit(events, Origin(batches[at - 1][0], key, now_us))
             if is_empty():
-                # As if it had been read again: its clock is forgotten too.
+                # Discard its clock, too, as for a key that is empty at the end of a batch.
                 logic = self._keys.renewed(key, now_us)
                 on_run, is_empty = logic.on_run, logic.is_empty
 
     def time(self) -> None:
-        """Tells keys of the time that has come to where they wait for it."""
+        """Notifies the keys whose timers are due."""
         for key, logic in self._keys.that_are_due(self._now):
             self._emit(logic.on_notify(self._now), Origin(NOTIFIED, key, self._now))
-        # What is due again at once is looked at in a later batch.
+        # A timer that is due again at once fires in a later batch.
         self._keys.write(self._now + _MILLISECOND)
 
     def end(self) -> None:
-        """Tells all keys that no more values will come."""
+        """Ends all keys."""
         for key, logic in self._keys.all(self._now):
             self._emit(logic.on_eof(), Origin(ENDED, key, self._now))
             self._keys.write(self._now)

@@ -1,4 +1,4 @@
-"""Window steps whose functions the JVM knows: what it is told of them, in JSON, or why Python has to run them.
+"""Translates steps for the JVM: their description in JSON, or the reason why Python has to run them.
 
 ::
 
@@ -7,8 +7,8 @@
 
     {"clock": {"kind": "event", "time": {"parameters": ["e"], "of": ["item", ["arg", "e"], ["text", "at"]]}}, ...}
 
-A function is known if it only computes with its parameters and constants. What values have is known with the values:
-where it is something that only Python computes with, the keys that have it are left to Python in that batch.
+A function can be translated if it only computes with its parameters and constants. The types of its values are not
+known in advance. If a value has a type that only Python supports, Python processes its key in that batch.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ from mullion.bytewax._windows.specs import (
 from mullion.bytewax._windows.times import MICROSECOND, duration, micros
 
 _MADE: dict[Any, Any] = {int: 0, float: 0.0, str: "", bool: False, list: [], dict: {}, tuple: ()}
-"""What the types that are builders make."""
+"""The initial values of types that are used as builders."""
 
 
 _MOST_WAYS = 50
@@ -71,11 +71,11 @@ NOT_OF_A_FILE: Final = "json.loads of what does not come from a file"
 
 
 class Untraced(Exception):  # noqa: N818
-    """Why Python runs a step."""
+    """The reason why Python runs a step."""
 
 
 def trace(plan: Plan, number: int) -> str:
-    """What the JVM is told of a step, as JSON; raises :class:`Untraced` where Python runs it."""
+    """Describes a step for the JVM, as JSON. Raises :class:`Untraced` if Python has to run it."""
     step = plan.steps[number]
     if not isinstance(step.does, WindowSpec):
         raise Untraced("its logic is Python's")
@@ -93,9 +93,9 @@ def trace(plan: Plan, number: int) -> str:
 
 
 def trace_inputs(plan: Plan, files: Collection[int]) -> str:
-    """What the JVM is told of the steps without state behind the inputs, as JSON; raises :class:`Untraced`.
+    """Describes the stateless steps behind the inputs for the JVM, as JSON. Raises :class:`Untraced`.
 
-    ``files``: the inputs whose lines tasks read. Text of others is Python's already, and Python reads JSON of it.
+    ``files``: the inputs whose lines tasks read. Text of other inputs is in Python already, so Python parses its JSON.
     """
     ways = {}
     for number, step in enumerate(plan.steps):
@@ -107,7 +107,7 @@ def trace_inputs(plan: Plan, files: Collection[int]) -> str:
 
 
 def _ways(plan: Plan, stream: str, before: list[Any]) -> list[dict[str, Any]]:
-    """The ways from a stream to steps with state, sinks and inspectors, in the order in which items go them."""
+    """The paths from a stream to stateful steps, sinks and inspectors, in the order in which items take them."""
     found: list[dict[str, Any]] = []
     for number, step in enumerate(plan.steps):
         for _ in range(step.ups.count(stream)):
@@ -127,7 +127,7 @@ def _ways(plan: Plan, stream: str, before: list[Any]) -> list[dict[str, Any]]:
 
 
 def stateless(step: PlannedStep) -> list[Any]:
-    """What the JVM is told of a step without state, which may be two for it; raises :class:`Untraced`."""
+    """Describes a stateless step as one or two steps of the JVM. Raises :class:`Untraced`."""
     if step.kind == "branch":
         return [["filter", _function("predicate", step.does, 1)]]
     match step.does:
@@ -158,7 +158,7 @@ def _mapped(mapper: Any) -> list[Any]:
 
 
 def _port(plan: Plan, stream: str) -> dict[str, Any]:
-    """Where what comes out of a stream goes to, and whether that is through functions of Python's."""
+    """The target steps of a stream; none, and ``python``, if Python functions process its items."""
     targets: list[list[Any]] = []
     waiting, seen = [stream], []
     while waiting:
@@ -191,11 +191,11 @@ def _clock(clock: Any) -> dict[str, Any]:
 
 
 def _standing(now_getter: Any) -> int:
-    """The time that a function always gives."""
+    """The constant time that a function returns, in microseconds."""
     whole, found = plain(now_getter), constant_of(now_getter)
     source = None if whole is None else source_of(whole)
     if found is None and whole is not None and not whole.__code__.co_argcount:
-        # One name of a datetime, and nothing else.
+        # A function that only returns a variable.
         names = whole.__code__.co_names + whole.__code__.co_freevars
         around = names_of(whole)
         if len(names) == 1 and _gives_a_name(whole) and names[0] in around:
@@ -242,7 +242,7 @@ def _contents(spec: WindowSpec) -> dict[str, Any]:
 
 
 def _initial(builder: Any) -> str:
-    """What a builder always makes, as it is written."""
+    """The encoded initial value of a builder."""
     if isinstance(builder, type) and builder in _MADE:
         made = _MADE[builder]
     else:
@@ -256,7 +256,7 @@ def _initial(builder: Any) -> str:
 
 
 def _function(name: str, function: Callable[..., Any], parameters: int, changes: bool = False) -> dict[str, Any]:
-    """What a function says; with ``changes`` it may change its first parameter, which nothing else holds."""
+    """Translates a function. With ``changes`` it may mutate its first parameter, which nothing else refers to."""
     try:
         found = read(function, known_call)
         if len(found.parameters) != parameters:
@@ -276,7 +276,7 @@ def _said(name: str, function: Function) -> dict[str, Any]:
 
 
 class _Writer:
-    """Writes a function's expressions for the JVM."""
+    """Translates expressions into JSON for the JVM."""
 
     def expression(self, of: Expression) -> list[Any]:
         match of:

@@ -1,12 +1,12 @@
-"""Python values as bytes, many at once: column by column, with marks for what a column holds.
+"""Encodes many Python values as bytes, column by column, with a type tag for each column.
 
-What is read is what was written: a tuple stays a tuple, a set a set, a datetime keeps its zone, and an object is one of
-its class. Values of one type stand together, so that numbers are written as numbers::
+Decoding restores the types: a tuple stays a tuple and a set a set, a datetime keeps its zone, and an object its class.
+Values of one type are stored together, so that numbers are written as binary arrays::
 
     [("a", 1.5), ("b", 2.5)]     ->    tuple of 2: [str "a", "b"], [float 1.5, 2.5]
 
-Never pickle: it would run what it reads. Classes are named; one that cannot be imported by its name, of a script or of
-a function, is looked up among those that this program is known to have (:func:`learn`).
+The format never uses pickle, because unpickling runs code from the data. Classes are stored by name. Classes of a
+script or a function, which cannot be imported, are looked up in the registry of :func:`learn`.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ __all__ = [
 
 @contextmanager
 def without_collector() -> Iterator[None]:
-    """Python's collector of cycles waits: it would look at all values again and again while more are made."""
+    """Disables Python's cyclic garbage collector, which would traverse all values repeatedly while more are created."""
     was = gc.isenabled()
     gc.disable()
     try:
@@ -53,7 +53,7 @@ def without_collector() -> Iterator[None]:
 
 @contextmanager
 def collecting_seldom() -> Iterator[None]:
-    """Python's collector of cycles runs more seldom, for a task that makes very many values, and keeps most."""
+    """Runs Python's cyclic garbage collector less often, for a task that creates many values and keeps most of them."""
     was = gc.get_threshold()
     gc.set_threshold(100_000, 20, 100)
     try:
@@ -63,12 +63,12 @@ def collecting_seldom() -> Iterator[None]:
 
 
 def encode(values: Sequence[Any]) -> bytes:
-    """Values as bytes; raises :class:`InvalidArgumentError` for one that cannot be."""
+    """Encodes values. Raises :class:`InvalidArgumentError` for an unsupported value."""
     return _encoded(len(values), lambda writer: writer.column(values))
 
 
 def encode_columns(columns: Sequence[Sequence[Any]]) -> bytes:
-    """The same as :func:`encode` of tuples, by their parts: as many columns of one length."""
+    """Encodes columns of one length, like :func:`encode` of the tuples of their rows."""
     return _encoded(len(columns[0]), lambda writer: ["t", list(map(writer.column, columns))])
 
 
@@ -88,7 +88,7 @@ def _encoded(count: int, write: Callable[[Writer], Node]) -> bytes:
 
 @decoding
 def decode_columns(written: bytes, parts: int) -> list[list[Any]]:
-    """The values of bytes that :func:`encode_columns` made, by their parts."""
+    """Decodes the columns of bytes from :func:`encode_columns`. Raises :class:`DamagedStateError` for other bytes."""
     count, root, reader = _read(written)
     with without_collector():
         if root is not None and root[0] == "t":
@@ -108,19 +108,19 @@ def _read(written: bytes) -> tuple[int, Node, Reader]:
 
 @decoding
 def decode(written: bytes) -> list[Any]:
-    """The values of bytes that :func:`encode` made. Raises :class:`DamagedStateError` for other bytes."""
+    """Decodes the values of bytes from :func:`encode`. Raises :class:`DamagedStateError` for other bytes."""
     count, root, reader = _read(written)
     with without_collector():
         return reader.column(root, count)
 
 
 def encode_one(value: Any) -> bytes:
-    """A value as bytes."""
+    """Encodes one value. Raises :class:`InvalidArgumentError` for an unsupported value."""
     return encode([value])
 
 
 def decode_one(written: bytes) -> Any:
-    """The value of bytes that :func:`encode_one` made. Raises :class:`DamagedStateError` for other bytes."""
+    """Decodes the value of bytes from :func:`encode_one`. Raises :class:`DamagedStateError` for other bytes."""
     found = decode(written)
     if len(found) != 1:
         raise unreadable(ValueError(f"{len(found)} values, and not one"))

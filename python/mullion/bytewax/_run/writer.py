@@ -1,4 +1,4 @@
-"""From values to bytes: one column after another, each with a mark for what it holds."""
+"""Encodes values as bytes, one column after another, each with a type tag."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ MICROSECOND: Final = timedelta(microseconds=1)
 EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 EPOCH_WITHOUT_ZONE: Final = datetime(1970, 1, 1)
 _FEW: Final = 16
-"""So many numbers stand in the header, more of them in a buffer of their own."""
+"""The maximum number of numbers in the header. Longer columns use a buffer."""
 BUILT_BY_CALL: Final = (
     *(OrderedDict, Counter, defaultdict, deque, Fraction, SimpleNamespace, slice, array),
     *(PurePosixPath, PureWindowsPath, type(Path())),
@@ -45,7 +45,7 @@ Node = Any
 
 @dataclass(frozen=True)
 class Runs(Sequence[Any]):
-    """A column of values that all are of one type, texts or whole numbers, each as often as its count says."""
+    """A run-length encoded column. Its values are all strings or all integers, each repeated ``counts`` times."""
 
     values: Sequence[Any]
     counts: Sequence[int]
@@ -83,7 +83,7 @@ class Writer:
         return self.column(list(itertools.chain.from_iterable(map(itertools.repeat, of.values, of.counts))))
 
     def _union(self, kinds: set[type], values: Sequence[Any]) -> Node:
-        """Values of several types: which one each is of, then a column for each type."""
+        """Values of several types: the type number of each value, then a column for each type."""
         order = {kind: number for number, kind in enumerate(sorted(kinds, key=name_of))}
         parts: list[list[Any]] = [[] for _ in order]
         for value in values:
@@ -133,7 +133,7 @@ class Writer:
     def tuples(self, values: Sequence[tuple[Any, ...]]) -> Node:
         lengths = set(map(len, values))
         if len(lengths) == 1:
-            # Not zip(*values): so many arguments are dear.
+            # `zip(*values)` is slow, because it passes each value as an argument.
             return ["t", [self.column(list(map(itemgetter(part), values))) for part in range(lengths.pop())]]
         return ["T", *self._flat(values)]
 
@@ -214,7 +214,7 @@ class Writer:
             arguments = [part[1] for part in parts]
             return ["p", name_of(kind), self.column(arguments), *self._contents(parts)]
         if kind.__module__.startswith("pandas.") and kind.__name__ == "Timestamp":
-            # pandas has zones of pytz, too, which it finds by their names.
+            # pandas resolves other zones, such as those of pytz, by name.
             of_python = (type(None), timezone, ZoneInfo)
             zones = [one if isinstance(one, of_python) else str(one) for one in (value.tzinfo for value in values)]
             units = [value.unit for value in values]
@@ -233,7 +233,7 @@ class Writer:
         return ["N", self.column(parts)]
 
     def _objects(self, kind: type, values: Sequence[Any]) -> Node:
-        """Objects as their class and what they hold, for those that do not say otherwise."""
+        """Encodes plain objects by their ``__dict__``, and other objects by the result of ``__reduce_ex__``."""
         if _is_plain(kind):
             held = [value.__dict__ for value in values]
             return ["O", seen(kind), self.dicts(held), *([1] if has_own_attributes(kind, held[0]) else [])]
@@ -244,7 +244,7 @@ class Writer:
             except TypeError as error:
                 raise _cannot_cross(value) from error
             if issubclass(kind, (BaseException, date, time)) and isinstance(part, tuple) and part[0] is kind:
-                # The class itself may take other arguments than its built-in base.
+                # A subclass may require other arguments than its built-in base.
                 part = (copyreg.__newobj__, (kind, *part[1]), *part[2:])  # type: ignore[attr-defined]
             if not isinstance(part, tuple) or part[0] is not copyreg.__newobj__ or len(part) > 5:  # type: ignore[attr-defined]
                 raise _cannot_cross(value)
@@ -286,7 +286,7 @@ _WRITE: dict[type, Callable[[Writer, Any], Node]] = {
 
 
 def _is_plain(kind: type) -> bool:
-    """Whether an object of the class is what its ``__dict__`` says, and no more."""
+    """True if ``__dict__`` is the complete state of an object of the class."""
     as_objects_do = ("__reduce_ex__", "__reduce__", "__getstate__", "__new__")
     return (
         all(getattr(kind, name) is getattr(object, name) for name in as_objects_do)
@@ -297,7 +297,7 @@ def _is_plain(kind: type) -> bool:
 
 
 def has_own_attributes(kind: type, names: Iterable[str]) -> bool:
-    """Whether ``value.name`` is what a value of the class holds under that name, for each of them."""
+    """True if ``value.name`` returns the entry of the value's ``__dict__``, for each name."""
     if any("__getattribute__" in vars(one) for one in kind.__mro__[:-1]):
         return False
     return not any(

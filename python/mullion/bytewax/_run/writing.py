@@ -1,4 +1,4 @@
-"""Writes a batch of a dataflow while the next one runs, where nothing is kept: what is lost is lost with all the rest.
+"""Writes a batch of a dataflow while the next one runs. Only runs without state do so: a crash loses all their data.
 
 ::
 
@@ -17,9 +17,10 @@ from mullion.bytewax._run.sinks import Outputs
 
 
 class Writing:
-    """Writes batches in order: during the next batch (``beside``), or before a batch ends.
+    """Writes batches in order: during the next batch (``beside=True``), or before the batch ends.
 
-    One thread builds, writes and closes the sinks: some objects, such as a connection of SQLite, belong to a thread.
+    One thread builds, writes to and closes the sinks, because some objects, such as SQLite connections, are bound to a
+    thread.
     """
 
     def __init__(self, make_outputs: Callable[[], Outputs], beside: bool) -> None:
@@ -33,7 +34,7 @@ class Writing:
         self._last: Future[None] | None = None
 
     def write(self, rows: DataFrame, batch: int) -> None:
-        """Takes a batch; raises the error of the previous one."""
+        """Writes a batch. Raises the error of the previous one."""
         found = rows.collect()
         self.wait()
         self._last = self._thread.submit(self.outputs.write, found, batch)
@@ -42,11 +43,11 @@ class Writing:
 
     @property
     def has_failed(self) -> bool:
-        """Whether the last batch failed while the next one runs. Otherwise :meth:`write` raised its error."""
+        """True if writing the last batch in the background failed. Otherwise :meth:`write` raises its error."""
         return self._beside and self._last is not None and self._last.done() and self._last.exception() is not None
 
     def wait(self) -> None:
-        """Waits until all is written that was taken; raises what that raised, as often as it is asked."""
+        """Waits until all batches are written. Raises the error of the last one, on each call."""
         if self._last is not None:
             self._last.result()
 
