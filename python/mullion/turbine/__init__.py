@@ -1,7 +1,7 @@
 """Turbine's windowing API: subscriptions to topics, six windows, callbacks over Arrow.
 
-A program is a class for each subscription. ``process`` gets the batches of a topic and gives rows to windows; callbacks
-get panes and return what is published::
+A program has one class per subscription. ``process`` receives the batches of a topic and passes rows to windows.
+Callbacks receive panes and return the batches to publish::
 
     import pyarrow as pa
 
@@ -29,8 +29,8 @@ get panes and return what is published::
 
     app.run()
 
-Windows always run in the JVM. A ``process`` that only updates windows does not run in Python at all; ``app.explain()``
-says what does, and which line decided it.
+Windows always run in the JVM. A ``process`` that only updates windows does not run in Python. ``app.explain()`` lists
+the parts that run in Python, and the line of code that is the reason.
 """
 
 from pyarrow import RecordBatch

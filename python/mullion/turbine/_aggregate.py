@@ -1,4 +1,4 @@
-"""What the aggregates of a window have in common."""
+"""Base classes of the aggregates of a window."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from mullion.errors import InvalidArgumentError
 from mullion.turbine.functions import Expression, expression_of
 
 ARRIVAL: Final = "__mullion_arrival"
-"""The column by which rows are in order of arrival, where an aggregate asks for it."""
+"""The column that orders rows by arrival, for aggregates that need it."""
 
 TypeOf = Callable[[Expression], DataType]
-"""The type that an expression has over the rows of a window."""
+"""Returns the type of an expression over the rows of a window."""
 
 
 class Aggregate(ABC):
-    """What a window computes of the rows of a pane. Equal when they say the same."""
+    """An aggregate over the rows of a pane. Two aggregates are equal if their texts are."""
 
     __slots__ = ("_given", "_text", "columns", "inputs")
 
@@ -28,13 +28,13 @@ class Aggregate(ABC):
     _text: str
 
     columns: frozenset[str]
-    """The names of the columns that it reads."""
+    """The names of the columns that the aggregate reads."""
 
     inputs: tuple[Expression, ...]
-    """The expressions that it reads."""
+    """The expressions that the aggregate reads."""
 
     by_arrival: ClassVar[bool] = False
-    """Whether it asks for rows in order of arrival."""
+    """True if the aggregate depends on the order in which rows arrive."""
 
     def __init__(self, text: str, *inputs: Expression, given: tuple[Any, ...] = ()) -> None:
         object.__setattr__(self, "_text", text)
@@ -59,7 +59,7 @@ class Aggregate(ABC):
         return _restored, (type(self), {slot: getattr(self, slot) for slot in slots})
 
     def to_column(self, type_of: TypeOf) -> Column:
-        """The aggregate as Spark computes it."""
+        """The aggregate as a Spark column."""
         return self._column(type_of)
 
     @abstractmethod
@@ -67,7 +67,7 @@ class Aggregate(ABC):
 
 
 def one_of(of: object, name: str) -> tuple[str, Expression]:
-    """A column or an expression as text, and as an expression, for the aggregate ``name``."""
+    """The argument of the aggregate ``name``, as text and as an expression."""
     expression = expression_of(of, f"agg.{name}(...)")
     return (repr(of) if isinstance(of, str) else repr(expression)), expression
 
@@ -96,7 +96,7 @@ class OfTwo(Aggregate):
 
 
 class OfSample(Aggregate):
-    """An aggregate of all rows, or of rows that are a sample of more."""
+    """An aggregate of a population, or of a sample of it."""
 
     __slots__ = ()
 
@@ -114,7 +114,7 @@ def _restored(kind: type[Aggregate], fields: dict[str, Any]) -> Aggregate:
 
 
 def numeric(aggregate: Aggregate, type_of: TypeOf) -> tuple[Column, DataType]:
-    """What an aggregate of numbers reads, and its type; of bools as 0 and 1."""
+    """The input of a numeric aggregate and its type. Bools are read as 0 and 1."""
     expression = aggregate.inputs[0]
     column, kind = expression.to_column(), type_of(expression)
     if isinstance(kind, BooleanType):
@@ -127,7 +127,7 @@ def numeric(aggregate: Aggregate, type_of: TypeOf) -> tuple[Column, DataType]:
 
 
 def wrong_type(aggregate: Aggregate, kind: DataType, wanted: str) -> InvalidArgumentError:
-    """The error for an aggregate of a column of another type than is ``wanted``."""
+    """The error for an aggregate of a column whose type is not ``wanted``."""
     text = " Cast it, as in fn.cast(fn.col('amount'), 'float64')." if isinstance(kind, StringType) else ""
     return InvalidArgumentError(
         f"agg.{aggregate!r} reads {aggregate.inputs[0]!r}, which is {kind.simpleString()}: it needs {wanted}.{text}"

@@ -1,11 +1,11 @@
-"""An aggregate as plain JSON, for what is kept in a checkpoint: which functions are called, and with what.
+"""An aggregate as plain JSON, for checkpoints: the functions that build it, and their arguments.
 
 ::
 
     Sum(fn.col('a') + 1)   <->   {"call": "Sum", "args": [{"call": "+", "args": [{"call": "fn.col", ...}, 1]}]}
 
-It is written from the aggregate's own ``repr``, and read by a table of the calls that there are: what a checkpoint says
-is looked up, and never run.
+The writer parses the aggregate's ``repr``. The reader looks calls up in a table of the supported ones, and never
+evaluates text from a checkpoint.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _OPERATORS: Final[dict[type[ast.AST], tuple[str, Callable[..., Any]]]] = {
 }
 
 _OF_EXPRESSIONS: Final = dict(_OPERATORS.values())
-"""The operators, each by its sign: they are for expressions alone."""
+"""The operators by their signs. They accept expressions only."""
 
 _CALLS: Final[dict[str, Callable[..., Any]]] = {
     **{name: getattr(aggregates, name) for name in aggregates.__all__ if name != "Aggregate"},
@@ -61,12 +61,12 @@ _OTHERWISE: Final = "otherwise"
 
 
 def to_json(value: Aggregate | Multi) -> Any:
-    """The aggregate as what ``json`` writes; raises :class:`InvalidArgumentError` for one with a literal of its own."""
+    """The aggregate as values for ``json``. Raises :class:`InvalidArgumentError` if it has an unsupported literal."""
     return of_text(repr(value))
 
 
 def of_text(text: str) -> Any:
-    """The same of the ``repr`` of an aggregate, which is not evaluated."""
+    """The same for the ``repr`` of an aggregate, which is parsed but not evaluated."""
     try:
         return _node(ast.parse(text, mode="eval").body)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
@@ -74,7 +74,7 @@ def of_text(text: str) -> Any:
 
 
 def from_json(node: Any) -> Aggregate | Multi:
-    """The aggregate that :func:`to_json` wrote; raises :class:`InvalidArgumentError` for what is none."""
+    """The aggregate that :func:`to_json` wrote; raises :class:`InvalidArgumentError` for any other input."""
     try:
         made = _value_of(node)
     except (InvalidArgumentError, RecursionError, TypeError, ValueError, ArithmeticError, KeyError):
@@ -133,7 +133,7 @@ def _value_of(node: Any) -> Any:
                     raise ValueError(name)
                 return when.otherwise(value)
             if name in _OF_EXPRESSIONS:
-                # Of plain values an operator would compute, here and now.
+                # An operator would compute plain values immediately.
                 if not any(isinstance(each, Expression) for each in args):
                     raise ValueError(name)
                 return _OF_EXPRESSIONS[name](*args)

@@ -1,6 +1,6 @@
-"""What a callback returns has one schema, from its first batch on: else what it publishes could not be read together.
+"""Checks that all batches that a callback returns have one schema, so that its topic can be read.
 
-A column that is all null has no type of its own, and fits any: it is taken to have the type that it had, or will have.
+A column of nulls alone has no type and fits any type: it gets the type that the column has in other batches.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ import pyarrow as pa
 
 
 def difference(was: pa.Schema, now: pa.Schema) -> str | None:
-    """Which column of ``now`` does not fit ``was``, in words; ``None`` if all do."""
+    """A description of the first column of ``now`` that does not fit ``was``; ``None`` if all columns fit."""
     for field in was:
         if field.name not in now.names:
             return f"the column {field.name!r} ({field.type}) is missing"
@@ -23,12 +23,12 @@ def difference(was: pa.Schema, now: pa.Schema) -> str | None:
 
 
 def merged(was: pa.Schema, now: pa.Schema) -> pa.Schema:
-    """``was``, with the types that ``now`` gives to columns that were all null; the two must fit."""
+    """``was``, with the types of ``now`` for columns that were all null. The two schemas must fit."""
     return pa.schema([pa.field(field.name, _merged(field.type, now.field(field.name).type)) for field in was])
 
 
 def fitted(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
-    """A batch in a schema that it fits."""
+    """The batch cast to a schema that it fits."""
     arrays = [batch.column(field.name) for field in schema]
     return pa.RecordBatch.from_arrays(
         [a if a.type == field.type else a.cast(field.type) for a, field in zip(arrays, schema, strict=True)],

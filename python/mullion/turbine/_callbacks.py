@@ -1,15 +1,14 @@
-"""The callbacks of a window, over Arrow: panes in, the batches that they return out.
+"""Runs the callbacks of a window over Arrow: panes in, the returned batches out.
 
-A task has the panes that fired in one tick, or with a ``partition_key`` those of one shard. The batch form is called
-once with all of them; the other form once for each, with no more work a pane than a :class:`Window`, its group and its
-value::
+A task has the panes that fired in one tick or, with a ``partition_key``, those of one shard. A batch callback is called
+once with all of them. An ``_each`` callback is called once per pane; per pane it costs only a :class:`Window`, its
+group and its value::
 
     firing  key…  window_start_ms  window_end_ms  value…      ->   callback  topic  key  batch  schema
     early   …                                                      early callback first: an early firing precedes
     close   …                                                      the close
 
-What a callback returns is checked here against what it returned before, so that nothing of a batch is published when
-one pane of it is wrong.
+Returned batches are checked here against earlier ones, so that nothing of a batch is published if one pane is wrong.
 """
 
 from __future__ import annotations
@@ -44,7 +43,7 @@ GIVEN: Final = "given"
 @final
 @dataclass(frozen=True)
 class Called:
-    """One callback: the function, where what it returns goes to, and what it returned before."""
+    """One callback: its function, the topic of its results, and the schema of earlier results."""
 
     kind: str
     parameter: str
@@ -55,20 +54,20 @@ class Called:
 
     @property
     def name(self) -> str:
-        """What it is counted and noted under: of which window or subscription, and its kind."""
+        """The name of its counters and of its recorded schema: the window or subscription, and the kind of callback."""
         return f"{self.of}.{self.kind}"
 
 
 Count = Callable[[str, int], None]
-"""What counts, by name, from a worker."""
+"""Increments a counter by name, in a worker."""
 
 
 @final
 @dataclass
 class Outputs:
-    """What callbacks returned in one task, in order, checked.
+    """The checked results of callbacks in one task, in order.
 
-    ``journal``: what their state is written through, where what a failed call wrote is to be undone.
+    ``journal``: the journal of the state, with ``on_error="skip"``: it undoes the writes of a failed call.
     """
 
     on_error: str
@@ -78,7 +77,7 @@ class Outputs:
     _made: list[Output] = field(default_factory=list)
 
     def add(self, callback: Called, what: str, batches: Iterable[Any]) -> None:
-        """Takes what the calls of a callback returned: batches and ``None``."""
+        """Adds the results of a callback's calls: batches and ``None``."""
         schema, run = callback.schema, list[pa.RecordBatch]()
         for returned in batches:
             if returned is None:
@@ -110,12 +109,12 @@ class Outputs:
             self._write(callback, schema, run)
 
     def begin(self) -> None:
-        """A call begins: what calls before it wrote stays."""
+        """Begins a call: the writes of earlier calls are final."""
         if self.journal is not None:
             self.journal.begin()
 
     def failed(self, callback: Called, what: str, message: str, panes: int) -> None:
-        """A call that failed and is left out, as the policy says, with what it wrote into the state."""
+        """Counts a failed call that is left out, and undoes its writes to the state."""
         if self.journal is not None:
             self.journal.undo()
         self.count(f"{callback.of}.{FAILED}", panes)
@@ -134,17 +133,17 @@ class Outputs:
         return iter(self._made)
 
     def rows(self) -> Iterator[pa.RecordBatch]:
-        """All of it, as rows :data:`mullion.topics.NOTED`."""
+        """All results, as rows :data:`mullion.topics.NOTED`."""
         return carried(self._made)
 
 
 @final
 @dataclass(frozen=True)
 class PaneCallbacks:
-    """The callbacks of one window, as a worker runs them.
+    """The callbacks of one window, for workers.
 
-    - ``whole``: the columns that are sums of whole numbers: decimals here, ints for the callbacks.
-    - ``multi``: whether ``value`` has attributes.
+    - ``whole``: the columns that are sums of integers: decimals here, ints for the callbacks.
+    - ``multi``: True if ``value`` has attributes.
     """
 
     window: str
@@ -160,7 +159,7 @@ class PaneCallbacks:
     count: Count
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[Output]:
-        """The panes of a shard that fired in a tick; gives what is published."""
+        """The outputs for panes of a shard that fired in a tick."""
         there = [batch for batch in batches if batch.num_rows]
         if there:
             outputs = Outputs(self.on_error, self.dead_letter, self.count)
@@ -168,7 +167,7 @@ class PaneCallbacks:
             yield from outputs
 
     def run(self, panes: pa.Table, state: Any, outputs: Outputs) -> None:
-        """Calls what is to be called of these panes: early firings, then closes."""
+        """Calls the callbacks for these panes: early firings, then closes."""
         if self.early is None:
             self.fire(CLOSE, panes, state, outputs)
             return
@@ -176,19 +175,19 @@ class PaneCallbacks:
             self.fire(kind, panes.filter(pc.equal(panes[FIRING], kind)), state, outputs)
 
     def fire(self, kind: str, panes: pa.Table, state: Any, outputs: Outputs) -> None:
-        """Calls what is to be called of panes that all fired in one way."""
+        """Calls the callback of one kind of firing for panes."""
         callback = self.close if kind == CLOSE else self.early
         if callback is not None and panes.num_rows:
             call = self._each if self.each else self._all
             outputs.add(callback, self._what(callback), call(callback, self._table(panes), state, outputs))
 
     def of_engine(self, panes: pa.Table) -> pa.Table:
-        """Firings as the operator makes them, with the columns that callbacks have; times are microseconds there."""
+        """The operator's firings, with the columns that callbacks receive; the operator's times are microseconds."""
         window = panes["window"].combine_chunks()
         columns = {name: panes[key_column(i)] for i, name in enumerate(self.key)}
         for name, field_name in ((START, "start"), (END, "end")):
             micros = pc.struct_field(window, field_name).cast(pa.int64())
-            # Towards the past, also before the epoch.
+            # Rounds down, also before the epoch.
             rest = pc.subtract(micros, pc.multiply(pc.divide(micros, 1000), 1000))
             columns[name] = pc.subtract(pc.divide(micros, 1000), pc.less(rest, 0).cast(pa.int64()))
         columns |= {name: panes[part_column(i)] for i, name in enumerate(self.parts)}
@@ -243,7 +242,7 @@ class PaneCallbacks:
                 self._fail(callback, self._pane(window), error, 1, outputs)
                 continue
             if returned is not None and type(returned) is not pa.RecordBatch:
-                # In words of the pane.
+                # The error names the pane.
                 _record_batch(callback, f"{self._what(callback)} for {self._pane(window)}", returned)
             yield returned
 
@@ -272,17 +271,17 @@ class PaneCallbacks:
 
 
 def key_column(index: int) -> str:
-    """What the operator calls a column of the key, whatever its own name is."""
+    """The operator's name of a key column, independent of the column's own name."""
     return f"key_{index}"
 
 
 def part_column(index: int) -> str:
-    """What the operator calls an aggregate, whatever its own name is."""
+    """The operator's name of an aggregate, independent of its own name."""
     return f"value_{index}"
 
 
 def told(error: Exception, function: Callable[..., Any]) -> str:
-    """An error of the user's code, with the line of theirs that it came from; all in one line."""
+    """One line of text for an error in user code, with the line of code that raised it."""
     line = failed_line(error, function)
     where = failed_at(error, function) + (f": {line.line}" if line is not None and line.line else "")
     says = " ".join(str(error).split())

@@ -1,19 +1,20 @@
-"""Windows that ``process`` makes from data: which operator has their panes, and how a worker finds them again.
+"""Windows that ``process`` makes from data: the operators that have their panes, and their recovery in workers.
 
-A worker makes the window, keeps its spec in the state of its shard, and hands its rows on under its name. The panes are
-in one operator for all windows of a :class:`Shape`: they differ in their names and their lengths, which rows bring::
+A worker makes the window, stores its spec in the state of its shard, and sends its rows on with its name. One operator
+has the panes of all windows of a :class:`Shape`. These windows differ only in names and lengths, which the rows
+contain::
 
     window   size_ms   region  amount           operator of the shape
     north    60000     n       3           ->   panes by (window, region), tumbling by each row's size
     vip      5000      n       3
 
-A query has its operators from the start. So a worker that meets a window of a new shape fails the batch, with the
-shape for a message; the driver notes it beside the checkpoint and starts the query again, with an operator more, and
-the batch is done anew. Nothing of it was kept or published.
+The operators of a query are fixed when it starts. So a worker with a window of a new shape fails the batch, with the
+shape in the message. The driver records the shape next to the checkpoint and restarts the query with one more operator,
+and the batch runs again. Nothing of the failed batch was saved or published.
 
-``self`` of ``process`` lives as long as a micro-batch and shard. Before ``process`` sees the first rows of one,
-``on_recover(name, spec)`` is called for each window that its shard made before, whether the program was restarted or
-not; and where panes fire, for the windows whose panes they are.
+``self`` of ``process`` lives as long as a micro-batch and shard. Before its first rows, ``on_recover(name, spec)`` is
+called for each window that the shard made earlier, with or without a restart of the program. Where panes fire, it is
+called for the windows of these panes.
 """
 
 from __future__ import annotations
@@ -51,9 +52,9 @@ _SAID: Final = '{"shapes": '
 @final
 @dataclass(frozen=True)
 class Shape:
-    """What windows of one operator have in common.
+    """The properties that all windows of one operator share.
 
-    - ``lengths``: on processing time, where rows cannot bring their ranges, the lengths themselves.
+    - ``lengths``: the lengths on processing time, where rows cannot contain them.
     - ``schema``: of the columns that the windows need, in the types of the first rows.
     """
 
@@ -83,7 +84,7 @@ class Shape:
 
     @property
     def name(self) -> str:
-        """What its operator is called: the same for the same shape."""
+        """The name of its operator: equal shapes have equal names."""
         said = json.dumps(
             [
                 self.session,
@@ -99,24 +100,24 @@ class Shape:
 
     @property
     def parts(self) -> dict[str, Aggregate]:
-        """The aggregates by the columns in which they come out."""
+        """The aggregates by the names of their result columns."""
         return self.value.parts if isinstance(self.value, Multi) else {VALUE: self.value}
 
     @property
     def rows(self) -> pa.Schema:
-        """Of what the operator is given: the window's name and lengths, then what the window needs."""
+        """The schema of the operator's input: the window's name and lengths, then the columns that the window needs."""
         lengths = [GAP] if self.session else [SIZE, SLIDE]
         return pa.schema([(NAME, pa.string()), *((each, pa.int64()) for each in lengths), *self.schema])
 
     def rows_of(self, spec: WindowSpec, columns: list[pa.Array], count: int) -> pa.RecordBatch:
-        """So many rows of a window, with the columns that it needs, as its operator is given them."""
+        """The operator's input for ``count`` rows of a window."""
         lengths = [spec.gap_ms] if self.session else [spec.size_ms, spec.slide_ms or spec.size_ms]
         arrays = [pa.repeat(pa.scalar(spec.name, pa.string()), count)]
         arrays += [pa.repeat(pa.scalar(length, pa.int64()), count) for length in lengths]
         return pa.RecordBatch.from_arrays([*arrays, *columns], schema=self.rows)
 
     def to_json(self) -> dict[str, Any]:
-        """The shape as the driver notes it."""
+        """The shape as plain JSON."""
         said = vars(self) | {"value": _aggregate_json.to_json(self.value)}
         return said | {"schema": text_of_schema(self.schema)}
 
@@ -130,7 +131,7 @@ class Shape:
 
 
 def shapes_in(folder: Path) -> list[Shape]:
-    """The shapes that were noted beside a checkpoint, in order of their names."""
+    """The shapes that are recorded next to a checkpoint, in order of their names."""
     manifest = Manifest(folder)
     shapes = manifest.read("windows from data", list) or []
     with reading(manifest.file):
@@ -138,7 +139,7 @@ def shapes_in(folder: Path) -> list[Shape]:
 
 
 def note(folder: Path, error: BaseException) -> bool:
-    """Notes the shapes that an error tells of; whether there is one that was not noted yet."""
+    """Records the shapes that an error contains; returns True if any of them is new."""
     if not isinstance(error, NewWindowsError):
         return False
     text, noted = str(error), shapes_in(folder)
@@ -152,11 +153,11 @@ def note(folder: Path, error: BaseException) -> bool:
 @final
 @dataclass(frozen=True)
 class FromData:
-    """What workers know of the windows that ``process`` of a subscription makes.
+    """The data with which workers make the windows of a subscription.
 
-    - ``instance``: the subscription's own, on which ``process`` and ``on_recover`` are called.
-    - ``taken``: the names that the App has already.
-    - ``shapes``: those that have operators, by their names.
+    - ``instance``: the subscription's object, on which ``process`` and ``on_recover`` are called.
+    - ``taken``: the names that are in use in the App.
+    - ``shapes``: the shapes that have operators, by their names.
     """
 
     subscription: str
@@ -168,7 +169,7 @@ class FromData:
 
 @final
 class Maker:
-    """The windows of one shard in one task: those that were made before, and those that are being made."""
+    """The windows of one shard in one task: recovered ones and new ones."""
 
     def __init__(self, known: FromData, records: Records) -> None:
         self._known = known
@@ -180,11 +181,11 @@ class Maker:
 
     @property
     def partition_key(self) -> str | None:
-        """The column that rows are sharded by."""
+        """The column by which rows are sharded."""
         return self._known.partition_key
 
     def add(self, window: TurbineWindow) -> None:
-        """Takes a window in; one that was made before must be what it was."""
+        """Registers a window; raises an error if it differs from the earlier window of its name."""
         name, spec = window.name, WindowSpec.of(window.spec)
         if name in self._known.taken:
             raise InvalidArgumentError(
@@ -193,7 +194,7 @@ class Maker:
             )
         was = self._specs.get(name)
         if was is None:
-            # Refused here where it is made, and not where it would be kept.
+            # Raises the error for an unsupported aggregate where the window is made.
             spec.to_json()
             self._specs[name] = self._fresh[name] = spec
         elif was != spec:
@@ -203,16 +204,16 @@ class Maker:
             )
 
     def known(self) -> tuple[dict[str, WindowSpec], dict[str, WindowSpec], dict[str, Shape]]:
-        """The windows that have been made so far."""
+        """A snapshot of the registered windows."""
         return dict(self._specs), dict(self._fresh), dict(self._missing)
 
     def forget_since(self, known: tuple[dict[str, WindowSpec], dict[str, WindowSpec], dict[str, Shape]]) -> None:
-        """Forgets those that have been made since."""
+        """Returns to a snapshot."""
         self._specs, self._fresh, self._missing = known
 
     @contextmanager
     def making(self) -> Iterator[None]:
-        """While it lasts, windows may be made."""
+        """Windows may be made during the ``with`` block."""
         token = BUILDING.set((self._instance, self))
         try:
             yield
@@ -220,12 +221,12 @@ class Maker:
             BUILDING.reset(token)
 
     def recover_all(self) -> None:
-        """Has ``on_recover`` make all windows again that this shard made before."""
+        """Calls ``on_recover`` for all windows that the shard made earlier."""
         for name in list(self._specs):
             self.recovered(name)
 
     def recovered(self, name: str) -> TurbineWindow:
-        """A window that was made before, made again."""
+        """Recovers one window with ``on_recover``."""
         spec = self._specs.get(name)
         if spec is None:
             raise FunctionError(f"The window {name!r} has panes, and the state of its shard has no spec of it.")
@@ -234,7 +235,6 @@ class Maker:
             try:
                 window = self._instance.on_recover(name, spec)
             except Exception as error:
-                # Where the line is known.
                 from mullion.turbine._callbacks import told
 
                 raise FunctionError(
@@ -248,7 +248,7 @@ class Maker:
         return window
 
     def take(self, window: TurbineWindow, schema: pa.Schema) -> Shape | None:
-        """The shape of a window that is given rows, if it has an operator; if not, it is noted that it needs one."""
+        """The shape of a window that gets rows, if it has an operator; otherwise records that it needs one."""
         if window.name not in self._specs:
             raise InvalidArgumentError(f"update() of {window!r}, which no process of this shard has made.")
         shape = Shape.of(self._specs[window.name], schema)
@@ -265,7 +265,7 @@ class Maker:
         return known
 
     def finish(self) -> None:
-        """Keeps what was made; fails where a window needs an operator that the query has not."""
+        """Stores the specs of new windows; fails if a window needs an operator that the query does not have."""
         if self._missing:
             said = json.dumps({"shapes": [shape.to_json() for shape in self._missing.values()]})
             raise NewWindowsError(
@@ -277,11 +277,11 @@ class Maker:
 
 
 def specs_in(records: Records) -> dict[str, WindowSpec]:
-    """The specs that a shard keeps, by their names, in order of these."""
+    """The specs that a shard stores, in order of their names."""
     return specs_of(records.scan(KEPT))
 
 
 def by_window(panes: pa.Table, column: str) -> Iterator[tuple[str, pa.Table]]:
-    """Panes of several windows, window by window, in order of their names."""
+    """Panes of several windows, grouped by window, in order of the windows' names."""
     for name in sorted(pc.unique(panes[column]).to_pylist()):
         yield name, panes.filter(pc.equal(panes[column], name)).drop_columns([column])

@@ -1,4 +1,4 @@
-"""What :meth:`App.explain` says of a subscription, and what its author should know before it runs."""
+"""The contents of :meth:`App.explain` for a subscription, and warnings about it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from mullion.turbine._subscription import Subscription
 
 
 def why_so(subscription: Subscription) -> str:
-    """Why the windows of a subscription run in the queries in which they do."""
+    """The reason why a subscription's windows run in their queries."""
     if subscription.makes_windows:
         return "process may make windows, and all is in one query with them"
     if subscription.state is not None:
@@ -70,14 +70,13 @@ _NOTHING: Final = "it updates no window, returns nothing and uses no state, so t
 
 
 def _runs(subscription: Subscription) -> bool:
-    """Whether any query reads the topic of a subscription."""
     process = subscription.process
     updated = any(_is_updated(subscription, name) for name in subscription.windows)
     return subscription.state is not None or process.returns or updated
 
 
 def _is_updated(subscription: Subscription, window: str) -> bool:
-    """Whether ``process`` gives rows to a window, or may do so."""
+    """Returns True if ``process`` may pass rows to a window."""
     process = subscription.process
     return subscription.state is not None or process.python is not None or window in process.updates
 
@@ -88,7 +87,7 @@ def _noting(subscription: Subscription, function: Callable[..., Any], why: str) 
 
 
 def warnings_of(subscription: Subscription) -> Iterator[str]:
-    """What its author should know of a subscription before it runs."""
+    """Warnings about a subscription, before it runs."""
     name, place = subscription.name, where_of(subscription.function)
     if not _runs(subscription):
         topic = subscription.options.topic

@@ -1,12 +1,11 @@
-"""What ``process`` and the callbacks do, read from their code: so that what only updates windows never runs in Python.
+"""Analyses the code of ``process`` and callbacks, so that a ``process`` that only updates windows skips Python.
 
-    def process(self, batch, state):        ->  JVM: the rows of the topic go to the window, and Python is not asked
+    def process(self, batch, state):        ->  JVM: the rows of the topic go to the window, without Python
         self._win.update(batch, state)
         return None
 
-Anything else in ``process``, be it a filter, a print or a second batch, runs it in Python over Arrow batches, and the
-line that decided so is told. Whether a function reads its ``state`` is read from its compiled code, which lambdas have
-too.
+Any other code in ``process``, such as a filter, a print or a second batch, makes it run in Python over Arrow batches;
+``explain()`` names the line. Reads of ``state`` are found in the compiled code, which lambdas have too.
 """
 
 from __future__ import annotations
@@ -32,12 +31,12 @@ from mullion.turbine.windowing import TurbineWindow
 @final
 @dataclass(frozen=True, slots=True)
 class Process:
-    """What ``process`` does.
+    """The analysis of a ``process``.
 
-    - ``updates``: the names of the windows that get the topic's rows as they are; of one that runs in Python, none.
-    - ``python``: the line that has it run in Python; ``None`` when it does not.
-    - ``state``: the line that reads ``state``; ``None`` when none does.
-    - ``returns``: whether it may return something to publish.
+    - ``updates``: the names of the windows that get the topic's rows unchanged; empty if it runs in Python.
+    - ``python``: the line because of which it runs in Python; ``None`` if it does not.
+    - ``state``: the line that reads ``state``; ``None`` if none does.
+    - ``returns``: True if it may return batches to publish.
     """
 
     updates: tuple[str, ...]
@@ -47,9 +46,9 @@ class Process:
 
 
 def read(instance: object, function: Callable[..., Any], windows: Collection[TurbineWindow] | None = None) -> Process:
-    """What ``process`` of a subscription does; ``function`` is its bound method, ``windows`` are its own.
+    """Analyses the ``process`` of a subscription: ``function`` is its bound method, ``windows`` are its own.
 
-    Raises :class:`UnsupportedError` for one that makes windows and cannot make them again, and for one that updates a
+    Raises :class:`UnsupportedError` if it makes windows and the subscription has no ``on_recover``, or if it updates a
     window of another subscription.
     """
     whole = plain(function)
@@ -58,7 +57,7 @@ def read(instance: object, function: Callable[..., Any], windows: Collection[Tur
         return Process((), somewhere, somewhere, True)
     parameters = own_parameters_of(function)
     recovers = recovery_of(instance)
-    # Windows that are made from data are kept with the state.
+    # The state also contains the windows that are made from data.
     state = reads(function, 1) if recovers is None else Place(*where_is(recovers), "on_recover makes windows again")
     tree = tree_of(whole)
     for call in ast.walk(tree) if tree is not None and recovers is None else ():
@@ -95,7 +94,7 @@ def read(instance: object, function: Callable[..., Any], windows: Collection[Tur
 def reads(function: Callable[..., Any], position: int) -> Place | None:
     """The line in which a function reads the state, its parameter at ``position``; ``None`` if it surely never does.
 
-    Handing it on to ``update`` of a window reads nothing.
+    Passing the state to ``update`` of a window does not read it.
     """
     if plain(function) is None:
         return Place(called(function), 0, methods.NOT_PLAIN)
@@ -103,7 +102,7 @@ def reads(function: Callable[..., Any], position: int) -> Place | None:
 
 
 def place_of(function: Callable[..., Any]) -> str:
-    """Where a function is written: ``file:line``; for what is not a plain function, its name."""
+    """The place of a function's code: ``file:line``; the name of a callable that is not a plain function."""
     return called(function) if plain(function) is None else methods.place_of(function)
 
 
@@ -116,7 +115,7 @@ def _state_given(call: ast.Call) -> list[ast.expr]:
 
 
 def require_process(instance: object) -> Callable[..., Any]:
-    """The bound ``process`` of a subscription; an error that says what it has to be."""
+    """The bound ``process`` of a subscription; raises an error that describes its signature if there is none."""
     function: Callable[..., Any] | None = getattr(instance, "process", None)
     kind = type(instance).__name__
     if function is None or not callable(function):
@@ -148,7 +147,7 @@ def _returns(tree: ast.FunctionDef | None) -> bool:
 def recovery_of(instance: object) -> Any:
     """The function behind ``on_recover`` of a subscription; ``None`` if it has none.
 
-    Raises :class:`InvalidArgumentError` for one that cannot be called as it will be.
+    Raises :class:`InvalidArgumentError` if it cannot be called with ``(name, spec)``.
     """
     function = getattr(instance, "on_recover", None)
     if function is None:
@@ -165,14 +164,14 @@ def recovery_of(instance: object) -> Any:
 
 
 def _updated(statement: ast.stmt, myself: str, parameters: list[str], instance: object) -> str | None:
-    """The window that a statement ``self.<window>.update(batch, state)`` is about."""
+    """The window that a statement ``self.<window>.update(batch, state)`` updates."""
     match statement:
         case ast.Expr(
             ast.Call(func=ast.Attribute(value=ast.Attribute(value=ast.Name(id=owner), attr=attribute))) as call
         ) if owner == myself and _is_update(call):
             given = [*call.args, *(each.value for each in call.keywords)]
             if [each.id for each in given if isinstance(each, ast.Name)] == parameters[:2] and len(given) == 2:
-                # A property may give another window each time that it is asked.
+                # A property may return another window on each access.
                 window = attribute_of(instance, attribute)
                 if isinstance(window, TurbineWindow) and [each.arg for each in call.keywords] in ([], ["state"]):
                     return window.name
@@ -182,7 +181,7 @@ def _updated(statement: ast.stmt, myself: str, parameters: list[str], instance: 
 def _require_own(
     instance: object, whole: Any, tree: ast.FunctionDef | None, windows: Collection[TurbineWindow]
 ) -> None:
-    """Refuses what gives rows to a window of another subscription, which nothing would take them from."""
+    """Raises an error for updates of another subscription's window: no query would read its rows."""
     myself = next(iter(own_parameters_of(whole)), "")
     for call in ast.walk(tree) if tree is not None else ():
         match call:
@@ -195,7 +194,7 @@ def _require_own(
 
 
 def not_own(subscription: str, window: str) -> str:
-    """What is said of a ``process`` that updates a window of another subscription."""
+    """The message for a ``process`` that updates a window of another subscription."""
     return (
         f"process of {subscription} updates the window {window!r}, which another subscription made: its rows would "
         "reach no query. Make the window in __init__ of the subscription that updates it; or publish the rows to a "

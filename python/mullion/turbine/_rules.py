@@ -1,4 +1,4 @@
-"""The rules by which a window of Turbine is made: each parameter, and what does not go together."""
+"""Rules for the parameters of Turbine's windows."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from mullion.turbine.aggregates import Aggregate, Multi
 
 
 def require_lengths(lengths: dict[str, int], what: str) -> None:
-    """Refuses lengths that are none, and windows with rows between them."""
+    """Raises an error for invalid lengths, and for windows with gaps between them."""
     for parameter, length in lengths.items():
         require_positive_ms(length, parameter, what)
     if lengths.get("slide_ms", 0) > lengths.get("size_ms", LONGEST_MS):
@@ -23,7 +23,7 @@ def require_lengths(lengths: dict[str, int], what: str) -> None:
 
 
 def require_lateness(allowed_lateness_ms: object, what: str) -> None:
-    """Refuses an allowed lateness that is no length, or negative."""
+    """Raises an error unless an allowed lateness is a length or 0."""
     if (
         isinstance(allowed_lateness_ms, bool)
         or not isinstance(allowed_lateness_ms, int)
@@ -36,7 +36,7 @@ def require_lateness(allowed_lateness_ms: object, what: str) -> None:
 
 
 def require_time(time_column: object, what: str) -> None:
-    """Refuses a time that is no column's name."""
+    """Raises an error unless a time is the name of a column."""
     if time_column is not None and (not isinstance(time_column, str) or not time_column):
         raise InvalidArgumentError(
             f"time_column={time_column!r} of {what} does not name a column. Name an Int64 column of milliseconds "
@@ -45,7 +45,7 @@ def require_time(time_column: object, what: str) -> None:
 
 
 def require_names(what: str, keys: tuple[str, ...], value: Aggregate | Multi) -> None:
-    """Refuses a pane that would have two columns of one name."""
+    """Raises an error if a pane would have two columns of one name."""
     parts = list(value.parts) if isinstance(value, Multi) else [VALUE]
     for taken in (START, END):
         if taken in keys or taken in parts:
@@ -64,7 +64,7 @@ def require_names(what: str, keys: tuple[str, ...], value: Aggregate | Multi) ->
 
 
 def require_positive_ms(length: object, parameter: str, what: str) -> None:
-    """Refuses what is no length."""
+    """Raises an error unless a length is a positive integer."""
     if isinstance(length, bool) or not isinstance(length, int) or not 0 < length <= LONGEST_MS:
         raise InvalidArgumentError(
             f"{parameter}={length!r} of {what} is not a whole number of milliseconds above 0. Write, for instance, "
@@ -73,7 +73,7 @@ def require_positive_ms(length: object, parameter: str, what: str) -> None:
 
 
 def keys_of(what: str, key: object, partition_key: str | None) -> tuple[str, ...]:
-    """The key of a window: the ``partition_key`` of its subscription, unless it has one of its own."""
+    """The key of a window; by default the ``partition_key`` of its subscription."""
     if key is None:
         return () if partition_key is None else (partition_key,)
     listed = [key] if isinstance(key, str) else key
@@ -102,7 +102,7 @@ def callbacks_of(
     on_early_fire_each: Callable[..., Any] | None,
     on_early_fire: Callable[..., Any] | None,
 ) -> Callbacks:
-    """The callbacks of a window, in the one form that it has them in."""
+    """The callbacks of a window, all in one form."""
     if on_close_each is not None and on_close is not None:
         raise InvalidArgumentError(
             f"{what} has both on_close_each= and on_close=. Give one: on_close_each is called for each pane, on_close "

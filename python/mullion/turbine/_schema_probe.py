@@ -1,19 +1,18 @@
-"""What ``process`` gives its windows: learnt from the first rows that it gives them.
+"""Infers the schemas of the rows that ``process`` passes to windows, from the first rows.
 
-The query has to know its types before it starts. What a call of ``process`` with no rows gives is a guess, and where
-that gives nothing, so is the topic's own type. A worker compares the guess with the first rows; where they say
-otherwise it fails the batch, with their types, the driver notes these beside the checkpoint, and the query starts again
-with them::
+A query needs its types before it starts. A call of ``process`` without rows gives a guess; if it gives nothing, the
+types of the topic are the guess. A worker compares the guess with the first rows. If they differ, it fails the batch
+with their types. The driver records the types next to the checkpoint and restarts the query::
 
     call with no rows    first rows     the window has
     x: int64             x: int64       int64
-    nothing, or null     x: string      string, noted: the query starts once more
-    x: string            x: int64       int64, noted likewise
+    nothing, or null     x: string      string, recorded: the query starts once more
+    x: string            x: int64       int64, recorded likewise
 
-That may be in any batch: until then the window has no state, and what its state is to mean may change. Which windows
-have been given rows is noted beside the checkpoint as well, before their batch is committed. From then on a window's
-types are what they are. Values come in that fit, wider or not, and others fail the query: nothing is cast to what only
-looks like it.
+The first rows may be in any batch: until then the window has no state, and its schema may change. Windows that have
+rows are also recorded next to the checkpoint, before their first batch is committed. From then on a window's types are
+fixed. Values that fit the types are accepted, wider types included; others fail the query. No value is cast to a type
+that only resembles its own.
 """
 
 from __future__ import annotations
@@ -44,17 +43,17 @@ from mullion.turbine.windowing import BUILDING, UPDATING, TurbineWindow
 
 
 class _Rehearsed:
-    """Where windows go that a call of ``process`` with no rows makes."""
+    """The subscription of windows that a call of ``process`` without rows makes."""
 
     def __init__(self, partition_key: str | None) -> None:
         self.partition_key = partition_key
 
     def add(self, window: TurbineWindow) -> None:
-        """Takes it in, and does nothing with it."""
+        """Ignores the window."""
 
 
 def rows_given(subscription: Subscription, topic: DataFrame, folder: Path) -> dict[str, WindowRows]:
-    """What each window is given, as far as it is known; ``folder`` is that of the query."""
+    """The input of each window, as far as it is known; ``folder`` is the query's."""
     whole = to_arrow_schema(topic.select(*map(column_of, own_columns(topic))).schema, **IN_UTC)
     given, noted = _given_without_rows(subscription, whole), _noted(folder)
     fresh = unbegun(folder, subscription.windows)
@@ -73,7 +72,7 @@ def rows_given(subscription: Subscription, topic: DataFrame, folder: Path) -> di
                     "batch of no rows. Name the column that it has, or give it in process."
                 )
             if needed == spec.time_column:
-                # It can be nothing else; rows that have something else are refused.
+                # No other type is possible; rows of other types raise an error.
                 said = pa.int64()
             elif said is None or has_null(said):
                 guessed.add(needed)
@@ -86,9 +85,9 @@ def rows_given(subscription: Subscription, topic: DataFrame, folder: Path) -> di
 
 
 def note(folder: Path, error: BaseException) -> bool:
-    """Notes the types that an error tells of, for a window without rows so far; whether the query may start again.
+    """Records the types in an error, for a window without rows so far. Returns True if the query may restart.
 
-    Where rows have come since the query started, it may do so for types that fit those of the rows.
+    If the window has got rows since the query started, the types must fit those of the rows.
     """
     if not isinstance(error, WindowInputError):
         return False
@@ -105,24 +104,24 @@ def note(folder: Path, error: BaseException) -> bool:
         columns.update(fresh)
         _note_types(folder, noted)
         if not _has_run(folder):
-            # All that it says yet is what the types were taken for.
+            # The checkpoint has no batch: it contains only the guessed types.
             shutil.rmtree(folder / "query", ignore_errors=True)
-        # Beside state a window has a place of its own, and begins anew without it.
+        # In the query of a state, a window has its own folder and starts anew without it.
         shutil.rmtree(folder / "query" / "state" / "0" / "_windows" / folder_name(window), ignore_errors=True)
     return bool(fresh)
 
 
 def unbegun(folder: Path, windows: Iterable[str]) -> frozenset[str]:
-    """Those windows of a query that have been given no rows in any batch that has been committed."""
+    """The windows of a query that have no rows in any committed batch."""
     if not _has_run(folder):
         return frozenset(windows)
     begun = _begun(folder)
-    # A query that was killed before it noted any may have begun all.
+    # A query that was killed before its first record may have passed rows to any window.
     return frozenset() if begun is None else frozenset(windows) - begun
 
 
 def note_begun(folder: Path, windows: Mapping[str, WindowRows]) -> None:
-    """Notes windows that a batch gives rows to, before it is committed, and the types that these have."""
+    """Records windows that get rows in a batch, and the types of these rows, before the batch is committed."""
     noted = _noted(folder)
     for name, rows in windows.items():
         if not rows.schema.equals(ROW):
@@ -132,7 +131,7 @@ def note_begun(folder: Path, windows: Mapping[str, WindowRows]) -> None:
 
 
 def forget(checkpoint: Path, window: str) -> None:
-    """Forgets the types of a window whose state is deleted, in whatever query it was."""
+    """Deletes the types of a window whose state is deleted, in any query."""
     for file in checkpoint.glob(f"*/{Manifest.NAME}"):
         folder = file.parent
         known = _begun(folder) or frozenset()
@@ -152,11 +151,11 @@ def _note_begun(folder: Path, windows: Iterable[str]) -> None:
 
 
 def _given_without_rows(subscription: Subscription, whole: pa.Schema) -> dict[str, dict[str, pa.DataType]]:
-    """The types that a call of ``process`` with no rows gives to each window, on a copy of the subscription."""
+    """The types that a call of ``process`` without rows gives to each window, on a copy of the subscription."""
     given: dict[str, dict[str, pa.DataType]] = {}
 
     def update(window: TurbineWindow, batch: pa.RecordBatch) -> None:
-        # A type that Spark has not says nothing: rows of it are refused, by name.
+        # A type that Spark does not have is unknown here; rows of it raise an error that names it.
         given.setdefault(window.name, {field.name: plain(field.type) or pa.null() for field in batch.schema})
 
     token = UPDATING.set(update)
@@ -165,7 +164,7 @@ def _given_without_rows(subscription: Subscription, whole: pa.Schema) -> dict[st
     try:
         copy.process(pa.RecordBatch.from_pylist([], schema=whole), TurbineState())
     except Exception:
-        # It says nothing then: rows will.
+        # The types stay unknown until the first rows.
         return given
     finally:
         BUILDING.reset(making)
@@ -174,14 +173,14 @@ def _given_without_rows(subscription: Subscription, whole: pa.Schema) -> dict[st
 
 
 def _likely(window: TurbineWindow, topic: DataFrame, whole: pa.Schema) -> dict[str, pa.DataType]:
-    """The topic's own types of columns, where the window's aggregates take them."""
+    """The topic's types of columns, if the window's aggregates accept them."""
     types = {field.name: field.type for field in whole}
     for part in window.spec.parts.values():
         if part.columns <= types.keys():
             try:
                 part.to_column(lambda expression: topic.select(expression.to_column()).schema[0].dataType)
             except (InvalidArgumentError, AnalysisException):
-                # process makes another type of them.
+                # ``process`` must change the type of these columns.
                 types = {name: kind for name, kind in types.items() if name not in part.columns}
     return types
 

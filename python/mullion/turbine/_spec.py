@@ -1,4 +1,4 @@
-"""A window of Turbine as a value: all that it was made with, checked, and the pane that callbacks are told of."""
+"""The checked parameters of a window, and the pane that callbacks receive."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from mullion.errors import UnsupportedError
 from mullion.turbine.aggregates import Aggregate, Multi
 
 LONGEST_MS: Final = (2**63 - 1) // 1000
-"""The longest that a window may be: engine time is microseconds in 64 bits."""
+"""The greatest length of a window: engine time is microseconds in 64 bits."""
 
 START, END = "window_start_ms", "window_end_ms"
 
@@ -23,7 +23,7 @@ KAFKA_TIME = "_kafka_ts_ms"
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """The pane that a callback is told of: ``[start_ms, end_ms)`` in milliseconds since the epoch, and its key.
+    """A pane, as callbacks receive it: ``[start_ms, end_ms)`` in milliseconds since the epoch, and its key.
 
     ``group`` has the value of each key field by its name. A session ends at its last event plus the gap.
     """
@@ -36,7 +36,7 @@ class Window:
 @final
 @dataclass(frozen=True, slots=True)
 class Callbacks:
-    """What is called when a pane closes and, if asked for, while it is open; both in one form."""
+    """The callbacks for panes that close and, optionally, for open panes; both in the same form."""
 
     close: Callable[..., Any]
     early: Callable[..., Any] | None
@@ -46,7 +46,7 @@ class Callbacks:
 @final
 @dataclass(frozen=True, slots=True)
 class Spec:
-    """All that a window is: what it was made with, checked."""
+    """The checked parameters of a window."""
 
     kind: str
     name: str
@@ -63,17 +63,17 @@ class Spec:
 
     @property
     def parts(self) -> dict[str, Aggregate]:
-        """The aggregates by the columns in which they come out."""
+        """The aggregates by the names of their result columns."""
         return self.value.parts if isinstance(self.value, Multi) else {VALUE: self.value}
 
     @property
     def needs(self) -> tuple[str, ...]:
-        """The columns without which a batch does not enter the window, in order: key, time, then those of the value."""
+        """The columns that a batch must have to enter the window, in order: key, time, columns of the value."""
         time = () if self.time_column is None else (self.time_column,)
         return tuple(dict.fromkeys((*self.key, *time, *sorted(self.value.columns))))
 
     def given(self) -> list[str]:
-        """Those of its parameters that say something, as they are written; but for the callbacks."""
+        """The parameters that differ from their defaults, as source text, without the callbacks."""
         return [f"{each.name}={getattr(self, each.name)!r}" for each in fields(self) if self._says(each.name)]
 
     def _says(self, field: str) -> bool:
@@ -83,7 +83,7 @@ class Spec:
         return value is not None and not (field == "allowed_lateness_ms" and value == 0)
 
     def native(self) -> native.Window:
-        """The window as the operator knows it."""
+        """The window of the engine."""
         if self.gap_ms is not None:
             return native.Session(f"{self.gap_ms} milliseconds")
         size = f"{self.size_ms} milliseconds"
@@ -95,7 +95,7 @@ class Spec:
 @final
 @dataclass(frozen=True)
 class Elsewhere:
-    """What stands for a callback in a worker's copy of a window."""
+    """A placeholder for a callback in a worker's copy of a window."""
 
     name: str
 
@@ -104,7 +104,7 @@ class Elsewhere:
 
 
 def called(function: Callable[..., Any]) -> str:
-    """What a callback is called in messages."""
+    """The name of a callback in messages."""
     if isinstance(function, Elsewhere):
         return function.name
     return name_of(function)

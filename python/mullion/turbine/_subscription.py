@@ -1,4 +1,4 @@
-"""A subscription: one class under ``@app.subscribe``, the topic it reads, its windows, and where its outputs go."""
+"""A subscription: one class under ``@app.subscribe``, its input topic, its windows, and the topics of its outputs."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ ON_ERROR: Final = ("stop", "skip")
 @final
 @dataclass(frozen=True)
 class Options:
-    """What ``@app.subscribe`` was given."""
+    """The arguments of ``@app.subscribe``."""
 
     topic: str
     publish_to: Mapping[str, str]
@@ -38,7 +38,7 @@ class Options:
 
 @final
 class Subscription:
-    """A class whose ``process`` gets the batches of a topic, and the windows that it made in ``__init__``."""
+    """A class whose ``process`` receives the batches of a topic, and the windows that its ``__init__`` makes."""
 
     def __init__(self, options: Options, kind: type) -> None:
         self.options = options
@@ -53,28 +53,28 @@ class Subscription:
             BUILDING.reset(token)
         self.function = _process_source.require_process(self.instance)
         self.makes_windows = _process_source.recovery_of(self.instance) is not None
-        """Whether ``process`` may make windows, from data."""
+        """True if ``process`` may make windows from data."""
         if not self.makes_windows:
-            # Those from data have names that nobody knows yet.
+            # The names of windows that are made from data are not known yet.
             _require_published(options.publish_to, self.windows)
         self.process: Process = _process_source.read(self.instance, self.function, self.windows.values())
         self.state = self._state_read_at()
-        """The function that reads the state, and its line; ``None`` if none does."""
+        """The function that reads the state, and the line; ``None`` if none does."""
         self.job = f"{self.name}.state" if self.state is not None else f"{self.name}.process"
-        """What the query is called that is not one of a window."""
+        """The name of the query that is not the query of a window."""
 
     @property
     def partition_key(self) -> str | None:
-        """The column that its rows are sharded by."""
+        """The column by which its rows are sharded."""
         return self.options.partition_key
 
     @property
     def is_published(self) -> bool:
-        """Whether ``process`` may have something to publish: what it returns, or a letter of a call that failed."""
+        """True if ``process`` may publish: the batches that it returns, or dead letters of failed calls."""
         return self.process.returns or (self.options.dead_letter is not None and self.process.python is not None)
 
     def add(self, window: TurbineWindow) -> None:
-        """Takes a window in; refuses one whose name is taken."""
+        """Registers a window; raises an error if its name is in use."""
         if window.name in self.windows:
             raise InvalidArgumentError(
                 f"{self.name} makes two windows of the name {window.name!r}. State is kept under the name: give each "
@@ -83,11 +83,11 @@ class Subscription:
         self.windows[window.name] = window
 
     def topic_of(self, kind: str, of: str) -> str | None:
-        """Where what a callback of a window, or ``process``, returns is published; ``None`` for nowhere."""
+        """The topic for results of ``process`` or of a window's callback; ``None`` if there is none."""
         return topic_of(self.options.publish_to, kind, of)
 
     def changes_of(self, function: Any) -> str:
-        """What a ``process`` or callback changes of ``self``, and what to do, in words; empty for nothing."""
+        """A description of the attributes of ``self`` that a function changes, with a fix; empty if there are none."""
         places = methods.changes(function, makes_windows=self.makes_windows)
         if not places:
             return ""
@@ -117,7 +117,7 @@ def options_of(
     dead_letter: object,
     together: object,
 ) -> Options:
-    """What ``@app.subscribe`` was given, checked."""
+    """The checked arguments of ``@app.subscribe``."""
     if isinstance(topic, type) or callable(topic):
         raise InvalidArgumentError(
             "@app.subscribe needs the topic that it subscribes to. Write @app.subscribe('orders', "
@@ -164,7 +164,7 @@ def options_of(
 
 
 def named_topics(publish_to: object, dead_letter: object) -> Iterator[tuple[str, object]]:
-    """The topics that ``@app.subscribe`` was given to write to, each with what gave it."""
+    """The topics that ``@app.subscribe`` may write to, each with the name of its argument."""
     if isinstance(publish_to, Mapping):
         yield from ((f"publish_to[{key!r}]", topic) for key, topic in publish_to.items())
     elif publish_to is not None:

@@ -1,4 +1,4 @@
-"""The rows of a subscription's topic, as its windows need them: with their order of arrival, or their event time."""
+"""The rows of a subscription's topic for its windows: with their order of arrival, or their event time."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ from mullion.windows import Watermark
 TIME: Final = "__mullion_time"
 
 LONGEST_MS: Final = (2**63 - 1) // 1000
-"""The most milliseconds that a timestamp of Spark holds, before and after the epoch."""
+"""The greatest number of milliseconds in a Spark timestamp, before and after the epoch."""
 
 
 def topic_rows(app: Host, subscription: Subscription, spark: SparkSession, job: str) -> DataFrame:
-    """The topic of a subscription: its columns, ``_columns``, and ``_kafka_ts_ms`` where that is asked for."""
+    """The topic of a subscription: its columns, ``_columns`` and, optionally, ``_kafka_ts_ms``."""
     options = subscription.options
     rows = app.stream(job, options.topic, options.schema, spark)
     if options.with_kafka_timestamp:
@@ -40,21 +40,20 @@ def topic_rows(app: Host, subscription: Subscription, spark: SparkSession, job: 
 
 
 def with_arrival(rows: DataFrame) -> DataFrame:
-    """The rows with their order of arrival."""
     if ARRIVAL in rows.columns:
         return rows
-    # Of batches by their numbers, for two may have one time, and within one of the order in which it is read.
+    # Batches are ordered by number, because two may have one time; rows of a batch by the order in which they are read.
     batch, row = _jvm.batch_number(rows.sparkSession), _jvm.row_in_batch(rows.sparkSession)
     return rows.withColumn(ARRIVAL, sf.struct(batch.alias("batch"), row.alias("row")))
 
 
 def own_columns(topic: DataFrame) -> list[str]:
-    """The columns of a topic that are of its rows, and not about them."""
+    """The columns of a topic's values, without the columns about rows."""
     return [name for name in topic.columns if name not in (COLUMNS, TIMESTAMP, "_key")]
 
 
 def require_columns(topic: DataFrame, spec: Spec, name: str) -> None:
-    """Raises :class:`UnknownColumnError` for a column that a window needs and its topic has not."""
+    """Raises :class:`UnknownColumnError` if the topic lacks a column that a window needs."""
     known = own_columns(topic)
     for needed in spec.needs:
         if needed in known:
@@ -73,12 +72,12 @@ def require_columns(topic: DataFrame, spec: Spec, name: str) -> None:
 
 
 def timed(rows: DataFrame, time_column: str, what: str) -> DataFrame:
-    """The rows with their event time, which carries the watermark."""
+    """The rows with their event time, which has the watermark."""
     return rows.withColumn(TIME, _event_time(rows, time_column, what)).withWatermark(TIME, "0 seconds")
 
 
 def on_event_time(allowed_lateness_ms: int, idle_ms: int) -> dict[str, Any]:
-    """What a window on event time is asked for beside."""
+    """The additional options of a window on event time."""
     return {
         "time": TIME,
         "allowed_lateness": f"{allowed_lateness_ms} milliseconds",

@@ -1,14 +1,15 @@
-"""What is noted of a window beside its state: in which query it runs, and what its rows are told apart by.
+"""Records the query in which each window runs, and the columns of its key.
 
-A window owns the folder of its name, under the checkpoint of its App. In which query its panes are follows from the
-code: one of its own, one with others (``together=True``), or the one of its subscription's state. A line more in a
-callback may thus move a window to a query that has neither its panes nor its place in the topic::
+A window owns the folder of its name, under the checkpoint of its App. The code decides which query has the window's
+panes: the window's own, a shared one (``together=True``), or that of its subscription's state. One more line in a
+callback may thus move a window to a query that has neither its panes nor its offset in the topic::
 
-    run 1    the window "revenue" alone                 noted: query "revenue", key region
-    run 2    its callback reads state                   refused: its panes are in "revenue", not in "shop.state"
-    run 3    as in run 1, with key=["city"]             refused: its panes are of regions
+    run 1    the window "revenue" alone                 recorded: query "revenue", key region
+    run 2    its callback reads state                   error: its panes are in "revenue", not in "shop.state"
+    run 3    as in run 1, with key=["city"]             error: its panes are of regions
 
-The operator itself refuses another size, lateness or aggregate; it knows the columns of a key by their numbers alone.
+The operator itself rejects a changed size, lateness or aggregate. Its state numbers the columns of a key without their
+names.
 """
 
 from __future__ import annotations
@@ -26,12 +27,12 @@ if TYPE_CHECKING:
 
 
 def require_same(checkpoint: Path, query: str, why: str, specs: Iterable[Spec], has_run: Callable[[str], bool]) -> None:
-    """Compares the windows of a query with what is noted of them.
+    """Compares the windows of a query with their records.
 
-    - ``query``, ``why``: what the query is called, and why its windows are in it.
-    - ``has_run``: whether a query of a name has committed a batch.
+    - ``query``, ``why``: the query's name, and the reason why the windows are in it.
+    - ``has_run``: returns True for the name of a query that has committed a batch.
 
-    Raises :class:`IncompatibleStateError` where the panes of one are in another query, or its key or time was another
+    Raises :class:`IncompatibleStateError` if a window's panes are in another query, or if its key or time was another
     column.
     """
     for spec in specs:
@@ -41,13 +42,13 @@ def require_same(checkpoint: Path, query: str, why: str, specs: Iterable[Spec], 
 
 
 def note(checkpoint: Path, query: str, specs: Iterable[Spec]) -> None:
-    """Notes the windows of a query that is about to start."""
+    """Records the windows of a query that is about to start."""
     for spec in specs:
         _of(checkpoint, spec.name).write("window", _note_of(query, spec))
 
 
 def require_same_topic(checkpoint: Path, query: str, topic: str) -> None:
-    """Compares the topic of a query with the one that it has a place in: another one's rows would be taken for read.
+    """Compares the topic of a query with the topic of its offsets: offsets of one topic are invalid in another one.
 
     Raises :class:`IncompatibleStateError`.
     """
@@ -62,25 +63,25 @@ def require_same_topic(checkpoint: Path, query: str, topic: str) -> None:
 
 
 def note_topic(checkpoint: Path, query: str, topic: str, *, has_run: bool) -> None:
-    """Notes which topic a query reads that is about to start."""
+    """Records the topic of a query that is about to start."""
     manifest = _of(checkpoint, query)
     if not has_run or manifest.read("topic", str) is None:
         manifest.write("topic", topic)
 
 
 def query_of(checkpoint: Path, window: str) -> str | None:
-    """The query in which a window was noted to run; ``None`` for one that never was."""
+    """The query that is recorded for a window; ``None`` for a window without a record."""
     noted = _noted(checkpoint, window)
     return None if noted is None else str(noted["query"])
 
 
 def forget(checkpoint: Path, window: str) -> None:
-    """Takes away what is noted of a window."""
+    """Deletes the record of a window."""
     _of(checkpoint, window).write("window", None)
 
 
 def moved(what: str, was: str, now: str, why: str) -> IncompatibleStateError:
-    """The error where ``what`` ran in one query, and the code has it run in another."""
+    """The error for ``what`` if the code moves it from the query ``was`` to the query ``now``."""
     return IncompatibleStateError(
         f"{what} has run in the query {was!r}, and would now run in {now!r}: {why}. What it has kept and its place in "
         "the topic are in the first, so that every row would be read again, and all that comes of it published again. "

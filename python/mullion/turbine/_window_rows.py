@@ -1,4 +1,4 @@
-"""What one window takes of the batches that ``process`` gives it: the columns that it needs, in their types."""
+"""The columns that one window needs of the batches that ``process`` passes to it, in the window's types."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ from mullion.errors import WindowInputError
 from mullion.topics import _types
 
 ROW: Final = pa.schema([("__mullion_row", pa.bool_())])
-"""What a window is given that needs no column: rows without columns would be none."""
+"""The schema for a window that needs no column: Spark has no rows without columns."""
 
 LEARNT: Final = '{"learnt": '
-"""What the types that a worker tells of begin with, in an error."""
+"""The prefix of the types that a worker sends to the driver in an error."""
 
 
 @final
 @dataclass(frozen=True)
 class WindowRows:
-    """The columns that a window takes, in types that Spark has.
+    """The columns that a window needs, in types that Spark has.
 
-    - ``guessed``: those whose types are no more than likely.
-    - ``learns``: whether the query may start again with others, for the window had been given no rows when it started.
+    - ``guessed``: the columns whose types are guesses.
+    - ``learns``: True if the query may restart with other types: the window had no rows when it started.
     """
 
     window: str
@@ -39,18 +39,18 @@ class WindowRows:
 
     @property
     def spark_schema(self) -> StructType:
-        """The same for Spark."""
+        """The Spark schema of the columns."""
         return spark_schema(self.schema)
 
     def with_guesses(self, known: Mapping[str, pa.DataType]) -> WindowRows:
-        """The same, with what is known of other windows where there is only a guess."""
+        """The same columns; guesses are replaced by the types that other windows have."""
         fields = [(f.name, known.get(f.name, f.type) if f.name in self.guessed else f.type) for f in self.schema]
         return replace(self, schema=pa.schema(fields))
 
     def of(self, given: pa.RecordBatch, subscription: str) -> pa.RecordBatch | None:
-        """``None`` for a batch that lacks a column.
+        """The columns of a batch in the window's types; ``None`` for a batch that lacks a column.
 
-        Raises :class:`WindowInputError` for a column whose values are not all in the window's type.
+        Raises :class:`WindowInputError` for a column whose values do not all fit the window's type.
         """
         if self.schema.equals(ROW):
             return pa.RecordBatch.from_arrays([pa.nulls(given.num_rows, pa.bool_())], schema=ROW)
@@ -105,7 +105,7 @@ class WindowRows:
             )
         try:
             if pa.types.is_integer(column.type):
-                # Beyond 2^53 not every whole number is a float.
+                # Beyond 2^53 not every integer is a float.
                 return column.cast(field.type)
             return _types.fit_array(pa.chunked_array([column]), field.type).combine_chunks()
         except pa.ArrowInvalid as error:
@@ -131,7 +131,7 @@ class _UnfitError(Exception):
 
 
 def plain(kind: pa.DataType) -> pa.DataType | None:
-    """The type that Spark has for an Arrow type, as topics have it too; ``None`` where it has none."""
+    """The type that Spark has for an Arrow type, as in topics; ``None`` if it has none."""
     try:
         return _types.arrow_of(_types.of_arrow(kind))
     except _types.UnstorableError:
@@ -139,22 +139,22 @@ def plain(kind: pa.DataType) -> pa.DataType | None:
 
 
 def spark_schema(schema: pa.Schema) -> StructType:
-    """Spark's schema of rows whose types are plain ones."""
+    """The Spark schema of rows with plain types."""
     return from_arrow_schema(schema, prefer_timestamp_ntz=True)
 
 
 def fit_into(have: pa.DataType, want: pa.DataType) -> bool:
-    """Whether all values of a type are values of another one."""
+    """Returns True if all values of a type are values of another one."""
     return have == want or _types.fits(_types.of_arrow(have), _types.of_arrow(want))
 
 
 def has_null(kind: pa.DataType) -> bool:
-    """Whether a type is not known, or that of something inside."""
+    """Returns True if a type, or a type within it, is unknown."""
     return pa.types.is_null(kind) or any(has_null(kind.field(i).type) for i in range(kind.num_fields))
 
 
 def learnt(window: str, types: Mapping[str, pa.DataType]) -> str:
-    """What a worker tells the driver of the first rows that a window is given."""
+    """The text with which a worker reports the types of a window's first rows to the driver."""
     return json.dumps({"learnt": text_of(types), "window": window})
 
 

@@ -1,7 +1,7 @@
-"""What a window was made with, as it is kept: for windows that ``process`` makes from data.
+"""The stored parameters of a window, for windows that ``process`` makes from data.
 
-A :class:`WindowSpec` is all of a window but its callbacks, which are code. It is kept as JSON in the state of the shard
-that made the window, and is given to ``on_recover``, which makes the window again::
+A :class:`WindowSpec` has all parameters of a window except its callbacks, which are code. The state of the shard that
+made the window stores it as JSON. ``on_recover`` receives it, and makes the window again::
 
     class quotas:
         def process(self, batch, state):
@@ -32,13 +32,13 @@ from mullion.turbine.aggregates import Aggregate, Multi
 from mullion.turbine.windowing import TurbineWindow
 
 KEPT: Final = b"window:"
-"""What the keys of specs begin with in a shard's state."""
+"""The prefix of the keys of specs in a shard's state."""
 
 
 @final
 @dataclass(frozen=True, slots=True)
 class WindowSpec:
-    """All that a window was made with, but for its callbacks. Lengths are milliseconds.
+    """The parameters of a window without its callbacks. Lengths are milliseconds.
 
     - ``kind``: the class, such as ``"PersistentTumbling"``.
     - ``value``: the aggregate.
@@ -63,17 +63,17 @@ class WindowSpec:
 
     @classmethod
     def of(cls, spec: Spec) -> WindowSpec:
-        """What is kept of a window."""
+        """The stored parameters of a window."""
         return cls(**{each.name: getattr(spec, each.name) for each in fields(cls)})
 
     def window(self, subscription: object, **callbacks: Callable[..., Any]) -> TurbineWindow:
-        """The same window again, with the callbacks that are given: ``on_close_each=`` and so on.
+        """Makes the window again, with callbacks: ``on_close_each=`` and so on.
 
-        To be called in ``on_recover`` of the subscription, with its ``self``. Raises :class:`InvalidArgumentError` for
+        Call it in ``on_recover`` of the subscription, with its ``self``. Raises :class:`InvalidArgumentError` for
         callbacks that the window cannot have.
         """
         said = {each.name: getattr(self, each.name) for each in fields(self) if each.name != "kind"}
-        # A key of nothing is one that was left out.
+        # An empty key is the default.
         given = {name: value for name, value in said.items() if value not in (None, ())}
         kind: Any = getattr(windowing, self.kind)
         made: TurbineWindow = kind(subscription, **given, **callbacks)
@@ -81,11 +81,11 @@ class WindowSpec:
 
     @property
     def parts(self) -> dict[str, Aggregate]:
-        """The aggregates by the columns in which they come out."""
+        """The aggregates by the names of their result columns."""
         return self.value.parts if isinstance(self.value, Multi) else {VALUE: self.value}
 
     def differences(self, other: WindowSpec) -> list[str]:
-        """In what ``other`` is another window, in words."""
+        """A description of each parameter that differs in ``other``."""
         return [
             f"{each.name} was {getattr(self, each.name)!r} and is now {getattr(other, each.name)!r}"
             for each in fields(self)
@@ -93,7 +93,7 @@ class WindowSpec:
         ]
 
     def to_json(self) -> bytes:
-        """The spec as it is kept; raises :class:`InvalidArgumentError` for an aggregate that cannot be kept."""
+        """The spec as JSON; raises :class:`InvalidArgumentError` for an aggregate that cannot be stored."""
         if not is_kept_whole(self.value):
             raise InvalidArgumentError(
                 f"value={self.value!r} of the window {self.name!r} cannot be kept, and it is made from data: after a "
@@ -122,7 +122,7 @@ class WindowSpec:
 
 
 def is_kept_whole(value: Aggregate | Multi) -> bool:
-    """Whether an aggregate comes back as it was."""
+    """Returns True if an aggregate is equal to its stored form, read back."""
     try:
         return _aggregate_json.from_json(json.loads(json.dumps(_aggregate_json.to_json(value)))) == value
     except InvalidArgumentError:
@@ -130,6 +130,6 @@ def is_kept_whole(value: Aggregate | Multi) -> bool:
 
 
 def specs_of(records: Iterable[tuple[bytes, bytes]]) -> dict[str, WindowSpec]:
-    """The specs among the records of shards, by the windows' names, in order of these."""
+    """The specs among the records of shards, in order of the windows' names."""
     found = {key[len(KEPT) :].decode(): WindowSpec.from_json(value) for key, value in records if key.startswith(KEPT)}
     return dict(sorted(found.items()))

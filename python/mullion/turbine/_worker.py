@@ -1,7 +1,6 @@
-"""``process`` in a worker: the batches of the topic in, the rows for one window, or what it returns, out.
+"""``process`` in a worker: topic batches in; the rows for windows, or the returned batches, out.
 
-A batch is what one call of ``produce`` brought, or a part of it, with the columns of that call: one that the topic has
-and the call had not is not in the batch.
+A batch has rows of one call of ``produce``, and the columns of that call: it lacks the topic's other columns.
 """
 
 from __future__ import annotations
@@ -49,10 +48,10 @@ from mullion.turbine.windowing import UPDATING, TurbineWindow
 @final
 @dataclass(frozen=True)
 class Process:
-    """``process`` of a subscription, as a worker runs it.
+    """``process`` of a subscription, for workers.
 
     - ``injected``: columns that every batch has.
-    - ``windows``: the subscription's own; ``None`` where ``process`` makes windows.
+    - ``windows``: the subscription's own windows; ``None`` if ``process`` makes windows.
     """
 
     subscription: str
@@ -64,16 +63,16 @@ class Process:
     windows: frozenset[str] | None = None
 
     def batches(self, rows: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """The topic's rows as ``process`` gets them."""
+        """The topic's rows, in the batches that ``process`` receives."""
         for batch in rows:
             if batch.num_rows:
                 yield from _with_their_columns(batch, self.injected)
 
     def call(self, batch: pa.RecordBatch, state: Any, updated: Callable[[TurbineWindow, pa.RecordBatch], None]) -> Any:
-        """One call; ``updated`` takes what it gives to windows. An error names the line that it came from.
+        """Calls ``process``; ``updated`` receives the rows for windows. An error names the line of code.
 
-        Raises :class:`WindowInputError` for what a window cannot take, which is no failure of one call: it is never
-        left out.
+        Raises :class:`WindowInputError` for rows that do not fit a window. It is never skipped, because it is not a
+        failure of one call.
         """
         unfit: list[WindowInputError] = []
 
@@ -83,7 +82,7 @@ class Process:
             try:
                 updated(window, given)
             except WindowInputError as error:
-                # Whatever process makes of it.
+                # It fails the query even if ``process`` catches it.
                 unfit.append(error)
                 raise
 
@@ -112,25 +111,25 @@ class Process:
 @final
 @dataclass(frozen=True)
 class Needed:
-    """What one window takes of a batch that ``process`` gives it: the columns that it needs, in their types."""
+    """The columns that one window needs of a batch from ``process``, in the window's types."""
 
     process: Process
     rows: WindowRows
 
     @property
     def window(self) -> str:
-        """Its name."""
+        """The name of the window."""
         return self.rows.window
 
     def of(self, given: pa.RecordBatch) -> pa.RecordBatch | None:
-        """``None`` for a batch that lacks one of them, which is counted."""
+        """The columns of a batch; ``None`` for a batch that lacks one of them, which is counted."""
         fitted = self.rows.of(given, self.process.subscription)
         if fitted is None:
             self.process.count(f"{self.window}.{SKIPPED}", given.num_rows)
         return fitted
 
     def took(self, batches: Iterable[pa.RecordBatch]) -> None:
-        """Counts the rows of a call, where they may be the first that the window is given."""
+        """Counts the rows of a call, if they may be the window's first ones."""
         rows = sum(batch.num_rows for batch in batches) if self.rows.learns else 0
         if rows:
             self.process.count(f"{self.window}.{GIVEN}", rows)
@@ -139,13 +138,12 @@ class Needed:
 @final
 @dataclass(frozen=True)
 class RowsForWindow:
-    """``process`` for one window: the rows that it gives to that one."""
+    """``process`` for one window: the rows that it passes to that window."""
 
     process: Process
     needed: Needed
 
     def __call__(self, rows: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """The topic's rows in, the window's out."""
         for batch in self.process.batches(rows):
             taken: list[pa.RecordBatch] = []
 
@@ -159,7 +157,7 @@ class RowsForWindow:
             except FunctionError:
                 if self.process.on_error == "stop":
                     raise
-                # All of the call or nothing of it.
+                # A failed call is left out completely.
                 self.process.count(f"{self.needed.window}.{FAILED}", 1)
                 continue
             self.needed.took(taken)
@@ -169,7 +167,7 @@ class RowsForWindow:
 @final
 @dataclass(frozen=True)
 class ProcessOfShard:
-    """``process`` of a shard that has state: the topic's rows in; rows for windows, and what it returns, out."""
+    """``process`` of a shard with state: topic rows in; rows for windows and returned batches out."""
 
     process: Process
     windows: tuple[Needed, ...]
@@ -206,7 +204,7 @@ class ProcessOfShard:
                 except FunctionError as error:
                     if self.process.on_error == "stop":
                         raise
-                    # All of the call or nothing of it.
+                    # A failed call is left out completely.
                     del taken[before:]
                     if maker is not None and known is not None:
                         maker.forget_since(known)
@@ -224,7 +222,7 @@ class ProcessOfShard:
         self, maker: Maker, window: TurbineWindow, given: pa.RecordBatch, taken: list[tuple[str, pa.RecordBatch]]
     ) -> None:
         spec = window.spec
-        # Its types are those of the first rows that such a window was given.
+        # The types are those of the first rows of this shape.
         first = pa.schema([given.schema.field(name) for name in spec.needs if name in given.schema.names])
         if len(first) < len(spec.needs):
             self.process.count(f"{window.name}.{SKIPPED}", given.num_rows)
@@ -245,10 +243,10 @@ class ProcessOfShard:
 @final
 @dataclass(frozen=True)
 class CallbacksOfMade:
-    """The callbacks of windows that were made from data, which ``on_recover`` gives.
+    """The callbacks of windows that were made from data, from ``on_recover``.
 
-    - ``wholes``: of each shape, the columns that are sums of whole numbers.
-    - ``topics``: where what they return goes to.
+    - ``wholes``: for each shape, the columns that are sums of integers.
+    - ``topics``: the topics of the callbacks' results.
     """
 
     known: FromData
@@ -259,7 +257,7 @@ class CallbacksOfMade:
     count: Count
 
     def of(self, maker: Maker, shape: str, name: str) -> PaneCallbacks:
-        """Those of one window."""
+        """The callbacks of one window."""
         spec = maker.recovered(name).spec
         callbacks = spec.callbacks
         suffix = "_each" if callbacks.each else ""
@@ -285,7 +283,7 @@ class CallbacksOfMade:
 @final
 @dataclass(frozen=True)
 class CallbacksOfShard:
-    """The callbacks of all windows of a shard that has state, which is as ``process`` left it."""
+    """The callbacks of all windows of a shard with state. They run after ``process``, on the same state."""
 
     on_error: str
     dead_letter: str | None
@@ -294,7 +292,7 @@ class CallbacksOfShard:
     made: CallbacksOfMade | None = None
 
     def __call__(self, firings: Iterator[Firings], records: State) -> Iterator[pa.RecordBatch]:
-        """The firings of all windows, early ones first; rows :data:`mullion.topics.NOTED` out."""
+        """Rows :data:`mullion.topics.NOTED` for the firings of all windows, early ones first."""
         state, journal = journaled(records, self.on_error)
         outputs = Outputs(self.on_error, self.dead_letter, self.count, journal)
         made, found = self.made, dict[str, PaneCallbacks]()
@@ -321,7 +319,7 @@ class CallbacksOfShard:
             return
         for window, fired in by_window(panes, key_column(0)):
             callbacks = recovered(name, window)
-            # Its own key comes after its name.
+            # The first key column is the window's name.
             names = {key_column(i + 1): key_column(i) for i in range(len(callbacks.key))}
             yield callbacks, fired.rename_columns([names.get(each, each) for each in fired.schema.names])
 
@@ -329,12 +327,11 @@ class CallbacksOfShard:
 @final
 @dataclass(frozen=True)
 class Returned:
-    """What ``process`` returns, to be published."""
+    """The batches that ``process`` returns, to be published."""
 
     process: Process
 
     def __call__(self, rows: Iterable[pa.RecordBatch]) -> Iterator[Output]:
-        """The topic's rows in, outputs out."""
         outputs = Outputs(self.process.on_error, self.process.dead_letter, self.process.count)
         what = f"process of {self.process.subscription}"
 
@@ -352,7 +349,7 @@ class Returned:
 
 
 def journaled(records: Records, on_error: str) -> tuple[TurbineState, RecordJournal | None]:
-    """The state of a shard; with a journal where a call that fails is left out, and all that it wrote with it."""
+    """The state of a shard; with ``on_error="skip"`` also a journal, which undoes the writes of failed calls."""
     if on_error == "stop":
         return TurbineState(records), None
     journal = RecordJournal(records)
@@ -360,7 +357,7 @@ def journaled(records: Records, on_error: str) -> tuple[TurbineState, RecordJour
 
 
 def _with_their_columns(batch: pa.RecordBatch, injected: tuple[str, ...]) -> Iterator[pa.RecordBatch]:
-    """The rows of a batch in runs that came with the same columns, and with no others."""
+    """The rows of a batch in runs that have the same columns, without the columns that they lack."""
     marks = batch.column(COLUMNS)
     encoded = pc.run_end_encode(marks)
     start = 0

@@ -1,9 +1,8 @@
-"""What a window computes: ``agg.Sum("amount")``, ``agg.Multi(n=agg.Count(), mean=agg.Mean("latency_ms"))``.
+"""Aggregates of a window: ``agg.Sum("amount")``, ``agg.Multi(n=agg.Count(), mean=agg.Mean("latency_ms"))``.
 
-An aggregate is a frozen value. It becomes an aggregate of Spark's, is merged from batch to batch in the JVM, and
-reaches the callbacks finished: as the scalar ``value`` or the column ``value``, and a :class:`Multi` as the
-attributes or columns that it names. Whole numbers never wrap: a sum that no 64 bits hold is an ``int`` in ``value``
-all the same, and a decimal in a column.
+An aggregate is a frozen value that compiles to a Spark aggregate; the JVM merges it from batch to batch. Callbacks
+receive the result as the scalar ``value`` or the column ``value``; a :class:`Multi` gives the attributes or columns
+that it names. Integers never wrap: a sum beyond 64 bits is still an ``int`` in ``value``, and a decimal in a column.
 
 >>> from mullion.turbine import aggregates as agg
 >>> agg.Multi(err_sum=agg.Sum("is_error"), n=agg.Count())
@@ -64,7 +63,7 @@ __all__ = [
 
 @final
 class Count(Aggregate):
-    """How many rows, an int; of a column or expression, how many that are not null."""
+    """The number of rows, an int; for a column or expression, the number of its values that are not null."""
 
     __slots__ = ()
 
@@ -81,7 +80,7 @@ class Count(Aggregate):
 
 @final
 class CountIf(Aggregate):
-    """For how many rows a condition is true: ``agg.CountIf(fn.col("status") >= 500)``."""
+    """The number of rows for which a condition is true: ``agg.CountIf(fn.col("status") >= 500)``."""
 
     __slots__ = ()
 
@@ -98,10 +97,10 @@ class CountIf(Aggregate):
 
 @final
 class Sum(OfOne):
-    """The sum; nulls do not count, and of nothing but nulls it is 0. Of a bool it is how often it is true.
+    """The sum; nulls are ignored, and the sum of nulls alone is 0. The sum of a bool is the number of true values.
 
-    Of whole numbers it is exact, however large, and an int. Of decimals it is a decimal, with all its digits after the
-    point. Of floats it is a float, to within 1e-9 of Python's own sum.
+    The sum of integers is an exact int of any size. The sum of decimals is a decimal that keeps all digits after the
+    point. The sum of floats is a float, within 1e-9 of Python's own sum.
     """
 
     __slots__ = ()
@@ -109,19 +108,19 @@ class Sum(OfOne):
     def _column(self, type_of: TypeOf) -> Column:
         column, kind = numeric(self, type_of)
         if isinstance(kind, LongType):
-            # Two halves that no window can make overflow: 2^31 rows would have to be in one pane.
+            # Two halves cannot overflow: a pane would need 2^31 rows.
             high = sf.sum(sf.shiftright(column, 32)).cast("decimal(20, 0)") * sf.lit(2**32).cast("decimal(11, 0)")
             low = sf.sum(column.bitwiseAND(sf.lit(2**32 - 1))).cast("decimal(20, 0)")
             return sf.coalesce((high + low).cast("decimal(38, 0)"), sf.lit(0).cast("decimal(38, 0)"))
         if isinstance(kind, DecimalType):
-            # With all of its digits after the point; a plain 0 would take some of them.
+            # The default has the scale of the sum: a plain 0 would reduce it.
             return sf.coalesce(sf.sum(column), sf.lit(0).cast(DecimalType(min(38, kind.precision + 10), kind.scale)))
         return sf.coalesce(sf.sum(column), sf.lit(0))
 
 
 @final
 class Mean(OfOne):
-    """The mean, a float; nulls do not count, and of nothing but nulls it is ``None``."""
+    """The mean, a float; nulls are ignored, and the mean of nulls alone is ``None``."""
 
     __slots__ = ()
 
@@ -132,7 +131,7 @@ class Mean(OfOne):
 
 @final
 class Max(OfOne):
-    """The greatest value, of numbers, texts or times; nulls do not count. NaN is greater than any number."""
+    """The greatest number, text or time; nulls are ignored. NaN is greater than any number."""
 
     __slots__ = ()
 
@@ -142,7 +141,7 @@ class Max(OfOne):
 
 @final
 class Min(OfOne):
-    """The least value, of numbers, texts or times; nulls do not count."""
+    """The least number, text or time; nulls are ignored."""
 
     __slots__ = ()
 
@@ -152,7 +151,7 @@ class Min(OfOne):
 
 @final
 class First(OfOne):
-    """The value of the row that came first, null or not."""
+    """The value of the row that arrived first, null or not."""
 
     __slots__ = ()
 
@@ -164,7 +163,7 @@ class First(OfOne):
 
 @final
 class Last(OfOne):
-    """The value of the row that came last, null or not."""
+    """The value of the row that arrived last, null or not."""
 
     __slots__ = ()
 
@@ -220,8 +219,8 @@ class Variance(OfSample):
 class Percentile(Aggregate):
     """One percentile by a mergeable sketch: ``agg.Percentile("latency_ms", 0.95)``.
 
-    It is a value that some row has, whose rank is off by at most ``1 / accuracy`` of the rows (the sketch is Greenwald
-    and Khanna's, Spark's ``percentile_approx``); with no more rows than ``accuracy`` it is exact.
+    The result is the value of some row. Its rank is off by at most ``1 / accuracy`` of the rows; with no more rows than
+    ``accuracy`` the result is exact. The sketch is Greenwald and Khanna's, Spark's ``percentile_approx``.
     """
 
     __slots__ = ()
@@ -238,7 +237,7 @@ class Percentile(Aggregate):
 
 @final
 class Percentiles(Aggregate):
-    """Several percentiles by one mergeable sketch, a list: ``agg.Percentiles("latency_ms", [0.5, 0.95, 0.99])``."""
+    """Several percentiles by one mergeable sketch, as a list: ``agg.Percentiles("latency_ms", [0.5, 0.95, 0.99])``."""
 
     __slots__ = ()
 
@@ -259,7 +258,7 @@ class Percentiles(Aggregate):
 
 @final
 class Median(OfOne):
-    """The middle value by a mergeable sketch: ``agg.Percentile(of, 0.5)``."""
+    """The median by a mergeable sketch: ``agg.Percentile(of, 0.5)``."""
 
     __slots__ = ()
 
@@ -269,7 +268,7 @@ class Median(OfOne):
 
 @final
 class ApproxDistinct(Aggregate):
-    """How many different values there are, by a HyperLogLog++ sketch, an int; off by ``error`` (0.05) or so."""
+    """The number of distinct values by a HyperLogLog++ sketch, an int; its relative error is about ``error`` (0.05)."""
 
     __slots__ = ()
 
@@ -305,7 +304,7 @@ class ApproxTop(Aggregate):
 
 @final
 class Collect(OfOne):
-    """All values that are not null, as a list in no order: for panes that are small."""
+    """All values that are not null, as a list without order. Use it for small panes."""
 
     __slots__ = ()
 
@@ -315,7 +314,7 @@ class Collect(OfOne):
 
 @final
 class CollectSet(OfOne):
-    """The different values that are not null, as a list in no order: for panes that are small."""
+    """The distinct values that are not null, as a list without order. Use it for small panes."""
 
     __slots__ = ()
 
@@ -325,9 +324,9 @@ class CollectSet(OfOne):
 
 @final
 class Multi:
-    """Several aggregates of one window: attributes of ``value`` for a callback per pane, columns for one per batch.
+    """Several aggregates of one window: attributes of ``value`` in ``_each`` callbacks, columns in batch callbacks.
 
-    A batch that lacks a column of any of them leaves the whole window as it is: they stay in step.
+    A batch that lacks a column of any aggregate updates none of them, so that they all cover the same rows.
     """
 
     __slots__ = ("parts",)
@@ -357,7 +356,7 @@ class Multi:
 
     @property
     def columns(self) -> frozenset[str]:
-        """The names of the columns that its aggregates read."""
+        """The names of the columns that the aggregates read."""
         return frozenset().union(*(part.columns for part in self.parts.values()))
 
     def __repr__(self) -> str:
@@ -378,7 +377,7 @@ def _multi(parts: dict[str, Aggregate]) -> Multi:
 
 
 def require_aggregate(value: object, what: str) -> None:
-    """An error that names ``what`` unless ``value`` is an aggregate."""
+    """Raises an error that names ``what`` unless ``value`` is an aggregate."""
     if isinstance(value, Aggregate):
         return
     if isinstance(value, type) and issubclass(value, Aggregate):

@@ -43,21 +43,20 @@ Kind = TypeVar("Kind", bound=type)
 
 
 class App(_App):
-    """A Turbine program: subscriptions are added with :meth:`subscribe`, and :meth:`run` runs them.
+    """A Turbine program: :meth:`subscribe` adds subscriptions, and :meth:`run` runs them.
 
-    - ``name``: of the program; letters, digits, '.', '_' and '-'.
-    - ``broker``: where its topics are, ``"dir:PATH"`` or ``"kafka://host:port"``.
-    - ``checkpoint``: where its state is. Left out: beside the topics of a ``dir:`` broker, in ``PATH/_apps/NAME``, and
-      in ``.mullion/NAME`` for Kafka.
-    - ``clock``: what tells the time; the machine's if left out.
-    - ``spark``: the session; the active one if left out, or else one that is made when it is needed.
-    - ``upgrade``: what happens to open panes when the program has changed: a :class:`mullion.Upgrade`. By default the
+    - ``name``: the program's name; letters, digits, '.', '_' and '-'.
+    - ``broker``: the location of its topics, ``"dir:PATH"`` or ``"kafka://host:port"``.
+    - ``checkpoint``: the folder of its state. The default is ``PATH/_apps/NAME``, next to the topics of a ``dir:``
+      broker, and ``.mullion/NAME`` for Kafka.
+    - ``clock``: the source of the time; by default the machine's clock.
+    - ``spark``: the session; by default the active one, or a new one when it is needed.
+    - ``upgrade``: the treatment of open panes when the program has changed: a :class:`mullion.Upgrade`. By default the
       program does not start. With ``new_aggregates="from now"`` a new aggregate of an open pane covers the rows from
-      then on, and is ``None`` before the first of them. With ``window="drain"``, for windows with a query of their own,
-      the panes of the window as it was continue until they close, and rows from a boundary on enter the window as it
-      is now. With ``window="drop"``, for windows that share a query (``together=True``), the open panes of windows that
-      are no longer in the program are dropped, without a call of ``on_close``. It does not apply to windows in the
-      query of a state.
+      then on, and is ``None`` before the first of them. ``window="drain"`` is for windows with a query of their own:
+      the old window's open panes continue until they close, and rows from a boundary on enter the new window.
+      ``window="drop"`` is for windows that share a query (``together=True``): open panes of windows that are no longer
+      in the program are dropped, without a call of ``on_close``. It does not apply to windows in the query of a state.
     """
 
     api: ClassVar[str] = "turbine"
@@ -95,32 +94,33 @@ class App(_App):
         dead_letter: str | None = None,
         together: bool = False,
     ) -> Callable[[Kind], Kind]:
-        """A decorator of a class with ``__init__(self)``, which makes windows, and ``process(self, batch, state)``.
+        """Decorates a class with ``__init__(self)``, which makes windows, and ``process(self, batch, state)``.
 
-        - ``topic``: what it reads.
-        - ``publish_to``: the topic of what ``process`` and the callbacks return, or a dict of topics. Its keys are
+        - ``topic``: the topic that it reads.
+        - ``publish_to``: the topic for results of ``process`` and the callbacks, or a dict of topics. Its keys are
           ``"process"``, ``"early"``, ``"close"`` and names of windows; a window's own topic is that of both its
-          callbacks. What is returned and has no topic is an error.
-        - ``partition_key``: the column by which rows are sharded. It is in the key of every window. Without it there is
-          one shard: a callback that takes a table gets all panes of a tick.
-        - ``parallelism``: the number of shards; the session's ``spark.sql.shuffle.partitions`` if left out. A
-          checkpoint keeps the number that it began with.
-        - ``with_kafka_timestamp``: gives every batch the Int64 column ``_kafka_ts_ms``: when a row came to the topic,
-          in milliseconds since the epoch; in a ``dir:`` topic its timestamp in ``produce``.
-        - ``schema``: of the topic's values, as DDL, a ``StructType`` or a ``pyarrow.Schema``; the topic's own if left
-          out, which must have rows then when the program first runs.
-        - ``on_error``: ``"stop"`` fails the query when a callback or ``process`` raises: nothing of the batch is
-          published, and after the fix it goes on from there. ``"skip"`` leaves out what the call was about, and counts
-          it: a pane, all panes of the tick in the batch form, a batch of ``process``.
-        - ``dead_letter``: a topic that is told of what ``"skip"`` leaves out: ``callback``, ``error`` and ``panes``.
+          callbacks. A returned batch without a topic is an error.
+        - ``partition_key``: the column by which rows are sharded. The key of every window contains it. Without it there
+          is one shard: a callback that accepts a table gets all panes of a tick.
+        - ``parallelism``: the number of shards; by default the session's ``spark.sql.shuffle.partitions``. A
+          checkpoint keeps the number with which it began.
+        - ``with_kafka_timestamp``: adds the Int64 column ``_kafka_ts_ms`` to every batch: the time when a row
+          reached the topic, in milliseconds since the epoch; in a ``dir:`` topic its timestamp in ``produce``.
+        - ``schema``: of the topic's values, as DDL, a ``StructType`` or a ``pyarrow.Schema``. The default is the
+          topic's own schema; the topic must then have rows when the program first runs.
+        - ``on_error``: ``"stop"`` fails the query when a callback or ``process`` raises an error: nothing of the batch
+          is published, and after a fix the query resumes with that batch. ``"skip"`` leaves out the input of the failed
+          call, and counts it: a pane, all panes of the tick in the batch form, a batch of ``process``.
+        - ``dead_letter``: a topic for records of the calls that ``"skip"`` leaves out: ``callback``, ``error`` and
+          ``panes``.
         - ``together``: windows with one ``time_column`` and one store share a query: they read the topic, run
-          ``process`` and shuffle once, and have one event clock, that of the rows of all of them. Their state is in one
-          checkpoint: windows of the same key may be added and renamed, and removed with
-          ``App(upgrade=Upgrade(window="drop"))``, as long as there are two. ``explain()`` says which windows do.
+          ``process`` and shuffle once, and have one event clock, which covers the rows of all of them. Their state is
+          in one checkpoint. Windows of the same key may be added and renamed, and removed with
+          ``App(upgrade=Upgrade(window="drop"))``, as long as there are two. ``explain()`` lists the windows that share.
 
-        The class is made once, here, so that its windows are checked at once; it is copied to the workers.
+        The decorator creates the object once, so that its windows are checked immediately. Workers get copies of it.
 
-        Raises :class:`InvalidArgumentError` for what cannot be right, here or in the windows.
+        Raises :class:`InvalidArgumentError` for invalid arguments, here or in the windows.
         """
         options = options_of(
             topic, publish_to, partition_key, parallelism, with_kafka_timestamp, schema, on_error, dead_letter, together
@@ -147,9 +147,9 @@ class App(_App):
         return subscribed
 
     def window(self, name: str) -> WindowHandle:
-        """A window by its name, to look into; also one that ``process`` made from data, once its batch is committed.
+        """A window by its name, for inspection. Windows made from data exist once their batch is committed.
 
-        Raises :class:`InvalidArgumentError` where no window has this name.
+        Raises :class:`InvalidArgumentError` if no window has this name.
         """
         for subscription in self.subscriptions:
             if name in subscription.windows:
@@ -192,9 +192,9 @@ class App(_App):
         return Job(plan.name, (options.topic,), tuple(topics), built, publishing, plan.mend)
 
     def plan_change(self) -> Sequence[Change]:
-        """What would become of the panes and the state in :attr:`checkpoint` if the program were started as it is.
+        """Lists the effects of starting the program on the panes and the state in :attr:`checkpoint`.
 
-        It starts if nothing is ``refused``; nothing is done.
+        The program can start if nothing is ``refused``. The call itself changes nothing.
         """
         told = [
             change for each in self.subscriptions for plan in _plans_of(self, each) for change in self._change_of(plan)
@@ -219,7 +219,7 @@ class App(_App):
         return told_of
 
     def _require_windows(self, plan: Plan) -> None:
-        """Refuses other windows in a query that several share, where they cannot go on; notes them otherwise."""
+        """Records the windows that share a query; raises an error if their state does not allow the change."""
         if not isinstance(plan, TogetherPlan):
             return
         if self._has_run(plan.name) and plan.has_other_windows:
@@ -233,7 +233,7 @@ class App(_App):
         plan.note()
 
     def _require_same_query(self, plan: Plan) -> None:
-        """Refuses what the code has moved to a query that has neither its state nor its place in the topic."""
+        """Raises an error if the code moves state or topic offsets to another query."""
         subscription, why = plan.subscription, why_so(plan.subscription)
         for other in (f"{subscription.name}.process", f"{subscription.name}.state"):
             if plan.name == subscription.job != other and self._has_run(other):
@@ -248,17 +248,17 @@ class App(_App):
         return has_run(self.checkpoint_of(query))
 
     def kept(self) -> list[Named]:
-        """The parts whose state is kept although they are no longer there.
+        """The parts that are no longer in the program, but have state.
 
-        What the query of windows together keeps is that query's to drop.
+        State of removed windows in a shared query is excluded: that query drops it.
         """
         running = {each.name for subscription in self.subscriptions for each in shared_by(subscription)}
         return [each for each in super().kept() if _window_notes.query_of(self.checkpoint, each.name) not in running]
 
     def drop(self, name: str) -> None:
-        """Deletes the state of a part that is no longer in the program, or that a query has which it left.
+        """Deletes the state of a part that is no longer in the program, or a moved window's state in its old query.
 
-        Raises :class:`InvalidArgumentError` for one that is in use, and for one that has none.
+        Raises :class:`InvalidArgumentError` for a part that is in use, and for a part that has no state.
         """
         now = next((_query_of(each, name) for each in self.subscriptions if name in each.windows), name)
         if now != name and _window_notes.query_of(self.checkpoint, name) == name:
@@ -289,7 +289,7 @@ class App(_App):
         return found
 
     def _dynamic_specs(self, subscription: Subscription) -> list[WindowSpec]:
-        """The windows that ``process`` of a subscription made, by their names."""
+        """The specs of the windows that ``process`` of a subscription made."""
         checkpoint = self.checkpoint_of(subscription.job)
         if not subscription.makes_windows or not has_run(checkpoint):
             return []
@@ -300,12 +300,12 @@ class App(_App):
         return [part for subscription in self.subscriptions for part in parts_of(subscription)]
 
     def __reduce__(self) -> tuple[Any, ...]:
-        # A class that names its App goes to workers, which have no use for it.
+        # A class that refers to its App is sent to workers, which do not use the App.
         return _AppOfWorker, (self.name,)
 
 
 class WindowHandle:
-    """A window of a program, to look into; made by :meth:`App.window`."""
+    """A window of a program, for inspection; made by :meth:`App.window`."""
 
     def __init__(
         self, app: App, subscription: Subscription, name: str, spec: WindowSpec, shown: str, *, made: bool = False
@@ -318,7 +318,7 @@ class WindowHandle:
         self._made = made
 
     def read(self) -> DataFrame:
-        """The panes that are open: the key, ``window_start_ms``, ``window_end_ms``, and the values so far.
+        """The open panes: the key, ``window_start_ms``, ``window_end_ms``, and the values so far.
 
         They are those of the last committed batch; the program may be running.
 
@@ -345,18 +345,18 @@ class WindowHandle:
 
     @property
     def skipped(self) -> int:
-        """How many rows of batches that lacked a column it left out, since the program was started here.
+        """The number of rows left out because their batch lacked a column, since the program was started here.
 
-        Rows are counted as they are read, before their batch is committed: those that are read again, for a stage or a
-        batch was done again, are counted again.
+        Rows are counted when they are read, before their batch is committed: rows that a repeated stage or batch reads
+        again are counted again.
         """
         return 0 if self._plan is None else self._plan.skipped(self.name)
 
     @property
     def failed(self) -> int:
-        """How many panes ``on_error="skip"`` left out, since the program was started here.
+        """The number of panes that ``on_error="skip"`` left out, since the program was started here.
 
-        Where ``process`` itself failed, how many calls of it.
+        If ``process`` itself failed, the number of its failed calls.
         """
         return 0 if self._plan is None else self._plan.failed(self.name)
 
@@ -366,7 +366,7 @@ class WindowHandle:
 
     @property
     def name(self) -> str:
-        """What it is called."""
+        """The name of the window."""
         return self._name
 
     def __repr__(self) -> str:
@@ -374,7 +374,7 @@ class WindowHandle:
 
 
 class _AppOfWorker:
-    """What stands for an App in a worker."""
+    """A placeholder for an App in a worker."""
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -399,7 +399,7 @@ def _plans_of(app: App, subscription: Subscription) -> Iterator[Plan]:
 
 
 def _query_of(subscription: Subscription, window: str) -> str:
-    """What the query is called in which a window runs."""
+    """The name of the query in which a window runs."""
     if subscription.state is not None:
         return subscription.job
     shared = shared_with(subscription, window)
@@ -407,10 +407,10 @@ def _query_of(subscription: Subscription, window: str) -> str:
 
 
 def _folder_of(subscription: Subscription, window: str) -> str | None:
-    """Where the state of a window is, that is dropped when the window is; ``None`` where it is not its own."""
+    """The folder of the state that is deleted with a window; ``None`` if the window shares its state."""
     if shared_with(subscription, window) is not None:
         return None
     if subscription.state is None:
         return folder_name(window)
-    # Beside the others of the subscription's one operator.
+    # It is next to the other windows of the subscription's operator.
     return f"{folder_name(subscription.job)}/query/state/0/_windows/{folder_name(window)}"

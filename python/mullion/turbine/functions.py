@@ -1,11 +1,11 @@
 """Expressions over the columns of a batch: ``fn.col("bytes_in") + fn.col("bytes_out")``.
 
-An expression is a value that says what is to be computed. Nothing is computed in Python: where a window uses one, it
-becomes an expression of Spark's and runs with the window in the JVM. Nulls give nulls, as in Arrow and in SQL. Dividing
-by zero gives null. Whole numbers that overflow fail the query and never wrap.
+An expression describes a computation; Python computes nothing. A window compiles its expressions to Spark expressions,
+which run with the window in the JVM. Nulls give nulls, as in Arrow and in SQL. A division by zero gives null. An
+integer overflow fails the query; integers never wrap.
 
-What a function is about may be a column's name: ``fn.lower("region")`` is ``fn.lower(fn.col("region"))``. Anywhere else
-text is text.
+The first argument of a function may be the name of a column: ``fn.lower("region")`` is ``fn.lower(fn.col("region"))``.
+In all other places a string is a literal.
 
 >>> from mullion.turbine import functions as fn
 >>> fn.col("bytes_in") + fn.col("bytes_out")
@@ -67,7 +67,7 @@ Operand: TypeAlias = "Expression | str | int | float | bool | bytes | decimal.De
 
 _LITERALS: Final = (str, int, float, bool, bytes, decimal.Decimal, datetime.datetime, datetime.date, type(None))
 
-# Arrow's names for types, and Spark's.
+# Arrow's names of types, and Spark's.
 _TYPES: Final = {
     "int8": "tinyint",
     "int16": "smallint",
@@ -82,20 +82,20 @@ _TYPES: Final = {
 
 
 def column_of(name: str) -> Column:
-    """The column of this very name, whatever characters are in it."""
+    """The column with exactly this name: dots and other special characters are not parsed."""
     return sf.col("`" + name.replace("`", "``") + "`")
 
 
 class Expression:
-    """What is to be computed from the columns of a row. Made by the functions of this module and by operators.
+    """An expression over the columns of a row, built with the functions of this module and with operators.
 
-    Two are equal for Python when they say the same; as ``==`` makes an expression, ask ``same_as``.
+    ``==`` builds an expression; :meth:`same_as` compares two expressions.
     """
 
     __slots__ = ("_build", "_needs", "_text", "columns")
 
     columns: frozenset[str]
-    """The names of the columns that it reads."""
+    """The names of the columns that the expression reads."""
 
     def __init__(
         self, text: str, columns: frozenset[str], build: Callable[[], Column], *, needs_brackets: bool = False
@@ -106,11 +106,11 @@ class Expression:
         self.columns = columns
 
     def to_column(self) -> Column:
-        """The expression as Spark computes it."""
+        """The expression as a Spark column."""
         return self._build()
 
     def same_as(self, other: object) -> bool:
-        """Whether both say the same."""
+        """Returns True if ``other`` is the same expression."""
         return isinstance(other, Expression) and self._text == other._text
 
     def __repr__(self) -> str:
@@ -193,7 +193,7 @@ class Expression:
 
 
 class When(Expression):
-    """A choice that may still be given its other side."""
+    """A conditional expression that accepts :meth:`otherwise`."""
 
     __slots__ = ("_condition", "_then")
 
@@ -207,7 +207,7 @@ class When(Expression):
         self._then = then
 
     def otherwise(self, value: Operand) -> Expression:
-        """What it is where the condition is false or null."""
+        """Sets the value for rows whose condition is false or null."""
         other, condition, then = _operand(value), self._condition, self._then
         return Expression(
             f"{self!r}.otherwise({other!r})",
@@ -228,7 +228,7 @@ def col(name: str) -> Expression:
 
 
 def lit(value: Operand) -> Expression:
-    """A value that is the same for all rows."""
+    """A literal: the same value for all rows."""
     if isinstance(value, Expression):
         return value
     if not isinstance(value, _LITERALS):
@@ -240,7 +240,7 @@ def lit(value: Operand) -> Expression:
 
 
 def cast(value: Operand, to: str) -> Expression:
-    """``value`` as another type, by Arrow's name: ``fn.cast(fn.col("n"), "float64")``. What does not fit fails."""
+    """``value`` cast to the Arrow type ``to``: ``fn.cast(fn.col("n"), "float64")``. A value that does not fit fails."""
     if to not in _TYPES:
         raise InvalidArgumentError(f"fn.cast(..., {to!r}): there is no such type here. Use one of {', '.join(_TYPES)}.")
     of = _subject(value)
@@ -248,59 +248,59 @@ def cast(value: Operand, to: str) -> Expression:
 
 
 def when(condition: Operand, then: Operand) -> When:
-    """``then`` where ``condition`` is true, null elsewhere; ``.otherwise(value)`` says what else."""
+    """``then`` where ``condition`` is true, else null or the value of ``.otherwise(value)``."""
     return When(_operand(condition), lit(then))
 
 
 def is_in(value: Operand, values: list[Any] | tuple[Any, ...] | set[Any] | frozenset[Any]) -> Expression:
-    """Whether it is one of some values."""
+    """True for rows whose value is in ``values``."""
     of, listed = _subject(value), list(values)
     return Expression(f"fn.is_in({of!r}, {listed!r})", of.columns, lambda: of.to_column().isin(listed))
 
 
 def abs(value: Operand) -> Expression:  # noqa: A001
-    """The value without its sign."""
+    """The absolute value."""
     return _call("abs", sf.abs, _subject(value))
 
 
 def ceil(value: Operand) -> Expression:
-    """The least whole number at or above it."""
+    """The smallest integer that is not less than the value."""
     return _call("ceil", sf.ceil, _subject(value))
 
 
 def floor(value: Operand) -> Expression:
-    """The greatest whole number at or below it."""
+    """The largest integer that is not greater than the value."""
     return _call("floor", sf.floor, _subject(value))
 
 
 def round(value: Operand, digits: int = 0) -> Expression:  # noqa: A001
-    """Rounded to so many digits after the point, halves to even, as Arrow and Python do."""
+    """The value rounded to ``digits`` decimal places, halves to even, as in Arrow and Python."""
     of = _subject(value)
     return Expression(f"fn.round({of!r}, {digits})", of.columns, lambda: sf.bround(of.to_column(), digits))
 
 
 def sqrt(value: Operand) -> Expression:
-    """The square root; NaN of what is below zero."""
+    """The square root; NaN for negative values."""
     return _call("sqrt", sf.sqrt, _subject(value))
 
 
 def exp(value: Operand) -> Expression:
-    """E to the power of it."""
+    """The exponential function: e to the power of ``value``."""
     return _call("exp", sf.exp, _subject(value))
 
 
 def log(value: Operand) -> Expression:
-    """The natural logarithm; null of what is not above zero."""
+    """The natural logarithm; null for values that are not positive."""
     return _call("log", sf.ln, _subject(value))
 
 
 def log2(value: Operand) -> Expression:
-    """The logarithm to the base 2; null of what is not above zero."""
+    """The logarithm to the base 2; null for values that are not positive."""
     return _call("log2", sf.log2, _subject(value))
 
 
 def log10(value: Operand) -> Expression:
-    """The logarithm to the base 10; null of what is not above zero."""
+    """The logarithm to the base 10; null for values that are not positive."""
     return _call("log10", sf.log10, _subject(value))
 
 
@@ -310,62 +310,62 @@ def power(value: Operand, exponent: Operand) -> Expression:
 
 
 def sign(value: Operand) -> Expression:
-    """-1.0, 0.0 or 1.0."""
+    """The sign of the value: -1.0, 0.0 or 1.0."""
     return _call("sign", sf.signum, _subject(value))
 
 
 def coalesce(*values: Operand) -> Expression:
-    """The first of them that is not null."""
+    """The first value that is not null."""
     return _call("coalesce", sf.coalesce, *values)
 
 
 def least(*values: Operand) -> Expression:
-    """The least of two or more; nulls do not count."""
+    """The least of two or more values; nulls are ignored."""
     return _call("least", sf.least, *values)
 
 
 def greatest(*values: Operand) -> Expression:
-    """The greatest of two or more; nulls do not count."""
+    """The greatest of two or more values; nulls are ignored."""
     return _call("greatest", sf.greatest, *values)
 
 
 def null_if(value: Operand, other: Operand) -> Expression:
-    """Null where both are equal, else ``value``."""
+    """Null if both values are equal, else ``value``."""
     return _call("null_if", sf.nullif, _subject(value), other)
 
 
 def is_null(value: Operand) -> Expression:
-    """Whether it is null."""
+    """True for null values."""
     return _call("is_null", sf.isnull, _subject(value))
 
 
 def is_not_null(value: Operand) -> Expression:
-    """Whether it is not null."""
+    """True for values that are not null."""
     return _call("is_not_null", sf.isnotnull, _subject(value))
 
 
 def lower(value: Operand) -> Expression:
-    """Text in lower case."""
+    """The text in lower case."""
     return _call("lower", sf.lower, _subject(value))
 
 
 def upper(value: Operand) -> Expression:
-    """Text in upper case."""
+    """The text in upper case."""
     return _call("upper", sf.upper, _subject(value))
 
 
 def trim(value: Operand) -> Expression:
-    """Text without spaces before and after."""
+    """The text without leading and trailing spaces."""
     return _call("trim", sf.trim, _subject(value))
 
 
 def length(value: Operand) -> Expression:
-    """How many characters a text has."""
+    """The length of a text in characters."""
     return _call("length", sf.char_length, _subject(value))
 
 
 def concat(*values: Operand) -> Expression:
-    """Texts one after the other; null if one is. A str is text here, a column ``fn.col("name")``."""
+    """The concatenation of texts; null if any is null. A str is a literal; a column is ``fn.col("name")``."""
     parts = [lit(value) for value in values]
     return Expression(
         f"fn.concat({', '.join(map(repr, parts))})",
@@ -375,7 +375,7 @@ def concat(*values: Operand) -> Expression:
 
 
 def substring(value: Operand, start: int, length: int) -> Expression:
-    """``length`` characters of a text from ``start`` on, which counts from 0."""
+    """The ``length`` characters of a text from position ``start``, which counts from 0."""
     of = _subject(value)
     return Expression(
         f"fn.substring({of!r}, {start}, {length})",
@@ -385,25 +385,25 @@ def substring(value: Operand, start: int, length: int) -> Expression:
 
 
 def contains(value: Operand, part: str) -> Expression:
-    """Whether a text has ``part`` in it."""
+    """True for texts that contain ``part``."""
     of = _subject(value)
     return Expression(f"fn.contains({of!r}, {part!r})", of.columns, lambda: of.to_column().contains(part))
 
 
 def starts_with(value: Operand, part: str) -> Expression:
-    """Whether a text starts with ``part``."""
+    """True for texts that start with ``part``."""
     of = _subject(value)
     return Expression(f"fn.starts_with({of!r}, {part!r})", of.columns, lambda: of.to_column().startswith(part))
 
 
 def ends_with(value: Operand, part: str) -> Expression:
-    """Whether a text ends with ``part``."""
+    """True for texts that end with ``part``."""
     of = _subject(value)
     return Expression(f"fn.ends_with({of!r}, {part!r})", of.columns, lambda: of.to_column().endswith(part))
 
 
 def replace(value: Operand, part: str, by: str) -> Expression:
-    """A text with every ``part`` replaced."""
+    """The text with every ``part`` replaced by ``by``."""
     of = _subject(value)
     return Expression(
         f"fn.replace({of!r}, {part!r}, {by!r})",
@@ -413,7 +413,7 @@ def replace(value: Operand, part: str, by: str) -> Expression:
 
 
 def expression_of(value: object, what: str) -> Expression:
-    """A column's name or an expression, as an aggregate takes it; else an error that names ``what``."""
+    """The expression for the argument of an aggregate: a column name or an expression. Errors name ``what``."""
     if isinstance(value, Expression):
         return value
     if isinstance(value, str) and value:
@@ -431,7 +431,7 @@ def _operand(value: object) -> Expression:
 
 
 def _subject(value: object) -> Expression:
-    """What a function is about: text names a column there."""
+    """The first argument of a function, where a string names a column."""
     return col(value) if isinstance(value, str) else _operand(value)
 
 

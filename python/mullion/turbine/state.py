@@ -1,17 +1,17 @@
-"""``TurbineState``: what ``process`` and the callbacks of a shard keep from call to call, and over restarts.
+"""``TurbineState``: the state that ``process`` and the callbacks of a shard share between calls, and over restarts.
 
-It is a mapping from text to plain values. Within a tick ``process`` comes first, then the early callbacks, then those
-of panes that close, and each sees what the ones before it wrote. It is saved in Spark's state store with the
-micro-batch: a batch that is tried again starts from what was before it.
+It is a mapping from text to plain values. Within a tick ``process`` runs first, then the early callbacks, then the
+close callbacks, and each sees the writes of the earlier ones. Spark's state store saves it with the micro-batch: a
+batch that runs again starts from the state before it.
 
-Values are what JSON holds (``None``, bool, int, float, str, lists and dicts with text for keys; tuples come back as
-lists) and Arrow's RecordBatches and Tables. A list or dict of the state may be changed where it is: what a call of
-``process`` or of a callback changed is saved when the call returns::
+Values are JSON values (``None``, bool, int, float, str, lists and dicts with text for keys; tuples are read back as
+lists) and Arrow's RecordBatches and Tables. A list or dict of the state may be changed in place: the changes of a call
+of ``process`` or of a callback are saved when the call returns::
 
     state.setdefault("seen", {})[window.group["host"]] = window.end_ms
     state.setdefault("hosts", []).append(window.group["host"])
 
-One that is kept in ``self`` from call to call is no longer the state's: read it again in each call.
+Changes to a value that ``self`` keeps from an earlier call are not saved: read the value again in each call.
 """
 
 from __future__ import annotations
@@ -36,13 +36,13 @@ _PLAIN: Final = (bool, int, float, str, type(None))
 
 @final
 class TurbineState(MutableMapping[str, Any]):
-    """The state of one shard; see the module. Made without records it is a plain one, for unit tests of callbacks."""
+    """The state of one shard; see the module. Without records it is a plain mapping, for unit tests of callbacks."""
 
     __slots__ = ("_held", "_records")
 
     def __init__(self, records: Records | None = None) -> None:
         self._records = Scratch() if records is None else records
-        # Lists and dicts that the running call has from here, each with what is saved of it.
+        # The lists and dicts that the running call has read, each with its saved bytes.
         self._held: dict[str, tuple[Any, bytes]] = {}
 
     def get(self, key: str, default: Any = None) -> Any:
@@ -101,13 +101,13 @@ class TurbineState(MutableMapping[str, Any]):
 
 
 def keep(state: object) -> None:
-    """Saves what a call changed within values of the state, when it has returned."""
+    """Saves the changes that a call made within values of the state, when it has returned."""
     if isinstance(state, TurbineState):
         state._keep()
 
 
 def forget(state: object) -> None:
-    """Leaves what a call changed within values of the state, for it failed."""
+    """Discards the changes that a failed call made within values of the state."""
     if isinstance(state, TurbineState):
         state._held.clear()
 
@@ -120,15 +120,12 @@ class Scratch:
         self._records: dict[bytes, bytes] = {}
 
     def get(self, key: bytes) -> bytes | None:
-        """The value of ``key``; ``None`` if there is none."""
         return self._records.get(key)
 
     def put(self, key: bytes, value: bytes) -> None:
-        """Sets it."""
         self._records[key] = value
 
     def delete(self, key: bytes) -> None:
-        """Removes it, if it is there."""
         self._records.pop(key, None)
 
     def scan(self, prefix: bytes = b"") -> Iterator[tuple[bytes, bytes]]:
@@ -138,7 +135,7 @@ class Scratch:
 
 @final
 class NoState:
-    """What stands for the state where the code was seen not to read it."""
+    """A placeholder for the state, for code that does not read it."""
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):

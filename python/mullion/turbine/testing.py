@@ -1,6 +1,6 @@
 """Unit tests of Turbine programs: rows in, a clock that the test moves, outputs out. Nothing sleeps.
 
-The program runs as it is, in Spark, over topics in a folder of the test's own::
+The program runs unchanged, in Spark, over topics in a folder of the test's own::
 
     from mullion.turbine import testing
     from shop import app
@@ -37,12 +37,12 @@ __all__ = ["Trial", "run"]
 
 @contextmanager
 def run(app: App, *, start_ms: int = 0) -> Iterator[Trial]:
-    """Runs ``app`` with empty topics and no state, until the end of the ``with``; the App is then as it was.
+    """Runs ``app`` with empty topics and no state until the end of the ``with`` block, and then restores the App.
 
-    ``start_ms``: where its clock starts, milliseconds since the epoch.
+    ``start_ms``: the clock's start, milliseconds since the epoch.
 
-    The App's own broker, checkpoint and clock are put aside. Its classes are sent to the workers by value, so that a
-    test's own module need not be importable there.
+    The App's own broker, checkpoint and clock are replaced during the block. Its classes are sent to the workers by
+    value, so that workers need not import the test's module.
     """
     if not isinstance(app, App):
         raise InvalidArgumentError(f"testing.run({app!r}) runs a mullion.turbine.App.")
@@ -72,8 +72,8 @@ def run(app: App, *, start_ms: int = 0) -> Iterator[Trial]:
 class Trial:
     """A program under test; made by :func:`run`.
 
-    Rows are processed, and errors of the program raised, when outputs are asked for or the clock is moved. A part of
-    the program starts when its topic has rows.
+    The program processes rows, and raises its errors, when the test reads outputs or moves the clock. A part of the
+    program starts when its topic has rows.
     """
 
     def __init__(self, app: App) -> None:
@@ -83,14 +83,14 @@ class Trial:
         self._read: dict[str, int] = {}
 
     def feed(self, topic: str, data: Data, timestamps: Sequence[float] | None = None) -> None:
-        """Rows for a topic, as dicts or an Arrow batch: one batch of the program.
+        """Produces rows to a topic, from dicts or an Arrow batch: one batch of the program.
 
-        ``timestamps`` are those of the rows in the topic, in seconds since the epoch; the clock's if left out.
+        ``timestamps`` are those of the rows in the topic, in seconds since the epoch; by default the clock's.
         """
         self._app.broker.produce(topic, data, timestamps, clock=self._app.clock)
 
     def advance(self, ms: int) -> None:
-        """Processes the rows that are there, and then moves the clock by so many milliseconds."""
+        """Processes the rows so far, and then advances the clock by ``ms`` milliseconds."""
         self.settle()
         clock = self._app.clock
         assert isinstance(clock, ManualClock)
@@ -105,13 +105,13 @@ class Trial:
         return rows
 
     def fresh(self, topic: str) -> list[dict[str, Any]]:
-        """Those rows that were published since this was last asked."""
+        """The rows that were published to a topic since the last call."""
         rows = self.outputs(topic)
         seen, self._read[topic] = self._read.get(topic, 0), len(rows)
         return rows[seen:]
 
     def settle(self) -> None:
-        """Runs every batch that rows and clock ask for."""
+        """Runs batches until all rows and clock ticks are processed."""
         while True:
             due = [job for job in self._waiting if self._has_rows(job.reads)]
             if due:
@@ -124,7 +124,7 @@ class Trial:
                 return
 
     def restart(self) -> None:
-        """Stops the program; it goes on from its checkpoint with what comes next."""
+        """Stops the program; it resumes from its checkpoint with the next step of the test."""
         self.stop()
         self._waiting = list(self._app._checked_jobs())
         self._running.clear()

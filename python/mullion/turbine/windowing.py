@@ -1,7 +1,7 @@
-"""The six windows of Turbine, and the rules by which they are made.
+"""The six windows of Turbine, and the rules for their parameters.
 
-A window belongs to a subscription (``self``), has a name, and computes an aggregate for each key. Every rule about its
-parameters is checked when it is built, never when it fires::
+A window belongs to a subscription (``self``), has a name, and computes an aggregate for each key. The constructor
+checks all rules about its parameters, before any pane fires::
 
     class revenue:
         def __init__(self) -> None:
@@ -12,8 +12,8 @@ parameters is checked when it is built, never when it fires::
                 early_fire_interval_ms=10_000, on_early_fire_each=self._live_gauge,
             )
 
-All times are whole milliseconds since the epoch, and all lengths whole milliseconds. The name is what a window's state
-is kept under: windows may be reordered in the code, and two of one name are an error.
+All times are integer milliseconds since the epoch, and all lengths are integer milliseconds. A window's state is
+stored under its name: windows may be reordered in the code, and two windows with the same name are an error.
 """
 
 from __future__ import annotations
@@ -50,14 +50,14 @@ __all__ = [
 
 
 class Host(Protocol):
-    """The subscription that is being made, as its windows see it."""
+    """The subscription under construction, as its windows see it."""
 
     @property
     def partition_key(self) -> str | None:
-        """The column that its rows are sharded by."""
+        """The column by which the subscription's rows are sharded."""
 
     def add(self, window: TurbineWindow) -> None:
-        """Takes a window in; refuses one whose name is taken."""
+        """Registers a window; raises an error if its name is in use."""
 
 
 BUILDING: ContextVar[tuple[object, Host] | None] = ContextVar("mullion_turbine_building", default=None)
@@ -66,23 +66,23 @@ BUILDING: ContextVar[tuple[object, Host] | None] = ContextVar("mullion_turbine_b
 UPDATING: ContextVar[Callable[[TurbineWindow, pa.RecordBatch], None] | None] = ContextVar(
     "mullion_turbine_updating", default=None
 )
-"""What takes the rows that ``process`` gives to a window, while it runs in a worker."""
+"""The function that receives the rows that ``process`` passes to a window, while ``process`` runs in a worker."""
 
 
 class Common(TypedDict, total=False):
-    """What all six windows are made with, beside their lengths.
+    """The parameters of all six windows, in addition to their lengths.
 
-    - ``name``: unique in the app; the window's state is kept under it.
-    - ``key``: the column, or the list of columns, whose values have panes of their own; ``group`` of a pane. Left out,
-      it is the subscription's ``partition_key``, and where there is none all rows are one group.
+    - ``name``: unique in the app; the window's state is stored under it.
+    - ``key``: the column, or the list of columns, whose values have separate panes; it becomes ``group`` of a pane. The
+      default is the subscription's ``partition_key``, or one group of all rows if there is none.
     - ``value``: an aggregate, or :class:`~mullion.turbine.aggregates.Multi`.
     - ``time_column``: an Int64 column, milliseconds since the epoch. ``None`` for processing time.
-    - ``allowed_lateness_ms``: how long after a window's end its pane stays open. 0 by default.
+    - ``allowed_lateness_ms``: the time for which a pane stays open after its window's end. 0 by default.
     - ``on_close_each``: ``(state, window, value)`` for each pane that closes; or ``on_close``: ``(state, panes)`` for
-      all that close in one tick, a ``pyarrow.Table``; with a ``partition_key`` for those of a shard. Exactly one of
-      them.
-    - ``early_fire_interval_ms`` and ``on_early_fire_each`` or ``on_early_fire``: the same for open panes, every so
-      often, in the form of the close.
+      all panes that close in one tick (and, with a ``partition_key``, in one shard), a ``pyarrow.Table``. Exactly one
+      of them is required.
+    - ``early_fire_interval_ms`` and ``on_early_fire_each`` or ``on_early_fire``: the same for open panes, once per
+      interval, in the same form as the close callback.
     """
 
     name: str
@@ -98,7 +98,7 @@ class Common(TypedDict, total=False):
 
 
 class TurbineWindow:
-    """What the six windows have in common: ``process`` calls ``update``, the engine does everything else."""
+    """The common part of the six windows: ``process`` calls ``update``, and the engine does the rest."""
 
     __slots__ = ("_spec",)
 
@@ -167,21 +167,21 @@ class TurbineWindow:
 
     @property
     def name(self) -> str:
-        """What it is called, and its state is kept under."""
+        """The name of the window, under which its state is stored."""
         return self._spec.name
 
     @property
     def spec(self) -> Spec:
-        """All that it was made with."""
+        """The parameters of the window."""
         return self._spec
 
     def update(self, batch: pa.RecordBatch, state: object) -> None:
-        """Puts the rows of a batch into the window's panes; to be called in ``process``.
+        """Adds the rows of a batch to the window's panes. Only ``process`` may call it.
 
-        A batch without a column that the window needs (key, time, or any of the value's) is skipped whole, and counted.
-        A null in such a column is not a missing column.
+        If a batch lacks a column that the window needs (key, time, or a column of the value), all its rows are skipped
+        and counted. A null in such a column is not a missing column.
 
-        Raises :class:`InvalidArgumentError` when called anywhere else, or with what is no ``RecordBatch``.
+        Raises :class:`InvalidArgumentError` for a call outside ``process``, and for a batch that is no ``RecordBatch``.
         """
         take = UPDATING.get()
         if take is None:
@@ -190,7 +190,7 @@ class TurbineWindow:
                 "gives rows to a window."
             )
         if isinstance(batch, pa.Table):
-            # One without rows has its columns all the same.
+            # A table without rows has no batches, but its columns are needed.
             for each in batch.to_batches() or [pa.RecordBatch.from_pylist([], schema=batch.schema)]:
                 take(self, each)
             return
@@ -217,7 +217,7 @@ class TurbineWindow:
         return hash((type(self), self.name))
 
     def __reduce__(self) -> tuple[Any, ...]:
-        # In a worker it hands rows over, and is the same window; what is called when panes fire goes there by itself.
+        # In a worker the window only passes rows on. The engine serializes the callbacks separately.
         callbacks = self._spec.callbacks
         named = Callbacks(
             Elsewhere(called(callbacks.close)),
@@ -234,9 +234,9 @@ def _restored(kind: type[TurbineWindow], spec: Spec) -> TurbineWindow:
 
 
 class PersistentTumbling(TurbineWindow):
-    """Windows of ``size_ms`` that follow one another from the epoch on; durable, in RocksDB.
+    """Consecutive windows of ``size_ms``, aligned to the epoch; durable, in RocksDB.
 
-    See :class:`Common` for what else it takes. Raises :class:`InvalidArgumentError` for what cannot be right.
+    See :class:`Common` for the other parameters. Raises :class:`InvalidArgumentError` for invalid parameters.
     """
 
     __slots__ = ()
@@ -246,9 +246,9 @@ class PersistentTumbling(TurbineWindow):
 
 
 class PersistentSliding(TurbineWindow):
-    """Windows of ``size_ms`` that begin every ``slide_ms``; durable, in RocksDB. A row is in all that cover it.
+    """Windows of ``size_ms`` that begin every ``slide_ms``; durable, in RocksDB. A row is in each that covers it.
 
-    See :class:`Common` for what else it takes. Raises :class:`InvalidArgumentError` for what cannot be right.
+    See :class:`Common` for the other parameters. Raises :class:`InvalidArgumentError` for invalid parameters.
     """
 
     __slots__ = ()
@@ -258,9 +258,9 @@ class PersistentSliding(TurbineWindow):
 
 
 class PersistentSession(TurbineWindow):
-    """Windows that last while a key's rows come no further apart than ``gap_ms``; durable, in RocksDB.
+    """Windows that last while consecutive rows of a key are at most ``gap_ms`` apart; durable, in RocksDB.
 
-    See :class:`Common` for what else it takes. Raises :class:`InvalidArgumentError` for what cannot be right.
+    See :class:`Common` for the other parameters. Raises :class:`InvalidArgumentError` for invalid parameters.
     """
 
     __slots__ = ()
@@ -270,7 +270,7 @@ class PersistentSession(TurbineWindow):
 
 
 class InMemoryTumbling(TurbineWindow):
-    """As :class:`PersistentTumbling`; without rows, its event clock follows the wall clock after ``idle_tick_ms``."""
+    """:class:`PersistentTumbling`, but without rows its event clock follows the wall clock after ``idle_tick_ms``."""
 
     __slots__ = ()
 
@@ -281,7 +281,7 @@ class InMemoryTumbling(TurbineWindow):
 
 
 class InMemorySliding(TurbineWindow):
-    """As :class:`PersistentSliding`; without rows, its event clock follows the wall clock after ``idle_tick_ms``."""
+    """:class:`PersistentSliding`, but without rows its event clock follows the wall clock after ``idle_tick_ms``."""
 
     __slots__ = ()
 
@@ -299,7 +299,7 @@ class InMemorySliding(TurbineWindow):
 
 
 class InMemorySession(TurbineWindow):
-    """As :class:`PersistentSession`; without rows, its event clock follows the wall clock after ``idle_tick_ms``."""
+    """:class:`PersistentSession`, but without rows its event clock follows the wall clock after ``idle_tick_ms``."""
 
     __slots__ = ()
 
@@ -310,7 +310,7 @@ class InMemorySession(TurbineWindow):
 
 
 def _kind_of(window: type[TurbineWindow], what: str) -> str:
-    """Which of the six windows a class is, or is made from; one that changes what a window does is refused."""
+    """The name of the built-in window that a class is or extends. Overriding its methods raises an error."""
     for own in ("update", "name", "spec"):
         if getattr(window, own) is not getattr(TurbineWindow, own):
             raise UnsupportedError(

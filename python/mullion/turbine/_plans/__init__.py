@@ -1,12 +1,11 @@
-"""From a subscription to a streaming query: a plan for each way that one can run.
+"""Plans: the ways in which a subscription runs as streaming queries.
 
 ::
 
-    plan         what all have, and what a job is made of
-    window       the query of one window              together    of several windows, which share what they can
-    process      of what process returns              shard       of process, windows and callbacks with state
-    batches  panes  returns  counts  sessions         parts of these
+    plan         the common part of all plans         together    one query for several windows
+    window       one query for one window             shard       process, windows and callbacks with state
+    process      the results of process               batches  panes  returns  counts  sessions: helpers
 
-Which plan a window has decides which query has its panes: what is changed here must not move a window that runs. A
-plan that is new is made in ``mullion.turbine.app``, and says there why.
+The plan of a window decides which query has its panes: a change here must not move a window that has run. Plans are
+chosen in ``mullion.turbine.app``.
 """

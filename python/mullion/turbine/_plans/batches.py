@@ -1,4 +1,4 @@
-"""A batch of a query: what is published of it, and whether there was one."""
+"""A batch of a query: publishing its results, and finding out if there was one."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from mullion.turbine._plans.plan import Plan
 
 
 def publish(plan: Plan, publisher: Publisher, batch: DataFrame, number: int) -> None:
-    """Calls the callbacks for a batch, and publishes what they return.
+    """Calls the callbacks for a batch, and publishes the batches that they return.
 
-    Until each of them has returned something, with no column all null, the types of what they return are not known, and
-    a batch's are compared before any of it is published. From then on workers compare with what is known.
+    The schema of a callback is unknown until it returns a batch without all-null columns. Until then the driver
+    compares the schemas of a batch before it publishes anything. Afterwards the workers compare them.
     """
     publisher.publish_made(plan.gathered(batch), number, plan.make(), None if plan.steady else plan.learn)
     plan.note_begun()
 
 
 def has_run(checkpoint: Path) -> bool:
-    """Whether a query has committed a batch in a checkpoint."""
+    """Returns True if a query has committed a batch in a checkpoint."""
     return any((checkpoint / "commits").glob("[0-9]*"))

@@ -1,4 +1,4 @@
-"""What is counted in workers."""
+"""Counters that workers increment."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from pyspark.sql import SparkSession
 
 
 class Counts:
-    """What is counted in workers, by name."""
+    """Counters that workers increment, by name."""
 
     def __init__(self, spark: SparkSession) -> None:
         self._all: Any = spark.sparkContext.accumulator(Counter(), _Adding())
 
     def __call__(self, name: str, by: int) -> None:
-        """Counts so many, in a worker."""
+        """Increments a counter, in a worker."""
         self._all.add(Counter({name: by}))
 
     def __getitem__(self, name: str) -> int:

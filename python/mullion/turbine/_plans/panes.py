@@ -1,4 +1,4 @@
-"""Panes with the columns that callbacks have."""
+"""Panes with the columns that callbacks receive."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from mullion.turbine._window_spec import WindowSpec
 
 
 def in_words(panes: DataFrame, spec: Spec | WindowSpec, *more: Column) -> DataFrame:
-    """The operator's panes with the columns that callbacks have."""
+    """The operator's panes with the columns that callbacks receive."""
     return panes.select(
         *(sf.col(key_column(i)).alias(name) for i, name in enumerate(spec.key)),
         *more,

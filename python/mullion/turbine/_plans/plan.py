@@ -1,4 +1,4 @@
-"""From a window and its subscription to a query: the topic's rows, the window in the JVM, its callbacks over Arrow.
+"""The plan from a window and its subscription to a query: topic rows, the window in the JVM, its callbacks over Arrow.
 
 ::
 
@@ -6,9 +6,9 @@
               only if it does        keyed, on the        over Arrow, once a
               more than update       window's clock       batch and shard
 
-One query for each window, with a checkpoint under the window's name: windows can be added, removed and reordered, and
-one that fails says so by its name. A subscription with state is one query: ``process``, its windows and their callbacks
-share the state of a shard in one task.
+Each window has its own query, with a checkpoint under the window's name. Windows can therefore be added, removed and
+reordered, and a failure names its window. A subscription with state is one query: ``process``, its windows and their
+callbacks share the state of a shard in one task.
 """
 
 from __future__ import annotations
@@ -56,15 +56,15 @@ from mullion.turbine.windowing import TurbineWindow
 from mullion.windows import Early, Window
 
 QUIET_MS: Final = 250
-"""After how long without rows a persistent window's event clock goes on with the wall clock."""
+"""The time without rows after which the event clock of a persistent window follows the wall clock."""
 
 
 UNBEGUN: Final = "spark.sql.streaming.stateStore.mullion.unbegun"
-"""Lines with the names of windows that have no state yet, or ``*`` for a window alone."""
+"""One window name per line, for windows that have no state yet; ``*`` for a query of one window."""
 
 
 class Plan(ABC):
-    """One query: what it is called, what it counts, and what its callbacks return."""
+    """One query: its name, its counters, and the schemas of its callbacks."""
 
     def __init__(self, app: Host, subscription: Subscription, name: str, windows: Sequence[TurbineWindow]) -> None:
         self.app = app
@@ -79,48 +79,48 @@ class Plan(ABC):
 
     @property
     def specs(self) -> list[Spec]:
-        """Those of its windows."""
+        """The parameters of its windows."""
         return [window.spec for window in self.windows.values()]
 
     @property
     def settings(self) -> dict[str, str]:
-        """What the session of the query is to be set to."""
+        """Spark settings for the session of the query."""
         return {}
 
     @abstractmethod
     def rows(self, spark: SparkSession) -> DataFrame:
-        """What the query streams."""
+        """The streaming DataFrame of the query."""
 
     @abstractmethod
     def make(self) -> Make:
-        """What workers make of a batch of :meth:`rows`, to be published; what callbacks return is noted."""
+        """The function that turns a batch of :meth:`rows` into outputs in workers, and records callback schemas."""
 
     @property
     def steady(self) -> bool:
-        """Whether workers know the schemas of all that callbacks return, and need not be looked after."""
+        """True if workers have the schemas of all callbacks, so that the driver need not check them."""
         return all(self.returns.is_known(name) for name in self.callbacks())
 
     def learn(self, notes: Iterable[Note]) -> None:
-        """Takes in which schemas the callbacks of a batch returned; raises :class:`FunctionError` if they differ."""
+        """Records the schemas that a batch's callbacks returned; raises :class:`FunctionError` if they differ."""
         callbacks = self.callbacks()
         for name, schema in dict.fromkeys(notes):
             self.returns.take(name, callbacks.get(name, f"The callback {name} of a window made from data"), schema)
 
     def mend(self, error: BaseException) -> bool:
-        """Whether the query may start again after an error, for what was wrong is no more."""
+        """Returns True if the query may restart because the cause of the error is fixed."""
         return _schema_probe.note(self.folder, error)
 
     def given(self, topic: DataFrame) -> dict[str, WindowRows]:
-        """What ``process`` gives to each window, as far as it is known."""
+        """The columns that ``process`` passes to each window, as far as they are known."""
         given = rows_given(self.subscription, topic, self.folder)
-        # What came of an earlier start is in no batch.
+        # Counts left from an earlier start are not part of any batch.
         self._unbegun = {
             name: (given[name], self.counts[f"{name}.{GIVEN}"]) for name in self.windows if given[name].learns
         }
         return given
 
     def note_begun(self) -> None:
-        """Notes windows that have been given their first rows, in a batch that is about to be committed."""
+        """Records windows that get their first rows in a batch, before it is committed."""
         begun = {n: rows for n, (rows, was) in self._unbegun.items() if self.counts[f"{n}.{GIVEN}"] > was}
         if begun:
             _schema_probe.note_begun(self.folder, begun)
@@ -128,24 +128,24 @@ class Plan(ABC):
 
     @property
     def unbegun(self) -> frozenset[str]:
-        """Windows whose types may still be learnt, for they have been given no rows."""
+        """Windows without rows so far: their types may still change."""
         if self.subscription.process.python is None:
             return frozenset()
         return _schema_probe.unbegun(self.folder, self.windows)
 
     def gathered(self, panes: DataFrame) -> DataFrame:
-        """The firings of a batch, so that one task has all those that one call of a callback is given.
+        """The firings of a batch, partitioned so that one task has all panes of one call of a callback.
 
-        Panes are kept in many partitions. The table form is called once for all of a tick, or with a ``partition_key``
-        once for those of a shard.
+        Panes are in many partitions. A callback that accepts a table is called once for all panes of a tick or, with a
+        ``partition_key``, once for each shard.
         """
         return panes
 
     def gathered_for(self, panes: DataFrame, tables: Sequence[Spec], partition_key: str | None) -> DataFrame:
-        """The same for windows with callbacks of the table form; ``partition_key`` is what its column is called."""
+        """The same for windows with table callbacks; ``partition_key`` is the name of its column in ``panes``."""
         own = {self.subscription.partition_key} - {None}
         if all(set(spec.key) == own for spec in tables):
-            # Panes are in partitions by their keys: they are together already.
+            # Panes are already partitioned by their keys.
             return panes
         if partition_key is None:
             return panes.repartition(1)
@@ -154,11 +154,11 @@ class Plan(ABC):
 
     @property
     def folder(self) -> Path:
-        """Where the query's checkpoint is, and what is noted beside it."""
+        """The folder of the query's checkpoint and of the records about it."""
         return self.app.folder_of(self.name)
 
     def callbacks(self) -> dict[str, str]:
-        """The callbacks of the query by name, each in words."""
+        """A description of each callback of the query, by name."""
         found = {}
         for window in self.windows.values():
             for called in filter(None, self.called(window)):
@@ -166,7 +166,7 @@ class Plan(ABC):
         return found
 
     def called(self, window: TurbineWindow) -> tuple[Called | None, Called]:
-        """The early callback and the one of the close."""
+        """The early callback and the close callback."""
         callbacks = window.spec.callbacks
         suffix = "_each" if callbacks.each else ""
         early = None
@@ -175,7 +175,7 @@ class Plan(ABC):
         return early, self._called(CLOSE, window.name, f"on_close{suffix}", callbacks.close)
 
     def process(self) -> Process:
-        """``process`` as workers run it."""
+        """``process``, for workers."""
         options, subscription = self.subscription.options, self.subscription
         injected = (KAFKA_TIME,) if options.with_kafka_timestamp else ()
         called = self._called(PROCESS, subscription.name, PROCESS, subscription.function)
@@ -183,7 +183,7 @@ class Plan(ABC):
         return Process(subscription.name, called, injected, options.on_error, options.dead_letter, self.counts, own)
 
     def pane_callbacks(self, window: TurbineWindow) -> PaneCallbacks:
-        """The callbacks of a window as workers run them."""
+        """The callbacks of a window, for workers."""
         spec, options = window.spec, self.subscription.options
         early, close = self.called(window)
         return PaneCallbacks(
@@ -201,7 +201,7 @@ class Plan(ABC):
         )
 
     def panes(self, window: TurbineWindow, rows: DataFrame) -> DataFrame:
-        """The panes of a window over the rows that it is given, as the operator makes them."""
+        """The operator's panes of a window over its rows."""
         spec = window.spec
         keys = [column_of(name).alias(key_column(i)) for i, name in enumerate(spec.key)]
         asked = self.asked(spec.early_fire_interval_ms)
@@ -212,11 +212,11 @@ class Plan(ABC):
         return self.aggregated(rows, spec.name, spec.parts, spec.native(), keys, asked)
 
     def changing(self, spec: Spec) -> dict[str, Any]:
-        """What a window is asked for where it has changed; in the query of a state nothing may."""
+        """Options of ``windowed`` for a window that has changed. There are none for windows in the query of a state."""
         return {}
 
     def asked(self, early_ms: int | None) -> dict[str, Any]:
-        """What all windows are asked for, as options of ``windowed``."""
+        """The options of ``windowed`` that all windows have."""
         early = None if early_ms is None else Early(every=f"{early_ms} milliseconds", unchanged=True)
         return {"time": None, "early": early}
 
@@ -230,7 +230,7 @@ class Plan(ABC):
         asked: dict[str, Any],
         part_name: Callable[[int], str] = part_column,
     ) -> DataFrame:
-        """The panes of rows by keys; ``part_name`` says what the aggregates are called, by their places."""
+        """The panes of rows by keys; ``part_name`` gives the column of each aggregate by its position."""
         if any(part.by_arrival for part in parts.values()):
             rows = with_arrival(rows)
 
@@ -242,22 +242,22 @@ class Plan(ABC):
         return windowed(rows, window, by=keys, **asked).agg(*aggregates)
 
     def failed(self, window: str) -> int:
-        """How many panes of a window were left out because a callback failed."""
+        """The number of panes of a window that were left out because a callback failed."""
         return self.counts[f"{window}.{FAILED}"]
 
     def skipped(self, window: str) -> int:
-        """How many rows were left out of a window because their batch lacked a column."""
+        """The number of rows that a window left out because their batch lacked a column."""
         lacking = self._lacking.get(window)
         return self.counts[f"{window}.{SKIPPED}"] + (0 if lacking is None else lacking.value)
 
     def came_whole(self, topic: DataFrame, window: TurbineWindow) -> Column:
-        """Whether a row of the topic came with all columns that a window needs; one that did not is counted."""
+        """True for topic rows that have all columns that a window needs; other rows are counted."""
         spec, options = window.spec, self.subscription.options
         require_columns(topic, spec, options.topic)
         needs = (name for name in spec.needs if name != KAFKA_TIME or not options.with_kafka_timestamp)
         if spec.name not in self._lacking:
             self._lacking[spec.name] = _jvm.Counter(topic.sparkSession)
-        # Rows of one call of produce came with the same columns.
+        # All rows of one call of ``produce`` have the same columns.
         came = _jvm.per_text(topic.sparkSession, sf.col(COLUMNS), has_columns(*needs))
         return self._lacking[spec.name].counted(came)
 
@@ -267,5 +267,5 @@ class Plan(ABC):
 
 
 def _is_whole(part: Aggregate, type_of: Callable[[Expression], T.DataType]) -> bool:
-    # What Arrow has as uint64 is 20 digits in Spark.
+    # Spark reads Arrow's uint64 as a decimal of 20 digits.
     return isinstance(part, Sum) and type_of(part.inputs[0]) in (T.LongType(), T.DecimalType(20, 0))

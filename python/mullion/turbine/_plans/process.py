@@ -1,4 +1,4 @@
-"""The query that publishes what ``process`` of a subscription returns."""
+"""The query that publishes the results of a subscription's ``process``."""
 
 from __future__ import annotations
 
@@ -18,26 +18,23 @@ from mullion.turbine._worker import Returned
 
 @final
 class ProcessPlan(Plan):
-    """The query that publishes what ``process`` of a subscription returns."""
+    """The query that publishes the results of a subscription's ``process``."""
 
     def __init__(self, app: Host, subscription: Subscription, name: str) -> None:
         super().__init__(app, subscription, name, [])
 
     def rows(self, spark: SparkSession) -> DataFrame:
-        """The topic's rows."""
         return topic_rows(self.app, self.subscription, spark, self.name)
 
     def make(self) -> Make:
-        """``process``."""
         return Returned(self.process())
 
     def callbacks(self) -> dict[str, str]:
-        """``process`` alone."""
         return of_process(self.subscription)
 
 
 def of_process(subscription: Subscription) -> dict[str, str]:
-    """``process`` among the callbacks of a query, by name, in words; nothing where it returns nothing."""
+    """The description of ``process``, by its name as a callback; empty if ``process`` returns nothing."""
     if not subscription.process.returns:
         return {}
     return {f"{subscription.name}.{PROCESS}": f"process of {subscription.name} ({place_of(subscription.function)})"}

@@ -1,4 +1,4 @@
-"""The schemas of what callbacks return."""
+"""The schemas of the batches that callbacks return."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from mullion.turbine import _callback_schemas
 
 @final
 class Returns:
-    """The schemas of what the callbacks of a query return, since the program started."""
+    """The schemas that the callbacks of a query have returned since the program started."""
 
     def __init__(self) -> None:
         self._known: dict[str, pa.Schema] = {}
@@ -22,7 +22,7 @@ class Returns:
         return self._known.get(name)
 
     def take(self, name: str, what: str, found: bytes) -> None:
-        """A schema that a callback returned; raises :class:`FunctionError` for one that does not fit what was known."""
+        """Records a schema that a callback returned; raises :class:`FunctionError` if it does not fit earlier ones."""
         was, now = self._known.get(name), schema_in(found)
         if was is not None:
             differs = _callback_schemas.difference(was, now)
@@ -35,5 +35,5 @@ class Returns:
         self._known[name] = now
 
     def is_known(self, name: str) -> bool:
-        """Whether the types of all columns that a callback returns are known."""
+        """Returns True if the types of all columns of a callback are known."""
         return name in self._known and not any(pa.types.is_null(field.type) for field in self._known[name])

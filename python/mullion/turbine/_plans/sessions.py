@@ -1,4 +1,4 @@
-"""The session that a query of a subscription is made in."""
+"""The session in which a subscription's query is built."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ _ANSI: Final = "spark.sql.ansi.enabled"
 def session_of(
     spark: SparkSession, subscription: Subscription | None = None, more: Mapping[str, str] | None = None
 ) -> Iterator[SparkSession]:
-    """The session that a query of a subscription is made in, which is the active one meanwhile.
+    """The session in which a subscription's query is built. It is the active session during the ``with`` block.
 
-    It has as many shuffle partitions as the subscription asks for. Numbers that do not fit are errors in it, and are
-    neither wrapped nor cut, also where the program's session has ``spark.sql.ansi.enabled=false``.
+    Its number of shuffle partitions is the subscription's. A number that does not fit raises an error; it is neither
+    wrapped nor truncated, even if the program's session has ``spark.sql.ansi.enabled=false``.
     """
     settings = dict(more or {})
     if spark.conf.get(_ANSI) != "true":

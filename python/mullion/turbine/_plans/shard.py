@@ -1,4 +1,4 @@
-"""The one query of a subscription with state: ``process``, its windows and their callbacks in one task a shard."""
+"""The query of a subscription with state: ``process``, its windows and their callbacks in one task per shard."""
 
 from __future__ import annotations
 
@@ -34,14 +34,14 @@ from mullion.windows import Custom, Session, Sliding, Tumbling, Window
 
 @final
 class ShardPlan(Plan):
-    """The one query of a subscription with state: ``process``, its windows and their callbacks in one task a shard."""
+    """The query of a subscription with state: ``process``, its windows and their callbacks in one task per shard."""
 
     def __init__(self, app: Host, subscription: Subscription, name: str) -> None:
         super().__init__(app, subscription, name, list(subscription.windows.values()))
         self.shapes: dict[str, Shape] = {}
 
     def rows(self, spark: SparkSession) -> DataFrame:
-        """What ``process`` and the callbacks return, as rows ``NOTED``."""
+        """The batches that ``process`` and the callbacks return, as rows ``NOTED``."""
         subscription = self.subscription
         topic = topic_rows(self.app, subscription, spark, self.name)
         given = self.given(topic)
@@ -68,7 +68,7 @@ class ShardPlan(Plan):
 
         def panes(name: str, given: DataFrame) -> DataFrame:
             made = self.panes(self.windows[name], in_shard(given, f"the window {name!r}"))
-            # Which of its values are whole numbers is known now, before the callbacks go to workers.
+            # ``self.panes`` has just found the integer sums. The callbacks need them before they are sent to workers.
             second.windows[name] = self.pane_callbacks(self.windows[name])
             return made
 
@@ -89,10 +89,10 @@ class ShardPlan(Plan):
         return staged(topic, first, branches, second, NOTED, shard_by=shard_by, wall_timers=True)
 
     def _in_shard(self, topic: DataFrame) -> Callable[[DataFrame, str], DataFrame]:
-        """What lets rows that ``process`` gives to a window pass if they are in the shard of their key.
+        """Returns a check that the rows of a window are in the shard of their key.
 
-        Rows are in shards by the ``partition_key`` of the topic, and panes by what ``process`` gives. Where that is
-        another value, a group would be in several shards, and come out in pieces.
+        Rows are sharded by the topic's ``partition_key``, and panes by the value in the rows from ``process``. If the
+        two differ, a group would be split over several shards.
         """
         subscription, name = self.subscription, self.subscription.partition_key
         if name is None:
@@ -117,7 +117,7 @@ class ShardPlan(Plan):
         return checked
 
     def mend(self, error: BaseException) -> bool:
-        """Has the next start have operators for windows that were made from data, if that is what failed."""
+        """Records the windows made from data that the error is about: the next start has operators for them."""
         return note(self.folder, error) or super().mend(error)
 
     def panes_of(self, shape: Shape, rows: DataFrame) -> DataFrame:
@@ -131,25 +131,24 @@ class ShardPlan(Plan):
         return self.aggregated(rows, shape.name, shape.parts, _window_of(shape), keys, asked)
 
     def make(self) -> Make:
-        """What there is already."""
+        """The rows are outputs already."""
         return outputs_in
 
     @property
     def steady(self) -> bool:
-        """Never: what workers know of earlier batches is as old as the query."""
+        """Always False: the schemas in workers are from the start of the query."""
         return False
 
     def callbacks(self) -> dict[str, str]:
-        """Those of all windows, and ``process``."""
         return {**super().callbacks(), **of_process(self.subscription)}
 
     def store(self, window: TurbineWindow) -> str:
-        """All that is in one task is in one store."""
+        """The state store: the windows share the task's store."""
         return "rocksdb"
 
 
 def _window_of(shape: Shape) -> Window:
-    """The window of a shape as the operator knows it: each row brings its lengths, where it has a time of its own."""
+    """The engine's window of a shape. On event time, each row contains the lengths."""
     if shape.time_column is None:
         size, slide, gap = (None if length is None else f"{length} milliseconds" for length in shape.lengths)
         if gap is not None:

@@ -2,13 +2,15 @@
 
 ::
 
-    topic -> process, once -> rows, and for each which windows it is for -> panes of all windows -> callbacks
-             a batch          ts  amount   takes_0  takes_1                 in one operator
+    topic -> process, once -> rows, each with the windows     -> panes of all windows -> callbacks
+             a batch          that it is for                     in one operator
+                              ts  amount   takes_0  takes_1
                               7   5        true     true
                               8   2        false    true
 
-Windows share a query that have one clock: the same ``time_column``, and all persistent or all in memory with one
-``idle_tick_ms``. Their event clock is that of the rows of all of them. State is in one checkpoint, by their names.
+Windows share a query if they share a clock: the same ``time_column``, and either all are persistent or all are in
+memory with one ``idle_tick_ms``. Their event clock covers the rows of all of them. One checkpoint has the state of all
+windows, by their names.
 """
 
 from __future__ import annotations
@@ -44,19 +46,19 @@ from mullion.windows import OtherWindow, Upgrade
 
 WINDOW: Final = "window_name"
 _WATERMARK: Final = {"spark.watermarkDelayMs": 0}
-"""What a column that carries a watermark says of itself."""
+"""Spark's metadata of a column with a watermark."""
 
 
 @final
 @dataclass(frozen=True)
 class Columns:
-    """What the operator calls the columns of one of several windows: those of its key, and its values."""
+    """The operator's columns of one of several windows: the columns of its key, and of its values."""
 
     key: tuple[str, ...]
     parts: tuple[str, ...]
 
     def as_alone(self) -> dict[str, str]:
-        """What each of them is called where the window is alone."""
+        """The column names of the window in a query of its own, with its columns in this query."""
         names = {key_column(i): name for i, name in enumerate(self.key)}
         return names | {part_column(i): name for i, name in enumerate(self.parts)}
 
@@ -64,9 +66,9 @@ class Columns:
 @final
 @dataclass(frozen=True)
 class Shared:
-    """Windows that share a query, and what it is called.
+    """Windows that share a query, and the query's name.
 
-    - ``first_keys``: the columns of the keys with which the query began, in the order of their numbers.
+    - ``first_keys``: the key columns with which the query began, in the order of their numbers.
     """
 
     name: str
@@ -75,16 +77,16 @@ class Shared:
 
     @property
     def keys(self) -> tuple[str, ...]:
-        """The columns of their keys: each has the number with which it began."""
+        """The key columns of all windows: each keeps the number with which it began."""
         return tuple(dict.fromkeys([*self.first_keys, *(name for each in self.windows for name in each.spec.key)]))
 
     def as_begun(self, folder: Path) -> Shared:
-        """The same, as what is noted in the query's folder has it."""
+        """The same windows, with the key columns that the query's folder records."""
         noted = SharedNote.of(folder)
         return self if noted is None else replace(self, first_keys=noted.keys)
 
     def columns(self, window: TurbineWindow) -> Columns:
-        """Those of one of them: equal keys are one column."""
+        """The columns of one window. Windows with the same key column share it."""
         name = engine_name(window.name)
         return Columns(
             tuple(key_column(self.keys.index(name)) for name in window.spec.key),
@@ -92,7 +94,7 @@ class Shared:
         )
 
     def panes_of(self, name: str, panes: DataFrame) -> DataFrame:
-        """The panes of one of them, as if it were alone."""
+        """The panes of one window, with the columns that they have in a query of its own."""
         window = next(each for each in self.windows if each.name == name)
         own = [sf.col(column).alias(alone) for alone, column in self.columns(window).as_alone().items()]
         return panes.where(sf.col(WINDOW) == engine_name(name)).select("window", *own)
@@ -101,14 +103,14 @@ class Shared:
 @final
 @dataclass(frozen=True)
 class SharedNote:
-    """Which windows share a query, and which columns their keys are of, by their numbers."""
+    """The record of the windows that share a query, and of their key columns in the order of their numbers."""
 
     windows: tuple[str, ...]
     keys: tuple[str, ...]
 
     @staticmethod
     def of(folder: Path) -> SharedNote | None:
-        """What is noted in the folder of a query, if it has begun."""
+        """The record in the folder of a query; ``None`` if the query has not begun."""
         manifest = Manifest(folder)
         noted = manifest.read("together", dict)
         if noted is None:
@@ -117,12 +119,11 @@ class SharedNote:
             return SharedNote(tuple(noted["windows"]), tuple(noted["keys"]))
 
     def write(self, folder: Path) -> None:
-        """Notes it."""
         Manifest(folder).write("together", {"windows": self.windows, "keys": self.keys})
 
 
 def shared_by(subscription: Subscription) -> tuple[Shared, ...]:
-    """Those windows of a subscription that share a query with another one, if it asks for that."""
+    """The groups of windows of a subscription that share a query; none without ``together=True``."""
     if not subscription.options.together or subscription.state is not None:
         return ()
     groups: dict[str, list[TurbineWindow]] = {}
@@ -139,12 +140,12 @@ def shared_by(subscription: Subscription) -> tuple[Shared, ...]:
 
 
 def shared_with(subscription: Subscription, window: str) -> Shared | None:
-    """The windows that a window shares its query with, if it does."""
+    """The group of a window; ``None`` if it has its own query."""
     return next((each for each in shared_by(subscription) if any(w.name == window for w in each.windows)), None)
 
 
 def why_alone_or_not(subscription: Subscription, window: TurbineWindow) -> str:
-    """Which windows a window shares its query with, or why it has its own; in words."""
+    """An explanation that names the windows in the same query, or gives the reason for a separate one."""
     shared = shared_with(subscription, window.name)
     if shared is not None:
         return "in one query with " + ", ".join(repr(each.name) for each in shared.windows if each is not window)
@@ -154,13 +155,13 @@ def why_alone_or_not(subscription: Subscription, window: TurbineWindow) -> str:
 
 
 def engine_name(window: str) -> str:
-    """The name of a window as the engine has it, of small letters and digits."""
+    """The name of a window in the engine: lower-case letters, digits and underscores."""
     return "w_" + "".join(c if c.isascii() and (c.islower() or c.isdigit()) else f"_{ord(c):x}_" for c in window)
 
 
 @final
 class TogetherPlan(Plan):
-    """The one query of windows that share it."""
+    """The query of windows that share one."""
 
     def __init__(self, app: Host, subscription: Subscription, shared: Shared, upgrade: Upgrade) -> None:
         super().__init__(app, subscription, shared.name, shared.windows)
@@ -168,7 +169,7 @@ class TogetherPlan(Plan):
         self._upgrade = upgrade
 
     def rows(self, spark: SparkSession) -> DataFrame:
-        """The firings of all windows, each with the name of its own."""
+        """The firings of all windows, each with its window's name."""
         topic = topic_rows(self.app, self.subscription, spark, self.name)
         windows = self.shared.windows
         given = self._as_they_are(topic) if self.subscription.process.python is None else self._of_process(topic)
@@ -188,22 +189,21 @@ class TogetherPlan(Plan):
         spec, columns = window.spec, self.shared.columns(window)
         asked = self.asked(spec.early_fire_interval_ms)
         asked |= on_event_time(spec.allowed_lateness_ms, spec.idle_tick_ms or QUIET_MS) | {"time": _time_of(number)}
-        # None of several windows drains.
+        # A query of several windows cannot drain one of them.
         of_window: OtherWindow = "drop" if self._upgrade.window == "drop" else "reject"
         asked |= {"upgrade": Upgrade(self._upgrade.new_aggregates, of_window)}
-        # In the order of all windows: where that is one, rows are shuffled by the keys alone.
+        # The order is the same for all windows: if all keys are equal, rows are shuffled by the keys alone.
         aliases = dict(zip(spec.key, columns.key, strict=True))
         keys = [column_of(name).alias(aliases[name]) for name in self.shared.keys if name in aliases]
         return self.aggregated(rows, spec.name, spec.parts, spec.native(), keys, asked, columns.parts.__getitem__)
 
     @property
     def settings(self) -> dict[str, str]:
-        """Of which windows what their state means may still change."""
+        """The windows whose state's meaning may still change."""
         unbegun = sorted(map(engine_name, self.unbegun))
         return {UNBEGUN: "\n".join(unbegun)} if unbegun else {}
 
     def make(self) -> Make:
-        """The callbacks."""
         windows = tuple(
             (engine_name(window.name), self.pane_callbacks(window), self.shared.columns(window))
             for window in self.shared.windows
@@ -212,10 +212,9 @@ class TogetherPlan(Plan):
         return CallbacksOfWindows(windows, options.on_error, options.dead_letter, self.counts)
 
     def gathered(self, panes: DataFrame) -> DataFrame:
-        """Those of a tick, or of a tick and shard, if the callbacks of any window take tables."""
         name, one = self.subscription.partition_key, self.shared.windows[0]
         tables = [window.spec for window in self.shared.windows if not window.spec.callbacks.each]
-        # It is in the key of each of them, and one column.
+        # It is in the key of every window, and all of them share its column.
         column = None if name is None else self.shared.columns(one).key[one.spec.key.index(name)]
         return self.gathered_for(panes, tables, column)
 
@@ -244,9 +243,9 @@ class TogetherPlan(Plan):
         return topic.mapInArrow(RowsForWindows(process, needed, schema), spark_schema(schema))
 
     def require_same_keys(self) -> None:
-        """Refuses keys of other columns: state has their numbers alone, and panes would come out under other names.
+        """Raises :class:`IncompatibleStateError` if the key columns have changed.
 
-        Raises :class:`IncompatibleStateError`.
+        The state has only the columns' numbers, so that its panes would get the names of other columns.
         """
         noted, now = SharedNote.of(self.folder), {name for spec in self.specs for name in spec.key}
         if noted is not None and set(noted.keys) != now:
@@ -259,12 +258,12 @@ class TogetherPlan(Plan):
 
     @property
     def has_other_windows(self) -> bool:
-        """Whether windows were added, taken out or renamed since the query began."""
+        """True if windows were added, removed or renamed since the query began."""
         noted = SharedNote.of(self.folder)
         return noted is not None and set(noted.windows) != set(self.windows)
 
     def in_words(self, said: str) -> str:
-        """What the engine says, with the names that windows have in the program."""
+        """A message of the engine, with the names that windows have in the program."""
         noted = SharedNote.of(self.folder)
         for name in [*(noted.windows if noted else ()), *self.windows]:
             quoted = repr(name).replace("\\", r"\\")
@@ -272,7 +271,7 @@ class TogetherPlan(Plan):
         return said
 
     def note(self) -> None:
-        """Notes which windows it has, when it is about to start."""
+        """Records the windows of the query, which is about to start."""
         now = SharedNote(tuple(sorted(self.windows)), self.shared.keys)
         if SharedNote.of(self.folder) != now:
             now.write(self.folder)
@@ -289,14 +288,13 @@ def _takes(window: int) -> str:
 @final
 @dataclass(frozen=True)
 class RowsForWindows:
-    """``process`` for several windows: the rows that it gives to any, each with which windows it is for."""
+    """``process`` for several windows: the rows that it passes to any window, each marked with its windows."""
 
     process: Process
     windows: tuple[Needed, ...]
     schema: pa.Schema
 
     def __call__(self, rows: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """The topic's rows in, those for windows out."""
         numbers = {needed.window: i for i, needed in enumerate(self.windows)}
         for batch in self.process.batches(rows):
             given: list[_Given] = []
@@ -312,7 +310,7 @@ class RowsForWindows:
             except FunctionError:
                 if self.process.on_error == "stop":
                     raise
-                # All of the call or nothing of it.
+                # A failed call is left out completely.
                 for needed in self.windows:
                     self.process.count(f"{needed.window}.{FAILED}", 1)
                 continue
@@ -324,14 +322,14 @@ class RowsForWindows:
 
 @final
 class _Given:
-    """A batch that ``process`` gave to windows: what each takes of it."""
+    """A batch that ``process`` passed to windows, and the columns that each window needs of it."""
 
     def __init__(self, batch: pa.RecordBatch) -> None:
         self.batch = batch
         self.taken: dict[int, pa.RecordBatch] = {}
 
     def rows(self, schema: pa.Schema, windows: int) -> pa.RecordBatch:
-        """Once, however many windows take them."""
+        """The rows of the batch, once for all windows."""
         count = self.batch.num_rows
         known = {name: each.column(name) for each in self.taken.values() for name in each.schema.names}
         known |= {_takes(i): pa.repeat(pa.scalar(i in self.taken), count) for i in range(windows)}
@@ -340,7 +338,7 @@ class _Given:
 
 
 def _add(given: list[_Given], window: int, batch: pa.RecordBatch, fitted: pa.RecordBatch) -> None:
-    """Rows for a window: with those of other windows where they got the same batch, after all that it got before."""
+    """Adds rows for a window. Windows that got the same batch share its rows, if the order allows it."""
     for each in reversed(given):
         if window in each.taken:
             break
@@ -355,7 +353,7 @@ def _add(given: list[_Given], window: int, batch: pa.RecordBatch, fitted: pa.Rec
 @final
 @dataclass(frozen=True)
 class CallbacksOfWindows:
-    """The callbacks of windows that share a query, as a worker runs them; of each its name in the engine."""
+    """The callbacks of windows that share a query, for workers; each with the window's name in the engine."""
 
     windows: Sequence[tuple[str, PaneCallbacks, Columns]]
     on_error: str
@@ -363,7 +361,7 @@ class CallbacksOfWindows:
     count: Callable[[str, int], None]
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[Output]:
-        """The panes of a shard that fired in a tick, early ones first; gives what is published."""
+        """The outputs for panes of a shard that fired in a tick, early firings first."""
         there = [batch for batch in batches if batch.num_rows]
         if not there:
             return

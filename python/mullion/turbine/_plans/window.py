@@ -38,20 +38,17 @@ class WindowPlan(Plan):
         return in_words(self.panes(self.window, given), spec, sf.col("pane.firing").alias(FIRING))
 
     def changing(self, spec: Spec) -> dict[str, Any]:
-        """What the App says."""
         return {"upgrade": self._upgrade}
 
     @property
     def settings(self) -> dict[str, str]:
-        """Whether what the window's state means may still change."""
+        """Marks a window whose state's meaning may still change."""
         return {UNBEGUN: "*"} if self.unbegun else {}
 
     def make(self) -> Make:
-        """The callbacks."""
         return self.pane_callbacks(self.window)
 
     def gathered(self, panes: DataFrame) -> DataFrame:
-        """Those of a tick, or of a tick and shard, where the callbacks take tables."""
         tables = [] if self.window.spec.callbacks.each else [self.window.spec]
         return self.gathered_for(panes, tables, self.subscription.partition_key)
 
