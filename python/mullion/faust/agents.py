@@ -1,4 +1,4 @@
-"""Agents and timers: the parts of a program that do something, as its code names them."""
+"""Agents and timers: the active parts of a program."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ Sink: TypeAlias = "Channel | Agent | Callable[[Any], Any]"
 
 
 class Agent:
-    """A function that goes through a stream. What it yields goes to its sinks.
+    """A function that iterates over a stream and yields values to its sinks.
 
-    Made by ``@app.agent(topic)``; bare, its messages come by :meth:`send` and :meth:`cast`.
+    Created by ``@app.agent(topic)``. Without a topic, it receives messages from :meth:`send` and :meth:`cast`.
     """
 
     __class_getitem__: ClassVar[Any] = classmethod(GenericAlias)
@@ -69,11 +69,13 @@ class Agent:
         correlation_id: str | None = None,
         **given: Any,
     ) -> Any:
-        """Sends a message to the agent; to be awaited. See :meth:`Channel.send`.
+        """Sends a message to the agent; must be awaited. See :meth:`Channel.send`.
 
-        With ``reply_to``, a topic, an agent, or the name of a topic, the answer goes there, as a
-        :class:`ReqRepResponse` with ``key``, ``value`` and ``correlation_id``: the body runs over the value where this
-        is awaited, as with :meth:`ask`, and no message goes through the agent's topic.
+        ``reply_to`` is a topic, an agent, or the name of a topic. It receives the answer as a :class:`ReqRepResponse`
+        with
+        ``key``, ``value`` and ``correlation_id``. The body then runs over the value at the ``await``, as with
+        :meth:`ask`, and
+        no message passes through the agent's topic.
         """
         reply = Reply(reply_to, correlation_id)
         if reply_to is None:
@@ -85,7 +87,7 @@ class Agent:
         return self.channel.send_soon(key=key, value=value, **given)
 
     def cast(self, value: Any = None, *, key: Any = None, **given: Any) -> FutureMessage:
-        """Sends a value to the agent; to be awaited."""
+        """Sends a value to the agent; must be awaited."""
         return self.channel.send(key=key, value=value, **given)
 
     async def ask(
@@ -98,44 +100,45 @@ class Agent:
         correlation_id: str | None = None,
         **accepted: Any,
     ) -> Any:
-        """The agent's answer to a value: what it yields for it, first.
+        """Returns the agent's answer to a value: the first value that it yields.
 
-        Its body runs at once, over this one event, where it is asked. With ``reply_to`` what it yields goes there too;
-        see :meth:`send`. Raises :class:`InvalidArgumentError` where it yields nothing.
+        Its body runs immediately, over this one event, in the caller's place. With ``reply_to`` all yielded values go
+        there
+        too; see :meth:`send`. Raises :class:`InvalidArgumentError` if the agent yields nothing.
         """
         return await answer(self, value, key, timestamp, Reply(reply_to, correlation_id))
 
     async def ask_nowait(self, value: Any = None, *, key: Any = None, **given: Any) -> ReplyPromise:
-        """The same, as what can be awaited once more."""
+        """Like :meth:`ask`, but returns a promise that can be awaited again."""
         given.pop("force", None)
         return ReplyPromise(await self.ask(value, key=key, **given))
 
     def map(self, values: Any, key: Any = None, reply_to: Any = None) -> AsyncIterator[Any]:
-        """The answers to several values, to be gone through with ``async for``; in the order of the values."""
+        """Yields the answers to several values, in the order of the values; iterate with ``async for``."""
         return answers(self, values, key, Reply(reply_to))
 
     def kvmap(self, items: Any, reply_to: Any = None) -> AsyncIterator[Any]:
-        """The answers to several keys and values."""
+        """Yields the answers to several pairs of key and value."""
         return keyed_answers(self, items, Reply(reply_to))
 
     async def join(self, values: Any, key: Any = None, reply_to: Any = None) -> list[Any]:
-        """The answers to several values, as a list."""
+        """Returns the answers to several values, as a list."""
         return [one async for one in self.map(values, key, reply_to)]
 
     async def kvjoin(self, items: Any, reply_to: Any = None) -> list[Any]:
-        """The answers to several keys and values, as a list."""
+        """Returns the answers to several pairs of key and value, as a list."""
         return [one async for one in self.kvmap(items, reply_to)]
 
     def add_sink(self, sink: Sink) -> None:
-        """Sends what the agent yields to another topic, agent or function."""
+        """Adds a topic, agent or function that receives the yielded values."""
         self.sinks.append(sink)
 
     def __call__(self, stream: Stream) -> Any:
-        """Begins the body over a stream."""
+        """Starts the body over a stream."""
         return self.function(stream)
 
     async def deliver(self, value: Any) -> None:
-        """Gives a value that the body has yielded to the sinks."""
+        """Sends a yielded value to the sinks."""
         event = current_event()
         key = None if event is None else event.key
         for sink in self.sinks:
@@ -153,7 +156,7 @@ class Agent:
 @final
 @dataclass(frozen=True)
 class Timer:
-    """A function that is called by the clock: in each shard partition, or ``once`` for the program.
+    """A function called by the clock: in each shard partition, or ``once`` for the program.
 
     ``every`` is a length in microseconds, or a crontab.
     """
@@ -165,14 +168,14 @@ class Timer:
     once: bool = False
 
     def next_us(self, us: int) -> int:
-        """When it is due next after a time, both in microseconds since the epoch."""
+        """Returns the next due time after a time, both in microseconds since the epoch."""
         return self.every.next_us(us) if isinstance(self.every, Crontab) else us + self.every
 
 
 @final
 @dataclass(frozen=True)
 class DeadLetter:
-    """A message that was put aside, and why."""
+    """A message that was set aside, and the reason."""
 
     topic: str
     agent: str

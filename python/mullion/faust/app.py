@@ -1,4 +1,4 @@
-"""``faust.App``: a program over topics, run by Spark."""
+"""The implementation of ``faust.App``: a program over topics, run by Spark."""
 
 from __future__ import annotations
 
@@ -43,19 +43,23 @@ log = logging.getLogger("mullion")
 class App(HostedProgram, SharedApp):
     """A program: tables, topics, agents, timers and tasks, over a broker.
 
-    - ``id``: of the program; letters, digits, '.', '_' and '-'.
-    - ``broker``: where its topics are: ``"dir:PATH"``, a folder, or ``"kafka://host:port"``.
-    - ``checkpoint``, ``clock``, ``spark``: see :class:`mullion.turbine.App`; what is left out is found.
-    - ``compiled``: whether agents that are folds over tables run in the JVM. With ``False`` all run in Python, with the
-      same answers; a program may go on with the one where it was with the other.
-    - ``settings``: all of Faust's, by their names, as :attr:`conf` has them. ``value_serializer``, ``key_serializer``,
-      ``autodiscover``, ``origin`` and ``timezone`` decide what they decide there; what is kept is kept exactly once, in
-      Spark's state, whatever ``processing_guarantee`` and ``store`` say. :meth:`explain` names what decides nothing.
+    - ``id``: the program's id; letters, digits, '.', '_' and '-'.
+    - ``broker``: the place of its topics: ``"dir:PATH"``, a folder, or ``"kafka://host:port"``.
+    - ``checkpoint``, ``clock``, ``spark``: see :class:`mullion.turbine.App`; each has a default.
+    - ``compiled``: True if agents that are folds over tables run in the JVM. With ``False`` all run in Python, with the
+      same
+      results; a program may change it between runs.
+    - ``settings``: all settings of Faust, by name, as in :attr:`conf`. ``value_serializer``, ``key_serializer``,
+      ``autodiscover``, ``origin`` and ``timezone`` have the effect that they have in Faust. State is always exactly
+      once
+      and in Spark's state store, whatever ``processing_guarantee`` and ``store`` are. :meth:`explain` lists settings
+      without effect.
 
-    All agents run in one query, with all tables in its state: in the JVM where :meth:`explain` says so, or else in
-    Python workers. What an agent sends is published when
-    the batch is done. Events that do not fit their topic's type, and those that an agent puts aside, are published to
-    ``{id}-dead-letters``.
+    All agents run in one query, with all tables in its state: in the JVM as listed by :meth:`explain`, otherwise in
+    Python
+    workers. An agent's messages are published when the batch is done. Events that do not fit their topic's type, and
+    those
+    that an agent sets aside, are published to ``{id}-dead-letters``.
     """
 
     api: ClassVar[str] = "faust"
@@ -80,7 +84,7 @@ class App(HostedProgram, SharedApp):
         self._require_no_credentials()
 
     def _set(self, setting: str, value: Any) -> None:
-        """A setting was changed after the App was made."""
+        """Applies a setting that changes after the App was created."""
         if setting == "broker":
             self.broker = broker_named(value)
             if not self._own_checkpoint:
@@ -97,7 +101,7 @@ class App(HostedProgram, SharedApp):
             )
 
     def topic(self, *names: str, **options: Any) -> Topic:
-        """A topic by name. See :meth:`Program.topic`."""
+        """Returns a topic by name. See :meth:`Program.topic`."""
         return Program.topic(self, *names, **options)
 
     def _topic(self, name: str, *about: Any) -> Topic:
@@ -110,23 +114,23 @@ class App(HostedProgram, SharedApp):
         return made
 
     def table(self, name: str) -> TableReader:
-        """A table by name, to be read as a DataFrame: ``app.table("views").read()``."""
+        """Returns a reader of a table as a DataFrame: ``app.table("views").read()``."""
         if name not in self.tables:
             known = ", ".join(sorted(self.tables)) or "none"
             raise InvalidArgumentError(f"{self.name!r} has no table {name!r}. Its tables are: {known}.")
         return TableReader(self.tables[name], self.records_folder, lambda: self.spark)
 
     def plan_change(self) -> Sequence[Change]:
-        """What would become of the tables in :attr:`checkpoint` if the program were started as it is.
+        """Returns the effects on the tables in :attr:`checkpoint` if the program were started now.
 
-        It starts if nothing is ``refused``; nothing is done.
+        It can start if no change is ``refused``. Nothing is changed.
         """
         self.discover()
         self._find_topics()
         return AgentsQuery(self).changes()
 
     def drop(self, name: str) -> None:
-        """Raises :class:`UnsupportedError`: records of all tables are in the state of one query."""
+        """Raises :class:`UnsupportedError`: the records of all tables are in the state of one query."""
         if name in self.tables or name not in {part.name for part in self.kept()}:
             SharedApp.drop(self, name)
         raise UnsupportedError(f"The records of the table {name!r} cannot be deleted. {self._rid_of(name)}")
@@ -138,9 +142,10 @@ class App(HostedProgram, SharedApp):
         )
 
     def run(self, until: Literal["drained"] | None = None) -> None:
-        """Runs the agents, and the tasks beside them: see :meth:`mullion._programs.app.App.run`.
+        """Runs the agents and the tasks: see :meth:`mullion._programs.app.App.run`.
 
-        With ``until="drained"`` it ends once tasks have ended or wait for time, and their messages are processed.
+        With ``until="drained"`` it returns once all tasks have ended or wait for time, and their messages are
+        processed.
         """
         self._configured()
         with Background(self, self._beginning()) as beside:
@@ -170,25 +175,25 @@ class App(HostedProgram, SharedApp):
                 beside.wait(asked.to_stop)
             return
         jobs = self._checked_jobs()
-        # Before signals are handled, for a session that starts handles SIGINT itself.
+        # Before the signal handlers, because a starting session installs its own handler of SIGINT.
         _ = self.spark
         with Signals() as asked, Running(self, jobs) as running:
             running.wait(lambda: asked.to_stop() or beside.error is not None)
 
     def discover(self, *packages: str) -> None:
-        """Imports the modules of packages, which name agents: of those that ``autodiscover`` and ``origin`` say.
+        """Imports packages with modules that define agents; the default is those of ``autodiscover`` and ``origin``.
 
         Raises :class:`InvalidArgumentError` for ``autodiscover=True`` without ``origin``.
         """
         import_all(packages or packages_of(self.conf))
 
     def explain(self) -> Report:
-        """Which parts run in the JVM and which in Python, why, and what was taken and decides nothing here."""
+        """Reports the place of each part, JVM or Python, with the reason, and arguments without effect."""
         self._configured()
         return replace(SharedApp.explain(self), notes=tuple(self.notes()))
 
     def stream(self, job: Any, topic: Any = None, *given: Any, **more: Any) -> Any:
-        """A topic's events: for an agent to go through, and nobody else; with a job, what an App of any API has."""
+        """Returns a topic's events for an agent. With a job, returns the stream that Apps of every API provide."""
         if topic is not None:
             return SharedApp.stream(self, job, topic, *given, **more)
         channel = self.topic(job) if isinstance(job, str) else job
@@ -202,16 +207,16 @@ class App(HostedProgram, SharedApp):
         return SharedApp.start(self)
 
     def main(self) -> None:
-        """Runs what the command line says: for a module that is run itself, as in ``python site.py worker``.
+        """Runs the command of the command line, for a module that runs as a script: ``python site.py worker``.
 
-        That is ``worker``, until it is stopped, also where it says nothing, or a command of the program's own.
+        The command is ``worker`` (the default), which runs until it is stopped, or a command of the program.
         """
         code = self.command_line(sys.argv[1:])
         if code:
             sys.exit(code)
 
     def command_line(self, arguments: Sequence[str]) -> int:
-        """Runs a command of the program's, or ``worker``, by its arguments; gives the exit code."""
+        """Runs ``worker`` or a command of the program, by its arguments; returns the exit status."""
         return run_command(self, arguments)
 
     def _jobs(self) -> Sequence[Job]:
@@ -220,31 +225,31 @@ class App(HostedProgram, SharedApp):
     def _parts(self) -> Sequence[Part]:
         return AgentsQuery(self).parts()
 
-    # -- beside the query
+    # -- next to the query
 
     @property
     def should_stop(self) -> bool:
-        """Whether the program ends: for tasks that go on as long as it does."""
+        """True once the program ends: for tasks that run as long as the program."""
         return self._beside is not None and self._beside.should_stop
 
     async def sleep(self, length: Seconds) -> None:
-        """Waits for a length of time; ends at once where the program does."""
+        """Waits for a length of time; returns early if the program ends."""
         until = asyncio.get_running_loop().time() + length_us(length, "sleep") / 1_000_000
         while not self.should_stop and (left := until - asyncio.get_running_loop().time()) > 0:
             await asyncio.sleep(min(left, 1.0))
 
     def call(self, function: Callable[[], Any]) -> None:
-        """Calls a function of the program here, beside its query, and publishes what it sends."""
+        """Calls a function of the program in this process, next to its query, and publishes its messages."""
         Background(self, [function]).run()
 
     def _beginning(self) -> list[Callable[[], Any]]:
-        """What is called when the program begins."""
+        """Returns the functions to call when the program starts."""
         told: dict[str, tuple[Any, ...]] = {"on_partitions_assigned": (set(),)}
         calls = [call for name in signals.BEGINNING for call in getattr(self, name).calls(self, *told.get(name, ()))]
         return [*calls, *(call for table in self.tables.values() for call in table.on_recovered), *self.tasks]
 
     def _find_topics(self) -> None:
-        """Gives agents the topics that their patterns match: those that the query began with, or all that there are."""
+        """Adds to agents the topics that their patterns match: those of the query's first start, or all."""
         if not self.by_pattern:
             return
         began = AgentsQuery(self).began_with
@@ -266,7 +271,7 @@ class App(HostedProgram, SharedApp):
             )
 
     def _configured(self) -> None:
-        """Finds what is in other modules, and tells of the settings, once; and finds topics of patterns."""
+        """Imports other modules and finds the topics of patterns; the first time also reports unused settings."""
         self.discover()
         self._find_topics()
         if not self._is_configured:
@@ -278,7 +283,7 @@ class App(HostedProgram, SharedApp):
                 log.info("%s: taken, and not used: %s.", self.name, note)
 
     def __getstate__(self) -> dict[str, Any]:
-        # An agent that names the App takes it along to the workers, which have no session, and the clock of the batch.
+        # An agent that uses the App is pickled with it. Workers have no session, and use the clock of the batch.
         here = {name: value for name, value in self.__dict__.items() if not isinstance(value, Signal)}
         return {**here, "_spark": None, "clock": system(), "commands": {}, "_beside": None, "queries": {}}
 

@@ -1,4 +1,4 @@
-"""Topics and channels: what a program sends messages to, how these are written, and how they are read."""
+"""Topics and channels: the destinations of messages, and how messages are written and read."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from mullion.topics._records import headers_of
 
 
 class TP(NamedTuple):
-    """A topic and a partition of it."""
+    """A topic and one of its partitions."""
 
     topic: str
     partition: int
@@ -33,9 +33,9 @@ class TP(NamedTuple):
 @final
 @dataclass(frozen=True)
 class RecordMetadata:
-    """Where a message was put, as far as it is known when it is sent: its batch is yet to be published.
+    """The place of a sent message, as far as it is known before its batch is published.
 
-    It may be awaited, as what Faust gives for a message may be; it is there at once.
+    It can be awaited, like Faust's, and returns immediately.
     """
 
     topic: str
@@ -55,18 +55,18 @@ class RecordMetadata:
 
 @final
 class FutureMessage:
-    """A message that was sent. Awaited, it is there at once: sending only notes it. It need not be awaited."""
+    """A sent message. It may be awaited, which returns immediately, because sending only records the message."""
 
     def __init__(self, sent: Sent, timestamp: float) -> None:
         self.message = sent
         self._timestamp = timestamp
 
     def done(self) -> bool:
-        """Whether it is noted: always."""
+        """Always True: the message is recorded."""
         return True
 
     def result(self) -> RecordMetadata:
-        """Where it was put."""
+        """Returns the place of the message."""
         return RecordMetadata(self.message.to, self._timestamp)
 
     def __await__(self) -> Generator[None, None, RecordMetadata]:
@@ -75,13 +75,13 @@ class FutureMessage:
 
 
 class Channel:
-    """What messages can be sent to, by name.
+    """A destination of messages, by name.
 
-    ``schema`` says of which types keys and values are, and how they are written; what it leaves open, the settings say.
+    ``schema`` holds the types of keys and values, and their serializers; settings supply the rest.
     """
 
     is_own = False
-    """Whether only the program knows it. Records that are sent to it are read as what they were."""
+    """True for a private topic of the program. Records that are sent to it are read as records of the same model."""
 
     __class_getitem__: ClassVar[Any] = classmethod(GenericAlias)
 
@@ -103,48 +103,48 @@ class Channel:
         raise missing_attribute("channel", self, name)
 
     def described(self, schema: Schema) -> None:
-        """Takes what is said of it beside what is known already."""
+        """Adds a schema to the known one."""
         self.schema = self.schema.joined(schema)
-        # A broker's keys are text.
+        # Keys are text in a broker.
         read_key = _reader(self.key_type, Reading(coerce=True))
         self._keys: Callable[[Any, str], Any] = lambda key, path: None if key is None else read_key(key, path)
         self._values = _reader(self.value_type, Reading(validation=True))
 
     def typed(self, key_type: Any, value_type: Any) -> None:
-        """Says of which types keys and values are."""
+        """Sets the types of keys and values."""
         self.described(Schema(key_type=key_type, value_type=value_type))
 
     @property
     def key_type(self) -> Any:
-        """The type of keys, where one is said."""
+        """The type of keys, if set."""
         return self.schema.key_type
 
     @property
     def value_type(self) -> Any:
-        """The type of values, where one is said."""
+        """The type of values, if set."""
         return self.schema.value_type
 
     @property
     def is_raw(self) -> bool:
-        """Whether values are text or bytes as they are, and no JSON."""
+        """True if values are unchanged text or bytes, not JSON."""
         said = self.schema.value_serializer or getattr(_options_of(self.value_type), "serializer", None)
         return (said or (self._conf.value_serializer if self._conf is not None else "json")) == "raw"
 
     @property
     def has_json_keys(self) -> bool:
-        """Whether keys are JSON, and not text as it is."""
+        """True if keys are JSON, not unchanged text."""
         said = self.schema.key_serializer or getattr(_options_of(self.key_type), "serializer", None)
         return (said or (self._conf.key_serializer if self._conf is not None else "raw")) == "json"
 
     def get_topic_name(self) -> str:
-        """The name."""
+        """Returns the name."""
         return self.name
 
     async def declare(self) -> None:
-        """Faust makes the topic; here it is made when a message comes."""
+        """Does nothing: a topic is created with its first message."""
 
     async def maybe_declare(self) -> None:
-        """Faust makes the topic; here it is made when a message comes."""
+        """Does nothing: a topic is created with its first message."""
 
     def send(
         self,
@@ -160,15 +160,16 @@ class Channel:
         callback: Callable[[FutureMessage], Any] | None = None,
         force: bool = False,
     ) -> FutureMessage:
-        """Sends a message; to be awaited, as in Faust.
+        """Sends a message; must be awaited, as in Faust.
 
         ``timestamp`` is in seconds since the epoch, by default the time of publication. Only Kafka topics have
         ``headers``. Events of agents have none.
 
-        ``value_serializer`` and its like are of this message alone. ``partition`` and ``force`` are accepted: the
-        broker says by the key where a message goes. ``callback`` is called with it at once.
+        The serializers and ``schema`` apply to this message only. ``partition`` and ``force`` are accepted and ignored:
+        the
+        broker derives the partition from the key. ``callback`` is called immediately with the message.
 
-        Raises :class:`InvalidArgumentError` at once for a value that cannot be written, and
+        Raises :class:`InvalidArgumentError` immediately for a value that cannot be written, and
         :class:`OutsideStreamError` outside of a running program.
         """
         found = context(f"A message was sent to {self.name!r}")
@@ -191,7 +192,7 @@ class Channel:
         key_serializer: str | None = None,
         value_serializer: str | None = None,
     ) -> Sent:
-        """A message as it is sent. Without ``timestamp`` it gets the time of its publication."""
+        """Returns the message to be sent. Without ``timestamp`` it gets the time of its publication."""
         how = (schema or Schema()).over(self.name, None, None, key_serializer, value_serializer)
         is_raw = self.is_raw if how.value_serializer is None else how.value_serializer == "raw"
         has_json_keys = self.has_json_keys if how.key_serializer is None else how.key_serializer == "json"
@@ -223,7 +224,7 @@ class Channel:
         return json.dumps(said, ensure_ascii=False) if as_json and said is not None else said
 
     def _as_json(self, value: Any) -> Any:
-        """A value as JSON has it. Bytes are a message that is written already, as in Faust."""
+        """Converts a value to plain JSON values. Bytes are an already serialized message, as in Faust."""
         if isinstance(value, bytes):
             try:
                 return json.loads(value)
@@ -237,7 +238,7 @@ class Channel:
         return plain(value, f"value for {self.name!r}")
 
     def _raw_text(self, value: Any) -> str:
-        """A value as the text that it is."""
+        """Converts a value to text."""
         if isinstance(value, str):
             return value
         if isinstance(value, bytes):
@@ -251,7 +252,7 @@ class Channel:
         return text_of(self._as_json(value))
 
     def _publishable(self, value: Any) -> Any:
-        """A value that a topic can take; what it cannot is the fault of the event that it is sent for."""
+        """Returns a value that a topic can hold; otherwise raises an error for the event that sends it."""
         if isinstance(value, dict):
             if all(map(_is_short, value)) and all(map(_is_short, value.values())):
                 return value
@@ -267,7 +268,7 @@ class Channel:
         return value
 
     def key_of(self, key: Any) -> Any:
-        """A key as its type says. Raises :class:`ValidationError`."""
+        """Converts a key to the topic's type. Raises :class:`ValidationError`."""
         path = f"key of {self.name}"
         if isinstance(key, str):
             if self.key_type is bytes:
@@ -280,7 +281,7 @@ class Channel:
         return self._keys(key, path)
 
     def value_of(self, value: Any, *, is_tombstone: bool = False) -> Any:
-        """A value in the type of the topic. A tombstone, a message without a value, is ``None``.
+        """Converts a value to the topic's type. A tombstone, a message without a value, is ``None``.
 
         Raises :class:`ValidationError` for a value of another type. JSON's ``null`` needs a type such as
         ``Optional[Order]``.
@@ -310,14 +311,14 @@ class Channel:
 
 
 def _named(headers: Mapping[str, bytes] | Iterable[tuple[str, bytes]] | None) -> dict[str, bytes]:
-    """The headers of a message by name. Raises :class:`InvalidArgumentError` for other than names and bytes."""
+    """Returns headers by name. Raises :class:`InvalidArgumentError` for anything but names and bytes."""
     if not headers:
         return {}
     return {name: value or b"" for name, value in headers_of([headers], 1)[0]}  # type: ignore[list-item]
 
 
 def _bytes_of(value: Any) -> bytes:
-    """The bytes of a message: of text these, and of other JSON its text's."""
+    """The bytes of a message: of text directly, of other values as JSON text."""
     if isinstance(value, bytes):
         return value
     text = value if isinstance(value, str) else text_of(plain(value))
@@ -325,7 +326,7 @@ def _bytes_of(value: Any) -> bytes:
         try:
             return bytes.fromhex(text.removeprefix(NOT_TEXT))
         except ValueError:
-            # Somebody sent the very mark.
+            # A message with the literal marker text.
             return text.encode("utf-8", "surrogatepass")
     return text.encode("utf-8", "surrogatepass")
 
@@ -335,7 +336,7 @@ def _options_of(kind: Any) -> Any:
 
 
 def _is_short(value: Any) -> bool:
-    """Whether a plain value is known to have a place in JSON."""
+    """True if a plain value certainly fits into JSON."""
     kind = type(value)
     if kind is int:
         return -(2**63) <= value < 2**63  # type: ignore[no-any-return]
@@ -343,7 +344,7 @@ def _is_short(value: Any) -> bool:
 
 
 def _reader(kind: Any, how: Reading) -> Callable[[Any, str], Any]:
-    """The reader of a topic's type. It rejects values of other types."""
+    """Returns the reader of a topic's type. It rejects values of other types."""
     return (lambda value, path: value) if kind is None else reader_of(kind, how)
 
 
@@ -351,7 +352,7 @@ class Topic(Channel):
     """A topic by name, with the types of its keys and values."""
 
     def stream(self, *, processors: Iterable[Callable[[Any], Any]] | None = None, **accepted: Any) -> Stream:
-        """The topic's events. Only an agent can iterate over them.
+        """Returns the topic's events. Only an agent can iterate over them.
 
         ``processors`` are applied in order, as :meth:`Stream.add_processor` does. Faust's other parameters have no
         effect, except ``combined``, ``join_strategy`` and ``on_start``, which raise :class:`UnsupportedError`.
@@ -386,7 +387,7 @@ _STREAM_ALTERNATIVES: Final = {
 
 
 def compiled(pattern: Any, names: Sequence[str]) -> re.Pattern[str]:
-    """The pattern of topics that are given no ``names``. Raises :class:`InvalidArgumentError`."""
+    """Compiles the pattern of topics, which excludes ``names``. Raises :class:`InvalidArgumentError`."""
     if names:
         raise InvalidArgumentError(
             f"topic({', '.join(map(repr, names))}, pattern={pattern!r}) has names and a pattern. Give one of them."
@@ -401,7 +402,7 @@ def compiled(pattern: Any, names: Sequence[str]) -> re.Pattern[str]:
 
 @final
 class TopicPattern(Topic):
-    """All topics whose names a pattern matches from their beginning on: see :meth:`Program.topic`."""
+    """All topics whose names match a pattern, from their beginning: see :meth:`Program.topic`."""
 
     def __init__(self, pattern: re.Pattern[str], about: tuple[Any, ...], conf: Settings | None) -> None:
         super().__init__(pattern.pattern, conf=conf)
@@ -409,7 +410,7 @@ class TopicPattern(Topic):
         self.about = about
 
     def send(self, **given: Any) -> FutureMessage:
-        """Raises :class:`InvalidArgumentError`: a message is for one topic."""
+        """Raises :class:`InvalidArgumentError`: a message has one topic."""
         raise InvalidArgumentError(
             f"A message was sent to the topics that match {self.pattern.pattern!r}, and a message is for one. Send it "
             "to that one: app.topic('events').send(...)."
@@ -430,24 +431,24 @@ class Topics(Topic):
 
 @final
 class _Elsewhere:
-    """The source of a stream that is not an agent's."""
+    """The source of a stream outside of agents."""
 
     def __init__(self, topic: str) -> None:
         self._topic = topic
 
     async def next(self, steps: Any, more: bool = False) -> Any:
-        """There is none."""
+        """Raises :class:`InvalidArgumentError`."""
         raise InvalidArgumentError(
             f"The stream of {self._topic!r} is gone through outside of an agent, where no events come. Write an agent: "
             f"@app.agent({self._topic})."
         )
 
     def has_next(self) -> bool:
-        """There is none."""
+        """Always False."""
         return False
 
     def becomes(self, event: Any) -> None:
-        """Nothing is processed."""
+        """Does nothing: no event is processed."""
 
 
 __all__ = ["TP", "Channel", "FutureMessage", "RecordMetadata", "Topic", "TopicPattern", "Topics", "ValidationError"]

@@ -10,17 +10,16 @@ __all__ = ["argument", "option"]
 
 
 def option(*names: str, **given: Any) -> Option:
-    """A parameter by name, as ``option("--max-messages", type=int, default=None, help="...")``.
+    """Declares an option by name, such as ``option("--max-messages", type=int, default=None, help="...")``.
 
-    ``type``, ``default``, ``required``, ``help``, ``is_flag``, ``multiple``, ``count`` and ``envvar`` are click's.
-
-    Raises :class:`InvalidArgumentError` for what is not served.
+    ``type``, ``default``, ``required``, ``help``, ``is_flag``, ``multiple``, ``count`` and ``envvar`` are as in click.
+    Raises :class:`InvalidArgumentError` for unsupported ones.
     """
     return Option(names, given)
 
 
 def argument(name: str, **given: Any) -> Option:
-    """A parameter by its place, as ``argument("location")``; ``nargs=-1`` takes all that are left."""
+    """Declares a positional argument, such as ``argument("location")``; ``nargs=-1`` takes all remaining ones."""
     return Option((name,), given, by_name=False)
 
 

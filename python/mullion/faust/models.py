@@ -1,4 +1,4 @@
-"""Records: what the values of a topic are, as classes with typed fields.
+"""Records: the values of a topic, as classes with typed fields.
 
 >>> class Withdrawal(Record):
 ...     account: str
@@ -31,7 +31,7 @@ from mullion.faust._values.fields import Reader, Reading, ValidationError, reade
 __all__ = ["FieldDescriptor", "Record", "ValidationError"]
 
 METADATA = "__faust"
-"""The field that says of which model a record is."""
+"""The field with the name of a record's model."""
 _OWN = ("__init__", "__eq__", "__hash__", "__repr__")
 
 
@@ -40,7 +40,7 @@ class _Required:
         return "REQUIRED"
 
     def __reduce__(self) -> str:
-        # A model may be sent to a worker as its code, and there is only one of this.
+        # Pickled by name: models may be pickled by value, and there must be only one instance.
         return "_REQUIRED"
 
 
@@ -52,7 +52,7 @@ _Model: TypeAlias = "type[Record]"
 
 @final
 class FieldDescriptor:
-    """A field as the class shows it: to name it in ``group_by(Withdrawal.country)``, and to ask what it is."""
+    """A field as a class attribute: the argument of ``group_by(Withdrawal.country)``, with the field's properties."""
 
     def __init__(self, model: _Model, field: str, default: Any, parent: FieldDescriptor | None = None) -> None:
         self.model = model
@@ -62,36 +62,36 @@ class FieldDescriptor:
 
     @property
     def type(self) -> Any:
-        """The type that is declared."""
+        """The declared type."""
         return self.model._types()[self.field]
 
     @property
     def required(self) -> bool:
-        """Whether a value must be given."""
+        """True if a value must be given."""
         return self._default is _REQUIRED
 
     @property
     def default(self) -> Any:
-        """What stands in for a value that is not given; ``None`` for a field that is required."""
+        """The default value; ``None`` for a required field."""
         return None if self.required else self._default
 
     @property
     def ident(self) -> str:
-        """The field with its model, ``Withdrawal.country``; of a record in a record ``Login.data.time``."""
+        """The field with its model, ``Withdrawal.country``; for a nested record ``Login.data.time``."""
         return f"{self.model.__name__ if self.parent is None else self.parent.ident}.{self.field}"
 
     @property
     def path(self) -> tuple[str, ...]:
-        """The names of the fields that lead to it: more than one of a record in a record."""
+        """The names of the fields that lead to it: several for a nested record."""
         return (self.field,) if self.parent is None else (*self.parent.path, self.field)
 
     def getattr(self, record: Record) -> Any:
-        """The field's value in a record."""
+        """Returns the field's value in a record."""
         within = record if self.parent is None else self.parent.getattr(record)
         return getattr(within, self.field)
 
     def __getattr__(self, name: str) -> FieldDescriptor:
-        # A field of a record in a record. Names of this class's own come before it.
+        # A field of a nested record. The names of this class take precedence.
         if not name.startswith("_") and "model" in self.__dict__:
             for kind in (self.type, *typing.get_args(self.type)):
                 fields = getattr(kind, "_fields", {}) if isinstance(kind, type) and issubclass(kind, Record) else {}
@@ -100,7 +100,7 @@ class FieldDescriptor:
         raise AttributeError(f"{self.ident if 'model' in self.__dict__ else 'a field'} has no field {name!r}")
 
     def __get__(self, record: Record | None, owner: _Model) -> Any:
-        # Fields are in the record's own dict, which comes first: with a record, this is one that is not there.
+        # A value in the record's own dict takes precedence: with a record, the field was deleted.
         if record is None:
             return self
         raise AttributeError(f"{owner.__name__} has lost its field {self.field!r}: it was deleted.")
@@ -112,7 +112,7 @@ class FieldDescriptor:
 
 @dataclass(frozen=True, slots=True)
 class _Options:
-    """What is said in the line of ``class``; a model has those of the models it is derived from, but ``abstract``."""
+    """The options of a ``class`` statement; a model inherits all except ``abstract``."""
 
     reading: Reading
     include_metadata: bool = False
@@ -123,18 +123,21 @@ class _Options:
 class Record:
     """The base of records. Fields are annotations of the class; a value after one is its default.
 
-    A field that may be ``None`` need not be given. Options stand in the line of ``class``, as in
+    A field that may be ``None`` is optional. Options are arguments of the ``class`` statement, as in
     ``class Order(Record, coerce=True)``, and are inherited:
 
-    - ``validation=True`` refuses values of another type than the field's, also when a record is made in Python.
-    - ``coerce=True`` makes a value one of the field's type where that can be done; ``coercions={type: function}`` says
-      how for types of your own.
-    - ``isodates=False`` leaves dates as they came; ``date_parser=function`` reads them in another way.
-    - ``include_metadata=True`` writes the model's ``namespace`` along, as Faust does. A message of a topic that says no
-      type is a record of the model that it names, where there is one.
+    - ``validation=True`` rejects values of another type than the field's, also when a record is created in Python.
+    - ``coerce=True`` converts a value to the field's type if possible; ``coercions={type: function}`` converts to your
+      own
+      types.
+    - ``isodates=False`` leaves dates unchanged; ``date_parser=function`` parses them.
+    - ``include_metadata=True`` also writes the model's ``namespace``, as Faust does. In a topic without a type, a
+      message is
+      a record of the model that it names, if that exists.
 
-    Raises :class:`ValidationError`, which says the field and the reason, for data that does not fit, and ``TypeError``
-    when a record is made in Python without a field that it must have, or with one that it has not.
+    Raises :class:`ValidationError`, with the field and the reason, for invalid data. Raises ``TypeError`` when a record
+    is
+    created in Python without a required field, or with an unknown one.
     """
 
     _fields: ClassVar[Mapping[str, FieldDescriptor]] = types.MappingProxyType({})
@@ -192,7 +195,7 @@ class Record:
         for name, field in cls._fields.items():
             setattr(cls, name, field)
         for name in _OWN:
-            # So that @dataclass, which many write above a record, leaves them as they are.
+            # So that @dataclass, which is often applied to records, does not replace them.
             if name not in cls.__dict__:
                 setattr(cls, name, getattr(cls, name))
         if cls._options.namespace is not None:
@@ -226,11 +229,11 @@ class Record:
         self.__post_init__()
 
     def __post_init__(self) -> None:
-        """Called once the fields are there; for models to override."""
+        """Runs after the fields are set; for models to override."""
 
     @classmethod
     def from_data(cls, data: Mapping[str, Any]) -> Self:
-        """A record of what JSON gave, its fields read as their types say. What the model does not name is left out.
+        """Creates a record from parsed JSON, with each field converted to its type. Ignores unknown fields.
 
         Raises :class:`ValidationError`.
         """
@@ -238,7 +241,7 @@ class Record:
 
     @classmethod
     def loads(cls, text: bytes | str) -> Self:
-        """A record of JSON, in UTF-8. Raises :class:`ValidationError`."""
+        """Parses a record from JSON in UTF-8. Raises :class:`ValidationError`."""
         try:
             data = json.loads(text)
         except (ValueError, UnicodeDecodeError) as error:
@@ -255,7 +258,7 @@ class Record:
         for name, field in cls._fields.items():
             if name in data:
                 value = data[name]
-                # Faust takes a null for a value that is not there, where the field has a default.
+                # As in Faust, null means a missing value if the field has a default.
                 if value is None and not field.required:
                     continue
                 given[name] = readers[name](value, f"{path}.{name}")
@@ -267,7 +270,7 @@ class Record:
 
     @classmethod
     def _types(cls) -> Mapping[str, Any]:
-        # Not known before they are asked for: a field may be of a class that is defined further down.
+        # Resolved on first use: a field's class may be defined later in the module.
         if "_known_types" not in cls.__dict__:
             cls._known_types = _types_of(cls)
         return cls._known_types
@@ -280,22 +283,22 @@ class Record:
         return cls._known_readers
 
     def asdict(self) -> dict[str, Any]:
-        """The fields by name; records within stay records."""
+        """Returns the fields by name; nested records stay records."""
         return {name: getattr(self, name) for name in self._fields}
 
     def to_fields(self) -> dict[str, Any]:
-        """The fields by name, as tables keep them."""
+        """Returns the fields by name, as tables store them."""
         return self.asdict()
 
     @classmethod
     def of_fields(cls, fields: dict[str, Any]) -> Self:
-        """A record of fields that a table kept; those that the model no longer has are left out."""
+        """Creates a record from stored fields; ignores those that the model no longer has."""
         made = cls.__new__(cls)
         made._set({name: value for name, value in fields.items() if name in cls._fields})
         return made
 
     def to_representation(self) -> dict[str, Any]:
-        """The fields by name, as JSON can hold them."""
+        """Returns the fields by name, as plain JSON values."""
         name = type(self).__name__
         held = {field: plain(getattr(self, field), f"{name}.{field}") for field in self._fields}
         if self._options.include_metadata:
@@ -303,18 +306,18 @@ class Record:
         return held
 
     def dumps(self) -> bytes:
-        """The record as JSON, in UTF-8. Raises :class:`InvalidArgumentError` when a value cannot be written so."""
+        """Returns the record as JSON in UTF-8. Raises :class:`InvalidArgumentError` if a value has no JSON form."""
         return dumps(self)
 
     def derive(self, *others: Record, **fields: Any) -> Self:
-        """A copy with the fields of ``others``, then ``fields``, in the place of its own."""
+        """Returns a copy whose fields are replaced by those of ``others``, then by ``fields``."""
         held = self.asdict()
         for other in others:
             held.update({name: value for name, value in other.asdict().items() if name in held})
         return type(self)(**{**held, **fields})
 
     def validate(self) -> list[ValidationError]:
-        """What is wrong with the fields as they now stand, each by its type; an empty list if nothing is."""
+        """Returns the errors of the current field values by their types; empty if all are valid."""
         how, wrong = self._options.reading, []
         strict = Reading(True, False, True, how.date_parser, how.coercions)
         for name, kind in self._types().items():
@@ -325,11 +328,11 @@ class Record:
         return wrong
 
     def is_valid(self) -> bool:
-        """Whether every field holds what its type says."""
+        """True if every field holds a value of its type."""
         return not self.validate()
 
     def validate_or_raise(self) -> None:
-        """Raises the first of what :meth:`validate` finds."""
+        """Raises the first error of :meth:`validate`."""
         for wrong in self.validate():
             raise wrong
 
@@ -345,34 +348,34 @@ class Record:
 
 
 _models: dict[str, type[Record]] = {}
-"""All models by their namespace."""
+"""All models by namespace."""
 
 
 def marked(record: Record) -> dict[str, Any]:
-    """A record as JSON can hold it, with its model's name."""
+    """Returns a record as plain JSON values, with its model's name."""
     return {**record.to_representation(), METADATA: {"ns": record._options.namespace}}
 
 
 def unmarked(data: dict[str, Any]) -> Any:
-    """What a message that says its model is: a record, where the model is known here."""
+    """Returns the record of a message that names its model, if the model is known here; otherwise the data."""
     told = data[METADATA]
     model = _models.get(str(told.get("ns"))) if isinstance(told, dict) else None
     return data if model is None else model.from_data(data)
 
 
 def models_in(names: Mapping[str, Any]) -> dict[str, type[Record]]:
-    """The models among what names stand for, by their namespace."""
+    """Returns the models among the values of names, by namespace."""
     found = [one for one in names.values() if isinstance(one, type) and issubclass(one, Record)]
     return {str(one._options.namespace): one for one in found if one._options.namespace is not None}
 
 
 def know(models: Mapping[str, type[Record]]) -> None:
-    """Has models found by their namespace, in a process that has not made them."""
+    """Registers models by namespace, in a process that has not defined them."""
     _models.update(models)
 
 
 def _fields_of(cls: type[Record]) -> dict[str, FieldDescriptor]:
-    """The fields of the models above, then those that the class itself declares, in order."""
+    """The fields of the base models, then those that the class declares, in order."""
     found: dict[str, FieldDescriptor] = {}
     for base in reversed(cls.__mro__[1:]):
         for name, field in base.__dict__.get("_fields", {}).items():
@@ -392,7 +395,7 @@ def _is_class_variable(annotation: Any) -> bool:
 
 
 def _may_be_none(annotation: Any) -> bool:
-    """Whether a field need not be given: asked when its class is made, when names may not be known yet."""
+    """True if a field is optional. It runs while the class is created, when names may be unresolved."""
     if isinstance(annotation, str):
         text = annotation.replace(" ", "")
         return text.startswith(("Optional[", "typing.Optional[")) or text.endswith("|None") or text.startswith("None|")
@@ -412,7 +415,7 @@ def _types_of(cls: type[Record]) -> Mapping[str, Any]:
 
 
 def _own_copy(default: Any) -> Any:
-    """A default that can be changed is not shared between records."""
+    """Copies a mutable default, so that records do not share it."""
     return copy.deepcopy(default) if isinstance(default, (list, dict, set, Record)) else default
 
 

@@ -1,4 +1,4 @@
-"""``faust.Schema``: of which types a topic's keys and values are, and how they are written."""
+"""The implementation of ``faust.Schema``: the types and serializers of a topic's keys and values."""
 
 from __future__ import annotations
 
@@ -17,11 +17,12 @@ _OWN: Final = ("loads_key", "loads_value", "dumps_key", "dumps_value")
 
 @dataclass(frozen=True)
 class Schema:
-    """Of which types a topic's keys and values are, and how they are written: ``"json"`` or ``"raw"``.
+    """The types and serializers (``"json"`` or ``"raw"``) of a topic's keys and values.
 
-    ``columns`` are those of the topic, as Spark has them, where they are said.
+    ``columns`` are the topic's columns in Spark, if declared.
 
-    Raises :class:`UnsupportedError` for another serializer.
+    Raises :class:`InvalidArgumentError` for another serializer, and :class:`UnsupportedError` for a subclass with
+    serialization methods of its own.
     """
 
     key_type: Any = None
@@ -42,7 +43,7 @@ class Schema:
                 )
 
     def over(self, topic: str, key_type: Any, value_type: Any, key_serializer: Any, value_serializer: Any) -> Schema:
-        """The same with what a topic says of its own."""
+        """Returns this schema, overridden by the arguments of a topic."""
         for name, given in (("key_serializer", key_serializer), ("value_serializer", value_serializer)):
             require_serializer(given, name, f"the topic {topic!r}")
         return replace(
@@ -54,14 +55,14 @@ class Schema:
         )
 
     def differences(self, other: Schema) -> Iterator[tuple[str, Any, Any]]:
-        """What two say in different ways: its name, and both."""
+        """Yields the contradictions of two schemas: the property and both values."""
         for name in (*_NAMES, "columns"):
             there, given = getattr(self, name), getattr(other, name)
             if there is not None and given is not None and there != given:
                 yield name, there, given
 
     def joined(self, other: Schema) -> Schema:
-        """What either says."""
+        """Returns this schema with the properties that the other one sets."""
         told = {name: getattr(other, name) for name in (*_NAMES, "columns") if getattr(other, name) is not None}
         return replace(self, **told)
 
@@ -70,7 +71,7 @@ _NAMES: Final = ("key_type", "value_type", "key_serializer", "value_serializer",
 
 
 def schema_of(given: Any) -> Schema:
-    """The schema that a topic is given: one of Faust's kind, or its columns. Raises :class:`InvalidArgumentError`."""
+    """Returns the schema of a ``Schema`` or of columns. Raises :class:`InvalidArgumentError`."""
     if given is None:
         return Schema()
     if isinstance(given, Schema):
@@ -86,7 +87,7 @@ def schema_of(given: Any) -> Schema:
 
 
 def require_serializer(given: Any, name: str, of: str) -> None:
-    """Refuses a serializer that is not served."""
+    """Raises :class:`InvalidArgumentError` for an unsupported serializer."""
     if given is None or given in SERIALIZERS:
         return
     raise InvalidArgumentError(

@@ -1,7 +1,7 @@
-"""Streams: the events of a topic as an agent's code goes through them.
+"""Streams: the events of a topic, as an agent's code iterates over them.
 
-A body runs over one batch of events of one shard at a time, and begins anew with each batch: what it keeps from event
-to event belongs in a table. When the events of a batch are through, the body is closed where it waits for the next.
+A body runs over one batch of events of one shard at a time, and restarts with each batch. State that must survive
+between events belongs in a table. After the last event of a batch, the body is closed at its request for the next one.
 """
 
 from __future__ import annotations
@@ -19,33 +19,33 @@ from mullion.faust._values.times import Seconds, positive_us
 from mullion.faust.models import FieldDescriptor
 
 GroupKey: TypeAlias = FieldDescriptor | str | Callable[[Any], Any]
-"""What events are grouped by: a record's field, an item of a dict by name, or a function of the value."""
+"""The key of a grouping: a record's field, an item of a dict by name, or a function of the value."""
 
 
 class Skip(Exception):  # noqa: N818
-    """Raised by a processor to leave out an event, as ``faust.exceptions.Skip``."""
+    """Raised by a processor to skip an event, as ``faust.exceptions.Skip``."""
 
 
 class Source(Protocol):
-    """Where a stream gets its events."""
+    """The source of a stream's events."""
 
     async def next(self, steps: tuple[Step, ...], more: bool = False) -> Event:
-        """The next event; waits for ever where there is none. ``steps`` are what the stream does to it.
+        """Returns the next event; blocks forever if there is none. ``steps`` are the stream's operations.
 
-        With ``more`` the body has not seen the one before it, and gets both in one list.
+        With ``more`` the body has not received the previous event yet, and receives both in one list.
         """
 
     def has_next(self) -> bool:
-        """Whether there is another event in this batch."""
+        """True if this batch has another event."""
 
     def becomes(self, event: Event) -> None:
-        """The event that is processed is this one, as a stream made it of its own."""
+        """Replaces the current event by the result of the stream's operations."""
 
 
 @final
 @dataclass(frozen=True)
 class Filter:
-    """Leaves out events whose value does not pass."""
+    """Skips events whose value does not pass."""
 
     passes: Callable[[Any], Any]
 
@@ -53,12 +53,12 @@ class Filter:
 @final
 @dataclass(frozen=True)
 class GroupBy:
-    """Gives events another key, by which they are in shards."""
+    """Sets another key, which determines the shard of an event."""
 
     key: GroupKey
 
     def of(self, value: Any) -> Any:
-        """The key of an event with a value."""
+        """Returns the key of an event with a value."""
         if isinstance(self.key, FieldDescriptor):
             return self.key.getattr(value)
         if isinstance(self.key, str):
@@ -74,7 +74,7 @@ class GroupBy:
 @final
 @dataclass(frozen=True)
 class SendOn:
-    """Sends events to other channels, on their way."""
+    """Also sends each event to other channels."""
 
     channels: tuple[Any, ...]
 
@@ -82,7 +82,7 @@ class SendOn:
 @final
 @dataclass(frozen=True)
 class Process:
-    """Makes another value of each."""
+    """Replaces each value by a function's result."""
 
     function: Callable[[Any], Any]
 
@@ -92,18 +92,18 @@ Step: TypeAlias = Filter | GroupBy | SendOn | Process
 
 @final
 class _All(Container[Any]):
-    """Has whatever is asked for."""
+    """A container of everything."""
 
     def __contains__(self, partition: object) -> bool:
         return True
 
 
 class Stream:
-    """The events of a topic. ``async for value in stream`` goes through their values.
+    """The events of a topic. ``async for value in stream`` iterates over their values.
 
-    - :meth:`events` goes through the events themselves, :meth:`items` through keys and values,
-      :meth:`enumerate` through numbers and values.
-    - :meth:`filter`, :meth:`group_by` and :meth:`take` make streams of it.
+    - :meth:`events` iterates over the events, :meth:`items` over keys and values, :meth:`enumerate` over numbers and
+      values.
+    - :meth:`filter`, :meth:`group_by` and :meth:`take` derive streams from it.
     """
 
     def __init__(self, source: Source, steps: tuple[Step, ...] = ()) -> None:
@@ -117,41 +117,44 @@ class Stream:
 
     @property
     def current_event(self) -> Event | None:
-        """The event that is processed."""
+        """The event that is being processed."""
         return current_event()
 
     @property
     def active_partitions(self) -> Container[Any]:
-        """The partitions that are the worker's own: of any event that it gets it has the partition."""
+        """The worker's partitions: it contains the partition of every event that the worker receives."""
         return _All()
 
     def noack(self) -> Stream:
-        """The same: an event is over when the body asks for the next one, and not before."""
+        """Returns the same stream: an event is always complete when the body requests the next one."""
         return self
 
     async def ack(self, event: Event) -> bool:
-        """Faust's: an event is over when the body asks for the next one."""
+        """Faust's method, without effect: an event is complete when the body requests the next one."""
         return event.ack()
 
     def through(self, channel: Any) -> Stream:
-        """The events, once each has been sent to a channel with its key; what others send there is not among them."""
+        """Sends each event to a channel with its key, and returns the same events.
+
+        Messages of other senders are not included.
+        """
         _require_channel("through", channel)
         return Stream(self._source, (*self._steps, SendOn((channel,))))
 
     def echo(self, *channels: Any) -> Stream:
-        """The events, once each has been sent to some channels with its key."""
+        """Sends each event to some channels with its key, and returns the same events."""
         for channel in channels:
             _require_channel("echo", channel)
         return Stream(self._source, (*self._steps, SendOn(channels)))
 
     def add_processor(self, processor: Callable[[Any], Any]) -> None:
-        """Has each value made another by a function or coroutine, before the body sees it."""
+        """Adds a function or coroutine function that replaces each value before the body receives it."""
         if not callable(processor):
             raise InvalidArgumentError(f"add_processor({processor!r}) is not a function.")
         self._steps = (*self._steps, Process(processor))
 
     def filter(self, passes: Callable[[Any], Any]) -> Stream:
-        """The events whose value ``passes`` (a function or a coroutine) says yes to."""
+        """Returns the events for whose value ``passes``, a function or coroutine function, returns a true value."""
         if not callable(passes):
             raise InvalidArgumentError(f"filter({passes!r}) is not a function. Write filter(lambda value: ...).")
         return Stream(self._source, (*self._steps, Filter(passes)))
@@ -159,7 +162,7 @@ class Stream:
     def group_by(
         self, key: GroupKey, *, name: str | None = None, topic: Any = None, partitions: int | None = None
     ) -> Stream:
-        """The events by another key, so that all of one key are in one shard.
+        """Sets another key, so that all events of a key are in one shard.
 
         ``key`` is a record's field (``Withdrawal.country``), the name of an item of a dict, or a function or coroutine
         function of the value. ``topic`` receives each event under its new key. Without it no topic does, and ``name``
@@ -183,39 +186,39 @@ class Stream:
         return Stream(self._source, (*self._steps, GroupBy(key), SendOn((topic,))))
 
     async def events(self) -> AsyncIterator[Event]:
-        """The events: with key, value, time and headers."""
+        """Yields the events, with key, value, time and headers."""
         while True:
             yield await self._next()
 
     async def items(self) -> AsyncIterator[tuple[Any, Any]]:
-        """The events' keys and values."""
+        """Yields the events' keys and values."""
         while True:
             event = await self._next()
             yield event.key, event.value
 
     async def enumerate(self, start: int = 0) -> AsyncIterator[tuple[int, Any]]:
-        """The values with a number, which begins anew with each batch of events, as the body does."""
+        """Yields the values with a number, which restarts with each batch of events, as the body does."""
         number = start
         async for value in self:
             yield number, value
             number += 1
 
     async def take(self, max_: int, within: Seconds | None = None) -> AsyncIterator[list[Any]]:
-        """Lists of up to ``max_`` values. A list ends with the batch of events, which is what bounds its wait.
+        """Yields lists of up to ``max_`` values. A list ends with the batch of events, which bounds its wait.
 
-        A list that fails in an agent that puts events aside is tried again as lists of one event each.
+        If a list fails in an agent that sets events aside, it is tried again as lists of one event each.
 
-        Raises :class:`InvalidArgumentError` when ``max_`` is no number above zero, or ``within`` no length of time.
+        Raises :class:`InvalidArgumentError` if ``max_`` is not a number above zero, or ``within`` not a length of time.
         """
         async for taken in self.take_events(max_, within):
             yield [event.value for event in taken]
 
     def noack_take(self, max_: int, within: Seconds | None = None) -> AsyncIterator[list[Event]]:
-        """The same as :meth:`take_events`: Faust's lists of events that the body acknowledges itself."""
+        """Like :meth:`take_events`: Faust's lists of events that the body acknowledges itself."""
         return self.take_events(max_, within)
 
     async def take_events(self, max_: int, within: Seconds | None = None) -> AsyncIterator[list[Event]]:
-        """The same as :meth:`take`, of events."""
+        """Like :meth:`take`, but yields events."""
         if not isinstance(max_, int) or isinstance(max_, bool) or max_ < 1:
             raise InvalidArgumentError(f"take({max_!r}) is not a number of events above 0. Write take(100).")
         if within is not None:
@@ -231,7 +234,7 @@ class Stream:
     async def take_with_timestamp(
         self, max_: int, within: Seconds | None = None, timestamp_field_name: str = "timestamp"
     ) -> AsyncIterator[list[Any]]:
-        """The same as :meth:`take`, of values that are dicts and have the event's time under a name."""
+        """Like :meth:`take`, for values that are dicts; adds the event's time under a name."""
         async for taken in self.take_events(max_, within):
             yield [{**event.value, timestamp_field_name: event.timestamp} for event in taken]
 
@@ -253,7 +256,7 @@ class Stream:
                 return found
 
     async def _passing(self, event: Event) -> Event | None:
-        """An event as the stream's steps make it; ``None`` if it is left out."""
+        """Applies the stream's operations to an event; ``None`` if it is skipped."""
         made = event
         for step in self._steps:
             if isinstance(step, GroupBy):

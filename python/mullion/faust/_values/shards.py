@@ -1,14 +1,14 @@
-"""Which shard a key is in: one rule, for rows of a topic as Spark has them and for keys of tables as Python has them.
+"""The shard of a key: one rule, for rows of a topic in Spark and for keys of tables in Python.
 
 ::
 
-    a text                     itself                  "a"        a
+    text                       itself                  "a"        a
     a whole number             its digits, of 64 bits  1, 1.0     1
     a bool                     true, false
     any other                  one shard for all       0.5, (1, 2), date(2020, 1, 1)
 
-Keys that a dict takes for one are in one shard. What the rows of an event say of its shard is inferred from a program's
-code; so every use of a table by an event is held against it, and a key of another shard stops the program.
+Keys that are equal in a dict are in one shard. The shard of an event's row is inferred from the program's code. So each
+use of a table by an event is checked against it, and a key of another shard stops the program.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def shard_of(key: Any) -> str:
 
 
 def shard_column(value: Column, kind: T.DataType) -> Column:
-    """:func:`shard_of` for a column of a type; null where that is null."""
+    """:func:`shard_of` for a column of a type; null for null."""
     if isinstance(kind, (T.StringType, T.BooleanType, *_WHOLE)):
         return value.cast("string")
     others = F.when(value.isNotNull(), F.lit(OTHERS))
@@ -62,7 +62,7 @@ def shard_column(value: Column, kind: T.DataType) -> Column:
 
 
 def is_exact(kind: T.DataType, read_as: type) -> bool:
-    """Whether a column's values stay what they are, or of one shard, where a record makes them of a type."""
+    """True if casting the column to ``read_as`` keeps every key in its shard."""
     exact: dict[type, tuple[type[T.DataType], ...]] = {
         str: (T.StringType, *_WHOLE),
         int: _WHOLE,

@@ -1,6 +1,6 @@
-"""Time as Faust writes it, in float seconds or ``timedelta``; whole microseconds within.
+"""Time as Faust writes it, in float seconds or ``timedelta``; internally whole microseconds.
 
-Floats carry no window edge: ``0.1 + 0.2`` is not ``0.3``, but their microseconds are equal.
+Window edges are never floats: ``0.1 + 0.2`` is not ``0.3``, but their microseconds are equal.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def length_us(value: object, name: str) -> int:
-    """A length of time as microseconds, of either sign; whatever is none is an :class:`InvalidArgumentError`."""
+    """Returns a length of time, of either sign, in microseconds. Raises :class:`InvalidArgumentError`."""
     if isinstance(value, timedelta):
         us = value // _MICROSECOND
     elif isinstance(value, (int, float)) and not isinstance(value, bool):
@@ -46,7 +46,7 @@ def length_us(value: object, name: str) -> int:
 
 
 def positive_us(value: object, name: str) -> int:
-    """A length of at least one microsecond; anything else is an :class:`InvalidArgumentError`."""
+    """Returns a length of at least one microsecond. Raises :class:`InvalidArgumentError` for any other value."""
     us = length_us(value, name)
     if us <= 0:
         raise InvalidArgumentError(f"{name}={value!r} must be longer than zero. Give, for instance, {name}=60.")
@@ -54,7 +54,7 @@ def positive_us(value: object, name: str) -> int:
 
 
 def not_negative_us(value: object, name: str) -> int:
-    """A length of zero or more; anything else is an :class:`InvalidArgumentError`."""
+    """Returns a length of zero or more. Raises :class:`InvalidArgumentError` for any other value."""
     us = length_us(value, name)
     if us < 0:
         raise InvalidArgumentError(f"{name}={value!r} is negative. Give {name}=0 for none, or a length of time.")
@@ -62,14 +62,14 @@ def not_negative_us(value: object, name: str) -> int:
 
 
 def expires_us(value: object, otherwise: int | None) -> int | None:
-    """How long ranges are kept: ``None`` is the default of the window, and 0 is for ever, as in faust-streaming."""
+    """The retention of ranges: ``None`` is the window's default, and 0 is unlimited, as in faust-streaming."""
     if value is None:
         return otherwise
     return not_negative_us(value, "expires") or None
 
 
 def time_us(value: object, name: str = "timestamp") -> int:
-    """A point in time as microseconds from the epoch: from seconds, or a ``datetime`` (UTC where it says no zone)."""
+    """Returns microseconds since the epoch, from seconds or a ``datetime`` (UTC if it has no timezone)."""
     if isinstance(value, datetime):
         return ((value if value.tzinfo else value.replace(tzinfo=UTC)) - _EPOCH) // _MICROSECOND
     if not isinstance(value, (int, float)) or isinstance(value, bool) or not math.isfinite(value):
@@ -81,18 +81,18 @@ def time_us(value: object, name: str = "timestamp") -> int:
 
 
 def nearest_us(value: float) -> int:
-    """The microsecond that is nearest to a number of seconds, found without rounding twice."""
+    """Returns the microsecond nearest to a number of seconds, without rounding twice."""
     numerator, denominator = value.as_integer_ratio()
     return (numerator * 2_000_000 + denominator) // (2 * denominator)
 
 
 def seconds(us: int) -> float:
-    """Microseconds as the float of seconds that is nearest."""
+    """Returns the float of seconds nearest to microseconds."""
     return us / 1_000_000
 
 
 def short(us: int) -> str:
-    """Seconds as a person writes them: ``300_000_000`` as ``'300'``, ``1_500_000`` as ``'1.5'``."""
+    """Formats microseconds as seconds: ``300_000_000`` as ``'300'``, ``1_500_000`` as ``'1.5'``."""
     sign, us = ("-", -us) if us < 0 else ("", us)
     whole, rest = divmod(us, 1_000_000)
     return f"{sign}{whole}" + (f".{rest:06d}".rstrip("0") if rest else "")
