@@ -16,15 +16,15 @@ _NOT_SERVED = "Pages are not served: app.table(name).read() reads a table, from 
 
 
 class Web:
-    """A server of pages, in annotations."""
+    """A web server, for annotations."""
 
 
 class Request:
-    """A request of a page, in annotations."""
+    """A request of a page, for annotations."""
 
 
 class Response:
-    """An answer of a page, in annotations."""
+    """The response of a page, for annotations."""
 
 
 class View:
@@ -55,7 +55,7 @@ class Blueprint:
         return _Cache()
 
     def register(self, app: Any, *, url_prefix: str | None = None) -> None:
-        """Accepts the pages for a program, and notes that they are not served."""
+        """Accepts the pages for a program, and records that they are not served."""
         app.note(f"the pages of the blueprint {self.name!r}: no pages are served")
 
 
@@ -82,12 +82,12 @@ class BlueprintManager:
         self._app = app
 
     def add(self, prefix: str, blueprint: Any) -> None:
-        """Accepts a blueprint, and notes that its pages are not served."""
+        """Accepts a blueprint, and records that its pages are not served."""
         self._app.note(f"the pages under {prefix!r}: no pages are served")
 
 
 class AppWeb:
-    """``app.web``: accepts pages, and serves none."""
+    """The value of ``app.web``: accepts pages and serves none."""
 
     def __init__(self, app: Any) -> None:
         self.blueprints = BlueprintManager(app)

@@ -1,8 +1,9 @@
-"""Which ranges of time an event falls into, and when they are too old to keep.
+"""Windows: the ranges of time that an event falls into, and their expiry.
 
 Times are float seconds since the epoch, lengths are seconds or ``timedelta``. A range is half-open, ``[start, end)``,
-so the ranges of a :class:`TumblingWindow` touch; faust-streaming ends one 0.1 seconds early, and leaves a hole there.
-Within, all arithmetic is over whole microseconds: it is exact for fractional sizes and for times before the epoch.
+so the ranges of a :class:`TumblingWindow` touch. In faust-streaming they end 0.1 seconds early, which leaves a gap.
+
+Internal arithmetic uses whole microseconds: it is exact for fractional sizes and for times before the epoch.
 """
 
 from __future__ import annotations
@@ -28,80 +29,80 @@ class WindowRange(NamedTuple):
     end: float
 
     def contains(self, timestamp: float) -> bool:
-        """Whether a time falls within the range: from its start on, and before its end."""
+        """True if a time is within the range: at or after its start, and before its end."""
         return self.start <= timestamp < self.end
 
     def overlaps(self, other: tuple[float, float]) -> bool:
-        """Whether some time falls within both ranges; ranges that only touch do not overlap."""
+        """True if the ranges have a time in common; ranges that only touch do not overlap."""
         start, end = other
         return max(self.start, start) < min(self.end, end)
 
     @property
     def duration(self) -> float:
-        """How long the range is, in seconds."""
+        """The length of the range, in seconds."""
         return times.seconds(times.time_us(self.end) - times.time_us(self.start))
 
     @property
     def midpoint(self) -> float:
-        """The time half way between start and end."""
+        """The time halfway between start and end."""
         return (times.time_us(self.start) + times.time_us(self.end)) / 2_000_000
 
 
 @runtime_checkable
 class WindowT(Protocol):
-    """What a table asks of a window. ``expires`` and ``ident`` may be plain attributes."""
+    """The interface of windows that tables use. ``expires`` and ``ident`` may be plain attributes."""
 
     @property
     def expires(self) -> float | None:
-        """How long a range is kept, in seconds; ``None`` for ever."""
+        """The retention of a range, in seconds; ``None`` is unlimited."""
 
     @property
     def ident(self) -> str:
-        """What tells this window from others."""
+        """The identity of the window's definition."""
 
     def ranges(self, timestamp: float) -> Sequence[tuple[float, float]]:
-        """The ranges that an event at ``timestamp`` falls into, the earliest first."""
+        """Returns the ranges that an event at ``timestamp`` falls into, the earliest first."""
 
     def stale(self, timestamp: float, latest_timestamp: float) -> bool:
-        """Whether a range that ends at ``timestamp`` is too old, when the latest event was at ``latest_timestamp``."""
+        """True if a range that ends at ``timestamp`` is stale, when the latest event was at ``latest_timestamp``."""
 
     def current(self, timestamp: float) -> tuple[float, float] | None:
-        """The range that is read for ``timestamp``; ``None`` where it falls into none."""
+        """Returns the range that reads at ``timestamp`` use; ``None`` if it falls into none."""
 
 
 @runtime_checkable
 class TumblingWindowT(WindowT, Protocol):
-    """What is asked of a tumbling window."""
+    """The interface of tumbling windows."""
 
     @property
     def size(self) -> float:
-        """How long a range is, in seconds."""
+        """The length of a range, in seconds."""
 
 
 @runtime_checkable
 class HoppingWindowT(WindowT, Protocol):
-    """What is asked of a hopping window."""
+    """The interface of hopping windows."""
 
     @property
     def size(self) -> float:
-        """How long a range is, in seconds."""
+        """The length of a range, in seconds."""
 
     @property
     def step(self) -> float:
-        """From one range's start to the next one's, in seconds."""
+        """The time between the starts of consecutive ranges, in seconds."""
 
 
 @runtime_checkable
 class SlidingWindowT(WindowT, Protocol):
-    """What is asked of a sliding window."""
+    """The interface of sliding windows."""
 
     @property
     def before(self) -> float:
-        """How far a range reaches back from the event, in seconds."""
+        """The length of a range before the event, in seconds."""
 
     @property
     def after(self) -> float:
-        """How far a range reaches on from the event, in seconds."""
+        """The length of a range after the event, in seconds."""
 
     @property
     def total_size(self) -> float:
@@ -109,7 +110,7 @@ class SlidingWindowT(WindowT, Protocol):
 
 
 class Window(ABC):
-    """The base of windows. One of your own says its :meth:`ranges`; the rest follows from them.
+    """The base of windows. A subclass defines :meth:`ranges`; the other methods have defaults based on it.
 
     >>> class Mornings(Window):
     ...     def ranges(self, timestamp):
@@ -118,7 +119,7 @@ class Window(ABC):
     >>> Mornings().current(86_401.0), Mornings().current(86_400.0 + 50_000)
     (WindowRange(start=86400.0, end=129600.0), None)
 
-    ``expires`` is how long a range is kept after its end, in seconds or as a ``timedelta``: for ever unless given.
+    ``expires`` is the retention of a range after its end, in seconds or as a ``timedelta``; the default is unlimited.
     """
 
     _expires_us: int | None = None
@@ -129,24 +130,25 @@ class Window(ABC):
 
     @abstractmethod
     def ranges(self, timestamp: float) -> Sequence[tuple[float, float]]:
-        """The ranges that an event at ``timestamp`` falls into, ``[(start, end)]``; none keeps it out of the table."""
+        """Returns the ranges of an event at ``timestamp``, ``[(start, end)]``; an event without ranges is ignored."""
 
     def current(self, timestamp: float) -> WindowRange | None:
-        """The range that starts last of those that ``timestamp`` falls into; ``None`` where it falls into none."""
+        """Returns the range of ``timestamp`` that starts last; ``None`` if it falls into none."""
         return max(_ranges(self.ranges(timestamp)), default=None)
 
     def earliest(self, timestamp: float) -> WindowRange | None:
-        """The range that starts first of those that ``timestamp`` falls into; ``None`` where it falls into none."""
+        """Returns the range of ``timestamp`` that starts first; ``None`` if it falls into none."""
         return min(_ranges(self.ranges(timestamp)), default=None)
 
     def delta(self, timestamp: float, d: Seconds) -> WindowRange | None:
-        """The current range of ``d`` before ``timestamp``."""
+        """Returns the current range at ``d`` before ``timestamp``."""
         return self.current(_back(timestamp, d))
 
     def stale(self, timestamp: float, latest_timestamp: float) -> bool:
-        """Whether a range that ends at ``timestamp`` is too old, when the latest event was at ``latest_timestamp``.
+        """True if a range that ends at ``timestamp`` is stale, when the latest event was at ``latest_timestamp``.
 
-        It is when it ends no later than the range starts that was current ``expires`` ago; never without ``expires``.
+        It is stale if it ends at or before the start of the range that was current ``expires`` ago; never without
+        ``expires``.
         """
         if self._expires_us is None:
             return False
@@ -156,12 +158,12 @@ class Window(ABC):
 
     @property
     def expires(self) -> float | None:
-        """How long a range is kept, in seconds; ``None`` for ever."""
+        """The retention of a range, in seconds; ``None`` is unlimited."""
         return None if self._expires_us is None else times.seconds(self._expires_us)
 
     @property
     def ident(self) -> str:
-        """What tells this window from others: the class and the attributes that it has been given."""
+        """The identity of the window: its class and its attributes."""
         given = [str(value) for name, value in vars(self).items() if not name.startswith("_")]
         return "_".join([type(self).__name__, *given])
 
@@ -179,7 +181,7 @@ class Window(ABC):
 
 
 class _Grid(Window):
-    """Ranges of one size that end at multiples of ``step``, as faust-streaming's do.
+    """Ranges of one size that end at multiples of ``step``, as in faust-streaming.
 
     ::
 
@@ -193,26 +195,26 @@ class _Grid(Window):
     _step_us: int
 
     def ranges(self, timestamp: float) -> list[WindowRange]:
-        """The ranges that hold ``timestamp``, the earliest first."""
+        """Returns the ranges that contain ``timestamp``, the earliest first."""
         us = times.time_us(timestamp)
         last = self._last_start(us)
         first = last - (self._size_us - 1 - (us - last)) // self._step_us * self._step_us
         return [self._range(start) for start in range(first, last + 1, self._step_us)]
 
     def current(self, timestamp: float) -> WindowRange | None:
-        """The range that starts last of those that hold ``timestamp``; ``None`` in a gap, where ``step > size``."""
+        """Returns the range with ``timestamp`` that starts last; ``None`` in a gap, if ``step > size``."""
         us = times.time_us(timestamp)
         start = self._last_start(us)
         return self._range(start) if us < start + self._size_us else None
 
     def earliest(self, timestamp: float) -> WindowRange | None:
-        """The range that starts first of those that hold ``timestamp``; ``None`` in a gap, where ``step > size``."""
+        """Returns the range with ``timestamp`` that starts first; ``None`` in a gap, if ``step > size``."""
         return next(iter(self.ranges(timestamp)), None)
 
     def stale(self, timestamp: float, latest_timestamp: float) -> bool:
-        """Whether a range that ends at ``timestamp`` is too old, when the latest event was at ``latest_timestamp``.
+        """True if a range that ends at ``timestamp`` is stale, when the latest event was at ``latest_timestamp``.
 
-        It is when it ends no later than the last range starts that had started ``expires`` ago.
+        It is stale if it ends at or before the start of the last range that had started ``expires`` ago.
         """
         if self._expires_us is None:
             return False
@@ -221,16 +223,16 @@ class _Grid(Window):
 
     @property
     def size(self) -> float:
-        """How long a range is, in seconds."""
+        """The length of a range, in seconds."""
         return times.seconds(self._size_us)
 
     @property
     def step(self) -> float:
-        """From one range's start to the next one's, in seconds."""
+        """The time between the starts of consecutive ranges, in seconds."""
         return times.seconds(self._step_us)
 
     def _last_start(self, us: int) -> int:
-        """When the last range starts that has started by a time."""
+        """The start of the last range that has started by a time."""
         return us - (us + self._size_us) % self._step_us
 
     def _range(self, start_us: int) -> WindowRange:
@@ -238,14 +240,14 @@ class _Grid(Window):
 
 
 class TumblingWindow(_Grid):
-    """Ranges that follow one another without overlap or gap, aligned to the epoch: an event falls into exactly one.
+    """Consecutive ranges without overlap or gap, aligned to the epoch: an event falls into exactly one.
 
-    ``size`` is how long a range is; ``expires`` how long it is kept, by default ``size * 2``, and 0 for ever.
+    ``size`` is the length of a range; ``expires`` is its retention, by default ``size * 2``, and 0 is unlimited.
 
     >>> TumblingWindow(300).ranges(1000.0)
     [WindowRange(start=900.0, end=1200.0)]
 
-    Raises :class:`InvalidArgumentError` when ``size`` is not a length of time above zero.
+    Raises :class:`InvalidArgumentError` if ``size`` is not a length of time above zero.
     """
 
     def __init__(self, size: Seconds, expires: Seconds | None = None) -> None:
@@ -263,16 +265,17 @@ class TumblingWindow(_Grid):
 
 
 class HoppingWindow(_Grid):
-    """Ranges of one size that start every ``step``: an event falls into each one that holds it.
+    """Ranges of one size that start every ``step``: an event falls into each range that contains it.
 
-    Ranges end at multiples of ``step``, so where ``step`` does not divide ``size`` they do not start at them. A
-    ``step`` longer than ``size`` leaves gaps, and events in them are in no range. ``expires`` is how long a range is
-    kept, by default ``size * 2``, and 0 for ever.
+    Ranges end at multiples of ``step``, so they do not start at them if ``step`` does not divide ``size``. A
+    ``step`` longer than ``size`` leaves gaps, and events in them are in no range. ``expires`` is the retention of a
+    range,
+    by default ``size * 2``, and 0 is unlimited.
 
     >>> HoppingWindow(size=10, step=5).ranges(7.0)
     [WindowRange(start=0.0, end=10.0), WindowRange(start=5.0, end=15.0)]
 
-    Raises :class:`InvalidArgumentError` when ``size`` or ``step`` is not a length of time above zero.
+    Raises :class:`InvalidArgumentError` if ``size`` or ``step`` is not a length of time above zero.
     """
 
     def __init__(self, size: Seconds, step: Seconds, expires: Seconds | None = None) -> None:
@@ -292,15 +295,15 @@ class HoppingWindow(_Grid):
 
 
 class SlidingWindow(Window):
-    """A range about each event: from ``before`` its time to ``after`` it.
+    """A range around each event: from ``before`` its time to ``after`` it.
 
-    ``expires`` is how long what an event contributed is kept, by default ``before + after + 60`` seconds, and 0 for
-    ever.
+    ``expires`` is the retention of an event's contribution, by default ``before + after + 60`` seconds, and 0 is
+    unlimited.
 
     >>> SlidingWindow(before=300, after=120).current(1000.0)
     WindowRange(start=700.0, end=1120.0)
 
-    Raises :class:`InvalidArgumentError` when ``before`` or ``after`` is not a length of time of zero or more.
+    Raises :class:`InvalidArgumentError` if ``before`` or ``after`` is not a length of time of zero or more.
     """
 
     _before_us: int
@@ -313,20 +316,20 @@ class SlidingWindow(Window):
         self._expires_us = times.expires_us(expires, self._kept_us)
 
     def ranges(self, timestamp: float) -> list[WindowRange]:
-        """The one range about ``timestamp``."""
+        """Returns the one range around ``timestamp``."""
         return [self.current(timestamp)]
 
     def current(self, timestamp: float) -> WindowRange:
-        """The range about ``timestamp``."""
+        """Returns the range around ``timestamp``."""
         us = times.time_us(timestamp)
         return WindowRange(times.seconds(us - self._before_us), times.seconds(us + self._after_us))
 
     def earliest(self, timestamp: float) -> WindowRange:
-        """The range about ``timestamp``."""
+        """Returns the range around ``timestamp``."""
         return self.current(timestamp)
 
     def stale(self, timestamp: float, latest_timestamp: float) -> bool:
-        """Whether ``timestamp`` is ``expires`` or more before ``latest_timestamp``."""
+        """True if ``timestamp`` is ``expires`` or more before ``latest_timestamp``."""
         if self._expires_us is None:
             return False
         latest = times.time_us(latest_timestamp, "latest_timestamp")
@@ -334,12 +337,12 @@ class SlidingWindow(Window):
 
     @property
     def before(self) -> float:
-        """How far a range reaches back from the event, in seconds."""
+        """The length of a range before the event, in seconds."""
         return times.seconds(self._before_us)
 
     @property
     def after(self) -> float:
-        """How far a range reaches on from the event, in seconds."""
+        """The length of a range after the event, in seconds."""
         return times.seconds(self._after_us)
 
     @property
@@ -370,7 +373,7 @@ def _expires(us: int | None, otherwise: int) -> str:
 
 
 def _ranges(given: Iterable[tuple[float, float]]) -> list[WindowRange]:
-    """What a window of one's own gave, checked."""
+    """Validates the ranges of a user's window."""
     found = []
     for start, end in given:
         if not start < end:

@@ -1,8 +1,8 @@
 """Dead letters as records of their topic. Writing one never fails.
 
 A hostile message may contain values that are invalid in JSON (``NaN``) or in text (half a surrogate pair, bytes that
-are not UTF-8), or nesting too deep for the stack (five thousand lists). Keeping the letter matters more than its exact
-form: each part is written as exactly as possible, and as a last resort as its ``repr``.
+are not UTF-8). Its nesting may be too deep for the stack (five thousand lists). Keeping the letter matters more than
+its exact form: each part is written as exactly as possible, and as a last resort as its ``repr``.
 """
 
 from __future__ import annotations

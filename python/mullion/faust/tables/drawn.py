@@ -1,4 +1,4 @@
-"""A table as it is shown in a terminal: ``table.as_ansitable()``."""
+"""The text form of a table for a terminal: ``table.as_ansitable()``."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 def drawn(
     rows: Iterable[tuple[Any, Any]], title: str, key: str, value: str, sortkey: Callable[[Any], Any] | None = None
 ) -> str:
-    """Keys and values in two columns under a title.
+    """Formats keys and values in two columns under a title.
 
     >>> print(drawn([("b", 2), ("a", 1)], "views", "page", "n", lambda row: row[0]))
     +views+---+

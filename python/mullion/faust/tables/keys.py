@@ -1,4 +1,4 @@
-"""Keys of tables as bytes: equal keys of a dict are equal bytes."""
+"""Keys of tables as bytes: keys that are equal in a dict have equal bytes."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from mullion.errors import InvalidArgumentError
 
 
 def encode_key(key: Any, table: str) -> bytes:
-    """A key as bytes; ``None``, and what cannot be kept, is an :class:`InvalidArgumentError`."""
+    """Encodes a key. Raises :class:`InvalidArgumentError` for ``None`` and for unsupported types."""
     if key is None:
         raise InvalidArgumentError(
             f"The table {table!r} was given the key None. An event without a key belongs to no key: leave it out, or "
@@ -26,5 +26,5 @@ def encode_key(key: Any, table: str) -> bytes:
         )
     if isinstance(key, np.generic):
         key = key.item()
-    # 1.0 and 1 are one key of a dict, and so are NumPy's.
+    # 1, 1.0 and NumPy's equal numbers are one key of a dict.
     return values.encode(int(key) if type(key) is float and key.is_integer() else key, f"the key of {table!r}")

@@ -1,4 +1,4 @@
-"""The operators of ``table[key] += value`` and its like, by the names that are kept in state."""
+"""The operators of ``table[key] += value`` and the like, by the names that state contains."""
 
 from collections.abc import Callable
 from typing import Any, Final

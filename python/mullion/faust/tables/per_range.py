@@ -1,14 +1,14 @@
-"""Values that stand for one value in each of several ranges.
+"""Values that represent one value in each of several ranges.
 
-An event of overlapping windows changes all ranges that it falls into, and what stands in them differs. Code that says
-``stats['sum'] += 5`` reads one sum, that of the current range, and means to add to each::
+An event of overlapping windows changes all ranges that it falls into, and their values differ. ``stats['sum'] += 5``
+reads the sum of the current range, and adds to the sum of each range::
 
     range         before     stats['sum']          += 5
     [0, 10)        20                               25
-    [5, 15)         3        3 (as code sees it)     8
+    [5, 15)         3        3 (visible to code)     8
 
-So a number or text that is read knows what it is in every range, and so does what arithmetic makes of it; assigned
-back, each range gets its own. Which way an ``if`` goes is decided by the current range, the last one.
+So a number or text holds its value in every range, and so does the result of arithmetic on it. When it is assigned
+back, each range gets its own value. The current range, the last one, decides the branch of an ``if``.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ _IOR: Callable[[Any, Any], Any] = operator.ior
 
 
 class _Failed:
-    """What an operation came to that failed in a range other than the current one: it fails once it is assigned."""
+    """The error of an operation in a range other than the current one: raised when the value is assigned."""
 
     def __init__(self, error: Exception) -> None:
         self.error = error
 
 
 class Each:
-    """A dict, list or set in each of several ranges: reads are of the last, changes are to all."""
+    """A dict, list or set in each of several ranges: reads use the last one, changes apply to all."""
 
     def __init__(self, held: Sequence[Any]) -> None:
         self._held = list(held)
@@ -94,7 +94,7 @@ class Each:
 
 
 def seen(current: Any, each: list[Any]) -> Any:
-    """What code is given for a value that differs by range."""
+    """Wraps a value that differs by range for user code."""
     if isinstance(current, _CONTAINERS):
         return Each(each)
     kind = _SCALARS.get(type(current))
@@ -106,7 +106,7 @@ def seen(current: Any, each: list[Any]) -> Any:
 
 
 def of_range(value: Any, i: int, n: int) -> Any:
-    """What a value that code has made is in the ``i``-th of ``n`` ranges."""
+    """Returns a value of user code in the ``i``-th of ``n`` ranges."""
     if isinstance(value, Each):
         return copy.deepcopy(value._held[i])
     each = getattr(value, "_each", None)
@@ -118,12 +118,12 @@ def of_range(value: Any, i: int, n: int) -> Any:
         return {of_range(key, i, n): of_range(held, i, n) for key, held in value.items()}
     if type(value) in (list, tuple, set):
         return type(value)(of_range(held, i, n) for held in value)
-    # What can be changed is not shared between ranges.
+    # Ranges must not share a mutable value.
     return value if i == n - 1 else copy.deepcopy(value)
 
 
 def plain(value: Any) -> Any:
-    """A value as it is in the current range, and nothing more."""
+    """Returns a value in the current range, without wrapper."""
     if isinstance(value, Each):
         return value._held[-1]
     each = getattr(value, "_each", None)
@@ -131,7 +131,7 @@ def plain(value: Any) -> Any:
 
 
 def _item(held: Any, name: Any, found: Any) -> Any:
-    """An item in another range; where that range lacks it, an empty one of the same kind."""
+    """An item in another range; if it is missing there, an empty one of the same type."""
     try:
         return held[name]
     except (KeyError, IndexError):
@@ -142,7 +142,7 @@ def _item(held: Any, name: Any, found: Any) -> Any:
 
 
 def _tracking(kind: type) -> type:
-    """A kind of number or text that remembers what it is in each range."""
+    """A subclass of a type of number or text that holds its value in each range."""
 
     def tracked(operation: Callable[..., Any], reflected: bool) -> Callable[[Any, Any], Any]:
         def apply(self: Any, other: Any) -> Any:

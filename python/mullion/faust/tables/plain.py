@@ -1,8 +1,8 @@
-"""What a program keeps by key, without windows.
+"""Tables of values by key, without windows.
 
-A table is named once, at the top of a module, and its records are kept in the shard of the event that is processed. It
-can be changed only there. Values are saved when they are assigned: one that is changed by reference must be assigned
-back, and a :class:`ForgottenChangeWarning` says so where that was forgotten.
+A table is declared once, as a global variable of a module, and its records are kept in the shard of the current event.
+Only an event can change it. Values are saved by assignment: a value that is changed in place must be assigned back, or
+a :class:`ForgottenChangeWarning` is issued.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ __all__ = ["PlainTable"]
 
 
 class PlainTable:
-    """A dict, of which each shard has the keys that are its own: a :class:`Table` but for windows over it."""
+    """A dict of which each shard holds its own keys: a :class:`Table` without the methods for windows."""
 
     def __init__(
         self,
@@ -83,31 +83,34 @@ class PlainTable:
         return len(self.keys())
 
     def __bool__(self) -> bool:
-        # Whether a program has a table is asked more often than whether a shard has a key.
+        # Always true: programs test for the existence of a table more often than for an empty shard.
         return True
 
     def __getattr__(self, name: str) -> Any:
         raise missing_attribute("table", self, name)
 
     def get(self, key: Any, default: Any = None) -> Any:
-        """The value of a key, or ``default``, not the table's own."""
+        """Returns the value of a key, or ``default`` (not the table's default)."""
         found = self._reads(key).get(key)
         return default if found is MISSING else found
 
     def keys(self) -> list[Any]:
-        """The keys of this shard."""
+        """Returns the keys of this shard."""
         return [key for key, _ in self.items()]
 
     def values(self) -> list[Any]:
-        """The values of this shard."""
+        """Returns the values of this shard."""
         return [value for _, value in self.items()]
 
     def items(self) -> list[tuple[Any, Any]]:
-        """The keys and values of this shard."""
+        """Returns the keys and values of this shard."""
         return self._all_keys(f"The table {self.name!r} was read").items()
 
     def pop(self, key: Any, default: Any = MISSING) -> Any:
-        """Removes a key and gives its value, or ``default``; without one a missing key is a ``KeyError``."""
+        """Removes a key and returns its value, or ``default``.
+
+        Raises ``KeyError`` for a missing key without default.
+        """
         data = self._writes(key)
         found = data.get(key)
         if found is not MISSING:
@@ -118,7 +121,7 @@ class PlainTable:
         return default
 
     def setdefault(self, key: Any, default: Any = None) -> Any:
-        """The value of a key, which is set to ``default`` if it is not there."""
+        """Returns the value of a key, after setting a missing key to ``default``."""
         data = self._writes(key)
         found = data.get(key)
         if found is MISSING:
@@ -139,12 +142,12 @@ class PlainTable:
             self._delete(data, key)
 
     def on_recover(self, function: Callable[[], Any]) -> Callable[[], Any]:
-        """Has a function called when the program begins, and the table is there as it was left."""
+        """Adds a function that is called when the program starts, with the table as the last run left it."""
         self.on_recovered.append(function)
         return function
 
     def copy(self) -> dict[Any, Any]:
-        """The keys and values of this shard, as a dict of its own."""
+        """Returns a copy of the keys and values of this shard, as a dict."""
         return dict(self.items())
 
     def as_ansitable(
@@ -157,7 +160,7 @@ class PlainTable:
         sortkey: Callable[[Any], Any] = lambda row: row[0],
         **_: Any,
     ) -> str:
-        """The keys and values of this shard, drawn as a table for a terminal."""
+        """Formats the keys and values of this shard as a table for a terminal."""
         return drawn(self.items(), title.format(table=self), key, value, sortkey if sort else None)
 
     def __repr__(self) -> str:

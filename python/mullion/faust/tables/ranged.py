@@ -1,4 +1,4 @@
-"""What a program keeps by key and range of time: which time is read, and what is done to its ranges."""
+"""Tables of values by key and range of time: the time of reads, and operations on ranges."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ __all__ = ["RangedTable"]
 @final
 @dataclass(frozen=True, slots=True)
 class _Relative:
-    """Which time a windowed table is read at: of the stream, now, of a field, or one that was given."""
+    """The time of reads: that of the stream, the clock, a field, or a given timestamp."""
 
     to: str = "stream"
-    # A FieldDescriptor, or the name of an item; of no type, for a descriptor on a class would be asked for its value.
+    # A FieldDescriptor or the name of an item. Typed ``Any``, because mypy would apply the descriptor's ``__get__``.
     field: Any = None
     us: int = 0
 
@@ -35,7 +35,7 @@ class _Relative:
 
 
 class RangedTable:
-    """A table by key and range of time: a :class:`WindowedTable` but for how its keys are read and set."""
+    """A table by key and range of time: a :class:`WindowedTable` without access by key."""
 
     def __init__(
         self, table: PlainTable, window: WindowT, *, key_index_size: int | None = None, _key_index: bool = True
@@ -63,7 +63,7 @@ class RangedTable:
 
     @property
     def name(self) -> str:
-        """Under which the table is kept."""
+        """The table's name, under which its records are stored."""
         return self._table.name
 
     @property
@@ -76,20 +76,20 @@ class RangedTable:
         """The window."""
         return self._window
 
-    # -- which time is read
+    # -- the time of reads
 
     def relative_to_stream(self) -> Self:
-        """The same table, read at the time of the event; outside of one, at the largest time that it has applied."""
+        """Returns the table, read at the event's time; without an event, at the largest time that it has applied."""
         return self._read_at(_Relative())
 
     def relative_to_now(self) -> Self:
-        """The same table, read at the time of the clock. Events are still applied at their own."""
+        """Returns the table, read at the time of the clock. Events are still applied at their own time."""
         return self._read_at(_Relative("now"))
 
     def relative_to_field(self, field: FieldDescriptor | str) -> Self:
-        """The same table, by the time in a field of the event: a date, or seconds. It is applied there too.
+        """Returns the table, read and written at the time in a field of the event: a date, or seconds.
 
-        ``field`` is a record's field, as ``Account.date_created``, or the name of one in a dict.
+        ``field`` is a record's field, such as ``Account.date_created``, or the name of an item of a dict.
         """
         if not isinstance(field, (FieldDescriptor, str)):
             raise InvalidArgumentError(
@@ -99,17 +99,17 @@ class RangedTable:
         return self._read_at(_Relative("field", field))
 
     def relative_to_timestamp(self, timestamp: float) -> Self:
-        """The same table, read at a time, in seconds since the epoch."""
+        """Returns the table, read at a time, in seconds since the epoch."""
         return self._read_at(_Relative("timestamp", us=time_us(timestamp)))
 
     def relative_to(self, timestamp: float | FieldDescriptor) -> Self:
-        """The same table by a field, or read at a time."""
+        """Returns the table, relative to a field or read at a time."""
         if isinstance(timestamp, FieldDescriptor):
             return self.relative_to_field(timestamp)
         return self.relative_to_timestamp(timestamp)
 
     def on_recover(self, function: Callable[[], Any]) -> Callable[[], Any]:
-        """See :meth:`Table.on_recover`."""
+        """Adds a function that is called when the program starts. See :meth:`Table.on_recover`."""
         return self._table.on_recover(function)
 
     # -- ranges
@@ -126,7 +126,7 @@ class RangedTable:
             raise KeyError(key)
 
     def get_window(self, key: Any, window_range: tuple[float, float]) -> Any:
-        """The value of one range, or the table's default."""
+        """Returns the value of one range, or the table's default."""
         data = self._reads(key)
         if isinstance(self._window, SlidingWindow):
             found = data.fold(key, time_us(window_range[0]), time_us(window_range[1]))
@@ -135,7 +135,7 @@ class RangedTable:
         return data.default_of_range(key, window_range) if found is MISSING else found
 
     def set_window(self, key: Any, window_range: tuple[float, float], value: Any) -> None:
-        """Sets the value of one range. Of a sliding window it is stored at the time that the range is about."""
+        """Sets the value of one range. A sliding window stores it at the range's reference time."""
         data = self._writes(key)
         if isinstance(self._window, SlidingWindow):
             data.contribute(key, time_us(window_range[0]) + self._window._before_us, "=", value)
@@ -143,11 +143,11 @@ class RangedTable:
             data.put_range(key, window_range, value)
 
     def windows_for_key(self, key: Any) -> list[tuple[WindowRange, Any]]:
-        """The ranges of a key that are there and have not gone, in order, each with its value."""
+        """Returns the existing ranges of a key that are not stale, in order, each with its value."""
         return self._reads(key).ranges_of(key)
 
     def expire_windows(self, latest_timestamp: float) -> int:
-        """Removes the ranges that are stale at a time, in seconds since the epoch, and says how many there were."""
+        """Removes ranges that are stale at a time, in seconds since the epoch, and returns their number."""
         found = context(f"The windows of {self.name!r} were expired")
         data: TableData = found.shard.data(self._table)
         before = data.closed
@@ -158,7 +158,7 @@ class RangedTable:
     def __repr__(self) -> str:
         return f"<WindowedTable: {self.name}, {self._window!r}, relative to {self._relative!r}>"
 
-    # -- within
+    # -- internal
 
     def _read_at(self, relative: _Relative) -> Self:
         view = copy.copy(self)
@@ -166,7 +166,7 @@ class RangedTable:
         return view
 
     def _at(self, key: Any) -> tuple[Any, int] | None:
-        """The key and time of ``table[key, timestamp]``; ``None`` for a key alone."""
+        """The key and time of ``table[key, timestamp]``; ``None`` for a plain key."""
         if type(key) is tuple and len(key) == 2 and self._table.key_type is not tuple and type(key[1]) in (int, float):
             return key[0], time_us(key[1])
         return None
@@ -195,7 +195,7 @@ class RangedTable:
         return _field_us(self._relative.field, event, self.name)
 
     def _read_us(self, data: TableData, event: Event | None = None) -> int | None:
-        """The time that the table is read at; ``None`` outside of an event, before the first one."""
+        """The time of a read; ``None`` without an event, before the first one."""
         if self._relative.to == "now":
             return context("").shard.clock.time_us()
         if self._relative.to == "timestamp":
@@ -203,12 +203,12 @@ class RangedTable:
         return self._applied_us(data, event)
 
     def _applied_us(self, data: TableData, event: Event | None = None) -> int | None:
-        """The time at which an event is applied; outside of one, the largest time that was applied."""
+        """The time at which an event is applied; without an event, the largest applied time."""
         event = event or current_event()
         return data.applied_us if event is None else self._event_us(event)
 
     def _stream_us(self, data: TableData, event: Event | None = None) -> int | None:
-        """The time of an event, for every relation of the table; outside of one, the largest time that was applied."""
+        """The time of an event, regardless of the table's relation; without an event, the largest applied time."""
         event = event or current_event()
         return data.applied_us if event is None else time_us(event.timestamp)
 
@@ -239,14 +239,14 @@ class RangedTable:
         self._apply(data, key, us, "=", value)
 
     def _apply(self, data: TableData, key: Any, us: int, operation: str, value: Any) -> None:
-        """Does one thing to every range of a time that has not gone."""
+        """Applies an operation to every range of a time that is not stale."""
         data.applies(us)
         self._touch(us)
         ranges = data.ranges_at(us)
         if not ranges:
             if not isinstance(self._window, SlidingWindow):
                 data.take_back(key, us)
-            # An event of no range at all is not one that came too late.
+            # An event outside of all ranges is not late.
             if self._window.ranges(seconds(us)):
                 context("").shard.count_dropped(self._table)
             return

@@ -1,4 +1,4 @@
-"""Tables as DataFrames, read from a program's checkpoint: for whoever is not in a stream."""
+"""Tables as DataFrames, read from a program's checkpoint by any process."""
 
 from __future__ import annotations
 
@@ -35,13 +35,14 @@ class TableReader:
         self._spark = spark
 
     def read(self) -> DataFrame:
-        """The table: ``key`` and ``value`` as JSON text, and where it has a window ``window`` (``start``, ``end``).
+        """Returns the table: ``key`` and ``value`` as JSON text, and for a window ``window`` (``start``, ``end``).
 
-        Floats without a place in JSON are ``NaN``, ``Infinity`` and ``-Infinity``. A key of a dict that is no text,
-        such as a tuple, is the text of its JSON.
+        Floats that JSON lacks are ``NaN``, ``Infinity`` and ``-Infinity``. A key of a dict that is not text, such as a
+        tuple,
+        is its JSON text.
 
-        Of a sliding window both ends are the time of what happened, and the value is a list of what did. Raises
-        :class:`InvalidArgumentError` when the program has not run yet.
+        For a sliding window, both ends are the time of the changes, and the value is the list of changes. Raises
+        :class:`InvalidArgumentError` if the program has not run yet.
         """
         from mullion._stateful.api import read_state
 
@@ -51,14 +52,14 @@ class TableReader:
 
 
 class _Decode:
-    """Finds the records of one table. It runs in Python workers."""
+    """Filters and decodes the records of one table. It runs in Python workers."""
 
     def __init__(self, table: str, windowed: bool) -> None:
         self._table = table
         self._windowed = windowed
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """The table's rows among the records of a shard."""
+        """Yields the table's rows among the records of a shard."""
         for batch in batches:
             rows = zip(batch["key"].to_pylist(), batch["value"].to_pylist(), strict=True)
             found = [row for record, value in rows for row in self._row(record, value)]
@@ -87,7 +88,7 @@ def _text(written: bytes) -> str:
 
 
 def _readable(value: Any) -> Any:
-    """A value in the types of JSON, also if JSON lacks a part of it, which must not hide the rest of the table."""
+    """Converts a value to the types of JSON. A part without JSON form must not hide the rest of the table."""
     try:
         return plain(value)
     except InvalidArgumentError:

@@ -1,16 +1,15 @@
-"""A table's records in one shard: how they are laid out in a store, and when ranges go.
+"""A table's records in one shard: their layout in a store, and their expiry.
 
 ::
 
     value of a key            h(table, "v") key                     value
     value of a range          h(table, "r", key) key start end      value
-    what a sliding range got  h(table, "r", key) key time time      [(operation, value), ...]
-    keys of a windowed table  h(table, "k") key                     how many ranges it has
-    clocks                    h(table, "m")                         of expiry, of what was applied, of what has gone
+    changes of a sliding one  h(table, "r", key) key time time      [(operation, value), ...]
+    keys of a windowed table  h(table, "k") key                     number of ranges
+    clocks                    h(table, "m")                         expiry, largest applied time, completed expiry
 
-``h`` is 8 bytes, by which a store finds what it scans. Each range that can expire has a timer, at the first time at
-which it is stale; so what is not due costs nothing. Timers of a table are in an order of their own:
-see ``timer_order``.
+``h`` is 8 bytes, the prefix of a store's scans. Each range that can expire has a timer at the first time at which it is
+stale, so ranges that are not due cost nothing. The timers of a table have their own order: see ``timer_order``.
 """
 
 from __future__ import annotations
@@ -37,7 +36,7 @@ _NEVER: Final = -(2**63)
 
 
 class Kept(Protocol):
-    """What records are told of their table."""
+    """The properties of a table that its records depend on."""
 
     name: str
     default: Callable[[], Any] | None
@@ -47,12 +46,12 @@ class Kept(Protocol):
 
 
 def table_id(name: str) -> bytes:
-    """What the timers of a table begin with."""
+    """The prefix of a table's timers."""
     return _hash(name, b"t")
 
 
 class _Handed:
-    """A value that code was given and may change: as it was saved, and where it was given."""
+    """A mutable value passed to user code, with its saved bytes and the place of the access."""
 
     def __init__(self, value: Any, saved: bytes, where: str, key: Any) -> None:
         self.value = value
@@ -86,7 +85,7 @@ class TableData:
     # -- a value by key
 
     def get(self, key: Any) -> Any:
-        """The value of a key, or ``MISSING``."""
+        """Returns the value of a key, or ``MISSING``."""
         return self._get(self._of_key(key), key)
 
     def put(self, key: Any, value: Any) -> None:
@@ -94,7 +93,7 @@ class TableData:
         self._put(self._of_key(key), value, key)
 
     def delete(self, key: Any) -> bool:
-        """Removes a key, and says whether it was there."""
+        """Removes a key. Returns True if it existed."""
         record = self._of_key(key)
         there = self._store.get(record) is not None
         self._store.delete(record)
@@ -103,12 +102,12 @@ class TableData:
         return there
 
     def items(self) -> list[tuple[Any, Any]]:
-        """All keys and values, in order of the keys' bytes."""
+        """Returns all keys and values, in order of the keys' bytes."""
         found = sorted(self._store.scan(self._values))
         return [(codec.decode(record[8:]), codec.decode(value)) for record, value in found]
 
     def default(self, key: Any) -> Any:
-        """What a key that is missing reads as, without being stored; ``MISSING`` if there is no default."""
+        """Returns the default of a missing key, without storing it; ``MISSING`` if there is none."""
         return self._default(self._of_key(key), key)
 
     # -- a value by key and range
@@ -122,37 +121,37 @@ class TableData:
 
     @property
     def applied_us(self) -> int | None:
-        """The largest time that the table has applied; ``None`` before there is one."""
+        """The largest time that the table has applied; ``None`` before the first one."""
         return None if self._applied_us == _NEVER else self._applied_us
 
     def applies(self, us: int) -> None:
-        """Notes the time of an event that is written."""
+        """Records the time of an event that changes the table."""
         if us > self._applied_us:
             self._applied_us = us
             self._clock_us = max(self._clock_us, us)
             self._save_clocks()
 
     def advance(self, us: int) -> None:
-        """Moves the clock of expiry to a time, if it is not there yet."""
+        """Advances the clock of expiry to a time."""
         if us > self._clock_us:
             self._clock_us = us
             self._save_clocks()
 
     def ranges_at(self, us: int) -> list[WindowRange]:
-        """The ranges of a time that are not stale, the earliest first."""
+        """Returns the ranges of a time that are not stale, the earliest first."""
         found = [WindowRange(start, end) for start, end in self.window.ranges(seconds(us))]
         return sorted(one for one in found if not self.stale(one))
 
     def stale(self, one: tuple[float, float]) -> bool:
-        """Whether a range has gone."""
+        """True if a range is stale."""
         return self._clock_us != _NEVER and self.window.stale(one[1], seconds(self._clock_us))
 
     def get_range(self, key: Any, one: tuple[float, float]) -> Any:
-        """The value of a range, or ``MISSING``."""
+        """Returns the value of a range, or ``MISSING``."""
         return self._get(self._of_range(key, one), key)
 
     def default_of_range(self, key: Any, one: tuple[float, float]) -> Any:
-        """What a range that is missing reads as, without being stored."""
+        """Returns the default of a missing range, without storing it."""
         return self._default(self._of_range(key, one), key)
 
     def put_range(self, key: Any, one: tuple[float, float], value: Any) -> None:
@@ -163,7 +162,7 @@ class TableData:
         self._put(record, value, key)
 
     def delete_range(self, key: Any, one: tuple[float, float]) -> bool:
-        """Removes a range, and says whether it was there."""
+        """Removes a range. Returns True if it existed."""
         record = self._of_range(key, one)
         if self._store.get(record) is None:
             return False
@@ -174,7 +173,7 @@ class TableData:
         return True
 
     def ranges_of(self, key: Any) -> list[tuple[WindowRange, Any]]:
-        """The ranges of a key that are there and not stale, in order, each with its value."""
+        """Returns the existing ranges of a key that are not stale, in order, each with its value."""
         window = self.window
         if isinstance(window, SlidingWindow):
             found = [window.current(seconds(us)) for us in self._times(key)]
@@ -186,13 +185,13 @@ class TableData:
         return [(one, codec.decode(value)) for one, value in sorted(ranges) if not self.stale(one)]
 
     def all_keys(self) -> list[Any]:
-        """The keys that have ranges, in order of their bytes; only of a table with a key index."""
+        """Returns the keys that have ranges, in order of their bytes; requires a key index."""
         return [codec.decode(record[8:]) for record, _ in sorted(self._store.scan(self._keys))]
 
-    # -- a sliding window: what happened at each time, folded when it is read
+    # -- sliding windows: the changes at each time, combined by reads
 
     def contribute(self, key: Any, us: int, operation: str, value: Any) -> None:
-        """Notes what happened at a time: ``=`` or an operator, and its operand."""
+        """Records a change at a time: ``=`` or an operator, and its operand."""
         record = self._of_times(key, us, us)
         held = self._store.get(record)
         before = [] if held is None else codec.decode(held)
@@ -206,7 +205,7 @@ class TableData:
         self._store.put(record, written)
 
     def fold(self, key: Any, start_us: int, end_us: int) -> Any:
-        """What happened from a time to another, both counted in; ``MISSING`` if nothing did."""
+        """Combines the changes from a time to another, both inclusive; ``MISSING`` if there are none."""
         folded = MISSING
         for us in self._times(key):
             if start_us <= us <= end_us:
@@ -221,35 +220,35 @@ class TableData:
         return folded
 
     def forget(self, key: Any, us: int) -> bool:
-        """Removes what happened at a time."""
+        """Removes the changes at a time."""
         record = self._of_times(key, us, us)
         there = self._store.get(record) is not None
         if there:
             self._remove(key, record)
         return there
 
-    # -- values that are changed by reference
+    # -- values that are changed in place
 
     def hand(self, record: Any, value: Any, key: Any) -> Any:
-        """Gives a value to code; one that it can change is watched until the event is over."""
+        """Returns a value for user code, and watches a mutable one until the event is complete."""
         if codec.changeable(value):
             self._handed[record] = _Handed(value, codec.encode(value, self._of_what(key)), line_of_user(), key)
         return value
 
     def saved(self, record: Any, value: Any, key: Any) -> None:
-        """Notes that what was handed out has been written."""
+        """Records that a value of user code has been written."""
         handed = self._handed.get(record)
         written = codec.encode(value, self._of_what(key))
         where = line_of_user() if handed is None else handed.where
         self._handed[record] = _Handed(value, written, where, key)
 
     def handed(self, record: Any) -> Any:
-        """What code was given before in this event, or ``MISSING``."""
+        """Returns the value that user code already received in this event, or ``MISSING``."""
         found = self._handed.get(record)
         return MISSING if found is None else found.value
 
     def forgotten(self) -> list[tuple[str, Any]]:
-        """Where values were given that have changed since and were not written, and their keys; then forgets them."""
+        """Returns the places and keys of values that changed without being written, and stops watching all."""
         found = [
             (one.where, one.key)
             for one in (*self._handed.values(), *self._written.values())
@@ -260,14 +259,14 @@ class TableData:
         return found
 
     def take_back(self, key: Any, us: int) -> None:
-        """Forgets what code was given of the ranges of a time, which took nothing."""
+        """Stops watching the values of a time's ranges, which dropped the event."""
         for one in self.window.ranges(seconds(us)):
             self._handed.pop(self._of_range(key, one), None)
 
     # -- expiry
 
     def due(self, due_us: int, timer: bytes) -> bool:
-        """Does what a timer of this table is for, and says whether it was due by the table's own clock."""
+        """Runs a timer of this table. Returns True if it was due by the table's own clock."""
         if due_us > self._clock_us:
             return False
         what, record = timer[8:9], timer[9:]
@@ -284,12 +283,12 @@ class TableData:
         if isinstance(window, SlidingWindow):
             one = window.current(seconds(start_us))
             value = self.fold(key, time_us(one.start), time_us(one.end))
-            # What happened here is still in the windows of later events.
+            # The windows of later events still contain these changes.
             self._store.put_timer(self._later(due_us + window._before_us), self._timers + _FORGET + record)
         else:
             one = WindowRange(seconds(start_us), seconds(end_us))
             if not self.stale(one):
-                # A window of somebody's own: it is asked again when the clock has moved.
+                # A user's window: the timer is retried after the clock has advanced.
                 self._store.put_timer(self._later(due_us), timer)
                 return True
             value = codec.decode(held)
@@ -300,23 +299,23 @@ class TableData:
 
     @property
     def clock_us(self) -> int:
-        """The clock of expiry; far in the past before there is one."""
+        """The clock of expiry; far in the past before the first event."""
         return int(self._clock_us)
 
     def take_due(self) -> Iterator[tuple[int, bytes]]:
-        """Takes the timers out that are due by the table's clock; there may be others' among them."""
+        """Removes and yields the timers due by the table's clock; they may include those of other tables."""
         if self._clock_us != _NEVER:
             until = timer_order.at(self._order, self._clock_us)
             yield from self._store.due(until, timer_order.at(self._order, self._expired_us))
 
     def expired(self) -> None:
-        """Notes that no timer of the table is left that is due by its clock: nobody looks there again."""
+        """Records that all timers due by the table's clock have run, so that the next scan starts there."""
         if self._expired_us != self._clock_us:
             self._expired_us = self._clock_us
             self._save_clocks()
 
     def put_back(self, due_us: int, timer: bytes) -> None:
-        """Puts a timer of the table back that is not due."""
+        """Restores a timer of the table that is not due."""
         self._store.put_timer(timer_order.at(self._order, due_us), timer)
 
     def _save_clocks(self) -> None:
@@ -324,7 +323,7 @@ class TableData:
         self._store.put(self._clocks, times + _TIME.pack(self._expired_us))
 
     def _later(self, due_us: int) -> int:
-        """Where a timer is put. One that is due already, and to be asked again, is due once the clock has moved."""
+        """The store's time of a timer. An overdue timer that must be retried is due after the clock has advanced."""
         return timer_order.at(self._order, max(due_us, self._clock_us + 1))
 
     def _close(self, key: Any, one: WindowRange, value: Any) -> None:
@@ -336,13 +335,13 @@ class TableData:
                 enter(before)
 
     def _due_us(self, one: tuple[float, float]) -> int | None:
-        """When a range is stale first; of a window of somebody's own, when it can be."""
+        """The first time at which a range is stale; for a user's window, the first possible time."""
         window, end_us = self.window, time_us(one[1])
         if window.expires is None:
             return None
         expires_us = time_us(window.expires)
         if isinstance(window, _Grid) and type(window).stale is _Grid.stale:
-            # The first range that starts at the end or later.
+            # The first range that starts at or after the end.
             return end_us + (-(end_us + window._size_us)) % window._step_us + expires_us
         return end_us + expires_us
 
@@ -363,7 +362,7 @@ class TableData:
     def _put(self, record: bytes, value: Any, key: Any) -> None:
         written = codec.encode(value, self._of_what(key))
         self._store.put(record, written)
-        # What is read after a write is what was written, whatever becomes of the value that code still has.
+        # A read after a write returns the written value, even if user code changes its own object afterwards.
         self._handed.pop(record, None)
         self._written.pop(record, None)
         if codec.changeable(value):
@@ -422,7 +421,7 @@ class TableData:
 
 
 def _hash(table: str, *parts: bytes) -> bytes:
-    # One that the JVM knows too.
+    # The JVM computes the same hash.
     return hashlib.sha256(b"\0".join([table.encode(), *parts])).digest()[:8]
 
 
@@ -435,11 +434,11 @@ def take_due(shard: Shard, tables: dict[bytes, TableData]) -> None:
     found = list(shard.store.due(min(latest, last), first))
     for data in tables.values():
         found += data.take_due()
-    # At one time, ranges close before what they are made of is forgotten.
+    # At equal times, ranges close before the changes in them are removed.
     for place, timer in sorted(found, key=lambda one: (timer_order.time_of(one[0]), one[1][8:9], one[1])):
         table = tables.get(timer[:8])
         if table is None:
-            # Of a table that is no longer in the program.
+            # A table that is no longer in the program.
             shard.store.put_timer(place, timer)
         elif not table.due(timer_order.time_of(place), timer):
             table.put_back(timer_order.time_of(place), timer)

@@ -1,4 +1,4 @@
-"""Tables of sets: what is added to one and discarded from it is kept at once, and need not be assigned back."""
+"""Tables of sets: added and discarded members are saved immediately, without assignment."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ __all__ = ["KeptSet", "SetTable"]
 
 
 class SetTable(Table):
-    """A table whose values are sets: ``people[place].add(name)`` is kept.
+    """A table whose values are sets: ``people[place].add(name)`` is saved.
 
-    A key that is missing is an empty set. Members are what a table can keep: text, numbers, dates, tuples, records.
+    A missing key is an empty set. Members have the types that tables support: text, numbers, dates, tuples, records.
     """
 
     def __init__(self, name: str, *, key_type: Any = None, value_type: Any = None) -> None:
-        # ``value_type`` is of the members.
+        # ``value_type`` is the type of the members.
         super().__init__(name, default=set, key_type=key_type)
         self.member_type = value_type
 
@@ -32,7 +32,7 @@ class SetTable(Table):
         self._put(self._writes(key), key, set(value))
 
     def get(self, key: Any, default: Any = None) -> Any:
-        """The set of a key, or ``default``."""
+        """Returns the set of a key, or ``default``."""
         there = self._reads(key).get(key) is not MISSING
         return KeptSet(self, key) if there else default
 
@@ -49,7 +49,7 @@ class SetTable(Table):
 
 @final
 class KeptSet(MutableSet[Any]):
-    """The set of a key, as the table has it now."""
+    """A live view of the set of a key."""
 
     def __init__(self, table: SetTable, key: Any) -> None:
         self._table = table
@@ -60,43 +60,43 @@ class KeptSet(MutableSet[Any]):
         self._keep({*self._now(), value})
 
     def discard(self, value: Any) -> None:
-        """Removes a member, if it is there."""
+        """Removes a member, if it exists."""
         self._keep(self._now() - {value})
 
     def clear(self) -> None:
-        """Removes all."""
+        """Removes all members."""
         self._keep(set())
 
     def update(self, *others: Iterable[Any]) -> None:
-        """Adds what others have."""
+        """Adds the members of others."""
         self._keep(self._now().union(*others))
 
     def difference_update(self, *others: Iterable[Any]) -> None:
-        """Removes what others have."""
+        """Removes the members of others."""
         self._keep(self._now().difference(*others))
 
     def intersection_update(self, *others: Iterable[Any]) -> None:
-        """Keeps what all others have too."""
+        """Keeps the members that all others have too."""
         self._keep(self._now().intersection(*others))
 
     def symmetric_difference_update(self, other: Iterable[Any]) -> None:
-        """Keeps what either has, and not both."""
+        """Keeps the members of exactly one of the two sets."""
         self._keep(self._now().symmetric_difference(other))
 
     def union(self, *others: Iterable[Any]) -> set[Any]:
-        """A set of what any has."""
+        """Returns the union as a plain set."""
         return self._now().union(*others)
 
     def difference(self, *others: Iterable[Any]) -> set[Any]:
-        """A set of what no other has."""
+        """Returns the difference as a plain set."""
         return self._now().difference(*others)
 
     def intersection(self, *others: Iterable[Any]) -> set[Any]:
-        """A set of what all have."""
+        """Returns the intersection as a plain set."""
         return self._now().intersection(*others)
 
     def copy(self) -> set[Any]:
-        """A set of its own."""
+        """Returns a copy as a plain set."""
         return self._now()
 
     def __contains__(self, value: object) -> bool:
@@ -110,7 +110,7 @@ class KeptSet(MutableSet[Any]):
 
     @classmethod
     def _from_iterable(cls, it: Iterable[Any]) -> Any:
-        # What operators make of it is a set of its own.
+        # Operators return plain sets.
         return set(it)
 
     def __hash__(self) -> NoReturn:

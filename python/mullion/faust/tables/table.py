@@ -1,9 +1,8 @@
-"""Tables: what a program keeps by key, and the same by key and range of time.
+"""Tables: values by key, and values by key and range of time.
 
-``+=`` touches every range that the event falls into::
+``+=`` changes every range that the event falls into::
 
     views = app.Table("views", default=int).hopping(10, 5)       the event is at 7 s
-
     views["/"] += 1          [0, 10)  3 -> 4
                              [5, 15)  0 -> 1
     views["/"].current()     1, of the range that starts last
@@ -29,34 +28,36 @@ __all__ = ["Table", "WindowedTable", "WindowedView"]
 
 
 class Table(PlainTable):
-    """What a program keeps by key: a dict, of which each shard has the keys that are its own.
+    """A table by key: a dict of which each shard holds its own keys.
 
-    - ``name``: under which it is kept; letters, digits, '.', '_' and '-'.
-    - ``default``: makes what a key reads as that is not there, as in ``default=int``; it is not stored. Without one,
-      such a read is a ``KeyError``.
-    - ``key_type``: of the keys. Say ``tuple`` where they are pairs whose second part is a number, which a windowed
-      table would else take for ``(key, timestamp)``.
-    - ``changelog``: a topic that is sent each value that a key is given, and ``None`` where it is removed.
-    - ``on_window_close(key, value)``: called once for each range that goes, with ``key`` as ``(k, (start, end))``.
+    - ``name``: the name of its records; letters, digits, '.', '_' and '-'.
+    - ``default``: creates the value of a missing key, as in ``default=int``; it is not stored. Without a default,
+      reading a
+      missing key raises ``KeyError``.
+    - ``key_type``: the type of the keys. Use ``tuple`` for pairs whose second part is a number: otherwise a windowed
+      table
+      interprets them as ``(key, timestamp)``.
+    - ``changelog``: a topic that receives each value that is assigned to a key, and ``None`` when a key is removed.
+    - ``on_window_close(key, value)``: called once for each range that expires, with ``key`` as ``(k, (start, end))``.
 
-    Raises :class:`InvalidArgumentError` for a name or a default that cannot be right.
+    Raises :class:`InvalidArgumentError` for an invalid name or default.
     """
 
     def using_window(self, window: WindowT, *, key_index: bool = False) -> WindowedTable:
-        """The table by range of time. ``key_index=True`` keeps which keys there are, so that it can be iterated over.
+        """Returns the table by range of time. ``key_index=True`` stores the existing keys, to iterate over them.
 
-        Raises :class:`InvalidArgumentError` when the table has another window already.
+        Raises :class:`InvalidArgumentError` if the table already has another window.
         """
         return WindowedTable(self, window, key_index_size=None, _key_index=key_index)
 
     def tumbling(self, size: Seconds, expires: Seconds | None = None, key_index: bool = False) -> WindowedTable:
-        """The table by ranges that follow one another: see :class:`TumblingWindow`."""
+        """Returns the table by consecutive ranges: see :class:`TumblingWindow`."""
         return self.using_window(TumblingWindow(size, expires), key_index=key_index)
 
     def hopping(
         self, size: Seconds, step: Seconds, expires: Seconds | None = None, key_index: bool = False
     ) -> WindowedTable:
-        """The table by ranges that overlap: see :class:`HoppingWindow`."""
+        """Returns the table by overlapping ranges: see :class:`HoppingWindow`."""
         return self.using_window(HoppingWindow(size, step, expires), key_index=key_index)
 
 
@@ -64,12 +65,12 @@ class WindowedTable(RangedTable):
     """A table by key and range of time.
 
     ``table[key]`` is a :class:`WindowSet`: all ranges of the key that the event falls into. ``table[key, timestamp]``
-    is the value at a time, in seconds; assigned, it sets every range of that time.
+    is the value at a time, in seconds; an assignment to it sets every range of that time.
 
-    Made by :meth:`Table.tumbling` and its like, or of a table and a window; then it keeps a key index. The size of the
-    index, ``key_index_size``, is accepted and means nothing: it grows and shrinks with the keys.
+    It is created by :meth:`Table.tumbling` and similar methods, or from a table and a window; then it has a key index.
+    ``key_index_size`` is accepted and ignored: the index grows and shrinks with the keys.
 
-    Raises :class:`InvalidArgumentError` when the table has another window already.
+    Raises :class:`InvalidArgumentError` if the table already has another window.
     """
 
     _table: Table
@@ -105,7 +106,7 @@ class WindowedTable(RangedTable):
         return self.get(key, MISSING) is not MISSING
 
     def get(self, key: Any, default: Any = None) -> Any:
-        """The value of a key at the time that the table is read at, or ``default``, not the table's own."""
+        """Returns the value of a key at the time of reads, or ``default`` (not the table's default)."""
         at = self._at(key)
         data = self._reads(key, at)
         k, us = at if at is not None else (key, self._read_us(data))
@@ -121,19 +122,19 @@ class WindowedTable(RangedTable):
         return len(list(self.keys()))
 
     def __bool__(self) -> bool:
-        # As of a table.
+        # Always true, as for tables without a window.
         return True
 
     def keys(self) -> WindowedView:
-        """The keys that are there at the time that the table is read at, in this shard."""
+        """The keys that exist at the time of reads, in this shard."""
         return WindowedView(self, lambda key, value: key, "keys")
 
     def values(self) -> WindowedView:
-        """The values at the time that the table is read at, in this shard."""
+        """The values at the time of reads, in this shard."""
         return WindowedView(self, lambda key, value: value, "values")
 
     def items(self) -> WindowedView:
-        """The keys and values at the time that the table is read at, in this shard."""
+        """The keys and values at the time of reads, in this shard."""
         return WindowedView(self, lambda key, value: (key, value), "items")
 
     def as_ansitable(
@@ -146,7 +147,7 @@ class WindowedTable(RangedTable):
         sortkey: Callable[[Any], Any] = lambda row: row[0],
         **_: Any,
     ) -> str:
-        """The keys and values at the time that the table is read at, drawn as a table for a terminal."""
+        """Formats the keys and values at the time of reads as a table for a terminal."""
         return drawn(list(self.items()), title.format(table=self), key, value, sortkey if sort else None)
 
 
@@ -163,16 +164,16 @@ class WindowedView:
         return self._at(data, self._table._read_us(data))
 
     def now(self) -> Iterator[Any]:
-        """Those at the time of the clock."""
+        """Iterates over the entries at the time of the clock."""
         return self._at(self._data(), context("").shard.clock.time_us())
 
     def current(self, event: Event | None = None) -> Iterator[Any]:
-        """Those at the time of the event."""
+        """Iterates over the entries at the time of the event."""
         data = self._data()
         return self._at(data, self._table._stream_us(data, event))
 
     def delta(self, d: Seconds, event: Event | None = None) -> Iterator[Any]:
-        """Those at ``d`` before the event, in seconds or as a ``timedelta``.
+        """Iterates over the entries at ``d`` before the event, in seconds or as a ``timedelta``.
 
         A table that is relative to the clock or to a timestamp is read at ``d`` before that time.
         """

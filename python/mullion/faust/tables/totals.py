@@ -1,4 +1,4 @@
-"""Functions that count, add up and average in the ranges of a table."""
+"""Functions that count, sum and average in the ranges of a table."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ __all__ = ["windowed_average", "windowed_count", "windowed_sum"]
 
 
 def windowed_count(table: Table, window: WindowT) -> Callable[..., Any]:
-    """A function ``count(key, timestamp=None)`` that adds 1 to each range of the event, or of a time in seconds.
+    """Returns a function ``count(key, timestamp=None)`` that adds 1 to each range of the event, or of a time.
 
-    It returns the new count, of the range that starts last.
+    The time is in seconds. It returns the new count of the range that starts last.
     """
     windowed = WindowedTable(table, window)
 
@@ -26,9 +26,9 @@ def windowed_count(table: Table, window: WindowT) -> Callable[..., Any]:
 
 
 def windowed_sum(table: Table, window: WindowT) -> Callable[..., Any]:
-    """A function ``add(key, value, timestamp=None)`` that adds a value to each range of the event, or of a time.
+    """Returns a function ``add(key, value, timestamp=None)`` that adds a value to the ranges of the event or a time.
 
-    It returns the new sum, of the range that starts last.
+    It returns the new sum of the range that starts last.
     """
     windowed = WindowedTable(table, window)
 
@@ -39,9 +39,9 @@ def windowed_sum(table: Table, window: WindowT) -> Callable[..., Any]:
 
 
 def windowed_average(sum_table: Table, count_table: Table, window: WindowT) -> Callable[..., Any]:
-    """A function ``average(key, value, timestamp=None)`` that keeps sums and counts of each range.
+    """Returns a function ``average(key, value, timestamp=None)`` that stores sums and counts of each range.
 
-    It returns the new average, of the range that starts last; ``None`` where the event falls into none.
+    It returns the new average of the range that starts last; ``None`` if the event falls into no range.
     """
     add, count = windowed_sum(sum_table, window), windowed_count(count_table, window)
 

@@ -1,4 +1,4 @@
-"""Sets of windows: the values that a windowed table has for one key, of each range that an event falls into."""
+"""Sets of windows: a windowed table's values for one key, in each range that an event falls into."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ __all__ = ["WindowSet"]
 
 
 class WindowSet:
-    """What a windowed table has for a key: a value in each range that the event falls into.
+    """A windowed table's values for a key, in each range that the event falls into.
 
-    ``+=`` and every operator like it are applied to all those ranges. An item is read from the current range, and
+    ``+=`` and similar operators are applied to all those ranges. An item is read from the current range, and
     set in all of them once the set is assigned back::
 
         stats = averages[name]
@@ -37,27 +37,27 @@ class WindowSet:
 
     @property
     def table(self) -> RangedTable:
-        """The table that it is of."""
+        """The table of the set."""
         return self._of
 
     # -- values at a time
 
     def value(self, event: Event | None = None) -> Any:
-        """The value at the time that the table is read at: of the event, unless the table says otherwise."""
+        """Returns the value at the table's time of reads, by default the event's time."""
         data = self._data()
         return self._read(data, self._of._read_us(data, event or self._event))
 
     def current(self, event: Event | None = None) -> Any:
-        """The value at the time of the event, or of another one."""
+        """Returns the value at the time of the event, or of another one."""
         data = self._data()
         return self._read(data, self._of._stream_us(data, event or self._event))
 
     def now(self) -> Any:
-        """The value at the time of the clock."""
+        """Returns the value at the time of the clock."""
         return self._read(self._data(), context("").shard.clock.time_us())
 
     def delta(self, d: Seconds, event: Event | None = None) -> Any:
-        """The value at the time of the event less ``d``, seconds or a ``timedelta``."""
+        """Returns the value at the time of the event minus ``d``, seconds or a ``timedelta``."""
         data = self._data()
         us = self._of._stream_us(data, event or self._event)
         return self._read(data, None if us is None else us - length_us(d, "d"))
@@ -65,7 +65,7 @@ class WindowSet:
     # -- all ranges
 
     def apply(self, operation: Callable[[Any, Any], Any], value: Any, event: Event | None = None) -> WindowSet:
-        """Does ``range = operation(range, value)`` to each range of the event."""
+        """Applies ``range = operation(range, value)`` to each range of the event."""
         data = self._of._writes(self.key)
         us = self._of._event_us(event or self._event)
         named = next((name for name, one in NAMED.items() if one is operation), None)
@@ -154,7 +154,7 @@ class WindowSet:
         return len(self._items())
 
     def __getattr__(self, name: str) -> Any:
-        """What the value can do, done in every range: ``append``, ``update`` and their like."""
+        """Returns a method of the value that is applied in every range: ``append``, ``update`` and others."""
         if name.startswith("_"):
             raise AttributeError(name)
         return getattr(self._items(), name)
@@ -162,7 +162,7 @@ class WindowSet:
     def __repr__(self) -> str:
         return f"<WindowSet: {self._of.name}[{self.key!r}]>"
 
-    # -- within
+    # -- internal
 
     def _data(self) -> TableData:
         return self._of._reads(self.key)
@@ -179,7 +179,7 @@ class WindowSet:
         return self
 
     def _items(self) -> Any:
-        """The value for code that reads and changes its items: of one range itself, of several for all of them."""
+        """The value, for access to its items: that of one range, or a wrapper over several ranges."""
         data = self._data()
         if self._pending is None:
             us = self._of._applied_us(data, self._event)
@@ -200,7 +200,7 @@ class WindowSet:
         return self._pending[0] if len(self._pending) == 1 else per_range.Each(self._pending)
 
     def _assigned_to(self, table: RangedTable, key: Any) -> None:
-        """``table[key] = set``: what was done to its items is saved."""
+        """Saves the changes of items, for ``table[key] = set``."""
         data = table._writes(key)
         if table._table is not self._of._table or key != self.key:
             table._assign(data, key, table._event_us(), self.value())

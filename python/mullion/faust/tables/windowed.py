@@ -1,4 +1,4 @@
-"""Windowed tables, under the name of the module that they were in first."""
+"""Windowed tables, under an alternative module name."""
 
 from mullion.faust.tables.table import WindowedTable, WindowedView
 

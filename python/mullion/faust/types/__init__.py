@@ -1,4 +1,4 @@
-"""The names that annotations use: ``StreamT[Withdrawal]`` and its like are the classes themselves.
+"""The names for annotations: ``StreamT[Withdrawal]`` and similar names are the classes themselves.
 
 Names without a counterpart are placeholders, which annotations may use.
 """
