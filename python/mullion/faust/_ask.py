@@ -60,7 +60,6 @@ class _One:
         return self._inner.event
 
     def has_next(self) -> bool:
-        """True until the event has been read."""
         return not self._is_taken
 
     def becomes(self, event: Event) -> None:
@@ -138,7 +137,6 @@ class ReplyPromise:
         return True
 
     def result(self) -> Any:
-        """Returns the answer."""
         return self._reply
 
     def __await__(self) -> Any:
@@ -174,7 +172,6 @@ class Reply:
             )
 
     async def send(self, key: Any, value: Any) -> None:
-        """Sends an answer to the destination, if there is one."""
         if self.to is None:
             return
         to = Channel(self.to) if isinstance(self.to, str) else self.to

@@ -34,8 +34,6 @@ class ForgottenChangeWarning(UserWarning):
 
 
 class Clock(Protocol):
-    """A source of the current time."""
-
     def time_us(self) -> int:
         """Returns the current time, in microseconds since the epoch."""
 

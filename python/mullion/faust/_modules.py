@@ -61,7 +61,6 @@ class _Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> importlib.machinery.ModuleSpec | None:
-        """The specification of a module of Faust."""
         name = fullname.removeprefix(f"{_PACKAGE}.")
         if name == fullname or name not in MODULES:
             return None

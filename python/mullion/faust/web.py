@@ -60,10 +60,7 @@ class Blueprint:
 
 
 class _Cache:
-    """A cache of pages."""
-
     def view(self, *given: Any, **accepted: Any) -> Callable[[F], F]:
-        """Accepts a page."""
         return lambda function: function
 
 

@@ -244,8 +244,6 @@ class _Name(str):
 
 
 class _BodyWriter(JvmWriter):
-    """Writes the instructions of one body."""
-
     def __init__(
         self, agent: Agent, reading: Reading, tables: Mapping[str, Table], columns: T.StructType | None
     ) -> None:

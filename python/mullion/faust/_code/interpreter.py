@@ -35,7 +35,6 @@ class Interpreter(Evaluator[Event]):
         self.emitted: list[Any] = []
 
     def run(self, statements: tuple[Statement, ...], event: Event) -> None:
-        """Runs statements for an event."""
         self._last = None
         self.locals.clear()
         self._run(statements, event)

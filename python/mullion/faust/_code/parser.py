@@ -31,7 +31,6 @@ _EMPTY: Final[tuple[Any, ...]] = (int, float, str, bool, bytes, list, dict, set,
 
 
 def read(agent: Agent) -> Reading:
-    """Parses an agent's body."""
     source = source_of(agent.function)
     if source is None:
         file = getattr(getattr(agent.function, "__code__", None), "co_filename", "?")
@@ -111,7 +110,6 @@ class _BodyReader(Reader):
     # -- statements
 
     def assign(self, target: ast.expr, value: ast.expr, node: ast.stmt, known: dict[str, Any]) -> list[Statement]:
-        """Parses an assignment to a variable or a table."""
         if isinstance(target, ast.Name) and known.get(target.id) == "event":
             raise Unknown(f"the variable {target.id!r} is set anew", node)
         return super().assign(target, value, node, known)
@@ -137,7 +135,6 @@ class _BodyReader(Reader):
         raise self.no_statement(node)
 
     def _target(self, node: ast.expr, known: dict[str, Any]) -> tuple[str, Expression]:
-        """Returns the table and key of ``table[key]``."""
         if not isinstance(node, ast.Subscript):
             raise Unknown(f"something other than a table is set: {ast.unparse(node)}", node)
         table = self._table_of(node.value, known)

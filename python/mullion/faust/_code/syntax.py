@@ -72,8 +72,6 @@ class Update(Statement):
 @final
 @dataclass(frozen=True)
 class Print(Statement):
-    """A ``print`` of values."""
-
     values: tuple[Expression, ...]
     line: int
 

@@ -43,7 +43,6 @@ class Option:
         return plain[0] if plain else longest.lstrip("-").partition("/")[0].replace("-", "_")
 
     def add_to(self, parser: argparse.ArgumentParser) -> None:
-        """Adds the option to a parser."""
         given = self.given
         about: dict[str, Any] = {"help": given.get("help")}
         default = given.get("default")
@@ -86,8 +85,6 @@ def _chosen(text: str, choices: Sequence[str]) -> str:
 
 @final
 class Command:
-    """A command: its name, its options, and its function."""
-
     def __init__(self, function: Callable[..., Any], options: Sequence[Option]) -> None:
         self.function = function
         self.name = getattr(function, "__name__", repr(function)).replace("_", "-")
@@ -118,7 +115,6 @@ class Context:
         self.app = app
 
     def say(self, message: object, **_: Any) -> None:
-        """Prints a message."""
         print(message)  # noqa: T201
 
     carp = say
@@ -126,8 +122,6 @@ class Context:
 
 @final
 class _Bound:
-    """A command's function, bound to its arguments."""
-
     def __init__(self, function: Callable[..., Any], context: Context, found: dict[str, Any]) -> None:
         self._function = function
         self._context = context

@@ -45,11 +45,9 @@ class Signal:
 
     @property
     def handlers(self) -> Sequence[Callable[..., Any]]:
-        """The connected functions."""
         return tuple(self._handlers)
 
     def disconnect(self, function: Callable[..., Any]) -> None:
-        """Disconnects a function."""
         if function in self._handlers:
             self._handlers.remove(function)
 
@@ -59,7 +57,6 @@ class Signal:
             yield _Call(handler, given, self)
 
     def __bool__(self) -> bool:
-        """True if any function is connected."""
         return bool(self._handlers)
 
     def __repr__(self) -> str:

@@ -50,13 +50,11 @@ class _Events:
         self.alone = 0
 
     def there(self) -> bool:
-        """True if there is another event."""
         if not self._here:
             self._here.extend(itertools.islice(self._coming, 1))
         return bool(self._here)
 
     def take(self) -> Event:
-        """Returns the next event."""
         self.there()
         return self._here.popleft()
 
@@ -284,7 +282,6 @@ class _Probe:
         raise _Over
 
     def has_next(self) -> bool:
-        """Always False."""
         return False
 
     def becomes(self, event: Event) -> None:
@@ -312,7 +309,6 @@ def steps_of(agent: Agent) -> tuple[Step, ...]:
 
 
 def grouped_by(steps: tuple[Step, ...]) -> GroupBy | None:
-    """Returns the grouping of events, if there is one."""
     return next((step for step in steps if isinstance(step, GroupBy)), None)
 
 

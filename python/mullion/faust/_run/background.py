@@ -44,15 +44,12 @@ class Snapshot:
 
     @property
     def is_taken(self) -> bool:
-        """True if a snapshot is loaded."""
         return self._records is not None
 
     def get(self, key: bytes) -> bytes | None:
-        """The value of ``key``; ``None`` if there is none."""
         return self._now().get(key)
 
     def scan(self, prefix: bytes) -> Iterator[tuple[bytes, bytes]]:
-        """The records whose keys begin with ``prefix``."""
         return iter([(key, value) for key, value in self._now().items() if key.startswith(prefix)])
 
     def put(self, key: bytes, value: bytes) -> NoReturn:
@@ -63,15 +60,12 @@ class Snapshot:
         )
 
     def delete(self, key: bytes) -> NoReturn:
-        """Raises :class:`UnsupportedError`."""
         self.put(key, b"")
 
     def put_timer(self, due_us: int, key: bytes) -> NoReturn:
-        """Raises :class:`UnsupportedError`."""
         self.put(key, b"")
 
     def delete_timer(self, due_us: int, key: bytes) -> NoReturn:
-        """Raises :class:`UnsupportedError`."""
         self.put(key, b"")
 
     def due(self, until_us: int, since_us: int) -> Iterator[tuple[int, bytes]]:
@@ -100,8 +94,6 @@ def _later(known: bytes, value: bytes) -> bytes:
 
 @final
 class _Outbox(list[Sent]):
-    """Messages to be published."""
-
     def __init__(self, publish: Callable[[Sequence[Sent]], None]) -> None:
         super().__init__()
         self._publish = publish
@@ -114,7 +106,6 @@ class _Outbox(list[Sent]):
             self.flush()
 
     def flush(self) -> None:
-        """Publishes all messages."""
         if self:
             waiting = list(self)
             self.clear()
@@ -134,7 +125,6 @@ class _Beside(Shard):
         self.sent = self.outbox = _Outbox(app.publish)
 
     def data(self, table: Kept) -> TableData:
-        """A table's records."""
         if not self.snapshot.is_taken:
             self._data.clear()
         return super().data(table)
@@ -150,7 +140,6 @@ class _Waiting(selectors.DefaultSelector):
         self._goes_on = goes_on
 
     def select(self, timeout: float | None = None) -> Any:
-        """Returns the ready files."""
         if timeout is not None and timeout <= 0:
             return super().select(timeout)
         # One registered file is the loop's own, by which other threads wake it.
@@ -177,12 +166,10 @@ class Background:
 
     @property
     def should_stop(self) -> bool:
-        """True once the program ends."""
         return self._told.is_set()
 
     @property
     def published(self) -> int:
-        """The number of published messages."""
         return self._beside.outbox.published
 
     def run(self) -> None:

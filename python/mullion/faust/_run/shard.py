@@ -36,7 +36,6 @@ class Shard:
             self.data(table)
 
     def data(self, table: Kept) -> TableData:
-        """A table's records in this shard."""
         if self.apart is not None:
             raise UnsupportedError(_seen_in_part(self.apart, table))
         found = self._data.get(table.name)

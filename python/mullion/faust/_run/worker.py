@@ -88,7 +88,6 @@ class _BatchClock:
         self._us = us
 
     def time_us(self) -> int:
-        """The batch's time, in microseconds since the epoch."""
         return self._us
 
 
@@ -315,8 +314,6 @@ def _of_json(text: str, topic: str) -> Any:
 
 
 def call(shard: Shard, timer: Timer) -> None:
-    """Calls a timer's function in a shard."""
-
     async def run() -> None:
         enter(Context(shard, None))
         await to_its_end(timer.function)

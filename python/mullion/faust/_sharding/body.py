@@ -239,7 +239,6 @@ class Body:
             self._hide(name, name.id)
 
     def _key_of(self, node: ast.AST, parent: ast.AST | None) -> ast.expr | None:
-        """The key by which a table at a node is used."""
         if isinstance(parent, ast.Subscript) and parent.value is node:
             return parent.slice
         above = self._parents.get(id(parent))

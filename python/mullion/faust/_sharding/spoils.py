@@ -90,7 +90,6 @@ class Spoils:
                     self._held |= {one.id for one in targets if isinstance(one, ast.Name)}
 
     def anywhere(self) -> bool:
-        """True if there is any such place."""
         return self.within(self._definition)
 
     def within(self, node: ast.AST) -> bool:

@@ -70,7 +70,6 @@ _BOOLS = {"true": True, "false": False, "1": True, "0": False, "yes": True, "no"
 
 
 def reader_of(kind: Any, how: Reading) -> Reader:
-    """Returns the reader of an annotated type."""
     read = _reader_of(kind, how)
     if how.validation or how.coerce or read is _as_it_is or kind in (int, float, str, bool):
         return read

@@ -29,7 +29,6 @@ _WHOLE: Final = (T.ByteType, T.ShortType, T.IntegerType, T.LongType)
 
 
 def shard_of(key: Any) -> str:
-    """The shard of a key."""
     if isinstance(key, np.generic):
         key = key.item()
     if isinstance(key, Enum):

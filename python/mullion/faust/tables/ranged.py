@@ -270,7 +270,6 @@ def _field_name(field: FieldDescriptor | str) -> str:
 
 
 def _field_us(field: FieldDescriptor | str, event: Event, table: str) -> int:
-    """The time in a field of an event."""
     held = event.value
     for name in field.path if isinstance(field, FieldDescriptor) else (field,):
         held = held.get(name) if isinstance(held, Mapping) else getattr(held, name, None)
