@@ -1,9 +1,9 @@
-"""Pipelines as the KX Stream Processor writes them, over Spark: ``from mullion.kx import sp``.
+"""Pipelines written for the KX Stream Processor, over Spark: ``from mullion.kx import sp``.
 
-:mod:`mullion.kx.sp` is what programs use. What stands beside it is ours: ``_arguments`` checks what is given,
-``_operators`` are the operators and how they are joined, ``_graph`` names and checks a whole pipeline, ``_plan`` makes
-queries of it, ``_windows`` asks the engine for its windows, ``_worker`` runs functions over Arrow tables in Spark's
-workers, ``_sources`` and ``_sinks`` are the ends.
+Programs use :mod:`mullion.kx.sp`. The other modules are internal: ``_arguments`` checks arguments, ``_operators`` has
+the operators and joins them, and ``_graph`` names the parts of a pipeline and checks it. ``_plan`` builds queries,
+``_windows`` builds the engine's windows, ``_worker`` runs functions over Arrow tables in Spark's workers, and
+``_sources`` and ``_sinks`` read and write.
 """
 
 from mullion.kx import sp

@@ -1,4 +1,4 @@
-"""What callers of ``sp`` give: durations, columns, functions and the lists of what these are called with."""
+"""Checks of the arguments of ``sp``: durations, columns, functions and the lists of their parameters."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ Timedelta: TypeAlias = timedelta | tuple[int, str] | Any
 """A length of time: ``datetime.timedelta``, ``numpy.timedelta64``, or a number and a unit such as ``(10, 's')``."""
 
 HERE: Final = str(Path(errors.__file__).parent)
-"""Where Mullion is: lines that are not in there are the user's."""
+"""The folder of Mullion: code outside it is the user's."""
 
 _SECOND: Final = 1_000_000
-# As NumPy writes them, and in words.
+# NumPy's abbreviations, and words.
 _UNITS: Final = {
     "W": Fraction(7 * 86_400 * _SECOND),
     "D": Fraction(86_400 * _SECOND),
@@ -51,10 +51,10 @@ _UNEQUAL: Final = ("Y", "M", "year", "years", "month", "months")
 
 
 class OperatorParams(StrEnum):
-    """What a function of an operator can be called with, in the order of ``params=``.
+    """The possible parameters of an operator's function, in the order of ``params=``.
 
     - ``operator``: the operator's id, a text.
-    - ``metadata``: what is known of the batch, a dict; see :class:`mullion.kx.sp.Operator`.
+    - ``metadata``: a dict that describes the batch; see :class:`mullion.kx.sp.Operator`.
     - ``data``: the batch, a ``pyarrow.Table``.
     """
 
@@ -64,10 +64,10 @@ class OperatorParams(StrEnum):
 
 
 def duration_us(value: object, name: str, call: str, *, zero: bool = False) -> int:
-    """A length of time in microseconds; ``call`` is a right call with ``{}`` for it, for messages.
+    """A length of time in microseconds. ``call`` is a correct call with ``{}`` in place of the length, for messages.
 
-    Raises :class:`InvalidArgumentError` for what is none, is not of whole microseconds, or not longer than zero (with
-    ``zero``: shorter than zero).
+    Raises :class:`InvalidArgumentError` for a value that is no length of time, has a fraction of a microsecond, or is
+    not positive (with ``zero``: is negative).
     """
     exact = _exact_us(value, name, call)
     if exact.denominator != 1:
@@ -94,20 +94,20 @@ EXAMPLE: Final = "timedelta(seconds=10)"
 
 
 def written(us: int) -> str:
-    """Microseconds as a ``timedelta`` is written."""
+    """Microseconds as the source text of a ``timedelta``."""
     return f"timedelta(microseconds={us})" if us % _SECOND else f"timedelta(seconds={us // _SECOND})"
 
 
 def _exact_us(value: object, name: str, call: str) -> Fraction:
     if isinstance(value, timedelta):
-        # A pandas Timedelta is one too, and holds nanoseconds beside the three fields.
+        # A pandas Timedelta is a timedelta, and has nanoseconds in addition to the three fields.
         nanoseconds = Fraction(int(getattr(value, "nanoseconds", 0)), 1000)
         return (value.days * 86_400 + value.seconds) * _SECOND + value.microseconds + nanoseconds
     if type(value).__module__ == "numpy" and type(value).__name__ == "timedelta64":
         return _of_numpy(value, name, call)
     if isinstance(value, tuple) and len(value) == 2 and isinstance(value[1], str):
         count, unit = value
-        # Whole numbers of NumPy's have it too.
+        # NumPy's integers have ``__index__`` too.
         if isinstance(count, bool) or not hasattr(count, "__index__"):
             raise InvalidArgumentError(
                 f"{name}={value!r}: {count!r} ({type(count).__name__}) is not a whole number of {unit!r}. Write, for "
@@ -133,7 +133,7 @@ def _of_numpy(value: Any, name: str, call: str) -> Fraction:
     shown = f"{name}={value!r}"
     if str(value) == "NaT":
         raise InvalidArgumentError(f"{shown} is not a length of time. Write, for instance, {call.format(EXAMPLE)}.")
-    # timedelta64[25s] counts in 25 seconds.
+    # timedelta64[25s] counts in units of 25 seconds.
     unit = str(value.dtype).removeprefix("timedelta64").strip("[]")
     digits = unit[: len(unit) - len(unit.lstrip("0123456789"))]
     count = int(value.astype("int64")) * int(digits or 1)
@@ -153,10 +153,10 @@ def _unit_us(unit: str, shown: str, call: str) -> Fraction:
 
 
 def column_name(value: object, name: str, example: str) -> str:
-    """A column's name, given as text or as a symbol of q (``kx.SymbolAtom``)."""
+    """The name of a column, from text or from a symbol of q (``kx.SymbolAtom``)."""
     if isinstance(value, str) and value:
         return value
-    # PyKX is no dependency: its symbols are known by what they are called.
+    # PyKX is no dependency, so its symbols are recognized by the name of their class.
     if type(value).__name__ == "SymbolAtom" and str(value):
         return str(value)
     raise InvalidArgumentError(
@@ -165,7 +165,7 @@ def column_name(value: object, name: str, example: str) -> str:
 
 
 def require_count(value: object, name: str, call: str) -> int:
-    """A whole number above zero; raises :class:`InvalidArgumentError`."""
+    """A positive integer; raises :class:`InvalidArgumentError` for any other value."""
     if isinstance(value, bool) or not hasattr(value, "__index__") or value.__index__() < 1:
         raise InvalidArgumentError(
             f"{name}={value!r} ({type(value).__name__}) is not a whole number of records above 0. Write, for "
@@ -192,13 +192,13 @@ def function_of(value: object, name: str, example: str) -> Callable[..., Any]:
 
 
 def is_users(frame: FrameType) -> bool:
-    """Whether a frame runs a line of the user's, and none of Mullion's or of what ``dataclass`` writes."""
+    """Returns True if a frame runs user code, not code of Mullion or code generated by ``dataclass``."""
     file = frame.f_code.co_filename
     return not file.startswith(HERE) and file != "<string>"
 
 
 def here() -> str:
-    """The ``file:line`` of the user's that is running."""
+    """The ``file:line`` of the user code that is running."""
     frame = inspect.currentframe()
     while frame is not None and not is_users(frame):
         frame = frame.f_back
@@ -223,7 +223,7 @@ def _named(text: str) -> object:
 
 
 def params_of(value: object, kind: str) -> tuple[str, ...]:
-    """What a function is called with; raises :class:`InvalidArgumentError`."""
+    """The parameters of a function; raises :class:`InvalidArgumentError`."""
     known = [each.value for each in OperatorParams]
     listed = [value] if isinstance(value, str) else value
     if not isinstance(listed, Sequence) or not listed:

@@ -1,4 +1,4 @@
-"""What flows between operators: batches with their metadata, and how they cross Spark.
+"""Batches with their metadata, which operators exchange, and their forms in Spark.
 
 A stream is in one of three forms, which a worker or the driver reads as batches::
 
@@ -6,7 +6,7 @@ A stream is in one of three forms, which a worker or the driver reads as batches
     panes    window, pane, rows           one batch for each firing; late records are a batch
     tables   at, meta, data               one batch a row, as Arrow IPC streams
 
-Windows give panes, and what needs no function of Python stays in that form; functions give tables.
+Windows emit panes, and operators without Python functions keep that form; functions emit tables.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ from mullion._pane_functions.reading import Firings
 Form: TypeAlias = Literal["rows", "panes", "tables"]
 
 Data: TypeAlias = pa.Table | list[pa.Table]
-"""A batch, or of a window with mixed schemas a list of them."""
+"""A batch; in windows with mixed schemas a list of batches."""
 
 AT: Final = "_mullion_at"
-"""The place of a row in its micro-batch, where its order is to outlast a shuffle."""
+"""The position of a row in its micro-batch, for streams whose order must survive a shuffle."""
 
 TABLES: Final = "at bigint, meta string, data array<binary>, many boolean"
-"""Batches as rows, as DDL: where they stand in their micro-batch, their metadata as JSON, and their tables."""
+"""Batches as rows, as DDL: their positions in the micro-batch, their metadata as JSON, and their tables."""
 
 
 _TABLES: Final = pa.schema(
@@ -43,28 +43,26 @@ _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _LATE: Final = "late"
 
 CLOSING: Final = "closing"
-"""The firing of a window that has shown all of its records, where empty windows are skipped."""
+"""The firing of a window that has emitted all its records before, if empty windows are skipped."""
 
 
 @dataclass(frozen=True)
 class Batch:
-    """What one operator hands to the next."""
-
     data: Data
     meta: Meta
 
     @property
     def rows(self) -> int:
-        """How many records it has."""
+        """The number of records."""
         return sum(table.num_rows for table in self.data) if isinstance(self.data, list) else self.data.num_rows
 
 
 @dataclass(frozen=True)
 class Meta:
-    """What is known of a batch. ``window`` is in microseconds if ``clocked``, else in numbers of records.
+    """The metadata of a batch. ``window`` is in microseconds if ``clocked``, else in numbers of records.
 
-    ``right``: whether it came from the right stream of a ``merge``. ``closing``: whether it has no records and only
-    says that its window is complete, of which all records came before.
+    ``right``: True for batches from the right stream of a ``merge``. ``closing``: True for a batch without records that
+    marks the end of a window; all records of the window came before it.
     """
 
     batch: int
@@ -76,7 +74,7 @@ class Meta:
     closing: bool = False
 
     def shown(self) -> dict[str, Any]:
-        """As functions get it."""
+        """The metadata for functions."""
         found: dict[str, Any] = {"batch": self.batch}
         if self.window is not None:
             found["window"] = tuple(map(_time, self.window)) if self.clocked else self.window
@@ -86,12 +84,12 @@ class Meta:
         return found
 
     def text(self) -> str:
-        """As it crosses Spark."""
+        """The metadata as text, for transport through Spark."""
         return json.dumps([self.batch, self.window, self.clocked, self.partial, self.late, self.right, self.closing])
 
     @classmethod
     def read(cls, text: str) -> Meta:
-        """What :meth:`text` gave."""
+        """Parses the result of :meth:`text`."""
         batch, window, *flags = json.loads(text)
         return cls(batch, None if window is None else (window[0], window[1]), *flags)
 
@@ -101,9 +99,9 @@ def _time(us: int) -> datetime:
 
 
 def batches_in(form: Form, found: Iterable[pa.RecordBatch], number: int, *, mixed: bool = False) -> Iterator[Batch]:
-    """The batches in what Spark hands over of a micro-batch; ``number`` is its number.
+    """The batches in a micro-batch's data from Spark; ``number`` is the micro-batch's number.
 
-    ``mixed``: whether the records are of mixed schemas, each with its own in the one column of a window.
+    ``mixed``: True if the records have mixed schemas; a window's one column has each record with its schema.
     """
     if form == "tables":
         yield from _in_tables(found)
@@ -158,7 +156,7 @@ def as_tables(batches: Iterable[Batch], partition: int) -> Iterator[pa.RecordBat
 
 
 MIXED: Final = "batch bigint, record binary"
-"""Records of mixed schemas, as DDL: which batch each came in, and itself as an Arrow IPC stream with its schema."""
+"""Records of mixed schemas, as DDL: the number of the batch, and the record as an Arrow IPC stream with its schema."""
 
 _MIXED: Final = pa.schema([("batch", pa.int64()), ("record", pa.binary())])
 
@@ -167,7 +165,7 @@ def mixed_records(batches: Iterable[Batch], partition: int) -> Iterator[pa.Recor
     """Records of batches as rows :data:`MIXED`."""
     for index, batch in enumerate(batches):
         for part, table in enumerate(batch.data if isinstance(batch.data, list) else [batch.data]):
-            # Batches that stand beside one another have other numbers, which is all that is asked of them.
+            # The numbers only need to differ between adjacent batches.
             place = (batch.meta.batch, 12), (partition, 20), (index, 10), (part, 0)
             number = functools.reduce(lambda so_far, each: so_far + each[0] << each[1], place, 0) % 2**63
             records = [encoded(table.slice(row, 1)) for row in range(table.num_rows)]
@@ -176,7 +174,7 @@ def mixed_records(batches: Iterable[Batch], partition: int) -> Iterator[pa.Recor
 
 
 def unmixed(records: pa.Table | pa.RecordBatch) -> Iterator[pa.Table]:
-    """Batches of rows :data:`MIXED`, in their order."""
+    """The batches in rows :data:`MIXED`, in their order."""
     numbers, held = records.column("batch").to_pylist(), records.column("record").to_pylist()
     for _, group in itertools.groupby(zip(numbers, held, strict=True), key=lambda each: each[0]):
         yield pa.concat_tables(table_in(record) for _, record in group).combine_chunks()

@@ -1,4 +1,4 @@
-"""A whole pipeline, checked: every operator has a name, and every end is a writer that a reader stands before."""
+"""A complete pipeline, checked: every operator has a name, and every end has a writer and a reader."""
 
 from __future__ import annotations
 
@@ -45,27 +45,26 @@ class Graph:
                 )
         self.writers: Final = tuple(ends)
         self.cuts: Final = self._cut()
-        """Windows whose records a query of its own brings: a query has one event clock, and final batches before it."""
+        """Windows whose records come from a separate query: a query has one event clock, and needs final batches."""
 
     def place(self, node: Node) -> Node:
-        """The node that stands for all in which one operator comes after the same ones: it is there once."""
+        """The one node that represents all nodes with the same operator after the same operators."""
         before = None if node.before is None else self.place(node.before)
         return self._places.setdefault((id(node.operator), before), Node(node.operator, before))
 
     def name(self, node: Node) -> str:
-        """By what it is called."""
+        """The name of a node's operator."""
         return self._names[self.place(node)]
 
     def line(self, node: Node) -> list[Operator]:
-        """The operators from the beginning to this one."""
+        """The operators from the reader to this node."""
         return [each.operator for each in line_of(node)]
 
     def readers(self) -> list[Node]:
-        """The nodes that begin."""
         return [node for node in self.nodes if isinstance(node.operator, Reader)]
 
     def inputs(self, node: Node) -> list[Node]:
-        """What the query reads that ends with a node or brings one its records: readers, and windows that are cut."""
+        """The inputs of the query that ends with a node: readers, and windows that are cut."""
         found: dict[Node, None] = {}
         left = _before(node)
         while left:
@@ -78,7 +77,7 @@ class Graph:
 
     def _cut(self) -> tuple[Node, ...]:
         cuts: dict[Node, None] = {}
-        # What is before a node comes before it.
+        # Nodes are in topological order.
         for node in self.nodes:
             window = node.operator
             if isinstance(window, Window) and any(_is_cut(window, each) for each in self._windows_before(node, cuts)):
@@ -96,7 +95,7 @@ class Graph:
                 left += _before(each)
 
     def is_mixed(self, reader: Node) -> bool:
-        """Whether a window of mixed schemas takes in what this one reads, before any other window does."""
+        """Returns True if a window of mixed schemas is the first window after a reader."""
         return any(
             isinstance(node.operator, Window)
             and node.operator.mixed_schemas
@@ -106,7 +105,7 @@ class Graph:
 
 
 def _unwindowed(node: Node | None) -> set[Node]:
-    """The nodes from this one back to the windows and readers before it."""
+    """The nodes from this one back to the nearest windows and readers."""
     found: set[Node] = set()
     while node is not None and not isinstance(node.operator, Window):
         found.add(node)
@@ -164,14 +163,13 @@ def _require_whole(end: Node, *, writer: bool) -> None:
 
 
 def _before(node: Node) -> list[Node]:
-    """The nodes right before a node."""
     operator = node.operator
     others = operator.other.ends if isinstance(operator, (Merge, Union)) else ()
     return [*others, *([] if node.before is None else [node.before])]
 
 
 def _is_cut(window: Window, before: Window) -> bool:
-    """Whether a window cannot be in one query with one that is before it."""
+    """Returns True if a window cannot be in one query with an earlier one."""
     if window.on_event_time and before.on_event_time:
         return True
     return before.passthrough or before.count_trigger != ANY_COUNT

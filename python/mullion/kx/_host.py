@@ -1,4 +1,4 @@
-"""What the queries of pipelines know of their program, beside what those of every API do."""
+"""The program of pipelines, as their queries see it."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ class PipelinesHost(Host, abc.ABC):
     """The program of some pipelines."""
 
     variables: dict[str, pa.Table]
-    """What ``to_variable`` keeps, by the names of the variables."""
+    """The contents of ``to_variable``, by the names of the variables."""
 
     @property
     @abc.abstractmethod
     def closes(self) -> bool:
-        """Whether windows close where the input ends."""
+        """True if windows close at the end of the input."""
 
     @property
     def between(self) -> DirBroker:
-        """Where the records are that one query of this program brings to a window of another."""
+        """The broker for records that one query of this program passes to a window of another."""
         return DirBroker(self.checkpoint / "_between")
 
     @abc.abstractmethod
@@ -33,4 +33,4 @@ class PipelinesHost(Host, abc.ABC):
 
     @abc.abstractmethod
     def topic_read_by(self, node: Node) -> str | None:
-        """The topic of this program that a reader reads, or a window whose records another query brings."""
+        """The topic of this program that a reader reads, or that has the records of a cut window."""

@@ -1,4 +1,4 @@
-"""Batches with the conversions of PyKX's tables, for functions that were written for them."""
+"""Batches with the conversions of PyKX's tables, for functions that call these."""
 
 from __future__ import annotations
 

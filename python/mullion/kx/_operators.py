@@ -1,9 +1,9 @@
-"""Operators, frozen values, and how ``|`` joins them.
+"""Operators as frozen values, and the ``|`` that joins them.
 
 A pipeline is a graph of nodes, each an operator and the node before it::
 
     read | window | map          one end: map
-    read | [map, filter]         two ends, which share what is before them
+    read | [map, filter]         two ends, which share the nodes before them
     a | union(b)                 the operator holds the other pipeline
 """
 
@@ -24,12 +24,12 @@ class Operator:
     ``|`` joins operators to pipelines, to operators, and to lists of these: ``sp.read.from_expr(rows) |
     sp.window.count(10) | sp.write.to_console()``.
 
-    A batch is a ``pyarrow.Table``. Its metadata, for functions that ask for it with ``params=``, is a dict:
+    A batch is a ``pyarrow.Table``. Its metadata, for functions with ``"metadata"`` in ``params=``, is a dict:
 
     - ``batch``: the number of the micro-batch, an int.
     - ``window``: of a window's batch, its ``(start, end)``: datetimes in UTC, or numbers of records.
-    - ``partial``: of a window's batch, whether more of that window will come (``count_trigger``).
-    - ``late``: whether these are late records (``passthrough``).
+    - ``partial``: of a window's batch, True if more batches of that window follow (``count_trigger``).
+    - ``late``: True for late records (``passthrough``).
     """
 
     kind: ClassVar[str] = "operator"
@@ -43,7 +43,7 @@ class Operator:
 
     @property
     def id(self) -> str:
-        """The name that was given, or the kind; a pipeline numbers those of one kind: ``tumbling_1``."""
+        """The name of the operator, or its kind; a pipeline numbers operators of one kind: ``tumbling_1``."""
         return self.name or self.kind
 
     @property
@@ -63,7 +63,7 @@ class Reader(Operator):
     """An operator that begins a pipeline."""
 
     finite: ClassVar[bool] = False
-    """Whether it comes to an end by itself."""
+    """True if the reader's input ends."""
 
 
 @dataclass(frozen=True)
@@ -84,14 +84,14 @@ class Function(Operator):
 
     @property
     def functions(self) -> tuple[Callable[..., Any], ...]:
-        """All functions that it was given."""
+        """All functions of the operator."""
         return (self.function,)
 
 
 @final
 @dataclass(frozen=True)
 class Map(Function):
-    """Gives what its function makes of each batch."""
+    """Applies its function to each batch."""
 
     kind: ClassVar[str] = "map"
 
@@ -99,14 +99,14 @@ class Map(Function):
 @final
 @dataclass(frozen=True)
 class Filter(Function):
-    """Keeps a batch, or the rows of it, for which its function is true."""
+    """Keeps batches, or rows of batches, for which its function is true."""
 
     kind: ClassVar[str] = "filter"
 
 
 @dataclass(frozen=True)
 class _Fold(Function):
-    """Folds batches into an accumulator, which ``output`` makes a batch of."""
+    """Folds batches into an accumulator, which ``output`` turns into a batch."""
 
     stateful: ClassVar[bool] = True
 
@@ -115,14 +115,13 @@ class _Fold(Function):
 
     @property
     def functions(self) -> tuple[Callable[..., Any], ...]:
-        """All functions that it was given."""
         return (self.function,) if self.output is None else (self.function, self.output)
 
 
 @final
 @dataclass(frozen=True)
 class Accumulate(_Fold):
-    """Folds batches into an accumulator and gives it with each of them."""
+    """Folds batches into an accumulator and emits it after each of them."""
 
     kind: ClassVar[str] = "accumulate"
 
@@ -130,7 +129,7 @@ class Accumulate(_Fold):
 @final
 @dataclass(frozen=True)
 class Reduce(_Fold):
-    """Folds the partial batches of a window into an accumulator and gives it when the window is complete."""
+    """Folds the partial batches of a window into an accumulator and emits it when the window is complete."""
 
     kind: ClassVar[str] = "reduce"
 
@@ -138,7 +137,7 @@ class Reduce(_Fold):
 @final
 @dataclass(frozen=True)
 class Merge(Function):
-    """Gives what its function makes of what is buffered of this stream and of another."""
+    """Applies its function to the buffers of this stream and of another."""
 
     kind: ClassVar[str] = "merge"
     stateful: ClassVar[bool] = True
@@ -151,7 +150,7 @@ class Merge(Function):
 @final
 @dataclass(frozen=True)
 class Union(Operator):
-    """Gives the batches of this stream and of another."""
+    """Emits the batches of this stream and of another."""
 
     kind: ClassVar[str] = "union"
 
@@ -161,7 +160,7 @@ class Union(Operator):
 @final
 @dataclass(frozen=True)
 class Split(Operator):
-    """Gives what comes, to each of those that are joined to it."""
+    """Emits its input to each operator that follows it."""
 
     kind: ClassVar[str] = "split"
 
@@ -169,7 +168,7 @@ class Split(Operator):
 @final
 @dataclass(frozen=True, eq=False)
 class Node:
-    """An operator in its place."""
+    """An operator and the node before it."""
 
     operator: Operator
     before: Node | None
@@ -177,7 +176,7 @@ class Node:
 
 @final
 class Pipeline:
-    """Operators that are joined. It may lack its reader, its writers, or both, until it is run."""
+    """Joined operators. A pipeline may lack its reader, its writers, or both, until it runs."""
 
     def __init__(self, ends: Iterable[Node]) -> None:
         self.ends: Final = tuple(ends)
@@ -210,7 +209,6 @@ class Pipeline:
 
     @property
     def as_pipeline(self) -> Pipeline:
-        """Itself."""
         return self
 
     def __repr__(self) -> str:
@@ -222,7 +220,7 @@ Joined: TypeAlias = "Operator | Pipeline | Sequence[Operator | Pipeline]"
 
 
 def line_of(end: Node) -> list[Node]:
-    """The nodes from the beginning to this one."""
+    """The nodes from the reader to this one."""
     line = []
     node: Node | None = end
     while node is not None:
@@ -232,7 +230,7 @@ def line_of(end: Node) -> list[Node]:
 
 
 def all_nodes(pipelines: Iterable[Pipeline]) -> Iterator[Node]:
-    """Every node once, before those that come after it; the other pipelines of ``merge`` and ``union`` too."""
+    """Every node once, in topological order, including the other pipelines of ``merge`` and ``union``."""
     seen: set[Node] = set()
     for pipeline in pipelines:
         for end in pipeline.ends:
@@ -249,7 +247,7 @@ def all_nodes(pipelines: Iterable[Pipeline]) -> Iterator[Node]:
 
 
 def _moved(node: Node, end: Node, moved: dict[Node, Node]) -> Node:
-    """A node of a pipeline that is joined to ``end``; nodes that were shared still are."""
+    """A copy of a pipeline's node, joined to ``end``; nodes that were shared remain shared."""
     if node in moved:
         return moved[node]
     if node.before is None:

@@ -1,18 +1,18 @@
-"""From a writer back to its readers: one query of Spark, with a checkpoint under the writer's name.
+"""Builds one query of Spark from a writer back to its readers, with a checkpoint under the writer's name.
 
 ::
 
     reader -> window -> map -> filter -> window -> writer
     rows      panes     [one stage]      panes
 
-A window that cannot be in one query with another before it is cut off: a query of its own brings it its records,
+Some windows cannot be in one query with an earlier window. They are cut: a separate query passes them their records,
 through a topic in the checkpoint::
 
     reader -> window -> map -> [topic] -> window -> writer
     one query, named after the second window     another
 
-What stands between two windows is one stage in a worker, with a shuffle before it only where it keeps state. A window
-after a function of Python has to know its columns before the query starts; see :mod:`mullion.kx._schemas`.
+The operators between two windows are one stage in a worker, with a shuffle before it only if the stage has state. A
+window after a Python function needs its columns before the query starts; see :mod:`mullion.kx._schemas`.
 """
 
 from __future__ import annotations
@@ -48,17 +48,17 @@ from mullion.topics._records import COLUMNS, KEY, TIMESTAMP
 _SETTINGS: Final = {
     # All records are one buffer.
     "spark.sql.shuffle.partitions": "1",
-    # Times without a zone are of UTC.
+    # Times without a zone are in UTC.
     "spark.sql.session.timeZone": "UTC",
 }
 
 
 _FORGOTTEN_EACH: Final = 20
-"""With every so many batches, files are deleted that have been processed."""
+"""The number of batches after which processed files are deleted."""
 
 
 def brought(window: str) -> str:
-    """What the query is called that brings a window its records, and the topic that it brings them through."""
+    """The name of the query that passes a window its records, and of the topic between them."""
     name = f"{window}.records"
     return name if re.fullmatch(r"[a-zA-Z0-9][a-zA-Z0-9._-]*", name) else f"x{name.encode().hex()}"
 
@@ -66,7 +66,7 @@ def brought(window: str) -> str:
 @final
 @dataclass(frozen=True)
 class Stream:
-    """A stream on its way to its writer, and the steps that wait for their stage.
+    """A stream on its way to its writer, and the steps that are not in a stage yet.
 
     - ``ends_with``: the node whose batches these are.
     """
@@ -79,13 +79,13 @@ class Stream:
 
     @property
     def stateful(self) -> bool:
-        """Whether a step keeps something between batches."""
+        """True if any step keeps state between batches."""
         return any(isinstance(step.operator, Function) and step.operator.stateful for step in self.steps)
 
 
 @final
 class Plan:
-    """The query of one writer, or the one that brings a window its records."""
+    """The query of one writer, or the query that passes a cut window its records."""
 
     def __init__(self, app: PipelinesHost, graph: Graph, node: Node) -> None:
         self.node = node
@@ -102,20 +102,20 @@ class Plan:
 
     @property
     def reads(self) -> tuple[str, ...]:
-        """The topics that it reads, of this program's."""
+        """The topics of this program that the query reads."""
         topics = (self._app.topic_read_by(node) for node in self.inputs)
         return tuple(topic for topic in topics if topic is not None)
 
     @property
     def publishes(self) -> tuple[str, ...]:
-        """The topics of this program that it writes to."""
+        """The topics of this program that the query writes to."""
         if not isinstance(self.node.operator, Writer):
             return (self.name,)
         own = isinstance(self.writer, ToTopic) and self.writer.broker in (None, self._app.broker)
         return (self.writer.topic,) if own and isinstance(self.writer, ToTopic) else ()
 
     def build(self, spark: SparkSession) -> DataFrame:
-        """What the query streams."""
+        """The streaming DataFrame of the query."""
         session = _jvm.session_with(spark, _SETTINGS)
         assert self.node.before is not None
         with _jvm.active(session):
@@ -127,14 +127,14 @@ class Plan:
         return stream.df
 
     def publish(self, publisher: Publisher, df: DataFrame, number: int) -> None:
-        """Writes a batch of what :meth:`build` made."""
+        """Writes a batch of the DataFrame from :meth:`build`."""
         arrived = Arrived(df, self._form, self._mixed, number)
         self.writer.write(self._app, publisher, arrived, self.name)  # type: ignore[attr-defined]
         if number % _FORGOTTEN_EACH == 0:
             self._app.forget()
 
     def publisher(self, app: Host) -> Publisher:
-        """What the query publishes with: to the topics of the writer's broker, or of the App's."""
+        """The publisher of the query, for the broker of the writer or of the App."""
         broker = self.writer.broker if isinstance(self.writer, ToTopic) else None
         return (broker or app.broker).publisher(app.clock)
 
@@ -188,13 +188,13 @@ class Plan:
         return Stream(panes, "panes", node, mixed=window.mixed_schemas)
 
     def _records_for(self, stream: Stream, window: Window) -> DataFrame:
-        """What this query brings to a window."""
+        """The records that this query passes to a window."""
         if window.mixed_schemas:
             return self._mixed_records(stream)
         return self._records(stream, lambda: self._schemas.of(self.node, timed=False))
 
     def _brought(self, node: Node, window: Window, name: str, spark: SparkSession) -> Stream:
-        """A window over the records that another query brings."""
+        """A window over the records from another query."""
         columns = Plan(self._app, self._graph, self._graph.place(node)).build(self._app.spark).schema
         topic = brought(name)
         rows = self._app.between.stream(spark, topic, columns, self._folder / f"{topic}.schema.json")
@@ -208,11 +208,11 @@ class Plan:
         plain = not left.steps and not right.steps and left.form == right.form == "rows"
         if plain and sorted(left.df.dtypes) == sorted(right.df.dtypes):
             return Stream(left.df.unionByName(right.df), "rows", node)
-        # Each side's batches stay what they are.
+        # Tables keep the batches of each side as they are.
         return Stream(self._staged(left).df.unionByName(self._staged(right).df), "tables", node)
 
     def _records(self, stream: Stream, columns: Callable[[], StructType]) -> DataFrame:
-        """The records of a stream in columns, which are asked for where functions make them."""
+        """The records of a stream in columns. ``columns`` is called only if functions make the records."""
         if not stream.steps and stream.form == "rows":
             return stream.df
         if not stream.steps and stream.form == "panes" and not stream.mixed:
@@ -226,7 +226,6 @@ class Plan:
         return self._run(stream, stage, MIXED)
 
     def _staged(self, stream: Stream, *, right: bool = False) -> Stream:
-        """The stream after its steps."""
         if not stream.steps and stream.form == "tables" and not right:
             return stream
         stage = Stage(stream.form, stream.steps, "tables", stream.mixed, right=right)

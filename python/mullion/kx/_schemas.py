@@ -1,14 +1,14 @@
-"""The columns that a window has whose records a function of Python makes.
+"""The columns of windows whose records come from a Python function.
 
-A query has to know them before it starts. What ``schema=`` of the function says counts; else the functions before the
-window are run once on the driver, over the first records of the readers, or over none where there are none yet::
+A query needs them before it starts. The ``schema=`` of the function has priority. Without it, the functions before the
+window run once on the driver, over the first records of the readers, or over no records if there are none yet::
 
     reader      first 1,000 records
     map         called with them                  x: double
-    window      has                               x: double, noted beside the checkpoint
+    window      has                               x: double, recorded next to the checkpoint
 
-What is noted stays. In the workers every batch is compared with it, and one that has other columns fails the query:
-nothing is cast to what only looks like it.
+The recorded columns never change. The workers compare every batch with them, and a batch with other columns fails the
+query: no value is cast to a type that only resembles its own.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from mullion.topics._schemas import spark_schema
 
 @final
 class Schemas:
-    """What the windows of one query are given."""
+    """The input schemas of the windows of one query."""
 
     def __init__(self, app: PipelinesHost, graph: Graph, folder: Path) -> None:
         self._app = app
@@ -47,7 +47,7 @@ class Schemas:
         self._folder = folder
 
     def of(self, window: Node, *, timed: bool = True) -> T.StructType:
-        """The columns of the records that a window is given; if ``timed`` that of a ``time_assigner`` too."""
+        """The columns of a window's input; with ``timed`` also the column of a ``time_assigner``."""
         manifest, name = Manifest(self._folder), self._graph.name(window)
         columns: dict[str, Any] = manifest.read("columns", dict) or {}
         if name not in columns:
@@ -60,7 +60,7 @@ class Schemas:
         return known.add(TIME, T.TimestampType()) if timed else known
 
     def _said(self, window: Node) -> T.StructType | None:
-        """What ``schema=`` says of the last function that may change columns."""
+        """The ``schema=`` of the last function that may change columns."""
         node = window.before
         while node is not None and isinstance(node.operator, (Filter, Split)):
             node = node.before
@@ -103,7 +103,7 @@ class Schemas:
         return f"{self._graph.name(window)} ({window.operator.where})"
 
     def _batches(self, node: Node, with_records: bool) -> Iterable[Batch]:
-        """What a node gives for the first records, on the driver."""
+        """The output of a node for the first records, on the driver."""
         operator, name = node.operator, self._graph.name(node)
         if isinstance(operator, Reader):
             return [Batch(table, Meta(0)) for table in self._sample(node, operator, name, with_records)]

@@ -1,4 +1,4 @@
-"""The writers of a pipeline: what becomes of the batches of each micro-batch."""
+"""The writers of a pipeline, which process the batches of each micro-batch."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from mullion.topics._outputs import Output, query_id_of
 @final
 @dataclass(frozen=True)
 class Arrived:
-    """What a micro-batch brought to a writer: a DataFrame in one of the forms of a stream."""
+    """The input of a writer in one micro-batch: a DataFrame in one of the forms of a stream."""
 
     df: DataFrame
     form: Form
@@ -35,12 +35,12 @@ class Arrived:
     number: int
 
     def batches(self) -> Iterator[Batch]:
-        """Its batches, on the driver."""
+        """The batches, on the driver."""
         found = batches_in(self.form, self.df.toArrow().to_batches(), self.number, mixed=self.mixed)
         return (batch for batch in found if not batch.meta.closing)
 
     def records(self) -> DataFrame | None:
-        """Its records in columns; ``None`` where there are none."""
+        """The records in columns; ``None`` if there are none."""
         if self.form == "rows":
             return self.df
         if self.form == "panes" and not self.mixed:
@@ -77,7 +77,7 @@ class ToConsole(Writer):
 @final
 @dataclass(frozen=True)
 class ToVariable(Writer):
-    """Keeps what comes in the memory of the program."""
+    """Stores its input in the memory of the program."""
 
     kind: ClassVar[str] = "to_variable"
 
@@ -85,7 +85,7 @@ class ToVariable(Writer):
     mode: str = "append"
 
     def write(self, app: PipelinesHost, publisher: Publisher, arrived: Arrived, step: str) -> None:
-        """Takes in the batches."""
+        """Stores the batches."""
         for batch in arrived.batches():
             if isinstance(self.variable, list):
                 if self.mode == "overwrite":
@@ -136,10 +136,10 @@ class ToFile(Writer):
     options: Mapping[str, Any] = field(default_factory=dict)
 
     def write(self, app: PipelinesHost, publisher: Publisher, arrived: Arrived, step: str) -> None:
-        """Writes the records; a micro-batch that is done again writes its folder anew."""
+        """Writes the records; a micro-batch that runs again overwrites its folder."""
         df = arrived.df.persist()
         try:
-            # All of it is made here, and the state of windows with it; it is read again to be written.
+            # The count computes all rows and the state of windows once; the write then reads the cached rows.
             there = df.count() > 0
             records = Arrived(df, arrived.form, arrived.mixed, arrived.number).records() if there else None
             if records is not None:
@@ -168,7 +168,7 @@ class ToTopic(Writer):
 @final
 @dataclass(frozen=True)
 class _Published:
-    """What workers publish of what comes to them."""
+    """Publishes records from workers."""
 
     topic: str
     form: Form
@@ -184,7 +184,7 @@ class _Published:
 
 
 def as_text(table: pa.Table) -> str:
-    """A table as aligned columns, the names first."""
+    """A table as aligned columns, with a header."""
     names = tuple(table.column_names)
     rows = [tuple("" if value is None else str(value) for value in row.values()) for row in table.to_pylist()]
     return aligned([names, *rows]) if names else "(no columns)"

@@ -27,7 +27,7 @@ from mullion.topics._records import COLUMNS, KEY, TIMESTAMP
 from mullion.topics._schemas import remember, remembered_schema, spark_schema
 
 SAMPLED: Final = 1000
-"""How many records of a reader are looked at, to learn what functions give."""
+"""The number of records of a reader that schema inference uses."""
 
 
 @final
@@ -43,14 +43,14 @@ class FromTopic(Reader):
     envelope: bool = False
 
     def stream(self, app: Host, spark: SparkSession, folder: Path, name: str) -> DataFrame:
-        """Its records."""
+        """The reader's records."""
         broker = self.broker or app.broker
         remembered = folder / f"{folder_name(name)}.schema.json"
         rows = broker.stream(spark, self.topic, self.schema, remembered)
         return rows.drop(COLUMNS) if self.envelope else rows.drop(COLUMNS, KEY, TIMESTAMP)
 
     def sample(self, app: Host, spark: SparkSession, name: str) -> pa.Table | None:
-        """Some records, if there are any."""
+        """Some of the records; ``None`` if there are none."""
         return topics.read(self.broker or app.broker, self.topic).slice(0, SAMPLED)
 
 
@@ -70,11 +70,11 @@ class FromFile(Reader):
 
     @property
     def finite(self) -> bool:  # type: ignore[override]
-        """Whether it ends with the files that are there."""
+        """True unless the reader watches for new files."""
         return not self.watch
 
     def stream(self, app: Host, spark: SparkSession, folder: Path, name: str) -> DataFrame:
-        """Its records."""
+        """The reader's records."""
         remembered = folder / f"{folder_name(name)}.schema.json"
         schema = spark_schema(self.schema) if self.schema is not None else remembered_schema(remembered)
         if schema is None:
@@ -89,13 +89,13 @@ class FromFile(Reader):
         )
 
     def sample(self, app: Host, spark: SparkSession, name: str) -> pa.Table | None:
-        """Some records, if there are any."""
+        """Some of the records; ``None`` if there are none."""
         schema = None if self.schema is None else spark_schema(self.schema)
         return self._batch(spark, schema).limit(SAMPLED).toArrow()
 
     @property
     def _pattern(self) -> str:
-        """The path; of a single file a pattern that is its name, for a stream reads folders and patterns alone."""
+        """The path. A single file becomes a pattern that matches it, because streams read only folders and patterns."""
         if not Path(self.path).is_file():
             return self.path
         quoted = re.sub(r"([][{}*?\\])", r"\\\1", self.path)
@@ -128,28 +128,28 @@ class FromDataFrame(Reader):
 
     @property
     def finite(self) -> bool:  # type: ignore[override]
-        """Whether it is a batch."""
+        """True for a batch."""
         return not self.df.isStreaming
 
     def stream(self, app: Host, spark: SparkSession, folder: Path, name: str) -> DataFrame:
-        """Its records."""
+        """The reader's records."""
         if self.df.isStreaming:
             return self.df
         kept = folder / f"{folder_name(name)}.rows"
         if not (kept / "_SUCCESS").exists():
-            # What is read again after a restart has to be what was read.
+            # A restart must read the same records again.
             self.df.write.mode("overwrite").parquet(str(kept.absolute()))
         return spark.readStream.schema(self.df.schema).parquet(str(kept.absolute()))
 
     def sample(self, app: Host, spark: SparkSession, name: str) -> pa.Table | None:
-        """Some records, if it is a batch."""
+        """Some of the records of a batch; ``None`` for a stream."""
         return None if self.df.isStreaming else self.df.limit(SAMPLED).toArrow()
 
 
 @final
 @dataclass(frozen=True)
 class FromExpr(Reader):
-    """Reads what a function gives, or data that is there."""
+    """Reads the results of a function, or data."""
 
     kind: ClassVar[str] = "from_expr"
     finite: ClassVar[bool] = True
@@ -172,7 +172,7 @@ class FromExpr(Reader):
 @final
 @dataclass(frozen=True)
 class FromCallback(Reader):
-    """Reads what the program publishes under a name, with ``App.publish``."""
+    """Reads the batches that the program publishes under a name, with ``App.publish``."""
 
     kind: ClassVar[str] = "from_callback"
 
@@ -182,10 +182,10 @@ class FromCallback(Reader):
 
 @final
 class Spool:
-    """Batches of Python's that wait to be read: files, one a batch, which a restart finds again.
+    """Python batches that wait to be read: one file per batch, which survives a restart.
 
-    A topic of a folder in the checkpoint. ``whole``: whether each batch is one record, an Arrow stream, so that the
-    next one may have other columns.
+    The batches are in a topic of a folder in the checkpoint. ``whole``: True if each batch is one record, an Arrow
+    stream, so that the next batch may have other columns.
     """
 
     def __init__(self, app: Host, name: str, *, whole: bool) -> None:
@@ -194,7 +194,7 @@ class Spool:
         self._whole = whole
 
     def fill(self, batches: Iterable[pa.Table], what: str) -> None:
-        """Appends those batches that are not there yet: all are given anew with each start."""
+        """Appends the batches that the topic does not have yet; each start provides all batches again."""
         there = len(self.topic.files())
         for index, table in enumerate(batches):
             if index >= there:
@@ -217,7 +217,7 @@ class Spool:
 
     @contextlib.contextmanager
     def _errors_of(self, what: str) -> Iterator[None]:
-        """Makes an error about the topic, which is internal, one about ``what`` the user wrote."""
+        """Rewrites an error about the internal topic into one about ``what``, the user's code."""
         try:
             yield
         except InvalidArgumentError as error:
@@ -233,13 +233,13 @@ class Spool:
 
     @property
     def topic(self) -> DirTopic:
-        """Where they wait."""
+        """The topic of the batches."""
         return DirTopic(self._broker.path, self._name)
 
     def stream(self, spark: SparkSession, schema: SchemaLike | None, remembered: Path, what: str) -> DataFrame:
-        """The batches as a stream of their records; whole ones are rows of :data:`TABLES`.
+        """The records of the batches as a stream; with ``whole`` they are rows of :data:`TABLES`.
 
-        ``what`` is the reader in words, for errors.
+        ``what`` describes the reader in errors.
         """
         if not self._whole and schema is None and remembered_schema(remembered) is None and not self._columns():
             raise InvalidArgumentError(
@@ -260,7 +260,7 @@ class Spool:
         try:
             table = self._broker.read(self._name).slice(0, SAMPLED).drop_columns([KEY, TIMESTAMP])
         except FileNotFoundError:
-            # Some have been processed and are gone.
+            # Some batches have been processed and deleted.
             return []
         if not self._whole:
             return [table] if table.num_rows else []

@@ -1,4 +1,4 @@
-"""A window of a pipeline: what it was asked for, as a value."""
+"""The parameters of a pipeline's window, as a value."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class Window(Operator):
     """A window, made by one of the functions of :mod:`mullion.kx.sp.window`. Times are in microseconds.
 
     - ``shape``: ``"timer"``, ``"tumbling"``, ``"sliding"``, ``"count"`` or ``"global_window"``.
-    - ``size_us`` and ``slide_us``: how long a window of time is, and how often one begins.
+    - ``size_us`` and ``slide_us``: the length of a window of time, and the interval between window starts.
     """
 
     shape: str
@@ -41,17 +41,17 @@ class Window(Operator):
 
     @property
     def kind(self) -> str:  # type: ignore[override]
-        """The shape: by it a pipeline names its windows."""
+        """The shape: a pipeline names its windows by it."""
         return self.shape
 
     @property
     def on_event_time(self) -> bool:
-        """Whether its rows have times of their own."""
+        """True if its rows have event times."""
         return self.shape in ("tumbling", "sliding")
 
     @property
     def clocked(self) -> bool:
-        """Whether it is a window of time, and not of records."""
+        """True for windows of time, False for windows of records."""
         return self.on_event_time or self.shape == "timer"
 
     def __repr__(self) -> str:

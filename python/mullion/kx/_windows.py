@@ -1,8 +1,8 @@
-"""What the engine is asked for, for each window: the only file of this package that knows how.
+"""The engine's windows for the windows of pipelines.
 
-All records are one buffer, so windows have no keys, and one partition has them all. Windows of records, and windows of
-time that are flushed when they are full, are rows that the engine keeps as they came. Other windows of time hold their
-records as an aggregate, each with its place in the order of arrival: where windows overlap, a record is kept once.
+All records are one buffer, so windows have no keys and one partition. Windows of records, and windows of time with a
+``count_trigger``, store rows in the engine as they arrived. Other windows of time store their records as an aggregate,
+each with its position in the order of arrival: overlapping windows store a record once.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ _CLOCK: Final = "_mullion_clock"
 def panes_of(records: DataFrame, window: Window, name: str, *, closes: bool) -> DataFrame:
     """The windows of a stream's records: ``window``, ``pane`` and ``rows``, an array of the records as structs.
 
-    Late records that pass through are rows too, with the firing ``late``. ``closes``: whether all windows close where
-    the input ends.
+    Late records that pass through are rows too, with the firing ``late``. ``closes``: True if all windows close at the
+    end of the input.
     """
     asked: dict[str, Any] = {"time": None, "at_end": "close" if closes else "keep"}
     if not window.clocked:
@@ -68,7 +68,7 @@ def panes_of(records: DataFrame, window: Window, name: str, *, closes: bool) -> 
 
 
 def _whole(held: DataFrame, kind: Tumbling | Sliding, window: Window, asked: dict[str, Any]) -> DataFrame:
-    """Windows that come once, with all of their records."""
+    """Windows that are emitted once, with all of their records."""
     ordered = _engine.with_arrival(held, BATCH, ROW)
     place = map(sf.col, [*([_CLOCK] if window.sort else []), BATCH, ROW])
     found = windowed(ordered, kind, **asked).agg(list_of(sf.col(RECORD), list(place), "rows"))
@@ -76,12 +76,12 @@ def _whole(held: DataFrame, kind: Tumbling | Sliding, window: Window, asked: dic
 
 
 def _flushed(held: DataFrame, kind: Tumbling | Sliding, window: Window, asked: dict[str, Any]) -> DataFrame:
-    """Windows that come in several batches: one each time that so many records are in the buffer, and the rest."""
+    """Windows that are emitted in several batches: one each time that the buffer is full, and the rest."""
     asked |= {"early": Early(count=window.count_trigger), "accumulate": False}
     found = windowed(held, kind, **asked).collect("time" if window.sort else "arrival", max_rows=window.count_trigger)
     firing = sf.col("pane.firing")
     if window.skip_empty_windows:
-        # One that had none does not come, and one that has shown all is no empty window.
+        # An empty window is not emitted. A window that has emitted all its records before is not an empty window.
         firing = sf.when((firing == "close") & (sf.size("rows") == 0), sf.lit(CLOSING)).otherwise(firing)
     shown = sf.transform("rows", lambda each: each[RECORD])
     pane = sf.struct(firing.alias("firing"), sf.col("pane.seq").alias("seq"))
@@ -95,7 +95,7 @@ def _of_records(window: Window, name: str) -> Count | Global:
 
 
 def _split(window: Window, name: str) -> SplitOf:
-    """The trigger, as the engine asks it."""
+    """The trigger in the engine's form."""
     trigger, mixed = window.trigger, window.mixed_schemas
     assert trigger is not None
     as_argument: Callable[[pa.Table], Any] = KxTable if converts(trigger) else lambda table: table
@@ -110,7 +110,7 @@ def _split(window: Window, name: str) -> SplitOf:
             return trigger(name, parts[0], offset, metadata, parts[1])
         return trigger(name, as_argument(table), offset, metadata, as_argument(table.slice(offset)))
 
-    # By its name a checkpoint knows a function again.
+    # A checkpoint identifies a function by its name.
     split.__name__ = getattr(trigger, "__name__", type(trigger).__name__)
     split.__qualname__ = getattr(trigger, "__qualname__", type(trigger).__qualname__)
     return split
@@ -124,7 +124,7 @@ def _clock(records: DataFrame, window: Window, name: str) -> Column:
         field_of(records, what, window.time_column)
     kind = records.schema[window.time_column].dataType
     if isinstance(kind, (T.TimestampType, T.TimestampNTZType, T.DateType)):
-        # The session is in UTC, and so are times without a zone.
+        # The session's zone is UTC, and times without a zone are in UTC.
         return sf.col(column).cast("timestamp")
     fix = {
         T.StringType: f"pc.strptime(data[{window.time_column!r}], '%Y-%m-%d %H:%M:%S', 'us')",

@@ -1,7 +1,7 @@
-"""Functions of operators, as Spark's workers run them over batches: one stage of them without a shuffle between.
+"""Functions of operators in Spark's workers, over batches: one stage has no shuffle between its functions.
 
-A stage without state runs in each task over the batches of that task; one with state in one task over all batches of
-the micro-batch, in their order.
+A stage without state runs in each task over the batches of that task. A stage with state runs in one task over all
+batches of the micro-batch, in their order.
 """
 
 from __future__ import annotations
@@ -26,24 +26,24 @@ from mullion.kx._operators import Accumulate, Filter, Function, Map, Merge, Redu
 from mullion.kx._window_spec import Window
 
 TIME: Final = "_mullion_time"
-"""The column of the times that a ``time_assigner`` gave."""
+"""The column of the times from a ``time_assigner``."""
 
 _TIMES: Final = pa.timestamp("us", tz="UTC")
 
 Given: TypeAlias = Literal["tables", "rows", "mixed"]
-"""What a stage gives: batches; their records in the columns of a schema; or as records of mixed schemas."""
+"""The output of a stage: batches; their records in the columns of a schema; or records of mixed schemas."""
 
 
 @final
 @dataclass(frozen=True)
 class Step:
-    """An operator with its id, over the batches that come to it."""
+    """An operator with its id."""
 
     operator: Function | Window
     id: str
 
     def run(self, batches: Iterator[Batch], records: Records) -> Iterator[Batch]:
-        """What it makes of batches."""
+        """Applies the operator to batches."""
         operator = self.operator
         if isinstance(operator, (Accumulate, Merge)):
             batches = (batch for batch in batches if not batch.meta.closing)
@@ -64,7 +64,7 @@ class Step:
 
     @property
     def what(self) -> str:
-        """The operator in words."""
+        """The operator's description in errors."""
         return f"{self.id} ({self.operator.where})"
 
     def _ask(self, batch: Batch, *more: Any) -> Any:
@@ -105,7 +105,7 @@ class Step:
             written = objects.encode(accumulator, f"the accumulator of {self.what}")
             records.put(key, written)
             yield from self._shown(operator, accumulator, batch.meta)
-            # What ``output`` did to it is not to be seen, now or after a restart.
+            # Changes that ``output`` makes to it must have no effect, with or without a restart.
             accumulator = objects.decode(written)
 
     def _reduced(self, batches: Iterator[Batch], operator: Reduce, records: Records) -> Iterator[Batch]:
@@ -125,12 +125,12 @@ class Step:
     def _read(self, records: Records | None, key: bytes, initial: Any) -> Any:
         written = None if records is None else records.get(key)
         if written is None:
-            # A copy: what a function does to it is not to be seen by the next window.
+            # A copy: changes that a function makes to it must not reach the next window.
             written = objects.encode(initial, f"initial= of {self.what}")
         return objects.decode(written)
 
     def _merged(self, batches: Iterator[Batch], operator: Merge, records: Records) -> Iterator[Batch]:
-        # The right stream first: what the left one is joined with is there when it comes.
+        # The right stream comes first, so that the left one finds its partner of the same micro-batch.
         for batch in sorted(batches, key=lambda batch: not batch.meta.right):
             side = "right" if batch.meta.right else "left"
             buffers = {name: self._buffer(records, name) for name in ("left", "right")}
@@ -161,11 +161,11 @@ class Step:
 @final
 @dataclass(frozen=True)
 class Stage:
-    """Steps of one task, from what Spark hands over to what it is given back.
+    """Steps of one task, from Spark's input to its output.
 
-    - ``mixed``: whether panes hold records of mixed schemas.
-    - ``schema``: of the records that it gives, where it gives ``"rows"``.
-    - ``right``: whether it is the right stream of a ``merge``.
+    - ``mixed``: True if panes have records of mixed schemas.
+    - ``schema``: of the records that it emits, if it emits ``"rows"``.
+    - ``right``: True for the right stream of a ``merge``.
     """
 
     form: Form
@@ -176,18 +176,18 @@ class Stage:
     right: bool = False
 
     def __call__(self, found: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Without state, in each task."""
+        """Runs without state, in each task."""
         context = TaskContext.get()
         number = None if context is None else context.getLocalProperty("streaming.sql.batchId")
         partition = 0 if context is None else context.partitionId()
         return self._given(found, int(number or 0), partition, MemoryStore())
 
     def with_state(self, found: Iterable[pa.RecordBatch], state: Any) -> Iterator[pa.RecordBatch]:
-        """With state, in one task."""
+        """Runs with state, in one task."""
         return self._given(found, state.batch_id, state.shard, state)
 
     def batches(self, found: Iterable[pa.RecordBatch], number: int, records: Records) -> Iterator[Batch]:
-        """What the last step gives."""
+        """The output of the last step."""
         batches = batches_in(self.form, found, number, mixed=self.mixed)
         for step in self.steps:
             batches = step.run(batches, records)
@@ -220,13 +220,13 @@ def called(
     pandas: bool,
     *more: Any,
 ) -> Any:
-    """What a function gives for a batch, called with what ``params`` names and with ``more``."""
+    """Calls a function for a batch, with the arguments that ``params`` names and with ``more``."""
     given = {"operator": operator, "metadata": batch.meta.shown(), "data": _given(batch.data, pandas, function)}
     return guarded(what, function, *(given[name] for name in params), *more)
 
 
 def guarded(what: str, function: Callable[..., Any], *given: Any) -> Any:
-    """What a function gives; its error says whose it is and on which line."""
+    """Calls a function; its errors name the operator and the line."""
     try:
         return function(*given)
     except MullionError:
@@ -236,7 +236,7 @@ def guarded(what: str, function: Callable[..., Any], *given: Any) -> Any:
 
 
 def as_data(made: Any, what: str) -> Data | None:
-    """What a function gave as a batch: a table, or a list of tables; ``None`` where there is nothing to go on.
+    """The result of a function as a batch: a table, or a list of tables; ``None`` if there is no result.
 
     A dict is a record, a list of dicts are records, and other plain values are the column ``value``.
     """
@@ -288,7 +288,7 @@ def _given(data: Data | None, pandas: bool, function: Callable[..., Any]) -> Any
 
 
 def _kept(data: Data, answer: Any, what: str) -> Data | None:
-    """What of a batch a filter's answer keeps: all, nothing, or the rows that are marked."""
+    """The part of a batch that a filter keeps: all, nothing, or the marked rows."""
     if isinstance(answer, bool) or type(answer).__name__ in ("bool_", "bool", "BooleanScalar"):
         return data if bool(answer.as_py() if hasattr(answer, "as_py") else answer) else None
     if isinstance(data, list):
@@ -315,7 +315,7 @@ def _times(given: Any, rows: int, what: str) -> pa.ChunkedArray:
         if isinstance(given, (pa.Array, pa.ChunkedArray)):
             times = given
         elif isinstance(given, (list, tuple)):
-            # A time without a zone is of UTC, as all are here.
+            # A time without a zone is in UTC.
             times = pa.array([_in_utc(each) for each in given], _TIMES)
         else:
             times = pa.array(given, from_pandas=True)
@@ -325,7 +325,7 @@ def _times(given: Any, rows: int, what: str) -> pa.ChunkedArray:
             raise ValueError(f"values of type {times.type}")
         if pa.types.is_timestamp(times.type) and times.type.tz is None:
             times = pc.assume_timezone(times, "UTC")
-        # Nanoseconds are cut off, as Spark's timestamps have none: towards the past, where the record's window is.
+        # Spark's timestamps have no nanoseconds. Rounding down keeps a record in its window.
         return times.cast(_TIMES, safe=False)
     except (pa.ArrowException, TypeError, ValueError) as error:
         raise FunctionError(
@@ -353,9 +353,9 @@ def _triggers(trigger: str, side: str, buffers: dict[str, pa.Table | None]) -> b
 
 
 def conformed(table: pa.Table, schema: pa.Schema, what: str) -> pa.Table:
-    """A table in the columns of a schema, found by their names; only what keeps its values is cast.
+    """A table with the columns of a schema, matched by name. Only casts that keep all values are applied.
 
-    Raises :class:`FunctionError` for other columns, and for types that are not those of the schema.
+    Raises :class:`FunctionError` for other columns, and for types that do not match those of the schema.
     """
     if table.schema.equals(schema):
         return table
@@ -380,7 +380,7 @@ def conformed(table: pa.Table, schema: pa.Schema, what: str) -> pa.Table:
 
 
 def _keeps(have: pa.DataType, want: pa.DataType) -> bool:
-    """Whether a cast keeps every value."""
+    """Returns True if a cast keeps every value."""
     kinds = pa.types
     if kinds.is_null(have):
         return True
@@ -395,7 +395,7 @@ def _keeps(have: pa.DataType, want: pa.DataType) -> bool:
         return bool(have.value_type == want)
     if kinds.is_timestamp(have) and kinds.is_timestamp(want):
         return (have.tz is None) == (want.tz is None)
-    # Lists and structs of Arrow's that differ in what their items are called alone.
+    # Arrow's lists and structs may differ only in the names of their items.
     nested = kinds.is_nested(have) and kinds.is_nested(want)
     return bool(nested and str(have).replace("item:", "element:") == str(want).replace("item:", "element:"))
 
@@ -405,7 +405,7 @@ def _listed(names: Iterable[str]) -> str:
 
 
 def _told(error: Exception, function: object) -> str:
-    """Where a function failed, and by what, in one line."""
+    """The place and the message of an error in a function, in one line."""
     hint = ""
     if isinstance(error, AttributeError) and error.name in CONVERSIONS:
         hint = ". A batch is a pyarrow.Table: write data.to_pandas(), or pandas=True for the operator"

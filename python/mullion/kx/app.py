@@ -1,4 +1,4 @@
-"""Pipelines as a program: where its state is, its clock, how it is run, and what it says of itself."""
+"""Pipelines as a program: its state, its clock, its run and its explanation."""
 
 from __future__ import annotations
 
@@ -41,18 +41,18 @@ _UNTIL: Final = (None, "drained", "end")
 
 @final
 class App(programs.App, PipelinesHost):
-    """Pipelines that run together, each end a query with a checkpoint under its writer's name.
+    """Pipelines that run together. Each end is a query with a checkpoint under its writer's name.
 
-    - ``name``: of the program; letters, digits, '.', '_' and '-'.
+    - ``name``: the program's name; letters, digits, '.', '_' and '-'.
     - ``pipelines``: with a reader at the beginning and a writer at each end.
-    - ``broker``: where the topics are that ``from_topic`` and ``to_topic`` name: ``"dir:PATH"`` or
+    - ``broker``: the location of the topics that ``from_topic`` and ``to_topic`` name: ``"dir:PATH"`` or
       ``"kafka://host:port"``.
-    - ``checkpoint``: where its state is; beside the topics if left out.
-    - ``clock``: what tells the time; the machine's if left out, and a ``ManualClock`` in tests.
-    - ``spark``: the session; the active one if left out, or else one that is made when it is needed.
+    - ``checkpoint``: the folder of its state; by default next to the topics.
+    - ``clock``: the source of the time; by default the machine's clock, and a ``ManualClock`` in tests.
+    - ``spark``: the session; by default the active one, or a new one when it is needed.
 
-    Raises :class:`mullion.errors.InvalidArgumentError` for pipelines that cannot be run: without a reader or a writer,
-    or with two operators of one name.
+    Raises :class:`mullion.errors.InvalidArgumentError` for pipelines that cannot run: without a reader or a writer, or
+    with two operators of one name.
     """
 
     api: ClassVar[str] = "kx"
@@ -82,7 +82,7 @@ class App(programs.App, PipelinesHost):
 
     @property
     def spark(self) -> SparkSession:
-        """The session it runs in; made when it is first asked for, if there is no active one, with what Kafka needs."""
+        """The session of the program; the first access makes one if none is active, with Kafka's packages if needed."""
         if self._spark is None:
             brokers = [getattr(node.operator, "broker", None) for node in self._graph.nodes]
             kafka = next((broker for broker in brokers if isinstance(broker, KafkaBroker)), self.broker)
@@ -91,23 +91,23 @@ class App(programs.App, PipelinesHost):
 
     @property
     def closes(self) -> bool:
-        """Whether windows close where the input ends."""
+        """True if windows close at the end of the input."""
         return self._ends
 
     @property
     def finite(self) -> bool:
-        """Whether all readers come to an end by themselves."""
+        """True if the input of all readers ends."""
         return all(reader.operator.finite for reader in self._graph.readers() if isinstance(reader.operator, Reader))
 
     def run(self, until: Until = None) -> None:
         """Runs all pipelines.
 
-        - ``until=None``: until they are stopped, by SIGINT or SIGTERM: batches that run end first, and what is buffered
-          waits for the next start. Where all readers come to an end by themselves it is ``"end"``.
-        - ``"drained"``: until all records that are there have been processed. Windows close that the clock closes, and
-          the others stay open for the next run.
-        - ``"end"``: the same, and what is there is taken for all there will be: every window comes out with what is in
-          it, and what was buffered.
+        - ``until=None``: until they are stopped, by SIGINT or SIGTERM. Running batches end first, and buffered records
+          wait for the next start. If the input of all readers ends, the default is ``"end"``.
+        - ``"drained"``: until all records so far have been processed. Windows whose end the clock has passed close; the
+          others stay open for the next run.
+        - ``"end"``: the same, but there will be no more records: every window is emitted with the records that it has,
+          and so are all buffered records.
 
         Raises the error of the first query that fails, when all others have stopped;
         :class:`mullion.errors.InvalidArgumentError` for another ``until``.
@@ -121,18 +121,18 @@ class App(programs.App, PipelinesHost):
         super().run("drained" if self._ends or until is not None else None)
 
     def start(self) -> Running:
-        """Starts all queries and returns: for tests and notebooks, which say when to go on and when to stop."""
+        """Starts all queries and returns: for tests and notebooks, which control the clock and the end of the run."""
         self._ends = False
         return super().start()
 
     def publish(self, callback: str, data: Any) -> None:
-        """Gives a batch to ``sp.read.from_callback(callback)``, before the program runs or while it does.
+        """Passes a batch to ``sp.read.from_callback(callback)``, before the program runs or while it does.
 
-        ``data``: an Arrow table, a ``pandas.DataFrame``, a dict or a list of dicts. It is kept in the checkpoint before
-        this returns, and is one batch of the pipeline.
+        ``data``: an Arrow table, a ``pandas.DataFrame``, a dict or a list of dicts. It becomes one batch of the
+        pipeline, and is stored in the checkpoint before this method returns.
 
-        Raises :class:`mullion.errors.InvalidArgumentError` where nothing reads from that callback, and for a batch with
-        other columns than those before it, unless a window with ``mixed_schemas=True`` takes them.
+        Raises :class:`mullion.errors.InvalidArgumentError` if no reader has that callback, and for a batch with other
+        columns than earlier ones, unless a window with ``mixed_schemas=True`` receives it.
         """
         found = [node for node in self._graph.readers() if _callback(node) == callback]
         if not found:
@@ -156,7 +156,7 @@ class App(programs.App, PipelinesHost):
                 self._forget(node, self._spool(node).topic)
         for node in self._graph.cuts:
             topic = brought(self._graph.name(node))
-            # One that has been killed may have to look for what it had begun to publish, with its first batch.
+            # After a crash, the first batch of the query may need the files that it had begun to publish.
             if topic in self.queries and self.queries[topic].progress:
                 self._forget(node, DirTopic(self.between.path, topic))
 
@@ -165,11 +165,11 @@ class App(programs.App, PipelinesHost):
         source = f"{_jvm.topic_path(self.spark, str(topic.folder)).partition('://')[2]}]"
         done = [self._processed(name, source) for name in readers]
         if done:
-            # Each batch is a file, and both are counted from 0. Where a number was left out a file goes later.
+            # Each batch is a file, and both are counted from 0. If a batch number was skipped, files are deleted later.
             topic.forget(min(done))
 
     def _processed(self, query: str, source: str) -> int:
-        """How many batches of a spool a query has processed, in batches that are committed."""
+        """The number of batches of a spool that a query has processed in committed batches."""
         running = self.queries.get(query)
         reports = [] if running is None else running.progress
         found = [each for each in (reports[-1]["sources"] if reports else []) if each["description"].endswith(source)]
@@ -177,7 +177,7 @@ class App(programs.App, PipelinesHost):
         return min(ends) if found and len(ends) == len(found) else 0
 
     def topic_read_by(self, node: Node) -> str | None:
-        """The topic of this program that a reader reads, or a window whose records another query brings."""
+        """The topic of this program that a reader reads, or that has the records of a cut window."""
         operator = node.operator
         if isinstance(operator, Window):
             return brought(self._graph.name(node))
@@ -221,7 +221,7 @@ def _callback(node: Node) -> str | None:
 
 
 def _runs(operator: Operator) -> tuple[Place, str]:
-    """Where an operator runs, and why there."""
+    """The place where an operator runs, and the reason."""
     match operator:
         case Window(trigger=trigger) if trigger is not None:
             mixed = "; its records are of mixed schemas" if operator.mixed_schemas else ""
@@ -258,15 +258,15 @@ def run(
     clock: Clock | None = None,
     spark: SparkSession | None = None,
 ) -> dict[str, pa.Table]:
-    """Runs pipelines, and gives what ``to_variable`` kept by the names of its variables.
+    """Runs pipelines, and returns the contents of ``to_variable`` by the names of the variables.
 
-    - ``until``, and how it ends: see :meth:`App.run`.
-    - ``checkpoint``: where its state is, from which a later run goes on. Left out, a pipeline keeps nothing: its state
-      is in a folder that is deleted when it ends.
+    - ``until``, and the end of the run: see :meth:`App.run`.
+    - ``checkpoint``: the folder of its state, from which a later run resumes. By default the state is in a folder that
+      is deleted when the pipeline ends.
     - ``name``, ``broker``, ``clock``, ``spark``: see :class:`App`.
 
     Raises the error of the first query that fails; :class:`mullion.errors.InvalidArgumentError` for pipelines that
-    cannot be run.
+    cannot run.
     """
     home = None if checkpoint is not None else Path(tempfile.mkdtemp(prefix="mullion-kx-"))
     try:
@@ -286,5 +286,5 @@ def run(
 
 
 def explain(*pipelines: Pipeline | Operator, name: str = "pipeline") -> Any:
-    """Which operators of pipelines run in the JVM and which in Python, why, and where they are written."""
+    """A table of the operators: it shows which run in the JVM and which in Python, why, and where they are written."""
     return App(name, *pipelines).explain()

@@ -9,10 +9,11 @@
         | sp.write.to_console()
     )
 
-Functions get a batch as a ``pyarrow.Table``, or with ``pandas=True`` as a ``pandas.DataFrame``: of a window its
-records, and elsewhere what a micro-batch has of them. A function that calls ``data.pd()``, ``data.pa()``, ``data.np()``
-or ``data.py()`` gets a table that has these conversions of PyKX. Functions give a table, a DataFrame, a dict (one
-record), a list of dicts, or plain values (the column ``value``); ``None`` gives nothing. They run in Spark's workers.
+Functions receive a batch as a ``pyarrow.Table``, or with ``pandas=True`` as a ``pandas.DataFrame``. After a window the
+batch has the window's records, elsewhere the records of a micro-batch. A function that calls ``data.pd()``,
+``data.pa()``, ``data.np()`` or ``data.py()`` receives a table with these conversions of PyKX. Functions return a table,
+a DataFrame, a dict (one record), a list of dicts, or plain values (the column ``value``); ``None`` emits nothing. They
+run in Spark's workers.
 """
 
 from __future__ import annotations
@@ -84,16 +85,16 @@ def map(  # noqa: A001 - as KX calls it
     schema: SchemaLike | None = None,
     name: str | None = None,
 ) -> Map:
-    """Gives what a function makes of each batch.
+    """Applies a function to each batch, and emits the results.
 
     - ``function``: a function, or the name of one.
-    - ``params``: what it is called with, of ``"operator"``, ``"metadata"`` and ``"data"``; see :class:`Operator`.
-    - ``pandas``: whether it gets a ``pandas.DataFrame``.
-    - ``schema``: the columns of what it gives, where a window comes after it: DDL, a ``StructType`` or an Arrow schema.
-      Left out, they are learnt from the first records.
+    - ``params``: its parameters, of ``"operator"``, ``"metadata"`` and ``"data"``; see :class:`Operator`.
+    - ``pandas``: True to pass it a ``pandas.DataFrame``.
+    - ``schema``: the columns of its results, for a window after it: DDL, a ``StructType`` or an Arrow schema. By
+      default they are inferred from the first records.
     - ``name``: by default ``map_1`` and so on.
 
-    Raises :class:`mullion.errors.InvalidArgumentError` for a value that cannot be right.
+    Raises :class:`mullion.errors.InvalidArgumentError` for invalid arguments.
     """
     found, asked = _function(function, params, pandas, "sp.map")
     return Map(found, asked, pandas, given_schema(schema), name=name)
@@ -109,7 +110,7 @@ def filter(  # noqa: A001 - as KX calls it
 ) -> Filter:
     """Keeps batches, or rows of them.
 
-    ``function`` gives True or False for a batch, or a list or array of them for its rows. The other parameters are
+    ``function`` returns True or False for a batch, or a list or array of them for its rows. The other parameters are
     those of :func:`map`.
     """
     found, asked = _function(function, params, pandas, "sp.filter")
@@ -127,13 +128,13 @@ def accumulate(
     schema: SchemaLike | None = None,
     name: str | None = None,
 ) -> Accumulate:
-    """Folds all batches into an accumulator, which is given with each of them.
+    """Folds all batches into an accumulator, and emits it after each of them.
 
-    - ``function``: is called with the metadata, the data and the accumulator, or if it takes two arguments with the
-      data and the accumulator, and gives the new one.
-    - ``initial``: the first accumulator: an Arrow table, or what JSON has (numbers, texts, lists, dicts).
-    - ``output``: is called with the accumulator, and gives the batch; without it the accumulator is the batch.
-    - ``params``: what ``function`` is called with before the accumulator.
+    - ``function``: receives the metadata, the data and the accumulator, or, if it has two parameters, the data and the
+      accumulator; it returns the new accumulator.
+    - ``initial``: the first accumulator: an Arrow table, or a JSON value (numbers, texts, lists, dicts).
+    - ``output``: receives the accumulator, and returns the batch; without it the accumulator is the batch.
+    - ``params``: the parameters of ``function`` before the accumulator.
 
     The other parameters are those of :func:`map`. All batches are in one task.
     """
@@ -151,10 +152,10 @@ def reduce(
     schema: SchemaLike | None = None,
     name: str | None = None,
 ) -> Reduce:
-    """Folds the batches of each window into an accumulator, which is given once the window is complete.
+    """Folds the batches of each window into an accumulator, and emits it when the window is complete.
 
-    A window with ``count_trigger`` gives its records in several batches: they need not all be in memory at once. The
-    parameters are those of :func:`accumulate`; each window begins with ``initial``.
+    A window with ``count_trigger`` emits its records in several batches, so that they need not all be in memory at
+    once. The parameters are those of :func:`accumulate`; each window begins with ``initial``.
     """
     return _fold(Reduce, function, initial, output, params, pandas, schema, name)
 
@@ -170,16 +171,16 @@ def merge(
     schema: SchemaLike | None = None,
     name: str | None = None,
 ) -> Merge:
-    """Gives what a function makes of this stream, the left one, and of another, the right one.
+    """Applies a function to the buffers of two streams: this one, the left stream, and another, the right stream.
 
-    Both are buffered, and the function is called with the two buffers, each a table of all records in it, or ``None``
-    where a stream has had none. Of one micro-batch the right stream's batches come first.
+    Both streams are buffered. The function receives the two buffers, each a table of all records in it, or ``None`` for
+    a stream without records so far. Within a micro-batch the right stream's batches come first.
 
-    - ``stream``: the right one.
-    - ``flush``: which buffer is emptied then: ``"left"``, ``"right"``, ``"both"`` or ``"none"``. One that is not
-      emptied grows with its stream.
-    - ``trigger``: when the function is called: with a batch of the ``"left"`` or the ``"right"`` stream, of
-      ``"either"``, or once ``"both"`` buffers have records.
+    - ``stream``: the right stream.
+    - ``flush``: the buffer that is emptied after a call: ``"left"``, ``"right"``, ``"both"`` or ``"none"``. A buffer
+      that is never emptied grows with its stream.
+    - ``trigger``: the time of a call: with a batch of the ``"left"`` or the ``"right"`` stream, of ``"either"``, or
+      when ``"both"`` buffers have records.
 
     The other parameters are those of :func:`map`. All batches are in one task.
     """
@@ -204,7 +205,7 @@ def merge(
 
 @explained("sp.union(other)", name="sp.union")
 def union(stream: Pipeline | Operator, *, name: str | None = None) -> Union:
-    """Gives the batches of this stream and of another."""
+    """Emits the batches of this stream and of another."""
     if not isinstance(stream, (Operator, Pipeline)):
         raise InvalidArgumentError(
             f"stream={stream!r} ({type(stream).__name__}) is not a pipeline. Write source | sp.union(other)."
@@ -214,9 +215,9 @@ def union(stream: Pipeline | Operator, *, name: str | None = None) -> Union:
 
 @explained("sp.split()", name="sp.split")
 def split(*, name: str | None = None) -> Split:
-    """Gives what comes to each pipeline that is joined to it: ``source | sp.split() | [first, second]``.
+    """Emits its input to each pipeline that is joined to it: ``source | sp.split() | [first, second]``.
 
-    Each end is a query of its own, which reads the source for itself.
+    Each end is a separate query, which reads the source separately.
     """
     return Split(name=name)
 
@@ -244,7 +245,7 @@ def _fold(
 
 
 def _folded(function: object, params: Sequence[str] | None) -> Sequence[str]:
-    """What a fold is called with before the accumulator: the data, and the metadata if it takes three."""
+    """The parameters of a fold before the accumulator: the data, and the metadata if the function has three."""
     if params is not None:
         return params
     try:

@@ -1,4 +1,4 @@
-"""Readers: what pipelines begin with."""
+"""Readers, with which pipelines begin."""
 
 from __future__ import annotations
 
@@ -57,14 +57,14 @@ def __getattr__(name: str) -> Any:
 
 @explained("sp.read.from_expr(lambda: table)", name="sp.read.from_expr")
 def from_expr(expr: Callable[[], Any] | Any, *, name: str | None = None) -> FromExpr:
-    """Reads what a function gives: a batch, or batches one after the other from a generator or a list.
+    """Reads the results of a function: a batch, or batches one after the other from a generator or a list.
 
-    - ``expr``: a function without arguments, or the data itself. A batch is an Arrow table, a ``pandas.DataFrame``, a
-      dict or a list of dicts. It is called when the pipeline is run, and read to its end before the first batch is
-      processed; in a pipeline with a checkpoint, batches that an earlier run had are passed over.
+    - ``expr``: a function without parameters, or the data itself. A batch is an Arrow table, a ``pandas.DataFrame``, a
+      dict or a list of dicts. The function is called when the pipeline starts, and its results are read to their end
+      before the first batch is processed. In a pipeline with a checkpoint, batches of earlier runs are skipped.
     - ``name``: by default ``from_expr_1`` and so on.
 
-    A pipeline all of whose readers are of this kind ends by itself.
+    A pipeline ends if all of its readers are of this kind.
     """
     if isinstance(expr, str):
         raise InvalidArgumentError(
@@ -76,10 +76,11 @@ def from_expr(expr: Callable[[], Any] | Any, *, name: str | None = None) -> From
 
 @explained("sp.read.from_callback('publish')", name="sp.read.from_callback")
 def from_callback(callback: str, *, schema: SchemaLike | None = None, name: str | None = None) -> FromCallback:
-    """Reads what the program publishes: ``App.publish(callback, batch)``, before it runs or while it does.
+    """Reads the batches of ``App.publish(callback, batch)``, before the program runs or while it does.
 
-    - ``callback``: what it is called, as text or as a symbol.
-    - ``schema``: the columns, where the first batch comes after the start: DDL, a ``StructType`` or an Arrow schema.
+    - ``callback``: the name of the callback, as text or as a symbol.
+    - ``schema``: the columns, if the first batch is published after the start: DDL, a ``StructType`` or an Arrow
+      schema.
     - ``name``: by default ``from_callback_1`` and so on.
     """
     called = column_name(callback, "callback", "sp.read.from_callback('publish')")
@@ -99,10 +100,10 @@ def from_file(
 ) -> FromFile:
     """Reads files: a file, a folder of them, or a pattern such as ``trades/*.csv``. Each file is a batch.
 
-    - ``format``: ``"csv"``, ``"json"`` or ``"parquet"``; by the path's ending if left out.
-    - ``schema``: the columns. Left out, they are inferred from the files that are there at the first start.
-    - ``watch``: whether files that come later are read too. The pipeline ends with those that are there otherwise.
-    - ``files_per_batch``: how many files are one batch.
+    - ``format``: ``"csv"``, ``"json"`` or ``"parquet"``; by default the path's ending.
+    - ``schema``: the columns. By default they are inferred from the files that exist at the first start.
+    - ``watch``: True to read later files too. Otherwise the pipeline ends after the files that exist.
+    - ``files_per_batch``: the number of files in one batch.
     - ``options``: of Spark's reader of that format, such as ``header=True``.
     - ``name``: by default ``from_file_1`` and so on.
     """
@@ -121,20 +122,20 @@ def from_file(
 
 @explained("sp.read.from_csv('trades.csv')", name="sp.read.from_csv")
 def from_csv(path: str | Path, *, header: bool = True, name: str | None = None, **options: Any) -> FromFile:
-    """Reads CSV files, with a line of names first unless ``header=False``; otherwise as :func:`from_file`."""
+    """Reads CSV files, with a line of names first unless ``header=False``. The rest is as in :func:`from_file`."""
     require_bool("header", header)
     return from_file(path, "csv", name=name, header=header, **options)
 
 
 @explained("sp.read.from_json('trades.json')", name="sp.read.from_json")
 def from_json(path: str | Path, *, name: str | None = None, **options: Any) -> FromFile:
-    """Reads files of JSON, a record each line; otherwise as :func:`from_file`."""
+    """Reads JSON files with one record per line. The rest is as in :func:`from_file`."""
     return from_file(path, "json", name=name, **options)
 
 
 @explained("sp.read.from_parquet('trades.parquet')", name="sp.read.from_parquet")
 def from_parquet(path: str | Path, *, name: str | None = None, **options: Any) -> FromFile:
-    """Reads Parquet files; otherwise as :func:`from_file`."""
+    """Reads Parquet files. The rest is as in :func:`from_file`."""
     return from_file(path, "parquet", name=name, **options)
 
 
@@ -149,9 +150,9 @@ def from_topic(
 ) -> FromTopic:
     """Reads a topic; see :mod:`mullion.topics`.
 
-    - ``broker``: ``"dir:PATH"`` or ``"kafka://host:port"``; that of the App if left out.
-    - ``schema``: the columns of its values. Left out, they are those that it has at the first start.
-    - ``envelope``: whether there are the columns ``_key`` and ``_timestamp`` beside those of the values.
+    - ``broker``: ``"dir:PATH"`` or ``"kafka://host:port"``; by default the App's broker.
+    - ``schema``: the columns of its values. By default they are the columns of the topic at the first start.
+    - ``envelope``: True for the columns ``_key`` and ``_timestamp`` in addition to those of the values.
     - ``name``: by default ``from_topic_1`` and so on.
     """
     if not isinstance(topic, str) or not topic:
@@ -172,10 +173,10 @@ def from_kafka(
     envelope: bool = False,
     name: str | None = None,
 ) -> FromTopic:
-    """Reads a topic of Kafka with values of JSON, from its first record on; otherwise as :func:`from_topic`.
+    """Reads a Kafka topic with JSON values, from its first record on. The rest is as in :func:`from_topic`.
 
-    - ``brokers``: ``host:port``, several with commas between.
-    - ``options``: what the cluster asks of those who connect, see :class:`mullion.topics.KafkaBroker`.
+    - ``brokers``: ``host:port``, several separated by commas.
+    - ``options``: the connection options of the cluster, see :class:`mullion.topics.KafkaBroker`.
     """
     if not isinstance(brokers, str) or not brokers:
         raise InvalidArgumentError(
@@ -186,6 +187,6 @@ def from_kafka(
 
 @explained("sp.read.from_dataframe(spark.readStream.format('rate').load())", name="sp.read.from_dataframe")
 def from_dataframe(df: DataFrame, *, name: str | None = None) -> FromDataFrame:
-    """Reads a DataFrame of Spark: a stream, or a batch, which is one batch of the pipeline and its end."""
+    """Reads a DataFrame of Spark: a stream, or a batch, which is the pipeline's only batch."""
     require_dataframe(df, "sp.read.from_dataframe() was given")
     return FromDataFrame(df, name=name)

@@ -1,8 +1,8 @@
-"""Windows: what gathers the records of a stream into the batches that the next operator gets, one for each window.
+"""Windows, which gather the records of a stream into one batch per window for the next operator.
 
 A window's batch is a ``pyarrow.Table`` of its records, in order of arrival or, with ``sort=True``, of their times.
-Windows of time are those of :func:`mullion.windowed`: half-open, in step with the epoch, and closed when the clock
-reaches their end and the lateness after it.
+Windows of time are those of :func:`mullion.windowed`: half-open, aligned to the epoch, and closed when the clock
+reaches their end plus the lateness.
 
 ::
 
@@ -15,7 +15,7 @@ reaches their end and the lateness after it.
                         [c  d e              ]
     count(2)  [a b]     [c d]            e waits
 
-Where a lifetime ends, what is buffered comes out: see :func:`mullion.kx.sp.run`.
+At the end of a run, buffered records are emitted: see :func:`mullion.kx.sp.run`.
 """
 
 from __future__ import annotations
@@ -58,15 +58,15 @@ def timer(
 ) -> Window:
     """Aggregates the stream into windows by processing time.
 
-    - ``period``: how often windows fire: a ``timedelta``, a ``numpy.timedelta64``, or ``(number, unit)``.
-    - ``count_trigger``: with how many buffered records a window's buffer is flushed before its end.
-    - ``skip_empty_windows``: whether windows without records are left out. From the first record on there is one each
-      period.
-    - ``name``: by which its state is found again; by default ``timer_1`` and so on.
+    - ``period``: the interval at which windows fire: a ``timedelta``, a ``numpy.timedelta64``, or ``(number, unit)``.
+    - ``count_trigger``: the number of buffered records at which a window's buffer is flushed before its end.
+    - ``skip_empty_windows``: True to leave out windows without records. From the first record on there is one window
+      per period.
+    - ``name``: identifies its state after a restart; by default ``timer_1`` and so on.
 
     A record is in the window of the time at which its micro-batch began, by the clock of the App. No record is late.
 
-    Raises :class:`mullion.errors.InvalidArgumentError` for a value that cannot be right.
+    Raises :class:`mullion.errors.InvalidArgumentError` for invalid arguments.
     """
     size = duration_us(period, "period", "sp.window.timer({})")
     triggered = require_count(count_trigger, "count_trigger", "count_trigger=1000")
@@ -100,27 +100,27 @@ def sliding(
 ) -> Window:
     """Aggregates the stream into windows by event time that may overlap.
 
-    - ``period``: how often windows fire, and how far their starts are apart.
-    - ``duration``: how long a window is. Where it is longer than ``period`` windows overlap; where it is shorter the
-      records between two windows are in none.
-    - ``time_column``: the column of timestamps, as text or a symbol. Or else ``time_assigner``.
-    - ``lateness``: how long after its end a window waits for records that come late.
-    - ``passthrough``: whether records whose windows have all fired go on to the next operator, as a batch of their own
-      (``late`` in its metadata), or are dropped and counted.
-    - ``sort``: whether a window's records are in order of their times; they are in order of arrival otherwise.
-    - ``count_trigger``: with how many buffered records a window's buffer is flushed before its end: the batch is
-      ``partial`` in its metadata, and the window's last batch has what came since. Where windows overlap each has a
-      buffer of its own.
-    - ``time_assigner``: a function, or the name of one, that gives a time for each record, as a list or an Arrow array
-      of timestamps. It is called with the batch, or with what ``params`` names.
-    - ``skip_empty_windows``: whether windows without records are left out. From the first record on there is one each
-      period.
-    - ``params``: what ``time_assigner`` is called with, of ``"operator"``, ``"metadata"`` and ``"data"``.
-    - ``pandas``: whether ``time_assigner`` gets a ``pandas.DataFrame`` in place of a ``pyarrow.Table``.
-    - ``name``: by which its state is found again; by default ``sliding_1`` and so on.
+    - ``period``: the interval at which windows fire, and between the starts of windows.
+    - ``duration``: the length of a window. If it is longer than ``period``, windows overlap; if it is shorter, records
+      between two windows are in no window.
+    - ``time_column``: the column of timestamps, as text or a symbol. The alternative is ``time_assigner``.
+    - ``lateness``: the time for which a window waits for late records after its end.
+    - ``passthrough``: True to pass records whose windows have all fired to the next operator, as a separate batch
+      (``late`` in its metadata). Otherwise they are dropped and counted.
+    - ``sort``: True to order a window's records by their times; otherwise they are in order of arrival.
+    - ``count_trigger``: the number of buffered records at which a window's buffer is flushed before its end. That batch
+      is ``partial`` in its metadata, and the window's last batch has the later records. Overlapping windows have
+      separate buffers.
+    - ``time_assigner``: a function, or the name of one, that returns a time for each record, as a list or an Arrow
+      array of timestamps. It receives the batch, or the arguments that ``params`` names.
+    - ``skip_empty_windows``: True to leave out windows without records. From the first record on there is one window
+      per period.
+    - ``params``: the parameters of ``time_assigner``, of ``"operator"``, ``"metadata"`` and ``"data"``.
+    - ``pandas``: True to pass ``time_assigner`` a ``pandas.DataFrame`` in place of a ``pyarrow.Table``.
+    - ``name``: identifies its state after a restart; by default ``sliding_1`` and so on.
 
-    Raises :class:`mullion.errors.InvalidArgumentError` for a value that cannot be right, and where of ``time_column``
-    and ``time_assigner`` there is not exactly one.
+    Raises :class:`mullion.errors.InvalidArgumentError` for invalid arguments, and unless exactly one of ``time_column``
+    and ``time_assigner`` is set.
     """
     call = "sp.window.sliding({}, timedelta(seconds=60), time_column='time')"
     slide = duration_us(period, "period", call)
@@ -149,12 +149,12 @@ def tumbling(
 ) -> Window:
     """Aggregates the stream into windows by event time that do not overlap.
 
-    - ``period``: how long a window is, and how often windows fire.
+    - ``period``: the length of a window, and the interval at which windows fire.
 
     The other parameters are those of :func:`sliding`.
 
-    Raises :class:`mullion.errors.InvalidArgumentError` for a value that cannot be right, and where of ``time_column``
-    and ``time_assigner`` there is not exactly one.
+    Raises :class:`mullion.errors.InvalidArgumentError` for invalid arguments, and unless exactly one of ``time_column``
+    and ``time_assigner`` is set.
     """
     size = duration_us(period, "period", "sp.window.tumbling({}, time_column='time')")
     return _on_event_time("tumbling", size, size, locals())
@@ -168,12 +168,12 @@ def tumbling(
 def count(size: int, frequency: int | None = None, *, name: str | None = None) -> Window:
     """Splits the stream into windows of the same number of records.
 
-    - ``size``: exactly how many records a window has.
-    - ``frequency``: how many records lie between the starts of two windows: less than ``size`` for windows that
-      overlap, more for gaps whose records are in no window. ``None`` for ``size``.
-    - ``name``: by which its state is found again; by default ``count_1`` and so on.
+    - ``size``: the exact number of records in a window.
+    - ``frequency``: the number of records between the starts of two windows: less than ``size`` for windows that
+      overlap, more for gaps, whose records are in no window. ``None`` for ``size``.
+    - ``name``: identifies its state after a restart; by default ``count_1`` and so on.
 
-    Raises :class:`mullion.errors.InvalidArgumentError` for what is not a whole number above zero.
+    Raises :class:`mullion.errors.InvalidArgumentError` for values that are not positive integers.
     """
     records = require_count(size, "size", "sp.window.count(100)")
     every = (
@@ -193,26 +193,27 @@ def global_window(
     *,
     name: str | None = None,
 ) -> Window:
-    """Aggregates the stream by a trigger of one's own.
+    """Aggregates the stream by a user-defined trigger.
 
-    The name is KX's: ``global`` is a word of Python itself.
+    The name is KX's: ``global`` is a keyword of Python.
 
     - ``trigger``: a function, or the name of one, that is called once for each batch with
 
       - the operator's id,
-      - the buffered records, those of this batch included: a ``pyarrow.Table``, which cannot be changed,
+      - the buffered records, including those of this batch: an immutable ``pyarrow.Table``,
       - the offset at which this batch begins in the buffer,
       - the batch's metadata, a dict,
       - the batch's data, a ``pyarrow.Table``.
 
-      It returns the indices of the buffer at which new windows start, ascending: the records before each are a window,
-      and what follows the last one stays in the buffer. The length of the buffer as the last index leaves nothing
-      there; ``None`` or ``[]`` leaves all. An index in the batch becomes one of the buffer by adding the offset.
-    - ``mixed_schemas``: whether batches may have other columns than those before them. The buffer, the data and the
-      windows are lists of tables then, one for each batch; the indices count their records as though it were one.
-    - ``name``: by which its state is found again; by default ``global_window_1`` and so on.
+      It returns the indices of the buffer at which new windows start, ascending: the records before each index are a
+      window, and the records after the last one stay in the buffer. If the last index is the length of the buffer, the
+      buffer becomes empty; ``None`` or ``[]`` leaves all records in it. To turn an index in the batch into one in the
+      buffer, add the offset.
+    - ``mixed_schemas``: True if batches may have different columns. The buffer, the data and the windows are then lists
+      of tables, one for each batch; the indices count the records of all tables.
+    - ``name``: identifies its state after a restart; by default ``global_window_1`` and so on.
 
-    Raises :class:`mullion.errors.InvalidArgumentError` for a trigger that cannot be called so.
+    Raises :class:`mullion.errors.InvalidArgumentError` for a trigger that cannot be called with these arguments.
     """
     example = "sp.window.global_window(lambda id, buffer, offset, metadata, data: [len(buffer)])"
     function = function_of(trigger, "trigger", example)
@@ -222,7 +223,7 @@ def global_window(
 
 
 def _on_event_time(kind: str, size: int, slide: int, given: Mapping[str, Any]) -> Window:
-    """A window by event time, of the arguments that ``sliding`` and ``tumbling`` share."""
+    """A window by event time, from the arguments that ``sliding`` and ``tumbling`` share."""
     column, assigner, params, pandas = (given[each] for each in ("time_column", "time_assigner", "params", "pandas"))
     example = "time_column='time'"
     if (column is None) == (assigner is None):
@@ -261,7 +262,7 @@ def _require_five(function: Callable[..., Any], example: str) -> None:
     try:
         signature = inspect.signature(function)
     except ValueError:
-        # What is written in C may not say.
+        # Functions written in C may have no signature.
         return
     try:
         signature.bind(*range(5))

@@ -1,4 +1,4 @@
-"""Writers: what pipelines end with."""
+"""Writers, with which pipelines end."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def __getattr__(name: str) -> Any:
 
 @explained("sp.write.to_console()", name="sp.write.to_console")
 def to_console(prefix: str = "", *, name: str | None = None) -> ToConsole:
-    """Prints each batch as a table, with ``prefix`` before it. A micro-batch that is done again is printed again."""
+    """Prints each batch as a table, after ``prefix``. A micro-batch that runs again is printed again."""
     if not isinstance(prefix, str):
         raise InvalidArgumentError(
             f"prefix={prefix!r} ({type(prefix).__name__}) is not text. Write to_console('out: ')."
@@ -47,14 +47,14 @@ def to_console(prefix: str = "", *, name: str | None = None) -> ToConsole:
 
 @explained("sp.write.to_variable('out')", name="sp.write.to_variable")
 def to_variable(variable: str | list[Any], mode: str = "append", *, name: str | None = None) -> ToVariable:
-    """Keeps what comes in memory.
+    """Stores its input in memory.
 
-    - ``variable``: a name, under which the records are in ``App.variables`` and in what ``sp.run`` returns, as one
-      Arrow table; or a list, to which each batch is appended as it is.
-    - ``mode``: ``"append"``, or ``"overwrite"`` to keep the last batch alone.
+    - ``variable``: a name, under which ``App.variables`` and the result of ``sp.run`` have the records as one Arrow
+      table; or a list, to which each batch is appended unchanged.
+    - ``mode``: ``"append"``, or ``"overwrite"`` to keep only the last batch.
     - ``name``: by default ``to_variable_1`` and so on.
 
-    It grows with what comes: for tests, notebooks and pipelines that end.
+    The memory grows with the input: use it for tests, notebooks and pipelines that end.
     """
     if not isinstance(variable, (str, list)) or variable == "":
         raise InvalidArgumentError(
@@ -81,11 +81,11 @@ def to_callback(
     """Calls a function with each batch, in the process that runs the pipeline, in the order of the batches.
 
     - ``function``: a function, or the name of one.
-    - ``params``: what it is called with, of ``"operator"``, ``"metadata"`` and ``"data"``.
-    - ``pandas``: whether it gets a ``pandas.DataFrame`` in place of a ``pyarrow.Table``.
+    - ``params``: its parameters, of ``"operator"``, ``"metadata"`` and ``"data"``.
+    - ``pandas``: True to pass it a ``pandas.DataFrame`` in place of a ``pyarrow.Table``.
     - ``name``: by default ``to_callback_1`` and so on.
 
-    A micro-batch that is done again calls it again.
+    A micro-batch that runs again calls it again.
     """
     require_bool("pandas", pandas)
     found = function_of(function, "function", "sp.write.to_callback(lambda data: ...)")
@@ -100,13 +100,13 @@ def to_file(
     name: str | None = None,
     **options: Any,
 ) -> ToFile:
-    """Writes files, exactly once: those of a micro-batch are in ``PATH/run=ID/batch=NUMBER``.
+    """Writes files, exactly once: the files of a micro-batch are in ``PATH/run=ID/batch=NUMBER``.
 
     - ``format``: ``"csv"``, ``"json"`` or ``"parquet"``.
     - ``options``: of Spark's writer of that format, such as ``header=True``.
     - ``name``: by default ``to_file_1`` and so on.
 
-    Spark reads all of them with the columns ``run`` and ``batch`` beside: ``spark.read.parquet(path)``.
+    Spark reads all of them, with the additional columns ``run`` and ``batch``: ``spark.read.parquet(path)``.
     """
     require_one_of("format", format, _FORMATS)
     return ToFile(str(path), format, options, name=name)
@@ -116,7 +116,7 @@ def to_file(
 def to_topic(topic: str, *, broker: str | Broker | None = None, name: str | None = None) -> ToTopic:
     """Publishes each record to a topic, exactly once; see :mod:`mullion.topics`.
 
-    - ``broker``: ``"dir:PATH"`` or ``"kafka://host:port"``; that of the App if left out.
+    - ``broker``: ``"dir:PATH"`` or ``"kafka://host:port"``; by default the App's broker.
     - ``name``: by default ``to_topic_1`` and so on.
     """
     if not isinstance(topic, str) or not topic:
@@ -128,9 +128,9 @@ def to_topic(topic: str, *, broker: str | Broker | None = None, name: str | None
 def to_kafka(
     topic: str, brokers: str = "localhost:9092", *, options: Mapping[str, Any] | None = None, name: str | None = None
 ) -> ToTopic:
-    """Publishes each record to a topic of Kafka as JSON, exactly once; ``brokers`` is ``host:port``.
+    """Publishes each record to a Kafka topic as JSON, exactly once; ``brokers`` is ``host:port``.
 
-    - ``options``: what the cluster asks of those who connect, see :class:`mullion.topics.KafkaBroker`.
+    - ``options``: the connection options of the cluster, see :class:`mullion.topics.KafkaBroker`.
     """
     if not isinstance(brokers, str) or not brokers:
         raise InvalidArgumentError(
