@@ -50,7 +50,7 @@ class FromTopic(Reader):
         return rows.drop(COLUMNS) if self.envelope else rows.drop(COLUMNS, KEY, TIMESTAMP)
 
     def sample(self, app: Host, spark: SparkSession, name: str) -> pa.Table | None:
-        """Some of the records; ``None`` if there are none."""
+        """Some of the records."""
         return topics.read(self.broker or app.broker, self.topic).slice(0, SAMPLED)
 
 
@@ -89,7 +89,7 @@ class FromFile(Reader):
         )
 
     def sample(self, app: Host, spark: SparkSession, name: str) -> pa.Table | None:
-        """Some of the records; ``None`` if there are none."""
+        """Some of the records."""
         schema = None if self.schema is None else spark_schema(self.schema)
         return self._batch(spark, schema).limit(SAMPLED).toArrow()
 

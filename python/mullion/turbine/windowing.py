@@ -217,7 +217,7 @@ class TurbineWindow:
         return hash((type(self), self.name))
 
     def __reduce__(self) -> tuple[Any, ...]:
-        # In a worker the window only passes rows on. The engine serializes the callbacks separately.
+        # In a worker the window only passes rows on. Its callbacks are serialized separately.
         callbacks = self._spec.callbacks
         named = Callbacks(
             Elsewhere(called(callbacks.close)),
