@@ -75,11 +75,11 @@ class Event:
         return True
 
     def forward(self, channel: Any, key: Any = None, value: Any = None, **given: Any) -> Any:
-        """Forwards the event's key and value, or the given ones, to a channel. The result must be awaited."""
+        """Forwards the event's key and value, or the given ones, to a channel. Await the result."""
         return channel.send(key=self.key if key is None else key, value=self.value if value is None else value, **given)
 
     def send(self, channel: Any, key: Any = None, value: Any = None, **given: Any) -> Any:
-        """Sends a value to a channel; the default key is the event's. The result must be awaited."""
+        """Sends a value to a channel; the default key is the event's. Await the result."""
         return channel.send(key=self.key if key is None else key, value=value, **given)
 
     @property

@@ -147,8 +147,7 @@ class Settings:
     """The value of ``app.conf``: each setting under its name.
 
     A name that is not a setting of Faust is accepted with a warning. Raises :class:`InvalidArgumentError` for an
-    invalid
-    value.
+    invalid value.
     """
 
     def __init__(self, name: str, given: Mapping[str, Any], changed: Callable[[str, Any], None]) -> None:

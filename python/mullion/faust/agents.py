@@ -69,13 +69,11 @@ class Agent:
         correlation_id: str | None = None,
         **given: Any,
     ) -> Any:
-        """Sends a message to the agent; must be awaited. See :meth:`Channel.send`.
+        """Sends a message to the agent; await the result. See :meth:`Channel.send`.
 
         ``reply_to`` is a topic, an agent, or the name of a topic. It receives the answer as a :class:`ReqRepResponse`
-        with
-        ``key``, ``value`` and ``correlation_id``. The body then runs over the value at the ``await``, as with
-        :meth:`ask`, and
-        no message passes through the agent's topic.
+        with ``key``, ``value`` and ``correlation_id``. The body then runs over the value at the ``await``, as with
+        :meth:`ask`, and no message passes through the agent's topic.
         """
         reply = Reply(reply_to, correlation_id)
         if reply_to is None:
@@ -87,7 +85,7 @@ class Agent:
         return self.channel.send_soon(key=key, value=value, **given)
 
     def cast(self, value: Any = None, *, key: Any = None, **given: Any) -> FutureMessage:
-        """Sends a value to the agent; must be awaited."""
+        """Sends a value to the agent; await the result."""
         return self.channel.send(key=key, value=value, **given)
 
     async def ask(
@@ -103,8 +101,7 @@ class Agent:
         """Returns the agent's answer to a value: the first value that it yields.
 
         Its body runs immediately, over this one event, in the caller's place. With ``reply_to`` all yielded values go
-        there
-        too; see :meth:`send`. Raises :class:`InvalidArgumentError` if the agent yields nothing.
+        there too; see :meth:`send`. Raises :class:`InvalidArgumentError` if the agent yields nothing.
         """
         return await answer(self, value, key, timestamp, Reply(reply_to, correlation_id))
 

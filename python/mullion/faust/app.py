@@ -47,19 +47,15 @@ class App(HostedProgram, SharedApp):
     - ``broker``: the place of its topics: ``"dir:PATH"``, a folder, or ``"kafka://host:port"``.
     - ``checkpoint``, ``clock``, ``spark``: see :class:`mullion.turbine.App`; each has a default.
     - ``compiled``: True if agents that are folds over tables run in the JVM. With ``False`` all run in Python, with the
-      same
-      results; a program may change it between runs.
+      same results; a program may change it between runs.
     - ``settings``: all settings of Faust, by name, as in :attr:`conf`. ``value_serializer``, ``key_serializer``,
       ``autodiscover``, ``origin`` and ``timezone`` have the effect that they have in Faust. State is always exactly
-      once
-      and in Spark's state store, whatever ``processing_guarantee`` and ``store`` are. :meth:`explain` lists settings
-      without effect.
+      once and in Spark's state store, whatever ``processing_guarantee`` and ``store`` are. :meth:`explain` lists
+      settings without effect.
 
     All agents run in one query, with all tables in its state: in the JVM as listed by :meth:`explain`, otherwise in
-    Python
-    workers. An agent's messages are published when the batch is done. Events that do not fit their topic's type, and
-    those
-    that an agent sets aside, are published to ``{id}-dead-letters``.
+    Python workers. An agent's messages are published when the batch is done. Events that do not fit their topic's type,
+    and those that an agent sets aside, are published to ``{id}-dead-letters``.
     """
 
     api: ClassVar[str] = "faust"

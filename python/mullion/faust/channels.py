@@ -160,14 +160,13 @@ class Channel:
         callback: Callable[[FutureMessage], Any] | None = None,
         force: bool = False,
     ) -> FutureMessage:
-        """Sends a message; must be awaited, as in Faust.
+        """Sends a message; await the result, as in Faust.
 
         ``timestamp`` is in seconds since the epoch, by default the time of publication. Only Kafka topics have
         ``headers``. Events of agents have none.
 
         The serializers and ``schema`` apply to this message only. ``partition`` and ``force`` are accepted and ignored:
-        the
-        broker derives the partition from the key. ``callback`` is called immediately with the message.
+        the broker derives the partition from the key. ``callback`` is called immediately with the message.
 
         Raises :class:`InvalidArgumentError` immediately for a value that cannot be written, and
         :class:`OutsideStreamError` outside of a running program.

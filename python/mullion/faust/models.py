@@ -123,21 +123,18 @@ class _Options:
 class Record:
     """The base of records. Fields are annotations of the class; a value after one is its default.
 
-    A field that may be ``None`` is optional. Options are arguments of the ``class`` statement, as in
-    ``class Order(Record, coerce=True)``, and are inherited:
+    A field that may be ``None`` is optional. Options are arguments of the ``class`` statement, as in ``class
+    Order(Record, coerce=True)``, and are inherited:
 
     - ``validation=True`` rejects values of another type than the field's, also when a record is created in Python.
     - ``coerce=True`` converts a value to the field's type if possible; ``coercions={type: function}`` converts to your
-      own
-      types.
+      own types.
     - ``isodates=False`` leaves dates unchanged; ``date_parser=function`` parses them.
     - ``include_metadata=True`` also writes the model's ``namespace``, as Faust does. In a topic without a type, a
-      message is
-      a record of the model that it names, if that exists.
+      message is a record of the model that it names, if that exists.
 
     Raises :class:`ValidationError`, with the field and the reason, for invalid data. Raises ``TypeError`` when a record
-    is
-    created in Python without a required field, or with an unknown one.
+    is created in Python without a required field, or with an unknown one.
     """
 
     _fields: ClassVar[Mapping[str, FieldDescriptor]] = types.MappingProxyType({})

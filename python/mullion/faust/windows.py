@@ -267,10 +267,9 @@ class TumblingWindow(_Grid):
 class HoppingWindow(_Grid):
     """Ranges of one size that start every ``step``: an event falls into each range that contains it.
 
-    Ranges end at multiples of ``step``, so they do not start at them if ``step`` does not divide ``size``. A
-    ``step`` longer than ``size`` leaves gaps, and events in them are in no range. ``expires`` is the retention of a
-    range,
-    by default ``size * 2``, and 0 is unlimited.
+    Ranges end at multiples of ``step``, so they do not start at them if ``step`` does not divide ``size``. A ``step``
+    longer than ``size`` leaves gaps, and events in them are in no range. ``expires`` is the retention of a range, by
+    default ``size * 2``, and 0 is unlimited.
 
     >>> HoppingWindow(size=10, step=5).ranges(7.0)
     [WindowRange(start=0.0, end=10.0), WindowRange(start=5.0, end=15.0)]

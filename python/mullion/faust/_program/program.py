@@ -98,8 +98,7 @@ class Program:
         """Creates a :class:`Table`, or with ``window`` a :class:`WindowedTable` that keeps a key index.
 
         ``changelog_topic`` receives the changes of a table without a window, key by key. ``partitions``, ``help`` and
-        the other
-        options of Faust's tables are accepted and ignored: shards belong to the program, not to a table.
+        the other options of Faust's tables are accepted and ignored: shards belong to the program, not to a table.
         """
         changelog = accepted.pop("changelog_topic", None)
         about = {"default": default, "key_type": key_type, "value_type": value_type, "on_window_close": on_window_close}
@@ -168,10 +167,8 @@ class Program:
         With several names, an agent reads all of them, and messages go to the first.
 
         With ``pattern``, a regular expression, an agent reads all matching topics from their beginning. These are the
-        topics
-        that exist at the program's first start, except for its own. A query keeps the topics of its first start. Topics
-        that
-        are created later need an App with another id; a warning names them.
+        topics that exist at the program's first start, except for its own. A query keeps the topics of its first start.
+        Topics that are created later need an App with another id; a warning names them.
 
         ``value_serializer`` is ``"json"`` or ``"raw"`` (unchanged text or bytes); the default is the App's setting.
         ``schema`` is a :class:`Schema`, or the topic's columns, as ``"n bigint, at string"``.
@@ -263,8 +260,7 @@ class Program:
         """Creates an agent from a function over a stream: ``@app.agent(topic)``, ``@app.agent()`` or ``@app.agent``.
 
         - ``channel``: a topic, or its name. Default: a private channel named after the agent, fed by ``send`` and
-          ``cast``;
-          ``value_type`` and the other types apply to that channel.
+          ``cast``; ``value_type`` and the other types apply to that channel.
         - ``sink``: the receivers of the values that it yields: topics, agents, functions.
         - ``on_error``: ``"stop"``, or ``"dead_letter"`` to set a failing event aside with the reason.
         - ``concurrency``: accepted; events of a shard are processed one after the other.
@@ -347,10 +343,8 @@ class Program:
         """Calls a function at an interval of the clock, first one interval after the start.
 
         It is called once for the program. A function that uses tables is called once for each shard partition that has
-        had
-        events, with the records of that partition: together, with all records. With ``on_leader`` it is called once and
-        may
-        not use tables, because it would read only a part of them. A function with a parameter receives the App.
+        had events, with the records of that partition: together, with all records. With ``on_leader`` it is called once
+        and may not use tables, because it would read only a part of them. A function with a parameter receives the App.
         """
         self._accept("a timer", accepted, ("traced", "max_drift_correction"), "timer")
         return self._timed(positive_us(interval, "interval"), on_leader, name)
@@ -367,8 +361,7 @@ class Program:
         """Calls a function at the times of a crontab, as :meth:`timer` does: ``@app.crontab("30 8 * * 1-5")``.
 
         The default of ``timezone``, or ``tz``, is the App's setting, whose default is UTC. Times that pass while the
-        program is
-        stopped are skipped.
+        program is stopped are skipped.
 
         Raises :class:`InvalidArgumentError` for text that is not a crontab.
         """
@@ -411,8 +404,8 @@ class Program:
         """Creates a command from a function: ``python site.py produce``, or ``mullion faust produce -A site:app``.
 
         ``options`` come from :func:`mullion.faust.cli.option` and :func:`mullion.faust.cli.argument`. A function with
-        parameters
-        receives the command's context first, which has ``app`` and ``say``, and then the values of its options.
+        parameters receives the command's context first, which has ``app`` and ``say``, and then the values of its
+        options.
         """
         if len(options) == 1 and not isinstance(options[0], Option):
             raise InvalidArgumentError(
@@ -472,7 +465,7 @@ class Program:
         """Faust's method, without effect."""
 
     def send(self, channel: Channel | Agent | str, key: Any = None, value: Any = None, **given: Any) -> Any:
-        """Sends a message to a topic, an agent, or the topic of a name. The result must be awaited."""
+        """Sends a message to a topic, an agent, or the topic of a name. Await the result."""
         to = self.topic(channel) if isinstance(channel, str) else channel
         return to.send(key=key, value=value, **given)
 

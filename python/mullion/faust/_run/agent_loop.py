@@ -145,9 +145,8 @@ def run_batch(agent: Agent, shard: Shard, journal: Journal, events: Iterable[Eve
     """Runs an agent over a batch and returns the events that were set aside.
 
     Raises :class:`AgentError` at the first event that fails, unless the agent's policy is to set it aside. After a
-    failure
-    of a list of events (``stream.take``), each runs in a list of its own, so that only the failing events are set
-    aside.
+    failure of a list of events (``stream.take``), each runs in a list of its own, so that only the failing events are
+    set aside.
     """
     coming = _Events(events)
     if not coming.there():

@@ -67,8 +67,8 @@ class Reads:
     """An agent and its input: the column of its topic's values; ``scalar`` if a value is the column's only field.
 
     ``effects`` are the statements that print or yield, for an agent in the JVM. ``sharding`` determines the shards of
-    its
-    events; ``None`` if there is only one shard. ``rows`` reads the files of a topic with fields that its columns lack.
+    its events; ``None`` if there is only one shard. ``rows`` reads the files of a topic with fields that its columns
+    lack.
     """
 
     agent: Agent

@@ -38,8 +38,7 @@ class TableReader:
         """Returns the table: ``key`` and ``value`` as JSON text, and for a window ``window`` (``start``, ``end``).
 
         Floats that JSON lacks are ``NaN``, ``Infinity`` and ``-Infinity``. A key of a dict that is not text, such as a
-        tuple,
-        is its JSON text.
+        tuple, is its JSON text.
 
         For a sliding window, both ends are the time of the changes, and the value is the list of changes. Raises
         :class:`InvalidArgumentError` if the program has not run yet.

@@ -32,11 +32,9 @@ class Table(PlainTable):
 
     - ``name``: the name of its records; letters, digits, '.', '_' and '-'.
     - ``default``: creates the value of a missing key, as in ``default=int``; it is not stored. Without a default,
-      reading a
-      missing key raises ``KeyError``.
+      reading a missing key raises ``KeyError``.
     - ``key_type``: the type of the keys. Use ``tuple`` for pairs whose second part is a number: otherwise a windowed
-      table
-      interprets them as ``(key, timestamp)``.
+      table interprets them as ``(key, timestamp)``.
     - ``changelog``: a topic that receives each value that is assigned to a key, and ``None`` when a key is removed.
     - ``on_window_close(key, value)``: called once for each range that expires, with ``key`` as ``(k, (start, end))``.
 
