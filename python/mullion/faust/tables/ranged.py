@@ -26,7 +26,7 @@ class _Relative:
     """The time of reads: that of the stream, the clock, a field, or a given timestamp."""
 
     to: str = "stream"
-    # A FieldDescriptor or the name of an item. Typed ``Any``, because a type checker would apply the descriptor's ``__get__``.
+    # A FieldDescriptor or the name of an item. ``Any``, because type checkers would apply the descriptor's ``__get__``.
     field: Any = None
     us: int = 0
 
