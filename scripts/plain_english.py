@@ -18,10 +18,10 @@ CLEAN: Final = (
     *("python/mullion", "jvm/src/main"),
 )
 # Written by the benchmark, or not clean yet.
-UNCHECKED: Final = ("docs/results.md", "mullion/bytewax", "/flows/")
+UNCHECKED: Final = ("docs/results.md", "/flows/")
 # Clean comments, but not yet all names.
 NO_NAMES: Final = """sql/mullion/ scripts/try /_folder/ /_kafka/ _stateful/ _savepoints _code/ _connect _jvm/
-    _programs/ _ranges mullion/faust mullion/turbine mullion/kx"""
+    _programs/ _ranges mullion/faust mullion/turbine mullion/kx mullion/bytewax"""
 
 WORDS: Final = {
     r"refus(?:e|es|ed|al|als)": "raises an error, is rejected, is not supported",

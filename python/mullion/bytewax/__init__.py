@@ -1,4 +1,4 @@
-"""Bytewax's windowing API, on Spark: a program for Bytewax 0.21 runs after its imports change.
+"""Bytewax's windowing API on Spark: a program for Bytewax 0.21 runs after a change of its imports.
 
 ::
 
@@ -7,9 +7,9 @@
     from mullion.bytewax.operators import windowing as win
     from mullion.bytewax.testing import TestingSource, run_main
 
-Its modules have the names of Bytewax's: ``dataflow``, ``operators``, ``operators.windowing``, ``inputs``, ``outputs``,
-``connectors``, ``testing``, ``recovery`` and ``run``. ``seed.windowing`` is the API of another document, where the two
-cannot both be had. :func:`explain` says where each step of a dataflow runs.
+Its modules are named as in Bytewax: ``dataflow``, ``operators``, ``operators.windowing``, ``inputs``, ``outputs``,
+``connectors``, ``testing``, ``recovery`` and ``run``. ``seed.windowing`` is a variant of the windowing API for the
+cases in which its definition conflicts with Bytewax 0.21. :func:`explain` reports the place where each step runs.
 """
 
 from mullion.bytewax._run.explain import explain

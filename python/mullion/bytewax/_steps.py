@@ -1,4 +1,4 @@
-"""The functions of steps, as objects and not closures: the planner reads from them what a step does."""
+"""The functions of steps. They are objects instead of closures, so that the planner can inspect them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from mullion.errors import WrongCallError
 
 
 def pair_of(step_id: str, item: Any) -> tuple[Any, Any]:
-    """An item as a key and a value."""
+    """Splits an item into a key and a value. Raises :class:`WrongCallError` if it is not a pair."""
     try:
         key, value = item
     except (TypeError, ValueError):
@@ -34,7 +34,7 @@ def _true(step_id: str, predicate: Callable[[Any], Any], item: Any) -> bool:
 
 @dataclass(frozen=True)
 class Mapped:
-    """``map``: each item becomes another."""
+    """``map``: applies a function to each item."""
 
     mapper: Callable[[Any], Any]
 
@@ -45,7 +45,7 @@ class Mapped:
 
 @dataclass(frozen=True)
 class MappedValues:
-    """``map_value``: the value of each pair becomes another."""
+    """``map_value``: applies a function to the value of each pair."""
 
     step_id: str
     mapper: Callable[[Any], Any]
@@ -69,7 +69,7 @@ class Unkeyed:
 
 @dataclass(frozen=True)
 class Kept:
-    """``filter``: the items that a predicate is ``True`` for."""
+    """``filter``: keeps items for which a predicate returns ``True``."""
 
     step_id: str
     predicate: Callable[[Any], Any]
@@ -81,7 +81,7 @@ class Kept:
 
 @dataclass(frozen=True)
 class KeptValues:
-    """``filter_value``: the pairs whose values a predicate is ``True`` for."""
+    """``filter_value``: keeps pairs for whose values a predicate returns ``True``."""
 
     step_id: str
     predicate: Callable[[Any], Any]
@@ -93,7 +93,7 @@ class KeptValues:
 
 @dataclass(frozen=True)
 class Keyed:
-    """``key_on``: pairs of a key, which is a text, and the item."""
+    """``key_on``: pairs of a key, a string, and the item."""
 
     step_id: str
     key: Callable[[Any], Any]
@@ -111,7 +111,10 @@ class Keyed:
 
 
 class LogicByItem:
-    """Gives the values of a batch to a logic of single values. A new one replaces it once it is discarded."""
+    """Calls a logic of single values for each value of a batch.
+
+    After the logic is discarded, the next value builds a new one.
+    """
 
     def __init__(self, logic: Any, builder: Callable[[Any], Any]) -> None:
         self.logic = logic
@@ -140,7 +143,7 @@ class LogicByItem:
 
 @dataclass(frozen=True)
 class ByItem:
-    """The builder of ``stateful``: logics that take a value at a time."""
+    """The builder of ``stateful``: wraps logics that process one value at a time."""
 
     builder: Callable[[Any], Any]
 

@@ -1,10 +1,10 @@
-"""A dataflow and its streams, as of ``bytewax.dataflow``.
+"""Dataflows and streams, as in ``bytewax.dataflow``.
 
-Operators put steps into a :class:`Dataflow`. A step that is made of others, such as a window, is an operator whose own
-steps have its id before theirs::
+Operators add steps to a :class:`Dataflow`. An operator that consists of others, such as a window, prefixes the ids of
+its steps with its own::
 
     flow.window             win.fold_window("window", ...)
-    flow.window.unwrap      a step within
+    flow.window.unwrap      a step of the operator
 """
 
 from __future__ import annotations
@@ -31,18 +31,19 @@ _HERE = str(Path(__file__).parent)
 
 
 def f_repr(f: Callable[..., Any]) -> str:
-    """A function as messages name it: its name, and its line where that is known."""
+    """A function as shown in messages: its name, and its source line if known."""
     where = where_of(f)
     return f"{getattr(f, '__name__', repr(f))}{f' at {where}' if where else ''}"
 
 
 @dataclass(frozen=True)
 class Operator:
-    """A step of a dataflow as the program wrote it, with the steps that it is made of.
+    """A call of an operator in the program, with the operators that it consists of.
 
-    - ``step_name``: as it was given; ``step_id``: with the names of what it is in before it.
+    - ``step_name``: the argument ``step_id`` of the call.
+    - ``step_id``: the full id, prefixed with the names of the dataflow and of the enclosing operators.
     - ``kind``: the operator's name.
-    - ``where``: the line that called it, as ``file:line``.
+    - ``where``: the source line of the call, as ``file:line``.
     """
 
     step_name: str
@@ -54,11 +55,11 @@ class Operator:
 
 @dataclass(frozen=True, eq=False)
 class Step:
-    """A step that runs; all operators come down to these.
+    """A step that runs. Every operator consists of such steps.
 
     - ``kind``: ``input``, ``flat_map_batch``, ``branch``, ``merge``, ``redistribute``, ``inspect``, ``output``,
       ``stateful`` or ``window``.
-    - ``ups``: the streams that go in; ``downs``: the ids of those that come out.
+    - ``ups``, ``downs``: the ids of the input and output streams.
     - ``does``: the source, function, sink or spec.
     """
 
@@ -79,7 +80,7 @@ class DataflowId:
 
 @dataclass(frozen=True)
 class Dataflow:
-    """A dataflow, empty at first. ``flow_id`` may have no period."""
+    """A dataflow. It is created empty. ``flow_id`` must not contain a period."""
 
     flow_id: str
     substeps: list[Operator] = field(default_factory=list, compare=False)
@@ -116,7 +117,7 @@ class Dataflow:
         siblings.append(one)
 
     def _add(self, kind: str, ups: Iterable[Stream[Any]], downs: Iterable[str], does: Any) -> tuple[Stream[Any], ...]:
-        """Adds a step that runs to the operator that is open, and gives its streams."""
+        """Adds a step to the innermost open operator. Returns its output streams."""
         one = self._open[-1]
         streams: tuple[Stream[Any], ...] = tuple(Stream(f"{one.step_id}.{name}", self) for name in downs)
         ids = tuple(stream.stream_id for stream in streams)
@@ -126,33 +127,33 @@ class Dataflow:
 
 @dataclass(frozen=True)
 class Stream(Generic[X]):
-    """The items that come out of a step."""
+    """The output items of a step."""
 
     stream_id: str
     _flow: Dataflow = field(repr=False, compare=False)
 
     def flow(self) -> Dataflow:
-        """The dataflow that it is in."""
+        """The dataflow of the stream."""
         return self._flow
 
     def then(self, op_fn: Callable[..., Any], step_id: str, *args: Any, **kwargs: Any) -> Any:
-        """The same as ``op_fn(step_id, stream, ...)``, for steps in a row."""
+        """Returns ``op_fn(step_id, stream, ...)``, to chain steps."""
         return op_fn(step_id, self, *args, **kwargs)
 
 
 KeyedStream: TypeAlias = Stream[tuple[str, V]]
-"""A stream of ``(key, value)``, with keys of text."""
+"""A stream of ``(key, value)`` pairs. Keys are strings."""
 
 
 class AsStream:
-    """What may be given where a stream is wanted."""
+    """An object that operators accept in place of a stream."""
 
     def flow(self) -> Dataflow:
-        """The dataflow that it is in."""
+        """The dataflow of the stream."""
         raise NotImplementedError
 
     def as_stream(self) -> Stream[Any]:
-        """The stream that is meant: a step of the operator that is open."""
+        """The stream. Steps that produce it are added to the innermost open operator."""
         raise NotImplementedError
 
 
@@ -161,16 +162,16 @@ def operator(builder: F) -> F: ...
 @overload
 def operator(*, _core: bool = ...) -> Callable[[F], F]: ...
 def operator(builder: Any = None, *, _core: bool = False) -> Any:
-    """Makes an operator of a function that puts steps into a dataflow.
+    """Turns a function that adds steps to a dataflow into an operator.
 
-    The function has a parameter ``step_id`` and takes at least one stream, or the dataflow; the steps that it adds are
-    named within it::
+    The function has a parameter ``step_id``, and at least one parameter for a stream or the dataflow. The ids of the
+    steps that it adds are prefixed with its own::
 
         @operator
         def sizes(step_id: str, up: Stream[str]) -> Stream[int]:
             return op.map("len", up, len)
 
-    Raises :class:`WrongCallError` for one without ``step_id``, and when it is called with what it does not take.
+    Raises :class:`WrongCallError` if the function has no ``step_id``, and on a call with invalid arguments.
     """
     if builder is None:
         return lambda function: operator(function)

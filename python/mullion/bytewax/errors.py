@@ -1,4 +1,4 @@
-"""The error of a run, as of ``bytewax.errors``."""
+"""The error of a run, as in ``bytewax.errors``."""
 
 from mullion.errors import MullionError as BytewaxRuntimeError
 

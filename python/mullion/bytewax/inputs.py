@@ -1,6 +1,6 @@
-"""What a source is, as of ``bytewax.inputs``, for those who write their own.
+"""Interfaces of custom sources, as in ``bytewax.inputs``.
 
-Sources are read by the program itself, and what they give is written to the log of inputs before Spark reads it.
+The driver reads sources, and writes their items to the log of inputs before Spark reads them.
 """
 
 from __future__ import annotations
@@ -33,65 +33,65 @@ Sn = TypeVar("Sn")
 
 
 class AbortExecution(RuntimeError):  # noqa: N818
-    """Raised by ``next_batch`` to end a run as if it had been killed, for tests."""
+    """The error that ``next_batch`` raises in tests to end a run as if it was killed."""
 
 
 class Source(ABC, Generic[X]):
-    """A source. Write a subclass of :class:`FixedPartitionedSource` or :class:`DynamicSource`."""
+    """The base of sources. Write a subclass of :class:`FixedPartitionedSource` or :class:`DynamicSource`."""
 
 
 class StatefulSourcePartition(ABC, Generic[X, S]):
-    """A part of a source that can go on from where it was."""
+    """A part of a source that can resume from a snapshot."""
 
     @abstractmethod
     def next_batch(self) -> Iterable[X]:
-        """The next items; none if there are none yet; raises ``StopIteration`` at the end."""
+        """Returns the next items, possibly none yet. Raises ``StopIteration`` at the end."""
 
     def next_awake(self) -> datetime | None:
-        """When :meth:`next_batch` is to be called next, in UTC; ``None`` for at once."""
+        """The time of the next call of :meth:`next_batch`, in UTC; ``None`` for immediately."""
         return None
 
     @abstractmethod
     def snapshot(self) -> S:
-        """Where it is, after what :meth:`next_batch` gave."""
+        """The position after the items that :meth:`next_batch` has returned."""
 
     def close(self) -> None:
-        """Called at the end."""
+        """Called when the run ends."""
 
 
 class FixedPartitionedSource(Source[X], Generic[X, S]):
-    """A source of parts that have names and can go on from where they were."""
+    """A source of named parts that can resume from snapshots."""
 
     @abstractmethod
     def list_parts(self) -> list[str]:
-        """The names of its parts."""
+        """The names of the parts."""
 
     @abstractmethod
     def build_part(self, step_id: str, for_part: str, resume_state: S | None) -> StatefulSourcePartition[X, S]:
-        """A part, from its beginning or from where it was."""
+        """Opens a part at its beginning (``None``) or at the snapshot ``resume_state``."""
 
 
 class StatelessSourcePartition(ABC, Generic[X]):
-    """A part of a source that cannot go back."""
+    """A part of a source that cannot resume."""
 
     @abstractmethod
     def next_batch(self) -> Iterable[X]:
-        """The next items; none if there are none yet; raises ``StopIteration`` at the end."""
+        """Returns the next items, possibly none yet. Raises ``StopIteration`` at the end."""
 
     def next_awake(self) -> datetime | None:
-        """When :meth:`next_batch` is to be called next, in UTC; ``None`` for at once."""
+        """The time of the next call of :meth:`next_batch`, in UTC; ``None`` for immediately."""
         return None
 
     def close(self) -> None:
-        """Called at the end."""
+        """Called when the run ends."""
 
 
 class DynamicSource(Source[X]):
-    """A source that cannot go back; one part is made of it."""
+    """A source that cannot resume. A run builds one part of it."""
 
     @abstractmethod
     def build(self, step_id: str, worker_index: int, worker_count: int) -> StatelessSourcePartition[X]:
-        """The part."""
+        """Opens the part."""
 
 
 class _Polling(StatefulSourcePartition[X, Any]):
@@ -117,9 +117,9 @@ class _Polling(StatefulSourcePartition[X, Any]):
 
 
 class SimplePollingSource(FixedPartitionedSource[X, S]):
-    """Calls :meth:`next_item` once in an interval; ``align_to`` says when in it.
+    """Calls :meth:`next_item` once per ``interval``, at times aligned to ``align_to``.
 
-    Its parameters are those of the items and of the snapshot, which is ``None`` if left out.
+    The type parameters are the types of the items and of the snapshot (default: ``None``).
     """
 
     if not TYPE_CHECKING:
@@ -129,7 +129,7 @@ class SimplePollingSource(FixedPartitionedSource[X, S]):
             return super().__class_getitem__((parameters, None) if is_short else parameters)
 
     class Retry(Exception):  # noqa: N818
-        """Raised by :meth:`next_item` to be called again after ``timeout``."""
+        """The error that :meth:`next_item` raises to be called again after ``timeout``."""
 
         def __init__(self, timeout: timedelta) -> None:
             super().__init__(timeout)
@@ -140,11 +140,11 @@ class SimplePollingSource(FixedPartitionedSource[X, S]):
         self._align_to = align_to
 
     def list_parts(self) -> list[str]:
-        """One part."""
+        """Returns the name of the only part."""
         return ["singleton"]
 
     def build_part(self, step_id: str, for_part: str, resume_state: S | None) -> StatefulSourcePartition[X, S]:
-        """The part."""
+        """Opens the part."""
         now = datetime.now(UTC)
         if resume_state is not None:
             self.resume(resume_state)
@@ -153,25 +153,25 @@ class SimplePollingSource(FixedPartitionedSource[X, S]):
 
     @abstractmethod
     def next_item(self) -> X | None:
-        """The next item; ``None`` for none."""
+        """Returns the next item, or ``None`` if there is none."""
 
     def snapshot(self) -> S:
-        """Where it is; :meth:`resume` is given it."""
+        """The position, as an argument of :meth:`resume`."""
         return None  # type: ignore[return-value]
 
     def resume(self, resume_state: S) -> None:
-        """Goes on from where it was."""
+        """Resumes from a snapshot."""
 
 
 def batch(ib: Iterable[X], batch_size: int) -> Iterator[list[X]]:
-    """The items of ``ib`` in lists of ``batch_size``."""
+    """Splits the items of ``ib`` into lists of ``batch_size``."""
     it = iter(ib)
     while found := list(islice(it, batch_size)):
         yield found
 
 
 def batch_getter(getter: Callable[[], X], batch_size: int, yield_on: X | None = None) -> Iterator[list[X]]:
-    """What ``getter`` gives, in lists that end where it gives ``yield_on``."""
+    """Collects results of ``getter`` into lists of up to ``batch_size``. A result ``yield_on`` ends a list."""
     while True:
         found: list[X] = []
         while len(found) < batch_size:
@@ -189,7 +189,7 @@ def batch_getter(getter: Callable[[], X], batch_size: int, yield_on: X | None = 
 def batch_getter_ex(
     getter: Callable[[], X], batch_size: int, yield_ex: type[Exception] = queue.Empty
 ) -> Iterator[list[X]]:
-    """What ``getter`` gives, in lists that end where it raises ``yield_ex``."""
+    """Collects results of ``getter`` into lists of up to ``batch_size``. The exception ``yield_ex`` ends a list."""
     while True:
         found: list[X] = []
         while len(found) < batch_size:
@@ -206,7 +206,7 @@ def batch_getter_ex(
 def batch_async(
     aib: AsyncIterable[X], timeout: timedelta, batch_size: int, loop: asyncio.AbstractEventLoop | None = None
 ) -> Iterator[list[X]]:
-    """What an asynchronous iterable gives, in lists of what comes within ``timeout``."""
+    """Collects items of an asynchronous iterable into lists of up to ``batch_size``, for up to ``timeout`` each."""
     it = aib.__aiter__()
     running = loop if loop is not None else asyncio.new_event_loop()
     waiting: asyncio.Future[X] | None = None
@@ -218,7 +218,7 @@ def batch_async(
         while len(found) < batch_size:
             if waiting is None:
                 waiting = asyncio.ensure_future(it.__anext__())
-            # What is still on its way is taken into the next list.
+            # After a timeout, the pending item becomes part of the next list.
             await asyncio.wait([waiting], timeout=max(0.0, until - running.time()))
             if not waiting.done():
                 break

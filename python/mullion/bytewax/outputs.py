@@ -1,4 +1,4 @@
-"""What a sink is, as of ``bytewax.outputs``, for those who write their own. Sinks are written by the program itself."""
+"""Interfaces of custom sinks, as in ``bytewax.outputs``. The driver writes to sinks."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ S = TypeVar("S")
 
 
 class Sink(ABC, Generic[X]):
-    """A sink. Write a subclass of :class:`FixedPartitionedSink` or :class:`DynamicSink`."""
+    """The base of sinks. Write a subclass of :class:`FixedPartitionedSink` or :class:`DynamicSink`."""
 
 
 class StatefulSinkPartition(ABC, Generic[X, S]):
-    """A part of a sink that can go on from where it was."""
+    """A part of a sink that can resume from a snapshot."""
 
     @abstractmethod
     def write_batch(self, values: list[X]) -> None:
@@ -31,42 +31,42 @@ class StatefulSinkPartition(ABC, Generic[X, S]):
 
     @abstractmethod
     def snapshot(self) -> S:
-        """Where it is, after what was written."""
+        """The position after the values written so far."""
 
     def close(self) -> None:
-        """Called at the end."""
+        """Called when the run ends."""
 
 
 class FixedPartitionedSink(Sink[tuple[str, X]], Generic[X, S]):
-    """A sink of parts that have names; items are ``(key, value)``, and the key says the part."""
+    """A sink of named parts. Items are ``(key, value)`` pairs, and the key determines the part."""
 
     @abstractmethod
     def list_parts(self) -> list[str]:
-        """The names of its parts."""
+        """The names of the parts."""
 
     def part_fn(self, item_key: str) -> int:
-        """Which part a key is of; a number that is divided by the number of parts."""
+        """A number for a key. Its remainder modulo the number of parts is the index into the sorted part names."""
         return adler32(item_key.encode())
 
     @abstractmethod
     def build_part(self, step_id: str, for_part: str, resume_state: S | None) -> StatefulSinkPartition[X, S]:
-        """A part, from its beginning or from where it was."""
+        """Opens a part at its beginning (``None``) or at the snapshot ``resume_state``."""
 
 
 class StatelessSinkPartition(ABC, Generic[X]):
-    """A part of a sink that cannot go back."""
+    """A part of a sink that cannot resume."""
 
     @abstractmethod
     def write_batch(self, items: list[X]) -> None:
         """Writes items."""
 
     def close(self) -> None:
-        """Called at the end."""
+        """Called when the run ends."""
 
 
 class DynamicSink(Sink[X]):
-    """A sink that cannot go back; one part is made of it."""
+    """A sink that cannot resume. A run builds one part of it."""
 
     @abstractmethod
     def build(self, step_id: str, worker_index: int, worker_count: int) -> StatelessSinkPartition[Any]:
-        """The part."""
+        """Opens the part."""

@@ -1,4 +1,4 @@
-"""Where a dataflow's state is kept, as of ``bytewax.recovery``: a folder of checkpoints of Spark's."""
+"""The location of a dataflow's state, as in ``bytewax.recovery``: a folder of Spark checkpoints."""
 
 from __future__ import annotations
 
@@ -20,22 +20,22 @@ __all__ = [
 
 
 class InconsistentPartitionsError(ValueError):
-    """Never raised: a checkpoint is of one batch. It is there for programs that catch it."""
+    """Never raised, because a checkpoint belongs to one batch. It exists for programs that catch it."""
 
 
 class MissingPartitionsError(FileNotFoundError):
-    """Never raised: a checkpoint says what is missing. It is there for programs that catch it."""
+    """Never raised, because Spark checks its checkpoints. It exists for programs that catch it."""
 
 
 class NoPartitionsError(FileNotFoundError):
-    """The folder of a :class:`RecoveryConfig` is not there."""
+    """The error for a missing folder of a :class:`RecoveryConfig`."""
 
 
 @dataclass(frozen=True)
 class RecoveryConfig:
-    """Keeps state in ``db_dir``, in a folder for each dataflow.
+    """Keeps state in ``db_dir``, with a folder for each dataflow.
 
-    ``backup_interval`` is taken, and not used: Spark keeps the state of its last batches.
+    ``backup_interval`` is accepted but unused: Spark retains the state of its last batches.
     """
 
     db_dir: str | os.PathLike[str]
@@ -51,14 +51,14 @@ class RecoveryConfig:
 
 
 def init_db_dir(db_dir: str | os.PathLike[str], count: int) -> None:
-    """Makes the folder. ``count`` is taken: how state is divided is for Spark to say."""
+    """Creates the folder. ``count`` is accepted but unused, because Spark partitions the state."""
     if isinstance(count, bool) or not isinstance(count, int) or count < 1:
         raise InvalidArgumentError(f"count={count!r} is not a number of partitions, a whole number from 1 on.")
     Path(db_dir).mkdir(parents=True, exist_ok=True)
 
 
 def folder_of(config: RecoveryConfig | None) -> Path | None:
-    """The folder of a configuration; raises :class:`NoPartitionsError` for one that is not there."""
+    """The folder of a configuration. Raises :class:`NoPartitionsError` if it does not exist."""
     if config is None:
         return None
     if not isinstance(config, RecoveryConfig):
@@ -76,7 +76,7 @@ def folder_of(config: RecoveryConfig | None) -> Path | None:
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Makes the folder that a command line names."""
+    """Creates the folder that is an argument of the command line."""
     parser = argparse.ArgumentParser(
         prog="python -m mullion.bytewax.recovery", description="Makes a folder for the state of dataflows."
     )

@@ -1,6 +1,6 @@
-"""Runs a dataflow from a command line: ``python -m mullion.bytewax.run module:flow``, as of ``bytewax.run``.
+"""Runs a dataflow from the command line: ``python -m mullion.bytewax.run module:flow``, as in ``bytewax.run``.
 
-``module:flow`` is a module or a file, and in it a Dataflow or a function that makes one: ``flow`` if it is left out.
+``module`` is a module or a file. ``flow``, the default name, is a Dataflow in it, or a function that returns one.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from mullion.errors import InvalidArgumentError, MullionError
 __all__ = ["cli_main", "main"]
 
 FAILED, REFUSED = 1, 2
-"""Exit codes: a dataflow that failed, and a command line that is wrong (which is argparse's own)."""
+"""Exit codes of a failed dataflow, and of a wrong command line (the same as argparse's)."""
 
 
 def cli_main(
@@ -37,9 +37,9 @@ def cli_main(
     epoch_interval: timedelta | None = None,
     recovery_config: RecoveryConfig | None = None,
 ) -> None:
-    """Runs a dataflow until its sources end, or until SIGINT or SIGTERM, which let the batch that runs come to its end.
+    """Runs a dataflow until its sources end. On SIGINT or SIGTERM it stops after the running batch.
 
-    ``workers_per_process`` and ``epoch_interval`` are taken, and not used: Spark has its own workers and batches.
+    ``workers_per_process`` and ``epoch_interval`` are accepted but unused: Spark has its own workers and batches.
     """
     if addresses or process_id is not None:
         raise InvalidArgumentError(
@@ -51,7 +51,7 @@ def cli_main(
 
 
 def locate(where: str) -> Dataflow:
-    """The dataflow that ``module:flow`` names; raises :class:`InvalidArgumentError` where there is none."""
+    """The dataflow of a reference ``module:flow``. Raises :class:`InvalidArgumentError` if there is none."""
     module_name, _, attribute = where.partition(":")
     module = _module(module_name, where)
     name, args, kwargs = _call(attribute or "flow", where)
@@ -75,7 +75,7 @@ def _is_flow(thing: Any) -> bool:
 
 
 def _module(name: str, where: str) -> Any:
-    """The module of that name, or of that file; its folder comes first where modules are looked for."""
+    """Imports a module by name or file. Adds its folder to the front of ``sys.path``."""
     path = Path(name)
     is_file = name.endswith(".py") or os.sep in name
     folder = path.resolve().parent if is_file else Path.cwd()
@@ -88,12 +88,12 @@ def _module(name: str, where: str) -> Any:
         )
     if str(folder) not in sys.path:
         sys.path.insert(0, str(folder))
-        # Workers that a session of ours starts find it too.
+        # Workers of a session that this program starts need the module, too.
         os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [str(folder), os.environ.get("PYTHONPATH")]))
     try:
         return importlib.import_module(module)
     except ModuleNotFoundError as missing:
-        # A module that the named one imports is its own trouble.
+        # Errors about a module that the named module imports stay as they are.
         if missing.name and (module == missing.name or module.startswith(f"{missing.name}.")):
             raise InvalidArgumentError(
                 f"There is no module {missing.name!r}, which {where!r} names, in {folder} or among installed packages."
@@ -149,7 +149,7 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Runs a command line; gives the exit code."""
+    """Runs a command line. Returns the exit code."""
     given = _parser().parse_args(arguments)
     logging.basicConfig(format="%(levelname)s %(message)s", level=logging.WARNING, stream=sys.stderr)
     try:

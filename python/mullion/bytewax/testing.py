@@ -1,4 +1,4 @@
-"""Sources, sinks and a run for tests, as of ``bytewax.testing``."""
+"""Sources, sinks and entry points for tests, as in ``bytewax.testing``."""
 
 from __future__ import annotations
 
@@ -33,21 +33,21 @@ X = TypeVar("X")
 
 @dataclass
 class TimeTestingGetter:
-    """A time that a test moves, for ``now_getter``. Workers have their own, as it was when the run began."""
+    """A clock that a test advances, for ``now_getter``. Workers have a copy from the start of the run."""
 
     now: datetime
 
     def advance(self, td: timedelta) -> None:
-        """Moves it forward."""
+        """Advances the time by ``td``."""
         self.now += td
 
     def get(self) -> datetime:
-        """The time."""
+        """The current time."""
         return self.now
 
 
 def ffwd_iter(it: Iterator[Any], n: int) -> None:
-    """Leaves out ``n`` items."""
+    """Skips ``n`` items."""
     next(islice(it, n, n), None)
 
 
@@ -101,27 +101,27 @@ class _Items(StatefulSourcePartition[X, int]):
 
 
 class TestingSource(FixedPartitionedSource[X, int]):
-    """The items of ``ib``, so many together as ``batch_size`` says.
+    """The items of ``ib``, in batches of ``batch_size``.
 
-    Among them may be :class:`EOF`, where a run ends and the next goes on, :class:`ABORT`, where one ends as if it had
-    been killed, the first time, and :class:`PAUSE`.
+    The items may contain markers: :class:`EOF` ends a run, and the next run resumes after it. :class:`ABORT` ends the
+    first run that reaches it, as if the run was killed. :class:`PAUSE` delays the next items.
     """
 
     __test__: ClassVar[bool] = False
 
     @dataclass
     class EOF:
-        """The end of this run; the next goes on behind it."""
+        """Ends the run. The next run resumes after it."""
 
     @dataclass
     class ABORT:
-        """A crash, once."""
+        """Ends the first run that reaches it, as if the run was killed."""
 
         _triggered: bool = False
 
     @dataclass
     class PAUSE:
-        """No items for a time."""
+        """Delays the next items by ``for_duration``."""
 
         for_duration: timedelta
 
@@ -134,16 +134,15 @@ class TestingSource(FixedPartitionedSource[X, int]):
         self._batch_size = batch_size
 
     def list_parts(self) -> list[str]:
-        """One part."""
+        """Returns the name of the only part."""
         return ["iterable"]
 
     def build_part(self, step_id: str, for_part: str, resume_state: int | None) -> _Items[X]:
-        """The part."""
+        """Opens the part."""
         return _Items(self._ib, self._batch_size, resume_state)
 
 
 def _marks() -> tuple[type, ...]:
-    """What is among items and is none."""
     return TestingSource.EOF, TestingSource.ABORT, TestingSource.PAUSE
 
 
@@ -156,7 +155,7 @@ class _Appending(StatelessSinkPartition[X]):
 
 
 class TestingSink(DynamicSink[X]):
-    """Appends what comes to the list ``ls``."""
+    """Appends all items to the list ``ls``."""
 
     __test__: ClassVar[bool] = False
 
@@ -166,12 +165,12 @@ class TestingSink(DynamicSink[X]):
         self._ls = ls
 
     def build(self, step_id: str, worker_index: int, worker_count: int) -> _Appending[X]:
-        """The part."""
+        """Opens the part."""
         return _Appending(self._ls)
 
 
 def poll_next_batch(part: Any, timeout: timedelta = timedelta(seconds=5)) -> list[Any]:
-    """The next batch of a part of a source that is not empty; ``TimeoutError`` if there is none for so long."""
+    """Polls a part of a source for its next non-empty batch. Raises ``TimeoutError`` after ``timeout``."""
     start = datetime.now(UTC)
     while True:
         if datetime.now(UTC) - start > timeout:
@@ -189,14 +188,14 @@ def run_main(
     clock: Clock | None = None,
     spark: SparkSession | None = None,
 ) -> None:
-    """Runs a dataflow until its sources have come to their end; then all windows close.
+    """Runs a dataflow until its sources end. Then all windows close.
 
-    - ``epoch_interval``: taken, and not used: what is durable is a batch of Spark's.
-    - ``recovery_config``: where state is kept; without it, nowhere.
-    - ``clock``: the system's time, a ``mullion.testing.ManualClock`` in tests.
-    - ``spark``: the session; the active one if left out, or one that is made.
+    - ``epoch_interval``: accepted but unused; Spark commits one micro-batch at a time.
+    - ``recovery_config``: the location of state; by default no state is kept.
+    - ``clock``: the system clock; in tests a ``mullion.testing.ManualClock``.
+    - ``spark``: the session; by default the active session, or a new one.
 
-    Raises the error of what failed.
+    Raises the error of the query, of a source or of a sink.
     """
     run(flow, folder_of(recovery_config), clock, spark)
 
@@ -210,7 +209,7 @@ def cluster_main(
     recovery_config: RecoveryConfig | None = None,
     worker_count_per_proc: int = 1,
 ) -> None:
-    """The same as :func:`run_main`: Spark has its own workers. ``addresses`` of other processes are refused."""
+    """Runs :func:`run_main`, because Spark has its own workers. Raises an error if ``addresses`` is not empty."""
     if addresses:
         raise InvalidArgumentError(
             f"addresses={addresses!r}: processes of a dataflow do not talk to each other here; Spark has its own "

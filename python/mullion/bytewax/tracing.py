@@ -1,4 +1,4 @@
-"""Tracing, as of ``bytewax.tracing``: accepted and without effect. Spark has a log, metrics and a web UI of its own."""
+"""Tracing, as in ``bytewax.tracing``: accepted without effect. Use Spark's log, metrics and web UI."""
 
 from __future__ import annotations
 

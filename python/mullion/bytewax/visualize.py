@@ -1,4 +1,4 @@
-"""Pictures of dataflows, as of ``bytewax.visualize``: not supported. Use :func:`mullion.bytewax.explain`."""
+"""Diagrams of dataflows, as in ``bytewax.visualize``: not supported. Use :func:`mullion.bytewax.explain`."""
 
 from __future__ import annotations
 

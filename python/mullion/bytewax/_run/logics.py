@@ -70,7 +70,7 @@ class Logics:
 
     - ``key``: the key of the run's signatures.
     - ``classes``: the program's own classes by name, which each worker has.
-    - ``resumes``: whether a later run may continue from the state. Otherwise no snapshot is needed.
+    - ``resumes``: True if a later run may continue from the state. Otherwise no snapshot is needed.
     """
 
     step_id: str

@@ -272,7 +272,7 @@ class Stage:
 
     - ``inputs``: the folder of the log of inputs.
     - ``key``: signs the logics that are kept between the micro-batches of this run.
-    - ``resumes``: whether a later run may continue from the state.
+    - ``resumes``: True if a later run may continue from the state.
     """
 
     plan: Plan

@@ -1,5 +1,5 @@
-"""Windows of one key, decided without Spark: clocks, windowers, what windows hold, and the events that come of it.
+"""The windows of one key, independent of Spark: clocks, windowers, contents of windows, and output events.
 
-Times are whole microseconds since the epoch. What is public, as datetimes, is in ``interfaces``; ``keyed`` puts a
-clock, a windower and contents together, and is the only one that the rest of the package calls.
+Times are whole microseconds since the epoch. The public interfaces, with datetimes, are in ``interfaces``. ``keyed``
+combines a clock, a windower and contents, and is the entry point for the rest of the package.
 """

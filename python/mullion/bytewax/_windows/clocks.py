@@ -1,12 +1,12 @@
 """The clocks of one key, in microseconds.
 
-The event clock goes on with the system's::
+The event clock advances with the system time between values::
 
     system time      0 s        1 s        4 s
-    a value comes    12:00:10   12:00:20
+    value arrives    12:00:10   12:00:20
     watermark        12:00:05   12:00:15   12:00:18     wait_for_system_duration = 5 s
 
-A value that would set the watermark back leaves it where the system's time has brought it.
+A value never moves the watermark back.
 """
 
 from __future__ import annotations
@@ -24,26 +24,26 @@ class KeyClock(Protocol):
     """The clock of one key."""
 
     def before_batch(self, now_us: int) -> None:
-        """Notes the system time of the values that follow."""
+        """Sets the system time of the next values."""
 
     def on_item(self, value: Any) -> tuple[int, int]:
-        """The time of a value, and the watermark after it."""
+        """Returns the time of a value and the watermark after it."""
 
     def on_notify(self, now_us: int) -> int:
         """The watermark at a system time."""
 
     def on_eof(self) -> int:
-        """The watermark when no more values will come."""
+        """The watermark at the end of the input."""
 
     def due(self, watermark: int, now_us: int) -> int | None:
-        """The system time at which the watermark comes there, or when to look again; ``None`` for never."""
+        """The system time at which the clock reaches ``watermark``, or of the next check; ``None`` for never."""
 
     def snapshot(self) -> Any:
-        """The state, to be kept."""
+        """The state to store."""
 
 
 class SystemTime:
-    """The system's time, for each value and as the watermark."""
+    """The system time, both as the time of each value and as the watermark."""
 
     __slots__ = ("_now",)
 
@@ -75,11 +75,11 @@ _NEVER = EPOCH
 
 
 class EventTime:
-    """The time of the values, which goes on with the system's.
+    """The event time of values, which advances with the system time.
 
-    - ``_base``: the watermark when it was last set by a value, at the system time ``_seen``.
-    - ``_now_getter``: the system's time, where a program tells it otherwise.
-    - ``_to_system``: the program's own way from event time to system time.
+    - ``_base``: the watermark that a value last set, at the system time ``_seen``.
+    - ``_now_getter``: the program's own system clock, if any.
+    - ``_to_system``: the program's own conversion from event time to system time, if any.
     """
 
     __slots__ = ("_base", "_getter", "_now", "_now_getter", "_seen", "_to_system", "_told", "_wait")
@@ -100,13 +100,13 @@ class EventTime:
         self._told = _NEVER if now_getter is None else now_getter()
         self._now = now_us if now_getter is None else micros(self._told)
         self._base, self._seen, was = (MIN_US, self._now, self._now) if state is None else state
-        # Never back, so that no window that has closed opens again.
+        # Time never goes back, so that closed windows never reopen.
         self._now = max(self._now, was)
 
     def before_batch(self, now_us: int) -> None:
         if self._now_getter is not None:
             told = self._now_getter()
-            # Most that are asked for their time have one that stands still.
+            # Most programs with their own clock use a constant time.
             if told is self._told:
                 return
             self._told = told
@@ -146,7 +146,7 @@ class EventTime:
 
 
 class OwnClock:
-    """A clock that a program wrote."""
+    """A clock defined by the program."""
 
     __slots__ = ("_logic", "_logics")
 

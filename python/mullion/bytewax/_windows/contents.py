@@ -1,4 +1,4 @@
-"""What a window holds: a fold, a reduction, the rows of a join, or what a program wrote."""
+"""The contents of a window: a fold, a reduction, the sides of a join, or a logic defined by the program."""
 
 from __future__ import annotations
 
@@ -17,29 +17,29 @@ _NOTHING: tuple[()] = ()
 
 
 class Contents(Protocol):
-    """What one window holds."""
+    """The contents of one window."""
 
     def add(self, value: Any, time: int) -> Iterable[Any]:
-        """Takes a value; gives what is emitted."""
+        """Adds a value. Returns the results to emit."""
 
     def merge(self, other: Any) -> Iterable[Any]:
-        """Takes the contents of a window that is merged into this one."""
+        """Adds the contents of a window that is merged into this one. Returns the results to emit."""
 
     def close(self) -> Iterable[Any]:
-        """What is emitted as the window closes."""
+        """Returns the results to emit when the window closes."""
 
     def snapshot(self) -> Any:
-        """The state, to be kept."""
+        """The state to store."""
 
 
 class MakeContents(Protocol):
-    """Makes contents: of a window that is new, or whose state was kept."""
+    """A factory of contents."""
 
     def new(self) -> Contents:
-        """Of a new window."""
+        """The contents of a new window."""
 
     def kept(self, state: Any) -> Contents:
-        """Of one whose state was kept."""
+        """The contents of a window with stored state."""
 
 
 class _Folded:
@@ -67,7 +67,7 @@ class _Folded:
 
 @dataclass(frozen=True)
 class Fold:
-    """Values are folded into a state, and states of merged windows merged."""
+    """Folds values into a state, and merges the states of merged windows."""
 
     builder: Callable[[], Any]
     folder: Callable[[Any, Any], Any]
@@ -104,7 +104,7 @@ class _Reduced:
 
 @dataclass(frozen=True)
 class Reduction:
-    """Values are reduced to one; a ``None`` is where the next value starts anew."""
+    """Reduces values to one. After a result of ``None``, the next value starts a new reduction."""
 
     reducer: Callable[[Any, Any], Any]
 
@@ -142,7 +142,7 @@ class _Refolded:
 
 @dataclass(frozen=True)
 class FoldAgain:
-    """A fold without a merger over windows that merge: values are kept, and folded in order of time at the close."""
+    """A fold without a merger for windows that merge. It keeps values, and folds them in time order at the close."""
 
     builder: Callable[[], Any]
     folder: Callable[[Any, Any], Any]
@@ -155,7 +155,7 @@ class FoldAgain:
 
 
 class _Joined:
-    """The values of each side; values are ``(side, value)``."""
+    """The values of each side. :meth:`add` receives ``(side, value)``."""
 
     __slots__ = ("_of", "sides")
 
@@ -173,7 +173,7 @@ class _Joined:
 
     def merge(self, other: _Joined) -> Sequence[tuple[Any, ...]]:
         pairs = zip(self.sides, other.sides, strict=True)
-        # As the released package does it: of "first" the merged window's values win, of "last" its own.
+        # As in Bytewax 0.21: with "first" the values of the merged window win, with "last" those of the target.
         match self._of.insert:
             case "first":
                 self.sides = [theirs or mine for mine, theirs in pairs]
@@ -204,7 +204,7 @@ class _Joined:
 
 @dataclass(frozen=True)
 class Join:
-    """A row for what the sides hold together."""
+    """Joins the values of the sides into rows."""
 
     sides: int
     insert: JoinInsertMode
@@ -239,7 +239,7 @@ class _Own:
 
 @dataclass(frozen=True)
 class Own:
-    """Contents that a program wrote."""
+    """Contents defined by the program."""
 
     builder: Callable[[Any], WindowLogic[Any, Any, Any]]
     logics: KeptLogics = field(default_factory=Snapshots)

@@ -1,7 +1,7 @@
-"""What a clock, a windower and the contents of a window are, for those who write their own.
+"""Interfaces of custom clocks, windowers and contents of windows.
 
-Each has two parts: the public object, which a program makes and which holds settings, and a logic, which is made for
-each key (of contents: for each window) and holds state. ``snapshot()`` gives that state, and ``build`` takes it again.
+Each has two parts: an object with settings, which the program creates, and a logic with state for each key (contents:
+for each window). ``snapshot()`` returns the state, and ``build`` restores it.
 """
 
 from __future__ import annotations
@@ -22,35 +22,35 @@ class ClockLogic(ABC, Generic[V, S]):
 
     @abstractmethod
     def before_batch(self) -> None:
-        """Called once before the values that came together: the time to read the system's clock."""
+        """Called once before each batch of values, to read the system clock."""
 
     @abstractmethod
     def on_item(self, value: V) -> tuple[datetime, datetime]:
-        """The time of a value, and the watermark after it."""
+        """Returns the time of a value and the watermark after it."""
 
     @abstractmethod
     def on_notify(self) -> datetime:
-        """The watermark when no value came."""
+        """The current watermark, without a new value."""
 
     @abstractmethod
     def on_eof(self) -> datetime:
-        """The watermark when no more values will come; :data:`UTC_MAX` closes all windows."""
+        """The watermark at the end of the input; :data:`UTC_MAX` closes all windows."""
 
     @abstractmethod
     def to_system_utc(self, timestamp: datetime) -> datetime | None:
-        """The system time at which the watermark may have come to ``timestamp``; ``None`` if that is not known."""
+        """The system time at which the watermark may have reached ``timestamp``; ``None`` if unknown."""
 
     @abstractmethod
     def snapshot(self) -> S:
-        """The state, to be kept."""
+        """The state to store."""
 
 
 class Clock(ABC, Generic[V, S]):
-    """What time it is for a key, by the values that came."""
+    """The settings of a clock, which determines the watermark of each key."""
 
     @abstractmethod
     def build(self, resume_state: S | None) -> ClockLogic[V, S]:
-        """The clock of a key that is new, or whose state was kept."""
+        """Builds the clock of a new key (``None``) or from a stored snapshot."""
 
     def extract_ts(self, value: V) -> datetime:
         """The time of a value, in UTC."""
@@ -61,11 +61,11 @@ class Clock(ABC, Generic[V, S]):
 
 @dataclass
 class WindowMetadata:
-    """What is known of a window when it closes.
+    """The metadata of a closed window.
 
-    - ``open_time``, ``close_time``: of a session the times of its first and last value, that one included; of others
-      where it starts, and where it ends, that time left out.
-    - ``merged_ids``: of the windows that were merged into it.
+    - ``open_time``, ``close_time``: the times of the first and last value of a session, both inclusive. For other
+      windows the inclusive start and the exclusive end.
+    - ``merged_ids``: the ids of the windows that were merged into it.
     """
 
     open_time: datetime
@@ -78,42 +78,42 @@ class WindowerLogic(ABC, Generic[S]):
 
     @abstractmethod
     def open_for(self, timestamp: datetime) -> Iterable[int]:
-        """The ids of the windows that a value which is not late is in; they are open from now on."""
+        """Opens the windows of a value that is not late. Returns their ids."""
 
     @abstractmethod
     def late_for(self, timestamp: datetime) -> Iterable[int]:
-        """The ids of the windows that a late value would have been in. Nothing is kept."""
+        """The ids of the windows that a late value would belong to. Does not change the state."""
 
     @abstractmethod
     def merged(self) -> Iterable[tuple[int, int]]:
-        """The windows that were merged since the last call, as pairs of ``(original, target)``."""
+        """The windows merged since the last call, as pairs of ``(original, target)``."""
 
     @abstractmethod
     def close_for(self, watermark: datetime) -> Iterable[tuple[int, WindowMetadata]]:
-        """The windows that are closed at ``watermark``; they are forgotten."""
+        """Removes and returns the windows that close at ``watermark``."""
 
     @abstractmethod
     def notify_at(self) -> datetime | None:
-        """When the next window closes, by the clock's time."""
+        """The watermark at which the next window closes."""
 
     @abstractmethod
     def is_empty(self) -> bool:
-        """Whether nothing need be kept of the key."""
+        """True if the state of the key can be deleted."""
 
     @abstractmethod
     def snapshot(self) -> S:
-        """The state, to be kept."""
+        """The state to store."""
 
 
 class Windower(ABC, Generic[S]):
-    """Which windows a time is in."""
+    """The settings of a windower, which assigns times to windows."""
 
     @abstractmethod
     def build(self, resume_state: S | None) -> WindowerLogic[S]:
-        """The windows of a key that is new, or whose state was kept."""
+        """Builds the windows of a new key (``None``) or from a stored snapshot."""
 
     def windows_for_time(self, timestamp: datetime) -> list[tuple[str, datetime, datetime]]:
-        """The windows that a time is in: id, start, and end, which is left out."""
+        """The windows that contain a time, as (id, start, exclusive end)."""
         logic = self.build(None)
         ids = list(logic.open_for(timestamp))
         closed = dict(logic.close_for(datetime.max.replace(tzinfo=timestamp.tzinfo)))
@@ -121,20 +121,20 @@ class Windower(ABC, Generic[S]):
 
 
 class WindowLogic(ABC, Generic[V, W, S]):
-    """What one window holds."""
+    """The contents of one window."""
 
     @abstractmethod
     def on_value(self, value: V) -> Iterable[W]:
-        """Takes a value of the window; what it returns is emitted."""
+        """Adds a value. Returns the results to emit."""
 
     @abstractmethod
     def on_merge(self, original: Any) -> Iterable[W]:
-        """Takes the contents of a window that is merged into this one."""
+        """Adds the contents of a window that is merged into this one. Returns the results to emit."""
 
     @abstractmethod
     def on_close(self) -> Iterable[W]:
-        """What is emitted as the window closes."""
+        """Returns the results to emit when the window closes."""
 
     @abstractmethod
     def snapshot(self) -> S:
-        """The state, to be kept."""
+        """The state to store."""

@@ -1,13 +1,13 @@
-"""The windows of one key together with its clock: values go in, events come out.
+"""The windows of one key and its clock: turns input values into output events.
 
 ::
 
-    on_batch(values)    each value is late, or waits in the queue until the watermark has come to its time
-                        then: those that are due enter their windows, windows merge, windows close
-    on_notify(now)      the same with the time that has passed, and no value
-    on_eof()            the same with the watermark of the end
+    on_batch(values)    each value is late, or waits in the queue until the watermark reaches its time
+                        then: due values enter their windows, windows merge, windows close
+    on_notify(now)      the same for the elapsed time, without values
+    on_eof()            the same for the watermark at the end of the input
 
-Values that came together (a batch of the source) are all entered before a window of theirs merges or closes.
+All values of one source batch enter their windows before a window merges or closes.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ LATE: Final = 1
 META: Final = 2
 
 Group = tuple[int, int, list[Any]]
-"""Values of one key that came together: their place, their system time, and they."""
+"""Values of one key from one source batch: ``(place, system time, values)``."""
 
 Event = tuple[int, tuple[int, Any]]
-"""Which stream it is for, and ``(window id, value)``."""
+"""An output event: the number of the stream, and ``(window id, value)``."""
 
 _time = itemgetter(0)
 
@@ -44,8 +44,8 @@ def _none(value: Any, time: int) -> Iterable[Any]:
 class WindowsOfKey:
     """The windows of one key.
 
-    - ``ordered``: whether values enter their windows in order of time, each when the watermark has come there; else
-      in order of arrival, at once.
+    - ``ordered``: values enter their windows in time order, each once the watermark reaches its time. Otherwise they
+      enter at once, in order of arrival.
     """
 
     __slots__ = ("_clock", "_contents", "_make", "_ordered", "_queue", "_windower")
@@ -67,12 +67,12 @@ class WindowsOfKey:
         self._queue: list[tuple[int, Any]] = [(time, value) for time, value in queue]
 
     def on_batch(self, values: Sequence[Any], now_us: int) -> list[Event]:
-        """Takes values that came together, at a system time."""
+        """Processes the values of one source batch at a system time."""
         clock, queue = self._clock, self._queue
         clock.before_batch(now_us)
         events: list[Event] = []
         if len(values) == 1 and not queue:
-            # What most batches are: a value that need not wait, and none that does.
+            # Fast path for most batches: a single value and an empty queue.
             value = values[0]
             time, watermark = clock.on_item(value)
             if time == watermark or (watermark < time and not self._ordered):
@@ -97,10 +97,10 @@ class WindowsOfKey:
         return events
 
     def on_run(self, groups: Sequence[Group], at: int) -> tuple[int, list[Event]]:
-        """Takes groups of values that came together, ``(place, system time, values)``, from ``at`` on.
+        """Processes groups from index ``at`` on, each as :meth:`on_batch` does.
 
-        One, or more of the same system time that are of one value each, while nothing comes of them and the key is not
-        empty: each as :meth:`on_batch` does. Gives which is next, and what came of the last.
+        It processes one group, or several groups of one value and the same system time while they emit nothing and the
+        key is not empty. Returns the index of the next group, and the events of the last one.
         """
         clock, windower = self._clock, self._windower
         _, now_us, values = groups[at]
@@ -111,7 +111,7 @@ class WindowsOfKey:
     def _run(
         self, groups: Sequence[Group], at: int, now_us: int, clock: EventTime, windower: SlidingWindows
     ) -> tuple[int, list[Event]]:
-        """What the clock and the windower do for most values, in one loop: their calls cost more than what they do."""
+        """Inlines the clock and the windower for most values, because the calls would cost more than their work."""
         ordered, contents, asks = self._ordered, self._contents, clock._now_getter is not None
         getter, wait, base, seen = clock._getter, clock._wait, clock._base, clock._seen
         events: list[Event] = []
@@ -159,14 +159,14 @@ class WindowsOfKey:
         return taken, events
 
     def on_notify(self, now_us: int) -> list[Event]:
-        """Closes what time has brought to its end."""
+        """Closes the windows that are due at a system time."""
         events: list[Event] = []
         watermark = self._clock.on_notify(now_us)
         self._enter(self._due(watermark), watermark, events)
         return events
 
     def on_eof(self) -> list[Event]:
-        """Closes what no more values can come for."""
+        """Closes the windows that are due at the end of the input."""
         events: list[Event] = []
         watermark = self._clock.on_eof()
         self._enter(self._due(watermark), watermark, events)
@@ -188,7 +188,7 @@ class WindowsOfKey:
                 events += [(DOWN, (window, one)) for one in emitted]
 
     def _settle(self, watermark: int, events: list[Event]) -> None:
-        """Merges windows, and closes those that are due."""
+        """Merges windows, and closes windows that are due."""
         contents, windower = self._contents, self._windower
         merged = windower.merged()
         if merged:
@@ -213,11 +213,11 @@ class WindowsOfKey:
         return queue[:until]
 
     def is_empty(self) -> bool:
-        """Whether the key may be forgotten, its clock too."""
+        """True if the state of the key, including its clock, can be deleted."""
         return not self._contents and not self._queue and self._windower.is_empty()
 
     def due(self, now_us: int) -> int | None:
-        """The system time at which :meth:`on_notify` has something to do."""
+        """The system time of the next call of :meth:`on_notify`; ``None`` for no call."""
         watermark = self._windower.next_close()
         if self._ordered and self._queue:
             first = self._queue[0][0]
@@ -225,7 +225,7 @@ class WindowsOfKey:
         return None if watermark is None else self._clock.due(watermark, now_us)
 
     def snapshot(self) -> tuple[Any, Any, list[tuple[int, Any]], list[tuple[int, Any]]]:
-        """The state, to be kept: of the clock, of the windower, of each window, and what waits."""
+        """The state to store: the clock, the windower, the contents of each window, and the queue."""
         return (
             self._clock.snapshot(),
             self._windower.snapshot(),
@@ -234,5 +234,5 @@ class WindowsOfKey:
         )
 
     def snapshot_pickled(self, why: InvalidArgumentError) -> Any:
-        """Not supported: values that wait for the watermark are items, and items are encoded."""
+        """Raises ``why``: values in the queue are items, which have to be encodable."""
         raise why

@@ -1,4 +1,4 @@
-"""Logics that a program wrote, as they are kept between micro-batches."""
+"""Keeps logics defined by the program between micro-batches."""
 
 from __future__ import annotations
 
@@ -7,22 +7,22 @@ from typing import Any, Protocol
 
 
 class KeptLogics(Protocol):
-    """Turns logics into values of state, and back."""
+    """Converts logics to values of state, and back."""
 
     def kept(self, logic: Any) -> tuple[Any, ...]:
-        """The value that a logic is kept as."""
+        """Converts a logic to a value of state."""
 
     def restored(self, kept: tuple[Any, ...], builder: Callable[[Any], Any]) -> Any:
-        """The logic of a value that :meth:`kept` returned."""
+        """Restores the logic from a result of :meth:`kept`."""
 
 
 class Snapshots:
-    """Keeps the snapshot of each logic, and builds the logic from it."""
+    """Stores the snapshot of each logic, and rebuilds the logic from it."""
 
     def kept(self, logic: Any) -> tuple[Any, ...]:
         """The snapshot of a logic."""
         return (logic.snapshot(),)
 
     def restored(self, kept: tuple[Any, ...], builder: Callable[[Any], Any]) -> Any:
-        """A logic that ``builder`` returns for the snapshot."""
+        """Builds a logic from the snapshot."""
         return builder(kept[0])

@@ -1,6 +1,6 @@
-"""Clocks and windowers as a program makes them, and a window's step as it is run.
+"""The settings of clocks, windowers and window steps.
 
-These are settings; ``clocks`` and ``windowers`` have the state of a key.
+The state of a key is in ``clocks`` and ``windowers``.
 """
 
 from __future__ import annotations
@@ -24,17 +24,17 @@ X = TypeVar("X")
 
 
 def system_utc() -> datetime:
-    """The system's time."""
+    """The system time, in UTC."""
     return datetime.now(tz=UTC)
 
 
 def identity(x: X) -> X:
-    """What it is given."""
+    """Returns its argument."""
     return x
 
 
 class _ClockLogic(ClockLogic[Any, Any]):
-    """One of our clocks, for who asks it in datetimes."""
+    """Adapts a built-in clock to the public interface, which uses datetimes."""
 
     def __init__(self, clock: KeyClock) -> None:
         self._clock = clock
@@ -64,25 +64,25 @@ class _ClockLogic(ClockLogic[Any, Any]):
 
 @dataclass(frozen=True)
 class SystemClock(Clock[Any, None]):
-    """The system's time: of a value, that at which it came."""
+    """A clock that uses the system time. The time of a value is its arrival."""
 
     def build(self, resume_state: None) -> ClockLogic[Any, None]:
-        """The clock of a key."""
+        """Builds the clock of a key."""
         return _ClockLogic(SystemTime(micros(system_utc())))
 
 
 @dataclass(frozen=True)
 class EventClock(Clock[V, Any]):
-    """The time that a value holds.
+    """A clock that uses the event time of values.
 
-    The watermark of a key is its latest time, less ``wait_for_system_duration``, plus the system's time that has passed
-    since that value came. A value is late if its time is before the watermark.
+    The watermark of a key is its latest event time, minus ``wait_for_system_duration``, plus the system time that has
+    elapsed since that value arrived. A value is late if its time is before the watermark.
 
-    - ``ts_getter``: the time of a value, a ``datetime``; one without a zone is UTC.
-    - ``wait_for_system_duration``: a ``timedelta``, none if left out.
-    - ``now_getter``: the system's time, where it is to be another.
-    - ``to_system_utc``: the system's time for a time of values, so that windows close when it has come; ``None`` from
-      it for not by time alone.
+    - ``ts_getter``: returns the time of a value, a ``datetime``. A time without a zone is UTC.
+    - ``wait_for_system_duration``: a ``timedelta``, zero by default.
+    - ``now_getter``: returns the system time. The default is the time in UTC.
+    - ``to_system_utc``: converts an event time to the system time at which windows close without new values. If it
+      returns ``None``, they do not close by time alone.
     """
 
     ts_getter: Callable[[V], datetime]
@@ -115,7 +115,7 @@ class EventClock(Clock[V, Any]):
         )
 
     def build(self, resume_state: Any) -> ClockLogic[V, Any]:
-        """The clock of a key."""
+        """Builds the clock of a key."""
         return _ClockLogic(self.of_key(resume_state, micros(system_utc())))
 
     def extract_ts(self, value: V) -> datetime:
@@ -124,7 +124,7 @@ class EventClock(Clock[V, Any]):
 
 
 class _WindowerLogic(WindowerLogic[Any]):
-    """One of our windowers, for who asks it in datetimes."""
+    """Adapts a built-in windower to the public interface, which uses datetimes."""
 
     def __init__(self, windower: KeyWindower) -> None:
         self._windower = windower
@@ -168,7 +168,7 @@ def _require_time(name: str, time: Any) -> None:
 
 
 class FixedWindower(Windower[Any]):
-    """Windows that are where they are, whatever comes."""
+    """Windows at fixed times, which do not depend on the values."""
 
     length: timedelta
     align_to: datetime
@@ -177,11 +177,11 @@ class FixedWindower(Windower[Any]):
         raise NotImplementedError
 
     def build(self, resume_state: Any) -> WindowerLogic[Any]:
-        """The windows of a key."""
+        """Builds the windows of a key."""
         return _WindowerLogic(self.of_key(resume_state))
 
     def windows_for_time(self, timestamp: datetime) -> list[tuple[str, datetime, datetime]]:
-        """The windows that a time is in: id, start, and end, which is left out."""
+        """The windows that contain a time, as (id, start, exclusive end)."""
         _require_time("timestamp", timestamp)
         windows = self.of_key(None)
         metadata = ((window, windows.metadata(window)) for window in windows.late_for(micros(timestamp)))
@@ -190,10 +190,10 @@ class FixedWindower(Windower[Any]):
 
 @dataclass(frozen=True)
 class SlidingWindower(FixedWindower):
-    """Windows of one length, one every ``offset``.
+    """Windows of a fixed length that start every ``offset``.
 
-    - ``length``, ``offset``: ``timedelta``; ``offset`` is no longer than ``length``.
-    - ``align_to``: a start of a window; the epoch if left out.
+    - ``length``, ``offset``: ``timedelta``; ``offset`` must not exceed ``length``.
+    - ``align_to``: the start of a window, by default the epoch.
     """
 
     length: timedelta
@@ -217,9 +217,9 @@ class SlidingWindower(FixedWindower):
 
 @dataclass(frozen=True)
 class TumblingWindower(FixedWindower):
-    """Windows of one length, one after the other.
+    """Consecutive windows of a fixed length.
 
-    - ``length``: a ``timedelta``; ``align_to``: a start of a window, the epoch if left out.
+    - ``length``: a ``timedelta``; ``align_to``: the start of a window, by default the epoch.
     """
 
     length: timedelta
@@ -236,7 +236,7 @@ class TumblingWindower(FixedWindower):
 
 @dataclass(frozen=True)
 class SessionWindower(Windower[Any]):
-    """Windows that end where no value comes for longer than ``gap``, a ``timedelta``."""
+    """Sessions: windows that end after more than ``gap``, a ``timedelta``, without a value."""
 
     gap: timedelta
 
@@ -248,11 +248,11 @@ class SessionWindower(Windower[Any]):
         return SessionWindows(duration("gap", self.gap), state)
 
     def build(self, resume_state: Any) -> WindowerLogic[Any]:
-        """The windows of a key."""
+        """Builds the windows of a key."""
         return _WindowerLogic(self.of_key(resume_state))
 
     def windows_for_time(self, timestamp: datetime) -> list[tuple[str, datetime, datetime]]:
-        """The session that a value would be in alone: id, start, and end, which is left out."""
+        """The session of a single value at a time, as (id, start, exclusive end)."""
         _require_time("timestamp", timestamp)
         start = moment(micros(timestamp))
         return [("0", start, start + self.gap)]
@@ -260,7 +260,7 @@ class SessionWindower(Windower[Any]):
 
 @dataclass(frozen=True)
 class WindowConfig:
-    """A clock and a windower together, to be given in the place of both."""
+    """A pair of a clock and a windower, which operators accept in place of both."""
 
     clock: Clock[Any, Any]
     windower: Windower[Any]
@@ -284,7 +284,7 @@ def require_both(step_id: str, clock: Any, windower: Any) -> None:
 
 @dataclass(frozen=True)
 class WindowSpec:
-    """A window's step, as it is run: one :class:`WindowsOfKey` for each key."""
+    """The settings of a window step, which has one :class:`WindowsOfKey` for each key."""
 
     clock: Clock[Any, Any]
     windower: Windower[Any]
@@ -292,9 +292,9 @@ class WindowSpec:
     ordered: bool
 
     def of_key(self, state: Any, now_us: int, logics: KeptLogics | None = None) -> WindowsOfKey:
-        """The windows of a key that is new at a system time, or whose state was kept.
+        """Builds the windows of a new key (``state=None``) at a system time, or from stored state.
 
-        ``logics`` keeps the clocks, windowers and contents that a program wrote; by default as their snapshots.
+        ``logics`` keeps clocks, windowers and contents defined by the program, by default as their snapshots.
         """
         of_clock, of_windower, contents, queue = state or (None, None, (), ())
         logics = logics or Snapshots()

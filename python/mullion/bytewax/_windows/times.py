@@ -1,4 +1,4 @@
-"""Datetimes as whole microseconds since the epoch, and back."""
+"""Converts between datetimes and whole microseconds since the epoch."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from typing import Any, Final
 from mullion.errors import InvalidArgumentError
 
 ZERO_TD: Final = timedelta(0)
-"""No time at all."""
+"""The zero duration."""
 
 UTC_MIN: Final = datetime.min.replace(tzinfo=UTC)
-"""The earliest time there is."""
+"""The earliest ``datetime``."""
 
 UTC_MAX: Final = datetime.max.replace(tzinfo=UTC)
-"""The latest time there is: the watermark at the end of the input."""
+"""The latest ``datetime``, which is the watermark at the end of the input."""
 
 EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _EPOCH_WITHOUT_ZONE: Final = datetime(1970, 1, 1)
@@ -28,7 +28,10 @@ LONGEST_US: Final = 2**60
 
 
 def micros(time: datetime) -> int:
-    """A time in microseconds since the epoch; one without a zone is UTC."""
+    """A time in microseconds since the epoch. A time without a zone is UTC.
+
+    Raises :class:`InvalidArgumentError` for a value of another type.
+    """
     try:
         return (time - EPOCH) // MICROSECOND
     except TypeError:
@@ -41,7 +44,7 @@ def micros(time: datetime) -> int:
 
 
 def moment(us: int, zone: tzinfo = UTC) -> datetime:
-    """The time of so many microseconds since the epoch; what no datetime can hold is the earliest or the latest."""
+    """The time at ``us`` microseconds since the epoch, limited to :data:`UTC_MIN` and :data:`UTC_MAX`."""
     if us <= MIN_US:
         return UTC_MIN
     if us >= MAX_US:

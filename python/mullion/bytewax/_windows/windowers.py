@@ -1,4 +1,4 @@
-"""The windows of one key, in microseconds: which are open, merged and closed."""
+"""The open, merged and closed windows of one key. Times are in microseconds."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from mullion.bytewax._windows.logics import KeptLogics
 from mullion.bytewax._windows.times import MAX_US, MIN_US, micros, moment
 
 LATE_SESSION_ID: Final = -1
-"""The id of the session that a late value would have been in, for that is not known."""
+"""The id of the session of a late value, which is unknown."""
 
 Closed = tuple[int, WindowMetadata]
 
@@ -20,34 +20,37 @@ class KeyWindower(Protocol):
     """The windows of one key."""
 
     def open_for(self, time: int) -> Sequence[int]:
-        """The ids of the windows that a time is in, open from now on."""
+        """Opens the windows that contain a time. Returns their ids."""
 
     def late_for(self, time: int) -> Iterable[int]:
-        """The ids of the windows that a late value would have been in."""
+        """The ids of the windows that a late value would belong to."""
 
     def merged(self) -> Iterable[tuple[int, int]]:
-        """Pairs of ``(original, target)`` since the last call."""
+        """The windows merged since the last call, as pairs of ``(original, target)``."""
 
     def close_for(self, watermark: int) -> Iterable[Closed]:
-        """The windows that are closed there, and forgotten."""
+        """Removes and returns the windows that close at ``watermark``."""
 
     def rests(self, watermark: int) -> bool:
-        """Whether nothing has merged since the last call, and nothing closes there; ``False`` also for not known."""
+        """True if no window has merged since the last :meth:`merged`, and none closes at ``watermark``.
+
+        ``False`` if unknown.
+        """
 
     def next_close(self) -> int | None:
-        """The watermark at which the next one closes."""
+        """The watermark at which the next window closes."""
 
     def is_empty(self) -> bool:
-        """Whether nothing need be kept of the key."""
+        """True if the state of the key can be deleted."""
 
     def snapshot(self) -> Any:
-        """The state, to be kept."""
+        """The state to store."""
 
 
 class SlidingWindows:
-    """Windows of one length, one every ``offset``; the one with the id 0 starts at ``align``.
+    """Windows of a fixed length that start every ``offset``. The window with id 0 starts at ``align``.
 
-    With ``length`` 10 and ``offset`` 5 the time 7 is in two::
+    With ``length=10`` and ``offset=5``, the time 7 is in two windows::
 
         id -1   [-5 ...... 5)
         id  0        [0 ....... 10)
@@ -61,11 +64,11 @@ class SlidingWindows:
     ) -> None:
         self._length = length
         self._offset = offset
-        # Each time is in one of them.
+        # True if each time is in one window.
         self._apart = length == offset
         self._align = align
         self._zone = zone
-        # A dict for its order: windows close in the order in which they opened.
+        # A dict keeps the order: windows close in the order in which they opened.
         self._open: dict[int, None] = dict.fromkeys(state or ())
         self._next = self._close_of(min(self._open)) if self._open else MAX_US + 1
 
@@ -89,7 +92,7 @@ class SlidingWindows:
         return ids
 
     def only(self, time: int) -> tuple[int, int, int]:
-        """The window that a time is in, from when until when, where that is the only one; else one that has no time."""
+        """The window of a time, its start and its end. If windows overlap, returns a window without times."""
         if not self._apart:
             return 0, 0, -1
         window = (time - self._align) // self._offset
@@ -112,7 +115,7 @@ class SlidingWindows:
         return [(window, self.metadata(window)) for window in closed]
 
     def metadata(self, window: int) -> WindowMetadata:
-        """Where a window starts and ends."""
+        """The start and end of a window."""
         close = self._close_of(window)
         return WindowMetadata(moment(close - self._length, self._zone), moment(close, self._zone))
 
@@ -139,15 +142,15 @@ class _Session:
 
 
 class SessionWindows:
-    """Windows that end where no value comes for longer than ``gap``. Ids count from 0.
+    """Sessions: windows that end after more than ``gap`` without a value. Ids count from 0.
 
-    Two that come to touch are merged into the one that starts first::
+    Sessions within ``gap`` of each other merge into the one that starts first::
 
         values       0    3               12   14        gap 5
         sessions    [0 .. 3] id 0        [12 .. 14] id 1
-        8 comes     [0 ................ 14] id 0, of which id 1 was merged
+        8 arrives   [0 ................ 14] id 0, with id 1 merged into it
 
-    A key is never forgotten: an id that came again would be taken for the earlier window's.
+    The state of a key is never deleted, because a reused id would be indistinguishable from that of an earlier session.
     """
 
     __slots__ = ("_gap", "_last_id", "_merged", "_open")
@@ -224,7 +227,7 @@ class SessionWindows:
 
 
 class OwnWindower:
-    """A windower that a program wrote."""
+    """A windower defined by the program."""
 
     __slots__ = ("_logic", "_logics")
 

@@ -1,1 +1,1 @@
-"""Sources and sinks, as of ``bytewax.connectors``: ``files``, ``kafka``, ``stdio`` and ``demo``."""
+"""Sources and sinks, as in ``bytewax.connectors``: ``files``, ``kafka``, ``stdio`` and ``demo``."""

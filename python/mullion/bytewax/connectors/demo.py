@@ -1,4 +1,4 @@
-"""A source that makes numbers up, as of ``bytewax.connectors.demo``."""
+"""A source of random numbers, as in ``bytewax.connectors.demo``."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def _digit() -> float:
 
 
 class RandomMetricSource(FixedPartitionedSource[tuple[str, float], _State]):
-    """``count`` pairs of ``metric_name`` and a number, one in an ``interval``."""
+    """A source of ``count`` pairs of ``metric_name`` and a number, one per ``interval``."""
 
     def __init__(
         self,
@@ -58,10 +58,10 @@ class RandomMetricSource(FixedPartitionedSource[tuple[str, float], _State]):
         self._next_random = next_random
 
     def list_parts(self) -> list[str]:
-        """One part, of the metric's name."""
+        """Returns the name of the metric as the only part."""
         return [self._name]
 
     def build_part(self, step_id: str, for_part: str, resume_state: _State | None) -> _Metric:
-        """The part."""
+        """Opens the part."""
         state = resume_state or (datetime.now(UTC), 0)
         return _Metric(for_part, self._interval, self._count, self._next_random, state)

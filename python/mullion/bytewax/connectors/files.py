@@ -1,7 +1,7 @@
-"""Files as sources and sinks, as of ``bytewax.connectors.files``.
+"""Files as sources and sinks, as in ``bytewax.connectors.files``.
 
-A source goes on from the place in its file, and a sink writes again from the place that the last batch left it at: each
-line is read once, and written once.
+A source resumes from its position in the file. A sink truncates the file to the end of the last complete batch.
+Therefore each line is read once and written once.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def _device(path: Path) -> str:
 
 
 def _lines(file: IO[str]) -> Iterator[str]:
-    # Not by iterating, which does not say where it is.
+    # Iteration over the file would disable `tell()`.
     while line := file.readline():
         yield line
 
@@ -47,7 +47,7 @@ def _require_path(name: str, path: Any) -> Path:
 
 @dataclass(frozen=True)
 class PlainFile:
-    """A part of a source that is a file of lines. ``delimiter`` is that of CSV; empty where items are lines."""
+    """A part of a source that is a file of lines. ``delimiter`` is for CSV, and empty if items are lines."""
 
     path: Path
     batch_size: int
@@ -72,7 +72,7 @@ class _Lines(StatefulSourcePartition[str, int]):
 
 
 class FileSource(FixedPartitionedSource[str, int]):
-    """The lines of a file, so many together as ``batch_size`` says."""
+    """The lines of a file, in batches of ``batch_size``."""
 
     def __init__(self, path: Path | str, batch_size: int = 1000, get_fs_id: Callable[[Path], str] = _device) -> None:
         self._path = _require_path("path", path)
@@ -80,11 +80,11 @@ class FileSource(FixedPartitionedSource[str, int]):
         self._get_fs_id = get_fs_id
 
     def list_parts(self) -> list[str]:
-        """The file, if it is there."""
+        """Returns one part for the file, or none if the file does not exist."""
         return [f"{self._get_fs_id(self._path.parent)}::{self._path}"] if self._path.exists() else []
 
     def build_part(self, step_id: str, for_part: str, resume_state: int | None) -> _Lines:
-        """The file."""
+        """Opens the file."""
         return _Lines(self._path, self._batch_size, resume_state)
 
     def plain_file(self, for_part: str) -> PlainFile | None:
@@ -110,12 +110,12 @@ class DirSource(FixedPartitionedSource[str, int]):
         self._fs_id = get_fs_id(self._folder)
 
     def list_parts(self) -> list[str]:
-        """The files."""
+        """Returns one part for each file."""
         files = sorted(path for path in self._folder.glob(self._pattern) if path.is_file())
         return [f"{self._fs_id}::{path.relative_to(self._folder)}" for path in files]
 
     def build_part(self, step_id: str, for_part: str, resume_state: int | None) -> _Lines:
-        """A file."""
+        """Opens a file."""
         return _Lines(self._file_of(for_part), self._batch_size, resume_state)
 
     def _file_of(self, for_part: str) -> Path:
@@ -130,7 +130,7 @@ class _Records(StatefulSourcePartition[dict[str, str], int]):
     def __init__(self, path: Path, batch_size: int, resume_state: int | None, options: dict[str, Any]) -> None:
         self._file = path.open("rt", newline="")
         reader = DictReader(_lines(self._file), **options)
-        # Has the header read, which is before any place.
+        # Read the header first: positions to resume from are after it.
         self.names = list(reader.fieldnames or ())
         if resume_state is not None:
             self._file.seek(resume_state)
@@ -147,7 +147,7 @@ class _Records(StatefulSourcePartition[dict[str, str], int]):
 
 
 class CSVSource(FixedPartitionedSource[dict[str, str], int]):
-    """The rows of a CSV file with a header, as dicts of text; ``fmtparams`` are those of ``csv.DictReader``."""
+    """The rows of a CSV file with a header, as dicts of strings. ``fmtparams`` are passed to ``csv.DictReader``."""
 
     def __init__(
         self,
@@ -160,15 +160,15 @@ class CSVSource(FixedPartitionedSource[dict[str, str], int]):
         self._options = fmtparams
 
     def list_parts(self) -> list[str]:
-        """The file, if it is there."""
+        """Returns one part for the file, or none if the file does not exist."""
         return self._file.list_parts()
 
     def build_part(self, step_id: str, for_part: str, resume_state: int | None) -> _Records:
-        """The file."""
+        """Opens the file."""
         return _Records(self._file._path, self._file._batch_size, resume_state, self._options)
 
     def plain_file(self, for_part: str) -> PlainFile | None:
-        """The file of a part; ``None`` where it is written in a way of its own."""
+        """The file of a part; ``None`` if only ``csv.DictReader`` supports its options."""
         delimiter = self._options.get("delimiter", ",")
         if set(self._options) - {"delimiter"} or not (isinstance(delimiter, str) and delimiter in _DELIMITERS):
             return None
@@ -178,7 +178,7 @@ class CSVSource(FixedPartitionedSource[dict[str, str], int]):
 class _Writing(StatefulSinkPartition[str, int]):
     def __init__(self, path: Path, resume_state: int | None, end: str) -> None:
         self._file = path.open("at")
-        # What a batch that was cut off had written is written again.
+        # Remove the output of an interrupted batch, which is written again.
         self._file.seek(resume_state or 0)
         self._file.truncate()
         self._end = end
@@ -203,22 +203,22 @@ class _Writing(StatefulSinkPartition[str, int]):
 
 
 class FileSink(FixedPartitionedSink[str, int]):
-    """Writes values, of pairs ``(key, value)``, as lines of a file."""
+    """Writes the values of ``(key, value)`` pairs as lines of a file."""
 
     def __init__(self, path: Path, end: str = "\n") -> None:
         self._path = _require_path("path", path)
         self._end = end
 
     def list_parts(self) -> list[str]:
-        """The file."""
+        """Returns the path as the only part."""
         return [str(self._path)]
 
     def part_fn(self, item_key: str) -> int:
-        """The file."""
+        """Assigns all keys to the file."""
         return 0
 
     def build_part(self, step_id: str, for_part: str, resume_state: int | None) -> _Writing:
-        """The file."""
+        """Opens the file."""
         return _Writing(self._path, resume_state, self._end)
 
 
@@ -231,7 +231,7 @@ def _by_hash(key: str) -> int:
 
 
 class DirSink(FixedPartitionedSink[str, int]):
-    """Writes values, of pairs ``(key, value)``, as lines of ``file_count`` files in a folder."""
+    """Writes the values of ``(key, value)`` pairs as lines of ``file_count`` files in a folder."""
 
     def __init__(
         self,
@@ -254,9 +254,9 @@ class DirSink(FixedPartitionedSink[str, int]):
         return [self._file_namer(number, self._file_count) for number in range(self._file_count)]
 
     def part_fn(self, item_key: str) -> int:
-        """Which file a key is of."""
+        """Assigns a key to a file with ``assign_file``."""
         return self._assign_file(item_key)
 
     def build_part(self, step_id: str, for_part: str, resume_state: int | None) -> _Writing:
-        """A file."""
+        """Opens a file."""
         return _Writing(self._folder / for_part, resume_state, self._end)

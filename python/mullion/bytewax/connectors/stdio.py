@@ -1,4 +1,4 @@
-"""Standard output, as of ``bytewax.connectors.stdio``."""
+"""Standard output, as in ``bytewax.connectors.stdio``."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ class _Printing(StatelessSinkPartition[Any]):
 
 
 class StdOutSink(DynamicSink[Any]):
-    """Prints each item, on the standard output of the program."""
+    """Prints each item on the standard output of the driver."""
 
     def build(self, step_id: str, worker_index: int, worker_count: int) -> _Printing:
-        """The part."""
+        """Opens the part."""
         return _Printing()

@@ -1,6 +1,6 @@
-"""The operators of Bytewax 0.21 that do not window, as of ``bytewax.operators``.
+"""The operators of Bytewax 0.21 except windows, as in ``bytewax.operators``.
 
-Functions run in Spark's Python workers, on batches of items; :func:`inspect`, sources and sinks in the program itself.
+Functions run in Spark's Python workers, on batches of items. :func:`inspect`, sources and sinks run in the driver.
 """
 
 from __future__ import annotations

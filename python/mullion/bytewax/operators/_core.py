@@ -1,4 +1,4 @@
-"""What all operators are made of: steps that run, as ``dataflow.Step`` has them, and the checks that they share."""
+"""Core operators, which add the steps of ``dataflow.Step``, and shared checks. All other operators consist of them."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class BranchOut(Generic[X, Y]):
 
 @operator(_core=True)
 def branch(step_id: str, up: Stream[X], predicate: Callable[[X], bool]) -> BranchOut[X, X]:
-    """Divides a stream in two by what ``predicate`` says, which must be a ``bool``."""
+    """Splits a stream in two by the result of ``predicate``, which must be a ``bool``."""
     require_callable(step_id, "predicate", predicate)
     trues, falses = up.flow()._add("branch", [up], ["trues", "falses"], predicate)
     return BranchOut(trues, falses)
@@ -50,7 +50,7 @@ def branch(step_id: str, up: Stream[X], predicate: Callable[[X], bool]) -> Branc
 
 @operator(_core=True)
 def flat_map_batch(step_id: str, up: Stream[X], mapper: Callable[[list[X]], Iterable[Y]]) -> Stream[Y]:
-    """Gives ``mapper`` the items that came together, and passes on what it returns."""
+    """Calls ``mapper`` with batches of items, and emits the items that it returns."""
     require_callable(step_id, "mapper", mapper)
     (down,) = up.flow()._add("flat_map_batch", [up], ["down"], mapper)
     return down
@@ -77,7 +77,7 @@ def _print_debug(step_id: str, item: Any, epoch: int, worker: int) -> None:
 def inspect_debug(
     step_id: str, up: Stream[X], inspector: Callable[[str, X, int, int], Any] = _print_debug
 ) -> Stream[X]:
-    """Shows items to ``inspector(step_id, item, batch, worker)``, in the program itself, and passes them on."""
+    """Calls ``inspector(step_id, item, batch, worker)`` in the driver for each item, and emits the items unchanged."""
     require_callable(step_id, "inspector", inspector)
     (down,) = up.flow()._add("inspect", [up], ["down"], partial(inspector, step_id))
     return down
@@ -85,7 +85,7 @@ def inspect_debug(
 
 @operator(_core=True)
 def merge(step_id: str, *ups: Stream[Any]) -> Stream[Any]:
-    """Puts streams together; the items of each keep their order."""
+    """Merges streams. The items of each stream keep their order."""
     if not ups:
         raise WrongCallError(f"The step {step_id!r} merges no streams. Write merge('all', one, other).")
     (down,) = ups[0].flow()._add("merge", ups, ["down"], None)
@@ -105,13 +105,13 @@ def output(step_id: str, up: Stream[X], sink: Sink[X]) -> None:
 
 @operator(_core=True)
 def redistribute(step_id: str, up: Stream[X]) -> Stream[X]:
-    """Passes items on: Spark distributes them as it is."""
+    """Emits items unchanged, because Spark distributes them."""
     (down,) = up.flow()._add("redistribute", [up], ["down"], None)
     return down
 
 
 class _LogicOfKey(ABC, Generic[W, S]):
-    """What the logic of a key does, but for taking its values."""
+    """The methods of the logic of a key, except those that process values."""
 
     RETAIN: ClassVar[bool] = False
     DISCARD: ClassVar[bool] = True
@@ -119,15 +119,15 @@ class _LogicOfKey(ABC, Generic[W, S]):
     _snapshot_is_complete: ClassVar[bool] = False
 
     def on_notify(self) -> tuple[Iterable[W], bool]:
-        """Called when the time of :meth:`notify_at` has come."""
+        """Called once the time of :meth:`notify_at` is reached."""
         return NOTHING, self.RETAIN
 
     def on_eof(self) -> tuple[Iterable[W], bool]:
-        """Called when no more values will come."""
+        """Called at the end of the input."""
         return NOTHING, self.RETAIN
 
     def notify_at(self) -> datetime | None:
-        """The system time, in UTC, at which :meth:`on_notify` is to be called."""
+        """The system time of the next call of :meth:`on_notify`, in UTC; ``None`` for no call."""
         return None
 
     @abstractmethod
@@ -136,15 +136,15 @@ class _LogicOfKey(ABC, Generic[W, S]):
 
 
 class StatefulBatchLogic(_LogicOfKey[W, S], Generic[V, W, S]):
-    """What a key of :func:`stateful_batch` does. Its methods return what is emitted, and whether it is discarded."""
+    """The logic of a key in :func:`stateful_batch`. Its methods return the items to emit, and True to discard it."""
 
     @abstractmethod
     def on_batch(self, values: list[V]) -> tuple[Iterable[W], bool]:
-        """Called with the values that came together."""
+        """Called with each batch of values."""
 
 
 class StatefulLogic(_LogicOfKey[W, S], Generic[V, W, S]):
-    """What a key of :func:`stateful` does: the same, value by value."""
+    """The logic of a key in :func:`stateful`: like :class:`StatefulBatchLogic`, but value by value."""
 
     @abstractmethod
     def on_item(self, value: V) -> tuple[Iterable[W], bool]:
@@ -155,7 +155,7 @@ class StatefulLogic(_LogicOfKey[W, S], Generic[V, W, S]):
 def stateful_batch(
     step_id: str, up: KeyedStream[V], builder: Callable[[Any], StatefulBatchLogic[V, W, S]]
 ) -> KeyedStream[W]:
-    """Runs a logic of its own for each key; ``builder`` is given the state that was kept, or ``None``."""
+    """Runs a separate logic for each key. ``builder`` receives the stored snapshot, or ``None`` for a new key."""
     require_callable(step_id, "builder", builder)
     (down,) = up.flow()._add("stateful", [up], ["down"], builder)
     return down
@@ -163,6 +163,6 @@ def stateful_batch(
 
 @operator
 def stateful(step_id: str, up: KeyedStream[V], builder: Callable[[Any], StatefulLogic[V, W, S]]) -> KeyedStream[W]:
-    """Runs a logic of its own for each key, value by value."""
+    """Runs a separate logic for each key, value by value."""
     require_callable(step_id, "builder", builder)
     return stateful_batch("stateful_batch", up, ByItem(builder))

@@ -1,4 +1,4 @@
-"""The operators that keep a state for each key, but for windows."""
+"""The operators that keep state for each key, except windows."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ W = TypeVar("W")
 S = TypeVar("S")
 
 JoinInsertMode: TypeAlias = Literal["first", "last", "product"]
-"""What a join keeps of the values of a side: the first, the last, or all."""
+"""The values that a join keeps of each side: the first, the last, or all."""
 JoinEmitMode: TypeAlias = Literal["complete", "final", "running"]
-"""When a join emits: once all sides have a value, at the end, or with each value."""
+"""The time at which a join emits: once all sides have a value, at the end, or for each value."""
 
 
 class _Collect(StatefulLogic[V, list[V], Any]):
@@ -65,7 +65,7 @@ class _Collect(StatefulLogic[V, list[V], Any]):
 
 @operator
 def collect(step_id: str, up: KeyedStream[V], timeout: timedelta, max_size: int) -> KeyedStream[list[V]]:
-    """Collects values into lists of ``max_size``, or of what there is when none came for ``timeout``."""
+    """Collects values into lists of ``max_size``. A shorter list is emitted after ``timeout`` without a value."""
     if not isinstance(timeout, timedelta):
         raise InvalidArgumentError(
             f"The step {step_id!r}: timeout={timeout!r} is not a timedelta. Write timeout=timedelta(seconds=10)."
@@ -79,7 +79,7 @@ def collect(step_id: str, up: KeyedStream[V], timeout: timedelta, max_size: int)
 
 @operator
 def count_final(step_id: str, up: Stream[X], key: Callable[[X], str]) -> KeyedStream[int]:
-    """Counts items by key; emits at the end of the input."""
+    """Counts items by key. Emits at the end of the input."""
     require_callable(step_id, "key", key)
     down = map_items("init_count", up, lambda x: (key(x), 1))
     return reduce_final("sum", down, lambda total, n: total + n)
@@ -107,7 +107,7 @@ class _FoldFinal(StatefulLogic[V, S, Any]):
 def fold_final(
     step_id: str, up: KeyedStream[V], builder: Callable[[], S], folder: Callable[[S, V], S]
 ) -> KeyedStream[S]:
-    """Folds the values of a key; emits at the end of the input."""
+    """Folds the values of each key. Emits at the end of the input."""
     require_callable(step_id, "builder", builder)
     require_callable(step_id, "folder", folder)
     return stateful("stateful", up, partial(_FoldFinal, builder, folder))
@@ -144,7 +144,7 @@ class _Join(StatefulLogic[tuple[int, Any], tuple[Any, ...], Any]):
 
 
 def require_join_modes(step_id: str, sides: tuple[Any, ...], insert_mode: Any, emit_mode: Any) -> None:
-    """Refuses what is no mode of a join, and a join of nothing."""
+    """Raises an error for an unknown mode of a join, and for a join without sides."""
     if not sides:
         raise WrongCallError(f"The step {step_id!r} joins no streams. Give it two or more.")
     for name, mode, modes in (
@@ -158,7 +158,7 @@ def require_join_modes(step_id: str, sides: tuple[Any, ...], insert_mode: Any, e
 
 @operator
 def join_label_merge(step_id: str, *ups: KeyedStream[Any]) -> KeyedStream[tuple[int, Any]]:
-    """Merges the sides of a join, each value with the number of its side."""
+    """Merges the sides of a join. Each value is paired with the number of its side."""
     sides = [
         map_value(f"label_{number}", up, partial(lambda side, value: (side, value), number))
         for number, up in enumerate(ups)
@@ -173,7 +173,7 @@ def join(
     insert_mode: JoinInsertMode = "last",
     emit_mode: JoinEmitMode = "complete",
 ) -> KeyedStream[tuple[Any, ...]]:
-    """Joins streams by key, into tuples with ``None`` for a side that has no value yet."""
+    """Joins streams by key into tuples. A side without a value is ``None``."""
     require_join_modes(step_id, sides, insert_mode, emit_mode)
     merged = join_label_merge("add_names", *sides)
     return stateful("join", merged, partial(_Join, len(sides), insert_mode, emit_mode))
@@ -181,14 +181,14 @@ def join(
 
 @operator
 def max_final(step_id: str, up: KeyedStream[V], by: Callable[[V], Any] = identity) -> KeyedStream[V]:
-    """The largest value of a key; emits at the end of the input."""
+    """The largest value of each key by ``by``. Emits at the end of the input."""
     require_callable(step_id, "by", by)
     return reduce_final("reduce_final", up, partial(max, key=by))
 
 
 @operator
 def min_final(step_id: str, up: KeyedStream[V], by: Callable[[V], Any] = identity) -> KeyedStream[V]:
-    """The smallest value of a key; emits at the end of the input."""
+    """The smallest value of each key by ``by``. Emits at the end of the input."""
     require_callable(step_id, "by", by)
     return reduce_final("reduce_final", up, partial(min, key=by))
 
@@ -213,7 +213,7 @@ class _Reduced(StatefulLogic[V, V, Any]):
 
 @operator
 def reduce_final(step_id: str, up: KeyedStream[V], reducer: Callable[[V, V], V]) -> KeyedStream[V]:
-    """Reduces the values of a key to one; emits at the end of the input."""
+    """Reduces the values of each key to one. Emits at the end of the input."""
     require_callable(step_id, "reducer", reducer)
 
     def of_batch(pairs: list[tuple[str, V]]) -> list[tuple[str, V]]:
@@ -253,14 +253,20 @@ class _FlatMapped(StatefulLogic[V, W, Any]):
 def stateful_flat_map(
     step_id: str, up: KeyedStream[V], mapper: Callable[[Any, V], tuple[Any, Iterable[W]]]
 ) -> KeyedStream[W]:
-    """Maps values to any number of them, with a state for each key: ``mapper(state, value)`` gives both."""
+    """Maps each value to any number of values, with state for each key.
+
+    ``mapper(state, value)`` returns the new state and the values to emit. A state of ``None`` deletes the state.
+    """
     require_callable(step_id, "mapper", mapper)
     return stateful("stateful", up, partial(_FlatMapped, step_id, mapper))
 
 
 @operator
 def stateful_map(step_id: str, up: KeyedStream[V], mapper: Callable[[Any, V], tuple[Any, W]]) -> KeyedStream[W]:
-    """Maps values, with a state for each key: ``mapper(state, value)`` gives both; a state of ``None`` is forgotten."""
+    """Maps each value to another, with state for each key.
+
+    ``mapper(state, value)`` returns the new state and the value to emit. A state of ``None`` deletes the state.
+    """
     require_callable(step_id, "mapper", mapper)
 
     def flat(state: Any, value: V) -> tuple[Any, tuple[W]]:

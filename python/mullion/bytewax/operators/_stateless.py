@@ -1,4 +1,4 @@
-"""The operators that treat each item by itself, on batches of items."""
+"""The stateless operators. They run on batches of items."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ DV = TypeVar("DV")
 
 @dataclass
 class TTLCache(Generic[DK, DV]):
-    """What ``getter`` gave for a key, for as long as ``ttl``."""
+    """A cache of results of ``v_getter`` by key. Entries expire after ``ttl``."""
 
     v_getter: Callable[[DK], DV]
     now_getter: Callable[[], datetime]
@@ -39,7 +39,7 @@ class TTLCache(Generic[DK, DV]):
     _cache: dict[DK, tuple[datetime, DV]] = field(default_factory=dict)
 
     def get(self, k: DK) -> DV:
-        """The value of a key, read again where it is too old."""
+        """The value of a key. Calls ``v_getter`` if it is missing or expired."""
         now = self.now_getter()
         found = self._cache.get(k)
         if found is None or now - found[0] > self.ttl:
@@ -47,7 +47,7 @@ class TTLCache(Generic[DK, DV]):
         return found[1]
 
     def remove(self, k: DK) -> None:
-        """Forgets a key."""
+        """Removes a key. Raises :class:`KeyError` if it is not cached."""
         del self._cache[k]
 
 
@@ -60,7 +60,7 @@ def enrich_cached(
     ttl: timedelta = timedelta.max,
     _now_getter: Callable[[], datetime] = system_utc,
 ) -> Stream[Y]:
-    """Maps items with a cache of what ``getter`` gives; each worker has its own."""
+    """Maps items with a cache of results of ``getter``. Each worker has its own cache."""
     require_callable(step_id, "getter", getter)
     require_callable(step_id, "mapper", mapper)
     cache: TTLCache[DK, DV] = TTLCache(getter, _now_getter, ttl)
@@ -69,14 +69,14 @@ def enrich_cached(
 
 @operator
 def flat_map(step_id: str, up: Stream[X], mapper: Callable[[X], Iterable[Y]]) -> Stream[Y]:
-    """Maps an item to any number of them."""
+    """Maps each item to any number of items."""
     require_callable(step_id, "mapper", mapper)
     return flat_map_batch("flat_map_batch", up, lambda xs: itertools.chain.from_iterable([mapper(x) for x in xs]))
 
 
 @operator
 def flat_map_value(step_id: str, up: KeyedStream[V], mapper: Callable[[V], Iterable[W]]) -> KeyedStream[W]:
-    """Maps a value to any number of them, under its key."""
+    """Maps each value to any number of values with the same key."""
     require_callable(step_id, "mapper", mapper)
 
     def pairs(item: tuple[str, V]) -> list[tuple[str, W]]:
@@ -88,7 +88,7 @@ def flat_map_value(step_id: str, up: KeyedStream[V], mapper: Callable[[V], Itera
 
 @operator
 def flatten(step_id: str, up: Stream[Iterable[X]]) -> Stream[X]:
-    """Passes on what is in the items."""
+    """Emits the elements of iterable items."""
 
     def parts(item: Iterable[X]) -> Iterable[X]:
         if not isinstance(item, Iterable):
@@ -102,21 +102,21 @@ def flatten(step_id: str, up: Stream[Iterable[X]]) -> Stream[X]:
 
 @operator
 def filter(step_id: str, up: Stream[X], predicate: Callable[[X], bool]) -> Stream[X]:  # noqa: A001
-    """Passes on the items that ``predicate`` is ``True`` for."""
+    """Keeps items for which ``predicate`` returns ``True``."""
     require_callable(step_id, "predicate", predicate)
     return flat_map_batch("flat_map_batch", up, Kept(step_id, predicate))
 
 
 @operator
 def filter_value(step_id: str, up: KeyedStream[V], predicate: Callable[[V], bool]) -> KeyedStream[V]:
-    """Passes on the pairs whose values ``predicate`` is ``True`` for."""
+    """Keeps pairs for whose values ``predicate`` returns ``True``."""
     require_callable(step_id, "predicate", predicate)
     return flat_map_batch("filter", up, KeptValues(step_id, predicate))
 
 
 @operator
 def filter_map(step_id: str, up: Stream[X], mapper: Callable[[X], Y | None]) -> Stream[Y]:
-    """Maps items, and leaves out those that become ``None``."""
+    """Maps items, and drops results that are ``None``."""
     require_callable(step_id, "mapper", mapper)
 
     def kept(xs: list[X]) -> list[Y]:
@@ -127,7 +127,7 @@ def filter_map(step_id: str, up: Stream[X], mapper: Callable[[X], Y | None]) -> 
 
 @operator
 def filter_map_value(step_id: str, up: KeyedStream[V], mapper: Callable[[V], W | None]) -> KeyedStream[W]:
-    """Maps values, and leaves out those that become ``None``."""
+    """Maps values, and drops pairs whose result is ``None``."""
     require_callable(step_id, "mapper", mapper)
 
     def kept(value: V) -> Iterable[W]:
@@ -143,14 +143,14 @@ def _print(step_id: str, item: Any) -> None:
 
 @operator
 def inspect(step_id: str, up: Stream[X], inspector: Callable[[str, X], Any] = _print) -> Stream[X]:
-    """Shows items to ``inspector(step_id, item)``, in the program itself, and passes them on."""
+    """Calls ``inspector(step_id, item)`` in the driver for each item, and emits the items unchanged."""
     require_callable(step_id, "inspector", inspector)
     return inspect_debug("inspect_debug", up, lambda _step, item, _batch, _worker: inspector(step_id, item))
 
 
 @operator
 def key_on(step_id: str, up: Stream[X], key: Callable[[X], str]) -> KeyedStream[X]:
-    """Puts a key before each item, which must be a text."""
+    """Pairs each item with the result of ``key``, which must be a string."""
     require_callable(step_id, "key", key)
 
     return flat_map_batch("map", up, Keyed(step_id, key))
@@ -158,7 +158,7 @@ def key_on(step_id: str, up: Stream[X], key: Callable[[X], str]) -> KeyedStream[
 
 @operator
 def key_rm(step_id: str, up: KeyedStream[X]) -> Stream[X]:
-    """Takes the keys away."""
+    """Removes keys: emits the value of each pair."""
     return flat_map_batch("map", up, Unkeyed(step_id))
 
 
@@ -171,7 +171,7 @@ def map(step_id: str, up: Stream[X], mapper: Callable[[X], Y]) -> Stream[Y]:  # 
 
 @operator
 def map_value(step_id: str, up: KeyedStream[V], mapper: Callable[[V], W]) -> KeyedStream[W]:
-    """Maps each value to another, under its key."""
+    """Maps each value to another with the same key."""
     require_callable(step_id, "mapper", mapper)
 
     return flat_map_batch("map", up, MappedValues(step_id, mapper))

@@ -1,4 +1,4 @@
-"""What helps with operators, as of ``bytewax.operators.helpers``."""
+"""Helper functions for operators, as in ``bytewax.operators.helpers``."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["map_dict_value"]
 
 
 def map_dict_value(key: K, mapper: Callable[[V], V]) -> Callable[[dict[K, V]], dict[K, V]]:
-    """A mapper of dicts that maps the value of one key."""
+    """Returns a mapper of dicts that replaces the value of one key in place."""
 
     def mapped(item: dict[K, V]) -> dict[K, V]:
         item[key] = mapper(item[key])

@@ -1,13 +1,13 @@
-"""The windows of Bytewax 0.21, as of ``bytewax.operators.windowing``.
+"""The windows of Bytewax 0.21, as in ``bytewax.operators.windowing``.
 
-Each key has a clock of its own, and windows of its own. A window's operator gives three streams, all of
+Each key has a separate clock and separate windows. A window operator returns three streams, all of
 ``(key, (window id, value))``::
 
-    down    what the windows gave         late    values that came too late         meta    windows that closed
+    down    results of windows         late    late values         meta    metadata of closed windows
 
-Another document's shapes are taken too, where they can be told apart: an operator that is used as a stream is its
-``down`` without window ids, :class:`WindowConfig` stands for a clock and a windower, ``fold_window`` needs no merger,
-and ``join_window`` takes its sides first.
+The module also accepts calls of the variant that ``seed.windowing`` completes, if they are unambiguous. The result of
+an operator used as a stream is its ``down`` without window ids. :class:`WindowConfig` replaces a clock and a windower.
+``fold_window`` needs no merger, and ``join_window`` accepts its sides first.
 """
 
 from __future__ import annotations
@@ -94,12 +94,12 @@ W_co = TypeVar("W_co", covariant=True)
 
 @dataclass(frozen=True)
 class WindowOut(AsStream, Generic[V, W]):
-    """The streams of a window's operator, of ``(key, (window id, value))``.
+    """The output streams of a window operator, of ``(key, (window id, value))``.
 
-    - ``down``: what the windows gave; ``late``: values that came too late.
-    - ``meta``: a :class:`WindowMetadata` for each window that closed.
+    - ``down``: results of windows; ``late``: late values.
+    - ``meta``: a :class:`WindowMetadata` for each closed window.
 
-    Used as a stream it is ``down`` without the window ids.
+    Used as a stream, it is ``down`` without the window ids.
     """
 
     down: KeyedStream[tuple[int, W]]
@@ -107,15 +107,15 @@ class WindowOut(AsStream, Generic[V, W]):
     meta: KeyedStream[tuple[int, WindowMetadata]]
 
     def flow(self) -> Dataflow:
-        """The dataflow that it is in."""
+        """The dataflow of the streams."""
         return self.down.flow()
 
     def as_stream(self) -> Stream[tuple[str, W]]:
-        """``down`` without the window ids."""
+        """Adds a step that removes the window ids from ``down``."""
         return map_value("without_window_id", self.down, _second)
 
     def then(self, op_fn: Callable[..., Any], step_id: str, *args: Any, **kwargs: Any) -> Any:
-        """The same as ``op_fn(step_id, windows, ...)``, for steps in a row."""
+        """Returns ``op_fn(step_id, windows, ...)``, to chain steps."""
         return op_fn(step_id, self, *args, **kwargs)
 
 
@@ -124,7 +124,7 @@ def _second(pair: tuple[Any, W]) -> W:
 
 
 def _taking_config(call: Callable[..., Any]) -> Callable[..., Any]:
-    """Puts the clock and the windower of a :class:`WindowConfig` where they would have stood."""
+    """Replaces a :class:`WindowConfig` among the arguments by its clock and windower."""
 
     @functools.wraps(call)
     def taking(*args: Any, **kwargs: Any) -> Any:
@@ -162,9 +162,10 @@ def window(
     builder: Callable[[Any], WindowLogic[V, W, Any]],
     ordered: bool = True,
 ) -> WindowOut[V, W]:
-    """Windows that hold a logic of their own: ``builder`` is given the state that was kept, or ``None``.
+    """Runs a separate logic for each window. ``builder`` receives the stored snapshot, or ``None`` for a new window.
 
-    With ``ordered`` values enter in order of time, each when the watermark has come there; else as they came.
+    With ``ordered=True``, values enter in time order, each once the watermark reaches its time. Otherwise they enter in
+    order of arrival.
     """
     require_callable(step_id, "builder", builder)
     return _windows(step_id, up, clock, windower, held.Own(builder), ordered)
@@ -238,7 +239,7 @@ def _sum(one: int, other: int) -> int:
 def count_window(
     step_id: str, up: Stream[X], clock: Clock[X, Any], windower: Windower[Any], key: Callable[[X], str]
 ) -> WindowOut[X, int]:
-    """Counts the items of each window, by ``key``."""
+    """Counts the items of each window and key."""
     require_callable(step_id, "key", key)
     keyed = key_on("keyed", up, key)
     return _windows(step_id, keyed, clock, windower, Fold(_zero, _one_more, _sum), False)
@@ -256,10 +257,10 @@ def fold_window(
     merger: Callable[[S, S], S] | None = None,
     ordered: bool = True,
 ) -> WindowOut[V, S]:
-    """Folds the values of each window into what ``builder`` makes.
+    """Folds the values of each window into the result of ``builder``.
 
-    ``merger`` puts the states of two sessions together that were merged. Without it a session keeps its values, and
-    folds them in order of time when it closes.
+    ``merger`` combines the states of two merged sessions. Without it, a session keeps its values, and folds them in
+    time order when it closes.
     """
     require_callable(step_id, "builder", builder)
     require_callable(step_id, "folder", folder)
@@ -293,7 +294,7 @@ def max_window(
     windower: Windower[Any],
     by: Callable[[V], Any] = identity,
 ) -> WindowOut[V, V]:
-    """The largest value of each window, by what ``by`` gives."""
+    """The largest value of each window by ``by``."""
     require_callable(step_id, "by", by)
     return _windows(step_id, up, clock, windower, held.Reduction(partial(max, key=by)), False)
 
@@ -307,7 +308,7 @@ def min_window(
     windower: Windower[Any],
     by: Callable[[V], Any] = identity,
 ) -> WindowOut[V, V]:
-    """The smallest value of each window, by what ``by`` gives."""
+    """The smallest value of each window by ``by``."""
     require_callable(step_id, "by", by)
     return _windows(step_id, up, clock, windower, held.Reduction(partial(min, key=by)), False)
 
@@ -343,11 +344,14 @@ def join_window(
     emit_mode: JoinEmitMode | None = None,
     ordered: bool = True,
 ) -> WindowOut[Any, tuple[Any, ...]]:
-    """Joins streams within windows, into tuples with ``None`` for a side that has no value.
+    """Joins streams within windows into tuples. A side without a value is ``None``.
 
-    ``join_window(step_id, clock, windower, *sides)``, as in Bytewax 0.21, emits ``"final"``, when a window closes, if
-    ``emit_mode`` is left out; ``join_window(step_id, *sides, clock=, windower=)`` emits ``"complete"``, each time that
-    all sides have a value. ``late`` is of pairs of a side's number and its value, as in Bytewax.
+    The default of ``emit_mode`` depends on the form of the call:
+
+    - ``join_window(step_id, clock, windower, *sides)``, as in Bytewax 0.21: ``"final"``, when a window closes.
+    - ``join_window(step_id, *sides, clock=, windower=)``: ``"complete"``, each time all sides have a value.
+
+    The values of ``late`` are pairs of a side's number and its value, as in Bytewax.
     """
     first = args[0] if args else None
     if isinstance(first, WindowConfig):

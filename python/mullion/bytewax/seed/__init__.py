@@ -1,1 +1,1 @@
-"""Another document's API of Bytewax's windows, where it and Bytewax 0.21 cannot both be had: ``seed.windowing``."""
+"""A variant of Bytewax's windowing API, ``seed.windowing``, for definitions that conflict with Bytewax 0.21."""

@@ -1,9 +1,9 @@
-"""Windows as another document has them: ``operators.windowing``, but for two things.
+"""A variant of ``operators.windowing`` with two differences.
 
-- :func:`count_window` counts the values of a keyed stream, by ``key(value)``.
-- :data:`WindowMetadata` is ``(window id, start, end)``, and an operator's ``meta`` is of such tuples.
+- :func:`count_window` counts the values of a keyed stream by ``key(value)``.
+- :data:`WindowMetadata` is ``(window id, start, end)``. The stream ``meta`` contains such tuples.
 
-All operators give a stream of ``(key, value)`` with ``late`` and ``meta`` beside it.
+The result of each operator is usable as a stream of ``(key, value)``, and has the streams ``late`` and ``meta``.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ V = TypeVar("V")
 X = TypeVar("X")
 
 WindowMetadata: TypeAlias = tuple[str, datetime, datetime]
-"""A window's id, its start, and its end."""
+"""The id of a window, its start, and its end."""
 
 
 def _as_tuple(pair: tuple[int, Any]) -> WindowMetadata:
@@ -104,5 +104,5 @@ join_window = _telling(_windowing.join_window)
 
 @_telling
 def count_window(step_id: str, up: KeyedStream[V], *args: Any, **kwargs: Any) -> Any:
-    """Counts the values of a keyed stream in each window, by ``key(value)``: its last argument."""
+    """Counts the values of a keyed stream in each window by ``key(value)``; ``key`` is the last argument."""
     return _windowing.count_window(step_id, op.key_rm(f"{step_id}_values", up), *args, **kwargs)

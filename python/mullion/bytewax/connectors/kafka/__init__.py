@@ -1,7 +1,7 @@
-"""Kafka as source and sink, as of ``bytewax.connectors.kafka``. Needs ``pip install mullion-spark[kafka]``.
+"""Kafka as a source and a sink, as in ``bytewax.connectors.kafka``. Requires ``pip install mullion-spark[kafka]``.
 
-Messages are read by the program itself; where each partition was read to is kept with what was read, so that a message
-is read once. They are written at least once, as in Bytewax.
+The driver reads messages. The log of inputs stores the offsets of partitions with the messages, so each message is read
+once. Messages are written at least once, as in Bytewax.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ K = TypeVar("K")
 V = TypeVar("V")
 
 OFFSET_BEGINNING: Final = -2
-"""The first message that there is."""
+"""The offset of the earliest available message."""
 
 
 @dataclass(frozen=True)
 class KafkaSourceMessage(Generic[K, V]):
-    """A message that was read."""
+    """A message from Kafka."""
 
     key: K
     value: V
@@ -44,7 +44,7 @@ class KafkaSourceMessage(Generic[K, V]):
     timestamp: tuple[int, int] | None = None
 
     def to_sink(self) -> KafkaSinkMessage[K, V]:
-        """The same, to be written; the sink says the topic."""
+        """Converts the message for a sink. The sink determines the topic."""
         return KafkaSinkMessage(self.key, self.value, headers=self.headers)
 
     def _with_key(self, key: Any) -> KafkaSourceMessage[Any, V]:
@@ -59,7 +59,7 @@ class KafkaSourceMessage(Generic[K, V]):
 
 @dataclass(frozen=True)
 class KafkaSinkMessage(Generic[K, V]):
-    """A message to be written."""
+    """A message to write to Kafka."""
 
     key: K
     value: V
@@ -80,7 +80,7 @@ class KafkaSinkMessage(Generic[K, V]):
 
 @dataclass(frozen=True)
 class KafkaError(Generic[K, V]):
-    """A message that could not be read or decoded, and why: the text of Kafka's error, or of the decoder's."""
+    """A message that could not be read or decoded, with the text of the error of Kafka or of the decoder."""
 
     err: str
     msg: KafkaSourceMessage[K, V]
@@ -156,11 +156,11 @@ class KafkaSource(FixedPartitionedSource[Any, Any]):
     """The messages of topics, as :class:`KafkaSourceMessage` of bytes.
 
     - ``brokers``, ``topics``: lists of names.
-    - ``tail``: whether to wait for more at the end; else that is the end of the input.
-    - ``starting_offset``: of each partition, the first time.
-    - ``add_config``: settings of librdkafka beside ours.
-    - ``batch_size``: how many messages are read together at most.
-    - ``raise_on_errors``: whether what Kafka cannot give fails the run; else it is an item, a :class:`KafkaError`.
+    - ``tail``: True to wait for new messages at the end of a partition; False to end the input there.
+    - ``starting_offset``: the offset in each partition for the first run.
+    - ``add_config``: additional settings of librdkafka.
+    - ``batch_size``: the maximum number of messages in a batch.
+    - ``raise_on_errors``: True if an error of Kafka fails the run; False to emit a :class:`KafkaError` as an item.
     """
 
     def __init__(
@@ -196,10 +196,10 @@ class KafkaSource(FixedPartitionedSource[Any, Any]):
         return parts
 
     def build_part(self, step_id: str, for_part: str, resume_state: Any) -> _Partition:
-        """A partition."""
+        """Opens a partition."""
         number, topic = for_part.split("-", 1)
         config = {
-            # Where it was is kept here and not in Kafka.
+            # Offsets are stored in the log of inputs instead of Kafka.
             "group.id": "mullion-bytewax",
             "enable.auto.commit": "false",
             "enable.partition.eof": str(not self._tail).lower(),
@@ -245,7 +245,7 @@ class _Producing(StatelessSinkPartition[Any]):
 
 
 class KafkaSink(DynamicSink[Any]):
-    """Writes :class:`KafkaSinkMessage` to ``topic``, or to that which a message names."""
+    """Writes :class:`KafkaSinkMessage` to the topic of the message, or to ``topic`` if it has none."""
 
     def __init__(self, brokers: Iterable[str], topic: str | None, add_config: dict[str, Any] | None = None) -> None:
         self._brokers = _names("brokers", brokers, "'localhost:9092'")
@@ -253,6 +253,6 @@ class KafkaSink(DynamicSink[Any]):
         self._add_config = dict(add_config or {})
 
     def build(self, step_id: str, worker_index: int, worker_count: int) -> _Producing:
-        """The part."""
+        """Opens the part."""
         config = {"bootstrap.servers": ",".join(self._brokers), **self._add_config}
         return _Producing(config, self._topic)

@@ -1,4 +1,4 @@
-"""Kafka's operators, as of ``bytewax.connectors.kafka.operators``: what cannot be read is a stream of its own."""
+"""Kafka operators, as in ``bytewax.connectors.kafka.operators``. They emit errors as a separate stream."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ E = TypeVar("E")
 
 @dataclass(frozen=True)
 class KafkaOpOut(Generic[X, E]):
-    """Messages, and what could not be read or decoded as :class:`KafkaError`."""
+    """A stream of messages, and a stream of :class:`KafkaError` for messages that could not be read or decoded."""
 
     oks: Stream[X]
     errs: Stream[E]
@@ -67,7 +67,7 @@ def input(  # noqa: A001
     add_config: dict[str, Any] | None = None,
     batch_size: int = 1000,
 ) -> KafkaOpOut[Any, Any]:
-    """Reads topics; see :class:`KafkaSource`."""
+    """Reads topics. See :class:`KafkaSource`."""
     source = KafkaSource(brokers, topics, tail, starting_offset, add_config, batch_size, raise_on_errors=False)
     found: KafkaOpOut[Any, Any] = _split("split_err", op.input("kafka_input", flow, source))
     return found
@@ -77,12 +77,12 @@ def input(  # noqa: A001
 def output(
     step_id: str, up: Stream[Any], *, brokers: list[str], topic: str, add_config: dict[str, Any] | None = None
 ) -> None:
-    """Writes messages to a topic; those that were read are written as they are."""
+    """Writes messages to a topic. A :class:`KafkaSourceMessage` is converted with ``to_sink()``."""
     op.output("kafka_output", op.map("to_sink", up, _to_sink), KafkaSink(brokers, topic, add_config))
 
 
 def _coded(message: Any, coders: Mapping[str, Any]) -> Any:
-    """A message with what each coder of ``confluent_kafka`` makes of its field, ``key`` or ``value``."""
+    """Applies coders of ``confluent_kafka`` to fields of a message, ``key`` or ``value``."""
     from confluent_kafka.serialization import MessageField, SerializationContext
 
     fields = {
@@ -93,7 +93,7 @@ def _coded(message: Any, coders: Mapping[str, Any]) -> Any:
 
 
 def _deserialized(up: Stream[Any], **deserializers: Any) -> KafkaOpOut[Any, Any]:
-    """Messages with other fields, beside what kept them from being decoded."""
+    """Decodes fields of messages. Failures become :class:`KafkaError`."""
 
     def decoded(message: Any) -> Any:
         try:
@@ -112,31 +112,31 @@ def _serialized(up: Stream[Any], **serializers: Any) -> Stream[Any]:
 
 @operator
 def deserialize_key(step_id: str, up: Stream[Any], deserializer: Any) -> KafkaOpOut[Any, Any]:
-    """Decodes keys, with a deserializer of ``confluent_kafka``."""
+    """Decodes keys with a deserializer of ``confluent_kafka``."""
     return _deserialized(up, key=deserializer)
 
 
 @operator
 def deserialize_value(step_id: str, up: Stream[Any], deserializer: Any) -> KafkaOpOut[Any, Any]:
-    """Decodes values, with a deserializer of ``confluent_kafka``."""
+    """Decodes values with a deserializer of ``confluent_kafka``."""
     return _deserialized(up, value=deserializer)
 
 
 @operator
 def deserialize(step_id: str, up: Stream[Any], *, key_deserializer: Any, val_deserializer: Any) -> KafkaOpOut[Any, Any]:
-    """Decodes keys and values, with deserializers of ``confluent_kafka``."""
+    """Decodes keys and values with deserializers of ``confluent_kafka``."""
     return _deserialized(up, key=key_deserializer, value=val_deserializer)
 
 
 @operator
 def serialize_key(step_id: str, up: Stream[Any], serializer: Any) -> Stream[KafkaSinkMessage[bytes, Any]]:
-    """Encodes keys, with a serializer of ``confluent_kafka``."""
+    """Encodes keys with a serializer of ``confluent_kafka``."""
     return _serialized(up, key=serializer)
 
 
 @operator
 def serialize_value(step_id: str, up: Stream[Any], serializer: Any) -> Stream[KafkaSinkMessage[Any, bytes]]:
-    """Encodes values, with a serializer of ``confluent_kafka``."""
+    """Encodes values with a serializer of ``confluent_kafka``."""
     return _serialized(up, value=serializer)
 
 
@@ -144,5 +144,5 @@ def serialize_value(step_id: str, up: Stream[Any], serializer: Any) -> Stream[Ka
 def serialize(
     step_id: str, up: Stream[Any], *, key_serializer: Any, val_serializer: Any
 ) -> Stream[KafkaSinkMessage[bytes, bytes]]:
-    """Encodes keys and values, with serializers of ``confluent_kafka``."""
+    """Encodes keys and values with serializers of ``confluent_kafka``."""
     return _serialized(up, key=key_serializer, value=val_serializer)
