@@ -5,6 +5,7 @@ The README is the home page, CHANGELOG.md the changelog; transcripts and the ben
 
 from __future__ import annotations
 
+import posixpath
 import re
 from pathlib import Path
 
@@ -89,6 +90,8 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Fil
             to = file.removeprefix("docs/")
         else:
             to = f"files/{file}"
+        # A link is relative to the folder of its page.
+        to = posixpath.relpath(to, posixpath.dirname(page.file.src_uri) or ".")
         return f"{before}{to}{anchor or ''}{after}"
 
     return LINK.sub(moved, markdown)
