@@ -139,7 +139,6 @@ class InputLog:
         return len(written)
 
     def waiting(self) -> int:
-        """The number of entries in the folder."""
         return len(_numbers(self._folder))
 
 

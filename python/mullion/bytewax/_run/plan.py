@@ -74,7 +74,6 @@ class Plan:
         return Plan(tuple(_planned(step) for step in flow._steps))
 
     def stages(self) -> list[int]:
-        """The numbers of the stateful steps."""
         return [number for number, step in enumerate(self.steps) if step.kind in STATEFUL]
 
     def sources_of(self) -> list[frozenset[int]]:
@@ -116,7 +115,6 @@ class Pipeline:
         self._into[stream](items, origin)
 
     def into(self, stream: str) -> Push:
-        """The push function of a stream."""
         return self._into[stream]
 
     def _reader(self, number: int, step: PlannedStep) -> Push:

@@ -54,7 +54,6 @@ class FileRange:
 
     @property
     def batches(self) -> int:
-        """The number of batches."""
         return -(-self.lines // self.batch_size)
 
     def read(self) -> Iterator[tuple[int, list[Any]]]:

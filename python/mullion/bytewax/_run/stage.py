@@ -160,7 +160,6 @@ class LeftInputs:
     inputs: Inputs
 
     def __call__(self, frames: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Yields the rows in frames."""
         for batch in frames:
             entries = pa.RecordBatch.from_arrays(
                 [batch.column(0).cast(pa.int64()), batch.column(1)], names=["number", "data"]
@@ -208,7 +207,6 @@ class _Keys:
         return logic
 
     def renewed(self, key: str, now_us: int) -> KeyLogic:
-        """Replaces the logic of a key that became empty."""
         logic = self._live[key] = self._make(None, now_us)
         return logic
 
@@ -328,7 +326,6 @@ class Stage:
         )
 
     def logics(self) -> Logics:
-        """Keeps the program's logics of this step."""
         return Logics(self.plan.steps[self.step].step_id, self.key, self.classes, self.resumes)
 
     def make(self, logics: Logics, kept: Any, now_us: int) -> KeyLogic:
@@ -389,20 +386,17 @@ class _StageRun:
                 on_run, is_empty = logic.on_run, logic.is_empty
 
     def time(self) -> None:
-        """Notifies the keys whose timers are due."""
         for key, logic in self._keys.that_are_due(self._now):
             self._emit(logic.on_notify(self._now), Origin(NOTIFIED, key, self._now))
         # A timer that is due again at once fires in a later batch.
         self._keys.write(self._now + _MILLISECOND)
 
     def end(self) -> None:
-        """Ends all keys."""
         for key, logic in self._keys.all(self._now):
             self._emit(logic.on_eof(), Origin(ENDED, key, self._now))
             self._keys.write(self._now)
 
     def warn(self) -> None:
-        """Logs how many keys started anew."""
         self._logics.warn()
 
     def _emit(self, events: list[Event], origin: Origin) -> None:

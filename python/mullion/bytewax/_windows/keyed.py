@@ -188,7 +188,6 @@ class WindowsOfKey:
                 events += [(DOWN, (window, one)) for one in emitted]
 
     def _settle(self, watermark: int, events: list[Event]) -> None:
-        """Merges windows, and closes windows that are due."""
         contents, windower = self._contents, self._windower
         merged = windower.merged()
         if merged:

@@ -20,9 +20,7 @@ class Snapshots:
     """Stores the snapshot of each logic, and rebuilds the logic from it."""
 
     def kept(self, logic: Any) -> tuple[Any, ...]:
-        """The snapshot of a logic."""
         return (logic.snapshot(),)
 
     def restored(self, kept: tuple[Any, ...], builder: Callable[[Any], Any]) -> Any:
-        """Builds a logic from the snapshot."""
         return builder(kept[0])

@@ -115,7 +115,6 @@ class SlidingWindows:
         return [(window, self.metadata(window)) for window in closed]
 
     def metadata(self, window: int) -> WindowMetadata:
-        """The start and end of a window."""
         close = self._close_of(window)
         return WindowMetadata(moment(close - self._length, self._zone), moment(close, self._zone))
 

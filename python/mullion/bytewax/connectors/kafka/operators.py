@@ -82,7 +82,6 @@ def output(
 
 
 def _coded(message: Any, coders: Mapping[str, Any]) -> Any:
-    """Applies coders of ``confluent_kafka`` to fields of a message, ``key`` or ``value``."""
     from confluent_kafka.serialization import MessageField, SerializationContext
 
     fields = {
