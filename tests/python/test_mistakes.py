@@ -113,8 +113,9 @@ def mistakes(spark: SparkSession, events: DataFrame, folder: Path) -> Iterator[t
     yield "Write Tumbling('5 minutes')", lambda: Tumbling("5m")
     yield "timezone='UTC'", lambda: Tumbling("1 month")
     yield "Did you mean 'America/New_York'?", lambda: Tumbling("1 day", timezone="New York")
-    yield "whole days, weeks", lambda: Tumbling("12 hours", timezone="UTC")
-    yield "begin at midnight", lambda: Tumbling("1 day", "6 hours", timezone="UTC")
+    yield "a number of days, weeks", lambda: Tumbling("12 hours", timezone="UTC")
+    yield "needs a time zone", lambda: Tumbling("1 week", week_start="Sunday")
+    yield "add gaps=True", lambda: Sliding("5 minutes", "1 hour")
     yield "has no unit", lambda: Tumbling(10)  # type: ignore[arg-type]
     yield "longer than zero", lambda: Tumbling(timedelta(0))
     yield "'gap'. Say how long a pause", lambda: Session()  # type: ignore[call-arg]

@@ -496,7 +496,7 @@ def test_an_error_in_a_method_has_its_name_and_line(method: str, how: str, waiti
     message = str(failed.value)
     error = {"raise": "ValueError: broken", "exit": "SystemExit: 3"}[how]
     assert f"Broken.{method} failed: {error}, at {__file__}:" in message
-    assert "continues from its checkpoint" in message or "goes on from its checkpoint" in message
+    assert "continues from its checkpoint" in message or "the query continues once the function is fixed" in message
 
 
 @pytest.mark.parametrize("method", ["add", "merge"])

@@ -52,7 +52,7 @@ def windows(rows: DataFrame) -> dict[str, DataFrame]:
         "tumbling": of(Tumbling("10 seconds"), n, s, allowed_lateness="5 seconds", late="reopen"),
         "refined": of(Tumbling("7 seconds"), n, allowed_lateness="9 seconds", on_time=True, accumulate=False),
         "sliding": of(Sliding("9 seconds", "4 seconds"), n, F.max("v").alias("most"), early=Early("3 seconds")),
-        "gaps": of(Sliding("3 seconds", "5 seconds"), ids, by=["j", "k"], early=Early(count=2), late="emit"),
+        "gaps": of(Sliding("3 seconds", "5 seconds", gaps=True), ids, by=["j", "k"], early=Early(count=2), late="emit"),
         "sessions": of(Session("4 seconds"), n, s, by=["k", "j"], allowed_lateness="2 seconds", late="emit"),
         "by_row": of(gap, ids, late="reopen", early=Early("2 seconds", unchanged=True)),
         "around": of(Around("2 seconds", "1 second"), F.sum("v").alias("s"), (F.max("v") * 2).alias("twice")),

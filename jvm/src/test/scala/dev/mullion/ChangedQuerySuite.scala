@@ -24,7 +24,7 @@ class ChangedQuerySuite extends SparkSuite {
         assertEquals(query.run(Seq(n, total), fromNow = false, (1, 3)), Set.empty[String])
         assertEquals(query.run(Seq(total, n), fromNow = false, (2, 4)), Set.empty[String])
         val refused = intercept[StreamingQueryException](query.run(Seq(total, n, most), fromNow = false, (3, 5)))
-        assert(clue(refused.getMessage).contains("new_aggregates='from now'"))
+        assert(clue(refused.getMessage).contains("newAggregates = Upgrade.FromNow"))
         assertEquals(query.run(Seq(most, total), fromNow = true), Set.empty[String])
         assertEquals(query.open("most", "total", "incomplete"), Set("5 12 [most]"))
         assertEquals(query.run(Seq(most, total), fromNow = true, (100, 1)), Set("5 12 [most]"))

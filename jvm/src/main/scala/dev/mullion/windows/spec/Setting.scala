@@ -25,6 +25,9 @@ object Setting {
   val Panes: Setting = named("panes")
   val Was: Setting = named("was")
 
+  val PanesGiven: Setting = Setting("panes=...", "panes = ...", "panes => ...")
+  val WasGiven: Setting = Setting("was=...", "was = ...", "was => ...")
+
   // Values that stand for themselves.
   val CloseAtEnd: Setting = Setting("at_end='close'", "closeAtEnd = true", "at_end => 'close'")
   val EmitEmpty: Setting = Setting("empty='emit'", "emitEmpty = true", "empty => 'emit'")

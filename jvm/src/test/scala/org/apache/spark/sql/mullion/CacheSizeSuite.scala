@@ -4,12 +4,12 @@ import java.sql.Timestamp
 
 import scala.collection.mutable
 
-import org.apache.spark.sql.{DataFrame, Dataset, Encoders, Row}
+import org.apache.spark.sql.{DataFrame, Encoders, Row}
 import org.apache.spark.sql.classic.SparkSession
 import org.apache.spark.sql.execution.streaming.runtime.MemoryStream
 import org.apache.spark.sql.functions._
 import org.apache.spark.sql.mullion.builders.WindowOptions
-import org.apache.spark.sql.streaming.StreamingQuery
+import org.apache.spark.sql.mullion.query.ClockedQuery
 
 import dev.mullion.{Asked, Facade, MullionExtensions}
 import dev.mullion.windows.spec.WindowSpec
@@ -118,16 +118,21 @@ private object CacheSizeSuite {
   ) {
     private val source = MemoryStream[CachedRow](spark, 1)(Encoders.product[CachedRow])
     private val rows = mutable.ArrayBuffer.empty[Row]
-    private val query: StreamingQuery = spark.withActive {
-      windows(source.toDF().withWatermark("ts", "0 seconds")).writeStream
-        .foreachBatch { (batch: Dataset[Row], _: Long) => rows ++= batch.collect(); () }
-        .option("checkpointLocation", checkpoint)
-        .start()
+    private var settled = -1L
+    // Early firings also follow the wall clock, which stands still here.
+    private val query: ClockedQuery = spark.withActive {
+      val panes = windows(source.toDF().withWatermark("ts", "0 seconds"))
+      Facade.startClocked(panes, checkpoint, "append", startMs = 0L, drain = false)
     }
 
     def add(batch: Seq[CachedRow]): Unit = { source.addData(batch); () }
 
-    def settle(): Unit = query.processAllAvailable()
+    def settle(): Unit = {
+      query.advanceMs(0)
+      query.settle()
+      rows ++= query.since(settled).collect()
+      settled = query.lastBatch
+    }
 
     def stop(): Unit = query.stop()
 

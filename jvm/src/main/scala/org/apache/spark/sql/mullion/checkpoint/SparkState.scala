@@ -60,9 +60,9 @@ private[checkpoint] object SparkState {
 
   /** The error for a checkpoint of Spark's own windows if arguments are missing. */
   def needsBoth(what: String): MullionException = MullionException.invalid(
-    s"$what. To move Spark's own windows to Mullion, name both queries: savepoint(checkpoint, to, ${Setting.Was} ..., ${Setting.Panes} ...), where " +
-      s"${Setting.Was} is the DataFrame with window(...) or session_window(...) that wrote the checkpoint, and ${Setting.Panes} what " +
-      "windowed(...).agg(...) gave of the same source."
+    s"$what. To move Spark's own windows to Mullion, name both queries: savepoint(checkpoint, to, ${Setting.WasGiven}, ${Setting.PanesGiven}), where " +
+      s"${Setting.Was} is the DataFrame with window(...) or session_window(...) that wrote the checkpoint, and ${Setting.Panes} the result of " +
+      "windowed(...).agg(...) over the same source."
   )
 
   /** For a checkpoint with no other state. */

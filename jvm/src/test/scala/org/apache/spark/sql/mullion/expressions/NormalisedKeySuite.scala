@@ -29,7 +29,7 @@ class NormalisedKeySuite extends MullionSuite {
       val refused = intercept[MullionException](normalised(kind, rule))
       assertEquals(refused.condition, "UNSUPPORTED")
       assert(refused.getMessage.contains("The key attributes holds a map"), refused.getMessage)
-      assert(refused.getMessage.contains("F.array_sort(F.map_entries(...))"), refused.getMessage)
+      assert(refused.getMessage.contains("array_sort(map_entries(...))"), refused.getMessage)
     }
   }
 

@@ -221,7 +221,7 @@ class PartialAggregateSuite extends SparkSuite {
     val rows = spark.sql("SELECT timestamp_seconds(1) AS ts, 1 AS k")
     def panes = rows.windowed(Tumbling("10 seconds"), time = "ts", by = Seq(col("k"))).agg(count("*").as("n")).collect()
     val name = set("flink", None)(intercept[MullionException](panes))
-    assert(clue(name.getMessage).contains("say 'mullion'"))
+    assert(clue(name.getMessage).contains("write 'mullion'"))
     val size = set("mullion", Some("much"))(intercept[MullionException](panes))
     assert(clue(size.getMessage).contains("such as '64m'"))
   }
