@@ -58,7 +58,7 @@ def with_timeout(key: tuple[int, int], frames: Iterator[pd.DataFrame], state: Gr
     values = [bytes(state.get[0])] if state.exists else []
     values += (frame["v"].to_numpy().tobytes() for frame in frames)
     state.update((b"".join(values),))
-    state.setTimeoutTimestamp((key[1] + WINDOW_S) * 1000)
+    state.setTimeoutTimestamp(int(key[1] + WINDOW_S) * 1000)
 
 
 def sparks(rows: DataFrame) -> DataFrame:
