@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
@@ -367,6 +368,32 @@ def test_a_group_of_many_rows_is_added_in_parts(spark: SparkSession) -> None:
 def of_batch(spark: SparkSession, aggregate: PythonAggregate) -> DataFrame:
     rows = spark.range(0, 100, 1, 2).select(F.col("id").alias("v"), F.timestamp_seconds("id").alias("ts"))
     return windowed(rows, Tumbling("1 hour"), time="ts").agg(result=aggregate)
+
+
+@pytest.mark.always
+def test_an_accumulator_may_be_of_a_class_of_the_main_program(
+    spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    total: Any = type("Total", (), {"n": 0, "__module__": "__main__"})
+    monkeypatch.setattr(sys.modules["__main__"], "Total", total, raising=False)
+
+    class Counted(PythonAggregate, returns="bigint", pickle=True):
+        def create(self) -> Any:
+            return total()
+
+        def add(self, accumulator: Any, rows: pa.RecordBatch) -> Any:
+            accumulator.n += rows.num_rows
+            return accumulator
+
+        def merge(self, a: Any, b: Any) -> Any:
+            a.n += b.n
+            return a
+
+        def finish(self, accumulator: Any) -> Any:
+            return accumulator.n
+
+    with settings(spark, {WAITING: "1"}):
+        assert [row.result for row in of_batch(spark, Counted("v")).collect()] == [100]
 
 
 @pytest.mark.parametrize("waiting", [1, 64])

@@ -7,27 +7,22 @@ from __future__ import annotations
 
 import base64
 import json
-import pickle
 import socket
 import struct
-import sysconfig
-import traceback
 from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property
-from pathlib import Path
 from typing import Any, Final, Protocol
 
 import pyarrow as pa
 
-from mullion import errors
-from mullion._codec import values
+from mullion._codec import pickles, values
 from mullion._query_errors import FUNCTION_FAILED
+from mullion._user_code import failed_line
 from mullion.errors import InvalidArgumentError
 
 _INT: Final = struct.Struct(">i")
 _DONE: Final = b"\0"
 _FAILED: Final = b"\1"
-_LIBRARIES: Final = (sysconfig.get_path("stdlib"), str(Path(errors.__file__).parent), "<frozen")
 
 
 class FailedFunctionError(Exception):
@@ -119,7 +114,7 @@ class Adder:
             return bytes(data)
         if self._pickles:
             try:
-                return pickle.dumps(accumulator, protocol=5)
+                return pickles.encode(accumulator)
             except Exception as error:
                 raise FailedFunctionError(
                     f"{self.name} cannot store its accumulator {_shown(accumulator)} with pickle: {error}"
@@ -139,7 +134,7 @@ class Adder:
         """The accumulator of the bytes, as a new object."""
         if self._dumps:
             return self.aggregate.load(data)
-        return pickle.loads(data) if self._pickles else values.decode(data)  # noqa: S301
+        return pickles.decode(data) if self._pickles else values.decode(data)
 
     def _returned(self, method: str, before: Any, after: Any) -> Any:
         if after is None and before is not None:
@@ -147,13 +142,8 @@ class Adder:
         return after
 
     def _failed(self, method: str, error: BaseException) -> FailedFunctionError:
-        frames = traceback.extract_tb(error.__traceback__)
-        own = [
-            frame
-            for frame in frames
-            if not frame.filename.startswith(_LIBRARIES) and "site-packages" not in frame.filename
-        ]
-        at = "".join(f", at {frame.filename}:{frame.lineno}" for frame in (own or frames)[-1:])
+        line = failed_line(error)
+        at = f", at {line.filename}:{line.lineno}" if line is not None else ""
         text = " ".join(str(error).split())
         return FailedFunctionError(f"{self.name}.{method} failed: {type(error).__name__}: {text}{at}")
 

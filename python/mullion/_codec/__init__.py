@@ -5,6 +5,7 @@
     json      plain values: the output of a program, and external JSON
     values    all Python values, with marks for the types that JSON lacks; values are read exactly as written
     objects   the state of functions: values, or a table
+    pickles   objects of classes that opt in to pickle
     arrow     batches and schemas in Arrow's IPC format
 
 Checkpoints and topics contain these formats, so all of them must stay readable: a new kind of value gets a new mark,

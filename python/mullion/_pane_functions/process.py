@@ -11,18 +11,16 @@ A pane is identified by its window; a session, whose window changes, by its id.
 from __future__ import annotations
 
 import inspect
-import pickle
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, ClassVar, final
 
 import pyarrow as pa
-from pyspark import cloudpickle
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as sf
 from pyspark.sql.types import StructField, StructType
 
-from mullion._codec import objects, values
+from mullion._codec import objects, pickles, values
 from mullion._described import quoted
 from mullion._pane_functions.apply import Output, arrow_of, require_other_names, schema_of, takes_of
 from mullion._pane_functions.pane import Pane, key_text
@@ -100,9 +98,7 @@ class PaneProcessor:
         """The state as bytes."""
         what = f"the state of {type(self).__name__}"
         if self._pickle:
-            # Classes of the main program are pickled by value: workers cannot import them.
-            written: bytes = cloudpickle.dumps(state)  # type: ignore[no-untyped-call]
-            return written
+            return pickles.encode(state)
         try:
             return objects.encode(state, what)
         except InvalidArgumentError as error:
@@ -113,8 +109,7 @@ class PaneProcessor:
 
     def load(self, written: bytes) -> Any:
         """The state of the bytes of :meth:`dump`."""
-        # Only a class that opted in reads pickles.
-        return pickle.loads(written) if self._pickle else objects.decode(written)  # noqa: S301
+        return pickles.decode(written) if self._pickle else objects.decode(written)
 
 
 def require_processor(processor: Any, *, merges: bool) -> None:

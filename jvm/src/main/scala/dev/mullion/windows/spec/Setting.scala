@@ -25,8 +25,9 @@ object Setting {
   val Panes: Setting = named("panes")
   val Was: Setting = named("was")
 
-  val PanesGiven: Setting = Setting("panes=...", "panes = ...", "panes => ...")
-  val WasGiven: Setting = Setting("was=...", "was = ...", "was => ...")
+  // Names with any value.
+  val PanesGiven: Setting = valued("panes")
+  val WasGiven: Setting = valued("was")
 
   // Values that stand for themselves.
   val CloseAtEnd: Setting = Setting("at_end='close'", "closeAtEnd = true", "at_end => 'close'")
@@ -112,6 +113,9 @@ object Setting {
 
   /** An option of any name, without a value. */
   def named(name: String): Setting = Setting(s"$name=", s"${camelCase(name)} =", s"$name =>")
+
+  /** An option of any name, with a value that the reader has. */
+  private def valued(name: String): Setting = Setting(s"$name=...", s"${camelCase(name)} = ...", s"$name => ...")
 
   def text(name: String, value: String): Setting =
     Setting(s"$name='$value'", s"""${camelCase(name)} = "$value"""", s"$name => '$value'")
