@@ -1,4 +1,4 @@
-"""How much state a query keeps in memory in addition to RocksDB. It must emit the same firings with each size.
+"""The amount of state that a query caches in memory. It must emit the same firings with each size.
 
 A test with the fixture ``spark`` has one of three sizes, by a fixed hash of its id: ``conftest`` sets it. With
 ``MULLION_TEST_CACHES=all`` each test runs with all three. ``CacheSize`` is the same in Scala.

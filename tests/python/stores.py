@@ -31,7 +31,7 @@ def records(spark: SparkSession, checkpoint: Path, operator: int = 0) -> dict[st
 
 
 def maintain_and_unload(spark: SparkSession, query: ClockedQuery, checkpoint: Path) -> None:
-    """What Spark does on its own after minutes, or when a partition moves to another executor."""
+    """Unloads state as Spark does after minutes, or when a partition moves to another executor."""
     jvm: Any = spark._jvm
     state = jvm.org.apache.spark.sql.execution.streaming.state
     run = query.java_query.runId()

@@ -167,7 +167,7 @@ def test_bytes_call_no_class_that_they_name(name: str) -> None:
 
 
 def test_an_object_of_a_class_without_its_slots_is_one_with_them() -> None:
-    """Where a class is sent by value, it has a dict in the place of its slots."""
+    """A class that is sent by value has a dict in the place of its slots."""
     written = encode([Plain(1, [2])]).replace(b":Plain", b":Thawed")
     head = written[4:]
     (found,) = decode(len(head).to_bytes(4, "big") + head)

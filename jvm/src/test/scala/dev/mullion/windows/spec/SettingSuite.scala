@@ -81,7 +81,7 @@ class SettingSuite extends MullionSuite {
     assertEquals(spelt.mkString("\n"), "")
   }
 
-  /** Where all messages are for callers in one language. */
+  /** Code whose messages are all for callers in one language. */
   private val ofOneLanguage = Seq(
     "windows/spec/Setting.scala",
     "mullion/calls/Sql",
