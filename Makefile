@@ -54,10 +54,10 @@ WHEEL := .build/wheel-$(SPARK)/$(WHEEL_NAME)
 # A class data archive of Spark halves the processor time in which each test process starts.
 CLASSES := .build/spark-classes-$(SPARK).jsa
 
-SCALA := build.sbt LICENSE NOTICE $(wildcard project/*.sbt project/*.scala project/*.properties) $(shell find jvm/src/main -type f)
+SCALA := build.sbt LICENSE NOTICE $(wildcard project/*.sbt project/*.scala project/*.properties) $(shell find jvm/*/src/main -type f)
 PACKAGE := pyproject.toml README.md LICENSE $(shell find python/mullion -name '*.py' -o -name py.typed)
 CHECKED := $(wildcard python tests scripts examples benchmarks)
-SPELT := $(wildcard *.md *.toml *.yml Makefile docs/*.md docs/contributing/*.md python/mullion jvm/src/main tests/transcripts scripts examples benchmarks/*.py benchmarks/*.md)
+SPELT := $(wildcard *.md *.toml *.yml Makefile docs/*.md docs/contributing/*.md python/mullion jvm/*/src/main tests/transcripts scripts examples benchmarks/*.py benchmarks/*.md)
 TYPED := $(wildcard python/mullion tests/support tests/python scripts examples benchmarks)
 
 CHECK_TOOLS := sh scripts/check-tools $(PYTHON) $(JAVA) $(JAVAC)
@@ -81,7 +81,7 @@ define side_by_side
 	{ $(IN)/pytest $(2); echo $$? > .build/python-tests.exit; } | tee .build/python-tests.log; \
 	python=$$(cat .build/python-tests.exit); \
 	wait $$scala || { cat .build/scala-tests.log >&2; echo "The Scala tests failed: .build/scala-tests.log" >&2; exit 1; }; \
-	echo "Scala: $$(grep -o 'Passed: Total.*' .build/scala-tests.log)"; \
+	echo "Scala: $$(grep -o 'Passed: Total.*' .build/scala-tests.log | paste -sd ';')"; \
 	echo "Python: $$(tail -n 1 .build/python-tests.log)"; \
 	exit $$python
 endef

@@ -13,14 +13,64 @@ ThisBuild / version := mullionVersion
 ThisBuild / scalaVersion := line.scala
 ThisBuild / licenses := Seq("Apache-2.0" -> url("https://www.apache.org/licenses/LICENSE-2.0.txt"))
 
+val common: Seq[Setting[_]] = Seq(
+  // Spark contains Scala's library.
+  autoScalaLibrary := false,
+  scalacOptions ++= Seq(
+    "-deprecation",
+    "-feature",
+    "-unchecked",
+    "-Xlint:_,-byname-implicit",
+    "-Werror",
+    "-release:17"
+  ),
+  libraryDependencies ++= Seq(
+    "org.scala-lang" % "scala-library" % line.scala % Provided,
+    "org.scalameta" %% "munit" % "1.2.1" % Test,
+    "org.scalameta" %% "munit-scalacheck" % "1.2.0" % Test
+  ),
+  Test / parallelExecution := false,
+  Test / baseDirectory := (ThisBuild / baseDirectory).value
+)
+
+/** Each Spark version has its own classes, because its Scala version may differ. */
+val outputs: File = file(if (line.name == SparkLine.default) "jvm/target" else s"jvm/target/spark-${line.name}")
+
+/** All commands on both projects: `jvm/testOnly *Suite`. The JAR of `jvm/spark` contains the classes of both. */
 lazy val jvm = (project in file("jvm"))
+  .aggregate(windows, spark)
   .settings(
+    target := outputs / "all",
+    publish / skip := true,
+    publish / aggregate := false,
+    publish := (spark / publish).value,
+    assembly / aggregate := false,
+    assembly := (spark / assembly).value
+  )
+
+/** The rules of windows. No Spark is on the class path. */
+lazy val windows = (project in file("jvm/windows"))
+  .disablePlugins(AssemblyPlugin)
+  .settings(common)
+  .settings(
+    target := outputs / "windows",
+    publish / skip := true
+  )
+
+lazy val spark = (project in file("jvm/spark"))
+  .dependsOn(windows % "compile->compile;test->test")
+  .settings(common)
+  .settings(
+    target := outputs,
+    // One JAR, whose POM names no other artifact of Mullion.
+    projectDependencies := Nil,
+    Compile / packageBin / mappings ++= (windows / Compile / packageBin / mappings).value,
+    Compile / packageSrc / mappings ++= (windows / Compile / packageSrc / mappings).value,
+    Compile / doc / sources ++= (windows / Compile / doc / sources).value,
     name := s"mullion-spark-${line.name}",
     // Unchanged: sbt would turn 4.2 into 4-2, and --packages would not find the artifact.
     moduleName := s"mullion-spark-${line.name}",
     description := s"Windows for Spark ${line.name} Structured Streaming: the JAR of Mullion.",
-    // Provided by Spark.
-    autoScalaLibrary := false,
     publishMavenStyle := true,
     publishTo := Some(MavenCache("mullion-repository", (ThisBuild / baseDirectory).value / ".build" / "maven")),
     Compile / doc / scalacOptions --= Seq("-Werror", "-Xlint:_,-byname-implicit"),
@@ -31,10 +81,6 @@ lazy val jvm = (project in file("jvm"))
         out
       }
     }.taskValue,
-    // Each Spark version has its own classes.
-    target := {
-      if (line.name == SparkLine.default) target.value else baseDirectory.value / "target" / s"spark-${line.name}"
-    },
     // Without subfolders: a client of Connect contains some of the same classes again.
     Compile / unmanagedJars ++= line.jars.toSeq.flatMap(folder => Attributed.blankSeq((file(folder) * "*.jar").get())),
     Compile / unmanagedSourceDirectories ++= line.folders.map(baseDirectory.value / "src" / "main" / _),
@@ -43,12 +89,6 @@ lazy val jvm = (project in file("jvm"))
       .flatMap(_.folders)
       .distinct
       .flatMap(folder => (baseDirectory.value / "src" / "main" / folder ** "*.scala").get()),
-    scalacOptions ++= Seq("-deprecation", "-feature", "-unchecked", "-Xlint:_,-byname-implicit", "-Werror", "-release:17"),
-    libraryDependencies ++= Seq(
-      "org.scala-lang" % "scala-library" % line.scala % Provided,
-      "org.scalameta" %% "munit" % "1.2.1" % Test,
-      "org.scalameta" %% "munit-scalacheck" % "1.2.0" % Test
-    ),
     libraryDependencies ++= {
       if (line.jars.isEmpty) Seq("org.apache.spark" %% "spark-sql" % line.spark % Provided) else Nil
     },
@@ -58,8 +98,6 @@ lazy val jvm = (project in file("jvm"))
       Seq(out)
     }.taskValue,
     Test / fork := true,
-    Test / parallelExecution := false,
-    Test / baseDirectory := (ThisBuild / baseDirectory).value,
     // Spark caches a hundred pieces of generated code by default, fixed by the first session of the JVM: parallel
     // queries would recompile theirs in each batch.
     Test / javaOptions ++=

@@ -1,8 +1,8 @@
 /** The Spark versions that Mullion builds for: the only place that lists them.
   *
-  * A version is Spark's `major.minor`. Differences between versions are in `jvm/src/main/spark-<version>`;
-  * everything else is shared. Choose one with `sbt -Dspark.line=4.1`. `-Dspark.jars=FOLDER` compiles against the
-  * JARs of an installed PySpark, for versions that Maven Central does not have.
+  * A version is Spark's `major.minor`. Differences between versions are in `jvm/spark/src/main/spark-<version>`;
+  * everything else is shared. Choose one with `sbt -Dspark.line=4.1`. `-Dspark.jars=FOLDER` compiles against the JARs
+  * of an installed PySpark, for versions that Maven Central does not have.
   */
 final case class SparkLine(name: String, spark: String, scala: String, shared: Seq[String] = Nil) {
 

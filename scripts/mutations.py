@@ -20,7 +20,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-WINDOWS = Path("jvm/src/main/scala/dev/mullion/windows")
+WINDOWS = Path("jvm/windows/src/main/scala/dev/mullion/windows")
 PURE = "dev.mullion.*"
 STORIES = "*TranscriptSuite"
 

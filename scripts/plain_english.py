@@ -15,7 +15,7 @@ ROOT: Final = Path(__file__).parents[1]
 CLEAN: Final = (
     *("README.md", "CHANGELOG.md", "SECURITY.md", "docs", "benchmarks/NOTES.md", "mkdocs.yml", ".github"),
     *("CONTRIBUTING.md", "Makefile", "tests/transcripts/README.md", "examples", "scripts", "build.sbt", "project"),
-    *("python/mullion", "jvm/src/main"),
+    *("python/mullion", "jvm/windows/src/main", "jvm/spark/src/main"),
 )
 # Written by the benchmark, or not clean yet.
 UNCHECKED: Final = ("docs/results.md", "/flows/")

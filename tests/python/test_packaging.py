@@ -67,7 +67,7 @@ def test_every_classifier_is_one_that_pypi_knows() -> None:
 
 def test_the_distribution_has_one_name_in_all_messages() -> None:
     assert PROJECT["name"] == "mullion-spark"
-    sources = [*(ROOT / "python").rglob("*.py"), *(ROOT / "jvm" / "src" / "main").rglob("*.scala")]
+    sources = [*(ROOT / "python").rglob("*.py"), *(ROOT / "jvm").rglob("src/main/**/*.scala")]
     pages = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").glob("*.md")]
     installs = re.compile(r"pip install ['\"]?([\w.-]+)")
     named = {name for file in (*sources, *pages) for name in installs.findall(file.read_text("utf-8"))}

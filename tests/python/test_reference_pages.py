@@ -23,7 +23,7 @@ def rows_of(page: str) -> dict[str, list[str]]:
 
 
 def test_every_setting_of_the_jar_is_on_the_page_of_settings() -> None:
-    sources = (ROOT / "jvm" / "src" / "main").rglob("*.scala")
+    sources = (ROOT / "jvm").rglob("src/main/**/*.scala")
     known = {name for source in sources for name in SETTING.findall(source.read_text("utf-8"))}
     assert known >= NOT_FOR_USERS
     said = {found[1] for row in rows_of("settings.md") if (found := SETTING.fullmatch(row))}

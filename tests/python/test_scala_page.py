@@ -7,7 +7,7 @@ import textwrap
 from pathlib import Path
 
 HERE = Path(__file__).parents[2]
-SUITE = HERE / "jvm/src/test/scala/dev/mullion/ScalaApiSuite.scala"
+SUITE = HERE / "jvm/spark/src/test/scala/dev/mullion/ScalaApiSuite.scala"
 
 
 def test_each_snippet_of_the_page_stands_between_marks_of_the_suite() -> None:

@@ -1,0 +1,476 @@
+package dev.mullion.windows.spec
+
+import java.time.format.TextStyle
+import java.time.{DateTimeException, DayOfWeek, LocalDate, LocalTime, ZoneId}
+import java.util.Locale
+
+import scala.jdk.CollectionConverters._
+
+import dev.mullion.windows.WindowException
+
+/** The windows of a row. A window is a half-open interval `[start, end)` of event time; all times and lengths are
+  * microseconds.
+  */
+sealed trait WindowSpec {
+
+  /** The spec as text, for `explain()` and error messages. */
+  def describe: String
+
+  /** True if windows of a key may have one start and different ends. */
+  def sharesStarts: Boolean = false
+}
+
+/** Windows on a grid over time, which exist independently of rows. */
+sealed trait GridWindow extends WindowSpec {
+
+  /** True if a row can be in more than one window. */
+  def overlaps: Boolean
+
+  /** True if a row can be in no window. */
+  def hasGaps: Boolean
+
+  /** True if `ts` is in a window. */
+  def holds(ts: Long): Boolean
+
+  /** The start of the last window that starts at or before `ts`. */
+  def lastStart(ts: Long): Long
+
+  /** The end of the window that starts at `start`, for windows without overlap. The first window of time may start
+    * earlier.
+    */
+  def end(start: Long): Long
+
+  /** The start of the last window that ends at or before `t`, for windows without overlap. */
+  def startEndingBy(t: Long): Long
+
+  def grid: SliceGrid
+}
+
+/** Windows of calendar days or months in a time zone. They start every `days` days or `months` months, and span
+  * `slides` of these steps. A day lasts from midnight to midnight, 23 or 25 hours where clocks change. A start that
+  * clocks skip is the first instant after it; of a local time that occurs twice, the first.
+  *
+  * @param days
+  *   the number of days between starts, or 0
+  * @param months
+  *   the number of months between starts, or 0
+  * @param slides
+  *   the number of steps in a window; more than one if windows overlap
+  * @param first
+  *   a day on which a window starts, counted from the epoch; for windows of months, a month, counted from January 1970
+  * @param shift
+  *   the time after midnight of that day, or of the first day of that month, at which windows start; microseconds of
+  *   local time
+  * @param zone
+  *   the time zone, by its id
+  */
+final case class CalendarWindow private (
+    days: Int,
+    months: Int,
+    slides: Int,
+    first: Int,
+    shift: Long,
+    zone: String
+) extends GridWindow {
+  @transient private lazy val rules = ZoneId.of(zone).getRules
+  private val shiftDays = Math.floorDiv(shift, CalendarWindow.Day)
+  private val timeOfDay = LocalTime.ofNanoOfDay(Math.floorMod(shift, CalendarWindow.Day) * 1000L)
+
+  private val average = if (days > 0) days * CalendarWindow.Day else months * CalendarWindow.Month
+
+  override val grid: SliceGrid = new CalendarGrid(this)
+
+  override def overlaps: Boolean = slides > 1
+
+  override def hasGaps: Boolean = false
+
+  override def holds(ts: Long): Boolean = true
+
+  override def lastStart(ts: Long): Long = grid.windowStart(grid.windowAt(ts))
+
+  override def end(start: Long): Long = grid.windowEnd(grid.windowAt(start))
+
+  override def startEndingBy(t: Long): Long = grid.windowStart(grid.lastWindowEndingBy(t))
+
+  /** A window at most a few from the one that holds `ts`. */
+  private[windows] def near(ts: Long): Long = {
+    val origin = TimeMath.plus(shift, if (days > 0) first * CalendarWindow.Day else first * CalendarWindow.Month)
+    Math.floorDiv(TimeMath.minus(ts, origin), average)
+  }
+
+  /** The start of a window, clamped to the range of time. */
+  private[windows] def start(window: Long): Long = {
+    val most = Long.MaxValue / average + 2
+    if (window > most) Long.MaxValue
+    else if (window < -most) Long.MinValue
+    else {
+      val date =
+        if (days > 0) LocalDate.ofEpochDay(first + window * days)
+        else LocalDate.EPOCH.plusMonths(first + window * months)
+      val local = date.plusDays(shiftDays).atTime(timeOfDay)
+      val instant = Option(rules.getTransition(local))
+        .filter(_.isGap)
+        .fold(local.toInstant(rules.getValidOffsets(local).asScala.headOption.getOrElse(rules.getOffset(local))))(
+          _.getInstant
+        )
+      TimeMath.plus(TimeMath.times(instant.getEpochSecond, 1000000L), instant.getNano / 1000L)
+    }
+  }
+
+  override def describe: String = {
+    def step(n: Int) =
+      if (days > 0) CalendarWindow.describeDays(days * n, first) else CalendarWindow.describeMonths(months * n)
+    val from = if (days % 7 == 0 && first != 0 && days > 0) CalendarWindow.describeWeekday(first) else ""
+    val length = if (overlaps) s"sliding ${step(slides)} every ${step(1)}" else s"tumbling ${step(1)}"
+    val fiscal = if (days > 0 || first == 0) Nil else Seq(CalendarWindow.describeMonths(first))
+    val offset = fiscal ++ Option.when(shift != 0)(Duration.describe(shift))
+    s"$length by the calendar of $zone$from${if (offset.isEmpty) "" else offset.mkString(", offset ", " and ", "")}"
+  }
+}
+
+object CalendarWindow {
+  private val Day = 86400L * 1000000L
+  // The average month of the Gregorian calendar, which repeats every 400 years.
+  private val Month = 146097L * Day / 4800L
+  // 1970-01-01 was a Thursday.
+  private val Monday = -3
+  private val MaxUnits = 10000
+  // Each month has this many days.
+  private val MaxDaysOffset = 27
+
+  /** Windows of `days * slides` days that start every `days` days.
+    *
+    * @param offset
+    *   the shift of the starts from midnight, counted from the epoch; microseconds of local time, of any length
+    */
+  def ofDays(days: Int, zone: String, slides: Int = 1, offset: Long = 0L): CalendarWindow =
+    daily(positive(days, "days", slides), slides, first = 0, shift = 0, offset, zone)
+
+  /** Windows of `weeks * slides` weeks that start every `weeks` weeks.
+    *
+    * @param start
+    *   the first day of a week
+    * @param offset
+    *   the shift of the starts from midnight of that day; microseconds of local time, of any length
+    */
+  def ofWeeks(
+      weeks: Int,
+      zone: String,
+      slides: Int = 1,
+      start: DayOfWeek = DayOfWeek.MONDAY,
+      offset: Long = 0L
+  ): CalendarWindow =
+    daily(positive(weeks, "weeks", slides) * 7, slides, Monday, start.getValue - 1, offset, zone)
+
+  /** Windows of `months * slides` months that start every `months` months.
+    *
+    * @param offsetMonths
+    *   the shift of the starts from January 1970; 3 for fiscal years from April
+    * @param offset
+    *   the shift from midnight of the first day of a month, less than 28 days; microseconds of local time
+    */
+  def ofMonths(
+      months: Int,
+      zone: String,
+      slides: Int = 1,
+      offsetMonths: Int = 0,
+      offset: Long = 0L
+  ): CalendarWindow = {
+    if (offset < 0 || offset >= (MaxDaysOffset + 1) * Day)
+      throw WindowException.invalid(
+        s"The offset of windows of months is ${Duration.describe(offset)}: it must be at least 0 and less than 28 days, " +
+          "because February has 28. Give a number of months, or a shorter duration."
+      )
+    val step = positive(months, "months", slides)
+    new CalendarWindow(0, step, slides, Math.floorMod(offsetMonths, step), offset, checkedZone(zone))
+  }
+
+  /** The window recorded in state. */
+  def of(days: Int, months: Int, slides: Int, first: Int, shift: Long, zone: String): CalendarWindow =
+    new CalendarWindow(days, months, slides, first, shift, zone)
+
+  private def daily(days: Int, slides: Int, first: Int, shift: Int, offset: Long, zone: String): CalendarWindow = {
+    val shiftDays = Math.floorMod(shift + Math.floorDiv(offset, Day), days.toLong).toInt
+    new CalendarWindow(days, 0, slides, first + shiftDays, Math.floorMod(offset, Day), checkedZone(zone))
+  }
+
+  private def positive(n: Int, what: String, slides: Int): Int =
+    if (n > 0 && slides > 0 && n.toLong * slides <= MaxUnits) n
+    else
+      throw WindowException.invalid(
+        s"The window's size is ${n.toLong * slides} $what: windows by the calendar have from 1 to $MaxUnits. Give, for " +
+          "instance, 1."
+      )
+
+  private def describeDays(days: Int, first: Int): String =
+    if (days % 7 == 0 && first != 0) counted(days / 7, "week") else counted(days, "day")
+
+  private def describeMonths(months: Int): String =
+    if (months % 12 == 0) counted(months / 12, "year") else counted(months, "month")
+
+  private def describeWeekday(first: Int): String = Math.floorMod(first - Monday, 7) match {
+    case 0               => ""
+    case daysAfterMonday =>
+      s" from ${DayOfWeek.of(daysAfterMonday + 1).getDisplayName(TextStyle.FULL, Locale.ENGLISH)}"
+  }
+
+  private def counted(n: Int, unit: String): String = s"$n $unit${if (n == 1) "" else "s"}"
+
+  private def checkedZone(zone: String): String =
+    try ZoneId.of(zone).getId
+    catch {
+      case _: DateTimeException =>
+        throw WindowException.invalid(
+          s"'$zone' is not a time zone. Give one by its name in the IANA database, such as 'America/New_York' or " +
+            "'UTC', or an offset such as '+02:00'."
+        )
+    }
+}
+
+/** Windows that grow in steps from one start, as Flink SQL's `CUMULATE`: all windows of a cycle of `size` start with
+  * it, and one ends after each `step`. A row is in each window of its cycle that ends after it.
+  *
+  * {{{
+  *   Cumulate(6, 2)    |-|         |-|
+  *                     |---|       |---|
+  *                     |-----|     |-----|
+  * }}}
+  *
+  * @param size
+  *   the length of a cycle and of its longest window, > 0
+  * @param step
+  *   the distance between the ends of consecutive windows, > 0; divides `size`
+  * @param offset
+  *   the shift of the cycles, in `[0, size)`
+  */
+final case class CumulativeWindow private (size: Long, step: Long, offset: Long) extends GridWindow {
+  override def overlaps: Boolean = step < size
+
+  override def hasGaps: Boolean = false
+
+  override def sharesStarts: Boolean = overlaps
+
+  override def holds(ts: Long): Boolean = true
+
+  override def lastStart(ts: Long): Long = TimeMath.floor(ts, size, offset)
+
+  /** The end of the last window that starts at `start`. */
+  override def end(start: Long): Long = cycles.end(start)
+
+  override def startEndingBy(t: Long): Long = TimeMath.minus(t, size)
+
+  override val grid: SliceGrid = new CumulativeGrid(this)
+
+  private[windows] def steps: Long = size / step
+
+  private[windows] def cycles: AlignedWindow = AlignedWindow.tumbling(size, offset)
+
+  override def describe: String = {
+    val shift = if (offset == 0) "" else s", offset ${Duration.describe(offset)}"
+    s"cumulative ${Duration.describe(size)} in steps of ${Duration.describe(step)}$shift"
+  }
+}
+
+object CumulativeWindow {
+  def apply(size: Long, step: Long, offset: Long = 0L): CumulativeWindow = {
+    AlignedWindow.requirePositive("size", size)
+    AlignedWindow.requirePositive("step", step)
+    if (size % step != 0)
+      throw WindowException.invalid(
+        s"The window's step of ${Duration.describe(step)} does not divide its size of ${Duration.describe(size)}. Give a " +
+          "step that does, such as 1 hour for a size of 1 day."
+      )
+    new CumulativeWindow(size, step, Math.floorMod(offset, size))
+  }
+}
+
+/** Windows aligned to the epoch. They start on the grid `offset + k * slide` and are `size` long:
+  *
+  * {{{
+  *   Tumbling(4)            Sliding(6, 4)               Sliding(2, 4): a gap between windows
+  *   |---|---|---|          |-----|                     |-|   |-|   |-|
+  *                              |-----|
+  * }}}
+  *
+  * @param size
+  *   the length of a window, > 0
+  * @param slide
+  *   the distance between the starts of consecutive windows, > 0
+  * @param offset
+  *   the shift of the grid of starts, in `[0, slide)`
+  */
+final case class AlignedWindow private (size: Long, slide: Long, offset: Long) extends GridWindow {
+
+  override def overlaps: Boolean = slide < size
+
+  override def hasGaps: Boolean = slide > size
+
+  override def holds(ts: Long): Boolean = !hasGaps || TimeMath.pastGrid(ts, slide, offset) < size
+
+  override def lastStart(ts: Long): Long = TimeMath.floor(ts, slide, offset)
+
+  override def startEndingBy(t: Long): Long = TimeMath.minus(t, size)
+
+  override def grid: SliceGrid = new EvenGrid(this)
+
+  override def end(start: Long): Long =
+    if (start == Long.MinValue) TimeMath.plus(start, size - TimeMath.pastGrid(start, slide, offset))
+    else TimeMath.plus(start, size)
+
+  override def describe: String = {
+    val shift = if (offset == 0) "" else s", offset ${Duration.describe(offset)}"
+    if (slide == size) s"tumbling ${Duration.describe(size)}$shift"
+    else s"sliding ${Duration.describe(size)} every ${Duration.describe(slide)}$shift"
+  }
+}
+
+object AlignedWindow {
+
+  /** Windows that follow one another without overlap or gap. */
+  def tumbling(size: Long, offset: Long = 0L): AlignedWindow = sliding(size, size, offset)
+
+  /** Windows of `size` that start every `slide`. */
+  def sliding(size: Long, slide: Long, offset: Long = 0L): AlignedWindow = {
+    requirePositive("size", size)
+    requirePositive("slide", slide)
+    new AlignedWindow(size, slide, Math.floorMod(offset, slide))
+  }
+
+  private[spec] def requirePositive(name: String, us: Long): Unit =
+    if (us <= 0)
+      throw WindowException.invalid(
+        s"The window's $name is ${Duration.describe(us)}: a window needs a $name of at least 1 microsecond. " +
+          s"Give a positive duration, such as '10 seconds'."
+      )
+}
+
+/** A window around each row, from `before` its time to `after` it, both inclusive. Rows of one key and one time share a
+  * window.
+  *
+  * {{{
+  *   before 2, after 1     rows        x  x      x
+  *                         windows   |---|
+  *                                      |---|
+  *                                             |---|
+  * }}}
+  *
+  * As a half-open interval a window is `[t - before, t + after + 1 microsecond)`. These are the sliding windows of
+  * Faust and of Kafka Streams.
+  *
+  * @param before
+  *   the reach of a window before its row, >= 0
+  * @param after
+  *   the reach of a window after its row, >= 0
+  */
+final case class AroundWindow(before: Long, after: Long) extends WindowSpec {
+  for ((name, us) <- Seq("before" -> before, "after" -> after) if us < 0)
+    throw WindowException.invalid(
+      s"The window's $name is ${Duration.describe(us)}: a window about a row holds the row. Give a duration of 0 or more, " +
+        "such as Around('10 seconds', '0 seconds')."
+    )
+
+  override def describe: String =
+    s"from ${Duration.describe(before)} before to ${Duration.describe(after)} after each row"
+}
+
+/** Windows of activity. A single row makes the session `[ts, ts + gap)`; sessions of one key that touch are merged:
+  *
+  * {{{
+  *   gap 3     rows     x x  x         x    x  x
+  *             sessions |-------|      |-|  |-----|      (a gap is as long as `--`)
+  * }}}
+  *
+  * A row exactly at the end of a session still joins it, as in Spark's `session_window` and in Bytewax.
+  *
+  * @param gap
+  *   the inactivity that ends a session, > 0; none if each row has its own
+  */
+final case class SessionWindow(gap: Option[Long]) extends WindowSpec {
+  gap.filter(_ <= 0).foreach { us =>
+    throw WindowException.invalid(
+      s"The session's gap is ${Duration.describe(us)}: a session needs a gap of at least 1 microsecond. " +
+        "Give a positive duration, such as Session('10 minutes')."
+    )
+  }
+
+  override def describe: String = s"session with a gap of ${gap.fold("each row's own")(Duration.describe)}"
+}
+
+/** Windows that each row defines: every range of a list computed from the row.
+  *
+  * @param ranges
+  *   the source of the list as text: a SQL expression, or the name of a function
+  */
+final case class CustomWindow(ranges: String) extends WindowSpec {
+  override def sharesStarts: Boolean = true
+
+  override def describe: String = s"custom by $ranges"
+}
+
+/** Windows of row numbers: the rows of a key are numbered from 0 in order of arrival. Without a clock no row is late,
+  * and a window closes with the row that completes it.
+  */
+sealed trait RowNumberWindow extends WindowSpec
+
+/** Windows of `size` rows that start every `every` rows:
+  *
+  * {{{
+  *   Count(3)        Count(3, every = 2)      Count(2, every = 3): each third row is in no window
+  *   [0 1 2][3 4 5]  [0 1 [2] 3 [4] 5 ...     [0 1] 2 [3 4] 5
+  * }}}
+  */
+final case class CountWindow(size: Long, every: Long) extends RowNumberWindow {
+  require("size", size)
+  require("every", every)
+
+  private def require(name: String, rows: Long): Unit =
+    if (rows <= 0)
+      throw WindowException.invalid(
+        s"The window's $name is $rows rows: it must be at least 1. Give a positive number of rows, such as Count(100)."
+      )
+
+  override def describe: String = if (every == size) s"count of $size rows" else s"count of $size rows every $every"
+}
+
+/** Consecutive windows, each closed by a trigger: the next one begins where one closes. */
+final case class GlobalWindow(trigger: GlobalTrigger) extends RowNumberWindow {
+  override def describe: String = s"global, ${trigger.describe}"
+}
+
+/** The trigger that closes a global window. */
+sealed trait GlobalTrigger {
+  def describe: String
+}
+
+object GlobalTrigger {
+
+  /** After each `rows` rows. */
+  final case class Every(rows: Long) extends GlobalTrigger {
+    if (rows <= 0)
+      throw WindowException.invalid(
+        s"The window would close every $rows rows: it must be at least 1. Give a positive number of rows, such as " +
+          "Global.every(100)."
+      )
+
+    override def describe: String = s"closing every $rows rows"
+  }
+
+  /** After a row for which a condition is true. */
+  case object When extends GlobalTrigger {
+    override def describe: String = "closing after a row for which its condition is true"
+  }
+
+  /** Before a row with another value than the previous row's. */
+  case object Changes extends GlobalTrigger {
+    override def describe: String = "closing where its column changes"
+  }
+
+  /** At the split points that a function of the buffered rows returns. It is called once per batch.
+    *
+    * @param function
+    *   its name, which identifies it
+    */
+  final case class Split(function: String) extends GlobalTrigger {
+    override def describe: String = s"split by the function $function"
+  }
+}
