@@ -29,8 +29,8 @@ JAVAC := $(if $(JAVA_HOME),$(JAVA_HOME)/bin/javac,javac)
 
 # Each version is defined in one place, and read from there.
 VERSION := $(shell sed -n 's/^__version__ = "\(.*\)"/\1/p' python/mullion/_version.py)
-SPARKS := $(shell sed -n 's/.*SparkLine."\([0-9.]*\)", spark.*/\1/p' project/SparkLine.scala)
-DEFAULT_SPARK := $(shell sed -n 's/.*val default = "\([0-9.]*\)"/\1/p' project/SparkLine.scala)
+SPARKS := $(shell sed -n 's/.*SparkVersion."\([0-9.]*\)", spark.*/\1/p' project/SparkVersion.scala)
+DEFAULT_SPARK := $(shell sed -n 's/.*val default = "\([0-9.]*\)"/\1/p' project/SparkVersion.scala)
 SPARK ?= $(DEFAULT_SPARK)
 $(if $(filter $(SPARKS),$(SPARK)),,$(error SPARK=$(SPARK) is not supported. Use one of: $(SPARKS)))
 SBT_VERSION := $(shell sed -n 's/^sbt.version=//p' project/build.properties)
@@ -134,7 +134,7 @@ test-all: lint-python venv kafka delta s3 publish-local $(CLASSES) $(SBT_LAUNCH)
 
 # Simulates lives of queries with failures, one per seed. CASES=1000000 for more, SEED= for a failed one.
 simulation: $(SBT_LAUNCH)
-	@$(SBT) 'jvm/Test/runMain org.apache.spark.sql.mullion.exec.simulation.Simulation' < /dev/null
+	@$(SBT) 'spark/Test/runMain org.apache.spark.sql.mullion.operator.simulation.Simulation' < /dev/null
 
 # Kills drivers, Python workers and the broker, and compares the published rows with an undisturbed run. The Scala tests
 # contain the failing disk.

@@ -1,6 +1,6 @@
 import scala.util.matching.Regex
 
-val line = SparkLine.current
+val line = SparkVersion.current
 
 /** The version is written once, in the Python package; the JAR and the wheel must agree on it. */
 val mullionVersion: String = {
@@ -34,7 +34,7 @@ val common: Seq[Setting[_]] = Seq(
 )
 
 /** Each Spark version has its own classes, because its Scala version may differ. */
-val outputs: File = file(if (line.name == SparkLine.default) "jvm/target" else s"jvm/target/spark-${line.name}")
+val outputs: File = file(if (line.name == SparkVersion.default) "jvm/target" else s"jvm/target/spark-${line.name}")
 
 /** All commands on both projects: `jvm/testOnly *Suite`. The JAR of `jvm/spark` contains the classes of both. */
 lazy val jvm = (project in file("jvm"))
@@ -85,7 +85,7 @@ lazy val spark = (project in file("jvm/spark"))
     Compile / unmanagedJars ++= line.jars.toSeq.flatMap(folder => Attributed.blankSeq((file(folder) * "*.jar").get())),
     Compile / unmanagedSourceDirectories ++= line.folders.map(baseDirectory.value / "src" / "main" / _),
     // The sources of all Spark versions, whichever is compiled.
-    Compile / scalafmt / unmanagedSources ++= SparkLine.supported
+    Compile / scalafmt / unmanagedSources ++= SparkVersion.supported
       .flatMap(_.folders)
       .distinct
       .flatMap(folder => (baseDirectory.value / "src" / "main" / folder ** "*.scala").get()),

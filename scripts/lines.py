@@ -22,10 +22,10 @@ import yaml
 ROOT = Path(__file__).parents[1]
 PAGE = ROOT / "docs" / "lines.md"
 WORKFLOW = ROOT / ".github" / "workflows" / "test.yml"
-SCALA_LINES = (ROOT / "project" / "SparkLine.scala").read_text("utf-8")
-LINES: Final[list[str]] = re.findall(r'SparkLine\("([\d.]+)"', SCALA_LINES)
+SCALA_LINES = (ROOT / "project" / "SparkVersion.scala").read_text("utf-8")
+LINES: Final[list[str]] = re.findall(r'SparkVersion\("([\d.]+)"', SCALA_LINES)
 DEFAULT: Final[str] = re.findall(r'val default = "([\d.]+)"', SCALA_LINES)[0]
-SPARKS: Final[dict[str, str]] = dict(re.findall(r'SparkLine\("([\d.]+)", spark = "([\d.]+)"', SCALA_LINES))
+SPARKS: Final[dict[str, str]] = dict(re.findall(r'SparkVersion\("([\d.]+)", spark = "([\d.]+)"', SCALA_LINES))
 
 KINDS: Final = {
     "test cases": r"TranscriptSuite|test_transcripts",

@@ -14,8 +14,8 @@ from typing import Any
 
 ROOT = Path(__file__).parents[2]
 
-LINES: list[str] = re.findall(r'SparkLine\("([\d.]+)"', (ROOT / "project" / "SparkLine.scala").read_text("utf-8"))
-"""Those of ``project/SparkLine.scala``, from the oldest to the newest."""
+LINES: list[str] = re.findall(r'SparkVersion\("([\d.]+)"', (ROOT / "project" / "SparkVersion.scala").read_text("utf-8"))
+"""Those of ``project/SparkVersion.scala``, from the oldest to the newest."""
 
 
 def python_of(line: str) -> Path:

@@ -56,7 +56,7 @@ def test_what_is_tested_is_what_is_promised() -> None:
     promised = [entry for entry in matrix if not entry["tried"]]
     pythons = {line.rpartition(" ")[2] for line in PROJECT["classifiers"] if re.search(r":: 3\.\d+$", line)}
     assert {entry["python"] for entry in promised} == pythons
-    lines = set(re.findall(r'SparkLine\("([\d.]+)"', (ROOT / "project" / "SparkLine.scala").read_text("utf-8")))
+    lines = set(re.findall(r'SparkVersion\("([\d.]+)"', (ROOT / "project" / "SparkVersion.scala").read_text("utf-8")))
     assert {entry["spark"] for entry in matrix} <= lines
 
 

@@ -134,7 +134,7 @@ def test_every_metric_of_ours_is_named_in_the_docs_with_its_unit(spark: SparkSes
     rows = [[cell.strip() for cell in line.split("|")[1:-1]] for line in page.splitlines() if line.startswith("| `")]
     said = {row[0].strip("`"): row[1:] for row in rows}
     metrics: Any = spark._jvm
-    known = metrics.org.apache.spark.sql.mullion.exec.metrics.WindowMetrics.all()
+    known = metrics.org.apache.spark.sql.mullion.operator.metrics.WindowMetrics.all()
     ours = {known.apply(i).name() for i in range(known.size())}
     assert ours <= said.keys()
     assert said.keys() - ours == {

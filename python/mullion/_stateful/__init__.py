@@ -10,5 +10,5 @@
     journal    wraps either, and undoes the writes of a failed call
 
 An adapter only uses ``store``, so that it can be tested without Spark. The frames of ``stage`` and ``state`` are those
-of ``StatefulTask`` and ``StateServer`` in Scala: both sides must be changed together.
+of ``KeyedFunctionTask`` and ``StateServer`` in Scala: both sides must be changed together.
 """

@@ -8,7 +8,7 @@
 
 A file is one entry: batches of items, or byte ranges of files; the system time at which they were read; the positions
 of the sources after it; and the inputs that had ended. An entry appears atomically under the next number. Therefore
-each item is in one entry, and each entry in one micro-batch. ``flows/EntryLog.scala`` reads the log.
+each item is in one entry, and each entry in one micro-batch. ``pyfunction/dataflow/EntryLog.scala`` reads the log.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The order of timers: several tables share one list, in which each has its own order.
 
 A table with a lagging clock keeps its timers, even if the clocks of others are far ahead. The JVM uses the same
-encoding (``folds/TimerOrder.scala``)::
+encoding (``pyfunction/agents/TimerOrder.scala``)::
 
     due    order * 2**56  +  time + 2**55        order from 1 to 126; two tables may share one
     due    time                                  the format without orders, for the years -313 to 4253

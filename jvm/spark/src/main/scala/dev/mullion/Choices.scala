@@ -2,8 +2,8 @@ package dev.mullion
 
 import scala.language.implicitConversions
 
+import org.apache.spark.sql.mullion.plan.options.WindowOptions
 import org.apache.spark.sql.{functions, Column}
-import org.apache.spark.sql.mullion.builders.WindowOptions
 
 import dev.mullion.windows.rules.LatePolicy
 

@@ -1,6 +1,6 @@
 package dev.mullion
 
-import org.apache.spark.sql.mullion.builders.WindowOptions
+import org.apache.spark.sql.mullion.plan.options.WindowOptions
 
 /** The early firings of an open pane: at an interval, after a number of rows, or both, whichever comes first.
   *

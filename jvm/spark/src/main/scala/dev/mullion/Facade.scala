@@ -1,26 +1,26 @@
 package dev.mullion
 
-import org.apache.spark.sql.{Column, DataFrame, SparkSession}
 import org.apache.spark.sql.execution.python.UserDefinedPythonFunction
 import org.apache.spark.sql.execution.streaming.sources.PythonForeachBatchFunction
-import org.apache.spark.sql.mullion.builders.{
-  CallDescription,
-  Installation,
-  StatefulBuilder,
-  TogetherBuilder,
-  WindowedBuilder
-}
-import org.apache.spark.sql.mullion.checkpoint.{Comparison, OpenPanes, PanesReader, Recovery, Savepoint, StateReader}
-import org.apache.spark.sql.mullion.expressions.{BatchNumber, Counted, InShard, PerText, RowInBatch}
+import org.apache.spark.sql.mullion.checkpoint.compare.Comparison
+import org.apache.spark.sql.mullion.checkpoint.inspect.{OpenPanes, PanesReader, StateReader}
+import org.apache.spark.sql.mullion.checkpoint.recover.Recovery
+import org.apache.spark.sql.mullion.checkpoint.savepoint.Savepoint
+import org.apache.spark.sql.mullion.expressions.columns.{BatchNumber, InShard, RowInBatch}
+import org.apache.spark.sql.mullion.expressions.rows.{Counted, PerText}
+import org.apache.spark.sql.mullion.plan.build.{KeyedFunctionBuilder, TogetherBuilder, WindowedBuilder}
+import org.apache.spark.sql.mullion.plan.options.CallDescription
 import org.apache.spark.sql.mullion.plan.{DroppedBefore, PaneKeys}
-import org.apache.spark.sql.mullion.python.StatefulOptions
-import org.apache.spark.sql.mullion.python.flows.EntryLogProvider
+import org.apache.spark.sql.mullion.pyfunction.dataflow.EntryLogProvider
+import org.apache.spark.sql.mullion.pyfunction.keyed.StatefulOptions
 import org.apache.spark.sql.mullion.query.{BatchesQuery, ClockedQuery, RunningQuery, TableNote, TestClock}
+import org.apache.spark.sql.mullion.request.Installation
 import org.apache.spark.sql.mullion.shim.{BuildInfo, Classic, Distribution}
 import org.apache.spark.sql.mullion.tables.{JdbcUpsert, TableVersions}
 import org.apache.spark.sql.mullion.topics.{JsonDecimals, JsonFit, JsonShape, JsonShard, TopicFileSystem}
 import org.apache.spark.sql.streaming.StreamingQuery
 import org.apache.spark.sql.types.StructType
+import org.apache.spark.sql.{Column, DataFrame, SparkSession}
 import org.apache.spark.util.LongAccumulator
 
 import dev.mullion.windows.spec.Language.Python
@@ -161,7 +161,7 @@ object Facade {
   /** The rows that a function produces for its window number `target`, from 1. */
   def statefulRows(spark: SparkSession, target: Int, schema: String): DataFrame = {
     install(spark)
-    StatefulBuilder.rows(Classic.session(spark), target, schemaOf(schema))
+    KeyedFunctionBuilder.rows(Classic.session(spark), target, schemaOf(schema))
   }
 
   private def schemaOf(json: String): StructType = StatefulOptions.schemaOf(json)
@@ -169,7 +169,7 @@ object Facade {
   /** Functions with state over a stream. */
   def statefulOver(df: DataFrame, options: StatefulOptions): DataFrame = {
     install(df.sparkSession)
-    StatefulBuilder(Classic.frame(df), options)
+    KeyedFunctionBuilder(Classic.frame(df), options)
   }
 
   /** The entries of the log of a dataflow's inputs, as a stream: `number`, `data`. */
@@ -187,7 +187,7 @@ object Facade {
     *   of a CSV file; empty where a line is a text
     */
   def flowLines(path: String, from: Long, delimiter: String, batchSize: Int, most: Int): Array[Long] =
-    StatefulBuilder.flowLines(path, from, delimiter, batchSize, most)
+    KeyedFunctionBuilder.flowLines(path, from, delimiter, batchSize, most)
 
   /** The stateless steps of a Bytewax dataflow, over the entries of its input log.
     *
@@ -196,7 +196,7 @@ object Facade {
     */
   def flowEntries(df: DataFrame, process: UserDefinedPythonFunction, schema: String, program: String): DataFrame = {
     install(df.sparkSession)
-    StatefulBuilder.flowEntries(Classic.frame(df), process, schemaOf(schema), program)
+    KeyedFunctionBuilder.flowEntries(Classic.frame(df), process, schemaOf(schema), program)
   }
 
   /** The state records of functions in a checkpoint: `shard`, `key`, `value`.

@@ -1,15 +1,15 @@
 package dev.mullion
 
 import org.apache.spark.sql.SparkSessionExtensions
-import org.apache.spark.sql.mullion.calls.{ResolveCalls, TableFunctions, Unfit}
-import org.apache.spark.sql.mullion.checkpoint.ContinueAtStart
-import org.apache.spark.sql.mullion.exec.SortByKeyExec
-import org.apache.spark.sql.mullion.exec.partial.ReadColumns
-import org.apache.spark.sql.mullion.exec.scan.{LightScans, ReadByEachTask}
-import org.apache.spark.sql.mullion.functions.SqlFunctions
+import org.apache.spark.sql.mullion.checkpoint.evolve.ContinueAtStart
+import org.apache.spark.sql.mullion.operator.SortByKeyExec
+import org.apache.spark.sql.mullion.operator.partial.ReadColumns
+import org.apache.spark.sql.mullion.operator.scan.{LightScans, ReadByEachTask}
 import org.apache.spark.sql.mullion.plan.{RefuseAtStart, WindowStrategy}
-import org.apache.spark.sql.mullion.python.StatefulStrategy
+import org.apache.spark.sql.mullion.pyfunction.keyed.KeyedFunctionStrategy
+import org.apache.spark.sql.mullion.request.{ResolveCalls, TableFunctions, Unfit}
 import org.apache.spark.sql.mullion.shim.Classic
+import org.apache.spark.sql.mullion.sqlfunctions.SqlFunctions
 
 /** Adds Mullion to a session: `spark.sql.extensions=dev.mullion.MullionExtensions`.
   *
@@ -24,7 +24,7 @@ class MullionExtensions extends (SparkSessionExtensions => Unit) {
 
   private def add(extensions: SparkSessionExtensions): Unit = {
     extensions.injectPlannerStrategy(_ => WindowStrategy)
-    extensions.injectPlannerStrategy(_ => StatefulStrategy)
+    extensions.injectPlannerStrategy(_ => KeyedFunctionStrategy)
     extensions.injectColumnar(_ => LightScans)
     // Spark applies post-transition rules in reverse order.
     extensions.injectColumnar(_ => ReadByEachTask)

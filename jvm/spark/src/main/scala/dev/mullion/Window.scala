@@ -3,7 +3,7 @@ package dev.mullion
 import java.time.DayOfWeek
 
 import org.apache.spark.sql.Column
-import org.apache.spark.sql.mullion.builders.WindowOptions
+import org.apache.spark.sql.mullion.plan.options.WindowOptions
 
 import dev.mullion.windows.spec.{
   AlignedWindow,

@@ -1,8 +1,9 @@
 package dev.mullion
 
-import org.apache.spark.sql.{Column, DataFrame}
-import org.apache.spark.sql.mullion.builders.{WindowOptions, WindowedBuilder}
+import org.apache.spark.sql.mullion.plan.build.WindowedBuilder
+import org.apache.spark.sql.mullion.plan.options.WindowOptions
 import org.apache.spark.sql.mullion.shim.Classic
+import org.apache.spark.sql.{Column, DataFrame}
 
 /** Rows in panes, before the aggregates are chosen. */
 final class Windowed private[mullion] (df: DataFrame, window: Window, by: Seq[Column], options: WindowOptions) {

@@ -1,10 +1,13 @@
 package dev
 
-import org.apache.spark.sql.{Column, DataFrame, SparkSession}
-import org.apache.spark.sql.mullion.builders.{TogetherBuilder, WindowOptions}
-import org.apache.spark.sql.mullion.checkpoint.{Comparison, OpenPanes, PanesReader, Savepoint}
+import org.apache.spark.sql.mullion.checkpoint.compare.Comparison
+import org.apache.spark.sql.mullion.checkpoint.inspect.{OpenPanes, PanesReader}
+import org.apache.spark.sql.mullion.checkpoint.savepoint.Savepoint
+import org.apache.spark.sql.mullion.plan.build.TogetherBuilder
+import org.apache.spark.sql.mullion.plan.options.WindowOptions
 import org.apache.spark.sql.mullion.shim.Classic
 import org.apache.spark.sql.streaming.StreamingQuery
+import org.apache.spark.sql.{Column, DataFrame, SparkSession}
 
 import dev.mullion.windows.rules.LatePolicy
 

@@ -2,9 +2,10 @@ package dev.mullion
 
 import java.time.DayOfWeek
 
-import org.apache.spark.sql.{Column, DataFrame}
-import org.apache.spark.sql.mullion.builders.{WindowOptions, WindowedBuilder}
+import org.apache.spark.sql.mullion.plan.build.WindowedBuilder
+import org.apache.spark.sql.mullion.plan.options.WindowOptions
 import org.apache.spark.sql.mullion.shim.Classic
+import org.apache.spark.sql.{Column, DataFrame}
 
 import dev.mullion.windows.spec.{
   AlignedWindow,

@@ -29,7 +29,7 @@ class LayoutSuite extends MullionSuite {
     assertEquals(upwards("package dev.mullion.files\nimport dev.mullion.MullionException\n"), Nil)
     assertEquals(upwards("package dev.mullion.windows.sets\nimport dev.mullion.windows.key.PaneId\n").length, 1)
     assertEquals(upwards("package dev.mullion.windows.sets\nimport dev.mullion.{Facade, MullionException}\n").length, 1)
-    assertEquals(upwards(s"package $spark.state\nobject A { $spark.exec.WindowExec }\n").length, 1)
+    assertEquals(upwards(s"package $spark.state\nobject A { $spark.operator.WindowExec }\n").length, 1)
   }
 }
 
@@ -43,19 +43,59 @@ object LayoutSuite {
   private val order: Seq[String] =
     Seq(windows) ++
       Seq("spec", "clock", "sets", "rules", "key").map(room => s"$windows.$room") ++
-      Seq(Errors, "dev.mullion.files") ++
-      Seq(spark) ++
-      Seq("shim", "expressions", "expressions.udf", "functions", "topics", "tables", "query").map(room =>
-        s"$spark.$room"
-      ) ++
-      Seq("records", "memory", "attempts", "segments", "store", "header").map(room => s"$spark.state.$room") ++
-      Seq(s"$spark.state") ++
-      Seq("metrics", "assign", "panes").map(room => s"$spark.exec.$room") ++
-      Seq("sums", "firings", "keys", "grid", "sessions", "arrival").map(room => s"$spark.exec.panes.$room") ++
-      Seq("programs", "batch", "partial").map(room => s"$spark.exec.$room") ++
-      Seq(s"$spark.exec", s"$spark.exec.scan") ++
-      Seq("python.state", "python.folds", "python.flows", "python").map(room => s"$spark.$room") ++
-      Seq("plan", "builders", "checkpoint", "calls").map(room => s"$spark.$room") :+
+      Seq(Errors, "dev.mullion.files", spark) ++
+      Seq(
+        "shim",
+        "expressions.columns",
+        "expressions.rows",
+        "expressions.functions",
+        "expressions.udf",
+        "expressions",
+        "sqlfunctions",
+        "topics",
+        "tables",
+        "query",
+        "state.record",
+        "state.btree",
+        "state.attempt",
+        "state.packed",
+        "state.rocksdb",
+        "state.header",
+        "state",
+        "operator.metrics",
+        "operator.assign",
+        "operator.engine",
+        "operator.engine.accumulators",
+        "operator.engine.output",
+        "operator.engine.timers",
+        "operator.engine.aligned",
+        "operator.engine.session",
+        "operator.engine.rowwise",
+        "operator.program",
+        "operator.bounded",
+        "operator.partial",
+        "operator",
+        "operator.scan",
+        "pyfunction.state",
+        "pyfunction.expression",
+        "pyfunction.agents",
+        "pyfunction.dataflow",
+        "pyfunction.branch",
+        "pyfunction.keyed",
+        "pyfunction",
+        "plan.options",
+        "plan",
+        "plan.build",
+        "checkpoint.layout",
+        "checkpoint.evolve",
+        "checkpoint.inspect",
+        "checkpoint.compare",
+        "checkpoint.imports",
+        "checkpoint.savepoint",
+        "checkpoint.recover",
+        "checkpoint",
+        "request"
+      ).map(room => s"$spark.$room") :+
       public
 
   private val named =

@@ -87,11 +87,11 @@ class SettingSuite extends MullionSuite {
   /** Code whose messages are all for callers in one language. */
   private val ofOneLanguage = Seq(
     "windows/spec/Setting.scala",
-    "mullion/calls/Sql",
+    "mullion/request/Sql",
     "mullion/expressions/udf/PythonAggregate.scala",
-    "mullion/calls/TableFunctions.scala",
-    "mullion/functions/",
-    "mullion/python/",
+    "mullion/request/TableFunctions.scala",
+    "mullion/sqlfunctions/",
+    "mullion/pyfunction/",
     "mullion/shim/",
     "mullion/tables/"
   )

@@ -4,15 +4,15 @@ import java.sql.Timestamp
 
 import scala.collection.mutable
 
-import org.apache.spark.sql.{DataFrame, Encoders, Row}
 import org.apache.spark.sql.classic.SparkSession
 import org.apache.spark.sql.execution.streaming.runtime.MemoryStream
 import org.apache.spark.sql.functions._
-import org.apache.spark.sql.mullion.builders.WindowOptions
+import org.apache.spark.sql.mullion.plan.options.WindowOptions
 import org.apache.spark.sql.mullion.query.ClockedQuery
+import org.apache.spark.sql.{DataFrame, Encoders, Row}
 
-import dev.mullion.{Asked, Facade, MullionExtensions}
 import dev.mullion.windows.spec.WindowSpec
+import dev.mullion.{Asked, Facade, MullionExtensions}
 
 /** Queries with several keys in one partition of RocksDB, which must fire the same with any cache. They run without the
   * test mode that overwrites borrowed rows: with the rows that RocksDB reuses.

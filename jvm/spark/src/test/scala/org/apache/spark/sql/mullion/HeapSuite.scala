@@ -8,19 +8,19 @@ import scala.util.Using
 
 import munit.Slow
 
-import org.apache.spark.sql.{DataFrame, Encoders}
 import org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager
 import org.apache.spark.sql.execution.streaming.runtime.MemoryStream
 import org.apache.spark.sql.execution.streaming.state.StateStore
 import org.apache.spark.sql.functions._
 import org.apache.spark.sql.internal.SQLConf
-import org.apache.spark.sql.mullion.builders.WindowOptions
-import org.apache.spark.sql.mullion.checkpoint.RecordsInState
+import org.apache.spark.sql.mullion.checkpoint.evolve.RecordsInState
+import org.apache.spark.sql.mullion.plan.options.WindowOptions
 import org.apache.spark.sql.mullion.shim.Classic
 import org.apache.spark.sql.streaming.StreamingQuery
+import org.apache.spark.sql.{DataFrame, Encoders}
 
-import dev.mullion.{savepoint, Asked, Facade, MullionExtensions}
 import dev.mullion.windows.spec.WindowSpec
+import dev.mullion.{savepoint, Asked, Facade, MullionExtensions}
 
 /** The heap of queries does not grow with their batches. It compares the live objects of Mullion's classes once panes
   * open and close at the same rate, and many batches later.

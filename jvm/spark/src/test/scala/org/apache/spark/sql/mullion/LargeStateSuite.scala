@@ -7,18 +7,18 @@ import scala.util.Using
 
 import munit.Slow
 
-import org.apache.spark.sql.{Column, DataFrame, Dataset, Encoders, Row}
 import org.apache.spark.sql.classic.SparkSession
 import org.apache.spark.sql.execution.streaming.runtime.MemoryStream
 import org.apache.spark.sql.execution.streaming.state.{StateStore, StateStoreProvider}
 import org.apache.spark.sql.functions._
 import org.apache.spark.sql.internal.SQLConf
-import org.apache.spark.sql.mullion.checkpoint.RecordsInState
+import org.apache.spark.sql.mullion.checkpoint.evolve.RecordsInState
 import org.apache.spark.sql.mullion.shim.Classic
 import org.apache.spark.sql.streaming.{StateOperatorProgress, StreamingQuery}
+import org.apache.spark.sql.{Column, DataFrame, Dataset, Encoders, Row}
 
-import dev.mullion.{Asked, MullionExtensions}
 import dev.mullion.windows.spec.WindowSpec
+import dev.mullion.{Asked, MullionExtensions}
 
 /** State of ten times the memory of its cache, over three hundred batches.
   *

@@ -7,17 +7,18 @@ import scala.jdk.CollectionConverters._
 import com.fasterxml.jackson.databind.JsonNode
 import com.fasterxml.jackson.databind.node.{JsonNodeFactory, ObjectNode}
 
-import org.apache.spark.sql.{Column, DataFrame}
 import org.apache.spark.sql.classic.SparkSession
 import org.apache.spark.sql.functions._
-import org.apache.spark.sql.mullion.checkpoint.RecordsInState
+import org.apache.spark.sql.mullion.checkpoint.evolve.RecordsInState
+import org.apache.spark.sql.mullion.operator.WindowExec
 import org.apache.spark.sql.mullion.query.ClockedQuery
 import org.apache.spark.sql.mullion.shim.Classic
 import org.apache.spark.sql.streaming.{StateOperatorProgress, StreamingQueryProgress}
 import org.apache.spark.sql.types.{LongType, StructType, TimestampType}
+import org.apache.spark.sql.{Column, DataFrame}
 
-import dev.mullion.{Asked, Facade}
 import dev.mullion.windows.spec.AlignedWindow
+import dev.mullion.{Asked, Facade}
 
 /** The query of one test case. */
 final class StoryRun(spark: SparkSession, begins: Story, folder: Path) {
@@ -269,7 +270,7 @@ object StoryRun {
 
   /** The Mullion windows in a batch, the one downstream first. */
   private def ours(report: StreamingQueryProgress): Seq[StateOperatorProgress] =
-    report.stateOperators.toSeq.filter(_.operatorName == exec.WindowExec.operatorName)
+    report.stateOperators.toSeq.filter(_.operatorName == WindowExec.operatorName)
 
   private def metric(operator: StateOperatorProgress, name: String): Long = operator.customMetrics.get(name).longValue
 

@@ -3,7 +3,7 @@ package org.apache.spark.sql.mullion
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions.Attribute
 import org.apache.spark.sql.execution.metric.SQLMetric
-import org.apache.spark.sql.mullion.expressions.{SplitAnswer, SplitAsker, SplitBuffer, SplitBy}
+import org.apache.spark.sql.mullion.expressions.udf.{SplitAnswer, SplitAsker, SplitBuffer, SplitBy}
 
 /** The function that splits windows of test cases: a row with 0 in a column is the last of a window, and a negative one
   * the first. `story.py` has it in Python.

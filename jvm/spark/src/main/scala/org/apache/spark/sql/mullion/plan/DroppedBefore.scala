@@ -2,7 +2,7 @@ package org.apache.spark.sql.mullion.plan
 
 import org.apache.spark.sql.catalyst.expressions.{Attribute, Expression, NamedExpression}
 import org.apache.spark.sql.catalyst.plans.logical.{EventTime, _}
-import org.apache.spark.sql.mullion.shim.SparkLineShim
+import org.apache.spark.sql.mullion.shim.SparkVersionShim
 
 import dev.mullion.windows.spec.Setting
 
@@ -42,16 +42,16 @@ object DroppedBefore {
   }
 
   private def drops(plan: LogicalPlan): Boolean = plan.isStreaming && (plan match {
-    case one: Deduplicate                    => hasTime(one.child)
-    case one: DeduplicateWithinWatermark     => hasTime(one.child)
-    case one: Distinct                       => hasTime(one.child)
-    case one: Aggregate                      => one.groupingExpressions.exists(isTime)
-    case one: FlatMapGroupsWithState         => one.timeout == EventTimeTimeout && hasTime(one.child)
-    case one: FlatMapGroupsInPandasWithState => one.timeout == EventTimeTimeout && hasTime(one.child)
-    case one: TransformWithState             => one.timeMode == EventTime && hasTime(one.child)
-    case one: SparkLineShim.StatefulInPython => one.timeMode == EventTime && hasTime(one.left)
-    case one: Join                           => one.children.forall(_.isStreaming) && one.children.exists(hasTime)
-    case _                                   => false
+    case one: Deduplicate                       => hasTime(one.child)
+    case one: DeduplicateWithinWatermark        => hasTime(one.child)
+    case one: Distinct                          => hasTime(one.child)
+    case one: Aggregate                         => one.groupingExpressions.exists(isTime)
+    case one: FlatMapGroupsWithState            => one.timeout == EventTimeTimeout && hasTime(one.child)
+    case one: FlatMapGroupsInPandasWithState    => one.timeout == EventTimeTimeout && hasTime(one.child)
+    case one: TransformWithState                => one.timeMode == EventTime && hasTime(one.child)
+    case one: SparkVersionShim.StatefulInPython => one.timeMode == EventTime && hasTime(one.left)
+    case one: Join                              => one.children.forall(_.isStreaming) && one.children.exists(hasTime)
+    case _                                      => false
   })
 
   private def hasTime(input: LogicalPlan): Boolean = input.output.exists(isTime)
@@ -86,8 +86,8 @@ object DroppedBefore {
   private def columns(keys: Seq[Attribute]): String = keys.map(key => s"'${key.name}'").mkString("[", ", ", "]")
 
   private def called(operator: LogicalPlan): String = operator match {
-    case _: FlatMapGroupsInPandasWithState => "applyInPandasWithState"
-    case _: SparkLineShim.StatefulInPython => "transformWithState"
-    case other                             => s"${other.nodeName.head.toLower}${other.nodeName.tail}"
+    case _: FlatMapGroupsInPandasWithState    => "applyInPandasWithState"
+    case _: SparkVersionShim.StatefulInPython => "transformWithState"
+    case other                                => s"${other.nodeName.head.toLower}${other.nodeName.tail}"
   }
 }

@@ -6,7 +6,7 @@ import org.apache.spark.sql.catalyst.rules.Rule
 import org.apache.spark.sql.catalyst.streaming.{InternalOutputModes, WriteToStreamStatement}
 import org.apache.spark.sql.internal.SQLConf
 import org.apache.spark.sql.mullion.query.RunningQuery
-import org.apache.spark.sql.mullion.shim.SparkLineShim
+import org.apache.spark.sql.mullion.shim.SparkVersionShim
 import org.apache.spark.sql.streaming.OutputMode
 
 import dev.mullion.MullionException
@@ -138,7 +138,7 @@ private[mullion] object Refusals {
   /** True if one of Spark's operators keeps state in a stream. */
   def isStateful(plan: LogicalPlan): Boolean = plan match {
     case _: Aggregate | _: Deduplicate | _: DeduplicateWithinWatermark | _: Distinct | _: FlatMapGroupsWithState |
-        _: FlatMapGroupsInPandasWithState | _: TransformWithState | _: SparkLineShim.StatefulInPython |
+        _: FlatMapGroupsInPandasWithState | _: TransformWithState | _: SparkVersionShim.StatefulInPython |
         _: GlobalLimit =>
       true
     case join: Join => join.left.isStreaming && join.right.isStreaming

@@ -3,7 +3,7 @@ package org.apache.spark.sql.mullion.plan
 import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.catalyst.plans.logical._
 import org.apache.spark.sql.classic.DataFrame
-import org.apache.spark.sql.mullion.expressions.KeyColumns
+import org.apache.spark.sql.mullion.expressions.columns.KeyColumns
 
 import dev.mullion.MullionException
 import dev.mullion.windows.spec.Setting

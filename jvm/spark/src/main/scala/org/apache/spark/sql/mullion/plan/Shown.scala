@@ -2,7 +2,7 @@ package org.apache.spark.sql.mullion.plan
 
 import org.apache.spark.sql.catalyst.expressions.{Alias, Attribute, Cast, Expression, NamedExpression}
 import org.apache.spark.sql.catalyst.plans.logical.{LogicalPlan, Project, SubqueryAlias, View}
-import org.apache.spark.sql.mullion.expressions.{KeyColumns, PaneColumns}
+import org.apache.spark.sql.mullion.expressions.columns.{KeyColumns, PaneColumns}
 import org.apache.spark.sql.types.DataType
 
 /** The output of `windowed(…).agg(…)` over its node: the keys, `window`, `pane`, the results, and `late_row` if late

@@ -1,11 +1,11 @@
 package org.apache.spark.sql.mullion.plan
 
-import org.apache.spark.sql.catalyst.expressions.aggregate._
 import org.apache.spark.sql.catalyst.expressions._
+import org.apache.spark.sql.catalyst.expressions.aggregate._
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
 import org.apache.spark.sql.execution.SparkPlan
-import org.apache.spark.sql.mullion.exec.WindowExec
-import org.apache.spark.sql.mullion.exec.assign.{
+import org.apache.spark.sql.mullion.operator.WindowExec
+import org.apache.spark.sql.mullion.operator.assign.{
   AssignTogetherExec,
   AssignedWindow,
   FusedWatermarkExec,
@@ -14,11 +14,11 @@ import org.apache.spark.sql.mullion.exec.assign.{
   StampTimeExec,
   TakeUpLateRowsExec
 }
-import org.apache.spark.sql.mullion.exec.batch.AggregateExecs
-import org.apache.spark.sql.mullion.exec.panes.LateProgram
-import org.apache.spark.sql.mullion.exec.panes.firings.LateOutput
-import org.apache.spark.sql.mullion.exec.partial.{AddRowsExec, PartialAggregates}
-import org.apache.spark.sql.mullion.exec.programs.{TogetherProgram, TogetherWindow, WindowProgram}
+import org.apache.spark.sql.mullion.operator.bounded.AggregateExecs
+import org.apache.spark.sql.mullion.operator.engine.LateProgram
+import org.apache.spark.sql.mullion.operator.engine.output.LateOutput
+import org.apache.spark.sql.mullion.operator.partial.{AddRowsExec, PartialAggregates}
+import org.apache.spark.sql.mullion.operator.program.{TogetherProgram, TogetherWindow, WindowProgram}
 import org.apache.spark.sql.types.{BooleanType, IntegerType, LongType}
 
 /** Plans [[WindowsTogether]]: one chain for all windows, with one partial aggregate and one shuffle.

@@ -1,12 +1,15 @@
 package org.apache.spark.sql.mullion.plan
 
-import org.apache.spark.sql.catalyst.expressions.aggregate._
 import org.apache.spark.sql.catalyst.expressions._
+import org.apache.spark.sql.catalyst.expressions.aggregate._
 import org.apache.spark.sql.catalyst.plans.logical.{LogicalPlan, Project}
 import org.apache.spark.sql.execution.{ProjectExec, SparkPlan, SparkStrategy}
 import org.apache.spark.sql.internal.SQLConf
-import org.apache.spark.sql.mullion.exec.WindowExec
-import org.apache.spark.sql.mullion.exec.assign.{
+import org.apache.spark.sql.mullion.expressions.columns.WindowEdge
+import org.apache.spark.sql.mullion.expressions.functions.AccumulatorLimit
+import org.apache.spark.sql.mullion.expressions.rows.{ArrivalNumber, CollectRows}
+import org.apache.spark.sql.mullion.operator.WindowExec
+import org.apache.spark.sql.mullion.operator.assign.{
   AssignRangesExec,
   AssignSlicesExec,
   FusedWatermark,
@@ -16,7 +19,7 @@ import org.apache.spark.sql.mullion.exec.assign.{
   StampTimeExec,
   TakeUpLateRowsExec
 }
-import org.apache.spark.sql.mullion.exec.batch.{
+import org.apache.spark.sql.mullion.operator.bounded.{
   AggregateExecs,
   ArrivalBatchExec,
   EmptyWindowsExec,
@@ -25,11 +28,10 @@ import org.apache.spark.sql.mullion.exec.batch.{
   SlicesToOpenWindowsExec,
   SlicesToWindowsExec
 }
-import org.apache.spark.sql.mullion.exec.panes.{RowProgram, Splitting}
-import org.apache.spark.sql.mullion.exec.partial.{AddRowsExec, PartialAggregates}
-import org.apache.spark.sql.mullion.exec.programs.WindowProgram
-import org.apache.spark.sql.mullion.expressions.{AccumulatorLimit, ArrivalNumber, CollectRows, WindowEdge}
-import org.apache.spark.sql.mullion.python.{BranchExec, ProcessedRows}
+import org.apache.spark.sql.mullion.operator.engine.{RowProgram, Splitting}
+import org.apache.spark.sql.mullion.operator.partial.{AddRowsExec, PartialAggregates}
+import org.apache.spark.sql.mullion.operator.program.WindowProgram
+import org.apache.spark.sql.mullion.pyfunction.branch.{BranchExec, ProcessedRows}
 import org.apache.spark.sql.types.{ArrayType, BooleanType, LongType, StringType, TimestampType}
 
 import dev.mullion.windows.rules.{AlignedRules, AroundRules, CustomRules, NumberedRules, SessionRules, SlicedRules}

@@ -1,9 +1,11 @@
 package org.apache.spark.sql.mullion.plan
 
-import org.apache.spark.sql.catalyst.expressions.{Alias, Attribute, AttributeSet, Expression, NamedExpression}
 import org.apache.spark.sql.catalyst.expressions.aggregate.AggregateFunction
+import org.apache.spark.sql.catalyst.expressions.{Alias, Attribute, AttributeSet, Expression, NamedExpression}
 import org.apache.spark.sql.catalyst.plans.logical.{LogicalPlan, UnaryNode}
-import org.apache.spark.sql.mullion.expressions.{AggregateText, KeyColumns, SplitBy}
+import org.apache.spark.sql.mullion.expressions.columns.KeyColumns
+import org.apache.spark.sql.mullion.expressions.functions.AggregateText
+import org.apache.spark.sql.mullion.expressions.udf.SplitBy
 
 import dev.mullion.windows.rules.{PaneRules, RowByRow}
 import dev.mullion.windows.spec.Language

@@ -9,7 +9,7 @@ import org.apache.hadoop.fs.Path
 import org.apache.spark.sql.classic.SparkSession
 import org.apache.spark.sql.execution.streaming.checkpointing.{CheckpointFileManager, OffsetSeqLog}
 import org.apache.spark.sql.execution.streaming.runtime.StreamExecution
-import org.apache.spark.sql.mullion.shim.SparkLineShim
+import org.apache.spark.sql.mullion.shim.SparkVersionShim
 
 import dev.mullion.windows.clock.{BatchClock, IdleClock}
 import dev.mullion.windows.spec.TimeMath
@@ -131,7 +131,7 @@ private[mullion] object DriverClock {
   private def latest(offsets: OffsetSeqLog)(batch: Long): Long = {
     // One by one: a range of the log fails if its first entry is gone.
     val listed = (Math.max(0, batch - read) until batch).flatMap(offsets.get(_))
-    val times = listed.flatMap(SparkLineShim.batchTimestampMs(_)).map(TimeMath.fromMillis(_))
+    val times = listed.flatMap(SparkVersionShim.batchTimestampMs(_)).map(TimeMath.fromMillis(_))
     times.maxOption.getOrElse(BatchClock.BeforeAllTime)
   }
 

@@ -57,7 +57,7 @@ private[mullion] object PythonFrames {
     val output = schema.map(f => AttributeReference(f.name, f.dataType)())
     val chained = Seq((ChainedPythonFunctions(Seq(code.function)), NamedExpression.newExprId.id))
     new PythonFrames(
-      SparkLineShim.mapInArrow(
+      SparkVersionShim.mapInArrow(
         output,
         chained,
         schema,
@@ -92,7 +92,7 @@ private[mullion] object PythonFrames {
 
   /** The rows in Arrow streams of one schema; each is valid until the next. */
   def decode(streams: Iterator[Array[Byte]], context: TaskContext): Iterator[InternalRow] =
-    SparkLineShim.rowsOf(streams, context)
+    SparkVersionShim.rowsOf(streams, context)
 
   /** True if it is Spark's error for a Python worker. */
   def isOfPython(e: Throwable): Boolean = e.isInstanceOf[PythonException]

@@ -14,7 +14,7 @@ import org.apache.spark.sql.types.IntegerType
   * in [[SparkOperator.Facts]] mean anything; the others have the constant values of [[SparkOperator.unused]].
   */
 abstract class SparkOperator(facts: SparkOperator.Facts)
-    extends SparkLineShim.StatefulBase(
+    extends SparkVersionShim.StatefulBase(
       func = SparkOperator.unused.func,
       keyDeserializer = SparkOperator.unused.expression,
       valueDeserializer = SparkOperator.unused.expression,
@@ -56,7 +56,7 @@ abstract class SparkOperator(facts: SparkOperator.Facts)
       dataAttributes: Seq[Attribute],
       initialStateDataAttrs: Seq[Attribute],
       outputObjAttr: Attribute,
-      stateInfo: Option[SparkLineShim.StateInfo],
+      stateInfo: Option[SparkVersionShim.StateInfo],
       stateEncoder: ExpressionEncoder[Any],
       stateFormatVersion: Int,
       outputMode: OutputMode,
@@ -121,7 +121,7 @@ object SparkOperator {
     */
   final case class Facts(
       groupingAttributes: Seq[Attribute],
-      stateInfo: Option[SparkLineShim.StateInfo],
+      stateInfo: Option[SparkVersionShim.StateInfo],
       batchTimestampMs: Option[Long],
       eventTimeWatermarkForLateEvents: Option[Long],
       eventTimeWatermarkForEviction: Option[Long],

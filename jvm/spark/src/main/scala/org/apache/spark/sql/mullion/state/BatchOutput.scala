@@ -2,11 +2,11 @@ package org.apache.spark.sql.mullion.state
 
 import java.io.ObjectOutputStream
 
-import org.apache.spark.{SparkContext, TaskContext}
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions.UnsafeRow
-import org.apache.spark.sql.mullion.state.store.{KeptRows, RowBytes}
+import org.apache.spark.sql.mullion.state.rocksdb.{KeptRows, RowBytes}
 import org.apache.spark.util.AccumulatorV2
+import org.apache.spark.{SparkContext, TaskContext}
 
 /** Caches the rows that an operator returns in a batch, because several actions may run on it: a `foreachBatch`
   * function that checks for rows and then writes them runs the batch's plan twice.

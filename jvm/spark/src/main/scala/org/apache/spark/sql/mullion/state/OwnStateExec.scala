@@ -10,15 +10,15 @@ import org.apache.spark.sql.execution.streaming.checkpointing.CheckpointFileMana
 import org.apache.spark.sql.execution.streaming.state._
 import org.apache.spark.sql.internal.SQLConf
 import org.apache.spark.sql.mullion.query.{DriverClock, RecoveryNote, RunningQuery}
-import org.apache.spark.sql.mullion.shim.SparkLineShim
-import org.apache.spark.sql.mullion.state.attempts.ReportedAttempts
-import org.apache.spark.sql.mullion.state.records.{FamilySpec, StatePartition}
+import org.apache.spark.sql.mullion.shim.SparkVersionShim
+import org.apache.spark.sql.mullion.state.attempt.ReportedAttempts
+import org.apache.spark.sql.mullion.state.record.{FamilySpec, StatePartition}
 import org.apache.spark.sql.streaming.StateOperatorProgress
 
 /** An operator of Mullion with state: it uses its own provider where Spark's base traits use the session's, and its own
   * header.
   */
-private[mullion] trait OwnStateExec extends SparkLineShim.StatefulBase {
+private[mullion] trait OwnStateExec extends SparkVersionShim.StatefulBase {
 
   /** The kinds of record in state; the first is the one that Spark records. */
   protected def families: Seq[FamilySpec]
@@ -50,10 +50,10 @@ private[mullion] trait OwnStateExec extends SparkLineShim.StatefulBase {
     if (isKnown) SavepointNote.check(session, info)
     StateSettings.check(info, super.conf, isKnown, hasIds)
     // Must be first: the state check may delete Spark's schema file.
-    StateLine.check(info, hadoopConf)
+    StateSparkVersion.check(info, hadoopConf)
     // Before Spark's check, which compares neither names nor aggregates.
     checkState(hadoopConf)
-    StateLine.settle(info, conf, hadoopConf)
+    StateSparkVersion.settle(info, conf, hadoopConf)
     val main = families.head
     val schema = StateStoreColFamilySchema(StateStore.DEFAULT_COL_FAMILY_NAME, 0, main.key, 0, main.value)
     List(
@@ -85,7 +85,7 @@ private[mullion] trait OwnStateExec extends SparkLineShim.StatefulBase {
   }
 
   /** The last attempt of each partition, for Spark's commit log in format 2. */
-  override def getStateStoreCheckpointInfo(): Array[SparkLineShim.Reported] = {
+  override def getStateStoreCheckpointInfo(): Array[SparkVersionShim.Reported] = {
     val last = ReportedAttempts.last(checkpointInfoAccumulator.value.asScala)
     val partitions = getStateInfo.numPartitions
     if (last.length != partitions) {
@@ -115,7 +115,7 @@ private[mullion] trait OwnStateExec extends SparkLineShim.StatefulBase {
     val reported = store.getStateStoreCheckpointInfo()
     reported.stateStoreCkptId.foreach { id =>
       checkpointInfoAccumulator.add(
-        SparkLineShim.reported(reported.partitionId, reported.batchVersion, id, reported.baseStateStoreCkptId)
+        SparkVersionShim.reported(reported.partitionId, reported.batchVersion, id, reported.baseStateStoreCkptId)
       )
     }
   }

@@ -12,19 +12,19 @@ import org.apache.spark.sql.catalyst.expressions.UnsafeRow
 import org.apache.spark.sql.classic.SparkSession
 import org.apache.spark.sql.execution.streaming.state._
 import org.apache.spark.sql.internal.SQLConf
-import org.apache.spark.sql.mullion.shim.SparkLineShim
-import org.apache.spark.sql.mullion.state.records.{FamilyScan, FamilySpec, StatePartition}
-import org.apache.spark.sql.mullion.state.store.{
+import org.apache.spark.sql.mullion.shim.SparkVersionShim
+import org.apache.spark.sql.mullion.state.attempt.{AttemptFiles, AttemptId, ReportedAttempts, RunNumber}
+import org.apache.spark.sql.mullion.state.record.{FamilyScan, FamilySpec, StatePartition}
+import org.apache.spark.sql.mullion.state.rocksdb.{
+  CacheMemory,
+  CachedPartition,
+  CachedRocksDbProvider,
   ExpiringPartition,
-  HotMemory,
-  HotPartition,
-  HotRocksDbProvider,
   KeptRows,
   KeyLayout,
   RocksDbPartition,
   RowBytes
 }
-import org.apache.spark.sql.mullion.state.attempts.{AttemptFiles, AttemptId, ReportedAttempts, RunNumber}
 import org.apache.spark.sql.types.{LongType, StructType}
 
 import dev.mullion.MullionException
@@ -60,7 +60,7 @@ private[mullion] final class PartitionOpener(
     val versionId = idOf(partition, hadoopConf)
     versionId.foreach(requireOlder(partition, _))
     val opened =
-      HotPartition(get(partition, versionId, hadoopConf), families, version, versionId, HotMemory.limit(conf))
+      CachedPartition(get(partition, versionId, hadoopConf), families, version, versionId, CacheMemory.limit(conf))
     TaskContext.get().addTaskCompletionListener[Unit](_ => opened.abort())
     opened
   }
@@ -69,7 +69,8 @@ private[mullion] final class PartitionOpener(
   private[state] def rowsOf(partition: Int): Option[KeptRows] = KeptRows.of(id(partition))
 
   /** Memory for rows of the batch. */
-  private[state] def roomForRows(columns: Int): RowBytes = new RowBytes(columns, HotMemory.Share(HotMemory.limit(conf)))
+  private[state] def roomForRows(columns: Int): RowBytes =
+    new RowBytes(columns, CacheMemory.Share(CacheMemory.limit(conf)))
 
   /** The id of the version of a partition that counts; none for the first version. */
   private def idOf(partition: Int, hadoopConf: Configuration): Option[String] =
@@ -148,7 +149,7 @@ private[mullion] final class PartitionOpener(
         providers += provider
         reading(partition)(provider.getStore(version, idOf(partition, hadoopConf)))
       }
-      try use(ExpiringPartition(HotPartition.look(opened, families, version), conf))
+      try use(ExpiringPartition(CachedPartition.look(opened, families, version), conf))
       finally opened.store.abort()
     } finally providers.result().foreach(_.close())
   }
@@ -172,7 +173,7 @@ private[mullion] final class PartitionOpener(
         .map(_ => (scan.key.untilNextCall, scan.value.untilNextCall))
     }
     families.iterator.zipWithIndex.flatMap { case (spec, i) =>
-      val read = HotPartition.inSegments(opened, spec)(closing) ++ of(opened.family(spec).all())
+      val read = CachedPartition.inSegments(opened, spec)(closing) ++ of(opened.family(spec).all())
       read.map { case (key, value) => (i, key, value) }
     }
   }
@@ -182,7 +183,7 @@ private[mullion] final class PartitionOpener(
     */
   def empty(partition: Int, hadoopConf: Configuration): StatePartition =
     ofProviders(partition, hadoopConf) { provider =>
-      SparkLineShim
+      SparkVersionShim
         .emptyStore(provider, version)
         .getOrElse(throw new IllegalStateException("this line of Spark makes no store but the first that is empty"))
     }
@@ -261,10 +262,10 @@ private[mullion] object PartitionOpener {
     */
   def apply(
       families: Seq[FamilySpec],
-      info: SparkLineShim.StateInfo,
+      info: SparkVersionShim.StateInfo,
       session: SparkSession,
       conf: SQLConf,
-      reports: SparkLineShim.Reports
+      reports: SparkVersionShim.Reports
   ): PartitionOpener = {
     conf.setConfString(RunNumber.Setting, RunNumber.of(session, info).toString)
     new PartitionOpener(
@@ -276,7 +277,7 @@ private[mullion] object PartitionOpener {
       info.stateStoreCkptIds,
       new StateStoreConf(conf),
       ReportedAttempts.begin(session, info.queryRunId, info.operatorId, info.storeVersion, reports),
-      StateLine.layoutOf(info, session)
+      StateSparkVersion.layoutOf(info, session)
     )
   }
 
@@ -286,7 +287,7 @@ private[mullion] object PartitionOpener {
   /** The session's settings, with the operator's own provider. */
   def confOf(session: SQLConf): SQLConf = {
     val conf = session.clone()
-    conf.setConf(SQLConf.STATE_STORE_PROVIDER_CLASS, classOf[HotRocksDbProvider].getName)
+    conf.setConf(SQLConf.STATE_STORE_PROVIDER_CLASS, classOf[CachedRocksDbProvider].getName)
     // Version ids are part of file names even if Spark's commit log has none.
     conf.setConf(SQLConf.STATE_STORE_CHECKPOINT_FORMAT_VERSION, 2)
     // RocksDB would look up each written key to count keys. Mullion counts its own records.

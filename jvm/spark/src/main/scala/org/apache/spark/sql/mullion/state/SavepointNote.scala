@@ -15,7 +15,7 @@ import org.json4s.jackson.{JsonMethods, Serialization}
 import org.apache.spark.sql.classic.SparkSession
 import org.apache.spark.sql.execution.streaming.checkpointing.CheckpointFileManager
 import org.apache.spark.sql.mullion.query.CheckpointFiles
-import org.apache.spark.sql.mullion.shim.SparkLineShim
+import org.apache.spark.sql.mullion.shim.SparkVersionShim
 import org.apache.spark.util.SerializableConfiguration
 
 import dev.mullion.MullionException
@@ -58,7 +58,7 @@ private[mullion] object SavepointNote {
   }
 
   /** Fails if a query current about to start from a changed savepoint. Changes by the query itself are allowed. */
-  def check(spark: SparkSession, info: SparkLineShim.StateInfo): Unit = {
+  def check(spark: SparkSession, info: SparkVersionShim.StateInfo): Unit = {
     val home = new Path(info.checkpointLocation).getParent
     val hadoopConf = spark.sessionState.newHadoopConf()
     read(home, hadoopConf).filter(info.storeVersion <= _.batch + 1).foreach { note =>

@@ -1,10 +1,10 @@
 package org.apache.spark.sql.mullion.state
 
-import org.apache.spark.{Partition, TaskContext}
 import org.apache.spark.rdd.RDD
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.execution.streaming.state.StateStoreCoordinatorRef
-import org.apache.spark.sql.mullion.state.records.StatePartition
+import org.apache.spark.sql.mullion.state.record.StatePartition
+import org.apache.spark.{Partition, TaskContext}
 
 /** Runs an operator's tasks against its state, preferably where the state is already loaded. Unlike Spark's
   * `StateStoreRDD`, it uses the operator's own provider.

@@ -3,8 +3,8 @@ package org.apache.spark.sql.mullion.state
 import org.apache.hadoop.fs.Path
 
 import org.apache.spark.sql.internal.SQLConf
-import org.apache.spark.sql.mullion.shim.SparkLineShim
-import org.apache.spark.sql.mullion.state.store.HotMemory
+import org.apache.spark.sql.mullion.shim.SparkVersionShim
+import org.apache.spark.sql.mullion.state.rocksdb.CacheMemory
 
 import dev.mullion.MullionException
 
@@ -20,7 +20,7 @@ private[mullion] object StateSettings {
     *   whether the previous batch recorded ids of its state versions: it was committed with format 2
     */
   def check(
-      info: SparkLineShim.StateInfo,
+      info: SparkVersionShim.StateInfo,
       conf: SQLConf,
       isKnown: Boolean,
       hasIds: => Boolean
@@ -31,7 +31,7 @@ private[mullion] object StateSettings {
       if (requested > 1 && info.stateStoreCkptIds.isEmpty) throw writtenWith(1, requested, checkpoint)
       if (requested == 1 && hasIds) throw writtenWith(2, requested, checkpoint)
     }
-    Option(conf.getConfString(HotMemory.Setting, None.orNull)).foreach(HotMemory.bytesOf)
+    Option(conf.getConfString(CacheMemory.Setting, None.orNull)).foreach(CacheMemory.bytesOf)
   }
 
   /** Rejects a checkpoint whose last batch was committed with another format than requested.

@@ -13,7 +13,7 @@ class SparkLinksSuite extends MullionSuite {
 
   test("members are looked up by name and descriptor, in all that a class extends, and constructors in it alone") {
     val context = "org.apache.spark.SparkContext"
-    val operator = "org.apache.spark.sql.mullion.exec.WindowExec"
+    val operator = "org.apache.spark.sql.mullion.operator.WindowExec"
     val there = Seq(
       Reference(context, None),
       Reference(context, Some("version()Ljava/lang/String;")),

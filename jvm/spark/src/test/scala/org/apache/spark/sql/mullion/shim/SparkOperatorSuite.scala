@@ -3,7 +3,7 @@ package org.apache.spark.sql.mullion.shim
 import org.apache.spark.sql.catalyst.expressions.{AttributeReference, Literal}
 import org.apache.spark.sql.execution.FilterExec
 import org.apache.spark.sql.functions.{count, timestamp_seconds}
-import org.apache.spark.sql.mullion.exec.WindowExec
+import org.apache.spark.sql.mullion.operator.WindowExec
 import org.apache.spark.sql.mullion.{SparkSuite, TemporaryFolder}
 import org.apache.spark.sql.streaming.Trigger
 

@@ -3,8 +3,8 @@ package org.apache.spark.sql.mullion.state
 import java.util.UUID
 
 import org.apache.spark.sql.internal.SQLConf
-import org.apache.spark.sql.mullion.shim.SparkLineShim
-import org.apache.spark.sql.mullion.state.store.HotMemory
+import org.apache.spark.sql.mullion.shim.SparkVersionShim
+import org.apache.spark.sql.mullion.state.rocksdb.CacheMemory
 
 import dev.mullion.{MullionException, MullionSuite}
 
@@ -17,7 +17,7 @@ class StateSettingsSuite extends MullionSuite {
   )(version: Long = 0, hasIds: Boolean = false): Option[MullionException] = {
     val conf = new SQLConf
     settings.foreach { case (name, value) => conf.setConfString(name, value) }
-    val info = new SparkLineShim.StateInfo("/queries/one/state", UUID.randomUUID(), 0, version, 2, None, None)
+    val info = new SparkVersionShim.StateInfo("/queries/one/state", UUID.randomUUID(), 0, version, 2, None, None)
     try {
       StateSettings.check(info, conf, isKnown = true, hasIds)
       None
@@ -51,9 +51,9 @@ class StateSettingsSuite extends MullionSuite {
   test("a limit of memory that is not a number of bytes is rejected") {
     for (said <- Seq("much", "-1", "1.5g", ""))
       assert(
-        refused(HotMemory.Setting -> said)().exists(_.getMessage.contains(s"=$said is not")),
+        refused(CacheMemory.Setting -> said)().exists(_.getMessage.contains(s"=$said is not")),
         said
       )
-    for (said <- Seq("0", "512m", " 1g ")) assertEquals(refused(HotMemory.Setting -> said)(), None)
+    for (said <- Seq("0", "512m", " 1g ")) assertEquals(refused(CacheMemory.Setting -> said)(), None)
   }
 }

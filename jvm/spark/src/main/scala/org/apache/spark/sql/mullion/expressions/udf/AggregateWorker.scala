@@ -21,7 +21,7 @@ import org.json4s.jackson.JsonMethods.{compact, render}
 import org.apache.spark.TaskContext
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.internal.SQLConf
-import org.apache.spark.sql.mullion.shim.{ArrowRows, LocalSocket, PythonFrames, SparkLineShim}
+import org.apache.spark.sql.mullion.shim.{ArrowRows, LocalSocket, PythonFrames, SparkVersionShim}
 
 import dev.mullion.MullionException
 
@@ -123,7 +123,7 @@ final class AggregateWorker private (of: PythonAggregate, context: TaskContext) 
     try {
       val header = ("socket" -> path.toString) ~ ("schema" -> Base64.getEncoder.encodeToString(rows.schemaBytes))
       val frames =
-        PythonFrames(of.call.code, SQLConf.get, SparkLineShim.unreportedPythonMetrics, of.call.artifacts)
+        PythonFrames(of.call.code, SQLConf.get, SparkVersionShim.unreportedPythonMetrics, of.call.artifacts)
       val frame = InternalRow(Header, compact(render(header)).getBytes(UTF_8))
       frames.run(context.partitionId(), Iterator.single(frame)).foreach(_ => ())
     } catch { case e: Throwable => failure = Some(e) }

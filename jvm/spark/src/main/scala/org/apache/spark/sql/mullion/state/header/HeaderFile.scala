@@ -13,7 +13,7 @@ import org.json4s.jackson.JsonMethods
 
 import org.apache.spark.internal.Logging
 import org.apache.spark.sql.execution.streaming.checkpointing.CheckpointFileManager
-import org.apache.spark.sql.mullion.shim.SparkLineShim
+import org.apache.spark.sql.mullion.shim.SparkVersionShim
 
 import dev.mullion.MullionException
 
@@ -113,7 +113,7 @@ private[mullion] final class HeaderFile[T <: AnyRef](name: String, of: JValue =>
     *   the transition of the state, if it may change
     */
   def check(
-      info: SparkLineShim.StateInfo,
+      info: SparkVersionShim.StateInfo,
       hadoopConf: Configuration,
       now: T,
       others: String,

@@ -5,7 +5,7 @@ import org.apache.hadoop.fs.Path
 import org.json4s._
 
 import org.apache.spark.sql.internal.SQLConf
-import org.apache.spark.sql.mullion.shim.SparkLineShim
+import org.apache.spark.sql.mullion.shim.SparkVersionShim
 
 /** The meaning of an operator's state, written next to it once: of one window, or of several that share the operator.
   */
@@ -160,7 +160,7 @@ object OperatorHeader {
     */
   def check(
       header: OperatorHeader,
-      info: SparkLineShim.StateInfo,
+      info: SparkVersionShim.StateInfo,
       hadoopConf: Configuration,
       isWritten: Boolean,
       unbegun: Set[String],

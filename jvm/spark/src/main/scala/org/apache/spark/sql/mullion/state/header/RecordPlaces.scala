@@ -1,6 +1,6 @@
 package org.apache.spark.sql.mullion.state.header
 
-import org.apache.spark.sql.mullion.state.records.{FamilySpec, RecordOrder}
+import org.apache.spark.sql.mullion.state.record.{FamilySpec, RecordOrder}
 import org.apache.spark.sql.types.{DataType, StructType}
 
 /** The places of the records of an operator's windows, after its windows have changed. Records keep their place, and

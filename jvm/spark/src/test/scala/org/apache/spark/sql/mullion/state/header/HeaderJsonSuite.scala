@@ -5,10 +5,10 @@ import scala.util.Random
 import org.json4s.DefaultFormats
 import org.json4s.jackson.Serialization
 
-import org.apache.spark.sql.mullion.python.{RecordKeys, StatefulHeader}
+import org.apache.spark.sql.mullion.pyfunction.keyed.{KeyedFunctionHeader, RecordKeys}
 
-import dev.mullion.{MullionSuite, TestSeed}
 import dev.mullion.windows.rules.Refinements
+import dev.mullion.{MullionSuite, TestSeed}
 
 class HeaderJsonSuite extends MullionSuite {
   import HeaderJsonSuite._
@@ -23,7 +23,7 @@ class HeaderJsonSuite extends MullionSuite {
         header(random),
         TogetherHeader(texts(random), several, maybe(random)(records(random)), maybe(random)(texts(random))),
         DrainHeader(header(random), header(random), random.nextLong(), random.nextLong()),
-        StatefulHeader(random.nextInt(), texts(random)),
+        KeyedFunctionHeader(random.nextInt(), texts(random)),
         RecordKeys(text(random), texts(random), List.fill(random.nextInt(3))(random.nextInt()), random.nextBoolean())
       )
       headers.foreach(header =>

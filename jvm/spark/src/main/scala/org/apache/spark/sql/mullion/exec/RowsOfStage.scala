@@ -1,8 +1,0 @@
-package org.apache.spark.sql.mullion.exec
-
-/** Rows from a previous stage. */
-private[mullion] trait RowsOfStage {
-
-  /** True if the stage received rows in this batch. */
-  def rowsCame: Boolean
-}

@@ -1,6 +1,0 @@
-package org.apache.spark.sql.mullion.exec
-
-/** Metrics of Mullion's operators, in addition to Spark's metrics of stateful operators. docs/metrics.md documents
-  * them.
-  */
-package object metrics

@@ -1,7 +1,0 @@
-package org.apache.spark.sql.mullion.exec.panes
-
-/** Output: firings and late rows as output rows ([[PaneOutput]]), and names of panes in errors ([[PaneNames]]).
-  *
-  * The kinds of firing and the columns `window` and `pane` are public.
-  */
-package object firings

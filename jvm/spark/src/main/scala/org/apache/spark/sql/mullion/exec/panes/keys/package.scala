@@ -1,9 +1,0 @@
-package org.apache.spark.sql.mullion.exec.panes
-
-/** Panes that are processed key by key: the panes of a key, and their due times.
-  *
-  * [[KeyedPanes]] is the base of all such engines: a key's record ([[KeyRecord]]) is read once and written once per
-  * batch ([[KeyRuns]], [[RowsAhead]]). Timers in order of time find due keys: for closes ([[DueKeys]],
-  * [[TimerChanges]]) and for early firings ([[EarlyKeys]]).
-  */
-package object keys

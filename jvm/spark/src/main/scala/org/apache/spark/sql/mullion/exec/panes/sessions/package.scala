@@ -1,6 +1,0 @@
-package org.apache.spark.sql.mullion.exec.panes
-
-/** Sessions: panes that grow and merge with their rows ([[SessionPanes]]), and their accumulators, in the key's record
-  * or in their own ([[SessionSums]]).
-  */
-package object sessions

@@ -1,6 +1,0 @@
-package org.apache.spark.sql.mullion.exec
-
-/** Faster file scans below Mullion's operators: with less data per task, and without a shuffle if a batch is one small
-  * file.
-  */
-package object scan

@@ -1,0 +1,386 @@
+package org.apache.spark.sql.mullion.operator
+
+import org.apache.hadoop.conf.Configuration
+
+import org.apache.spark.rdd.RDD
+import org.apache.spark.sql.catalyst.InternalRow
+import org.apache.spark.sql.catalyst.expressions._
+import org.apache.spark.sql.catalyst.plans.physical.{Distribution, Partitioning, UnspecifiedDistribution}
+import org.apache.spark.sql.execution.SparkPlan
+import org.apache.spark.sql.execution.exchange.Exchange
+import org.apache.spark.sql.execution.metric.{SQLMetric, SQLMetrics}
+import org.apache.spark.sql.execution.streaming.operators.stateful.{
+  EventTimeWatermarkExec,
+  StatefulOperatorCustomMetric
+}
+import org.apache.spark.sql.mullion.operator.assign.{AssignsPanes, ByKey, PutAsideLateRowsExec}
+import org.apache.spark.sql.mullion.operator.engine.{EndOfInput, LateRows, PaneCounts, PartitionTotals, RowProgram}
+import org.apache.spark.sql.mullion.operator.metrics.{MinAccumulator, WindowMetrics}
+import org.apache.spark.sql.mullion.operator.program.OperatorProgram
+import org.apache.spark.sql.mullion.query.{ClosesAtEnd, DriverClock, RunningQuery}
+import org.apache.spark.sql.mullion.shim.{SparkOperator, SparkVersionShim}
+import org.apache.spark.sql.mullion.state.header.OperatorHeader
+import org.apache.spark.sql.mullion.state.record.{FamilySpec, StatePartition}
+import org.apache.spark.sql.mullion.state.{BatchOutput, OwnStateExec, PartitionOpener, SettingsOfRun, StateRDD}
+import org.apache.spark.sql.streaming.StateOperatorProgress
+import org.apache.spark.util.CompletionIterator
+
+import dev.mullion.windows.clock.BatchClock
+import dev.mullion.windows.spec.TimeMath
+
+/** The operator: merges the partial aggregates of a batch into the panes in state, and emits panes that close or fire.
+  *
+  * {{{
+  *   scan - AssignSlices - partial aggregate - [shuffle by key] - [merge] - WindowExec
+  * }}}
+  *
+  * The merge combines the rows that several tasks produced for one group, if the operator requires that.
+  *
+  * @param since
+  *   the batch in which its state begins, for a branch; see `BranchExec`
+  */
+final class WindowExec private (facts: SparkOperator.Facts, val program: OperatorProgram, since: Option[Long])
+    extends SparkOperator(facts)
+    with OwnStateExec
+    with SortByKeyExec.Wanted
+    with ClosesAtEnd {
+
+  override protected def withFacts(facts: SparkOperator.Facts): WindowExec = new WindowExec(facts, program, since)
+
+  override protected def forBatch(facts: SparkOperator.Facts): SparkOperator.Facts = {
+    val known = BatchFacts.of(
+      session,
+      program,
+      facts.stateInfo,
+      since,
+      facts.batchTimestampMs,
+      facts.eventTimeWatermarkForLateEvents
+    )
+    facts.copy(child = known.informed(facts.child, program.id))
+  }
+
+  override def nodeName: String = "WindowedAggregate"
+
+  override def simpleString(maxFields: Int): String =
+    s"$nodeName ${program.describe}"
+
+  override def verboseStringWithOperatorId(): String = s"$formattedNodeName\n${simpleString(Int.MaxValue)}\n"
+
+  override def output: Seq[Attribute] = program.output
+
+  override def producedAttributes: AttributeSet = outputSet
+
+  override def outputPartitioning: Partitioning = child.outputPartitioning
+
+  override def shortName: String = WindowExec.operatorName
+
+  override def isKnown: Boolean = since.isEmpty
+
+  override protected def families: Seq[FamilySpec] = program.families
+
+  override def requiredChildDistribution: Seq[Distribution] = Seq(
+    ByKey.distribution(program.distributed, getStateInfo.numPartitions, conf),
+    UnspecifiedDistribution
+  )
+
+  /** Overlapping windows and sessions are processed key by key, and all kinds of window find cached records faster if
+    * rows have the records' order. The order is by a number, which sorts faster than keys. Keys with the same number
+    * may be interleaved: see `KeyRuns`.
+    */
+  override def requiredChildOrdering: Seq[Seq[SortOrder]] = Seq(
+    program.ordering,
+    Nil
+  )
+
+  override def customStatefulOperatorMetrics: Seq[StatefulOperatorCustomMetric] =
+    WindowMetrics.ofPanes ++ assigner.toSeq.flatMap(a => WindowMetrics.countedBy(a.metrics)) ++ program.rows.toSeq
+      .flatMap(_.metrics)
+
+  override protected def ownMetrics: Map[String, SQLMetric] =
+    metrics -- assigner.toSeq.flatMap(_.metrics.keys) ++ lateHere.map("rowsLate of sessions" -> _)
+
+  /** Rows found to be late here, instead of by the assigner. */
+  @transient private lazy val lateHere: Option[SQLMetric] =
+    assigner.map(_ => SQLMetrics.createMetric(sparkContext, "late rows of sessions"))
+
+  override def getProgress(): StateOperatorProgress = {
+    val progress = super.getProgress()
+    for (of <- assigner; late <- lateHere)
+      progress.customMetrics.put("rowsLate", of.longMetric("rowsLate").value + late.value)
+    val dropped = longMetric("numRowsDroppedByWatermark").value + assigner.fold(0L)(_.longMetric("rowsDropped").value)
+    SparkVersionShim.withDropped(progress, dropped)
+  }
+
+  @transient private lazy val splitMetrics =
+    program.splits.fold(Map.empty[String, SQLMetric])(_.by.metrics(sparkContext))
+
+  @transient private lazy val assigner: Option[AssignsPanes] = child.collectFirst {
+    case a: AssignsPanes if a.operator == program.id => a
+  }
+
+  @transient private lazy val nextClose = MinAccumulator.register(sparkContext, "nextClose")
+  @transient private lazy val nextEarlyEvent = MinAccumulator.register(sparkContext, "nextEarlyEvent")
+  @transient private lazy val nextByWall = MinAccumulator.register(sparkContext, "nextByWall")
+
+  private def driverClock(info: SparkVersionShim.StateInfo): DriverClock =
+    DriverClock(session, info.queryRunId, info.operatorId)
+
+  /** The transition from the state at the start of its query. */
+  private def continued: Option[Continued] =
+    stateInfo.filter(_ => since.isEmpty).flatMap(Continued.of(session, program, _))
+
+  private def batch(info: SparkVersionShim.StateInfo): Long = info.storeVersion + since.getOrElse(0L)
+
+  /** Another batch is useful if something is due by the clocks that it would have. */
+  override def shouldRunAnotherBatch(newInputWatermark: Long): Boolean = {
+    def wallMs = RunningQuery.timeMs(session, getStateInfo.queryRunId)
+    def dueBy(clockMs: Long) = Math.min(nextClose.value, nextEarlyEvent.value) <= TimeMath.fromMillis(clockMs)
+    def dueByWall(nowMs: Long) =
+      nextByWall.value != PaneCounts.Never && nextByWall.value <= TimeMath.fromMillis(nowMs)
+
+    if (mayHaveEnded) true
+    else if (program.onProcessingTime) wallMs.exists(now => dueBy(now) || dueByWall(now))
+    else
+      dueBy(newInputWatermark) || wallMs.exists { now =>
+        // Called in any case: it counts from its first call.
+        val clock = driverClock(getStateInfo)
+        val idle = program.idleAfter.map { after =>
+          clock.whenIdle(now, newInputWatermark, TimeMath.toMillis(after), askedMs = now)
+        }
+        idle.exists(dueBy) && !clock.isHeld(newInputWatermark) || dueByWall(now)
+      }
+  }
+
+  override def awaitsEnd: Boolean =
+    program.closesAtEnd && !Sources.end(child) && longMetric("numTotalStateRows").value > 0
+
+  override def hadRows: Boolean = Sources.gaveRows(child)
+
+  /** True if a batch without rows must report the end of the input: see `InputEnd`. */
+  private def mayHaveEnded: Boolean = awaitsEnd && hadRows &&
+    RunningQuery.find(session, getStateInfo.queryRunId).exists(RunningQuery.isDraining)
+
+  /** Advances Spark's own watermark to the wall clock for later batches, as if a row of that time had arrived. It is
+    * thus logged like every watermark, and downstream operators have no other.
+    *
+    * @param plan
+    *   the plan with the watermarks: all of them, because the minimum counts
+    */
+  private[mullion] def followWallClock(rowsCame: Boolean, plan: SparkPlan): Unit = program.idleAfter.foreach { after =>
+    val clock = driverClock(getStateInfo)
+    if (rowsCame) clock.rowsCame()
+    else {
+      val watermark = eventTimeWatermarkForEviction.get
+      val now = batchTimestampMs.get
+      // The source was not polled while the query was not running, so that time does not count.
+      val polledMs = RunningQuery.nowMs(session, getStateInfo.queryRunId).getOrElse(now)
+      val to = clock.whenIdle(now, watermark, TimeMath.toMillis(after), polledMs)
+      if (to > watermark) {
+        clock.put(watermark)
+        plan.foreach {
+          case node: EventTimeWatermarkExec => node.eventTimeStats.add(to + node.delayMs)
+          case _                            =>
+        }
+      }
+    }
+  }
+
+  override def produceOutputWatermark(inputWatermarkMs: Long): Option[Long] =
+    if (!program.keepsWatermark) None
+    else if (program.onProcessingTime) Some(inputWatermarkMs)
+    else {
+      val watermarks = program.outputWatermark(TimeMath.fromMillis(inputWatermarkMs))
+      Some(TimeMath.toMillis(continued.fold(watermarks)(_.outputWatermark(watermarks))))
+    }
+
+  /** The checks that Spark makes for operators that it tracks. */
+  def checkBranch(hadoopConf: Configuration): Unit = {
+    validateAndMaybeEvolveStateSchema(hadoopConf, batch(getStateInfo), stateSchemaVersion = 2)
+    ()
+  }
+
+  override protected def checkState(hadoopConf: Configuration): Unit = program.language {
+    // Windows between functions may be added later.
+    val isWritten = since.isEmpty && getStateInfo.storeVersion > 0
+    OperatorHeader.check(
+      program.header,
+      getStateInfo,
+      hadoopConf,
+      isWritten,
+      OperatorHeader.unbegun(conf),
+      since.isEmpty
+    )
+  }
+
+  /** Processing time before this batch and in it. */
+  private def processingTime: (Long, Long) =
+    driverClock(getStateInfo).processingTime(batch(getStateInfo), batchTimestampMs.get)
+
+  override protected def doExecute(): RDD[InternalRow] = {
+    val rowsCame = Sources.gaveRows(child)
+    val inputEnds = program.closesAtEnd && Sources.end(child)
+    val known =
+      if (program.onProcessingTime) {
+        val (before, now) = processingTime
+        BatchClock(before, now, wall = now, rowsCame, batch(getStateInfo), inputEnds = inputEnds)
+      } else {
+        // Panes wait to fire in the order of their clock readings, so no clock may move back.
+        val (wallBefore, wall) =
+          if (program.keysFollowWall || program.firesByWall) processingTime
+          else (BatchClock.BeforeAllTime, TimeMath.fromMillis(batchTimestampMs.get))
+        val before = BatchFacts.clockBefore(stateInfo, eventTimeWatermarkForLateEvents.get)
+        BatchClock(
+          before,
+          now = TimeMath.fromMillis(eventTimeWatermarkForEviction.get),
+          wall,
+          rowsCame,
+          batch(getStateInfo),
+          if (program.keysFollowWall) wallBefore else BatchClock.BeforeAllTime,
+          inputEnds,
+          continued.flatMap(_.closedDue(getStateInfo.storeVersion, before))
+        )
+      }
+    followWallClock(rowsCame, child)
+    followRecovery(batch(getStateInfo))
+    val adaptation = program.language(continued.flatMap(_.begin(session, program, getStateInfo, known)))
+    val clock = known.copy(rulesBegin = adaptation.isDefined)
+    val kinds = program.families ++ adaptation.toSeq.flatMap(_.families)
+    metrics // created on the driver, used in the tasks
+    val due = (nextClose, nextEarlyEvent, nextByWall)
+    val late = lateRows
+    val ready = program.asking(splitMetrics)
+    val (count, sessionsLate) = (counter, lateHere)
+    val rows = child.execute()
+    val opener = PartitionOpener(kinds, getStateInfo, session, conf, checkpointInfoAccumulator)
+    val settings = SettingsOfRun(getStateInfo.queryRunId, session)
+    val body = (index: Int, partition: StatePartition, input: Iterator[InternalRow]) => {
+      val started = System.nanoTime()
+      val counts = new PaneCounts
+      var inputEnded = started
+      val rows = CompletionIterator[InternalRow, Iterator[InternalRow]](input, { inputEnded = System.nanoTime() })
+      adaptation.foreach(_(partition, clock, counts))
+      val engine = ready.engine(clock, partition, counts)
+      val end = Option.when(inputEnds)(new EndOfInput(engine, partition, program.families.init, counts))
+      val fired = engine.process(rows)
+      val ended = end.fold(fired)(fired ++ _.closes())
+      val firings = late.fold(ended)(ended ++ _.rows(index, engine))
+      new CountedRows(firings, longMetric("numOutputRows"))({
+        val fired = System.nanoTime()
+        count(index) {
+          commit(partition, counts, inputEnds)
+          sessionsLate.foreach(_ += counts.rowsLate)
+          // Spark's own metric: alerts and its page of a query use it.
+          longMetric("numRowsDroppedByWatermark") += counts.rowsDropped
+          program.rows.foreach(countRows(_, counts))
+          longMetric("allUpdatesTimeMs") += (inputEnded - started) / 1000000L
+          longMetric("allRemovalsTimeMs") += (fired - inputEnded) / 1000000L
+          longMetric("commitTimeMs") += (System.nanoTime() - fired) / 1000000L
+        }
+        due._1.add(counts.nextClose)
+        due._2.add(counts.nextEarlyEvent)
+        due._3.add(counts.nextByWall)
+      })
+    }
+    val kept = Option.when(mayRunAgain)(BatchOutput(sparkContext, opener, output.length))
+    PartitionsInTurnExec.below(child) match {
+      case Some(by) => new PartitionsInTurnRDD(rows, by, child.output, opener, settings, body, kept)
+      case None     => new StateRDD(rows, opener, settings, Some(session.streams.stateStoreCoordinator), body, kept)
+    }
+  }
+
+  /** True if several actions may run it in a batch. Nodes below a shuffle run once for all of them. */
+  private def mayRunAgain: Boolean = since.isEmpty && RunningQuery
+    .find(session, getStateInfo.queryRunId)
+    .filter(RunningQuery.hasActions)
+    .flatMap(query => Option(query.lastExecution))
+    .exists(!_.executedPlan.exists { case shuffle: Exchange => shuffle.exists(_ eq this); case _ => false })
+
+  private def countRows(rows: RowProgram, counts: PaneCounts): Unit = {
+    longMetric("rowsLate") += counts.rowsLate
+    longMetric("rowsWithoutTime") += counts.rowsWithoutTime
+    longMetric("rowsInNoWindow") += counts.rowsInNoWindow
+    if (rows.byRow.running) longMetric("firingsRunning") += counts.firedRunning
+  }
+
+  private def lateRows: Option[LateRows] = Option.when(program.late.nonEmpty) {
+    val aside = child.collectFirst {
+      case p: PutAsideLateRowsExec if p.operator == WindowExec.shuffled(program.id) => p
+    }
+    new LateRows(program.late, aside.get.operator, aside.get.child.output, SparkVersionShim.spillLimits(conf))
+  }
+
+  private def commit(partition: StatePartition, counts: PaneCounts, inputEnds: Boolean): Unit = {
+    val records = partition.rowsAdded
+    val read = partition.rowsRead
+    val totals = new PartitionTotals(partition)
+    val (panes, total) =
+      if (inputEnds) totals.clear() else totals.add(counts.panesOpened - counts.panesClosed, records)
+    partition.commit()
+    longMetric("panesOpen") += panes
+    longMetric("stateRowsRead") += read
+    longMetric("firingsEarly") += counts.firedEarly
+    longMetric("firingsOnTime") += counts.firedOnTime
+    longMetric("firingsUpdate") += counts.firedUpdate
+    longMetric("firingsClose") += counts.firedClose
+    longMetric("numUpdatedStateRows") += counts.panesOpened
+    longMetric("numRemovedStateRows") += counts.panesClosed
+    countStores(partition, total)
+  }
+}
+
+object WindowExec {
+
+  /** The name of this operator in Spark's checkpoints. */
+  val operatorName = "mullionWindow"
+
+  def apply(program: OperatorProgram, child: SparkPlan): WindowExec =
+    made(program, None, None, None, None, None, child)
+
+  /** For a branch, in a batch whose facts the nodes below already have. */
+  def ofBranch(program: OperatorProgram, batch: BranchBatch, child: SparkPlan): WindowExec = made(
+    program,
+    Some(batch.info),
+    Some(batch.since),
+    Some(batch.batchTimestampMs),
+    Some(batch.lateEventsMs),
+    Some(batch.evictionMs),
+    child
+  )
+
+  /** The nodes below a branch's operator, in a batch. */
+  def childOfBranch(program: OperatorProgram, batch: BranchBatch, child: SparkPlan): SparkPlan = BatchFacts
+    .of(
+      child.session,
+      program,
+      Some(batch.info),
+      Some(batch.since),
+      Some(batch.batchTimestampMs),
+      Some(batch.lateEventsMs)
+    )
+    .informed(child, program.id)
+
+  private def made(
+      program: OperatorProgram,
+      info: Option[SparkVersionShim.StateInfo],
+      since: Option[Long],
+      batchTimestampMs: Option[Long],
+      lateEventsMs: Option[Long],
+      evictionMs: Option[Long],
+      child: SparkPlan
+  ): WindowExec = new WindowExec(
+    SparkOperator.Facts(
+      program.keys,
+      info,
+      batchTimestampMs,
+      lateEventsMs,
+      evictionMs,
+      initialState = SparkVersionShim.emptyScan,
+      child
+    ),
+    program,
+    since
+  )
+
+  /** The id of rows put aside after the shuffle: that node may run in one task with those before it. */
+  def shuffled(operator: String): String = s"$operator-shuffled"
+}

@@ -1,0 +1,103 @@
+package org.apache.spark.sql.mullion.operator.assign
+
+import org.apache.spark.rdd.RDD
+import org.apache.spark.sql.catalyst.InternalRow
+import org.apache.spark.sql.catalyst.expressions.codegen.{
+  CodeGenerator,
+  CodegenContext,
+  ExprCode,
+  GenerateUnsafeProjection
+}
+import org.apache.spark.sql.catalyst.expressions.{Attribute, AttributeSet, BoundReference}
+import org.apache.spark.sql.catalyst.trees.TreeNodeTag
+import org.apache.spark.sql.execution.metric.SQLMetric
+import org.apache.spark.sql.execution.{CodegenSupport, SparkPlan, UnaryExecNode}
+import org.apache.spark.sql.mullion.operator.metrics.WindowMetrics
+import org.apache.spark.sql.mullion.shim.SparkVersionShim
+
+import dev.mullion.windows.rules.{LatePolicy, PaneRules}
+
+/** A node below the partial aggregate that determines the panes of a row. It counts rows without panes, and puts aside
+  * those to emit. Compiled into the same loop as the scan and the aggregate.
+  */
+private[mullion] trait AssignsPanes extends UnaryExecNode with CodegenSupport {
+
+  /** The operator that this belongs to: there may be others in the plan. */
+  def operator: String
+
+  def time: Attribute
+
+  def rules: PaneRules
+
+  /** This node with the event clock before the batch, in microseconds, once the batch is known. */
+  final def forBatch(before: Option[Long]): SparkPlan = {
+    val informed = since(before)
+    informed.copyTagsFrom(this)
+    informed
+  }
+
+  protected def since(before: Option[Long]): SparkPlan
+
+  override lazy val metrics: Map[String, SQLMetric] =
+    (WindowMetrics.assigned :+ WindowMetrics.rowsDropped).map { metric =>
+      metric.name -> metric.createSQLMetric(sparkContext)
+    }.toMap
+
+  /** Code that counts a late row. */
+  protected def countLate(ctx: CodegenContext): String = {
+    val dropped = if (rules.late == LatePolicy.Drop) s"${metricTerm(ctx, "rowsDropped")}.add(1L);" else ""
+    s"${metricTerm(ctx, "rowsLate")}.add(1L); $dropped"
+  }
+
+  /** The metrics of late rows, and of dropped ones, for tasks without generated code. */
+  protected def lateCounts: Seq[SQLMetric] =
+    longMetric("rowsLate") +: Option.when(rules.late == LatePolicy.Drop)(longMetric("rowsDropped")).toSeq
+
+  protected def putsAside: Boolean = rules.late == LatePolicy.Emit
+
+  // Evaluated on use: most rows of a selective plan only need their time.
+  override def usedInputs: AttributeSet = AttributeSet.empty
+
+  override def inputRDDs(): Seq[RDD[InternalRow]] = child.asInstanceOf[CodegenSupport].inputRDDs()
+
+  override protected def doProduce(ctx: CodegenContext): String = child.asInstanceOf[CodegenSupport].produce(ctx, this)
+
+  protected def variable(input: Seq[ExprCode], column: Attribute): ExprCode =
+    input(child.output.indexWhere(_.exprId == column.exprId))
+
+  /** Code that puts the entire row aside: `columns`, which are evaluated in `input`. */
+  protected def putAside(
+      ctx: CodegenContext,
+      input: Seq[ExprCode],
+      columns: Seq[Attribute] = child.output
+  ): String = {
+    val sideClass = classOf[SideRows].getName
+    val factory = ctx.addReferenceObj("sideRows", newSide)
+    val side = ctx.addMutableState(sideClass, "side")
+    // Some of the loop's own fields are inaccessible if the code is split.
+    val partition = ctx.addMutableState(CodeGenerator.JAVA_INT, "partition")
+    ctx.addPartitionInitializationStatement(s"$partition = partitionIndex;")
+    ctx.currentVars = input
+    ctx.INPUT_ROW = None.orNull
+    val bound = columns.zipWithIndex.map { case (a, i) => BoundReference(i, a.dataType, a.nullable) }
+    val allColumns = GenerateUnsafeProjection.createCode(ctx, bound, useSubexprElimination = false)
+    s"""
+       |if ($side == null) { $side = $factory.of($partition); }
+       |${allColumns.code}
+       |$side.add(${allColumns.value});
+       |""".stripMargin
+  }
+
+  override def simpleString(maxFields: Int): String =
+    (Seq(rules.window.describe, rules.on(time.name)).filter(_.nonEmpty) ++ bySpark).mkString(s"$nodeName ", ", ", "")
+
+  /** The reason why the partial aggregate above is Spark's, if it is, for `explain`. */
+  protected def bySpark: Option[String] =
+    getTagValue(AssignsPanes.aggregatedBySpark).map(why => s"partial aggregate by Spark: $why")
+
+  protected def newSide: SlicesAside.Side = new SlicesAside.Side(operator, SparkVersionShim.spillLimits(conf))
+}
+
+private[mullion] object AssignsPanes {
+  val aggregatedBySpark = TreeNodeTag[String]("mullion_aggregated_by_spark")
+}

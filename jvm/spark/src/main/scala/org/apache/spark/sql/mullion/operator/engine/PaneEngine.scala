@@ -1,0 +1,179 @@
+package org.apache.spark.sql.mullion.operator.engine
+
+import org.apache.spark.sql.catalyst.InternalRow
+import org.apache.spark.sql.catalyst.expressions.UnsafeRow
+import org.apache.spark.sql.mullion.state.record.{FamilySpec, RecordOrder, StatePartition}
+import org.apache.spark.sql.types._
+
+import dev.mullion.windows.rules.{FiringKind, LatePolicy}
+
+/** Updates the panes of one partition for one batch: applies the batch's rows, then closes and fires due panes. */
+trait PaneEngine {
+
+  /** The firings of this batch. Consumes `input` to the end: one partial row per group, or several (see
+    * `WindowProgram.takesSeveralOfGroup`).
+    */
+  def process(input: Iterator[InternalRow]): Iterator[InternalRow]
+
+  /** True if a row put aside is late, by its key and time (`PaneProgram.lateKey`), after the input has been consumed.
+    */
+  def isLate(row: UnsafeRow): Boolean = true
+
+  /** The engine of one of the operator's windows. */
+  def part(window: Int): PaneEngine = this
+
+  /** Every open pane with its aggregates so far, for inspection. */
+  def openPanes(): Iterator[OpenPane]
+
+  /** The closes of all open panes after the batch: see [[EndOfInput]]. */
+  def remaining(): Iterator[InternalRow] = openPanes().map(_.row)
+}
+
+/** An open pane, for inspection.
+  *
+  * @param row
+  *   the output row if the pane closed now, valid until the next one
+  * @param firedAt
+  *   the wall clock when it opened or last fired, if recorded
+  * @param clock
+  *   the clock of its key, if that has one
+  * @param rows
+  *   its number of rows, if recorded apart from its aggregates
+  * @param rowsToCome
+  *   the number of rows until it closes, if it closes by that
+  */
+final case class OpenPane(
+    row: InternalRow,
+    firedAt: Option[Long] = None,
+    clock: Option[Long] = None,
+    rows: Option[Long] = None,
+    rowsToCome: Option[Long] = None
+)
+
+/** An engine that receives its partial rows one by one, so that several may share an input. */
+private[operator] trait AddingPanes extends PaneEngine {
+
+  /** Applies a partial row. Returns immediate output. The caller may reuse the row; returned rows are valid until the
+    * next call.
+    */
+  def add(row: InternalRow): Iterator[InternalRow]
+
+  /** The output after all rows. */
+  def finish(): Iterator[InternalRow]
+
+  override def process(input: Iterator[InternalRow]): Iterator[InternalRow] =
+    new Iterators.OfEach(input)(add)(finish())
+}
+
+/** The counts of a batch in one partition, and the next due times there (microseconds; `PaneCounts.Never` if nothing
+  * waits).
+  */
+final class PaneCounts {
+  var panesOpened: Long = 0
+  var panesClosed: Long = 0
+  private var late: Long = 0
+  private var dropped: Long = 0
+  var firedEarly: Long = 0
+  var firedOnTime: Long = 0
+  var firedUpdate: Long = 0
+  var firedRunning: Long = 0
+  var rowsWithoutTime: Long = 0
+  var rowsInNoWindow: Long = 0
+  var firedClose: Long = 0
+
+  /** The next time at which the clock closes a pane, or makes one fire `on_time`. */
+  var nextClose: Long = PaneCounts.Never
+  var nextEarlyEvent: Long = PaneCounts.Never
+
+  /** The next time at which a pane fires early by the wall clock, or closes by it where keys' own clocks follow that.
+    */
+  var nextByWall: Long = PaneCounts.Never
+
+  /** Resets the due times. */
+  def nothingDue(): Unit = {
+    nextClose = PaneCounts.Never
+    nextEarlyEvent = PaneCounts.Never
+    nextByWall = PaneCounts.Never
+  }
+
+  def rowsLate: Long = late
+
+  /** Late rows without any output. */
+  def rowsDropped: Long = dropped
+
+  /** Counts late rows and their treatment. */
+  def countLate(rows: Long, policy: LatePolicy): Unit = {
+    late += rows
+    if (policy == LatePolicy.Drop) dropped += rows
+  }
+
+  /** Adds the counts of a part, and the minimum of the due times. */
+  def add(part: PaneCounts): Unit = {
+    panesOpened += part.panesOpened
+    panesClosed += part.panesClosed
+    late += part.late
+    dropped += part.dropped
+    firedEarly += part.firedEarly
+    firedOnTime += part.firedOnTime
+    firedUpdate += part.firedUpdate
+    firedRunning += part.firedRunning
+    rowsWithoutTime += part.rowsWithoutTime
+    rowsInNoWindow += part.rowsInNoWindow
+    firedClose += part.firedClose
+    nextClose = Math.min(nextClose, part.nextClose)
+    nextEarlyEvent = Math.min(nextEarlyEvent, part.nextEarlyEvent)
+    nextByWall = Math.min(nextByWall, part.nextByWall)
+  }
+
+  def fired(kind: FiringKind, panes: Long = 1): Unit = kind match {
+    case FiringKind.Early  => firedEarly += panes
+    case FiringKind.OnTime => firedOnTime += panes
+    case FiringKind.Update => firedUpdate += panes
+    case FiringKind.Close  => firedClose += panes
+  }
+}
+
+object PaneCounts {
+  val Never: Long = Long.MaxValue
+}
+
+/** The totals of a partition, stored with its state so that no batch has to count. */
+final class PartitionTotals(partition: StatePartition) {
+  private val family = partition.family(PartitionTotals.family)
+  private val (existed, was) = {
+    val stored = family.get(PartitionTotals.key)
+    if (stored.isAbsent) (false, (0L, 0L)) else (true, (stored.getLong(0), stored.getLong(1)))
+  }
+
+  /** The number of open panes before this batch. */
+  def panes: Long = was._1
+
+  /** Resets the totals. Returns them. */
+  def clear(): (Long, Long) = add(-was._1, -was._2)
+
+  /** Adds this batch's changes. Returns the new totals: open panes, records in state. */
+  def add(panes: Long, records: Long): (Long, Long) = {
+    val now = (was._1 + panes, was._2 + records)
+    if (now != was) {
+      val row = UnsafeRow.createFromByteArray(24, 2)
+      row.setLong(0, now._1)
+      row.setLong(1, now._2)
+      if (existed) family.update(PartitionTotals.key, row) else family.insert(PartitionTotals.key, row)
+    }
+    now
+  }
+}
+
+object PartitionTotals {
+
+  /** The only key: the number 0. */
+  private val key: UnsafeRow = UnsafeRow.createFromByteArray(16, 1)
+
+  val family: FamilySpec = FamilySpec(
+    "totals",
+    key = new StructType().add("id", IntegerType, nullable = false),
+    value = new StructType().add("panes", LongType, nullable = false).add("records", LongType, nullable = false),
+    RecordOrder.Unordered,
+    countAt = Some(1)
+  )
+}

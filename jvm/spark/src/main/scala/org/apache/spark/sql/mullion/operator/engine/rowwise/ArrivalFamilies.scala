@@ -1,0 +1,61 @@
+package org.apache.spark.sql.mullion.operator.engine.rowwise
+
+import org.apache.spark.sql.catalyst.expressions._
+import org.apache.spark.sql.mullion.operator.engine.accumulators.Accumulators
+import org.apache.spark.sql.mullion.operator.engine.timers.{EarlyKeys, KeyRecord, KeyedPanes}
+import org.apache.spark.sql.mullion.operator.engine.{PaneProgram, RowProgram}
+import org.apache.spark.sql.mullion.state.record.{FamilySpec, RecordOrder}
+import org.apache.spark.sql.types._
+
+import dev.mullion.windows.rules.NumberedRules
+
+/** The records of panes whose rows are processed one by one, for [[ArrivalPanes]].
+  *
+  * {{{
+  *   slots   (key, slot)          -> accumulator                   aggregates: one record per slot
+  *   pieces  (key, slot, number)  -> rows of one batch             rows: one record per slot and batch, by its first row
+  *   keys    (key)                -> the close time of its next pane, its panes [, the number of rows of its slots]
+  *   timers  (due, key)           -> the keys with a pane to close by the stream's clock
+  *   early   (event, wall, key)   -> the keys that wait to fire early
+  * }}}
+  */
+private[operator] object ArrivalFamilies {
+  import KeyedPanes.timersFamily
+  import PaneProgram.time
+
+  def apply(program: PaneProgram, rows: RowProgram): Seq[FamilySpec] =
+    Seq(content(program, rows), keys(program)) ++
+      Option.when(hasTimers(program, rows))(timersFamily(program)) ++
+      program.rules.early.filter(_ => rows.byRow.delayByKey.isEmpty).map(_ => EarlyKeys.family(program))
+
+  private def hasTimers(program: PaneProgram, rows: RowProgram): Boolean =
+    (rows.byRow.delayByKey.isEmpty || rows.byRow.keysFollowWall) && !program.rules.isInstanceOf[NumberedRules]
+
+  def content(program: PaneProgram, rows: RowProgram): FamilySpec =
+    if (!rows.keepsRows) KeyedPanes.accumulatorsFamily(program, "slots", "slot", Nil)
+    else
+      FamilySpec(
+        "pieces",
+        StructType(program.keyFields ++ Seq(time("slot"), time("number"))),
+        Accumulators.schema(program.functions, Nil),
+        RecordOrder.WithinKey
+      )
+
+  def keys(program: PaneProgram): FamilySpec = KeyRecord.family(program, "sizes")
+
+  /** Keys with a slot and the number of a row. */
+  final class PieceKey(keyTypes: Seq[DataType]) {
+    private val numbers = new GenericInternalRow(2)
+    private val both = new JoinedRow()
+    private val projection = UnsafeProjection.create(
+      keyTypes.zipWithIndex.map { case (t, i) => BoundReference(2 + i, t, nullable = true) } ++
+        Seq(BoundReference(0, LongType, nullable = false), BoundReference(1, LongType, nullable = false))
+    )
+
+    def apply(slot: Long, number: Long, key: UnsafeRow): UnsafeRow = {
+      numbers.update(0, slot)
+      numbers.update(1, number)
+      projection(both(numbers, key))
+    }
+  }
+}

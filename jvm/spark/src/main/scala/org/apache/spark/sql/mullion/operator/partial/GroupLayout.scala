@@ -1,0 +1,75 @@
+package org.apache.spark.sql.mullion.operator.partial
+
+import org.apache.spark.sql.catalyst.expressions.{Attribute, UnsafeRow}
+import org.apache.spark.sql.catalyst.util.CollationFactory
+import org.apache.spark.sql.types._
+
+/** The layout of a group's record, which is a row in Spark's form: words of null bits, one word per column, two more
+  * for each decimal buffer of more than 18 digits, then the strings of keys.
+  */
+private[partial] final class GroupLayout(val keys: Seq[Attribute], val buffers: Seq[Attribute]) {
+  val fields: Int = keys.length + buffers.length
+
+  val nullWords: Int = UnsafeRow.calculateBitSetWidthInBytes(fields) / 8
+
+  private val wide = buffers.indices.filter(i => GroupLayout.isWide(buffers(i).dataType))
+
+  /** The columns with two more words, counted from the first key. */
+  val decimals: Array[Int] = wide.map(keys.length + _).toArray
+
+  /** The size of a record's row without strings, in bytes. */
+  val bytes: Int = GroupLayout.words(fields, decimals.length) * 8
+
+  /** The null bits of keys: all in the first word. */
+  val keyNulls: Long = (1L << keys.length) - 1
+
+  /** The word of a key, relative to the row. */
+  def ofKey(i: Int): Int = nullWords + i
+
+  def ofBuffer(i: Int): Int = nullWords + keys.length + i
+
+  /** The first of a buffer's two additional words. */
+  def ofDecimal(i: Int): Int = nullWords + fields + wide.indexOf(i) * 2
+
+  /** The word with a buffer's null bit. */
+  def nullWordOfBuffer(i: Int): Int = (keys.length + i) / 64
+
+  def nullBitOfBuffer(i: Int): Int = (keys.length + i) % 64
+}
+
+private[partial] object GroupLayout {
+
+  /** With more keys their null bits would span several words. */
+  val MostKeys = 60
+
+  /** The number of words of a record's row without strings. */
+  def words(fields: Int, decimals: Int): Int =
+    UnsafeRow.calculateBitSetWidthInBytes(fields) / 8 + fields + decimals * 2
+
+  /** True if a buffer is supported: its number of words is fixed. Decimals must be nullable, because an overflow is
+    * null.
+    */
+  def isHeld(buffer: Attribute): Boolean = isFixed(buffer.dataType) || (isWide(buffer.dataType) && buffer.nullable)
+
+  /** True if a column is a decimal of more than 18 digits. */
+  def isWide(kind: DataType): Boolean = kind match {
+    case decimal: DecimalType => decimal.precision > Decimal.MAX_LONG_DIGITS
+    case _                    => false
+  }
+
+  /** True if a column always takes one word. */
+  def isFixed(kind: DataType): Boolean = kind match {
+    case BooleanType | ByteType | ShortType | IntegerType | LongType | FloatType | DoubleType => true
+    case DateType | TimestampType | TimestampNTZType                                          => true
+    case _: YearMonthIntervalType | _: DayTimeIntervalType                                    => true
+    case decimal: DecimalType                                                                 => !isWide(decimal)
+    case _                                                                                    => false
+  }
+
+  /** True if a key is a string or binary, with equal bytes for equal keys. */
+  def isText(kind: DataType): Boolean = kind match {
+    case text: StringType => text.collationId == CollationFactory.UTF8_BINARY_COLLATION_ID
+    case BinaryType       => true
+    case _                => false
+  }
+}

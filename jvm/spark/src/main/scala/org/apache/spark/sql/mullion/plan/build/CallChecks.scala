@@ -1,0 +1,135 @@
+package org.apache.spark.sql.mullion.plan.build
+
+import org.apache.spark.sql.catalyst.expressions._
+import org.apache.spark.sql.catalyst.plans.logical._
+import org.apache.spark.sql.classic.DataFrame
+import org.apache.spark.sql.mullion.pyfunction.branch.ProcessedRows
+import org.apache.spark.sql.types._
+
+import dev.mullion.MullionException
+import dev.mullion.windows.rules.LatePolicy
+import dev.mullion.windows.spec.Setting
+
+/** Checks of a call that depend on its columns. The first check with an error decides. */
+private[build] object CallChecks {
+  private type Check = AnalysedCall => Option[MullionException]
+
+  private val all: Seq[Check] = Seq(
+    distinctFunction,
+    pandasFunction,
+    subquery,
+    sessionsOfSpark,
+    call => names(call.df, call.keys.named.map(_.name), call.results.map(_.name), call.rules.late),
+    _.keys.columns.iterator.flatMap(WindowKeys.whyUnstable).nextOption(),
+    damagedInState,
+    endBetweenFunctions
+  )
+
+  def apply(call: AnalysedCall): Unit = all.iterator.flatMap(_(call)).nextOption().foreach(throw _)
+
+  private def distinctFunction(call: AnalysedCall): Option[MullionException] =
+    call.functions.find(_.isDistinct).map { e =>
+      MullionException.unsupported(
+        s"${e.sql}: a pane would have to keep every distinct value it has seen. Use approx_count_distinct, or " +
+          "size(collect_set(...)) if they are few."
+      )
+    }
+
+  private def pandasFunction(call: AnalysedCall): Option[MullionException] =
+    call.functions.map(_.aggregateFunction).collectFirst { case udaf: PythonUDAF =>
+      MullionException.unsupported(
+        s"${udaf.name} is a pandas aggregate function, which Spark runs over whole groups only. Write it as a " +
+          "PythonAggregate, use Spark's own aggregates, or apply a function to the rows of a pane, with collect_list."
+      )
+    }
+
+  private def subquery(call: AnalysedCall): Option[MullionException] = {
+    def in(expressions: Seq[Expression]) =
+      expressions.flatMap(_.find(_.isInstanceOf[SubqueryExpression]).map(_.sql)).headOption
+    def ofKeys = in(call.aggregate.groupingExpressions).map { subquery =>
+      MullionException.unsupported(
+        s"A key of ${Setting.By} holds a subquery ($subquery), and keys are computed from their row alone. Make it a column of the input " +
+          "first, with df.withColumn('key', ...), and group by that."
+      )
+    }
+    def ofAggregates = in(call.aggregateColumns).map { subquery =>
+      MullionException.unsupported(
+        s"$subquery is a subquery, and what a pane holds cannot ask other tables. Make it a column of the input first, with " +
+          "df.withColumn(...), or join the table to the result of windowed(...).agg(...)."
+      )
+    }
+    ofKeys orElse ofAggregates
+  }
+
+  /** Spark's `session_window` creates one session per row, and only Spark's own aggregates merge them. */
+  private def sessionsOfSpark(call: AnalysedCall): Option[MullionException] = {
+    def isMerged(session: Attribute): Boolean = call.input.exists {
+      case aggregate: Aggregate => aggregate.groupingExpressions.exists(_.references.contains(session))
+      case _                    => false
+    }
+    def isOfRow(session: Attribute): Boolean = !isMerged(session) && call.input
+      .collectFirst {
+        case Project(columns, _) if columns.exists(c => c.isInstanceOf[Alias] && c.exprId == session.exprId) =>
+          columns.collectFirst { case alias: Alias if alias.exprId == session.exprId => alias.child }
+      }
+      .flatten
+      .exists {
+        case of: Attribute => isOfRow(of)
+        case _             => true
+      }
+    val sessions = call.keys.grouping.flatMap(_.references).filter(_.metadata.contains(SessionWindow.marker))
+    sessions.find(isOfRow).map { key =>
+      MullionException.unsupported(
+        s"The key ${key.name} is a session_window of Spark's, which is each row's own until an aggregate of Spark's merges " +
+          s"sessions: no two rows would share a pane. Use Session(gap) as the window, with what else is in ${Setting.By}."
+      )
+    }
+  }
+
+  /** A result with two columns of the same name, or with the name of a column that Mullion adds. */
+  def names(df: DataFrame, keys: Seq[String], results: Seq[String], late: LatePolicy): Option[MullionException] = {
+    val same = df.sparkSession.sessionState.conf.resolver
+    val added = Seq("window", "pane") ++ Option.when(late == LatePolicy.Emit)("late_row")
+    def isTaken(name: String) = added.exists(same(name, _))
+    val names = keys ++ results
+    keys
+      .find(isTaken)
+      .map { name =>
+        MullionException.invalid(
+          s"${Setting.by(name)} is also the name of a column that the result adds (${added.mkString(", ")}). Rename it first, as in " +
+            s"${Setting.byRenamed(name, s"${name}_key")}."
+        )
+      }
+      .orElse(results.find(isTaken).map { name =>
+        MullionException.invalid(
+          s"A column is named '$name', as the result's own column is. Give it another name with ${Setting.Renamed}."
+        )
+      })
+      .orElse(names.map(name => names.filter(same(name, _))).find(_.length > 1).map { found =>
+        MullionException.invalid(
+          s"The result would have ${found.length} columns named '${found.head}'. Give them different names with ${Setting.Renamed}."
+        )
+      })
+  }
+
+  /** Spark's state stores take a null of this type for a damaged row. */
+  private def damagedInState(call: AnalysedCall): Option[MullionException] = {
+    def mayBeNull(key: Alias) = key.dataType.existsRecursively(_ == CalendarIntervalType) &&
+      (key.nullable || key.dataType != CalendarIntervalType)
+    call.keys.columns.find(key => call.df.isStreaming && mayBeNull(key)).map { key =>
+      MullionException.unsupported(
+        s"The key ${key.name} is an INTERVAL of months, days and microseconds, which may be null, and Spark's state stores take " +
+          "such a null for damage. Group by an interval of make_dt_interval or make_ym_interval, or by its text: " +
+          s"${Setting.cast(key.name, "string")}."
+      )
+    }
+  }
+
+  private def endBetweenFunctions(call: AnalysedCall): Option[MullionException] =
+    Option.when(call.rules.refinements.atEnd && ProcessedRows.areIn(call.input)) {
+      MullionException.unsupported(
+        s"${Setting.CloseAtEnd} is not for windows between functions of Python: these see only the rows of their batch, and not that " +
+          "the input has ended. Leave it out, and close the panes in the function, or window the stream that it gives."
+      )
+    }
+}

@@ -1,0 +1,190 @@
+package org.apache.spark.sql.mullion.plan.build
+
+import org.apache.spark.sql.catalyst.expressions._
+import org.apache.spark.sql.catalyst.expressions.aggregate.{AggregateExpression, Complete}
+import org.apache.spark.sql.catalyst.plans.logical._
+import org.apache.spark.sql.catalyst.trees.TreePattern.CURRENT_LIKE
+import org.apache.spark.sql.mullion.expressions.columns.PaneColumns
+import org.apache.spark.sql.mullion.expressions.functions.KnownAggregates
+import org.apache.spark.sql.mullion.plan.{PaneTerms, Shown, WindowedAggregate}
+import org.apache.spark.sql.mullion.pyfunction.branch.ProcessedRows
+import org.apache.spark.sql.mullion.query.Tick
+import org.apache.spark.sql.types._
+
+import dev.mullion.windows.rules.{LatePolicy, NumberedRules}
+import dev.mullion.windows.spec.{Language, TimeMath}
+
+/** The node of a valid call, and its output.
+  *
+  * {{{
+  *   Shown: Project    [f(sum(v)) AS more]     expressions over aggregates that only Spark computes
+  *     WindowedAggregate [k, sum(v)]
+  *       rows: Project   [k, time, g(v)]       expressions within aggregates that only Spark computes
+  *         input
+  * }}}
+  */
+private[build] final class WindowNode(call: AnalysedCall) {
+  import call.{df, options, rules}
+
+  private val spark = df.sparkSession
+  private val isNumbered = rules.isInstanceOf[NumberedRules]
+  private val emitsLate = rules.late == LatePolicy.Emit
+  // On processing time a stream's rows get their time with their batch.
+  private val isStamped = rules.onProcessingTime && df.isStreaming
+
+  private val time = Alias(call.time.expression, "time")()
+  private val gap = call.gap.map(Alias(_, "gap")())
+  private val ranges = call.ranges.map(Alias(_, "ranges")())
+  private val trigger = call.trigger.map(t => Alias(WindowKeys.normalised(t, call.input), "trigger")())
+  private val lateColumns = if (emitsLate) df.queryExecution.analyzed.output else Nil
+
+  private val (asked, hoisted) = WindowNode.hoist(call.functions)
+  private val tracker = Option.when(options.fromNow)(
+    AggregateExpression(KnownAggregates(), Complete, isDistinct = false)
+  )
+  private val (functions, valueOf) =
+    call.dedupe.fold((asked ++ tracker, Map.empty[ExprId, Expression]))(_.over(asked))
+
+  /** The results over the node's keys and functions, by name. */
+  private val named: Seq[(String, Expression)] = {
+    val replaced = valueOf ++ call.keys.columnOf
+    val values = call.results.map { result =>
+      SharedValues.simplified(Shown.unalias(result)).transform { case a: Attribute => replaced.getOrElse(a.exprId, a) }
+    }
+    tracker
+      .fold(call.results.map(_.name).zip(values))(Incomplete.over(_, functions, call.results.map(_.name).zip(values)))
+  }
+
+  private val values: Seq[Expression] = named.map(_._2)
+
+  /** True if an expression over aggregates can only be computed by Spark: then above the node, over the functions'
+    * results.
+    */
+  private val above = values.exists(_.exists(WindowNode.isSparksOwn))
+
+  private val computed: Seq[(String, Expression)] =
+    if (above) functions.map(f => f.aggregateFunction.toString -> f.resultAttribute)
+    else named
+
+  // A late row has no results.
+  private val resultColumns = computed.map { case (name, value) =>
+    AttributeReference(name, value.dataType, value.nullable || emitsLate)()
+  }
+
+  /** The columns that the node needs. */
+  private def rows: LogicalPlan = {
+    val read = AttributeSet(
+      asked.flatMap(f => f.aggregateFunction.references ++ f.filter.toSeq.flatMap(_.references)) ++ call.splitColumns
+    )
+    val needed = call.input.output.filter(a => read.contains(a) || lateColumns.exists(_.exprId == a.exprId))
+    val times = if (isStamped) Nil else Seq(time)
+    val added = times ++ gap ++ ranges ++ trigger ++ hoisted ++ needed ++ call.dedupe.toSeq.flatMap(_.columns)
+    Project(call.keys.columns ++ added, call.input)
+  }
+
+  /** The rows, with ticks if batches without rows are needed: panes that close by the wall clock, or fire early without
+    * rows, and the end of the input. Between stages, the first stage has the ticks.
+    */
+  private def input: LogicalPlan = if (ticks) Tick.beside(spark, rows) else rows
+
+  private def ticks: Boolean = {
+    val withoutRows = rules.onProcessingTime || options.idleAfter.isDefined || options.keysFollowWall ||
+      rules.early.isDefined || rules.refinements.atEnd
+    df.isStreaming && withoutRows && !ProcessedRows.areIn(call.input)
+  }
+
+  private def delay: Long = {
+    val ofStreams = call.input.collect { case of: EventTimeWatermark =>
+      TimeMath.fromMillis(EventTimeWatermark.getDelayMs(of.delay))
+    }
+    (ofStreams :+ call.time.delay).max
+  }
+
+  private def window: Attribute = {
+    // Without the stream's clock there is no watermark.
+    val metadata =
+      if (isNumbered || options.perKey) Metadata.empty
+      else new MetadataBuilder().withMetadata(call.time.watermark).putBoolean(TimeWindow.marker, true).build()
+    val kind = if (isNumbered) PaneColumns.numbersType else PaneColumns.windowType
+    AttributeReference("window", kind, nullable = true, metadata)()
+  }
+
+  private def lateRow: Option[Attribute] = Option.when(emitsLate)(
+    AttributeReference("late_row", StructType(lateColumns.map(a => StructField(a.name, a.dataType, a.nullable))))()
+  )
+
+  private val node = WindowedAggregate(
+    keys = call.keys.columns.map(_.toAttribute),
+    time = if (isStamped) AttributeReference("time", TimestampType, nullable = false)() else time.toAttribute,
+    gap = gap.map(_.toAttribute),
+    ranges = ranges.map(_.toAttribute),
+    trigger = trigger.map(_.toAttribute),
+    splitColumns = call.splitColumns,
+    functions = functions.map(_.aggregateFunction),
+    filters = functions.map(_.filter.getOrElse(Literal.TrueLiteral)),
+    functionResults = functions.map(_.resultAttribute),
+    results = computed.map(_._2),
+    resultColumns = resultColumns,
+    window = window,
+    pane = AttributeReference("pane", PaneColumns.paneType(rules.refinements.ids), nullable = false)(),
+    lateColumns = lateColumns,
+    lateRow = lateRow,
+    PaneTerms(
+      rules,
+      options.idleAfter,
+      CallText.of(call),
+      options.split,
+      call.rows,
+      ticks,
+      options.drains,
+      options.drops,
+      delay = delay,
+      language = Language.current
+    ),
+    input
+  ).overNullable
+
+  def shown: Shown = Shown(node, if (above) computedAbove else resultColumns.map(c => Alias(c, c.name)()))
+
+  private def computedAbove: Seq[NamedExpression] = {
+    val columnOf = functions.map(_.resultAttribute.exprId).zip(resultColumns).toMap
+    named.map { case (name, value) =>
+      val over = value.transform { case a: Attribute if columnOf.contains(a.exprId) => columnOf(a.exprId) }
+      val isLate = EqualTo(GetStructField(node.pane, 0), Literal("late"))
+      Alias(if (emitsLate) If(isLate, Literal(None.orNull, over.dataType), over) else over, name)()
+    }
+  }
+}
+
+private object WindowNode {
+
+  /** Expressions that Spark computes in its own nodes, or only supports in some: Python, the time of the batch, and
+    * shared values, which code generation would compute before the conditions that guard them.
+    */
+  private def isSparksOwn(e: Expression): Boolean =
+    e.isInstanceOf[PythonUDF] || e.isInstanceOf[With] ||
+      (e.containsPattern(CURRENT_LIKE) && !e.children.exists(_.containsPattern(CURRENT_LIKE)))
+
+  /** Moves expressions within aggregates that only Spark can compute to columns of the input. */
+  private def hoist(expressions: Seq[AggregateExpression]): (Seq[AggregateExpression], Seq[Alias]) = {
+    val hoisted = Seq.newBuilder[Alias]
+    val rewritten = expressions.map { e =>
+      // A column is computed for each row, but a function's arguments only for those that its FILTER lets pass.
+      def guarded(value: Expression) = value match {
+        case shared: With if e.filter.exists(!_.exists(_.fastEquals(shared))) =>
+          If(e.filter.get, shared, Literal(None.orNull, shared.dataType))
+        case other => other
+      }
+      SharedValues
+        .simplified(e)
+        .transformDown {
+          case own if isSparksOwn(own) =>
+            val alias = Alias(guarded(own), "computed")()
+            hoisted += alias
+            alias.toAttribute
+        }
+        .asInstanceOf[AggregateExpression]
+    }
+    (rewritten, hoisted.result())
+  }
+}

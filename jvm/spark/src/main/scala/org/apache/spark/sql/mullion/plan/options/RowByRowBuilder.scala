@@ -1,0 +1,119 @@
+package org.apache.spark.sql.mullion.plan.options
+
+import org.apache.spark.sql.Column
+import org.apache.spark.sql.catalyst.expressions.{Attribute, Expression, Literal}
+import org.apache.spark.sql.catalyst.plans.logical.Project
+import org.apache.spark.sql.classic.{DataFrame, ExpressionUtils}
+import org.apache.spark.sql.mullion.expressions.columns.OfRow
+import org.apache.spark.sql.mullion.expressions.rows.{ArrivalNumber, CollectRows}
+import org.apache.spark.sql.types._
+
+import dev.mullion.MullionException
+import dev.mullion.windows.rules.{Collected, RowByRow}
+import dev.mullion.windows.spec.{GlobalTrigger, GlobalWindow, RowNumberWindow, Setting, WindowSpec}
+
+/** The options of row-by-row processing, if the rows of a window must be processed one by one in order of arrival. */
+object RowByRowBuilder {
+
+  /** A placeholder for the time of rows, where there are none. */
+  private[mullion] val eventTime = "mullion_event_time"
+
+  /** @param delay
+    *   the delay of the stream's watermark, in microseconds
+    */
+  def apply(window: WindowSpec, options: WindowOptions, delay: => Long): Option[RowByRow] = {
+    val isNumbered = window.isInstanceOf[RowNumberWindow]
+    Option.when(isNumbered || options.running || options.perKey || options.collect.isDefined)(
+      RowByRow(
+        options.running,
+        Option.when(options.perKey)(delay),
+        options.collect,
+        options.keysFollowWall,
+        options.lateBehindClock
+      )
+    )
+  }
+
+  /** The rows of a pane, as an aggregate. */
+  def collect(df: DataFrame, window: WindowSpec, time: Option[Expression], collected: Collected): Column = {
+    if (collected.maxRows <= 0)
+      throw MullionException.invalid(
+        s"${Setting.maxRows(collected.maxRows)} is not above 0, and a pane has at least one row. Write, for instance, " +
+          s"${Setting.maxRows(1000000)}."
+      )
+    if (collected.byTime && time.isEmpty)
+      throw MullionException.invalid(
+        s"${Setting.OrderByTime} wants rows in order of their times, and ${Setting.ProcessingTime}. Name the time, as in ${Setting.time("ts")}, or leave " +
+          "it out for the order of arrival."
+      )
+    val columns = df.queryExecution.analyzed.output.filterNot(_.name == eventTime)
+    val rows = CollectRows(
+      columns,
+      columns.map(_.name),
+      time.getOrElse(Literal(None.orNull, TimestampType)),
+      ArrivalNumber(),
+      collected,
+      window.describe
+    )
+    ExpressionUtils.column(rows.toAggregateExpression()).as(collected.name)
+  }
+
+  /** The column that closes a global window. */
+  def trigger(df: DataFrame, window: WindowSpec, column: Option[Column]): Option[Expression] =
+    (window, column) match {
+      case (GlobalWindow(GlobalTrigger.When), Some(when)) =>
+        val condition = ofRow(df, when, "Global.when(...)")
+        if (condition.dataType != BooleanType)
+          throw MullionException.invalid(
+            s"Global.when(${condition.sql}) is of type ${condition.dataType.sql}, and a condition is a BOOLEAN. Give one, such " +
+              s"as ${Setting.IsDone}."
+          )
+        Some(condition)
+      case (GlobalWindow(GlobalTrigger.Changes), Some(changes)) => Some(ofRow(df, changes, "Global.changes(...)"))
+      case _                                                    => None
+    }
+
+  /** The input columns of a function that splits global windows. */
+  def splitColumns(df: DataFrame, window: WindowSpec, options: WindowOptions): Seq[Attribute] = window match {
+    case GlobalWindow(GlobalTrigger.Split(function)) =>
+      if (options.split.isEmpty)
+        throw MullionException.invalid(s"Global.split asks the function $function, which was not given.")
+      val all = df.queryExecution.analyzed.output
+      val columns =
+        if (options.splitColumns.isEmpty) all
+        else
+          df.select(options.splitColumns: _*).queryExecution.analyzed match {
+            case Project(attributes, _) if attributes.forall(_.isInstanceOf[Attribute]) => attributes.map(_.toAttribute)
+            case other                                                                  =>
+              throw MullionException.invalid(
+                s"Global.split shows its function columns of the input, and these are not: ${other.simpleString(5)}. Add what " +
+                  "it is to see to the input, with df.withColumn(...), and name that."
+              )
+          }
+      columns.map(_.name).diff(columns.map(_.name).distinct).headOption.foreach { name =>
+        throw MullionException.invalid(
+          s"Global.split shows its function the input's columns by their names, and '$name' is there twice. Give them " +
+            "different names, or name the columns that it is to see, with columns=[...]."
+        )
+      }
+      columns
+    case _ => Nil
+  }
+
+  private def ofRow(df: DataFrame, column: Column, what: String): Expression = {
+    val expression = OfRow(df, column) match {
+      case Right(Seq(one)) => one
+      case _               =>
+        throw MullionException.invalid(
+          s"$what holds $column, which is more than one value of each row: an aggregate or a window function. Compute it " +
+            "first, as a column of the input, and name that."
+        )
+    }
+    if (!expression.deterministic)
+      throw MullionException.invalid(
+        s"$what holds $column, which is another value each time that it is computed, and a batch that is tried again would " +
+          "close other panes. Make it a column of the source, or of what decides the same each time."
+      )
+    expression
+  }
+}

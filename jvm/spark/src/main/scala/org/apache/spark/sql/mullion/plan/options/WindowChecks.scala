@@ -1,0 +1,249 @@
+package org.apache.spark.sql.mullion.plan.options
+
+import dev.mullion.MullionException
+import dev.mullion.windows.WindowException
+import dev.mullion.windows.rules.{LatePolicy, NumberedRules, PaneRules}
+import dev.mullion.windows.spec.{
+  AroundWindow,
+  CustomWindow,
+  GlobalTrigger,
+  GlobalWindow,
+  GridWindow,
+  RowNumberWindow,
+  Setting,
+  WindowSpec
+}
+
+/** Checks of a window and its options, independent of rows. [[PaneRules]] and its parts check the rules of panes at
+  * construction; the checks here need more context. The first check with an error decides.
+  */
+object WindowChecks {
+
+  private final case class Asked(window: WindowSpec, options: WindowOptions) {
+    def isNumbered: Boolean = window.isInstanceOf[RowNumberWindow]
+
+    /** The option that requires row-by-row processing in order of arrival, if any. */
+    def oneByOne: Option[Setting] = Seq(
+      Option.when(options.running)(Setting.EachRow),
+      options.collect.map(_ => Setting.Collect),
+      Option.when(options.perKey)(Setting.PerKey)
+    ).flatten.headOption
+  }
+
+  private type Check = Asked => Option[WindowException]
+
+  private val beforeRules: Seq[Check] = Seq(clockOfTheStream)
+
+  private val all: Seq[Check] = Seq(
+    clockOfRowNumbers,
+    firingsOfRowsOneByOne,
+    windowsOfRowsOneByOne,
+    clockOfKeys,
+    lateBehindClock,
+    running,
+    reopening,
+    dedupe,
+    newAggregates,
+    draining
+  )
+
+  /** The rules of the panes. */
+  def apply(window: WindowSpec, options: WindowOptions): PaneRules = {
+    val request = Asked(window, options)
+    def refuse(checks: Seq[Check]): Unit = checks.iterator.flatMap(_(request)).nextOption().foreach(throw _)
+    refuse(beforeRules)
+    val rules = options.rules(window)
+    refuse(all)
+    rules
+  }
+
+  private def unsupported(what: Any, why: String): Option[WindowException] =
+    Some(MullionException.unsupported(s"$what: $why"))
+
+  /** On processing time no row is late, and the clock never stops. */
+  private def clockOfTheStream(request: Asked): Option[WindowException] = {
+    import request.options
+    val named = Seq(
+      Setting.AllowedLateness -> (options.allowedLateness != 0),
+      Setting.Late -> (options.late != LatePolicy.Drop),
+      Setting.IdleAfter -> options.idleAfter.isDefined
+    )
+    named.collectFirst {
+      case (name, true) if !request.isNumbered && options.time.isEmpty =>
+        MullionException.invalid(
+          s"$name says what becomes of rows that come late, or of a clock that stands still, and on processing time " +
+            s"(${Setting.ProcessingTime}) there are neither. Leave it out, or name the rows' event time, as in ${Setting.time("ts")}."
+        )
+    }
+  }
+
+  private def newAggregates(request: Asked): Option[WindowException] = {
+    import request.options
+    val other = Seq(
+      options.collect.map(_ => Setting.Collect),
+      options.split.map(_ => "Global.split"),
+      Option.when(options.dedupeBy.nonEmpty)(Setting.DedupeBy)
+    ).flatten.headOption.filter(_ => options.fromNow)
+    other.flatMap { what =>
+      unsupported(
+        s"${Setting.NewAggregatesFromNow} with $what",
+        "the rows of open panes are kept, or noted, for the aggregates that there were. Leave one of them out."
+      )
+    }
+  }
+
+  /** Options that are incompatible with a window that drains. */
+  private def draining(request: Asked): Option[WindowException] = {
+    import request.options
+    val other = Seq(
+      Option.when(request.isNumbered)(
+        s"a window of row numbers (${request.window.describe})" -> "it has no clock, and so no time from which on rows are its own"
+      ),
+      request.oneByOne.map(_ -> "rows are worked on one by one there, by one window"),
+      Option.when(options.refinements.empty)(
+        Setting.EmitEmpty -> "windows without rows would close on both sides of the boundary"
+      )
+    ).flatten.headOption.filter(_ => options.drains)
+    other.flatMap { case (what, why) =>
+      unsupported(s"${Setting.DrainWindow} with $what", s"$why. Leave it out.")
+    }
+  }
+
+  private def clockOfRowNumbers(request: Asked): Option[WindowException] = request.window match {
+    case window: RowNumberWindow =>
+      Option
+        .when(request.options.idleAfter.isDefined)(Setting.IdleAfter)
+        .orElse(Option.when(request.options.perKey)(Setting.PerKey))
+        .map(NumberedRules.needsClock(_, window))
+    case _ => None
+  }
+
+  private def firingsOfRowsOneByOne(request: Asked): Option[WindowException] = {
+    val fires = request.options.refinements
+    // State that is kept row by row can be split anywhere.
+    val takenApart = request.window.isInstanceOf[GridWindow] && request.options.collect.isDefined &&
+      !request.options.perKey && !request.options.running
+    val other = Seq(
+      Option.when(fires.onTime)(Setting.OnTime),
+      Option.when(fires.count.isDefined && !takenApart)(Setting.EarlyCount),
+      Option.when(fires.empty && !takenApart)(Setting.EmitEmpty),
+      Option.when(!fires.accumulate && !takenApart)(Setting.NotAccumulating)
+    ).flatten.headOption
+    other.zip(request.oneByOne).flatMap { case (what, one) =>
+      unsupported(s"$what with $one", s"rows are worked on one by one there. Leave $what out.")
+    }
+  }
+
+  private def windowsOfRowsOneByOne(request: Asked): Option[WindowException] = {
+    val shared = request.window match {
+      case _: AroundWindow => Some("the windows of a row are those of rows that came before it and after it")
+      case _: CustomWindow => Some("the ranges of a row are taken apart before its key's rows come together")
+      case _               => None
+    }
+    shared.zip(request.oneByOne).flatMap { case (why, one) =>
+      unsupported(s"$one with ${request.window.describe}", s"$why. Leave it out.")
+    }
+  }
+
+  private def clockOfKeys(request: Asked): Option[WindowException] = {
+    import request.options
+    def onProcessingTime = options.perKey && options.time.isEmpty
+    def early = options.keysFollowWall && options.early.isDefined
+    def earlyByWall = options.perKey && options.early.exists(_.byWall)
+    if (onProcessingTime)
+      unsupported(
+        Setting.PerKey,
+        s"on processing time (${Setting.ProcessingTime}) all keys have the wall clock. Leave it out."
+      )
+    else if (early)
+      unsupported(
+        s"${Setting.Early} with ${Setting.PerKeyWithWallTime}",
+        s"a key's panes would fire early only with its rows, and not by the time that passes. Use ${Setting.PerKey}, or " +
+          "leave early firings out."
+      )
+    else if (earlyByWall)
+      unsupported(
+        s"${Setting.EarlyWall} with ${Setting.PerKey}",
+        s"a key's panes fire by the key's own clock. Use ${Setting.EarlyEvery}."
+      )
+    else None
+  }
+
+  private def lateBehindClock(request: Asked): Option[WindowException] = {
+    import request.options
+    if (options.lateBehindClock && options.late.reopens)
+      Some(
+        MullionException.unsupported(
+          s"${Setting.LateByWatermark} and ${Setting.late(options.late.name)} do not go together: the pane of a late row may be open yet, " +
+            s"and would be there twice. Use ${Setting.late("emit")} or ${Setting.late("drop")}."
+        )
+      )
+    else None
+  }
+
+  private def running(request: Asked): Option[WindowException] = {
+    import request.options
+    request.window match {
+      case _ if !options.running                    => None
+      case GlobalWindow(split: GlobalTrigger.Split) =>
+        Some(
+          MullionException.unsupported(
+            s"${Setting.EachRow} is not for Global.split(${split.function}): its function sees all rows of a batch at " +
+              "once, and the window of a row is known only then. Leave it out."
+          )
+        )
+      case _ if options.collect.isDefined =>
+        unsupported(
+          s"${Setting.EachRow} with ${Setting.Collect}",
+          "each row would fire all the rows of its pane so far. Collect without it, or use aggregates."
+        )
+      case _ if options.early.isDefined =>
+        unsupported(
+          s"${Setting.EachRow} with an interval",
+          "each row fires its panes already. Leave the interval out."
+        )
+      case _ => None
+    }
+  }
+
+  private def reopening(request: Asked): Option[WindowException] = {
+    import request.options
+    val each = request.oneByOne.filter(_ => options.late == LatePolicy.ReopenEach)
+    if (each.isDefined)
+      unsupported(
+        s"${Setting.late("reopen each")} with ${each.get}",
+        s"rows are worked on one by one there. Use ${Setting.late("reopen")}, for rows that are late for all of their panes."
+      )
+    else if (options.late == LatePolicy.Reopen && !options.perKey && options.running)
+      unsupported(
+        s"${Setting.late("reopen")} with ${Setting.EachRow}",
+        s"late rows cannot open panes of their own there. Use ${Setting.late("emit")}, which gives them out whole, or ${Setting.late("drop")}."
+      )
+    else None
+  }
+
+  private def dedupe(request: Asked): Option[WindowException] = {
+    import request.options
+    def refused(what: Any, why: String) = unsupported(s"${Setting.DedupeBy} with $what", why)
+    if (options.dedupeBy.isEmpty) None
+    else if (request.isNumbered)
+      refused(
+        s"a window of row numbers (${request.window.describe})",
+        "copies of a row have numbers of their own, and which windows there are follows from these. Drop them before the " +
+          "window, with dropDuplicates."
+      )
+    else if (options.collect.isDefined)
+      refused(
+        Setting.Collect,
+        "rows are collected as they come. Use the aggregate collect_list(struct(*))."
+      )
+    else if (!options.refinements.accumulate)
+      refused(
+        Setting.NotAccumulating,
+        "a firing takes away the rows that it shows, and a copy that comes after it would count again. Leave one of them out."
+      )
+    else if (options.refinements.count.isDefined)
+      refused(Setting.EarlyCount, s"it counts the rows that come, copies too. Use ${Setting.EarlyEvery}.")
+    else None
+  }
+}

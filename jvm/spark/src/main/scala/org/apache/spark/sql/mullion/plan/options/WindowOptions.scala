@@ -1,0 +1,142 @@
+package org.apache.spark.sql.mullion.plan.options
+
+import org.apache.spark.sql.Column
+import org.apache.spark.sql.mullion.expressions.udf.{PythonSplit, SplitBy}
+
+import dev.mullion.MullionException
+import dev.mullion.windows.clock.PaneClock
+import dev.mullion.windows.rules.{Collected, EarlyFiring, LatePolicy, PaneRules, Refinements}
+import dev.mullion.windows.spec.{Duration, Setting, WindowSpec}
+
+/** The options of panes other than their window, keys and contents; the default is none. Python sets them one by one,
+  * by its own names. Lengths of time are microseconds.
+  *
+  * @param time
+  *   the event time; none for processing time
+  * @param gap
+  *   the interval of each row, for sessions by row
+  * @param ranges
+  *   the ranges of each row, for custom windows
+  * @param rangesText
+  *   their description, if their SQL lacks it
+  * @param idleAfter
+  *   the time without rows after which the event clock follows the wall clock; none for never
+  * @param trigger
+  *   the condition that closes a global window
+  * @param running
+  *   whether each row fires its panes
+  * @param perKey
+  *   whether each key has its own event clock
+  * @param keysFollowWall
+  *   whether that clock follows the wall clock
+  * @param lateBehindClock
+  *   whether a row behind that clock is late even if its pane is open
+  * @param collect
+  *   for panes that collect their rows instead of aggregating
+  * @param split
+  *   the function that splits global windows
+  * @param splitColumns
+  *   its input columns; none for all
+  * @param fromNow
+  *   whether aggregates that a checkpoint lacks begin with the next rows
+  * @param dedupeBy
+  *   the columns that deduplicate the rows of a pane; none to count all rows
+  * @param drains
+  *   whether the window may replace another one of the checkpoint, whose panes stay open until they close
+  * @param drops
+  *   whether panes of removed windows that shared a query with this one are dropped
+  */
+final case class WindowOptions(
+    time: Option[Column] = None,
+    gap: Option[Column] = None,
+    ranges: Option[Column] = None,
+    rangesText: Option[String] = None,
+    allowedLateness: Long = 0L,
+    early: Option[EarlyFiring] = None,
+    refinements: Refinements = Refinements.none,
+    late: LatePolicy = LatePolicy.Drop,
+    idleAfter: Option[Long] = None,
+    trigger: Option[Column] = None,
+    running: Boolean = false,
+    perKey: Boolean = false,
+    keysFollowWall: Boolean = false,
+    lateBehindClock: Boolean = false,
+    collect: Option[Collected] = None,
+    split: Option[SplitBy] = None,
+    splitColumns: Seq[Column] = Nil,
+    dedupeBy: Seq[Column] = Nil,
+    fromNow: Boolean = false,
+    drains: Boolean = false,
+    drops: Boolean = false
+) {
+  def withTime(column: Column): WindowOptions = copy(time = Some(column))
+
+  def withGap(column: Column): WindowOptions = copy(gap = Some(column))
+
+  def withRanges(column: Column): WindowOptions = copy(ranges = Some(column))
+
+  def withRangesText(words: String): WindowOptions = copy(rangesText = Some(words))
+
+  def withAllowedLateness(us: Long): WindowOptions = copy(allowedLateness = us)
+
+  def withEarly(every: Long, unchanged: Boolean): WindowOptions = copy(early = Some(EarlyFiring(every, unchanged)))
+
+  def withEarlyByWall(every: Long, unchanged: Boolean): WindowOptions =
+    copy(early = Some(EarlyFiring(every, unchanged, byWall = true)))
+
+  def withEarlyCount(rows: Long): WindowOptions = copy(refinements = refinements.copy(count = Some(rows)))
+
+  def withOnTime(onTime: Boolean): WindowOptions = copy(refinements = refinements.copy(onTime = onTime))
+
+  def withAccumulate(accumulate: Boolean): WindowOptions =
+    copy(refinements = refinements.copy(accumulate = accumulate))
+
+  def withLate(policy: String): WindowOptions = copy(late = LatePolicy.named(policy))
+
+  def withEmpty(empty: Boolean): WindowOptions = copy(refinements = refinements.copy(empty = empty))
+
+  def withIds(ids: Boolean): WindowOptions = copy(refinements = refinements.copy(ids = ids))
+
+  def withCloseAtEnd: WindowOptions = copy(refinements = refinements.copy(atEnd = true))
+
+  def withTrigger(column: Column): WindowOptions = copy(trigger = Some(column))
+
+  /** @param function
+    *   a Python UDF over Arrow, created by `mullion._splits`: only its function is used
+    */
+  def withSplit(function: Column, name: String): WindowOptions =
+    copy(split = Some(PythonSplit(function, name)))
+
+  def withSplitColumns(columns: Array[Column]): WindowOptions = copy(splitColumns = columns.toSeq)
+
+  def withDedupeBy(columns: Array[Column]): WindowOptions = copy(dedupeBy = columns.toSeq)
+
+  def withNewAggregatesFromNow: WindowOptions = copy(fromNow = true)
+
+  def withDrainOnChange: WindowOptions = copy(drains = true)
+
+  def withDropOnChange: WindowOptions = copy(drops = true)
+
+  def withRunning: WindowOptions = copy(running = true)
+
+  def withClockPerKey(followsWall: Boolean): WindowOptions = copy(perKey = true, keysFollowWall = followsWall)
+
+  def withLateBehindClock: WindowOptions = copy(lateBehindClock = true)
+
+  def withCollect(byTime: Boolean, name: String, maxRows: Long): WindowOptions =
+    copy(collect = Some(Collected(byTime, name, maxRows)))
+
+  def withIdleAfter(us: Long): WindowOptions = copy(idleAfter = Some(us))
+
+  def rules(window: WindowSpec): PaneRules =
+    PaneRules(window, allowedLateness, early, late, refinements, clock)
+
+  private def clock: PaneClock = if (time.isEmpty) PaneClock.ProcessingTime else PaneClock.EventTime
+
+  idleAfter.filter(_ < 1000).foreach { us =>
+    throw MullionException.invalid(
+      s"The interval of ${Setting.IdleAfter} is ${Duration.describe(us)}: it must be at least 1 millisecond, the unit of Spark's clocks. Give a " +
+        "longer one, such as '30 seconds'."
+    )
+  }
+}

@@ -1,0 +1,258 @@
+package org.apache.spark.sql.mullion.pyfunction.dataflow
+
+import scala.collection.mutable
+
+import org.apache.spark.sql.catalyst.InternalRow
+import org.apache.spark.sql.catalyst.expressions.{
+  Attribute,
+  AttributeSeq,
+  BindReferences,
+  Expression,
+  InterpretedUnsafeProjection,
+  UnsafeRow
+}
+import org.apache.spark.sql.mullion.pyfunction.expression.{Item, ItemReader, ItemWriter, Untranslatable}
+import org.apache.spark.sql.mullion.pyfunction.state.{CallCounts, KeyedState, TimerClock}
+import org.apache.spark.unsafe.types.UTF8String
+
+/** Runs the windows of a dataflow's step in a task, before the function that runs them in Python. Both keep the same
+  * records of the same keys, so either goes on where the other was.
+  *
+  * {{{
+  *   rows of the step - keys - values, timers, the end:   here, and what comes of it goes to other steps
+  *                           - keys with something odd:   from there on Python does what there is of these in the batch
+  *   other rows       - passed on
+  * }}}
+  *
+  * Python is called if a key is left to it, or if what came of windows goes through its steps next.
+  *
+  * @param layout
+  *   the columns of the rows
+  * @param input
+  *   those that Python is given
+  */
+private[pyfunction] final class FlowStage(
+    program: FlowProgram,
+    layout: Seq[Attribute],
+    input: Seq[Attribute],
+    output: Seq[Attribute],
+    state: KeyedState,
+    partition: Int,
+    wallUs: Long
+) {
+  import FlowStage._
+
+  private val windows = program.windows()
+  private val made = new FlowOutput(program.ports, partition)
+  // The keys that are left to Python, each with what it is the first to be left.
+  private val handed = mutable.LinkedHashMap.empty[UTF8String, Long]
+
+  private def ordinal(name: String) = layout.indexWhere(_.name == name)
+
+  private val (targetAt, shardAt) = (ordinal("target"), ordinal("shard"))
+  private val (firstAt, partAt, dataAt) = (ordinal("first"), ordinal("part"), ordinal("data"))
+
+  /** What comes of the rows of a batch, and the rows that are left to Python. */
+  def over(rows: Iterator[InternalRow], calls: CallCounts): Left = {
+    val own = mutable.ArrayBuffer.empty[Own]
+    val others = mutable.ArrayBuffer.empty[UnsafeRow]
+    // Code that would be made for each task takes longer than these few rows.
+    val toPython = InterpretedUnsafeProjection.createProjection(bound(input, layout))
+    val copying = InterpretedUnsafeProjection.createProjection(bound(input, input))
+    val ends = mutable.ArrayBuffer.empty[Array[Byte]]
+    rows.foreach { row =>
+      val target = row.getInt(targetAt)
+      if (target == program.step)
+        own += Own(row.getInt(shardAt), row.getLong(firstAt), row.getInt(partAt), row.getBinary(dataAt).clone)
+      else {
+        if (target == End) ends += row.getBinary(dataAt).clone
+        others += toPython(row).copy()
+      }
+    }
+    val asPython = (one: Own) => copying(InternalRow(program.step, one.shard, one.first, one.part, one.data)).copy()
+    decoded(own) match {
+      case None =>
+        // What cannot be read here is Python's, and so is all that would come after it.
+        Left(Iterator.empty, own.iterator.map(asPython) ++ others, called = true)
+      case Some(shards) =>
+        shards.foreach(values(_, calls))
+        time()
+        if (ends.exists(isEnd)) end()
+        val left = mutable.ArrayBuffer.empty[UnsafeRow]
+        if (handed.nonEmpty) left ++= own.map(asPython)
+        val events = made.rowForPython().map(copying(_).copy())
+        if (handed.nonEmpty || events.isDefined) {
+          val keys = handed.iterator.map { case (key, what) => Item.tuple(Item.Text(key), Item.Int(what)) }.toArray
+          left += copying(InternalRow(FlowOutput.Handed, partition, 0L, 0, ItemWriter.write(keys))).copy()
+          left ++= events
+          // Python learns of ends from these, and passes them on.
+          left ++= others
+        }
+        val project = InterpretedUnsafeProjection.createProjection(bound(output, output))
+        val passed = if (left.isEmpty) others.iterator.map(project) else Iterator.empty
+        Left(passed ++ made.rows().iterator.map(project), left.iterator, called = left.nonEmpty)
+    }
+  }
+
+  private def isEnd(data: Array[Byte]): Boolean = ItemReader.readOne(data) match {
+    case Item.Tuple(Array(Item.Many(before), Item.Many(now))) =>
+      def numbers(of: Array[Item]) = of.collect { case Item.Int(held) => held }.toSet
+      program.sources.subsetOf(numbers(now)) && !program.sources.subsetOf(numbers(before))
+    case _ => false
+  }
+
+  /** The batches of each shard; none where something cannot be read. */
+  private def decoded(own: mutable.ArrayBuffer[Own]): Option[Seq[FlowBatch]] =
+    try
+      Some(own.groupBy(_.shard).toSeq.sortBy(_._1).map { case (_, rows) =>
+        FlowBatch(
+          rows.sortBy(one => (one.first, one.part)).map(one => ItemReader.read(one.data)).toSeq,
+          windows.layouts,
+          windows.timeOf
+        )
+      })
+    catch { case Untranslatable => None }
+
+  private def values(batch: FlowBatch, calls: CallCounts): Unit = batch.ofKeys().foreach { case (key, entries) =>
+    if (attempt(key, OfValues)(ofKey(key, batch.of(entries)))) calls.folded += entries.length
+    made.cut()
+  }
+
+  /** Does what there is of a key, or leaves it and what comes after it to Python; whether it was done. */
+  private def attempt(key: UTF8String, what: Long)(body: => Unit): Boolean =
+    try {
+      body
+      true
+    } catch {
+      case Untranslatable =>
+        handed(key) = what
+        false
+    }
+
+  private def ofKey(key: UTF8String, batch: FlowBatch): Unit = {
+    val name = key.getBytes
+    val record = recordOf(name)
+    val first = batch.nowOf(0)
+    var logic = record.fold(windows.fresh(first))(kept => windows.kept(kept.state, first))
+    val came = mutable.ArrayBuffer.empty[(Long, Long, Seq[FlowEvent])]
+    def note(place: Long, now: Long, events: Seq[FlowEvent]): Unit =
+      if (events.nonEmpty) came += ((place, now, events))
+    var told = 0L
+    var from = 0
+    while (from < batch.length) {
+      val place = batch.placeOf(from)
+      val now = batch.nowOf(from)
+      var until = from + 1
+      while (until < batch.length && batch.placeOf(until) == place) until += 1
+      if (from == 0 || told != now) {
+        told = now
+        if (logic.due(now).exists(_ < now)) {
+          note(place, now, logic.onNotify(now))
+          if (logic.isEmpty) logic = windows.fresh(now)
+        }
+      }
+      val next = logic.onRun(batch, from, now)
+      if (next > from) until = next
+      else note(place, now, logic.onBatch(batch, from, until, now))
+      if (logic.isEmpty) logic = windows.fresh(now)
+      from = until
+    }
+    write(name, record, logic, wallUs)
+    came.foreach { case (place, now, events) => made.give(key, place, now, events) }
+  }
+
+  /** Tells keys of the time that has come to where they wait for it. */
+  private def time(): Unit = {
+    val timers = state.due(TimerClock.Wall, wallUs)
+    val due = timers.map(timer => (state.dueOf(timer.key), state.keyOf(timer.key)))
+    timers.close()
+    due.groupBy(one => UTF8String.fromBytes(one._2)).foreach { case (key, own) =>
+      if (!handed.contains(key)) attempt(key, OfTime) {
+        val name = own.head._2
+        recordOf(name) match {
+          case Some(record) if record.due.exists(_ <= wallUs) =>
+            val logic = windows.kept(record.state, wallUs)
+            val events = logic.onNotify(wallUs)
+            // What is due again at once is looked at in a later batch.
+            write(name, Some(record), logic, wallUs + Millisecond)
+            own.foreach { case (at, _) => if (!logic.due(wallUs + Millisecond).contains(at)) forget(at, name) }
+            if (events.nonEmpty) made.give(key, Notified, wallUs, events)
+          case Some(record) => own.foreach { case (at, _) => if (!record.due.contains(at)) forget(at, name) }
+          case None         => own.foreach { case (at, _) => forget(at, name) }
+        }
+      }
+    }
+    made.cut()
+  }
+
+  /** Tells all keys that no more values will come. */
+  private def end(): Unit = {
+    val all = state.scan(Array.emptyByteArray)
+    val names = all.map(_.key.getBinary(0))
+    all.close()
+    names.foreach { name =>
+      val key = UTF8String.fromBytes(name)
+      if (!handed.contains(key)) attempt(key, OfEnd) {
+        recordOf(name).foreach { record =>
+          val logic = windows.kept(record.state, wallUs)
+          val events = logic.onEnd()
+          write(name, Some(record), logic, wallUs)
+          if (events.nonEmpty) made.give(key, Ended, wallUs, events)
+        }
+      }
+      made.cut()
+    }
+  }
+
+  private def recordOf(name: Array[Byte]): Option[Record] = Option(state.get(name)).map { record =>
+    ItemReader.readOne(record) match {
+      case Item.Tuple(Array(Item.Int(due), kept)) => Record(Some(due), kept)
+      case Item.Tuple(Array(Item.Nothing, kept))  => Record(None, kept)
+      case _                                      => throw Untranslatable
+    }
+  }
+
+  private def write(name: Array[Byte], before: Option[Record], logic: KeyWindows, nowUs: Long): Unit = {
+    val isThere = Some(before.isDefined)
+    val due = if (logic.isEmpty) None else logic.due(nowUs)
+    val was = before.flatMap(_.due)
+    if (logic.isEmpty) state.remove(name, isThere)
+    else {
+      val kept = Item.tuple(due.fold[Item](Item.Nothing)(Item.Int(_)), logic.snapshot)
+      state.put(name, ItemWriter.writeOne(kept), isThere)
+    }
+    if (due != was) {
+      was.foreach(forget(_, name))
+      due.foreach(state.putTimer(TimerClock.Wall, _, name))
+    }
+  }
+
+  private def forget(due: Long, name: Array[Byte]): Unit = state.removeTimer(TimerClock.Wall, due, name)
+}
+
+private[pyfunction] object FlowStage {
+
+  /** @param made
+    *   rows for other steps
+    * @param left
+    *   what Python is came
+    */
+  final case class Left(made: Iterator[InternalRow], left: Iterator[UnsafeRow], called: Boolean)
+
+  private def bound(columns: Seq[Attribute], in: Seq[Attribute]): Seq[Expression] =
+    BindReferences.bindReferences(columns, AttributeSeq(in))
+
+  private final case class Own(shard: Int, first: Long, part: Int, data: Array[Byte])
+
+  private final case class Record(due: Option[Long], state: Item)
+
+  // What a key is left to Python from: its state has what came before.
+  private val OfValues = 0L
+  private val OfTime = 1L
+  private val OfEnd = 2L
+
+  private val End = -1
+  private val Notified = (1L << 62) + 1
+  private val Ended = (1L << 62) + 2
+  private val Millisecond = 1000L
+}

@@ -1,4 +1,0 @@
-package org.apache.spark.sql.mullion.python
-
-/** Records and timers of a key, as the API of functions with state, over the partitions of `state`. */
-package object state

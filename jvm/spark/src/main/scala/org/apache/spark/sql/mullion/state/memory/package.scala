@@ -1,6 +1,0 @@
-package org.apache.spark.sql.mullion.state
-
-/** Records in memory: a sorted map with versions ([[SortedRecords]]) of leaves ([[Leaf]]) of up to 128 records each.
-  * Versions share their unchanged leaves. Returned rows are valid until the next call and must be copied to be kept.
-  */
-package object memory

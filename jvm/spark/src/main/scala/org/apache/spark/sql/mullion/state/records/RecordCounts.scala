@@ -1,7 +1,0 @@
-package org.apache.spark.sql.mullion.state.records
-
-/** The record counters of a partition: found or scanned, and put less removed. */
-private[state] final class RecordCounts {
-  var read = 0L
-  var added = 0L
-}

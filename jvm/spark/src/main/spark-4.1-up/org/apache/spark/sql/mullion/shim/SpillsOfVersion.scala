@@ -1,0 +1,24 @@
+package org.apache.spark.sql.mullion.shim
+
+import org.apache.spark.sql.execution.ExternalAppendOnlyUnsafeRowArray
+import org.apache.spark.sql.internal.SQLConf
+
+/** Rows that spill to disk, for 4.1 and later, which count bytes too. */
+private[shim] trait SpillsOfVersion {
+
+  /** A list of rows that spills like those of Spark's window functions, which also buffer input rows. */
+  def spillable(limits: SpillLimits): ExternalAppendOnlyUnsafeRowArray =
+    new ExternalAppendOnlyUnsafeRowArray(
+      limits.rowsInMemory,
+      limits.bytesInMemory,
+      limits.rowsToSpill,
+      limits.bytesToSpill
+    )
+
+  def spillLimits(conf: SQLConf): SpillLimits = SpillLimits(
+    conf.windowExecBufferInMemoryThreshold,
+    conf.windowExecBufferSpillSizeThreshold,
+    conf.windowExecBufferSpillThreshold,
+    conf.windowExecBufferSpillSizeThreshold
+  )
+}

@@ -1,0 +1,124 @@
+package org.apache.spark.sql.mullion.plan.options
+
+import org.apache.spark.sql.functions.col
+
+import dev.mullion.windows.spec._
+import dev.mullion.{MullionException, MullionSuite}
+
+class WindowChecksSuite extends MullionSuite {
+  private val second = 1000000L
+  private val tumbling = AlignedWindow.tumbling(10 * second, 0)
+  private val session = SessionWindow(Some(second))
+  private val around = AroundWindow(second, 0)
+  private val count = CountWindow(5, 5)
+  private val split = GlobalWindow(GlobalTrigger.Split("gaps"))
+  private val custom = CustomWindow("shifts")
+
+  private val wall = WindowOptions()
+  private val event = wall.withTime(col("ts"))
+  private val perKey = event.withClockPerKey(followsWall = false)
+  private val running = event.withRunning
+  private val collected = event.withCollect(byTime = false, "rows", 10)
+  private val deduped = event.withDedupeBy(Array(col("id")))
+
+  private def refusal(window: WindowSpec, options: => WindowOptions): String =
+    intercept[MullionException](WindowChecks(window, options)).getMessage
+
+  private def refused(what: String)(cases: (WindowSpec, WindowOptions, String)*): Unit =
+    test(s"$what is refused with its names and the fix") {
+      cases.foreach { case (window, options, words) =>
+        assert(clue(Language.Python(refusal(window, options))).startsWith(words))
+        Spelling.languages.foreach(language => Spelling.check(language, language(refusal(window, options))))
+      }
+    }
+
+  test("compatible options are accepted, and give the rules of the panes") {
+    Seq(
+      tumbling -> event.withAllowedLateness(second).withLate("emit").withIdleAfter(second),
+      tumbling -> wall,
+      session -> running.withLate("emit"),
+      tumbling -> perKey.withLateBehindClock.withLate("emit"),
+      count -> wall.withRunning,
+      split -> wall,
+      custom -> event,
+      around -> deduped,
+      tumbling -> collected.withEarly(second, unchanged = false),
+      tumbling -> collected.withEarlyCount(3).withAccumulate(false).withEmpty(true)
+    ).foreach { case (window, options) => assertEquals(WindowChecks(window, options).window, window) }
+  }
+
+  refused("what speaks of late rows or a clock that stands still, on processing time,")(
+    (tumbling, wall.withAllowedLateness(1), "allowed_lateness= says what"),
+    (session, wall.withLate("emit"), "late= says what"),
+    (around, wall.withIdleAfter(second), "clock=Watermark(idle_after=...) says what"),
+    (custom, wall, "Custom windows need event time")
+  )
+
+  refused("what needs a clock, for windows of row numbers,")(
+    (count, event.withAllowedLateness(1), "allowed_lateness= needs a clock"),
+    (count, wall.withEarly(second, unchanged = false), "early= needs a clock"),
+    (split, wall.withEarlyCount(3), "early= needs a clock"),
+    (count, wall.withLate("reopen"), "late= needs a clock"),
+    (count, wall.withOnTime(true), "on_time=True needs a clock"),
+    (count, wall.withAccumulate(false), "accumulate=False needs a clock"),
+    (count, event.withIdleAfter(second), "clock=Watermark(idle_after=...) needs a clock"),
+    (count, perKey, "clock=PerKey() needs a clock"),
+    (count, wall.withEmpty(true), "empty='emit' is for windows that there are without rows")
+  )
+
+  refused("what is fired otherwise, where rows are worked on one by one,")(
+    (tumbling, running.withEarlyCount(3), "early=Early(count=...) with early=Early(each_row=True)"),
+    (session, collected.withEarlyCount(3), "early=Early(count=...) with collect()"),
+    (session, collected.withAccumulate(false).withEarlyCount(3), "early=Early(count=...) with collect()"),
+    (tumbling, perKey.withEarlyCount(3), "early=Early(count=...) with clock=PerKey()"),
+    (tumbling, perKey.withOnTime(true).withAllowedLateness(1), "on_time=True with clock=PerKey()"),
+    (tumbling, running.withEmpty(true), "empty='emit' with early=Early(each_row=True)"),
+    (
+      tumbling,
+      running.withAccumulate(false).withEarly(second, unchanged = false),
+      "accumulate=False with early=Early(each_row=True)"
+    )
+  )
+
+  refused("what shares rows, where these are worked on one by one,")(
+    (around, running, "early=Early(each_row=True) with from"),
+    (custom, perKey, "clock=PerKey() with custom")
+  )
+
+  refused("another clock than its own, where each key has one,")(
+    (tumbling, wall.withClockPerKey(followsWall = false), "clock=PerKey(): on processing time"),
+    (
+      tumbling,
+      event.withClockPerKey(followsWall = true).withEarly(second, unchanged = false),
+      "early= with clock=PerKey(wall_time=True)"
+    ),
+    (tumbling, perKey.withEarlyByWall(second, unchanged = false), "early=Early(wall=...) with clock=PerKey()")
+  )
+
+  refused("a row that is late behind its key's clock, with a pane of its own,")(
+    (
+      tumbling,
+      perKey.withLateBehindClock.withLate("reopen"),
+      "clock=PerKey(late_by='watermark') and late='reopen' do not go together"
+    )
+  )
+
+  refused("a firing for each row, where it says nothing new,")(
+    (split, wall.withRunning, "early=Early(each_row=True) is not for Global.split(gaps)"),
+    (tumbling, collected.withRunning, "early=Early(each_row=True) with collect()"),
+    (tumbling, running.withEarly(second, unchanged = false), "early=Early(each_row=True) with an interval"),
+    (tumbling, running.withLate("reopen"), "late='reopen' with early=Early(each_row=True)"),
+    (tumbling, running.withLate("reopen each"), "late='reopen each' with early=Early(each_row=True)")
+  )
+
+  refused("a row that counts once, where copies count in another way,")(
+    (count, wall.withDedupeBy(Array(col("id"))), "dedupe_by= with a window of row numbers"),
+    (tumbling, collected.withDedupeBy(Array(col("id"))), "dedupe_by= with collect()"),
+    (
+      tumbling,
+      deduped.withAccumulate(false).withEarly(second, unchanged = false),
+      "dedupe_by= with accumulate=False"
+    ),
+    (tumbling, deduped.withEarlyCount(3), "dedupe_by= with early=Early(count=...)")
+  )
+}
