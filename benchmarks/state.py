@@ -18,7 +18,7 @@ import pyarrow as pa
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
-from mullion._stateful.api import Function, State, stateful_map
+from mullion._keyed.api import Function, State, stateful_map
 from spark_session import session
 
 KEYS = (1_000, 100_000)

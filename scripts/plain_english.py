@@ -20,8 +20,9 @@ CLEAN: Final = (
 # Written by the benchmark, or not clean yet.
 UNCHECKED: Final = ("docs/results.md", "/dataflow/", "pyfunction/expression/Item", "pyfunction/expression/Columns")
 # Clean comments, but not yet all names.
-NO_NAMES: Final = """sql/mullion/ scripts/try /_folder/ /_kafka/ _stateful/ _savepoints _code/ _connect _jvm/
-    _programs/ _ranges mullion/faust mullion/turbine mullion/kx mullion/bytewax"""
+NO_NAMES: Final = """sql/mullion/ scripts/try /_folder/ /_kafka/ _keyed/ _native/savepoint _pyfunction/
+    _bridge/connect _bridge/jvm/ _program/ _bridge/custom_ranges mullion/faust mullion/turbine mullion/kx
+    mullion/bytewax"""
 
 WORDS: Final = {
     r"refus(?:e|es|ed|al|als)": "raises an error, is rejected, is not supported",

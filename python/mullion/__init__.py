@@ -7,20 +7,20 @@
 ... ).agg(F.count("*").alias("n"))  # doctest: +SKIP
 """
 
-from mullion._aggregates import PythonAggregate
-from mullion._changes import compare
-from mullion._configure import configure
-from mullion._durations import Duration
-from mullion._flat import flat
-from mullion._pane_functions.pane import Pane
-from mullion._pane_functions.process import PaneProcessor
-from mullion._panes import open_panes, read_panes
-from mullion._recovery import recover
-from mullion._savepoints import savepoint
-from mullion._together import together
-from mullion._upsert import changelog, upsert
+from mullion._native.aggregates import PythonAggregate
+from mullion._native.compare import compare
+from mullion._native.configure import configure
+from mullion._native.flat import flat
+from mullion._native.pane_functions.pane import Pane
+from mullion._native.pane_functions.process import PaneProcessor
+from mullion._native.panes import open_panes, read_panes
+from mullion._native.recovery import recover
+from mullion._native.savepoint import savepoint
+from mullion._native.together import together
+from mullion._native.upsert import changelog, upsert
+from mullion._native.windowed import Windowed, windowed
+from mullion._util.durations import Duration
 from mullion._version import __version__
-from mullion._windowed import Windowed, windowed
 from mullion.errors import (
     DamagedStateError,
     DroppedRowsWarning,

@@ -18,8 +18,9 @@ from __future__ import annotations
 from pyspark.sql import Column, SparkSession
 from pyspark.sql.functions import call_function, col, lit
 
-from mullion import _durations, _engine
-from mullion._durations import Duration
+from mullion._bridge import dispatch
+from mullion._util import durations
+from mullion._util.durations import Duration
 from mullion.errors import InvalidArgumentError
 
 __all__ = ["session", "session_end", "slice_of", "window_end", "window_start", "windows"]
@@ -39,8 +40,8 @@ def windows(ts: ColumnOrName, size: Duration, slide: Duration | None = None, off
     Raises :class:`InvalidArgumentError` when ``size`` or ``slide`` is not a duration longer than zero, when ``offset``
     is not a duration, and when a time could be in more than a million windows.
     """
-    size_us = _durations.positive(size, "size", "windows(ts, {})")
-    slide_us = size_us if slide is None else _durations.positive(slide, "slide", "windows(ts, '1 minute', {})")
+    size_us = durations.positive(size, "size", "windows(ts, {})")
+    slide_us = size_us if slide is None else durations.positive(slide, "slide", "windows(ts, '1 minute', {})")
     most = (size_us - 1) // slide_us + 1
     if most > 1_000_000:
         raise InvalidArgumentError(
@@ -61,8 +62,8 @@ def slice_of(ts: ColumnOrName, size: Duration, slide: Duration, offset: Duration
     Raises :class:`InvalidArgumentError` when ``size`` or ``slide`` is not a duration longer than zero, or ``offset`` is
     not a duration.
     """
-    size_us = _durations.positive(size, "size", "slice_of(ts, {}, '1 second')")
-    slide_us = _durations.positive(slide, "slide", "slice_of(ts, '1 minute', {})")
+    size_us = durations.positive(size, "size", "slice_of(ts, {}, '1 second')")
+    slide_us = durations.positive(slide, "slide", "slice_of(ts, '1 minute', {})")
     return _call("mullion_slice", ts, size_us, slide_us, _offset(offset))
 
 
@@ -74,7 +75,7 @@ def window_start(ts: ColumnOrName, size: Duration, offset: Duration = "0 seconds
     Raises :class:`InvalidArgumentError` when ``size`` is not a duration longer than zero, or ``offset`` is not a
     duration.
     """
-    return _call("mullion_window_start", ts, _durations.positive(size, "size", "window_start(ts, {})"), _offset(offset))
+    return _call("mullion_window_start", ts, durations.positive(size, "size", "window_start(ts, {})"), _offset(offset))
 
 
 def window_end(ts: ColumnOrName, size: Duration, offset: Duration = "0 seconds") -> Column:
@@ -85,7 +86,7 @@ def window_end(ts: ColumnOrName, size: Duration, offset: Duration = "0 seconds")
     Raises :class:`InvalidArgumentError` when ``size`` is not a duration longer than zero, or ``offset`` is not a
     duration.
     """
-    return _call("mullion_window_end", ts, _durations.positive(size, "size", "window_end(ts, {})"), _offset(offset))
+    return _call("mullion_window_end", ts, durations.positive(size, "size", "window_end(ts, {})"), _offset(offset))
 
 
 def session(ts: ColumnOrName, gap: Duration | Column) -> Column:
@@ -114,11 +115,11 @@ def session_end(last: ColumnOrName, gap: Duration | Column) -> Column:
 
 
 def _offset(offset: Duration) -> int:
-    return _durations.microseconds(offset, "offset", "offset={}")
+    return durations.microseconds(offset, "offset", "offset={}")
 
 
 def _gap(gap: Duration | Column, fix: str) -> int | Column:
-    return gap if isinstance(gap, Column) else _durations.positive(gap, "gap", fix)
+    return gap if isinstance(gap, Column) else durations.positive(gap, "gap", fix)
 
 
 def _call(function: str, ts: ColumnOrName, *lengths: int | Column) -> Column:
@@ -132,6 +133,6 @@ def _call(function: str, ts: ColumnOrName, *lengths: int | Column) -> Column:
         raise InvalidArgumentError(
             "There is no active Spark session. Start one first, mullion.configure(SparkSession.builder).getOrCreate()."
         )
-    _engine.ready(spark)
-    texts = [length if isinstance(length, Column) else lit(_durations.written(length)) for length in lengths]
+    dispatch.ready(spark)
+    texts = [length if isinstance(length, Column) else lit(durations.written(length)) for length in lengths]
     return call_function(function, col(ts) if isinstance(ts, str) else ts, *texts)

@@ -16,8 +16,8 @@ from pyspark.sql import Column, DataFrame, Row
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.types import StructType, TimestampType
 
-from mullion._calls import explained
-from mullion._columns import require_dataframe
+from mullion._bridge.columns import require_dataframe
+from mullion._util.signatures import explained
 from mullion.errors import InvalidArgumentError, UnknownColumnError, UnsupportedError
 
 if TYPE_CHECKING:

@@ -11,8 +11,8 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as sf
 from pyspark.sql.types import StructType
 
-from mullion import _jvm
-from mullion._described import quoted
+from mullion._bridge import jvm
+from mullion._bridge.request import quoted
 from mullion.errors import IncompatibleStateError, InvalidArgumentError, UnsupportedError
 
 _ROWS: Final = "mullion_upsert_rows"
@@ -177,7 +177,7 @@ class JdbcTable:
 
     def read(self, spark: SparkSession) -> DataFrame | None:
         """The contents of the table; ``None`` if it does not exist yet."""
-        return _jvm.read_jdbc(spark, self._all())
+        return jvm.read_jdbc(spark, self._all())
 
     def adapt(self, spark: SparkSession, schema: StructType, keys: Sequence[str], renamed: Mapping[str, str]) -> None:
         """Raises :class:`IncompatibleStateError` where the table lacks a column."""
@@ -187,7 +187,7 @@ class JdbcTable:
 
     def merge(self, rows: DataFrame, keys: DataFrame) -> None:
         """Replaces the rows with one of ``keys`` by ``rows``."""
-        _jvm.upsert_jdbc(rows, keys, self._all())
+        jvm.upsert_jdbc(rows, keys, self._all())
 
     def _all(self) -> Mapping[str, str]:
         return {**dict(self.options), "url": self.url, "dbtable": self.table}
@@ -217,16 +217,16 @@ class ParquetTable:
 
     def check(self, spark: SparkSession) -> None:
         """Raises an error if the folder cannot be listed."""
-        _jvm.newest_version(spark, self.path)
+        jvm.newest_version(spark, self.path)
 
     def read(self, spark: SparkSession) -> DataFrame | None:
         """The contents of the table; ``None`` if it does not exist yet."""
-        newest = _jvm.newest_version(spark, self.path)
+        newest = jvm.newest_version(spark, self.path)
         return None if newest < 0 else spark.read.parquet(self._folder(spark, newest))
 
     def adapt(self, spark: SparkSession, schema: StructType, keys: Sequence[str], renamed: Mapping[str, str]) -> None:
         """Rewrites the table if it lacks columns or keys were renamed. Old rows have null in new columns."""
-        newest = _jvm.newest_version(spark, self.path)
+        newest = jvm.newest_version(spark, self.path)
         existing = spark.read.parquet(self._folder(spark, newest))
         for new, old in renamed.items():
             if not _lacking([old], existing.columns) and _lacking([new], existing.columns):
@@ -240,7 +240,7 @@ class ParquetTable:
     def merge(self, rows: DataFrame, keys: DataFrame) -> None:
         """Rewrites the table, with ``rows`` instead of the rows with one of ``keys``."""
         spark = rows.sparkSession
-        newest = _jvm.newest_version(spark, self.path)
+        newest = jvm.newest_version(spark, self.path)
         if newest >= 0:
             old = spark.read.parquet(self._folder(spark, newest))
             unchanged = old.alias("t").join(keys.alias("k"), same_key(keys.columns), "left_anti")
@@ -253,10 +253,10 @@ class ParquetTable:
         writer = rows.write.mode("overwrite").option("mapreduce.fileoutputcommitter.marksuccessfuljobs", "true")
         writer.parquet(self._folder(spark, newest + 1))
         # Readers may still use the previous version.
-        _jvm.remove_versions_before(spark, self.path, newest)
+        jvm.remove_versions_before(spark, self.path, newest)
 
     def _folder(self, spark: SparkSession, version: int) -> str:
-        return f"{self.path.rstrip('/')}/{_jvm.version_folder(spark, version)}"
+        return f"{self.path.rstrip('/')}/{jvm.version_folder(spark, version)}"
 
 
 def _lacking(names: Sequence[str], existing: Sequence[str]) -> list[str]:

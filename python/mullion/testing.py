@@ -21,9 +21,10 @@ from typing import Any, Self
 
 from pyspark.sql import DataFrame, Row, SparkSession
 
-from mullion import _durations, _jvm
-from mullion._clock import ManualClock
-from mullion._durations import Duration
+from mullion._bridge import jvm
+from mullion._util import durations
+from mullion._util.clock import ManualClock
+from mullion._util.durations import Duration
 
 __all__ = ["ClockedQuery", "ManualClock"]
 
@@ -51,25 +52,25 @@ class ClockedQuery:
         drain: bool = False,
     ) -> None:
         self._spark = panes.sparkSession
-        self._query: Any = _jvm.start_clocked(panes, os.fspath(checkpoint), output_mode, start_ms, drain)
+        self._query: Any = jvm.start_clocked(panes, os.fspath(checkpoint), output_mode, start_ms, drain)
         self._seen = -1
 
     def settle(self) -> list[Row]:
         """Runs all batches that are due by the sources, the watermark and the clock, and returns their output rows."""
         self._query.settle()
-        rows = _jvm.output_since(self._query, self._seen, self._spark).collect()
+        rows = jvm.output_since(self._query, self._seen, self._spark).collect()
         self._seen = max(self._seen, self._query.lastBatch())
         return rows
 
     def advance(self, by: Duration) -> None:
         """Moves the clock forward by ``by``, text or a ``timedelta``, in whole milliseconds."""
-        us = _durations.not_negative(by, "by", "advance({})")
+        us = durations.not_negative(by, "by", "advance({})")
         self._query.advanceMs(us // 1000)
 
     @property
     def progress(self) -> list[dict[str, Any]]:
         """The progress reports of the batches so far, Spark's ``StreamingQueryProgress`` as dicts, oldest first."""
-        return [json.loads(report) for report in _jvm.progress_of(self._query)]
+        return [json.loads(report) for report in jvm.progress_of(self._query)]
 
     @property
     def session(self) -> SparkSession:

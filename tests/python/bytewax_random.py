@@ -214,8 +214,8 @@ def theirs(case: Case) -> Streams:
 
 def ours_without_spark(case: Case, together: int = 1) -> Streams:
     """What our windows give, key by key, with no Spark; so many batches of the source are in one of Spark's."""
-    from mullion.bytewax._run.plan import Origin, Pipeline, Plan
-    from mullion.bytewax._windows.keyed import Group, WindowsOfKey
+    from mullion.bytewax._dataflow_plan import Origin, Pipeline, Plan
+    from mullion.bytewax._key_windows.keyed import Group, WindowsOfKey
 
     flow, _ = flow_of(case, theirs=False)
     plan = Plan.of(flow)

@@ -23,8 +23,8 @@ import connect_server
 import kafka_server
 import mullion
 from kafka_connector import connector_jars
-from mullion import _jars
-from mullion._configure import _LOCAL_FILES
+from mullion._native.configure import _LOCAL_FILES
+from mullion._util import jars
 from sampled import mark_the_rest_slow
 from seeds import SEED
 from standalone import java
@@ -48,7 +48,7 @@ hypothesis.settings.load_profile("suite")
 # of the work, and so is a collector that works when it is needed. Classes that make test had archived: Java reads them
 # as ever if its version or Spark's JARs are others by now. What builds the command of Spark's JVM is a JVM too, for a
 # moment.
-CLASSES = Path(__file__).parents[2] / ".build" / f"spark-classes-{_jars.running_line()}.jsa"
+CLASSES = Path(__file__).parents[2] / ".build" / f"spark-classes-{jars.running_line()}.jsa"
 ARCHIVED = f"-XX:SharedArchiveFile={CLASSES} -Xlog:cds*=off" if CLASSES.exists() else ""
 # Borrowed rows of state are overwritten at the next call: see ExpiringPartition.
 EXPIRING = "-Dmullion.expireRows=true"
@@ -77,7 +77,7 @@ def pytest_configure(config: pytest.Config) -> None:
     # As make test names files for another line: what is named would be collected all the same.
     config.args[:] = [given for given in config.args if Path(given).name not in collect_ignore]
     # PySpark before 4.2 leaves the socket of each collect() to the garbage collector, which says so.
-    if tuple(map(int, _jars.running_line().split("."))) < (4, 2):
+    if tuple(map(int, jars.running_line().split("."))) < (4, 2):
         config.addinivalue_line(
             "filterwarnings", "ignore:Exception ignored in. <socket.socket:pytest.PytestUnraisableExceptionWarning"
         )
@@ -145,7 +145,7 @@ def session() -> SparkSession:
     builder = builder.config("spark.jars", connector) if connector else builder
     # Files are written as with local_files=True, which would have Mullion's JAR before Spark's: Java takes archived
     # classes only where what was archived comes first.
-    with behind_sparks_jars(_jars.carried(_jars.running_line())):
+    with behind_sparks_jars(jars.carried(jars.running_line())):
         found = mullion.configure(builder.config(map=_LOCAL_FILES)).getOrCreate()
     found.sparkContext.setLogLevel("OFF")
     delete_without_processes(found)

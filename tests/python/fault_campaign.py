@@ -158,9 +158,9 @@ class Clock:
 
 
 def mullion_jar() -> Path:
-    from mullion import _jars
+    from mullion._util import jars
 
-    return _jars.carried(_jars.running_line())
+    return jars.carried(jars.running_line())
 
 
 def run(spark: SparkSession, home: Path, broker: topics.Broker, servers: str, prefix: str) -> None:

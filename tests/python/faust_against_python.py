@@ -20,9 +20,9 @@ from typing import Any
 import faust_plain as plain
 import mullion.faust as faust
 from mullion import MullionError, topics
-from mullion._clock import ManualClock
-from mullion._codec import values as codec
-from mullion._stateful.api import read_state
+from mullion._keyed.api import read_state
+from mullion._util.clock import ManualClock
+from mullion._util.codec import values as codec
 from mullion.faust.tables.keys import encode_key
 from mullion.faust.tables.records import _LENGTH, _TIMES, _hash
 

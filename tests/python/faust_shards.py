@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from mullion._stateful.memory import MemoryStore
+from mullion._keyed.memory import MemoryStore
+from mullion.faust._agent_run.shard import Shard
 from mullion.faust._context import Event
-from mullion.faust._run.shard import Shard
 from mullion.faust.tables.table import Table
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from kafka_server import JARS
-from mullion._jars import running_line
+from mullion._util.jars import running_line
 
 
 def connector_jars() -> list[Path]:

@@ -10,10 +10,10 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from mullion import topics
-from mullion._programs.app import App
-from mullion._programs.jobs import Job
-from mullion._programs.names import Named
-from mullion._programs.report import Part, where_of
+from mullion._program.app import App
+from mullion._program.jobs import Job
+from mullion._program.part_names import Named
+from mullion._program.report import Part, where_of
 
 Rows = list[dict[str, Any]]
 Handler = Callable[[Rows], dict[str, Rows]]

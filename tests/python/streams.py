@@ -14,7 +14,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
-from mullion._lines import IN_UTC
+from mullion._util.spark_versions import IN_UTC
 from mullion.testing import ClockedQuery
 
 SECOND = 1_000_000

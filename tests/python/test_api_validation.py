@@ -30,7 +30,7 @@ from mullion import (
     read_panes,
     windowed,
 )
-from mullion._stateful.api import read_state
+from mullion._keyed.api import read_state
 from mullion.errors import WrongCallError
 
 HOUR = Tumbling("1 hour")

@@ -17,9 +17,9 @@ from pyspark.sql import SparkSession
 
 from killing import committed
 from mullion import topics
-from mullion._clock import ManualClock
-from mullion._programs.names import Named
-from mullion._programs.report import Part, Report, where_of
+from mullion._program.part_names import Named
+from mullion._program.report import Part, Report, where_of
+from mullion._util.clock import ManualClock
 from mullion.errors import InvalidArgumentError, MullionError, QueryFailedError, UnsupportedError
 from relay import Relay, Rows
 

@@ -25,9 +25,9 @@ import mullion.bytewax.operators.windowing as win
 from bytewax_times import START, at, seconds
 from mullion import InvalidArgumentError
 from mullion.bytewax import run as command
-from mullion.bytewax._run import log
-from mullion.bytewax._run.plan import Plan
-from mullion.bytewax._run.stage import Inputs
+from mullion.bytewax._dataflow_plan import Plan
+from mullion.bytewax._log import log
+from mullion.bytewax._query.stage import Inputs
 from mullion.bytewax.connectors.files import DirSource, FileSource
 from mullion.bytewax.dataflow import Dataflow, KeyedStream, Stream, operator
 from mullion.bytewax.recovery import NoPartitionsError, RecoveryConfig, init_db_dir

@@ -17,9 +17,9 @@ from pyspark.sql import SparkSession
 import mullion.bytewax.operators as op
 from mullion import UnsupportedError
 from mullion.bytewax import errors, tracing, visualize
-from mullion.bytewax._run.classes import classes_of
-from mullion.bytewax._run.log import InputLog, LogEntry, learn_from
-from mullion.bytewax._run.names import class_of
+from mullion.bytewax._log.log import InputLog, LogEntry, learn_from
+from mullion.bytewax._values.class_names import class_of
+from mullion.bytewax._values.local_classes import classes_of
 from mullion.bytewax.dataflow import Dataflow
 from mullion.bytewax.inputs import FixedPartitionedSource, SimplePollingSource, StatefulSourcePartition
 from mullion.bytewax.outputs import DynamicSink, StatelessSinkPartition

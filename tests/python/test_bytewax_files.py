@@ -25,10 +25,10 @@ import mullion.bytewax.dataflow as our_dataflow
 import mullion.bytewax.operators as our_op
 import mullion.bytewax.operators.windowing as our_win
 import mullion.bytewax.testing as our_testing
-from mullion import _jvm
+from mullion._bridge import jvm
 from mullion.bytewax import explain
-from mullion.bytewax._run import runner
-from mullion.bytewax._run.ranges import FileRange
+from mullion.bytewax._log.file_ranges import FileRange
+from mullion.bytewax._query import runner
 from mullion.bytewax.recovery import RecoveryConfig
 from mullion.errors import MullionError
 from seeds import SEED
@@ -244,7 +244,7 @@ def test_lines_that_are_sure_are_those_that_python_reads(spark: SparkSession, tm
         whole = file.open("rt", newline="" if delimiter else None)
         rows: Any = csv.DictReader(whole) if delimiter else (line.rstrip("\n") for line in whole)
         while True:
-            end, count = _jvm.flow_lines(spark, str(file), at, delimiter, size, 3 * size)
+            end, count = jvm.flow_lines(spark, str(file), at, delimiter, size, 3 * size)
             if not count:
                 break
             found = FileRange(0, str(file), at, end, count, delimiter, ["k", "n"], size, 0, 1)
@@ -257,8 +257,8 @@ def test_lines_that_are_sure_are_those_that_python_reads(spark: SparkSession, tm
 
 def test_what_is_no_text_is_read_by_the_program(spark: SparkSession, tmp_path: Path) -> None:
     (tmp_path / "bytes").write_bytes(b"a\n\xff\n")
-    assert _jvm.flow_lines(spark, str(tmp_path / "bytes"), 0, "", 1, 1) == (2, 1)
-    assert _jvm.flow_lines(spark, str(tmp_path / "bytes"), 2, "", 1, 1) == (2, 0)
+    assert jvm.flow_lines(spark, str(tmp_path / "bytes"), 0, "", 1, 1) == (2, 1)
+    assert jvm.flow_lines(spark, str(tmp_path / "bytes"), 2, "", 1, 1) == (2, 0)
 
 
 def test_a_file_that_was_changed_while_it_was_read_is_an_error(tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ from pyspark.sql import SparkSession
 import mullion.bytewax.operators as op
 import mullion.bytewax.operators.windowing as win
 from heap import live
-from mullion.bytewax._run.runner import run
+from mullion.bytewax._query.runner import run
 from mullion.bytewax.dataflow import Dataflow
 from mullion.bytewax.inputs import DynamicSource, StatelessSourcePartition
 from mullion.bytewax.outputs import DynamicSink, StatelessSinkPartition

@@ -16,8 +16,8 @@ from pyspark.sql import SparkSession
 import mullion
 from killing import files, kill_after
 from mullion.bytewax import operators as op
-from mullion.bytewax._run.log import read_entry
-from mullion.bytewax._run.ranges import FileRange, RangedFile
+from mullion.bytewax._log.file_ranges import FileRange, RangedFile
+from mullion.bytewax._log.log import read_entry
 from mullion.bytewax.connectors.files import FileSink, FileSource
 from mullion.bytewax.dataflow import Dataflow
 from mullion.bytewax.operators import windowing as win

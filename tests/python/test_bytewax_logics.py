@@ -17,10 +17,10 @@ import mullion.bytewax.operators as op
 import mullion.bytewax.operators.windowing as win
 from bytewax_times import START, at, seconds
 from mullion import InvalidArgumentError
-from mullion.bytewax._run import feed
-from mullion.bytewax._run.copies import copied
-from mullion.bytewax._run.logics import Logics
-from mullion.bytewax._run.runner import run
+from mullion.bytewax._log import source_loop
+from mullion.bytewax._query.logics import Logics
+from mullion.bytewax._query.runner import run
+from mullion.bytewax._values.copies import copied
 from mullion.bytewax.dataflow import Dataflow
 from mullion.bytewax.outputs import DynamicSink, StatelessSinkPartition
 from mullion.bytewax.testing import TestingSource
@@ -47,7 +47,7 @@ class Texts(DynamicSink[Any]):
 @pytest.fixture
 def an_item_per_batch(monkeypatch: pytest.MonkeyPatch) -> None:
     """Each item is processed in a micro-batch of its own, with a clock that the test moves."""
-    monkeypatch.setattr(feed, "_ITEMS_OF_AN_ENTRY", 1)
+    monkeypatch.setattr(source_loop, "_ITEMS_OF_AN_ENTRY", 1)
 
 
 def texts_of(spark: SparkSession, folder: Path | None, items: list[Any], step: Any) -> list[str]:

@@ -13,7 +13,7 @@ from pyspark.sql import SparkSession
 import mullion.bytewax.operators as op
 import mullion.bytewax.operators.windowing as win
 from bytewax_times import START, at, seconds
-from mullion.bytewax._run import runner
+from mullion.bytewax._query import runner
 from mullion.bytewax.connectors.demo import RandomMetricSource
 from mullion.bytewax.connectors.files import CSVSource, DirSink, DirSource, FileSink, FileSource
 from mullion.bytewax.connectors.stdio import StdOutSink

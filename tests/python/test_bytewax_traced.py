@@ -21,7 +21,7 @@ import bytewax_traced as given
 import mullion.bytewax.operators as op
 import mullion.bytewax.operators.windowing as win
 from bytewax_random import first_difference
-from mullion._programs.started import StartedQuery
+from mullion._program.started import StartedQuery
 from mullion.bytewax import explain
 from mullion.bytewax.dataflow import Dataflow
 from mullion.bytewax.recovery import RecoveryConfig

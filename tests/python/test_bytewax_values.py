@@ -26,9 +26,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mullion import InvalidArgumentError
-from mullion.bytewax._run import values
-from mullion.bytewax._run.reader import records
-from mullion.bytewax._run.values import decode, encode
+from mullion.bytewax._values import values
+from mullion.bytewax._values.reader import records
+from mullion.bytewax._values.values import decode, encode
 from mullion.errors import MullionError
 
 

@@ -13,8 +13,8 @@ import pytest
 
 import bytewax_random as given
 from mullion import InvalidArgumentError
-from mullion.bytewax._windows.contents import Fold
-from mullion.bytewax._windows.specs import WindowSpec
+from mullion.bytewax._key_windows.contents import Fold
+from mullion.bytewax._key_windows.specs import WindowSpec
 from mullion.bytewax.operators import windowing as win
 from mullion.errors import WrongCallError
 from seeds import SEED
@@ -133,7 +133,7 @@ def test_windows_of_a_time_have_an_id_a_start_and_an_end() -> None:
 
 
 def test_a_fold_without_a_merger_folds_the_values_of_merged_sessions_again_in_order_of_time() -> None:
-    from mullion.bytewax._windows.contents import FoldAgain
+    from mullion.bytewax._key_windows.contents import FoldAgain
 
     fold = FoldAgain(str, lambda text, value: f"{text}{value[1]}")
     clock: Any = win.EventClock(lambda value: at(value[0]), timedelta(seconds=100))

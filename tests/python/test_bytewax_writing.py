@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from mullion.bytewax._run.writing import Writing
+from mullion.bytewax._query.writing import Writing
 
 
 class _Rows:

@@ -25,7 +25,7 @@ from mullion import (
     together,
     windowed,
 )
-from mullion._programs import cli
+from mullion._program.cli import main
 from mullion.testing import ClockedQuery
 from mullion.windows import Around, Count, Session, Sliding, Tumbling, Window
 from streams import SECOND
@@ -489,14 +489,14 @@ def test_the_command_plan_change_says_what_would_become_of_a_checkpoint(
     monkeypatch.setenv("PYTHONPATH", os.environ.get("PYTHONPATH", ""))
     before = runs.files()
     asked = ["plan-change", str(runs.checkpoint)]
-    assert cli.main([*asked, f"{name}:same"]) == 0
+    assert main.main([*asked, f"{name}:same"]) == 0
     assert capsys.readouterr().out == "goes on  tumbling 10 seconds: aggregates are gone: [count(1) BIGINT]\n"
-    assert cli.main([*asked, f"{name}:other"]) == cli.FAILED
+    assert main.main([*asked, f"{name}:other"]) == main.FAILED
     said = capsys.readouterr()
     assert "refused  tumbling 10 seconds: window was [tumbling 10 seconds] and is now [sliding" in said.out
     assert f"The query would not start over {runs.checkpoint}" in said.err
-    assert cli.main([*asked, f"{name}:number"]) == cli.FAILED
+    assert main.main([*asked, f"{name}:number"]) == main.FAILED
     assert "(int), not a DataFrame" in capsys.readouterr().err
-    assert cli.main([*asked, f"{name}:nothing"]) == cli.REFUSED
+    assert main.main([*asked, f"{name}:nothing"]) == main.REFUSED
     assert "has no 'nothing'. The DataFrames in it: none." in capsys.readouterr().err
     assert runs.files() == before, "nothing was written"

@@ -12,8 +12,8 @@ from pyspark.cloudpickle import register_pickle_by_value
 
 import mullion
 from mullion import topics
-from mullion._programs import cli as _cli
-from mullion._programs.report import where_of
+from mullion._program.cli import main as _cli
+from mullion._program.report import where_of
 from test_app import fail_at_13
 
 PROGRAM = """
@@ -98,7 +98,7 @@ def test_a_door_says_itself_which_commands_it_has(
     (door / "__init__.py").touch()
     (door / "_commands.py").write_text(
         """
-from mullion._programs.commands import Command
+from mullion._program.cli.commands import Command
 from mullion.errors import InvalidArgumentError, QueryFailedError
 
 def prepare(options):

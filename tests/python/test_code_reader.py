@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from mullion._code import evaluate, reader
-from mullion._code.functions import lambda_source_of
-from mullion._code.syntax import Argument, Call, Const, Function, Item, Operation, Tuple
+from mullion._pyfunction import evaluate, reader
+from mullion._pyfunction.functions import lambda_source_of
+from mullion._pyfunction.syntax import Argument, Call, Const, Function, Item, Operation, Tuple
 from seeds import SEED
 from support import python_programs
 

@@ -17,7 +17,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mullion import InvalidArgumentError
-from mullion._codec import arrow, json, values
+from mullion._util.codec import arrow, json, values
 from mullion.errors import DamagedStateError, MullionError
 from mullion.faust import Record, WindowRange
 

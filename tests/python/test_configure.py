@@ -9,9 +9,11 @@ import pytest
 from pyspark.sql import SparkSession
 
 from fakes import of_connect
-from mullion import InvalidArgumentError, UnsupportedError, VersionMismatchError, __version__, _jars, _jvm, configure
-from mullion._jars import running_line
-from mullion._jvm import entry
+from mullion import InvalidArgumentError, UnsupportedError, VersionMismatchError, __version__, configure
+from mullion._bridge import jvm
+from mullion._bridge.jvm import entry
+from mullion._util import jars as mullion_jars
+from mullion._util.jars import running_line
 
 OURS = "dev.mullion.MullionExtensions"
 
@@ -19,7 +21,7 @@ OURS = "dev.mullion.MullionExtensions"
 @pytest.fixture(autouse=True)
 def no_jvm(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """As in a fresh process: what other tests started, and what this machine sets, is not seen."""
-    monkeypatch.setattr(_jvm, "is_running", lambda: False)
+    monkeypatch.setattr(jvm, "is_running", lambda: False)
     for name in ("PYSPARK_SUBMIT_ARGS", "SPARK_HOME", "SPARK_REMOTE"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("SPARK_CONF_DIR", str(tmp_path))
@@ -86,8 +88,8 @@ def test_submit_arguments_with_jars_must_have_ours_among_them(monkeypatch: pytes
 
 
 def test_what_a_running_jvm_was_started_with_stays(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_jvm, "is_running", lambda: True)
-    monkeypatch.setattr(_jvm, "running_conf", {"spark.jars": "/running.jar"}.get)
+    monkeypatch.setattr(jvm, "is_running", lambda: True)
+    monkeypatch.setattr(jvm, "running_conf", {"spark.jars": "/running.jar"}.get)
     assert configured(builder(), "spark.jars")[0] == "/running.jar"
     assert configured(builder(), "spark.sql.extensions") == [OURS]
 
@@ -109,7 +111,7 @@ def test_what_is_no_builder_is_refused() -> None:
 
 def test_a_spark_that_the_wheel_has_no_jar_for_is_refused_with_those_it_has() -> None:
     with pytest.raises(VersionMismatchError, match=rf"carries a JAR for Spark .*{running_line()}.* this is Spark 3\.5"):
-        _jars.carried("3.5")
+        mullion_jars.carried("3.5")
 
 
 def test_another_version_of_the_jar_is_refused_with_both_versions() -> None:
@@ -165,11 +167,11 @@ def test_workers_elsewhere_and_a_python_of_the_user_are_left_alone(
 
 def test_local_files_are_written_by_java_on_one_machine() -> None:
     made = configure(builder(master="local[4]", driver_extraClassPath="/theirs.jar"), local_files=True)._options
-    assert made["spark.driver.extraClassPath"] == f"/theirs.jar:{_jars.carried(running_line())}"
+    assert made["spark.driver.extraClassPath"] == f"/theirs.jar:{mullion_jars.carried(running_line())}"
     assert made["spark.hadoop.fs.file.impl"] == "dev.mullion.files.LocalFiles"
     assert made["spark.hadoop.fs.AbstractFileSystem.file.impl"] == "dev.mullion.files.LocalFilesContext"
     twice = configure(configure(builder(), local_files=True), local_files=True)._options
-    assert twice["spark.driver.extraClassPath"] == str(_jars.carried(running_line()))
+    assert twice["spark.driver.extraClassPath"] == str(mullion_jars.carried(running_line()))
     assert "spark.driver.extraClassPath" not in configure(builder())._options
 
 
@@ -178,6 +180,6 @@ def test_local_files_are_refused_on_a_cluster_and_in_a_jvm_that_runs(monkeypatch
         configure(builder(master="yarn"), local_files=True)
     with pytest.raises(InvalidArgumentError, match="local_files"):
         configure(builder(), local_files="yes")  # type: ignore[arg-type]
-    monkeypatch.setattr(_jvm, "is_running", lambda: True)
+    monkeypatch.setattr(jvm, "is_running", lambda: True)
     with pytest.raises(UnsupportedError, match=r"already runs.*before the first session"):
         configure(builder(), local_files=True)

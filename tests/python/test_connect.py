@@ -28,7 +28,6 @@ from mullion import (
     Tumbling,
     UnknownColumnError,
     UnsupportedError,
-    _jars,
     flat,
     open_panes,
     read_panes,
@@ -38,6 +37,7 @@ from mullion import (
     windowed,
 )
 from mullion import functions as MF
+from mullion._util import jars
 from mullion.bytewax import operators as op
 from mullion.bytewax.dataflow import Dataflow
 from mullion.bytewax.testing import TestingSink, TestingSource, run_main
@@ -197,7 +197,7 @@ def test_what_a_query_fails_by_is_ours_too(stream: DataFrame) -> None:
     def split(buffer: Any) -> list[int]:
         raise ValueError("no such window")
 
-    if _jars.running_line() == "4.0":
+    if jars.running_line() == "4.0":
         with pytest.raises(UnsupportedError, match=r"Global\.split needs Spark 4\.1"):
             windowed(stream, Global.split(split), by="k", time=None).agg(F.sum("v").alias("s"))
     else:

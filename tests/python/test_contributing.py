@@ -12,7 +12,14 @@ TEXT = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
 NAMED = sorted(set(re.findall(r"`([\w/.-]+/[\w.-]+\.(?:scala|py))`", TEXT)))
 SOURCES = [
     file.as_posix()
-    for folder in ("jvm/windows/src/main/scala", "jvm/spark/src/main/scala", "python/mullion", "scripts", "tests/python", "examples")
+    for folder in (
+        "jvm/windows/src/main/scala",
+        "jvm/spark/src/main/scala",
+        "python/mullion",
+        "scripts",
+        "tests/python",
+        "examples",
+    )
     for file in (ROOT / folder).rglob("*.*")
 ]
 

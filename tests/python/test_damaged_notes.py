@@ -14,8 +14,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mullion import topics
-from mullion._programs import names
-from mullion._programs.manifest import Manifest
+from mullion._program import part_names
+from mullion._program.manifest import Manifest
 from mullion.errors import DamagedStateError, IncompatibleStateError, InvalidArgumentError
 from mullion.topics import _json
 from mullion.topics._folder.topic import DirTopic
@@ -25,7 +25,7 @@ from mullion.topics._schemas import remember, remembered_schema, spark_schema
 
 NOTES: dict[str, Callable[[Path], Any]] = {
     "schema.json": lambda file: remembered_schema(file),
-    "manifest.json": lambda file: [names._noted(file.parent), Manifest(file.parent).read("steps", dict)],
+    "manifest.json": lambda file: [part_names._noted(file.parent), Manifest(file.parent).read("steps", dict)],
     "_topic.json": lambda file: DirTopic(file.parent.parent, file.parent.name).about(),
 }
 
@@ -41,7 +41,7 @@ def whole(folder: Path, note: str) -> Path:
     topics.produce(f"dir:{folder}", "topic", [{"n": 1, "s": "ö", "l": [{"x": 1.5}]}])
     columns = pa.schema({"n": pa.int64(), "l": pa.list_(pa.struct({"x": pa.float64()}))})
     remember(folder / "topic" / "schema.json", spark_schema(columns))
-    names._note(folder / "topic", {"a": names.Named("window", "a", "line 1", "a")})
+    part_names._note(folder / "topic", {"a": part_names.Named("window", "a", "line 1", "a")})
     Manifest(folder / "topic").write("steps", {"stateful": ["a"], "kept": {"a": {}}})
     return folder / "topic" / note
 

@@ -7,13 +7,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mullion import InvalidArgumentError, _durations
+from mullion import InvalidArgumentError
+from mullion._util import durations
 
 FIX = "Tumbling({})"
 
 
 def read(value: object) -> int:
-    return _durations.microseconds(value, "size", FIX)
+    return durations.microseconds(value, "size", FIX)
 
 
 def refusal(value: object) -> str:
@@ -46,7 +47,7 @@ def test_text_in_sparks_manner_is_read(text: str, us: int) -> None:
 
 @given(st.integers(-(2**63) + 1, 2**63 - 1))
 def test_what_is_written_reads_back_as_the_same_microseconds(us: int) -> None:
-    assert read(_durations.written(us)) == us
+    assert read(durations.written(us)) == us
 
 
 @given(st.timedeltas(timedelta(days=-100_000_000), timedelta(days=100_000_000)))
@@ -56,7 +57,7 @@ def test_a_timedelta_is_read_to_the_microsecond(length: timedelta) -> None:
 
 @given(st.integers(1, 2**63 - 1), st.integers(1, 2**63 - 1))
 def test_two_durations_written_alike_read_back_as_the_same_microseconds(one: int, other: int) -> None:
-    assert tuple(map(read, _durations.written_alike(one, other))) == (one, other)
+    assert tuple(map(read, durations.written_alike(one, other))) == (one, other)
 
 
 @given(st.text())
@@ -83,7 +84,7 @@ def test_any_text_is_either_a_duration_or_refused_with_a_fix(text: str) -> None:
     ],
 )
 def test_a_duration_is_written_in_the_largest_units_that_hold_it(us: int, text: str) -> None:
-    assert _durations.written(us) == text
+    assert durations.written(us) == text
 
 
 def test_a_number_is_refused_with_the_unit_it_lacks() -> None:
@@ -139,12 +140,12 @@ def test_longer_than_timestamps_span_is_refused(value: object) -> None:
 
 def test_zero_and_less_are_refused_where_a_length_must_be_positive() -> None:
     with pytest.raises(InvalidArgumentError, match=r"size='0 seconds' is zero.*Tumbling\('10 seconds'\)"):
-        _durations.positive("0 seconds", "size", FIX)
+        durations.positive("0 seconds", "size", FIX)
     with pytest.raises(InvalidArgumentError, match="size='-1 hour' is negative"):
-        _durations.positive("-1 hour", "size", FIX)
+        durations.positive("-1 hour", "size", FIX)
 
 
 def test_only_less_than_zero_is_refused_where_a_length_may_be_none() -> None:
-    assert _durations.not_negative("0 seconds", "allowed_lateness", "allowed_lateness={}") == 0
+    assert durations.not_negative("0 seconds", "allowed_lateness", "allowed_lateness={}") == 0
     with pytest.raises(InvalidArgumentError, match="allowed_lateness='-1 hour' is negative"):
-        _durations.not_negative("-1 hour", "allowed_lateness", "allowed_lateness={}")
+        durations.not_negative("-1 hour", "allowed_lateness", "allowed_lateness={}")

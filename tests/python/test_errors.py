@@ -9,9 +9,10 @@ from pyspark.errors import AnalysisException
 
 import mullion
 from fakes import JavaError
-from mullion import _jvm, errors
-from mullion._jvm.errors import _explaining_complete_mode
-from mullion._tracebacks import raised_in_worker
+from mullion import errors
+from mullion._bridge import jvm
+from mullion._bridge.jvm.errors import _explaining_complete_mode
+from mullion._util.tracebacks import raised_in_worker
 
 OURS = "dev.mullion.MullionException"
 THEIRS = "org.apache.spark.SparkException"
@@ -34,7 +35,7 @@ THEIRS = "org.apache.spark.SparkException"
     ],
 )
 def test_each_condition_of_the_jvm_has_its_type(condition: str, kind: type[mullion.MullionError]) -> None:
-    found = _jvm.error_in(JavaError(OURS, "the message", condition))
+    found = jvm.error_in(JavaError(OURS, "the message", condition))
     assert type(found) is kind
     assert str(found) == "the message"
     assert found.condition == condition
@@ -49,12 +50,12 @@ def test_a_condition_of_a_newer_jar_keeps_its_word() -> None:
 def test_an_error_of_ours_is_found_however_deep_it_is_a_cause() -> None:
     inner = JavaError(OURS, "the message", "UNSUPPORTED")
     outer = JavaError("StreamingQueryException", cause=JavaError(THEIRS, cause=JavaError(THEIRS, cause=inner)))
-    assert isinstance(_jvm.error_in(outer), mullion.UnsupportedError)
+    assert isinstance(jvm.error_in(outer), mullion.UnsupportedError)
 
 
 def test_an_error_of_sparks_is_left_alone() -> None:
-    assert _jvm.error_in(None) is None
-    assert _jvm.error_in(JavaError(THEIRS, cause=JavaError("java.io.IOException"))) is None
+    assert jvm.error_in(None) is None
+    assert jvm.error_in(JavaError(THEIRS, cause=JavaError("java.io.IOException"))) is None
 
 
 CALLBACK = """An exception was raised by the Python Proxy. Return Message: Traceback (most recent call last):
@@ -68,7 +69,7 @@ CALLBACK = """An exception was raised by the Python Proxy. Return Message: Trace
 
 def test_what_a_function_of_for_each_batch_raised_is_raised_again() -> None:
     lost = JavaError("py4j.Py4JException", CALLBACK + "mullion.errors.StateLostError: It is gone.\nCall recover().\n")
-    found = _jvm.error_in(JavaError("StreamingQueryException", cause=JavaError(THEIRS, cause=lost)))
+    found = jvm.error_in(JavaError("StreamingQueryException", cause=JavaError(THEIRS, cause=lost)))
     assert type(found) is mullion.StateLostError
     assert str(found) == "It is gone.\nCall recover()."
 
@@ -84,19 +85,19 @@ def test_what_a_function_of_for_each_batch_raised_is_raised_again() -> None:
     ],
 )
 def test_an_error_that_the_function_raised_in_place_of_ours_is_its_own(theirs: str) -> None:
-    assert _jvm.error_in(JavaError("py4j.Py4JException", CALLBACK + theirs)) is None
+    assert jvm.error_in(JavaError("py4j.Py4JException", CALLBACK + theirs)) is None
 
 
 def test_a_long_error_of_another_system_is_looked_through_once() -> None:
     frames = "".join(f"\tat org.apache.spark.Frame.call(Frame.scala:{line})\n" for line in range(20_000))
     theirs = JavaError("py4j.Py4JException", f"{CALLBACK}py4j.protocol.Py4JJavaError: An error.\n  {frames}" * 2)
-    assert _jvm.error_in(theirs) is None
+    assert jvm.error_in(theirs) is None
 
 
 def test_causes_that_go_round_in_a_circle_come_to_an_end() -> None:
     one = JavaError(THEIRS)
     one.cause = JavaError(THEIRS, cause=one)
-    assert _jvm.error_in(one) is None
+    assert jvm.error_in(one) is None
 
 
 def test_a_wrong_argument_is_a_value_error_too() -> None:
@@ -128,7 +129,7 @@ def start(writer: Any, mode: str = "complete") -> Any:
 def test_sparks_refusal_of_complete_mode_is_explained_where_no_extension_comes_before_it(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("mullion._jvm.errors._plan", lambda df: "WindowedAggregate tumbling 1 hour")
+    monkeypatch.setattr("mullion._bridge.jvm.errors._plan", lambda df: "WindowedAggregate tumbling 1 hour")
     with pytest.raises(mullion.UnsupportedError, match=r"outputMode\('append'\)") as refused:
         _explaining_complete_mode(start)(Writer())
     assert refused.value.__cause__ is None
@@ -137,10 +138,10 @@ def test_sparks_refusal_of_complete_mode_is_explained_where_no_extension_comes_b
 
 def test_sparks_other_refusals_of_output_modes_are_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     starting = _explaining_complete_mode(start)
-    monkeypatch.setattr("mullion._jvm.errors._plan", lambda df: "WindowedAggregate tumbling 1 hour")
+    monkeypatch.setattr("mullion._bridge.jvm.errors._plan", lambda df: "WindowedAggregate tumbling 1 hour")
     with pytest.raises(AnalysisException):
         starting(Writer(), mode="update")
-    monkeypatch.setattr("mullion._jvm.errors._plan", lambda df: "Project")
+    monkeypatch.setattr("mullion._bridge.jvm.errors._plan", lambda df: "Project")
     with pytest.raises(AnalysisException):
         starting(Writer())
 

@@ -11,8 +11,8 @@ import pytest
 from faust_agent_runs import Order, collecting, windowed
 from faust_shards import Clock
 from mullion import UnsupportedError
+from mullion.faust._agent_run import tasks
 from mullion.faust._program.program import Program
-from mullion.faust._run import tasks
 from mullion.faust.agents import OnError
 from support.local_run import AgentError, LocalRun
 

@@ -15,7 +15,7 @@ import faust_programs as programs
 from faust_agent_text import Order, agent_of, body
 from mullion import InvalidArgumentError
 from mullion.faust import TumblingWindow, windowed_count
-from mullion.faust._code.parser import read
+from mullion.faust._agent_code.parser import read
 from mullion.faust._program.program import Program
 from mullion.faust._sharding import check, hidden, keys_of, reached
 from mullion.faust.streams import GroupBy

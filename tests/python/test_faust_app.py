@@ -17,11 +17,11 @@ from pyspark.sql import SparkSession
 import faust_programs as programs
 import mullion.faust as faust
 from mullion import IncompatibleStateError, InvalidArgumentError, MullionError, UnsupportedError, topics
-from mullion._clock import ManualClock
-from mullion._programs import cli as _cli
+from mullion._program.cli import main as _cli
+from mullion._util.clock import ManualClock
+from mullion.faust._agent_run.worker import Worker, outputs
 from mullion.faust._context import Sent
 from mullion.faust._program.program import Program
-from mullion.faust._run.worker import Worker, outputs
 from mullion.faust.agents import DeadLetter
 from mullion.topics._json_rows import values_in
 from seeds import SEED

@@ -18,9 +18,9 @@ import faust_programs as programs
 import mullion.faust as faust
 from faust_against_python import folded
 from mullion import DamagedStateError, topics
-from mullion._clock import ManualClock
-from mullion._codec import values as codec
-from mullion._stateful.api import read_state
+from mullion._keyed.api import read_state
+from mullion._util.clock import ManualClock
+from mullion._util.codec import values as codec
 from seeds import SEED
 
 pytestmark = pytest.mark.usefixtures("spark")

@@ -18,9 +18,9 @@ from pyspark.sql import SparkSession
 import faust_programs as programs
 import mullion.faust as faust
 from mullion import InvalidArgumentError, topics
-from mullion._clock import ManualClock
-from mullion._programs import cli as _cli
-from mullion._stateful.api import read_state
+from mullion._keyed.api import read_state
+from mullion._program.cli import main as _cli
+from mullion._util.clock import ManualClock
 from mullion.faust.tables.reader import _Decode
 from mullion.topics import KafkaBroker
 from mullion.topics._kafka import client as _kafka_client

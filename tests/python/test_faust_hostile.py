@@ -16,10 +16,10 @@ from pyspark import cloudpickle
 import mullion.faust as faust
 from kafka_server import KafkaServer
 from mullion import topics
+from mullion.faust._agent_run.row_order import InOrder
+from mullion.faust._agent_run.worker import outputs
 from mullion.faust._context import Sent
 from mullion.faust._program.program import Program
-from mullion.faust._run.row_order import InOrder
-from mullion.faust._run.worker import outputs
 from mullion.faust.agents import DeadLetter
 from mullion.topics._json_rows import values_in
 from mullion.topics._kafka import broker as _kafka_broker

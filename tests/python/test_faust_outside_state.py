@@ -15,9 +15,9 @@ from typing import Any
 import pytest
 
 import mullion.faust as faust
-from mullion._code.outside_writes import outside_writes
-from mullion.faust._run.outside_state import require_no_outside_state
-from mullion.faust._run.query import AgentsQuery
+from mullion._pyfunction.outside_writes import outside_writes
+from mullion.faust._agent_run.outside_state import require_no_outside_state
+from mullion.faust._agent_run.query import AgentsQuery
 
 NUMBER = itertools.count()
 

@@ -15,7 +15,7 @@ import faust_people as people
 import mullion.faust as faust
 from kafka_server import KafkaServer
 from mullion import topics
-from mullion._clock import ManualClock
+from mullion._util.clock import ManualClock
 from mullion.topics._kafka import client
 
 for module in (sys.modules[__name__], people):

@@ -22,9 +22,9 @@ import faust_people as people
 import mullion.faust as faust
 from faust_people_runs import items, run_of
 from mullion import InvalidArgumentError, UnsupportedError
+from mullion.faust._agent_run.columns import columns_of
 from mullion.faust._modules import MODULES
 from mullion.faust._program.discovery import packages_of
-from mullion.faust._run.columns import columns_of
 from mullion.faust._settings import DEFAULTS
 from mullion.faust._values.crontab import Crontab
 from mullion.faust.exceptions import Skip

@@ -18,15 +18,15 @@ import mullion.faust as faust
 from faust_agent_text import agent_of, body
 from faust_shards import Clock
 from mullion import topics
-from mullion._clock import ManualClock
-from mullion._stateful.journal import Journal
-from mullion._stateful.memory import MemoryStore
+from mullion._keyed.journal import Journal
+from mullion._keyed.memory import MemoryStore
+from mullion._util.clock import ManualClock
 from mullion.errors import WrongShardError
 from mullion.faust import Record
+from mullion.faust._agent_run.agent_loop import grouped_by, run_batch, steps_of
+from mullion.faust._agent_run.shard import Shard
 from mullion.faust._context import Event, Message
 from mullion.faust._program.program import Program
-from mullion.faust._run.agent_loop import grouped_by, run_batch, steps_of
-from mullion.faust._run.shard import Shard
 from mullion.faust._sharding import sharding_of
 from mullion.faust._values.shards import shard_column, shard_of
 from mullion.faust.tables.keys import encode_key

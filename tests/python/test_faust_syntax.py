@@ -17,11 +17,11 @@ from hypothesis import strategies as st
 import faust_programs as programs
 from faust_agent_text import NUMBER, Order, agent_of, body
 from faust_shards import Clock
-from mullion._code.syntax import Const, If, Item, Let, Local
+from mullion._pyfunction.syntax import Const, If, Item, Let, Local
 from mullion.faust import Event
-from mullion.faust._code.interpreter import Interpreter
-from mullion.faust._code.parser import read
-from mullion.faust._code.syntax import Read, Reading, Update, Value
+from mullion.faust._agent_code.interpreter import Interpreter
+from mullion.faust._agent_code.parser import read
+from mullion.faust._agent_code.syntax import Read, Reading, Update, Value
 from mullion.faust._program.program import Program
 from mullion.faust.streams import GroupBy
 from support.local_run import LocalRun

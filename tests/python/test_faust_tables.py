@@ -18,7 +18,7 @@ import mullion.faust as faust
 from faust_shards import Shards
 from faust_table_examples import Account
 from mullion import InvalidArgumentError
-from mullion._codec import values as codec
+from mullion._util.codec import values as codec
 from mullion.faust import (
     Table,
 )

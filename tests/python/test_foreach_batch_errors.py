@@ -11,8 +11,8 @@ from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql import functions as F
 
 from mullion import Early, TaskFailedError, Tumbling, windowed
-from mullion._query_errors import foreach_batch_failure
-from mullion._tracebacks import root_cause
+from mullion._bridge.query_errors import foreach_batch_failure
+from mullion._util.tracebacks import root_cause
 from streams import SECOND, Feed
 
 Use = Callable[[DataFrame, Path], object]

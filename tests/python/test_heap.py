@@ -16,7 +16,7 @@ from pyspark.sql import functions as F
 from checked import settings
 from heap import live
 from mullion import Global, PythonAggregate, Tumbling, windowed
-from mullion._stateful.api import State, stateful_map
+from mullion._keyed.api import State, stateful_map
 from mullion.testing import ClockedQuery
 from streams import SECOND, Feed
 

@@ -21,7 +21,7 @@ import random_rows
 from kafka_between import NotYet
 from kafka_server import KafkaServer
 from mullion import Early, Tumbling, topics, turbine, windowed
-from mullion._clock import ManualClock
+from mullion._util.clock import ManualClock
 from mullion.errors import InvalidArgumentError, MullionError, UnsupportedError
 from mullion.topics import _json
 from mullion.topics._folder.topic import DirTopic

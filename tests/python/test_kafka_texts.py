@@ -12,7 +12,7 @@ from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
-from mullion._codec.json import read as read_json
+from mullion._util.codec.json import read as read_json
 from mullion.errors import InvalidArgumentError
 from mullion.topics import _json
 from mullion.topics._broker import UNFIT

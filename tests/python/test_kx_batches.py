@@ -10,13 +10,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
-from mullion._codec import objects
-from mullion._stateful.memory import MemoryStore
+from mullion._keyed.memory import MemoryStore
+from mullion._util.codec import objects
 from mullion.errors import FunctionError, InvalidArgumentError
 from mullion.kx import sp
-from mullion.kx._batches import CLOSING, Batch, Meta, as_tables, batches_in, mixed_records, unmixed
 from mullion.kx._operators import Function
-from mullion.kx._worker import Stage, Step, as_data, conformed
+from mullion.kx._query.batches import CLOSING, Batch, Meta, as_tables, batches_in, mixed_records, unmixed
+from mullion.kx._query.worker import Stage, Step, as_data, conformed
 
 TIMES = pa.struct([("start", pa.timestamp("us", "UTC")), ("end", pa.timestamp("us", "UTC"))])
 

@@ -14,7 +14,7 @@ from pyspark.sql import SparkSession
 
 import kx_model
 from heap import live
-from mullion._programs import cli
+from mullion._program.cli import main
 from mullion.kx import sp
 
 pytestmark = pytest.mark.slow
@@ -111,7 +111,7 @@ def test_windows_that_overlap_and_are_flushed_go_on_in_other_partitions_and_keep
     rows: list[int] = []
     for part, folder in enumerate((tmp_path / "one", tmp_path / "two")):
         if part:
-            assert cli.main(["savepoint", str(tmp_path / "one"), str(folder), "--partitions", "3"]) == 0
+            assert main.main(["savepoint", str(tmp_path / "one"), str(folder), "--partitions", "3"]) == 0
         read = sp.read.from_callback("rows", name="rows", schema="time timestamp, v bigint")
         writer = sp.write.to_callback(seen, params=["metadata", "data"], name="windows")
         app = sp.App("flushed", read | window | writer, checkpoint=folder, spark=spark)

@@ -19,7 +19,7 @@ from pyspark.sql import SparkSession
 
 from kx_runs import TEN, of_windows, out_of, records, several
 from mullion import topics
-from mullion._programs.cli import main
+from mullion._program.cli.main import main
 from mullion.errors import FunctionError, InvalidArgumentError, MullionError
 from mullion.kx import sp
 

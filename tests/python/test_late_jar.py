@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from killing import environment
-from mullion import _jars
+from mullion._util import jars
 
 pytestmark = pytest.mark.slow
 
@@ -61,7 +61,7 @@ def told(folder: Path, how: str, checked: str = "true") -> str:
     program = folder / "program.py"
     program.write_text(PROGRAM)
     done = subprocess.run(
-        [sys.executable, str(program), how, str(_jars.carried(_jars.running_line())), checked],
+        [sys.executable, str(program), how, str(jars.carried(jars.running_line())), checked],
         # A server of its own takes a port that is free.
         env={**environment(), "SPARK_TESTING": "1"},
         capture_output=True,

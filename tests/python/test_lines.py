@@ -21,11 +21,11 @@ from mullion import (
     Sliding,
     Tumbling,
     UnsupportedError,
-    _lines,
     read_panes,
     windowed,
 )
-from mullion._jars import running_line
+from mullion._util import spark_versions
+from mullion._util.jars import running_line
 from mullion.testing import ClockedQuery
 from seeds import SEED
 from streams import SECOND, Feed
@@ -138,14 +138,14 @@ def test_a_line_without_functions_over_arrow_calls_that_of_a_window_row_by_row(
 
     over_arrow = found()
     assert len(over_arrow) == 2
-    monkeypatch.setattr(_lines, "_ARROW_UDF", None)
+    monkeypatch.setattr(spark_versions, "_ARROW_UDF", None)
     assert found() == over_arrow
 
 
 def test_a_line_without_functions_over_arrow_refuses_a_split_and_names_the_line_that_has_them(
     spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(_lines, "_ARROW_UDF", None)
+    monkeypatch.setattr(spark_versions, "_ARROW_UDF", None)
     split = windowed(spark.range(1), Global.split(lambda buffer: []), time=None)
     with pytest.raises(UnsupportedError, match=r"Global\.split needs Spark 4\.1 or newer.*Global\.when"):
         split.agg(F.count("*"))

@@ -12,7 +12,7 @@ import pytest
 
 import mullion
 from killing import environment
-from mullion._jars import running_line
+from mullion._util.jars import running_line
 
 pytestmark = pytest.mark.slow
 

@@ -14,7 +14,7 @@ from pyspark.sql import SparkSession
 
 import connect_server
 from killing import environment
-from mullion import _jars
+from mullion._util import jars
 
 pytestmark = pytest.mark.slow
 
@@ -89,7 +89,7 @@ class Project:
         }
         ours = []
         if jar:
-            ours = ["--jars", str(_jars.carried(_jars.running_line()))]
+            ours = ["--jars", str(jars.carried(jars.running_line()))]
             settings["spark.sql.extensions"] = "dev.mullion.MullionExtensions"
         told = [word for name, value in settings.items() for word in ("--conf", f"{name}={value}")]
         done = subprocess.run(

@@ -17,9 +17,9 @@ import pytest
 from pyspark.sql import SparkSession
 
 from mullion import IncompatibleStateError, Upgrade, faust, topics, turbine
-from mullion._clock import ManualClock
-from mullion._programs import cli
-from mullion._programs.app import App
+from mullion._program.app import App
+from mullion._program.cli import main
+from mullion._util.clock import ManualClock
 from mullion.bytewax import operators as op
 from mullion.bytewax.dataflow import Dataflow
 from mullion.bytewax.operators import windowing as win
@@ -39,7 +39,7 @@ def said_of(
     module = types.ModuleType("changed_program")
     module.app = app  # type: ignore[attr-defined]
     monkeypatch.setitem(sys.modules, "changed_program", module)
-    code = cli.main(["plan-change", str(checkpoint), "changed_program:app"])
+    code = main.main(["plan-change", str(checkpoint), "changed_program:app"])
     return code, capsys.readouterr().out.splitlines()
 
 

@@ -19,9 +19,9 @@ import pytest
 from pyspark.sql import SparkSession
 
 from mullion import faust, savepoint, topics, turbine
-from mullion._clock import ManualClock
-from mullion._programs import cli
-from mullion._stateful.api import read_state
+from mullion._keyed.api import read_state
+from mullion._program.cli import main
+from mullion._util.clock import ManualClock
 from mullion.bytewax import operators as op
 from mullion.bytewax.dataflow import Dataflow
 from mullion.bytewax.operators import windowing as win
@@ -37,7 +37,7 @@ THROUGH = (7, 3)
 
 
 def moved(folder: Path, to: Path, partitions: int, capsys: pytest.CaptureFixture[str]) -> None:
-    code = cli.main(["savepoint", str(folder), str(to), "--partitions", str(partitions)])
+    code = main.main(["savepoint", str(folder), str(to), "--partitions", str(partitions)])
     said = capsys.readouterr()
     assert code == 0, said.err
     assert "continues after batch" in said.out
@@ -252,7 +252,7 @@ def test_shards_of_turbine_stay_in_as_many_partitions(
     ):
         savepoint(query, tmp_path / "other", partitions=3, spark=spark)
     assert not (tmp_path / "other").exists()
-    assert cli.main(["savepoint", str(tmp_path / "one"), str(tmp_path / "other"), "--format", "2"]) == 0
+    assert main.main(["savepoint", str(tmp_path / "one"), str(tmp_path / "other"), "--format", "2"]) == 0
     capsys.readouterr()
     was = what_is_in(app)
     assert what_is_in(orders(broker, tmp_path / "other", spark, partition_key="k")) == was
@@ -364,7 +364,7 @@ def test_what_a_savepoint_of_a_program_left_that_was_killed_is_removed_by_the_ne
         (folder / ".writing").write_text(f"process 1 on {host}", "utf-8")
     with (written / ".writing").open() as lease:
         fcntl.flock(lease, fcntl.LOCK_EX)
-        assert cli.main(["savepoint", str(tmp_path / "one"), str(tmp_path / "to"), "--partitions", "3"]) == 0
+        assert main.main(["savepoint", str(tmp_path / "one"), str(tmp_path / "to"), "--partitions", "3"]) == 0
     capsys.readouterr()
     assert [folder.exists() for folder in (killed, elsewhere, written, other)] == [False, True, True, True]
     assert {file.name for file in (tmp_path / "to").glob(".*")} == set()
@@ -380,14 +380,14 @@ def test_a_program_that_ran_into_a_batch_or_runs_has_no_savepoint(
     asked = ["savepoint", str(tmp_path / "one"), str(tmp_path / "other")]
     with app.start() as running:
         running.settle()
-        assert cli.main(asked) == 1
+        assert main.main(asked) == 1
         assert "runs in this process. Stop it first" in capsys.readouterr().err
     app.run(until="drained")
-    assert cli.main([*asked, "--panes", "json:loads"]) == 1
+    assert main.main([*asked, "--panes", "json:loads"]) == 1
     assert "--panes with" in capsys.readouterr().err
     newest = max((tmp_path / "one/agents/query/commits").glob("[0-9]*"), key=lambda file: int(file.name))
     newest.unlink()
-    assert cli.main(asked) == 1
+    assert main.main(asked) == 1
     assert "has begun batch" in capsys.readouterr().err
     assert not (tmp_path / "other").exists()
     assert not list(tmp_path.glob(".other*"))

@@ -21,7 +21,7 @@ from pyspark.sql import SparkSession
 
 from killing import committed, environment, session_of_its_own
 from mullion import topics
-from mullion._clock import ManualClock
+from mullion._util.clock import ManualClock
 from mullion.errors import InvalidArgumentError, MullionError
 from mullion.topics import _outputs
 from mullion.topics._folder.topic import DirTopic

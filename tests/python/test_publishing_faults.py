@@ -27,8 +27,9 @@ import pytest
 from pyspark.sql import SparkSession
 
 from killing import environment
-from mullion import _jvm, topics
-from mullion._clock import ManualClock
+from mullion import topics
+from mullion._bridge import jvm as mullion_jvm
+from mullion._util.clock import ManualClock
 from mullion.topics._folder import publisher as _dir_publisher
 from mullion.topics._folder.topic import DirTopic
 from mullion.topics._outputs import Output
@@ -326,7 +327,7 @@ def listed_by_spark(spark: SparkSession, folder: Path) -> list[str]:
     if not folder.exists():
         return []
     jvm: Any = spark._jvm
-    path = jvm.org.apache.hadoop.fs.Path(_jvm.topic_path(spark, str(folder)))
+    path = jvm.org.apache.hadoop.fs.Path(mullion_jvm.topic_path(spark, str(folder)))
     files = path.getFileSystem(spark._jsc.hadoopConfiguration()).listStatus(path)
     found = sorted((file.getModificationTime(), file.getPath().getName()) for file in files)
     return [name for _, name in found if name.endswith(".parquet")]

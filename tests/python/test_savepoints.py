@@ -22,7 +22,7 @@ from mullion import (
     savepoint,
     windowed,
 )
-from mullion._programs import cli
+from mullion._program.cli import main
 from streams import SECOND, Feed
 
 
@@ -59,14 +59,14 @@ def test_a_query_goes_on_from_what_the_command_wrote(
     run(panes(feed, spark), tmp_path / "one")
     batch = len(list((tmp_path / "one" / "commits").glob("[0-9]*"))) - 1
     asked = ["savepoint", str(tmp_path / "one"), str(tmp_path / "other"), "--partitions", "5"]
-    assert cli.main(asked) == 0
+    assert main.main(asked) == 0
     assert capsys.readouterr().out == f"{tmp_path}/other continues after batch {batch} of {tmp_path}/one.\n"
     assert totals(tmp_path / "other") == totals(tmp_path / "one") == {f"k{n}": n for n in range(9)}
     feed.write([(SECOND * n, f"k{n}", 100) for n in range(9)])
     run(panes(feed, spark), tmp_path / "other")
     assert totals(tmp_path / "other") == {f"k{n}": n + 100 for n in range(9)}
     assert {folder.name for folder in (tmp_path / "other/state/0").glob("[0-9]*")} == set("01234")
-    assert cli.main(asked) == 1
+    assert main.main(asked) == 1
     assert "is there and is not an empty folder" in capsys.readouterr().err
 
 
@@ -86,9 +86,9 @@ def test_a_query_of_sparks_own_windows_goes_on_as_one_of_ours_by_the_command(
     queries.was, queries.panes = was, lambda spark: panes(feed, spark)  # type: ignore[attr-defined]
     monkeypatch.setitem(sys.modules, "queries_of_clicks", queries)
     asked = ["savepoint", str(tmp_path / "one"), str(tmp_path / "other"), "--partitions", "3"]
-    assert cli.main(asked) == 1
+    assert main.main(asked) == 1
     assert "savepoint(checkpoint, to, was=..., panes=...)" in capsys.readouterr().err
-    assert cli.main([*asked, "--was", "queries_of_clicks:was", "--panes", "queries_of_clicks:panes"]) == 0
+    assert main.main([*asked, "--was", "queries_of_clicks:was", "--panes", "queries_of_clicks:panes"]) == 0
     feed.write([(SECOND * n, f"k{n}", 100) for n in range(8)] + [(11 * SECOND, "new", 1)])
     run(panes(feed, spark), tmp_path / "other")
     assert totals(tmp_path / "other") == {"k8": 8, "new": 1} | {f"k{n}": n + 100 for n in range(8)}

@@ -10,9 +10,10 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from mullion import IncompatibleStateError, MullionError, Tumbling, UnsupportedError, _jvm, together, windowed
-from mullion._configure import EXTENSIONS
-from mullion._jars import running_line
+from mullion import IncompatibleStateError, MullionError, Tumbling, UnsupportedError, together, windowed
+from mullion._bridge import jvm
+from mullion._native.configure import EXTENSIONS
+from mullion._util.jars import running_line
 
 
 def panes(spark: SparkSession, folder: Path, window: Tumbling) -> DataFrame:
@@ -46,9 +47,9 @@ def test_a_second_session_of_the_same_application_has_mullion_too(spark: SparkSe
 
 
 def test_without_the_jar_both_ways_to_add_it_are_named(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("mullion._jvm.entry.FACADE", "dev.mullion.NoSuchFacade")
+    monkeypatch.setattr("mullion._bridge.jvm.entry.FACADE", "dev.mullion.NoSuchFacade")
     with pytest.raises(MullionError, match=r"mullion\.configure\(SparkSession\.builder\)") as refused:
-        _jvm.facade(spark.newSession())
+        jvm.facade(spark.newSession())
     assert "--jars" in str(refused.value)
     assert f"--packages dev.mullion:mullion-spark-{running_line()}_2.13:" in str(refused.value)
 

@@ -27,7 +27,7 @@ from mullion import (
     read_panes,
     windowed,
 )
-from mullion._stateful.api import Branch, Firings, State, read_state, staged
+from mullion._keyed.api import Branch, Firings, State, read_state, staged
 from mullion.errors import FunctionError, IncompatibleStateError
 from mullion.testing import ClockedQuery
 from seeds import SEED

@@ -16,7 +16,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from mullion import InvalidArgumentError, UnknownColumnError, UnsupportedError
-from mullion._stateful.api import State, read_state, stateful_map
+from mullion._keyed.api import State, read_state, stateful_map
 from mullion.errors import FunctionError, IncompatibleStateError
 from mullion.testing import ClockedQuery
 from seeds import SEED

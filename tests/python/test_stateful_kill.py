@@ -18,7 +18,7 @@ from pyspark.sql import functions as F
 
 from killing import committed, kill_after, session_of_its_own, somewhere_in_a_batch
 from mullion import Tumbling, windowed
-from mullion._stateful.api import Branch, Firings, State, read_state, staged
+from mullion._keyed.api import Branch, Firings, State, read_state, staged
 from seeds import SEED
 from streams import SECOND, Feed
 

@@ -21,7 +21,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from mullion import topics
-from mullion._clock import ManualClock
+from mullion._util.clock import ManualClock
 from mullion.errors import InvalidArgumentError, UnsupportedError
 from mullion.topics._folder.topic import DirTopic, write_rows
 from topic_batches import batches, values

@@ -11,7 +11,7 @@ import pyspark
 import pytest
 
 from killing import environment
-from mullion import _jars
+from mullion._util import jars
 
 pytestmark = pytest.mark.slow
 
@@ -84,7 +84,7 @@ def test_a_session_that_asks_nothing_of_mullion_starts_on_a_runtime_that_it_refu
     submit = Path(pyspark.__file__).parent / "bin" / "spark-submit"
     done = subprocess.run(
         [
-            *("bash", str(submit), "--jars", str(_jars.carried(_jars.running_line())), "--conf", photon),
+            *("bash", str(submit), "--jars", str(jars.carried(jars.running_line())), "--conf", photon),
             *("--conf", "spark.sql.extensions=dev.mullion.MullionExtensions", str(program)),
         ],
         env={**environment(), "DATABRICKS_RUNTIME_VERSION": "18.1", "PYSPARK_PYTHON": sys.executable},

@@ -27,9 +27,9 @@ from mullion.turbine import aggregates as agg
 from mullion.turbine import functions as fn
 from mullion.turbine import testing
 from mullion.turbine import windowing as win
-from mullion.turbine._callbacks import Called
 from mullion.turbine._explained import warnings_of
-from mullion.turbine._worker import Process
+from mullion.turbine._process.callbacks import Called
+from mullion.turbine._process.worker import Process
 from mullion.turbine.windowing import UPDATING
 
 _numbers = itertools.count()

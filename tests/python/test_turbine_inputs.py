@@ -22,7 +22,7 @@ from mullion.errors import FunctionError, InvalidArgumentError, UnknownColumnErr
 from mullion.turbine import aggregates as agg
 from mullion.turbine import testing
 from mullion.turbine import windowing as win
-from mullion.turbine._window_rows import WindowRows
+from mullion.turbine._process.window_rows import WindowRows
 
 _numbers = itertools.count()
 

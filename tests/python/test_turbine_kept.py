@@ -14,7 +14,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from mullion import topics, turbine
-from mullion._clock import ManualClock
+from mullion._util.clock import ManualClock
 from mullion.errors import IncompatibleStateError
 from mullion.turbine import aggregates as agg
 from mullion.turbine import windowing as win

@@ -25,10 +25,10 @@ from mullion.turbine import aggregates as agg
 from mullion.turbine import functions as fn
 from mullion.turbine import testing
 from mullion.turbine import windowing as win
-from mullion.turbine._aggregate_json import from_json
-from mullion.turbine._callbacks import Called
-from mullion.turbine._dynamic_windows import FromData, Shape, note, shapes_in, specs_in
-from mullion.turbine._worker import Process, ProcessOfShard
+from mullion.turbine._process.aggregate_json import from_json
+from mullion.turbine._process.callbacks import Called
+from mullion.turbine._process.dynamic_windows import FromData, Shape, note, shapes_in, specs_in
+from mullion.turbine._process.worker import Process, ProcessOfShard
 from mullion.turbine.state import Scratch
 
 _numbers = itertools.count()

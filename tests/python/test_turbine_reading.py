@@ -6,7 +6,7 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
-from mullion.turbine._process_source import read, reads
+from mullion.turbine._process.source import read, reads
 
 
 def quiet(inner: Callable[..., Any]) -> Callable[..., Any]:

@@ -16,10 +16,10 @@ from pyspark import cloudpickle
 
 from mullion import turbine
 from mullion.errors import InvalidArgumentError, UnsupportedError
-from mullion.turbine import _process_source
 from mullion.turbine import aggregates as agg
 from mullion.turbine import functions as fn
 from mullion.turbine import windowing as win
+from mullion.turbine._process import source
 
 KINDS: dict[Any, dict[str, int]] = {
     win.PersistentTumbling: {"size_ms": 1_000},
@@ -331,7 +331,7 @@ def test_a_process_that_only_updates_windows_is_told_from_any_other_with_the_lin
     shapes.win, shapes.other, shapes.shop = made(), made(name="other"), {}  # type: ignore[attr-defined]
 
     def read(function: Any) -> tuple[tuple[str, ...], str | None, bool, bool]:
-        found = _process_source.read(shapes, function)
+        found = source.read(shapes, function)
         if found.python is not None:
             assert found.python.file == __file__
             lines = Path(__file__).read_text("utf-8").splitlines()
@@ -354,14 +354,14 @@ def test_whether_a_callback_reads_its_state_is_seen_in_lambdas_too_and_doubted_w
     def closes_over(state: Any, window: Any, value: Any) -> Any:
         return lambda: state
 
-    assert _process_source.reads(each, 0) is None
-    assert _process_source.reads(lambda state, window, value: value, 0) is None
-    reading = _process_source.reads(lambda state, window, value: state["n"], 0)
+    assert source.reads(each, 0) is None
+    assert source.reads(lambda state, window, value: value, 0) is None
+    reading = source.reads(lambda state, window, value: state["n"], 0)
     assert reading is not None
     assert reading.says == "reads state"
-    assert _process_source.reads(closes_over, 0) is not None
-    assert _process_source.reads(lambda *args: None, 0) is not None
-    assert _process_source.reads(partial(each, None), 0) is not None
+    assert source.reads(closes_over, 0) is not None
+    assert source.reads(lambda *args: None, 0) is not None
+    assert source.reads(partial(each, None), 0) is not None
 
 
 def test_windows_that_are_made_in_process_need_on_recover() -> None:

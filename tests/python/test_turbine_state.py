@@ -16,7 +16,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from mullion import topics, turbine
-from mullion._clock import ManualClock
+from mullion._util.clock import ManualClock
 from mullion.errors import FunctionError, IncompatibleStateError, InvalidArgumentError
 from mullion.turbine import aggregates as agg
 from mullion.turbine import testing

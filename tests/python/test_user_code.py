@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from mullion._codec.values import encode
-from mullion._tracebacks import raised_in_worker
-from mullion._user_code import failed_at, failed_line
+from mullion._util.codec.values import encode
+from mullion._util.tracebacks import raised_in_worker
+from mullion._util.user_code import failed_at, failed_line
 
 
 def raised(function: Callable[[], Any]) -> Exception:

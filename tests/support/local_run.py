@@ -16,14 +16,14 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from mullion._stateful.journal import Journal
-from mullion._stateful.memory import MemoryStore
+from mullion._keyed.journal import Journal
+from mullion._keyed.memory import MemoryStore
+from mullion.faust._agent_run.agent_loop import AgentError, grouped_by, run_batch, steps_of, type_by_groups
+from mullion.faust._agent_run.shard import Shard
+from mullion.faust._agent_run.tasks import to_its_end
+from mullion.faust._agent_run.timer_places import placed
 from mullion.faust._context import Clock, Context, Event, Message, Sent, enter, finish
 from mullion.faust._program.program import Program
-from mullion.faust._run.agent_loop import AgentError, grouped_by, run_batch, steps_of, type_by_groups
-from mullion.faust._run.shard import Shard
-from mullion.faust._run.tasks import to_its_end
-from mullion.faust._run.timer_places import placed
 from mullion.faust._values.crontab import Crontab
 from mullion.faust._values.fields import ValidationError
 from mullion.faust.agents import Agent, DeadLetter

@@ -12,6 +12,6 @@ Its modules are named as in Bytewax: ``dataflow``, ``operators``, ``operators.wi
 cases in which its definition conflicts with Bytewax 0.21. :func:`explain` reports the place where each step runs.
 """
 
-from mullion.bytewax._run.explain import explain
+from mullion.bytewax._translation.explain import explain
 
 __all__ = ["explain"]

@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Generic, TypeAlias, TypeVar, overload
 
-from mullion._programs.report import caller, where_of
+from mullion._program.report import caller, where_of
 from mullion.errors import InvalidArgumentError, WrongCallError
 
 __all__ = ["Dataflow", "DataflowId", "KeyedStream", "Operator", "Stream", "f_repr", "operator"]

@@ -15,9 +15,9 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
-from mullion._programs.runner import Signals
-from mullion.bytewax._run.explain import explain
-from mullion.bytewax._run.runner import run
+from mullion._program.runner import Signals
+from mullion.bytewax._query.runner import run
+from mullion.bytewax._translation.explain import explain
 from mullion.bytewax.dataflow import Dataflow
 from mullion.bytewax.recovery import NoPartitionsError, RecoveryConfig, folder_of
 from mullion.errors import InvalidArgumentError, MullionError

@@ -10,8 +10,8 @@ from typing import Any, ClassVar, TypeVar
 
 from pyspark.sql import SparkSession
 
-from mullion._clock import Clock
-from mullion.bytewax._run.runner import run
+from mullion._util.clock import Clock
+from mullion.bytewax._query.runner import run
 from mullion.bytewax.dataflow import Dataflow
 from mullion.bytewax.inputs import AbortExecution, FixedPartitionedSource, StatefulSourcePartition
 from mullion.bytewax.outputs import DynamicSink, StatelessSinkPartition

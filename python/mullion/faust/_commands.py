@@ -4,8 +4,8 @@ import argparse
 from collections.abc import Callable
 from typing import Final
 
-from mullion._programs.commands import DRAINED, Command, explain, on_app, run, windows
-from mullion._programs.loading import load
+from mullion._program.cli.commands import DRAINED, Command, explain, on_app, run, windows
+from mullion._program.cli.loading import load
 from mullion.errors import InvalidArgumentError
 
 _APP: Final = ("-A", "--app")

@@ -14,7 +14,7 @@ from pathlib import Path
 from types import GenericAlias
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
-from mullion._stateful.store import Store
+from mullion._keyed.store import Store
 from mullion.errors import MullionError, UnsupportedError
 
 if TYPE_CHECKING:

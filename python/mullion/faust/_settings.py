@@ -16,7 +16,7 @@ from collections.abc import Callable, Mapping
 from datetime import UTC, tzinfo
 from typing import Any, Final, final
 
-from mullion._checks import did_you_mean
+from mullion._util.checks import did_you_mean
 from mullion.errors import InvalidArgumentError
 
 log = logging.getLogger("mullion")

@@ -10,8 +10,8 @@ from types import GenericAlias
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeAlias, final
 
 from mullion.errors import InvalidArgumentError
-from mullion.faust._ask import Reply, ReplyPromise, ReqRepResponse, answer, answers, keyed_answers
 from mullion.faust._context import current_event
+from mullion.faust._request_reply import Reply, ReplyPromise, ReqRepResponse, answer, answers, keyed_answers
 from mullion.faust._unsupported import missing_attribute
 from mullion.faust._values.crontab import Crontab
 from mullion.faust.channels import TP, Channel, FutureMessage, RecordMetadata, Topic, Topics, ValidationError

@@ -12,15 +12,18 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from pyspark.sql import SparkSession
 
-from mullion._clock import Clock, system
-from mullion._programs.app import App as SharedApp
-from mullion._programs.changes import Change
-from mullion._programs.host import DEFAULT_BROKER, beside
-from mullion._programs.jobs import Job
-from mullion._programs.names import Named
-from mullion._programs.report import Part, Report
-from mullion._programs.runner import Running, Signals
+from mullion._program.app import App as SharedApp
+from mullion._program.compare import Change
+from mullion._program.host import DEFAULT_BROKER, beside
+from mullion._program.jobs import Job
+from mullion._program.part_names import Named
+from mullion._program.report import Part, Report
+from mullion._program.runner import Running, Signals
+from mullion._util.clock import Clock, system
 from mullion.errors import InvalidArgumentError, UnsupportedError
+from mullion.faust._agent_run.background import Background
+from mullion.faust._agent_run.query import AgentsQuery
+from mullion.faust._agent_run.runtime_app import HostedProgram
 from mullion.faust._context import line_of_user
 from mullion.faust._program import signals
 from mullion.faust._program.broker_url import broker_named
@@ -28,9 +31,6 @@ from mullion.faust._program.command_line import run_command
 from mullion.faust._program.discovery import import_all, packages_of
 from mullion.faust._program.program import Program
 from mullion.faust._program.signals import Signal
-from mullion.faust._run.background import Background
-from mullion.faust._run.hosted import HostedProgram
-from mullion.faust._run.query import AgentsQuery
 from mullion.faust._settings import Settings
 from mullion.faust._values.times import Seconds, length_us
 from mullion.faust.channels import Topic
@@ -138,7 +138,7 @@ class App(HostedProgram, SharedApp):
         )
 
     def run(self, until: Literal["drained"] | None = None) -> None:
-        """Runs the agents and the tasks: see :meth:`mullion._programs.app.App.run`.
+        """Runs the agents and the tasks: see :meth:`mullion._program.app.App.run`.
 
         With ``until="drained"`` it returns once all tasks have ended or wait for time, and their messages are
         processed.
@@ -198,7 +198,7 @@ class App(HostedProgram, SharedApp):
         return channel.stream(**more)
 
     def start(self) -> Running:
-        """Starts the query and returns: see :meth:`mullion._programs.app.App.start`."""
+        """Starts the query and returns: see :meth:`mullion._program.app.App.start`."""
         self._configured()
         return SharedApp.start(self)
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from types import GenericAlias
 from typing import TYPE_CHECKING, Any, ClassVar, Final, NamedTuple, final
 
-from mullion._codec.json import plain, text_of
+from mullion._util.codec.json import plain, text_of
 from mullion.errors import InvalidArgumentError, UnsupportedError
 from mullion.faust._context import Sent, context
 from mullion.faust._settings import Settings

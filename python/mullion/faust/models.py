@@ -24,7 +24,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeAlias, final
 
-from mullion._codec.json import dumps, plain
+from mullion._util.codec.json import dumps, plain
 from mullion.errors import InvalidArgumentError
 from mullion.faust._values.fields import Reader, Reading, ValidationError, reader_of
 

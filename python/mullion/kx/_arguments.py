@@ -14,9 +14,10 @@ from pathlib import Path
 from types import FrameType
 from typing import Any, Final, TypeAlias
 
-from mullion import _durations, errors
-from mullion._checks import did_you_mean
-from mullion._programs.report import shown
+from mullion import errors
+from mullion._program.report import shown
+from mullion._util import durations
+from mullion._util.checks import did_you_mean
 from mullion.errors import InvalidArgumentError
 
 Timedelta: TypeAlias = timedelta | tuple[int, str] | Any
@@ -76,9 +77,9 @@ def duration_us(value: object, name: str, call: str, *, zero: bool = False) -> i
             f"it, as in {call.format(written(max(1, round(exact))))}."
         )
     us = int(exact)
-    if abs(us) > _durations.LONGEST_US:
+    if abs(us) > durations.LONGEST_US:
         raise InvalidArgumentError(
-            f"{name}={value!r} is longer than the {_durations.LONGEST_US} microseconds (about 292 thousand years) that "
+            f"{name}={value!r} is longer than the {durations.LONGEST_US} microseconds (about 292 thousand years) that "
             f"a timestamp can span. Give a shorter one, as in {call.format(EXAMPLE)}."
         )
     if us < 0 or (us == 0 and not zero):
@@ -119,7 +120,7 @@ def _exact_us(value: object, name: str, call: str) -> Fraction:
         hint = f" It has no unit: if seconds are meant, write {call.format((round(value) or 1, 's'))}."
     elif isinstance(value, str):
         try:
-            us = _durations.microseconds(value, name, "{}")
+            us = durations.microseconds(value, name, "{}")
         except InvalidArgumentError:
             us = 0
         hint = f" Write {call.format(written(us))}." if us else ""

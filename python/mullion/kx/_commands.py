@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from mullion._programs.commands import DRAINED, Command, explain, on_app, run, windows
+from mullion._program.cli.commands import DRAINED, Command, explain, on_app, run, windows
 
 _ENDS: Final = {**DRAINED, "end": "process what is there and end, closing all windows"}
 

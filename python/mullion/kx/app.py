@@ -12,25 +12,25 @@ from typing import Any, ClassVar, Final, Literal, TypeAlias, final
 import pyarrow as pa
 from pyspark.sql import SparkSession
 
-from mullion import _jvm
-from mullion._checks import did_you_mean
-from mullion._clock import Clock
-from mullion._programs import app as programs
-from mullion._programs.host import DEFAULT_BROKER
-from mullion._programs.jobs import Job
-from mullion._programs.names import Named, folder_name
-from mullion._programs.report import Part, Place
-from mullion._programs.runner import Running
-from mullion._programs.session import session_for
+from mullion._bridge import jvm
+from mullion._program import app as programs
+from mullion._program.host import DEFAULT_BROKER
+from mullion._program.jobs import Job
+from mullion._program.part_names import Named, folder_name
+from mullion._program.report import Part, Place
+from mullion._program.runner import Running
+from mullion._program.session import session_for
+from mullion._util.checks import did_you_mean
+from mullion._util.clock import Clock
 from mullion.errors import InvalidArgumentError
 from mullion.kx._graph import Graph
-from mullion.kx._host import PipelinesHost
 from mullion.kx._operators import Function, Node, Operator, Pipeline, Reader, Split, Union, Writer
-from mullion.kx._plan import Plan, brought
-from mullion.kx._sinks import ToCallback, ToConsole, ToFile, ToTopic, ToVariable
-from mullion.kx._sources import FromCallback, FromExpr, FromTopic, Spool
+from mullion.kx._query.host import PipelinesHost
+from mullion.kx._query.pipeline_plan import Plan, brought
+from mullion.kx._query.sinks import ToCallback, ToConsole, ToFile, ToTopic, ToVariable
+from mullion.kx._query.sources import FromCallback, FromExpr, FromTopic, Spool
+from mullion.kx._query.worker import as_data
 from mullion.kx._window_spec import Window
-from mullion.kx._worker import as_data
 from mullion.topics import Broker, KafkaBroker
 from mullion.topics._folder.topic import DirTopic
 
@@ -162,7 +162,7 @@ class App(programs.App, PipelinesHost):
 
     def _forget(self, node: Node, topic: DirTopic) -> None:
         readers = [plan.name for plan in self._plans if node in plan.inputs]
-        source = f"{_jvm.topic_path(self.spark, str(topic.folder)).partition('://')[2]}]"
+        source = f"{jvm.topic_path(self.spark, str(topic.folder)).partition('://')[2]}]"
         done = [self._processed(name, source) for name in readers]
         if done:
             # Each batch is a file, and both are counted from 0. If a batch number was skipped, files are deleted later.

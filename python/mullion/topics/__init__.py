@@ -17,8 +17,8 @@ from collections.abc import Iterable, Sequence
 
 import pyarrow as pa
 
-from mullion._clock import Clock
-from mullion._codec.arrow import decoded, encoded
+from mullion._util.clock import Clock
+from mullion._util.codec.arrow import decoded, encoded
 from mullion.topics._broker import Broker, Publisher, has_columns
 from mullion.topics._folder.broker import DirBroker
 from mullion.topics._kafka.broker import KafkaBroker

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 from pyspark.sql import SparkSession
 
-from mullion import _jvm
+from mullion._bridge import jvm
 from mullion.errors import MullionError
 
 MOST_PLANS = 100
@@ -16,7 +16,7 @@ MOST_PLANS = 100
 
 def plan_of(spark: SparkSession, query: str, batch: int) -> str:
     """A hash of the plan of a batch of a running query; empty if the plan is unknown."""
-    plan = _jvm.plan_of_batch(spark, query, batch)
+    plan = jvm.plan_of_batch(spark, query, batch)
     return hashlib.sha256(plan.encode()).hexdigest()[:16] if plan else ""
 
 

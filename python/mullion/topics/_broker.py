@@ -11,7 +11,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import NullType, StructField, StructType
 
-from mullion._clock import Clock
+from mullion._util.clock import Clock
 from mullion.topics._outputs import Make, Tell
 from mullion.topics._records import Data, HeadersOfRows
 

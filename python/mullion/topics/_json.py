@@ -1,4 +1,4 @@
-"""Conversion of rows to the JSON of Kafka topics. :func:`mullion._codec.json.read` reads it."""
+"""Conversion of rows to the JSON of Kafka topics. :func:`mullion._util.codec.json.read` reads it."""
 
 from __future__ import annotations
 

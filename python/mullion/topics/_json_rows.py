@@ -21,7 +21,7 @@ from typing import Any, Final
 import pyarrow as pa
 import pyspark.sql.types as T
 
-from mullion._codec.json import is_deep, is_text, text_of
+from mullion._util.codec.json import is_deep, is_text, text_of
 from mullion.topics import _types
 from mullion.topics._records import DEEPEST, RESERVED, TEXT, VALUE
 

@@ -10,7 +10,7 @@ import pyarrow as pa
 from pyspark import TaskContext
 from pyspark.sql import DataFrame
 
-from mullion._codec.arrow import decoded, encoded
+from mullion._util.codec.arrow import decoded, encoded
 from mullion.errors import InvalidArgumentError
 from mullion.topics._records import Headers
 

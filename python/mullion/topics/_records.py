@@ -9,8 +9,8 @@ from typing import Any, TypeAlias
 import pyarrow as pa
 import pyspark.sql.types as T
 
-from mullion._clock import Clock, system
-from mullion._codec.json import MOST_DEPTH, NESTED, is_deep
+from mullion._util.clock import Clock, system
+from mullion._util.codec.json import MOST_DEPTH, NESTED, is_deep
 from mullion.errors import InvalidArgumentError
 from mullion.topics import _types
 

@@ -9,7 +9,7 @@ import pyarrow as pa
 from pyspark.errors import PySparkException
 from pyspark.sql.types import DataType, StructType
 
-from mullion._files import json_in, reading, replace_text
+from mullion._util.files import json_in, reading, replace_text
 from mullion.errors import InvalidArgumentError
 from mullion.topics import _types
 from mullion.topics._broker import SchemaLike

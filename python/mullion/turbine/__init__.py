@@ -35,7 +35,7 @@ the parts that run in Python, and the line of code that is the reason.
 
 from pyarrow import RecordBatch
 
-from mullion.turbine._window_spec import WindowSpec
+from mullion.turbine._process.stored_window import WindowSpec
 from mullion.turbine.app import App, WindowHandle
 from mullion.turbine.state import TurbineState
 from mullion.turbine.windowing import Window

@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from mullion._programs.commands import DRAINED, Command, explain, on_app, run, windows
+from mullion._program.cli.commands import DRAINED, Command, explain, on_app, run, windows
 
 COMMANDS: Final[tuple[Command, ...]] = (
     on_app("turbine", "run", "run it until it is stopped, by SIGINT or SIGTERM", run, until=DRAINED),

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Final
 
-from mullion._code.methods import Place
-from mullion._programs.report import Part, shown, where_of
+from mullion._program.report import Part, shown, where_of
+from mullion._pyfunction.methods import Place
 from mullion.turbine._plans.together import why_alone_or_not
-from mullion.turbine._subscription import Subscription
+from mullion.turbine._process.subscription import Subscription
 
 
 def why_so(subscription: Subscription) -> str:

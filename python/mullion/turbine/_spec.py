@@ -7,7 +7,7 @@ from dataclasses import dataclass, fields
 from typing import Any, Final, final
 
 from mullion import windows as native
-from mullion._code.methods import name_of
+from mullion._pyfunction.methods import name_of
 from mullion.errors import UnsupportedError
 from mullion.turbine.aggregates import Aggregate, Multi
 

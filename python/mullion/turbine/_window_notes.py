@@ -17,8 +17,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from mullion._programs.manifest import Manifest
-from mullion._programs.names import folder_name
+from mullion._program.manifest import Manifest
+from mullion._program.part_names import folder_name
 from mullion.errors import IncompatibleStateError
 from mullion.turbine._spec import Spec
 

@@ -12,31 +12,32 @@ from typing import Any, ClassVar, TypeVar
 
 from pyspark.sql import DataFrame, SparkSession
 
-from mullion._changes import compare
-from mullion._clock import Clock
-from mullion._panes import read_panes
-from mullion._programs.app import App as _App
-from mullion._programs.app import log
-from mullion._programs.changes import REFUSED, Change
-from mullion._programs.host import DEFAULT_BROKER
-from mullion._programs.jobs import Job
-from mullion._programs.names import Named, folder_name
-from mullion._programs.report import Part, where_of
-from mullion._stateful.api import read_state
+from mullion._keyed.api import read_state
+from mullion._native.compare import compare
+from mullion._native.panes import read_panes
+from mullion._program.app import App as _App
+from mullion._program.app import log
+from mullion._program.compare import REFUSED, Change
+from mullion._program.host import DEFAULT_BROKER
+from mullion._program.jobs import Job
+from mullion._program.part_names import Named, folder_name
+from mullion._program.report import Part, where_of
+from mullion._util.clock import Clock
 from mullion.errors import IncompatibleStateError, InvalidArgumentError, UnsupportedError
 from mullion.topics import Broker
-from mullion.turbine import _schema_probe, _window_notes
+from mullion.turbine import _window_notes
 from mullion.turbine._explained import parts_of, warnings_of, why_so
+from mullion.turbine._plans import schema_probe
 from mullion.turbine._plans.batches import has_run, publish
 from mullion.turbine._plans.panes import in_words
-from mullion.turbine._plans.plan import Plan
 from mullion.turbine._plans.process import ProcessPlan
 from mullion.turbine._plans.sessions import session_of
 from mullion.turbine._plans.shard import ShardPlan, panes_of_made
 from mullion.turbine._plans.together import TogetherPlan, shared_by, shared_with
 from mullion.turbine._plans.window import WindowPlan
-from mullion.turbine._subscription import Subscription, named_topics, options_of
-from mullion.turbine._window_spec import WindowSpec, specs_of
+from mullion.turbine._plans.window_plan import Plan
+from mullion.turbine._process.stored_window import WindowSpec, specs_of
+from mullion.turbine._process.subscription import Subscription, named_topics, options_of
 from mullion.windows import Upgrade
 
 Kind = TypeVar("Kind", bound=type)
@@ -266,7 +267,7 @@ class App(_App):
             return
         super().drop(name)
         _window_notes.forget(self.checkpoint, name)
-        _schema_probe.forget(self.checkpoint, name)
+        schema_probe.forget(self.checkpoint, name)
 
     def checkpoint_of(self, name: str) -> Path:
         """The checkpoint of the query of a window, or of a ``process``."""

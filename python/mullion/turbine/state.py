@@ -22,8 +22,8 @@ from typing import Any, Final, final
 
 import pyarrow as pa
 
-from mullion._codec import arrow
-from mullion._stateful.store import Records
+from mullion._keyed.store import Records
+from mullion._util.codec import arrow
 from mullion.errors import InvalidArgumentError, UnsupportedError
 
 __all__ = ["TurbineState"]

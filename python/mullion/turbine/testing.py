@@ -26,8 +26,8 @@ from typing import Any, final
 from pyspark import cloudpickle
 
 from mullion import topics
-from mullion._clock import ManualClock
-from mullion._programs.runner import Running
+from mullion._program.runner import Running
+from mullion._util.clock import ManualClock
 from mullion.errors import InvalidArgumentError
 from mullion.topics._records import Data
 from mullion.turbine.app import App

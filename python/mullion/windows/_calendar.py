@@ -6,8 +6,8 @@ import calendar as names
 from dataclasses import dataclass
 from typing import final
 
-from mullion import _calendar, _durations
-from mullion._durations import Duration
+from mullion._util import calendars, durations
+from mullion._util.durations import Duration
 from mullion.errors import InvalidArgumentError
 
 _DAY_US = 86_400_000_000
@@ -31,8 +31,8 @@ class Calendar:
 
     def options(self) -> str:
         """The keyword arguments that a ``repr`` shows after the lengths."""
-        offsets = [_calendar.written(self.offset_months, "month")] if self.offset_months else []
-        offsets += [_durations.written(self.offset_us)] if self.offset_us else []
+        offsets = [calendars.written(self.offset_months, "month")] if self.offset_months else []
+        offsets += [durations.written(self.offset_us)] if self.offset_us else []
         shift = "".join(f", offset={offset!r}" for offset in offsets)
         start = "" if self.week_start == "Monday" else f", week_start={self.week_start!r}"
         return f", timezone={self.timezone!r}{start}{shift}"
@@ -42,7 +42,7 @@ def calendar_of(
     step: tuple[int, str], slides: int, timezone: str, week_start: str | None, offset: Duration
 ) -> Calendar:
     number, unit = step
-    _calendar.require_timezone(timezone)
+    calendars.require_timezone(timezone)
     if week_start is not None:
         if unit != "week":
             raise InvalidArgumentError(
@@ -54,8 +54,8 @@ def calendar_of(
                 f"week_start={week_start!r} is not a day of the week. Give its English name, such as "
                 "week_start='Sunday'."
             )
-    months = _calendar.months_of(offset) if unit == "month" else None
-    offset_us = 0 if months is not None else _durations.microseconds(offset, "offset", "offset={}")
+    months = calendars.months_of(offset) if unit == "month" else None
+    offset_us = 0 if months is not None else durations.microseconds(offset, "offset", "offset={}")
     if unit == "month" and not 0 <= offset_us < _FEBRUARY_US:
         raise InvalidArgumentError(
             f"offset={offset!r} does not fit windows of months: it must be at least 0 and less than 28 days, because "

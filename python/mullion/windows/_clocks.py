@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal, TypeAlias, final, get_args
 
-from mullion import _durations
-from mullion._calls import explained
-from mullion._checks import require_bool, require_one_of
-from mullion._durations import Duration
+from mullion._util import durations
+from mullion._util.checks import require_bool, require_one_of
+from mullion._util.durations import Duration
+from mullion._util.signatures import explained
 from mullion.windows._spec import hold
 
 LateBy: TypeAlias = Literal["panes", "watermark"]
@@ -35,12 +35,12 @@ class Watermark:
 
     @explained("Watermark(idle_after='30 seconds')", name="Watermark")
     def __init__(self, idle_after: Duration | None = None) -> None:
-        us = None if idle_after is None else _durations.positive(idle_after, "idle_after", "Watermark(idle_after={})")
+        us = None if idle_after is None else durations.positive(idle_after, "idle_after", "Watermark(idle_after={})")
         hold(self, idle_after_us=us)
 
     def __repr__(self) -> str:
         us = self.idle_after_us
-        return "Watermark()" if us is None else f"Watermark(idle_after={_durations.written(us)!r})"
+        return "Watermark()" if us is None else f"Watermark(idle_after={durations.written(us)!r})"
 
 
 @final

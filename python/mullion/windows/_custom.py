@@ -9,7 +9,7 @@ from typing import TypeAlias, final
 
 from pyspark.sql import Column
 
-from mullion._calls import explained
+from mullion._util.signatures import explained
 from mullion.errors import InvalidArgumentError
 from mullion.windows._spec import hold, name_of
 

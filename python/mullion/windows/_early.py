@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import final
 
-from mullion import _durations
-from mullion._calls import explained
-from mullion._checks import require_bool
-from mullion._durations import Duration
+from mullion._util import durations
+from mullion._util.checks import require_bool
+from mullion._util.durations import Duration
+from mullion._util.signatures import explained
 from mullion.errors import InvalidArgumentError
 from mullion.windows._spec import hold
 
@@ -70,8 +70,8 @@ class Early:
             raise InvalidArgumentError(
                 "Early() has neither every nor count. Write Early(every='1 minute') or Early(count=1000)."
             )
-        every_us = None if every is None else _durations.positive(every, "every", "Early(every={})")
-        wall_us = None if wall is None else _durations.positive(wall, "wall", "Early(wall={})")
+        every_us = None if every is None else durations.positive(every, "every", "Early(every={})")
+        wall_us = None if wall is None else durations.positive(wall, "wall", "Early(wall={})")
         if every is not None and wall is not None:
             raise InvalidArgumentError(
                 f"every={every!r} and wall={wall!r} are two intervals for one pane. every= is by event time while rows "
@@ -95,13 +95,13 @@ class Early:
         hold(self, every_us=every_us, unchanged=unchanged, count=count, wall_us=wall_us, each_row=each_row)
 
     def __repr__(self) -> str:
-        parts = [] if self.every_us is None else [repr(_durations.written(self.every_us))]
+        parts = [] if self.every_us is None else [repr(durations.written(self.every_us))]
         if self.unchanged:
             parts.append("unchanged=True")
         if self.count is not None:
             parts.append(f"count={self.count}")
         if self.wall_us is not None:
-            parts.append(f"wall={_durations.written(self.wall_us)!r}")
+            parts.append(f"wall={durations.written(self.wall_us)!r}")
         if self.each_row:
             parts.append("each_row=True")
         return f"Early({', '.join(parts)})"

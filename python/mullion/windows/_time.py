@@ -7,9 +7,9 @@ from typing import final
 
 from pyspark.sql import Column
 
-from mullion import _calendar, _durations
-from mullion._calls import explained
-from mullion._durations import Duration
+from mullion._util import calendars, durations
+from mullion._util.durations import Duration
+from mullion._util.signatures import explained
 from mullion.errors import InvalidArgumentError
 from mullion.windows._calendar import Calendar, calendar_of, not_by_calendar, require_no_week_start
 from mullion.windows._spec import hold
@@ -61,7 +61,7 @@ class Tumbling:
         timezone: str | None = None,
         week_start: str | None = None,
     ) -> None:
-        by_calendar = _calendar.size_of(size)
+        by_calendar = calendars.size_of(size)
         if timezone is None:
             require_no_week_start(week_start)
             if by_calendar is not None and by_calendar[1] == "month":
@@ -70,8 +70,8 @@ class Tumbling:
                     "timezone='UTC') for windows by the calendar of a time zone, or give it in days, as in "
                     "Tumbling('30 days')."
                 )
-            size_us = _durations.positive(size, "size", "Tumbling({})")
-            offset_us = _durations.microseconds(offset, "offset", "offset={}") % size_us
+            size_us = durations.positive(size, "size", "Tumbling({})")
+            offset_us = durations.microseconds(offset, "offset", "offset={}") % size_us
             hold(self, size_us=size_us, offset_us=offset_us, calendar=None)
             return
         if by_calendar is None:
@@ -80,8 +80,8 @@ class Tumbling:
 
     def __repr__(self) -> str:
         if self.calendar is not None:
-            return f"Tumbling({_calendar.written(self.calendar.number, self.calendar.unit)!r}{self.calendar.options()})"
-        return f"Tumbling({_durations.written(self.size_us)!r}{_offset(self.offset_us)})"
+            return f"Tumbling({calendars.written(self.calendar.number, self.calendar.unit)!r}{self.calendar.options()})"
+        return f"Tumbling({durations.written(self.size_us)!r}{_offset(self.offset_us)})"
 
 
 @final
@@ -126,12 +126,12 @@ class Sliding:
     ) -> None:
         if timezone is not None:
             example = f"Sliding('7 days', '1 day', timezone={timezone!r})"
-            length, step = _calendar.size_of(size), _calendar.size_of(slide)
+            length, step = calendars.size_of(size), calendars.size_of(slide)
             if length is None:
                 raise not_by_calendar("size", size, timezone, example)
             if step is None:
                 raise not_by_calendar("slide", slide, timezone, example)
-            slides = _calendar.slides_of(length, step)
+            slides = calendars.slides_of(length, step)
             if not slides:
                 raise InvalidArgumentError(
                     f"slide={slide!r} does not divide size={size!r}, as windows by the calendar of "
@@ -141,22 +141,22 @@ class Sliding:
             hold(self, size_us=0, slide_us=0, offset_us=0, calendar=calendar)
             return
         require_no_week_start(week_start)
-        size_us = _durations.positive(size, "size", "Sliding({}, '1 second')")
-        slide_us = _durations.positive(slide, "slide", "Sliding('1 minute', {})")
+        size_us = durations.positive(size, "size", "Sliding({}, '1 second')")
+        slide_us = durations.positive(slide, "slide", "Sliding('1 minute', {})")
         if slide_us > size_us and not gaps:
             raise InvalidArgumentError(
                 f"slide={slide!r} is longer than size={size!r}, so rows between two windows would be in none. The size "
                 f"comes first: Sliding({slide!r}, {size!r}). If the gaps are intended, add gaps=True."
             )
-        offset_us = _durations.microseconds(offset, "offset", "offset={}") % slide_us
+        offset_us = durations.microseconds(offset, "offset", "offset={}") % slide_us
         hold(self, size_us=size_us, slide_us=slide_us, offset_us=offset_us, calendar=None)
 
     def __repr__(self) -> str:
         if self.calendar is not None:
             number, unit = self.calendar.number, self.calendar.unit
-            size, slide = _calendar.written(number * self.calendar.slides, unit), _calendar.written(number, unit)
+            size, slide = calendars.written(number * self.calendar.slides, unit), calendars.written(number, unit)
             return f"Sliding({size!r}, {slide!r}{self.calendar.options()})"
-        size, slide = _durations.written_alike(self.size_us, self.slide_us)
+        size, slide = durations.written_alike(self.size_us, self.slide_us)
         gaps = ", gaps=True" if self.slide_us > self.size_us else ""
         return f"Sliding({size!r}, {slide!r}{_offset(self.offset_us)}{gaps})"
 
@@ -186,18 +186,18 @@ class Cumulate:
 
     @explained("Cumulate('1 day', '1 hour')", {"step": "Say how often a window ends."}, "Cumulate")
     def __init__(self, size: Duration, step: Duration, offset: Duration = _NO_OFFSET) -> None:
-        size_us = _durations.positive(size, "size", "Cumulate({}, '1 second')")
-        step_us = _durations.positive(step, "step", "Cumulate('1 minute', {})")
+        size_us = durations.positive(size, "size", "Cumulate({}, '1 second')")
+        step_us = durations.positive(step, "step", "Cumulate('1 minute', {})")
         if size_us % step_us:
             raise InvalidArgumentError(
                 f"step={step!r} does not divide size={size!r}. Give a step that does, such as "
                 "Cumulate('1 day', '1 hour')."
             )
-        offset_us = _durations.microseconds(offset, "offset", "offset={}") % size_us
+        offset_us = durations.microseconds(offset, "offset", "offset={}") % size_us
         hold(self, size_us=size_us, step_us=step_us, offset_us=offset_us)
 
     def __repr__(self) -> str:
-        size, step = _durations.written_alike(self.size_us, self.step_us)
+        size, step = durations.written_alike(self.size_us, self.step_us)
         return f"Cumulate({size!r}, {step!r}{_offset(self.offset_us)})"
 
 
@@ -232,7 +232,7 @@ class Session:
                 f"gap={gap!r} is not a duration. Write, for instance, Session('10 seconds'), or where {gap!r} is a "
                 f"column that holds each row's gap, Session(F.col({gap!r}))."
             )
-        hold(self, gap_us=_durations.positive(gap, "gap", "Session({})"), gap=None)
+        hold(self, gap_us=durations.positive(gap, "gap", "Session({})"), gap=None)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Session) and self.gap_us == other.gap_us and self.gap is other.gap
@@ -241,7 +241,7 @@ class Session:
         return hash((Session, self.gap_us, id(self.gap)))
 
     def __repr__(self) -> str:
-        return f"Session({self.gap if self.gap_us is None else _durations.written(self.gap_us)!r})"
+        return f"Session({self.gap if self.gap_us is None else durations.written(self.gap_us)!r})"
 
 
 @final
@@ -268,13 +268,13 @@ class Around:
 
     @explained("Around('1 minute')", {"before": "Say how far back a window goes from its row."}, "Around")
     def __init__(self, before: Duration, after: Duration = "0 seconds") -> None:
-        before_us = _durations.not_negative(before, "before", "Around({})")
-        after_us = _durations.not_negative(after, "after", "Around('1 minute', {})")
+        before_us = durations.not_negative(before, "before", "Around({})")
+        after_us = durations.not_negative(after, "after", "Around('1 minute', {})")
         hold(self, before_us=before_us, after_us=after_us)
 
     def __repr__(self) -> str:
-        return f"Around({_durations.written(self.before_us)!r}, {_durations.written(self.after_us)!r})"
+        return f"Around({durations.written(self.before_us)!r}, {durations.written(self.after_us)!r})"
 
 
 def _offset(us: int) -> str:
-    return f", offset={_durations.written(us)!r}" if us else ""
+    return f", offset={durations.written(us)!r}" if us else ""

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal, TypeAlias, final, get_args
 
-from mullion._calls import explained
-from mullion._checks import require_one_of
+from mullion._util.checks import require_one_of
+from mullion._util.signatures import explained
 from mullion.windows._spec import hold
 
 NewAggregates: TypeAlias = Literal["reject", "from now"]

@@ -8,8 +8,8 @@ from datetime import datetime, timedelta
 from functools import partial
 from typing import Any, Literal, TypeAlias, TypeVar
 
+from mullion.bytewax._key_windows.specs import identity, system_utc
 from mullion.bytewax._steps import pair_of
-from mullion.bytewax._windows.specs import identity, system_utc
 from mullion.bytewax.dataflow import KeyedStream, Stream, f_repr, operator
 from mullion.bytewax.operators._core import (
     NOTHING,

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any, Generic, TypeVar
 
+from mullion.bytewax._key_windows.specs import system_utc
 from mullion.bytewax._steps import Kept, KeptValues, Keyed, Mapped, MappedValues, Unkeyed, pair_of
-from mullion.bytewax._windows.specs import system_utc
 from mullion.bytewax.dataflow import KeyedStream, Stream, operator
 from mullion.bytewax.operators._core import (
     NOTHING,

@@ -18,9 +18,9 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Generic, TypeVar
 
-from mullion.bytewax._windows import contents as held
-from mullion.bytewax._windows.contents import Fold, FoldAgain, Join, JoinEmitMode, JoinInsertMode, MakeContents
-from mullion.bytewax._windows.interfaces import (
+from mullion.bytewax._key_windows import contents as held
+from mullion.bytewax._key_windows.contents import Fold, FoldAgain, Join, JoinEmitMode, JoinInsertMode, MakeContents
+from mullion.bytewax._key_windows.interfaces import (
     Clock,
     ClockLogic,
     Windower,
@@ -28,7 +28,7 @@ from mullion.bytewax._windows.interfaces import (
     WindowLogic,
     WindowMetadata,
 )
-from mullion.bytewax._windows.specs import (
+from mullion.bytewax._key_windows.specs import (
     EventClock,
     FixedWindower,
     SessionWindower,
@@ -40,8 +40,8 @@ from mullion.bytewax._windows.specs import (
     identity,
     require_both,
 )
-from mullion.bytewax._windows.times import UTC_MAX, UTC_MIN, ZERO_TD
-from mullion.bytewax._windows.windowers import LATE_SESSION_ID
+from mullion.bytewax._key_windows.times import UTC_MAX, UTC_MIN, ZERO_TD
+from mullion.bytewax._key_windows.windowers import LATE_SESSION_ID
 from mullion.bytewax.dataflow import AsStream, Dataflow, KeyedStream, Stream, operator
 from mullion.bytewax.operators._core import StatefulBatchLogic, require_callable
 from mullion.bytewax.operators._stateful import join_label_merge, require_join_modes

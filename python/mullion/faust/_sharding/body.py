@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from types import BuiltinFunctionType, ModuleType
 from typing import Any, Final, NamedTuple, final
 
-from mullion._code.functions import (
+from mullion._pyfunction.functions import (
     Source,
     bound_in,
     defaults_of,
@@ -21,8 +21,8 @@ from mullion._code.functions import (
 )
 from mullion.faust._context import current_event
 from mullion.faust._program.program import Program
+from mullion.faust._sharding.blockers import MISSING, Spoils
 from mullion.faust._sharding.reach import TABLES, tables_in
-from mullion.faust._sharding.spoils import MISSING, Spoils
 from mullion.faust._sharding.values import Values
 from mullion.faust.agents import Agent
 from mullion.faust.channels import Channel

@@ -8,13 +8,13 @@ from typing import Any, final
 
 from pyspark.sql.types import StructType
 
-from mullion._code.functions import (
+from mullion._pyfunction.functions import (
     source_of,
 )
 from mullion.errors import InvalidArgumentError
+from mullion.faust._sharding.blockers import leave_alone
 from mullion.faust._sharding.body import Body, Keyed, field_of
 from mullion.faust._sharding.reach import tables_of
-from mullion.faust._sharding.spoils import leave_alone
 from mullion.faust._sharding.values import Values
 from mullion.faust.agents import Agent
 from mullion.faust.models import Record

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any, Final
 
-from mullion._code.reach import Reached
-from mullion._code.reach import reached as all_reached
+from mullion._pyfunction.reach import Reached
+from mullion._pyfunction.reach import reached as all_reached
 from mullion.faust._program.program import Program
 from mullion.faust.agents import Agent
 from mullion.faust.channels import Channel

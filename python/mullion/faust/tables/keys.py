@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from mullion._codec import values
+from mullion._util.codec import values
 from mullion.errors import InvalidArgumentError
 
 

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import Any, Final
 
-from mullion._code.evaluate import SIGNS
+from mullion._pyfunction.evaluate import SIGNS
 
 NAMED: Final[dict[str, Callable[[Any, Any], Any]]] = {
     sign: SIGNS[sign] for sign in ("+", "-", "*", "/", "//", "%", "**", "<<", ">>", "&", "^", "|")

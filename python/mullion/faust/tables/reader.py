@@ -15,8 +15,8 @@ import numpy as np
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
-from mullion._codec import values as codec
-from mullion._codec.json import plain
+from mullion._util.codec import values as codec
+from mullion._util.codec.json import plain
 from mullion.errors import InvalidArgumentError
 from mullion.faust.tables.records import _LENGTH, _TIMES, _hash
 from mullion.faust.tables.table import Table
@@ -43,7 +43,7 @@ class TableReader:
         For a sliding window, both ends are the time of the changes, and the value is the list of changes. Raises
         :class:`InvalidArgumentError` if the program has not run yet.
         """
-        from mullion._stateful.api import read_state
+        from mullion._keyed.api import read_state
 
         windowed = self._table.window is not None
         records = read_state(self._checkpoint, spark=self._spark())

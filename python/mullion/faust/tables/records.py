@@ -19,7 +19,7 @@ import struct
 from collections.abc import Callable, Iterator
 from typing import Any, Final, Protocol
 
-from mullion._codec import values as codec
+from mullion._util.codec import values as codec
 from mullion.faust._context import Context, Shard, enter, line_of_user
 from mullion.faust._values.times import seconds, time_us
 from mullion.faust.tables import timer_order

@@ -17,7 +17,7 @@ from mullion.errors import InvalidArgumentError
 from mullion.faust._context import Event, context
 from mullion.faust._values.times import Seconds, length_us
 from mullion.faust.tables import per_range
-from mullion.faust.tables.drawn import drawn
+from mullion.faust.tables.ansi_table import drawn
 from mullion.faust.tables.plain import PlainTable
 from mullion.faust.tables.ranged import RangedTable
 from mullion.faust.tables.records import MISSING, TableData

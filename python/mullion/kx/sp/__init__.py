@@ -22,8 +22,8 @@ import inspect
 from collections.abc import Callable, Sequence
 from typing import Any, Final, TypeVar
 
-from mullion._calls import explained
-from mullion._checks import did_you_mean, require_bool, require_one_of
+from mullion._util.checks import did_you_mean, require_bool, require_one_of
+from mullion._util.signatures import explained
 from mullion.errors import InvalidArgumentError, UnsupportedError
 from mullion.kx._arguments import OperatorParams, function_of, params_of
 from mullion.kx._operators import Accumulate, Filter, Map, Merge, Operator, Pipeline, Reduce, Split, Union

@@ -9,13 +9,13 @@ from typing import Any, Final
 from pyspark.sql import DataFrame
 
 from mullion import topics
-from mullion._calls import explained
-from mullion._checks import did_you_mean, require_bool
-from mullion._columns import require_dataframe
+from mullion._bridge.columns import require_dataframe
+from mullion._util.checks import did_you_mean, require_bool
+from mullion._util.signatures import explained
 from mullion.errors import InvalidArgumentError, UnsupportedError
 from mullion.kx._arguments import column_name, require_count
 from mullion.kx._operators import Reader
-from mullion.kx._sources import FromCallback, FromDataFrame, FromExpr, FromFile, FromTopic
+from mullion.kx._query.sources import FromCallback, FromDataFrame, FromExpr, FromFile, FromTopic
 from mullion.topics import Broker, KafkaBroker
 from mullion.topics._broker import SchemaLike
 from mullion.topics._schemas import given_schema

@@ -24,8 +24,8 @@ import inspect
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from mullion._calls import explained
-from mullion._checks import require_bool
+from mullion._util.checks import require_bool
+from mullion._util.signatures import explained
 from mullion.errors import InvalidArgumentError
 from mullion.kx._arguments import (
     Timedelta,

@@ -7,12 +7,12 @@ from pathlib import Path
 from typing import Any, Final
 
 from mullion import topics
-from mullion._calls import explained
-from mullion._checks import did_you_mean, require_bool, require_one_of
+from mullion._util.checks import did_you_mean, require_bool, require_one_of
+from mullion._util.signatures import explained
 from mullion.errors import InvalidArgumentError, UnsupportedError
 from mullion.kx._arguments import function_of, params_of
 from mullion.kx._operators import Writer
-from mullion.kx._sinks import ToCallback, ToConsole, ToFile, ToTopic, ToVariable
+from mullion.kx._query.sinks import ToCallback, ToConsole, ToFile, ToTopic, ToVariable
 from mullion.topics import Broker, KafkaBroker
 
 __all__ = ["Writer", "to_callback", "to_console", "to_file", "to_kafka", "to_topic", "to_variable"]

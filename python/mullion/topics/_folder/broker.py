@@ -13,9 +13,9 @@ import pyspark.sql.types as T
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from mullion import _jvm
-from mullion._clock import Clock
-from mullion._described import quoted
+from mullion._bridge import jvm
+from mullion._bridge.request import quoted
+from mullion._util.clock import Clock
 from mullion.errors import InvalidArgumentError, UnsupportedError
 from mullion.topics import _types
 from mullion.topics._broker import NO_COLUMNS, SCALAR, UNFIT, Publisher, SchemaLike, column_mark
@@ -204,7 +204,7 @@ def _stream(spark: SparkSession, folder: DirTopic, about: About, wanted: T.Struc
         "again with a new checkpoint, or give the topic's columns with schema=."
     )
     is_known = F.when(_is_later(about), later.cast("boolean")).otherwise(True)
-    rows = rows.where(_jvm.per_text(spark, F.col(_FILE), is_known))
+    rows = rows.where(jvm.per_text(spark, F.col(_FILE), is_known))
     if TEXT not in wanted.names:
         text = F.col(quoted(_TEXTS))
         why = F.concat(
@@ -233,7 +233,7 @@ def _as_sent(spark: SparkSession, folder: DirTopic, about: About, wanted: T.Stru
         for name in column_names.intersection(wanted.names):
             remaining = F.replace(remaining, F.lit(column_mark(name)), F.lit(""))
         more = remaining != ""
-    elsewhere = _jvm.per_text(spark, F.col(_FILE), _is_later(about)) | _jvm.per_text(spark, F.col(COLUMNS), more)
+    elsewhere = jvm.per_text(spark, F.col(_FILE), _is_later(about)) | jvm.per_text(spark, F.col(COLUMNS), more)
     for column in about.columns:
         if column.name in wanted.names:
             for kind in _pieces(column):
@@ -264,7 +264,7 @@ def _files(spark: SparkSession, folder: DirTopic, about: About, wanted: T.Struct
         .option("pathGlobFilter", "*.parquet")
         # The name identifies a file, wherever the topic's folder has been moved to.
         .option("fileNameOnly", "true")
-        .parquet(_jvm.topic_path(spark, str(folder.folder)))
+        .parquet(jvm.topic_path(spark, str(folder.folder)))
     )
 
 

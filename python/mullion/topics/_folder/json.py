@@ -25,7 +25,7 @@ from typing import Any, Final
 import pyarrow as pa
 import pyspark.sql.types as T
 
-from mullion._codec.json import is_deep, text_of
+from mullion._util.codec.json import is_deep, text_of
 from mullion.topics import _types
 from mullion.topics._broker import SCALAR, column_mark, columns_text
 from mullion.topics._json_rows import InexactError, exact_kind, has_records, has_texts, is_column, values_in

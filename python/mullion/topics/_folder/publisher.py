@@ -33,8 +33,8 @@ import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql.types import StructType
 
-from mullion._clock import Clock, system
-from mullion._files import reading, replace_text
+from mullion._util.clock import Clock, system
+from mullion._util.files import reading, replace_text
 from mullion.errors import UnsupportedError
 from mullion.topics import _json_rows, _leases, _types
 from mullion.topics._batch_plans import MOST_PLANS, plan_of, require_same

@@ -41,7 +41,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pyspark.sql.types as T
 
-from mullion._files import reading, replace_text
+from mullion._util.files import reading, replace_text
 from mullion.errors import InvalidArgumentError, MullionError
 from mullion.topics import _types
 from mullion.topics._broker import columns_text

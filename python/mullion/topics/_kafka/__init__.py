@@ -9,5 +9,5 @@
     publisher       publishes a query's batches exactly once
     transactions    its producer: a batch is a transaction
 
-``mullion._codec.json`` defines valid JSON, and the limits of depth and length.
+``mullion._util.codec.json`` defines valid JSON, and the limits of depth and length.
 """

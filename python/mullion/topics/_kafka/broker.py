@@ -17,10 +17,10 @@ from pyspark.errors import PySparkException
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from mullion import _jvm
-from mullion._clock import Clock
-from mullion._codec.json import read as read_json
-from mullion._codec.json import text_of
+from mullion._bridge import jvm
+from mullion._util.clock import Clock
+from mullion._util.codec.json import read as read_json
+from mullion._util.codec.json import text_of
 from mullion.errors import InvalidArgumentError, UnsupportedError
 from mullion.topics import _json, _types
 from mullion.topics._broker import NO_COLUMNS, NOT_TEXT, UNFIT, Publisher, SchemaLike, column_mark
@@ -315,7 +315,7 @@ def _looked_at(
     text = F.col("value").cast("string")
     records = records.select(
         text.alias("_text"),
-        _jvm.json_shape(spark, text).alias("_shape"),
+        jvm.json_shape(spark, text).alias("_shape"),
         F.col("key").cast("string").alias(KEY),
         F.col("timestamp").alias(TIMESTAMP),
         F.concat(F.lit("at offset "), F.col("offset"), F.lit(" of partition "), F.col("partition")).alias("_where"),
@@ -344,7 +344,7 @@ def _is_rounded(spark: SparkSession, json: Column, wanted: T.StructType) -> Colu
     """True if ``from_json`` rounds a number that has more digits than its decimal."""
     if not _types.has_decimals(wanted):
         return F.lit(False)
-    return F.coalesce(_jvm.json_decimals(spark, json, wanted), F.lit(False))
+    return F.coalesce(jvm.json_decimals(spark, json, wanted), F.lit(False))
 
 
 def _as_sent(spark: SparkSession, topic: str, records: DataFrame, wanted: T.StructType, *, scalar: bool) -> DataFrame:
@@ -365,7 +365,7 @@ def _as_sent(spark: SparkSession, topic: str, records: DataFrame, wanted: T.Stru
         marks = F.concat(nothing, marks)
     rows = records.select(
         text.alias("_text"),
-        _jvm.json_fit(spark, text, wanted, scalar).alias("_shape"),
+        jvm.json_fit(spark, text, wanted, scalar).alias("_shape"),
         key.alias(KEY),
         F.col("timestamp").alias(TIMESTAMP),
         _bytes_of("value").alias("_bytes"),

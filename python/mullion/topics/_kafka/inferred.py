@@ -16,7 +16,7 @@ from typing import Any
 import pyarrow as pa
 import pyspark.sql.types as T
 
-from mullion._codec.json import is_deep
+from mullion._util.codec.json import is_deep
 from mullion.topics import _types
 from mullion.topics._broker import UNFIT
 from mullion.topics._records import DEEPEST, RESERVED

@@ -18,7 +18,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final, final
 
-from mullion._checks import did_you_mean
+from mullion._util.checks import did_you_mean
 from mullion.errors import InvalidArgumentError
 
 CONNECTOR: Final = "kafka."

@@ -26,8 +26,8 @@ from urllib.parse import unquote, urlsplit
 import pyarrow as pa
 from pyspark.sql import DataFrame
 
-from mullion import _jvm
-from mullion._codec.arrow import decoded, encoded
+from mullion._bridge import jvm
+from mullion._util.codec.arrow import decoded, encoded
 from mullion.errors import MullionError
 from mullion.topics import _json, _json_rows, _leases
 from mullion.topics._batch_plans import plan_of, require_same
@@ -160,7 +160,7 @@ class KafkaPublisher:
             self._lease = None
 
     def _hold(self, rows: DataFrame, query: str) -> None:
-        checkpoint = urlsplit(_jvm.checkpoint_of(rows.sparkSession, query))
+        checkpoint = urlsplit(jvm.checkpoint_of(rows.sparkSession, query))
         if checkpoint.scheme == "file":
             lease = Path(unquote(checkpoint.path)) / "_publisher.lock"
             _leases.take(lease, self, query)

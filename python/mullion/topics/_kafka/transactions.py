@@ -22,7 +22,7 @@ import zlib
 from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple, final
 
-from mullion._files import reading
+from mullion._util.files import reading
 from mullion.errors import InvalidArgumentError, MullionError
 from mullion.topics._batch_plans import MOST_PLANS
 from mullion.topics._kafka import client as _kafka_client

@@ -7,7 +7,7 @@ from pathlib import Path
 from pyspark.sql import DataFrame
 
 from mullion.topics import Publisher
-from mullion.turbine._plans.plan import Plan
+from mullion.turbine._plans.window_plan import Plan
 
 
 def publish(plan: Plan, publisher: Publisher, batch: DataFrame, number: int) -> None:

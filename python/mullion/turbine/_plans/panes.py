@@ -5,9 +5,9 @@ from __future__ import annotations
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as sf
 
-from mullion.turbine._callbacks import key_column, part_column
+from mullion.turbine._process.callbacks import key_column, part_column
+from mullion.turbine._process.stored_window import WindowSpec
 from mullion.turbine._spec import END, START, Spec
-from mullion.turbine._window_spec import WindowSpec
 
 
 def in_words(panes: DataFrame, spec: Spec | WindowSpec, *more: Column) -> DataFrame:

@@ -6,14 +6,14 @@ from typing import final
 
 from pyspark.sql import DataFrame, SparkSession
 
-from mullion._programs.host import Host
+from mullion._program.host import Host
 from mullion.topics._outputs import Make
-from mullion.turbine._callbacks import PROCESS
-from mullion.turbine._plans.plan import Plan
-from mullion.turbine._process_source import place_of
-from mullion.turbine._subscription import Subscription
-from mullion.turbine._topic_rows import topic_rows
-from mullion.turbine._worker import Returned
+from mullion.turbine._plans.topic_rows import topic_rows
+from mullion.turbine._plans.window_plan import Plan
+from mullion.turbine._process.callbacks import PROCESS
+from mullion.turbine._process.source import place_of
+from mullion.turbine._process.subscription import Subscription
+from mullion.turbine._process.worker import Returned
 
 
 @final

@@ -8,8 +8,8 @@ from typing import Final
 
 from pyspark.sql import SparkSession
 
-from mullion import _jvm
-from mullion.turbine._subscription import Subscription
+from mullion._bridge import jvm
+from mullion.turbine._process.subscription import Subscription
 
 _ANSI: Final = "spark.sql.ansi.enabled"
 
@@ -28,6 +28,6 @@ def session_of(
         settings[_ANSI] = "true"
     if subscription is not None and subscription.options.parallelism is not None:
         settings["spark.sql.shuffle.partitions"] = str(subscription.options.parallelism)
-    session = _jvm.session_with(spark, settings) if settings else spark
-    with _jvm.active(session):
+    session = jvm.session_with(spark, settings) if settings else spark
+    with jvm.active(session):
         yield session

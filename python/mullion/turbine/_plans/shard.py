@@ -11,22 +11,22 @@ import pyarrow as pa
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as sf
 
-from mullion import _jvm
-from mullion._panes import read_panes
-from mullion._programs.host import Host
-from mullion._stateful.api import Branch, staged, stateful_map
+from mullion._bridge import jvm
+from mullion._keyed.api import Branch, staged, stateful_map
+from mullion._native.panes import read_panes
+from mullion._program.host import Host
 from mullion.errors import InvalidArgumentError
 from mullion.topics._outputs import NOTED, Make, outputs_in
-from mullion.turbine._callbacks import key_column
-from mullion.turbine._dynamic_windows import GAP, NAME, SIZE, SLIDE, FromData, Shape, note, shapes_in
-from mullion.turbine._plans.plan import QUIET_MS, Plan
 from mullion.turbine._plans.process import of_process
-from mullion.turbine._process_source import place_of
-from mullion.turbine._subscription import Subscription
-from mullion.turbine._topic_rows import LONGEST_MS, TIME, on_event_time, timed, topic_rows
-from mullion.turbine._window_rows import spark_schema
-from mullion.turbine._window_spec import WindowSpec
-from mullion.turbine._worker import CallbacksOfMade, CallbacksOfShard, Needed, ProcessOfShard
+from mullion.turbine._plans.topic_rows import LONGEST_MS, TIME, on_event_time, timed, topic_rows
+from mullion.turbine._plans.window_plan import QUIET_MS, Plan
+from mullion.turbine._process.callbacks import key_column
+from mullion.turbine._process.dynamic_windows import GAP, NAME, SIZE, SLIDE, FromData, Shape, note, shapes_in
+from mullion.turbine._process.source import place_of
+from mullion.turbine._process.stored_window import WindowSpec
+from mullion.turbine._process.subscription import Subscription
+from mullion.turbine._process.window_rows import spark_schema
+from mullion.turbine._process.worker import CallbacksOfMade, CallbacksOfShard, Needed, ProcessOfShard
 from mullion.turbine.functions import column_of
 from mullion.turbine.windowing import TurbineWindow
 from mullion.windows import Custom, Session, Sliding, Tumbling, Window
@@ -109,7 +109,7 @@ class ShardPlan(Plan):
                 "topic, and put what you make of it into another one, which key= may name beside it; or change it "
                 f"where the topic is produced. ({place_of(subscription.function)})"
             )
-            in_shard = _jvm.in_shard(
+            in_shard = jvm.in_shard(
                 rows.sparkSession, key if same else key.try_cast(kind), key.cast("string"), before, after
             )
             return rows.where(in_shard)

@@ -27,18 +27,18 @@ import pyarrow.compute as pc
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as sf
 
-from mullion._files import reading
-from mullion._programs.host import Host
-from mullion._programs.manifest import Manifest
-from mullion._together import together
+from mullion._native.together import together
+from mullion._program.host import Host
+from mullion._program.manifest import Manifest
+from mullion._util.files import reading
 from mullion.errors import FunctionError, IncompatibleStateError, InvalidArgumentError
 from mullion.topics._outputs import Make, Output
-from mullion.turbine._callbacks import CLOSE, EARLY, FAILED, Outputs, PaneCallbacks, key_column, part_column
-from mullion.turbine._plans.plan import QUIET_MS, UNBEGUN, Plan
-from mullion.turbine._subscription import Subscription
-from mullion.turbine._topic_rows import TIME, on_event_time, timed, topic_rows, with_arrival
-from mullion.turbine._window_rows import spark_schema
-from mullion.turbine._worker import Needed, Process
+from mullion.turbine._plans.topic_rows import TIME, on_event_time, timed, topic_rows, with_arrival
+from mullion.turbine._plans.window_plan import QUIET_MS, UNBEGUN, Plan
+from mullion.turbine._process.callbacks import CLOSE, EARLY, FAILED, Outputs, PaneCallbacks, key_column, part_column
+from mullion.turbine._process.subscription import Subscription
+from mullion.turbine._process.window_rows import spark_schema
+from mullion.turbine._process.worker import Needed, Process
 from mullion.turbine.functions import column_of
 from mullion.turbine.state import NoState
 from mullion.turbine.windowing import TurbineWindow

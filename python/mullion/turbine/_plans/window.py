@@ -7,15 +7,15 @@ from typing import Any, final
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
 
-from mullion._programs.host import Host
+from mullion._program.host import Host
 from mullion.topics._outputs import Make
-from mullion.turbine._callbacks import FIRING
 from mullion.turbine._plans.panes import in_words
-from mullion.turbine._plans.plan import UNBEGUN, Plan
+from mullion.turbine._plans.topic_rows import topic_rows
+from mullion.turbine._plans.window_plan import UNBEGUN, Plan
+from mullion.turbine._process.callbacks import FIRING
+from mullion.turbine._process.subscription import Subscription
+from mullion.turbine._process.worker import Needed, RowsForWindow
 from mullion.turbine._spec import Spec
-from mullion.turbine._subscription import Subscription
-from mullion.turbine._topic_rows import topic_rows
-from mullion.turbine._worker import Needed, RowsForWindow
 from mullion.turbine.functions import column_of
 from mullion.turbine.windowing import TurbineWindow
 from mullion.windows import Upgrade

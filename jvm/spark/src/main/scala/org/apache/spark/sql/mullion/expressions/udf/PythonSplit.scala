@@ -26,7 +26,7 @@ import dev.mullion.MullionException
   *   the answer           at ARRAY<BIGINT>, wrong STRING, trace STRING: one row per key
   * }}}
   *
-  * It uses the protocol of scalar UDFs over Arrow, which Spark's runner and workers implement; `mullion._splits` is the
+  * It uses the protocol of scalar UDFs over Arrow, which Spark's runner and workers implement; `mullion._bridge.global_splits` is the
   * other end. The operator itself must call it, because its input is in state and its answer changes state; a UDF
   * before or after the operator could not.
   */
@@ -50,7 +50,7 @@ final case class PythonSplit(name: String, function: PythonFunction) extends Spl
 object PythonSplit {
 
   /** @param function
-    *   a UDF of `mullion._splits`, applied to any columns: only its function is used
+    *   a UDF of `mullion._bridge.global_splits`, applied to any columns: only its function is used
     */
   def apply(function: Column, name: String): PythonSplit =
     ColumnNodeToExpressionConverter(function.node)

@@ -102,7 +102,7 @@ final case class WindowOptions(
   def withTrigger(column: Column): WindowOptions = copy(trigger = Some(column))
 
   /** @param function
-    *   a Python UDF over Arrow, created by `mullion._splits`: only its function is used
+    *   a Python UDF over Arrow, created by `mullion._bridge.global_splits`: only its function is used
     */
   def withSplit(function: Column, name: String): WindowOptions =
     copy(split = Some(PythonSplit(function, name)))

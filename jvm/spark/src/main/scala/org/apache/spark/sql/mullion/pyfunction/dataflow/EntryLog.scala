@@ -14,7 +14,7 @@ import org.apache.spark.sql.connector.read.streaming._
 import org.apache.spark.sql.types.{BinaryType, LongType, StructType}
 import org.apache.spark.sql.util.CaseInsensitiveStringMap
 
-/** The log of a dataflow's inputs as a source of Spark's; its option `path` is the folder, which `bytewax/_run/log.py`
+/** The log of a dataflow's inputs as a source of Spark's; its option `path` is the folder, which `bytewax/_log/log.py`
   * writes. With `gathers` the first batch waits until it is full, or until no entry came for a moment: entries come
   * fast while nothing is planned yet, and a batch of a few costs as much around it as one of many.
   *

@@ -49,7 +49,7 @@ private[pyfunction] object InputsProgram {
   private[dataflow] final case class Way(steps: List[JValue], target: Int, isStateful: Boolean)
 }
 
-/** Runs the steps behind inputs over entries of the log of inputs (`bytewax/_run/log.py`). An entry is done here whole
+/** Runs the steps behind inputs over entries of the log of inputs (`bytewax/_log/log.py`). An entry is done here whole
   * or not at all.
   */
 private[pyfunction] final class FlowInputs(program: InputsProgram) {

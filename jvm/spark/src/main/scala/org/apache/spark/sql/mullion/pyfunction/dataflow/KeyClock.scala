@@ -2,7 +2,7 @@ package org.apache.spark.sql.mullion.pyfunction.dataflow
 
 import org.apache.spark.sql.mullion.pyfunction.expression.{Item, Untranslatable}
 
-/** The clock of one key, in microseconds, as `bytewax/_windows/clocks.py` has it: what it says there holds here. */
+/** The clock of one key, in microseconds, as `bytewax/_key_windows/clocks.py` has it: what it says there holds here. */
 private[dataflow] sealed abstract class KeyClock {
   def beforeBatch(nowUs: Long): Unit
 

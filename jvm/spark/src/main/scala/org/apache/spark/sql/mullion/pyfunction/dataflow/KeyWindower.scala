@@ -4,7 +4,7 @@ import scala.collection.mutable
 
 import org.apache.spark.sql.mullion.pyfunction.expression.{Item, Layout, Untranslatable}
 
-/** The windows of one key, in microseconds, as `bytewax/_windows/windowers.py` has them: what it says there holds here.
+/** The windows of one key, in microseconds, as `bytewax/_key_windows/windowers.py` has them: what it says there holds here.
   */
 private[dataflow] sealed abstract class KeyWindower {
 
@@ -35,7 +35,7 @@ private[dataflow] sealed abstract class KeyWindower {
 }
 
 private[dataflow] object KeyWindower {
-  private val kind = "mullion.bytewax._windows.interfaces:WindowMetadata"
+  private val kind = "mullion.bytewax._key_windows.interfaces:WindowMetadata"
   private val names = Layout.Names(Vector("open_time", "close_time", "merged_ids"))
 
   /** A window that is closed, with what is known of it. */

@@ -13,7 +13,7 @@ private[dataflow] object FlowEvent {
   val Meta = 2
 }
 
-/** The windows of one key, as `bytewax/_windows/keyed.py` has them: what it says there holds here.
+/** The windows of one key, as `bytewax/_key_windows/keyed.py` has them: what it says there holds here.
   *
   * @param wanted
   *   by port, whether anything is done with what comes out there

@@ -137,7 +137,7 @@ private[dataflow] final class OfHeld(reader: FunctionReader) {
   }
 }
 
-/** What windows hold, as `bytewax/_windows/contents.py` has it: what one window of a key does. */
+/** What windows hold, as `bytewax/_key_windows/contents.py` has it: what one window of a key does. */
 private[dataflow] sealed abstract class WindowContents {
   def add(rows: Rows, row: Int): Unit
 

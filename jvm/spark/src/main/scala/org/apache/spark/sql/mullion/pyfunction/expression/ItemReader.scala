@@ -8,7 +8,7 @@ import scala.collection.mutable
 
 import org.apache.spark.unsafe.types.UTF8String
 
-/** Reads what `bytewax/_run/writer.py` wrote:
+/** Reads what `bytewax/_values/writer.py` wrote:
   *
   * {{{
   *   int length of the head | head: JSON [how many, root, [lengths of buffers]] | buffers

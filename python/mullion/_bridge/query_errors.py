@@ -1,0 +1,83 @@
+"""Conversions of Spark's errors in queries with windows."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from mullion._util.tracebacks import in_one_line, last_raised, root_cause
+from mullion.errors import FunctionError, IncompatibleStateError, TaskFailedError
+
+OPERATOR: Final = "WindowedAggregate"
+"""The name of Mullion's node in a plan."""
+_SEVERAL: Final = "WindowsTogether"
+FAILED_QUERY: Final = "org.apache.spark.sql.streaming.StreamingQueryException"
+FAILED_TASK: Final = "org.apache.spark.executor.Executor$TaskRunner"
+"""What runs a task: it is in the trace of what a task failed by."""
+
+
+_OTHER_OPERATORS: Final = re.compile(
+    r"STREAMING_STATEFUL_OPERATOR_NOT_MATCH_IN_STATE_METADATA"
+    r".*in the metadata: (.*); .* in current batch: (.*mullion.*)",
+    re.S,
+)
+_OPERATOR_NAME: Final = re.compile(r"OperatorName: (\w+)")
+_SPARKS_WINDOWS: Final = {"stateStoreSave", "sessionWindowStateStoreSaveExec"}
+FUNCTION_FAILED: Final = "[FUNCTION_FAILED] "
+"""The beginning of the message of an error that a worker without this package raises for a user's function."""
+_FUNCTION_ERROR: Final = re.compile(
+    rf"^(?:\w+: {re.escape(FUNCTION_FAILED)}|{FunctionError.__module__}\.{FunctionError.__name__}: )(.*)$", re.M
+)
+
+
+def is_of_windows(plan: str) -> bool:
+    """True if the text of a plan has windows of Mullion."""
+    return OPERATOR in plan or _SEVERAL in plan
+
+
+def task_failure(message: str) -> TaskFailedError:
+    """The error of a failed task, with the message of its cause in one line."""
+    return TaskFailedError(
+        f"A task of the query failed: {in_one_line(root_cause(message))}. Nothing of its batch was kept, and the query "
+        "continues from its checkpoint once that is fixed."
+    )
+
+
+def foreach_batch_failure(message: str) -> TaskFailedError:
+    """The error of a failed function of ``foreachBatch``, from the text of its traceback."""
+    if FAILED_TASK in last_raised(message):
+        return task_failure(message)
+    cause = in_one_line(root_cause(message))
+    return TaskFailedError(
+        f"The function of foreachBatch failed: {cause}. The state of its batch was not kept: the query runs the batch "
+        "again, from its checkpoint, once that is fixed."
+    )
+
+
+def function_failure(message: str) -> FunctionError | None:
+    """The error of a user's function in the traceback of a worker, or ``None``."""
+    match = _FUNCTION_ERROR.search(message)
+    if match is None:
+        return None
+    reason = match[1][:1].upper() + match[1][1:].rstrip(".")
+    return FunctionError(f"{reason}. Nothing of the batch was kept; the query continues once the function is fixed.")
+
+
+def other_operators(message: str) -> IncompatibleStateError | None:
+    """The error of a query of windows over a checkpoint of Spark's operators, or ``None``."""
+    match = _OTHER_OPERATORS.search(message)
+    if match is None:
+        return None
+    before, now = (sorted(set(_OPERATOR_NAME.findall(text))) for text in match.groups())
+    has_sparks_windows = not _SPARKS_WINDOWS.isdisjoint(before)
+    whose = "Spark's own windows" if has_sparks_windows else "other operators"
+    fix = (
+        "To continue with the open windows, call mullion.savepoint(checkpoint, to, was=..., panes=...), and start the "
+        "query from that; or start it with a new checkpointLocation."
+        if has_sparks_windows
+        else "Start the query with a new checkpointLocation, or change it back."
+    )
+    return IncompatibleStateError(
+        f"The checkpoint holds state of {whose} ({', '.join(before)}), and this query has the operators "
+        f"{', '.join(now)}. {fix} No batch was run."
+    )

@@ -1,0 +1,174 @@
+"""A serialized call of ``windowed(...).agg(...)``: the request as JSON, and its columns.
+
+``CallDescription`` in Scala reads it, both over py4j and from Spark Connect.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql.functions import col, unix_micros
+from pyspark.sql.types import StructType
+
+from mullion._bridge.custom_ranges import ranges_of
+from mullion._bridge.global_splits import splits_of
+from mullion._bridge.options import Options
+from mullion._version import __version__
+from mullion.windows import (
+    Around,
+    Count,
+    Cumulate,
+    Custom,
+    Global,
+    PerKey,
+    Session,
+    Sliding,
+    Tumbling,
+    Watermark,
+    Window,
+)
+
+
+def quoted(name: str) -> str:
+    """A column of that name, with special characters quoted."""
+    return f"`{name.replace('`', '``')}`"
+
+
+class Description:
+    """The options of panes, and their columns with roles."""
+
+    def __init__(self, call: str, window: Window, by: Sequence[Column | str], options: Options) -> None:
+        self._said: dict[str, Any] = {"call": call, "window": _window(window), "options": _options(options)}
+        self._roles: list[str] = []
+        self.columns: list[Column] = []
+        self._add("by", by)
+        if options.time is not None:
+            self._add("time", [options.time])
+        self._add("dedupe_by", options.dedupe_by)
+        match window:
+            case Session(gap=Column() as gap):
+                self._add("gap", [gap])
+            case Global(condition=(Column() | str()) as condition):
+                self._add("trigger", [condition])
+            case Global(changing=(Column() | str()) as changing):
+                self._add("trigger", [changing])
+            case Custom(ranges=(str() | Column()) as ranges):
+                self._add("ranges", [ranges])
+            case _:
+                pass
+
+    def with_functions(self, df: DataFrame, window: Window, options: Options, *, is_declared: bool) -> Description:
+        """Adds the Python functions of a window; ``is_declared`` in a declarative pipeline."""
+        match window:
+            case Global(splitting=function) if function is not None:
+                self._add("split", [splits_of(function, window.takes_offset)])
+                if window.columns is not None:
+                    self._add("seen", [quoted(name) for name in window.columns])
+            case Custom(ranges=function) if not isinstance(function, (str, Column)):
+                name = f"the function {window.function}"
+                assert options.time is not None
+                self._add("ranges", [ranges_of(function, name, _micros(df, options.time, is_declared))])
+                self._said["options"]["ranges_text"] = name
+            case _:
+                pass
+        return self
+
+    def with_held(self, aggregates: Sequence[Column], collect: tuple[bool, str, int] | None) -> Description:
+        """Adds the contents of panes."""
+        self._add("aggregate", aggregates)
+        if collect is not None:
+            by_time, name, max_rows = collect
+            self._said["collect"] = {"order": "time" if by_time else "arrival", "name": name, "max_rows": max_rows}
+        return self
+
+    @property
+    def json(self) -> str:
+        """The request as JSON."""
+        return json.dumps({**self._said, "version": __version__, "columns": self._roles})
+
+    def _add(self, role: str, columns: Sequence[Column | str]) -> None:
+        for column in columns:
+            self._roles.append(role)
+            self.columns.append(col(column) if isinstance(column, str) else column)
+
+
+def _window(window: Window) -> dict[str, Any]:
+    match window:
+        case Tumbling() | Sliding() if window.calendar is not None:
+            calendar = window.calendar
+            return {
+                "kind": "calendar",
+                "number": calendar.number,
+                "unit": calendar.unit,
+                "slides": calendar.slides,
+                "timezone": calendar.timezone,
+                "week_start": calendar.week_start,
+                "offset_months": calendar.offset_months,
+                "offset": calendar.offset_us,
+            }
+        case Tumbling():
+            return {"kind": "tumbling", "size": window.size_us, "offset": window.offset_us}
+        case Sliding():
+            return {"kind": "sliding", "size": window.size_us, "slide": window.slide_us, "offset": window.offset_us}
+        case Cumulate():
+            return {"kind": "cumulate", "size": window.size_us, "step": window.step_us, "offset": window.offset_us}
+        case Around():
+            return {"kind": "around", "before": window.before_us, "after": window.after_us}
+        case Session():
+            return {"kind": "session", "gap": window.gap_us}
+        case Count():
+            return {"kind": "count", "size": window.size, "every": window.every}
+        case Global(condition=(Column() | str())):
+            return {"kind": "when"}
+        case Global(changing=(Column() | str())):
+            return {"kind": "changes"}
+        case Global(splitting=function) if function is not None:
+            return {"kind": "split", "function": window.function}
+        case Global():
+            return {"kind": "every", "rows": window.count}
+        case Custom():
+            return {"kind": "custom"}
+
+
+def _options(options: Options) -> dict[str, Any]:
+    request: dict[str, Any] = {
+        "allowed_lateness": options.allowed_lateness_us,
+        "on_time": options.on_time,
+        "accumulate": options.accumulate,
+        "late": options.late,
+        "empty": options.empty,
+        "ids": options.ids,
+        "at_end": options.at_end,
+        "clock": _clock(options.clock),
+        "upgrade": {"new_aggregates": options.upgrade.new_aggregates, "window": options.upgrade.window},
+    }
+    if options.early is not None:
+        request["early"] = {
+            "every": options.early.every_us,
+            "wall": options.early.wall_us,
+            "count": options.early.count,
+            "unchanged": options.early.unchanged,
+            "each_row": options.early.each_row,
+        }
+    return request
+
+
+def _clock(clock: Watermark | PerKey) -> dict[str, Any]:
+    match clock:
+        case Watermark():
+            return {"kind": "watermark", "idle_after": clock.idle_after_us}
+        case PerKey():
+            return {"kind": "per key", "wall_time": clock.wall_time, "late_by": clock.late_by}
+
+
+def _micros(df: DataFrame, time: Column | str, is_declared: bool) -> Column:
+    """The event time in microseconds; for a window column, its last one."""
+    column = col(time) if isinstance(time, str) else time
+    if is_declared:
+        # The type is not available yet.
+        return unix_micros(column)
+    kind = df.select(column).schema.fields[0].dataType
+    return unix_micros(column["end"]) - 1 if isinstance(kind, StructType) else unix_micros(column)

@@ -1,0 +1,1 @@
+"""Mullion's own API: windows, several windows, upserts, open panes, savepoints, comparisons."""

@@ -1,0 +1,1 @@
+"""The command ``mullion``: its entry point, and the commands that all adapters share."""

@@ -1,0 +1,163 @@
+"""The objects reachable from a function: through names of its module, cells, defaults, objects, other functions.
+
+::
+
+    def count(event):                  count - helpers - add ------- cell - TABLE
+        helpers.add(event)                             (a module)    (a function)
+
+A negative result is only certain if everything was searched: :class:`Reached` contains that.
+"""
+
+from __future__ import annotations
+
+import dis
+import gc
+import logging
+import sys
+import types
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from types import BuiltinFunctionType, CodeType, FunctionType, MethodType, ModuleType
+from typing import Any, Final, final
+
+from mullion._pyfunction.functions import names_in, names_of
+
+_MOST: Final = 20_000
+_ATOMS: Final = (str, bytes, int, float, complex, type(None), type(...), range, CodeType, logging.Logger, BaseException)
+# Functions that access objects by computed names.
+_OPAQUE: Final = frozenset(("globals", "locals", "eval", "exec", "__import__", "vars", "import_module", "get_objects"))
+_BY_NAME: Final = frozenset(("getattr", "attrgetter", "__dict__", "modules"))
+_RUNNING: Final = (types.FrameType, types.GeneratorType, types.CoroutineType, types.AsyncGeneratorType)
+_LIBRARIES: Final = frozenset(("mullion", "pyspark", "pyarrow", "numpy", "pandas", "py4j", *sys.stdlib_module_names))
+_INSTALLED: Final = ("site-packages", "dist-packages")
+
+
+@final
+@dataclass(frozen=True)
+class Reached:
+    """The matching objects, and whether there can be no others."""
+
+    found: tuple[Any, ...]
+    certain: bool
+
+    def __bool__(self) -> bool:
+        """True if there is a match, or may be one."""
+        return bool(self.found) or not self.certain
+
+
+def reached(values: Iterable[Any], wanted: Callable[[Any], bool], ends: Callable[[Any], bool]) -> Reached:
+    """Searches everything that is reachable from some values.
+
+    - ``wanted``: the predicate of a match; the search does not continue within it.
+    - ``ends``: the predicate of objects that lead to no match.
+    """
+    search = _Search(wanted, ends)
+    search.run(values)
+    return Reached(tuple(search.found), search.certain)
+
+
+class _Search:
+    def __init__(self, wanted: Callable[[Any], bool], ends: Callable[[Any], bool]) -> None:
+        self._wanted = wanted
+        self._ends = ends
+        self.found: list[Any] = []
+        self.certain = True
+
+    def run(self, values: Iterable[Any]) -> None:
+        """Runs the search. Of modules it only follows names in code."""
+        left = list(values)
+        seen: dict[int, Any] = {}
+        modules: dict[int, ModuleType] = {}
+        names: set[str] = set()
+        whole = False
+        looked: set[tuple[int, str]] = set()
+        while left or modules:
+            while left:
+                value = left.pop()
+                if isinstance(value, _ATOMS) or id(value) in seen:
+                    continue
+                seen[id(value)] = value
+                if len(seen) > _MOST:
+                    self.certain = False
+                    return
+                if self._wanted(value):
+                    self.found.append(value)
+                elif isinstance(value, ModuleType):
+                    modules[id(value)] = value
+                elif isinstance(value, FunctionType):
+                    if is_library(value):
+                        left += _kept_by(value)
+                        continue
+                    used = names_in(value.__code__)
+                    names |= used
+                    whole |= bool(used & _BY_NAME)
+                    self.certain &= not used & _OPAQUE
+                    left += [*_kept_by(value), *names_of(value).values(), *self._imported(value.__code__)]
+                elif not self._ends(value):
+                    left += self._within(value)
+            # A new name may be in a module that was searched before.
+            for module in list(modules.values()):
+                held = vars(module)
+                if is_library(module):
+                    del modules[id(module)]
+                    continue
+                asked = [name for name in (held if whole else names & held.keys()) if (id(module), name) not in looked]
+                looked |= {(id(module), name) for name in asked}
+                left += [held[name] for name in asked]
+            if not left:
+                return
+
+    def _within(self, value: Any) -> Iterable[Any]:
+        if isinstance(value, type):
+            return () if is_library(value) else [*value.__mro__, *vars(value).values()]
+        if isinstance(value, MethodType):
+            return (value.__self__, value.__func__)
+        if isinstance(value, BuiltinFunctionType):
+            return (value.__self__,)
+        if isinstance(value, _RUNNING):
+            self.certain = False
+            return ()
+        return gc.get_referents(value)
+
+    def _imported(self, code: CodeType) -> Iterator[Any]:
+        """The modules that code imports; a module that is not loaded yet is unknown."""
+        for step in dis.get_instructions(code):
+            if step.opname == "IMPORT_NAME":
+                module = sys.modules.get(str(step.argval))
+                if module is not None:
+                    yield module
+                elif str(step.argval).partition(".")[0] not in _LIBRARIES:
+                    self.certain = False
+        for held in code.co_consts:
+            if isinstance(held, CodeType):
+                yield from self._imported(held)
+
+
+def _kept_by(function: FunctionType) -> list[Any]:
+    """The objects that a function holds, without its module."""
+    kept: list[Any] = [function.__defaults__, function.__kwdefaults__, function.__dict__]
+    for cell in function.__closure__ or ():
+        try:
+            kept.append(cell.cell_contents)
+        except ValueError:
+            continue
+    return kept
+
+
+def is_library(thing: Any) -> bool:
+    """True if it belongs to a library, which only leads to user objects among its arguments."""
+    if isinstance(thing, FunctionType):
+        # A wrapper claims to belong to the wrapped function's module.
+        module = thing.__globals__.get("__name__")
+    else:
+        module = thing.__name__ if isinstance(thing, ModuleType) else getattr(thing, "__module__", None)
+    name = str(module).partition(".")[0]
+    if name in _LIBRARIES and name != "__main__":
+        return True
+    # A package without an __init__, and a module created by a program, have no file.
+    file = getattr(thing if isinstance(thing, ModuleType) else sys.modules.get(str(module)), "__file__", None)
+    return file is not None and any(part in _INSTALLED for part in Path(file).parts)
+
+
+__all__ = ["Reached", "is_library", "reached"]

@@ -1,0 +1,1 @@
+"""Helpers without Spark: checks, lengths of time, calendars, files, versions, conversions."""

@@ -1,0 +1,1 @@
+"""Python values as bytes, column by column."""
