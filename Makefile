@@ -58,7 +58,7 @@ SCALA := build.sbt LICENSE NOTICE $(wildcard project/*.sbt project/*.scala proje
 PACKAGE := pyproject.toml README.md LICENSE $(shell find python/mullion -name '*.py' -o -name py.typed)
 CHECKED := $(wildcard python tests scripts examples benchmarks)
 SPELT := $(wildcard *.md *.toml *.yml Makefile docs/*.md docs/contributing/*.md python/mullion jvm/*/src/main tests/transcripts scripts examples benchmarks/*.py benchmarks/*.md)
-TYPED := $(wildcard python/mullion tests/support tests/python scripts examples benchmarks)
+TYPED := $(wildcard python/mullion tests scripts examples benchmarks)
 
 CHECK_TOOLS := sh scripts/check-tools $(PYTHON) $(JAVA) $(JAVAC)
 
@@ -93,6 +93,9 @@ DURATIONS := --durations 20 --junitxml $(REPORTS)/python.xml
 check: lint-python venv $(SBT_LAUNCH)
 	$(call side_by_side,$(PURE),-n 2 -m 'not spark and not slow')
 
+# $(call test_of,NAME): the file of a test. A name without a file is an error.
+test_of = $(or $(wildcard tests/*/test_$(1).py tests/*/*/test_$(1).py),$(error there is no test_$(1).py))
+
 # On other Spark versions than the default: all Scala suites, with every test case, and the Python tests of the code that
 # calls Spark. All other code is the same on all versions.
 OF_SPARKS := lines configure session refusals functions split stateful stages state_settings recovery restart together chaining \
@@ -100,7 +103,7 @@ OF_SPARKS := lines configure session refusals functions split stateful stages st
 	kx_random kx_kafka kafka kafka_texts
 # Spark 4.0 does not support Global.split, and Scala runs all test cases.
 NOT_OF_SPARK := $(if $(filter 4.0,$(SPARK)),split transcripts kx_random)
-PYTHON_TESTS := $(if $(OTHER),$(patsubst %,tests/python/test_%.py,$(filter-out $(NOT_OF_SPARK),$(OF_SPARKS))))
+PYTHON_TESTS := $(if $(OTHER),$(foreach name,$(filter-out $(NOT_OF_SPARK),$(OF_SPARKS)),$(call test_of,$(name))))
 
 # On another Spark version than the default, Scala also runs the test cases that otherwise run in Python.
 ifneq ($(OTHER),)
@@ -114,7 +117,7 @@ test: $(if $(OTHER),,lint-python) venv kafka $(CLASSES) $(SBT_LAUNCH)
 SLOW_OF_LINES := cluster packages $(if $(filter 4.0,$(SPARK)),,pipelines)
 
 test-slow: venv publish-local $(CLASSES)
-	@$(IN)/pytest $(SLOW_OF_LINES:%=tests/python/test_%.py) --junitxml $(REPORTS)/slow.xml
+	@$(IN)/pytest $(foreach name,$(SLOW_OF_LINES),$(call test_of,$(name))) --junitxml $(REPORTS)/slow.xml
 
 lines: $(ENV)/.requirements
 	@$(IN)/python scripts/lines.py
@@ -141,18 +144,18 @@ simulation: $(SBT_LAUNCH)
 KILLS ?= 100
 faults: venv kafka $(SBT_LAUNCH)
 	@$(call quietly,scala-tests,$(SBT) jvm/Test/compile)
-	@PYTHONPATH=tests/python $(IN)/python tests/python/fault_campaign.py --kills $(KILLS) $(if $(SEED),--seed $(SEED))
+	@PYTHONPATH=. $(IN)/python tests/support/campaigns/fault_campaign.py --kills $(KILLS) $(if $(SEED),--seed $(SEED))
 
 # The resources of a query over hours, as a table and a plot in .build/soak. BATCHES=5760 for the batches of eight hours
 # without pauses.
 MINUTES ?= 480
 soak: venv
-	@PYTHONPATH=tests/python $(IN)/python tests/python/soak.py --minutes $(MINUTES) $(if $(BATCHES),--batches $(BATCHES)) --into .build/soak
+	@PYTHONPATH=. $(IN)/python tests/support/campaigns/soak.py --minutes $(MINUTES) $(if $(BATCHES),--batches $(BATCHES)) --into .build/soak
 
 # The highest rate with batches under the trigger's interval, and twice that, as a table and a plot in .build/load.
 SECONDS ?= 60
 load: venv kafka
-	@PYTHONPATH=tests/python $(IN)/python tests/python/load.py --seconds $(SECONDS) --into .build/load
+	@PYTHONPATH=. $(IN)/python tests/support/campaigns/load.py --seconds $(SECONDS) --into .build/load
 
 docs: $(ENV)/.requirements
 	@NO_MKDOCS_2_WARNING=1 $(IN)/python -m mkdocs build --quiet

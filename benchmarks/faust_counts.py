@@ -21,13 +21,13 @@ from typing import Any
 
 import numpy as np
 
-sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "python"))
+sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from pyspark.sql import SparkSession
+from tests.support.kafka.kafka_connector import connector_jars
+from tests.support.kafka.kafka_server import KafkaServer, free_ports
 
 import mullion.faust as faust
-from kafka_connector import connector_jars
-from kafka_server import KafkaServer, free_ports
 from mullion import configure
 from mullion.topics._kafka.client import make, produce
 from workloads import CORES

@@ -17,9 +17,9 @@ from pathlib import Path
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
+from tests.support.kafka.kafka_server import KafkaServer
 
 from faust_counts import session
-from kafka_server import KafkaServer
 from mullion import topics
 from mullion.topics import _json
 from mullion.topics._kafka import client as _kafka_client

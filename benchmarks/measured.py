@@ -170,7 +170,7 @@ class Process:
 
     def __init__(self, command: list[str], out: Path, err: Path) -> None:
         self.ends, says = os.pipe()
-        modules = os.pathsep.join(str(ROOT / part) for part in ("benchmarks", "tests/python"))
+        modules = os.pathsep.join(str(ROOT / part) for part in ("benchmarks", "."))
         with out.open("wb") as to_out, err.open("wb") as to_err:
             self.child = subprocess.Popen(
                 command,

@@ -27,17 +27,17 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests" / "python"))
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 import pyarrow
 import pyspark
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
+from tests.support.transcripts.story import Story, stories
+from tests.support.transcripts.story_run import Run, play
 
 import mullion
 from mullion import MullionError, Tumbling, windowed
-from story import Story, stories
-from story_run import Run, play
 
 SETTINGS = (
     "spark.master",

@@ -21,9 +21,9 @@ import pyarrow.parquet as pq
 from confluent_kafka import Producer
 from quixstreams import Application
 from quixstreams.dataframe.windows import Count, Max, Min, Sum
+from tests.support.kafka.kafka_server import KafkaServer
 
 from contenders.answers import Answer
-from kafka_server import KafkaServer
 
 
 def fill(servers: str, folder: Path, topics: int) -> int:

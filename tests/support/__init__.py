@@ -1,1 +1,1 @@
-"""Helpers that several test files import."""
+"""The helpers of the tests, and the programs that tests start."""

@@ -1,0 +1,66 @@
+"""A user's settings, and not those of the suite: the JAR alone, ANSI off, a snapshot every 10 batches, more partitions
+than keys, checkpoints of both formats.
+
+Stories of the transcripts, other ones each time, and Turbine programs; random ones are in ``test_turbine_random``. With
+``MULLION_TEST_STORIES=all`` every story is told. ``MULLION_SEED`` gives a run again that failed.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import shutil
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from mullion import MullionError
+from tests.adapters.turbine.test_turbine import *  # noqa: F403
+from tests.adapters.turbine.test_turbine_kept import (  # noqa: F401
+    test_what_is_read_from_the_code_never_moves_state_to_another_query,
+)
+from tests.adapters.turbine.test_turbine_together import (  # noqa: F401
+    test_windows_together_publish_what_each_publishes_alone_in_one_query,
+)
+from tests.support.checked import of_a_user
+from tests.support.seeds import SEED
+from tests.support.transcripts.story import Story, stories
+from tests.support.transcripts.story_run import Run, play
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture(scope="module")
+def spark(spark: SparkSession) -> SparkSession:
+    """For the tests that are here too."""
+    return of_a_user(spark, "1")
+
+
+@pytest.mark.parametrize("checkpoints", ["1", "2"])
+def test_stories_are_true_with_a_users_settings(spark: SparkSession, tmp_path: Path, checkpoints: str) -> None:
+    seeded = SEED
+    print(f"MULLION_SEED={seeded}")
+    session = of_a_user(spark, checkpoints)
+    told = [each for each in stories() if each.refused is None]
+    asked = os.environ.get("MULLION_TEST_STORIES", "6")
+    if asked != "all":
+        told = random.Random(f"{seeded} {checkpoints}").sample(told, int(asked))
+    wrong: dict[str, BaseException] = {}
+    for number, story in enumerate(told):
+        try:
+            tell(session, story, tmp_path / str(number))
+        except (AssertionError, MullionError, pytest.fail.Exception) as error:
+            wrong[story.name] = error
+    assert not wrong, f"MULLION_SEED={seeded}: {len(wrong)} of {len(told)} stories: " + "\n".join(
+        f"{name}: {error}" for name, error in wrong.items()
+    )
+
+
+def tell(session: SparkSession, story: Story, folder: Path) -> None:
+    run = Run(session, story, folder)
+    try:
+        play(run)
+    finally:
+        run.query.stop()
+        shutil.rmtree(folder)

@@ -1,0 +1,502 @@
+"""Queries that change between two runs over one checkpoint: what goes on, what open panes are then, what is refused."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import Column, DataFrame, Row, SparkSession
+from pyspark.sql import functions as F
+
+from mullion import (
+    Early,
+    IncompatibleStateError,
+    InvalidArgumentError,
+    PerKey,
+    Upgrade,
+    Watermark,
+    compare,
+    together,
+    windowed,
+)
+from mullion._program.cli import main
+from mullion.testing import ClockedQuery
+from mullion.windows import Around, Count, Session, Sliding, Tumbling, Window
+from tests.support.change_runs import AGGREGATES, Runs, verdicts
+from tests.support.streams import SECOND
+
+LATE_ENOUGH: dict[str, Any] = {"allowed_lateness": "100 seconds"}
+
+
+@pytest.mark.parametrize("goes_back", [False, True], ids=["goes on", "goes back"])
+def test_a_query_that_dies_in_its_first_batch_after_a_change_goes_on_with_the_change_or_without(
+    spark: SparkSession, tmp_path: Path, goes_back: bool
+) -> None:
+    runs = Runs(spark, tmp_path, Tumbling("10 seconds"))
+    before: dict[str, Any] = {**LATE_ENOUGH, "upgrade": Upgrade()}
+    runs.run(["n", "total"], [(1, "a", 1), (2, "b", 5), (12, "a", 2)], **before)
+    held = runs.open()
+    runs.run(["most", "n"], [(13, "a", 4)], allowed_lateness="50 seconds")
+    runs.crash()
+    assert runs.open() == held, "what was committed is as it was"
+    if goes_back:
+        with runs.start(["n", "total"], **before) as query:
+            query.settle()
+        assert {(row.k, row.n, row.total) for row in runs.open()} == {("a", 1, 1), ("b", 1, 5), ("a", 2, 6)}
+        with runs.start(["n", "total"], **before) as query:
+            runs.write([(200, "c", 0)])
+            closes = query.settle()
+        assert {(row.k, row.n, row.total) for row in closes} == {("a", 1, 1), ("b", 1, 5), ("a", 2, 6)}
+    else:
+        with runs.start(["most", "n"], allowed_lateness="50 seconds") as query:
+            query.settle()
+            runs.write([(71, "c", 0)])
+            closes = query.settle()
+        new = ("a", 4, 2, ("most",))
+        assert {(row.k, row.most, row.n, tuple(row.incomplete)) for row in closes} == {
+            ("a", None, 1, ("most",)),
+            ("b", None, 1, ("most",)),
+            new,
+        }
+
+
+def test_a_pane_that_had_closed_does_not_open_again_when_the_lateness_grows(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    runs = Runs(spark, tmp_path, Tumbling("10 seconds"))
+    assert [row.n for row in runs.run(["n"], [(1, "a", 1), (15, "a", 1)], late="emit")] == [1]
+    with runs.start(["n"], late="emit", allowed_lateness="1 minute") as query:
+        runs.write([(3, "a", 1), (16, "a", 1)])
+        late = query.settle()
+        assert [row.late_row.t for row in late] == [3 * SECOND]
+        # Nor in a later batch; and what was open has the new lateness.
+        runs.write([(4, "a", 1), (75, "a", 1)])
+        assert [row.late_row.t for row in query.settle()] == [4 * SECOND]
+        runs.write([(80, "a", 1)])
+        assert [(row.window.start.second, row.n) for row in query.settle()] == [(10, 2)]
+    # It is remembered.
+    with runs.start(["n"], late="emit", allowed_lateness="10 minutes") as query:
+        runs.write([(17, "a", 1)])
+        assert [row.late_row.t for row in query.settle()] == [17 * SECOND]
+
+
+def test_open_panes_close_at_once_when_the_lateness_shrinks(spark: SparkSession, tmp_path: Path) -> None:
+    runs = Runs(spark, tmp_path, Sliding("10 seconds", "5 seconds"))
+    assert runs.run(["n"], [(1, "a", 1), (50, "a", 1)], allowed_lateness="1 minute") == []
+    closes = runs.run(["n"], [(2, "a", 1), (50, "a", 1)])
+    # The rows of the first batch still enter what was open before it.
+    assert sorted((row.window.start.timestamp(), row.n) for row in closes) == [(-5, 2), (0, 2)]
+
+
+@pytest.mark.parametrize(
+    ("window", "options"),
+    [
+        (Count(3), {"time": None}),
+        (Tumbling("10 seconds"), {"clock": PerKey()}),
+        (Session("5 seconds"), {"clock": PerKey()}),
+        (Sliding("10 seconds", "5 seconds"), {"early": Early(each_row=True)}),
+        (Around("5 seconds", "20 seconds"), {}),
+        (Sliding("10 seconds", "5 seconds"), {"early": Early("5 seconds"), "accumulate": False}),
+        (Sliding("10 seconds", "5 seconds"), {"early": Early("5 seconds"), "accumulate": False, "empty": "emit"}),
+        (Session("5 seconds"), {"early": Early("5 seconds"), "ids": True}),
+        (Tumbling("10 seconds"), {"early": Early(count=100), "on_time": True, "allowed_lateness": "5 seconds"}),
+        (Tumbling("10 seconds"), {"empty": "emit"}),
+    ],
+    ids=repr,
+)
+def test_aggregates_come_and_go_in_every_kind_of_pane(
+    spark: SparkSession, tmp_path: Path, window: Window, options: dict[str, Any]
+) -> None:
+    runs = Runs(spark, tmp_path, window)
+    runs.run(["n", "total"], [(1, "a", 1), (2, "b", 5)], **{**options, "upgrade": Upgrade()})
+    runs.run(["most", "total"], [(3, "a", 4)], **options)
+    held = runs.open()
+    assert {(row.total, row.most, *row.incomplete) for row in held if row.k == "b"} == {(5, None, "most")}
+    assert (5, 4, "most") in {(row.total, row.most, *row.incomplete) for row in held if row.k == "a"}
+
+
+def test_windows_together_change_each_for_itself(spark: SparkSession, tmp_path: Path) -> None:
+    runs = Runs(spark, tmp_path, Tumbling("10 seconds"))
+
+    def run(tens: Sequence[str], visits: Sequence[str], rows: Sequence[tuple[int, str, int]]) -> list[Row]:
+        stream = runs.feed.stream(spark)
+
+        def over(window: Window, asked: Sequence[str], **options: Any) -> DataFrame:
+            columns = [F.expr(AGGREGATES[name]).alias(name) for name in asked]
+            return windowed(stream, window, by="k", time="ts", **options, **LATE_ENOUGH).agg(*columns)
+
+        both = together(
+            tens=over(Tumbling("10 seconds"), tens, upgrade=Upgrade(new_aggregates="from now")),
+            visits=over(Session("5 seconds"), visits),
+        )
+        with ClockedQuery(both, checkpoint=runs.checkpoint) as query:
+            runs.write(rows)
+            return query.settle()
+
+    run(["n", "total"], ["n", "total"], [(1, "a", 1), (12, "a", 2)])
+    run(["most", "n"], ["total"], [(13, "a", 7)])
+    closes = run(["most", "n"], ["total"], [(500, "b", 0)])
+    found = {(row.window_name, row.window.start.second, row.n, row.total, row.most) for row in closes}
+    assert found == {("tens", 0, 1, None, None), ("tens", 10, 2, None, 7), ("visits", 1, None, 1, None)} | {
+        ("visits", 12, None, 9, None)
+    }
+    with pytest.raises(IncompatibleStateError, match="new_aggregates='from now'"):
+        run(["most", "n"], ["total", "n"], [(501, "b", 0)])
+
+
+def test_long_lists_go_on_in_another_order_and_with_another_list(spark: SparkSession, tmp_path: Path) -> None:
+    """Lists of more than 64 kB are in records of their own."""
+    runs = Runs(spark, tmp_path, Tumbling("10 seconds"))
+    numbers = F.expr("collect_list(concat(repeat('x', 30000), v))").alias("texts")
+    two = F.expr("collect_list(v)").alias("numbers")
+    first = [(1, "a", v) for v in range(4)]
+    runs.run([numbers, "n"], first, **LATE_ENOUGH)
+    runs.run([numbers, "n"], [(2, "a", 4)], **LATE_ENOUGH)
+    runs.run(["total", two, "n", numbers], [(3, "a", 5)], **LATE_ENOUGH)
+    (pane,) = runs.open()
+    assert sorted(text[30000:] for text in pane.texts) == ["0", "1", "2", "3", "4", "5"]
+    assert (list(pane.numbers), pane.n, pane.total, list(pane.incomplete)) == ([5], 6, 5, ["total", "numbers"])
+    with pytest.raises(IncompatibleStateError, match="one is gone, and another one stays"):
+        runs.run([two, "n"], [(4, "a", 6)], **LATE_ENOUGH)
+    runs.run(["n"], [(5, "a", 6)], **LATE_ENOUGH)
+    (closed,) = runs.run(["n"], [(500, "b", 0)], **LATE_ENOUGH)
+    assert closed.n == 8
+
+
+def test_what_comes_before_the_window_and_the_name_of_a_key_may_change(spark: SparkSession, tmp_path: Path) -> None:
+    runs = Runs(spark, tmp_path, Tumbling("10 seconds"))
+    runs.run(["n", "total"], [(1, "a", 1)], **LATE_ENOUGH)
+    rows = runs.feed.stream(spark).where("v < 100").withColumn("more", F.col("v") + 1)
+    panes = windowed(
+        rows,
+        runs.window,
+        by=F.col("k").alias("who"),
+        time="ts",
+        upgrade=Upgrade(new_aggregates="from now"),
+        **LATE_ENOUGH,
+    )
+    with ClockedQuery(
+        panes.agg(F.expr("sum(v)").alias("total"), F.expr("sum(v) / count(*)").alias("each")),
+        checkpoint=runs.checkpoint,
+    ) as query:
+        runs.write([(2, "a", 5), (3, "a", 100)])
+        query.settle()
+    (pane,) = runs.open()
+    assert (pane.who, pane.total, pane.each, list(pane.incomplete)) == ("a", 6, 3.0, [])
+
+
+@pytest.mark.parametrize("window", [Tumbling("10 seconds"), Sliding("10 seconds", "5 seconds"), Session("9 seconds")])
+@pytest.mark.parametrize("was", [{"early": Early(count=1)}, {"on_time": True}, {"early": Early("1 second")}])
+def test_a_pane_that_has_fired_is_not_new_when_early_firings_end(
+    spark: SparkSession, tmp_path: Path, window: Window, was: dict[str, Any]
+) -> None:
+    runs = Runs(spark, tmp_path, window)
+    lateness = {"allowed_lateness": "1 minute"}
+    fired = runs.run(["n"], [(5, "a", 1), (16, "z", 1)], **was, **lateness)
+    fired += runs.run(["n"], [(17, "z", 1)], **was, **lateness)
+    had = {(row.k, row.window.start): row.pane.seq for row in fired if row.k == "a"}
+    assert had
+    with runs.start(["n"], **lateness) as query:
+        assert query.settle() == []
+    with runs.start(["n"], **lateness) as query:
+        runs.write([(6, "a", 1), (200, "z", 1)])
+        closed = {(row.k, row.window.start): row for row in query.settle() if row.k == "a"}
+    starts = {start for _, start in had}
+    assert {row.pane.seq for pane, row in closed.items() if pane[1] not in starts and pane not in had} <= {0}
+    assert all(closed[pane].pane.seq > seq for pane, seq in had.items() if pane in closed)
+    assert set(had) & set(closed)
+
+
+def test_the_case_of_a_name_says_nothing(spark: SparkSession, tmp_path: Path) -> None:
+    runs = Runs(spark, tmp_path, Tumbling("10 seconds"))
+    count = F.count("*").alias("n")
+    runs.run([count, F.sum("v").alias("total")], [(1, "a", 1)], **LATE_ENOUGH)
+    asked: list[str | Column] = [count.alias("N"), F.sum("V").alias("Total")]
+    changed = {"by": "K", "time": "TS", **LATE_ENOUGH}
+    assert {verdict for verdict, _ in verdicts(runs.panes(asked, **changed), runs)} == {"goes on"}
+    runs.run(asked, [(2, "a", 2)], **changed)
+    assert [(row.K, row.N, row.Total) for row in runs.open()] == [("a", 2, 3)]
+
+
+def settled(panes: DataFrame, runs: Runs, rows: Sequence[tuple[int, str, int]]) -> list[Row]:
+    with ClockedQuery(panes, checkpoint=runs.checkpoint) as query:
+        runs.write(rows)
+        return query.settle()
+
+
+def test_another_event_time_is_refused(spark: SparkSession, tmp_path: Path) -> None:
+    runs = Runs(spark, tmp_path, Tumbling("10 seconds"))
+    runs.run(["n"], [(1, "a", 1)])
+    for more in ({}, {"upgrade": Upgrade(window="drain"), "window": Tumbling("20 seconds")}):
+        rows = runs.feed.stream(spark).withColumn("ts2", F.col("ts") + F.expr("INTERVAL '10' HOURS"))
+        rows = rows.withWatermark("ts2", "0 seconds")
+        panes = runs.panes(["n"], rows=rows, time="ts2", **more)
+        assert any(
+            verdict == "refused" and "the event time was [ts] and is now [ts2]" in what
+            for verdict, what in verdicts(panes, runs)
+        )
+        with pytest.raises(IncompatibleStateError, match=r"the event time was \[ts\] and is now \[ts2\]"):
+            settled(panes, runs, [(2, "a", 1)])
+
+
+@pytest.mark.parametrize(
+    ("aggregate", "was", "now", "goes_on"),
+    [
+        ("percentile(v, 0.5)", "int", "bigint", False),
+        ("median(v)", "int", "bigint", False),
+        ("approx_count_distinct(v)", "int", "bigint", False),
+        ("percentile(v, 0.5)", "decimal(12,2)", "decimal(12,4)", False),
+        ("listagg(cast(v as string))", "int", "double", False),
+        ("max(cast(v as string))", "int", "double", False),
+        ("count(*) FILTER (WHERE cast(v as string) = '3')", "int", "double", False),
+        ("sum(v)", "int", "bigint", True),
+        ("avg(v)", "int", "double", True),
+        ("count(v)", "int", "double", True),
+        ("sum(v)", "float", "double", True),
+    ],
+)
+def test_a_column_of_another_type_is_refused_where_state_depends_on_it(
+    spark: SparkSession, tmp_path: Path, aggregate: str, was: str, now: str, goes_on: bool
+) -> None:
+    runs = Runs(spark, tmp_path, Tumbling("10 seconds"))
+
+    def panes(kind: str) -> DataFrame:
+        rows = runs.feed.stream(spark).withColumn("v", F.col("v").cast(kind))
+        return runs.panes([F.expr(aggregate).alias("x")], rows=rows, upgrade=Upgrade())
+
+    settled(panes(was), runs, [(1, "a", 3), (2, "a", 3), (3, "a", 8)])
+    found = verdicts(panes(now), runs)
+    assert {verdict for verdict, _ in found} == {"goes on" if goes_on else "refused"}, found
+    if goes_on:
+        (closed,) = settled(panes(now), runs, [(4, "a", 5), (20, "z", 0)])
+        rows = runs.feed.batch(spark).where("k = 'a'").withColumn("v", F.col("v").cast(now))
+        assert closed.x == rows.agg(F.expr(aggregate).alias("x")).collect()[0].x
+    else:
+        assert any("the column v was of type" in what and "cast the column to" in what for _, what in found)
+        state = {name for name in runs.files() if "/state/" in name}
+        with pytest.raises(IncompatibleStateError, match="the column v was of type"):
+            settled(panes(now), runs, [(4, "a", 5)])
+        assert {name for name in runs.files() if "/state/" in name} == state
+
+
+@pytest.mark.parametrize(
+    ("change", "why"),
+    [
+        ({"asked": ["n", "most"], "upgrade": Upgrade()}, "new_aggregates='from now'"),
+        ({"by": ["k", "t"]}, r"keys was \[k STRING, v INT\] and is now \[k STRING, t BIGINT\]"),
+        ({"window": Tumbling("20 seconds")}, r"window was \[tumbling 10 seconds\]"),
+    ],
+    ids=["new", "other keys", "window"],
+)
+def test_what_cannot_go_on_is_refused_and_nothing_is_written(
+    spark: SparkSession, tmp_path: Path, change: dict[str, Any], why: str
+) -> None:
+    runs = Runs(spark, tmp_path, Tumbling("10 seconds"))
+    written: dict[str, Any] = {
+        "by": ["k", "v"],
+        "early": Early("10 seconds"),
+        "upgrade": Upgrade(),
+        **LATE_ENOUGH,
+    }
+    runs.run(["n"], [(1, "a", 1)], **written)
+    files = runs.files()
+    wanted = {**written, **change}
+    with pytest.raises(IncompatibleStateError, match=why):
+        runs.run(wanted.pop("asked", ["n"]), [(2, "a", 1)], **wanted)
+    assert {name for name in runs.files() if "/state/" in name} == {name for name in files if "/state/" in name}
+
+
+def test_windows_that_overlap_and_close_empty_go_on_or_are_refused_by_name(spark: SparkSession, tmp_path: Path) -> None:
+    runs = Runs(spark, tmp_path, Sliding("10 seconds", "5 seconds"))
+    asked: dict[str, Any] = {"early": Early(count=2), "accumulate": False, "empty": "emit"}
+    assert [row.n for row in runs.run(["n"], [(6, "a", 1), (7, "a", 1)], **asked)] == [2, 2]
+    closed = runs.run(["n"], [(8, "a", 1), (9, "a", 1), (26, "b", 1)], **{**asked, "early": Early(count=3)})
+    assert [(row.window.start.timestamp(), row.pane.seq, row.n) for row in closed] == [
+        *((0, 1, 2), (5, 1, 2)),
+        *((10, 0, 0), (15, 0, 0)),
+    ]
+    for change in ({"empty": "skip"}, {"accumulate": True}):
+        with pytest.raises(IncompatibleStateError, match=r"firings was \[.*windows without rows close too\]"):
+            runs.run(["n"], [(27, "a", 1)], **{**asked, **change})
+
+
+def test_the_interval_of_early_firings_may_change(spark: SparkSession, tmp_path: Path) -> None:
+    runs = Runs(spark, tmp_path, Tumbling("1000 seconds"))
+    asked = ["n"]
+    fired: list[int] = []
+    with runs.start(asked, early=Early("100 seconds")) as query:
+        runs.write([(1, "a", 1)])
+        fired += [row.n for row in query.settle()]
+    with runs.start(asked, early=Early("10 seconds")) as query:
+        for time in (5, 12, 13, 24):
+            runs.write([(time, "a", 1)])
+            fired += [row.n for row in query.settle()]
+    assert fired == [3, 5]
+
+
+def test_keys_may_come_in_another_order(spark: SparkSession, tmp_path: Path) -> None:
+    runs = Runs(spark, tmp_path, Tumbling("10 seconds"))
+    first = [(1, key, value) for key in "abcdef" for value in range(4)]
+    runs.run(["n"], first, by=["k", "v"], **LATE_ENOUGH)
+    swapped: dict[str, Any] = {"by": ["v", F.col("k").alias("who")], **LATE_ENOUGH}
+    (told,) = [what for _, what in verdicts(runs.panes(["n"], **swapped), runs) if "kept as" in what]
+    assert "keys are given as [v AS v, k AS who] and kept as [k AS who, v AS v]" in told
+    with runs.start(["n"], **swapped) as query:
+        runs.write([(2, key, value) for _, key, value in first])
+        assert query.settle() == []
+        runs.write([(500, "z", 0)])
+        closes = query.settle()
+    assert closes[0].__fields__[:2] == ["v", "who"]
+    assert {(row.who, row.v, row.n) for row in closes} == {(key, value, 2) for _, key, value in first}
+
+
+def test_what_firings_show_may_begin_to_be_taken_away_and_cannot_come_back(spark: SparkSession, tmp_path: Path) -> None:
+    runs = Runs(spark, tmp_path, Tumbling("1000 seconds"))
+    runs.run(["n"], [(1, "a", 1), (2, "a", 1)], early=Early(count=2))
+    fired = runs.run(["n"], [(3, "a", 1), (4, "a", 1)], early=Early(count=2), accumulate=False)
+    assert [(row.n, row.pane.seq) for row in fired] == [(4, 1)], "the first one shows all"
+    fired = runs.run(["n"], [(5, "a", 1), (6, "a", 1)], early=Early(count=2), accumulate=False)
+    assert [(row.n, row.pane.seq) for row in fired] == [(2, 2)]
+    with pytest.raises(IncompatibleStateError, match="is gone from them, so none of them could be whole"):
+        runs.run(["n"], [(7, "a", 1)], early=Early(count=2))
+
+
+def test_the_clock_may_begin_to_go_on_without_rows_and_end_to(spark: SparkSession, tmp_path: Path) -> None:
+    """`idle_after` has a source of ticks, which Spark would count."""
+    runs = Runs(spark, tmp_path, Tumbling("10 seconds"))
+    runs.run(["n"], [(1, "a", 1)])
+    with runs.start(["n"], clock=Watermark(idle_after="5 seconds")) as query:
+        runs.write([(2, "a", 1)])
+        assert query.settle() == []
+        query.advance("60 seconds")
+        (closed,) = query.settle()
+        assert closed.n == 2
+    other = Runs(spark, tmp_path / "other", Tumbling("10 seconds"))
+    other.run(["n"], [(1, "a", 1)], clock=Watermark(idle_after="5 seconds"))
+    (closed,) = other.run(["n"], [(2, "a", 1), (15, "a", 1)])
+    assert closed.n == 2
+
+
+def test_the_change_is_noted_beside_the_state_for_the_versions_that_it_holds_of(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    runs = Runs(spark, tmp_path, Tumbling("10 seconds"))
+    runs.run(["n"], [(1, "a", 1)], **LATE_ENOUGH)
+    runs.run(["n"], [(2, "a", 1)], **LATE_ENOUGH)
+    runs.run(["total", "n"], [(3, "a", 1)], **LATE_ENOUGH)
+    notes = sorted((runs.checkpoint / "state" / "0" / "_mullion").glob("header*.json"))
+    assert [note.name for note in notes] == ["header.3.json", "header.json"]
+    assert [json.loads(note.read_text())["aggregates"] for note in notes] == [
+        ["sum(v) AS total", "count(1) AS n"],
+        ["count(1) AS n"],
+    ]
+
+
+def test_compare_says_what_would_go_on_and_what_would_be_refused(spark: SparkSession, tmp_path: Path) -> None:
+    runs = Runs(spark, tmp_path, Tumbling("10 seconds"))
+    plain: dict[str, Any] = {**LATE_ENOUGH, "upgrade": Upgrade()}
+    runs.run(["n", "total"], [(1, "a", 1)], **plain)
+    assert verdicts(runs.panes(["n", "total"], **plain), runs) == {("goes on", "the state means what it meant")}
+    renamed: list[str | Column] = [F.expr("count(*)").alias("rows"), "total"]
+    assert verdicts(runs.panes(renamed, **plain), runs) == {("goes on", "aggregates have other names")}
+    assert verdicts(runs.panes(["total"]), runs) == {
+        ("goes on", "aggregates are gone: [count(1) BIGINT]"),
+        ("goes on", "allowed lateness was [1 minute 40 seconds] and is now [0 seconds]"),
+        ("goes on", "new aggregates was [reject] and is now [from now]"),
+    }
+    twice = verdicts(runs.panes(["most", "n"], window=Tumbling("20 seconds"), **plain), runs)
+    drain = "(with upgrade=Upgrade(window='drain') its panes go on to their close beside the new window)"
+    assert ("refused", f"window was [tumbling 10 seconds] and is now [tumbling 20 seconds] {drain}") in twice
+    assert any(verdict == "refused" and "new_aggregates='from now'" in what for verdict, what in twice)
+    fires = verdicts(runs.panes(["n", "total"], **plain, early=Early("5 seconds")), runs)
+    assert {verdict for verdict, _ in fires} == {"goes on"}
+    assert any("open panes follow it from the first batch on" in what for _, what in fires)
+    twice_read = runs.feed.stream(spark).union(runs.feed.stream(spark))
+    sources = windowed(twice_read, Tumbling("10 seconds"), by="k", time="ts", **plain).agg(
+        F.expr("count(*)").alias("n")
+    )
+    assert any("had 1 sources and has 2" in what for _, what in verdicts(sources, runs))
+    with pytest.raises(InvalidArgumentError, match="not a result of windowed"):
+        compare(runs.feed.stream(spark), runs.checkpoint)
+    with pytest.raises(InvalidArgumentError, match="There is no state"):
+        compare(runs.panes(["n"]), tmp_path)
+
+
+QUERY = """
+from pathlib import Path
+from pyspark.sql import functions as F
+from tests.support.streams import Feed
+from mullion import Sliding, Tumbling, windowed
+
+def over(window, spark):
+    rows = Feed(Path({feed!r}), "k string, v int").stream(spark)
+    return windowed(rows, window, by="k", time="ts").agg(F.expr("sum(v)").alias("total"))
+
+def same(spark): return over(Tumbling("10 seconds"), spark)
+def other(spark): return over(Sliding("10 seconds", "5 seconds"), spark)
+number = 5
+"""
+
+
+def test_before_the_first_batch_is_committed_any_query_begins(spark: SparkSession, tmp_path: Path) -> None:
+    runs = Runs(spark, tmp_path, Tumbling("10 seconds"))
+    runs.run(["n"], [(1, "a", 1)])
+    runs.crash()
+    changed = {"window": Session("5 seconds"), "by": F.lit("all").alias("k")}
+    begins = ("goes on", "no batch has been committed yet: the query begins as it is now")
+    assert verdicts(runs.panes(["total"], **changed), runs) == {begins}
+    runs.run(["total"], [], **changed)
+    assert [(row.k, row.total) for row in runs.open()] == [("all", 1)]
+
+
+def test_a_window_that_would_set_back_the_clock_of_an_operator_after_it_is_refused(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    runs = Runs(spark, tmp_path, Tumbling("10 seconds"))
+
+    def chained(**windows: str) -> DataFrame:
+        parts = {name: runs.panes(["n"], allowed_lateness=lateness) for name, lateness in windows.items()}
+        return windowed(together(**parts), Tumbling("20 seconds"), time="window").agg(F.sum("n").alias("n"))
+
+    def run(panes: DataFrame) -> list[Row]:
+        with ClockedQuery(panes, checkpoint=runs.checkpoint) as query:
+            runs.write([(1, "a", 1), (40, "a", 1)])
+            return query.settle()
+
+    run(chained(a="3 seconds", b="5 seconds"))
+    (told, _) = sorted(verdicts(chained(a="3 seconds", b="5 seconds", c="6 seconds"), runs), reverse=True)
+    assert told[0] == "refused"
+    assert "allowed_lateness='6 seconds' is new, which is longer than any before it (5 seconds)" in told[1]
+    with pytest.raises(IncompatibleStateError, match="would open panes again that it has closed"):
+        run(chained(a="3 seconds", b="5 seconds", c="6 seconds"))
+    assert run(chained(a="3 seconds", b="5 seconds", c="4 seconds")) == []
+
+
+def test_the_command_plan_change_says_what_would_become_of_a_checkpoint(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    runs = Runs(spark, tmp_path, Tumbling("10 seconds"))
+    runs.run(["n", "total"], [(1, "a", 1)], upgrade=Upgrade())
+    name = f"query_{tmp_path.name}"
+    (tmp_path / f"{name}.py").write_text(QUERY.format(feed=str(runs.feed.folder)))
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("sys.path", list(sys.path))
+    monkeypatch.setenv("PYTHONPATH", os.environ.get("PYTHONPATH", ""))
+    before = runs.files()
+    asked = ["plan-change", str(runs.checkpoint)]
+    assert main.main([*asked, f"{name}:same"]) == 0
+    assert capsys.readouterr().out == "goes on  tumbling 10 seconds: aggregates are gone: [count(1) BIGINT]\n"
+    assert main.main([*asked, f"{name}:other"]) == main.FAILED
+    said = capsys.readouterr()
+    assert "refused  tumbling 10 seconds: window was [tumbling 10 seconds] and is now [sliding" in said.out
+    assert f"The query would not start over {runs.checkpoint}" in said.err
+    assert main.main([*asked, f"{name}:number"]) == main.FAILED
+    assert "(int), not a DataFrame" in capsys.readouterr().err
+    assert main.main([*asked, f"{name}:nothing"]) == main.REFUSED
+    assert "has no 'nothing'. The DataFrames in it: none." in capsys.readouterr().err
+    assert runs.files() == before, "nothing was written"

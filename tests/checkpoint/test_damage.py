@@ -1,0 +1,106 @@
+"""Checkpoints with a file that is cut short or gone: refused by the file's name, the cause and the way out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from mullion import DamagedStateError, Early, Tumbling, read_panes, together, windowed
+from mullion.testing import ClockedQuery
+from tests.support.streams import SECOND, Feed
+
+
+def of_one(rows: DataFrame) -> DataFrame:
+    return windowed(rows, Tumbling("10 seconds"), by="k", time="ts").agg(F.count("*").alias("n"))
+
+
+def of_two(rows: DataFrame) -> DataFrame:
+    early = Early(count=2)
+    other = windowed(rows, Tumbling("20 seconds"), by="k", time="ts", early=early)
+    return together(tens=of_one(rows), twenties=other.agg(F.count("*").alias("n")))
+
+
+def everything(folder: Path) -> dict[Path, bytes]:
+    return {file: file.read_bytes() for file in folder.rglob("*") if file.is_file()}
+
+
+@pytest.mark.sampled(3)
+@pytest.mark.parametrize("panes_of", [of_one, of_two])
+def test_a_header_that_is_empty_cut_or_gone_is_refused_before_anything_is_written(
+    spark: SparkSession, tmp_path: Path, panes_of: Callable[[DataFrame], DataFrame]
+) -> None:
+    feed, checkpoint = Feed(tmp_path / "in", "k string"), tmp_path / "checkpoint"
+    feed.write([(1 * SECOND, "a")])
+    with ClockedQuery(panes_of(feed.stream(spark)), checkpoint=checkpoint) as query:
+        query.settle()
+    (header,) = checkpoint.rglob("header.json")
+    whole = header.read_bytes()
+    sums = header.with_name(".header.json.crc")
+    sums.unlink(missing_ok=True)
+    feed.write([(2 * SECOND, "a"), (30 * SECOND, "b")])
+    damages: list[tuple[bytes | None, str]] = [
+        (b"", "is empty"),
+        (whole[: len(whole) // 2], r"is cut short or is not of Mullion"),
+        (b"[1]", r"is cut short or is not of Mullion"),
+        (None, r"is missing, which says what the state of \d+ batch"),
+    ]
+    for damage, says in damages:
+        if damage is None:
+            header.unlink()
+        else:
+            header.write_bytes(damage)
+        before = everything(checkpoint / "state")
+        with (
+            pytest.raises(DamagedStateError, match=rf"header\.json.*{says}") as refused,
+            ClockedQuery(panes_of(feed.stream(spark)), checkpoint=checkpoint) as query,
+        ):
+            query.settle()
+        assert "Restore the file from a copy" in str(refused.value)
+        assert everything(checkpoint / "state") == before, says
+        if damage is not None:
+            with pytest.raises(DamagedStateError, match=says):
+                read_panes(checkpoint, spark=spark)
+    # As it was, the query goes on.
+    header.write_bytes(whole)
+    with ClockedQuery(panes_of(feed.stream(spark)), checkpoint=checkpoint) as query:
+        assert {row.n for row in query.settle() if row.pane.firing == "close"} == {2}
+
+
+@pytest.fixture
+def stopped(spark: SparkSession, tmp_path: Path) -> Path:
+    """The checkpoint of a query that has stopped after two batches."""
+    feed, checkpoint = Feed(tmp_path / "in", "k string"), tmp_path / "checkpoint"
+    with ClockedQuery(of_one(feed.stream(spark)), checkpoint=checkpoint) as query:
+        for second in (1, 2):
+            feed.write([(second * SECOND, "a")])
+            query.settle()
+    return checkpoint
+
+
+def delete(file: Path) -> None:
+    file.unlink(missing_ok=True)
+    file.with_name(f".{file.name}.crc").unlink(missing_ok=True)
+
+
+def test_metadata_of_an_operator_that_is_gone_or_empty_is_named(spark: SparkSession, stopped: Path) -> None:
+    file = stopped / "state/0/_metadata/metadata"
+    for says, match in ((None, r"_metadata/metadata, .* is missing\."), (b"", r"_metadata/metadata, .* is damaged\.")):
+        delete(file)
+        if says is not None:
+            file.write_bytes(says)
+        before = everything(stopped)
+        with pytest.raises(DamagedStateError, match=match + r" Nothing was written\. Restore the file from a copy"):
+            read_panes(stopped, spark=spark)
+        assert everything(stopped) == before
+
+
+def test_a_last_commit_of_sparks_that_is_cut_is_named(spark: SparkSession, stopped: Path) -> None:
+    note = stopped / "commits" / str(max(int(file.name) for file in (stopped / "commits").glob("[0-9]*")))
+    delete(note)
+    note.write_bytes(b"")
+    with pytest.raises(DamagedStateError, match=r"commits/\d+\. Incomplete log file.* from a copy"):
+        read_panes(stopped, spark=spark)

@@ -1,0 +1,258 @@
+"""Queries that change at random between runs over one checkpoint, against a model of what their panes then are."""
+
+from __future__ import annotations
+
+import os
+import random
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import DataFrame, Row, SparkSession
+
+from mullion import Early, Upgrade, together
+from mullion.testing import ClockedQuery
+from mullion.windows import Session, Sliding, Tumbling, Window
+from tests.support.cache_sizes import draw_size
+from tests.support.change_runs import AGGREGATES, Runs
+from tests.support.models.change_model import Changing, Firings, Gap, Grid, Several, Shown
+from tests.support.seeds import SEED
+
+LISTS = {"everything", "more"}
+ROUNDS = int(os.environ.get("MULLION_TEST_ROUNDS", "2"))
+
+
+def shown(row: Row, asked: Sequence[str]) -> Shown:
+    start, end = (int(row.window[at].timestamp()) for at in ("start", "end"))
+    fired = (row.pane.firing, row.pane.seq) if "pane" in row and "firing" in row.pane else ("open", 0)
+    incomplete = tuple(row["incomplete"]) if "incomplete" in row else ()
+    return row.k, start, end, tuple(row[name] for name in asked), incomplete, *fired
+
+
+class Table:
+    """The rows of a table that takes every firing, by key and id. An id is one pane's alone, and the first firing of a
+    pane that has been there is not its first."""
+
+    def __init__(self) -> None:
+        self._firings: dict[tuple[str, str], int] = {}
+        self._gone: set[tuple[str, str]] = set()
+
+    def take(self, fired: Sequence[Row], said: str) -> None:
+        for row in sorted(fired, key=lambda row: int(row.pane.seq)):
+            pane = (row.k, row.pane.id)
+            assert pane not in self._gone, f"{row} after its pane has closed or merged:\n{said}"
+            assert row.pane.seq == self._firings.get(pane, -1) + 1, f"{row}\n{said}"
+            self._firings[pane] = row.pane.seq
+        for row in fired:
+            self._gone |= {(row.k, merged) for merged in row.pane.merged}
+            if row.pane.firing == "close":
+                self._gone.add((row.k, row.pane.id))
+
+
+def ordered(panes: Sequence[Shown]) -> list[Shown]:
+    return sorted(panes, key=lambda pane: (*pane[:3], pane[5:]))
+
+
+def next_asked(chance: random.Random, before: Sequence[str]) -> list[str]:
+    """Other aggregates, or others in order, of those whose change goes on."""
+    while True:
+        asked = chance.sample(list(AGGREGATES), chance.randint(1, len(AGGREGATES)))
+        was, now = LISTS & set(before), LISTS & set(asked)
+        if not before or was <= now or not now:
+            return asked
+
+
+def next_firings(chance: random.Random, before: Firings | None, lateness: int) -> Firings:
+    """Others, of those whose change goes on."""
+    intervals = chance.random() < 0.5
+    return Firings(
+        chance.choice((3, 8)) if intervals else None,
+        chance.random() < 0.5 if intervals else False,
+        3 if chance.random() < 0.3 else None,
+        lateness > 0 and chance.random() < 0.4,
+    )
+
+
+def options_of(firings: Firings) -> dict[str, Any]:
+    if firings.every is None and firings.count is None:
+        return {"on_time": firings.on_time}
+    every = None if firings.every is None else f"{firings.every} seconds"
+    return {"early": Early(every, unchanged=firings.unchanged, count=firings.count), "on_time": firings.on_time}
+
+
+def changes(queries: Sequence[object]) -> int:
+    """How often a query began over the checkpoint that was another one than the one before it. The report of a run
+    (``--junitxml``) says it of each round.
+    """
+    return sum(query != before for before, query in pairwise(queries))
+
+
+def some_window(chance: random.Random) -> tuple[Window, Grid | Gap]:
+    size, slide = chance.choice(((10, 10), (20, 20), (10, 5), (12, 4), (7, 7), (8, 3)))
+    return chance.choice(
+        (
+            (Tumbling(f"{slide} seconds"), Grid(slide, slide)),
+            (Sliding(f"{size} seconds", f"{slide} seconds"), Grid(size, slide)),
+            (Session(f"{size} seconds"), Gap(size)),
+        )
+    )
+
+
+def some_rows(chance: random.Random, watermark: int) -> list[tuple[int, str, int]]:
+    """A batch, of which some rows are late."""
+    return [
+        (max(0, watermark + chance.randint(-30, 12)), chance.choice("abc"), chance.randint(0, 9))
+        for _ in range(chance.randint(1, 8))
+    ]
+
+
+@pytest.mark.parametrize("number", range(ROUNDS))
+def test_random_changes_are_those_of_the_model(
+    spark: SparkSession, tmp_path: Path, number: int, request: pytest.FixtureRequest
+) -> None:
+    seed = f"{SEED}-{number}"
+    chance = random.Random(seed)
+    window, of = some_window(chance)
+    model = Changing(of)
+    runs = Runs(spark, tmp_path, window)
+    lateness = 0
+    asked: list[str] = []
+    firings: Firings | None = None
+    watermark = 30
+    ids, table = chance.random() < 0.5, Table()
+    said = f"{seed}: {window!r}{' with ids' if ids else ''}"
+    queries: list[object] = []
+    for _ in range(chance.randint(3, 8)):
+        asked = next_asked(chance, asked) if not asked or chance.random() < 0.8 else asked
+        if not model.is_draining:
+            lateness = chance.choice((0, 3, 10, 25))
+        if firings is not None and model.may_drain() and chance.random() < 0.5:
+            runs.window, other = some_window(chance)
+            if other != of:
+                model, of = model.drained(other), other
+        if firings is None or chance.random() < 0.8 or (firings.on_time and not lateness):
+            firings = next_firings(chance, firings, lateness)
+        said += f"\n{runs.window!r}, {asked}, {lateness} seconds, {firings}"
+        model.begin(asked, lateness, firings)
+        queries.append((runs.window, asked, lateness, firings))
+        said += f", {draw_size(spark, chance)}"
+        options = {
+            "allowed_lateness": f"{lateness} seconds",
+            "ids": ids,
+            **options_of(firings),
+            "upgrade": Upgrade("from now", "drain"),
+        }
+        with runs.start(asked, **options) as query:
+            for _ in range(chance.randint(1, 3)):
+                rows = some_rows(chance, watermark)
+                said += f"\n  {rows}"
+                watermark = max([watermark, *(time for time, _, _ in rows)])
+                runs.write(rows)
+                firings_of_batch = query.settle()
+                fired = [shown(row, asked) for row in firings_of_batch]
+                assert ordered(fired) == ordered(model.write(rows)), said
+                if ids:
+                    table.take(firings_of_batch, said)
+            held = [shown(row, asked) for row in runs.open()]
+            assert ordered(held) == ordered(model.open()), said
+    request.node.user_properties.append(("changes", changes(queries)))
+
+
+@dataclass(frozen=True)
+class Part:
+    """A window of several, and what is asked of it."""
+
+    window: Window
+    of: Grid | Gap
+    asked: tuple[str, ...]
+    lateness: int
+    firings: Firings
+
+    @staticmethod
+    def random(chance: random.Random) -> Part:
+        window, of = some_window(chance)
+        lateness = chance.choice((0, 3, 10))
+        asked = chance.sample(list(AGGREGATES), chance.randint(1, 3))
+        return Part(window, of, tuple(asked), lateness, next_firings(chance, None, lateness))
+
+    def over(self, runs: Runs, **options: Any) -> DataFrame:
+        return runs.panes(
+            self.asked,
+            window=self.window,
+            allowed_lateness=f"{self.lateness} seconds",
+            **options_of(self.firings),
+            **options,
+        )
+
+
+ALONE = ""
+
+
+def regrouped(chance: random.Random, parts: dict[str, Part]) -> dict[str, tuple[Part, str | None]]:
+    """Other windows than those that there were, each with the name that it had: no two are alike."""
+    stays = chance.sample(list(parts), chance.randint(1 if parts else 0, len(parts)))
+    count = chance.randint(0 if parts else 1, 2)
+    new = [part for part in (Part.random(chance) for _ in range(count)) if part not in parts.values()]
+    several = len(stays) + len(new) > 1 or (not stays and not new)
+    free = [name for name in "abcdefghijklmnopqrstuvw" if name not in parts]
+    chance.shuffle(free)
+    asked: dict[str, tuple[Part, str | None]] = {}
+    for was in stays:
+        name = ALONE if not several else was if was != ALONE and chance.random() < 0.6 else free.pop()
+        asked[name] = parts[was], was
+    for part in dict.fromkeys(new):
+        # A name that is gone is another window's only with the change after this one.
+        asked[free.pop() if several else ALONE] = part, None
+    return asked
+
+
+@pytest.mark.parametrize("number", range(ROUNDS))
+def test_random_changes_of_windows_together_are_those_of_the_model(
+    spark: SparkSession, tmp_path: Path, number: int, request: pytest.FixtureRequest
+) -> None:
+    seed = f"{SEED}-{number}"
+    chance = random.Random(seed)
+    runs = Runs(spark, tmp_path, Tumbling("10 seconds"))
+    model = Several()
+    parts: dict[str, Part] = {}
+    watermark = 30
+    said = f"{seed}:"
+    queries: list[object] = []
+    for _ in range(chance.randint(3, 8)):
+        asked = regrouped(chance, parts)
+        before, model.windows = model.windows, {}
+        for name, (part, was) in asked.items():
+            if was is None:
+                model.add(name, part.of, part.asked, part.lateness, part.firings)
+            else:
+                model.windows[name] = before[was]
+        parts = {name: part for name, (part, _) in asked.items()}
+        queries.append(parts)
+        said += f"\n{ {name: (was, part) for name, (part, was) in asked.items()} }, {draw_size(spark, chance)}"
+        frames = {name: part.over(runs, upgrade=Upgrade(window="drop")) for name, part in parts.items()}
+        panes = frames[ALONE] if ALONE in frames else together(**frames)
+        with ClockedQuery(panes, checkpoint=runs.checkpoint) as query:
+            for _ in range(chance.randint(1, 2)):
+                rows = some_rows(chance, watermark)
+                said += f"\n  {rows}"
+                watermark = max([watermark, *(time for time, _, _ in rows)])
+                runs.write(rows)
+                fired = [named(row, parts) for row in query.settle()]
+                assert in_order(fired) == in_order(model.write(rows)), said
+                count = query.progress[-1]["stateOperators"][0]["customMetrics"]["panesOpen"]
+                assert count == len(model.open()), said
+            held = [named(row, parts) for row in runs.open()]
+            assert in_order(held) == in_order(model.open()), said
+    request.node.user_properties.append(("changes", changes(queries)))
+
+
+def named(row: Row, parts: Mapping[str, Part]) -> tuple[str, Shown]:
+    name = row.window_name if "window_name" in row else ALONE
+    return name, shown(row, parts[name].asked)
+
+
+def in_order(panes: Sequence[tuple[str, Shown]]) -> list[tuple[str, Shown]]:
+    return sorted(panes, key=lambda of: (of[0], *of[1][:3], of[1][5:]))

@@ -1,0 +1,199 @@
+"""Random results of windows, alone and together, against Spark's own ``groupBy``, which has no code in common with us.
+
+A case is a column: a query with thirty of them looks at thirty. ``MULLION_SEED`` gives a run again that failed,
+and ``MULLION_TEST_ROUNDS`` says how many there are.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import sys
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import pytest
+from pyspark.sql import Column, DataFrame, Row, SparkSession
+from pyspark.sql import functions as F
+
+from mullion import Early, Session, Sliding, Tumbling, read_panes, together, windowed
+from mullion.testing import ClockedQuery
+from tests.support.cache_sizes import draw_size
+from tests.support.checked import settings
+from tests.support.models.random_results import COLUMNS, KEYS, Results, random_rows
+from tests.support.seeds import SEED
+from tests.support.streams import Feed
+
+ROUNDS = int(os.environ.get("MULLION_TEST_ROUNDS", "1"))
+NAMES = [
+    *("n", "N", "v", "V", "sum(v)", "SUM(v)", "count(1)", "sum(v) FILTER (WHERE b)", "a.b", "a`b", "kk", "Kk", "ts"),
+    *("value", "slice", "start", "end", "firing", "made", "computed", "key_0", "result_0", "0", "ä", "Ä", "x y"),
+]
+"""What results are called: names that differ in case, or are of other things."""
+
+Rows: TypeAlias = list[tuple[Any, ...]]
+
+
+@dataclass
+class Asked:
+    """A window with keys and results, and the same of Spark's."""
+
+    window: Tumbling | Sliding | Session
+    sparks: Column
+    keys: list[str]
+    results: dict[str, Column] = field(default_factory=dict)
+
+    def ours(self, rows: DataFrame, **options: Any) -> DataFrame:
+        return windowed(rows, self.window, by=[KEYS[key]() for key in self.keys], time="ts", **options).agg(
+            *self._named()
+        )
+
+    def expected(self, rows: DataFrame) -> DataFrame:
+        return rows.groupBy(*(KEYS[key]() for key in self.keys), self.sparks.alias("window")).agg(*self._named())
+
+    def _named(self) -> list[Column]:
+        return [column.alias(name) for name, column in self.results.items()]
+
+    def __str__(self) -> str:
+        return f"{self.window} by {self.keys}"
+
+
+def random_window(rng: random.Random) -> tuple[Tumbling | Sliding | Session, Column]:
+    """A window of Mullion and one of Spark that are the same. Of sessions no two rows are apart by just the gap."""
+
+    def ms(length: int) -> timedelta:
+        return timedelta(milliseconds=length)
+
+    slide, size = sorted(rng.randrange(1, 13) * 1000 for _ in range(2))
+    offset = rng.choice([0, 0, 500])
+    kind = rng.choice(["tumbling", "sliding", "session"])
+    if kind == "session":
+        gap = rng.randrange(200, 900) * 1000 + 500
+        return Session(timedelta(microseconds=gap)), F.session_window("ts", f"{gap} microseconds")
+    if kind == "tumbling" or size == slide:
+        of_spark = F.window("ts", f"{size} milliseconds", startTime=f"{offset} milliseconds")
+        return Tumbling(ms(size), ms(offset)), of_spark
+    of_spark = F.window("ts", f"{size} milliseconds", f"{slide} milliseconds", f"{offset} milliseconds")
+    return Sliding(ms(size), ms(slide), ms(offset), gaps=True), of_spark
+
+
+def ask(rng: random.Random, rows: DataFrame, results: int, types: dict[str, str]) -> Asked:
+    """A window with so many results. ``types`` are of names that other windows have: of one name there is one type."""
+    window, of_spark = random_window(rng)
+    asked = Asked(window, of_spark, rng.sample(list(KEYS), rng.choice([0, 1, 1, 2, 2, 3])))
+    make = Results(rng, asked.keys)
+    asked.results = {f"c{number}": make.one() for number in range(results)}
+    made = asked.expected(rows).schema.fields[-results:]
+    case_matters = rows.sparkSession.conf.get("spark.sql.caseSensitive") == "true"
+
+    def folded(name: str) -> str:
+        return name if case_matters else name.lower()
+
+    taken = {folded(key) for key in KEYS}
+    named: dict[str, Column] = {}
+    for column, kind in zip(asked.results.values(), (of.dataType.simpleString() for of in made), strict=True):
+        # A name that is written in two ways is refused.
+        free = [name for name in NAMES if folded(name) not in taken and types.get(name, kind) == kind]
+        free = [name for name in free if all(folded(other) != folded(name) or other == name for other in types)]
+        name = rng.choice(free) if free and rng.random() < 0.7 else f"{len(named)} {kind}"
+        types[name] = kind
+        taken.add(folded(name))
+        named[name] = column
+    asked.results = named
+    return asked
+
+
+def told(panes: DataFrame, rows: Iterable[Row], asked: Asked) -> Rows:
+    """Keys, start, end and results of panes, by the places of their columns."""
+    keys, window, results = asked.keys, panes.columns.index("window"), list(asked.results)
+    of_keys, of_results = ([panes.columns.index(name) for name in names] for names in (keys, results))
+    epoch, us = datetime.fromtimestamp(0), timedelta(microseconds=1)
+    return [
+        (*(row[i] for i in of_keys), *((end - epoch) // us for end in row[window]), *(row[i] for i in of_results))
+        for row in rows
+    ]
+
+
+def same(ours: Rows, expected: Rows, asked: Asked, context: str) -> None:
+    """Fails with the result that differs."""
+    keys = len(asked.keys) + 2
+
+    def compare(what: object, *places: int) -> None:
+        is_, should = (
+            Counter(repr([*row[:keys], *(row[keys + place] for place in places)]) for row in rows)
+            for rows in (ours, expected)
+        )
+        more, less = list((is_ - should).items())[:3], list((should - is_).items())[:3]
+        assert is_ == should, f"{context}, {asked}: {what} gives {more} for {less}"
+
+    compare("which panes there are")
+    for place, (name, column) in enumerate(asked.results.items()):
+        compare(f"{name!r}, {column}", place)
+    compare("all", *range(len(asked.results)))
+
+
+@pytest.mark.parametrize("number", range(ROUNDS))
+def test_random_results_are_those_of_a_group_by(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int
+) -> None:
+    monkeypatch.setattr(spark.sparkContext, "pythonExec", sys.executable)
+    seeded = SEED
+    print(f"MULLION_SEED={seeded}")
+    rng = random.Random(f"{seeded} {number}")
+    chosen = {
+        "spark.sql.caseSensitive": rng.choice(["true", "false"]),
+        "spark.sql.ansi.enabled": rng.choice(["true", "false"]),
+        "spark.sql.codegen.wholeStage": rng.choice(["true", "true", "false"]),
+    }
+    early = rng.choice([None, None, Early(count=7)])
+    size = draw_size(spark, rng)
+    context = f"MULLION_SEED={seeded}, round {number}, {chosen}, {early}, {size}"
+    feed = Feed(tmp_path / "in", COLUMNS)
+    batches = [random_rows(rng, count, 1000 * at, (0, 15_000)) for at, count in enumerate((40, 120))]
+    with settings(spark, chosen):
+        feed.write(batches[0])
+        alone = ask(rng, feed.batch(spark), 30, {})
+        types: dict[str, str] = {}
+        several = {name: ask(rng, feed.batch(spark), 10, types) for name in ("a", "B", "c1")}
+
+        def of_one(rows: DataFrame) -> DataFrame:
+            return alone.ours(rows, allowed_lateness="1 hour", early=early)
+
+        def of_several(rows: DataFrame) -> DataFrame:
+            options = {"allowed_lateness": "1 hour", "early": early}
+            return together(**{name: asked.ours(rows, **options) for name, asked in several.items()})
+
+        ways = {"alone": of_one, "together": of_several}
+        found: list[tuple[str, str, DataFrame, list[Row]]] = []
+        for way, of in ways.items():
+            with ClockedQuery(of(feed.stream(spark)), checkpoint=tmp_path / way) as query:
+                query.settle()
+        feed.write(batches[1])
+        queries = {way: ClockedQuery(of(feed.stream(spark)), checkpoint=tmp_path / way) for way, of in ways.items()}
+        try:
+            for way, query in queries.items():
+                query.settle()
+                read = read_panes(tmp_path / way, panes=ways[way](feed.stream(spark)))
+                found.append((way, "open panes", read, read.collect()))
+            feed.flood()
+            for way, query in queries.items():
+                closed = [row for row in query.settle() if row.pane.firing == "close"]
+                found.append((way, "closed", ways[way](feed.stream(spark)), closed))
+        finally:
+            for query in queries.values():
+                query.stop()
+        for way, of in ways.items():
+            panes = of(feed.batch(spark))
+            found.append((way, "of a batch", panes, panes.collect()))
+
+        for name, asked in {"": alone, **several}.items():
+            grouped = asked.expected(feed.batch(spark))
+            expected = told(grouped, grouped.collect(), asked)
+            for way, when, panes, rows in found:
+                if (way == "alone") == (name == ""):
+                    mine = [row for row in rows if not name or row.window_name == name]
+                    same(told(panes, mine, asked), expected, asked, f"{context}, {way} {name}, {when}")

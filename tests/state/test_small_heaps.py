@@ -1,0 +1,35 @@
+"""Large state, keys and batches in small heaps: nothing runs out of memory, and nothing is lost."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.support.killing import environment
+
+pytestmark = pytest.mark.slow
+
+EXPECTED = {
+    "small_batches_of_large_keys": {"open": 10_000},
+    "keys_of_any_size": {"open": 30_000},
+    "large_values": {"open": 600},
+    "a_restart_of_many_tasks": {"open": 32_000, "batches": 1},
+    "a_large_batch_of_late_rows": {"late": 3_000_000},
+    "many_small_batches": {"grew by MB": 0, "left behind MB": 0},
+    "a_window_of_many_keys_that_closes_at_once": {"closed": 1_000_000},
+}
+
+
+@pytest.mark.parametrize("case", EXPECTED)
+def test_a_heap_that_is_small_beside_what_a_query_holds_is_enough(case: str, tmp_path: Path) -> None:
+    script = Path(__file__).parents[1] / "support" / "campaigns" / "small_heaps.py"
+    command = [sys.executable, str(script), case, str(tmp_path)]
+    # With the compiler and the collector that a user's JVM has.
+    env = {name: value for name, value in environment().items() if name != "SPARK_SUBMIT_OPTS"}
+    done = subprocess.run(command, env=env, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr[-3000:]
+    assert json.loads(done.stdout.splitlines()[-1]) == EXPECTED[case]

@@ -1,0 +1,403 @@
+"""What a story of ``tests/transcripts`` says; its README says how one reads."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields, replace
+from datetime import timedelta
+from decimal import Decimal
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import pyarrow as pa
+import yaml
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+from mullion import (
+    Around,
+    Count,
+    Cumulate,
+    Custom,
+    Early,
+    Global,
+    PerKey,
+    Session,
+    Sliding,
+    Tumbling,
+    Upgrade,
+    Watermark,
+    together,
+    windowed,
+)
+from mullion.windows import AtEnd, Empty, Late, SplitOf, Window
+
+FOLDER = Path(__file__).parents[2] / "transcripts"
+OPERATOR = "mullionWindow"
+# No story but those that say `flood: false` comes near this second.
+FAR = 1_000_000_000
+
+Firing: TypeAlias = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Step:
+    """Something happens to the query; what it does then."""
+
+    rows: list[list[Any]] | None = None
+    advance: Decimal | int = 0
+    restart: bool = False
+    crash: bool = False
+    fires: list[Firing] | None = None
+    batches: list[list[Firing]] | None = None
+    late: int = 0
+    without_time: int = 0
+    in_no_window: int = 0
+    open: int | None = None
+    drain: bool = False
+    change: dict[str, Any] | None = None
+
+    @property
+    def starts_again(self) -> bool:
+        return self.restart or self.crash or self.drain or self.change is not None
+
+    @staticmethod
+    def read(step: Any) -> Step:
+        read: Step = checked(Step, {step: True} if isinstance(step, str) else step)
+        assert read.fires is None or read.batches is None, f"{step}: either fires or batches"
+        alone = read.rows is None or not read.advance or read.starts_again
+        assert alone, f"{step}: time may pass before rows come only while the query is down"
+        return read
+
+
+@dataclass(frozen=True, kw_only=True)
+class Options:
+    """What is said of a window beside its shape."""
+
+    by: list[str] = field(default_factory=lambda: ["k"])
+    aggs: dict[str, str] = field(default_factory=lambda: {"total": "sum(v)"})
+    lateness: Decimal | int = 0
+    early: dict[str, Any] | None = None
+    on_time: bool = False
+    accumulate: bool = True
+    late: Late = "drop"
+    empty: Empty = "skip"
+    time: str = "event"
+    clock: dict[str, Any] = field(default_factory=dict)
+    collect: dict[str, Any] | None = None
+    ids: bool = False
+    dedupe_by: list[str] = field(default_factory=list)
+    at_end: AtEnd = "keep"
+    upgrade: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Spec(Options):
+    """A window and what its panes hold."""
+
+    window: dict[str, Any]
+
+    @property
+    def kind(self) -> str:
+        """Of windows on a grid (``tumbling`` and ``sliding``) are the lengths below."""
+        (kind,) = {
+            "tumbling",
+            "calendar",
+            "sliding",
+            "cumulate",
+            "session",
+            "around",
+            "custom",
+            "count",
+            "global",
+        } & set(self.window)
+        return kind
+
+    @property
+    def is_numbered(self) -> bool:
+        """Whether windows are of row numbers."""
+        return self.kind in ("count", "global")
+
+    @property
+    def holds(self) -> list[str]:
+        """The columns of a pane."""
+        return list(self.aggs) if self.collect is None else ["rows"]
+
+    @property
+    def size(self) -> int:
+        return micros(next(self.window[kind] for kind in ("tumbling", "sliding", "cumulate") if kind in self.window))
+
+    @property
+    def slide(self) -> int:
+        return micros(self.window.get("every", self.window.get("tumbling")))
+
+    @property
+    def offset(self) -> int:
+        return micros(self.window.get("offset", 0))
+
+    @property
+    def keys(self) -> list[str]:
+        """The names of the key columns, which may be expressions: ``upper(k) AS k``."""
+        return [key.rsplit(" AS ", 1)[-1] for key in self.by]
+
+    def over(self, rows: DataFrame, time: str) -> DataFrame:
+        early = None
+        if self.early is not None:
+            every = self.early.get("every")
+            early = Early(
+                None if every is None else length(micros(every)),
+                unchanged=self.early.get("unchanged", False),
+                count=self.early.get("count"),
+                wall=length(micros(self.early["wall"])) if "wall" in self.early else None,
+                each_row=self.early.get("each_row", False),
+            )
+        panes = windowed(
+            rows,
+            self.windows(),
+            by=[F.expr(key) for key in self.by],
+            time=None if self.time == "processing" or (self.is_numbered and not self.by_time) else time,
+            allowed_lateness=length(micros(self.lateness)),
+            early=early,
+            on_time=self.on_time,
+            accumulate=self.accumulate,
+            late=self.late,
+            empty=self.empty,
+            clock=self.closing_clock,
+            ids=self.ids,
+            dedupe_by=[F.expr(column) for column in self.dedupe_by],
+            at_end=self.at_end,
+            upgrade=Upgrade(**self.upgrade),
+        )
+        if self.collect is not None:
+            return panes.collect(
+                "time" if self.by_time else "arrival", max_rows=self.collect.get("max_rows", 1_000_000)
+            )
+        return panes.agg(*self.columns)
+
+    @property
+    def closing_clock(self) -> Watermark | PerKey:
+        said = dict(self.clock)
+        if said.pop("kind", None) == "per key":
+            return PerKey(**said)
+        return Watermark(length(micros(said["idle_after"]))) if said else Watermark()
+
+    @property
+    def running(self) -> bool:
+        return self.early is not None and self.early.get("each_row", False)
+
+    @property
+    def by_time(self) -> bool:
+        return self.collect is not None and self.collect.get("order") == "time"
+
+    def windows(self) -> Window:
+        match self.kind:
+            case "count":
+                return Count(self.window["count"], self.window.get("every"))
+            case "global":
+                ((trigger, what),) = self.window["global"].items()
+                if trigger == "every":
+                    return Global.every(what)
+                if trigger == "split":
+                    return Global.split(ends_and_begins(what))
+                return Global.when(F.expr(what)) if trigger == "when" else Global.changes(F.expr(what))
+            case "session":
+                gap = self.window["session"]
+                return Session(F.expr(gap) if isinstance(gap, str) else length(micros(gap)))
+            case "custom":
+                return Custom(F.expr(self.window["custom"]))
+            case "around":
+                return Around(length(micros(self.window["around"])), length(micros(self.window.get("after", 0))))
+            case "calendar":
+                offset = self.window.get("offset", 0)
+                options = {
+                    "offset": offset if isinstance(offset, str) else length(micros(offset)),
+                    "timezone": self.window["timezone"],
+                    "week_start": self.window.get("week_start"),
+                }
+                if "every" in self.window:
+                    return Sliding(self.window["calendar"], self.window["every"], **options)
+                return Tumbling(self.window["calendar"], **options)
+            case "cumulate":
+                return Cumulate(length(self.size), length(self.slide), length(self.offset))
+            case "tumbling":
+                return Tumbling(length(self.size), length(self.offset))
+        return Sliding(length(self.size), length(self.slide), length(self.offset), gaps=True)
+
+    def far(self) -> tuple[int, int]:
+        """When the last row of a story comes, and how many panes it is in: as many as a row can be."""
+        if self.kind == "calendar" and "every" in self.window:
+            return FAR * 1_000_000, int(self.window["calendar"].split()[0]) // int(self.window["every"].split()[0])
+        if self.kind in ("session", "around", "custom", "calendar"):
+            return FAR * 1_000_000, 1
+        if self.kind == "cumulate":
+            return FAR * 1_000_000 // self.size * self.size + self.offset, self.size // self.slide
+        return FAR * 1_000_000 // self.slide * self.slide + self.offset, -(-self.size // self.slide)
+
+    @property
+    def columns(self) -> list[Column]:
+        return [F.expr(sql).alias(name) for name, sql in self.aggs.items()]
+
+
+@dataclass(frozen=True)
+class Then:
+    """A second window over the closes of the first, ours or Spark's own; what it has open when the steps are done."""
+
+    window: dict[str, Any]
+    by: list[str] = field(default_factory=list)
+    aggs: dict[str, str] = field(default_factory=lambda: {"total": "sum(v)"})
+    at_end: AtEnd = "keep"
+    engine: str = "mullion"
+    open: list[Firing] = field(default_factory=list)
+
+    @property
+    def spec(self) -> Spec:
+        return Spec(self.window, by=self.by, aggs=self.aggs, at_end=self.at_end)
+
+    def over(self, panes: DataFrame) -> DataFrame:
+        if self.engine == "mullion":
+            return self.spec.over(panes, "window")
+        size, slide, offset = (f"{us} microseconds" for us in (self.spec.size, self.spec.slide, self.spec.offset))
+        # Spark's closes look as ours do.
+        groups = [F.window("window", size, slide, offset), *map(F.expr, self.by)]
+        pane = F.expr("named_struct('firing', 'close', 'seq', 0) AS pane")
+        return panes.groupBy(*groups).agg(*self.spec.columns).select(*self.spec.keys, "window", pane, *self.aggs)
+
+
+@dataclass(frozen=True)
+class Story(Options):
+    """A document of the folder."""
+
+    name: str
+    rule: int | list[int]
+    window: dict[str, Any] = field(default_factory=dict)
+    together: dict[str, dict[str, Any]] = field(default_factory=dict)
+    columns: str = "k string, v int"
+    watermark: Decimal | int = 0
+    before: str | None = None
+    records: int | None = None
+    then: dict[str, Any] | None = None
+    mode: str = "append"
+    refused: str | None = None
+    steps: list[Any] = field(default_factory=list)
+    open: list[Firing] = field(default_factory=list)
+    end: list[Firing] | None = None
+    flood: bool = True
+
+    def changed(self, said: Mapping[str, Any]) -> Story:
+        """The story of the query that goes on from this one's checkpoint."""
+        unknown = set(said) - {f.name for f in fields(Story)}
+        assert not unknown, f"a story has no {', '.join(sorted(unknown))}: {said}"
+        unsaid = Story(self.name, self.rule)
+        return replace(self, **{name: getattr(unsaid, name) if to is None else to for name, to in said.items()})
+
+    @property
+    def parts(self) -> dict[str, Spec]:
+        """The windows that are together, if several are, by their names."""
+        return {name: checked(Spec, said) for name, said in self.together.items()}
+
+    @property
+    def spec(self) -> Spec:
+        """What comes out; of several windows, panes with the name of their window among the keys."""
+        if self.together:
+            parts = list(self.parts.values())
+            return replace(
+                parts[0],
+                by=list(dict.fromkeys(["window_name", *(key for part in parts for key in part.keys)])),
+                aggs={name: name for part in parts for name in part.aggs},
+                accumulate=all(part.accumulate for part in parts),
+                late="emit" if any(part.late == "emit" for part in parts) else "drop",
+                empty="emit" if any(part.empty == "emit" for part in parts) else "skip",
+                ids=any(part.ids for part in parts),
+            )
+        return Spec(self.window, **{option.name: getattr(self, option.name) for option in fields(Options)})
+
+    def over(self, rows: DataFrame) -> DataFrame:
+        if not self.together:
+            return self.spec.over(rows, "ts")
+        return together(**{name: part.over(rows, "ts") for name, part in self.parts.items()})
+
+    def far(self) -> tuple[int, int]:
+        """When the last row comes, and how many panes it is in."""
+        parts = [part.far() for part in self.parts.values()] or [self.spec.far()]
+        assert len({at for at, _ in parts}) == 1, "windows that no time is the start of"
+        return parts[0][0], sum(panes for _, panes in parts)
+
+    @property
+    def chained(self) -> Then | None:
+        return None if self.then is None else checked(Then, self.then)
+
+    @property
+    def last(self) -> Spec:
+        return self.chained.spec if self.chained else self.spec
+
+    @property
+    def schema(self) -> str:
+        """Of its rows as they are written; their time becomes a timestamp when they are read."""
+        return f"ts bigint, {self.columns}"
+
+    @property
+    def names(self) -> list[str]:
+        return [column.split()[0] for column in split(self.schema)]
+
+
+def checked(kind: Any, said: Mapping[str, Any]) -> Any:
+    unknown = set(said) - {f.name for f in fields(kind)}
+    assert not unknown, f"a {kind.__name__.lower()} has no {', '.join(sorted(unknown))}: {said}"
+    return kind(**said)
+
+
+class Loader(yaml.CSafeLoader):
+    """Keeps numbers exact: a time in microseconds is no binary fraction.
+
+    Of the loader in C, for each worker of pytest reads all stories, and the one in Python takes seven times as long.
+    """
+
+
+Loader.add_constructor("tag:yaml.org,2002:float", lambda _, node: Decimal(node.value))
+
+
+def ends_and_begins(column: str) -> SplitOf:
+    """The function that splits windows of stories: a row of 0 is the last of a window, and one below 0 the first."""
+
+    # Made here, so that it travels to the workers whole.
+    def split(buffer: pa.RecordBatch) -> list[int]:
+        values = buffer[column].to_pylist()
+        ends = {i + 1 for i, value in enumerate(values) if value == 0}
+        return sorted(ends | {i for i, value in enumerate(values) if value is not None and value < 0})
+
+    return split
+
+
+def stories() -> list[Story]:
+    documents = (yaml.load_all(file.read_text("utf-8"), Loader) for file in sorted(FOLDER.glob("*.yaml")))
+    return [checked(Story, document) for file in documents for document in file]
+
+
+def micros(seconds: Any) -> int:
+    us = Decimal(str(seconds)) * 1_000_000
+    assert us == int(us), f"{seconds} s is not a whole number of microseconds"
+    return int(us)
+
+
+def seconds(us: int) -> Decimal:
+    return Decimal(us) / 1_000_000
+
+
+def length(us: int) -> timedelta:
+    return timedelta(microseconds=us)
+
+
+def camel(name: str) -> str:
+    return "".join(word.capitalize() for word in name.split("_"))
+
+
+def split(columns: str) -> list[str]:
+    """The columns of a schema: what its commas part that are in no bracket."""
+    parts, depth = [""], 0
+    for letter in columns:
+        depth += (letter in "<(") - (letter in ">)")
+        if letter == "," and depth == 0:
+            parts.append("")
+        else:
+            parts[-1] += letter
+    return [part.strip() for part in parts]

@@ -1,0 +1,467 @@
+"""Rows that are worked on one by one, in order of arrival: random streams against a model, and what is refused.
+
+A random case is a key; hundreds of them share a query.
+"""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from functools import reduce
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from mullion import (
+    Count,
+    Early,
+    Global,
+    MullionError,
+    PerKey,
+    Session,
+    Sliding,
+    Tumbling,
+    Watermark,
+    read_panes,
+    windowed,
+)
+from mullion.testing import ClockedQuery
+from mullion.windows import Window
+from tests.support.checked import bounds_of, length
+from tests.support.models.arrival_model import Arrival, ArrivalModel, Shown
+from tests.support.models.model import SECOND, Row
+from tests.support.seeds import SEED
+from tests.support.streams import Feed
+
+KEYS = 240
+BATCHES = 8
+TEN = 10 * SECOND
+
+CASES = {
+    "count": Arrival(kind="count", size=3, slide=3),
+    "count, overlapping": Arrival(kind="count", size=5, slide=2),
+    "count, each row begins one, collect": Arrival(kind="count", size=4, slide=1, collect="time"),
+    "count, gaps, running": Arrival(kind="count", size=2, slide=5, running=True),
+    "count, overlapping, running": Arrival(kind="count", size=4, slide=3, running=True),
+    "global, every": Arrival(kind="every", size=4),
+    "global, when, collect": Arrival(kind="when", size=3, collect="arrival"),
+    "global, changes, running": Arrival(kind="changes", size=40, running=True),
+    "tumbling, collect by time, emit": Arrival(
+        kind="aligned", size=TEN, slide=TEN, delay=2 * SECOND, late="emit", collect="time"
+    ),
+    "sliding, collect by arrival, lateness": Arrival(
+        kind="aligned", size=TEN, slide=4 * SECOND, lateness=3 * SECOND, collect="arrival"
+    ),
+    "sessions, collect by time, emit": Arrival(
+        kind="session", size=4 * SECOND, delay=4 * SECOND, late="emit", collect="time"
+    ),
+    "sliding, collect by arrival, reopen": Arrival(
+        kind="aligned", size=TEN, slide=4 * SECOND, late="reopen", collect="arrival"
+    ),
+    "sessions, collect by time, reopen": Arrival(kind="session", size=2 * SECOND, late="reopen", collect="time"),
+    "tumbling, collect by time, early, emit": Arrival(
+        kind="aligned", size=TEN, slide=TEN, delay=2 * SECOND, early=3 * SECOND, late="emit", collect="time"
+    ),
+    "sliding, collect by time, early, reopen": Arrival(
+        kind="aligned", size=TEN, slide=4 * SECOND, lateness=SECOND, early=2 * SECOND, late="reopen", collect="time"
+    ),
+    "sessions, collect by arrival, early": Arrival(
+        kind="session", size=3 * SECOND, delay=2 * SECOND, lateness=SECOND, early=2 * SECOND, collect="arrival"
+    ),
+    "tumbling, running, emit": Arrival(kind="aligned", size=TEN, slide=TEN, delay=SECOND, late="emit", running=True),
+    "sliding, running, lateness": Arrival(
+        kind="aligned", size=TEN, slide=3 * SECOND, lateness=5 * SECOND, running=True
+    ),
+    "sessions, running": Arrival(kind="session", size=3 * SECOND, delay=3 * SECOND, running=True),
+    "tumbling, per key, emit": Arrival(
+        kind="aligned", size=TEN, slide=TEN, delay=2 * SECOND, late="emit", per_key=True
+    ),
+    "sliding, per key, reopen": Arrival(
+        kind="aligned", size=TEN, slide=4 * SECOND, lateness=SECOND, late="reopen", per_key=True
+    ),
+    "sliding, per key, early": Arrival(
+        kind="aligned", size=TEN, slide=5 * SECOND, delay=SECOND, early=3 * SECOND, per_key=True
+    ),
+    "sliding, per key, running": Arrival(kind="aligned", size=TEN, slide=4 * SECOND, running=True, per_key=True),
+    "tumbling, per key, collect": Arrival(kind="aligned", size=TEN, slide=TEN, collect="time", per_key=True),
+    "sessions, per key, emit": Arrival(
+        kind="session", size=3 * SECOND, delay=2 * SECOND, lateness=SECOND, late="emit", per_key=True
+    ),
+    "tumbling, per key with wall time, emit": Arrival(
+        kind="aligned", size=TEN, slide=TEN, delay=2 * SECOND, late="emit", per_key=True, goes_on=True
+    ),
+    "sliding, per key with wall time, late by watermark, collect": Arrival(
+        kind="aligned",
+        size=TEN,
+        slide=4 * SECOND,
+        lateness=SECOND,
+        delay=3 * SECOND,
+        per_key=True,
+        goes_on=True,
+        late_by="watermark",
+        collect="time",
+    ),
+    "sessions, per key with wall time, late by watermark, emit": Arrival(
+        kind="session", size=6 * SECOND, delay=4 * SECOND, late="emit", per_key=True, goes_on=True, late_by="watermark"
+    ),
+    "sessions, per key, collect": Arrival(
+        kind="session", size=3 * SECOND, delay=4 * SECOND, collect="arrival", per_key=True
+    ),
+}
+
+
+def window_of(rules: Arrival) -> Window:
+    match rules.kind:
+        case "count":
+            return Count(rules.size, rules.slide)
+        case "every":
+            return Global.every(rules.size)
+        case "when":
+            return Global.when(F.col("id") % rules.size == 0)
+        case "changes":
+            return Global.changes(F.floor(F.col("id") / rules.size) % 3)
+        case "session":
+            return Session(length(rules.size))
+    if rules.size == rules.slide:
+        return Tumbling(length(rules.size))
+    return Sliding(length(rules.size), length(rules.slide), gaps=True)
+
+
+def panes_of(rules: Arrival, rows: DataFrame) -> DataFrame:
+    """The query, as columns that ``told`` reads."""
+    asked = windowed(
+        rows,
+        window_of(rules),
+        by="k",
+        time=None if rules.is_numbered and rules.collect != "time" else "ts",
+        allowed_lateness=length(rules.lateness),
+        early=Early(each_row=True) if rules.running else None if rules.early is None else Early(length(rules.early)),
+        late=rules.late,
+        clock=PerKey(rules.goes_on, rules.late_by) if rules.per_key else Watermark(),
+    )
+    if rules.collect is None:
+        # In one list, whatever slices its rows were kept in.
+        panes = asked.agg(F.sort_array(F.collect_list("id")).alias("ids"), F.sum("id").alias("total"))
+        panes = panes.where("total IS NULL OR total = aggregate(ids, 0L, (a, b) -> a + b)").drop("total")
+    else:
+        panes = asked.collect(rules.collect).withColumn("ids", F.expr("transform(rows, r -> r.id)"))
+    late = F.array("late_row.id") if rules.late == "emit" else F.array().cast("array<bigint>")
+    return panes.select("k", *bounds(rules), "pane.firing", "pane.seq", F.coalesce("ids", late).alias("ids"))
+
+
+def bounds(rules: Arrival) -> list[Any]:
+    if rules.is_numbered:
+        return [F.col("window.start").alias("start"), F.col("window.end").alias("end")]
+    return list(bounds_of("window"))
+
+
+def told(panes: list[Any]) -> Counter[Shown]:
+    return Counter(Shown(r.k, r.start, r.end, r.firing, r.seq, tuple(r.ids)) for r in panes)
+
+
+def difference(got: Counter[Any], wanted: Counter[Any]) -> str:
+    missing, more = list((wanted - got).elements()), list((got - wanted).elements())
+    return f"{len(missing)} are missing, such as {missing[:4]}; {len(more)} are not expected, such as {more[:4]}"
+
+
+def batch_of(rules: Arrival, chance: random.Random, number: int, first_id: int) -> list[Row]:
+    """Rows of some of the keys; the stream's clock goes on with the number of the batch, and each key's own does."""
+    now = 100 * SECOND + number * 4 * SECOND
+    rows = []
+    for key in range(KEYS):
+        if chance.random() < 0.4:
+            continue
+        for _ in range(chance.randint(1, 6)):
+            # A key's own way of being late, in order or with times that are the same.
+            behind = chance.choice([0, 0, 1, 2, 3, 5, 8, 14 + key % 7]) * SECOND
+            odd = chance.choice([0, 0, 0, chance.randrange(SECOND)])
+            rows.append((f"k{key}" if key else None, now - behind + odd // 1000 * 1000))
+    chance.shuffle(rows)
+    return [Row(first_id + i, key, time) for i, (key, time) in enumerate(rows)]
+
+
+@pytest.mark.sampled(3)
+@pytest.mark.parametrize("name", CASES)
+def test_rows_fire_and_close_as_the_model_says(name: str, spark: SparkSession, tmp_path: Path) -> None:
+    rules = CASES[name]
+    chance = random.Random(f"{SEED} {name}")
+    feed = Feed(tmp_path / "in", "k string, id bigint")
+    delay = None if rules.is_numbered else f"{rules.delay // 1000} milliseconds"
+    model = ArrivalModel(rules)
+
+    def started() -> ClockedQuery:
+        stream = spark.readStream.schema(feed.ddl).option("maxFilesPerTrigger", 1).parquet(str(feed.folder))
+        timed = stream.withColumn("ts", F.timestamp_micros("t"))
+        rows = timed if delay is None else timed.withWatermark("ts", delay)
+        return ClockedQuery(panes_of(rules, rows), checkpoint=tmp_path / "checkpoint", start_ms=wall // 1000)
+
+    wall = 0
+    query = started()
+    ids = 0
+    closes: Counter[Shown] = Counter()
+    try:
+        for number in range(BATCHES):
+            rows = batch_of(rules, chance, number, ids)
+            ids += len(rows)
+            passes = chance.choice([0, 1, 2, 4, 9]) * SECOND if rules.goes_on else 0
+            wall += passes
+            if passes and number not in (3, 6):
+                query.advance(length(passes))
+                got, wanted = told(query.settle()), Counter(model.settle([], wall))
+                assert got == wanted, f"{name}, before batch {number}: {difference(got, wanted)}"
+                closes += Counter({firing: n for firing, n in got.items() if firing.firing == "close"})
+            feed.write([(row.time, row.key, row.id) for row in rows])
+            # While a query is down time may pass and rows come at once.
+            if number in (3, 6):
+                query.stop()
+                query = started()
+            got, wanted = told(query.settle()), Counter(model.settle(rows, wall))
+            assert got == wanted, f"{name}, batch {number}: {difference(got, wanted)}"
+            closes += Counter({firing: n for firing, n in got.items() if firing.firing == "close"})
+        assert closes, "a case in which nothing closes"
+        if rules.late != "drop" or rules.per_key:
+            assert rules.is_numbered or model.late > 0, "a case without late rows"
+        open_now = Counter((k, start, ids) for k, start, _, ids in model.open)
+        read = read_panes(tmp_path / "checkpoint", spark=spark)
+        if rules.collect is not None:
+            read = read.withColumn("ids", F.expr("transform(rows, r -> r.id)"))
+        found = Counter((r.k, r.start, tuple(r.ids)) for r in read.select("k", *bounds(rules), "ids").collect())
+        assert found == open_now, f"{name}, open: {difference(found, open_now)}"
+    finally:
+        query.stop()
+    if rules.is_numbered:
+        files = sorted(feed.folder.glob("*.parquet"))
+        # One after another: of several files Spark reads the longest first.
+        rows_of = [spark.read.schema(feed.ddl).parquet(str(file)) for file in files]
+        batch = reduce(DataFrame.union, rows_of).withColumn("ts", F.timestamp_micros("t"))
+        got = told(panes_of(rules, batch).collect())
+        wanted = Counter({firing._replace(number=0): n for firing, n in closes.items()})
+        assert got == wanted, f"{name}, as a batch: {difference(got, wanted)}"
+    elif not rules.per_key:
+        feed.write([(4_000_000_000 * SECOND, None, -1)])
+        query = started()
+        try:
+            query.settle()
+            last = query.progress[-1]["stateOperators"][0]
+            # The last row itself: what its panes hold, its key and the key's timer.
+            assert last["customMetrics"]["panesOpen"] <= 4
+            assert int(last["numRowsTotal"]) <= 2 + last["customMetrics"]["panesOpen"]
+        finally:
+            query.stop()
+
+
+# --- Limits, errors and words ----------------------------------------------------------------------------------------
+
+
+def rows_of(spark: SparkSession, feed: Feed, delay: str | None = "0 seconds") -> DataFrame:
+    stream = spark.readStream.schema(feed.ddl).option("maxFilesPerTrigger", 1).parquet(str(feed.folder))
+    timed = stream.withColumn("ts", F.timestamp_micros("t"))
+    return timed if delay is None else timed.withWatermark("ts", delay)
+
+
+@pytest.mark.parametrize("rows", [[5], [3, 2], [1, 1, 1, 1, 1]])
+def test_a_pane_with_too_many_rows_fails_the_query_and_is_named(
+    rows: list[int], spark: SparkSession, tmp_path: Path
+) -> None:
+    feed = Feed(tmp_path / "in", "k string, id bigint")
+    panes = windowed(rows_of(spark, feed, "1 hour"), Tumbling("10 seconds"), by="k", time="ts").collect(max_rows=4)
+    query = ClockedQuery(panes, checkpoint=tmp_path / "checkpoint")
+    try:
+        for n in rows[:-1]:
+            feed.write([(SECOND, "a", i) for i in range(n)])
+            query.settle()
+        feed.write([(SECOND, "a", i) for i in range(rows[-1])])
+        with pytest.raises(MullionError, match=r"pane \[1970-01-01T00:00:00Z, .*10Z\) of k=a has more than 4 rows"):
+            query.settle()
+    finally:
+        query.stop()
+
+
+def test_a_pane_with_as_many_rows_as_it_may_have_is_whole(spark: SparkSession, tmp_path: Path) -> None:
+    feed = Feed(tmp_path / "in", "k string, id bigint")
+    feed.write([(SECOND, "a", i) for i in range(4)])
+    panes = windowed(feed.batch(spark), Tumbling("10 seconds"), by="k", time="ts").collect(max_rows=4, name="all")
+    assert [row.id for row in panes.collect()[0]["all"]] == [0, 1, 2, 3]
+
+
+def test_a_pane_of_a_batch_with_too_many_rows_fails(spark: SparkSession, tmp_path: Path) -> None:
+    feed = Feed(tmp_path / "in", "k string, id bigint")
+    feed.write([(SECOND, "a", i) for i in range(5)])
+    panes = windowed(feed.batch(spark), Session("10 seconds"), by="k", time="ts").collect(max_rows=4)
+    with pytest.raises(MullionError, match="more than 4 rows"):
+        panes.collect()
+
+
+def test_a_collected_row_has_all_columns_of_any_type(spark: SparkSession) -> None:
+    rows = spark.sql(
+        "SELECT timestamp_seconds(id) AS ts, id, cast(id AS decimal(30, 2)) AS d, array(id, null) AS a, "
+        "map('x', id) AS m, struct(id, cast(id AS string) AS s) AS nested, cast(null AS binary) AS b FROM range(3)"
+    )
+    (pane,) = windowed(rows, Count(3), time=None).collect().collect()
+    assert pane.rows == rows.orderBy("id").collect()
+
+
+def test_closes_are_counted_by_a_window_of_rows(spark: SparkSession, tmp_path: Path) -> None:
+    feed = Feed(tmp_path / "in", "k string, id bigint")
+    first = windowed(rows_of(spark, feed), Tumbling("10 seconds"), by="k", time="ts").agg(F.sum("id").alias("total"))
+    panes = windowed(first, Count(2), by="k", time=None).agg(F.collect_list("total").alias("totals"))
+    query = ClockedQuery(panes, checkpoint=tmp_path / "checkpoint")
+    try:
+        fired = []
+        for second in (5, 15, 25, 35, 45):
+            feed.write([(second * SECOND, "a", second)])
+            fired += [(row.window.start, row.totals) for row in query.settle()]
+        assert fired == [(0, [5, 15]), (2, [25, 35])]
+    finally:
+        query.stop()
+
+
+def test_sparks_aggregates_take_what_windows_of_rows_close_with(spark: SparkSession, tmp_path: Path) -> None:
+    feed = Feed(tmp_path / "in", "k string, id bigint")
+    first = windowed(rows_of(spark, feed, None), Count(2), by="k", time=None).agg(F.sum("id").alias("total"))
+    query = ClockedQuery(
+        first.groupBy("k").agg(F.count("*").alias("n"), F.sum("total").alias("total")),
+        checkpoint=tmp_path / "checkpoint",
+        output_mode="update",
+    )
+    try:
+        feed.write([(0, "a", 1), (0, "a", 2), (0, "a", 4), (0, "b", 8)])
+        assert [tuple(row) for row in query.settle()] == [("a", 1, 3)]
+        feed.write([(0, "a", 16), (0, "b", 32)])
+        assert sorted(tuple(row) for row in query.settle()) == [("a", 2, 23), ("b", 1, 40)]
+    finally:
+        query.stop()
+
+
+CHANGES: dict[str, tuple[Window, Window]] = {
+    "window": (Count(3), Count(4)),
+    "the column of a trigger": (Global.changes("k"), Global.changes("id")),
+    "count and global": (Count(3), Global.every(3)),
+}
+
+
+@pytest.mark.parametrize(("was", "now"), CHANGES.values(), ids=list(CHANGES))
+def test_state_of_another_window_of_rows_is_refused(
+    was: Window, now: Window, spark: SparkSession, tmp_path: Path
+) -> None:
+    feed = Feed(tmp_path / "in", "k string, id bigint")
+    rows = rows_of(spark, feed, None)
+    feed.write([(0, "a", 1)])
+    query = ClockedQuery(windowed(rows, was, time=None).agg(F.count("*")), checkpoint=tmp_path / "checkpoint")
+    query.settle()
+    query.stop()
+    feed.write([(0, "a", 2)])
+    changed = ClockedQuery(windowed(rows, now, time=None).agg(F.count("*")), checkpoint=tmp_path / "checkpoint")
+    try:
+        with pytest.raises(MullionError, match="window was"):
+            changed.settle()
+    finally:
+        changed.stop()
+
+
+@pytest.mark.parametrize("asked", [{"early": Early(each_row=True)}, {"clock": PerKey()}])
+def test_state_of_rows_that_were_worked_on_otherwise_is_refused(
+    asked: dict[str, Any], spark: SparkSession, tmp_path: Path
+) -> None:
+    feed = Feed(tmp_path / "in", "k string, id bigint")
+    rows = rows_of(spark, feed)
+    feed.write([(0, "a", 1)])
+    plain = windowed(rows, Tumbling("1 hour"), time="ts").agg(F.count("*"))
+    query = ClockedQuery(plain, checkpoint=tmp_path / "checkpoint")
+    query.settle()
+    query.stop()
+    feed.write([(0, "a", 2)])
+    changed = windowed(rows, Tumbling("1 hour"), time="ts", **asked).agg(F.count("*"))
+    query = ClockedQuery(changed, checkpoint=tmp_path / "checkpoint")
+    try:
+        with pytest.raises(MullionError, match="rows one by one was"):
+            query.settle()
+    finally:
+        query.stop()
+
+
+def test_explain_says_the_window_and_what_is_asked_of_rows(
+    spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    feed = Feed(tmp_path / "in", "k string, id bigint")
+    rows = rows_of(spark, feed, "5 seconds")
+    windowed(rows, Count(3, every=1), by="k", time=None).agg(F.count("*")).explain(True)
+    windowed(rows, Tumbling("1 hour"), time="ts", clock=PerKey()).collect("time").explain(True)
+    windowed(rows, Session("1 hour"), time="ts", early=Early(each_row=True)).agg(F.count("*")).explain(True)
+    windowed(rows, Global.when(F.col("id") > 3), time=None).agg(F.count("*")).explain(True)
+    told = capsys.readouterr().out
+    for words in (
+        "count of 3 rows every 1, by [k], in order of arrival",
+        "each key's own clock, 5 seconds behind its largest time, rows collected in order of time, at most 1000000",
+        "each row fires its panes",
+        "global, closing after a row for which its condition is true",
+    ):
+        assert words in told, f"{words} in {told}"
+
+
+# --- Keys of one hash ------------------------------------------------------------------------------------------------
+
+WORD = 2**64
+P1, P2, P3, P4, P5 = (
+    0x9E3779B185EBCA87,
+    0xC2B2AE3D27D4EB4F,
+    0x165667B19E3779F9,
+    0x85EBCA77C2B2AE63,
+    0x27D4EB2F165667C5,
+)
+
+
+def turned(word: int, bits: int) -> int:
+    return (word << bits | word >> (64 - bits)) % WORD
+
+
+def mixed(number: int) -> int:
+    return turned(number * P2 % WORD, 31) * P1 % WORD
+
+
+def hash_of(number: int, seed: int) -> int:
+    """What Spark's ``xxhash64`` makes of a BIGINT."""
+    word = turned(((seed + P5 + 8) % WORD) ^ mixed(number % WORD), 27) * P1 + P4
+    word = (word % WORD ^ (word % WORD) >> 33) * P2 % WORD
+    word = (word ^ word >> 29) * P3 % WORD
+    return word ^ word >> 32
+
+
+def with_the_hash_of(a: int, b: int, other: int) -> int:
+    """The number that has, beside ``other``, the hash that ``b`` has beside ``a``."""
+    wanted = ((hash_of(a, 42) + P5 + 8) % WORD) ^ mixed(b) ^ ((hash_of(other, 42) + P5 + 8) % WORD)
+    number = turned(wanted * pow(P1, -1, WORD) % WORD, 33) * pow(P2, -1, WORD) % WORD
+    return number - WORD if number >= WORD // 2 else number
+
+
+def test_keys_of_one_hash_are_told_apart_though_their_rows_come_mixed(spark: SparkSession, tmp_path: Path) -> None:
+    keys = [(1, 2), (3, with_the_hash_of(1, 2, 3)), (5, with_the_hash_of(1, 2, 5))]
+    hashes = spark.createDataFrame(keys, "a bigint, b bigint").select(F.xxhash64("a", "b").alias("h")).distinct()
+    assert hashes.count() == 1
+    feed = Feed(tmp_path / "in", "a bigint, b bigint, id bigint")
+    panes = windowed(rows_of(spark, feed), Session("5 seconds"), by=["a", "b"], time="ts", clock=PerKey()).agg(
+        F.collect_list("id").alias("ids")
+    )
+    query = ClockedQuery(panes, checkpoint=tmp_path / "checkpoint")
+    try:
+        fired = []
+        for batch in range(2):
+            # Each key's n-th row is n seconds after the last, so that its fifth closes a session of four.
+            feed.write(
+                [
+                    (batch * 1000 * SECOND + second * SECOND, *keys[(second + i) % 3], batch * 100 + second * 10 + i)
+                    for second in (1, 2, 3, 4, 20)
+                    for i in range(3)
+                ]
+            )
+            fired += [(row.a, sorted(row.ids), row.window.start.second) for row in query.settle()]
+        wanted = []
+        for number, (a, _) in enumerate(keys):
+            ids = [[s * 10 + (number - s) % 3 for s in (1, 2, 3, 4)], [200 + (number - 20) % 3]]
+            wanted += [(a, ids[0], 1), (a, ids[1], 20), (a, [100 + i for i in ids[0]], 41)]
+        assert sorted(fired) == sorted(wanted)
+    finally:
+        query.stop()
