@@ -24,21 +24,20 @@ import dev.mullion.windows.rules.LatePolicy
   *
   * No package depends on a package below it in this list. `LayoutSuite` checks every import.
   * {{{
-  *   dev.mullion.windows            decisions: existing panes, their firing and closing; no Spark
-  *   dev.mullion.files              a local file system without child processes, for tests and laptops
+  *   dev.mullion.windows                the rules of windows; no Spark
+  *   dev.mullion.files                  a local file system without processes, for tests and laptops
   *
-  *   org.apache.spark.sql.mullion   code that needs Spark's internal APIs
-  *     shim                         differences between Spark versions
-  *     expressions  functions       Catalyst expressions; those callable from SQL
-  *     topics  tables               JSON text and files of topics; tables that panes are written to
-  *     query                        a running query as the driver sees it: clock, ticks, checkpoint files
-  *     state                        records of panes, in RocksDB
-  *     exec                         the operator, and the nodes below it
-  *     python                       Python functions between the source and windows
-  *     plan                         logical nodes, and their physical plans
-  *     builders                     from a call in Python to a logical plan
-  *     checkpoint                   reading, recovery and display of checkpoints
-  *     calls                        the same requests inside a plan, from SQL and Spark Connect
+  *   org.apache.spark.sql.mullion       code that needs Spark's internal APIs
+  *     shim                             the differences between Spark versions
+  *     expressions  sqlfunctions        Catalyst expressions; those that SQL can call
+  *     topics  tables                   JSON text and files of topics; tables that panes are written to
+  *     query                            a running query, as the driver sees it: its clock, its ticks, files of its checkpoint
+  *     state                            records of panes, in RocksDB and cached in memory
+  *     operator                         the operator of windows, and the nodes below it
+  *     pyfunction                       Python functions with state, and their evaluation in the JVM
+  *     plan                             options, logical nodes, and their planning
+  *     checkpoint                       checkpoints inspected, compared, evolved, saved and recovered
+  *     request                          requests of SQL and of clients of Spark Connect
   * }}}
   */
 package object mullion {

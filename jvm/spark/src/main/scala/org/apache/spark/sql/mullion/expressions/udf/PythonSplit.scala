@@ -26,9 +26,9 @@ import dev.mullion.MullionException
   *   the answer           at ARRAY<BIGINT>, wrong STRING, trace STRING: one row per key
   * }}}
   *
-  * It uses the protocol of scalar UDFs over Arrow, which Spark's runner and workers implement; `mullion._bridge.global_splits` is the
-  * other end. The operator itself must call it, because its input is in state and its answer changes state; a UDF
-  * before or after the operator could not.
+  * It uses the protocol of scalar UDFs over Arrow, which Spark's runner and workers implement;
+  * `mullion._bridge.global_splits` is the other end. The operator itself must call it, because its input is in state
+  * and its answer changes state; a UDF before or after the operator could not.
   */
 final case class PythonSplit(name: String, function: PythonFunction) extends SplitBy {
 

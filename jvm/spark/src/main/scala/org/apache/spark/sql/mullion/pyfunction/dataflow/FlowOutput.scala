@@ -8,8 +8,8 @@ import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.mullion.pyfunction.expression.{Columns, Item, ItemWriter}
 import org.apache.spark.unsafe.types.UTF8String
 
-/** What a step gives to others, as rows like those of `bytewax/_query/chunks.py`. What goes through Python's steps first
-  * is one row for Python.
+/** What a step gives to others, as rows like those of `bytewax/_query/chunks.py`. What goes through Python's steps
+  * first is one row for Python.
   */
 private[dataflow] final class FlowOutput(ports: Array[FlowProgram.Port], partition: Int) {
   import FlowOutput._

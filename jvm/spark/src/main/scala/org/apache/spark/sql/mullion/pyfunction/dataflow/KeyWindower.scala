@@ -4,7 +4,8 @@ import scala.collection.mutable
 
 import org.apache.spark.sql.mullion.pyfunction.expression.{Item, Layout, Untranslatable}
 
-/** The windows of one key, in microseconds, as `bytewax/_key_windows/windowers.py` has them: what it says there holds here.
+/** The windows of one key, in microseconds, as `bytewax/_key_windows/windowers.py` has them: what it says there holds
+  * here.
   */
 private[dataflow] sealed abstract class KeyWindower {
 

@@ -1,0 +1,80 @@
+"""The drawing in docs/contributing/structure.md has all packages, and no import goes up."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+PAGE = (ROOT / "docs" / "contributing" / "structure.md").read_text("utf-8")
+SPARK = "org.apache.spark.sql.mullion"
+NAMES = r"(?:org\.apache\.spark\.sql\.mullion|dev\.mullion)(?:\.[a-z]\w*)*"
+
+
+def drawn(language: str) -> list[str]:
+    """The packages of a language, from the highest to the lowest."""
+    (text,) = re.findall(rf"^{language}\n((?:  .*\n)+)", PAGE, re.MULTILINE)
+    rows = [re.split(r" {2,}", row.partition("|")[2].strip())[0] for row in text.splitlines()]
+    return [name for row in rows for name in re.split(r",\s*", row)]
+
+
+def group_of(package: str) -> str | None:
+    """The package of the drawing that a Scala package belongs to."""
+    if package.startswith("dev.mullion.windows"):
+        return "windows"
+    if package.startswith(f"{SPARK}."):
+        return package.removeprefix(f"{SPARK}.").partition(".")[0]
+    return "dev.mullion" if package == "dev.mullion" else None
+
+
+def scala_imports() -> Iterator[tuple[Path, str, str]]:
+    for file in sorted((ROOT / "jvm").rglob("src/main/**/*.scala")):
+        text = file.read_text("utf-8")
+        declared = re.findall(r"^package (\S+)$", text, re.MULTILINE)
+        own = group_of(declared[0]) if declared else None
+        for imported in re.findall(rf"^\s*import ({NAMES})\.(?!MullionException\b)[{{\w]", text, re.MULTILINE):
+            used = group_of(imported)
+            if own is not None and used is not None:
+                yield file.relative_to(ROOT), own, used
+
+
+def test_the_drawing_has_each_scala_package() -> None:
+    found = {group for _, own, used in scala_imports() for group in (own, used)}
+    assert found == set(drawn("Scala"))
+
+
+def test_no_scala_import_goes_up() -> None:
+    order = drawn("Scala")
+    # All packages use the error of dev.mullion, which imports nothing.
+    assert not [
+        f"{file}: {own} uses {used}"
+        for file, own, used in scala_imports()
+        if order.index(used) < order.index(own) and not str(file).endswith("MullionException.scala")
+    ]
+
+
+def test_the_drawing_has_each_python_package() -> None:
+    package = ROOT / "python" / "mullion"
+    parts = {part.stem for part in package.iterdir() if part.suffix == ".py" or (part / "__init__.py").is_file()}
+    assert set(drawn("Python")) == parts - {"__init__", "_version"}
+
+
+def test_no_python_import_goes_up() -> None:
+    order = drawn("Python")
+    package = ROOT / "python" / "mullion"
+    wrong = []
+    for file in sorted(package.rglob("*.py")):
+        own = file.relative_to(package).parts[0].removesuffix(".py")
+        for module in re.findall(r"^\s*(?:from|import) mullion\.(\w+)", file.read_text("utf-8"), re.MULTILINE):
+            if own in order and module in order and order.index(module) < order.index(own):
+                wrong.append(f"{file}: {own} uses {module}")
+    assert not wrong
+
+
+@pytest.mark.parametrize("language", ["Scala", "Python"])
+def test_a_package_is_drawn_once(language: str) -> None:
+    order = drawn(language)
+    assert len(set(order)) == len(order) > 10
