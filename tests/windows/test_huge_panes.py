@@ -207,7 +207,7 @@ def test_lists_in_chunks_fire_whole_and_leave_nothing(window: str, spark: SparkS
     given: dict[str, list[int]] = {}
     early = 0
     try:
-        for batch in range(6):
+        for batch in range(9):
             rows: list[tuple[Any, ...]] = []
             for key in "abc":
                 for _ in range(chance.choice([0, 20, 150])):
