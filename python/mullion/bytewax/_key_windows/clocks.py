@@ -90,7 +90,7 @@ class EventTime:
         wait_us: int,
         now_getter: Callable[[], datetime] | None,
         to_system: Callable[[datetime], datetime | None] | None,
-        state: tuple[int, int, int] | None,
+        state: tuple[int, int] | None,
         now_us: int,
     ) -> None:
         self._getter = getter
@@ -99,9 +99,9 @@ class EventTime:
         self._to_system = to_system
         self._told = _NEVER if now_getter is None else now_getter()
         self._now = now_us if now_getter is None else micros(self._told)
-        self._base, self._seen, was = (MIN_US, self._now, self._now) if state is None else state
+        self._base, self._seen = (MIN_US, self._now) if state is None else state
         # Time never goes back, so that closed windows never reopen.
-        self._now = max(self._now, was)
+        self._now = max(self._now, self._seen)
 
     def before_batch(self, now_us: int) -> None:
         if self._now_getter is not None:
@@ -141,8 +141,9 @@ class EventTime:
         at = moment(watermark) if self._to_system is None else self._to_system(moment(watermark))
         return None if at is None else max(micros(at), now_us + _LOOK_AGAIN_US)
 
-    def snapshot(self) -> tuple[int, int, int]:
-        return self._base, self._seen, self._now
+    def snapshot(self) -> tuple[int, int]:
+        """The watermark, and the system time of that reading."""
+        return self._base + self._now - self._seen, self._now
 
 
 class OwnClock:

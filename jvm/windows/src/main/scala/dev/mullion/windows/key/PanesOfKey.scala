@@ -158,7 +158,7 @@ object PanesOfKey {
   * @param batch
   *   for the stream's clock: that of the batch
   * @param wall
-  *   the wall clock of the batch, if this clock follows it
+  *   the wall clock, if this clock follows it: that of the batch, or of the last row
   * @param lateBehind
   *   whether a row behind the clock is late even if its pane is open
   */
@@ -166,7 +166,7 @@ final class KeyClock private (
     delay: Option[Long],
     var now: Long,
     batch: Option[BatchClock],
-    wall: Option[Long],
+    private var wall: Option[Long],
     lateBehind: Boolean
 ) {
 
@@ -180,6 +180,9 @@ final class KeyClock private (
 
   def followsWall: Boolean = wall.isDefined
 
+  /** The wall clock at this reading, if this clock follows it. */
+  def wallReading: Option[Long] = wall
+
   /** True if a row of time `ts` is late by its time alone; a row at the clock's reading is not. */
   def isAhead(ts: Long): Boolean = lateBehind && started && ts < now
 
@@ -188,12 +191,26 @@ final class KeyClock private (
   def whenDue(due: Long): Long =
     if (due == Long.MaxValue) due else wall.fold(due)(TimeMath.plus(_, TimeMath.minus(due, now)))
 
+  /** The reading after a row of time `ts`. */
+  def after(ts: Long): Long = delay match {
+    case Some(behind) => Math.max(now, Math.max(TimeMath.minus(ts, behind), BatchClock.BeforeAllTime + 1))
+    case None         => now
+  }
+
   /** Processes the time of a row. Returns whether it moved the clock. */
-  def see(ts: Long): Boolean = delay.exists { behind =>
-    val clock = Math.max(TimeMath.minus(ts, behind), BatchClock.BeforeAllTime + 1)
+  def see(ts: Long): Boolean = {
+    val clock = after(ts)
     val moved = clock > now
-    if (moved) now = clock
+    now = clock
     moved
+  }
+
+  /** Moves a clock that follows the wall clock by the time since its last reading, which never goes back. */
+  def advance(wallNow: Long): Unit = wall.foreach { before =>
+    if (wallNow > before) {
+      if (started) now = TimeMath.plus(now, TimeMath.minus(wallNow, before))
+      wall = Some(wallNow)
+    }
   }
 
   private[windows] def put(buffer: ByteBuffer): Unit = if (isOwn) {

@@ -80,19 +80,24 @@ private[pyfunction] object FlowProgram {
     def kept(state: Item, nowUs: Long): KeyWindows = state match {
       case Item.Tuple(Array(ofClock, ofWindower, Item.Many(windows), Item.Many(waiting))) =>
         val made = new KeyWindows(clockOf(ofClock, nowUs), windowerOf(ofWindower), make, isOrdered, wanted)
-        made.keep(windows, waiting, layouts)
+        made.restore(windows, waiting, layouts)
         made
       case _ => throw Untranslatable
     }
 
-    private def clockOf(kept: Item, nowUs: Long): KeyClock =
-      if (isOfEvents) new KeyClock.OfEvents(us(clock, "wait"), stands, kept, nowUs)
-      else new KeyClock.OfSystem(nowUs)
+    private lazy val waitUs = us(clock, "wait")
 
-    private def windowerOf(kept: Item): KeyWindower = windower \ "kind" match {
-      case JString("session") => new KeyWindower.Sessions(us(windower, "gap"), kept)
-      case _                  =>
-        new KeyWindower.Sliding(us(windower, "length"), us(windower, "offset"), us(windower, "align"), kept)
+    private def clockOf(kept: Item, nowUs: Long): FlowClock =
+      if (isOfEvents) FlowClock.ofEvents(waitUs, stands, kept, nowUs)
+      else FlowClock.ofSystem(nowUs)
+
+    private val windowerOf: Item => KeyWindower = windower \ "kind" match {
+      case JString("session") =>
+        val gap = us(windower, "gap")
+        new KeyWindower.Sessions(gap, _)
+      case _ =>
+        val grid = new KeyWindower.Grid(us(windower, "length"), us(windower, "offset"), us(windower, "align"))
+        new KeyWindower.Aligned(grid, _)
     }
   }
 }

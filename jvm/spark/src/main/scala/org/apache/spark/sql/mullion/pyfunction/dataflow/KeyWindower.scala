@@ -4,131 +4,159 @@ import scala.collection.mutable
 
 import org.apache.spark.sql.mullion.pyfunction.expression.{Item, Layout, Untranslatable}
 
-/** The windows of one key, in microseconds, as `bytewax/_key_windows/windowers.py` has them: what it says there holds
-  * here.
+import dev.mullion.windows.clock.BatchClock
+import dev.mullion.windows.key.OpenSessions
+import dev.mullion.windows.spec.{AlignedWindow, SliceGrid}
+
+/** The windows of one key under Bytewax's ids. The state is as in `bytewax/_key_windows/windowers.py`. Times are in
+  * microseconds.
   */
 private[dataflow] sealed abstract class KeyWindower {
 
   /** Opens the windows of a time, and calls `enter` with the id of each. */
   def openFor(timeUs: Long)(enter: Long => Unit): Unit
 
+  /** The ids of the windows that a late value would belong to. */
   def lateFor(timeUs: Long): Seq[Long]
 
-  /** True if nothing has merged, and nothing closes there, now and after any value that is not late there; `false` also
-    * for not known.
+  /** True if no window has merged, and none closes at `watermark`, nor after any value that is not late there; `false`
+    * if unknown.
     */
   def rests(watermark: Long): Boolean
 
-  /** True if a time is in a window, and in no other; `false` also for not known. */
-  def isWithin(window: Long, timeUs: Long): Boolean
+  /** True if a time is in the window that was opened last, and in no other; `false` if unknown. */
+  def isInNewest(timeUs: Long): Boolean
 
-  /** Pairs of what was merged, and into what, since the last call. */
+  /** The windows merged since the last call, as pairs of the original and the target. */
   def merged(): Seq[(Long, Long)]
 
-  /** The windows that are closed there, and forgotten. */
-  def closeFor(watermark: Long): Seq[KeyWindower.Closed]
+  /** Removes and returns the windows that close at `watermark`, in the order in which they opened.
+    *
+    * @param open
+    *   the ids of all open windows, in that order
+    */
+  def closeFor(watermark: Long, open: Iterable[Long]): Seq[KeyWindower.Closed]
 
-  def nextClose: Option[Long]
+  /** The watermark at which the next window closes, or `Never`. */
+  def nextClose: Long
 
-  def isEmpty: Boolean
+  /** True if the state of the key can be deleted once no window is open. */
+  def isForgotten: Boolean
 
-  def snapshot: Item
+  /** @param open
+    *   the ids of all open windows
+    */
+  def snapshot(open: Iterable[Long]): Item
 }
 
 private[dataflow] object KeyWindower {
+  val Never: Long = Long.MaxValue
+
   private val kind = "mullion.bytewax._key_windows.interfaces:WindowMetadata"
   private val names = Layout.Names(Vector("open_time", "close_time", "merged_ids"))
 
-  /** A window that is closed, with what is known of it. */
+  /** A closed window and its metadata. */
   final class Closed(val window: Long, open: Long, close: Long, merged: Array[Long]) {
     def metadata: Item =
       Item.Record(kind, names, Array(time(open), time(close), Item.Numbers(merged)), plain = true)
   }
 
-  /** What no datetime can hold is the earliest or the latest. */
-  private def time(us: Long): Item = Item.Time(Math.max(KeyClock.MinUs, Math.min(us, KeyClock.MaxUs)))
+  /** A time within the range of Python's datetimes. */
+  private def time(us: Long): Item = Item.Time(Math.max(FlowClock.MinUs, Math.min(us, FlowClock.MaxUs)))
 
   private def numbers(of: Item): Array[Long] = of match {
-    case Item.Many(items) => items.map { case Item.Int(held) => held; case _ => throw Untranslatable }
+    case Item.Many(items) => items.map { case Item.Int(number) => number; case _ => throw Untranslatable }
     case _                => throw Untranslatable
   }
 
-  /** Windows of one length, one every `offset`. */
-  final class Sliding(length: Long, offset: Long, align: Long, kept: Item) extends KeyWindower {
-    // In order of opening, in which they close.
-    private val open = mutable.LinkedHashSet.empty[Long]
-    kept match {
-      case Item.Nothing => ()
-      case ids          => open ++= numbers(ids)
+  /** Windows of one length that start every `offset`, of which number 0 starts at `align`. It serves all keys of a
+    * task.
+    */
+  final class Grid(length: Long, offset: Long, align: Long) {
+    private[KeyWindower] val grid: SliceGrid = AlignedWindow.sliding(length, offset, align).grid
+    // Number 0 of the grid starts at `align` modulo `offset`.
+    private[KeyWindower] val shift = Math.floorDiv(align, offset)
+    private[KeyWindower] val overlaps = offset < length
+
+    private[KeyWindower] def startOf(window: Long): Long = grid.windowStart(window + shift)
+
+    private[KeyWindower] def endOf(window: Long): Long = grid.windowEnd(window + shift)
+  }
+
+  /** The open windows of a grid. */
+  final class Aligned(of: Grid, state: Item) extends KeyWindower {
+    private var next = state match {
+      case Item.Nothing => Never
+      case ids          => firstEnd(numbers(ids))
     }
-    private var next = nextOf
-    // One that is open: mostly the next one too.
-    private var newest = Long.MinValue
+    private var (newestStart, newestEnd) = (Never, Never)
 
-    private def nextOf = if (open.isEmpty) Long.MaxValue else closeOf(open.min)
-
-    private def closeOf(window: Long) = align + offset * window + length
-
-    private def first(since: Long) = Math.floorDiv(since - length, offset) + 1
-
-    private def last(since: Long) = Math.floorDiv(since, offset)
+    private def firstEnd(windows: Iterable[Long]): Long =
+      if (windows.isEmpty) Never else windows.iterator.map(of.endOf).min
 
     override def openFor(timeUs: Long)(enter: Long => Unit): Unit = {
-      val since = timeUs - align
-      var window = first(since)
-      val end = last(since)
-      while (window <= end) {
-        if (window != newest) {
-          if (open.add(window)) next = Math.min(next, closeOf(window))
-          newest = window
-        }
-        enter(window)
+      val slice = of.grid.ordinalOf(timeUs)
+      var window = of.grid.firstWindow(slice)
+      val last = of.grid.lastWindow(slice)
+      next = Math.min(next, of.grid.windowEnd(window))
+      if (!of.overlaps) {
+        newestStart = of.grid.windowStart(last)
+        newestEnd = of.grid.windowEnd(last)
+      }
+      while (window <= last) {
+        enter(window - of.shift)
         window += 1
       }
     }
 
-    override def lateFor(timeUs: Long): Seq[Long] = first(timeUs - align) to last(timeUs - align)
+    override def lateFor(timeUs: Long): Seq[Long] = {
+      val slice = of.grid.ordinalOf(timeUs)
+      of.grid.firstWindow(slice) - of.shift to of.grid.lastWindow(slice) - of.shift
+    }
 
-    // A window that has such a value closes after it.
+    // A window that opens for such a value ends after it.
     override def rests(watermark: Long): Boolean = watermark < next
 
-    override def isWithin(window: Long, timeUs: Long): Boolean = {
-      val into = timeUs - align - offset * window
-      offset == length && into >= 0 && into < length
-    }
+    override def isInNewest(timeUs: Long): Boolean = newestStart <= timeUs && timeUs < newestEnd
 
     override def merged(): Seq[(Long, Long)] = Nil
 
-    override def closeFor(watermark: Long): Seq[Closed] =
+    override def closeFor(watermark: Long, open: Iterable[Long]): Seq[Closed] =
       if (watermark < next) Nil
       else {
-        val closed = open.iterator.filter(closeOf(_) <= watermark).toVector
-        open --= closed
-        next = nextOf
-        newest = Long.MinValue
-        closed.map(window => new Closed(window, closeOf(window) - length, closeOf(window), Array.empty))
+        val (closed, remaining) = open.toVector.partition(of.endOf(_) <= watermark)
+        next = firstEnd(remaining)
+        newestStart = Never
+        closed.map(window => new Closed(window, of.startOf(window), of.endOf(window), Array.empty))
       }
 
-    override def nextClose: Option[Long] = Option.when(open.nonEmpty)(next)
+    override def nextClose: Long = next
 
-    override def isEmpty: Boolean = open.isEmpty
+    override def isForgotten: Boolean = true
 
-    override def snapshot: Item = Item.Many(open.iterator.map[Item](Item.Int(_)).toArray)
+    override def snapshot(open: Iterable[Long]): Item = Item.Many(open.iterator.map[Item](Item.Int(_)).toArray)
   }
 
-  private final class Session(var first: Long, var last: Long, val merged: mutable.Set[Long])
+  private final class Named(val id: Long, val merged: mutable.Set[Long])
 
   private val LateId = -1L
 
-  /** Windows that end where no value comes for longer than `gap`. */
-  final class Sessions(gap: Long, kept: Item) extends KeyWindower {
-    private val open = mutable.LinkedHashMap.empty[Long, Session]
-    private var lastId = kept match {
+  // Sessions of Bytewax fire only when they close, so the readings of a new one are not used.
+  private val noClock = BatchClock(0L, 0L, 0L, rowsCame = true)
+
+  /** Sessions, whose ids count from 0. One that starts later merges into one that starts earlier. */
+  final class Sessions(gap: Long, state: Item) extends KeyWindower {
+    private val open = OpenSessions.empty
+    private val nameOf = mutable.LongMap.empty[Named]
+    private var lastId = state match {
       case Item.Nothing                                         => LateId
       case Item.Tuple(Array(Item.Int(id), Item.Many(sessions))) =>
         sessions.foreach {
           case Item.Tuple(Array(Item.Int(window), Item.Int(first), Item.Int(last), merged)) =>
-            open(window) = new Session(first, last, mutable.TreeSet.from(numbers(merged)))
+            // With a longer gap than before, stored sessions may touch, and Python merges them with the next value.
+            if (open.touches(first, last + gap)) throw Untranslatable
+            open.add(first, last + gap, 1L, noClock)(_ => ())
+            nameOf(first) = new Named(window, mutable.TreeSet.from(numbers(merged)))
           case _ => throw Untranslatable
         }
         id
@@ -137,47 +165,33 @@ private[dataflow] object KeyWindower {
     private val pairs = mutable.ArrayBuffer.empty[(Long, Long)]
 
     override def openFor(timeUs: Long)(enter: Long => Unit): Unit = {
-      val touched = open.find { case (_, session) =>
-        timeUs >= session.first - gap && timeUs <= session.last + gap
-      }
-      touched match {
-        case Some((window, session)) =>
-          if (timeUs < session.first) {
-            session.first = timeUs
-            merge()
-          } else if (timeUs > session.last) {
-            session.last = timeUs
-            merge()
+      var target = Option.empty[Named]
+      // A value enters the session that opened first. Its contents merge into those of the target later.
+      var entered = Never
+      val session = open.add(timeUs, timeUs + gap, 1L, noClock) { first =>
+        val touched = nameOf.remove(first)
+        for (later <- touched) {
+          entered = Math.min(entered, later.id)
+          target.foreach { earlier =>
+            earlier.merged += later.id
+            pairs += later.id -> earlier.id
           }
-          enter(window)
-        case None =>
-          lastId += 1
-          open(lastId) = new Session(timeUs, timeUs, mutable.TreeSet.empty)
-          enter(lastId)
-      }
-    }
-
-    private def merge(): Unit = if (open.size > 1) {
-      val byStart = open.toVector.sortBy(_._2.first)
-      var (targetId, target) = byStart.head
-      byStart.tail.foreach { case (window, session) =>
-        if (session.first - target.last <= gap) {
-          target.last = Math.max(target.last, session.last)
-          target.merged += window
-          pairs += window -> targetId
-          open -= window
-        } else {
-          targetId = window
-          target = session
         }
+        target = target.orElse(touched)
       }
+      val named = target.getOrElse {
+        lastId += 1
+        new Named(lastId, mutable.TreeSet.empty)
+      }
+      nameOf(session.first) = named
+      enter(Math.min(entered, named.id))
     }
 
     override def lateFor(timeUs: Long): Seq[Long] = Seq(LateId)
 
     override def rests(watermark: Long): Boolean = false
 
-    override def isWithin(window: Long, timeUs: Long): Boolean = false
+    override def isInNewest(timeUs: Long): Boolean = false
 
     override def merged(): Seq[(Long, Long)] =
       if (pairs.isEmpty) Nil
@@ -187,29 +201,32 @@ private[dataflow] object KeyWindower {
         found
       }
 
-    override def closeFor(watermark: Long): Seq[Closed] = {
-      val after = Math.max(watermark - gap, KeyClock.MinUs)
-      val closed = open.iterator.filter(_._2.last < after).toVector
-      closed.map { case (window, session) =>
-        open -= window
-        new Closed(window, session.first, session.last, session.merged.toArray)
+    // A session closes once the watermark has passed its end: a value at the end still belongs to it.
+    override def closeFor(watermark: Long, ids: Iterable[Long]): Seq[Closed] =
+      if (watermark < nextClose) Nil
+      else {
+        val closed = mutable.ArrayBuffer.empty[Closed]
+        while (!open.isEmpty && open(0).end < watermark) {
+          val session = open(0)
+          val named = nameOf.remove(session.first).get
+          closed += new Closed(named.id, session.first, session.end - gap, named.merged.toArray)
+          open.removeFirst()
+        }
+        closed.sortBy(_.window).toSeq
       }
+
+    override def nextClose: Long = if (open.isEmpty) Never else open(0).end + 1
+
+    // A reused id would be that of an earlier session.
+    override def isForgotten: Boolean = false
+
+    override def snapshot(ids: Iterable[Long]): Item = {
+      val sessions = open.iterator.toVector.sortBy(session => nameOf(session.first).id).map[Item] { session =>
+        val named = nameOf(session.first)
+        val merged = Item.Many(named.merged.toArray.map[Item](Item.Int(_)))
+        Item.tuple(Item.Int(named.id), Item.Int(session.first), Item.Int(session.end - gap), merged)
+      }
+      Item.tuple(Item.Int(lastId), Item.Many(sessions.toArray))
     }
-
-    override def nextClose: Option[Long] = Option.when(open.nonEmpty)(open.valuesIterator.map(_.last).min + gap + 1)
-
-    override def isEmpty: Boolean = false
-
-    override def snapshot: Item = Item.tuple(
-      Item.Int(lastId),
-      Item.Many(
-        open.iterator
-          .map[Item] { case (window, session) =>
-            val merged = Item.Many(session.merged.toArray.map[Item](Item.Int(_)))
-            Item.tuple(Item.Int(window), Item.Int(session.first), Item.Int(session.last), merged)
-          }
-          .toArray
-      )
-    )
   }
 }

@@ -4,7 +4,7 @@ import scala.collection.mutable
 
 import org.apache.spark.sql.mullion.pyfunction.expression.{Item, ItemReader, ItemWriter, Untranslatable}
 
-/** Something that comes out of the windows of a key. */
+/** An output event of the windows of a key. */
 private[dataflow] final case class FlowEvent(port: Int, window: Long, item: Item)
 
 private[dataflow] object FlowEvent {
@@ -13,13 +13,13 @@ private[dataflow] object FlowEvent {
   val Meta = 2
 }
 
-/** The windows of one key, as `bytewax/_key_windows/keyed.py` has them: what it says there holds here.
+/** The windows of one key and its clock, which turn values into output events as `bytewax/_key_windows/keyed.py` does.
   *
   * @param wanted
-  *   by port, whether anything is done with what comes out there
+  *   by port, whether its events have a target
   */
 private[dataflow] final class KeyWindows(
-    clock: KeyClock,
+    clock: FlowClock,
     windower: KeyWindower,
     make: MakeContents,
     isOrdered: Boolean,
@@ -28,15 +28,16 @@ private[dataflow] final class KeyWindows(
   import FlowEvent._
   import KeyWindows._
 
+  // In the order in which windows opened.
   private val contents = mutable.LinkedHashMap.empty[Long, WindowContents]
-  // The newest of them that was asked for: mostly the next one too.
+  // The contents that the previous value entered, which the next value mostly enters too.
   private var newest = Option.empty[WindowContents]
   private var newestId = 0L
   private val queue = mutable.ArrayBuffer.empty[Waiting]
   private val events = mutable.ArrayBuffer.empty[FlowEvent]
 
-  /** The state that was kept. */
-  def keep(windows: Array[Item], waiting: Array[Item], layouts: Layouts): Unit = {
+  /** Restores stored state. */
+  def restore(windows: Array[Item], waiting: Array[Item], layouts: Layouts): Unit = {
     windows.foreach {
       case Item.Tuple(Array(Item.Int(window), state)) => contents(window) = make.kept(state)
       case _                                          => throw Untranslatable
@@ -46,28 +47,28 @@ private[dataflow] final class KeyWindows(
         case Item.Tuple(Array(Item.Int(us), item)) => (us, item)
         case _                                     => throw Untranslatable
       }.unzip
-      // As they would have been read.
+      // Encoded and read again, because functions read values from columns.
       val rows = layouts.rows(ItemReader.read(ItemWriter.write(items))._2)
       times.indices.foreach(i => queue += new Waiting(times(i), rows, i))
     }
   }
 
-  /** Takes values from an entry on, each of which came alone at that system time: as many as enter their windows at
-    * once while nothing comes out. What `onBatch` would do with each, one by one.
+  /** Processes entries from index `from` on, as `onBatch` would do one by one: as many as arrived alone at this system
+    * time, and enter their windows at once without an output event.
     *
     * @return
-    *   the first entry that was not taken
+    *   the index of the first entry that is left
     */
   def onRun(batch: FlowBatch, from: Int, nowUs: Long): Int = {
     var i = from
     if (queue.isEmpty && batch.nowOf(from) == nowUs) {
-      clock.beforeBatch(nowUs)
+      clock.advance(nowUs)
       var isOn = true
       while (isOn && i < batch.length) {
-        isOn = batch.isLastOfPlace(i) && batch.nowOf(i) == nowUs && taken(batch, i)
+        isOn = batch.isLastOfPlace(i) && batch.nowOf(i) == nowUs && entersAtOnce(batch, i)
         if (isOn) {
           i += 1
-          // A key of which nothing is left forgets its clock.
+          // The clock of an empty key is discarded.
           isOn = !isEmpty
         }
       }
@@ -75,49 +76,48 @@ private[dataflow] final class KeyWindows(
     i
   }
 
-  private def timeOf(batch: FlowBatch, entry: Int): Long = clock match {
-    case system: KeyClock.OfSystem => system.now
-    case _                         => batch.timeOf(entry)
-  }
-
-  private def taken(batch: FlowBatch, entry: Int): Boolean = {
-    val us = timeOf(batch, entry)
+  private def entersAtOnce(batch: FlowBatch, entry: Int): Boolean = {
+    val us = clock.timeOf(batch, entry)
     val watermark = clock.after(us)
-    val isTaken = us >= watermark && (!isOrdered || us == watermark) && windower.rests(watermark)
-    if (isTaken) {
+    val enters = us >= watermark && (!isOrdered || us == watermark) && windower.rests(watermark)
+    if (enters) {
       val (rows, row) = (batch.rowsOf(entry), batch.rowOf(entry))
-      clock.onItem(us)
-      if (newest.isDefined && windower.isWithin(newestId, us)) newest.get.add(rows, row)
+      clock.see(us)
+      if (newest.isDefined && windower.isInNewest(us)) newest.get.add(rows, row)
       else add(us, rows, row)
     }
-    isTaken
+    enters
   }
 
   def onBatch(batch: FlowBatch, from: Int, until: Int, nowUs: Long): Seq[FlowEvent] = {
-    clock.beforeBatch(nowUs)
-    var watermark = 0L
+    clock.advance(nowUs)
     var i = from
     while (i < until) {
       val rows = batch.rowsOf(i)
       val row = batch.rowOf(i)
-      val us = timeOf(batch, i)
-      watermark = clock.onItem(us)
-      if (us < watermark)
+      val us = clock.timeOf(batch, i)
+      if (clock.isLate(us))
         windower.lateFor(us).foreach { window =>
           if (wanted(Late)) events += FlowEvent(Late, window, rows.item(row))
         }
-      // What need not wait for another.
-      else if (i == until - 1 && queue.isEmpty && (!isOrdered || us <= watermark)) add(us, rows, row)
-      else if (!isOrdered || queue.isEmpty || queue.last.us <= us) queue += new Waiting(us, rows, row)
-      else queue.insert(placeAfter(us), new Waiting(us, rows, row))
+      else {
+        clock.see(us)
+        // The last value does not wait if its time has come.
+        if (i == until - 1 && queue.isEmpty && (!isOrdered || us <= clock.watermark)) add(us, rows, row)
+        else if (!isOrdered || queue.isEmpty || queue.last.us <= us) queue += new Waiting(us, rows, row)
+        else queue.insert(placeAfter(us), new Waiting(us, rows, row))
+      }
       i += 1
     }
-    enter(watermark)
+    enter(clock.watermark)
   }
 
-  def onNotify(nowUs: Long): Seq[FlowEvent] = enter(clock.onNotify(nowUs))
+  def onNotify(nowUs: Long): Seq[FlowEvent] = {
+    clock.advance(nowUs)
+    enter(clock.watermark)
+  }
 
-  def onEnd(): Seq[FlowEvent] = enter(KeyClock.MaxUs)
+  def onEnd(): Seq[FlowEvent] = enter(FlowClock.MaxUs)
 
   private def add(us: Long, rows: Rows, row: Int): Unit = windower.openFor(us) { window =>
     if (newestId != window || newest.isEmpty) {
@@ -132,7 +132,7 @@ private[dataflow] final class KeyWindows(
     contents.remove(window).get
   }
 
-  /** The place in the queue behind all that are not after a time. */
+  /** The index in the queue after all values that are not later than a time. */
   private def placeAfter(us: Long): Int = {
     var (low, high) = (0, queue.length)
     while (low < high) {
@@ -156,7 +156,7 @@ private[dataflow] final class KeyWindows(
     windower.merged().foreach { case (original, target) =>
       if (original != target) contents(target).merge(closed(original))
     }
-    windower.closeFor(watermark).foreach { one =>
+    windower.closeFor(watermark, contents.keys).foreach { one =>
       val held = closed(one.window)
       if (wanted(Down)) events += FlowEvent(Down, one.window, held.closed)
       if (wanted(Meta)) events += FlowEvent(Meta, one.window, one.metadata)
@@ -169,19 +169,19 @@ private[dataflow] final class KeyWindows(
     }
   }
 
-  def isEmpty: Boolean = contents.isEmpty && queue.isEmpty && windower.isEmpty
+  /** True if the state of the key, including its clock, can be deleted. */
+  def isEmpty: Boolean = contents.isEmpty && queue.isEmpty && windower.isForgotten
 
-  /** The system time at which `onNotify` has something to do. */
+  /** The system time of the next call of `onNotify`, if any. */
   def due(nowUs: Long): Option[Long] = {
-    val first = Option.when(isOrdered && queue.nonEmpty)(queue.head.us)
-    val next = windower.nextClose
-    val watermark = if (first.isDefined && next.isDefined) Some(Math.min(first.get, next.get)) else first.orElse(next)
-    watermark.map(clock.due(_, nowUs))
+    val first = if (isOrdered && queue.nonEmpty) queue.head.us else KeyWindower.Never
+    val watermark = Math.min(first, windower.nextClose)
+    Option.when(watermark != KeyWindower.Never)(clock.due(watermark, nowUs))
   }
 
   def snapshot: Item = Item.tuple(
     clock.snapshot,
-    windower.snapshot,
+    windower.snapshot(contents.keys),
     Item.Many(
       contents.iterator
         .map[Item] { case (window, held) =>
@@ -195,6 +195,6 @@ private[dataflow] final class KeyWindows(
 
 private[dataflow] object KeyWindows {
 
-  /** A value that waits until the watermark has come to its time. */
+  /** A value that waits until the watermark reaches its time. */
   private final class Waiting(val us: Long, val rows: Rows, val row: Int)
 }
