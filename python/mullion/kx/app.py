@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import shutil
 import tempfile
@@ -16,6 +17,7 @@ from mullion._bridge import jvm
 from mullion._program import app as programs
 from mullion._program.host import DEFAULT_BROKER
 from mullion._program.jobs import Job
+from mullion._program.outside_state import lost_changes
 from mullion._program.part_names import Named, folder_name
 from mullion._program.report import Part, Place
 from mullion._program.runner import Running
@@ -33,6 +35,8 @@ from mullion.kx._query.worker import as_data
 from mullion.kx._window_spec import Window
 from mullion.topics import Broker, KafkaBroker
 from mullion.topics._folder.topic import DirTopic
+
+log = logging.getLogger("mullion")
 
 Until: TypeAlias = Literal["drained", "end"] | None
 
@@ -193,6 +197,15 @@ class App(programs.App, PipelinesHost):
             if isinstance(node.operator, FromExpr):
                 name = self._graph.name(node)
                 self._spool(node).fill(node.operator.batches(name), f"{name} ({node.operator.where})")
+        for node in self._graph.nodes:
+            changed = lost_changes(node.operator.functions) if isinstance(node.operator, Function) else ""
+            if changed:
+                log.warning(
+                    "The function of %r changes %s. It runs in worker processes, and each has its own copy of such a "
+                    "variable, so the change may be lost. Keep it in an accumulator: sp.accumulate(function, initial).",
+                    self._graph.name(node),
+                    changed,
+                )
         return super()._checked_jobs()
 
     def _jobs(self) -> Sequence[Job]:

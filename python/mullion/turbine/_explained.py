@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Final
 
+from mullion._program.outside_state import lost_changes
 from mullion._program.report import Part, shown, where_of
+from mullion._pyfunction.functions import plain
 from mullion._pyfunction.methods import Place
 from mullion.turbine._plans.together import why_alone_or_not
 from mullion.turbine._process.subscription import Subscription
@@ -101,6 +103,13 @@ def warnings_of(subscription: Subscription) -> Iterator[str]:
     for changed, what in {subscription.changes_of(function): what for what, function in reversed(called)}.items():
         if changed:
             yield f"{what} in {name}: {changed}."
+    for what, function in called:
+        changed = lost_changes([plain(function) or function])
+        if changed:
+            yield (
+                f"{what} in {name} changes {changed}. Each worker process has its own copy of such a variable, and may "
+                "start anew in any batch, so the change is lost. Use state for what is to stay."
+            )
 
 
 def _where(place: Place) -> str:

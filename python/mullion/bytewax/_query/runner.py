@@ -9,6 +9,8 @@ import tempfile
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
+from types import FunctionType
+from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
@@ -16,9 +18,11 @@ from pyspark.sql.types import StructType
 from mullion._bridge import jvm
 from mullion._keyed.api import stateful_map
 from mullion._program.manifest import Manifest
+from mullion._program.outside_state import lost_changes
 from mullion._program.part_names import folder_name
 from mullion._program.session import require_driver, session_for
 from mullion._program.started import StartedQuery
+from mullion._pyfunction.reach import is_library, reached
 from mullion._util.clock import Clock, ManualClock, system
 from mullion._util.files import reading
 from mullion.bytewax._dataflow_plan import Plan
@@ -55,6 +59,7 @@ def run(
     of a sink.
     """
     plan = Plan.of(flow)
+    warn_of_lost_changes(plan)
     if spark is not None:
         require_driver(spark, f"The dataflow {flow.flow_id!r}")
     session = spark or session_for(flow.flow_id, DirBroker(folder or tempfile.gettempdir()))
@@ -66,6 +71,24 @@ def run(
         _Run(flow, plan, passing, session, clock or system(), passing=True).run(asked_to_stop)
     finally:
         shutil.rmtree(passing, ignore_errors=True)
+
+
+def warn_of_lost_changes(plan: Plan) -> None:
+    """Names the variables outside of the steps' functions that they change."""
+    for step in plan.steps:
+        functions = reached([step.does], _is_of_user, lambda _: False).found
+        changed = lost_changes(functions)
+        if changed:
+            log.warning(
+                "The step %r changes %s. It runs in worker processes, and each has its own copy of such a variable, so "
+                "the change may be lost. Use op.stateful_map, which keeps a state for each key.",
+                step.step_id,
+                changed,
+            )
+
+
+def _is_of_user(value: Any) -> bool:
+    return isinstance(value, FunctionType) and not is_library(value)
 
 
 class _Stopped(Exception):  # noqa: N818

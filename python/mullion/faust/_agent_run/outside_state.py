@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from mullion._program.outside_state import keeps_changes
 from mullion._pyfunction.functions import names_in, names_of, plain
 from mullion._pyfunction.outside_writes import OutsideWrite, outside_writes
 from mullion.errors import UnsupportedError
@@ -25,11 +26,11 @@ def require_no_outside_state(program: Program) -> None:
     readers: dict[str, Callable[..., Any]] = {}
     for part, function in _functions(program):
         readers[part] = function
-        writes = outside_writes(function, _keeps_changes)
+        writes = outside_writes(function, keeps_changes)
         if writes:
             raise UnsupportedError(_why_lost(part, writes))
     for task in _driver_functions(program):
-        for write in outside_writes(task, _keeps_changes):
+        for write in outside_writes(task, keeps_changes):
             reader = next((part for part, function in readers.items() if _reads(function, task, write.name)), None)
             if reader is not None:
                 name = getattr(task, "__name__", repr(task))
@@ -71,10 +72,6 @@ def _driver_functions(program: Program) -> Iterator[Callable[..., Any]]:
 
 def _own(function: Callable[..., Any]) -> Callable[..., Any]:
     return function.function if isinstance(function, WithApp) else function
-
-
-def _keeps_changes(value: Any) -> bool:
-    return type(value).__module__.partition(".")[0] == "mullion"
 
 
 def _reads(reader: Callable[..., Any], writer: Callable[..., Any], name: str) -> bool:
