@@ -15,7 +15,7 @@ import matplotlib as mpl
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
-from mullion import Early, PerKey, Session, Sliding, Tumbling, configure, plot, windowed
+from mullion import Early, PerKey, Session, Sliding, Tumbling, configure, plot, read_panes, windowed
 from mullion.windows import Window
 
 FOLDER = Path(__file__).parents[1] / "docs" / "pictures"
@@ -62,7 +62,7 @@ PICTURES = {
 def draw(spark: SparkSession, name: str, file: Path) -> None:
     """Runs the stream of a picture, and draws its firings."""
     picture = PICTURES[name]
-    with tempfile.TemporaryDirectory() as folder:
+    with tempfile.TemporaryDirectory() as folder, tempfile.TemporaryDirectory() as checkpoint:
         for row in picture.rows:
             due, carrier = row.split()
             one = spark.createDataFrame([(f"2013-01-01 {due}:00", carrier)], ["due", "carrier"])
@@ -72,10 +72,11 @@ def draw(spark: SparkSession, name: str, file: Path) -> None:
             stream.withWatermark("due", picture.delay), picture.window, by="carrier", time="due", **picture.options
         ).agg(F.count("*").alias("n"))
         table = f"picture_{name}"
-        query = panes.writeStream.format("memory").queryName(table).trigger(availableNow=True).start()
-        query.awaitTermination()
+        writer = panes.writeStream.format("memory").queryName(table).option("checkpointLocation", checkpoint)
+        writer.trigger(availableNow=True).start().awaitTermination()
         rows = spark.read.schema(SCHEMA).json(folder)
-        axes = plot.timeline(spark.table(table), by="carrier", value="n", time="due", rows=rows)
+        still_open = read_panes(checkpoint, spark=spark)
+        axes = plot.timeline(spark.table(table), by="carrier", value="n", time="due", rows=rows, open_panes=still_open)
     figure = axes.get_figure(root=True)
     assert figure is not None
     figure.savefig(file, format="svg", metadata={"Date": None})

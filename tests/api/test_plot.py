@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import itertools
 import sys
 from typing import Any
@@ -9,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 from matplotlib import dates
+from matplotlib import image as mpl_image
 from matplotlib.axes import Axes
 from matplotlib.colors import to_hex
 from matplotlib.patches import Rectangle
@@ -67,6 +69,33 @@ def test_a_pane_is_a_bar_with_what_it_fired_last(panes: DataFrame) -> None:
     assert sorted(map(str, marks)) == [">", ">", "D", "^"]
 
 
+def test_an_open_pane_that_never_fired_is_drawn_with_its_contents(spark: SparkSession, panes: DataFrame) -> None:
+    window = "named_struct('start', timestamp'2024-01-01 {0}:00', 'end', timestamp'2024-01-01 {1}:00')".format
+    still_open = spark.sql(
+        f"SELECT * FROM VALUES ('a', {window('11:00', '12:00')}, 8L), ('b', {window('11:30', '12:30')}, 2L), "
+        # The pane of this window that closed is another one.
+        f"('b', {window('10:30', '11:30')}, 5L) AS t(k, window, n)"
+    )
+    axes = plot.timeline(panes, by="k", value="n", open_panes=still_open)
+    assert bars(axes) == {
+        ("10:00", "11:00", True),
+        ("11:00", "12:00", False),
+        ("10:30", "11:30", True),
+        ("10:30", "11:30", False),
+        ("11:30", "12:30", False),
+    }
+    assert words(axes) == ["2", "4", "5", "8", "9"]
+    # open_panes(query) has no aggregates: the bar keeps the value of the last firing.
+    assert words(plot.timeline(panes, by="k", value="n", open_panes=still_open.drop("n"))) == ["", "", "4", "7", "9"]
+
+
+def test_a_notebook_shows_the_picture_without_pyplot(panes: DataFrame) -> None:
+    axes: Any = plot.timeline(panes, by="k")
+    image = mpl_image.imread(io.BytesIO(axes._repr_png_()))
+    width, height = axes.figure.get_size_inches() * axes.figure.dpi
+    assert image.shape[:2] == (int(height), int(width))
+
+
 def test_rows_are_dots_in_the_lane_of_their_key(spark: SparkSession, panes: DataFrame) -> None:
     rows = spark.sql("SELECT * FROM VALUES ('b', timestamp'2024-01-01 10:40:00'), ('c', null) AS t(k, ts)").dropna()
     axes = plot.timeline(panes, by=["k"], time="ts", rows=rows)
@@ -116,6 +145,10 @@ def test_what_cannot_be_drawn_is_refused_with_the_way_out(
         plot.timeline(panes, time="due")
     with pytest.raises(InvalidArgumentError, match=r"There are 3 panes, and a picture may have limit=2"):
         plot.timeline(panes, by="k", limit=2)
+    with pytest.raises(UnknownColumnError, match=r"needs the column 'k', and open_panes has 'window', 'n'"):
+        plot.timeline(panes, by="k", open_panes=panes.select("window", "n"))
+    with pytest.raises(InvalidArgumentError, match=r"There are more than 1 open panes"):
+        plot.timeline(panes.limit(0), by="k", open_panes=panes.where("window IS NOT NULL"), limit=1)
     with pytest.raises(InvalidArgumentError, match=r"limit=0 is not a number of panes"):
         plot.timeline(panes, limit=0)
     with pytest.raises(InvalidArgumentError, match=r"rows=\.\.\.\) needs time="):

@@ -1,8 +1,4 @@
-"""Pictures of panes with matplotlib, the extra ``plot`` of this package.
-
->>> from mullion import plot
->>> plot.timeline(spark.table("panes"), by="carrier", value="n").figure.savefig("panes.png")  # doctest: +SKIP
-"""
+"""The picture of a query's panes over event time."""
 
 from __future__ import annotations
 
@@ -18,7 +14,8 @@ from pyspark.sql.types import StructType, TimestampType
 
 from mullion._bridge.columns import require_dataframe
 from mullion._util.signatures import explained
-from mullion.errors import InvalidArgumentError, UnknownColumnError, UnsupportedError
+from mullion.errors import InvalidArgumentError, UnknownColumnError
+from mullion.plot._axes import new_axes
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -37,7 +34,6 @@ class _Pane:
     start: datetime
     end: datetime
     firings: list[str] = field(default_factory=list)
-    seq: int = -1
     label: str = ""
 
 
@@ -67,20 +63,25 @@ def timeline(
     value: str | None = None,
     time: str | None = None,
     rows: DataFrame | None = None,
+    open_panes: DataFrame | None = None,
     limit: int = 300,
     ax: Axes | None = None,
 ) -> Axes:
     """Draws panes over event time: a bar from a window's start to its end, in a lane for each key.
 
     A bar has a mark for each firing, in order. It has a thick edge if the pane has closed, and a dashed edge if it is
-    still open. Overlapping windows are drawn above each other. Times are in the session's time zone.
+    still open. Overlapping windows are drawn above each other. Times are in the session's time zone. A notebook shows
+    the picture if the call is the last line of a cell.
 
     - ``panes``: a DataFrame of firings that is not a stream, such as the table of a memory sink, with the columns
       ``window`` and ``pane`` of ``windowed(...)``.
     - ``by``: the key columns.
-    - ``value``: a column; the bar shows its value in the last firing.
+    - ``value``: a column; the bar shows its value in the last firing, or in ``open_panes`` if it is there.
     - ``rows``: the input rows, with the columns of ``by``; not a stream either. They are drawn as dots.
-    - ``time``: the column with the event time in ``rows``, and in ``late_row`` if there is one.
+    - ``open_panes``: the result of :func:`mullion.read_panes` or :func:`mullion.open_panes`. Without it, the picture
+      has an open pane only if that has fired.
+    - ``time``: the column with the event time in ``rows``, and in ``late_row`` if there is one. Late rows are drawn as
+      red dots.
     - ``limit``: the maximum number of panes in a picture.
     - ``ax``: the axes to draw on; by default those of a new figure of suitable height.
 
@@ -88,13 +89,14 @@ def timeline(
     and :class:`InvalidArgumentError` for a stream, for count windows, and for more panes than
     ``limit``.
     """
-    axes = ax if ax is not None else _axes()
+    axes = ax if ax is not None else new_axes()
     require_dataframe(panes, "timeline() was given")
     keys = (by,) if isinstance(by, str) else tuple(by)
     _check(panes, "panes", ("window", "pane", *keys, *((value,) if value else ())))
     if isinstance(limit, bool) or not isinstance(limit, int) or limit < 1:
         raise InvalidArgumentError(f"limit={limit!r} is not a number of panes: give 1 or more.")
     fired, late = _firings(panes, keys, value, limit), _late(panes, keys, time)
+    still_open = [] if open_panes is None else _open(open_panes, keys, value, limit)
     input_rows = None
     if rows is not None:
         require_dataframe(rows, "timeline(rows=...) was given")
@@ -103,21 +105,12 @@ def timeline(
         _check(rows, "rows", (time, *keys))
         at = F.col(f"`{time}`")
         input_rows = rows.where(at.isNotNull()).select(_micros(at).alias("_at"), *_texts(keys)).collect()
-    _draw(axes, ZoneInfo(_zone(panes)), fired, late, input_rows, limit)
+    zone = ZoneInfo(_zone(panes))
+    lanes = _lanes(_panes(fired, still_open, zone, limit), [*late, *(input_rows or [])])
+    _draw(axes, zone, lanes, late, input_rows)
     if ax is None:
         lines = round((axes.get_ylim()[0] - axes.get_ylim()[1]) * 2)
         axes.figure.set_size_inches(11, 1.3 + 0.24 * lines)  # type: ignore[union-attr]
-    return axes
-
-
-def _axes() -> Axes:
-    try:
-        from matplotlib.figure import Figure
-    except ImportError as missing:
-        raise UnsupportedError(
-            "mullion.plot draws with matplotlib, which is an extra of this package: pip install 'mullion-spark[plot]'."
-        ) from missing
-    axes: Axes = Figure(dpi=120, layout="constrained").add_subplot()
     return axes
 
 
@@ -132,7 +125,7 @@ def _check(df: DataFrame, name: str, columns: Iterable[str]) -> None:
             raise UnknownColumnError(
                 f"timeline() needs the column {column!r}, and {name} has {', '.join(map(repr, df.columns))}."
             )
-    kind = df.schema["window"].dataType if name == "panes" else None
+    kind = df.schema["window"].dataType if name != "rows" else None
     if kind is not None and not (isinstance(kind, StructType) and isinstance(kind["start"].dataType, TimestampType)):
         raise InvalidArgumentError(
             "timeline() draws windows of time: a struct 'window' of start and end. It was given "
@@ -154,26 +147,40 @@ def _texts(keys: Sequence[str], inside: str = "") -> list[Column]:
 
 
 def _firings(panes: DataFrame, keys: Sequence[str], value: str | None, limit: int) -> list[Row]:
-    pane = panes.schema["pane"].dataType
+    firings = panes.where(F.col("window.start").isNotNull()).select(
+        *_pane_columns(panes, keys, value), F.col("pane.firing").alias("_firing"), F.col("pane.seq").alias("_seq")
+    )
+    # A pane has a few firings, so many more rows than the limit mean too many panes.
+    return _at_most(firings, 20 * limit, "firings", limit)
+
+
+def _open(panes: DataFrame, keys: Sequence[str], value: str | None, limit: int) -> list[Row]:
+    require_dataframe(panes, "timeline(open_panes=...) was given")
+    _check(panes, "open_panes", ("window", *keys))
+    columns = _pane_columns(panes, keys, value if value in panes.columns else None)
+    return _at_most(panes.select(*columns), limit, "open panes", limit)
+
+
+def _pane_columns(panes: DataFrame, keys: Sequence[str], value: str | None) -> list[Column]:
+    pane = panes.schema["pane"].dataType if "pane" in panes.columns else None
     has_id = isinstance(pane, StructType) and "id" in pane.names
-    ours = panes.where(F.col("window.start").isNotNull()).select(
+    return [
         _micros(F.col("window.start")).alias("_start"),
         _micros(F.col("window.end")).alias("_end"),
-        F.col("pane.firing").alias("_firing"),
-        F.col("pane.seq").alias("_seq"),
         (F.col("pane.id") if has_id else F.lit(None)).cast("string").alias("_id"),
         (F.col(f"`{value}`") if value else F.lit("")).cast("string").alias("_label"),
         *_texts(keys),
-    )
-    # A pane has a few firings, so many more rows than the limit mean too many panes.
-    most = 20 * limit
-    firings = ours.limit(most + 1).collect()
-    if len(firings) > most:
+    ]
+
+
+def _at_most(rows: DataFrame, most: int, what: str, limit: int) -> list[Row]:
+    collected = rows.limit(most + 1).collect()
+    if len(collected) > most:
         raise InvalidArgumentError(
-            f"There are more than {most} firings, too many for a picture of at most {limit} panes. Choose some: "
+            f"There are more than {most} {what}, too many for a picture of at most {limit} panes. Choose some: "
             "panes.where(...)."
         )
-    return firings
+    return collected
 
 
 def _late(panes: DataFrame, keys: Sequence[str], time: str | None) -> list[Row]:
@@ -189,34 +196,48 @@ def _late(panes: DataFrame, keys: Sequence[str], time: str | None) -> list[Row]:
     return panes.where(at.isNotNull()).select(_micros(at).alias("_at"), *_texts(keys, inside)).collect()
 
 
-def _lanes(fired: list[Row], others: Iterable[Row], zone: ZoneInfo, limit: int) -> list[_Lane]:
+def _panes(fired: list[Row], still_open: list[Row], zone: ZoneInfo, limit: int) -> dict[str, list[_Pane]]:
+    """The panes of each lane."""
     panes: dict[tuple[str, Any], _Pane] = {}
     for row in sorted(fired, key=lambda row: row["_seq"]):
         start, end = _time(row["_start"], zone), _time(row["_end"], zone)
         pane = panes.setdefault((row["_lane"], row["_id"] or (start, end)), _Pane(start, end))
         pane.firings.append(row["_firing"])
         pane.start, pane.end, pane.label = start, end, row["_label"] or ""
-    if len(panes) > limit:
+    lanes: dict[str, list[_Pane]] = {}
+    for (lane, _), pane in panes.items():
+        lanes.setdefault(lane, []).append(pane)
+    for row in still_open:
+        start, end = _time(row["_start"], zone), _time(row["_end"], zone)
+        fired_pane = panes.get((row["_lane"], row["_id"] or (start, end)))
+        if fired_pane is None or "close" in fired_pane.firings:
+            lanes.setdefault(row["_lane"], []).append(_Pane(start, end, label=row["_label"] or ""))
+        else:
+            fired_pane.start, fired_pane.end = start, end
+            fired_pane.label = row["_label"] or fired_pane.label
+    count = sum(map(len, lanes.values()))
+    if count > limit:
         raise InvalidArgumentError(
-            f"There are {len(panes)} panes, and a picture may have limit={limit}. Choose some, panes.where(...), or "
+            f"There are {count} panes, and a picture may have limit={limit}. Choose some, panes.where(...), or "
             "give a larger limit."
         )
-    names = {lane for lane, _ in panes} | {row["_lane"] for row in others}
-    return [_Lane(name, [pane for (lane, _), pane in panes.items() if lane == name]) for name in sorted(names)]
+    return lanes
+
+
+def _lanes(panes: dict[str, list[_Pane]], dots: Iterable[Row]) -> list[_Lane]:
+    names = {*panes, *(row["_lane"] for row in dots)}
+    return [_Lane(name, panes.get(name, [])) for name in sorted(names)]
 
 
 def _time(micros: int, zone: ZoneInfo) -> datetime:
     return datetime.fromtimestamp(micros // 1_000_000, zone).replace(microsecond=micros % 1_000_000)
 
 
-def _draw(
-    axes: Axes, zone: ZoneInfo, fired: list[Row], late: list[Row], input_rows: list[Row] | None, limit: int
-) -> None:
+def _draw(axes: Axes, zone: ZoneInfo, lanes: list[_Lane], late: list[Row], input_rows: list[Row] | None) -> None:
     from matplotlib import dates
     from matplotlib.lines import Line2D
     from matplotlib.patches import Patch
 
-    lanes = _lanes(fired, [*late, *(input_rows or [])], zone, limit)
     top: dict[str, float] = {}
     y = 0.0
     for lane in lanes:
@@ -228,7 +249,7 @@ def _draw(
     handles: list[Any] = [
         Line2D([], [], ls="", marker=_MARKS[kind], color=_INK, ms=5, label=_SHOWN[kind])
         for kind in _MARKS
-        if any(row["_firing"] == kind for row in fired)
+        if any(kind in pane.firings for lane in lanes for pane in lane.panes)
     ]
     closed = {"close" in pane.firings for lane in lanes for pane in lane.panes}
     handles += [Patch(fc=_CLOSED, ec=_INK, label="closed")] if True in closed else []
