@@ -7,6 +7,7 @@ import os
 from pyspark.sql import DataFrame
 
 from mullion._bridge import jvm
+from mullion._native.displays import displayed
 from mullion._util import checkpoints
 from mullion._util.signatures import explained
 from mullion.errors import InvalidArgumentError
@@ -35,10 +36,12 @@ def compare(panes: DataFrame, checkpoint: str | os.PathLike[str]) -> DataFrame:
     Raises :class:`InvalidArgumentError` when there is no such checkpoint or no window in ``panes``, and
     :class:`UnsupportedError` under Spark Connect.
 
+    A notebook shows the rows if the call is the last line of a cell.
+
     >>> mullion.compare(panes, "checkpoints/flights").show(truncate=False)  # doctest: +SKIP
     """
     path = checkpoints.path_of(checkpoint)
     jvm.require_classic(panes, "panes")
     if not isinstance(panes, DataFrame):
         raise InvalidArgumentError(f"panes={panes!r} is not a DataFrame. Give what windowed(...).agg() made.")
-    return jvm.compare(panes, path)
+    return displayed(jvm.compare(panes, path), f"Compared with {path}")

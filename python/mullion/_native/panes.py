@@ -9,6 +9,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from mullion._bridge import dispatch, jvm
 from mullion._bridge.connect import is_remote
+from mullion._native.displays import displayed
 from mullion._util import checkpoints
 from mullion._util.signatures import explained
 from mullion.errors import InvalidArgumentError
@@ -56,6 +57,8 @@ def open_panes(
 ) -> DataFrame:
     """Shows why each open pane of a query has not closed. Print the result with ``.show(truncate=False)``.
 
+    A notebook shows the first 100 rows if the call is the last line of a cell.
+
     It writes nothing. The panes are those of the last committed batch. The clocks of a running query are as they are
     now.
 
@@ -88,10 +91,10 @@ def open_panes(
     number = checkpoints.operator_of(operator)
     _check(panes, window)
     if isinstance(query, ClockedQuery):
-        return jvm.open_panes(query.session, query.java_query, number, panes, window)
+        return _displayed(jvm.open_panes(query.session, query.java_query, number, panes, window))
     if isinstance(query, StreamingQuery) or is_remote(query):
         session = checkpoints.session_of(spark or (panes.sparkSession if panes is not None else None))
-        return dispatch.open_panes(session, query, number, panes, window)
+        return _displayed(dispatch.open_panes(session, query, number, panes, window))
     if not isinstance(query, (str, os.PathLike)):
         raise InvalidArgumentError(
             f"query={query!r} ({type(query).__name__}) is neither a running query nor a path. Give what "
@@ -99,7 +102,11 @@ def open_panes(
         )
     path = checkpoints.path_of(query)
     session = checkpoints.session_of(spark or (panes.sparkSession if panes is not None else None))
-    return dispatch.open_panes(session, path, number, panes, window)
+    return _displayed(dispatch.open_panes(session, path, number, panes, window))
+
+
+def _displayed(panes: DataFrame) -> DataFrame:
+    return displayed(panes, "Open panes")
 
 
 def _check(panes: DataFrame | None, window: str | None) -> None:

@@ -21,7 +21,7 @@ from mullion._native.pane_functions import lists
 from mullion._native.pane_functions.apply import LATE_ROW, applied
 from mullion._native.pane_functions.process import PaneProcessor, processed, require_processor
 from mullion._native.pane_functions.reading import ROWS
-from mullion._util import durations
+from mullion._util import durations, html
 from mullion._util.checks import did_you_mean, require_bool, require_one_of
 from mullion._util.durations import Duration
 from mullion._util.signatures import explained
@@ -477,6 +477,15 @@ class Windowed:
                 f"windowed(...)[{key!r}] is asked of what has no columns yet: say what a pane holds first, as in "
                 "windowed(...).agg(F.count('*').alias('n'))."
             )
+
+    def _repr_html_(self) -> str:
+        options = [option.split("=", 1) for option in self._options.written()]
+        keys = [["by", ", ".join(str(key) for key in self._by)]] if self._by else []
+        return html.table(
+            [["input", self._df], ["window", self._window], *keys, *options],
+            title="Windowed rows",
+            notes=["The panes have no contents yet: call .agg(...), .collect(...), .apply(...) or .process(...)."],
+        )
 
     def __repr__(self) -> str:
         parts = [repr(self._df), repr(self._window)]

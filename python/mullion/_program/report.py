@@ -6,9 +6,13 @@ import inspect
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, final
+from typing import Any, Final, Literal, final
+
+from mullion._util import html
 
 Place = Literal["JVM", "Python"]
+
+_HEADER: Final = ("part", "runs", "why", "decided at")
 
 
 @final
@@ -37,9 +41,16 @@ class Report:
     """What the program says and nothing here is decided by, in words."""
 
     def __str__(self) -> str:
-        lines = [("part", "runs", "why", "decided at")]
-        lines += [(part.name, part.runs, part.why, part.where) for part in self.parts]
-        return "\n".join([table(lines), *(f"Taken, and not used: {note}." for note in self.notes)])
+        return "\n".join([table([_HEADER, *self._rows()]), *self._remarks()])
+
+    def _repr_html_(self) -> str:
+        return html.table(self._rows(), _HEADER, notes=self._remarks())
+
+    def _rows(self) -> list[tuple[str, ...]]:
+        return [(part.name, part.runs, part.why, part.where) for part in self.parts]
+
+    def _remarks(self) -> list[str]:
+        return [f"Taken, and not used: {note}." for note in self.notes]
 
 
 def table(lines: Iterable[tuple[str, ...]]) -> str:
