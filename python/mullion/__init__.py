@@ -10,7 +10,9 @@
 from mullion._native.aggregates import PythonAggregate
 from mullion._native.compare import compare
 from mullion._native.configure import configure
+from mullion._native.delay import suggest_delay
 from mullion._native.flat import flat
+from mullion._native.monitor import monitor
 from mullion._native.pane_functions.pane import Pane
 from mullion._native.pane_functions.process import PaneProcessor
 from mullion._native.panes import open_panes, read_panes
@@ -19,6 +21,7 @@ from mullion._native.savepoint import savepoint
 from mullion._native.together import together
 from mullion._native.upsert import changelog, upsert
 from mullion._native.windowed import Windowed, windowed
+from mullion._util.delays import KeyLateness, SuggestedDelay
 from mullion._util.durations import Duration
 from mullion._version import __version__
 from mullion.errors import (
@@ -66,6 +69,7 @@ __all__ = [
     "IncompatibleStateError",
     "InvalidArgumentError",
     "JdbcTable",
+    "KeyLateness",
     "MullionError",
     "Pane",
     "PaneProcessor",
@@ -76,6 +80,7 @@ __all__ = [
     "Session",
     "Sliding",
     "StateLostError",
+    "SuggestedDelay",
     "TaskFailedError",
     "Tumbling",
     "UnknownColumnError",
@@ -89,10 +94,12 @@ __all__ = [
     "compare",
     "configure",
     "flat",
+    "monitor",
     "open_panes",
     "read_panes",
     "recover",
     "savepoint",
+    "suggest_delay",
     "together",
     "upsert",
     "windowed",

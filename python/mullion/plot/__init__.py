@@ -6,6 +6,7 @@
 A notebook shows a picture that is the result of a cell.
 """
 
+from mullion.plot._delays import delays
 from mullion.plot._timeline import timeline
 
-__all__ = ["timeline"]
+__all__ = ["delays", "timeline"]
