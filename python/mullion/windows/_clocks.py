@@ -20,10 +20,12 @@ LateBy: TypeAlias = Literal["panes", "watermark"]
 class Watermark:
     """Panes close by Spark's watermark, which all keys share. This is the default.
 
-    - ``idle_after``: how long a source may be empty before the event clock advances with the wall clock, so that panes
-      of a quiet stream close. The watermark of the query advances with it, and rows that come later with earlier times
-      may be late. ``None`` means never. Waiting starts when a source that had rows is found empty; it does not start
-      while a query is down or works off a backlog. A checkpoint that started with ``idle_after`` needs it from then on.
+    - ``idle_after``: how long a source may be empty before it is idle. Of several streams with ``withWatermark`` below
+      the window, an idle one no longer holds back the watermark. If all are idle, the watermark advances with the wall
+      clock, so that panes of a quiet stream close. It is the watermark of the query, so it acts on all operators; rows
+      that come later with earlier times may be late. ``None`` means never. Waiting starts when a source is found empty,
+      for one without any row at the start of the query; it does not start while a query is down or works off a backlog.
+      A checkpoint that started with ``idle_after`` needs it from then on.
 
     >>> Watermark(idle_after="30 seconds")
     Watermark(idle_after='30 seconds')

@@ -45,6 +45,7 @@ class Step:
     """Something happens to the query; what it does then."""
 
     rows: list[list[Any]] | None = None
+    other: list[list[Any]] | None = None
     advance: Decimal | int = 0
     restart: bool = False
     crash: bool = False
@@ -65,7 +66,7 @@ class Step:
     def read(step: Any) -> Step:
         read: Step = checked(Step, {step: True} if isinstance(step, str) else step)
         assert read.fires is None or read.batches is None, f"{step}: either fires or batches"
-        alone = read.rows is None or not read.advance or read.starts_again
+        alone = (read.rows is None and read.other is None) or not read.advance or read.starts_again
         assert alone, f"{step}: time may pass before rows come only while the query is down"
         return read
 
@@ -273,6 +274,7 @@ class Story(Options):
     together: dict[str, dict[str, Any]] = field(default_factory=dict)
     columns: str = "k string, v int"
     watermark: Decimal | int = 0
+    streams: int = 1
     before: str | None = None
     records: int | None = None
     then: dict[str, Any] | None = None

@@ -25,28 +25,31 @@ class Run:
     def __init__(self, spark: SparkSession, story: Story, folder: Path) -> None:
         self.spark = spark
         self.story = story
-        self.rows = folder / "rows"
-        self.rows.mkdir(parents=True)
+        self.folders = [folder / name for name in ("rows", "other")[: story.streams]]
+        for rows in self.folders:
+            rows.mkdir(parents=True)
         self.checkpoint = folder / "checkpoint"
         self.now_ms = 0
-        self.files = 0
+        # One list per step with rows.
+        self.files: list[list[Path]] = []
         self.reports = 0
         self.open = 0
         self.ended = False
         self.panes = self.streamed()
 
     def streamed(self) -> DataFrame:
-        return self.over(self.spark.readStream.schema(self.story.schema).json(str(self.rows)))
+        return self.over(*(self.spark.readStream.schema(self.story.schema).json(str(rows)) for rows in self.folders))
 
     @cached_property
     def query(self) -> ClockedQuery:
         """Starts with the first rows there: one with early firings runs a batch at its start."""
         return self.start()
 
-    def over(self, rows: DataFrame) -> DataFrame:
-        """The panes of the story over its rows, whose time stands in them as microseconds."""
-        rows = rows.withColumn("ts", F.timestamp_micros("ts"))
-        rows = rows.withWatermark("ts", f"{micros(self.story.watermark)} microseconds")
+    def over(self, *streams: DataFrame) -> DataFrame:
+        """The panes of the story over its streams, with times in microseconds."""
+        delay = f"{micros(self.story.watermark)} microseconds"
+        timed = [rows.withColumn("ts", F.timestamp_micros("ts")).withWatermark("ts", delay) for rows in streams]
+        rows = reduce(DataFrame.union, timed)
         match self.story.before:
             case "dropDuplicates":
                 rows = rows.dropDuplicates(["ts", "k"])
@@ -88,8 +91,7 @@ class Run:
         if step.change is not None:
             self.story = self.story.changed(step.change)
             self.panes = self.streamed()
-        if step.rows is not None:
-            self.write(step.rows)
+        self.write(step)
         if not down:
             _ = self.query
         if step.advance:
@@ -136,23 +138,31 @@ class Run:
         for name in (str(last), f".{last}.crc"):
             (self.checkpoint / "commits" / name).unlink(missing_ok=True)
 
-    def write(self, rows: Sequence[Sequence[Any]]) -> None:
+    def write(self, step: Step) -> None:
+        written = [
+            self.write_file(folder, rows)
+            for folder, rows in zip(self.folders, (step.rows, step.other), strict=False)
+            if rows is not None
+        ]
+        if written:
+            self.files.append(written)
+
+    def write_file(self, folder: Path, rows: Sequence[Sequence[Any]]) -> Path:
         names = self.story.names
-        hidden = self.rows / "_next"
+        hidden = folder / "_next"
         with hidden.open("w", encoding="utf-8") as out:
             for row in rows:
                 assert len(row) == len(names), f"{row} is not a row of {names}"
                 values = dict(zip(names, row, strict=True))
                 values["ts"] = None if row[0] is None else micros(row[0])
                 out.write(json.dumps(values, default=float) + "\n")
-        hidden.rename(self.rows / f"{self.files:04}.json")
-        self.files += 1
+        return hidden.rename(folder / f"{len(self.files):04}.json")
 
-    def as_batch(self, files: int) -> list[Firing]:
-        """What the same panes are over a batch DataFrame of the rows in the first files."""
+    def as_batch(self, steps: int) -> list[Firing]:
+        """The same panes over a batch DataFrame of the rows of the first steps."""
         # One after another: of several files Spark reads the longest first.
         read = self.spark.read.schema(self.story.schema)
-        rows = reduce(DataFrame.union, [read.json(str(self.rows / f"{i:04}.json")) for i in range(files)])
+        rows = reduce(DataFrame.union, [read.json(str(file)) for files in self.files[:steps] for file in files])
         return said_by(shown(self.over(rows), self.story.last).collect(), self.story.names)
 
     def open_panes(self) -> list[list[Firing]]:
@@ -223,7 +233,7 @@ def play(run: Run) -> None:
     # Of a run after the end of another one a batch knows nothing, nor of another query before it.
     is_one = not any(step.drain for step in steps[:-1]) and not any(step.change is not None for step in steps)
     if late == 0 and alike and is_one:
-        files = run.files - 1 if story.flood else run.files
+        files = len(run.files) - 1 if story.flood else len(run.files)
         still_open = [] if story.flood or story.spec.is_numbered else [{"close": 0, **pane} for pane in story.open]
         closed = [*map(without_id, run.as_batch(files))]
         same(closed, [*map(without_id, closes + still_open)], story.last, "the same as a batch")
@@ -255,7 +265,8 @@ def drowned(run: Run, fired: Sequence[Firing]) -> list[Firing]:
     """A row comes far in the future, and all closes; then nothing is left in state but what that row put there."""
     story = run.story
     at, windows = story.far()
-    batches = run.step(Step(rows=[[seconds(at), *([None] * (len(story.names) - 1))]]))
+    last = [[seconds(at), *([None] * (len(story.names) - 1))]]
+    batches = run.step(Step(rows=last, other=last if story.streams > 1 else None))
     mine = [pane for batch in batches for pane in batch if micros(pane["window"][1]) > at]
     told = [pane for batch in batches for pane in batch if pane not in mine]
     assert all("early" in pane or "running" in pane for pane in mine)
@@ -314,7 +325,7 @@ def one_row(run: Run) -> int:
         )
         if several:
             story = Story("one row", 0, together=several, columns=run.story.columns)
-        with_one = run.another(story, run.rows.parent / "one_row")
+        with_one = run.another(story, run.folders[0].parent / "one_row")
         try:
             with_one.step(Step(rows=[[FAR, *([None] * (len(story.names) - 1))]]))
             _one_row[shape] = with_one.records()

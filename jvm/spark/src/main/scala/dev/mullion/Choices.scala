@@ -38,7 +38,8 @@ sealed trait Clock {
 /** Panes close by Spark's watermark.
   *
   * @param idleAfter
-  *   how long a source may be empty before the event clock advances with the wall clock
+  *   how long a source may be empty before it is idle. Of several streams, an idle one no longer holds back the
+  *   watermark; if all are idle, the watermark advances with the wall clock
   */
 final case class Watermark(idleAfter: Option[Span] = None) extends Clock {
   override private[mullion] def applyTo(options: WindowOptions): WindowOptions =

@@ -2,8 +2,8 @@ package dev.mullion.windows.clock
 
 import dev.mullion.windows.spec.TimeMath
 
-/** The event clock of an idle stream: it advances with the wall clock from its last reading, never past the wall clock,
-  * and never back.
+/** The event clock of a stream without rows: it advances with the wall clock from its last reading, never past the wall
+  * clock, and never back.
   *
   * {{{
   *   rows      x x x
@@ -23,10 +23,7 @@ import dev.mullion.windows.spec.TimeMath
   */
 final case class IdleClock(sinceMs: Long, watermarkMs: Long) {
 
-  /** The event clock at `nowMs`, when Spark's watermark is `current`. */
-  def at(nowMs: Long, current: Long, idleAfterMs: Long): Long = {
-    val idle = nowMs - sinceMs
-    if (idle < idleAfterMs) current
-    else Math.max(current, Math.min(nowMs, TimeMath.plus(watermarkMs, idle)))
-  }
+  /** The event clock at `nowMs`, once the stream counts as idle. */
+  def at(nowMs: Long): Long =
+    Math.max(watermarkMs, Math.min(nowMs, TimeMath.plus(watermarkMs, nowMs - sinceMs)))
 }

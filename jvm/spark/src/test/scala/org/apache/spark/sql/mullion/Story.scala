@@ -34,7 +34,8 @@ final case class Story(
     flood: Boolean,
     records: Option[Long] = None,
     together: Seq[(String, PaneStory)] = Nil,
-    document: Option[JsonNode] = None
+    document: Option[JsonNode] = None,
+    streams: Int = 1
 ) {
 
   /** The test case of the query that continues from this one's checkpoint. */
@@ -150,7 +151,8 @@ final case class Step(
     inNoWindow: Long,
     open: Option[Long],
     drain: Boolean = false,
-    change: Option[JsonNode] = None
+    change: Option[JsonNode] = None,
+    other: Option[Seq[JsonNode]] = None
 ) {
   def startsAgain: Boolean = restart || crash || drain || change.isDefined
 }
@@ -288,7 +290,8 @@ object Story {
       said.flag("flood", otherwise = true),
       said.number("records"),
       together,
-      Some(document)
+      Some(document),
+      said.number("streams").fold(1)(_.toInt)
     )
     said.get("rule")
     said.finish()
@@ -422,11 +425,12 @@ object Story {
       said.number("in_no_window").getOrElse(0L),
       said.number("open"),
       said.flag("drain", otherwise = false),
-      said.get("change")
+      said.get("change"),
+      said.list("other")
     )
     require(node.isTextual || !(node.has("fires") && node.has("batches")), s"either fires or batches: $node")
     require(
-      step.rows.isEmpty || step.advance == 0 || step.startsAgain,
+      (step.rows.isEmpty && step.other.isEmpty) || step.advance == 0 || step.startsAgain,
       s"time may pass before rows come only while the query is down: $node"
     )
     said.finish()

@@ -29,18 +29,19 @@ final class StoryRun(spark: SparkSession, begins: Story, folder: Path) {
   /** The current test case of the query. */
   def story: Story = now
 
-  private val rows = Files.createDirectories(folder.resolve("rows"))
+  private val folders = Seq("rows", "other").take(begins.streams).map(of => Files.createDirectories(folder.resolve(of)))
   private val checkpoint = folder.resolve("checkpoint")
   private val names = StructType.fromDDL(story.schema).fieldNames.toSeq
   private var panes = streamed()
   private var nowMs = 0L
-  private var files = 0
+  // One list per step with rows.
+  private var files = Vector.empty[Seq[Path]]
   private var reported = -1L
   // Started after the first rows exist: a query with early firings runs a batch at its start.
   private var running = Option.empty[ClockedQuery]
   private var ended = false
 
-  private def streamed() = over(spark.readStream.schema(story.schema).json(rows.toString))
+  private def streamed() = over(folders.map(rows => spark.readStream.schema(story.schema).json(rows.toString)))
 
   private def query: ClockedQuery = running.getOrElse(throw new IllegalStateException("the story has not begun"))
 
@@ -62,7 +63,7 @@ final class StoryRun(spark: SparkSession, begins: Story, folder: Path) {
       now = now.changed(by)
       panes = streamed()
     }
-    step.rows.foreach(write)
+    write(step)
     val starts = down || running.isEmpty
     if (!down) begin()
     nowMs += step.advance / 1000
@@ -88,17 +89,17 @@ final class StoryRun(spark: SparkSession, begins: Story, folder: Path) {
     )
   }
 
-  /** The same panes over a batch DataFrame of the rows in the first `n` files. */
+  /** The same panes over a batch DataFrame of the rows of the first `n` steps with rows. */
   def asBatch(n: Int): Seq[Firing] = {
     // One by one: of several files Spark reads the longest first.
-    val rows = (0 until n).map(i => spark.read.schema(story.schema).json(file(i).toString): DataFrame)
-    shown(over(rows.reduce(_.union(_))))
+    val rows = files.take(n).flatten.map(file => spark.read.schema(story.schema).json(file.toString): DataFrame)
+    shown(over(Seq(rows.reduce(_.union(_)))))
       .collect()
       .map(r => Firing.told(r.getString(0), names))
       .toSeq
   }
 
-  def filesWritten: Int = files
+  def filesWritten: Int = files.length
 
   /** The open panes of each Mullion window, the one downstream first. */
   def openPanes(): Seq[Seq[Firing]] = {
@@ -124,9 +125,10 @@ final class StoryRun(spark: SparkSession, begins: Story, folder: Path) {
   }
 
   /** The panes of the test case over its rows, whose time is in microseconds. */
-  private def over(rows: DataFrame): DataFrame = {
-    val timed =
-      rows.withColumn("ts", timestamp_micros(col("ts"))).withWatermark("ts", s"${story.watermark} microseconds")
+  private def over(streams: Seq[DataFrame]): DataFrame = {
+    val timed = streams
+      .map(_.withColumn("ts", timestamp_micros(col("ts"))).withWatermark("ts", s"${story.watermark} microseconds"))
+      .reduce(_.union(_))
     val kept = story.before.fold(timed) {
       case "dropDuplicates" => timed.dropDuplicates("ts", "k")
       case "join"           =>
@@ -222,7 +224,12 @@ final class StoryRun(spark: SparkSession, begins: Story, folder: Path) {
     panes.select(to_json(struct(fields.map(expr): _*)).as("told"))
   }
 
-  private def write(rows: Seq[JsonNode]): Unit = {
+  private def write(step: Step): Unit = {
+    val written = folders.zip(Seq(step.rows, step.other)).flatMap { case (folder, rows) => rows.map(write(folder, _)) }
+    if (written.nonEmpty) files :+= written
+  }
+
+  private def write(folder: Path, rows: Seq[JsonNode]): Path = {
     val lines = rows.map { row =>
       require(row.size == names.size, s"$row is no row of ${names.mkString(", ")}")
       val line = new ObjectNode(JsonNodeFactory.instance)
@@ -230,13 +237,10 @@ final class StoryRun(spark: SparkSession, begins: Story, folder: Path) {
       if (!row.get(0).isNull) line.put("ts", Said.micros(row.get(0)))
       line.toString
     }
-    val hidden = this.rows.resolve("_next")
+    val hidden = folder.resolve("_next")
     Files.write(hidden, lines.asJava)
-    Files.move(hidden, file(files), StandardCopyOption.ATOMIC_MOVE)
-    files += 1
+    Files.move(hidden, folder.resolve(f"${files.length}%04d.json"), StandardCopyOption.ATOMIC_MOVE)
   }
-
-  private def file(n: Int): Path = rows.resolve(f"$n%04d.json")
 
   /** Simulates a death after the last batch wrote its state and its output, but before its commit. */
   private def forgetLastCommit(): Unit = {

@@ -171,7 +171,7 @@ class TranscriptSuite extends SparkSuite {
   /** A row far in the future closes all panes; then state only has that row's records. */
   private def drown(session: SparkSession, story: Story, run: StoryRun, fired: Seq[Firing]): Seq[Firing] = {
     val at = story.panes.lastStart(far)
-    val ran = run.run(flood(at, story.schema))
+    val ran = run.run(flood(at, story))
     val (mine, told) = ran.fired.partition(_.end.exists(_ > at))
     assert(mine.forall(f => f.is("early") || f.is("running")), mine.mkString(", "))
     same(told, expectedAtEnd(story, fired), story.last, "when all closes")
@@ -197,7 +197,7 @@ class TranscriptSuite extends SparkSuite {
       (story.panes, story.together.map(_._2)),
       TemporaryFolder.use { folder =>
         running(session, story, folder) { run =>
-          run.run(flood(story.panes.lastStart(far), story.schema))
+          run.run(flood(story.panes.lastStart(far), story))
           run.recordsInState().last
         }
       }
@@ -241,11 +241,12 @@ object TranscriptSuite {
   /** No test case without `flood: false` comes near this time. */
   private val far = 1000000000L * 1000000L
 
-  private def flood(at: Long, schema: String): Step = {
+  private def flood(at: Long, story: Story): Step = {
     val json = JsonNodeFactory.instance
     val row = json.arrayNode().add(json.numberNode(java.math.BigDecimal.valueOf(at, 6)))
-    org.apache.spark.sql.types.StructType.fromDDL(schema).tail.foreach(_ => row.addNull())
-    Step(Some(Seq(row)), advance = 0, restart = false, crash = false, Nil, None, 0, 0, 0, None)
+    org.apache.spark.sql.types.StructType.fromDDL(story.schema).tail.foreach(_ => row.addNull())
+    val other = Option.when(story.streams > 1)(Seq(row))
+    Step(Some(Seq(row)), advance = 0, restart = false, crash = false, Nil, None, 0, 0, 0, None, other = other)
   }
 
   private def waiting(us: Long): Step =

@@ -9,15 +9,12 @@ import org.apache.spark.sql.catalyst.plans.physical.{Distribution, Partitioning,
 import org.apache.spark.sql.execution.SparkPlan
 import org.apache.spark.sql.execution.exchange.Exchange
 import org.apache.spark.sql.execution.metric.{SQLMetric, SQLMetrics}
-import org.apache.spark.sql.execution.streaming.operators.stateful.{
-  EventTimeWatermarkExec,
-  StatefulOperatorCustomMetric
-}
+import org.apache.spark.sql.execution.streaming.operators.stateful.StatefulOperatorCustomMetric
 import org.apache.spark.sql.mullion.operator.assign.{AssignsPanes, ByKey, PutAsideLateRowsExec}
 import org.apache.spark.sql.mullion.operator.engine.{EndOfInput, LateRows, PaneCounts, PartitionTotals, RowProgram}
 import org.apache.spark.sql.mullion.operator.metrics.{MinAccumulator, WindowMetrics}
 import org.apache.spark.sql.mullion.operator.program.OperatorProgram
-import org.apache.spark.sql.mullion.query.{ClosesAtEnd, DriverClock, RunningQuery}
+import org.apache.spark.sql.mullion.query.{ClosesAtEnd, DriverClock, FollowsWallClock, RunningQuery, StreamWatermarks}
 import org.apache.spark.sql.mullion.shim.{SparkOperator, SparkVersionShim}
 import org.apache.spark.sql.mullion.state.header.OperatorHeader
 import org.apache.spark.sql.mullion.state.record.{FamilySpec, StatePartition}
@@ -43,7 +40,8 @@ final class WindowExec private (facts: SparkOperator.Facts, val program: Operato
     extends SparkOperator(facts)
     with OwnStateExec
     with SortByKeyExec.Wanted
-    with ClosesAtEnd {
+    with ClosesAtEnd
+    with FollowsWallClock {
 
   override protected def withFacts(facts: SparkOperator.Facts): WindowExec = new WindowExec(facts, program, since)
 
@@ -142,12 +140,10 @@ final class WindowExec private (facts: SparkOperator.Facts, val program: Operato
     else if (program.onProcessingTime) wallMs.exists(now => dueBy(now) || dueByWall(now))
     else
       dueBy(newInputWatermark) || wallMs.exists { now =>
-        // Called in any case: it counts from its first call.
-        val clock = driverClock(getStateInfo)
-        val idle = program.idleAfter.map { after =>
-          clock.whenIdle(now, newInputWatermark, TimeMath.toMillis(after), askedMs = now)
-        }
-        idle.exists(dueBy) && !clock.isHeld(newInputWatermark) || dueByWall(now)
+        // Called in any case: the time without rows may begin here.
+        val idling = program.idleAfter.flatMap(_ => StreamWatermarks.of(session, getStateInfo.queryRunId))
+        val advance = idling.fold(0L)(streams => streams.withoutRows(now) - streams.currentWatermark)
+        advance > 0 && dueBy(newInputWatermark + advance) || dueByWall(now)
       }
   }
 
@@ -160,30 +156,7 @@ final class WindowExec private (facts: SparkOperator.Facts, val program: Operato
   private def mayHaveEnded: Boolean = awaitsEnd && hadRows &&
     RunningQuery.find(session, getStateInfo.queryRunId).exists(RunningQuery.isDraining)
 
-  /** Advances Spark's own watermark to the wall clock for later batches, as if a row of that time had arrived. It is
-    * thus logged like every watermark, and downstream operators have no other.
-    *
-    * @param plan
-    *   the plan with the watermarks: all of them, because the minimum counts
-    */
-  private[mullion] def followWallClock(rowsCame: Boolean, plan: SparkPlan): Unit = program.idleAfter.foreach { after =>
-    val clock = driverClock(getStateInfo)
-    if (rowsCame) clock.rowsCame()
-    else {
-      val watermark = eventTimeWatermarkForEviction.get
-      val now = batchTimestampMs.get
-      // The source was not polled while the query was not running, so that time does not count.
-      val polledMs = RunningQuery.nowMs(session, getStateInfo.queryRunId).getOrElse(now)
-      val to = clock.whenIdle(now, watermark, TimeMath.toMillis(after), polledMs)
-      if (to > watermark) {
-        clock.put(watermark)
-        plan.foreach {
-          case node: EventTimeWatermarkExec => node.eventTimeStats.add(to + node.delayMs)
-          case _                            =>
-        }
-      }
-    }
-  }
+  override def idleAfterMs: Option[Long] = program.idleAfter.map(TimeMath.toMillis(_))
 
   override def produceOutputWatermark(inputWatermarkMs: Long): Option[Long] =
     if (!program.keepsWatermark) None
@@ -240,8 +213,7 @@ final class WindowExec private (facts: SparkOperator.Facts, val program: Operato
           continued.flatMap(_.closedDue(getStateInfo.storeVersion, before))
         )
       }
-    followWallClock(rowsCame, child)
-    followRecovery(batch(getStateInfo))
+    followStreams(batch(getStateInfo), program.idleAfter.isDefined, Sources.gaveRows)
     val adaptation = program.language(continued.flatMap(_.begin(session, program, getStateInfo, known)))
     val clock = known.copy(rulesBegin = adaptation.isDefined)
     val kinds = program.families ++ adaptation.toSeq.flatMap(_.families)

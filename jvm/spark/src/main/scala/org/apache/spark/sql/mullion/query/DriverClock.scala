@@ -11,7 +11,7 @@ import org.apache.spark.sql.execution.streaming.checkpointing.{CheckpointFileMan
 import org.apache.spark.sql.execution.streaming.runtime.StreamExecution
 import org.apache.spark.sql.mullion.shim.SparkVersionShim
 
-import dev.mullion.windows.clock.{BatchClock, IdleClock}
+import dev.mullion.windows.clock.BatchClock
 import dev.mullion.windows.spec.TimeMath
 
 /** The clock state that the driver keeps between batches for one operator of a running query: Spark creates a new
@@ -25,8 +25,6 @@ private[mullion] final class DriverClock private (
   private var batch = -1L
   private var before = BatchClock.BeforeAllTime
   private var now = BatchClock.BeforeAllTime
-  private var idle = Option.empty[IdleClock]
-  private var putFrom = Option.empty[Long]
   // Read once: only the first batch of a run may follow a recovery.
   private lazy val recovery = recovered()
   // Written while the machine's clock is behind, by this run or an earlier one.
@@ -61,35 +59,6 @@ private[mullion] final class DriverClock private (
 
   /** The watermark that a recovery recorded for the end of a batch, if any. */
   def noteOf(batch: Long): Option[WatermarkNote] = synchronized(recovery).filter(_.batch == batch)
-
-  /** Records that there were rows: the stream is not idle. */
-  def rowsCame(): Unit = synchronized {
-    idle = None
-    putFrom = None
-  }
-
-  /** Records that the event clock has been advanced from `watermarkMs`. */
-  def put(watermarkMs: Long): Unit = synchronized { putFrom = Some(watermarkMs) }
-
-  /** True if it is still where it was advanced from: another stream of the query, which is behind and not idle, holds
-    * it back, and more batches would not move it.
-    */
-  def isHeld(watermarkMs: Long): Boolean = synchronized(putFrom.exists(watermarkMs <= _))
-
-  /** The target of the event clock at `nowMs` if the source has been empty for long enough, in milliseconds; otherwise
-    * `watermarkMs`.
-    *
-    * @param idleAfterMs
-    *   the required time without rows
-    * @param askedMs
-    *   the time at which the source was polled: later than `nowMs` in a batch that an earlier run of the query had
-    *   planned
-    */
-  def whenIdle(nowMs: Long, watermarkMs: Long, idleAfterMs: Long, askedMs: Long): Long = synchronized {
-    val since = idle.getOrElse(IdleClock(Math.max(nowMs, askedMs), watermarkMs))
-    idle = Some(since)
-    since.at(nowMs, watermarkMs, idleAfterMs)
-  }
 }
 
 private[mullion] object DriverClock {

@@ -22,7 +22,7 @@ object RunningQuery {
     * itself may have moved since the timestamp was read: with its time a batch might run with nothing due.
     */
   def timeMs(session: SparkSession, runId: UUID): Option[Long] = find(session, runId).collect {
-    case query if !ends(query.trigger) => query.getLatestExecutionContext().offsetSeqMetadata.batchTimestampMs
+    case query if waits(query) => query.getLatestExecutionContext().offsetSeqMetadata.batchTimestampMs
   }
 
   /** The current reading of the query's clock, in milliseconds: later than the timestamp of a repeated batch. */
@@ -59,6 +59,9 @@ object RunningQuery {
 
   /** True if a function receives each batch and may run any number of actions on it: `foreachBatch`. */
   def hasActions(query: StreamExecution): Boolean = query.sink.isInstanceOf[ForeachBatchSink[_]]
+
+  /** True if the query continues after it has read all input, and then waits for more. */
+  def waits(query: StreamExecution): Boolean = !ends(query.trigger)
 
   private def ends(trigger: Trigger): Boolean = trigger match {
     case AvailableNowTrigger | OneTimeTrigger => true

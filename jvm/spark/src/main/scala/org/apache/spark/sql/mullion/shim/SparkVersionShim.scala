@@ -34,12 +34,16 @@ object SparkVersionShim extends StateOfVersion with QueriesOfVersion with Python
   /** An empty scan: the initial state that the base operator requires. */
   def emptyScan: SparkPlan = LocalTableScanExec(Nil, Nil, None)
 
-  /** The current value of each watermark in a query's plan, by the id of its node, in milliseconds. Spark restricts
-    * access in Scala, but not in byte code.
-    */
-  def watermarks(query: MicroBatchExecution): Map[UUID, Option[Long]] = {
-    val tracker = classOf[MicroBatchExecution].getMethod("watermarkTracker").invoke(query)
-    tracker.asInstanceOf[WatermarkTracker].watermarkMap
+  /** The current value of each watermark in a query's plan, by the id of its node, in milliseconds. */
+  def watermarks(query: MicroBatchExecution): Map[UUID, Option[Long]] = watermarkTracker(query).watermarkMap
+
+  /** The watermarks of a query. Spark restricts access in Scala, but not in byte code. */
+  def watermarkTracker(query: MicroBatchExecution): WatermarkTracker =
+    classOf[MicroBatchExecution].getMethod("watermarkTracker").invoke(query).asInstanceOf[WatermarkTracker]
+
+  def setWatermarkTracker(query: MicroBatchExecution, tracker: WatermarkTracker): Unit = {
+    classOf[MicroBatchExecution].getMethod("watermarkTracker_$eq", classOf[WatermarkTracker]).invoke(query, tracker)
+    ()
   }
 
   /** The metrics of Spark's Python runner. */

@@ -5,11 +5,12 @@ import scala.jdk.CollectionConverters._
 import org.apache.hadoop.conf.Configuration
 import org.apache.hadoop.fs.Path
 
+import org.apache.spark.sql.execution.SparkPlan
 import org.apache.spark.sql.execution.metric.SQLMetric
 import org.apache.spark.sql.execution.streaming.checkpointing.CheckpointFileManager
 import org.apache.spark.sql.execution.streaming.state._
 import org.apache.spark.sql.internal.SQLConf
-import org.apache.spark.sql.mullion.query.{DriverClock, RecoveryNote, RunningQuery}
+import org.apache.spark.sql.mullion.query.{DriverClock, RecoveryNote, RunningQuery, StreamWatermarks}
 import org.apache.spark.sql.mullion.shim.SparkVersionShim
 import org.apache.spark.sql.mullion.state.attempt.ReportedAttempts
 import org.apache.spark.sql.mullion.state.record.{FamilySpec, StatePartition}
@@ -75,9 +76,17 @@ private[mullion] trait OwnStateExec extends SparkVersionShim.StatefulBase {
     )
   }
 
-  /** Sets the watermark to the value that a recovery recorded for this batch, if any. */
-  protected def followRecovery(batch: Long): Unit = {
+  /** Prepares the query's watermarks for this batch: those of its streams, and the value that a recovery recorded for
+    * it, if any.
+    *
+    * @param isIdling
+    *   whether streams without rows may be idle
+    * @param gaveRows
+    *   whether a source below a node has rows in this batch
+    */
+  protected def followStreams(batch: Long, isIdling: Boolean, gaveRows: SparkPlan => Boolean): Unit = {
     val info = getStateInfo
+    StreamWatermarks.install(session, info.queryRunId, batch, isIdling, gaveRows)
     for {
       note <- DriverClock(session, info.queryRunId, info.operatorId).noteOf(batch)
       query <- RunningQuery.find(session, info.queryRunId)

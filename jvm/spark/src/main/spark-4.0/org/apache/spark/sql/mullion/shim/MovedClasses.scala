@@ -26,6 +26,8 @@ package object runtime {
       old.MemoryStream[A](partitions)(encoder, spark.sqlContext)
   }
   type MicroBatchExecution = old.MicroBatchExecution
+  type MultipleWatermarkPolicy = old.MultipleWatermarkPolicy
+  val MultipleWatermarkPolicy: old.MultipleWatermarkPolicy.type = old.MultipleWatermarkPolicy
   type StreamExecution = old.StreamExecution
   val StreamExecution: old.StreamExecution.type = old.StreamExecution
   type StreamingExecutionRelation = old.StreamingExecutionRelation

@@ -23,6 +23,7 @@ import org.apache.spark.sql.mullion.operator.program.{
   TogetherWindow,
   WindowProgram
 }
+import org.apache.spark.sql.mullion.query.StreamWatermarks
 import org.apache.spark.sql.mullion.shim.{Classic, SparkVersionShim}
 import org.apache.spark.sql.mullion.state.header.{OperatorHeader, Regrouped}
 import org.apache.spark.sql.mullion.state.record.StatePartition
@@ -222,10 +223,14 @@ object OpenPanes {
         event = TimeMath.fromMillis(Math.max(0L, commit.nextBatchWatermarkMs - behindMs.getOrElse(0L))),
         wall = TimeMath.fromMillis(running.fold(noted.getOrElse(0L))(_.triggerClock.getTimeMillis())),
         isRunning = running.isDefined,
-        heldBy = running.flatMap(heldBy),
+        heldBy = running.fold(heldBy(spark, home, batch))(heldBy),
         idleAfter = operator.flatMap(_.program.idleAfter)
       )
     }
+
+    /** The same for a stopped query with several streams. */
+    private def heldBy(spark: SparkSession, home: Path, batch: Long): Option[String] =
+      StreamWatermarks.logOf(spark, home).before(batch + 1).flatMap(WatermarkHolder.of(spark, _, idle = Nil))
 
     /** The source with the least progress, as text. */
     private def heldBy(query: StreamExecution): Option[String] = query match {

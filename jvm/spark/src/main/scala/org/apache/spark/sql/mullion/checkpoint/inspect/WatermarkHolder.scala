@@ -1,66 +1,61 @@
 package org.apache.spark.sql.mullion.checkpoint.inspect
 
-import org.apache.spark.sql.catalyst.plans.logical.{EventTimeWatermark, LogicalPlan}
-import org.apache.spark.sql.connector.read.streaming.SparkDataStream
-import org.apache.spark.sql.execution.datasources.v2.StreamingDataSourceV2ScanRelation
-import org.apache.spark.sql.execution.streaming.runtime.{MicroBatchExecution, StreamingExecutionRelation}
+import org.apache.spark.sql.classic.SparkSession
+import org.apache.spark.sql.execution.streaming.runtime.MicroBatchExecution
 import org.apache.spark.sql.internal.SQLConf
-import org.apache.spark.sql.mullion.query.TickStream
+import org.apache.spark.sql.mullion.query.{StreamWatermark, StreamWatermarks}
 import org.apache.spark.sql.mullion.shim.SparkVersionShim
 
 import dev.mullion.windows.spec.{Duration, TimeMath}
 
-/** The stream that holds back the watermark of a running query. The watermark is the minimum of its streams' watermarks
-  * (or the maximum, by a setting), and each of these is the largest time of the stream's rows so far, less a delay.
+/** The stream that holds back the watermark of a query. The watermark is the minimum of its streams' watermarks (or the
+  * maximum, by a setting), without those of idle streams, and each of these is the largest time of the stream's rows so
+  * far, less a delay.
   */
 private object WatermarkHolder {
 
+  /** For a running query. */
   def of(query: MicroBatchExecution): Option[String] = {
     val watermarks = SparkVersionShim.watermarks(query)
-    // The plan of all batches: the plan of one batch omits sources without rows.
-    val streams = query.logicalPlan
-      .collect { case node: EventTimeWatermark => node }
-      .distinctBy(_.nodeId)
-      .map(node =>
-        Stream(sources(node), EventTimeWatermark.getDelayMs(node.delay), watermarks.get(node.nodeId).flatten)
-      )
-    if (streams.isEmpty) None
-    else {
-      val policy =
-        query.lastExecution.sparkSession.sessionState.conf.getConf(SQLConf.STREAMING_MULTIPLE_WATERMARK_POLICY)
-      // A stream without rows holds back all others, or none.
-      def at(stream: Stream): Long = stream.watermarkMs.getOrElse(Long.MinValue)
-      if (policy == "max") Some(streams.maxBy(at).inWords)
-      else {
-        val least = streams.minBy(at)
-        val ahead =
-          for (most <- streams.flatMap(_.watermarkMs).maxOption; at <- least.watermarkMs if most > at)
-            yield s"; another stream is ${Duration.describe(TimeMath.fromMillis(most - at))} ahead"
-        Some(least.inWords + ahead.getOrElse(""))
-      }
-    }
+    val streams = StreamWatermarks.streams(query.logicalPlan)
+    val idle =
+      StreamWatermarks.of(query).fold(Set.empty[java.util.UUID])(_.idleStreams(query.triggerClock.getTimeMillis()))
+    val (without, awake) = streams
+      .map { case (node, stream) => node -> stream.copy(ms = watermarks.get(node).flatten) }
+      .partition(of => idle.contains(of._1))
+    of(query.lastExecution.sparkSession, awake.map(_._2), without.map(_._2))
   }
 
-  private final case class Stream(sources: Seq[String], delayMs: Long, watermarkMs: Option[Long]) {
-    def inWords: String = {
-      val name = if (sources.isEmpty) "its source" else sources.mkString(" and ")
-      watermarkMs.fold(s"$name: no row yet") { at =>
-        val behind =
-          if (delayMs == 0) "" else s", and the watermark is ${Duration.describe(TimeMath.fromMillis(delayMs))} behind"
-        s"$name: no row after ${instant(at + delayMs)}$behind"
+  /** @param idle
+    *   the streams that do not count
+    */
+  def of(session: SparkSession, awake: Seq[StreamWatermark], idle: Seq[StreamWatermark]): Option[String] =
+    if (awake.isEmpty)
+      Option.when(idle.nonEmpty)(s"no stream: ${listed(idle)}, and the clock advances with the wall clock")
+    else {
+      val policy = session.sessionState.conf.getConf(SQLConf.STREAMING_MULTIPLE_WATERMARK_POLICY)
+      // A stream without rows holds back all others, or none.
+      def at(stream: StreamWatermark): Long = stream.ms.getOrElse(Long.MinValue)
+      val without = if (idle.isEmpty) "" else s"; ${listed(idle)}"
+      if (policy == "max") Some(inWords(awake.maxBy(at)) + without)
+      else {
+        val least = awake.minBy(at)
+        val ahead =
+          for (most <- awake.flatMap(_.ms).maxOption; at <- least.ms if most > at)
+            yield s"; another stream is ${Duration.describe(TimeMath.fromMillis(most - at))} ahead"
+        Some(inWords(least) + ahead.getOrElse("") + without)
       }
     }
-  }
+
+  private def listed(idle: Seq[StreamWatermark]): String =
+    s"${idle.map(_.sources).mkString(", ")} ${if (idle.length == 1) "is" else "are"} idle"
+
+  private def inWords(stream: StreamWatermark): String =
+    stream.ms.fold(s"${stream.sources}: no row yet") { at =>
+      val delay = TimeMath.fromMillis(stream.delayMs)
+      val behind = if (delay == 0) "" else s", and the watermark is ${Duration.describe(delay)} behind"
+      s"${stream.sources}: no row after ${instant(at + stream.delayMs)}$behind"
+    }
 
   private def instant(ms: Long): String = java.time.Instant.ofEpochMilli(ms).toString
-
-  private def sources(plan: LogicalPlan): Seq[String] = plan
-    .collectLeaves()
-    .collect {
-      case one: StreamingExecutionRelation        => one.source
-      case one: StreamingDataSourceV2ScanRelation => one.stream
-    }
-    .filterNot((stream: SparkDataStream) => stream.isInstanceOf[TickStream])
-    .map(_.toString)
-    .distinct
 }

@@ -12,7 +12,7 @@ import org.json4s.jackson.JsonMethods
 import org.apache.spark.sql.classic.SparkSession
 import org.apache.spark.sql.execution.streaming.checkpointing.{CheckpointFileManager, OffsetSeqLog}
 import org.apache.spark.sql.execution.streaming.runtime.StreamExecution
-import org.apache.spark.sql.mullion.query.{CheckpointFiles, RecoveryNote, WatermarkNote}
+import org.apache.spark.sql.mullion.query.{CheckpointFiles, RecoveryNote, StreamWatermarks, WatermarkNote}
 import org.apache.spark.sql.mullion.shim.SparkVersionShim
 import org.apache.spark.sql.mullion.state.header.OperatorHeader
 
@@ -134,6 +134,7 @@ object Recovery {
         WatermarkNote(plan.begun, _).write(files, home)
       }
     else WatermarkNote.delete(files, home)
+    StreamWatermarks.logOf(spark, home).forgetAfter(plan.batch)
     // Later changes of the query are undone too.
     operatorsIn(files, home).foreach(OperatorHeader.forgetAfter(_, hadoopConf, plan.batch + 1))
     files.delete(RecoveryNote.path(home))

@@ -22,7 +22,7 @@ import org.apache.spark.sql.mullion.operator.metrics.{MinAccumulator, WindowMetr
 import org.apache.spark.sql.mullion.operator.{BranchBatch, Sources}
 import org.apache.spark.sql.mullion.pyfunction.branch.{BranchExec, BranchState, ProcessedRowsExec, SharedClock}
 import org.apache.spark.sql.mullion.pyfunction.state.{CallCounts, KeyedState, TimerClock}
-import org.apache.spark.sql.mullion.query.{DriverClock, RunningQuery}
+import org.apache.spark.sql.mullion.query.{DriverClock, FollowsWallClock, RunningQuery}
 import org.apache.spark.sql.mullion.shim.{BatchLimits, PythonFrames, SparkOperator, SparkVersionShim}
 import org.apache.spark.sql.mullion.state.record.{FamilySpec, StatePartition}
 import org.apache.spark.sql.mullion.state.{OwnStateExec, PartitionOpener, SettingsOfRun}
@@ -46,7 +46,8 @@ import dev.mullion.windows.spec.TimeMath
   */
 final class KeyedFunctionExec private (facts: SparkOperator.Facts, val stages: KeyedFunctionStages)
     extends SparkOperator(facts)
-    with OwnStateExec {
+    with OwnStateExec
+    with FollowsWallClock {
   import stages.program
 
   override protected def withFacts(facts: SparkOperator.Facts): KeyedFunctionExec =
@@ -178,12 +179,12 @@ final class KeyedFunctionExec private (facts: SparkOperator.Facts, val stages: K
     progress
   }
 
+  // A window's own plan contains only part of the inputs of its clock.
+  override def idleAfterMs: Option[Long] = branches.flatMap(_._2.program.idleAfter).map(TimeMath.toMillis(_)).minOption
+
   override protected def doExecute(): RDD[InternalRow] = {
     windows.zip(program.windows).foreach { case (plan, name) => checkInOneTask(plan, name) }
-    // A window's own plan contains only part of the inputs of its clock.
-    val rowsCame = Sources.gaveRows(child)
-    branches.foreach(_._2.window.followWallClock(rowsCame, this))
-    followRecovery(getStateInfo.storeVersion)
+    followStreams(getStateInfo.storeVersion, idleAfterMs.isDefined, Sources.gaveRows)
     val clocks = SharedClock.of(windows, program.clocks)
     val info = getStateInfo
     val (_, wallUs) =
