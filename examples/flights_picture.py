@@ -185,7 +185,7 @@ def _legend(axes: Axes, story: Story, delay: pd.Timedelta) -> None:
         "pane closes",
         "flight leaves, and is counted in its pane",
         "cancelled flight: counted at its scheduled time",
-        "late flight: its pane has closed, so it comes out by itself",
+        "late flight: its pane has closed, so it is a row of its own",
         f"the latest scheduled time seen, less {minutes[0]:.0f} minutes of watermark delay\n"
         f"and {minutes[1]:.0f} of allowed lateness: what ends above it closes",
         "on time",

@@ -152,8 +152,8 @@ def verdict(console: Console, checked: Check, picture: Path, seconds: float) -> 
     )
     console.print(f"{checked.flights:,} flights = {checked.in_panes:,} in panes + {checked.late:,} late.")
     console.print(
-        f"{checked.late_as_ruled:,} of the {checked.late:,} late flights are among the {checked.ruled_late:,} that the "
-        "rule for lateness, worked out apart from Spark, says should be."
+        f"{checked.late_as_ruled:,} of the {checked.late:,} late flights are among the {checked.ruled_late:,} that are "
+        "late by the rule for lateness, computed without Spark."
     )
     for row in checked.differing:
         console.print(f"  differs: {row}", style="red", markup=False)

@@ -20,9 +20,8 @@ CLEAN: Final = (
 # Written by the benchmark, or not clean yet.
 UNCHECKED: Final = ("docs/results.md", "/dataflow/", "pyfunction/expression/Item", "pyfunction/expression/Columns")
 # Clean comments, but not yet all names.
-NO_NAMES: Final = """sql/mullion/ scripts/try /_folder/ /_kafka/ _keyed/ _native/savepoint _pyfunction/
-    _bridge/connect _bridge/jvm/ _program/ _bridge/custom_ranges mullion/faust mullion/turbine mullion/kx
-    mullion/bytewax"""
+NO_NAMES: Final = """sql/mullion/ scripts/try /_folder/ /_kafka/ _keyed/ _native/savepoint _pyfunction/ _bridge/connect
+    _bridge/jvm/ _program/ _bridge/custom_ranges mullion/faust mullion/turbine mullion/kx mullion/bytewax"""
 
 WORDS: Final = {
     r"refus(?:e|es|ed|al|als)": "raises an error, is rejected, is not supported",
@@ -81,10 +80,11 @@ def markdown(source: str) -> Iterator[Prose]:
 
 
 def python(source: str) -> Iterator[Prose]:
-    documented = ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
     for node in ast.walk(ast.parse(source)):
-        if isinstance(node, documented) and (docstring := ast.get_docstring(node, clean=False)):
-            yield Prose(node.body[0].lineno, docstring, is_doc_comment=True)
+        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
+            yield Prose(node.lineno, str(node.value.value), is_doc_comment=True)
+        elif isinstance(node, ast.Constant) and str(node.value).count(" ") > 3:
+            yield Prose(node.lineno, re.sub('"[^"]*"', "x", str(node.value)))
     for token in tokenize.generate_tokens(io.StringIO(source).readline):
         if token.type == tokenize.COMMENT:
             yield Prose(token.start[0], token.string.lstrip("# "))

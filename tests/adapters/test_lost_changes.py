@@ -127,4 +127,4 @@ def test_a_turbine_callback_that_changes_a_global_variable_is_named(tmp_path: Pa
 
     (warning,) = [warning for warning in warnings_of(app.subscriptions[0]) if "SEEN" in warning]
     assert "a callback of 'ten' in Orders changes 'SEEN'" in warning
-    assert "Use state" in warning
+    assert "Keep such values in state" in warning

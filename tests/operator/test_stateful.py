@@ -323,10 +323,10 @@ def test_what_a_function_yields_is_checked(spark: SparkSession, tmp_path: Path) 
         return str(error)
 
     assert "yielded as output a builtins.dict, which is neither a pyarrow.RecordBatch" in yields("a dict", [{}])
-    assert "without 'n' and with 'm' beside: it has 'k', 'm', and the schema says 'k', 'n'" in yields(
+    assert "without 'n' and with 'm' beside: it has 'k', 'm', and the schema has 'k', 'n'" in yields(
         "other columns", [pa.RecordBatch.from_pylist([{"k": "a", "m": 1}])]
     )
-    assert "whose column 'n' is string, and the schema says int32" in yields(
+    assert "whose column 'n' is string, and int32 in the schema" in yields(
         "another type", [pa.RecordBatch.from_pylist([{"k": "a", "n": "many"}])]
     )
     assert "key='a' (str) is not bytes" in str(

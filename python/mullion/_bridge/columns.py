@@ -65,7 +65,7 @@ def refusal(error: AnalysisException, df: DataFrame, what: str) -> InvalidArgume
 
 def _unknown(wanted: str, df: DataFrame, what: str) -> UnknownColumnError:
     if wanted in df.columns:
-        hint = f" A dot in a name stands for a field, unless the name is quoted: '`{wanted}`'."
+        hint = f" A dot in a name selects a field, unless the name is quoted: '`{wanted}`'."
     elif (names := [name.strip() for name in wanted.split(",")]) and len(names) > 1 and {*names} <= {*df.columns}:
         hint = f" Several columns are a list: {what.partition('=')[0]}={names}."
     else:

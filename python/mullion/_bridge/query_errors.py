@@ -13,7 +13,7 @@ OPERATOR: Final = "WindowedAggregate"
 _SEVERAL: Final = "WindowsTogether"
 FAILED_QUERY: Final = "org.apache.spark.sql.streaming.StreamingQueryException"
 FAILED_TASK: Final = "org.apache.spark.executor.Executor$TaskRunner"
-"""What runs a task: it is in the trace of what a task failed by."""
+"""The class that runs a task. It is in the stack trace of a failed task."""
 
 
 _OTHER_OPERATORS: Final = re.compile(

@@ -142,7 +142,7 @@ def _conformed(batch: pa.RecordBatch, schema: pa.Schema, what: str) -> pa.Record
         parts += [f"with {', '.join(map(repr, extra))} beside"] if extra else []
         raise InvalidArgumentError(
             f"{what} a batch {' and '.join(parts)}: it has {', '.join(map(repr, names)) or 'no columns'}, and the "
-            f"schema says {', '.join(map(repr, wanted))}."
+            f"schema has {', '.join(map(repr, wanted))}."
         )
     columns = []
     for field in schema:
@@ -152,7 +152,7 @@ def _conformed(batch: pa.RecordBatch, schema: pa.Schema, what: str) -> pa.Record
                 column = column.cast(field.type)
             except (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowTypeError) as error:
                 raise InvalidArgumentError(
-                    f"{what} a batch whose column {field.name!r} is {column.type}, and the schema says {field.type}: "
+                    f"{what} a batch whose column {field.name!r} is {column.type}, and {field.type} in the schema: "
                     f"{error}"
                 ) from error
         columns.append(column)

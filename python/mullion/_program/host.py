@@ -43,8 +43,8 @@ class Host:
     """
 
     in_order: ClassVar[bool] = False
-    """Whether a run to an end runs jobs after those that they read from: where what they make of rows depends on which
-    batches these come in, or on where they end."""
+    """True if a run to an end starts a job after the jobs that it reads from, because its results depend on the batches
+    of its input, or on their end."""
 
     def __init__(
         self,

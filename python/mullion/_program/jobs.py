@@ -30,10 +30,10 @@ class Job:
     build: Callable[[SparkSession], DataFrame]
 
     publish: Callable[[Publisher, DataFrame, int], None] | None = None
-    """How a batch of what ``build`` made is published, where that is not :data:`mullion.topics.OUTPUTS` already."""
+    """Publishes a batch of the DataFrame from ``build``, if its rows are not :data:`mullion.topics.OUTPUTS`."""
 
     mend: Callable[[BaseException], bool] | None = None
-    """Whether a query that failed may be built anew and go on from its checkpoint, for its job has learned why."""
+    """Returns True if the job has adapted to a failure, so that its query can be built again from its checkpoint."""
 
     publisher: Callable[[Host], Publisher] | None = None
     """Makes the publisher of one query; by default the publisher of the App's broker."""

@@ -38,7 +38,7 @@ class Report:
 
     parts: tuple[Part, ...]
     notes: tuple[str, ...] = ()
-    """What the program says and nothing here is decided by, in words."""
+    """Remarks on the program that affect no decision."""
 
     def __str__(self) -> str:
         return "\n".join([table([_HEADER, *self._rows()]), *self._remarks()])

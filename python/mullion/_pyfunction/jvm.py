@@ -16,7 +16,7 @@ from mullion._pyfunction.syntax import Call, Const, Dict, Expression, Local, Ope
 from mullion._util.codec.json import is_text
 
 PYTHONS: Final = frozenset(("**", "<<", ">>"))
-"""Operators whose results Python alone knows to the last digit, or can be too large."""
+"""Operators that run in Python only: their results differ in the last digit, or can be too large."""
 
 
 def constant(value: Any) -> list[Any]:

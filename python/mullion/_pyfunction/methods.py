@@ -27,7 +27,7 @@ from mullion._pyfunction.functions import plain, source_of
 NOT_PLAIN: Final = "it is not a plain function, and is not looked into"
 
 Handed: TypeAlias = Callable[[ast.Call], Sequence[ast.expr] | None]
-"""What a call is given that it surely does not read; ``None`` for a call that is to be looked into."""
+"""The arguments that a call certainly does not read; ``None`` for a call that must be analysed."""
 
 
 @final

@@ -103,7 +103,7 @@ class Reader:
     """
 
     sort: ClassVar[str] = "a function that only computes"
-    """What messages call a body that can be read."""
+    """The name of a supported body in messages."""
 
     def __init__(self, function: Any, source: Source | LambdaSource) -> None:
         whole = plain(function)
@@ -229,7 +229,7 @@ class Reader:
         raise self.no_expression(node)
 
     makes_sequences: ClassVar[bool] = True
-    """Whether a tuple or a list may be made."""
+    """True if the body may create tuples and lists."""
 
     def no_expression(self, node: ast.expr) -> Unknown:
         """The error for an expression that is not supported."""
@@ -433,7 +433,7 @@ class _FunctionReader(Reader):
 
 
 Calls = Callable[[ast.Call, Callable[[ast.expr], Any]], tuple[str, list[ast.expr]] | None]
-"""What a call is of a function that only a door knows: its name and its arguments, by what a name stands for."""
+"""Translates a call of an adapter's function to its name and arguments; ``None`` for other calls."""
 
 
 def read(function: Any, calls: Calls = lambda node, stands_for: None) -> Function:

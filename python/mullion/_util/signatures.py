@@ -34,7 +34,7 @@ _MEANT: Final = {
     "tz": "timezone",
     "time_zone": "timezone",
 }
-"""What other engines call the same."""
+"""Names of the same parameters in other engines."""
 
 _INSTEAD: Final = {
     "state": "State is always in RocksDB: leave it out.",
@@ -46,7 +46,7 @@ _INSTEAD: Final = {
     "new_aggregates": "Write upgrade=Upgrade(new_aggregates='from now').",
     "on_change": "Write upgrade=Upgrade(window='drain').",
 }
-"""What to write instead of an argument that there was once."""
+"""The replacements of former arguments."""
 
 
 def explained(

@@ -94,7 +94,7 @@ class Dataflow:
             )
         if "." in self.flow_id:
             raise InvalidArgumentError(
-                f"flow_id={self.flow_id!r} has a period, which stands between the ids of steps. "
+                f"flow_id={self.flow_id!r} has a period, which separates the ids of steps. "
                 f"Write Dataflow({self.flow_id.replace('.', '_')!r})."
             )
 
@@ -178,7 +178,7 @@ def operator(builder: Any = None, *, _core: bool = False) -> Any:
     signature = inspect.signature(builder)
     if "step_id" not in signature.parameters:
         raise WrongCallError(
-            f"{builder.__name__}{signature} has no parameter step_id, by which an operator is told apart. Write "
+            f"{builder.__name__}{signature} has no parameter step_id, the name of the step. Write "
             f"def {builder.__name__}(step_id: str, up: Stream, ...)."
         )
     streams = [

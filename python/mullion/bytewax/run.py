@@ -143,8 +143,8 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "-w", "--workers-per-process", type=int, default=1, help="taken, and not used: Spark has its own"
     )
-    parser.add_argument("-i", "--process-id", type=int, help="refused: Spark has its own workers")
-    parser.add_argument("-a", "--addresses", help="refused: Spark has its own workers")
+    parser.add_argument("-i", "--process-id", type=int, help="not supported: Spark has its own workers")
+    parser.add_argument("-a", "--addresses", help="not supported: Spark has its own workers")
     return parser
 
 

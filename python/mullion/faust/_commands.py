@@ -12,12 +12,12 @@ _APP: Final = ("-A", "--app")
 
 
 def _of_worker(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "-l", "--loglevel", help="as Faust's own command takes it; Spark's own settings say what is logged"
-    )
+    parser.add_argument("-l", "--loglevel", help="accepted as by Faust's command; Spark's settings control the log")
     for names in (("-f", "--logfile"), ("-p", "--web-port"), ("-b", "--web-bind")):
-        parser.add_argument(*names, help="as Faust's own command takes it; it means nothing here")
-    parser.add_argument("--without-web", action="store_true", help="as Faust's own command takes it; so it is")
+        parser.add_argument(*names, help="accepted as by Faust's command; has no effect")
+    parser.add_argument(
+        "--without-web", action="store_true", help="accepted as by Faust's command; there is no web server"
+    )
 
 
 def _of_program(parser: argparse.ArgumentParser) -> None:

@@ -163,8 +163,8 @@ class Reply:
     def __post_init__(self) -> None:
         if self.to is None and self.correlation_id is not None:
             raise InvalidArgumentError(
-                f"correlation_id={self.correlation_id!r} is told to where reply_to says, and there is no reply_to. "
-                "Give both, or none."
+                f"correlation_id={self.correlation_id!r} is sent to the topic reply_to=, and reply_to= is missing. "
+                "Pass both, or neither."
             )
         if self.to is not None and not isinstance(self.to, (Channel, str)) and not hasattr(self.to, "channel"):
             raise InvalidArgumentError(

@@ -24,7 +24,7 @@ def absent(name: str, instead: str) -> Callable[..., NoReturn]:
         raise UnsupportedError(f"{name} is not served. {instead}")
 
     refuse.__name__ = name
-    refuse.__doc__ = "Not served: raises :class:`UnsupportedError`, which says what to write in its place."
+    refuse.__doc__ = "Not supported: raises :class:`UnsupportedError` with a replacement."
     return refuse
 
 
@@ -32,8 +32,8 @@ def join(name: str) -> Callable[..., NoReturn]:
     """Returns a method in the place of a join of streams, which raises :class:`UnsupportedError`."""
     return absent(
         f"stream.{name}",
-        "Keep what comes of one topic in a table, by the key of both, and read it in the agent of the other: agents "
-        "that are in shards by the same key see the same records.",
+        "Store the events of one topic in a table, by the key of both, and read it in the agent of the other topic: "
+        "agents with the same shard key see the same records.",
     )
 
 

@@ -261,8 +261,8 @@ class Channel:
             text_of(value)
         except (ValueError, RecursionError) as theirs:
             raise InvalidArgumentError(
-                f"The value for {self.name!r} has no place in a topic: {theirs}. Send what is too large or too deep as "
-                "text: str(value)."
+                f"The value for {self.name!r} cannot be stored in a topic: {theirs}. Send values that are too "
+                "large or too deep as text: str(value)."
             ) from theirs
         return value
 

@@ -172,7 +172,7 @@ class Stream:
         """
         if not isinstance(key, (FieldDescriptor, str)) and not callable(key):
             raise InvalidArgumentError(
-                f"group_by({key!r}) says no key. Give a record's field, as group_by(Withdrawal.country), a name, or a "
+                f"group_by({key!r}) has no key. Pass a record's field, as group_by(Withdrawal.country), a name, or a "
                 "function of the value."
             )
         if any(isinstance(step, GroupBy) for step in self._steps):

@@ -4,7 +4,7 @@ from typing import Final
 
 from mullion._program.cli.commands import DRAINED, Command, explain, on_app, run, windows
 
-_ENDS: Final = {**DRAINED, "end": "process what is there and end, closing all windows"}
+_ENDS: Final = {**DRAINED, "end": "process the existing records and end, closing all windows"}
 
 COMMANDS: Final[tuple[Command, ...]] = (
     on_app("kx", "run", "run its pipelines until they end or are stopped, by SIGINT or SIGTERM", run, until=_ENDS),

@@ -198,8 +198,8 @@ class Pipeline:
         (end,) = self.ends
         if isinstance(end.operator, Writer):
             raise InvalidArgumentError(
-                f"{end.operator.id} ends its pipeline, and {after!r} is joined to it. Give both to what is before "
-                "them: source | [sp.write.to_console(), sp.map(f) | sp.write.to_variable('out')]."
+                f"{end.operator.id} ends its pipeline, so {after!r} cannot follow it. Attach both to the operator "
+                "before them: source | [sp.write.to_console(), sp.map(f) | sp.write.to_variable('out')]."
             )
         moved: dict[Node, Node] = {}
         return Pipeline(_moved(each, end, moved) for each in after.ends)

@@ -119,7 +119,7 @@ class App(programs.App, PipelinesHost):
         if until not in _UNTIL:
             raise InvalidArgumentError(
                 f"until={until!r} is not an end.{did_you_mean(until, ['drained', 'end'])} Write run(until='drained') "
-                "for what is there, run(until='end') to close all windows after it, or run() for none."
+                "for the existing records, run(until='end') to close all windows after them, or run() for none."
             )
         self._ends = until == "end" or (until is None and self.finite)
         super().run("drained" if self._ends or until is not None else None)

@@ -7,5 +7,5 @@ from mullion._program.cli.commands import DRAINED, Command, explain, on_app, run
 COMMANDS: Final[tuple[Command, ...]] = (
     on_app("turbine", "run", "run it until it is stopped, by SIGINT or SIGTERM", run, until=DRAINED),
     on_app("turbine", "explain", "show which parts run in the JVM and which in Python, and why", explain),
-    on_app("turbine", "windows", "list its windows, and what is open in them", windows),
+    on_app("turbine", "windows", "list its windows and their open panes", windows),
 )

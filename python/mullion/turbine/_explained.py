@@ -108,7 +108,7 @@ def warnings_of(subscription: Subscription) -> Iterator[str]:
         if changed:
             yield (
                 f"{what} in {name} changes {changed}. Each worker process has its own copy of such a variable, and may "
-                "start anew in any batch, so the change is lost. Use state for what is to stay."
+                "start anew in any batch, so the change is lost. Keep such values in state."
             )
 
 

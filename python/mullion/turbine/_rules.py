@@ -86,8 +86,8 @@ def keys_of(what: str, key: object, partition_key: str | None) -> tuple[str, ...
         raise InvalidArgumentError(f"key={key!r} of {what} names {twice[0]!r} twice. Name it once.")
     if partition_key is not None and partition_key not in listed:
         raise InvalidArgumentError(
-            f"key={key!r} of {what} lacks {partition_key!r}, the partition_key of its subscription. Turbine's "
-            'documentation says that every window "must be keyed (at least) by the same column", and that the '
+            f"key={key!r} of {what} lacks {partition_key!r}, the partition_key of its subscription. In Turbine's "
+            'documentation, every window "must be keyed (at least) by the same column", and the '
             'partition_key "is auto-injected: you never write it again on the window". The second sentence is about '
             f"windows without key=. Write key={[partition_key, *listed]!r}, or leave key out for [{partition_key!r}]."
         )

@@ -83,10 +83,10 @@ def forget(checkpoint: Path, window: str) -> None:
 def moved(what: str, was: str, now: str, why: str) -> IncompatibleStateError:
     """The error for ``what`` if the code moves it from the query ``was`` to the query ``now``."""
     return IncompatibleStateError(
-        f"{what} has run in the query {was!r}, and would now run in {now!r}: {why}. What it has kept and its place in "
-        "the topic are in the first, so that every row would be read again, and all that comes of it published again. "
-        f"Nothing was changed. Take the change of the code back; or give up what is kept, with app.drop({was!r}), and "
-        "have it start anew; or start the changed program with another checkpoint=."
+        f"{what} has run in the query {was!r}, and would now run in {now!r}: {why}. Its state and its offsets are in "
+        "the first, so it would read all rows again, and publish their results again. Nothing was changed. Undo the "
+        f"change of the code; or delete the state with app.drop({was!r}), to start anew; or start the changed program "
+        "with another checkpoint=."
     )
 
 
@@ -98,9 +98,9 @@ def _require_same(was: dict[str, Any], now: dict[str, Any], why: str, what: str)
     ]
     if differ:
         raise IncompatibleStateError(
-            f"{what} had {', '.join(differ)}: the panes that are open are of the former, and would come out as if they "
-            "were of the latter. Nothing was overwritten. Have it as it was, give the changed window another name=, or "
-            "start the changed program with another checkpoint=."
+            f"{what} had {', '.join(differ)}: its open panes have the former, and would be published with the latter. "
+            "Nothing was overwritten. Undo the change, give the changed window another name=, or start the changed "
+            "program with another checkpoint=."
         )
 
 

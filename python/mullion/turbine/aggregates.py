@@ -342,7 +342,7 @@ class Multi:
         for name, part in parts.items():
             if isinstance(part, Multi):
                 raise InvalidArgumentError(
-                    f"agg.Multi({name}=Multi(...)): a Multi holds no other one. Write its aggregates beside the others."
+                    f"agg.Multi({name}=Multi(...)): a Multi cannot contain another one. Write all aggregates in one."
                 )
             require_aggregate(part, f"agg.Multi({name}=...)")
             if not name.isidentifier() or keyword.iskeyword(name) or name.startswith("_"):

@@ -227,9 +227,9 @@ class App(_App):
             refused = next((each for each in self._change_of(plan) if each.verdict == REFUSED), None)
             if refused is not None:
                 raise IncompatibleStateError(
-                    f"The windows together of {plan.subscription.name} cannot go on over "
+                    f"The windows of {plan.subscription.name} share a query, which cannot continue from "
                     f"{self.checkpoint_of(plan.name)}. {refused.what}. Nothing was overwritten. Without together=True "
-                    "each window has a query of its own, and comes and goes alone."
+                    "each window has a query of its own, and can be changed alone."
                 )
         plan.note()
 

@@ -125,7 +125,7 @@ def test_events_are_taken_in_lists_that_end_with_the_batch() -> None:
 
 def test_what_a_stream_cannot_do_is_refused() -> None:
     stream = Program("app").topic("in").stream()
-    with pytest.raises(InvalidArgumentError, match=r"group_by\(5\) says no key"):
+    with pytest.raises(InvalidArgumentError, match=r"group_by\(5\) has no key"):
         stream.group_by(5)  # type: ignore[arg-type]
     with pytest.raises(InvalidArgumentError, match=r"group_by\('b'\) groups a stream that is grouped already"):
         stream.group_by("a").group_by("b")

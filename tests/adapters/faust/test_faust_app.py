@@ -551,7 +551,7 @@ def test_an_app_of_timers_alone_is_called_by_the_clock_and_after_a_restart_too(t
         async for _ in stream:
             pass
 
-    with pytest.raises(IncompatibleStateError, match="read the topics in, and when it began they were none"):
+    with pytest.raises(IncompatibleStateError, match="read the topics in, and its query began with none"):
         app.start()
 
 

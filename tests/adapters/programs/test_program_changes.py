@@ -302,7 +302,7 @@ def test_tables_of_faust_whose_records_would_not_be_found_are_refused_and_others
     # The ranges of before would have gone at 15 s by the window of before.
     topics.produce(broker, "in", [*rows, {"k": "c", "other": "c"}], timestamps=[3.0, 4.0, 50.0])
     changed.run(until="drained")
-    assert f"The table 'ranges' of shop goes on: {window}" in caplog.text.replace("'shop'", "shop")
+    assert f"The table 'ranges' of shop keeps its records: {window}" in caplog.text.replace("'shop'", "shop")
     ends = [(row.key, row.window.end.second, row.value) for row in changed.table("ranges").read().collect()]
     assert sorted(ends) == [('"a"', 10, "1"), ('"a"', 20, "1"), ('"b"', 10, "1"), ('"b"', 20, "1"), ('"c"', 0, "1")]
     assert {row.key: row.value for row in changed.table("t").read().collect()} == {'"a"': "2", '"b"': "2", '"c"': "1"}

@@ -357,15 +357,15 @@ def test_what_process_and_callbacks_set_of_self_is_told_with_its_line(caplog: py
             return pa.RecordBatch.from_pylist([{"n": there}])
 
     why = {part.name: part.why for part in app.explain().parts}
-    assert "what it sets of self is gone with the batch: self.n (" in why["rows.process"]
+    assert "attributes that it sets on self are lost after the batch: self.n (" in why["rows.process"]
     assert why["w.close"].count("test_turbine_certain.py:") == 2
     assert "self.seen" in why["w.close"]
     assert "self.last" in why["w.close"]
-    assert why["w.close"].endswith("Use state for what is to stay")
+    assert why["w.close"].endswith("Keep such values in state")
     told = list(warnings_of(app.subscriptions[0]))
     assert len(told) == 2
-    assert any(says.startswith("process in rows: what it sets of self") for says in told)
-    assert any(says.startswith("a callback of 'w' in rows: what it sets of self") for says in told)
+    assert any(says.startswith("process in rows: attributes that it sets on self") for says in told)
+    assert any(says.startswith("a callback of 'w' in rows: attributes that it sets on self") for says in told)
     assert not caplog.records, "it is told when it runs"
 
 

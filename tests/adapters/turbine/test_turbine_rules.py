@@ -271,7 +271,7 @@ def test_aggregates_and_expressions_are_values_that_say_what_they_are() -> None:
     assert copy.columns == multi.columns
     with pytest.raises(AttributeError, match="is a value"):
         agg.Count().columns = frozenset()
-    with pytest.raises(InvalidArgumentError, match="a Multi holds no other one"):
+    with pytest.raises(InvalidArgumentError, match="a Multi cannot contain another one"):
         agg.Multi(inner=agg.Multi(n=agg.Count()))
     with pytest.raises(InvalidArgumentError, match="names no aggregate"):
         agg.Multi()

@@ -33,7 +33,7 @@ try:
     from py4j.protocol import Py4JError
 
     BridgeError = Py4JError
-    """What the bridge to the JVM raises."""
+    """The base class of the bridge's errors."""
 except ImportError:
     # A client of Spark Connect may lack py4j.
     class NoBridgeError(Exception):

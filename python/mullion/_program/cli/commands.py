@@ -23,7 +23,7 @@ from mullion._program.app import App
 from mullion._program.cli.loading import load
 
 Until: TypeAlias = Any
-"""What ``--until`` was given, one of the ends that a command has; ``None`` where it was left out."""
+"""The value of ``--until``, one of the ends of a command; ``None`` if it is missing."""
 
 DRAINED: Final = {"drained": "process all existing rows and end, closing windows only by their clock"}
 """The end that every App has."""

@@ -34,10 +34,10 @@ from mullion._version import __version__
 from mullion.errors import MullionError
 
 FAILED, REFUSED = 1, 2
-"""Exit codes: a program that failed, and a command line that is wrong (which is argparse's own)."""
+"""Exit codes of a failed program, and of a wrong command line (the same as argparse's)."""
 
 OWN: Final[tuple[Command, ...]] = (SAVEPOINT, PLAN_CHANGE)
-"""The commands that are no door's."""
+"""The commands for all adapters."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -138,9 +138,9 @@ class _Run:
                 differ = differences(had.get(step, {}), now)
                 if differ:
                     raise IncompatibleStateError(
-                        f"The folder {self._folder} has state of the step {step!r}, and {'; '.join(differ)}: what is "
-                        "kept of each key would be taken for something else. Nothing was overwritten. Have the step "
-                        "as it was, or start with a new folder."
+                        f"The folder {self._folder} has state of the step {step!r}, and "
+                        f"{'; '.join(differ)}. The state of each key would get another meaning. Nothing was "
+                        "overwritten. Restore the step, or start with a new folder."
                     )
         manifest.write("steps", said)
 

@@ -68,8 +68,8 @@ class _Partitioned:
         for item in items:
             if not isinstance(item, tuple) or len(item) != 2 or not isinstance(item[0], str):
                 raise WrongCallError(
-                    f"The output {self._step_id!r} takes (key, value) pairs, whose key says the part, and got {item!r} "
-                    f"({type(item).__name__}). Put key_on(...) before it."
+                    f"The output {self._step_id!r} takes (key, value) pairs, whose key selects the partition, and "
+                    f"got {item!r} ({type(item).__name__}). Put key_on(...) before it."
                 )
             name = self._names[self._sink.part_fn(item[0]) % len(self._names)]
             of_parts.setdefault(name, []).append(item[1])

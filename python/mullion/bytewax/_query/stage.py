@@ -97,7 +97,7 @@ class OwnLogic:
         except (TypeError, ValueError):
             raise WrongCallError(
                 f"The step {self._step_id!r}: its logic returned {made!r} ({type(made).__name__}), and must return "
-                "(what is emitted, whether it is discarded)."
+                "(emitted values, is_discarded)."
             ) from None
         events = [(0, value) for value in emitted]
         if discarded:

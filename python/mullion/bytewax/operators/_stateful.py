@@ -241,7 +241,7 @@ class _FlatMapped(StatefulLogic[V, W, Any]):
         except (TypeError, ValueError):
             raise WrongCallError(
                 f"The step {self._step_id!r}: the mapper {f_repr(self._mapper)} returned {made!r} "
-                f"({type(made).__name__}), and must return (state, what is emitted)."
+                f"({type(made).__name__}), and must return (state, emitted value)."
             ) from None
         return emitted, self.DISCARD if self._state is None else self.RETAIN
 

@@ -339,7 +339,7 @@ class _BodyWriter(JvmWriter):
         if isinstance(of, Emit) and not all(isinstance(sink, (Channel, Agent)) for sink in self._agent.sinks):
             raise Refused("a sink is a function", of.line)
         if self._asks and _may_read(of):
-            raise Refused("which table it was last in depends on what is printed or yielded here", of.line)
+            raise Refused("the table that held it last depends on a value that is printed or yielded here", of.line)
         self.effects.append(of)
         values = (of.value,) if isinstance(of, Emit) else of.values
         return ["tell", len(self.effects) - 1, [self.expression(one) for value in values for one in _unknown(value)]]

@@ -265,7 +265,7 @@ def _fail(
         where = f"on {last}" if len(events) == 1 else f"on a list of {len(events)} events, the last of which is {last}"
     raise AgentError(
         f"The agent {agent.name!r} failed {where}, at {line or failed_at(error, agent.function)}: {message_of(error)}. "
-        "To put such events aside and go on, write on_error='dead_letter'."
+        "To send such events to a topic and continue, write on_error='dead_letter'."
     ) from error
 
 

@@ -220,7 +220,7 @@ class AgentsQuery:
         for why in self._refusals(known, topics, shards):
             raise IncompatibleStateError(why)
         for name, what in table_meaning.changes(self._app.tables.values(), known.get("tables", {})).items():
-            log.warning("The table %r of %s goes on: %s.", name, self._app.name, what)
+            log.warning("The table %r of %s keeps its records: %s.", name, self._app.name, what)
         now = {name: table_meaning.kept_as(table) for name, table in self._app.tables.items()}
         said = {
             "topics": topics,
@@ -234,9 +234,9 @@ class AgentsQuery:
         anew = f"begin anew with another checkpoint than {self._app.checkpoint}"
         if known.get("topics", topics) != topics:
             yield (
-                f"The agents of {self._app.name!r} read the topics {', '.join(topics) or 'of nobody'}, and when it "
-                f"began they were {', '.join(known['topics']) or 'none'}. Its query cannot go on with others. Make "
-                f"another App, with an id of its own, for what is new, or {anew}."
+                f"The agents of {self._app.name!r} read the topics {', '.join(topics) or 'of nobody'}, and its "
+                f"query began with {', '.join(known['topics']) or 'none'}. It cannot continue with other topics. Make "
+                f"another App, with an id of its own, for new topics, or {anew}."
             )
         were = known.get("shards", {})
         in_one = {field is None for field in were.values()}
@@ -245,15 +245,15 @@ class AgentsQuery:
             if before != field:
                 yield (
                     f"The events of the agent {agent!r} are in {_in_words(field)}, and were in {_in_words(before)} "
-                    f"when {self._app.name!r} began: the records of its tables are in those. explain() says why. Leave "
-                    f"them as they were, or {anew}."
+                    f"when {self._app.name!r} began: the records of its tables are in those. explain() gives the "
+                    f"reason. Undo the change, or {anew}."
                 )
             elif in_one == {field is not None}:
                 # A new or renamed agent.
                 yield (
                     f"The events of the agent {agent!r} are in {_in_words(field)}, and all of {self._app.name!r} were "
                     f"in {'shards' if field is None else 'one shard'} when it began: the records of its tables are "
-                    f"there. explain() says why. Have it as the others were, or {anew}."
+                    f"there. explain() gives the reason. Write the agent as the others were, or {anew}."
                 )
         for name, table in self._app.tables.items():
             differ = table_meaning.differences(known.get("tables", {}).get(name, {}), table_meaning.kept_as(table))

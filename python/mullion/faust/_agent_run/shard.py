@@ -71,9 +71,9 @@ class Shard:
             self._misplaced = WrongShardError(
                 f"The agent {self._agent!r} used {table}[{key!r}] at {line_of_user()} for the event "
                 f"{event.message.value!r} (topic {event.message.topic!r}, key {event.message.key!r}, time "
-                f"{event.timestamp}), which is in the shard {own!r}: what is of the key {key!r} is kept in another "
-                "one, and totals would come in pieces. Nothing of the batch was kept. Have the agent go through "
-                "stream.group_by(...) of what the key is: a field, or lambda value: ... for what is computed."
+                f"{event.timestamp}), which is in the shard {own!r}. The records of the key {key!r} are in "
+                "another one, so each shard would have a part of the total. Nothing of the batch was stored. Iterate "
+                "over stream.group_by(...) with the table's key: a field, or lambda value: ... for a computed key."
             )
         raise self._misplaced
 
@@ -160,9 +160,9 @@ def _seen_in_part(timer: Timer, table: Kept) -> str:
     """The reason why a timer that is called once cannot use a table."""
     if timer.on_leader:
         return (
-            f"The timer {timer.name!r} is called in one place, for it says on_leader=True, and uses the table "
-            f"{table.name!r}, of which it would see the records of one shard. Leave on_leader out: then it is called "
-            "in each shard, with its records."
+            f"The timer {timer.name!r} has on_leader=True, so it is called once, in one shard. It uses the table "
+            f"{table.name!r}, and would see the records of that shard alone. Leave on_leader out: then it is called in "
+            "each shard, with its records."
         )
     return (
         f"The timer {timer.name!r} uses the table {table.name!r}, and the names in its code do not say so: it was "

@@ -298,8 +298,8 @@ def _require_known_shard(sharding: Sharding, event: Event, topic: str) -> None:
     is_record = isinstance(event.value, (Mapping, Record))
     if is_record and key is not None and shard_of(key) != event.message.shard:
         raise WrongShardError(
-            f"The topic {topic!r} has {key!r} in {sharding.field!r}, by which the events of its agent are in shards, "
-            "and which was of another type, or not there, when the program started. Run it again: it goes on from here."
+            f"The topic {topic!r} has {key!r} in {sharding.field!r}, the field that selects the shard of an event. "
+            "It had another type, or was missing, when the program started. Run the program again: it continues here."
         )
 
 

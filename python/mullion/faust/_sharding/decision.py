@@ -115,8 +115,8 @@ def check(agent: Agent, group: GroupBy | None) -> None:
         if name is not None and any(one.field != name for one in keys):
             raise InvalidArgumentError(
                 f"The agent {agent.name!r} goes through a stream grouped by {group}, and uses tables by another key: "
-                f"{shown}. What is of one key would be in several shards. Write an agent for each key, that groups the "
-                "stream by it."
+                f"{shown}. The records of one key would be in several shards. Write one agent per key, and group its "
+                "stream by that key."
             )
         return
     if len({one.field for one in keys}) > 1:

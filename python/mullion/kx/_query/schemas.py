@@ -94,9 +94,9 @@ class Schemas:
                     ) from None
         why = f" They failed when they were tried: {failures[0]}" if failures else ""
         raise InvalidArgumentError(
-            f"{self._what(window)} has to know its columns before the first record comes, and what the functions "
-            f"before it give cannot be told from the records that there are.{why} Say it with schema= of the last one, "
-            "as in sp.map(function, schema='time timestamp, price double')."
+            f"{self._what(window)} needs its columns before the first record arrives. The existing records do not "
+            f"show what the functions before it return.{why} Pass schema= to the last of them, as in "
+            "sp.map(function, schema='time timestamp, price double')."
         )
 
     def _what(self, window: Node) -> str:

@@ -54,7 +54,7 @@ __all__ = [
 _F = TypeVar("_F", Accumulate, Reduce)
 
 _ELSEWHERE: Final = {
-    "apply": "sp.map(function): what is to go on later is kept with sp.accumulate",
+    "apply": "sp.map(function), with sp.accumulate for values that a later batch needs",
     "parallel": "sp.map(function), which runs in Spark's tasks",
     "op": "sp.map, sp.filter and the other functions without op",
     "state": "sp.accumulate(function, initial), which keeps a value from one batch to the next",

@@ -229,8 +229,8 @@ def _on_event_time(kind: str, size: int, slide: int, given: Mapping[str, Any]) -
     if (column is None) == (assigner is None):
         what = "both are given" if column is not None else "neither is given"
         raise InvalidArgumentError(
-            f"sp.window.{kind}: time_column={column!r} and time_assigner={assigner!r} are mutually exclusive, one of "
-            f"them says when a record happened, and {what}. Write {example} for a column of timestamps, or "
+            f"sp.window.{kind}: time_column={column!r} and time_assigner={assigner!r} are mutually exclusive: one of "
+            f"them gives the time of a record, and {what}. Write {example} for a column of timestamps, or "
             "time_assigner=function for a function that makes them of a batch."
         )
     flags = {each: given[each] for each in ("passthrough", "sort", "pandas", "skip_empty_windows")}

@@ -55,7 +55,7 @@ from mullion.topics._outputs import (
 from mullion.topics._records import TIMESTAMP_TYPE, normal
 
 _STAGED = "partition int, topic string, file string, columns string, rows bigint, callback string, note binary"
-"""What a task tells the driver, as DDL: of a file, or a note."""
+"""A task's messages to the driver, as DDL: a file, or a note."""
 
 _STAGED_SCHEMA = pa.schema(
     [
@@ -86,7 +86,7 @@ class _Noted:
     applied: bool
     files: tuple[_File, ...]
     plans: Mapping[int, str]
-    """What was planned for the last batches that published something, in short."""
+    """The plans of the last batches that published rows, as digests."""
 
     def json(self) -> str:
         files = [

@@ -20,7 +20,7 @@ from mullion.topics._folder.topic import DirTopic, stored_name
 from mullion.topics._records import VALUE
 
 PLACE: Final = "\0row:"
-"""Begins a text in ``_unfit`` that says where a row is: its number, and the name of its file."""
+"""The prefix of a text in ``_unfit`` with the place of a row: its number, and the name of its file."""
 
 _RUN: Final = 1000
 

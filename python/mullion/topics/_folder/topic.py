@@ -52,13 +52,13 @@ _FORMAT = 1
 _MOST_ROWS_IN_A_GROUP = 1 << 26
 
 _TAIL = 1024
-"""A line of a manifest is shorter."""
+"""The limit of a manifest's line, in bytes."""
 
 SENT = "_sent"
-"""What files call the texts of rows that columns show in other types than they were sent in."""
+"""The column with the original text of rows whose columns have other types than the sent values."""
 
 REVISION_AT, REVISION_DIGITS = 13, 6
-"""Where a file's name bears its revision."""
+"""The position and length of the revision in a file's name."""
 
 
 @dataclass(frozen=True)

@@ -48,10 +48,10 @@ from mullion.topics._schemas import remember, remembered_schema, spark_schema
 _SERVERS = re.compile(r"[^\s,/:]+:\d+(,[^\s,/:]+:\d+)*")
 
 LOOKED_AT = 1000
-"""How many records of each partition a schema is inferred from, its last ones."""
+"""The number of records per partition, the last ones, from which a schema is inferred."""
 
 MOST_ROWS = 200_000
-"""How many records a micro-batch has at most, of all partitions of a topic together."""
+"""The maximum number of records in a micro-batch, over all partitions of a topic."""
 
 
 @final

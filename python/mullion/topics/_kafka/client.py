@@ -20,24 +20,24 @@ from mullion.topics._records import Headers
 _NAME = re.compile(r"[a-zA-Z0-9._-]{1,249}")
 
 BATCHES = "__mullion_batches"
-"""The topic that says which batches of which query are in topics."""
+"""The topic that records which batches of each query are in topics."""
 
 WAIT_SECONDS = 30.0
 MOST_BYTES = 1_000_000_000
 
 BATCH_BYTES = 1_000_000
-"""About how many bytes of rows go together."""
+"""The approximate size of a group of rows that is sent at once, in bytes."""
 
 IN_ORDER = {"max.in.flight.requests.per.connection": 1}
-"""How rows are sent: a request once Kafka has answered the one before it.
+"""One request at a time: the next is sent after Kafka has answered.
 
-Of a producer that is new in a partition Kafka takes any batch for its first (KAFKA-15591; before Kafka 4.5 in an empty
-partition too). So with two on their way, where it refuses the first for the moment, as of a topic that was made just
-now, it may take the second. The first it does not take from then on, and librdkafka says of it that it is there.
+From a producer that is new in a partition, Kafka accepts any batch as the first one (KAFKA-15591; before Kafka 4.5 also
+in an empty partition). If two requests are in flight and the first fails for a moment, as in a topic that was just
+created, Kafka may accept the second. It then rejects the first for ever, and librdkafka reports it as delivered.
 """
 
 ENDING_SECONDS = 5.0
-"""How long who reads waits for transactions to end: Kafka answers a commit before readers see its rows."""
+"""The time that a reader waits for transactions to end: Kafka answers a commit before readers see its rows."""
 
 
 class Record(NamedTuple):
@@ -64,7 +64,7 @@ class Cluster:
 
 
 At: TypeAlias = str | Cluster
-"""A cluster, or the servers of one that asks for nothing."""
+"""A cluster, or the servers of one that needs no options."""
 
 
 def require_name(topic: object, parameter: str = "topic") -> None:

@@ -31,7 +31,7 @@ _LOGINS: Final = {
     "SCRAM-SHA-256": "org.apache.kafka.common.security.scram.ScramLoginModule",
     "SCRAM-SHA-512": "org.apache.kafka.common.security.scram.ScramLoginModule",
 }
-"""Mechanisms with a name and a password, and what logs in with them in Java."""
+"""The login modules in Java of mechanisms with a name and a password."""
 
 _BOTH: Final = frozenset(
     {
@@ -71,10 +71,10 @@ _DELIVERY: Final = frozenset(
         "transactional.id",
     }
 )
-"""What librdkafka is told so that each row is there once and in order: with another value rows may be lost."""
+"""Options of librdkafka for delivery once and in order. With other values rows may be lost."""
 
 DATA_LOSS: Final = "failOnDataLoss"
-"""Whether a query fails where Kafka has deleted rows that it has not read; true unless said otherwise."""
+"""The option that lets a query continue after Kafka has deleted rows that it has not read; by default it fails."""
 
 KNOWN: Final = (*sorted(_BOTH | _TRANSLATED), DATA_LOSS)
 

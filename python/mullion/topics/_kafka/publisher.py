@@ -47,7 +47,7 @@ from mullion.topics._outputs import (
 from mullion.topics._records import normal
 
 _MADE = "partition int, callback string, note binary, printed string, rows binary, left bigint"
-"""What a task tells the driver, as DDL: a note, a text, or rows; and how many bytes of rows it has not come with."""
+"""A task's messages to the driver, as DDL: a note, a text, or rows; and the size of the rows that follow, in bytes."""
 
 _MADE_SCHEMA = pa.schema(
     [
@@ -71,13 +71,13 @@ _ROWS_SCHEMA = pa.schema(
 )
 
 _PIECE = 1 << 20
-"""About how many bytes of rows are together on their way to the driver."""
+"""The approximate size of a piece of rows on its way to the driver, in bytes."""
 
 _IN_HAND = 64 << 20
-"""About how many bytes of pieces that wait the driver has at a time."""
+"""The approximate size of the pieces that wait in the driver, in bytes."""
 
 _AT_ONCE = 256 << 20
-"""About how many bytes may come to the driver with the results of all tasks."""
+"""The approximate limit of the bytes that reach the driver with the results of all tasks."""
 
 
 @final

@@ -32,10 +32,10 @@ from mullion.topics._records import Headers
 log = logging.getLogger("mullion")
 
 _PARTITIONS = 32
-"""How many partitions of it are in use: whoever reads one waits for all transactions that are open there."""
+"""The number of its partitions in use: a reader of one waits for all open transactions in it."""
 
 TRANSACTION_SECONDS = 300
-"""How long a transaction may take. As long nobody reads past one whose producer was killed and not started again."""
+"""The time limit of a transaction. For so long, readers wait for one whose producer was killed and not restarted."""
 
 _CONFIG = {
     "cleanup.policy": "compact",
@@ -46,10 +46,10 @@ _CONFIG = {
 }
 
 _FITS_ANYWHERE = 900_000
-"""Rows up to so many bytes are sent without a look at their topic's limit."""
+"""Rows up to this size are sent without a check of their topic's limit, in bytes."""
 
 _AROUND_ROWS, _ABOUT_A_ROW = 61, 100
-"""What rows that are sent together take beside these, and what a row that is sent alone takes with it, at most."""
+"""The maximum overhead, in bytes, of a group of rows, and of a row that is sent alone."""
 
 
 class Row(NamedTuple):
@@ -89,7 +89,7 @@ class Transactions:
         self._largest: dict[str, int] = {}
         self._sent_to: frozenset[str] = frozenset()
         self.plans: dict[int, str] = {}
-        """What was planned for the last batches that are in topics."""
+        """The plans of the last batches that are in topics."""
 
     @property
     def last(self) -> int:

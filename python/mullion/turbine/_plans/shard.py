@@ -105,9 +105,9 @@ class ShardPlan(Plan):
             before = f"process of {subscription.name} gave {what} a row whose {name!r} is "
             after = (
                 f" in a shard that has other values of {name!r}: process changed the column, which is the "
-                "partition_key, and the group would come out in pieces, one a shard. Leave the column as it is in the "
-                "topic, and put what you make of it into another one, which key= may name beside it; or change it "
-                f"where the topic is produced. ({place_of(subscription.function)})"
+                "partition_key, so each shard would emit a part of the group. Keep the column of the topic, and put "
+                "the new value into another column, which key= may also contain; or change the column where the "
+                f"topic is produced. ({place_of(subscription.function)})"
             )
             in_shard = jvm.in_shard(
                 rows.sparkSession, key if same else key.try_cast(kind), key.cast("string"), before, after

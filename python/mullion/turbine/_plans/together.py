@@ -175,7 +175,7 @@ class TogetherPlan(Plan):
         given = self._as_they_are(topic) if self.subscription.process.python is None else self._of_process(topic)
         time_column = windows[0].spec.time_column
         assert time_column is not None
-        rows = timed(given, time_column, f"the windows together of {self.subscription.name}")
+        rows = timed(given, time_column, f"the windows of {self.subscription.name}")
         if any(part.by_arrival for window in windows for part in window.spec.parts.values()):
             rows = with_arrival(rows)
         # A row without time enters no window.
@@ -233,9 +233,9 @@ class TogetherPlan(Plan):
                 of, known = fields.setdefault(field.name, (window.name, field))
                 if known.type != field.type:
                     raise InvalidArgumentError(
-                        f"process gives the column {field.name!r} to the window {of!r} as {known.type} and to "
-                        f"{window.name!r} as {field.type}, and windows together have their columns in one type. Give "
-                        "it another name in one of them, or leave together=True out."
+                        f"process passes the column {field.name!r} to the window {of!r} as {known.type} and to "
+                        f"{window.name!r} as {field.type}. In windows that share a query, a column has one type. Use "
+                        "another name in one of them, or leave together=True out."
                     )
         marks = [pa.field(_takes(i), pa.bool_()) for i in range(len(self.shared.windows))]
         schema = pa.schema([*(field for _, field in fields.values()), *marks])
@@ -250,10 +250,10 @@ class TogetherPlan(Plan):
         noted, now = SharedNote.of(self.folder), {name for spec in self.specs for name in spec.key}
         if noted is not None and set(noted.keys) != now:
             raise IncompatibleStateError(
-                f"The windows together of {self.subscription.name} had keys of the columns {', '.join(noted.keys)}, "
-                f"and have keys of {', '.join(sorted(now))}. Where the state of a key lies depends on these. Nothing "
-                "was overwritten. Have the same columns in their keys, or start the changed program with another "
-                "checkpoint=. Without together=True each window has a query of its own, and comes and goes alone."
+                f"The windows of {self.subscription.name} share a query. Its keys had the columns "
+                f"{', '.join(noted.keys)}, and have {', '.join(sorted(now))}. The place of a key's state depends on "
+                "them. Nothing was overwritten. Restore the columns, or start the changed program with another "
+                "checkpoint=. Without together=True each window has a query of its own, and can be changed alone."
             )
 
     @property

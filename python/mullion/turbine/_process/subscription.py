@@ -92,7 +92,7 @@ class Subscription:
         if not places:
             return ""
         lines = ", ".join(dict.fromkeys(f"{place.says} ({shown(place.file)}:{place.line})" for place in places))
-        return f"what it sets of self is gone with the batch: {lines}. Use state for what is to stay"
+        return f"attributes that it sets on self are lost after the batch: {lines}. Keep such values in state"
 
     def _state_read_at(self) -> tuple[str, Place] | None:
         if self.process.state is not None:
@@ -140,13 +140,12 @@ def options_of(
         raise InvalidArgumentError(f"together={together!r} is neither True nor False.")
     if on_error not in ON_ERROR:
         raise InvalidArgumentError(
-            f"on_error={on_error!r} is not what is done when a callback fails. Use 'stop', which fails the query and "
-            "goes on from the checkpoint after the fix, or 'skip', which leaves the pane out and counts it."
+            f"on_error={on_error!r} is not a reaction to a callback that fails. Use 'stop', which fails the query (it "
+            "resumes from the checkpoint after the fix), or 'skip', which leaves the pane out and counts it."
         )
     if dead_letter is not None and on_error != "skip":
         raise InvalidArgumentError(
-            f"dead_letter={dead_letter!r} is where panes are told of that on_error='skip' leaves out. Add "
-            "on_error='skip'."
+            f"dead_letter={dead_letter!r} is the topic for panes that on_error='skip' leaves out. Add on_error='skip'."
         )
     assert isinstance(topic, str)
     assert isinstance(on_error, str)
