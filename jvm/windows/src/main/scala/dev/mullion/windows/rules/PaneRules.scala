@@ -112,6 +112,14 @@ sealed trait PaneRules extends Product with Serializable {
   /** The time at which a pane that ends at `end` closes. */
   def closeDue(end: Long): Long = TimeMath.plus(end, allowedLateness)
 
+  /** The time at which the last pane closes that a row can enter without others: from then on the row is late. Rows
+    * with ranges of their own have theirs in [[RowRanges]].
+    *
+    * @param gap
+    *   of its session
+    */
+  def lastDue(ts: Long, gap: Long): Long = closeDue(ts)
+
   /** The event-time watermark for downstream operators: no later close ends at or before it. Like Spark's, it is never
     * before the epoch.
     */
@@ -294,8 +302,9 @@ final case class AlignedRules(
   /** True if `ts` is in a window. */
   def inWindow(ts: Long): Boolean = window.holds(ts)
 
-  override def isLate(ts: Long, clock: BatchClock): Boolean =
-    clock.hadClosed(closeDue(window.end(window.lastStart(ts))))
+  override def lastDue(ts: Long, gap: Long): Long = closeDue(window.end(window.lastStart(ts)))
+
+  override def isLate(ts: Long, clock: BatchClock): Boolean = clock.hadClosed(lastDue(ts, 0L))
 
   override def firstOpen(clock: Long): Long = grid.firstWindowEndingAfter(TimeMath.minus(clock, allowedLateness))
 }
@@ -346,6 +355,8 @@ final case class AroundRules(
 
   override def windowThatCloses(due: Long): Long = firstOpen(TimeMath.minus(due, 1))
 
+  override def lastDue(ts: Long, gap: Long): Long = expires(ts)
+
   override def isLate(ts: Long, clock: BatchClock): Boolean = clock.hadClosed(expires(ts))
 
   override def expires(slice: Long): Long = windowCloseDue(TimeMath.plus(slice, window.before))
@@ -365,6 +376,8 @@ final case class SessionRules(
 
   /** True if the session of a row alone had closed by `clock`, so that it is late unless it touches an open session. */
   def mayBeLate(ts: Long, gap: Long, clock: Long): Boolean = clock >= closeDue(TimeMath.plus(ts, gap))
+
+  override def lastDue(ts: Long, gap: Long): Long = closeDue(TimeMath.plus(ts, window.gap.getOrElse(gap)))
 
   /** The number of a row's slice. Rows of one slice are less than `gap` apart, so they are in one session and may be
     * aggregated before the sessions are known.

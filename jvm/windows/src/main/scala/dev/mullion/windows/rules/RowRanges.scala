@@ -7,6 +7,7 @@ import scala.util.Try
 
 import dev.mullion.windows.WindowException
 import dev.mullion.windows.clock.BatchClock
+import dev.mullion.windows.spec.TimeMath
 
 /** The ranges of one row at a time, and the subset that the row enters.
   *
@@ -66,6 +67,14 @@ final class RowRanges(rules: CustomRules, before: Long) extends Serializable {
 
   /** True if the row is late: in windows, all of which had closed. */
   def isLate: Boolean = listed > 0 && open == 0
+
+  /** The lateness of a late row, by its last range: see `Lateness`. */
+  def lateness: Long = {
+    var last = Long.MinValue
+    var i = 0
+    while (i < listed) { last = Math.max(last, ends(i)); i += 1 }
+    TimeMath.minus(before, rules.closeDue(last))
+  }
 
   /** The number of ranges that the row enters; for a late row, those that it would reopen. */
   def count: Int = if (open > 0 && !reopensEach) open else listed

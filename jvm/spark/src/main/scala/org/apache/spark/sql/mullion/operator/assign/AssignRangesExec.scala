@@ -76,7 +76,7 @@ case class AssignRangesExec(
        |  }
        |  boolean $late = $of.isLate();
        |  if ($late) {
-       |    ${countLate(ctx)}
+       |    ${countLate(ctx, s"$of.lateness()")}
        |    $aside
        |    ${if (marked.isEmpty) "continue;" else ""}
        |  }
@@ -93,7 +93,7 @@ case class AssignRangesExec(
 
   override protected def doExecute(): RDD[InternalRow] = {
     val (noTime, noWindow) = (longMetric("rowsWithoutTime"), longMetric("rowsInNoWindow"))
-    val lateRows = lateCounts
+    val (lateRows, histogram) = (lateCounts, lateness)
     val panesMissed = longMetric("panesMissed")
     val reader = newRanges
     val aside = if (putsAside) Some(newSide) else None
@@ -127,6 +127,7 @@ case class AssignRangesExec(
           else {
             if (of.isLate) {
               lateRows.foreach(_ += 1)
+              histogram.count(of.lateness)
               side.foreach(_.add(allColumns(row)))
             }
             panesMissed += of.missed
@@ -167,6 +168,8 @@ final class RangesOfRow(rules: CustomRules, before: Long) extends Serializable {
   def isEmpty: Boolean = of.isEmpty
 
   def isLate: Boolean = of.isLate
+
+  def lateness: Long = of.lateness
 
   def count: Int = of.count
 

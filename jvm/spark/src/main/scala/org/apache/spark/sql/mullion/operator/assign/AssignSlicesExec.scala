@@ -71,7 +71,7 @@ case class AssignSlicesExec(
     val isNull = if (timeVar.isNull == FalseLiteral) "false" else timeVar.isNull.toString
     // A gap of 0 is none.
     val gapValue = gapVar.fold("0L")(g => s"${g.isNull} ? 0L : ${g.value}")
-    val counted = if (isSession) "" else countLate(ctx)
+    val counted = if (isSession) "" else countLate(ctx, s"$assigner.lateness($ts, $gapTerm)")
 
     // Some of the overlapping windows may have closed.
     val missed = ctx.freshName("missed")
@@ -155,7 +155,7 @@ case class AssignSlicesExec(
 
   override protected def doExecute(): RDD[InternalRow] = {
     val (noTime, noWindow) = (longMetric("rowsWithoutTime"), longMetric("rowsInNoWindow"))
-    val lateRows = lateCounts
+    val (lateRows, histogram) = (lateCounts, lateness)
     val panesMissed = longMetric("panesMissed")
     val (mayMiss, reopens) = (overlaps, reopensEach)
     val assigner = newAssigner
@@ -195,7 +195,10 @@ case class AssignSlicesExec(
             if (missed == 0 || !reopens) onTime
             else onTime ++ Iterator.tabulate(missed)(i => assigned(row, assigner.marked(ts, i), late = true))
           } else {
-            if (counts) lateRows.foreach(_ += 1)
+            if (counts) {
+              lateRows.foreach(_ += 1)
+              histogram.count(assigner.lateness(ts, gap))
+            }
             if (emits) side.foreach(_.add(allColumns(row)))
             if (!marks) Iterator.empty
             else Iterator.tabulate(assigner.windows(ts))(i => assigned(row, assigner.marked(ts, i), late = true))
@@ -224,6 +227,9 @@ trait Assigner extends Serializable {
 
   /** True if a row is late; for sessions, if it may be. */
   def isLate(ts: Long, gap: Long): Boolean
+
+  /** The lateness of a late row, in microseconds: see `Lateness`. */
+  def lateness(ts: Long, gap: Long): Long
 
   /** True if each time is in a window, whatever the gap. */
   def holdsAll: Boolean = false
@@ -290,6 +296,8 @@ private[operator] final class AlignedAssigner(rules: AlignedRules, before: Long)
   override def isLate(ts: Long, gap: Long): Boolean =
     if (startsInTime) ts < openFrom else firstOpen != Long.MinValue && grid.windowAt(ts) < firstOpen
 
+  override def lateness(ts: Long, gap: Long): Long = TimeMath.minus(before, rules.lastDue(ts, gap))
+
   override def slice(ts: Long, gap: Long): Long = if (overlaps) grid.ordinalOf(ts) else window.lastStart(ts)
 
   override def sliceCode(ts: String): Option[String] = window match {
@@ -315,6 +323,8 @@ private[operator] final class AroundAssigner(rules: AroundRules, before: Long) e
 
   override def isLate(ts: Long, gap: Long): Boolean = hasBefore && rules.isLate(ts, batch)
 
+  override def lateness(ts: Long, gap: Long): Long = TimeMath.minus(before, rules.lastDue(ts, gap))
+
   override def slice(ts: Long, gap: Long): Long = ts
 
   override def windows(ts: Long): Int = 1
@@ -331,6 +341,8 @@ private[operator] final class SessionAssigner(rules: SessionRules, before: Long)
   override def inWindow(ts: Long, gap: Long): Boolean = gapOf(gap) > 0
 
   override def isLate(ts: Long, gap: Long): Boolean = hasBefore && rules.mayBeLate(ts, gapOf(gap), before)
+
+  override def lateness(ts: Long, gap: Long): Long = TimeMath.minus(before, rules.lastDue(ts, gapOf(gap)))
 
   override def slice(ts: Long, gap: Long): Long = rules.slice(ts, gapOf(gap))
 

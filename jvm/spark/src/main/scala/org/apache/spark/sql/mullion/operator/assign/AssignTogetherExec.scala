@@ -120,6 +120,7 @@ case class AssignTogetherExec(
        |      if ($fate == ${WindowsOfRow.WithoutTime}) ${metricTerm(ctx, "rowsWithoutTime")}.add(1L);
        |      if ($fate == ${WindowsOfRow.Late}) {
        |        ${metricTerm(ctx, "rowsLate")}.add(1L);
+       |        ${countLateness(ctx, s"$of.lateness()")}
        |        if ($of.drops($w)) ${metricTerm(ctx, "rowsDropped")}.add(1L);
        |      }
        |      $aside
@@ -140,7 +141,7 @@ case class AssignTogetherExec(
   override protected def doExecute(): RDD[InternalRow] = {
     val (noTime, noWindow, lateRows) =
       (longMetric("rowsWithoutTime"), longMetric("rowsInNoWindow"), longMetric("rowsLate"))
-    val (panesMissed, rowsDropped) = (longMetric("panesMissed"), longMetric("rowsDropped"))
+    val (panesMissed, rowsDropped, histogram) = (longMetric("panesMissed"), longMetric("rowsDropped"), lateness)
     val rowWindows = newWindows
     val aside = if (putsAside) Some(newSide) else None
     val (childOutput, fullOutput) = (child.output, output)
@@ -188,6 +189,7 @@ case class AssignTogetherExec(
             case WindowsOfRow.WithoutTime => noTime += 1
             case WindowsOfRow.Late        =>
               lateRows += 1
+              histogram.count(of.lateness)
               if (of.drops(window)) rowsDropped += 1
             case _ =>
           }
@@ -274,6 +276,9 @@ final class WindowsOfRow(windows: Array[AssignedWindow], keys: Int, before: Long
 
   def fate: Int = if (!isOurs) Elsewhere else if (hasTime) current.fate else WithoutTime
 
+  /** The lateness of the row, if it is late for the window. */
+  def lateness: Long = current.lateness
+
   def slice(i: Int): Long = current.slice(i)
 
   def start(i: Int): Long = current.start(i)
@@ -312,6 +317,7 @@ object WindowsOfRow {
     var fate: Int = Enters
 
     def enter(ts: Long, gap: Long, ranges: ArrayData): Int
+    def lateness: Long
     def slice(i: Int): Long
     def start(i: Int): Long
     def isMarked(i: Int): Boolean
@@ -340,6 +346,8 @@ object WindowsOfRow {
         }
       }
 
+    override def lateness: Long = assigner.lateness(ts, gap)
+
     // For an entering row, first the slice of its open windows.
     override def slice(i: Int): Long =
       if (!isMarked(i)) assigner.slice(ts, gap) else assigner.marked(ts, if (fate == Enters) i - 1 else i)
@@ -357,6 +365,8 @@ object WindowsOfRow {
       fate = if (ranges.isEmpty) InNoWindow else if (ranges.isLate) Late else Enters
       if (fate == Enters || (fate == Late && marks)) ranges.count else 0
     }
+
+    override def lateness: Long = ranges.lateness
 
     override def slice(i: Int): Long = ranges.end(i)
 

@@ -12,7 +12,7 @@ import org.apache.spark.sql.catalyst.expressions.{Attribute, AttributeSet, Bound
 import org.apache.spark.sql.catalyst.trees.TreeNodeTag
 import org.apache.spark.sql.execution.metric.SQLMetric
 import org.apache.spark.sql.execution.{CodegenSupport, SparkPlan, UnaryExecNode}
-import org.apache.spark.sql.mullion.operator.metrics.WindowMetrics
+import org.apache.spark.sql.mullion.operator.metrics.{LatenessCounts, WindowMetrics}
 import org.apache.spark.sql.mullion.shim.SparkVersionShim
 
 import dev.mullion.windows.rules.{LatePolicy, PaneRules}
@@ -43,11 +43,17 @@ private[mullion] trait AssignsPanes extends UnaryExecNode with CodegenSupport {
       metric.name -> metric.createSQLMetric(sparkContext)
     }.toMap
 
-  /** Code that counts a late row. */
-  protected def countLate(ctx: CodegenContext): String = {
+  /** The lateness of the rows that this node finds to be late. */
+  @transient lazy val lateness: LatenessCounts = LatenessCounts.register(sparkContext)
+
+  /** Code that counts a late row, with an expression of its lateness. */
+  protected def countLate(ctx: CodegenContext, of: String): String = {
     val dropped = if (rules.late == LatePolicy.Drop) s"${metricTerm(ctx, "rowsDropped")}.add(1L);" else ""
-    s"${metricTerm(ctx, "rowsLate")}.add(1L); $dropped"
+    s"${metricTerm(ctx, "rowsLate")}.add(1L); ${countLateness(ctx, of)} $dropped"
   }
+
+  protected def countLateness(ctx: CodegenContext, of: String): String =
+    s"${ctx.addReferenceObj("lateness", lateness, classOf[LatenessCounts].getName)}.count($of);"
 
   /** The metrics of late rows, and of dropped ones, for tasks without generated code. */
   protected def lateCounts: Seq[SQLMetric] =

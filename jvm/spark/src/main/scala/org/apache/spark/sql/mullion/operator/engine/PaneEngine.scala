@@ -5,6 +5,7 @@ import org.apache.spark.sql.catalyst.expressions.UnsafeRow
 import org.apache.spark.sql.mullion.state.record.{FamilySpec, RecordOrder, StatePartition}
 import org.apache.spark.sql.types._
 
+import dev.mullion.windows.clock.Lateness
 import dev.mullion.windows.rules.{FiringKind, LatePolicy}
 
 /** Updates the panes of one partition for one batch: applies the batch's rows, then closes and fires due panes. */
@@ -73,6 +74,7 @@ final class PaneCounts {
   var panesClosed: Long = 0
   private var late: Long = 0
   private var dropped: Long = 0
+  private var lateBuckets: Array[Long] = Array.emptyLongArray
   var firedEarly: Long = 0
   var firedOnTime: Long = 0
   var firedUpdate: Long = 0
@@ -101,10 +103,19 @@ final class PaneCounts {
   /** Late rows without any output. */
   def rowsDropped: Long = dropped
 
-  /** Counts late rows and their treatment. */
-  def countLate(rows: Long, policy: LatePolicy): Unit = {
+  /** The late rows in the buckets of `Lateness`; empty if there are none. */
+  def lateness: Array[Long] = lateBuckets
+
+  /** Counts late rows and their treatment.
+    *
+    * @param lateness
+    *   in microseconds
+    */
+  def countLate(rows: Long, policy: LatePolicy, lateness: Long): Unit = {
     late += rows
     if (policy == LatePolicy.Drop) dropped += rows
+    if (lateBuckets.isEmpty) lateBuckets = new Array[Long](Lateness.Buckets)
+    lateBuckets(Lateness.bucket(lateness)) += rows
   }
 
   /** Adds the counts of a part, and the minimum of the due times. */
@@ -113,6 +124,10 @@ final class PaneCounts {
     panesClosed += part.panesClosed
     late += part.late
     dropped += part.dropped
+    if (part.lateBuckets.nonEmpty)
+      lateBuckets =
+        if (lateBuckets.isEmpty) part.lateBuckets.clone()
+        else Array.tabulate(Lateness.Buckets)(i => lateBuckets(i) + part.lateBuckets(i))
     firedEarly += part.firedEarly
     firedOnTime += part.firedOnTime
     firedUpdate += part.firedUpdate

@@ -30,7 +30,7 @@ import dev.mullion.windows.clock.BatchClock
 import dev.mullion.windows.key.{ArrivalPane, Arriving, Fate, PanesOfKey}
 import dev.mullion.windows.rules.{EarlyFiring, LatePolicy, NumberedRules}
 import dev.mullion.windows.sets.SlotSizes
-import dev.mullion.windows.spec.{CountWindow, GlobalTrigger, GlobalWindow}
+import dev.mullion.windows.spec.{CountWindow, GlobalTrigger, GlobalWindow, TimeMath}
 
 /** Panes whose rows are processed one by one, in order of arrival. The rows of a key are consecutive; meanwhile the key
   * is in memory: its panes as [[PanesOfKey]], and their contents in slots, see [[ArrivalKey]]. [[ArrivalFamilies]]
@@ -152,7 +152,7 @@ private[operator] final class ArrivalPanes(
     number.update(0, active.panes.number)
     active.panes.take(arriving) match {
       case Fate.Late =>
-        counts.countLate(1, program.rules.late)
+        counts.countLate(1, program.rules.late, lateness(active))
         program.rules.late match {
           case LatePolicy.Drop                                            => Iterator.empty
           case LatePolicy.Emit                                            => sentOut(row)
@@ -185,6 +185,12 @@ private[operator] final class ArrivalPanes(
           } ++ closed(active, active.panes.closes())
         else full(active) ++ closed(active, active.panes.closes())
     }
+  }
+
+  /** The lateness of the current row, by the clock that made it late. */
+  private def lateness(active: ArrivalKey): Long = {
+    val due = if (rows.byRow.lateBehindClock) arriving.time else program.rules.lastDue(arriving.time, arriving.gap)
+    TimeMath.minus(active.panes.ownClock.getOrElse(clock.before), due)
   }
 
   /** The firings for the current row; on a batch DataFrame panes close without earlier firings. */

@@ -115,7 +115,7 @@ private[operator] final class SessionPanes(
       merge(active.open, active.sums, active.key, first, end, row)
       counts.panesOpened += active.open.size - before
     } else {
-      counts.countLate(row.getLong(rowsAt), rules.late)
+      counts.countLate(row.getLong(rowsAt), rules.late, TimeMath.minus(clock.before, rules.closeDue(end)))
       rules.late match {
         case LatePolicy.Drop | LatePolicy.Emit         => ()
         case LatePolicy.Reopen | LatePolicy.ReopenEach =>
