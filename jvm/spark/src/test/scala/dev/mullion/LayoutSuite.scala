@@ -55,6 +55,8 @@ object LayoutSuite {
         "topics",
         "tables",
         "query",
+        "monitor",
+        "monitor.ui",
         "state.record",
         "state.btree",
         "state.attempt",

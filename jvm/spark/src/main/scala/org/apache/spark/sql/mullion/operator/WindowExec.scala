@@ -10,9 +10,10 @@ import org.apache.spark.sql.execution.SparkPlan
 import org.apache.spark.sql.execution.exchange.Exchange
 import org.apache.spark.sql.execution.metric.{SQLMetric, SQLMetrics}
 import org.apache.spark.sql.execution.streaming.operators.stateful.StatefulOperatorCustomMetric
+import org.apache.spark.sql.mullion.monitor.MonitorSettings
 import org.apache.spark.sql.mullion.operator.assign.{AssignsPanes, ByKey, PutAsideLateRowsExec}
 import org.apache.spark.sql.mullion.operator.engine.{EndOfInput, LateRows, PaneCounts, PartitionTotals, RowProgram}
-import org.apache.spark.sql.mullion.operator.metrics.{MinAccumulator, WindowMetrics}
+import org.apache.spark.sql.mullion.operator.metrics.{LatenessCounts, MinAccumulator, WindowMetrics}
 import org.apache.spark.sql.mullion.operator.program.OperatorProgram
 import org.apache.spark.sql.mullion.query.{ClosesAtEnd, DriverClock, FollowsWallClock, RunningQuery, StreamWatermarks}
 import org.apache.spark.sql.mullion.shim.{SparkOperator, SparkVersionShim}
@@ -101,12 +102,22 @@ final class WindowExec private (facts: SparkOperator.Facts, val program: Operato
   @transient private lazy val lateHere: Option[SQLMetric] =
     assigner.map(_ => SQLMetrics.createMetric(sparkContext, "late rows of sessions"))
 
+  /** The lateness of these rows. */
+  @transient private lazy val latenessHere: LatenessCounts = LatenessCounts.register(sparkContext)
+
+  private def lateness: Seq[Long] =
+    assigner
+      .fold(latenessHere.value)(node => latenessHere.value.zip(node.lateness.value).map { case (a, b) => a + b })
+      .toSeq
+
   override def getProgress(): StateOperatorProgress = {
     val progress = super.getProgress()
     for (of <- assigner; late <- lateHere)
       progress.customMetrics.put("rowsLate", of.longMetric("rowsLate").value + late.value)
     val dropped = longMetric("numRowsDroppedByWatermark").value + assigner.fold(0L)(_.longMetric("rowsDropped").value)
-    SparkVersionShim.withDropped(progress, dropped)
+    val counted = SparkVersionShim.withDropped(progress, dropped)
+    if (since.isEmpty) WindowReport.report(this, counted, nextClose.value, lateness)(countsOfPartitions)
+    counted
   }
 
   @transient private lazy val splitMetrics =
@@ -173,6 +184,7 @@ final class WindowExec private (facts: SparkOperator.Facts, val program: Operato
   }
 
   override protected def checkState(hadoopConf: Configuration): Unit = program.language {
+    MonitorSettings.of(conf)
     // Windows between functions may be added later.
     val isWritten = since.isEmpty && getStateInfo.storeVersion > 0
     OperatorHeader.check(
@@ -213,6 +225,7 @@ final class WindowExec private (facts: SparkOperator.Facts, val program: Operato
           continued.flatMap(_.closedDue(getStateInfo.storeVersion, before))
         )
       }
+    if (since.isEmpty) WindowReport.begin(this)
     followStreams(batch(getStateInfo), program.idleAfter.isDefined, Sources.gaveRows)
     val adaptation = program.language(continued.flatMap(_.begin(session, program, getStateInfo, known)))
     val clock = known.copy(rulesBegin = adaptation.isDefined)
@@ -221,7 +234,7 @@ final class WindowExec private (facts: SparkOperator.Facts, val program: Operato
     val due = (nextClose, nextEarlyEvent, nextByWall)
     val late = lateRows
     val ready = program.asking(splitMetrics)
-    val (count, sessionsLate) = (counter, lateHere)
+    val (count, sessionsLate, lateness) = (counter, lateHere, latenessHere)
     val rows = child.execute()
     val opener = PartitionOpener(kinds, getStateInfo, session, conf, checkpointInfoAccumulator)
     val settings = SettingsOfRun(getStateInfo.queryRunId, session)
@@ -248,6 +261,7 @@ final class WindowExec private (facts: SparkOperator.Facts, val program: Operato
           longMetric("allRemovalsTimeMs") += (fired - inputEnded) / 1000000L
           longMetric("commitTimeMs") += (System.nanoTime() - fired) / 1000000L
         }
+        lateness.addRows(counts.lateness)
         due._1.add(counts.nextClose)
         due._2.add(counts.nextEarlyEvent)
         due._3.add(counts.nextByWall)

@@ -104,6 +104,11 @@ private[mullion] object SparkLinks {
 
   private def isOurs(name: String): Boolean = Ours.exists(name.startsWith)
 
+  /** True if a class of this JAR cannot work without the APIs that it calls. Reports are optional: where an API of the
+    * web UI or the metrics system is missing, `WindowReport` catches the error, and queries run without reports.
+    */
+  private[shim] def isChecked(name: String): Boolean = isOurs(name) && !name.startsWith(Ours.last + "monitor.")
+
   /** The folder or the JAR of this class. */
   private def location: Option[Home] =
     for {
@@ -134,7 +139,7 @@ private[mullion] object SparkLinks {
       files.iterator.asScala
         .filter(file => file.toString.endsWith(".class"))
         .map(file => home.root.relativize(file) -> file)
-        .collect { case (name, file) if isOurs(name.toString.replace('/', '.')) => file }
+        .collect { case (name, file) if isChecked(name.toString.replace('/', '.')) => file }
         .toVector
     }
 

@@ -114,6 +114,12 @@ private[mullion] trait OwnStateExec extends SparkVersionShim.StatefulBase {
   /** For tasks: counts the work of a partition's task once, however often it runs. */
   protected def counter: OwnStateExec.Counter = new OwnStateExec.Counter(partitionCounts, countedMetrics)
 
+  /** The amounts that the task of each partition has added to a metric in this batch. */
+  protected def countsOfPartitions(metric: String): Map[Int, Long] = {
+    val at = ownMetrics.keys.toArray.sorted.indexOf(metric)
+    if (at < 0) Map.empty else partitionCounts.value.map { case (partition, counts) => partition -> counts(at) }
+  }
+
   override def getProgress(): StateOperatorProgress = {
     partitionCounts.settle(countedMetrics)
     super.getProgress()

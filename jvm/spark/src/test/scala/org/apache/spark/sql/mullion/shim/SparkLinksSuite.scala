@@ -44,6 +44,14 @@ class SparkLinksSuite extends MullionSuite {
     assertEquals(SparkLinks.missing(there :+ Reference(owner, Some(s"asks($absent)I"))), Nil)
   }
 
+  test("the APIs of the web UI and of the metrics system may be missing") {
+    val names = Seq("operator.WindowExec", "monitor.OperatorSource", "monitor.ui.WindowsTab")
+    assertEquals(
+      names.map(name => SparkLinks.isChecked(s"org.apache.spark.sql.mullion.$name")),
+      Seq(true, false, false)
+    )
+  }
+
   test("a class file lists the members that it calls") {
     val file = getClass.getResourceAsStream("/org/apache/spark/sql/mullion/shim/Classic$.class")
     val found = ClassReferences.of(file)

@@ -23,7 +23,7 @@ import org.apache.spark.sql.mullion.operator.program.{
   TogetherWindow,
   WindowProgram
 }
-import org.apache.spark.sql.mullion.query.StreamWatermarks
+import org.apache.spark.sql.mullion.query.{StreamWatermarks, WatermarkHolder}
 import org.apache.spark.sql.mullion.shim.{Classic, SparkVersionShim}
 import org.apache.spark.sql.mullion.state.header.{OperatorHeader, Regrouped}
 import org.apache.spark.sql.mullion.state.record.StatePartition
@@ -57,6 +57,10 @@ object OpenPanes {
     val checkpoint = running.resolvedCheckpointRoot
     read(Classic.session(query.sparkSession), checkpoint, operator, panes, window, Some(running).filter(_.isActive))
   }
+
+  /** For a run of a query, and the query itself while it runs. */
+  def ofRun(spark: SparkSession, checkpoint: String, operator: Int, running: Option[StreamExecution]): DataFrame =
+    read(spark, checkpoint, operator, panes = None, window = None, running)
 
   /** For the query of a checkpoint. */
   def in(

@@ -1,9 +1,8 @@
-package org.apache.spark.sql.mullion.checkpoint.inspect
+package org.apache.spark.sql.mullion.query
 
 import org.apache.spark.sql.classic.SparkSession
 import org.apache.spark.sql.execution.streaming.runtime.MicroBatchExecution
 import org.apache.spark.sql.internal.SQLConf
-import org.apache.spark.sql.mullion.query.{StreamWatermark, StreamWatermarks}
 import org.apache.spark.sql.mullion.shim.SparkVersionShim
 
 import dev.mullion.windows.spec.{Duration, TimeMath}
@@ -12,18 +11,27 @@ import dev.mullion.windows.spec.{Duration, TimeMath}
   * maximum, by a setting), without those of idle streams, and each of these is the largest time of the stream's rows so
   * far, less a delay.
   */
-private object WatermarkHolder {
+private[mullion] object WatermarkHolder {
 
   /** For a running query. */
-  def of(query: MicroBatchExecution): Option[String] = {
+  def of(query: MicroBatchExecution): Option[String] = of(query, streams(query))
+
+  /** @param streams
+    *   those of the query
+    */
+  def of(query: MicroBatchExecution, streams: Seq[(StreamWatermark, Boolean)]): Option[String] = {
+    val (idle, awake) = streams.partition(_._2)
+    of(query.lastExecution.sparkSession, awake.map(_._1), idle.map(_._1))
+  }
+
+  /** The streams of a running query with their watermarks, and whether each is idle. */
+  def streams(query: MicroBatchExecution): Seq[(StreamWatermark, Boolean)] = {
     val watermarks = SparkVersionShim.watermarks(query)
-    val streams = StreamWatermarks.streams(query.logicalPlan)
     val idle =
       StreamWatermarks.of(query).fold(Set.empty[java.util.UUID])(_.idleStreams(query.triggerClock.getTimeMillis()))
-    val (without, awake) = streams
-      .map { case (node, stream) => node -> stream.copy(ms = watermarks.get(node).flatten) }
-      .partition(of => idle.contains(of._1))
-    of(query.lastExecution.sparkSession, awake.map(_._2), without.map(_._2))
+    StreamWatermarks.streams(query.logicalPlan).map { case (node, stream) =>
+      (stream.copy(ms = watermarks.get(node).flatten), idle.contains(node))
+    }
   }
 
   /** @param idle

@@ -1,0 +1,24 @@
+package org.apache.spark.sql.mullion.monitor.ui
+
+import java.util.ServiceLoader
+
+import org.apache.spark.sql.classic.{DataFrame, SparkSession}
+import org.apache.spark.sql.execution.streaming.runtime.StreamExecution
+
+/** Reads the open panes of an operator from its state. Its implementation is a service, because it belongs to a higher
+  * layer.
+  */
+private[mullion] trait PaneReader {
+
+  /** The columns of `open_panes`.
+    *
+    * @param running
+    *   the query, while it runs
+    */
+  def read(spark: SparkSession, checkpoint: String, operator: Int, running: Option[StreamExecution]): DataFrame
+}
+
+private[ui] object PaneReader {
+  lazy val service: PaneReader =
+    ServiceLoader.load(classOf[PaneReader], classOf[PaneReader].getClassLoader).findFirst.get
+}

@@ -1,0 +1,114 @@
+package org.apache.spark.sql.mullion.monitor.ui
+
+import java.util.UUID
+
+import scala.util.Try
+
+import org.json4s.JsonAST._
+import org.json4s.jackson.JsonMethods.{compact, render}
+
+import org.apache.spark.sql.mullion.monitor._
+
+import dev.mullion.windows.clock.Lateness
+import dev.mullion.windows.spec.{Duration, TimeMath}
+
+/** The reports of an application as JSON: the list of its queries, and the operators of one of them. Its size does not
+  * depend on the number of panes, rows or batches.
+  */
+private[ui] object QueryJson {
+
+  /** The number of partitions that are listed: those with the largest state. */
+  private val Partitions = 50
+
+  /** @param run
+    *   the run of the chosen query; by default the newest one
+    */
+  def apply(monitor: QueryMonitor, run: Option[String]): String = {
+    val queries = monitor.queries
+    val chosen = run.flatMap(id => Try(UUID.fromString(id)).toOption).flatMap(monitor.query).orElse(queries.headOption)
+    compact(
+      render(
+        JObject(
+          "queries" -> JArray(queries.map(query => JObject(identity(query): _*)).toList),
+          "query" -> chosen.fold[JValue](JNull)(detailed)
+        )
+      )
+    )
+  }
+
+  private def identity(query: MonitoredQuery): List[JField] = List(
+    "run" -> JString(query.runId.toString),
+    "title" -> JString(query.title),
+    "isRunning" -> JBool(query.running.isDefined)
+  )
+
+  private def detailed(query: MonitoredQuery): JValue = JObject(
+    identity(query) ++ List[JField](
+      "failure" -> orNull(query.failure)(JString(_)),
+      "operators" -> JArray(query.operators.map(operator(query, _)).toList)
+    )
+  )
+
+  private def operator(query: MonitoredQuery, history: OperatorHistory): JValue = {
+    val description = history.description
+    JObject(
+      "number" -> JLong(description.number),
+      "windows" -> JString(description.windows),
+      "clock" -> JString(description.clock.text),
+      "batches" -> JLong(history.batches),
+      "report" -> orNull(history.last)(last(query, history, _))
+    )
+  }
+
+  private def last(query: MonitoredQuery, history: OperatorHistory, report: BatchReport): JValue = {
+    val clockUs = report.clock.atMs.map(TimeMath.fromMillis)
+    val waitsFor = history.description.waitsFor(report.panesOpen, clockUs, report.nextDueMs.map(TimeMath.fromMillis))
+    JObject(
+      "batch" -> JLong(report.batch),
+      "timeMs" -> JLong(report.timeMs),
+      "clockMs" -> orNull(report.clock.atMs)(JLong(_)),
+      "lag" -> orNull(OperatorSource.lagMs(query, history))(lag => JString(duration(lag / 1000 * 1000))),
+      "waitsFor" -> JString(s"waits for $waitsFor"),
+      "heldBy" -> orNull(report.clock.heldBy)(JString(_)),
+      "nextDueMs" -> orNull(report.nextDueMs)(JLong(_)),
+      "streams" -> JArray(report.clock.streams.map(stream).toList),
+      "panesOpen" -> JLong(report.panesOpen),
+      "recent" -> JObject(history.recent.map { case (name, values) => name -> longs(values) }.toList),
+      "totals" -> JObject(Count.all.map(count => count.name -> JLong(history.total(count))).toList),
+      "rowsRead" -> JLong(history.rowsRead),
+      "lateness" -> JObject(
+        "labels" -> JArray(Lateness.Labels.map(JString(_)).toList),
+        "rows" -> longs(history.lateRows),
+        "advice" -> JString(LatenessAdvice(history.lateRows, history.rowsRead, report.clock.streams))
+      ),
+      "state" -> state(report)
+    )
+  }
+
+  private def stream(of: StreamReading): JValue = JObject(
+    "name" -> JString(of.name),
+    "delay" -> JString(duration(of.delayMs)),
+    "watermarkMs" -> orNull(of.watermarkMs)(JLong(_)),
+    "isIdle" -> JBool(of.isIdle)
+  )
+
+  private def state(report: BatchReport): JValue = {
+    val largest = report.partitions.sortBy(size => -(size.cachedBytes + size.diskBytes)).take(Partitions)
+    JObject(
+      "records" -> JLong(report.state.records),
+      "bytes" -> JLong(report.state.bytes),
+      "cachedBytes" -> JLong(report.state.cachedBytes),
+      "diskBytes" -> JLong(report.state.diskBytes),
+      "numPartitions" -> JLong(report.partitions.length.toLong),
+      "partitions" -> JArray(
+        largest.map(size => longs(Seq(size.partition.toLong, size.cachedBytes, size.diskBytes))).toList
+      )
+    )
+  }
+
+  private def duration(ms: Long): String = Duration.describe(TimeMath.fromMillis(ms))
+
+  private def longs(values: Seq[Long]): JValue = JArray(values.map(JLong(_)).toList)
+
+  private def orNull[A](value: Option[A])(json: A => JValue): JValue = value.fold[JValue](JNull)(json)
+}
