@@ -1,0 +1,202 @@
+"""The tab Windows in a browser, and the metrics in Prometheus: both of a query whose source is idle.
+
+The tests need Debian's packages chromium and prometheus.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import urllib.parse
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+OPERATIONS = ROOT / "docs" / "operations"
+
+QUERY = """
+import sys, tempfile
+from pyspark.sql import SparkSession, functions as F
+from mullion import Tumbling, configure, windowed
+
+name = sys.argv[1]
+builder = SparkSession.builder.master("local[1]").appName("shop").config("spark.log.level", "OFF")
+servlet = "spark.metrics.conf.*.sink.prometheusServlet."
+options = {
+    "spark.ui.port": "0",
+    "spark.driver.host": "127.0.0.1",
+    "spark.sql.shuffle.partitions": "2",
+    "spark.sql.session.timeZone": "UTC",
+    "spark.metrics.namespace": "spark",
+    servlet + "class": "org.apache.spark.metrics.sink.PrometheusServlet",
+    servlet + "path": "/metrics/prometheus",
+}
+spark = configure(builder.config(map=options)).getOrCreate()
+folder = tempfile.mkdtemp()
+
+
+def write(*times):
+    rows = spark.createDataFrame([(f"2024-01-01 {time}:00", key) for time, key in times], "at string, k string")
+    rows.coalesce(1).write.mode("append").json(folder)
+
+
+write(("10:05", "ann"), ("11:10", "ann"), ("11:20", "bob"))
+orders = spark.readStream.schema("at timestamp, k string").json(folder).withWatermark("at", "5 minutes")
+panes = windowed(orders, Tumbling("1 hour"), by="k", time="at").agg(F.count("*").alias("n"))
+query = panes.writeStream.format("noop").queryName(name).start()
+query.processAllAvailable()
+write(("10:40", "ann"), ("11:15", "bob"))
+query.processAllAvailable()
+print(spark.sparkContext.uiWebUrl, flush=True)
+sys.stdin.read()
+query.stop()
+spark.stop()
+"""
+
+MARKUP = "<script>document.title = 'changed'</script>"
+
+
+def program(package: str, name: str) -> str:
+    """The path of a program of a Debian package."""
+    path = shutil.which(name)
+    assert path, f"{name} is missing: apt-get install {package}"
+    return path
+
+
+def running(name: str, folder: Path) -> Iterator[str]:
+    """A query with an idle source: the address of its web UI."""
+    environment = {**os.environ, "SPARK_LOCAL_IP": "127.0.0.1"}
+    with subprocess.Popen(
+        [sys.executable, "-c", QUERY, name],
+        cwd=folder,
+        env=environment,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+    ) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        try:
+            yield process.stdout.readline().strip()
+        finally:
+            process.stdin.close()
+
+
+@pytest.fixture(scope="module")
+def page(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    yield from running(MARKUP, tmp_path_factory.mktemp("page"))
+
+
+@pytest.fixture(scope="module")
+def orders(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    yield from running("orders", tmp_path_factory.mktemp("orders"))
+
+
+def get(url: str) -> str:
+    with urllib.request.urlopen(url) as response:
+        text: str = response.read().decode()
+        return text
+
+
+def in_browser(url: str, *options: str) -> str:
+    """The document of a page, after its scripts have run."""
+    command = [
+        program("chromium", "chromium"),
+        "--headless",
+        "--no-sandbox",
+        "--disable-gpu",
+        "--virtual-time-budget=4000",
+    ]
+    shown = subprocess.run([*command, *options, "--dump-dom", url], capture_output=True, text=True, check=True)
+    return shown.stdout
+
+
+@pytest.mark.slow
+def test_the_tab_shows_the_source_that_a_window_waits_for(page: str) -> None:
+    document = in_browser(f"{page}/windows/")
+    for text in (
+        "waits for 45 minutes of event time",
+        "no row after 2024-01-01T11:20:00Z",
+        "tumbling 1 hour, closes at its end",
+        "A watermark delay of 1 hour 5 minutes instead of 5 minutes would have kept",
+        "Structured Streaming",
+    ):
+        assert text in document
+
+
+@pytest.mark.slow
+def test_a_name_with_markup_is_shown_as_text(page: str) -> None:
+    document = in_browser(f"{page}/windows/")
+    assert MARKUP.replace("<", "&lt;").replace(">", "&gt;") in document
+    assert MARKUP not in document
+    assert "<title>shop - Windows</title>" in document
+
+
+def documented_metrics() -> set[str]:
+    """The metrics of docs/metrics.md that a source has."""
+    text = (ROOT / "docs" / "metrics.md").read_text("utf-8").partition("## In Spark's metrics system")[2]
+    listed = "\n".join(line for line in text.splitlines() if re.match(r"- \*\*| {2}", line))
+    return {name for name in re.findall(r"`(\w+)`", listed) if name not in ("dropDuplicates",)}
+
+
+@pytest.mark.slow
+def test_each_metric_of_the_docs_is_in_the_servlet_and_the_dashboard_uses_no_other(orders: str) -> None:
+    text = get(f"{orders}/metrics/prometheus/")
+    served = set(re.findall(r"^metrics_spark_driver_mullion_orders_0_(\w+)_Value", text, re.MULTILINE))
+    assert served == documented_metrics()
+    for file in ("grafana.json", "alerts.yml"):
+        used = set(re.findall(r"mullion_(\w+)", (OPERATIONS / file).read_text("utf-8")))
+        assert used, file
+        assert used <= served, file
+
+
+@pytest.mark.slow
+def test_each_alert_rule_is_raised_in_its_case_and_in_no_other() -> None:
+    command = [program("prometheus", "promtool"), "test", "rules", "alerts_test.yml"]
+    ran = subprocess.run(command, cwd=OPERATIONS, capture_output=True, text=True, check=False)
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+
+
+def api(server: str, path: str, **parameters: str) -> Any:
+    return json.loads(get(f"{server}/api/v1/{path}?{urllib.parse.urlencode(parameters)}"))["data"]
+
+
+@pytest.mark.slow
+def test_prometheus_reads_the_metrics_by_query_and_evaluates_the_rules(orders: str, tmp_path: Path) -> None:
+    settings = (
+        (OPERATIONS / "prometheus.yml").read_text("utf-8").replace("localhost:4040", orders.removeprefix("http://"))
+    )
+    fast = "global: { scrape_interval: 1s, evaluation_interval: 1s }\n"
+    (tmp_path / "prometheus.yml").write_text(fast + settings)
+    shutil.copy(OPERATIONS / "alerts.yml", tmp_path)
+    options = ["--config.file=prometheus.yml", "--storage.tsdb.path=data", "--web.listen-address=127.0.0.1:0"]
+    with subprocess.Popen(
+        [program("prometheus", "prometheus"), *options], cwd=tmp_path, stderr=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stderr is not None
+        try:
+            address = next(
+                found[1] for line in process.stderr if (found := re.search(r"Listening on.* address=(\S+)", line))
+            )
+            server = f"http://{address}"
+            expected = {"panesOpen": "2", "firingsClose": "1", "rowsLateUnder1h": "1", "rowsRead": "5"}
+            for name, value in expected.items():
+                query = f'mullion_{name}{{query="orders", operator="0"}}'
+                while not (result := api(server, "query", query=query)["result"]):
+                    assert process.poll() is None
+                assert result[0]["value"][1] == value, name
+            rules = [rule for group in api(server, "rules")["groups"] for rule in group["rules"]]
+            while any(rule["health"] == "unknown" for rule in rules):
+                rules = [rule for group in api(server, "rules")["groups"] for rule in group["rules"]]
+            assert [rule["health"] for rule in rules] == ["ok"] * 3, rules
+        finally:
+            process.terminate()
