@@ -13,7 +13,7 @@ import subprocess
 import sys
 import urllib.parse
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -145,7 +145,7 @@ def documented_metrics() -> set[str]:
     """The metrics of docs/metrics.md that a source has."""
     text = (ROOT / "docs" / "metrics.md").read_text("utf-8").partition("## In Spark's metrics system")[2]
     listed = "\n".join(line for line in text.splitlines() if re.match(r"- \*\*| {2}", line))
-    return {name for name in re.findall(r"`(\w+)`", listed) if name not in ("dropDuplicates",)}
+    return {name for name in re.findall(r"`(\w+)`", listed) if name not in ("dropDuplicates", "watermarkLagMs1")}
 
 
 @pytest.mark.slow
@@ -170,6 +170,17 @@ def api(server: str, path: str, **parameters: str) -> Any:
     return json.loads(get(f"{server}/api/v1/{path}?{urllib.parse.urlencode(parameters)}"))["data"]
 
 
+def listening(log: Iterable[str]) -> str:
+    """The address of Prometheus, once it is ready."""
+    address = ""
+    for line in log:
+        if found := re.search(r"Listening on.* address=(\S+)", line):
+            address = found[1]
+        if "Server is ready" in line:
+            return address
+    raise AssertionError("Prometheus has not started.")
+
+
 @pytest.mark.slow
 def test_prometheus_reads_the_metrics_by_query_and_evaluates_the_rules(orders: str, tmp_path: Path) -> None:
     settings = (
@@ -184,9 +195,7 @@ def test_prometheus_reads_the_metrics_by_query_and_evaluates_the_rules(orders: s
     ) as process:
         assert process.stderr is not None
         try:
-            address = next(
-                found[1] for line in process.stderr if (found := re.search(r"Listening on.* address=(\S+)", line))
-            )
+            address = listening(process.stderr)
             server = f"http://{address}"
             expected = {"panesOpen": "2", "firingsClose": "1", "rowsLateUnder1h": "1", "rowsRead": "5"}
             for name, value in expected.items():

@@ -8,6 +8,8 @@ import dev.mullion.windows.spec.{Duration, Language}
   *   its number in the checkpoint
   * @param windows
   *   its windows, firings and keys, as text
+  * @param streams
+  *   the number of the query's streams with a watermark
   * @param idleAfterUs
   *   the time without rows after which the event clock follows the wall clock, in microseconds
   * @param emitsLate
@@ -21,6 +23,7 @@ final case class OperatorDescription(
     number: Long,
     windows: String,
     clock: ClockKind,
+    streams: Int,
     idleAfterUs: Option[Long],
     emitsLate: Boolean,
     partitions: Int,

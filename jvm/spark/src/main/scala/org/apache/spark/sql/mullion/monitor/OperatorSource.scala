@@ -33,6 +33,10 @@ private[monitor] final class OperatorSource(query: MonitoredQuery, operator: Ope
   gauge("stateCachedBytes")(last(_.state.cachedBytes))
   gauge("stateDiskBytes")(last(_.state.diskBytes))
 
+  (0 until operator.description.streams).foreach { stream =>
+    gauge(s"watermarkLagMs$stream")(OperatorSource.streamLagMs(query, operator, stream).getOrElse(0L))
+  }
+
   if (OperatorSource.hasReading(operator.description.clock)) {
     gauge("clockMs")(last(_.clock.atMs.getOrElse(0L)))
     gauge("clockLagMs")(OperatorSource.lagMs(query, operator).getOrElse(0L))
@@ -48,5 +52,12 @@ private[mullion] object OperatorSource {
   def lagMs(query: MonitoredQuery, operator: OperatorHistory): Option[Long] = for {
     report <- operator.last
     at <- report.clock.atMs
+  } yield query.nowMs.getOrElse(report.timeMs) - at
+
+  /** The distance of a stream's watermark from the wall clock, in milliseconds; none before its first row. */
+  private def streamLagMs(query: MonitoredQuery, operator: OperatorHistory, stream: Int): Option[Long] = for {
+    report <- operator.last
+    reading <- report.clock.streams.lift(stream)
+    at <- reading.watermarkMs
   } yield query.nowMs.getOrElse(report.timeMs) - at
 }

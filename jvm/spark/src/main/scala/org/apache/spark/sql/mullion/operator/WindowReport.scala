@@ -10,7 +10,7 @@ import org.apache.spark.sql.mullion.monitor._
 import org.apache.spark.sql.mullion.monitor.ui.WindowsTab
 import org.apache.spark.sql.mullion.operator.engine.PaneCounts
 import org.apache.spark.sql.mullion.operator.program.{OperatorProgram, TogetherProgram, WindowProgram}
-import org.apache.spark.sql.mullion.query.{RunningQuery, WatermarkHolder}
+import org.apache.spark.sql.mullion.query.{RunningQuery, StreamWatermark, WatermarkHolder}
 import org.apache.spark.sql.mullion.shim.SparkVersionShim
 import org.apache.spark.sql.streaming.StateOperatorProgress
 
@@ -26,7 +26,7 @@ private[operator] object WindowReport extends Logging {
       monitor(exec).begin(running, exec.getStateInfo.operatorId) {
         val settings = MonitorSettings.of(exec.conf)
         if (settings.showsTab) WindowsTab.attach(exec.session.sparkContext)
-        (describe(exec), settings)
+        (describe(exec, running), settings)
       }
     }
   }
@@ -66,12 +66,13 @@ private[operator] object WindowReport extends Logging {
   private def failed(error: Throwable): Unit =
     logWarning("Mullion cannot report the state of a query to the web UI and the metrics system.", error)
 
-  private def describe(exec: WindowExec): OperatorDescription = {
+  private def describe(exec: WindowExec, running: StreamExecution): OperatorDescription = {
     val (program, info) = (exec.program, exec.getStateInfo)
     OperatorDescription(
       info.operatorId,
       program.describe,
       clockOf(program),
+      streams(running).length,
       program.idleAfter,
       emitsLate = rulesOf(program).forall(_.late == LatePolicy.Emit),
       info.numPartitions,
@@ -130,7 +131,7 @@ private[operator] object WindowReport extends Logging {
     case ClockKind.EventTime      =>
       running match {
         case micro: MicroBatchExecution =>
-          val streams = WatermarkHolder.streams(micro)
+          val readings = streams(micro)
           // An operator below another of Mullion's has a clock that is behind the stream's, by the other's lateness.
           val behind = exec.eventTimeWatermarkForEviction.fold(0L) { own =>
             Math.max(0L, micro.lastExecution.offsetSeqMetadata.batchWatermarkMs - own)
@@ -138,12 +139,17 @@ private[operator] object WindowReport extends Logging {
           val at = Some(SparkVersionShim.watermarkTracker(micro).currentWatermark - behind).filter(_ > 0)
           ClockReading(
             at,
-            streams.map { case (of, isIdle) => StreamReading(of.sources, of.delayMs, of.ms, isIdle) },
-            WatermarkHolder.of(micro, streams)
+            readings.map { case (of, isIdle) => StreamReading(of.sources, of.delayMs, of.ms, isIdle) },
+            WatermarkHolder.of(micro, readings)
           )
         case _ => ClockReading(None, Nil, None)
       }
     case ClockKind.EventTimeOfKeys | ClockKind.RowNumbers => ClockReading(None, Nil, None)
+  }
+
+  private def streams(running: StreamExecution): Seq[(StreamWatermark, Boolean)] = running match {
+    case micro: MicroBatchExecution => WatermarkHolder.streams(micro)
+    case _                          => Nil
   }
 
   /** The rows of the batch that its sources returned. */

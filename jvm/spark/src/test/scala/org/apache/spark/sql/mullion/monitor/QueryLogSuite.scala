@@ -38,6 +38,7 @@ class QueryLogSuite extends MullionSuite {
     number = 1,
     "tumbling 1 hour, by [k]",
     ClockKind.EventTime,
+    streams = 1,
     idleAfterUs = None,
     emitsLate = false,
     partitions = 4,

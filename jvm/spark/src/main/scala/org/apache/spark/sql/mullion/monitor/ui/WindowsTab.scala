@@ -22,7 +22,8 @@ import org.apache.spark.ui.{JettyUtils, SparkUI, SparkUITab, UIUtils}
   * The types of requests and handlers belong to the web server, whose packages differ between builds of Spark. This
   * class passes them on by reflection, so none of them is in its byte code.
   */
-private[mullion] final class WindowsTab private (ui: SparkUI, monitor: QueryMonitor) extends SparkUITab(ui, "windows") {
+private[mullion] final class WindowsTab private (ui: SparkUI, monitor: QueryMonitor)
+    extends TabAfterStreaming(ui, "windows") {
   import WindowsTab._
 
   private def attach(): Unit = {

@@ -10,12 +10,13 @@ import org.json4s.jackson.JsonMethods.parse
 import org.apache.spark.sql.execution.streaming.runtime.MemoryStream
 import org.apache.spark.sql.functions._
 import org.apache.spark.sql.mullion.monitor.{MonitorSettings, QueryMonitor}
+import org.apache.spark.sql.mullion.plan.options.WindowOptions
 import org.apache.spark.sql.mullion.{SparkSuite, TemporaryFolder}
 import org.apache.spark.sql.streaming.StreamingQuery
 import org.apache.spark.sql.{DataFrame, Encoders}
 
 import dev.mullion.windows.spec.WindowSpec
-import dev.mullion.{Asked, MullionExtensions}
+import dev.mullion.{Asked, Facade, MullionExtensions}
 
 /** The tab of the web UI and the metrics, read over HTTP from the server of Spark. */
 class WindowsTabSuite extends SparkSuite {
@@ -42,14 +43,6 @@ class WindowsTabSuite extends SparkSuite {
   /** The events of queries that listeners have not processed yet. */
   private def waitForListeners(): Unit = spark.sparkContext.listenerBus.waitUntilEmpty()
 
-  private def windowed(rows: DataFrame, window: WindowSpec, delay: String): DataFrame = Asked.windowed(
-    rows.withWatermark("ts", delay),
-    window,
-    Array(col("k")),
-    Asked.options.withTime(col("ts")),
-    Array(count(lit(1)).as("n"))
-  )
-
   private def at(second: Int, k: Int = 0): TimedKey = TimedKey(new Timestamp(1000L * second), k)
 
   private def within(name: String, window: WindowSpec, delay: String = "5 seconds")(
@@ -57,7 +50,7 @@ class WindowsTabSuite extends SparkSuite {
   ): Unit =
     TemporaryFolder.use { folder =>
       val source = MemoryStream[TimedKey](spark, 1)(Encoders.product[TimedKey])
-      val panes = windowed(source.toDF(), window, delay)
+      val panes = of(window)(source.toDF().withWatermark("ts", delay))
       val query = panes.writeStream.format("noop").queryName(name).option("checkpointLocation", folder.toString).start()
       try body(source, query)
       finally {
@@ -132,29 +125,43 @@ class WindowsTabSuite extends SparkSuite {
       assert(!script.body.contains(unsafe), unsafe)
   }
 
-  test("late rows of sessions, and of rows one by one, have the lateness by which their panes had closed") {
-    val session = Asked.session(10 * second)
-    within("sessions", session) { (source, query) =>
+  /** The histogram of late rows of a query whose clock is at 95 seconds. */
+  private def lateness(panes: DataFrame => DataFrame)(rows: TimedKey*): Seq[Long] = TemporaryFolder.use { folder =>
+    val source = MemoryStream[TimedKey](spark, 1)(Encoders.product[TimedKey])
+    val results = panes(source.toDF().withWatermark("ts", "5 seconds"))
+    val query = results.writeStream.format("noop").option("checkpointLocation", folder.toString).start()
+    try {
       run(source, query)(at(1), at(100))
-      run(source, query)(at(80), at(100))
-      assertEquals((report() \ "lateness" \ "rows").extract[Seq[Long]], Seq(0L, 1L, 0L, 0L, 0L, 0L, 0L))
-    }
-    TemporaryFolder.use { folder =>
-      val source = MemoryStream[TimedKey](spark, 1)(Encoders.product[TimedKey])
-      val panes = Asked.windowed(
-        source.toDF().withWatermark("ts", "5 seconds"),
-        Asked.tumbling(10 * second, 0),
-        Array(col("k")),
-        Asked.options.withTime(col("ts")).withRunning,
-        Array(count(lit(1)).as("n"))
-      )
-      val query = panes.writeStream.format("noop").option("checkpointLocation", folder.toString).start()
-      try {
-        run(source, query)(at(1), at(100))
-        run(source, query)(at(84), at(89), at(20), at(100))
-        assertEquals((report() \ "lateness" \ "rows").extract[Seq[Long]], Seq(0L, 2L, 0L, 1L, 0L, 0L, 0L))
-      } finally query.stop()
-    }
+      run(source, query)(rows: _*)
+      (report() \ "lateness" \ "rows").extract[Seq[Long]]
+    } finally query.stop()
+  }
+
+  private def of(window: WindowSpec, options: WindowOptions = Asked.options)(rows: DataFrame): DataFrame =
+    Asked.windowed(rows, window, Array(col("k")), options.withTime(col("ts")), Array(count(lit(1)).as("n")))
+
+  test("each kind of window has the lateness by which its panes had closed") {
+    val late = Seq(at(84), at(89), at(20), at(100))
+    val tens = Asked.tumbling(10 * second, 0)
+    val expected = Seq(0L, 2L, 0L, 1L, 0L, 0L, 0L)
+    assertEquals(lateness(of(tens))(late: _*), expected)
+    assertEquals(lateness(of(tens, Asked.options.withRunning))(late: _*), expected)
+    assertEquals(
+      lateness(of(Asked.sliding(10 * second, 5 * second, 0)))(at(75), at(84)),
+      Seq(0L, 1L, 1L, 0L, 0L, 0L, 0L)
+    )
+    assertEquals(lateness(of(Asked.session(10 * second)))(at(80), at(80), at(100)), Seq(0L, 2L, 0L, 0L, 0L, 0L, 0L))
+    assertEquals(lateness(of(Asked.around(5 * second, 0)))(at(10)), Seq(0L, 0L, 0L, 1L, 0L, 0L, 0L))
+
+    val together = (rows: DataFrame) =>
+      Facade.together(Array("short", "long"), Array(of(tens)(rows), of(Asked.tumbling(60 * second, 0))(rows)))
+    assertEquals(lateness(together)(at(84), at(20)), Seq(0L, 1L, 1L, 1L, 0L, 0L, 0L))
+
+    spark.conf.set("spark.sql.codegen.wholeStage", "false")
+    try {
+      assertEquals(lateness(of(tens))(late: _*), expected)
+      assertEquals(lateness(together)(at(84), at(20)), Seq(0L, 1L, 1L, 1L, 0L, 0L, 0L))
+    } finally spark.conf.unset("spark.sql.codegen.wholeStage")
   }
 
   test("the metrics of a running query are in Spark's metrics system, and leave it with the query") {
@@ -172,6 +179,8 @@ class WindowsTabSuite extends SparkSuite {
       )
       assertEquals(shown.filter(metric => expected.contains(metric._1)), expected)
       assert(clue(shown("clockLagMs")) > 0)
+      assert(clue(shown("watermarkLagMs0")) >= shown("clockLagMs"))
+      assert(!shown.contains("watermarkLagMs1"))
       assert(clue(shown("stateBytes")) > 0)
     }
     assertEquals(metrics("orders"), Map.empty[String, Long])
