@@ -4,6 +4,7 @@ message, and no line of the bridge to the JVM or of the JVM itself.
 
 from __future__ import annotations
 
+import logging
 import traceback
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -12,7 +13,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from pyspark.errors import StreamingQueryException
+from pyspark.errors import AnalysisException, StreamingQueryException
+from pyspark.logger import PySparkLogger
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
@@ -28,6 +30,7 @@ from mullion import (
     Session,
     Sliding,
     Tumbling,
+    UnknownColumnError,
     read_panes,
     recover,
     together,
@@ -301,3 +304,45 @@ def test_a_checkpoint_that_is_refused_prints_a_line_and_no_trace_of_the_jvm(
     assert "\tat " not in text, text
     assert len(text.splitlines()) <= 4 * len(changed), text
     assert text.count("MullionException: ") == len(changed), text
+
+
+class Logged(logging.Handler):
+    """The messages that PySpark logs of errors about columns."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.messages: list[str] = []
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self.messages.append(record.getMessage())
+
+    @contextmanager
+    def attached(self) -> Iterator[list[str]]:
+        loggers = [PySparkLogger.getLogger(f"{kind}QueryContextLogger") for kind in ("DataFrame", "SQL")]
+        for logger in loggers:
+            logger.addHandler(self)
+        try:
+            yield self.messages
+        finally:
+            for logger in loggers:
+                logger.removeHandler(self)
+
+
+def test_only_the_error_reports_a_wrong_column(events: DataFrame) -> None:
+    events = events.withWatermark("ts", "1 minute")
+    mistakes: list[Callable[[], Any]] = [
+        lambda: windowed(events, HOUR, by="nope", time="ts"),
+        lambda: windowed(events, HOUR, by="k, value", time="ts"),
+        lambda: windowed(events, HOUR, by=F.col("nope"), time="ts"),
+        lambda: windowed(events, HOUR, by="k", time="ts").agg(F.sum("nope")),
+        lambda: windowed(events, HOUR, by="k", time="ts").agg(F.expr("sum(nope)")),
+    ]
+    with Logged().attached() as messages:
+        for mistake in mistakes:
+            with pytest.raises(UnknownColumnError, match=r"nope|k, value"):
+                mistake()
+        assert messages == []
+        # Errors of the user's own calls are logged as ever.
+        with pytest.raises(AnalysisException):
+            events.select(F.col("nope"))
+        assert len(messages) == 1

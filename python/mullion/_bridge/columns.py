@@ -10,6 +10,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql.types import StructField
 
 from mullion._bridge import dispatch, jvm
+from mullion._bridge.quiet import quiet
 from mullion._util.checks import did_you_mean
 from mullion.errors import InvalidArgumentError, UnknownColumnError
 
@@ -37,10 +38,11 @@ def field_of(df: DataFrame, what: str, column: ColumnOrName) -> StructField:
     if isinstance(column, Column):
         dispatch.require_same(df, column, what)
     elif column.isidentifier() and column.lower() not in (name.lower() for name in df.columns):
-        # Spark would raise an error too, but would also log it.
+        # The error is clear without the trace of the JVM.
         raise _unknown(column, df, what)
     try:
-        fields = df.select(column).schema.fields
+        with quiet():
+            fields = df.select(column).schema.fields
     except AnalysisException as error:
         raise refusal(error, df, what) from None
     if len(fields) != 1:

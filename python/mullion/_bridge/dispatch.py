@@ -15,6 +15,7 @@ from pyspark.sql.types import StructType
 from mullion._bridge import connect, jvm
 from mullion._bridge.connect import is_remote
 from mullion._bridge.options import Options
+from mullion._bridge.quiet import quiet
 from mullion._bridge.request import Description
 from mullion.errors import InvalidArgumentError
 from mullion.windows import Window
@@ -51,11 +52,12 @@ def windowed(
     aggregates: Sequence[Column],
     collect: tuple[bool, str, int] | None = None,
 ) -> DataFrame:
-    """The operator over ``df``."""
+    """The operator over ``df``. Its callers translate Spark's errors about columns."""
     declared = is_declared(df.sparkSession)
     request = Description("windowed", window, by, options).with_functions(df, window, options, is_declared=declared)
     request = request.with_held(aggregates, collect)
-    return connect.windowed(df, request) if is_remote(df) else jvm.windowed(df, request)
+    with quiet():
+        return connect.windowed(df, request) if is_remote(df) else jvm.windowed(df, request)
 
 
 def dropped_before(df: DataFrame) -> list[str]:
