@@ -7,6 +7,17 @@
 ... ).agg(F.count("*").alias("n"))  # doctest: +SKIP
 """
 
+try:
+    import pyspark as _pyspark  # noqa: F401
+except ModuleNotFoundError as missing:
+    if missing.name != "pyspark":
+        raise
+    raise ImportError(
+        "Mullion needs PySpark, which is not installed in this environment. Run pip install 'pyspark>=4.0,<4.4', in "
+        "the version of your cluster if you have one. For a client of Spark Connect, which needs no Java, run pip "
+        "install pyspark-client."
+    ) from None
+
 from mullion._native.aggregates import PythonAggregate
 from mullion._native.compare import compare
 from mullion._native.configure import configure

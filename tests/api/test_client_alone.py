@@ -29,8 +29,7 @@ def python(tmp_path_factory: pytest.TempPathFactory) -> Path:
     venv.create(folder / "venv", with_pip=True)
     python = folder / "venv" / "bin" / "python"
     pip = [str(python), "-m", "pip", "install", "--quiet"]
-    subprocess.run([*pip, f"pyspark-client=={pyspark.__version__}"], check=True)
-    subprocess.run([*pip, "--no-deps", str(wheel)], check=True)
+    subprocess.run([*pip, f"pyspark-client=={pyspark.__version__}", str(wheel)], check=True)
     return python
 
 
@@ -38,7 +37,8 @@ def test_the_table_of_the_readme_comes_from_a_server(python: Path, server: Spark
     first = next(snippet for snippet in snippets((ROOT / "README.md").read_text("utf-8")) if snippet.printed)
     here = "configure(SparkSession.builder.config(map=options)).getOrCreate()"
     assert here in first.code
-    there = f"SparkSession.builder.remote({connect_server.address(server)!r}).config(map=options).getOrCreate()"
+    remote = f"SparkSession.builder.remote({connect_server.address(server)!r})"
+    there = f"configure({remote}.config(map=options)).getOrCreate()"
     program = tmp_path / "program.py"
     program.write_text(first.code.replace(here, there))
 

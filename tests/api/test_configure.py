@@ -3,6 +3,7 @@
 import os
 import sys
 from pathlib import Path
+from typing import Any
 from urllib.parse import unquote, urlparse
 
 import pytest
@@ -11,6 +12,7 @@ from pyspark.sql import SparkSession
 from mullion import InvalidArgumentError, UnsupportedError, VersionMismatchError, __version__, configure
 from mullion._bridge import jvm
 from mullion._bridge.jvm import entry
+from mullion._native import configure as configure_module
 from mullion._util import jars as mullion_jars
 from mullion._util.jars import running_line
 from tests.support.fakes import of_connect
@@ -94,14 +96,21 @@ def test_what_a_running_jvm_was_started_with_stays(monkeypatch: pytest.MonkeyPat
     assert configured(builder(), "spark.sql.extensions") == [OURS]
 
 
-def test_a_spark_connect_builder_is_refused_with_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.raises(UnsupportedError, match=r"sc://host.*Leave \.remote\(\.\.\.\) out"):
-        configure(builder(remote="sc://host"))
-    with pytest.raises(UnsupportedError, match="dedicated"):
-        configure(of_connect("Session"))  # type: ignore[arg-type]
+def test_a_spark_connect_builder_stays_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    remote = builder(remote="sc://host")
+    before = dict(remote._options)
+    assert configure(remote) is remote
+    assert remote._options == before
+    other: Any = of_connect("Session")
+    assert configure(other) is other
+    with pytest.raises(UnsupportedError, match=r"local_files=True.* whose server writes the checkpoints"):
+        configure(remote, local_files=True)
     monkeypatch.setenv("SPARK_REMOTE", "sc://elsewhere")
-    with pytest.raises(UnsupportedError, match="sc://elsewhere"):
-        configure(builder())
+    assert "spark.jars" not in configure(SparkSession.builder)._options
+    monkeypatch.delenv("SPARK_REMOTE")
+    # pyspark-client has no JVM, whatever the builder.
+    monkeypatch.setattr(configure_module, "is_remote_only", lambda: True)
+    assert "spark.jars" not in configure(SparkSession.builder)._options
 
 
 def test_what_is_no_builder_is_refused() -> None:

@@ -11,8 +11,10 @@ from pathlib import Path
 
 import pyspark
 from pyspark.sql import SparkSession
+from pyspark.util import is_remote_only
 
 from mullion._bridge import jvm
+from mullion._bridge.connect import is_remote
 from mullion._util import jars as mullion_jars
 from mullion._util.checks import require_bool
 from mullion.errors import InvalidArgumentError, UnsupportedError
@@ -51,13 +53,18 @@ def configure(builder: SparkSession.Builder, *, local_files: bool = False) -> Sp
     A running JVM cannot add a JAR. Under ``spark-submit`` or in a notebook, pass it with ``--jars`` or
     ``--packages``, or as a library of the cluster. You need not call this function then; the call has no effect.
 
-    Raises :class:`UnsupportedError` for a Spark Connect builder, and for ``local_files=True`` if the JVM already
-    runs or the master is not local; :class:`InvalidArgumentError` for an argument that is not a builder, or when
+    For a session of Spark Connect it changes nothing: the server has the JAR (docs/connect.md). That is a builder with
+    ``.remote(...)``, the environment variable ``SPARK_REMOTE``, and any builder of ``pyspark-client``.
+
+    Raises :class:`UnsupportedError` for ``local_files=True`` if the JVM already runs, or if the session is not one of
+    this machine; :class:`InvalidArgumentError` for an argument that is not a builder, or when
     ``PYSPARK_SUBMIT_ARGS`` has ``--jars`` without Mullion's JAR; and :class:`VersionMismatchError` when the wheel has
     no JAR for the installed PySpark.
     """
-    _require_classic_builder(builder)
     require_bool("local_files", local_files)
+    if _is_of_connect(builder):
+        _require_no_local_files(local_files)
+        return builder
     if local_files:
         _write_local_files(builder)
     if _is_local(builder) and _setting(builder, "spark.pyspark.python") is None:
@@ -115,18 +122,22 @@ def _carried() -> Path:
     return jar
 
 
-def _require_classic_builder(builder: object) -> None:
-    jvm.require_classic(builder, "this session builder")
+def _is_of_connect(builder: object) -> bool:
+    """True if the builder creates a session of Spark Connect."""
+    if is_remote(builder) or is_remote_only():
+        return True
     if not isinstance(builder, SparkSession.Builder):
         raise InvalidArgumentError(
             f"configure({builder!r}) takes a session builder. Write configure(SparkSession.builder).getOrCreate()."
         )
-    remote = builder._options.get("spark.remote") or os.environ.get("SPARK_REMOTE")
-    if remote:
+    return bool(builder._options.get("spark.remote") or os.environ.get("SPARK_REMOTE"))
+
+
+def _require_no_local_files(local_files: bool) -> None:
+    if local_files:
         raise UnsupportedError(
-            f"This builder makes a Spark Connect session (to {remote!r}), and Mullion adds an operator to Spark's "
-            "planner, which only a classic session can reach. Leave .remote(...) out and unset SPARK_REMOTE; on "
-            "Databricks, use a cluster in dedicated (single-user) access mode, not a shared or serverless one."
+            "configure(local_files=True) is for a session on one machine, and this builder creates a session of Spark "
+            "Connect, whose server writes the checkpoints. Leave local_files out."
         )
 
 
