@@ -1,4 +1,4 @@
-"""Mistakes that mypy must find in a user's program, and calls that it must accept."""
+"""Mistakes that mypy and pyright must find in a user's program, and calls that it must accept."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+
+import pytest
 
 ROOT = Path(__file__).parents[2]
 
@@ -28,13 +30,26 @@ def panes(df: DataFrame) -> DataFrame:
 """
 
 
-def test_mypy_finds_each_mistake_and_nothing_else(tmp_path: Path) -> None:
+CHECKERS = {
+    "mypy": ["--config-file", str(ROOT / "pyproject.toml"), "--no-error-summary", "--hide-error-context"],
+    # Pyright as a package that needs no download when it runs. The settings of the program's folder are pyright's own.
+    "basedpyright": ["--pythonpath", sys.executable],
+}
+
+
+@pytest.mark.parametrize("checker", CHECKERS)
+def test_a_type_checker_finds_each_mistake_and_nothing_else(checker: str, tmp_path: Path) -> None:
     program = tmp_path / "program.py"
     program.write_text(PROGRAM, "utf-8")
-    options = ["--config-file", str(ROOT / "pyproject.toml"), "--no-error-summary", "--hide-error-context"]
+    (tmp_path / "pyrightconfig.json").write_text('{"typeCheckingMode": "standard"}', "utf-8")
+    folder = ["--project", str(tmp_path)] if checker == "basedpyright" else [str(program)]
     done = subprocess.run(
-        [sys.executable, "-m", "mypy", *options, str(program)], cwd=ROOT, capture_output=True, text=True, check=False
+        [sys.executable, "-m", checker, *CHECKERS[checker], *folder],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
     )
-    found = {int(line) for line in re.findall(r"program\.py:(\d+): error", done.stdout)}
+    found = {int(line) for line in re.findall(r"program\.py:(\d+)(?::\d+)?(?: -|:) error", done.stdout)}
     expected = {number for number, line in enumerate(PROGRAM.splitlines(), 1) if line.endswith("# mistake")}
     assert found == expected, done.stdout + done.stderr
