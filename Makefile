@@ -81,7 +81,7 @@ define side_by_side
 	{ $(IN)/pytest $(2); echo $$? > .build/python-tests.exit; } | tee .build/python-tests.log; \
 	python=$$(cat .build/python-tests.exit); \
 	wait $$scala || { cat .build/scala-tests.log >&2; echo "The Scala tests failed: .build/scala-tests.log" >&2; exit 1; }; \
-	echo "Scala: $$(grep -o 'Passed: Total.*' .build/scala-tests.log | paste -sd ';')"; \
+	echo "Scala: $$(grep -o 'Passed: Total.*' .build/scala-tests.log | paste -sd ';' -)"; \
 	echo "Python: $$(tail -n 1 .build/python-tests.log)"; \
 	exit $$python
 endef
