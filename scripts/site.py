@@ -1,6 +1,6 @@
 """Hooks of mkdocs: pages and files of the site from outside of ``docs``, and links to them.
 
-The README is the home page, CHANGELOG.md the changelog; transcripts and the benchmarks' pictures are files.
+The README is the home page, CHANGELOG.md the changelog; transcripts, notebooks and the benchmarks' pictures are files.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ ROOT = Path(__file__).parents[1]
 
 # Pages of the site by their files in the project.
 PAGES = {"README.md": "index.md", "CHANGELOG.md": "changelog.md", "tests/transcripts/README.md": "stories.md"}
-FOLDERS = ("tests/transcripts/*.yaml", "benchmarks/results/*.png")
+FOLDERS = ("tests/transcripts/*.yaml", "benchmarks/results/*.png", "examples/notebooks/*.ipynb")
 # Files without a page on the site; links to them become plain text.
 IN_THE_PROJECT = ("CONTRIBUTING.md", "SECURITY.md", "LICENSE", "benchmarks/NOTES.md")
 

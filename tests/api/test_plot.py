@@ -69,6 +69,20 @@ def test_a_pane_is_a_bar_with_what_it_fired_last(panes: DataFrame) -> None:
     assert sorted(map(str, marks)) == [">", ">", "D", "^"]
 
 
+def test_a_session_that_became_part_of_another_is_not_drawn(spark: SparkSession) -> None:
+    panes = spark.sql(
+        "SELECT k, named_struct('start', start, 'end', stop) AS window, "
+        "named_struct('firing', 'early', 'seq', seq, 'id', id, 'merged', merged) AS pane FROM VALUES "
+        "('a', timestamp'2024-01-01 10:00:00', timestamp'2024-01-01 10:30:00', 0, '1', array()), "
+        "('a', timestamp'2024-01-01 10:45:00', timestamp'2024-01-01 11:15:00', 0, '2', array()), "
+        "('a', timestamp'2024-01-01 10:00:00', timestamp'2024-01-01 11:15:00', 1, '1', array('2')), "
+        # Another key has the same id.
+        "('b', timestamp'2024-01-01 10:45:00', timestamp'2024-01-01 11:20:00', 0, '2', array()) "
+        "AS t(k, start, stop, seq, id, merged)"
+    )
+    assert bars(plot.timeline(panes, by="k")) == {("10:00", "11:15", False), ("10:45", "11:20", False)}
+
+
 def test_an_open_pane_that_never_fired_is_drawn_with_its_contents(spark: SparkSession, panes: DataFrame) -> None:
     window = "named_struct('start', timestamp'2024-01-01 {0}:00', 'end', timestamp'2024-01-01 {1}:00')".format
     still_open = spark.sql(

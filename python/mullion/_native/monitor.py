@@ -80,7 +80,7 @@ def table_of(query: StreamingQuery, state: str) -> Lines:
         return [*lines, ("batch", "none yet")]
     rows, took = progress["numInputRows"], progress["durationMs"].get("triggerExecution", 0) / 1000
     rate = f", {rows / took:.0f} rows per second" if took else ""
-    lines.append(("batch", f"{progress['batchId']}, {rows} rows in {took:.1f} seconds{rate}"))
+    lines.append(("batch", f"{progress['batchId']}, {_counted(rows)} in {took:.1f} seconds{rate}"))
     watermark = (progress["eventTime"] or {}).get("watermark")
     if watermark is not None:
         lag = datetime.fromisoformat(progress["timestamp"]) - datetime.fromisoformat(watermark)
@@ -90,8 +90,12 @@ def table_of(query: StreamingQuery, state: str) -> Lines:
     for number, metrics in enumerate(windows):
         suffix = f" {number}" if len(windows) > 1 else ""
         lines.append((f"panes{suffix}", f"{metrics['panesOpen']} open, fired {_firings(metrics)}"))
-        lines.append((f"late{suffix}", f"{metrics['rowsLate']} rows"))
+        lines.append((f"late{suffix}", _counted(metrics["rowsLate"])))
     return lines
+
+
+def _counted(rows: int) -> str:
+    return f"{rows} row{'s' * (rows != 1)}"
 
 
 def _firings(metrics: Mapping[str, int]) -> str:

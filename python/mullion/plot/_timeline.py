@@ -70,7 +70,8 @@ def timeline(
     """Draws panes over event time: a bar from a window's start to its end, in a lane for each key.
 
     A bar has a mark for each firing, in order. It has a thick edge if the pane has closed, and a dashed edge if it is
-    still open. Overlapping windows are drawn above each other. Times are in the session's time zone. A notebook shows
+    still open. With ids, a session is one bar, and sessions that were merged into it are not drawn. Overlapping windows
+    are drawn above each other. Times are in the session's time zone. A notebook shows
     the picture if the call is the last line of a cell.
 
     - ``panes``: a DataFrame of firings that is not a stream, such as the table of a memory sink, with the columns
@@ -147,8 +148,13 @@ def _texts(keys: Sequence[str], inside: str = "") -> list[Column]:
 
 
 def _firings(panes: DataFrame, keys: Sequence[str], value: str | None, limit: int) -> list[Row]:
+    pane = panes.schema["pane"].dataType
+    has_merged = isinstance(pane, StructType) and "merged" in pane.names
     firings = panes.where(F.col("window.start").isNotNull()).select(
-        *_pane_columns(panes, keys, value), F.col("pane.firing").alias("_firing"), F.col("pane.seq").alias("_seq")
+        *_pane_columns(panes, keys, value),
+        F.col("pane.firing").alias("_firing"),
+        F.col("pane.seq").alias("_seq"),
+        (F.col("pane.merged") if has_merged else F.array()).alias("_merged"),
     )
     # A pane has a few firings, so many more rows than the limit mean too many panes.
     return _at_most(firings, 20 * limit, "firings", limit)
@@ -204,9 +210,11 @@ def _panes(fired: list[Row], still_open: list[Row], zone: ZoneInfo, limit: int) 
         pane = panes.setdefault((row["_lane"], row["_id"] or (start, end)), _Pane(start, end))
         pane.firings.append(row["_firing"])
         pane.start, pane.end, pane.label = start, end, row["_label"] or ""
+    merged = {(row["_lane"], other) for row in fired for other in row["_merged"] or ()}
     lanes: dict[str, list[_Pane]] = {}
-    for (lane, _), pane in panes.items():
-        lanes.setdefault(lane, []).append(pane)
+    for (lane, name), pane in panes.items():
+        if (lane, name) not in merged:
+            lanes.setdefault(lane, []).append(pane)
     for row in still_open:
         start, end = _time(row["_start"], zone), _time(row["_end"], zone)
         fired_pane = panes.get((row["_lane"], row["_id"] or (start, end)))
