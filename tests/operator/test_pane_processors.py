@@ -24,6 +24,7 @@ from mullion import (
     Custom,
     Early,
     FunctionError,
+    Global,
     InvalidArgumentError,
     Pane,
     PaneProcessor,
@@ -33,6 +34,7 @@ from mullion import (
     Tumbling,
     UnsupportedError,
     Upgrade,
+    read_panes,
     windowed,
 )
 from mullion.testing import ClockedQuery
@@ -108,11 +110,15 @@ def expected(rows: list[Row]) -> list[tuple[Any, ...]]:
         if row.pane.firing == "late":
             found.append((row.k, None, None, None, row.late_row.id))
             continue
-        start, end = (pd.Timestamp(bound, tz="UTC").to_pydatetime() for bound in row.window)
         ids = [each.id for each in row.rows]
         found += [(row.k, "odd", number, None, None) for number in ids if number % 2]
-        found.append((row.k, f"{(row.k,)} {Pane(start, end, 'close', 0)}", sum(ids), str(ids), None))
+        found.append((row.k, f"{(row.k,)} {pane_of(row)}", sum(ids), str(ids), None))
     return sorted(found, key=repr)
+
+
+def pane_of(row: Row) -> Pane:
+    start, end = (b if isinstance(b, int) else pd.Timestamp(b, tz="UTC").to_pydatetime() for b in row.window)
+    return Pane(start, end, "close", 0)
 
 
 @pytest.mark.parametrize("case", range(8))
@@ -166,11 +172,118 @@ def test_a_processor_gets_each_row_of_a_pane_once_and_then_its_close(
     assert left == 0, "a closed pane has no state"
 
 
+ROW_BY_ROW: list[tuple[Callable[[], Window], dict[str, Any]]] = [
+    (lambda: Count(3), {}),
+    (lambda: Count(4, every=2), {"ids": True}),
+    (lambda: Count(2, every=3), {}),
+    (lambda: Global.every(3), {}),
+    (lambda: Global.when(F.col("id") % 4 == 0), {}),
+    (lambda: Global.changes(F.col("id") % 3), {}),
+    (lambda: Tumbling("10 seconds"), {"clock": PerKey(), "late": "emit"}),
+    (lambda: Tumbling("10 seconds"), {"clock": PerKey(), "late": "reopen", "allowed_lateness": "4 seconds"}),
+    (lambda: Tumbling("10 seconds"), {"clock": PerKey(wall_time=True, late_by="watermark"), "late": "emit"}),
+    (lambda: Sliding("20 seconds", "10 seconds"), {"clock": PerKey(), "ids": True}),
+    (lambda: Session("3 seconds"), {"clock": PerKey(), "allowed_lateness": "6 seconds"}),
+    (lambda: Session("3 seconds"), {"clock": PerKey(), "allowed_lateness": "9 seconds", "late": "emit", "ids": True}),
+]
+
+
+@pytest.mark.parametrize("case", range(2 * len(ROW_BY_ROW)))
+def test_a_window_of_rows_one_by_one_brings_each_row_once(case: int, spark: SparkSession, tmp_path: Path) -> None:
+    rng = random.Random(f"{SEED} rows {case}")
+    window, options = ROW_BY_ROW[case // 2]
+    options = {"by": "k", "time": None if isinstance(window(), (Count, Global)) else "ts", **options}
+    merges = isinstance(window(), Session)
+    feed, ids = Feed(tmp_path / "in", "k string, id bigint"), itertools.count()
+    processor = (Rows, Batches)[case % 2]()
+    made: list[Row] = []
+    closed: list[Row] = []
+    with settings(spark, {"spark.sql.session.timeZone": "UTC"}):
+        for _ in range(2):
+            asked = windowed(feed.stream(spark), window(), **options)
+            processing = ClockedQuery(asked.process(processor), checkpoint=tmp_path / "processed")
+            collecting = ClockedQuery(asked.collect(), checkpoint=tmp_path / "collected")
+            with processing, collecting:
+                for _ in range(3):
+                    times = [rng.randrange(40) * SECOND for _ in range(rng.randrange(2, 14))]
+                    feed.write([(time, rng.choice("abc"), next(ids)) for time in times])
+                    made += processing.settle()
+                    closed += collecting.settle()
+                left = batches_of(processing)[-1]["numRowsTotal"]
+        opened = read_panes(tmp_path / "collected", spark=spark).collect()
+    found = []
+    for row in made:
+        assert row.pane.firing in ("early", "close", "late")
+        shown = str(sorted(ast.literal_eval(row.ids))) if row.ids and merges else row.ids
+        late = getattr(row, "late_row", None)
+        found.append((row.k, row.what, row.n, shown, late.id if late else None))
+    odd = [(row.k, "odd", each.id, None, None) for row in opened for each in row.rows if each.id % 2]
+    if merges:
+        closed = [
+            Row(**{**row.asDict(), "rows": row.rows and sorted(row.rows, key=lambda each: each.id)}) for row in closed
+        ]
+    assert sorted(found, key=repr) == sorted([*expected(closed), *odd], key=repr)
+    assert left == len(opened), "state of open panes, and of no closed one"
+
+
+@pytest.mark.parametrize("window", [Around("3 seconds", "2 seconds"), Global.split(lambda rows: [len(rows) // 2])])
+def test_a_pane_that_is_known_at_its_close_brings_all_its_rows_then(
+    window: Window, spark: SparkSession, tmp_path: Path
+) -> None:
+    rng = random.Random(f"{SEED} closes")
+    feed, ids = Feed(tmp_path / "in", "k string, id bigint"), itertools.count()
+    for _ in range(3):
+        feed.write([(rng.randrange(20) * SECOND, rng.choice("abc"), next(ids)) for _ in range(10)])
+    feed.flood()
+    asked = windowed(feed.stream(spark), window, by="k", time="ts" if isinstance(window, Around) else None)
+    lists = F.sort_array(F.collect_list(F.struct("id"))).alias("rows")
+    with settings(spark, {"spark.sql.session.timeZone": "UTC"}):
+        with ClockedQuery(asked.process(Batches()), checkpoint=tmp_path / "processed") as processing:
+            made = processing.settle()
+        with ClockedQuery(asked.agg(lists), checkpoint=tmp_path / "collected") as collecting:
+            panes = collecting.settle()
+        applied = asked.apply(lambda key, pane, rows: {"n": len(rows)}, "n bigint")
+        with ClockedQuery(applied, checkpoint=tmp_path / "applied") as applying:
+            counts = [row.n for row in applying.settle()]
+    found = [(row.k, row.what, row.n, row.ids and str(sorted(ast.literal_eval(row.ids))), None) for row in made]
+    assert len(panes) > 5
+    assert sorted(found, key=repr) == expected(panes)
+    assert sorted(counts) == sorted(len(row.rows) for row in panes)
+
+
+class OnTime(Rows, returns="what string, n bigint, ids string"):
+    def on_time(self, state: Seen, key: Any, pane: Pane) -> dict[str, Any]:
+        assert pane.firing == "on_time"
+        return {"what": "on time", "n": len(state["ids"]), "ids": str(state["ids"])}
+
+
+@pytest.mark.parametrize("window", [Tumbling("10 seconds"), Session("5 seconds")])
+def test_a_pane_on_time_calls_the_processor_and_later_rows_follow(
+    window: Window, spark: SparkSession, tmp_path: Path
+) -> None:
+    feed = Feed(tmp_path / "in", "k string, id bigint")
+    asked = windowed(feed.stream(spark), window, by="k", time="ts", on_time=True, allowed_lateness="20 seconds")
+    made: list[tuple[Any, ...]] = []
+    with ClockedQuery(asked.process(OnTime()), checkpoint=tmp_path / "processed") as processing:
+        for rows in ([(SECOND, "a", 2)], [(2 * SECOND, "a", 4), (12 * SECOND, "b", 6)], [(3 * SECOND, "a", 8)]):
+            feed.write(rows)
+            made += [(row.k, row.pane.firing, row.what, row.n) for row in processing.settle()]
+        feed.flood()
+        made += [(row.k, row.pane.firing, row.what[:6], row.n) for row in processing.settle()]
+        assert batches_of(processing)[-1]["numRowsTotal"] == 0
+    assert [row for row in made if row[0] == "a"] == [
+        ("a", "on_time", "on time", 2),
+        *([("a", "on_time", "on time", 3)] if isinstance(window, Session) else []),
+        ("a", "close", "('a',)", 14),
+    ]
+
+
 def test_a_batch_dataframe_gives_each_pane_all_its_rows(spark: SparkSession, tmp_path: Path) -> None:
     feed = Feed(tmp_path / "in", "k string, id bigint")
     feed.write([(0, "a", 1), (SECOND, "b", 2), (11 * SECOND, "a", 3), (2 * SECOND, "a", 4)])
-    asked = windowed(feed.batch(spark), Tumbling("10 seconds"), by="k", time="ts")
-    made = asked.process(Rows()).collect()
+    options = {"on_time": True, "accumulate": False, "allowed_lateness": "5 seconds"}
+    asked = windowed(feed.batch(spark), Tumbling("10 seconds"), by="k", time="ts", **options)  # type: ignore[arg-type]
+    made = asked.process(OnTime()).collect()
     assert sorted((r.k, r.n, r.ids) for r in made if r.ids) == [("a", 3, "[3]"), ("a", 5, "[1, 4]"), ("b", 2, "[2]")]
 
 
@@ -349,12 +462,12 @@ def test_sessions_need_a_merge(spark: SparkSession, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("option", "message"),
     [
-        ({"early": Early("1 second")}, "early=: a processor gets new rows in each batch"),
-        ({"on_time": True, "allowed_lateness": "1 second"}, "on_time=True: "),
-        ({"dedupe_by": "id"}, "dedupe_by=: rows reach it as they come. Use dropDuplicatesWithinWatermark"),
-        ({"window": Count(2), "time": None}, "Count windows: their panes do not fire with the rows of a batch"),
-        ({"window": Around("1 second")}, r"Around windows: .* Use \.apply\(\.\.\.\)"),
-        ({"clock": PerKey()}, r"clock=PerKey\(\): panes by clocks of keys"),
+        ({"early": Early("1 second")}, "early=: a pane has one schedule of early firings"),
+        ({"dedupe_by": "id"}, "dedupe_by=: .* cannot return one: .* Use dropDuplicatesWithinWatermark"),
+        (
+            {"on_time": True, "allowed_lateness": "1 second", "window": Around("1 second")},
+            "on_time=True for Around windows: a processor gets their rows when they close",
+        ),
         ({"upgrade": Upgrade(window="drain")}, "upgrade=: the panes of the previous query have no state"),
         ({"at_end": "close", "window": Session("1 second")}, 'at_end="close" for sessions: their ids are needed'),
     ],

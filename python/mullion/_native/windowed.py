@@ -19,6 +19,13 @@ from mullion._bridge.request import quoted
 from mullion._native.aggregates import PythonAggregate
 from mullion._native.pane_functions import lists
 from mullion._native.pane_functions.apply import LATE_ROW, applied
+from mullion._native.pane_functions.delivery import (
+    delivery_of,
+    firing_with_rows,
+    last_row,
+    once_each,
+    require_deliverable,
+)
 from mullion._native.pane_functions.process import PaneProcessor, processed, require_processor
 from mullion._native.pane_functions.reading import ROWS
 from mullion._util import durations, html
@@ -373,65 +380,41 @@ class Windowed:
         In each batch, ``on_batch`` gets the new rows of each pane, or ``on_row`` each of them, in order of arrival; if
         the pane closes in this batch, ``on_close`` follows. State lasts from a pane's first row to its close, and is
         stored with the batch: a batch that is tried again starts from the state before it. When sessions become one,
-        ``merge`` joins their states. On a batch DataFrame a pane gets all its rows at once.
+        ``merge`` joins their states. With ``on_time=True``, ``on_time`` is called when the clock passes a pane's end.
+
+        :class:`Count`, :class:`Global` and ``clock=PerKey()`` process rows one by one: several panes of a key may close
+        in one batch, and ``on_batch`` gets the consecutive rows of a pane, perhaps in several calls. A pane of
+        :class:`Around` and of ``Global.split``, and each pane of a batch DataFrame, gets all its rows when it closes.
 
         Timestamps in rows are in UTC. Workers, results and errors are as in :meth:`apply`.
 
         Raises :class:`InvalidArgumentError` for a processor that lacks a method, or whose state cannot be kept, and
-        :class:`UnsupportedError` for :class:`Around`, :class:`Count` and :class:`Global`, with ``clock=PerKey()``,
-        ``early=``, ``on_time=True``, ``dedupe_by=`` and ``upgrade=``, and for sessions with ``at_end="close"``.
+        :class:`UnsupportedError` with ``early=``, ``dedupe_by=`` and ``upgrade=``, for sessions with
+        ``at_end="close"``, and for :class:`Around` with ``on_time=True``.
 
         >>> windowed(events, Session("10 minutes"), by="host", time="ts").process(Spikes())  # doctest: +SKIP
         DataFrame[host: string, window: struct<...>, pane: struct<...>, value: double, score: double]
         """
         self._require_not_declared("process")
-        options = self._options
+        options, call = self._options, "process(...)"
         is_session = isinstance(self._window, Session)
         require_processor(processor, merges=is_session)
-        self._require_rows_once(is_session)
-        if not self._df.isStreaming:
-            panes = self._rows("arrival", _ANY_NUMBER, "process(...)")
-            return processed(panes, processor, ids=options.ids, shown_ids=options.ids)
+        delivery = delivery_of(self._window, options, streams=self._df.isStreaming)
+        require_deliverable(self._window, options)
+        if delivery == "close":
+            # On a batch DataFrame no pane fires on time.
+            closes_only = dataclasses.replace(options, on_time=False, accumulate=True)
+            closing = Windowed(self._df, self._window, self._by, closes_only)
+            panes = closing._rows("arrival", _ANY_NUMBER, call)
+            return processed(panes, processor, delivery, ids=options.ids, shown_ids=options.ids)
         ids = options.ids or is_session
-        # Each batch fires each of its panes once, with the rows of the batch.
-        rows_once = dataclasses.replace(options, early=Early(count=1), accumulate=False, ids=ids)
-        panes = self._lists("arrival", rows_once, "process(...)")
-        return processed(panes, processor, ids=ids, shown_ids=options.ids)
-
-    def _require_rows_once(self, is_session: bool) -> None:
-        options = self._options
-        reasons = {
-            "early=": (options.early is not None, "a processor gets new rows in each batch. Leave it out"),
-            "on_time=True": (options.on_time, "a processor gets new rows in each batch. Leave it out"),
-            "dedupe_by=": (
-                bool(options.dedupe_by),
-                "rows reach it as they come. Use dropDuplicatesWithinWatermark before windowed(...), or keep ids in "
-                "the state",
-            ),
-            "upgrade=": (
-                options.upgrade != Upgrade(),
-                "the panes of the previous query have no state of the processor. Start with another checkpointLocation",
-            ),
-            f"{type(self._window).__name__} windows": (
-                isinstance(self._window, (Around, Count, Global)),
-                "their panes do not fire with the rows of a batch. Use .apply(...), which gets all rows of a pane",
-            ),
-            "clock=PerKey()": (
-                isinstance(options.clock, PerKey),
-                "panes by clocks of keys do not fire with the rows of a batch. Use .apply(...), or another clock",
-            ),
-            'at_end="close" for sessions': (
-                is_session and options.at_end == "close",
-                "their ids are needed, which end with the input. Leave it out",
-            ),
-        }
-        for option, (is_used, fix) in reasons.items():
-            if is_used:
-                raise UnsupportedError(f"windowed(...).process(...) does not support {option}: {fix}.")
+        fired = firing_with_rows(options, delivery, ids=ids)
+        panes = self._each_row(fired, call) if delivery == "row" else self._lists("arrival", fired, call)
+        return processed(panes, processor, delivery, ids=ids, shown_ids=options.ids)
 
     def _rows(self, order: Order, max_rows: int, call: str) -> DataFrame:
         """The panes with their rows as a list, in the column ``ROWS``."""
-        if isinstance(self._window, Custom):
+        if isinstance(self._window, (Around, Custom)):
             return self._lists(order, self._options, call)
         return self._collected(order, ROWS, max_rows, call)
 
@@ -444,16 +427,24 @@ class Windowed:
             time = F.col(options.time) if isinstance(options.time, str) else options.time
             place.insert(0, time.alias(_TIME))
         record = F.struct(*(F.col(quoted(name)) for name in self._df.columns))
-        aggregate = lists.list_of(record, place, ROWS)
-        try:
-            panes = dispatch.windowed(rows, self._window, self._by, options, aggregates=[aggregate])
-        except AnalysisException as theirs:
-            raise refusal(theirs, self._df, call) from None
-        _warn_of_dropped_rows(self._df, calls=5)
+        panes = self._panes(rows, [lists.list_of(record, place, ROWS)], options, call)
         if options.late == "emit":
             late = F.col(LATE_ROW).dropFields(lists.BATCH, lists.ROW)
             panes = panes.withColumn(LATE_ROW, late)
         return lists.sorted_lists(panes, ROWS)
+
+    def _each_row(self, options: Options, call: str) -> DataFrame:
+        """Firings with one row each, as a list in the column ``ROWS``, and closes without rows."""
+        return once_each(self._panes(self._df, [last_row(self._df)], options, call))
+
+    def _panes(self, rows: DataFrame, aggregates: Sequence[Column], options: Options, call: str) -> DataFrame:
+        """The panes of ``rows`` with other options than those of the request."""
+        try:
+            panes = dispatch.windowed(rows, self._window, self._by, options, aggregates=aggregates)
+        except AnalysisException as theirs:
+            raise refusal(theirs, self._df, call) from None
+        _warn_of_dropped_rows(self._df, calls=6)
+        return panes
 
     def _require_not_declared(self, call: str) -> None:
         if dispatch.is_declared(self._df.sparkSession):

@@ -26,6 +26,7 @@ from mullion._keyed.memory import MemoryStore
 from mullion._keyed.state import State
 from mullion._keyed.store import Records
 from mullion._native.pane_functions.apply import Output, arrow_of, require_other_names, schema_of, takes_of
+from mullion._native.pane_functions.delivery import Delivery
 from mullion._native.pane_functions.pane import Pane, key_text
 from mullion._native.pane_functions.reading import ROWS, Firing, Firings, Heads, Takes, in_pieces
 from mullion._native.pane_functions.results import Results, WrongResultError, flattened
@@ -77,12 +78,21 @@ class PaneProcessor:
         return {}
 
     def on_batch(self, state: Any, key: tuple[Any, ...], pane: Pane, rows: Any) -> Any:
-        """Gets the rows of a pane that came in one batch, in order of arrival; the annotation determines their form."""
+        """Gets the rows of a pane that came in one batch, in order of arrival; the annotation determines their form.
+
+        Windows that process rows one by one may call it several times for a batch, with consecutive rows.
+        """
         raise NotImplementedError
 
     def on_row(self, state: Any, key: tuple[Any, ...], pane: Pane, row: dict[str, Any]) -> Any:
         """Gets one row of a pane, in order of arrival."""
         raise NotImplementedError
+
+    def on_time(self, state: Any, key: tuple[Any, ...], pane: Pane) -> Any:
+        """Called when the clock passes the pane's end, with ``on_time=True``. Rows may follow until the close.
+
+        A session that grows has a new end, and the method is called again there.
+        """
 
     def on_close(self, state: Any, key: tuple[Any, ...], pane: Pane) -> Any:
         """Called once, when the pane closes and has all its rows. Its state is then deleted."""
@@ -145,8 +155,10 @@ def require_processor(processor: Any, *, merges: bool) -> None:
     processor.load(processor.dump(state))
 
 
-def processed(panes: DataFrame, processor: PaneProcessor, *, ids: bool, shown_ids: bool) -> DataFrame:
-    """The rows that a processor emits for ``panes``, which have the rows of each batch in the column ``ROWS``."""
+def processed(
+    panes: DataFrame, processor: PaneProcessor, delivery: Delivery, *, ids: bool, shown_ids: bool
+) -> DataFrame:
+    """The rows that a processor emits for ``panes``, which have each of their rows once, in the column ``ROWS``."""
     assert processor._returns is not None
     returned = schema_of(processor._returns, "returns")
     fields = panes.schema.fields
@@ -157,11 +169,11 @@ def processed(panes: DataFrame, processor: PaneProcessor, *, ids: bool, shown_id
     takes: Takes | None = None
     if _has(processor, "on_batch"):
         takes = takes_of(processor.on_batch, 3, "on_batch(self, state, key, pane, rows: pandas.DataFrame)")
-    stage = ProcessStage(processor, takes, keys, arrow_of(returned), bool(after), ids)
+    stage = ProcessStage(processor, takes, keys, arrow_of(returned), bool(after), ids, joins=delivery == "row")
     # Panes fire before they close, so no operator after this one may rely on the watermark of their windows.
     columns = [StructField(f.name, f.dataType, f.nullable) for f in before]
     schema = StructType([*columns, *returned.fields, *after])
-    if panes.isStreaming:
+    if delivery != "close":
         emitted = keyed_map(panes, stage.with_state, schema, [sf.col(quoted(key)) for key in keys])
     else:
         emitted = in_pieces(panes, ROWS).mapInArrow(stage, schema)
@@ -178,6 +190,7 @@ class ProcessStage:
 
     - ``takes``: the form of the rows of ``on_batch``; ``None`` for ``on_row``.
     - ``ids``: true if panes are identified by their ids.
+    - ``joins``: true if consecutive early firings of a pane are processed as one.
     """
 
     processor: PaneProcessor
@@ -186,14 +199,15 @@ class ProcessStage:
     returned: pa.Schema
     late: bool
     ids: bool
+    joins: bool
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """For a batch DataFrame, whose panes only close."""
+        """For panes that only close."""
         yield from self._emitted(Firings(batches, self.keys), MemoryStore(), lambda keys: None)
 
     def with_state(self, batches: Iterable[pa.RecordBatch], state: State) -> Iterator[pa.RecordBatch]:
         """For a micro-batch of a stream."""
-        yield from self._emitted(Firings(batches, self.keys, ROWS), state, state.get_many)
+        yield from self._emitted(Firings(batches, self.keys, ROWS, joins=self.joins), state, state.get_many)
 
     def _emitted(
         self, firings: Iterable[Firing], records: Records, read_ahead: Callable[[list[bytes]], object]
@@ -208,6 +222,9 @@ class ProcessStage:
                 read_ahead(names)
             if firing.pane.firing == "late":
                 yield from output.add(heads, firing.index, None)
+                continue
+            if firing.pane.firing == "early" and not firing.count:
+                # A later firing has its rows.
                 continue
             for rows in self._of_pane(firing, names[firing.index], records, results):
                 yield from output.add(heads, firing.index, rows)
@@ -228,6 +245,9 @@ class ProcessStage:
             if firing.count:
                 called = processor.on_row if self.takes is None else processor.on_batch
                 yield from results.batches(self._on_rows(firing, state))
+            if pane.firing == "on_time":
+                called = processor.on_time
+                yield from results.batches(processor.on_time(state, key, pane))
             if pane.firing != "close":
                 called = processor.dump
                 records.put(name, processor.dump(state))
@@ -257,7 +277,7 @@ class ProcessStage:
     def _names(self, heads: Heads) -> list[bytes]:
         if self.ids:
             return [_name(key, pane.id) for key, pane in zip(heads.keys, heads.panes, strict=True)]
-        return [_name(key, bounds) for key, bounds in zip(heads.keys, heads.bounds, strict=True)]
+        return [_name(key, heads.window(index)) for index, key in enumerate(heads.keys)]
 
 
 def _name(key: tuple[Any, ...], pane: Any) -> bytes:

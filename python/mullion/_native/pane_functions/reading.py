@@ -55,6 +55,24 @@ class Heads:
         fields = [heads.field(name).to_pylist() for name in keys]
         self.keys: list[tuple[Any, ...]] = list(zip(*fields, strict=True)) if keys else [()] * len(heads)
 
+    def window(self, index: int) -> tuple[int, ...]:
+        """The part of a window that does not change. The window of a global pane ends with its newest row."""
+        start, end = self.bounds[index]
+        return (start, end) if self.is_clocked else (start,)
+
+    def join(self, counts: list[int]) -> None:
+        """Moves the rows of early firings to the last of consecutive ones of one window, for which no panes merged."""
+        for last in range(1, len(counts)):
+            first = last - 1
+            one, other = self.panes[first], self.panes[last]
+            if (
+                self.window(first) == self.window(last)
+                and one.firing == other.firing == "early"
+                and not one.merged
+                and self.keys[first] == self.keys[last]
+            ):
+                counts[first], counts[last] = 0, counts[first] + counts[last]
+
 
 @final
 class Firing:
@@ -119,12 +137,16 @@ class Firings:
 
     - ``keys``: the names of the key columns.
     - ``rows``: the column of the lists; ``None`` for pieces.
+    - ``joins``: true if consecutive early firings of a pane are read as one.
     """
 
-    def __init__(self, batches: Iterable[pa.RecordBatch], keys: tuple[str, ...], rows: str | None = None) -> None:
+    def __init__(
+        self, batches: Iterable[pa.RecordBatch], keys: tuple[str, ...], rows: str | None = None, *, joins: bool = False
+    ) -> None:
         self._batches = iter(batches)
         self._keys = keys
         self._lists = rows
+        self._joins = joins
         self._heads: pa.StructArray | None = None
         self._counts: list[int] = []
         self._rows: pa.RecordBatch | None = None
@@ -141,6 +163,8 @@ class Firings:
         while self._heads is not None or self._load():
             assert self._heads is not None
             counts, heads, self._heads = self._counts, Heads(self._heads, self._keys), None
+            if self._joins:
+                heads.join(counts)
             for index, count in enumerate(counts):
                 firing = Firing(self, heads, index, count)
                 yield firing
