@@ -111,6 +111,11 @@ def told(panes: DataFrame) -> tuple[object, list[str]]:
             lambda: Session(F.expr("make_dt_interval(0, v)")),
             "ts",
         ),
+        (
+            "window => 'session', gap => '30 minutes', max_length => '40 minutes', ends_with => 'v = 2'",
+            lambda: Session("30 minutes", max_length="40 minutes", ends_with=F.col("v") == 2),
+            "ts",
+        ),
         ("window => 'around', before => '1 hour'", lambda: Around("1 hour"), "ts"),
         (
             "window => 'custom', ranges => 'mullion_windows(ts, \"1 hour\")'",

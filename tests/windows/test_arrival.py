@@ -31,8 +31,9 @@ from mullion import (
 from mullion.testing import ClockedQuery
 from mullion.windows import Window
 from tests.support.checked import bounds_of, length
-from tests.support.models.arrival_model import Arrival, ArrivalModel, Shown
+from tests.support.models.arrival_model import Arrival, ArrivalModel, KeyPanes, Shown
 from tests.support.models.model import SECOND, Row
+from tests.support.models.ordered_model import OrderedPanes
 from tests.support.seeds import SEED
 from tests.support.streams import Feed
 
@@ -107,6 +108,35 @@ CASES = {
     "sessions, per key with wall time, late by watermark, emit": Arrival(
         kind="session", size=6 * SECOND, delay=4 * SECOND, late="emit", per_key=True, goes_on=True, late_by="watermark"
     ),
+    "sessions, a longest length": Arrival(kind="ordered", size=4 * SECOND, delay=4 * SECOND, most=7 * SECOND),
+    "sessions, a row ends them, emit": Arrival(kind="ordered", size=3 * SECOND, delay=2 * SECOND, late="emit", ends=4),
+    "sessions, both, lateness, early, collect": Arrival(
+        kind="ordered",
+        size=4 * SECOND,
+        delay=SECOND,
+        lateness=2 * SECOND,
+        early=2 * SECOND,
+        collect="time",
+        most=6 * SECOND,
+        ends=5,
+    ),
+    "sessions, both, running": Arrival(
+        kind="ordered", size=4 * SECOND, delay=3 * SECOND, running=True, most=9 * SECOND, ends=7
+    ),
+    "sessions, both, per key, emit": Arrival(
+        kind="ordered", size=3 * SECOND, delay=2 * SECOND, late="emit", per_key=True, most=8 * SECOND, ends=5
+    ),
+    "sessions, both, per key with wall time, late by watermark": Arrival(
+        kind="ordered",
+        size=4 * SECOND,
+        delay=3 * SECOND,
+        late="emit",
+        per_key=True,
+        goes_on=True,
+        late_by="watermark",
+        most=8 * SECOND,
+        ends=5,
+    ),
     "sessions, per key, collect": Arrival(
         kind="session", size=3 * SECOND, delay=4 * SECOND, collect="arrival", per_key=True
     ),
@@ -125,6 +155,12 @@ def window_of(rules: Arrival) -> Window:
             return Global.changes(F.floor(F.col("id") / rules.size) % 3)
         case "session":
             return Session(length(rules.size))
+        case "ordered":
+            return Session(
+                length(rules.size),
+                max_length=None if rules.most is None else length(rules.most),
+                ends_with=None if rules.ends is None else F.col("id") % rules.ends == 0,
+            )
     if rules.size == rules.slide:
         return Tumbling(length(rules.size))
     return Sliding(length(rules.size), length(rules.slide), gaps=True)
@@ -190,7 +226,7 @@ def test_rows_fire_and_close_as_the_model_says(name: str, spark: SparkSession, t
     chance = random.Random(f"{SEED} {name}")
     feed = Feed(tmp_path / "in", "k string, id bigint")
     delay = None if rules.is_numbered else f"{rules.delay // 1000} milliseconds"
-    model = ArrivalModel(rules)
+    model = ArrivalModel(rules, OrderedPanes if rules.kind == "ordered" else KeyPanes)
 
     def started() -> ClockedQuery:
         stream = spark.readStream.schema(feed.ddl).option("maxFilesPerTrigger", 1).parquet(str(feed.folder))

@@ -57,6 +57,8 @@ def test_a_value_survives_pickling_and_copying(spec: object) -> None:
         (Count(100, every=100), "Count(100)"),
         (Count(100, 10), "Count(100, every=10)"),
         (Global.every(5), "Global.every(5)"),
+        (Session("30 minutes", max_length="360 minutes"), "Session('30 minutes', max_length='6 hours')"),
+        (Session("1 minute", ends_with="done"), "Session('1 minute', ends_with='done')"),
         (Global.when("done"), "Global.when('done')"),
         (Global.changes("status"), "Global.changes('status')"),
         (Early(every="60 seconds"), "Early('1 minute')"),
@@ -88,6 +90,27 @@ def test_sessions_are_equal_when_their_gaps_are_as_long() -> None:
     assert Session("10 minutes") == Session("600 seconds") == Session(timedelta(minutes=10))
     assert Session("10 minutes") != Session("11 minutes")
     assert len({Session("10 minutes"), Session("600 seconds"), Session("1 minute")}) == 2
+
+
+def test_sessions_that_end_early_are_equal_when_all_of_their_rules_are() -> None:
+    done: object = Session("1 hour", ends_with="done")
+    assert done == Session("60 minutes", ends_with="done")
+    assert hash(done) == hash(Session("60 minutes", ends_with="done"))
+    for other in (Session("1 hour"), Session("1 hour", ends_with="left"), Session("1 hour", max_length="2 hours")):
+        assert done != other
+
+
+@pytest.mark.parametrize(
+    ("wrong", "says"),
+    [
+        ({"max_length": "0 seconds"}, "max_length='0 seconds'"),
+        ({"max_length": "1 month"}, "max_length='1 month'"),
+        ({"ends_with": 7}, r"7 \(int\) is neither a column's name nor a Column"),
+    ],
+)
+def test_wrong_limits_of_a_session_raise_an_error(wrong: dict[str, Any], says: str) -> None:
+    with pytest.raises(InvalidArgumentError, match=says):
+        Session("1 hour", **wrong)
 
 
 def test_a_column_named_as_a_gap_is_refused_with_the_column_itself() -> None:

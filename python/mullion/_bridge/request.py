@@ -49,8 +49,9 @@ class Description:
             self._add("time", [options.time])
         self._add("dedupe_by", options.dedupe_by)
         match window:
-            case Session(gap=Column() as gap):
-                self._add("gap", [gap])
+            case Session():
+                self._add("gap", [] if window.gap is None else [window.gap])
+                self._add("trigger", [] if window.ends_with is None else [window.ends_with])
             case Global(condition=(Column() | str()) as condition):
                 self._add("trigger", [condition])
             case Global(changing=(Column() | str()) as changing):
@@ -118,7 +119,8 @@ def _window(window: Window) -> dict[str, Any]:
         case Around():
             return {"kind": "around", "before": window.before_us, "after": window.after_us}
         case Session():
-            return {"kind": "session", "gap": window.gap_us}
+            session = {"kind": "session", "gap": window.gap_us, "max_length": window.max_length_us}
+            return session if window.ends_with is None else {**session, "ends_with": True}
         case Count():
             return {"kind": "count", "size": window.size, "every": window.every}
         case Global(condition=(Column() | str())):

@@ -545,6 +545,8 @@ def _require_columns(df: DataFrame, window: Window, keys: tuple[ColumnOrName, ..
         field_of(df, f"time={options.time!r}", options.time)
     if isinstance(window, Session) and window.gap is not None:
         field_of(df, f"gap={window.gap!r}", window.gap)
+    if isinstance(window, Session) and window.ends_with is not None:
+        field_of(df, f"ends_with={window.ends_with!r}", window.ends_with)
     # Without event time custom windows are rejected, whatever their ranges.
     if isinstance(window, Custom) and isinstance(window.ranges, (str, Column)) and options.time is not None:
         field_of(df, f"ranges={window.ranges!r}", window.ranges)

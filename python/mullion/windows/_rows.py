@@ -11,7 +11,7 @@ from pyspark.sql import Column
 
 from mullion._util.signatures import explained
 from mullion.errors import InvalidArgumentError
-from mullion.windows._spec import hold, name_of
+from mullion.windows._spec import column_of_row, hashable_parts, hold, name_of, same_parts
 
 if TYPE_CHECKING:
     import pyarrow
@@ -96,7 +96,7 @@ class Global:
     @explained("Global.when(F.col('done'))", name="Global.when")
     def when(cls, condition: Column | str) -> Global:
         """Closes a window after each row for which ``condition``, a boolean column, is true. A null is not true."""
-        return cls._of(condition=_of_row(condition, "Global.when(F.col('status') == 'done')"))
+        return cls._of(condition=column_of_row(condition, "Global.when(F.col('status') == 'done')"))
 
     @classmethod
     @explained("Global.changes('status')", name="Global.changes")
@@ -106,7 +106,7 @@ class Global:
         >>> Global.changes("status")
         Global.changes('status')
         """
-        return cls._of(changing=_of_row(column, "Global.changes('status')"))
+        return cls._of(changing=column_of_row(column, "Global.changes('status')"))
 
     @classmethod
     @explained("Global.split(function)", name="Global.split")
@@ -174,13 +174,10 @@ class Global:
         return spec
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Global) and all(
-            mine is its if isinstance(mine, Column) or isinstance(its, Column) else mine == its
-            for mine, its in zip(self._fields, other._fields, strict=True)
-        )
+        return isinstance(other, Global) and same_parts(self._fields, other._fields)
 
     def __hash__(self) -> int:
-        return hash((Global, *(id(part) if isinstance(part, Column) else part for part in self._fields)))
+        return hash((Global, *hashable_parts(self._fields)))
 
     def __repr__(self) -> str:
         if self.count is not None:
@@ -225,12 +222,4 @@ def _rows(rows: object, name: str, example: str) -> int:
     raise InvalidArgumentError(
         f"{name}={rows!r} ({type(rows).__name__}) is not a whole number of rows above 0. Write, for instance, "
         f"{example}."
-    )
-
-
-def _of_row(column: object, example: str) -> Column | str:
-    if isinstance(column, (Column, str)):
-        return column
-    raise InvalidArgumentError(
-        f"{column!r} ({type(column).__name__}) is neither a column's name nor a Column. Write, for instance, {example}."
     )

@@ -1,6 +1,12 @@
-"""Helpers of all specs: setting the fields of a frozen value, and the name of a function."""
+"""Helpers of all specs: setting the fields of a frozen value, comparing them, and the name of a function."""
 
 from __future__ import annotations
+
+from collections.abc import Sequence
+
+from pyspark.sql import Column
+
+from mullion.errors import InvalidArgumentError
 
 
 def hold(spec: object, **fields: object) -> None:
@@ -12,3 +18,25 @@ def hold(spec: object, **fields: object) -> None:
 def name_of(function: object) -> str:
     """The name of a function in a checkpoint and in a ``repr``."""
     return str(getattr(function, "__qualname__", type(function).__qualname__)).rsplit("<locals>.", 1)[-1]
+
+
+def column_of_row(column: object, example: str) -> Column | str:
+    """A column of the input, or its name."""
+    if isinstance(column, (Column, str)):
+        return column
+    raise InvalidArgumentError(
+        f"{column!r} ({type(column).__name__}) is neither a column's name nor a Column. Write, for instance, {example}."
+    )
+
+
+def same_parts(mine: Sequence[object], others: Sequence[object]) -> bool:
+    """True if specs have equal fields. Columns cannot be compared, so they must be the same objects."""
+    return all(
+        one is other if isinstance(one, Column) or isinstance(other, Column) else one == other
+        for one, other in zip(mine, others, strict=True)
+    )
+
+
+def hashable_parts(parts: Sequence[object]) -> tuple[object, ...]:
+    """The fields of a spec, with columns replaced by their identity."""
+    return tuple(id(part) if isinstance(part, Column) else part for part in parts)

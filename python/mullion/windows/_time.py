@@ -12,7 +12,7 @@ from mullion._util.durations import Duration
 from mullion._util.signatures import explained
 from mullion.errors import InvalidArgumentError
 from mullion.windows._calendar import Calendar, calendar_of, not_by_calendar, require_no_week_start
-from mullion.windows._spec import hold
+from mullion.windows._spec import column_of_row, hashable_parts, hold, same_parts
 
 _NO_OFFSET = "0 seconds"
 
@@ -210,20 +210,48 @@ class Session:
     sessions merges them into one. ``gap`` is a duration, or a Column with a gap for each row: an interval, or text that
     Spark reads as one. A row whose gap is null, in months, zero or negative is in no session.
 
+    - ``max_length``: the longest session. It ends at ``first + max_length`` then, and a row at that time begins the
+      next one.
+    - ``ends_with``: a boolean column, or its name. A session also ends with a row for which it is true, such as a
+      logout; that row is the session's last. Its end is one microsecond after that row. A null is not true.
+
+    With either of these, the rows of one batch are taken in order of event time, and of arrival where times are equal.
+    A row of a later batch joins the session that it falls into. It merges sessions only if the result is no longer than
+    ``max_length``, and it ends a session only as its last row, and if the clock has not passed that end. ``early=`` at
+    an interval or with each row, ``late="emit"``, ``ids``, ``dedupe_by`` and ``.collect()`` work;
+    ``Early(count=...)``, ``on_time``, ``accumulate=False`` and ``late="reopen"`` raise an error.
+
     >>> Session("600 seconds")
     Session('10 minutes')
+    >>> Session("30 minutes", max_length="6 hours", ends_with="is_logout")
+    Session('30 minutes', max_length='6 hours', ends_with='is_logout')
 
-    Two specs are equal when their gaps are equally long, or are the same Column object, because Columns cannot be
-    compared.
+    Two specs are equal when their lengths are equal, and their columns have the same name or are the same Column
+    object, because Columns cannot be compared.
 
-    Raises :class:`InvalidArgumentError` when ``gap`` is neither a Column nor a duration longer than zero.
+    Raises :class:`InvalidArgumentError` when ``gap`` is neither a Column nor a duration longer than zero, when
+    ``max_length`` is not a duration longer than zero, and when ``ends_with`` is not a column.
     """
 
     gap_us: int | None
     gap: Column | None
+    max_length_us: int | None
+    ends_with: Column | str | None
 
     @explained("Session('10 minutes')", {"gap": "Say how long a pause ends a session."}, "Session")
-    def __init__(self, gap: Duration | Column) -> None:
+    def __init__(
+        self,
+        gap: Duration | Column,
+        *,
+        max_length: Duration | None = None,
+        ends_with: Column | str | None = None,
+    ) -> None:
+        if ends_with is not None:
+            column_of_row(ends_with, "Session('30 minutes', ends_with=F.col('event') == 'logout')")
+        most = None
+        if max_length is not None:
+            most = durations.positive(max_length, "max_length", "Session('30 minutes', max_length={})")
+        hold(self, max_length_us=most, ends_with=ends_with)
         if isinstance(gap, Column):
             hold(self, gap_us=None, gap=gap)
             return
@@ -235,13 +263,20 @@ class Session:
         hold(self, gap_us=durations.positive(gap, "gap", "Session({})"), gap=None)
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Session) and self.gap_us == other.gap_us and self.gap is other.gap
+        return isinstance(other, Session) and same_parts(self._parts, other._parts)
 
     def __hash__(self) -> int:
-        return hash((Session, self.gap_us, id(self.gap)))
+        return hash((Session, *hashable_parts(self._parts)))
 
     def __repr__(self) -> str:
-        return f"Session({self.gap if self.gap_us is None else durations.written(self.gap_us)!r})"
+        gap = self.gap if self.gap_us is None else durations.written(self.gap_us)
+        most = "" if self.max_length_us is None else f", max_length={durations.written(self.max_length_us)!r}"
+        ends = "" if self.ends_with is None else f", ends_with={self.ends_with!r}"
+        return f"Session({gap!r}{most}{ends})"
+
+    @property
+    def _parts(self) -> tuple[object, ...]:
+        return self.gap_us, self.gap, self.max_length_us, self.ends_with
 
 
 @final

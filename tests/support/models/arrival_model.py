@@ -32,6 +32,9 @@ class Arrival:
     goes_on: bool = False
     late_by: LateBy = "panes"
     collect: Order | None = None
+    # Of windows that depend on the order of rows: the longest, and the ids whose multiples end one.
+    most: int | None = None
+    ends: int | None = None
 
     @property
     def is_numbered(self) -> bool:
@@ -58,6 +61,7 @@ class Pane:
     reading: int | None = None
     changed: bool = False
     is_old: bool = False
+    end_row: Row | None = None
 
 
 class KeyPanes:
@@ -266,8 +270,9 @@ def mark(row: Row, size: int) -> int:
 class ArrivalModel:
     """All keys of a query, and the stream's clock."""
 
-    def __init__(self, rules: Arrival) -> None:
+    def __init__(self, rules: Arrival, panes_of_key: type[KeyPanes] = KeyPanes) -> None:
         self.rules = rules
+        self.panes_of_key = panes_of_key
         self.keys: dict[str | None, KeyPanes] = {}
         self.before: int | None = None
         self.clock = 0
@@ -282,7 +287,7 @@ class ArrivalModel:
         for row in rows:
             of.setdefault(row.key, []).append(row)
         for key, its in of.items():
-            panes = self.keys.setdefault(key, KeyPanes(self.rules, key))
+            panes = self.keys.setdefault(key, self.panes_of_key(self.rules, key))
             panes.wall = wall
             firings += panes.batch(its, self.before, self.clock)
         for panes in self.keys.values():

@@ -202,8 +202,12 @@ class Spec(Options):
                     return Global.split(ends_and_begins(what))
                 return Global.when(F.expr(what)) if trigger == "when" else Global.changes(F.expr(what))
             case "session":
-                gap = self.window["session"]
-                return Session(F.expr(gap) if isinstance(gap, str) else length(micros(gap)))
+                gap, most, ends = (self.window.get(name) for name in ("session", "max_length", "ends_with"))
+                return Session(
+                    F.expr(gap) if isinstance(gap, str) else length(micros(gap)),
+                    max_length=None if most is None else length(micros(most)),
+                    ends_with=None if ends is None else F.expr(ends),
+                )
             case "custom":
                 return Custom(F.expr(self.window["custom"]))
             case "around":
@@ -284,6 +288,7 @@ class Story(Options):
     open: list[Firing] = field(default_factory=list)
     end: list[Firing] | None = None
     flood: bool = True
+    batch: list[Firing] | None = None
 
     def changed(self, said: Mapping[str, Any]) -> Story:
         """The story of the query that goes on from this one's checkpoint."""

@@ -236,7 +236,8 @@ def play(run: Run) -> None:
         files = len(run.files) - 1 if story.flood else len(run.files)
         still_open = [] if story.flood or story.spec.is_numbered else [{"close": 0, **pane} for pane in story.open]
         closed = [*map(without_id, run.as_batch(files))]
-        same(closed, [*map(without_id, closes + still_open)], story.last, "the same as a batch")
+        wanted = closes + still_open if story.batch is None else story.batch
+        same(closed, [*map(without_id, wanted)], story.last, "the same as a batch")
 
 
 def without_id(firing: Firing) -> Firing:
@@ -296,7 +297,7 @@ def one_row(run: Run) -> int:
     window: dict[str, Any] = {spec.kind: 10}
     if spec.kind == "custom":
         window = {"custom": "mullion_windows(ts, '10 seconds')"}
-    elif spec.kind in ("calendar", "cumulate"):
+    elif spec.kind in ("calendar", "cumulate") or (spec.kind == "session" and len(spec.window) > 1):
         window = spec.window
     elif spec.kind in ("tumbling", "sliding"):
         sliding = {"sliding": seconds(spec.size), "every": seconds(spec.slide)}

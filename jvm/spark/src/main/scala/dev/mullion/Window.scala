@@ -15,6 +15,7 @@ import dev.mullion.windows.spec.{
   Duration,
   GlobalTrigger,
   GlobalWindow,
+  OrderedWindow,
   SessionWindow,
   WindowSpec
 }
@@ -146,18 +147,53 @@ final case class Cumulate(size: Span, step: Span, offset: Span = Span.zero) exte
   */
 final case class Session(gap: Span) extends Window {
   private[mullion] override val spec: WindowSpec = SessionWindow(Some(Span.positive("gap", gap)))
+
+  /** Sessions that are at most so long: a row at that distance from the start begins the next one. */
+  def maxLength(length: Span): EndingSession = EndingSession(Left(gap), Some(length), None)
+
+  /** Sessions that also end with a row for which a condition is true; that row is their last. */
+  def endsWith(condition: Column): EndingSession = EndingSession(Left(gap), None, Some(condition))
 }
 
 object Session {
 
   /** Sessions in which each row has its own gap, from a column of intervals. */
-  def byRow(gap: Column): Window = SessionByRow(gap)
+  def byRow(gap: Column): SessionByRow = SessionByRow(gap)
 }
 
-private[mullion] final case class SessionByRow(gap: Column) extends Window {
+/** Sessions in which each row has its own gap; `Session.byRow` creates them. */
+final case class SessionByRow private[mullion] (gap: Column) extends Window {
   private[mullion] override val spec: WindowSpec = SessionWindow(None)
 
   private[mullion] override def applyTo(options: WindowOptions): WindowOptions = options.withGap(gap)
+
+  /** Sessions that are at most so long: a row at that distance from the start begins the next one. */
+  def maxLength(length: Span): EndingSession = EndingSession(Right(gap), Some(length), None)
+
+  /** Sessions that also end with a row for which a condition is true; that row is their last. */
+  def endsWith(condition: Column): EndingSession = EndingSession(Right(gap), None, Some(condition))
+}
+
+/** Sessions that may end before the gap does: `maxLength` and `endsWith` of a session create them. */
+final case class EndingSession private[mullion] (
+    gap: Either[Span, Column],
+    longest: Option[Span],
+    condition: Option[Column]
+) extends Window {
+  private[mullion] override val spec: WindowSpec = OrderedWindow.session(
+    gap.left.toOption.map(Span.positive("gap", _)),
+    longest.map(Span.positive("maxLength", _)),
+    condition.isDefined
+  )
+
+  private[mullion] override def applyTo(options: WindowOptions): WindowOptions =
+    condition.foldLeft(gap.fold(_ => options, options.withGap))(_.withTrigger(_))
+
+  /** The same, at most so long. */
+  def maxLength(length: Span): EndingSession = copy(longest = Some(length))
+
+  /** The same, also ending with a row for which a condition is true. */
+  def endsWith(condition: Column): EndingSession = copy(condition = Some(condition))
 }
 
 /** A window around each row, from `before` its time to `after` it. */

@@ -16,6 +16,7 @@ import dev.mullion.windows.spec.{
   CustomWindow,
   GlobalTrigger,
   GlobalWindow,
+  OrderedWindow,
   SessionWindow,
   WindowSpec
 }
@@ -47,7 +48,11 @@ object Asked {
 
   def session(gap: Long): WindowSpec = SessionWindow(Some(gap))
 
-  def sessionByRow(): WindowSpec = SessionWindow(None)
+  /** @param gap
+    *   none if each row has its own
+    */
+  def session(gap: Option[Long], maxLength: Option[Long], endsWithRow: Boolean): WindowSpec =
+    if (maxLength.isEmpty && !endsWithRow) SessionWindow(gap) else OrderedWindow.session(gap, maxLength, endsWithRow)
 
   def count(size: Long, every: Long): WindowSpec = CountWindow(size, every)
 

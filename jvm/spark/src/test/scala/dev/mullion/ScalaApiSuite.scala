@@ -120,6 +120,12 @@ class ScalaApiSuite extends SparkSuite {
     assertEquals(panes(Sliding("1 second", "1 minute", gaps = true)), 1L)
     assertEquals(panes(Around("1 second", 1.second)), 12L)
     assertEquals(panes(Session.byRow(expr("INTERVAL 2 SECONDS"))), 1L)
+    assertEquals(panes(Session("2 seconds").maxLength("5 seconds")), 3L)
+    assertEquals(panes(Session("2 seconds").endsWith(col("last"))), 3L)
+    assertEquals(
+      panes(Session.byRow(expr("INTERVAL 2 SECONDS")).maxLength("3 seconds").endsWith(col("last"))),
+      6L
+    )
     assertEquals(panes(Custom(struct(col("at").as("start"), (col("at") + expr("INTERVAL 1 SECOND")).as("end")))), 12L)
     assertEquals(panes(Count(4, 2), Time.Processing), 5L)
     assertEquals(panes(Global.every(5), Time.Processing), 2L)
@@ -136,6 +142,7 @@ class ScalaApiSuite extends SparkSuite {
     assert(clue(refused(Tumbling("soon"))).contains("'soon' is not a length of time"))
     assert(clue(refused(Tumbling("1 month"))).contains("Tumbling.months"))
     assert(clue(refused(Session("0 seconds"))).contains("gap is \"0 seconds\": it must be longer than zero"))
+    assert(clue(refused(Session("1 hour").maxLength("0 seconds"))).contains("maxLength is \"0 seconds\""))
     assert(clue(refused(Tumbling(1.nanosecond))).contains("not whole microseconds"))
     assert(clue(refused(Sliding("1 second", "1 minute"))).contains("gaps = true"))
     assert(clue(refused(Sliding.days(7, 2, "UTC"))).contains("does not divide"))

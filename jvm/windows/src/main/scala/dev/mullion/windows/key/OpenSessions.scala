@@ -17,12 +17,12 @@ import dev.mullion.windows.sets.Varint
   *
   * Mutable, one per current key; `toBytes`/`fromBytes` is its form in state. Times are microseconds.
   */
-final class OpenSessions private (private val sessions: java.util.ArrayList[OpenSessions.Session]) {
+class OpenSessions private[key] (protected val sessions: java.util.ArrayList[OpenSessions.Session]) {
   import OpenSessions.Session
 
   // The index of the first session. Moving all others for each close was the dominant cost for a key with a hundred
   // thousand sessions.
-  private var head = 0
+  protected var head = 0
 
   def isEmpty: Boolean = size == 0
 
@@ -49,20 +49,25 @@ final class OpenSessions private (private val sessions: java.util.ArrayList[Open
     * @param clock
     *   of the batch, for a new session
     * @param absorb
-    *   called with the start of each existing session that merges into the result, in order of time
+    *   called with each existing session that becomes part of the result, in order of time, before it changes
     * @return
     *   the resulting session. It keeps the id of the earliest session that was open before the batch, and records the
     *   ids of the others
     */
-  def add(first: Long, end: Long, rows: Long, clock: BatchClock)(absorb: Long => Unit): Session = {
+  def add(first: Long, end: Long, rows: Long, clock: BatchClock)(absorb: Session => Unit): Session = {
     val from = reaching(first)
     var to = from
-    while (to < sessions.size && sessions.get(to).first <= end) { absorb(sessions.get(to).first); to += 1 }
+    while (to < sessions.size && sessions.get(to).first <= end) { absorb(sessions.get(to)); to += 1 }
     if (to == from) {
       val session = new Session(first, end, isOld = false, 0, clock.now, clock.wall, rows, wasOnTime = false)
       sessions.add(from, session)
       session
-    } else if (to == from + 1) {
+    } else merge(from, to, first, end, rows)
+  }
+
+  /** Merges the sessions `[from, to)` of the list and `rows` rows, of which there is at least one, into one. */
+  protected def merge(from: Int, to: Int, first: Long, end: Long, rows: Long): Session =
+    if (to == from + 1) {
       val session = sessions.get(from)
       session.first = Math.min(first, session.first)
       session.wasOnTime &= end <= session.end
@@ -84,7 +89,6 @@ final class OpenSessions private (private val sessions: java.util.ArrayList[Open
       sessions.add(from, survivor)
       survivor
     }
-  }
 
   def removeFirst(): Unit = {
     head += 1
@@ -118,26 +122,20 @@ final class OpenSessions private (private val sessions: java.util.ArrayList[Open
     *   whether panes have ids, so that these are stored
     */
   def toBytes(withFirings: Boolean, withIds: Boolean = false): Array[Byte] = {
-    val ids = if (withIds) iterator.map(s => PaneId.bytes(s.merged)).sum else 0
-    val buffer = ByteBuffer.allocate(size * (if (withFirings) 56 else 20) + ids)
+    val buffer = ByteBuffer.allocate(20 * size + bytesOfFirings(withFirings, withIds))
     var previous = 0L
     foreach { s =>
       Varint.putSigned(buffer, s.first - previous)
       Varint.putSigned(buffer, s.end - s.first)
       previous = s.end
-      if (withFirings) {
-        Varint.putSigned(buffer, (s.fired.toLong << 1) | (if (s.wasOnTime) 1 else 0))
-        Varint.putSigned(buffer, s.rows)
-        buffer.putLong(s.eventReading).putLong(s.wallReading)
-      }
-      if (withIds) {
-        PaneId.put(buffer, s.first, s.id)
-        Varint.putSigned(buffer, s.merged.length.toLong)
-        s.merged.foreach(PaneId.put(buffer, s.first, _))
-      }
+      s.put(buffer, withFirings, withIds)
     }
     java.util.Arrays.copyOf(buffer.array, buffer.position())
   }
+
+  /** The maximum size of the results of `Session.put`. */
+  protected def bytesOfFirings(withFirings: Boolean, withIds: Boolean): Int =
+    (if (withFirings) 36 * size else 0) + (if (withIds) iterator.map(s => PaneId.bytes(s.merged)).sum else 0)
 
   /** The index of the first session that ends at or after `t`. Rows are mostly in order, so the search begins at the
     * end.
@@ -170,7 +168,7 @@ object OpenSessions {
     * @param wasOnTime
     *   whether it has fired `on_time` at this end
     */
-  final class Session(
+  class Session(
       var first: Long,
       var end: Long,
       val isOld: Boolean,
@@ -186,6 +184,9 @@ object OpenSessions {
 
     /** The panes merged into it since it opened or last fired, in order. */
     var merged: Vector[PaneId] = Vector.empty
+
+    /** The places of its rows, where rows are processed one by one: see [[PanesOfKey]]. */
+    var slots: Array[Long] = PanesOfKey.none
 
     /** Assigns an id, unless it has one. */
     def name(origin: Long): Unit = if (id eq PaneId.none) id = PaneId(first, origin)
@@ -211,6 +212,36 @@ object OpenSessions {
     /** After `on_time` a pane fires for its rows, and not at intervals. */
     private[OpenSessions] def waits(early: EarlyFiring): Boolean = !wasOnTime && (early.unchanged || rows > 0)
 
+    /** Writes its firings and its ids. */
+    private[key] def put(buffer: ByteBuffer, withFirings: Boolean, withIds: Boolean): Unit = {
+      if (withFirings) {
+        Varint.putSigned(buffer, (fired.toLong << 1) | (if (wasOnTime) 1 else 0))
+        Varint.putSigned(buffer, rows)
+        buffer.putLong(eventReading).putLong(wallReading)
+      }
+      if (withIds) {
+        PaneId.put(buffer, first, id)
+        Varint.putSigned(buffer, merged.length.toLong)
+        merged.foreach(PaneId.put(buffer, first, _))
+      }
+    }
+
+    /** Reads the result of `put`. */
+    private[key] def take(buffer: ByteBuffer, withFirings: Boolean, withIds: Boolean): Unit = {
+      if (withFirings) {
+        val firedAndOnTime = Varint.getSigned(buffer)
+        fired = (firedAndOnTime >> 1).toInt
+        wasOnTime = (firedAndOnTime & 1) == 1
+        rows = Varint.getSigned(buffer)
+        eventReading = buffer.getLong()
+        wallReading = buffer.getLong()
+      }
+      if (withIds) {
+        id = PaneId.get(buffer, first)
+        merged = Vector.fill(Varint.getSigned(buffer).toInt)(PaneId.get(buffer, first))
+      }
+    }
+
     override def toString: String = s"[$first, $end)"
   }
 
@@ -224,15 +255,8 @@ object OpenSessions {
       val first = previous + Varint.getSigned(buffer)
       val end = first + Varint.getSigned(buffer)
       previous = end
-      val firedAndOnTime = if (withFirings) Varint.getSigned(buffer) else 0L
-      val rows = if (withFirings) Varint.getSigned(buffer) else 0L
-      val (event, wall) = if (withFirings) (buffer.getLong(), buffer.getLong()) else (0L, 0L)
-      val session =
-        new Session(first, end, isOld = true, (firedAndOnTime >> 1).toInt, event, wall, rows, (firedAndOnTime & 1) == 1)
-      if (withIds) {
-        session.id = PaneId.get(buffer, first)
-        session.merged = Vector.fill(Varint.getSigned(buffer).toInt)(PaneId.get(buffer, first))
-      }
+      val session = new Session(first, end, isOld = true, fired = 0, 0L, 0L, rows = 0L, wasOnTime = false)
+      session.take(buffer, withFirings, withIds)
       set.sessions.add(session)
     }
     set

@@ -8,6 +8,7 @@ import dev.mullion.windows.spec.{
   CustomWindow,
   Duration,
   GridWindow,
+  OrderedWindow,
   RowNumberWindow,
   SessionWindow,
   Setting,
@@ -168,6 +169,7 @@ object PaneRules {
     window match {
       case grid: GridWindow         => AlignedRules(grid, allowedLateness, early, late, refinements, clock)
       case session: SessionWindow   => SessionRules(session, allowedLateness, early, late, refinements, clock)
+      case ordered: OrderedWindow   => OrderedRules(ordered, allowedLateness, early, late, refinements, clock)
       case around: AroundWindow     => AroundRules(around, allowedLateness, early, late, refinements, clock)
       case numbers: RowNumberWindow =>
         NumberedRules.refuse(numbers, allowedLateness, early, late, refinements)
@@ -383,6 +385,58 @@ final case class SessionRules(
     * aggregated before the sessions are known.
     */
   def slice(ts: Long, gap: Long): Long = Math.floorDiv(ts, gap)
+}
+
+/** The rules for windows whose bounds depend on the order of rows. A window has its first and its last row, and a
+  * `reach`: the end by the gaps of its rows alone.
+  *
+  * A window's end moves back in one case only: a row ends it. Rows of later batches never move it before the clock, so
+  * no close is late downstream.
+  */
+final case class OrderedRules(
+    window: OrderedWindow,
+    allowedLateness: Long,
+    early: Option[EarlyFiring],
+    late: LatePolicy,
+    refinements: Refinements = Refinements.none,
+    clock: PaneClock = PaneClock.EventTime
+) extends PaneRules {
+  if (late.reopens)
+    throw WindowException.unsupported(
+      s"${Setting.late(late.name)} with ${window.describe}: where a late row's window began and ended depends on rows that are " +
+        s"gone. Use ${Setting.late("emit")} or ${Setting.late("drop")}."
+    )
+
+  override def lastDue(ts: Long, gap: Long): Long = {
+    val reach = TimeMath.plus(ts, window.gap.getOrElse(gap))
+    closeDue(window.maxLength.fold(reach)(most => Math.min(reach, TimeMath.plus(ts, most))))
+  }
+
+  /** True if a row at `ts`, at or after the start of a window and before the next one, belongs to that window. A row
+    * that has the time of the row that ended a window begins the next one.
+    */
+  def continues(first: Long, last: Long, reach: Long, isEnded: Boolean, ts: Long): Boolean =
+    if (isEnded) ts < last else ts <= reach && window.maxLength.forall(ts < TimeMath.plus(first, _))
+
+  /** True if a window and the next one become one, after a row has joined or begun the earlier one. The end of the next
+    * one must not move back.
+    */
+  def merges(first: Long, reach: Long, isEnded: Boolean, nextFirst: Long, nextEnd: Long): Boolean =
+    !window.fromFirstRow && !isEnded && nextFirst <= reach &&
+      window.maxLength.forall(nextEnd <= TimeMath.plus(first, _))
+
+  /** The end of a window. Windows do not overlap, except at the time of a row that ends one.
+    *
+    * @param nextFirst
+    *   the start of the next one, or the end of time
+    */
+  def end(first: Long, last: Long, reach: Long, isEnded: Boolean, nextFirst: Long): Long =
+    if (isEnded) TimeMath.plus(last, 1)
+    else Math.min(nextFirst, window.maxLength.fold(reach)(most => Math.min(reach, TimeMath.plus(first, most))))
+
+  /** The same windows on a batch DataFrame: the rows of a key are in order, so each row closes what it has passed. */
+  def onBatch: OrderedRules =
+    copy(allowedLateness = 0L, early = None, refinements = Refinements.none.copy(ids = refinements.ids))
 }
 
 /** The rules for windows defined by rows: panes are independent, and each closes by its own end. */

@@ -2,8 +2,8 @@ package dev.mullion.windows.rules
 
 import dev.mullion.windows.spec.Duration
 
-/** The options of panes whose rows are processed one by one, in order of arrival. Partial aggregation would lose that
-  * order.
+/** The options of panes whose rows are processed one by one, in order of arrival or of time. Partial aggregation would
+  * lose that order.
   *
   * @param running
   *   whether each row fires each of its panes, with the pane's result just after it
@@ -15,14 +15,28 @@ import dev.mullion.windows.spec.Duration
   *   whether the clock of a key follows the wall clock while the key has no rows
   * @param lateBehindClock
   *   whether a row behind its key's clock is late even if its pane is open
+  * @param inOrderOfTime
+  *   whether the rows of a batch are processed in order of time, and of arrival where times are equal
   */
 final case class RowByRow(
     running: Boolean,
     delayByKey: Option[Long],
     collect: Option[Collected],
     keysFollowWall: Boolean = false,
-    lateBehindClock: Boolean = false
+    lateBehindClock: Boolean = false,
+    inOrderOfTime: Boolean = false
 ) {
+
+  /** The same for a batch DataFrame, which has closes only. In order of time, each row closes the panes that it has
+    * passed, so that a key with many panes holds few of them.
+    */
+  def onBatch: RowByRow = copy(
+    running = false,
+    delayByKey = Option.when(inOrderOfTime)(0L),
+    keysFollowWall = false,
+    lateBehindClock = false
+  )
+
   def describe: String = (
     delayByKey.map(delay => s"each key's own clock, ${Duration.describe(delay)} behind its largest time") ++
       Option.when(keysFollowWall)("and on with the wall clock since") ++

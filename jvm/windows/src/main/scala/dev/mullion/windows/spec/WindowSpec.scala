@@ -1,8 +1,6 @@
 package dev.mullion.windows.spec
 
-import java.time.format.TextStyle
 import java.time.{DateTimeException, DayOfWeek, LocalDate, LocalTime, ZoneId}
-import java.util.Locale
 
 import scala.jdk.CollectionConverters._
 
@@ -119,10 +117,10 @@ final case class CalendarWindow private (
 
   override def describe: String = {
     def step(n: Int) =
-      if (days > 0) CalendarWindow.describeDays(days * n, first) else CalendarWindow.describeMonths(months * n)
-    val from = if (days % 7 == 0 && first != 0 && days > 0) CalendarWindow.describeWeekday(first) else ""
+      if (days > 0) CalendarText.days(days * n, first) else CalendarText.months(months * n)
+    val from = if (days % 7 == 0 && first != 0 && days > 0) CalendarText.weekday(first) else ""
     val length = if (overlaps) s"sliding ${step(slides)} every ${step(1)}" else s"tumbling ${step(1)}"
-    val fiscal = if (days > 0 || first == 0) Nil else Seq(CalendarWindow.describeMonths(first))
+    val fiscal = if (days > 0 || first == 0) Nil else Seq(CalendarText.months(first))
     val offset = fiscal ++ Option.when(shift != 0)(Duration.describe(shift))
     s"$length by the calendar of $zone$from${if (offset.isEmpty) "" else offset.mkString(", offset ", " and ", "")}"
   }
@@ -132,8 +130,6 @@ object CalendarWindow {
   private val Day = 86400L * 1000000L
   // The average month of the Gregorian calendar, which repeats every 400 years.
   private val Month = 146097L * Day / 4800L
-  // 1970-01-01 was a Thursday.
-  private val Monday = -3
   private val MaxUnits = 10000
   // Each month has this many days.
   private val MaxDaysOffset = 27
@@ -160,7 +156,7 @@ object CalendarWindow {
       start: DayOfWeek = DayOfWeek.MONDAY,
       offset: Long = 0L
   ): CalendarWindow =
-    daily(positive(weeks, "weeks", slides) * 7, slides, Monday, start.getValue - 1, offset, zone)
+    daily(positive(weeks, "weeks", slides) * 7, slides, CalendarText.Monday, start.getValue - 1, offset, zone)
 
   /** Windows of `months * slides` months that start every `months` months.
     *
@@ -201,20 +197,6 @@ object CalendarWindow {
         s"The window's size is ${n.toLong * slides} $what: windows by the calendar have from 1 to $MaxUnits. Give, for " +
           "instance, 1."
       )
-
-  private def describeDays(days: Int, first: Int): String =
-    if (days % 7 == 0 && first != 0) counted(days / 7, "week") else counted(days, "day")
-
-  private def describeMonths(months: Int): String =
-    if (months % 12 == 0) counted(months / 12, "year") else counted(months, "month")
-
-  private def describeWeekday(first: Int): String = Math.floorMod(first - Monday, 7) match {
-    case 0               => ""
-    case daysAfterMonday =>
-      s" from ${DayOfWeek.of(daysAfterMonday + 1).getDisplayName(TextStyle.FULL, Locale.ENGLISH)}"
-  }
-
-  private def counted(n: Int, unit: String): String = s"$n $unit${if (n == 1) "" else "s"}"
 
   private def checkedZone(zone: String): String =
     try ZoneId.of(zone).getId
@@ -393,7 +375,71 @@ final case class SessionWindow(gap: Option[Long]) extends WindowSpec {
     )
   }
 
-  override def describe: String = s"session with a gap of ${gap.fold("each row's own")(Duration.describe)}"
+  override def describe: String = s"session with a gap of ${gap.fold(SessionWindow.EachRowsOwn)(Duration.describe)}"
+}
+
+object SessionWindow {
+
+  /** The gap in texts, if each row has its own. */
+  val EachRowsOwn: String = "each row's own"
+}
+
+/** Windows of a key, one after another, whose bounds depend on the order of its rows: sessions that end early, and
+  * windows that begin with a row.
+  *
+  * {{{
+  *   rows, with a logout at L          x  x L  x        x x x x x x x x
+  *   session, gap 3, ends with L       |----|  |--|     |-----------------|
+  *   session, gap 3, at most 6         |-------||-|     |-----||-----||---|
+  *   tumbling 6 from the first row     |-----|  |-----| |-----||-----||-----|
+  * }}}
+  *
+  * The rows of one batch are taken in order of time, and of arrival where times are equal. A row of a later batch joins
+  * the window that it falls into, and does not change where that window was split from another.
+  *
+  * @param gap
+  *   the inactivity that ends a window; none if each row has its own
+  * @param maxLength
+  *   the longest window, > 0; a row at that distance from the start begins the next one
+  * @param endsWithRow
+  *   whether a window ends with a row for which a condition is true, that row included
+  * @param fromFirstRow
+  *   whether windows are `maxLength` long and keep the start of their first row; else earlier rows move the start
+  */
+final case class OrderedWindow private (
+    gap: Option[Long],
+    maxLength: Option[Long],
+    endsWithRow: Boolean,
+    fromFirstRow: Boolean
+) extends WindowSpec {
+  override def describe: String =
+    if (fromFirstRow) s"tumbling ${maxLength.fold("")(Duration.describe)} from a row of the key"
+    else {
+      val atMost = maxLength.map(us => s", at most ${Duration.describe(us)} long")
+      val ends = Option.when(endsWithRow)(", ending with a row for which its condition is true")
+      s"${SessionWindow(gap).describe}${atMost.getOrElse("")}${ends.getOrElse("")}"
+    }
+}
+
+object OrderedWindow {
+
+  /** Sessions that end early, by at least one of the two rules. */
+  def session(gap: Option[Long], maxLength: Option[Long], endsWithRow: Boolean): OrderedWindow = {
+    val plain = SessionWindow(gap)
+    maxLength.filter(_ <= 0).foreach { us =>
+      throw WindowException.invalid(
+        s"The session's longest length is ${Duration.describe(us)}: it must be at least 1 microsecond. Give a positive " +
+          s"duration, such as ${Setting.text("max_length", "6 hours")}."
+      )
+    }
+    new OrderedWindow(plain.gap, maxLength, endsWithRow, fromFirstRow = false)
+  }
+
+  /** Windows of `size`, each from the first row that is in no other. */
+  def fromFirstRow(size: Long): OrderedWindow = {
+    AlignedWindow.requirePositive("size", size)
+    new OrderedWindow(Some(size), Some(size), endsWithRow = false, fromFirstRow = true)
+  }
 }
 
 /** Windows that each row defines: every range of a list computed from the row.
@@ -435,42 +481,4 @@ final case class CountWindow(size: Long, every: Long) extends RowNumberWindow {
 /** Consecutive windows, each closed by a trigger: the next one begins where one closes. */
 final case class GlobalWindow(trigger: GlobalTrigger) extends RowNumberWindow {
   override def describe: String = s"global, ${trigger.describe}"
-}
-
-/** The trigger that closes a global window. */
-sealed trait GlobalTrigger {
-  def describe: String
-}
-
-object GlobalTrigger {
-
-  /** After each `rows` rows. */
-  final case class Every(rows: Long) extends GlobalTrigger {
-    if (rows <= 0)
-      throw WindowException.invalid(
-        s"The window would close every $rows rows: it must be at least 1. Give a positive number of rows, such as " +
-          "Global.every(100)."
-      )
-
-    override def describe: String = s"closing every $rows rows"
-  }
-
-  /** After a row for which a condition is true. */
-  case object When extends GlobalTrigger {
-    override def describe: String = "closing after a row for which its condition is true"
-  }
-
-  /** Before a row with another value than the previous row's. */
-  case object Changes extends GlobalTrigger {
-    override def describe: String = "closing where its column changes"
-  }
-
-  /** At the split points that a function of the buffered rows returns. It is called once per batch.
-    *
-    * @param function
-    *   its name, which identifies it
-    */
-  final case class Split(function: String) extends GlobalTrigger {
-    override def describe: String = s"split by the function $function"
-  }
 }

@@ -15,7 +15,7 @@ class OpenSessionsSuite extends PropertySuite {
 
   private def add(set: OpenSessions, first: Long, end: Long): Seq[Long] = {
     val absorbed = Seq.newBuilder[Long]
-    set.add(first, end, 1, clock)(absorbed += _)
+    set.add(first, end, 1, clock)(session => absorbed += session.first)
     absorbed.result()
   }
 

@@ -226,12 +226,12 @@ class PanesOfKeySuite extends PropertySuite {
   test("sessions close by the time that passes, and keep their key's clock") {
     val rules = SessionRules(SessionWindow(Some(10L)), 0L, None, LatePolicy.Drop)
     def at(wall: Long) = KeyClock.ofKey(0L, BatchClock.BeforeAllTime, Some(wall))
-    val first = SessionsOfKey.empty(rules, joins = true, counted = false, SessionIds.none, at(100L))
+    val first = MergingSessionsOfKey.empty(rules, joins = true, counted = false, SessionIds.none, at(100L))
     assertEquals(first.take(new Arriving(time = 5L)), Fate.InPanes)
     assertEquals(first.nextClose, 110L)
 
-    def later(wall: Long, of: SessionsOfKey) =
-      SessionsOfKey.fromBytes(rules, joins = true, counted = false, SessionIds.none, at(wall), of.toBytes)
+    def later(wall: Long, of: MergingSessionsOfKey) =
+      MergingSessionsOfKey.fromBytes(rules, joins = true, counted = false, SessionIds.none, at(wall), of.toBytes)
     assert(later(109L, first).advance(14L).isEmpty)
     val second = later(110L, first)
     assertEquals(second.ownClock, Some(15L))
@@ -258,7 +258,7 @@ class PanesOfKeySuite extends PropertySuite {
       (gap: Long, lateness: Long, delay: Long, steps: List[Long]) =>
         val rules = SessionRules(SessionWindow(Some(gap)), lateness, None, LatePolicy.Drop)
         def keyClock = KeyClock.ofKey(delay, BatchClock.BeforeAllTime)
-        var panes = SessionsOfKey.empty(rules, joins = true, counted = false, SessionIds.none, keyClock)
+        var panes = MergingSessionsOfKey.empty(rules, joins = true, counted = false, SessionIds.none, keyClock)
         var open = Seq.empty[(Long, Long)]
         var clock = Option.empty[Long]
         // Increasing overall, with steps back of up to nine.
@@ -271,8 +271,14 @@ class PanesOfKeySuite extends PropertySuite {
           val (due, rest) = open.partition { case (_, end) => clock.exists(_ >= end + lateness) }
           assertEquals(panes.closes().map { pane => panes.forget(pane); (pane.start, pane.end) }.toSeq, due)
           open = rest
-          panes =
-            SessionsOfKey.fromBytes(rules, joins = true, counted = false, SessionIds.none, keyClock, panes.toBytes)
+          panes = MergingSessionsOfKey.fromBytes(
+            rules,
+            joins = true,
+            counted = false,
+            SessionIds.none,
+            keyClock,
+            panes.toBytes
+          )
           assertEquals(panes.open.map(pane => (pane.start, pane.end)).toSeq, open)
         }
     }
@@ -283,11 +289,11 @@ class PanesOfKeySuite extends PropertySuite {
     def panes(joins: Boolean) = {
       val rules = SessionRules(SessionWindow(Some(10L)), 0L, None, LatePolicy.Drop)
       val of =
-        SessionsOfKey.empty(rules, joins, counted = false, SessionIds.none, KeyClock.ofStream(first))
+        MergingSessionsOfKey.empty(rules, joins, counted = false, SessionIds.none, KeyClock.ofStream(first))
       Seq(20L, 40L, 60L).foreach(ts => of.take(new Arriving(time = ts)))
       of.take(new Arriving(time = 30L))
       of.take(new Arriving(time = 50L))
-      SessionsOfKey.fromBytes(
+      MergingSessionsOfKey.fromBytes(
         rules,
         joins,
         counted = false,
@@ -297,7 +303,7 @@ class PanesOfKeySuite extends PropertySuite {
       ) -> of
     }
     val (joined, live) = panes(joins = true)
-    assertEquals(joined.open.toSeq, Seq(ArrivalPane(20L, 20L, 70L)))
+    assertEquals(joined.open.toSeq, Seq(ArrivalPane(0L, 20L, 70L)))
     assertEquals(joined.slotsOf(joined.open.next()).toSeq, Seq(0L))
     assertEquals(live.merged.toSeq, Seq(2L))
     val (beside, _) = panes(joins = false)

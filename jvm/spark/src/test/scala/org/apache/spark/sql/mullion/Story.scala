@@ -35,7 +35,8 @@ final case class Story(
     records: Option[Long] = None,
     together: Seq[(String, PaneStory)] = Nil,
     document: Option[JsonNode] = None,
-    streams: Int = 1
+    streams: Int = 1,
+    batch: Option[Seq[Firing]] = None
 ) {
 
   /** The test case of the query that continues from this one's checkpoint. */
@@ -291,7 +292,8 @@ object Story {
       said.number("records"),
       together,
       Some(document),
-      said.number("streams").fold(1)(_.toInt)
+      said.number("streams").fold(1)(_.toInt),
+      said.firings("batch")
     )
     said.get("rule")
     said.finish()
@@ -347,6 +349,7 @@ object Story {
       .get("window")
       .map(_.path("global"))
       .flatMap(g => Seq("when", "changes").map(g.path).find(_.isTextual))
+      .orElse(said.get("window").map(_.path("ends_with")).filter(_.isTextual))
       .map(_.asText),
     said.get("window").map(_.path("global").path("split")).filter(_.isTextual).map(_.asText),
     clock.text("kind").contains("per key"),
@@ -391,8 +394,10 @@ object Story {
         Asked.sliding(said.micros("sliding"), said.micros("every"), said.micros("offset"))
       else if (said.text("custom").isDefined) Asked.custom()
       else if (node.has("around")) Asked.around(said.micros("around"), said.micros("after"))
-      else if (said.get("session").exists(_.isTextual)) Asked.sessionByRow()
-      else Asked.session(said.micros("session"))
+      else {
+        val gap = said.get("session").filterNot(_.isTextual).map(Said.micros)
+        Asked.session(gap, said.get("max_length").map(Said.micros), said.text("ends_with").isDefined)
+      }
     said.finish()
     spec
   }

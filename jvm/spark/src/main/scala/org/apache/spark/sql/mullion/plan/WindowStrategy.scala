@@ -34,7 +34,15 @@ import org.apache.spark.sql.mullion.operator.program.WindowProgram
 import org.apache.spark.sql.mullion.pyfunction.branch.{BranchExec, ProcessedRows}
 import org.apache.spark.sql.types.{ArrayType, BooleanType, LongType, StringType, TimestampType}
 
-import dev.mullion.windows.rules.{AlignedRules, AroundRules, CustomRules, NumberedRules, SessionRules, SlicedRules}
+import dev.mullion.windows.rules.{
+  AlignedRules,
+  AroundRules,
+  CustomRules,
+  NumberedRules,
+  OrderedRules,
+  SessionRules,
+  SlicedRules
+}
 
 /** Plans [[WindowedAggregate]].
   *
@@ -45,8 +53,9 @@ import dev.mullion.windows.rules.{AlignedRules, AroundRules, CustomRules, Number
   *            (sessions: final aggregate - MergeSessions - [shuffle by key] - partial aggregate by slice - AssignSlices)
   *            (custom: final aggregate - [shuffle by window] - partial aggregate by range - AssignRanges - child)
   *   rows one by one
-  *   stream   WindowExec - [sort by key, arrival] - [shuffle by key] - Project arrival - child
-  *   batch    ArrivalBatch - [sort by key, arrival] - [shuffle by key] - Project arrival - child, for windows of row numbers
+  *   stream   WindowExec - [sort by key (, time), arrival] - [shuffle by key] - Project arrival - child
+  *   batch    ArrivalBatch - [sort by key (, time), arrival] - [shuffle by key] - Project arrival - child, for windows of row
+  *            numbers and those that depend on the order of rows
   * }}}
   */
 object WindowStrategy extends SparkStrategy {
@@ -57,7 +66,7 @@ object WindowStrategy extends SparkStrategy {
     case node: WindowsTogether                                              => Seq(TogetherPlan(node).plan(planLater))
     case node: WindowedAggregate if node.isStreaming && node.rows.isDefined => Seq(planRows(node))
     case node: WindowedAggregate if node.isStreaming                        => Seq(planStream(node))
-    case node: WindowedAggregate if isNumbered(node)                        => Seq(planNumbered(node))
+    case node: WindowedAggregate if isRowByRow(node)                        => Seq(planRowByRow(node))
     case node: WindowedAggregate                                            => Seq(planBatch(numbered(node)))
     case FusedWatermark(node, child)                                        =>
       Seq(new FusedWatermarkExec(node.nodeId, node.eventTime, node.delay, planLater(child)))
@@ -153,12 +162,22 @@ object WindowStrategy extends SparkStrategy {
     if (node.rules.onProcessingTime) StampTimeExec(program.id, node.time, now = None, rows) else rows
   }
 
-  private def isNumbered(node: WindowedAggregate): Boolean = node.rules.isInstanceOf[NumberedRules]
+  /** True if the windows of a batch DataFrame are found row by row too. */
+  private def isRowByRow(node: WindowedAggregate): Boolean = node.rules match {
+    case _: NumberedRules | _: OrderedRules => true
+    case _                                  => false
+  }
 
-  private def planNumbered(node: WindowedAggregate): SparkPlan = {
+  private def planRowByRow(node: WindowedAggregate): SparkPlan = {
     val program = WindowStrategy.program(node)
     // A batch only returns the closes of a stream's firings.
-    val closes = program.copy(rows = program.rows.map(r => r.copy(byRow = r.byRow.copy(running = false))))
+    val closes = program.copy(
+      rules = program.rules match {
+        case ordered: OrderedRules => ordered.onBatch
+        case other                 => other
+      },
+      rows = program.rows.map(r => r.copy(byRow = r.byRow.onBatch))
+    )
     ArrivalBatchExec(closes, arriving(node, closes))
   }
 
@@ -254,7 +273,8 @@ object WindowStrategy extends SparkStrategy {
         MergeSessionsExec(node.keys, slice, node.gap, buffersOf(program.extras), start, sessions, partial)
       case around: AroundRules    => RowsToWindowsExec(node.keys, slice, start, around, partial)
       case _: CustomRules         => partial
-      case numbers: NumberedRules => throw new IllegalStateException(s"${numbers.describe} has no slices of time")
+      case other @ (_: NumberedRules | _: OrderedRules) =>
+        throw new IllegalStateException(s"${other.describe} has no slices of time")
     }
     val pane = (node.keys :+ start) ++ program.start.map(_ => slice)
     val complete = AggregateExecs(

@@ -79,8 +79,11 @@ private[request] final class SqlWindowed(values: Seq[Expression]) {
       case "cumulate"                                   => (Seq(us("size"), us("step"), offset), Nil)
       case "session" if has("gap_column") && has("gap") =>
         throw MullionException.invalid("gap and gap_column both say how long a pause ends a session. Give one of them.")
-      case "session" if has("gap_column") => (Nil, by("gap", "gap_column"))
-      case "session"                      => (Seq(us("gap")), Nil)
+      case "session" =>
+        val (gap, byRow) = if (has("gap_column")) (Nil, by("gap", "gap_column")) else (Seq(us("gap")), Nil)
+        val ends = column("ends_with").map("trigger" -> _).toSeq
+        val most = Option.when(has("max_length"))(us("max_length"))
+        (gap ++ most ++ ends.map(_ => "ends_with" -> (JBool(true): JValue)), byRow ++ ends)
       case "around"                       =>
         (Seq("before" -> JLong(needed("before", length(_))), "after" -> JLong(length("after").getOrElse(0L))), Nil)
       case "count"  => (Seq("size" -> rows("length"), "every" -> number("every").fold(rows("length"))(JLong(_))), Nil)
@@ -243,7 +246,7 @@ private[request] object SqlWindowed {
     "tumbling" -> Seq("size", "offset", "timezone", "week_start"),
     "sliding" -> Seq("size", "slide", "offset", "timezone", "week_start", "gaps"),
     "cumulate" -> Seq("size", "step", "offset"),
-    "session" -> Seq("gap", "gap_column"),
+    "session" -> Seq("gap", "gap_column", "max_length", "ends_with"),
     "around" -> Seq("before", "after"),
     "count" -> Seq("length", "every"),
     "global" -> Seq("every", "when", "changes"),

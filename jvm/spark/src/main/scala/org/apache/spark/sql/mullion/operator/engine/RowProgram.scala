@@ -12,10 +12,10 @@ import org.apache.spark.sql.types.LongType
 
 import dev.mullion.windows.rules.RowByRow
 
-/** The additional parameters of row-by-row processing in order of arrival.
+/** The additional parameters of row-by-row processing, in order of arrival or of time.
   *
   * {{{
-  *   child - Project: arrival - [shuffle by key] - [sort by key, arrival] - WindowExec
+  *   child - Project: arrival - [shuffle by key] - [sort by key (, time), arrival] - WindowExec
   * }}}
   *
   * @param input
@@ -76,9 +76,11 @@ final case class RowProgram(
   /** Its metrics: the operator itself counts the treatment of rows. */
   def metrics: Seq[StatefulOperatorCustomMetric] = WindowMetrics.ofRows(byRow.running)
 
-  /** The sort order that restores the order of arrival per key. */
-  def ordering(keys: Seq[Attribute]): Seq[SortOrder] =
-    KeyOrder.ordering(keys) :+ SortOrder(arrival, Ascending)
+  /** The sort order that restores the order of arrival per key, or by time where that decides. */
+  def ordering(keys: Seq[Attribute]): Seq[SortOrder] = {
+    val byTime = Option.when(byRow.inOrderOfTime)(SortOrder(time, Ascending))
+    KeyOrder.ordering(keys) ++ byTime :+ SortOrder(arrival, Ascending)
+  }
 }
 
 /** The additional parameters of a function that splits global windows.

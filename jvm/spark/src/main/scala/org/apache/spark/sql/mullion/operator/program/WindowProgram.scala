@@ -22,7 +22,15 @@ import org.apache.spark.sql.mullion.state.header.{DrainHeader, OperatorHeader, S
 import org.apache.spark.sql.mullion.state.record.{FamilySpec, KeyOrder, StatePartition}
 
 import dev.mullion.windows.clock.BatchClock
-import dev.mullion.windows.rules.{AlignedRules, AroundRules, CustomRules, NumberedRules, PaneRules, SessionRules}
+import dev.mullion.windows.rules.{
+  AlignedRules,
+  AroundRules,
+  CustomRules,
+  NumberedRules,
+  OrderedRules,
+  PaneRules,
+  SessionRules
+}
 import dev.mullion.windows.spec.Language
 
 /** The program of an operator for one window, independent of its place in a plan.
@@ -125,7 +133,7 @@ final case class WindowProgram(
       case aligned: AlignedRules if aligned.knowsKeys => SlidingPanes.families(this)
       case _: AlignedRules | _: CustomRules           => TumblingPanes.families(this)
       case _: AroundRules                             => SlidingPanes.families(this)
-      case _: NumberedRules                           => throw WindowProgram.needsRows(this)
+      case _: NumberedRules | _: OrderedRules         => throw WindowProgram.needsRows(this)
     }) :+ PartitionTotals.family
 
   /** The window, its firings and its keys, as text. */
@@ -234,7 +242,7 @@ final case class WindowProgram(
       new TumblingPanes(this, aligned, Some(aligned), clock, partition, counts)
     case custom: CustomRules => new TumblingPanes(this, custom, None, clock, partition, counts)
     case around: AroundRules => new SlidingPanes(this, around, clock, partition, counts)
-    case _: NumberedRules    => throw WindowProgram.needsRows(this)
+    case _: NumberedRules | _: OrderedRules => throw WindowProgram.needsRows(this)
   }
 }
 

@@ -20,6 +20,7 @@ import dev.mullion.windows.spec.{
   CustomWindow,
   GlobalTrigger,
   GlobalWindow,
+  OrderedWindow,
   SessionWindow,
   WindowSpec
 }
@@ -86,12 +87,14 @@ object CallDescription {
   private def windowOf(said: JValue): WindowSpec = {
     def us(name: String) = longOf(said \ name)
     (said \ "kind") match {
+      case JString("tumbling") if some(said \ "starts").exists(text(_) == "first row") =>
+        OrderedWindow.fromFirstRow(us("size"))
       case JString("tumbling") => AlignedWindow.tumbling(us("size"), us("offset"))
       case JString("sliding")  => AlignedWindow.sliding(us("size"), us("slide"), us("offset"))
       case JString("cumulate") => CumulativeWindow(us("size"), us("step"), us("offset"))
       case JString("calendar") => calendar(said)
       case JString("around")   => AroundWindow(us("before"), us("after"))
-      case JString("session")  => SessionWindow(some(said \ "gap").map(longOf))
+      case JString("session")  => session(said)
       case JString("count")    => CountWindow(us("size"), us("every"))
       case JString("every")    => GlobalWindow(GlobalTrigger.Every(us("rows")))
       case JString("when")     => GlobalWindow(GlobalTrigger.When)
@@ -100,6 +103,12 @@ object CallDescription {
       case JString("custom")   => CustomWindow("each row's own")
       case other               => throw unreadable(s"$other is not a kind of window")
     }
+  }
+
+  private def session(said: JValue): WindowSpec = {
+    val (gap, most) = (some(said \ "gap").map(longOf), some(said \ "max_length").map(longOf))
+    val ends = some(said \ "ends_with").exists(truth)
+    if (most.isEmpty && !ends) SessionWindow(gap) else OrderedWindow.session(gap, most, ends)
   }
 
   private def count(number: Long): Int =

@@ -10,7 +10,7 @@ import org.apache.spark.sql.types._
 
 import dev.mullion.MullionException
 import dev.mullion.windows.rules.{Collected, RowByRow}
-import dev.mullion.windows.spec.{GlobalTrigger, GlobalWindow, RowNumberWindow, Setting, WindowSpec}
+import dev.mullion.windows.spec.{GlobalTrigger, GlobalWindow, OrderedWindow, RowNumberWindow, Setting, WindowSpec}
 
 /** The options of row-by-row processing, if the rows of a window must be processed one by one in order of arrival. */
 object RowByRowBuilder {
@@ -23,13 +23,15 @@ object RowByRowBuilder {
     */
   def apply(window: WindowSpec, options: WindowOptions, delay: => Long): Option[RowByRow] = {
     val isNumbered = window.isInstanceOf[RowNumberWindow]
-    Option.when(isNumbered || options.running || options.perKey || options.collect.isDefined)(
+    val isOrdered = window.isInstanceOf[OrderedWindow]
+    Option.when(isNumbered || isOrdered || options.running || options.perKey || options.collect.isDefined)(
       RowByRow(
         options.running,
         Option.when(options.perKey)(delay),
         options.collect,
         options.keysFollowWall,
-        options.lateBehindClock
+        options.lateBehindClock,
+        inOrderOfTime = isOrdered
       )
     )
   }
@@ -58,20 +60,25 @@ object RowByRowBuilder {
     ExpressionUtils.column(rows.toAggregateExpression()).as(collected.name)
   }
 
-  /** The column that closes a global window. */
+  /** The column that closes a global window, or ends a session. */
   def trigger(df: DataFrame, window: WindowSpec, column: Option[Column]): Option[Expression] =
     (window, column) match {
-      case (GlobalWindow(GlobalTrigger.When), Some(when)) =>
-        val condition = ofRow(df, when, "Global.when(...)")
-        if (condition.dataType != BooleanType)
-          throw MullionException.invalid(
-            s"Global.when(${condition.sql}) is of type ${condition.dataType.sql}, and a condition is a BOOLEAN. Give one, such " +
-              s"as ${Setting.IsDone}."
-          )
-        Some(condition)
+      case (GlobalWindow(GlobalTrigger.When), Some(when)) => Some(condition(df, when, "Global.when"))
+      case (ordered: OrderedWindow, Some(ends)) if ordered.endsWithRow =>
+        Some(condition(df, ends, Setting.EndsWith.toString))
       case (GlobalWindow(GlobalTrigger.Changes), Some(changes)) => Some(ofRow(df, changes, "Global.changes(...)"))
       case _                                                    => None
     }
+
+  private def condition(df: DataFrame, column: Column, what: String): Expression = {
+    val condition = ofRow(df, column, s"$what(...)")
+    if (condition.dataType != BooleanType)
+      throw MullionException.invalid(
+        s"$what(${condition.sql}) is of type ${condition.dataType.sql}, and a condition is a BOOLEAN. Give one, such " +
+          s"as ${Setting.IsDone}."
+      )
+    condition
+  }
 
   /** The input columns of a function that splits global windows. */
   def splitColumns(df: DataFrame, window: WindowSpec, options: WindowOptions): Seq[Attribute] = window match {

@@ -9,6 +9,7 @@ import dev.mullion.windows.spec.{
   GlobalTrigger,
   GlobalWindow,
   GridWindow,
+  OrderedWindow,
   RowNumberWindow,
   Setting,
   WindowSpec
@@ -22,8 +23,9 @@ object WindowChecks {
   private final case class Asked(window: WindowSpec, options: WindowOptions) {
     def isNumbered: Boolean = window.isInstanceOf[RowNumberWindow]
 
-    /** The option that requires row-by-row processing in order of arrival, if any. */
+    /** The option or the window that requires row-by-row processing, if any. */
     def oneByOne: Option[Setting] = Seq(
+      Option.when(window.isInstanceOf[OrderedWindow])(Setting.same(window.describe)),
       Option.when(options.running)(Setting.EachRow),
       options.collect.map(_ => Setting.Collect),
       Option.when(options.perKey)(Setting.PerKey)

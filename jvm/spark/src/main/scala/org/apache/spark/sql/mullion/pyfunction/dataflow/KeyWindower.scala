@@ -168,8 +168,8 @@ private[dataflow] object KeyWindower {
       var target = Option.empty[Named]
       // A value enters the session that opened first. Its contents merge into those of the target later.
       var entered = Never
-      val session = open.add(timeUs, timeUs + gap, 1L, noClock) { first =>
-        val touched = nameOf.remove(first)
+      val session = open.add(timeUs, timeUs + gap, 1L, noClock) { absorbed =>
+        val touched = nameOf.remove(absorbed.first)
         for (later <- touched) {
           entered = Math.min(entered, later.id)
           target.foreach { earlier =>

@@ -18,6 +18,7 @@ import dev.mullion.windows.spec.{
   GlobalTrigger,
   GlobalWindow,
   GridWindow,
+  OrderedWindow,
   SessionWindow,
   WindowSpec
 }
@@ -272,6 +273,8 @@ object StateHeader {
     *   - cumulative, with `size`, `step` and `offset`
     *   - by the calendar of a `zone`, with `days` or `months`, `slides`, the `first` day and `shift`
     *   - a session, with a `gap` or, in SQL over `input`, with `gapByRow`
+    *   - a session with a `maxLength`, or one that ends with a row for which a `trigger` in SQL is true; with
+    *     `fromFirstRow`, windows of `maxLength` that begin with a row
     *   - around each row, from `before` it to `after` it
     *   - the `ranges` of rows, in SQL or by the name of a function
     *   - `count` rows, starting `every` so many
@@ -296,17 +299,27 @@ object StateHeader {
       zone: Option[String] = None,
       slides: Option[Int] = None,
       shift: Option[Long] = None,
-      step: Option[Long] = None
+      step: Option[Long] = None,
+      maxLength: Option[Long] = None,
+      fromFirstRow: Option[Boolean] = None
   ) {
     def spec: WindowSpec =
-      ofCalendar.orElse(ofTime).orElse(ofRows).orElse(ranges.map(CustomWindow(_))).getOrElse(SessionWindow(gap))
+      ofCalendar.orElse(ofTime).orElse(ofRows).orElse(ranges.map(CustomWindow(_))).getOrElse(ofOrder)
 
     private[header] def overlaps: Boolean = spec match {
       case grid: GridWindow => grid.overlaps
       case _                => false
     }
 
-    private[StateHeader] def isSession: Boolean = spec.isInstanceOf[SessionWindow]
+    private[StateHeader] def isSession: Boolean = spec match {
+      case _: SessionWindow | _: OrderedWindow => true
+      case _                                   => false
+    }
+
+    private def ofOrder: WindowSpec =
+      if (fromFirstRow.contains(true)) OrderedWindow.fromFirstRow(maxLength.get)
+      else if (maxLength.isDefined || trigger.isDefined) OrderedWindow.session(gap, maxLength, trigger.isDefined)
+      else SessionWindow(gap)
 
     private def ofCalendar: Option[WindowSpec] =
       for (days <- days; months <- months; first <- first; zone <- zone)
@@ -330,7 +343,8 @@ object StateHeader {
 
     def describe: String = {
       val sql = trigger.filterNot(_ => global.contains("split"))
-      gapByRow.fold(spec.describe + sql.fold("")(sql => s" ($sql)"))(sql => s"session with a gap of $sql")
+      val text = gapByRow.fold(spec.describe)(gap => spec.describe.replace(SessionWindow.EachRowsOwn, gap))
+      text + sql.fold("")(sql => s" ($sql)")
     }
   }
 
@@ -352,6 +366,14 @@ object StateHeader {
           zone = Some(zone)
         )
       case SessionWindow(gap)                      => none.copy(gap = gap, gapByRow = gapByRow)
+      case OrderedWindow(gap, maxLength, _, fromFirstRow) =>
+        none.copy(
+          gap = gap,
+          gapByRow = gapByRow,
+          trigger = trigger,
+          maxLength = maxLength,
+          fromFirstRow = Option.when(fromFirstRow)(true)
+        )
       case AroundWindow(before, after)             => none.copy(before = Some(before), after = Some(after))
       case CustomWindow(ranges)                    => none.copy(ranges = Some(ranges))
       case CountWindow(count, every)               => none.copy(count = Some(count), every = Some(every))

@@ -73,7 +73,10 @@ class CallChecksSuite extends SparkSuite {
     val timed = Asked.options.withTime(col("ts"))
     assert(clue(refused(tumbling, Nil, Asked.options.withTime(col("k")))).contains("to_timestamp(col(\"k\"))"))
     assert(clue(refused(tumbling, Seq(col("k"), upper(col("k")).as("k")), timed)).contains("2 columns named 'k'"))
-    assert(clue(refused(Asked.sessionByRow(), Nil, timed.withGap(col("v")))).contains("make_dt_interval(0, 0, 0, v)"))
+    assert(
+      clue(refused(Asked.session(None, None, endsWithRow = false), Nil, timed.withGap(col("v"))))
+        .contains("make_dt_interval(0, 0, 0, v)")
+    )
     assert(
       clue(refused(Asked.custom(), Nil, timed.withRanges(col("k"))))
         .startsWith("The column of ranges, k, is of type string")

@@ -16,6 +16,7 @@ class CallDescriptionSuite extends MullionSuite {
     """{"kind": "cumulate", "size": 9000000, "step": 3000000, "offset": 0}""",
     """{"kind": "around", "before": 5000000, "after": 0}""",
     """{"kind": "session", "gap": 4000000}""",
+    """{"kind": "session", "gap": 4000000, "max_length": 9000000, "ends_with": true}""",
     """{"kind": "count", "size": 7, "every": 3}""",
     """{"kind": "every", "rows": 10}""",
     """{"kind": "split", "function": "f"}"""

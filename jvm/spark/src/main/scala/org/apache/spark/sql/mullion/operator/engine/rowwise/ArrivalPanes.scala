@@ -30,7 +30,7 @@ import dev.mullion.windows.clock.BatchClock
 import dev.mullion.windows.key.{ArrivalPane, Arriving, Fate, PanesOfKey}
 import dev.mullion.windows.rules.{EarlyFiring, LatePolicy, NumberedRules}
 import dev.mullion.windows.sets.SlotSizes
-import dev.mullion.windows.spec.{CountWindow, GlobalTrigger, GlobalWindow, TimeMath}
+import dev.mullion.windows.spec.{CountWindow, GlobalTrigger, GlobalWindow, OrderedWindow, TimeMath}
 
 /** Panes whose rows are processed one by one, in order of arrival. The rows of a key are consecutive; meanwhile the key
   * is in memory: its panes as [[PanesOfKey]], and their contents in slots, see [[ArrivalKey]]. [[ArrivalFamilies]]
@@ -139,7 +139,7 @@ private[operator] final class ArrivalPanes(
         gapAt.foreach(at => arriving.gap = if (row.isNullAt(at)) 0L else row.getLong(at))
       }
       program.rules.window match {
-        case GlobalWindow(GlobalTrigger.When) =>
+        case GlobalWindow(GlobalTrigger.When) | _: OrderedWindow =>
           arriving.closes = trigger.exists(_.eval(row) match { case holds: Boolean => holds; case _ => false })
         case GlobalWindow(GlobalTrigger.Changes) => arriving.mark = mark(row).copy().getBytes
         case _                                   =>
@@ -205,8 +205,9 @@ private[operator] final class ArrivalPanes(
     fired
   }
 
+  /** On a batch DataFrame no row is late. */
   private def sentOut(row: InternalRow): Iterator[InternalRow] =
-    late.fold(Iterator.empty[InternalRow])(out => Iterator.single(out(row)))
+    late.filter(_ => partition.isDefined).fold(Iterator.empty[InternalRow])(out => Iterator.single(out(row)))
 
   /** A pane of late rows, due at once: of one row by its key's own clock, of a batch's rows by the stream's. */
   private def reopen(active: ArrivalKey, pane: ArrivalPane, late: Seq[InternalRow]): InternalRow = {
@@ -258,7 +259,7 @@ private[operator] final class ArrivalPanes(
 
   /** On a batch DataFrame these are all rows of a key. */
   private def atEndOfBatch(active: ArrivalKey): Iterator[InternalRow] =
-    if (partition.isEmpty && program.closesAtEnd) active.panes.openAtEnd.map(fire(active, _, Firing.Close))
+    if (partition.isEmpty && (program.closesAtEnd || onTime)) active.panes.openAtEnd.map(fire(active, _, Firing.Close))
     else Iterator.empty
 
   /** The early firings of a key whose own clock only moves with its rows, so that it needs no timer. */

@@ -8,11 +8,12 @@ import dev.mullion.windows.key.{
   CountPanesOfKey,
   GlobalPaneOfKey,
   KeyClock,
+  MergingSessionsOfKey,
+  OrderedSessionsOfKey,
   PanesOfKey,
-  SessionIds,
-  SessionsOfKey
+  SessionIds
 }
-import dev.mullion.windows.rules.{AlignedRules, NumberedRules, PaneRules, SessionRules}
+import dev.mullion.windows.rules.{AlignedRules, NumberedRules, OrderedRules, PaneRules, SessionRules}
 import dev.mullion.windows.spec.{CountWindow, GlobalWindow, SliceGrid}
 
 /** Creates the panes of keys whose rows are processed one by one, by the kind of window. */
@@ -40,7 +41,8 @@ private[engine] final class PanesOfKeys(program: PaneProgram, rows: RowProgram, 
     case NumberedRules(count: CountWindow, _, _)    => new CountPanesOfKey(count, grid.get, rows.byRow.running, 0L)
     case NumberedRules(GlobalWindow(trigger), _, _) => GlobalPaneOfKey.empty(trigger)
     case aligned: AlignedRules                      => AlignedPanesOfKey.empty(aligned, byPane, counted, keyClock)
-    case sessions: SessionRules => SessionsOfKey.empty(sessions, !rows.keepsRows, counted, ids, keyClock)
+    case sessions: SessionRules => MergingSessionsOfKey.empty(sessions, !rows.keepsRows, counted, ids, keyClock)
+    case ordered: OrderedRules  => OrderedSessionsOfKey.empty(ordered, !rows.keepsRows, counted, ids, keyClock)
     case other                  => refused(other)
   }
 
@@ -49,13 +51,19 @@ private[engine] final class PanesOfKeys(program: PaneProgram, rows: RowProgram, 
       CountPanesOfKey.fromBytes(count, grid.get, rows.byRow.running, bytes)
     case NumberedRules(GlobalWindow(trigger), _, _) => GlobalPaneOfKey.fromBytes(trigger, bytes)
     case aligned: AlignedRules  => AlignedPanesOfKey.fromBytes(aligned, byPane, counted, keyClock, bytes)
-    case sessions: SessionRules => SessionsOfKey.fromBytes(sessions, !rows.keepsRows, counted, ids, keyClock, bytes)
+    case sessions: SessionRules =>
+      MergingSessionsOfKey.fromBytes(sessions, !rows.keepsRows, counted, ids, keyClock, bytes)
+    case ordered: OrderedRules =>
+      OrderedSessionsOfKey.fromBytes(ordered, !rows.keepsRows, counted, ids, keyClock, bytes)
     case other                  => refused(other)
   }
 
   private val ids =
     if (!program.rules.refinements.ids) SessionIds.none
-    else SessionIds(kept = true, rows.byRow.running || rows.byRow.delayByKey.isDefined, clock.number)
+    else {
+      val mayShareOpenings = program.rules.isInstanceOf[OrderedRules]
+      SessionIds(kept = true, rows.byRow.running || rows.byRow.delayByKey.isDefined || mayShareOpenings, clock.number)
+    }
 
   private def keyClock: KeyClock =
     rows.byRow.delayByKey.fold(KeyClock.ofStream(clock)) { delay =>

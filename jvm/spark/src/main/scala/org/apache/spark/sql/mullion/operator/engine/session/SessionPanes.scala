@@ -49,9 +49,9 @@ private[operator] final class SessionPanes(
   // The starts of the sessions that a partial row touches.
   private var touched = new Array[Long](4)
   private var touches = 0
-  private val touch: Long => Unit = { start =>
+  private val touch: OpenSessions.Session => Unit = { session =>
     if (touches == touched.length) touched = java.util.Arrays.copyOf(touched, 2 * touches)
-    touched(touches) = start
+    touched(touches) = session.first
     touches += 1
   }
   // Possibly late rows are put aside, and decided after the input. The sessions of their keys before this batch are
