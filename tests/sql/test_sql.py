@@ -123,6 +123,11 @@ def told(panes: DataFrame) -> tuple[object, list[str]]:
             "ts",
         ),
         ("window => 'count', length => 2", lambda: Count(2), None),
+        (
+            "window => 'count', length => 2, timeout => '10 seconds'",
+            lambda: Count(2, timeout="10 seconds"),
+            None,
+        ),
         ("window => 'global', every => 2", lambda: Global.every(2), None),
         ("window => 'global', when => 'v > 1'", lambda: Global.when(F.col("v") > 1), None),
         ("window => 'global', changes => 'v'", lambda: Global.changes("v"), None),

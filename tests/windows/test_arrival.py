@@ -48,6 +48,9 @@ CASES = {
     "count, gaps, running": Arrival(kind="count", size=2, slide=5, running=True),
     "count, overlapping, running": Arrival(kind="count", size=4, slide=3, running=True),
     "global, every": Arrival(kind="every", size=4),
+    "count, timeout": Arrival(kind="every", size=4, timeout=5 * SECOND),
+    "count, timeout, collect": Arrival(kind="every", size=9, timeout=6 * SECOND, collect="arrival"),
+    "count, timeout, running": Arrival(kind="every", size=3, timeout=3 * SECOND, running=True),
     "global, when, collect": Arrival(kind="when", size=3, collect="arrival"),
     "global, changes, running": Arrival(kind="changes", size=40, running=True),
     "tumbling, collect by time, emit": Arrival(
@@ -148,6 +151,8 @@ def window_of(rules: Arrival) -> Window:
         case "count":
             return Count(rules.size, rules.slide)
         case "every":
+            if rules.timeout is not None:
+                return Count(rules.size, timeout=length(rules.timeout))
             return Global.every(rules.size)
         case "when":
             return Global.when(F.col("id") % rules.size == 0)
@@ -242,7 +247,7 @@ def test_rows_fire_and_close_as_the_model_says(name: str, spark: SparkSession, t
         for number in range(BATCHES):
             rows = batch_of(rules, chance, number, ids)
             ids += len(rows)
-            passes = chance.choice([0, 1, 2, 4, 9]) * SECOND if rules.goes_on else 0
+            passes = chance.choice([0, 1, 2, 4, 9]) * SECOND if rules.follows_wall else 0
             wall += passes
             if passes and number not in (3, 6):
                 query.advance(length(passes))
@@ -268,7 +273,17 @@ def test_rows_fire_and_close_as_the_model_says(name: str, spark: SparkSession, t
         assert found == open_now, f"{name}, open: {difference(found, open_now)}"
     finally:
         query.stop()
-    if rules.is_numbered:
+    if rules.timeout is not None:
+        wall += 1000 * SECOND
+        query = started()
+        try:
+            assert told(query.settle()) == Counter(model.settle([], wall))
+            assert model.open == []
+            last = query.progress[-1]["stateOperators"][0]
+            assert (last["customMetrics"]["panesOpen"], int(last["numRowsTotal"])) == (0, len(model.keys))
+        finally:
+            query.stop()
+    elif rules.is_numbered:
         files = sorted(feed.folder.glob("*.parquet"))
         # One after another: of several files Spark reads the longest first.
         rows_of = [spark.read.schema(feed.ddl).parquet(str(file)) for file in files]

@@ -59,6 +59,7 @@ def test_a_value_survives_pickling_and_copying(spec: object) -> None:
         (Global.every(5), "Global.every(5)"),
         (Session("30 minutes", max_length="360 minutes"), "Session('30 minutes', max_length='6 hours')"),
         (Session("1 minute", ends_with="done"), "Session('1 minute', ends_with='done')"),
+        (Count(100, timeout="60 seconds"), "Count(100, timeout='1 minute')"),
         (Global.when("done"), "Global.when('done')"),
         (Global.changes("status"), "Global.changes('status')"),
         (Early(every="60 seconds"), "Early('1 minute')"),

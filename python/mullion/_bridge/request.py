@@ -122,7 +122,7 @@ def _window(window: Window) -> dict[str, Any]:
             session = {"kind": "session", "gap": window.gap_us, "max_length": window.max_length_us}
             return session if window.ends_with is None else {**session, "ends_with": True}
         case Count():
-            return {"kind": "count", "size": window.size, "every": window.every}
+            return {"kind": "count", "size": window.size, "every": window.every, "timeout": window.timeout_us}
         case Global(condition=(Column() | str())):
             return {"kind": "when"}
         case Global(changing=(Column() | str())):

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, TypeAlias, final
 
 from pyspark.sql import Column
 
+from mullion._util import durations
+from mullion._util.durations import Duration
 from mullion._util.signatures import explained
 from mullion.errors import InvalidArgumentError
 from mullion.windows._spec import column_of_row, hashable_parts, hold, name_of, same_parts
@@ -33,25 +35,43 @@ class Count:
     numbers, ``start`` and ``end``, instead of times. A pane closes with the row that completes it. There is no clock
     and no late row, so write ``time=None``; a stream needs no watermark.
 
-    An incomplete window is never emitted, not even on a batch DataFrame. State keeps the number of rows that
+    An incomplete window is not emitted, not even on a batch DataFrame. State keeps the number of rows that
     each key has had, a small record for each key, as long as the query lasts.
+
+    - ``timeout``: a window also closes when this much wall time has passed since its first row, with the rows that it
+      has. Its ``end`` is then the number of its last row plus one, and the next row begins another window. The wall
+      clock is the timestamp of the micro-batch; no rows are needed for the close. A batch DataFrame also returns the
+      last, incomplete window of each key. ``timeout`` does not work with ``every``.
 
     >>> Count(100, every=100)
     Count(100)
+    >>> Count(100, timeout="10 seconds")
+    Count(100, timeout='10 seconds')
 
-    Raises :class:`InvalidArgumentError` when ``size`` or ``every`` is not a whole number above zero.
+    Raises :class:`InvalidArgumentError` when ``size`` or ``every`` is not a whole number above zero, or ``timeout`` is
+    not a duration longer than zero.
     """
 
     size: int
     every: int
+    timeout_us: int | None
 
     @explained("Count(100)", {"size": "Say how many rows a window has."}, "Count")
-    def __init__(self, size: int, every: int | None = None) -> None:
+    def __init__(self, size: int, every: int | None = None, *, timeout: Duration | None = None) -> None:
         size = _rows(size, "size", "Count(100)")
-        hold(self, size=size, every=size if every is None else _rows(every, "every", "Count(100, every=10)"))
+        step = size if every is None else _rows(every, "every", "Count(100, every=10)")
+        timeout_us = None if timeout is None else durations.positive(timeout, "timeout", "Count(100, timeout={})")
+        if timeout_us is not None and step != size:
+            raise InvalidArgumentError(
+                f"timeout={timeout!r} with every={every!r}: where a timeout closes a window, the starts of the others "
+                f"would move. Leave every= out, as in Count({size}, timeout={timeout!r})."
+            )
+        hold(self, size=size, every=step, timeout_us=timeout_us)
 
     def __repr__(self) -> str:
-        return f"Count({self.size}{'' if self.every == self.size else f', every={self.every}'})"
+        every = "" if self.every == self.size else f", every={self.every}"
+        timeout = "" if self.timeout_us is None else f", timeout={durations.written(self.timeout_us)!r}"
+        return f"Count({self.size}{every}{timeout})"
 
 
 @final

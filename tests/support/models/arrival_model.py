@@ -35,10 +35,16 @@ class Arrival:
     # Of windows that depend on the order of rows: the longest, and the ids whose multiples end one.
     most: int | None = None
     ends: int | None = None
+    # Of windows of a number of rows: the wall time after which they close.
+    timeout: int | None = None
 
     @property
     def is_numbered(self) -> bool:
         return self.kind in ("count", "every", "when", "changes")
+
+    @property
+    def follows_wall(self) -> bool:
+        return self.goes_on or self.timeout is not None
 
 
 class Shown(NamedTuple):
@@ -113,7 +119,13 @@ class KeyPanes:
         if self.clock is not None:
             self.clock += wall - self.wall
         self.wall = wall
-        yield from self.close(self.clock)
+        if self.rules.timeout is None:
+            yield from self.close(self.clock)
+            return
+        for pane in self.panes[:]:
+            if (pane.reading or 0) + self.rules.timeout <= wall:
+                self.panes.remove(pane)
+                yield self._shown(pane, "close")
 
     def forget(self) -> None:
         """At the end of a batch: of windows on a grid nothing is known any more, where none is open."""
@@ -133,7 +145,7 @@ class KeyPanes:
             touched = [pane for pane in self.panes if pane.start <= number < pane.end]
         else:
             if not self.panes:
-                self.panes.append(Pane(number, number))
+                self.panes.append(Pane(number, number, reading=self.wall))
             touched = self.panes[:]
             touched[0].end = number + 1
         for pane in touched:
@@ -280,7 +292,7 @@ class ArrivalModel:
     def settle(self, rows: Sequence[Row], wall: int = 0) -> list[Shown]:
         """A batch with rows, and the batch without rows after it where something closes."""
         firings: list[Shown] = []
-        if self.rules.goes_on:
+        if self.rules.follows_wall:
             for panes in self.keys.values():
                 firings += panes.passing(wall)
         of: dict[str | None, list[Row]] = {}

@@ -193,7 +193,12 @@ class Spec(Options):
     def windows(self) -> Window:
         match self.kind:
             case "count":
-                return Count(self.window["count"], self.window.get("every"))
+                timeout = self.window.get("timeout")
+                return Count(
+                    self.window["count"],
+                    self.window.get("every"),
+                    timeout=None if timeout is None else length(micros(timeout)),
+                )
             case "global":
                 ((trigger, what),) = self.window["global"].items()
                 if trigger == "every":

@@ -211,6 +211,15 @@ final case class Custom(ranges: Column) extends Window {
 /** Windows of a number of rows of a key. */
 final case class Count(size: Long, every: Long) extends Window {
   private[mullion] override val spec: WindowSpec = CountWindow(size, every)
+
+  /** The same, or fewer rows: a window also closes when this wall time has passed since its first row. */
+  def timeout(after: Span): CountUntil = CountUntil(this, after)
+}
+
+/** Windows of a number of rows, or of the rows of a wall time; `Count(...).timeout` creates them. */
+final case class CountUntil private[mullion] (rows: Count, after: Span) extends Window {
+  private[mullion] override val spec: WindowSpec =
+    CountWindow(rows.size, rows.every, Some(Span.positive("timeout", after)))
 }
 
 object Count {

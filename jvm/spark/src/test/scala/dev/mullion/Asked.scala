@@ -54,7 +54,7 @@ object Asked {
   def session(gap: Option[Long], maxLength: Option[Long], endsWithRow: Boolean): WindowSpec =
     if (maxLength.isEmpty && !endsWithRow) SessionWindow(gap) else OrderedWindow.session(gap, maxLength, endsWithRow)
 
-  def count(size: Long, every: Long): WindowSpec = CountWindow(size, every)
+  def count(size: Long, every: Long, timeout: Option[Long]): WindowSpec = CountWindow(size, every, timeout)
 
   def globalEvery(rows: Long): WindowSpec = GlobalWindow(GlobalTrigger.Every(rows))
 

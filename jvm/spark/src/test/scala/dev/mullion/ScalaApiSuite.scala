@@ -128,6 +128,7 @@ class ScalaApiSuite extends SparkSuite {
     )
     assertEquals(panes(Custom(struct(col("at").as("start"), (col("at") + expr("INTERVAL 1 SECOND")).as("end")))), 12L)
     assertEquals(panes(Count(4, 2), Time.Processing), 5L)
+    assertEquals(panes(Count(5).timeout("10 seconds"), Time.Processing), 3L)
     assertEquals(panes(Global.every(5), Time.Processing), 2L)
     assertEquals(panes(Global.when(col("last")), Time.Processing), 3L)
     assertEquals(panes(Global.changes(col("up")), Time.Processing), 1L)

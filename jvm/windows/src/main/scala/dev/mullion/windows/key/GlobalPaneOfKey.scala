@@ -15,13 +15,17 @@ import dev.mullion.windows.spec.GlobalTrigger
   *   the number of rows so far
   * @param start
   *   the first row of the window
+  * @param opened
+  *   the wall clock at its first row, with a timeout
   * @param mark
   *   the value of the window's rows, if a change of it closes the window
   */
 final class GlobalPaneOfKey(
     trigger: GlobalTrigger,
+    timeout: Option[PaneTimeout],
     private var rows: Long,
     private var start: Long,
+    private var opened: Long,
     private var mark: Array[Byte]
 ) extends PanesOfKey {
   private val before = rows
@@ -33,9 +37,15 @@ final class GlobalPaneOfKey(
   override def closesBefore(row: Arriving): Iterator[ArrivalPane] =
     if (trigger == GlobalTrigger.Changes && start < rows && !java.util.Arrays.equals(mark, row.mark))
       Iterator.single(pane)
-    else Iterator.empty
+    else timeout.fold(Iterator.empty[ArrivalPane])(t => advance(t.wall))
+
+  override def advance(clock: Long): Iterator[ArrivalPane] =
+    if (clock >= nextClose && nextClose != Long.MaxValue) Iterator.single(pane) else Iterator.empty
+
+  override def nextClose: Long = timeout.filter(_ => start < rows).fold(Long.MaxValue)(_.due(opened))
 
   override def take(row: Arriving): Fate = {
+    if (start == rows) timeout.foreach(t => opened = t.wall)
     rows += 1
     firing = true
     mark = row.mark
@@ -76,20 +86,26 @@ final class GlobalPaneOfKey(
 
   override def isEmpty: Boolean = false
 
-  override def toBytes: Array[Byte] = ByteBuffer.allocate(16 + mark.length).putLong(rows).putLong(start).put(mark).array
+  override def toBytes: Array[Byte] = {
+    val buffer = ByteBuffer.allocate(16 + timeout.size * 8 + mark.length).putLong(rows).putLong(start)
+    timeout.foreach(_ => buffer.putLong(opened))
+    buffer.put(mark).array
+  }
 
   // The end of an open window is the number of rows so far.
   private def pane = ArrivalPane(start, start, rows)
 }
 
 object GlobalPaneOfKey {
-  def empty(trigger: GlobalTrigger): GlobalPaneOfKey = new GlobalPaneOfKey(trigger, 0L, 0L, Array.emptyByteArray)
+  def empty(trigger: GlobalTrigger, timeout: Option[PaneTimeout] = None): GlobalPaneOfKey =
+    new GlobalPaneOfKey(trigger, timeout, 0L, 0L, 0L, Array.emptyByteArray)
 
-  def fromBytes(trigger: GlobalTrigger, bytes: Array[Byte]): GlobalPaneOfKey = {
+  def fromBytes(trigger: GlobalTrigger, timeout: Option[PaneTimeout], bytes: Array[Byte]): GlobalPaneOfKey = {
     val buffer = ByteBuffer.wrap(bytes)
     val (rows, start) = (buffer.getLong, buffer.getLong)
+    val opened = timeout.fold(0L)(_ => buffer.getLong)
     val mark = new Array[Byte](buffer.remaining)
     buffer.get(mark)
-    new GlobalPaneOfKey(trigger, rows, start, mark)
+    new GlobalPaneOfKey(trigger, timeout, rows, start, opened, mark)
   }
 }

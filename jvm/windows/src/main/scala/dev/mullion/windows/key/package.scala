@@ -12,7 +12,7 @@ package dev.mullion.windows
   *     AlignedPanesOfKey     tumbling and sliding windows of time
   *     SessionsOfKey         sessions: MergingSessionsOfKey, OrderedSessionsOfKey
   *     CountPanesOfKey       windows of a number of rows
-  *     GlobalPaneOfKey       the one window that a trigger closes
+  *     GlobalPaneOfKey       the one window that a trigger closes, or a timeout
   *   FiringCounts          the firings of those panes
   *   ReopenedPanes         the panes that the late rows of a batch open
   *   UnsplitRows           the rows of a key that a function has not split into windows yet

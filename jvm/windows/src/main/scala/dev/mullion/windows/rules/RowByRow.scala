@@ -17,6 +17,8 @@ import dev.mullion.windows.spec.Duration
   *   whether a row behind its key's clock is late even if its pane is open
   * @param inOrderOfTime
   *   whether the rows of a batch are processed in order of time, and of arrival where times are equal
+  * @param timesOut
+  *   whether panes close after a wall time
   */
 final case class RowByRow(
     running: Boolean,
@@ -24,8 +26,12 @@ final case class RowByRow(
     collect: Option[Collected],
     keysFollowWall: Boolean = false,
     lateBehindClock: Boolean = false,
-    inOrderOfTime: Boolean = false
+    inOrderOfTime: Boolean = false,
+    timesOut: Boolean = false
 ) {
+
+  /** True if panes close by the wall clock. */
+  def closesByWall: Boolean = keysFollowWall || timesOut
 
   /** The same for a batch DataFrame, which has closes only. In order of time, each row closes the panes that it has
     * passed, so that a key with many panes holds few of them.

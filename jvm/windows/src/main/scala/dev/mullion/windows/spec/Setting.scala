@@ -66,6 +66,7 @@ object Setting {
     Setting("upgrade=Upgrade(window='drop')", "upgrade = Upgrade(window = Upgrade.Drop)", "upgrade_window => 'drop'")
 
   // Code that a message proposes.
+  val Timeout: Setting = valued("timeout")
   val EndsWith: Setting = Setting("ends_with", "endsWith", "ends_with")
   val Collect: Setting = Setting("collect()", "collect()", "collect => 'rows'")
   val AggCount: Setting =

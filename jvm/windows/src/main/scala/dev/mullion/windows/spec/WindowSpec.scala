@@ -464,10 +464,24 @@ sealed trait RowNumberWindow extends WindowSpec
   *   Count(3)        Count(3, every = 2)      Count(2, every = 3): each third row is in no window
   *   [0 1 2][3 4 5]  [0 1 [2] 3 [4] 5 ...     [0 1] 2 [3 4] 5
   * }}}
+  *
+  * @param timeout
+  *   the wall time after the first row of a window at which it closes incomplete; the next row begins another one
   */
-final case class CountWindow(size: Long, every: Long) extends RowNumberWindow {
+final case class CountWindow(size: Long, every: Long, timeout: Option[Long] = None) extends RowNumberWindow {
   require("size", size)
   require("every", every)
+  timeout.filter(_ <= 0).foreach { us =>
+    throw WindowException.invalid(
+      s"The window's timeout is ${Duration.describe(us)}: it must be at least 1 microsecond. Give a positive duration, " +
+        s"such as ${Setting.text("timeout", "10 seconds")}."
+    )
+  }
+  if (timeout.isDefined && every != size)
+    throw WindowException.unsupported(
+      s"${Setting.Timeout} with windows of $size rows every $every: where a timeout closes one, the starts of the others " +
+        s"would move. Leave ${Setting.named("every")} out."
+    )
 
   private def require(name: String, rows: Long): Unit =
     if (rows <= 0)
@@ -475,7 +489,10 @@ final case class CountWindow(size: Long, every: Long) extends RowNumberWindow {
         s"The window's $name is $rows rows: it must be at least 1. Give a positive number of rows, such as Count(100)."
       )
 
-  override def describe: String = if (every == size) s"count of $size rows" else s"count of $size rows every $every"
+  override def describe: String = {
+    val closes = timeout.fold("")(us => s", or fewer after ${Duration.describe(us)}")
+    if (every == size) s"count of $size rows$closes" else s"count of $size rows every $every"
+  }
 }
 
 /** Consecutive windows, each closed by a trigger: the next one begins where one closes. */

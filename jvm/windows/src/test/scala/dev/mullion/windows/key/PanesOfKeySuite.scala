@@ -48,7 +48,7 @@ class PanesOfKeySuite extends PropertySuite {
         val before = panes.closesBefore(row).map { p => panes.forget(p); (p.start, p.end) }.toList
         panes.take(row)
         val after = panes.closes().map { p => panes.forget(p); (p.start, p.end) }.toList
-        panes = GlobalPaneOfKey.fromBytes(trigger, panes.toBytes)
+        panes = GlobalPaneOfKey.fromBytes(trigger, None, panes.toBytes)
         before ++ after
       }
     }
@@ -251,6 +251,37 @@ class PanesOfKeySuite extends PropertySuite {
   }
 
   property(
+    "a window with a timeout closes with its last row or when the time has passed, and the next one begins there"
+  ) {
+    forAll(Gen.choose(1L, 4L), Gen.choose(1L, 5L), Gen.listOfN(30, Gen.choose(0L, 3L))) {
+      (size: Long, after: Long, steps: List[Long]) =>
+        def timeout(wall: Long) = Some(PaneTimeout(after, wall))
+        val trigger = GlobalTrigger.Every(size)
+        var state = GlobalPaneOfKey.empty(trigger, timeout(0L)).toBytes
+        var (wall, rows) = (0L, 0L)
+        var open = Option.empty[(Long, Long)] // its first row, and the time of it
+        steps.foreach { step =>
+          wall += step
+          val panes = GlobalPaneOfKey.fromBytes(trigger, timeout(wall), state)
+          assertEquals(panes.nextClose, open.fold(Long.MaxValue)(_._2 + after))
+          val due = open.filter(_._2 + after <= wall)
+          val closed = panes.closesBefore(new Arriving()).map { pane => panes.forget(pane); (pane.start, pane.end) }
+          assertEquals(closed.toSeq, due.map(_._1 -> rows).toSeq)
+          open = open.filterNot(due.contains).orElse(Some(rows -> wall))
+          panes.take(new Arriving())
+          rows += 1
+          val full = open.filter(rows - _._1 == size)
+          assertEquals(
+            panes.closes().map { pane => panes.forget(pane); (pane.start, pane.end) }.toSeq,
+            full.map(_._1 -> rows).toSeq
+          )
+          open = open.filterNot(full.contains)
+          state = panes.toBytes
+        }
+    }
+  }
+
+  property(
     "by its key's clock a row joins the sessions it touches, and is late if its own had closed and none is open"
   ) {
     val lengths = Gen.choose(1L, 5L)
@@ -320,9 +351,16 @@ class PanesOfKeySuite extends PropertySuite {
   }
 
   test("a window of no rows is rejected") {
-    Seq(() => CountWindow(0L, 1L), () => CountWindow(1L, 0L), () => GlobalTrigger.Every(0L)).foreach { make =>
+    Seq(
+      () => CountWindow(4L, 4L, Some(0L)),
+      () => CountWindow(0L, 1L),
+      () => CountWindow(1L, 0L),
+      () => GlobalTrigger.Every(0L)
+    ).foreach { make =>
       assert(intercept[dev.mullion.windows.WindowException](make()).getMessage.contains("at least 1"))
     }
+    val overlapping = intercept[dev.mullion.windows.WindowException](CountWindow(4L, 2L, Some(1L)))
+    assert(clue(overlapping.getMessage).contains("Leave every = out"))
   }
 }
 

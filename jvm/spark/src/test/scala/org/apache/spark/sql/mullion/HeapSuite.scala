@@ -259,7 +259,7 @@ private object HeapSuite {
     (of(Asked.session(3 * Second), "k", "v"), 1),
     (of(Asked.session(3 * Second), "k", "v"), 2),
     (of(Asked.around(5 * Second, Second), "k"), 1),
-    (of(Asked.count(7, 7), "k"), 1),
+    (of(Asked.count(7, 7, None), "k"), 1),
     (deduplicated, 1),
     (collected, 1),
     (collected, 2),

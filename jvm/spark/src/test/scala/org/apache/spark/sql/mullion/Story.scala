@@ -388,7 +388,7 @@ object Story {
         Asked.cumulate(said.micros("cumulate"), said.micros("every"), said.micros("offset"))
       else if (node.has("count")) {
         val size = said.number("count").get
-        Asked.count(size, said.number("every").getOrElse(size))
+        Asked.count(size, said.number("every").getOrElse(size), said.get("timeout").map(Said.micros))
       } else if (node.has("global")) global(said.get("global").get)
       else if (node.has("sliding"))
         Asked.sliding(said.micros("sliding"), said.micros("every"), said.micros("offset"))

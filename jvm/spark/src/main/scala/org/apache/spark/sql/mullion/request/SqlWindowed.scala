@@ -86,7 +86,9 @@ private[request] final class SqlWindowed(values: Seq[Expression]) {
         (gap ++ most ++ ends.map(_ => "ends_with" -> (JBool(true): JValue)), byRow ++ ends)
       case "around"                       =>
         (Seq("before" -> JLong(needed("before", length(_))), "after" -> JLong(length("after").getOrElse(0L))), Nil)
-      case "count"  => (Seq("size" -> rows("length"), "every" -> number("every").fold(rows("length"))(JLong(_))), Nil)
+      case "count" =>
+        val every = number("every").fold(rows("length"))(JLong(_))
+        (Seq("size" -> rows("length"), "every" -> every) ++ Option.when(has("timeout"))(us("timeout")), Nil)
       case "global" => global
       case "custom" => (Nil, by("ranges", "ranges"))
       case other    => throw new IllegalStateException(other)
@@ -248,7 +250,7 @@ private[request] object SqlWindowed {
     "cumulate" -> Seq("size", "step", "offset"),
     "session" -> Seq("gap", "gap_column", "max_length", "ends_with"),
     "around" -> Seq("before", "after"),
-    "count" -> Seq("length", "every"),
+    "count" -> Seq("length", "every", "timeout"),
     "global" -> Seq("every", "when", "changes"),
     "custom" -> Seq("ranges")
   )

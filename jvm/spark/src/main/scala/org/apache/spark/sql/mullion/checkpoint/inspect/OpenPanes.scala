@@ -264,7 +264,8 @@ object OpenPanes {
     private val rowsOfKey = Some("the rows of its key")
 
     private def rowsFor(numbered: NumberedRules, end: Long, pane: OpenPane): String = numbered.window match {
-      case _: CountWindow                          => more(end, pane)
+      case CountWindow(_, _, timeout) =>
+        more(end, pane) + timeout.fold("")(us => s", or ${Duration.describe(us)} of wall time after its first row")
       case GlobalWindow(GlobalTrigger.Every(_))    => more(end, pane)
       case GlobalWindow(GlobalTrigger.When)        => "a row for which its condition holds"
       case GlobalWindow(GlobalTrigger.Changes)     => "a row whose value is another"

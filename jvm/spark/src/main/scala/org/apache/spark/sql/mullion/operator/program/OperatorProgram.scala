@@ -47,7 +47,7 @@ trait OperatorProgram extends Product with Serializable {
   def firesByWall: Boolean
 
   /** True if the clocks of keys follow the wall clock. */
-  def keysFollowWall: Boolean = rows.exists(_.byRow.keysFollowWall)
+  def closesByWall: Boolean = rows.exists(_.byRow.closesByWall)
 
   /** True if open panes close when the input of the query ends. */
   def closesAtEnd: Boolean

@@ -59,7 +59,8 @@ object KeyedFunctionBuilder {
       else shardsOf(df, options.shards)
     val rows = Project(input ++ shards, child)
     val byWallClock = options.wallTimers || windows.exists(_._2.exists {
-      case node: WindowedAggregate => node.rules.onProcessingTime || node.idleAfter.isDefined
+      case node: WindowedAggregate =>
+        node.rules.onProcessingTime || node.idleAfter.isDefined || node.rows.exists(_.closesByWall)
       case _                       => false
     })
     if (byWallClock && !SQLConf.get.getConf(SQLConf.STREAMING_NO_DATA_MICRO_BATCHES_ENABLED))

@@ -88,7 +88,7 @@ private[build] final class WindowNode(call: AnalysedCall) {
   private def input: LogicalPlan = if (ticks) Tick.beside(spark, rows) else rows
 
   private def ticks: Boolean = {
-    val withoutRows = rules.onProcessingTime || options.idleAfter.isDefined || options.keysFollowWall ||
+    val withoutRows = rules.onProcessingTime || options.idleAfter.isDefined || call.rows.exists(_.closesByWall) ||
       rules.early.isDefined || rules.refinements.atEnd
     df.isStreaming && withoutRows && !ProcessedRows.areIn(call.input)
   }

@@ -95,7 +95,7 @@ object CallDescription {
       case JString("calendar") => calendar(said)
       case JString("around")   => AroundWindow(us("before"), us("after"))
       case JString("session")  => session(said)
-      case JString("count")    => CountWindow(us("size"), us("every"))
+      case JString("count")    => CountWindow(us("size"), us("every"), some(said \ "timeout").map(longOf))
       case JString("every")    => GlobalWindow(GlobalTrigger.Every(us("rows")))
       case JString("when")     => GlobalWindow(GlobalTrigger.When)
       case JString("changes")  => GlobalWindow(GlobalTrigger.Changes)

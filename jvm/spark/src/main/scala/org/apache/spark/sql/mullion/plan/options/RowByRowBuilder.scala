@@ -10,7 +10,15 @@ import org.apache.spark.sql.types._
 
 import dev.mullion.MullionException
 import dev.mullion.windows.rules.{Collected, RowByRow}
-import dev.mullion.windows.spec.{GlobalTrigger, GlobalWindow, OrderedWindow, RowNumberWindow, Setting, WindowSpec}
+import dev.mullion.windows.spec.{
+  CountWindow,
+  GlobalTrigger,
+  GlobalWindow,
+  OrderedWindow,
+  RowNumberWindow,
+  Setting,
+  WindowSpec
+}
 
 /** The options of row-by-row processing, if the rows of a window must be processed one by one in order of arrival. */
 object RowByRowBuilder {
@@ -31,7 +39,11 @@ object RowByRowBuilder {
         options.collect,
         options.keysFollowWall,
         options.lateBehindClock,
-        inOrderOfTime = isOrdered
+        inOrderOfTime = isOrdered,
+        timesOut = window match {
+          case count: CountWindow => count.timeout.isDefined
+          case _                  => false
+        }
       )
     )
   }

@@ -277,7 +277,7 @@ object StateHeader {
     *     `fromFirstRow`, windows of `maxLength` that begin with a row
     *   - around each row, from `before` it to `after` it
     *   - the `ranges` of rows, in SQL or by the name of a function
-    *   - `count` rows, starting `every` so many
+    *   - `count` rows, starting `every` so many, with a `timeout`
     *   - global, closing every so many rows, or by a `trigger`: in SQL or the name of the function that splits it
     */
   final case class Window(
@@ -301,7 +301,8 @@ object StateHeader {
       shift: Option[Long] = None,
       step: Option[Long] = None,
       maxLength: Option[Long] = None,
-      fromFirstRow: Option[Boolean] = None
+      fromFirstRow: Option[Boolean] = None,
+      timeout: Option[Long] = None
   ) {
     def spec: WindowSpec =
       ofCalendar.orElse(ofTime).orElse(ofRows).orElse(ranges.map(CustomWindow(_))).getOrElse(ofOrder)
@@ -333,7 +334,7 @@ object StateHeader {
     }
 
     private def ofRows: Option[WindowSpec] = (count, every, global) match {
-      case (Some(count), Some(every), _)   => Some(CountWindow(count, every))
+      case (Some(count), Some(every), _)   => Some(CountWindow(count, every, timeout))
       case (_, Some(every), Some("every")) => Some(GlobalWindow(GlobalTrigger.Every(every)))
       case (_, _, Some("when"))            => Some(GlobalWindow(GlobalTrigger.When))
       case (_, _, Some("changes"))         => Some(GlobalWindow(GlobalTrigger.Changes))
@@ -376,7 +377,8 @@ object StateHeader {
         )
       case AroundWindow(before, after)             => none.copy(before = Some(before), after = Some(after))
       case CustomWindow(ranges)                    => none.copy(ranges = Some(ranges))
-      case CountWindow(count, every)               => none.copy(count = Some(count), every = Some(every))
+      case CountWindow(count, every, timeout) =>
+        none.copy(count = Some(count), every = Some(every), timeout = timeout)
       case GlobalWindow(GlobalTrigger.Every(rows)) => none.copy(every = Some(rows), global = Some("every"))
       case GlobalWindow(GlobalTrigger.When)        => none.copy(global = Some("when"), trigger = trigger)
       case GlobalWindow(GlobalTrigger.Changes)     => none.copy(global = Some("changes"), trigger = trigger)

@@ -15,7 +15,7 @@ import dev.mullion.windows.rules.NumberedRules
   *   slots   (key, slot)          -> accumulator                   aggregates: one record per slot
   *   pieces  (key, slot, number)  -> rows of one batch             rows: one record per slot and batch, by its first row
   *   keys    (key)                -> the close time of its next pane, its panes [, the number of rows of its slots]
-  *   timers  (due, key)           -> the keys with a pane to close by the stream's clock
+  *   timers  (due, key)           -> the keys with a pane to close by the stream's clock, or by the wall clock
   *   early   (event, wall, key)   -> the keys that wait to fire early
   * }}}
   */
@@ -29,7 +29,7 @@ private[operator] object ArrivalFamilies {
       program.rules.early.filter(_ => rows.byRow.delayByKey.isEmpty).map(_ => EarlyKeys.family(program))
 
   private def hasTimers(program: PaneProgram, rows: RowProgram): Boolean =
-    (rows.byRow.delayByKey.isEmpty || rows.byRow.keysFollowWall) && !program.rules.isInstanceOf[NumberedRules]
+    rows.byRow.closesByWall || (rows.byRow.delayByKey.isEmpty && !program.rules.isInstanceOf[NumberedRules])
 
   def content(program: PaneProgram, rows: RowProgram): FamilySpec =
     if (!rows.keepsRows) KeyedPanes.accumulatorsFamily(program, "slots", "slot", Nil)

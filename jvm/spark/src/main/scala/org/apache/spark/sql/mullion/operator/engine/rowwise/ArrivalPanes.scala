@@ -73,8 +73,8 @@ private[operator] final class ArrivalPanes(
   private val firesOpen = program.rules.firesOpen
   private val accumulate = program.rules.refinements.accumulate
   private val closesByBatch = onTime && rows.byRow.delayByKey.isEmpty
-  private val keysFollowWall = rows.byRow.keysFollowWall
-  private val hasTimers = closesByBatch || keysFollowWall
+  private val closesByWall = rows.byRow.closesByWall
+  private val hasTimers = closesByBatch || closesByWall
 
   private val keyTypes = program.keys.map(_.dataType)
   private val timer = new TimedKey(keyTypes, RecordOrder.ByLast)
@@ -257,9 +257,10 @@ private[operator] final class ArrivalPanes(
     (byOwnClock(active) ++ reopened ++ atEndOfBatch(active)).andThen(store(active))
   }
 
-  /** On a batch DataFrame these are all rows of a key. */
+  /** On a batch DataFrame these are all rows of a key, and time passes after them. */
   private def atEndOfBatch(active: ArrivalKey): Iterator[InternalRow] =
-    if (partition.isEmpty && (program.closesAtEnd || onTime)) active.panes.openAtEnd.map(fire(active, _, Firing.Close))
+    if (partition.isEmpty && (program.closesAtEnd || onTime || closesByWall))
+      active.panes.openAtEnd.map(fire(active, _, Firing.Close))
     else Iterator.empty
 
   /** The early firings of a key whose own clock only moves with its rows, so that it needs no timer. */
@@ -270,17 +271,17 @@ private[operator] final class ArrivalPanes(
     active.panes.early(firing).iterator.map(firedOpen(active, _))
 
   private def closing(): Iterator[InternalRow] = timers.fold(Iterator.empty[InternalRow]) { family =>
-    val due = if (keysFollowWall) clock.byWall else clock
+    val due = if (closesByWall) clock.byWall else clock
     val closes = new DueKeys[ArrivalKey](family, dueAt, due, counts, keyTypes)(timerToKey(_)) {
       override protected def load(key: UnsafeRow): ArrivalKey = ArrivalPanes.this.load(key)
       override protected def fire(active: ArrivalKey): Iterator[InternalRow] =
-        closed(active, active.panes.advance(active.panes.ownClock.getOrElse(clock.now)))
+        closed(active, active.panes.advance(active.panes.ownClock.getOrElse(due.now)))
       override protected def store(active: ArrivalKey): Long = {
         ArrivalPanes.this.store(active, hasTimer = false)
         if (active.panes.isEmpty) PaneCounts.Never else active.panes.nextClose
       }
     }
-    if (!keysFollowWall) closes.firing()
+    if (!closesByWall) closes.firing()
     else
       closes.firing().andThen {
         counts.nextByWall = Math.min(counts.nextByWall, counts.nextClose)

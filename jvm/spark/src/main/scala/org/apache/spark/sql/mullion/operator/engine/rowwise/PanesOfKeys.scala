@@ -10,11 +10,12 @@ import dev.mullion.windows.key.{
   KeyClock,
   MergingSessionsOfKey,
   OrderedSessionsOfKey,
+  PaneTimeout,
   PanesOfKey,
   SessionIds
 }
 import dev.mullion.windows.rules.{AlignedRules, NumberedRules, OrderedRules, PaneRules, SessionRules}
-import dev.mullion.windows.spec.{CountWindow, GlobalWindow, SliceGrid}
+import dev.mullion.windows.spec.{CountWindow, GlobalTrigger, GlobalWindow, SliceGrid}
 
 /** Creates the panes of keys whose rows are processed one by one, by the kind of window. */
 private[engine] final class PanesOfKeys(program: PaneProgram, rows: RowProgram, clock: BatchClock) {
@@ -37,7 +38,12 @@ private[engine] final class PanesOfKeys(program: PaneProgram, rows: RowProgram, 
     case _                  => None
   }
 
+  private def timeout(count: CountWindow) = count.timeout.map(PaneTimeout(_, clock.wall))
+
   def empty: PanesOfKey = program.rules match {
+    // With a timeout the starts of windows depend on the clock.
+    case NumberedRules(count: CountWindow, _, _) if count.timeout.isDefined =>
+      GlobalPaneOfKey.empty(GlobalTrigger.Every(count.size), timeout(count))
     case NumberedRules(count: CountWindow, _, _)    => new CountPanesOfKey(count, grid.get, rows.byRow.running, 0L)
     case NumberedRules(GlobalWindow(trigger), _, _) => GlobalPaneOfKey.empty(trigger)
     case aligned: AlignedRules                      => AlignedPanesOfKey.empty(aligned, byPane, counted, keyClock)
@@ -47,9 +53,11 @@ private[engine] final class PanesOfKeys(program: PaneProgram, rows: RowProgram, 
   }
 
   def fromBytes(bytes: Array[Byte]): PanesOfKey = program.rules match {
+    case NumberedRules(count: CountWindow, _, _) if count.timeout.isDefined =>
+      GlobalPaneOfKey.fromBytes(GlobalTrigger.Every(count.size), timeout(count), bytes)
     case NumberedRules(count: CountWindow, _, _) =>
       CountPanesOfKey.fromBytes(count, grid.get, rows.byRow.running, bytes)
-    case NumberedRules(GlobalWindow(trigger), _, _) => GlobalPaneOfKey.fromBytes(trigger, bytes)
+    case NumberedRules(GlobalWindow(trigger), _, _) => GlobalPaneOfKey.fromBytes(trigger, None, bytes)
     case aligned: AlignedRules  => AlignedPanesOfKey.fromBytes(aligned, byPane, counted, keyClock, bytes)
     case sessions: SessionRules =>
       MergingSessionsOfKey.fromBytes(sessions, !rows.keepsRows, counted, ids, keyClock, bytes)
