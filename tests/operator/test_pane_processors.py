@@ -184,6 +184,8 @@ ROW_BY_ROW: list[tuple[Callable[[], Window], dict[str, Any]]] = [
     (lambda: Tumbling("10 seconds"), {"clock": PerKey(wall_time=True, late_by="watermark"), "late": "emit"}),
     (lambda: Sliding("20 seconds", "10 seconds"), {"clock": PerKey(), "ids": True}),
     (lambda: Session("3 seconds"), {"clock": PerKey(), "allowed_lateness": "6 seconds"}),
+    (lambda: Session("3 seconds", max_length="7 seconds", ends_with=F.col("id") % 5 == 0), {"late": "emit"}),
+    (lambda: Tumbling("8 seconds", starts="first row"), {"allowed_lateness": "4 seconds"}),
     (lambda: Session("3 seconds"), {"clock": PerKey(), "allowed_lateness": "9 seconds", "late": "emit", "ids": True}),
 ]
 

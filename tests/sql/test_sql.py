@@ -112,6 +112,11 @@ def told(panes: DataFrame) -> tuple[object, list[str]]:
             "ts",
         ),
         (
+            "window => 'tumbling', size => '50 minutes', starts => 'first row'",
+            lambda: Tumbling("50 minutes", starts="first row"),
+            "ts",
+        ),
+        (
             "window => 'session', gap => '30 minutes', max_length => '40 minutes', ends_with => 'v = 2'",
             lambda: Session("30 minutes", max_length="40 minutes", ends_with=F.col("v") == 2),
             "ts",

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import random
 from collections import Counter
+from dataclasses import replace
 from functools import reduce
 from pathlib import Path
 from typing import Any
@@ -140,6 +141,15 @@ CASES = {
         most=8 * SECOND,
         ends=5,
     ),
+    "tumbling from the first row, lateness, emit": Arrival(
+        kind="first row", size=5 * SECOND, delay=2 * SECOND, lateness=SECOND, late="emit"
+    ),
+    "tumbling from the first row, early, collect": Arrival(
+        kind="first row", size=7 * SECOND, delay=3 * SECOND, early=2 * SECOND, collect="time"
+    ),
+    "tumbling from the first row, per key, running": Arrival(
+        kind="first row", size=6 * SECOND, delay=SECOND, per_key=True, running=True
+    ),
     "sessions, per key, collect": Arrival(
         kind="session", size=3 * SECOND, delay=4 * SECOND, collect="arrival", per_key=True
     ),
@@ -160,6 +170,8 @@ def window_of(rules: Arrival) -> Window:
             return Global.changes(F.floor(F.col("id") / rules.size) % 3)
         case "session":
             return Session(length(rules.size))
+        case "first row":
+            return Tumbling(length(rules.size), starts="first row")
         case "ordered":
             return Session(
                 length(rules.size),
@@ -231,7 +243,7 @@ def test_rows_fire_and_close_as_the_model_says(name: str, spark: SparkSession, t
     chance = random.Random(f"{SEED} {name}")
     feed = Feed(tmp_path / "in", "k string, id bigint")
     delay = None if rules.is_numbered else f"{rules.delay // 1000} milliseconds"
-    model = ArrivalModel(rules, OrderedPanes if rules.kind == "ordered" else KeyPanes)
+    model = ArrivalModel(rules, OrderedPanes if rules.kind in ("ordered", "first row") else KeyPanes)
 
     def started() -> ClockedQuery:
         stream = spark.readStream.schema(feed.ddl).option("maxFilesPerTrigger", 1).parquet(str(feed.folder))
@@ -302,6 +314,23 @@ def test_rows_fire_and_close_as_the_model_says(name: str, spark: SparkSession, t
             assert int(last["numRowsTotal"]) <= 2 + last["customMetrics"]["panesOpen"]
         finally:
             query.stop()
+
+
+@pytest.mark.sampled(3)
+@pytest.mark.parametrize("name", [name for name, rules in CASES.items() if rules.kind in ("ordered", "first row")])
+def test_a_batch_has_the_windows_of_its_rows_in_order(name: str, spark: SparkSession, tmp_path: Path) -> None:
+    rules = CASES[name]
+    chance = random.Random(f"{SEED} {name}")
+    feed = Feed(tmp_path / "in", "k string, id bigint")
+    rows = [row for number in range(BATCHES) for row in batch_of(rules, chance, number, 1000 * number)]
+    feed.write([(row.time, row.key, row.id) for row in rows])
+    # A query that has all rows in its first batch, and no clock before it.
+    model = ArrivalModel(replace(rules, per_key=False, goes_on=False, late_by="panes"), OrderedPanes)
+    closed = [firing for firing in model.settle(rows) if firing.firing == "close"]
+    wanted = Counter(firing._replace(number=0) for firing in closed)
+    wanted += Counter(Shown(key, start, end, "close", 0, ids) for key, start, end, ids in model.open)
+    got = told(panes_of(rules, feed.batch(spark)).collect())
+    assert got == wanted, f"{name}: {difference(got, wanted)}"
 
 
 # --- Limits, errors and words ----------------------------------------------------------------------------------------

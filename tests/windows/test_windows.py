@@ -57,6 +57,7 @@ def test_a_value_survives_pickling_and_copying(spec: object) -> None:
         (Count(100, every=100), "Count(100)"),
         (Count(100, 10), "Count(100, every=10)"),
         (Global.every(5), "Global.every(5)"),
+        (Tumbling("600 seconds", starts="first row"), "Tumbling('10 minutes', starts='first row')"),
         (Session("30 minutes", max_length="360 minutes"), "Session('30 minutes', max_length='6 hours')"),
         (Session("1 minute", ends_with="done"), "Session('1 minute', ends_with='done')"),
         (Count(100, timeout="60 seconds"), "Count(100, timeout='1 minute')"),
@@ -82,6 +83,7 @@ def test_windows_of_another_kind_or_grid_are_not_equal() -> None:
         Sliding("1 hour", "1 hour"),
         Tumbling("1 hour", offset="1 minute"),
         Tumbling("2 hours"),
+        Tumbling("1 hour", starts="first row"),
         "1 hour",
     ):
         assert one != other
@@ -91,6 +93,19 @@ def test_sessions_are_equal_when_their_gaps_are_as_long() -> None:
     assert Session("10 minutes") == Session("600 seconds") == Session(timedelta(minutes=10))
     assert Session("10 minutes") != Session("11 minutes")
     assert len({Session("10 minutes"), Session("600 seconds"), Session("1 minute")}) == 2
+
+
+@pytest.mark.parametrize(
+    ("wrong", "says"),
+    [
+        ({"starts": "monday"}, "starts='monday' is neither 'grid' nor 'first row'"),
+        ({"starts": "first row", "offset": "5 minutes"}, "offset='5 minutes' shifts a grid"),
+        ({"starts": "first row", "timezone": "UTC"}, "timezone='UTC' shifts a grid"),
+    ],
+)
+def test_windows_from_the_first_row_have_no_grid(wrong: dict[str, Any], says: str) -> None:
+    with pytest.raises(InvalidArgumentError, match=says):
+        Tumbling("1 day", **wrong)
 
 
 def test_sessions_that_end_early_are_equal_when_all_of_their_rules_are() -> None:

@@ -110,6 +110,8 @@ def _window(window: Window) -> dict[str, Any]:
                 "offset_months": calendar.offset_months,
                 "offset": calendar.offset_us,
             }
+        case Tumbling(starts="first row"):
+            return {"kind": "tumbling", "size": window.size_us, "starts": window.starts}
         case Tumbling():
             return {"kind": "tumbling", "size": window.size_us, "offset": window.offset_us}
         case Sliding():

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import final
+from typing import Literal, TypeAlias, final
 
 from pyspark.sql import Column
 
@@ -15,6 +15,9 @@ from mullion.windows._calendar import Calendar, calendar_of, not_by_calendar, re
 from mullion.windows._spec import column_of_row, hashable_parts, hold, same_parts
 
 _NO_OFFSET = "0 seconds"
+
+Starts: TypeAlias = Literal["grid", "first row"]
+"""The start of tumbling windows: on a grid, or with a key's first row."""
 
 
 @final
@@ -32,9 +35,16 @@ class Tumbling:
       clocks skip is the first instant after it. Several days are counted from 1970-01-01, several weeks from the week
       of that day, several months from January 1970.
     - ``week_start``: the first day of a week, by its English name. Needs ``timezone`` and a size in weeks.
+    - ``starts``: ``"first row"`` for windows that start with a row of their key instead of on a grid. The first row of
+      a key starts a window, and so does each row that is in no earlier one. The rows of one batch are taken in order
+      of event time. A row of a later batch, earlier than an open window, does not move it: the window of that row ends
+      where the open one starts. Such windows take no ``offset`` and no ``timezone``. ``Early(count=...)``, ``on_time``,
+      ``accumulate=False``, ``empty="emit"`` and ``late="reopen"`` raise an error.
 
     Without ``timezone``, windows of a day start at midnight in UTC, regardless of the session's time zone.
 
+    >>> Tumbling("10 minutes", starts="first row")
+    Tumbling('10 minutes', starts='first row')
     >>> Tumbling("60 minutes", offset="75 minutes")
     Tumbling('1 hour', offset='15 minutes')
     >>> Tumbling("1 quarter", timezone="America/New_York")
@@ -51,6 +61,7 @@ class Tumbling:
     """Microseconds; 0 for calendar windows."""
     offset_us: int
     calendar: Calendar | None
+    starts: Starts
 
     @explained("Tumbling('1 hour')", {"size": "Say how long a window is."}, "Tumbling")
     def __init__(
@@ -60,7 +71,14 @@ class Tumbling:
         *,
         timezone: str | None = None,
         week_start: str | None = None,
+        starts: Starts = "grid",
     ) -> None:
+        if starts not in ("grid", "first row"):
+            raise InvalidArgumentError(
+                f"starts={starts!r} is neither 'grid' nor 'first row'. Write, for instance, "
+                "Tumbling('10 minutes', starts='first row')."
+            )
+        hold(self, starts=starts)
         by_calendar = calendars.size_of(size)
         if timezone is None:
             require_no_week_start(week_start)
@@ -72,8 +90,12 @@ class Tumbling:
                 )
             size_us = durations.positive(size, "size", "Tumbling({})")
             offset_us = durations.microseconds(offset, "offset", "offset={}") % size_us
+            if starts == "first row" and offset_us:
+                raise _not_on_a_grid("offset", offset)
             hold(self, size_us=size_us, offset_us=offset_us, calendar=None)
             return
+        if starts == "first row":
+            raise _not_on_a_grid("timezone", timezone)
         if by_calendar is None:
             raise not_by_calendar("size", size, timezone, f"Tumbling('1 day', timezone={timezone!r})")
         hold(self, size_us=0, offset_us=0, calendar=calendar_of(by_calendar, 1, timezone, week_start, offset))
@@ -81,7 +103,8 @@ class Tumbling:
     def __repr__(self) -> str:
         if self.calendar is not None:
             return f"Tumbling({calendars.written(self.calendar.number, self.calendar.unit)!r}{self.calendar.options()})"
-        return f"Tumbling({durations.written(self.size_us)!r}{_offset(self.offset_us)})"
+        starts = "" if self.starts == "grid" else f", starts={self.starts!r}"
+        return f"Tumbling({durations.written(self.size_us)!r}{_offset(self.offset_us)}{starts})"
 
 
 @final
@@ -309,6 +332,12 @@ class Around:
 
     def __repr__(self) -> str:
         return f"Around({durations.written(self.before_us)!r}, {durations.written(self.after_us)!r})"
+
+
+def _not_on_a_grid(name: str, value: object) -> InvalidArgumentError:
+    return InvalidArgumentError(
+        f"{name}={value!r} shifts a grid, and windows with starts='first row' are on none. Leave one of them out."
+    )
 
 
 def _offset(us: int) -> str:

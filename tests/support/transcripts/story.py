@@ -230,14 +230,14 @@ class Spec(Options):
             case "cumulate":
                 return Cumulate(length(self.size), length(self.slide), length(self.offset))
             case "tumbling":
-                return Tumbling(length(self.size), length(self.offset))
+                return Tumbling(length(self.size), length(self.offset), starts=self.window.get("starts", "grid"))
         return Sliding(length(self.size), length(self.slide), length(self.offset), gaps=True)
 
     def far(self) -> tuple[int, int]:
         """When the last row of a story comes, and how many panes it is in: as many as a row can be."""
         if self.kind == "calendar" and "every" in self.window:
             return FAR * 1_000_000, int(self.window["calendar"].split()[0]) // int(self.window["every"].split()[0])
-        if self.kind in ("session", "around", "custom", "calendar"):
+        if self.kind in ("session", "around", "custom", "calendar") or "starts" in self.window:
             return FAR * 1_000_000, 1
         if self.kind == "cumulate":
             return FAR * 1_000_000 // self.size * self.size + self.offset, self.size // self.slide

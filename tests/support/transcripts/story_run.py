@@ -297,7 +297,11 @@ def one_row(run: Run) -> int:
     window: dict[str, Any] = {spec.kind: 10}
     if spec.kind == "custom":
         window = {"custom": "mullion_windows(ts, '10 seconds')"}
-    elif spec.kind in ("calendar", "cumulate") or (spec.kind == "session" and len(spec.window) > 1):
+    elif (
+        spec.kind in ("calendar", "cumulate")
+        or "starts" in spec.window
+        or (spec.kind == "session" and len(spec.window) > 1)
+    ):
         window = spec.window
     elif spec.kind in ("tumbling", "sliding"):
         sliding = {"sliding": seconds(spec.size), "every": seconds(spec.slide)}

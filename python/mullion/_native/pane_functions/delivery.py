@@ -3,7 +3,8 @@
 ::
 
     batch    each pane fires with the rows of the batch        windows of time on the stream's clock
-    row      each pane fires with each of its rows             Count, Global, and clocks of keys
+    row      each pane fires with each of its rows             Count, Global, windows that depend on the order of rows,
+                                                               and clocks of keys
     close    each pane fires once, with all of its rows        Around, Global.split, and all panes of a batch DataFrame
 
 Each row of a pane reaches the processor once. Only with ``close`` does the processor have no state between batches.
@@ -21,7 +22,7 @@ from mullion._bridge.options import Options
 from mullion._bridge.request import quoted
 from mullion._native.pane_functions.reading import ROWS
 from mullion.errors import UnsupportedError
-from mullion.windows import Around, Count, Early, Global, PerKey, Session, Upgrade, Window
+from mullion.windows import Around, Count, Early, Global, PerKey, Session, Tumbling, Upgrade, Window
 
 Delivery: TypeAlias = Literal["batch", "row", "close"]
 
@@ -31,9 +32,20 @@ def delivery_of(window: Window, options: Options, *, streams: bool) -> Delivery:
     waits = isinstance(window, Around) or (isinstance(window, Global) and window.splitting is not None)
     if waits or not streams:
         return "close"
-    if isinstance(window, (Count, Global)) or isinstance(options.clock, PerKey):
+    if isinstance(window, (Count, Global)) or depends_on_order(window) or isinstance(options.clock, PerKey):
         return "row"
     return "batch"
+
+
+def depends_on_order(window: Window) -> bool:
+    """True if the bounds of windows depend on the order of rows."""
+    match window:
+        case Session():
+            return window.max_length_us is not None or window.ends_with is not None
+        case Tumbling():
+            return window.starts == "first row"
+        case _:
+            return False
 
 
 def require_deliverable(window: Window, options: Options) -> None:

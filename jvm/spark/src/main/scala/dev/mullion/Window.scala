@@ -46,6 +46,11 @@ final case class Tumbling(size: Span, offset: Span = Span.zero) extends Window {
 
 object Tumbling {
 
+  /** Windows that start with a row of their key instead of on a grid: its first row, and each one that is in no earlier
+    * window.
+    */
+  def fromFirstRow(size: Span): Window = FromFirstRow(size)
+
   /** Windows of `n` calendar days in a time zone such as `Europe/Berlin`.
     *
     * @param offset
@@ -73,6 +78,11 @@ object Tumbling {
     */
   def months(n: Int, zone: String, offsetMonths: Int = 0, offset: Span = Span.zero): Window =
     Calendar(CalendarWindow.ofMonths(n, zone, offsetMonths = offsetMonths, offset = offset.micros))
+}
+
+/** Windows of one length that start with a row of their key. */
+private[mullion] final case class FromFirstRow(size: Span) extends Window {
+  private[mullion] override val spec: WindowSpec = OrderedWindow.fromFirstRow(Span.positive("size", size))
 }
 
 /** Windows of whole days, weeks or months of a calendar. */

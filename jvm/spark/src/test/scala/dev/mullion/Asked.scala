@@ -25,6 +25,8 @@ import dev.mullion.windows.spec.{
 object Asked {
   def tumbling(size: Long, offset: Long): AlignedWindow = AlignedWindow.tumbling(size, offset)
 
+  def fromFirstRow(size: Long): WindowSpec = OrderedWindow.fromFirstRow(size)
+
   def sliding(size: Long, slide: Long, offset: Long): AlignedWindow = AlignedWindow.sliding(size, slide, offset)
 
   def cumulate(size: Long, step: Long, offset: Long): CumulativeWindow = CumulativeWindow(size, step, offset)

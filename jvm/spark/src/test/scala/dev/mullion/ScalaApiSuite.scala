@@ -117,6 +117,7 @@ class ScalaApiSuite extends SparkSuite {
     assertEquals(panes(Sliding.weeks(2, 1, "UTC")), 2L)
     assertEquals(panes(Sliding.months(3, 1, "UTC")), 3L)
     assertEquals(panes(Cumulate("24 hours", "1 hour")), 24L)
+    assertEquals(panes(Tumbling.fromFirstRow("7 seconds")), 2L)
     assertEquals(panes(Sliding("1 second", "1 minute", gaps = true)), 1L)
     assertEquals(panes(Around("1 second", 1.second)), 12L)
     assertEquals(panes(Session.byRow(expr("INTERVAL 2 SECONDS"))), 1L)

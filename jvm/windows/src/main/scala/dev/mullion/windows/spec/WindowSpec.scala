@@ -413,7 +413,7 @@ final case class OrderedWindow private (
     fromFirstRow: Boolean
 ) extends WindowSpec {
   override def describe: String =
-    if (fromFirstRow) s"tumbling ${maxLength.fold("")(Duration.describe)} from a row of the key"
+    if (fromFirstRow) s"tumbling ${maxLength.fold("")(Duration.describe)} from the first row of a key"
     else {
       val atMost = maxLength.map(us => s", at most ${Duration.describe(us)} long")
       val ends = Option.when(endsWithRow)(", ending with a row for which its condition is true")

@@ -370,7 +370,8 @@ object Story {
   private def window(node: JsonNode): WindowSpec = {
     val said = new Said(node)
     val spec =
-      if (node.has("tumbling")) Asked.tumbling(said.micros("tumbling"), said.micros("offset"))
+      if (said.text("starts").contains("first row")) Asked.fromFirstRow(said.micros("tumbling"))
+      else if (node.has("tumbling")) Asked.tumbling(said.micros("tumbling"), said.micros("offset"))
       else if (node.has("calendar")) {
         val size = said.text("calendar").get.split(" ")
         val step = said.text("every").fold(size)(_.split(" "))

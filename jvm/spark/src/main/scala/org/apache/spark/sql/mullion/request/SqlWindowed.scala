@@ -69,6 +69,13 @@ private[request] final class SqlWindowed(values: Seq[Expression]) {
     def rows(name: String): JValue = JLong(needed(name, number(_)))
     def by(role: String, name: String) = Seq(role -> needed(name, column(_)))
     val (said, columns): (Said, Seq[(String, Expression)]) = kind match {
+      case "tumbling" if oneOf("starts", Seq("grid", "first row")).contains("first row") =>
+        Seq("offset", "timezone", "week_start").find(has).foreach { name =>
+          throw MullionException.invalid(
+            s"$name shifts a grid, and windows with starts => 'first row' are on none. Leave one of them out."
+          )
+        }
+        (Seq(us("size"), "starts" -> JString("first row")), Nil)
       case "tumbling" | "sliding" if has("timezone")   => (calendar(kind), Nil)
       case "tumbling" | "sliding" if has("week_start") =>
         throw MullionException.invalid(
@@ -245,7 +252,7 @@ private[request] object SqlWindowed {
 
   /** The parameters of each kind of window. */
   val ofKind: Map[String, Seq[String]] = Map(
-    "tumbling" -> Seq("size", "offset", "timezone", "week_start"),
+    "tumbling" -> Seq("size", "offset", "timezone", "week_start", "starts"),
     "sliding" -> Seq("size", "slide", "offset", "timezone", "week_start", "gaps"),
     "cumulate" -> Seq("size", "step", "offset"),
     "session" -> Seq("gap", "gap_column", "max_length", "ends_with"),

@@ -10,6 +10,7 @@ class CallDescriptionSuite extends MullionSuite {
 
   private val windows = Seq(
     """{"kind": "tumbling", "size": 60000000, "offset": 0}""",
+    """{"kind": "tumbling", "size": 60000000, "starts": "first row"}""",
     """{"kind": "sliding", "size": 60000000, "slide": 1000000, "offset": 5}""",
     """{"kind": "calendar", "number": 2, "unit": "month", "slides": 1, "timezone": "Europe/Berlin", "week_start": "Monday",
       | "offset_months": 1, "offset": 0}""".stripMargin,
