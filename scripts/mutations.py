@@ -80,6 +80,18 @@ MUTATIONS = (
         "sessions.get(to).first < end)",
     ),
     Mutation(
+        "a row at the longest length of a session begins the next one",
+        "rules/PaneRules.scala",
+        "window.maxLength.forall(ts < TimeMath.plus(first, _))",
+        "window.maxLength.forall(ts <= TimeMath.plus(first, _))",
+    ),
+    Mutation(
+        "a row at the time of the row that ended a session begins the next one",
+        "rules/PaneRules.scala",
+        "if (isEnded) ts < last",
+        "if (isEnded) ts <= last",
+    ),
+    Mutation(
         "the earliest of merged sessions survives",
         "key/OpenSessions.scala",
         "touched.stream.filter(_.isOld).findFirst.orElse(touched.get(0))",

@@ -136,6 +136,17 @@ def told(panes: DataFrame) -> tuple[object, list[str]]:
         ("window => 'global', every => 2", lambda: Global.every(2), None),
         ("window => 'global', when => 'v > 1'", lambda: Global.when(F.col("v") > 1), None),
         ("window => 'global', changes => 'v'", lambda: Global.changes("v"), None),
+        ("window => 'global', when => 'sum(v) > 2'", lambda: Global.when(F.sum("v") > 2), None),
+        (
+            "window => 'global', every => 3, ends_with => 'sum(v) > 2'",
+            lambda: Global.every(3, ends_with=F.sum("v") > 2),
+            None,
+        ),
+        (
+            "window => 'global', changes => 'v', ends_with => 'v = 2'",
+            lambda: Global.changes("v", ends_with=F.col("v") == 2),
+            None,
+        ),
     ],
 )
 def test_a_batch_gives_what_python_gives(

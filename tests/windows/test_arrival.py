@@ -420,6 +420,10 @@ CHANGES: dict[str, tuple[Window, Window]] = {
     "window": (Count(3), Count(4)),
     "the column of a trigger": (Global.changes("k"), Global.changes("id")),
     "count and global": (Count(3), Global.every(3)),
+    "a timeout is new": (Count(3), Count(3, timeout="1 hour")),
+    "another timeout": (Count(3, timeout="2 hours"), Count(3, timeout="1 hour")),
+    "a condition is new": (Global.every(3), Global.every(3, ends_with="is_last")),
+    "another condition": (Global.every(3, ends_with="is_first"), Global.every(3, ends_with="is_last")),
 }
 
 
@@ -428,13 +432,41 @@ def test_state_of_another_window_of_rows_is_refused(
     was: Window, now: Window, spark: SparkSession, tmp_path: Path
 ) -> None:
     feed = Feed(tmp_path / "in", "k string, id bigint")
-    rows = rows_of(spark, feed, None)
+    rows = rows_of(spark, feed, None).withColumns({"is_first": F.col("id") == 1, "is_last": F.col("id") == 9})
     feed.write([(0, "a", 1)])
     query = ClockedQuery(windowed(rows, was, time=None).agg(F.count("*")), checkpoint=tmp_path / "checkpoint")
     query.settle()
     query.stop()
     feed.write([(0, "a", 2)])
     changed = ClockedQuery(windowed(rows, now, time=None).agg(F.count("*")), checkpoint=tmp_path / "checkpoint")
+    try:
+        with pytest.raises(MullionError, match="window was"):
+            changed.settle()
+    finally:
+        changed.stop()
+
+
+@pytest.mark.parametrize(
+    ("was", "now"),
+    [
+        (Session("1 hour"), Session("1 hour", max_length="2 hours")),
+        (Session("1 hour", max_length="2 hours"), Session("1 hour", max_length="3 hours")),
+        (Session("1 hour", ends_with="is_first"), Session("1 hour", ends_with="is_last")),
+        (Tumbling("1 hour", starts="first row"), Tumbling("1 hour")),
+        (Tumbling("1 hour", starts="first row"), Session("1 hour", max_length="1 hour")),
+    ],
+)
+def test_other_rules_of_order_need_another_checkpoint(
+    was: Window, now: Window, spark: SparkSession, tmp_path: Path
+) -> None:
+    feed = Feed(tmp_path / "in", "k string, id bigint")
+    rows = rows_of(spark, feed).withColumns({"is_first": F.col("id") == 1, "is_last": F.col("id") == 9})
+    feed.write([(0, "a", 1)])
+    query = ClockedQuery(windowed(rows, was, time="ts").agg(F.count("*")), checkpoint=tmp_path / "checkpoint")
+    query.settle()
+    query.stop()
+    feed.write([(0, "a", 2)])
+    changed = ClockedQuery(windowed(rows, now, time="ts").agg(F.count("*")), checkpoint=tmp_path / "checkpoint")
     try:
         with pytest.raises(MullionError, match="window was"):
             changed.settle()

@@ -62,6 +62,8 @@ def test_a_value_survives_pickling_and_copying(spec: object) -> None:
         (Session("1 minute", ends_with="done"), "Session('1 minute', ends_with='done')"),
         (Count(100, timeout="60 seconds"), "Count(100, timeout='1 minute')"),
         (Global.when("done"), "Global.when('done')"),
+        (Global.every(9, ends_with="done"), "Global.every(9, ends_with='done')"),
+        (Global.changes("status", ends_with="done"), "Global.changes('status', ends_with='done')"),
         (Global.changes("status"), "Global.changes('status')"),
         (Early(every="60 seconds"), "Early('1 minute')"),
         (Early("1 minute", unchanged=True), "Early('1 minute', unchanged=True)"),

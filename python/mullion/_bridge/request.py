@@ -56,6 +56,9 @@ class Description:
                 self._add("trigger", [condition])
             case Global(changing=(Column() | str()) as changing):
                 self._add("trigger", [changing])
+                self._add("ends_with", [] if window.ends_with is None else [window.ends_with])
+            case Global(ends_with=(Column() | str()) as ends_with):
+                self._add("ends_with", [ends_with])
             case Custom(ranges=(str() | Column()) as ranges):
                 self._add("ranges", [ranges])
             case _:
@@ -128,11 +131,11 @@ def _window(window: Window) -> dict[str, Any]:
         case Global(condition=(Column() | str())):
             return {"kind": "when"}
         case Global(changing=(Column() | str())):
-            return {"kind": "changes"}
+            return {"kind": "changes", "ends_with": window.ends_with is not None}
         case Global(splitting=function) if function is not None:
             return {"kind": "split", "function": window.function}
         case Global():
-            return {"kind": "every", "rows": window.count}
+            return {"kind": "every", "rows": window.count, "ends_with": window.ends_with is not None}
         case Custom():
             return {"kind": "custom"}
 

@@ -92,6 +92,7 @@ class Global:
     changing: Column | str | None
     splitting: SplitOf | None
     columns: tuple[str, ...] | None
+    ends_with: Column | str | None
 
     def __init__(self, trigger: object = None) -> None:
         meant = "Global.every(100), Global.when(F.col('done')), Global.changes('status') or Global.split(function)"
@@ -104,29 +105,41 @@ class Global:
 
     @classmethod
     @explained("Global.every(100)", name="Global.every")
-    def every(cls, rows: int) -> Global:
+    def every(cls, rows: int, *, ends_with: Column | str | None = None) -> Global:
         """Closes a window after every ``rows`` rows.
+
+        With ``ends_with`` a window also closes after a row for which that condition is true: a boolean column, or a
+        condition over aggregates of the window's rows so far, as in :meth:`when`.
 
         >>> Global.every(100)
         Global.every(100)
+        >>> Global.every(100, ends_with="is_last")
+        Global.every(100, ends_with='is_last')
         """
-        return cls._of(count=_rows(rows, "rows", "Global.every(100)"))
+        return cls._of(count=_rows(rows, "rows", "Global.every(100)"), ends_with=_ends_with(ends_with))
 
     @classmethod
     @explained("Global.when(F.col('done'))", name="Global.when")
     def when(cls, condition: Column | str) -> Global:
-        """Closes a window after each row for which ``condition``, a boolean column, is true. A null is not true."""
+        """Closes a window after each row for which ``condition``, a boolean column, is true. A null is not true.
+
+        The condition may contain aggregates. They are over the rows of the window so far, and over the keys:
+        ``Global.when(F.sum("amount") > 100)`` closes a window with the row that brings the sum above 100. Such a
+        condition does not work with ``.collect()``, and cannot call Python functions.
+        """
         return cls._of(condition=column_of_row(condition, "Global.when(F.col('status') == 'done')"))
 
     @classmethod
     @explained("Global.changes('status')", name="Global.changes")
-    def changes(cls, column: Column | str) -> Global:
+    def changes(cls, column: Column | str, *, ends_with: Column | str | None = None) -> Global:
         """Closes a window before each row whose ``column`` differs from the row before it. Nulls are equal.
+
+        With ``ends_with`` a window also closes after a row with which that condition becomes true, as in :meth:`every`.
 
         >>> Global.changes("status")
         Global.changes('status')
         """
-        return cls._of(changing=column_of_row(column, "Global.changes('status')"))
+        return cls._of(changing=column_of_row(column, "Global.changes('status')"), ends_with=_ends_with(ends_with))
 
     @classmethod
     @explained("Global.split(function)", name="Global.split")
@@ -188,9 +201,11 @@ class Global:
         changing: Column | str | None = None,
         splitting: SplitOf | None = None,
         columns: tuple[str, ...] | None = None,
+        ends_with: Column | str | None = None,
     ) -> Global:
         spec = object.__new__(cls)
         hold(spec, count=count, condition=condition, changing=changing, splitting=splitting, columns=columns)
+        hold(spec, ends_with=ends_with)
         return spec
 
     def __eq__(self, other: object) -> bool:
@@ -200,16 +215,23 @@ class Global:
         return hash((Global, *hashable_parts(self._fields)))
 
     def __repr__(self) -> str:
+        ends_with = "" if self.ends_with is None else f", ends_with={self.ends_with!r}"
         if self.count is not None:
-            return f"Global.every({self.count})"
+            return f"Global.every({self.count}{ends_with})"
         if self.splitting is not None:
             columns = "" if self.columns is None else f", columns={list(self.columns)!r}"
             return f"Global.split({self.function}{columns})"
-        return f"Global.changes({self.changing!r})" if self.condition is None else f"Global.when({self.condition!r})"
+        if self.condition is not None:
+            return f"Global.when({self.condition!r})"
+        return f"Global.changes({self.changing!r}{ends_with})"
 
     @property
     def _fields(self) -> tuple[object, ...]:
-        return self.count, self.condition, self.changing, self.splitting, self.columns
+        return self.count, self.condition, self.changing, self.splitting, self.columns, self.ends_with
+
+
+def _ends_with(condition: Column | str | None) -> Column | str | None:
+    return None if condition is None else column_of_row(condition, "Global.every(100, ends_with=F.sum('v') > 100)")
 
 
 def _takes_offset(function: object) -> bool:

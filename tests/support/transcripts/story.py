@@ -200,12 +200,16 @@ class Spec(Options):
                     timeout=None if timeout is None else length(micros(timeout)),
                 )
             case "global":
-                ((trigger, what),) = self.window["global"].items()
+                said = dict(self.window["global"])
+                ends_with = F.expr(said.pop("ends_with")) if "ends_with" in said else None
+                ((trigger, what),) = said.items()
                 if trigger == "every":
-                    return Global.every(what)
+                    return Global.every(what, ends_with=ends_with)
                 if trigger == "split":
                     return Global.split(ends_and_begins(what))
-                return Global.when(F.expr(what)) if trigger == "when" else Global.changes(F.expr(what))
+                if trigger == "when":
+                    return Global.when(F.expr(what))
+                return Global.changes(F.expr(what), ends_with=ends_with)
             case "session":
                 gap, most, ends = (self.window.get(name) for name in ("session", "max_length", "ends_with"))
                 return Session(

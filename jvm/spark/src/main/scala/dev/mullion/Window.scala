@@ -237,11 +237,25 @@ object Count {
 }
 
 /** One window per key at a time, which a trigger closes. `Global.every` and its siblings create them. */
-final case class Global private[mullion] (trigger: GlobalTrigger, column: Option[Column]) extends Window {
-  private[mullion] override val spec: WindowSpec = GlobalWindow(trigger)
+final case class Global private[mullion] (
+    trigger: GlobalTrigger,
+    column: Option[Column],
+    condition: Option[Column] = None
+) extends Window {
+  private[mullion] override val spec: WindowSpec = GlobalWindow(trigger, condition.isDefined)
 
   private[mullion] override def applyTo(options: WindowOptions): WindowOptions =
-    column.fold(options)(options.withTrigger)
+    condition.foldLeft(column.fold(options)(options.withTrigger))(_.withEndsWith(_))
+
+  /** The same, also closing after a row with which a condition becomes true: over that row, or over aggregates of the
+    * window, such as `sum("v") > 100`.
+    */
+  def endsWith(condition: Column): Global =
+    if (trigger != GlobalTrigger.When) copy(condition = Some(condition))
+    else
+      throw MullionException.invalid(
+        "Global.when closes a window by its condition already. Join the two with ||, as in Global.when(one || other)."
+      )
 }
 
 object Global {
@@ -249,7 +263,7 @@ object Global {
   /** Closes after each `rows` rows. */
   def every(rows: Long): Global = Global(GlobalTrigger.Every(rows), None)
 
-  /** Closes after a row for which a condition is true. */
+  /** Closes after a row for which a condition is true, or with which one over aggregates of the window becomes true. */
   def when(condition: Column): Global = Global(GlobalTrigger.When, Some(condition))
 
   /** Closes where a value changes. */

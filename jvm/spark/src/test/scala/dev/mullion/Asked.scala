@@ -58,11 +58,11 @@ object Asked {
 
   def count(size: Long, every: Long, timeout: Option[Long]): WindowSpec = CountWindow(size, every, timeout)
 
-  def globalEvery(rows: Long): WindowSpec = GlobalWindow(GlobalTrigger.Every(rows))
+  def globalEvery(rows: Long, endsWith: Boolean): WindowSpec = GlobalWindow(GlobalTrigger.Every(rows), endsWith)
 
   def globalWhen(): WindowSpec = GlobalWindow(GlobalTrigger.When)
 
-  def globalChanges(): WindowSpec = GlobalWindow(GlobalTrigger.Changes)
+  def globalChanges(endsWith: Boolean): WindowSpec = GlobalWindow(GlobalTrigger.Changes, endsWith)
 
   def globalSplit(function: String): WindowSpec = GlobalWindow(GlobalTrigger.Split(function))
 

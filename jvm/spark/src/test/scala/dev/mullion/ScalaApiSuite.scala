@@ -133,6 +133,9 @@ class ScalaApiSuite extends SparkSuite {
     assertEquals(panes(Global.every(5), Time.Processing), 2L)
     assertEquals(panes(Global.when(col("last")), Time.Processing), 3L)
     assertEquals(panes(Global.changes(col("up")), Time.Processing), 1L)
+    assertEquals(panes(Global.when(sum("id") > 20), Time.Processing), 3L)
+    assertEquals(panes(Global.every(5).endsWith(col("last")), Time.Processing), 3L)
+    assertEquals(panes(Global.changes(col("up")).endsWith(sum("id") > 20), Time.Processing), 3L)
   }
 
   test("a length of time is a text or a duration of Scala or Java, and invalid ones are rejected with the fix") {

@@ -59,6 +59,8 @@ final class GlobalPaneOfKey(
     Fate.InPanes
   }
 
+  override def end(): Unit = closesNow = true
+
   override def slots: Array[Long] = Array(start)
 
   override def touched: Iterator[ArrivalPane] = Iterator.single(pane)

@@ -34,13 +34,14 @@ final class MergingSessionsOfKey private (
       !open.touches(row.time, TimeMath.plus(row.time, gap))
     }
 
-  override protected def enter(row: Arriving, gap: Long, slot: Long): (OpenSessions.Session, Array[Long]) = {
+  override protected def enter(row: Arriving, gap: Long, slot: Long): OpenSessions.Session = {
     var touched = Vector.empty[Array[Long]]
     val end = TimeMath.plus(row.time, gap)
     val session = sessions.add(row.time, end, 1L, clock.reading)(absorbed => touched = touched :+ absorbed.slots)
     val own = if (touched.isEmpty) Array(slot) else touched.iterator.flatten.toArray
     session.slots = if (joins) own.take(1) else own
-    (session, if (joins) own.drop(1) else PanesOfKey.none)
+    joined = if (joins) own.drop(1) else PanesOfKey.none
+    session
   }
 
   override def reopened(row: Arriving): Iterator[ArrivalPane] = {

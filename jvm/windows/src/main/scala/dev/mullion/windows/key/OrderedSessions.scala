@@ -78,19 +78,18 @@ final class OrderedSessions private (rules: OrderedRules, open: java.util.ArrayL
   /** The end of the located row's window. */
   def end: Long = locatedEnd
 
-  /** Adds the located row.
+  /** Adds the located row. Returns its window, with the slots of all windows that became part of it, in order of time.
     *
     * @param slot
     *   the slot of a new window
     * @param clock
     *   of the batch, for a new window
-    * @param joins
-    *   whether the slots of merging windows merge
-    * @return
-    *   the row's window, and the slots that have merged into its first one
     */
-  def add(slot: Long, clock: BatchClock, joins: Boolean): (OpenSessions.Session, Array[Long]) = {
-    val slots = Array.range(from, to).flatMap(at(_).slots)
+  def add(slot: Long, clock: BatchClock): OpenSessions.Session = {
+    val slots =
+      if (!joinsOpen) Array(slot)
+      else if (to == from + 1) at(from).slots
+      else Array.range(from, to).flatMap(at(_).slots)
     val window =
       if (joinsOpen) merge(from, to, first, locatedEnd, rows = 1L).asInstanceOf[Ordered]
       else {
@@ -103,9 +102,8 @@ final class OrderedSessions private (rules: OrderedRules, open: java.util.ArrayL
     window.reach = reach
     window.isEnded = isEnded
     window.end = locatedEnd
-    val own = if (slots.isEmpty) Array(slot) else slots
-    window.slots = if (joins) own.take(1) else own
-    (window, if (joins) own.drop(1) else PanesOfKey.none)
+    window.slots = slots
+    window
   }
 
   override def toBytes(withFirings: Boolean, withIds: Boolean): Array[Byte] = {

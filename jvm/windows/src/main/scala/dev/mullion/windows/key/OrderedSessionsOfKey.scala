@@ -29,8 +29,12 @@ final class OrderedSessionsOfKey private (
     !windows.joinsOpen && hadClosed(windows.end)
   }
 
-  override protected def enter(row: Arriving, gap: Long, slot: Long): (OpenSessions.Session, Array[Long]) =
-    windows.add(slot, clock.reading, joins)
+  override protected def enter(row: Arriving, gap: Long, slot: Long): OpenSessions.Session = {
+    val window = windows.add(slot, clock.reading)
+    joined = if (joins) window.slots.drop(1) else PanesOfKey.none
+    if (joins) window.slots = window.slots.take(1)
+    window
+  }
 }
 
 object OrderedSessionsOfKey {

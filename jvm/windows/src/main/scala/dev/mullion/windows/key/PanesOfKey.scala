@@ -62,6 +62,9 @@ abstract class PanesOfKey {
   /** Processes the key's next row. */
   def take(row: Arriving): Fate
 
+  /** Closes the pane of the current row after it. */
+  def end(): Unit = throw new IllegalStateException("these panes do not close by a condition over their contents")
+
   /** The slots of the current row. */
   def slots: Array[Long]
 

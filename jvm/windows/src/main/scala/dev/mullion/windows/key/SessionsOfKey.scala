@@ -21,7 +21,9 @@ abstract class SessionsOfKey(
 ) extends PanesOfKey {
   private val rowsBefore = rows
   private var current = Option.empty[OpenSessions.Session]
-  private var joined = PanesOfKey.none
+
+  /** The slots that have merged into the first one of the current row. */
+  protected var joined: Array[Long] = PanesOfKey.none
 
   /** The gap of all rows, if they share one. */
   protected def fixedGap: Option[Long]
@@ -36,14 +38,12 @@ abstract class SessionsOfKey(
     */
   protected def isLate(row: Arriving, gap: Long, before: Long): Boolean
 
-  /** Adds a row that is not late.
+  /** Adds a row that is not late, and sets `joined`. Returns the row's session.
     *
     * @param slot
     *   the slot of a new session
-    * @return
-    *   the row's session, and the slots that have merged into its first one
     */
-  protected def enter(row: Arriving, gap: Long, slot: Long): (OpenSessions.Session, Array[Long])
+  protected def enter(row: Arriving, gap: Long, slot: Long): OpenSessions.Session
 
   override def number: Long = rows
 
@@ -58,10 +58,9 @@ abstract class SessionsOfKey(
     if (gap <= 0) Fate.InNoWindow
     else if (isBehind || isLate(row, gap, before)) Fate.Late
     else {
-      val (session, merged) = enter(row, gap, rows)
+      val session = enter(row, gap, rows)
       if (ids.atOnce) session.name(originOf(rows - rowsBefore))
       current = Some(session)
-      joined = merged
       rows += 1
       Fate.InPanes
     }

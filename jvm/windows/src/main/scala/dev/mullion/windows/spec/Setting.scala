@@ -67,6 +67,7 @@ object Setting {
 
   // Code that a message proposes.
   val Timeout: Setting = valued("timeout")
+  val SumAbove: Setting = Setting("F.sum('v') > 100", "sum(\"v\") > 100", "sum(v) > 100")
   val EndsWith: Setting = Setting("ends_with", "endsWith", "ends_with")
   val Collect: Setting = Setting("collect()", "collect()", "collect => 'rows'")
   val AggCount: Setting =

@@ -1,6 +1,6 @@
 package dev.mullion.windows.spec
 
-import java.time.{DateTimeException, DayOfWeek, LocalDate, LocalTime, ZoneId}
+import java.time.{DayOfWeek, LocalDate, LocalTime, ZoneId}
 
 import scala.jdk.CollectionConverters._
 
@@ -130,7 +130,6 @@ object CalendarWindow {
   private val Day = 86400L * 1000000L
   // The average month of the Gregorian calendar, which repeats every 400 years.
   private val Month = 146097L * Day / 4800L
-  private val MaxUnits = 10000
   // Each month has this many days.
   private val MaxDaysOffset = 27
 
@@ -140,7 +139,7 @@ object CalendarWindow {
     *   the shift of the starts from midnight, counted from the epoch; microseconds of local time, of any length
     */
   def ofDays(days: Int, zone: String, slides: Int = 1, offset: Long = 0L): CalendarWindow =
-    daily(positive(days, "days", slides), slides, first = 0, shift = 0, offset, zone)
+    daily(CalendarText.positive(days, "days", slides), slides, first = 0, shift = 0, offset, zone)
 
   /** Windows of `weeks * slides` weeks that start every `weeks` weeks.
     *
@@ -156,7 +155,14 @@ object CalendarWindow {
       start: DayOfWeek = DayOfWeek.MONDAY,
       offset: Long = 0L
   ): CalendarWindow =
-    daily(positive(weeks, "weeks", slides) * 7, slides, CalendarText.Monday, start.getValue - 1, offset, zone)
+    daily(
+      CalendarText.positive(weeks, "weeks", slides) * 7,
+      slides,
+      CalendarText.Monday,
+      start.getValue - 1,
+      offset,
+      zone
+    )
 
   /** Windows of `months * slides` months that start every `months` months.
     *
@@ -177,8 +183,8 @@ object CalendarWindow {
         s"The offset of windows of months is ${Duration.describe(offset)}: it must be at least 0 and less than 28 days, " +
           "because February has 28. Give a number of months, or a shorter duration."
       )
-    val step = positive(months, "months", slides)
-    new CalendarWindow(0, step, slides, Math.floorMod(offsetMonths, step), offset, checkedZone(zone))
+    val step = CalendarText.positive(months, "months", slides)
+    new CalendarWindow(0, step, slides, Math.floorMod(offsetMonths, step), offset, CalendarText.checkedZone(zone))
   }
 
   /** The window recorded in state. */
@@ -187,26 +193,8 @@ object CalendarWindow {
 
   private def daily(days: Int, slides: Int, first: Int, shift: Int, offset: Long, zone: String): CalendarWindow = {
     val shiftDays = Math.floorMod(shift + Math.floorDiv(offset, Day), days.toLong).toInt
-    new CalendarWindow(days, 0, slides, first + shiftDays, Math.floorMod(offset, Day), checkedZone(zone))
+    new CalendarWindow(days, 0, slides, first + shiftDays, Math.floorMod(offset, Day), CalendarText.checkedZone(zone))
   }
-
-  private def positive(n: Int, what: String, slides: Int): Int =
-    if (n > 0 && slides > 0 && n.toLong * slides <= MaxUnits) n
-    else
-      throw WindowException.invalid(
-        s"The window's size is ${n.toLong * slides} $what: windows by the calendar have from 1 to $MaxUnits. Give, for " +
-          "instance, 1."
-      )
-
-  private def checkedZone(zone: String): String =
-    try ZoneId.of(zone).getId
-    catch {
-      case _: DateTimeException =>
-        throw WindowException.invalid(
-          s"'$zone' is not a time zone. Give one by its name in the IANA database, such as 'America/New_York' or " +
-            "'UTC', or an offset such as '+02:00'."
-        )
-    }
 }
 
 /** Windows that grow in steps from one start, as Flink SQL's `CUMULATE`: all windows of a cycle of `size` start with
@@ -495,7 +483,12 @@ final case class CountWindow(size: Long, every: Long, timeout: Option[Long] = No
   }
 }
 
-/** Consecutive windows, each closed by a trigger: the next one begins where one closes. */
-final case class GlobalWindow(trigger: GlobalTrigger) extends RowNumberWindow {
-  override def describe: String = s"global, ${trigger.describe}"
+/** Consecutive windows, each closed by a trigger: the next one begins where one closes.
+  *
+  * @param endsWith
+  *   whether a window also closes after a row with which a condition over its contents becomes true
+  */
+final case class GlobalWindow(trigger: GlobalTrigger, endsWith: Boolean = false) extends RowNumberWindow {
+  override def describe: String =
+    s"global, ${trigger.describe}${if (endsWith) ", or with its condition" else ""}"
 }

@@ -54,7 +54,7 @@ class OrderedSessionsSuite extends PropertySuite {
 
   private def add(of: OrderedSessions, window: OrderedWindow, row: Row, slot: Long): OpenSessions.Session = {
     of.locate(row._1, window.gap.get, ends(window, row), mayEndOpen = true)
-    of.add(slot, clock, joins = false)._1
+    of.add(slot, clock)
   }
 
   private def spans(of: OrderedSessions) = of.iterator.map(w => Window(w.first, w.end, w.rows.toInt)).toSeq

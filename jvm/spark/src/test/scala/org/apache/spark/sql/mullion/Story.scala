@@ -79,6 +79,7 @@ final case class PaneStory(
     onProcessingTime: Boolean,
     idleAfter: Option[Long],
     trigger: Option[String] = None,
+    endsWith: Option[String] = None,
     split: Option[String] = None,
     perKey: Boolean = false,
     collect: Option[CollectStory] = None,
@@ -351,6 +352,7 @@ object Story {
       .flatMap(g => Seq("when", "changes").map(g.path).find(_.isTextual))
       .orElse(said.get("window").map(_.path("ends_with")).filter(_.isTextual))
       .map(_.asText),
+    said.get("window").map(_.path("global").path("ends_with")).filter(_.isTextual).map(_.asText),
     said.get("window").map(_.path("global").path("split")).filter(_.isTextual).map(_.asText),
     clock.text("kind").contains("per key"),
     said.get("collect").map { node =>
@@ -405,9 +407,9 @@ object Story {
 
   private def global(node: JsonNode): WindowSpec =
     if (node.has("when")) Asked.globalWhen()
-    else if (node.has("changes")) Asked.globalChanges()
+    else if (node.has("changes")) Asked.globalChanges(node.has("ends_with"))
     else if (node.has("split")) Asked.globalSplit("split")
-    else Asked.globalEvery(node.get("every").asLong)
+    else Asked.globalEvery(node.get("every").asLong, node.has("ends_with"))
 
   private def next(node: JsonNode): NextStory = {
     val said = new Said(node)

@@ -154,7 +154,8 @@ final class StoryRun(spark: SparkSession, begins: Story, folder: Path) {
     val idling = panes.idleAfter.fold(timed)(timed.withIdleAfter)
     val rules = idling.withAllowedLateness(panes.lateness).withLate(panes.late)
     val triggered = panes.trigger.fold(rules)(sql => rules.withTrigger(expr(sql)))
-    val split = panes.split.fold(triggered)(column => triggered.copy(split = Some(StorySplit(column))))
+    val ending = panes.endsWith.fold(triggered)(sql => triggered.withEndsWith(expr(sql)))
+    val split = panes.split.fold(ending)(column => ending.copy(split = Some(StorySplit(column))))
     val running = if (panes.running) split.withRunning else split
     val perKey = if (panes.perKey) running.withClockPerKey(panes.keysFollowWall) else running
     val clocked = if (panes.lateBehindClock) perKey.withLateBehindClock else perKey
@@ -170,8 +171,8 @@ final class StoryRun(spark: SparkSession, begins: Story, folder: Path) {
       case "drop"  => refined.withDropOnChange
       case _       => refined
     }
-    val ending = if (panes.atEnd) draining.withCloseAtEnd else draining
-    val counting = panes.early.flatMap(_.count).fold(ending)(ending.withEarlyCount)
+    val atEnd = if (panes.atEnd) draining.withCloseAtEnd else draining
+    val counting = panes.early.flatMap(_.count).fold(atEnd)(atEnd.withEarlyCount)
     val options =
       panes.early.fold(counting) { e =>
         val byWall = e.wall.fold(counting)(wall => counting.withEarlyByWall(wall, e.unchanged))

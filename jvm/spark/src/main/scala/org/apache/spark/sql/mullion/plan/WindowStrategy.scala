@@ -108,7 +108,18 @@ object WindowStrategy extends SparkStrategy {
           val read = (functions ++ node.filters).flatMap(_.collect { case a: Attribute => a })
           Splitting(node.splitColumns, (node.splitColumns ++ read).distinctBy(_.exprId), by, asker = None)
         }
-        RowProgram(asked, input, arrival, node.time, node.gap, node.filters, node.trigger, node.lateColumns, splits)
+        RowProgram(
+          asked,
+          input,
+          arrival,
+          node.time,
+          node.gap,
+          node.filters,
+          node.trigger,
+          node.lateColumns,
+          splits,
+          node.closesWhen
+        )
       },
       ProcessedRows.areIn(node.child),
       functions.zip(node.filters).collectFirst {
@@ -271,8 +282,8 @@ object WindowStrategy extends SparkStrategy {
         SlicesToWindowsExec(slice, start, aligned, filled)
       case sessions: SessionRules =>
         MergeSessionsExec(node.keys, slice, node.gap, buffersOf(program.extras), start, sessions, partial)
-      case around: AroundRules    => RowsToWindowsExec(node.keys, slice, start, around, partial)
-      case _: CustomRules         => partial
+      case around: AroundRules                          => RowsToWindowsExec(node.keys, slice, start, around, partial)
+      case _: CustomRules                               => partial
       case other @ (_: NumberedRules | _: OrderedRules) =>
         throw new IllegalStateException(s"${other.describe} has no slices of time")
     }

@@ -26,6 +26,8 @@ import dev.mullion.windows.spec.Language
   *   the ranges of custom windows: an array column of the child
   * @param trigger
   *   the condition that closes a global window: a column of the child
+  * @param closesWhen
+  *   the condition over the contents of a pane that closes a global window, over keys and function results
   * @param splitColumns
   *   the input of a function that splits global windows: columns of the child
   * @param functions
@@ -49,6 +51,7 @@ case class WindowedAggregate(
     gap: Option[Attribute],
     ranges: Option[Attribute],
     trigger: Option[Attribute],
+    closesWhen: Option[Expression],
     splitColumns: Seq[Attribute],
     functions: Seq[AggregateFunction],
     filters: Seq[Expression],

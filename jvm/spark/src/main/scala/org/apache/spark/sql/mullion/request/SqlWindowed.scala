@@ -91,7 +91,7 @@ private[request] final class SqlWindowed(values: Seq[Expression]) {
         val ends = column("ends_with").map("trigger" -> _).toSeq
         val most = Option.when(has("max_length"))(us("max_length"))
         (gap ++ most ++ ends.map(_ => "ends_with" -> (JBool(true): JValue)), byRow ++ ends)
-      case "around"                       =>
+      case "around" =>
         (Seq("before" -> JLong(needed("before", length(_))), "after" -> JLong(length("after").getOrElse(0L))), Nil)
       case "count" =>
         val every = number("every").fold(rows("length"))(JLong(_))
@@ -154,9 +154,15 @@ private[request] final class SqlWindowed(values: Seq[Expression]) {
 
   private def global: (Said, Seq[(String, Expression)]) = {
     val ways = Seq("every", "when", "changes").filter(has)
+    if (has("when") && has("ends_with"))
+      throw MullionException.invalid(
+        "when and ends_with are both the condition that closes a window. Join them with OR."
+      )
+    val ends = column("ends_with").map("ends_with" -> _).toSeq
+    def kind(of: String): Said = ("kind" -> JString(of)) +: ends.map(_ => "ends_with" -> JBool(true))
     ways match {
-      case Seq("every") => (Seq("kind" -> JString("every"), "rows" -> JLong(needed("every", number(_)))), Nil)
-      case Seq(one)     => (Seq("kind" -> JString(one)), Seq("trigger" -> needed(one, column(_))))
+      case Seq("every") => (kind("every") :+ ("rows" -> JLong(needed("every", number(_)))), ends)
+      case Seq(one)     => (kind(one), Seq("trigger" -> needed(one, column(_))) ++ ends)
       case _            =>
         throw MullionException.invalid(
           "window => 'global' takes one of every, when and changes, which say when a window closes, and was given " +
@@ -258,7 +264,7 @@ private[request] object SqlWindowed {
     "session" -> Seq("gap", "gap_column", "max_length", "ends_with"),
     "around" -> Seq("before", "after"),
     "count" -> Seq("length", "every", "timeout"),
-    "global" -> Seq("every", "when", "changes"),
+    "global" -> Seq("every", "when", "changes", "ends_with"),
     "custom" -> Seq("ranges")
   )
 

@@ -41,6 +41,7 @@ private[checkpoint] object WrittenQuery {
       early = header.early,
       refinements = header.refinements,
       trigger = header.window.trigger.map(expr),
+      endsWith = header.window.endsWith.map(expr),
       running = header.rows.exists(_.running),
       perKey = header.rows.exists(_.delayByKey.isDefined),
       keysFollowWall = header.rows.exists(_.options.keysFollowWall),

@@ -266,10 +266,10 @@ object OpenPanes {
     private def rowsFor(numbered: NumberedRules, end: Long, pane: OpenPane): String = numbered.window match {
       case CountWindow(_, _, timeout) =>
         more(end, pane) + timeout.fold("")(us => s", or ${Duration.describe(us)} of wall time after its first row")
-      case GlobalWindow(GlobalTrigger.Every(_))    => more(end, pane)
-      case GlobalWindow(GlobalTrigger.When)        => "a row for which its condition holds"
-      case GlobalWindow(GlobalTrigger.Changes)     => "a row whose value is another"
-      case GlobalWindow(GlobalTrigger.Split(name)) => s"a row after which $name splits it"
+      case GlobalWindow(GlobalTrigger.Every(_), _)    => more(end, pane)
+      case GlobalWindow(GlobalTrigger.When, _)        => "a row for which its condition holds"
+      case GlobalWindow(GlobalTrigger.Changes, _)     => "a row whose value is another"
+      case GlobalWindow(GlobalTrigger.Split(name), _) => s"a row after which $name splits it"
     }
 
     private def more(end: Long, pane: OpenPane): String =

@@ -25,6 +25,8 @@ import org.apache.spark.sql.types.StructType
   *   for each function the columns whose types affect its state without showing in its buffers
   * @param typedByWindow
   *   the same for the window itself
+  * @param endsWith
+  *   the condition over its contents that also closes a global window, as SQL
   */
 final case class AggregateText(
     input: StructType,
@@ -36,7 +38,8 @@ final case class AggregateText(
     functions: Seq[String] = Nil,
     time: Option[String] = None,
     typed: Seq[Seq[String]] = Nil,
-    typedByWindow: Seq[String] = Nil
+    typedByWindow: Seq[String] = Nil,
+    endsWith: Option[String] = None
 ) {
 
   /** The deduplication as text, if any. */

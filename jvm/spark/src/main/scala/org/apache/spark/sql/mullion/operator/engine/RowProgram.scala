@@ -32,6 +32,8 @@ import dev.mullion.windows.rules.RowByRow
   *   the fields of late rows, if they are emitted
   * @param splits
   *   the function that splits global windows, if any
+  * @param closesWhen
+  *   the condition over the contents of a pane that closes a global window, over keys and function results
   */
 final case class RowProgram(
     byRow: RowByRow,
@@ -42,7 +44,8 @@ final case class RowProgram(
     filters: Seq[Expression],
     trigger: Option[Attribute],
     lateColumns: Seq[Attribute],
-    splits: Option[Splitting]
+    splits: Option[Splitting],
+    closesWhen: Option[Expression]
 ) {
 
   /** A row's number among those of its key, which the engine adds. */

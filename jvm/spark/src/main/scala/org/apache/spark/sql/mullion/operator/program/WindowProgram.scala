@@ -170,7 +170,7 @@ final case class WindowProgram(
 
   def header: StateHeader = StateHeader(
     format = format,
-    window = StateHeader.Window(rules.window, text.gap, text.trigger),
+    window = StateHeader.Window(rules.window, text.gap, text.trigger).copy(endsWith = text.endsWith),
     allowedLateness = rules.allowedLateness,
     earlyEvery = rules.early.fold(0L)(_.every),
     earlyUnchanged = rules.early.exists(_.unchanged),
@@ -240,8 +240,8 @@ final case class WindowProgram(
     case aligned: AlignedRules if aligned.knowsKeys => new SlidingPanes(this, aligned, clock, partition, counts)
     case aligned: AlignedRules                      =>
       new TumblingPanes(this, aligned, Some(aligned), clock, partition, counts)
-    case custom: CustomRules => new TumblingPanes(this, custom, None, clock, partition, counts)
-    case around: AroundRules => new SlidingPanes(this, around, clock, partition, counts)
+    case custom: CustomRules                => new TumblingPanes(this, custom, None, clock, partition, counts)
+    case around: AroundRules                => new SlidingPanes(this, around, clock, partition, counts)
     case _: NumberedRules | _: OrderedRules => throw WindowProgram.needsRows(this)
   }
 }

@@ -26,6 +26,8 @@ import dev.mullion.windows.spec.{CustomWindow, Setting, WindowSpec}
   *   the ranges of each row
   * @param trigger
   *   the condition that closes a global window
+  * @param closesWhen
+  *   the condition over the contents of a pane that closes a global window
   * @param splitColumns
   *   the input of a function that splits global windows
   * @param aggregate
@@ -45,6 +47,7 @@ private[build] final case class AnalysedCall(
     gap: Option[SessionGap],
     ranges: Option[Expression],
     trigger: Option[Expression],
+    closesWhen: Option[NamedExpression],
     splitColumns: Seq[Attribute],
     dedupe: Option[DedupeBy],
     aggregate: Aggregate,
@@ -55,7 +58,11 @@ private[build] final case class AnalysedCall(
   /** The rows below the aggregate. */
   def input: LogicalPlan = aggregate.child
 
-  def aggregateColumns: Seq[NamedExpression] = AnalysedCall.columnsOf(aggregate)
+  def aggregateColumns: Seq[NamedExpression] = AnalysedCall.columnsOf(aggregate).dropRight(closesWhen.size)
+
+  /** The condition that closes a global window, over its rows. */
+  def closesWhenOfRows: Option[NamedExpression] =
+    AnalysedCall.columnsOf(aggregate).takeRight(closesWhen.size).headOption
 }
 
 private[mullion] object AnalysedCall {
@@ -76,8 +83,10 @@ private[mullion] object AnalysedCall {
     val time = TimeColumn(df, window, options)
     WindowKeys.checkTypes(df, by)
     val contents = options.collect.fold(aggregates)(c => Seq(RowByRowBuilder.collect(df, window, time.named, c)))
-    val aggregate = PythonAggregate.in(analysedAggregate(df, by, contents), time.named)
-    val (grouping, functions, results) = parts(aggregate)
+    val closesWhen = RowByRowBuilder.ofPane(df, window, options).map(_.as("mullion_closes_when"))
+    val aggregate = PythonAggregate.in(analysedAggregate(df, by, contents ++ closesWhen), time.named)
+    val (grouping, functions, all) = parts(aggregate)
+    val (results, conditions) = all.takeRight(columnsOf(aggregate).length).splitAt(contents.length)
     AnalysedCall(
       df,
       options,
@@ -88,11 +97,12 @@ private[mullion] object AnalysedCall {
       options.gap.map(SessionGap(df, _)),
       ranges,
       RowByRowBuilder.trigger(df, window, options.trigger),
+      conditions.headOption,
       RowByRowBuilder.splitColumns(df, window, options),
       DedupeBy(df, options.dedupeBy, aggregate.child),
       aggregate,
       functions,
-      results.takeRight(columnsOf(aggregate).length)
+      results
     )
   }
 

@@ -3,6 +3,7 @@ package org.apache.spark.sql.mullion.plan.build
 import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.catalyst.plans.logical._
 import org.apache.spark.sql.classic.DataFrame
+import org.apache.spark.sql.mullion.plan.Shown
 import org.apache.spark.sql.mullion.pyfunction.branch.ProcessedRows
 import org.apache.spark.sql.types._
 
@@ -22,6 +23,7 @@ private[build] object CallChecks {
     call => names(call.df, call.keys.named.map(_.name), call.results.map(_.name), call.rules.late),
     _.keys.columns.iterator.flatMap(WindowKeys.whyUnstable).nextOption(),
     damagedInState,
+    conditionOfPane,
     endBetweenFunctions
   )
 
@@ -123,6 +125,33 @@ private[build] object CallChecks {
           s"${Setting.cast(key.name, "string")}."
       )
     }
+  }
+
+  /** The condition that closes a global window is computed after each row, in the operator. */
+  private def conditionOfPane(call: AnalysedCall): Option[MullionException] = call.closesWhen.flatMap { when =>
+    val condition = call.closesWhenOfRows.fold("")(of => Shown.unalias(of).sql)
+    if (when.dataType != BooleanType)
+      Some(
+        MullionException.invalid(
+          s"The condition that closes the window is $condition, of type ${when.dataType.sql}, and a condition is a BOOLEAN. Compare " +
+            s"it with a value, as in ${Setting.SumAbove}."
+        )
+      )
+    else if (call.options.collect.isDefined)
+      Some(
+        MullionException.unsupported(
+          s"A window that closes by $condition cannot collect its rows, because its aggregates would be kept next to them. Use " +
+            "the aggregate collect_list(struct(*)), or a condition over a row."
+        )
+      )
+    else if (when.exists(WindowNode.isSparksOwn) || !when.deterministic)
+      Some(
+        MullionException.unsupported(
+          s"The condition $condition is not computed from aggregates and keys alone: Python functions, the time of the batch " +
+            "and random numbers are not supported there. Compute a column of the input first."
+        )
+      )
+    else None
   }
 
   private def endBetweenFunctions(call: AnalysedCall): Option[MullionException] =

@@ -46,19 +46,21 @@ private[mullion] object CallText {
     val keys =
       aggregate.groupingExpressions.zip(call.keys.names).map { case (key, name) => Alias(Shown.unalias(key), name)() }
     val ids = call.dedupe.toSeq.flatMap(_.named)
-    val read = AttributeSet((keys ++ columns ++ gap ++ trigger ++ splitColumns ++ ids).flatMap(_.references))
+    val when = call.closesWhenOfRows.map(Shown.unalias)
+    val read = AttributeSet((keys ++ columns ++ gap ++ trigger ++ when ++ splitColumns ++ ids).flatMap(_.references))
     val input = output.filter(read.contains)
     AggregateText(
       StructType(input.map(a => StructField(a.name, a.dataType, a.nullable))),
       keys.map(named),
       columns.map(named),
       gap.map(g => text(g.child)),
-      trigger.map(text),
+      trigger.orElse(when.filterNot(_ => call.options.endsWith.isDefined)).map(text),
       ids.map(text),
       call.functions.map(function => text(SharedValues.writtenOut(function))),
       call.time.named.filterNot(_ => call.rules.isInstanceOf[NumberedRules]).map(text),
       call.functions.map(f => names(typeDependent(f))),
-      names((trigger ++ splitColumns).flatMap(_.references))
+      names((trigger ++ splitColumns).flatMap(_.references)),
+      when.filter(_ => call.options.endsWith.isDefined).map(text)
     )
   }
 

@@ -61,7 +61,7 @@ object KeyedFunctionBuilder {
     val byWallClock = options.wallTimers || windows.exists(_._2.exists {
       case node: WindowedAggregate =>
         node.rules.onProcessingTime || node.idleAfter.isDefined || node.rows.exists(_.closesByWall)
-      case _                       => false
+      case _ => false
     })
     if (byWallClock && !SQLConf.get.getConf(SQLConf.STREAMING_NO_DATA_MICRO_BATCHES_ENABLED))
       throw MullionException.unsupported(

@@ -57,6 +57,13 @@ private[build] final class WindowNode(call: AnalysedCall) {
 
   private val values: Seq[Expression] = named.map(_._2)
 
+  private val closesWhen = call.closesWhen.map { condition =>
+    val columnOf = call.keys.columnOf
+    SharedValues.simplified(Shown.unalias(condition)).transform { case a: Attribute =>
+      columnOf.getOrElse(a.exprId, a)
+    }
+  }
+
   /** True if an expression over aggregates can only be computed by Spark: then above the node, over the functions'
     * results.
     */
@@ -119,6 +126,7 @@ private[build] final class WindowNode(call: AnalysedCall) {
     gap = gap.map(_.toAttribute),
     ranges = ranges.map(_.toAttribute),
     trigger = trigger.map(_.toAttribute),
+    closesWhen = closesWhen,
     splitColumns = call.splitColumns,
     functions = functions.map(_.aggregateFunction),
     filters = functions.map(_.filter.getOrElse(Literal.TrueLiteral)),
@@ -156,12 +164,12 @@ private[build] final class WindowNode(call: AnalysedCall) {
   }
 }
 
-private object WindowNode {
+private[build] object WindowNode {
 
   /** Expressions that Spark computes in its own nodes, or only supports in some: Python, the time of the batch, and
     * shared values, which code generation would compute before the conditions that guard them.
     */
-  private def isSparksOwn(e: Expression): Boolean =
+  def isSparksOwn(e: Expression): Boolean =
     e.isInstanceOf[PythonUDF] || e.isInstanceOf[With] ||
       (e.containsPattern(CURRENT_LIKE) && !e.children.exists(_.containsPattern(CURRENT_LIKE)))
 

@@ -96,9 +96,9 @@ object CallDescription {
       case JString("around")   => AroundWindow(us("before"), us("after"))
       case JString("session")  => session(said)
       case JString("count")    => CountWindow(us("size"), us("every"), some(said \ "timeout").map(longOf))
-      case JString("every")    => GlobalWindow(GlobalTrigger.Every(us("rows")))
+      case JString("every")    => GlobalWindow(GlobalTrigger.Every(us("rows")), endsWith(said))
       case JString("when")     => GlobalWindow(GlobalTrigger.When)
-      case JString("changes")  => GlobalWindow(GlobalTrigger.Changes)
+      case JString("changes")  => GlobalWindow(GlobalTrigger.Changes, endsWith(said))
       case JString("split")    => GlobalWindow(GlobalTrigger.Split(text(said \ "function")))
       case JString("custom")   => CustomWindow("each row's own")
       case other               => throw unreadable(s"$other is not a kind of window")
@@ -107,9 +107,11 @@ object CallDescription {
 
   private def session(said: JValue): WindowSpec = {
     val (gap, most) = (some(said \ "gap").map(longOf), some(said \ "max_length").map(longOf))
-    val ends = some(said \ "ends_with").exists(truth)
+    val ends = endsWith(said)
     if (most.isEmpty && !ends) SessionWindow(gap) else OrderedWindow.session(gap, most, ends)
   }
+
+  private def endsWith(said: JValue): Boolean = some(said \ "ends_with").exists(truth)
 
   private def count(number: Long): Int =
     if (number.isValidInt) number.toInt
@@ -158,6 +160,7 @@ object CallDescription {
       options => if (columns("dedupe_by").isEmpty) options else options.withDedupeBy(columns("dedupe_by").toArray),
       column("gap")(_.withGap(_)),
       column("trigger")(_.withTrigger(_)),
+      column("ends_with")(_.withEndsWith(_)),
       column("ranges")(_.withRanges(_)),
       when("ranges_text")(words => _.withRangesText(text(words))),
       column("split")((options, ask) => function.fold(options)(options.withSplit(ask, _))),

@@ -1,6 +1,8 @@
 package org.apache.spark.sql.mullion.plan.options
 
-import org.apache.spark.sql.Column
+import scala.util.Try
+
+import org.apache.spark.sql.{functions, Column}
 import org.apache.spark.sql.catalyst.expressions.{Attribute, Expression, Literal}
 import org.apache.spark.sql.catalyst.plans.logical.Project
 import org.apache.spark.sql.classic.{DataFrame, ExpressionUtils}
@@ -75,12 +77,32 @@ object RowByRowBuilder {
   /** The column that closes a global window, or ends a session. */
   def trigger(df: DataFrame, window: WindowSpec, column: Option[Column]): Option[Expression] =
     (window, column) match {
-      case (GlobalWindow(GlobalTrigger.When), Some(when)) => Some(condition(df, when, "Global.when"))
+      case (GlobalWindow(GlobalTrigger.When, _), Some(when)) if !isOverPane(df, when) =>
+        Some(condition(df, when, "Global.when"))
       case (ordered: OrderedWindow, Some(ends)) if ordered.endsWithRow =>
         Some(condition(df, ends, Setting.EndsWith.toString))
-      case (GlobalWindow(GlobalTrigger.Changes), Some(changes)) => Some(ofRow(df, changes, "Global.changes(...)"))
-      case _                                                    => None
+      case (GlobalWindow(GlobalTrigger.Changes, _), Some(changes)) => Some(ofRow(df, changes, "Global.changes(...)"))
+      case _                                                       => None
     }
+
+  /** The condition over the contents of a pane that closes a global window, as a column with aggregates. A condition
+    * over rows is true for the contents once it is true for a row.
+    */
+  def ofPane(df: DataFrame, window: WindowSpec, options: WindowOptions): Option[Column] = (window, options) match {
+    case (GlobalWindow(GlobalTrigger.When, _), _)     => options.trigger.filter(isOverPane(df, _))
+    case (global: GlobalWindow, _) if global.endsWith =>
+      options.endsWith.map { ends =>
+        if (isOverPane(df, ends)) ends
+        else {
+          condition(df, ends, Setting.EndsWith.toString)
+          functions.max(ends)
+        }
+      }
+    case _ => None
+  }
+
+  /** True if a column has aggregates: Spark rejects it for single rows, or plans an aggregation. */
+  private def isOverPane(df: DataFrame, column: Column): Boolean = Try(OfRow(df, column)).toOption.forall(_.isLeft)
 
   private def condition(df: DataFrame, column: Column, what: String): Expression = {
     val condition = ofRow(df, column, s"$what(...)")
@@ -94,7 +116,7 @@ object RowByRowBuilder {
 
   /** The input columns of a function that splits global windows. */
   def splitColumns(df: DataFrame, window: WindowSpec, options: WindowOptions): Seq[Attribute] = window match {
-    case GlobalWindow(GlobalTrigger.Split(function)) =>
+    case GlobalWindow(GlobalTrigger.Split(function), _) =>
       if (options.split.isEmpty)
         throw MullionException.invalid(s"Global.split asks the function $function, which was not given.")
       val all = df.queryExecution.analyzed.output

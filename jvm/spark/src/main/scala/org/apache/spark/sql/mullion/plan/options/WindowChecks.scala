@@ -186,8 +186,8 @@ object WindowChecks {
   private def running(request: Asked): Option[WindowException] = {
     import request.options
     request.window match {
-      case _ if !options.running                    => None
-      case GlobalWindow(split: GlobalTrigger.Split) =>
+      case _ if !options.running                       => None
+      case GlobalWindow(split: GlobalTrigger.Split, _) =>
         Some(
           MullionException.unsupported(
             s"${Setting.EachRow} is not for Global.split(${split.function}): its function sees all rows of a batch at " +

@@ -23,6 +23,8 @@ import dev.mullion.windows.spec.{Duration, Setting, WindowSpec}
   *   the time without rows after which the event clock follows the wall clock; none for never
   * @param trigger
   *   the condition that closes a global window
+  * @param endsWith
+  *   the condition that also closes a global window
   * @param running
   *   whether each row fires its panes
   * @param perKey
@@ -57,6 +59,7 @@ final case class WindowOptions(
     late: LatePolicy = LatePolicy.Drop,
     idleAfter: Option[Long] = None,
     trigger: Option[Column] = None,
+    endsWith: Option[Column] = None,
     running: Boolean = false,
     perKey: Boolean = false,
     keysFollowWall: Boolean = false,
@@ -98,6 +101,8 @@ final case class WindowOptions(
   def withIds(ids: Boolean): WindowOptions = copy(refinements = refinements.copy(ids = ids))
 
   def withCloseAtEnd: WindowOptions = copy(refinements = refinements.copy(atEnd = true))
+
+  def withEndsWith(column: Column): WindowOptions = copy(endsWith = Some(column))
 
   def withTrigger(column: Column): WindowOptions = copy(trigger = Some(column))
 

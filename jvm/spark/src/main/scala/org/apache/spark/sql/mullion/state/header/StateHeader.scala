@@ -278,7 +278,8 @@ object StateHeader {
     *   - around each row, from `before` it to `after` it
     *   - the `ranges` of rows, in SQL or by the name of a function
     *   - `count` rows, starting `every` so many, with a `timeout`
-    *   - global, closing every so many rows, or by a `trigger`: in SQL or the name of the function that splits it
+    *   - global, closing every so many rows, or by a `trigger`: in SQL or the name of the function that splits it; also
+    *     by a condition over its contents, `endsWith`, in SQL
     */
   final case class Window(
       size: Option[Long],
@@ -302,7 +303,8 @@ object StateHeader {
       step: Option[Long] = None,
       maxLength: Option[Long] = None,
       fromFirstRow: Option[Boolean] = None,
-      timeout: Option[Long] = None
+      timeout: Option[Long] = None,
+      endsWith: Option[String] = None
   ) {
     def spec: WindowSpec =
       ofCalendar.orElse(ofTime).orElse(ofRows).orElse(ranges.map(CustomWindow(_))).getOrElse(ofOrder)
@@ -335,9 +337,9 @@ object StateHeader {
 
     private def ofRows: Option[WindowSpec] = (count, every, global) match {
       case (Some(count), Some(every), _)   => Some(CountWindow(count, every, timeout))
-      case (_, Some(every), Some("every")) => Some(GlobalWindow(GlobalTrigger.Every(every)))
+      case (_, Some(every), Some("every")) => Some(GlobalWindow(GlobalTrigger.Every(every), endsWith.isDefined))
       case (_, _, Some("when"))            => Some(GlobalWindow(GlobalTrigger.When))
-      case (_, _, Some("changes"))         => Some(GlobalWindow(GlobalTrigger.Changes))
+      case (_, _, Some("changes"))         => Some(GlobalWindow(GlobalTrigger.Changes, endsWith.isDefined))
       case (_, _, Some("split"))           => trigger.map(function => GlobalWindow(GlobalTrigger.Split(function)))
       case _                               => None
     }
@@ -345,7 +347,7 @@ object StateHeader {
     def describe: String = {
       val sql = trigger.filterNot(_ => global.contains("split"))
       val text = gapByRow.fold(spec.describe)(gap => spec.describe.replace(SessionWindow.EachRowsOwn, gap))
-      text + sql.fold("")(sql => s" ($sql)")
+      text + sql.fold("")(sql => s" ($sql)") + endsWith.fold("")(sql => s" ($sql)")
     }
   }
 
@@ -366,7 +368,7 @@ object StateHeader {
           shift = Some(shift),
           zone = Some(zone)
         )
-      case SessionWindow(gap)                      => none.copy(gap = gap, gapByRow = gapByRow)
+      case SessionWindow(gap)                             => none.copy(gap = gap, gapByRow = gapByRow)
       case OrderedWindow(gap, maxLength, _, fromFirstRow) =>
         none.copy(
           gap = gap,
@@ -375,14 +377,14 @@ object StateHeader {
           maxLength = maxLength,
           fromFirstRow = Option.when(fromFirstRow)(true)
         )
-      case AroundWindow(before, after)             => none.copy(before = Some(before), after = Some(after))
-      case CustomWindow(ranges)                    => none.copy(ranges = Some(ranges))
+      case AroundWindow(before, after)        => none.copy(before = Some(before), after = Some(after))
+      case CustomWindow(ranges)               => none.copy(ranges = Some(ranges))
       case CountWindow(count, every, timeout) =>
         none.copy(count = Some(count), every = Some(every), timeout = timeout)
-      case GlobalWindow(GlobalTrigger.Every(rows)) => none.copy(every = Some(rows), global = Some("every"))
-      case GlobalWindow(GlobalTrigger.When)        => none.copy(global = Some("when"), trigger = trigger)
-      case GlobalWindow(GlobalTrigger.Changes)     => none.copy(global = Some("changes"), trigger = trigger)
-      case GlobalWindow(GlobalTrigger.Split(of))   => none.copy(global = Some("split"), trigger = Some(of))
+      case GlobalWindow(GlobalTrigger.Every(rows), _) => none.copy(every = Some(rows), global = Some("every"))
+      case GlobalWindow(GlobalTrigger.When, _)        => none.copy(global = Some("when"), trigger = trigger)
+      case GlobalWindow(GlobalTrigger.Changes, _)     => none.copy(global = Some("changes"), trigger = trigger)
+      case GlobalWindow(GlobalTrigger.Split(of), _)   => none.copy(global = Some("split"), trigger = Some(of))
     }
 
   }

@@ -20,7 +20,7 @@ class CallDescriptionSuite extends MullionSuite {
     """{"kind": "session", "gap": 4000000, "max_length": 9000000, "ends_with": true}""",
     """{"kind": "count", "size": 7, "every": 3}""",
     """{"kind": "count", "size": 7, "every": 7, "timeout": 5000000}""",
-    """{"kind": "every", "rows": 10}""",
+    """{"kind": "every", "rows": 10, "ends_with": true}""",
     """{"kind": "split", "function": "f"}"""
   )
 

@@ -71,6 +71,13 @@ private object HeaderJsonSuite {
       int,
       int,
       int,
+      some,
+      int,
+      long,
+      long,
+      long,
+      maybe(random)(random.nextBoolean()),
+      long,
       some
     )
   }

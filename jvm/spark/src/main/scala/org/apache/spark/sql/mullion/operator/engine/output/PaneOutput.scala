@@ -79,28 +79,13 @@ final class PaneOutput(
   private val paneColumn = AttributeReference("pane", paneType, nullable = false)()
   private val facts = Seq(windowColumn, paneColumn)
 
-  private val offsets = functions.scanLeft(0)(_ + _.aggBufferAttributes.length)
-  private val imperative: Array[(ImperativeAggregate, Int)] =
-    functions
-      .zip(offsets)
-      .zipWithIndex
-      .collect { case ((f: ImperativeAggregate, at), i) =>
-        (f.withNewMutableAggBufferOffset(at), i)
-      }
-      .toArray
-  private val values = new SpecificInternalRow(functions.map(_.dataType))
+  private val ofFunctions = new FunctionValues(functions, functionResults)
 
   private def accumulator: Seq[Attribute] =
     functions.flatMap(_.aggBufferAttributes) ++ notes.map(AttributeReference("note", _)())
 
   /** The results, over an accumulator and the values of imperative functions. */
-  private def evaluated: Seq[Expression] = {
-    val ofFunction = functions
-      .zip(functionResults)
-      .collect { case (d: DeclarativeAggregate, result) => result.exprId -> d.evaluateExpression }
-      .toMap
-    results.map(_.transform { case a: AttributeReference if ofFunction.contains(a.exprId) => ofFunction(a.exprId) })
-  }
+  private def evaluated: Seq[Expression] = results.map(ofFunctions.over)
 
   /** Over keys, facts, an accumulator at work and the values of imperative functions, in that order. */
   private lazy val paneProjection: UnsafeProjection = {
@@ -111,7 +96,7 @@ final class PaneOutput(
 
   /** A reusable row. Its preparation pays off only after `Few` firings. */
   private lazy val writtenOver: Option[FiringRow] =
-    if (ids || imperative.nonEmpty) None
+    if (ids || ofFunctions.areImperative) None
     else
       FiringRow.of(
         keyLayout,
@@ -131,7 +116,7 @@ final class PaneOutput(
   private var last = Firing.Close
   private var fired = paneOf(last)
   private val factsRow = new GenericInternalRow(2)
-  private val pane = new PaneRow(factsRow, values)
+  private val pane = new PaneRow(factsRow, ofFunctions.values)
 
   private def paneOf(firing: UTF8String): UnsafeRow =
     if (ids) paneColumns(InternalRow(firing, 0, UTF8String.EMPTY_UTF8, noneMerged)).copy()
@@ -197,12 +182,7 @@ final class PaneOutput(
       name: PaneName,
       work: InternalRow
   ): UnsafeRow = {
-    var i = 0
-    while (i < imperative.length) {
-      val (function, at) = imperative(i)
-      values.update(at, function.eval(work))
-      i += 1
-    }
+    ofFunctions.evaluate(work)
     window.setLong(0, start)
     window.setLong(1, end)
     if (ids) {

@@ -5,7 +5,7 @@ import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.mullion.expressions.rows.RowUpdate
 import org.apache.spark.sql.mullion.operator.engine.Iterators.Rows
 import org.apache.spark.sql.mullion.operator.engine.accumulators.Accumulators
-import org.apache.spark.sql.mullion.operator.engine.output.{Firing, LateOutput, PaneName, PaneOutput}
+import org.apache.spark.sql.mullion.operator.engine.output.{Firing, LateOutput, PaneCondition, PaneName, PaneOutput}
 import org.apache.spark.sql.mullion.operator.engine.timers.{
   DueKeys,
   EarlyKeys,
@@ -66,6 +66,7 @@ private[operator] final class ArrivalPanes(
   private val timeAt = rows.input.indexWhere(_.exprId == rows.time.exprId)
   private val gapAt = rows.gap.map(g => rows.input.indexWhere(_.exprId == g.exprId))
   private val trigger = rows.trigger.map(t => BindReferences.bindReference[Expression](t, rows.input))
+  private val closesWhen = rows.closesWhen.map(new PaneCondition(_, program.keys, functions, program.functionResults))
   private lazy val mark = UnsafeProjection.create(rows.trigger.toSeq, rows.input)
   private val onTime = !program.rules.isInstanceOf[NumberedRules]
   private val running = rows.byRow.running
@@ -119,9 +120,9 @@ private[operator] final class ArrivalPanes(
     }
 
   private def rowsToCome(active: ArrivalKey, pane: ArrivalPane): Option[Long] = program.rules.window match {
-    case _: CountWindow                       => Some(pane.end - active.panes.number)
-    case GlobalWindow(GlobalTrigger.Every(n)) => Some(pane.start + n - active.panes.number)
-    case _                                    => None
+    case _: CountWindow                          => Some(pane.end - active.panes.number)
+    case GlobalWindow(GlobalTrigger.Every(n), _) => Some(pane.start + n - active.panes.number)
+    case _                                       => None
   }
 
   private def enter(row: InternalRow): Iterator[InternalRow] = {
@@ -139,10 +140,10 @@ private[operator] final class ArrivalPanes(
         gapAt.foreach(at => arriving.gap = if (row.isNullAt(at)) 0L else row.getLong(at))
       }
       program.rules.window match {
-        case GlobalWindow(GlobalTrigger.When) | _: OrderedWindow =>
+        case GlobalWindow(GlobalTrigger.When, _) | _: OrderedWindow =>
           arriving.closes = trigger.exists(_.eval(row) match { case holds: Boolean => holds; case _ => false })
-        case GlobalWindow(GlobalTrigger.Changes) => arriving.mark = mark(row).copy().getBytes
-        case _                                   =>
+        case GlobalWindow(GlobalTrigger.Changes, _) => arriving.mark = mark(row).copy().getBytes
+        case _                                      =>
       }
       val before = active.panes.closesBefore(arriving)
       if (before.isEmpty) place(active, row) else closed(active, before) ++ place(active, row)
@@ -176,6 +177,7 @@ private[operator] final class ArrivalPanes(
           checkSize(active, slots(i))
           i += 1
         }
+        if (closesWhen.exists(_(active.key, active.slot(slots(0)).atWork))) active.panes.end()
         if (running)
           active.panes.touched.map { pane =>
             counts.firedRunning += 1

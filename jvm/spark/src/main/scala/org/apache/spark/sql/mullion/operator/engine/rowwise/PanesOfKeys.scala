@@ -44,9 +44,9 @@ private[engine] final class PanesOfKeys(program: PaneProgram, rows: RowProgram, 
     // With a timeout the starts of windows depend on the clock.
     case NumberedRules(count: CountWindow, _, _) if count.timeout.isDefined =>
       GlobalPaneOfKey.empty(GlobalTrigger.Every(count.size), timeout(count))
-    case NumberedRules(count: CountWindow, _, _)    => new CountPanesOfKey(count, grid.get, rows.byRow.running, 0L)
-    case NumberedRules(GlobalWindow(trigger), _, _) => GlobalPaneOfKey.empty(trigger)
-    case aligned: AlignedRules                      => AlignedPanesOfKey.empty(aligned, byPane, counted, keyClock)
+    case NumberedRules(count: CountWindow, _, _)       => new CountPanesOfKey(count, grid.get, rows.byRow.running, 0L)
+    case NumberedRules(GlobalWindow(trigger, _), _, _) => GlobalPaneOfKey.empty(trigger)
+    case aligned: AlignedRules                         => AlignedPanesOfKey.empty(aligned, byPane, counted, keyClock)
     case sessions: SessionRules => MergingSessionsOfKey.empty(sessions, !rows.keepsRows, counted, ids, keyClock)
     case ordered: OrderedRules  => OrderedSessionsOfKey.empty(ordered, !rows.keepsRows, counted, ids, keyClock)
     case other                  => refused(other)
@@ -57,13 +57,13 @@ private[engine] final class PanesOfKeys(program: PaneProgram, rows: RowProgram, 
       GlobalPaneOfKey.fromBytes(GlobalTrigger.Every(count.size), timeout(count), bytes)
     case NumberedRules(count: CountWindow, _, _) =>
       CountPanesOfKey.fromBytes(count, grid.get, rows.byRow.running, bytes)
-    case NumberedRules(GlobalWindow(trigger), _, _) => GlobalPaneOfKey.fromBytes(trigger, None, bytes)
+    case NumberedRules(GlobalWindow(trigger, _), _, _) => GlobalPaneOfKey.fromBytes(trigger, None, bytes)
     case aligned: AlignedRules  => AlignedPanesOfKey.fromBytes(aligned, byPane, counted, keyClock, bytes)
     case sessions: SessionRules =>
       MergingSessionsOfKey.fromBytes(sessions, !rows.keepsRows, counted, ids, keyClock, bytes)
     case ordered: OrderedRules =>
       OrderedSessionsOfKey.fromBytes(ordered, !rows.keepsRows, counted, ids, keyClock, bytes)
-    case other                  => refused(other)
+    case other => refused(other)
   }
 
   private val ids =
