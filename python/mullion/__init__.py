@@ -23,6 +23,7 @@ from mullion._native.compare import compare
 from mullion._native.configure import configure
 from mullion._native.delay import suggest_delay
 from mullion._native.flat import flat
+from mullion._native.joins.windowed_join import windowed_join
 from mullion._native.monitor import monitor
 from mullion._native.pane_functions.pane import Pane
 from mullion._native.pane_functions.process import PaneProcessor
@@ -114,4 +115,5 @@ __all__ = [
     "together",
     "upsert",
     "windowed",
+    "windowed_join",
 ]

@@ -1,0 +1,1 @@
+"""Joins of two DataFrames by time: rows in the same window, and the row nearest in time."""
