@@ -47,6 +47,8 @@ WINDOWS: Final[dict[str, Any]] = {
     "`Sliding`": Sliding("1 hour", "20 minutes"),
     "`Cumulate`": Cumulate("1 day", "1 hour"),
     "`Session`": Session("30 minutes"),
+    "`Session(max_length=)`": Session("30 minutes", max_length="6 hours"),
+    '`Tumbling(starts="first row")`': Tumbling("1 hour", starts="first row"),
     "`Around`": Around("10 minutes"),
     "`Custom`": Custom("ranges"),
     "`Count`": Count(100),

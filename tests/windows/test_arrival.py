@@ -49,6 +49,9 @@ CASES = {
     "count, gaps, running": Arrival(kind="count", size=2, slide=5, running=True),
     "count, overlapping, running": Arrival(kind="count", size=4, slide=3, running=True),
     "global, every": Arrival(kind="every", size=4),
+    "global, a sum": Arrival(kind="sum", size=25),
+    "global, every, a row ends it, running": Arrival(kind="every", size=6, ends=4, running=True),
+    "global, changes, a row ends it": Arrival(kind="changes", size=40, ends=7),
     "count, timeout": Arrival(kind="every", size=4, timeout=5 * SECOND),
     "count, timeout, collect": Arrival(kind="every", size=9, timeout=6 * SECOND, collect="arrival"),
     "count, timeout, running": Arrival(kind="every", size=3, timeout=3 * SECOND, running=True),
@@ -163,11 +166,14 @@ def window_of(rules: Arrival) -> Window:
         case "every":
             if rules.timeout is not None:
                 return Count(rules.size, timeout=length(rules.timeout))
-            return Global.every(rules.size)
+            return Global.every(rules.size, ends_with=None if rules.ends is None else F.col("id") % rules.ends == 0)
+        case "sum":
+            return Global.when(F.sum(F.col("id") % 10) > rules.size)
         case "when":
             return Global.when(F.col("id") % rules.size == 0)
         case "changes":
-            return Global.changes(F.floor(F.col("id") / rules.size) % 3)
+            ends_with = None if rules.ends is None else F.col("id") % rules.ends == 0
+            return Global.changes(F.floor(F.col("id") / rules.size) % 3, ends_with=ends_with)
         case "session":
             return Session(length(rules.size))
         case "first row":

@@ -32,7 +32,7 @@ class Arrival:
     goes_on: bool = False
     late_by: LateBy = "panes"
     collect: Order | None = None
-    # Of windows that depend on the order of rows: the longest, and the ids whose multiples end one.
+    # Of windows that depend on the order of rows: the longest. A row ends one if its id is a multiple of ``ends``.
     most: int | None = None
     ends: int | None = None
     # Of windows of a number of rows: the wall time after which they close.
@@ -40,7 +40,7 @@ class Arrival:
 
     @property
     def is_numbered(self) -> bool:
-        return self.kind in ("count", "every", "when", "changes")
+        return self.kind in ("count", "every", "when", "changes", "sum")
 
     @property
     def follows_wall(self) -> bool:
@@ -161,9 +161,11 @@ class KeyPanes:
                     closes = len(pane.rows) == rules.size
                 case "when":
                     closes = row.id % rules.size == 0
+                case "sum":
+                    closes = sum(of.id % 10 for of in pane.rows) > rules.size
                 case _:
                     closes = False
-            if closes:
+            if closes or (rules.ends is not None and row.id % rules.ends == 0):
                 self.panes.remove(pane)
                 yield self._shown(pane, "close")
 
