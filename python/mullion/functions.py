@@ -1,10 +1,12 @@
-"""Window arithmetic as functions over Columns, for any query. The SQL functions ``mullion_...`` are the same.
+"""Functions over Columns. The SQL functions ``mullion_...`` are the same.
 
 >>> from mullion import functions as MF
 >>> events.select("ts", MF.windows("ts", "10 minutes", "5 minutes"))  # doctest: +SKIP
 
-The functions need no stream. Times are ``TIMESTAMP``, microseconds in UTC. A day has 24 hours in every time zone.
-If the time is null, the result is null. At the ends of the time range the result is clamped. In every function
+:func:`previous` belongs into ``windowed(...).agg(...)``. The others are window arithmetic, for any query.
+
+They need no stream. Times are ``TIMESTAMP``, microseconds in UTC. A day has 24 hours in every time zone.
+If the time is null, the result is null. At the ends of the time range the result is clamped. In each of these
 
 - ``ts`` is a column of type ``TIMESTAMP``, by name or as a Column;
 - a length is text (``"10 minutes"``) or a :class:`datetime.timedelta`, in whole microseconds.
@@ -23,9 +25,39 @@ from mullion._util import durations
 from mullion._util.durations import Duration
 from mullion.errors import InvalidArgumentError
 
-__all__ = ["session", "session_end", "slice_of", "window_end", "window_start", "windows"]
+__all__ = ["previous", "session", "session_end", "slice_of", "window_end", "window_start", "windows"]
 
 ColumnOrName = Column | str
+
+
+def previous(aggregate: Column) -> Column:
+    """The value of ``aggregate`` in the pane of the same key that closed before, for ``windowed(...).agg(...)``.
+
+    ``aggregate`` is an aggregate, or an expression over aggregates and keys. The result has its type. It is null for
+    the first pane of a key, and in all firings before the close: the pane before may still be open then.
+
+    >>> change = F.sum("v") - MF.previous(F.sum("v"))  # doctest: +SKIP
+
+    The panes of a key must not overlap: it works for :class:`Tumbling`, :class:`Session`, :class:`Count` and
+    :class:`Global`. With ``empty="emit"`` the pane before is the window before, with or without rows. A pane that late
+    rows reopen has no previous one if it ends before the last closed pane of its key, and is no other's previous pane.
+
+    State holds one record per key, with the end of its last closed pane and the values. It is kept as long as the
+    query, so its number of keys bounds the state. On a batch DataFrame the result is the same.
+
+    In SQL: ``mullion_previous(aggregate)``.
+
+    Raises :class:`InvalidArgumentError` when ``aggregate`` is not a Column. ``.agg(...)`` raises it when there is no
+    aggregate in it, and :class:`UnsupportedError` for windows that overlap, ``accumulate=False``,
+    ``Upgrade(window="drain")``, and for ``previous`` over itself or over a Python function.
+    """
+    if not isinstance(aggregate, Column):
+        raise InvalidArgumentError(
+            f"previous({aggregate!r}) was given a {type(aggregate).__name__}, which is not an aggregate. Write, for "
+            "instance, previous(F.sum('v'))."
+        )
+    dispatch.ready(_session())
+    return call_function("mullion_previous", aggregate)
 
 
 def windows(ts: ColumnOrName, size: Duration, slide: Duration | None = None, offset: Duration = "0 seconds") -> Column:
@@ -128,11 +160,15 @@ def _call(function: str, ts: ColumnOrName, *lengths: int | Column) -> Column:
             f"{function} was given the time {ts!r} ({type(ts).__name__}), which is neither a column's name nor a "
             "Column. Write 'ts' or F.col('ts')."
         )
+    dispatch.ready(_session())
+    texts = [length if isinstance(length, Column) else lit(durations.written(length)) for length in lengths]
+    return call_function(function, col(ts) if isinstance(ts, str) else ts, *texts)
+
+
+def _session() -> SparkSession:
     spark = SparkSession.getActiveSession()
     if spark is None:
         raise InvalidArgumentError(
             "There is no active Spark session. Start one first, mullion.configure(SparkSession.builder).getOrCreate()."
         )
-    dispatch.ready(spark)
-    texts = [length if isinstance(length, Column) else lit(durations.written(length)) for length in lengths]
-    return call_function(function, col(ts) if isinstance(ts, str) else ts, *texts)
+    return spark

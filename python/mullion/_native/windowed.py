@@ -113,8 +113,10 @@ def windowed(
       ``idle_after`` closes the panes of a quiet stream. :class:`PerKey` gives each key its own clock.
     - ``empty``: with ``"skip"`` only panes with rows exist. With ``"emit"`` windows without rows close too, for known
       keys: from the first window that has a row of the key, for as long as the query lasts (on a batch DataFrame, up to
-      the last window with a row). This works for windows on a grid. A key is then never forgotten. A clock that jumps
-      over more than a million windows fails the query, because a row's time must be wrong.
+      the last window with a row). With ``"forward"`` they close with all values of the key's window before, as in
+      resampling. Both work for windows on a grid. A key is then never forgotten. A clock that jumps over more than a
+      million windows fails the query, because a row's time must be wrong. ``"forward"`` stores the values of the last
+      window of each key. It does not go with ``accumulate=False`` and ``.collect()``.
     - ``at_end``: the treatment of open panes when the input ends. It ends for a stream with
       ``trigger(availableNow=True)``, once the query has read the rows that existed at its start. With ``"keep"`` panes
       stay open in the checkpoint, and the next run continues with them. With ``"close"`` all close, in a last batch of

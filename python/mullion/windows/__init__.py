@@ -53,7 +53,7 @@ __all__ = [
 Late: TypeAlias = Literal["drop", "emit", "reopen", "reopen each"]
 """The treatment of a row whose pane has closed."""
 
-Empty: TypeAlias = Literal["skip", "emit"]
+Empty: TypeAlias = Literal["skip", "emit", "forward"]
 """The treatment of windows without rows."""
 
 AtEnd: TypeAlias = Literal["keep", "close"]

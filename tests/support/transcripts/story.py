@@ -322,7 +322,7 @@ class Story(Options):
                 aggs={name: name for part in parts for name in part.aggs},
                 accumulate=all(part.accumulate for part in parts),
                 late="emit" if any(part.late == "emit" for part in parts) else "drop",
-                empty="emit" if any(part.empty == "emit" for part in parts) else "skip",
+                empty=next((part.empty for part in parts if part.empty != "skip"), "skip"),
                 ids=any(part.ids for part in parts),
             )
         return Spec(self.window, **{option.name: getattr(self, option.name) for option in fields(Options)})

@@ -30,6 +30,29 @@ object Late {
   val ReopenEach: LatePolicy = LatePolicy.ReopenEach
 }
 
+/** The treatment of windows without rows. */
+sealed trait Empty {
+  private[mullion] def applyTo(options: WindowOptions): WindowOptions
+}
+
+object Empty {
+
+  /** Only panes with rows exist. */
+  case object Skip extends Empty {
+    override private[mullion] def applyTo(options: WindowOptions): WindowOptions = options
+  }
+
+  /** They close too, from the first window with a row of the key on. */
+  case object Emit extends Empty {
+    override private[mullion] def applyTo(options: WindowOptions): WindowOptions = options.withEmpty(true)
+  }
+
+  /** The same, with the values of the key's window before. */
+  case object Forward extends Empty {
+    override private[mullion] def applyTo(options: WindowOptions): WindowOptions = options.withForward
+  }
+}
+
 /** The event clock that closes panes. */
 sealed trait Clock {
   private[mullion] def applyTo(options: WindowOptions): WindowOptions

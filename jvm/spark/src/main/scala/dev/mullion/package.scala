@@ -56,8 +56,8 @@ package object mullion {
       *   whether a pane with lateness also fires at its end
       * @param accumulate
       *   whether a firing includes the rows of earlier firings
-      * @param emitEmpty
-      *   whether windows without rows close too, for known keys
+      * @param empty
+      *   the treatment of windows without rows, for known keys
       * @param ids
       *   whether panes have ids that survive the merging of sessions
       * @param dedupeBy
@@ -78,7 +78,7 @@ package object mullion {
         onTime: Boolean = false,
         accumulate: Boolean = true,
         late: LatePolicy = Late.Drop,
-        emitEmpty: Boolean = false,
+        empty: Empty = Empty.Skip,
         closeAtEnd: Boolean = false,
         dedupeBy: Seq[Column] = Nil,
         ids: Boolean = false,
@@ -95,8 +95,8 @@ package object mullion {
           },
         _.withAllowedLateness(allowedLateness.micros)
           .withOnTime(onTime)
-          .withAccumulate(accumulate)
-          .withEmpty(emitEmpty),
+          .withAccumulate(accumulate),
+        empty.applyTo,
         _.copy(late = late, dedupeBy = dedupeBy).withIds(ids),
         clock.applyTo,
         early.applyTo,

@@ -64,7 +64,8 @@ object Drain {
         case SessionWindow(None)              => Some("what each row's gap was computed from is not known any more")
         case _: CustomWindow                  => Some("what each row's ranges were computed from is not known any more")
         case _ if either(_.refinements.empty) =>
-          Some(s"with ${Setting.EmitEmpty} windows without rows would close on both sides of the boundary")
+          val option = Seq(was, now).map(_.refinements).find(_.empty).get.emptyOption
+          Some(s"with $option windows without rows would close on both sides of the boundary")
         case _ if either(takesAway) =>
           Some(s"windows that overlap, with ${Setting.NotAccumulating}, cannot share an operator")
         case _ if was.refinements.atEnd != now.refinements.atEnd            => Some("at_end must stay as it was")

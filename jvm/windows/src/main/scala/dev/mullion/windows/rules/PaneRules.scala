@@ -52,7 +52,7 @@ sealed trait PaneRules extends Product with Serializable {
         "it out."
     )
 
-  if (refinements.empty && !window.isInstanceOf[GridWindow]) throw PaneRules.madeByRows(window)
+  if (refinements.empty && !window.isInstanceOf[GridWindow]) throw PaneRules.madeByRows(window, refinements)
 
   if (allowedLateness < 0)
     throw WindowException.invalid(
@@ -149,8 +149,8 @@ sealed trait PaneRules extends Product with Serializable {
 }
 
 object PaneRules {
-  private[rules] def madeByRows(window: WindowSpec): WindowException = WindowException.unsupported(
-    s"${Setting.EmitEmpty} is for windows that there are without rows, and a ${window.describe} is made by them. Use Tumbling or " +
+  private[rules] def madeByRows(window: WindowSpec, refinements: Refinements): WindowException = WindowException.unsupported(
+    s"${refinements.emptyOption} is for windows that there are without rows, and a ${window.describe} is made by them. Use Tumbling or " +
       "Sliding, or leave it out."
   )
 
@@ -479,7 +479,7 @@ object NumberedRules {
       Option.unless(refinements.accumulate)(Setting.NotAccumulating),
       Option.when(late != LatePolicy.Drop)(Setting.Late)
     ).flatten
-    if (refinements.empty) throw PaneRules.madeByRows(window)
+    if (refinements.empty) throw PaneRules.madeByRows(window, refinements)
     requested.headOption.foreach(what => throw needsClock(what, window))
   }
 

@@ -32,6 +32,8 @@ import dev.mullion.windows.spec.Setting
   *   whether panes may have fired under earlier options, so that their firings are still counted
   * @param generation
   *   the first batch of the window, in a query that began with other windows; it is part of the ids
+  * @param forward
+  *   whether windows without rows repeat the values of the window before, if they close
   */
 final case class Refinements(
     count: Option[Long],
@@ -41,7 +43,8 @@ final case class Refinements(
     ids: Boolean = false,
     atEnd: Boolean = false,
     remembers: Boolean = false,
-    generation: Long = 0L
+    generation: Long = 0L,
+    forward: Boolean = false
 ) {
   count.filter(_ <= 0).foreach { n =>
     throw WindowException.invalid(
@@ -56,7 +59,16 @@ final case class Refinements(
         "at the end of one run opens again when another run has rows for it. Leave one of them out."
     )
 
+  if (forward && !accumulate)
+    throw WindowException.unsupported(
+      s"${Setting.ForwardEmpty} and ${Setting.NotAccumulating} do not go together: a close holds only the rows since the last firing, so " +
+        "there are no values of the window to repeat. Leave one of them out."
+    )
+
   def fires: Boolean = onTime || count.isDefined
+
+  /** The option that makes windows without rows close, for messages. */
+  def emptyOption: Setting = if (forward) Setting.ForwardEmpty else Setting.EmitEmpty
 
   /** True if they differ only in firings before the close, and in the consequences of these. */
   def isButForFirings(other: Refinements): Boolean =
@@ -70,7 +82,7 @@ final case class Refinements(
     count.map(n => s"fires early after every $n rows").toSeq ++
       Option.when(onTime)("fires at its end and when changed after it") ++
       Option.unless(accumulate)("each firing shows what came since the one before") ++
-      Option.when(empty)("windows without rows close too") ++
+      Option.when(empty)(if (forward) "windows without rows repeat the values before" else "windows without rows close too") ++
       Option.when(atEnd)("all close at the end of the input")
 }
 

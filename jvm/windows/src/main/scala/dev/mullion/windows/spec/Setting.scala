@@ -31,7 +31,8 @@ object Setting {
 
   // Values that stand for themselves.
   val CloseAtEnd: Setting = Setting("at_end='close'", "closeAtEnd = true", "at_end => 'close'")
-  val EmitEmpty: Setting = Setting("empty='emit'", "emitEmpty = true", "empty => 'emit'")
+  val EmitEmpty: Setting = Setting("empty='emit'", "empty = Empty.Emit", "empty => 'emit'")
+  val ForwardEmpty: Setting = Setting("empty='forward'", "empty = Empty.Forward", "empty => 'forward'")
   val Ids: Setting = Setting("ids=True", "ids = true", "ids => true")
   val NotAccumulating: Setting = Setting("accumulate=False", "accumulate = false", "accumulate => false")
   val OnTime: Setting = Setting("on_time=True", "onTime = true", "on_time => true")
@@ -69,6 +70,8 @@ object Setting {
   val Timeout: Setting = valued("timeout")
   val SumAbove: Setting = Setting("F.sum('v') > 100", "sum(\"v\") > 100", "sum(v) > 100")
   val EndsWith: Setting = Setting("ends_with", "endsWith", "ends_with")
+  val PreviousSum: Setting =
+    Setting("previous(F.sum('v'))", "functions.previous(sum(\"v\"))", "mullion_previous(sum(v))")
   val Collect: Setting = Setting("collect()", "collect()", "collect => 'rows'")
   val AggCount: Setting =
     Setting("agg(F.count('*').alias('n'))", "agg(count(\"*\").as(\"n\"))", "aggregates => 'count(*) AS n'")

@@ -122,7 +122,7 @@ class DrainSuite extends MullionSuite {
     assert(why(rules(CustomWindow("f")), rules(session(5))).contains("ranges were computed"))
     assert(why(rules(tumbling(10)), rules(tumbling(20), clock = PaneClock.ProcessingTime)).contains("one clock"))
     val empty = Refinements.none.copy(empty = true)
-    assert(why(rules(tumbling(10)), rules(tumbling(20), refinements = empty)).contains("emitEmpty = true"))
+    assert(why(rules(tumbling(10)), rules(tumbling(20), refinements = empty)).contains("empty = Empty.Emit"))
     val taken = Refinements.none.copy(onTime = true, accumulate = false)
     assert(why(rules(sliding(20, 10), 5, taken), rules(tumbling(20))).contains("accumulate = false"))
     assert(

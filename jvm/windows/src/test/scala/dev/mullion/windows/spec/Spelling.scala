@@ -14,7 +14,7 @@ object Spelling {
   private val scalaNames = names.split('|').map { name =>
     val words = name.split('_')
     (words.head +: words.tail.map(_.capitalize)).mkString
-  } ++ Seq("emitEmpty", "closeAtEnd", "byTime")
+  } ++ Seq("closeAtEnd", "byTime")
 
   private val marks: Map[Language, Seq[String]] = Map(
     Language.Python -> Seq(s"\\b($names)=(?!=)", "\\b(F|mullion)\\.\\w+\\(", "\\b(True|False|None)\\b"),

@@ -75,7 +75,7 @@ final case class PaneStory(
     onTime: Boolean,
     accumulate: Boolean,
     late: String,
-    empty: Boolean,
+    emptyPolicy: String,
     onProcessingTime: Boolean,
     idleAfter: Option[Long],
     trigger: Option[String] = None,
@@ -90,6 +90,9 @@ final case class PaneStory(
     lateBehindClock: Boolean = false,
     onChange: String = "reject"
 ) {
+
+  /** True if windows without rows close too. */
+  def empty: Boolean = emptyPolicy != "skip"
 
   /** True if each row fires its panes. */
   def running: Boolean = early.exists(_.eachRow)
@@ -307,7 +310,7 @@ object Story {
     aggregates = windows.flatMap(_.aggregates).distinctBy(_._1),
     accumulate = windows.forall(_.accumulate),
     late = windows.map(_.late).find(_ == "emit").getOrElse("drop"),
-    empty = windows.exists(_.empty),
+    emptyPolicy = windows.map(_.emptyPolicy).find(_ != "skip").getOrElse("skip"),
     ids = windows.exists(_.ids)
   )
 
@@ -343,7 +346,7 @@ object Story {
     said.flag("on_time", otherwise = false),
     said.flag("accumulate", otherwise = true),
     said.text("late").getOrElse("drop"),
-    said.text("empty").contains("emit"),
+    said.text("empty").getOrElse("skip"),
     said.text("time").contains("processing"),
     clock.get("idle_after").map(Said.micros),
     said

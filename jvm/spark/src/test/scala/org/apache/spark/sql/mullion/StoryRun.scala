@@ -11,6 +11,7 @@ import org.apache.spark.sql.classic.SparkSession
 import org.apache.spark.sql.functions._
 import org.apache.spark.sql.mullion.checkpoint.evolve.RecordsInState
 import org.apache.spark.sql.mullion.operator.WindowExec
+import org.apache.spark.sql.mullion.plan.options.WindowOptions
 import org.apache.spark.sql.mullion.query.ClockedQuery
 import org.apache.spark.sql.mullion.shim.Classic
 import org.apache.spark.sql.streaming.{StateOperatorProgress, StreamingQueryProgress}
@@ -165,7 +166,7 @@ final class StoryRun(spark: SparkSession, begins: Story, folder: Path) {
     val once =
       if (panes.dedupeBy.isEmpty) withRanges else withRanges.withDedupeBy(panes.dedupeBy.map(expr).toArray)
     val refined =
-      once.withOnTime(panes.onTime).withAccumulate(panes.accumulate).withEmpty(panes.empty).withIds(panes.ids)
+      emptied(once, panes).withOnTime(panes.onTime).withAccumulate(panes.accumulate).withIds(panes.ids)
     val draining = panes.onChange match {
       case "drain" => refined.withDrainOnChange
       case "drop"  => refined.withDropOnChange
@@ -179,6 +180,11 @@ final class StoryRun(spark: SparkSession, begins: Story, folder: Path) {
         e.every.fold(byWall)(every => counting.withEarly(every, e.unchanged))
       }
     Asked.windowed(rows, panes.window, panes.by.map(expr).toArray, options, panes.aggregates.map(column).toArray)
+  }
+
+  private def emptied(options: WindowOptions, panes: PaneStory): WindowOptions = panes.emptyPolicy match {
+    case "forward" => options.withForward
+    case policy    => options.withEmpty(policy == "emit")
   }
 
   /** Closes of Spark's own windows, in the form of Mullion's. */

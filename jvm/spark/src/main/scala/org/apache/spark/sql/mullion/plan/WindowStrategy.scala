@@ -23,6 +23,7 @@ import org.apache.spark.sql.mullion.operator.bounded.{
   AggregateExecs,
   ArrivalBatchExec,
   EmptyWindowsExec,
+  LastCloseExec,
   MergeSessionsExec,
   RowsToWindowsExec,
   SlicesToOpenWindowsExec,
@@ -130,7 +131,8 @@ object WindowStrategy extends SparkStrategy {
       node.terms.ticks,
       node.terms.drained,
       node.terms.delay,
-      node.terms.language
+      node.terms.language,
+      node.terms.last
     )
   }
 
@@ -189,7 +191,11 @@ object WindowStrategy extends SparkStrategy {
       },
       rows = program.rows.map(r => r.copy(byRow = r.byRow.onBatch))
     )
-    ArrivalBatchExec(closes, arriving(node, closes))
+    withLast(node, ArrivalBatchExec(closes, arriving(node, closes)))
+  }
+
+  private def withLast(node: WindowedAggregate, closes: SparkPlan): SparkPlan = node.terms.last.fold(closes) {
+    LastCloseExec(node.keys, node.window, node.results.length, _, closes)
   }
 
   /** A node over windows of time on a batch DataFrame: collected rows get their order from a column. */
@@ -309,7 +315,7 @@ object WindowStrategy extends SparkStrategy {
       case sliced: SlicedRules => edge(sliced, isEnd = false)
       case _                   => PreciseTimestampConversion(start, LongType, TimestampType)
     }
-    ProjectExec(closes(node, begin, end), complete)
+    withLast(node, ProjectExec(closes(node, begin, end), complete))
   }
 
   /** The node that determines the panes of a row. */

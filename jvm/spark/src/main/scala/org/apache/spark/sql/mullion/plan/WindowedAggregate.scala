@@ -6,6 +6,7 @@ import org.apache.spark.sql.catalyst.plans.logical.{LogicalPlan, UnaryNode}
 import org.apache.spark.sql.mullion.expressions.columns.KeyColumns
 import org.apache.spark.sql.mullion.expressions.functions.AggregateText
 import org.apache.spark.sql.mullion.expressions.udf.SplitBy
+import org.apache.spark.sql.mullion.operator.engine.output.LastClose
 
 import dev.mullion.windows.rules.{PaneRules, RowByRow}
 import dev.mullion.windows.spec.Language
@@ -123,6 +124,8 @@ case class WindowedAggregate(
   *   the longest delay of the stream's watermarks, in microseconds
   * @param language
   *   the language of the request, for messages
+  * @param last
+  *   the values that a close takes from the close before it, if any
   */
 final case class PaneTerms(
     rules: PaneRules,
@@ -135,5 +138,6 @@ final case class PaneTerms(
     drops: Boolean = false,
     drained: Option[Long] = None,
     delay: Long = 0L,
-    language: Language = Language.Scala
+    language: Language = Language.Scala,
+    last: Option[LastClose] = None
 )

@@ -213,7 +213,7 @@ private[request] final class SqlWindowed(values: Seq[Expression]) {
       flag("on_time"),
       flag("accumulate"),
       choice("late", "drop", "emit", "reopen", "reopen each"),
-      choice("empty", "skip", "emit"),
+      choice("empty", "skip", "emit", "forward"),
       flag("ids"),
       choice("at_end", "keep", "close"),
       Some("clock" -> clock),

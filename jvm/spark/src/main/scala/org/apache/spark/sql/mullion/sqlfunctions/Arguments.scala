@@ -34,6 +34,9 @@ private[sqlfunctions] final class Arguments(
     )
   }
 
+  /** The argument of a function of one. */
+  def only: Expression = values.head
+
   /** The first argument: a TIMESTAMP. */
   def time: Expression = values.head.dataType match {
     case TimestampType => values.head

@@ -43,7 +43,8 @@ object SqlFunctions {
     },
     function[MullionSessionEnd]("mullion_session_end", "last, gap", 2, 2) { arguments =>
       MullionSessionEnd(arguments.time, arguments.gap)
-    }
+    },
+    function[MullionPrevious]("mullion_previous", "aggregate", 1, 1)(arguments => MullionPrevious(arguments.only))
   )
 
   def inject(extensions: SparkSessionExtensions): Unit = all.foreach(extensions.injectFunction)

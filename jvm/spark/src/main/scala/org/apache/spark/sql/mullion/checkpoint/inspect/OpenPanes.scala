@@ -107,7 +107,8 @@ object OpenPanes {
       shared: Option[TogetherWindow],
       clocks: Clocks
   ): DataFrame = {
-    val counted = window.copy(results = rowsIn(window).toSeq.map(rows => Alias(Cast(rows, LongType), "rows")()))
+    val counted =
+      window.copy(results = rowsIn(window).toSeq.map(rows => Alias(Cast(rows, LongType), "rows")()), last = None)
     val keys = KeyColumns.named(window.keys)
     val windowType = counted.window.dataType
     val schema = StructType(

@@ -27,6 +27,8 @@ import org.apache.spark.sql.types.StructType
   *   the same for the window itself
   * @param endsWith
   *   the condition over its contents that also closes a global window, as SQL
+  * @param lastValues
+  *   the values of the last close that state holds for each key, as SQL with their types
   */
 final case class AggregateText(
     input: StructType,
@@ -39,7 +41,8 @@ final case class AggregateText(
     time: Option[String] = None,
     typed: Seq[Seq[String]] = Nil,
     typedByWindow: Seq[String] = Nil,
-    endsWith: Option[String] = None
+    endsWith: Option[String] = None,
+    lastValues: Seq[String] = Nil
 ) {
 
   /** The deduplication as text, if any. */

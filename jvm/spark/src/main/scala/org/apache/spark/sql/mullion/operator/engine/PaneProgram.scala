@@ -54,6 +54,9 @@ trait PaneProgram {
   /** The buffer of a function that counts all rows, if one does. */
   def rowsCounted: Option[Attribute]
 
+  /** True if other calls on the partition are made between two firings. */
+  def interruptsFirings: Boolean = false
+
   def isSession: Boolean = rules.isInstanceOf[SessionRules]
 
   def closesAtEnd: Boolean = rules.refinements.atEnd

@@ -100,7 +100,7 @@ private[operator] final case class WindowAdaptation(
       adaptSessions(records, sums, begin)
     if (begin.isDefined && was.early.isDefined) records.clear(early)
     if (begin.isDefined || was.allowedLateness != now.allowedLateness)
-      program.engine(clock, partition, new PaneCounts) match {
+      program.engineOfPanes(clock, partition, new PaneCounts) match {
         case keyed: KeyedPanes[_]                            => keyed.setTimers(begin)
         case panes: TumblingPanes if program.rules.firesOpen => begin.foreach(_ => panes.setQueue())
         case _                                               =>

@@ -7,7 +7,7 @@ import org.apache.spark.sql.mullion.expressions.columns.KeyColumns
 import org.apache.spark.sql.mullion.expressions.functions.{AccumulatorLimit, AggregateText, KnownAggregates}
 import org.apache.spark.sql.mullion.operator.engine.accumulators.{Accumulators, PaneSums}
 import org.apache.spark.sql.mullion.operator.engine.aligned.{SlidingPanes, TumblingPanes}
-import org.apache.spark.sql.mullion.operator.engine.output.LateOutput
+import org.apache.spark.sql.mullion.operator.engine.output.{LastClose, LastClosePanes, LateOutput}
 import org.apache.spark.sql.mullion.operator.engine.rowwise.{ArrivalFamilies, ArrivalPanes, SplitPanes}
 import org.apache.spark.sql.mullion.operator.engine.session.SessionPanes
 import org.apache.spark.sql.mullion.operator.engine.{
@@ -72,6 +72,8 @@ import dev.mullion.windows.spec.Language
   *   the longest delay of the stream's watermarks, in microseconds
   * @param language
   *   the language of the request, for messages
+  * @param last
+  *   the values that a close takes from the close before it, if any
   */
 final case class WindowProgram(
     id: String,
@@ -98,14 +100,15 @@ final case class WindowProgram(
     ticks: Boolean = false,
     drained: Option[Long] = None,
     delay: Long = 0L,
-    language: Language = Language.Scala
+    language: Language = Language.Scala,
+    last: Option[LastClose] = None
 ) extends OperatorProgram
     with PaneProgram {
-  // A late row has no results, even for functions that are never null.
+  // A late row has no results, and the first pane of a key no previous values, even for functions that are never null.
   def output: Seq[Attribute] =
     (keys :+ window :+ pane) ++ results
       .map(_.toAttribute)
-      .map(a => a.withNullability(a.nullable || lateRow.isDefined)) ++ lateRow
+      .map(a => a.withNullability(a.nullable || lateRow.isDefined || last.isDefined)) ++ lateRow
 
   def distributed: Option[Seq[Attribute]] = Option.unless(byShard)(keys)
 
@@ -134,7 +137,7 @@ final case class WindowProgram(
       case _: AlignedRules | _: CustomRules           => TumblingPanes.families(this)
       case _: AroundRules                             => SlidingPanes.families(this)
       case _: NumberedRules | _: OrderedRules         => throw WindowProgram.needsRows(this)
-    }) :+ PartitionTotals.family
+    }) ++ last.map(LastClosePanes.family(this, output, _)) :+ PartitionTotals.family
 
   /** The window, its firings and its keys, as text. */
   def describe: String =
@@ -142,6 +145,8 @@ final case class WindowProgram(
 
   private def words: String =
     (Seq(rules.describe) ++ text.once ++ rows.map(_.byRow.describe).filter(_.nonEmpty).toSeq).mkString(", ")
+
+  override def interruptsFirings: Boolean = last.isDefined
 
   def onProcessingTime: Boolean = rules.onProcessingTime
 
@@ -191,7 +196,8 @@ final case class WindowProgram(
     drained = drained,
     time = text.time,
     typed = Some(typed),
-    delay = Some(delay)
+    delay = Some(delay),
+    lastValues = Option.when(text.lastValues.nonEmpty)(text.lastValues.toList)
   )
 
   /** For each function by its text, and for the window, the columns whose types state depends on. */
@@ -233,7 +239,17 @@ final case class WindowProgram(
     .map(row => LateProgram(None, lateKey, slice, isSession, LateOutput.columns(keys, results, row, pane.dataType)))
     .toSeq
 
-  def engine(clock: BatchClock, partition: StatePartition, counts: PaneCounts): PaneEngine = rules match {
+  def engine(clock: BatchClock, partition: StatePartition, counts: PaneCounts): PaneEngine = {
+    val panes = engineOfPanes(clock, partition, counts)
+    last.fold(panes)(new LastClosePanes(this, output, _, panes, partition))
+  }
+
+  /** The engine without values of previous closes. */
+  private[program] def engineOfPanes(
+      clock: BatchClock,
+      partition: StatePartition,
+      counts: PaneCounts
+  ): PaneEngine = rules match {
     case _ if splits.isDefined  => new SplitPanes(this, rows.get, splits.get, Some(partition), counts)
     case _ if rows.isDefined    => new ArrivalPanes(this, rows.get, clock, Some(partition), counts)
     case sessions: SessionRules => new SessionPanes(this, sessions, clock, partition, counts)

@@ -7,8 +7,10 @@ import org.apache.spark.sql.catalyst.optimizer.{EliminateDistinct, ReplaceExpres
 import org.apache.spark.sql.catalyst.planning.PhysicalAggregation
 import org.apache.spark.sql.catalyst.plans.logical._
 import org.apache.spark.sql.classic.DataFrame
+import org.apache.spark.sql.functions.{count, lit}
 import org.apache.spark.sql.mullion.expressions.columns.{CustomRanges, SessionGap}
 import org.apache.spark.sql.mullion.expressions.udf.PythonAggregate
+import org.apache.spark.sql.mullion.plan.Shown
 import org.apache.spark.sql.mullion.plan.options.{RowByRowBuilder, WindowChecks, WindowOptions}
 
 import dev.mullion.MullionException
@@ -36,6 +38,8 @@ import dev.mullion.windows.spec.{CustomWindow, Setting, WindowSpec}
   *   the aggregate functions
   * @param results
   *   the output columns over keys and functions
+  * @param rowCount
+  *   the number of rows of a pane over functions, if windows without rows repeat values
   */
 private[build] final case class AnalysedCall(
     df: DataFrame,
@@ -52,17 +56,23 @@ private[build] final case class AnalysedCall(
     dedupe: Option[DedupeBy],
     aggregate: Aggregate,
     functions: Seq[AggregateExpression],
-    results: Seq[NamedExpression]
+    results: Seq[NamedExpression],
+    rowCount: Option[NamedExpression]
 ) {
 
   /** The rows below the aggregate. */
   def input: LogicalPlan = aggregate.child
 
-  def aggregateColumns: Seq[NamedExpression] = AnalysedCall.columnsOf(aggregate).dropRight(closesWhen.size)
+  def aggregateColumns: Seq[NamedExpression] = AnalysedCall.columnsOf(aggregate).take(results.length)
 
   /** The condition that closes a global window, over its rows. */
   def closesWhenOfRows: Option[NamedExpression] =
-    AnalysedCall.columnsOf(aggregate).takeRight(closesWhen.size).headOption
+    AnalysedCall.columnsOf(aggregate).slice(results.length, results.length + closesWhen.size).headOption
+
+  /** The values of the last close of a key that its next close needs, over the input. */
+  def lastValues: Seq[Expression] =
+    if (rowCount.isDefined) aggregateColumns.map(Shown.unalias) ++ functions
+    else Previous.in(aggregateColumns).map(_.child)
 }
 
 private[mullion] object AnalysedCall {
@@ -84,9 +94,12 @@ private[mullion] object AnalysedCall {
     WindowKeys.checkTypes(df, by)
     val contents = options.collect.fold(aggregates)(c => Seq(RowByRowBuilder.collect(df, window, time.named, c)))
     val closesWhen = RowByRowBuilder.ofPane(df, window, options).map(_.as("mullion_closes_when"))
-    val aggregate = PythonAggregate.in(analysedAggregate(df, by, contents ++ closesWhen), time.named)
+    val rowCount = if (rules.refinements.forward) Seq(count(lit(1)).as("row_count")) else Nil
+    val aggregate =
+      PythonAggregate.in(analysedAggregate(df, by, contents ++ closesWhen ++ rowCount), time.named)
     val (grouping, functions, all) = parts(aggregate)
-    val (results, conditions) = all.takeRight(columnsOf(aggregate).length).splitAt(contents.length)
+    val (results, hidden) = all.takeRight(columnsOf(aggregate).length).splitAt(contents.length)
+    val (conditions, counted) = hidden.splitAt(closesWhen.size)
     AnalysedCall(
       df,
       options,
@@ -102,7 +115,8 @@ private[mullion] object AnalysedCall {
       DedupeBy(df, options.dedupeBy, aggregate.child),
       aggregate,
       functions,
-      results
+      results,
+      counted.headOption
     )
   }
 

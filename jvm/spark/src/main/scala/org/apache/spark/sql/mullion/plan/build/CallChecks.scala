@@ -24,7 +24,8 @@ private[build] object CallChecks {
     _.keys.columns.iterator.flatMap(WindowKeys.whyUnstable).nextOption(),
     damagedInState,
     conditionOfPane,
-    endBetweenFunctions
+    endBetweenFunctions,
+    Previous.check
   )
 
   def apply(call: AnalysedCall): Unit = all.iterator.flatMap(_(call)).nextOption().foreach(throw _)

@@ -60,7 +60,8 @@ private[mullion] object CallText {
       call.time.named.filterNot(_ => call.rules.isInstanceOf[NumberedRules]).map(text),
       call.functions.map(f => names(typeDependent(f))),
       names((trigger ++ splitColumns).flatMap(_.references)),
-      when.filter(_ => call.options.endsWith.isDefined).map(text)
+      when.filter(_ => call.options.endsWith.isDefined).map(text),
+      call.lastValues.map(value => s"${text(value)} ${value.dataType.sql}").distinct
     )
   }
 

@@ -6,6 +6,7 @@ import org.apache.spark.sql.catalyst.plans.logical._
 import org.apache.spark.sql.catalyst.trees.TreePattern.CURRENT_LIKE
 import org.apache.spark.sql.mullion.expressions.columns.PaneColumns
 import org.apache.spark.sql.mullion.expressions.functions.KnownAggregates
+import org.apache.spark.sql.mullion.operator.engine.output.LastClose
 import org.apache.spark.sql.mullion.plan.{PaneTerms, Shown, WindowedAggregate}
 import org.apache.spark.sql.mullion.pyfunction.branch.ProcessedRows
 import org.apache.spark.sql.mullion.query.Tick
@@ -45,12 +46,14 @@ private[build] final class WindowNode(call: AnalysedCall) {
   private val (functions, valueOf) =
     call.dedupe.fold((asked ++ tracker, Map.empty[ExprId, Expression]))(_.over(asked))
 
+  private def overFunctions(result: NamedExpression): Expression = {
+    val replaced = valueOf ++ call.keys.columnOf
+    SharedValues.simplified(Shown.unalias(result)).transform { case a: Attribute => replaced.getOrElse(a.exprId, a) }
+  }
+
   /** The results over the node's keys and functions, by name. */
   private val named: Seq[(String, Expression)] = {
-    val replaced = valueOf ++ call.keys.columnOf
-    val values = call.results.map { result =>
-      SharedValues.simplified(Shown.unalias(result)).transform { case a: Attribute => replaced.getOrElse(a.exprId, a) }
-    }
+    val values = call.results.map(overFunctions)
     tracker
       .fold(call.results.map(_.name).zip(values))(Incomplete.over(_, functions, call.results.map(_.name).zip(values)))
   }
@@ -64,19 +67,25 @@ private[build] final class WindowNode(call: AnalysedCall) {
     }
   }
 
-  /** True if an expression over aggregates can only be computed by Spark: then above the node, over the functions'
-    * results.
+  /** The aggregates whose values in the close before are needed, each with its column. */
+  private val previous: Seq[(Expression, AttributeReference)] = Previous.columns(values)
+
+  /** True if an expression over aggregates can only be computed by Spark, or needs a value of the close before: then
+    * above the node, over the functions' results.
     */
-  private val above = values.exists(_.exists(WindowNode.isSparksOwn))
+  private val above = previous.nonEmpty || values.exists(_.exists(WindowNode.isSparksOwn))
 
   private val computed: Seq[(String, Expression)] =
     if (above) functions.map(f => f.aggregateFunction.toString -> f.resultAttribute)
     else named
 
   // A late row has no results.
-  private val resultColumns = computed.map { case (name, value) =>
+  private val ownColumns = computed.map { case (name, value) =>
     AttributeReference(name, value.dataType, value.nullable || emitsLate)()
   }
+  private val rowCount = call.rowCount.map(count => overFunctions(count) -> AttributeReference("row_count", LongType)())
+  private val hidden = previous ++ rowCount
+  private val resultColumns = ownColumns ++ hidden.map(_._2)
 
   /** The columns that the node needs. */
   private def rows: LogicalPlan = {
@@ -131,7 +140,7 @@ private[build] final class WindowNode(call: AnalysedCall) {
     functions = functions.map(_.aggregateFunction),
     filters = functions.map(_.filter.getOrElse(Literal.TrueLiteral)),
     functionResults = functions.map(_.resultAttribute),
-    results = computed.map(_._2),
+    results = computed.map(_._2) ++ hidden.map(_._1),
     resultColumns = resultColumns,
     window = window,
     pane = AttributeReference("pane", PaneColumns.paneType(rules.refinements.ids), nullable = false)(),
@@ -147,17 +156,20 @@ private[build] final class WindowNode(call: AnalysedCall) {
       options.drains,
       options.drops,
       delay = delay,
-      language = Language.current
+      language = Language.current,
+      last = Option.when(hidden.nonEmpty)(LastClose(rowCount.isDefined, previous.length))
     ),
     input
   ).overNullable
 
-  def shown: Shown = Shown(node, if (above) computedAbove else resultColumns.map(c => Alias(c, c.name)()))
+  def shown: Shown = Shown(node, if (above) computedAbove else ownColumns.map(c => Alias(c, c.name)()))
 
   private def computedAbove: Seq[NamedExpression] = {
-    val columnOf = functions.map(_.resultAttribute.exprId).zip(resultColumns).toMap
+    val columnOf = functions.map(_.resultAttribute.exprId).zip(ownColumns).toMap
     named.map { case (name, value) =>
-      val over = value.transform { case a: Attribute if columnOf.contains(a.exprId) => columnOf(a.exprId) }
+      val over = Previous.replaced(value, previous).transform {
+        case a: Attribute if columnOf.contains(a.exprId) => columnOf(a.exprId)
+      }
       val isLate = EqualTo(GetStructField(node.pane, 0), Literal("late"))
       Alias(if (emitsLate) If(isLate, Literal(None.orNull, over.dataType), over) else over, name)()
     }

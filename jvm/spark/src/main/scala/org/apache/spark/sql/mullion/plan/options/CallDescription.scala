@@ -151,7 +151,7 @@ object CallDescription {
       when("on_time")(on => _.withOnTime(truth(on))),
       when("accumulate")(on => _.withAccumulate(truth(on))),
       when("late")(policy => _.withLate(text(policy))),
-      when("empty")(policy => _.withEmpty(text(policy) == "emit")),
+      when("empty")(policy => if (text(policy) == "forward") _.withForward else _.withEmpty(text(policy) == "emit")),
       when("ids")(on => _.withIds(truth(on))),
       when("early")(early),
       when("at_end")(policy => if (text(policy) == "close") _.withCloseAtEnd else identity),

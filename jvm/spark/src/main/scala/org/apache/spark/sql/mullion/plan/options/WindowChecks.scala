@@ -40,6 +40,7 @@ object WindowChecks {
     clockOfRowNumbers,
     firingsOfRowsOneByOne,
     windowsOfRowsOneByOne,
+    forwarding,
     clockOfKeys,
     lateBehindClock,
     running,
@@ -103,7 +104,7 @@ object WindowChecks {
       ),
       request.oneByOne.map(_ -> "rows are worked on one by one there, by one window"),
       Option.when(options.refinements.empty)(
-        Setting.EmitEmpty -> "windows without rows would close on both sides of the boundary"
+        options.refinements.emptyOption -> "windows without rows would close on both sides of the boundary"
       )
     ).flatten.headOption.filter(_ => options.drains)
     other.flatMap { case (what, why) =>
@@ -128,13 +129,18 @@ object WindowChecks {
     val other = Seq(
       Option.when(fires.onTime)(Setting.OnTime),
       Option.when(fires.count.isDefined && !takenApart)(Setting.EarlyCount),
-      Option.when(fires.empty && !takenApart)(Setting.EmitEmpty),
+      Option.when(fires.empty && !takenApart)(fires.emptyOption),
       Option.when(!fires.accumulate && !takenApart)(Setting.NotAccumulating)
     ).flatten.headOption
     other.zip(request.oneByOne).flatMap { case (what, one) =>
       unsupported(s"$what with $one", s"rows are worked on one by one there. Leave $what out.")
     }
   }
+
+  private def forwarding(request: Asked): Option[WindowException] =
+    Option.when(request.options.refinements.forward && request.options.collect.isDefined)(Setting.Collect).flatMap {
+      unsupported(_, s"${Setting.ForwardEmpty} would keep the rows of a pane for every later window. Use aggregates.")
+    }
 
   private def windowsOfRowsOneByOne(request: Asked): Option[WindowException] = {
     val shared = request.window match {

@@ -98,6 +98,8 @@ final case class WindowOptions(
 
   def withEmpty(empty: Boolean): WindowOptions = copy(refinements = refinements.copy(empty = empty))
 
+  def withForward: WindowOptions = copy(refinements = refinements.copy(empty = true, forward = true))
+
   def withIds(ids: Boolean): WindowOptions = copy(refinements = refinements.copy(ids = ids))
 
   def withCloseAtEnd: WindowOptions = copy(refinements = refinements.copy(atEnd = true))

@@ -71,6 +71,8 @@ import dev.mullion.windows.spec.{
   *   without showing in its buffers
   * @param delay
   *   the longest watermark delay that the query has had, in microseconds
+  * @param lastValues
+  *   the values of the last close that state holds for each key, as SQL over `input` with their types
   */
 final case class StateHeader(
     format: Int,
@@ -99,7 +101,8 @@ final case class StateHeader(
     drops: Option[List[String]] = None,
     time: Option[String] = None,
     typed: Option[Map[String, List[String]]] = None,
-    delay: Option[Long] = None
+    delay: Option[Long] = None,
+    lastValues: Option[List[String]] = None
 ) extends OperatorHeader {
   override def sharedBy: Seq[String] = keys
 
@@ -127,7 +130,8 @@ final case class StateHeader(
     "dedupe_by" -> dedupe.fold("none")(_.mkString(", ")),
     "rows one by one" -> rows.fold("no")(_.describe),
     "new aggregates" -> (if (fromNow.contains(true)) "from now" else "reject"),
-    "distribution" -> (if (byShard.contains(true)) "by shard" else "by key")
+    "distribution" -> (if (byShard.contains(true)) "by shard" else "by key"),
+    "values of the last close" -> lastValues.fold("none")(_.mkString(", "))
   )
 
   /** The oldest format that is read like this one. */

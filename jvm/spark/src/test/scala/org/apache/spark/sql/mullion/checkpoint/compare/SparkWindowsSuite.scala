@@ -128,8 +128,8 @@ class SparkWindowsSuite extends SparkSuite with TemporaryFolders with WhereSavep
     refused("Spark keeps each overlapping window whole", ours(Sliding("30 seconds", "10 seconds")), sliding)
     refused("has a window [", ours(Tumbling("31 seconds")), sparksOwn(sparks(col("ts"), "31 seconds")))
     refused(
-      "emitEmpty = true",
-      rows.windowed(tumbling, time = "ts", by = keys, emitEmpty = true).agg(held.head, held.tail: _*)
+      "empty = Empty.Emit",
+      rows.windowed(tumbling, time = "ts", by = keys, empty = Empty.Emit).agg(held.head, held.tail: _*)
     )
     refused("is not a result of windowed", rows)
     refused("is grouped by no window", ours(tumbling), rows.groupBy("k").agg(held.head))

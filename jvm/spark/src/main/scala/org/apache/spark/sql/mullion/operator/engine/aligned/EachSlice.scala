@@ -45,6 +45,8 @@ private[aligned] final class EachSlice(
   override def range(key: UnsafeRow, from: Long, until: Long): SliceScan = new SliceScan {
     private val scan = slices.range(timed(from, key).copy(), timed(until, key))
     private var isOnSlice = false
+    // The key and the value of its record, if they were copied.
+    private var held = Option.empty[(UnsafeRow, UnsafeRow)]
     private var at = 0L
     move()
 
@@ -52,9 +54,15 @@ private[aligned] final class EachSlice(
 
     override def ordinal: Long = at
 
-    override def sum: UnsafeRow = sums.whole(scan.key.untilNextCall, scan.value.untilNextCall)
+    override def sum: UnsafeRow = held match {
+      case None                   => sums.whole(scan.key.untilNextCall, scan.value.untilNextCall)
+      case Some((heldKey, value)) => sums.whole(heldKey, value)
+    }
+
+    override def hold(): Unit = if (isOnSlice && held.isEmpty) held = Some((scan.key.copy(), scan.value.copy()))
 
     override def move(): Unit = {
+      held = None
       isOnSlice = scan.next()
       if (isOnSlice) at = timed.timeOf(scan.key.untilNextCall)
     }

@@ -44,6 +44,9 @@ private[aligned] trait SliceScan extends AutoCloseable {
 
   def move(): Unit
 
+  /** Copies the content of the slice, because other calls on the partition are made before the next one. */
+  def hold(): Unit
+
   /** Keeps the slices from this one to `last` in the sums of windows, and moves to the next. */
   def keepIn(sums: WindowFold[UnsafeRow], last: Long): Unit =
     while (isOn && ordinal <= last) {

@@ -133,6 +133,12 @@ private[aligned] final class SlicesInBlocks(slices: Family, timed: TimedKey, acc
       if (left == 0) nextRecord()
     }
 
+    override def hold(): Unit = if (isOn) {
+      val copy = record.copy()
+      place += copy.getBaseOffset - record.getBaseOffset
+      record = copy
+    }
+
     override def keepIn(sums: WindowFold[UnsafeRow], last: Long): Unit =
       while (isOn && ordinal <= last)
         if (sums.keeps) {

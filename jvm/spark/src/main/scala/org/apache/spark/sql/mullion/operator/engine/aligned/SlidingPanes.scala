@@ -309,7 +309,7 @@ private[operator] final class SlidingPanes(
         scan.move()
       }
       scan.keepIn(windowSums, last)
-      if (!hasNext) scan.close()
+      if (!hasNext) scan.close() else if (program.interruptsFirings) scan.hold()
       if (windowSums.isEmpty && !emitsEmpty)
         throw new IllegalStateException(s"window $window of ${active.slices} is empty")
       val sum = if (windowSums.isEmpty) accumulators.empty.copy() else windowSums.sum
