@@ -23,6 +23,7 @@ from mullion import (
     Cumulate,
     Custom,
     Early,
+    EmitFor,
     Global,
     InvalidArgumentError,
     PaneProcessor,
@@ -39,6 +40,7 @@ from mullion import (
     together,
     windowed,
 )
+from mullion.functions import previous
 
 PAGE: Final = Path(__file__).parents[1] / "docs" / "options.md"
 
@@ -55,6 +57,7 @@ WINDOWS: Final[dict[str, Any]] = {
     "`Global`": Global.every(100),
     "`Global.split`": Global.split(lambda rows: [len(rows)]),
 }
+KEYS: Final = "keys_of_options"
 OF_ROW_NUMBERS: Final = (Count, Global)
 
 
@@ -110,6 +113,8 @@ OPTIONS: Final[dict[str, tuple[dict[str, Any], Callable[[Windowed], DataFrame]]]
     '`late="reopen"`': ({"late": "reopen"}, counted),
     '`late="reopen each"`': ({"late": "reopen each"}, counted),
     '`empty="emit"`': ({"empty": "emit"}, counted),
+    '`empty="forward"`': ({"empty": "forward"}, counted),
+    "`empty=EmitFor(keys)`": ({"empty": EmitFor(KEYS)}, counted),
     '`at_end="close"`': ({"at_end": "close"}, counted),
     "`dedupe_by=`": ({"dedupe_by": "v"}, counted),
     "`ids=True`": ({"ids": True}, counted),
@@ -119,6 +124,7 @@ OPTIONS: Final[dict[str, tuple[dict[str, Any], Callable[[Windowed], DataFrame]]]
     '`.collect(order="time")`': ({"time": "ts"}, lambda rows: rows.collect(order="time")),
     "`.apply()`": ({}, lambda rows: rows.apply(lambda key, pane, own: None, "value bigint")),
     "`.process()`": ({}, lambda rows: rows.process(Copies())),
+    "`mullion.functions.previous`": ({}, lambda rows: rows.agg(previous(F.count("*")).alias("before"))),
     "`PythonAggregate`": ({}, lambda rows: rows.agg(Last("v").alias("last"))),
     "`together`": ({}, lambda rows: together(one=counted(rows), two=counted(rows))),
 }
@@ -145,10 +151,13 @@ def parameters() -> list[str]:
 
 
 def values_of(annotation: str) -> str:
-    literal = get_args(getattr(mullion.windows, annotation, None)) if annotation != "Window" else ()
-    if literal:
-        return ", ".join(f'`"{value}"`' for value in literal)
-    return TYPES.get(annotation) or ", ".join(f"`{part}`" for part in annotation.split(" | "))
+    if annotation in TYPES:
+        return TYPES[annotation]
+    values: list[str] = []
+    for part in annotation.split(" | "):
+        literal = get_args(getattr(mullion.windows, part, None))
+        values += [f'`"{value}"`' for value in literal] or [f"`{part}`"]
+    return ", ".join(values)
 
 
 def summary(text: str) -> str:
@@ -172,6 +181,7 @@ def matrix(spark: SparkSession) -> list[str]:
         )
         .withWatermark("ts", "1 minute")
     )
+    spark.range(3).toDF("k").createOrReplaceTempView(KEYS)
     lines = [f"| option | {' | '.join(WINDOWS)} |", f"|---|{'---|' * len(WINDOWS)}"]
     for option, (arguments, contents) in OPTIONS.items():
         answers = ["yes" if works(rows, window, arguments, contents) else "no" for window in WINDOWS.values()]

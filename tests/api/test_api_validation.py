@@ -217,7 +217,7 @@ def test_an_idle_time_shorter_than_sparks_clocks_tell_is_refused(make: Make) -> 
         ({"allowed_lateness": 600}, "allowed_lateness='600 seconds'"),
         ({"early": "1 minute"}, r"early=Early\(every='1 minute'\)"),
         ({"early": True}, "early=True is not an Early"),
-        ({"empty": "show"}, "empty='show' is not one of 'skip', 'emit'"),
+        ({"empty": "show"}, "empty='show' is not one of 'skip', 'emit', 'forward'"),
         ({"on_time": "yes"}, "on_time='yes' .* neither True nor False"),
         ({"on_time": True}, "allowed_lateness='10 minutes'"),
         ({"accumulate": 0}, r"accumulate=0 \(int\) is neither True nor False"),

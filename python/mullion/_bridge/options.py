@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pyspark.sql import Column
 
 from mullion._util import durations
-from mullion.windows import Early, PerKey, Upgrade, Watermark
+from mullion.windows import Early, EmitFor, PerKey, Upgrade, Watermark
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,7 +20,7 @@ class Options:
     on_time: bool
     accumulate: bool
     late: str
-    empty: str
+    empty: str | EmitFor
     clock: Watermark | PerKey = Watermark()  # noqa: RUF009
     ids: bool = False
     dedupe_by: tuple[Column | str, ...] = ()

@@ -22,6 +22,7 @@ from mullion.windows import (
     Count,
     Cumulate,
     Custom,
+    EmitFor,
     Global,
     PerKey,
     Session,
@@ -146,7 +147,7 @@ def _options(options: Options) -> dict[str, Any]:
         "on_time": options.on_time,
         "accumulate": options.accumulate,
         "late": options.late,
-        "empty": options.empty,
+        **_empty(options.empty),
         "ids": options.ids,
         "at_end": options.at_end,
         "clock": _clock(options.clock),
@@ -161,6 +162,15 @@ def _options(options: Options) -> dict[str, Any]:
             "each_row": options.early.each_row,
         }
     return request
+
+
+def _empty(empty: str | EmitFor) -> dict[str, Any]:
+    """A request contains columns only, so a DataFrame of keys travels as a temporary view of its session."""
+    if not isinstance(empty, EmitFor):
+        return {"empty": empty}
+    if isinstance(empty.keys, DataFrame):
+        empty.keys.createOrReplaceTempView(empty.table)
+    return {"empty": "emit", "empty_for": empty.table}
 
 
 def _clock(clock: Watermark | PerKey) -> dict[str, Any]:

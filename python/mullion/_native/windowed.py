@@ -45,6 +45,7 @@ from mullion.windows import (
     Cumulate,
     Custom,
     Early,
+    EmitFor,
     Empty,
     Global,
     Late,
@@ -86,7 +87,7 @@ def windowed(
     on_time: bool = False,
     accumulate: bool = True,
     late: Late = "drop",
-    empty: Empty = "skip",
+    empty: Empty | EmitFor = "skip",
     at_end: AtEnd = "keep",
     dedupe_by: ColumnOrName | Sequence[ColumnOrName] = (),
     ids: bool = False,
@@ -116,7 +117,8 @@ def windowed(
       the last window with a row). With ``"forward"`` they close with all values of the key's window before, as in
       resampling. Both work for windows on a grid. A key is then never forgotten. A clock that jumps over more than a
       million windows fails the query, because a row's time must be wrong. ``"forward"`` stores the values of the last
-      window of each key. It does not go with ``accumulate=False`` and ``.collect()``.
+      window of each key. It does not go with ``accumulate=False`` and ``.collect()``. With an
+      :class:`EmitFor`, keys of a table are known from the start on.
     - ``at_end``: the treatment of open panes when the input ends. It ends for a stream with
       ``trigger(availableNow=True)``, once the query has read the rows that existed at its start. With ``"keep"`` panes
       stay open in the checkpoint, and the next run continues with them. With ``"close"`` all close, in a last batch of
@@ -205,7 +207,10 @@ def windowed(
     require_bool("accumulate", accumulate)
     require_bool("ids", ids)
     require_one_of("late", late, LATE)
-    require_one_of("empty", empty, EMPTY)
+    if not isinstance(empty, EmitFor):
+        require_one_of("empty", empty, EMPTY)
+    elif isinstance(empty.keys, DataFrame):
+        dispatch.require_same(df, empty.keys, "empty=EmitFor(...)")
     require_one_of("at_end", at_end, AT_END)
     options = Options(
         time=time,

@@ -11,6 +11,7 @@ calendar of a time zone.
     _rows    Count, Global
     _custom  Custom                                     _early    Early
     _clocks  Watermark, PerKey                          _upgrade  Upgrade
+    _empty   EmitFor
     _spec    helpers of all specs
 """
 
@@ -21,6 +22,7 @@ from typing import Literal, TypeAlias
 from mullion.windows._clocks import LateBy, PerKey, Watermark
 from mullion.windows._custom import Custom, RangesOf
 from mullion.windows._early import Early
+from mullion.windows._empty import EmitFor
 from mullion.windows._rows import Count, Global, SplitOf
 from mullion.windows._time import Around, Cumulate, Session, Sliding, Tumbling
 from mullion.windows._upgrade import NewAggregates, OtherWindow, Upgrade
@@ -32,6 +34,7 @@ __all__ = [
     "Cumulate",
     "Custom",
     "Early",
+    "EmitFor",
     "Empty",
     "Global",
     "Late",
@@ -54,7 +57,7 @@ Late: TypeAlias = Literal["drop", "emit", "reopen", "reopen each"]
 """The treatment of a row whose pane has closed."""
 
 Empty: TypeAlias = Literal["skip", "emit", "forward"]
-"""The treatment of windows without rows."""
+"""The treatment of windows without rows; an :class:`EmitFor` is another one."""
 
 AtEnd: TypeAlias = Literal["keep", "close"]
 """The treatment of panes that are open at the end of the input."""

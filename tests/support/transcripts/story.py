@@ -11,7 +11,7 @@ from typing import Any, TypeAlias
 
 import pyarrow as pa
 import yaml
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from mullion import (
@@ -20,6 +20,7 @@ from mullion import (
     Cumulate,
     Custom,
     Early,
+    EmitFor,
     Global,
     PerKey,
     Session,
@@ -82,7 +83,7 @@ class Options:
     on_time: bool = False
     accumulate: bool = True
     late: Late = "drop"
-    empty: Empty = "skip"
+    empty: Empty | dict[str, list[str]] = "skip"
     time: str = "event"
     clock: dict[str, Any] = field(default_factory=dict)
     collect: dict[str, Any] | None = None
@@ -162,7 +163,7 @@ class Spec(Options):
             on_time=self.on_time,
             accumulate=self.accumulate,
             late=self.late,
-            empty=self.empty,
+            empty=self.empty if isinstance(self.empty, str) else self.known_keys(rows.sparkSession),
             clock=self.closing_clock,
             ids=self.ids,
             dedupe_by=[F.expr(column) for column in self.dedupe_by],
@@ -174,6 +175,11 @@ class Spec(Options):
                 "time" if self.by_time else "arrival", max_rows=self.collect.get("max_rows", 1_000_000)
             )
         return panes.agg(*self.columns)
+
+    def known_keys(self, spark: SparkSession) -> EmitFor:
+        """The keys that are known although no row has had them."""
+        assert isinstance(self.empty, dict)
+        return EmitFor(spark.createDataFrame([(key,) for key in self.empty["for"]], "k string"))
 
     @property
     def closing_clock(self) -> Watermark | PerKey:

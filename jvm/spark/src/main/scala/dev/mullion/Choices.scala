@@ -3,7 +3,8 @@ package dev.mullion
 import scala.language.implicitConversions
 
 import org.apache.spark.sql.mullion.plan.options.WindowOptions
-import org.apache.spark.sql.{functions, Column}
+import org.apache.spark.sql.mullion.shim.Classic
+import org.apache.spark.sql.{functions, Column, DataFrame}
 
 import dev.mullion.windows.rules.LatePolicy
 
@@ -47,7 +48,17 @@ object Empty {
     override private[mullion] def applyTo(options: WindowOptions): WindowOptions = options.withEmpty(true)
   }
 
-  /** The same, with the values of the key's window before. */
+  /** The same, and for the keys of a table from the start of the query on, whether they have rows or not.
+    *
+    * @param keys
+    *   a batch DataFrame with the columns of `by`
+    */
+  final case class EmitFor(keys: DataFrame) extends Empty {
+    override private[mullion] def applyTo(options: WindowOptions): WindowOptions =
+      options.withEmptyFor(Classic.frame(keys))
+  }
+
+  /** The same as `Emit`, with the values of the key's window before. */
   case object Forward extends Empty {
     override private[mullion] def applyTo(options: WindowOptions): WindowOptions = options.withForward
   }

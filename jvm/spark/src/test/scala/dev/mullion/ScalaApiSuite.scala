@@ -97,6 +97,25 @@ class ScalaApiSuite extends SparkSuite {
     assertEquals(held.select(size(col("rows"))).collect().map(_.getInt(0)).sorted.toSeq, Seq(1, 3, 4, 6, 6))
   }
 
+  test("windows without rows repeat values, close for the keys of a table, and have the values of the pane before") {
+    val rows = Seq((1, "a"), (32, "a")).map { case (t, k) => (new java.sql.Timestamp(t * 1000L), k) }
+    val numbers = spark.createDataFrame(rows).toDF("at", "k")
+    val before = functions.previous(count("*"))
+    def panes(empty: Empty): Set[String] = shown(
+      numbers
+        .windowed(Tumbling("10 seconds"), time = "at", by = Seq(col("k")), empty = empty)
+        .agg(count("*").as("n"), before.as("b")),
+      "k",
+      "n",
+      "b"
+    )
+    assertEquals(panes(Empty.Skip), Set("a 1 null", "a 1 1"))
+    assertEquals(panes(Empty.Emit), Set("a 1 null", "a 0 1", "a 0 0", "a 1 0"))
+    assertEquals(panes(Empty.Forward), Set("a 1 null", "a 1 1"))
+    val keys = spark.sql("SELECT 'b' AS k")
+    assertEquals(panes(Empty.EmitFor(keys)), panes(Empty.Emit) ++ Set("b 0 null", "b 0 0"))
+  }
+
   test("each kind of window can be asked for") {
     val numbers = spark
       .range(12)

@@ -149,10 +149,11 @@ sealed trait PaneRules extends Product with Serializable {
 }
 
 object PaneRules {
-  private[rules] def madeByRows(window: WindowSpec, refinements: Refinements): WindowException = WindowException.unsupported(
-    s"${refinements.emptyOption} is for windows that there are without rows, and a ${window.describe} is made by them. Use Tumbling or " +
-      "Sliding, or leave it out."
-  )
+  private[rules] def madeByRows(window: WindowSpec, refinements: Refinements): WindowException =
+    WindowException.unsupported(
+      s"${refinements.emptyOption} is for windows that there are without rows, and a ${window.describe} is made by them. Use Tumbling or " +
+        "Sliding, or leave it out."
+    )
 
   private val early: Option[FiringKind] = Some(FiringKind.Early)
   private val onTime: Option[FiringKind] = Some(FiringKind.OnTime)

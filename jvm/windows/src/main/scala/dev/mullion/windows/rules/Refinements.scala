@@ -82,7 +82,9 @@ final case class Refinements(
     count.map(n => s"fires early after every $n rows").toSeq ++
       Option.when(onTime)("fires at its end and when changed after it") ++
       Option.unless(accumulate)("each firing shows what came since the one before") ++
-      Option.when(empty)(if (forward) "windows without rows repeat the values before" else "windows without rows close too") ++
+      Option.when(empty)(
+        if (forward) "windows without rows repeat the values before" else "windows without rows close too"
+      ) ++
       Option.when(atEnd)("all close at the end of the input")
 }
 

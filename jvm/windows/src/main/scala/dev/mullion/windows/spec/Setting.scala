@@ -32,6 +32,7 @@ object Setting {
   // Values that stand for themselves.
   val CloseAtEnd: Setting = Setting("at_end='close'", "closeAtEnd = true", "at_end => 'close'")
   val EmitEmpty: Setting = Setting("empty='emit'", "empty = Empty.Emit", "empty => 'emit'")
+  val EmptyFor: Setting = Setting("empty=EmitFor(...)", "empty = Empty.EmitFor(...)", "empty_for => ...")
   val ForwardEmpty: Setting = Setting("empty='forward'", "empty = Empty.Forward", "empty => 'forward'")
   val Ids: Setting = Setting("ids=True", "ids = true", "ids => true")
   val NotAccumulating: Setting = Setting("accumulate=False", "accumulate = false", "accumulate => false")
@@ -97,6 +98,9 @@ object Setting {
     val constant = policy.split(' ').map(_.capitalize).mkString
     Setting(s"late='$policy'", s"late = Late.$constant", s"late => '$policy'")
   }
+
+  def emptyFor(table: String): Setting =
+    Setting(s"empty=EmitFor('$table')", s"""empty = Empty.EmitFor(spark.table("$table"))""", s"empty_for => '$table'")
 
   def time(column: String): Setting = text("time", column)
 

@@ -88,7 +88,8 @@ final case class PaneStory(
     atEnd: Boolean = false,
     keysFollowWall: Boolean = false,
     lateBehindClock: Boolean = false,
-    onChange: String = "reject"
+    onChange: String = "reject",
+    knownKeys: Option[Seq[String]] = None
 ) {
 
   /** True if windows without rows close too. */
@@ -346,7 +347,7 @@ object Story {
     said.flag("on_time", otherwise = false),
     said.flag("accumulate", otherwise = true),
     said.text("late").getOrElse("drop"),
-    said.text("empty").getOrElse("skip"),
+    said.get("empty").fold("skip")(node => if (node.isObject) "emit" else node.asText),
     said.text("time").contains("processing"),
     clock.get("idle_after").map(Said.micros),
     said
@@ -369,7 +370,8 @@ object Story {
     said.text("at_end").contains("close"),
     clock.flag("wall_time", otherwise = false),
     clock.text("late_by").contains("watermark"),
-    upgrade.text("window").getOrElse("reject")
+    upgrade.text("window").getOrElse("reject"),
+    said.get("empty").filter(_.isObject).map(_.path("for").asScala.map(_.asText).toSeq)
   )
 
   private def window(node: JsonNode): WindowSpec = {

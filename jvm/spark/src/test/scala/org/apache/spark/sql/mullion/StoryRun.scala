@@ -16,7 +16,7 @@ import org.apache.spark.sql.mullion.query.ClockedQuery
 import org.apache.spark.sql.mullion.shim.Classic
 import org.apache.spark.sql.streaming.{StateOperatorProgress, StreamingQueryProgress}
 import org.apache.spark.sql.types.{LongType, StructType, TimestampType}
-import org.apache.spark.sql.{Column, DataFrame}
+import org.apache.spark.sql.{Column, DataFrame, Row}
 
 import dev.mullion.windows.spec.AlignedWindow
 import dev.mullion.{Asked, Facade}
@@ -182,10 +182,14 @@ final class StoryRun(spark: SparkSession, begins: Story, folder: Path) {
     Asked.windowed(rows, panes.window, panes.by.map(expr).toArray, options, panes.aggregates.map(column).toArray)
   }
 
-  private def emptied(options: WindowOptions, panes: PaneStory): WindowOptions = panes.emptyPolicy match {
-    case "forward" => options.withForward
-    case policy    => options.withEmpty(policy == "emit")
-  }
+  private def emptied(options: WindowOptions, panes: PaneStory): WindowOptions =
+    (panes.emptyPolicy, panes.knownKeys) match {
+      case ("forward", _)  => options.withForward
+      case (_, Some(keys)) =>
+        val rows = keys.map(key => Row(key)).asJava
+        options.withEmptyFor(Classic.frame(spark.createDataFrame(rows, StructType.fromDDL("k string"))))
+      case (policy, None) => options.withEmpty(policy == "emit")
+    }
 
   /** Closes of Spark's own windows, in the form of Mullion's. */
   private def windowedBySpark(rows: DataFrame, panes: PaneStory): DataFrame = {

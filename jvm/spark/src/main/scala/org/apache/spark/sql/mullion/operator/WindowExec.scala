@@ -234,6 +234,9 @@ final class WindowExec private (facts: SparkOperator.Facts, val program: Operato
     val due = (nextClose, nextEarlyEvent, nextByWall)
     val late = lateRows
     val ready = program.asking(splitMetrics)
+    val keys = program.known.flatMap { known =>
+      known.of(getStateInfo.queryRunId, getStateInfo.operatorId, getStateInfo.storeVersion, getStateInfo.numPartitions)
+    }
     val (count, sessionsLate, lateness) = (counter, lateHere, latenessHere)
     val rows = child.execute()
     val opener = PartitionOpener(kinds, getStateInfo, session, conf, checkpointInfoAccumulator)
@@ -245,6 +248,7 @@ final class WindowExec private (facts: SparkOperator.Facts, val program: Operato
       val rows = CompletionIterator[InternalRow, Iterator[InternalRow]](input, { inputEnded = System.nanoTime() })
       adaptation.foreach(_(partition, clock, counts))
       val engine = ready.engine(clock, partition, counts)
+      keys.foreach(of => engine.know(of.value(index).iterator))
       val end = Option.when(inputEnds)(new EndOfInput(engine, partition, program.families.init, counts))
       val fired = engine.process(rows)
       val ended = end.fold(fired)(fired ++ _.closes())

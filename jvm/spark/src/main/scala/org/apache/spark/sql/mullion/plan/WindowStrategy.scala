@@ -132,7 +132,8 @@ object WindowStrategy extends SparkStrategy {
       node.terms.drained,
       node.terms.delay,
       node.terms.language,
-      node.terms.last
+      node.terms.last,
+      node.terms.known
     )
   }
 

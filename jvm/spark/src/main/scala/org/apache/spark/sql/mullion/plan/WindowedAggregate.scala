@@ -7,6 +7,7 @@ import org.apache.spark.sql.mullion.expressions.columns.KeyColumns
 import org.apache.spark.sql.mullion.expressions.functions.AggregateText
 import org.apache.spark.sql.mullion.expressions.udf.SplitBy
 import org.apache.spark.sql.mullion.operator.engine.output.LastClose
+import org.apache.spark.sql.mullion.operator.program.KnownKeys
 
 import dev.mullion.windows.rules.{PaneRules, RowByRow}
 import dev.mullion.windows.spec.Language
@@ -126,6 +127,8 @@ case class WindowedAggregate(
   *   the language of the request, for messages
   * @param last
   *   the values that a close takes from the close before it, if any
+  * @param known
+  *   the keys whose windows close without rows from the start on, if a table lists them
   */
 final case class PaneTerms(
     rules: PaneRules,
@@ -139,5 +142,6 @@ final case class PaneTerms(
     drained: Option[Long] = None,
     delay: Long = 0L,
     language: Language = Language.Scala,
-    last: Option[LastClose] = None
+    last: Option[LastClose] = None,
+    known: Option[KnownKeys] = None
 )

@@ -213,7 +213,8 @@ private[request] final class SqlWindowed(values: Seq[Expression]) {
       flag("on_time"),
       flag("accumulate"),
       choice("late", "drop", "emit", "reopen", "reopen each"),
-      choice("empty", "skip", "emit", "forward"),
+      choice("empty", (if (has("empty_for")) Seq("emit") else Seq("skip", "emit", "forward")): _*),
+      text("empty_for").map(table => "empty_for" -> JString(table)),
       flag("ids"),
       choice("at_end", "keep", "close"),
       Some("clock" -> clock),
@@ -275,5 +276,5 @@ private[request] object SqlWindowed {
   val parameters: Seq[String] = Seq("rows", "window") ++ ofWindows ++ Seq("by", "time", "aggregates", "collect") ++
     Seq("collect_order", "max_rows", "allowed_lateness", "early", "early_wall", "early_count", "early_unchanged") ++
     Seq("early_each_row", "clock", "clock_idle_after", "clock_wall_time", "clock_late_by", "on_time", "accumulate") ++
-    Seq("late", "empty", "ids", "dedupe_by", "at_end", "upgrade_new_aggregates", "upgrade_window")
+    Seq("late", "empty", "empty_for", "ids", "dedupe_by", "at_end", "upgrade_new_aggregates", "upgrade_window")
 }

@@ -20,7 +20,7 @@ import org.apache.spark.sql.mullion.state.header.{
 import org.apache.spark.sql.mullion.state.record.FamilySpec
 
 import dev.mullion.MullionException
-import dev.mullion.windows.spec.TimeMath
+import dev.mullion.windows.spec.{Setting, TimeMath}
 
 /** The node of a query whose windows differ from those of its state, with the records of each in their places, see
   * [[RecordPlaces]].
@@ -43,6 +43,7 @@ private[checkpoint] object Regrouping {
       found <- Regrouped(was, program.header)
       _ <- closed(was, program.header, clock).toLeft(())
       places <- placesOf(spark, node, program, was, found)
+      _ <- listedKeys(node).filter(_ => places.isDefined).toLeft(())
     } yield {
       val before = Regrouped.windowsOf(was).toMap
       val continued = windowByWindow(node) { (name, window) =>
@@ -54,6 +55,13 @@ private[checkpoint] object Regrouping {
       places.fold(continued)(placed(continued, _))
     }
   }
+
+  /** Records in places of several windows are distributed by the keys of all of them. */
+  private def listedKeys(node: LogicalPlan): Option[String] =
+    windowsOf(node).find(_._2.terms.known.isDefined).map { case (_, window) =>
+      s"the window (${window.rules.describe}) has ${Setting.EmptyFor}, and the state of its query was of several windows " +
+        s"together. Use ${Setting.EmitEmpty}, or start with a new checkpointLocation"
+    }
 
   private def windowByWindow(
       node: LogicalPlan

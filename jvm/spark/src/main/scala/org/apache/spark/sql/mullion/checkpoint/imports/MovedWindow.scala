@@ -145,7 +145,8 @@ private[checkpoint] object MovedWindow {
         s"The window in ${Setting.Was} is of ${was.time}, and ${Setting.named("time")} of ${Setting.Panes} is ${time.getOrElse("another")}. Name the same column."
       )
     val refinements = node.rules.refinements
-    if (refinements.empty) throw begun(refinements.emptyOption, "which windows a key has had without rows is not recorded")
+    if (refinements.empty)
+      throw begun(refinements.emptyOption, "which windows a key has had without rows is not recorded")
     if (refinements.atEnd) throw begun(Setting.CloseAtEnd, "Spark's query has no source that tells of the end")
     if (node.text.dedupe.nonEmpty) throw begun(Setting.DedupeBy, "which rows a window has counted is not recorded")
     if (node.functions.exists(_.isInstanceOf[KnownAggregates]))

@@ -16,6 +16,9 @@ trait PaneEngine {
     */
   def process(input: Iterator[InternalRow]): Iterator[InternalRow]
 
+  /** Makes keys known whose windows close without rows. Called before the rows of the batch. */
+  def know(keys: Iterator[UnsafeRow]): Unit = throw new IllegalStateException(s"$this closes no windows without rows")
+
   /** True if a row put aside is late, by its key and time (`PaneProgram.lateKey`), after the input has been consumed.
     */
   def isLate(row: UnsafeRow): Boolean = true

@@ -70,6 +70,9 @@ trait OperatorProgram extends Product with Serializable {
   /** The output of late rows that were put aside, per window, for the nodes that emit them. */
   def late: Seq[LateProgram]
 
+  /** The keys whose windows close without rows from the start on, if a table lists them. */
+  def known: Option[KnownKeys] = None
+
   /** The program as text. */
   def describe: String
 

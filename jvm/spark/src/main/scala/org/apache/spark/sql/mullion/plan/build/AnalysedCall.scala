@@ -10,6 +10,7 @@ import org.apache.spark.sql.classic.DataFrame
 import org.apache.spark.sql.functions.{count, lit}
 import org.apache.spark.sql.mullion.expressions.columns.{CustomRanges, SessionGap}
 import org.apache.spark.sql.mullion.expressions.udf.PythonAggregate
+import org.apache.spark.sql.mullion.operator.program.KnownKeys
 import org.apache.spark.sql.mullion.plan.Shown
 import org.apache.spark.sql.mullion.plan.options.{RowByRowBuilder, WindowChecks, WindowOptions}
 
@@ -59,6 +60,9 @@ private[build] final case class AnalysedCall(
     results: Seq[NamedExpression],
     rowCount: Option[NamedExpression]
 ) {
+
+  /** The known keys whose windows close without rows, if a table lists them. */
+  val known: Option[KnownKeys] = options.knownKeys.map(of => KnownRows.keys(df, keys, of(df.sparkSession)))
 
   /** The rows below the aggregate. */
   def input: LogicalPlan = aggregate.child

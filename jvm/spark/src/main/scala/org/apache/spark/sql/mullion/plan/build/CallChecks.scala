@@ -25,6 +25,7 @@ private[build] object CallChecks {
     damagedInState,
     conditionOfPane,
     endBetweenFunctions,
+    keysBetweenFunctions,
     Previous.check
   )
 
@@ -154,6 +155,14 @@ private[build] object CallChecks {
       )
     else None
   }
+
+  private def keysBetweenFunctions(call: AnalysedCall): Option[MullionException] =
+    Option.when(call.known.isDefined && ProcessedRows.areIn(call.input)) {
+      MullionException.unsupported(
+        s"${Setting.EmptyFor} is not for windows between functions of Python, which distribute the keys of their rows. Use " +
+          s"${Setting.EmitEmpty}, or window the stream that the function gives."
+      )
+    }
 
   private def endBetweenFunctions(call: AnalysedCall): Option[MullionException] =
     Option.when(call.rules.refinements.atEnd && ProcessedRows.areIn(call.input)) {

@@ -91,7 +91,7 @@ private[build] object Previous {
 
   private def overlaps(window: WindowSpec): Boolean = window match {
     case grid: GridWindow                  => grid.overlaps
-    case CountWindow(size, every)          => every < size
+    case count: CountWindow                => count.every < count.size
     case _: AroundWindow | _: CustomWindow => true
     case _                                 => false
   }

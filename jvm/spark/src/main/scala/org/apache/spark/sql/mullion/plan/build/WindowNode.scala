@@ -101,7 +101,18 @@ private[build] final class WindowNode(call: AnalysedCall) {
   /** The rows, with ticks if batches without rows are needed: panes that close by the wall clock, or fire early without
     * rows, and the end of the input. Between stages, the first stage has the ticks.
     */
-  private def input: LogicalPlan = if (ticks) Tick.beside(spark, rows) else rows
+  private lazy val (input, isKnown): (LogicalPlan, Option[Attribute]) =
+    call.known.filter(_ => !df.isStreaming) match {
+      case Some(keys) =>
+        val (all, marker) = KnownRows.added(rows, call.keys.columns.map(_.toAttribute), time.toAttribute, keys)
+        (all, Some(marker))
+      case None => (if (ticks) Tick.beside(spark, rows) else rows, None)
+    }
+
+  private def filterOf(function: AggregateExpression): Expression = {
+    val own = function.filter.getOrElse(Literal.TrueLiteral)
+    isKnown.fold(own)(marker => if (own == Literal.TrueLiteral) Not(marker) else And(Not(marker), own))
+  }
 
   private def ticks: Boolean = {
     val withoutRows = rules.onProcessingTime || options.idleAfter.isDefined || call.rows.exists(_.closesByWall) ||
@@ -138,7 +149,7 @@ private[build] final class WindowNode(call: AnalysedCall) {
     closesWhen = closesWhen,
     splitColumns = call.splitColumns,
     functions = functions.map(_.aggregateFunction),
-    filters = functions.map(_.filter.getOrElse(Literal.TrueLiteral)),
+    filters = functions.map(filterOf),
     functionResults = functions.map(_.resultAttribute),
     results = computed.map(_._2) ++ hidden.map(_._1),
     resultColumns = resultColumns,
@@ -157,7 +168,8 @@ private[build] final class WindowNode(call: AnalysedCall) {
       options.drops,
       delay = delay,
       language = Language.current,
-      last = Option.when(hidden.nonEmpty)(LastClose(rowCount.isDefined, previous.length))
+      last = Option.when(hidden.nonEmpty)(LastClose(rowCount.isDefined, previous.length)),
+      known = call.known
     ),
     input
   ).overNullable

@@ -152,6 +152,7 @@ object CallDescription {
       when("accumulate")(on => _.withAccumulate(truth(on))),
       when("late")(policy => _.withLate(text(policy))),
       when("empty")(policy => if (text(policy) == "forward") _.withForward else _.withEmpty(text(policy) == "emit")),
+      when("empty_for")(table => _.withEmptyFor(text(table))),
       when("ids")(on => _.withIds(truth(on))),
       when("early")(early),
       when("at_end")(policy => if (text(policy) == "close") _.withCloseAtEnd else identity),

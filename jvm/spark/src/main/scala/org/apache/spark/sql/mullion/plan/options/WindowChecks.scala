@@ -41,6 +41,7 @@ object WindowChecks {
     firingsOfRowsOneByOne,
     windowsOfRowsOneByOne,
     forwarding,
+    knownKeys,
     clockOfKeys,
     lateBehindClock,
     running,
@@ -141,6 +142,18 @@ object WindowChecks {
     Option.when(request.options.refinements.forward && request.options.collect.isDefined)(Setting.Collect).flatMap {
       unsupported(_, s"${Setting.ForwardEmpty} would keep the rows of a pane for every later window. Use aggregates.")
     }
+
+  private def knownKeys(request: Asked): Option[WindowException] = {
+    val other = Seq(
+      Option.when(request.options.collect.isDefined)(
+        Setting.Collect -> "rows are worked on one by one there. Use an aggregate such as collect_list."
+      ),
+      Option.when(request.options.refinements.atEnd)(
+        Setting.CloseAtEnd -> "the windows of a key then end with its last row, and these keys may have none. Leave it out."
+      )
+    ).flatten.headOption.filter(_ => request.options.knownKeys.isDefined)
+    other.flatMap { case (what, why) => unsupported(s"${Setting.EmptyFor} with $what", why) }
+  }
 
   private def windowsOfRowsOneByOne(request: Asked): Option[WindowException] = {
     val shared = request.window match {

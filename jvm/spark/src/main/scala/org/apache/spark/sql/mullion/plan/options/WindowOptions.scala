@@ -1,7 +1,9 @@
 package org.apache.spark.sql.mullion.plan.options
 
-import org.apache.spark.sql.Column
+import org.apache.spark.sql.{AnalysisException, Column}
+import org.apache.spark.sql.classic.{DataFrame, SparkSession}
 import org.apache.spark.sql.mullion.expressions.udf.{PythonSplit, SplitBy}
+import org.apache.spark.sql.mullion.shim.Classic
 
 import dev.mullion.MullionException
 import dev.mullion.windows.clock.PaneClock
@@ -47,6 +49,8 @@ import dev.mullion.windows.spec.{Duration, Setting, WindowSpec}
   *   whether the window may replace another one of the checkpoint, whose panes stay open until they close
   * @param drops
   *   whether panes of removed windows that shared a query with this one are dropped
+  * @param knownKeys
+  *   the table with the keys whose windows close without rows from the start on
   */
 final case class WindowOptions(
     time: Option[Column] = None,
@@ -70,7 +74,8 @@ final case class WindowOptions(
     dedupeBy: Seq[Column] = Nil,
     fromNow: Boolean = false,
     drains: Boolean = false,
-    drops: Boolean = false
+    drops: Boolean = false,
+    knownKeys: Option[SparkSession => DataFrame] = None
 ) {
   def withTime(column: Column): WindowOptions = copy(time = Some(column))
 
@@ -97,6 +102,22 @@ final case class WindowOptions(
   def withLate(policy: String): WindowOptions = copy(late = LatePolicy.named(policy))
 
   def withEmpty(empty: Boolean): WindowOptions = copy(refinements = refinements.copy(empty = empty))
+
+  def withEmptyFor(keys: DataFrame): WindowOptions = withEmpty(true).copy(knownKeys = Some(_ => keys))
+
+  /** @param table
+    *   the name of a table or view
+    */
+  def withEmptyFor(table: String): WindowOptions =
+    withEmpty(true).copy(knownKeys = Some { spark =>
+      try Classic.frame(spark.table(table))
+      catch {
+        case _: AnalysisException =>
+          throw MullionException.invalid(
+            s"${Setting.emptyFor(table)} is not a table or view of this session. Name one that has the columns of ${Setting.By}."
+          )
+      }
+    })
 
   def withForward: WindowOptions = copy(refinements = refinements.copy(empty = true, forward = true))
 

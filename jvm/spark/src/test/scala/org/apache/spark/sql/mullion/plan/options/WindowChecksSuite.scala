@@ -121,4 +121,12 @@ class WindowChecksSuite extends MullionSuite {
     ),
     (tumbling, deduped.withEarlyCount(3), "dedupe_by= with early=Early(count=...)")
   )
+
+  refused("windows without rows, where their values or their keys are unknown,")(
+    (session, event.withForward, "empty='forward' is for windows that there are without rows"),
+    (tumbling, collected.withForward, "collect(): empty='forward' would keep the rows"),
+    (tumbling, perKey.withForward, "empty='forward' with clock=PerKey()"),
+    (tumbling, collected.withEmptyFor("keys"), "empty=EmitFor(...) with collect()"),
+    (tumbling, event.withEmptyFor("keys").withCloseAtEnd, "empty=EmitFor(...) with at_end='close'")
+  )
 }

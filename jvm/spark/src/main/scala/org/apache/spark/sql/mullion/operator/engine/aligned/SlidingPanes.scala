@@ -157,7 +157,15 @@ private[operator] final class SlidingPanes(
     }
   }
 
+  /** Its windows close from the first open one on; without a reading of the event clock, from the one that is open at
+    * its first reading.
+    */
+  override protected def beginKnown(active: SlidingKey): Unit =
+    active.known =
+      if (rules.onProcessingTime) firstOpenNow else if (clock.before > 0) firstOpenBefore else AtFirstReading
+
   override protected def close(active: SlidingKey): Iterator[InternalRow] = {
+    if (active.known == AtFirstReading) active.known = firstOpenNow
     val windows =
       if (emitsEmpty) active.allFrom(firstOpenBefore, firstOpenNow)
       else windowsFrom(active, firstOpenBefore, w => clock.closes(rules.windowCloseDue(w)))
@@ -323,6 +331,12 @@ private[operator] final class SlidingPanes(
 
 private[operator] object SlidingPanes {
 
+  /** The first window of a known key before the first reading of the clock, in place of a number. */
+  private val AtFirstReading = Long.MinValue
+
+  /** The earliest reading of a clock: an event clock is at 0 before its first rows. */
+  private val FirstReading = 1L
+
   private val afterRowsKinds = Seq(FiringKind.Early, FiringKind.OnTime, FiringKind.Update)
 
   /** The panes of one key.
@@ -349,7 +363,10 @@ private[operator] object SlidingPanes {
     private def emitsEmpty = rules.refinements.empty
 
     /** Records a row: windows without rows close from its first open window on. */
-    def know(slice: Long): Unit = rules.foreachWindow(slices, slice, openFrom)(w => known = Math.min(known, w))
+    def know(slice: Long): Unit = {
+      if (known == AtFirstReading) known = SliceSet.None
+      rules.foreachWindow(slices, slice, openFrom)(w => known = Math.min(known, w))
+    }
 
     /** The windows to close, with rows or without: those in `[first, until)`. */
     def allFrom(first: Long, until: Long): Array[Long] = {
@@ -364,7 +381,8 @@ private[operator] object SlidingPanes {
 
     override def isEmpty: Boolean = slices.isEmpty && known == SliceSet.None
 
-    override def nextDue: Long = {
+    override def nextDue: Long = if (known == AtFirstReading) FirstReading
+    else {
       val window = if (emitsEmpty) Math.max(openFrom, known) else rules.nextWindow(slices, openFrom)
       // Slices without a window are kept as long as a row with such a window may arrive.
       val close = if (window == SliceSet.None) rules.expires(slices.last) else rules.windowCloseDue(window)

@@ -47,6 +47,8 @@ private[operator] final class LastClosePanes(
     case other               => throw new IllegalStateException(s"$other takes its rows in order of arrival")
   }
 
+  override def know(keys: Iterator[UnsafeRow]): Unit = panes.know(keys)
+
   override def isLate(row: UnsafeRow): Boolean = panes.isLate(row)
 
   override def remaining(): Iterator[InternalRow] = panes.remaining().map(replaced)

@@ -129,6 +129,18 @@ private[operator] abstract class KeyedPanes[K <: ActiveKey](
     }
   }
 
+  override def know(known: Iterator[UnsafeRow]): Unit = known.foreach { key =>
+    val active = load(key)
+    if (active.timer == ActiveKey.NoTimer) {
+      beginKnown(active)
+      store(active)
+    }
+  }
+
+  /** Makes windows of a new key close without rows. */
+  protected def beginKnown(active: K): Unit =
+    throw new IllegalStateException(s"$this closes no windows without rows")
+
   /** The firings of complete keys: each key fires and is stored before the next one is loaded. */
   private def leaveAll(complete: Iterator[K]): Iterator[InternalRow] = {
     val first = leave(complete.next())

@@ -214,6 +214,7 @@ object SlicesInBlocksSuite {
       val found = Vector.newBuilder[(Long, Held)]
       try
         while (scan.isOn && scan.ordinal < until) {
+          if (scan.ordinal % 2 == 0) scan.hold()
           val sum = scan.sum
           val most = Option.unless(sum.isNullAt(1))(sum.getLong(1))
           found += scan.ordinal -> ((sum.getLong(0), most, sum.getDouble(2)))
@@ -304,6 +305,7 @@ object SlicesInBlocksSuite {
     override def ordinal: Long = scan.ordinal
     override def sum: UnsafeRow = scan.sum
     override def move(): Unit = scan.move()
+    override def hold(): Unit = scan.hold()
     override def close(): Unit = scan.close()
   }
 }
