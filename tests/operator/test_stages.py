@@ -350,3 +350,28 @@ def test_a_checkpoint_of_other_windows_is_refused(spark: SparkSession, tmp_path:
 def through_first(batches: Iterator[pa.RecordBatch], state: State) -> Iterator[Any]:
     for batch in batches:
         yield next(iter(("one",))), batch.select(["ts", "k", "n"])
+
+
+def test_the_windows_between_stages_have_sources_in_the_metrics_system(spark: SparkSession, tmp_path: Path) -> None:
+    feed = Feed(tmp_path / "in", "k string, n bigint")
+    windows = {"fast": total(Tumbling("10 seconds")), "slow": total(Tumbling("20 seconds"))}
+    out = staged(feed.stream(spark), logging_process, windows, logging_callbacks, "what string", shard_by="k")
+    jvm: Any = spark.sparkContext._jvm
+    metrics = jvm.org.apache.spark.SparkEnv.get().metricsSystem()
+    with ClockedQuery(out, checkpoint=tmp_path / "checkpoint") as query:
+        feed.write([(1 * SECOND, "a", 1), (2 * SECOND, "b", 2)])
+        feed.write([(25 * SECOND, "a", 1)])
+        query.settle()
+        feed.write([(3 * SECOND, "a", 1), (26 * SECOND, "a", 1)])
+        query.settle()
+        running = query._query.query()
+        of_windows = []
+        for number in (1_000_000, 1_000_001):
+            sources = metrics.getSourcesByName(f"mullion.{running.id()}.{number}")
+            assert sources.size() == 1
+            gauges = sources.head().metricRegistry().getGauges()
+            names = ("panesOpen", "firingsClose", "rowsLate", "rowsLateUnder1min", "rowsRead")
+            of_windows.append({name: gauges.get(name).getValue() for name in names})
+    of_fast = {"panesOpen": 1, "firingsClose": 2, "rowsLate": 1, "rowsLateUnder1min": 1, "rowsRead": 5}
+    # The pane of the late row had closed by the clock 15 seconds before, and the longer one 5 seconds before.
+    assert of_windows == [of_fast, {**of_fast, "rowsLateUnder1min": 0}]

@@ -89,7 +89,7 @@
   }
 
   function operator(of, run) {
-    const parts = [element("h4", {}, ["Operator " + of.number + ": " + of.windows])];
+    const parts = [element("h4", {}, [of.title + ": " + of.windows])];
     const report = of.report;
     if (report === null) return element("div", {}, parts.concat(["No batch has ended yet."]));
     const streams = report.streams.map(s => [s.name, s.delay, time(s.watermarkMs), s.isIdle ? "yes" : "no"]);

@@ -6,6 +6,8 @@ import dev.mullion.windows.spec.{Duration, Language}
   *
   * @param number
   *   its number in the checkpoint
+  * @param branch
+  *   the name of a window between the stages of a function with state
   * @param windows
   *   its windows, firings and keys, as text
   * @param streams
@@ -21,6 +23,7 @@ import dev.mullion.windows.spec.{Duration, Language}
   */
 final case class OperatorDescription(
     number: Long,
+    branch: Option[String],
     windows: String,
     clock: ClockKind,
     streams: Int,
@@ -29,6 +32,9 @@ final case class OperatorDescription(
     partitions: Int,
     language: Language
 ) {
+
+  /** The operator as text. */
+  def title: String = branch.fold(s"Operator $number")(name => s"Window $name")
 
   /** The condition of the next firing, as text. All times in microseconds.
     *

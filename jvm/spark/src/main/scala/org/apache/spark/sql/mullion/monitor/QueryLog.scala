@@ -18,7 +18,7 @@ private[monitor] final class QueryLog(query: String, operator: OperatorDescripti
   private val clock = new ClockWatch(settings.clockAfterMs)
   private val dropped = QueryLog.causes(operator).map(cause => cause -> new RowsWatch(QueryLog.RowsEveryMs))
 
-  private def name = s"Operator ${operator.number} of query $query"
+  private def name = s"${operator.title} of query $query"
 
   def started(): Unit = logInfo(startMessage)
 

@@ -4,6 +4,8 @@ import org.apache.spark.sql.mullion.shim.SparkVersionShim
 
 /** The facts of a batch for a branch, a window between two stages.
   *
+  * @param name
+  *   of the window
   * @param info
   *   the location of the state
   * @param since
@@ -14,6 +16,7 @@ import org.apache.spark.sql.mullion.shim.SparkVersionShim
   *   that of this batch
   */
 final case class BranchBatch(
+    name: String,
     info: SparkVersionShim.StateInfo,
     since: Long,
     batchTimestampMs: Long,

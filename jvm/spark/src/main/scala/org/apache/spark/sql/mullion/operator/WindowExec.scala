@@ -34,17 +34,20 @@ import dev.mullion.windows.spec.TimeMath
   *
   * The merge combines the rows that several tasks produced for one group, if the operator requires that.
   *
-  * @param since
-  *   the batch in which its state begins, for a branch; see `BranchExec`
+  * @param branch
+  *   its batch, for a branch; see `BranchExec`
   */
-final class WindowExec private (facts: SparkOperator.Facts, val program: OperatorProgram, since: Option[Long])
+final class WindowExec private (facts: SparkOperator.Facts, val program: OperatorProgram, branch: Option[BranchBatch])
     extends SparkOperator(facts)
     with OwnStateExec
     with SortByKeyExec.Wanted
     with ClosesAtEnd
     with FollowsWallClock {
 
-  override protected def withFacts(facts: SparkOperator.Facts): WindowExec = new WindowExec(facts, program, since)
+  override protected def withFacts(facts: SparkOperator.Facts): WindowExec = new WindowExec(facts, program, branch)
+
+  /** The batch in which the state of a branch begins. */
+  private def since: Option[Long] = branch.map(_.since)
 
   override protected def forBatch(facts: SparkOperator.Facts): SparkOperator.Facts = {
     val known = BatchFacts.of(
@@ -116,7 +119,9 @@ final class WindowExec private (facts: SparkOperator.Facts, val program: Operato
       progress.customMetrics.put("rowsLate", of.longMetric("rowsLate").value + late.value)
     val dropped = longMetric("numRowsDroppedByWatermark").value + assigner.fold(0L)(_.longMetric("rowsDropped").value)
     val counted = SparkVersionShim.withDropped(progress, dropped)
-    if (since.isEmpty) WindowReport.report(this, counted, nextClose.value, lateness)(countsOfPartitions)
+    stateInfo.foreach { info =>
+      WindowReport.report(this, batch(info), counted, nextClose.value, lateness)(countsOfPartitions)
+    }
     counted
   }
 
@@ -225,7 +230,7 @@ final class WindowExec private (facts: SparkOperator.Facts, val program: Operato
           continued.flatMap(_.closedDue(getStateInfo.storeVersion, before))
         )
       }
-    if (since.isEmpty) WindowReport.begin(this)
+    WindowReport.begin(this, branch.map(_.name))
     followStreams(batch(getStateInfo), program.idleAfter.isDefined, Sources.gaveRows)
     val adaptation = program.language(continued.flatMap(_.begin(session, program, getStateInfo, known)))
     val clock = known.copy(rulesBegin = adaptation.isDefined)
@@ -323,19 +328,11 @@ object WindowExec {
   /** The name of this operator in Spark's checkpoints. */
   val operatorName = "mullionWindow"
 
-  def apply(program: OperatorProgram, child: SparkPlan): WindowExec =
-    made(program, None, None, None, None, None, child)
+  def apply(program: OperatorProgram, child: SparkPlan): WindowExec = made(program, None, child)
 
   /** For a branch, in a batch whose facts the nodes below already have. */
-  def ofBranch(program: OperatorProgram, batch: BranchBatch, child: SparkPlan): WindowExec = made(
-    program,
-    Some(batch.info),
-    Some(batch.since),
-    Some(batch.batchTimestampMs),
-    Some(batch.lateEventsMs),
-    Some(batch.evictionMs),
-    child
-  )
+  def ofBranch(program: OperatorProgram, batch: BranchBatch, child: SparkPlan): WindowExec =
+    made(program, Some(batch), child)
 
   /** The nodes below a branch's operator, in a batch. */
   def childOfBranch(program: OperatorProgram, batch: BranchBatch, child: SparkPlan): SparkPlan = BatchFacts
@@ -349,27 +346,20 @@ object WindowExec {
     )
     .informed(child, program.id)
 
-  private def made(
-      program: OperatorProgram,
-      info: Option[SparkVersionShim.StateInfo],
-      since: Option[Long],
-      batchTimestampMs: Option[Long],
-      lateEventsMs: Option[Long],
-      evictionMs: Option[Long],
-      child: SparkPlan
-  ): WindowExec = new WindowExec(
-    SparkOperator.Facts(
-      program.keys,
-      info,
-      batchTimestampMs,
-      lateEventsMs,
-      evictionMs,
-      initialState = SparkVersionShim.emptyScan,
-      child
-    ),
-    program,
-    since
-  )
+  private def made(program: OperatorProgram, branch: Option[BranchBatch], child: SparkPlan): WindowExec =
+    new WindowExec(
+      SparkOperator.Facts(
+        program.keys,
+        branch.map(_.info),
+        branch.map(_.batchTimestampMs),
+        branch.map(_.lateEventsMs),
+        branch.map(_.evictionMs),
+        initialState = SparkVersionShim.emptyScan,
+        child
+      ),
+      program,
+      branch
+    )
 
   /** The id of rows put aside after the shuffle: that node may run in one task with those before it. */
   def shuffled(operator: String): String = s"$operator-shuffled"

@@ -20,19 +20,25 @@ import dev.mullion.windows.spec.TimeMath
 /** The reports of a window operator to the query's monitor. A report that fails never fails the query. */
 private[operator] object WindowReport extends Logging {
 
-  /** Reports that the operator runs a batch. */
-  def begin(exec: WindowExec): Unit = guarded {
+  /** Reports that the operator runs a batch.
+    *
+    * @param branch
+    *   the name of a window between the stages of a function with state
+    */
+  def begin(exec: WindowExec, branch: Option[String]): Unit = guarded {
     query(exec).foreach { running =>
       monitor(exec).begin(running, exec.getStateInfo.operatorId) {
         val settings = MonitorSettings.of(exec.conf)
         if (settings.showsTab) WindowsTab.attach(exec.session.sparkContext)
-        (describe(exec, running), settings)
+        (describe(exec, branch, running), settings)
       }
     }
   }
 
   /** Reports a batch that has been executed.
     *
+    * @param number
+    *   of the batch
     * @param nextDue
     *   the earliest due time, in microseconds
     * @param lateness
@@ -40,14 +46,14 @@ private[operator] object WindowReport extends Logging {
     * @param partitions
     *   the amounts that each partition has added to a metric
     */
-  def report(exec: WindowExec, progress: StateOperatorProgress, nextDue: Long, lateness: Seq[Long])(
+  def report(exec: WindowExec, number: Long, progress: StateOperatorProgress, nextDue: Long, lateness: Seq[Long])(
       partitions: String => Map[Int, Long]
   ): Unit = guarded {
     for (running <- query(exec); info <- exec.stateInfo)
       monitor(exec).report(
         info.queryRunId,
         info.operatorId,
-        batch(exec, running, progress, nextDue, lateness, partitions)
+        batch(exec, number, running, progress, nextDue, lateness, partitions)
       )
   }
 
@@ -66,10 +72,11 @@ private[operator] object WindowReport extends Logging {
   private def failed(error: Throwable): Unit =
     logWarning("Mullion cannot report the state of a query to the web UI and the metrics system.", error)
 
-  private def describe(exec: WindowExec, running: StreamExecution): OperatorDescription = {
+  private def describe(exec: WindowExec, branch: Option[String], running: StreamExecution): OperatorDescription = {
     val (program, info) = (exec.program, exec.getStateInfo)
     OperatorDescription(
       info.operatorId,
+      branch,
       program.describe,
       clockOf(program),
       streams(running).length,
@@ -94,6 +101,7 @@ private[operator] object WindowReport extends Logging {
 
   private def batch(
       exec: WindowExec,
+      number: Long,
       running: StreamExecution,
       progress: StateOperatorProgress,
       nextDue: Long,
@@ -109,11 +117,11 @@ private[operator] object WindowReport extends Logging {
     )
     val (cached, disk) = (partitions("hotBytes"), partitions(DiskBytes))
     BatchReport(
-      exec.getStateInfo.storeVersion,
+      number,
       running.triggerClock.getTimeMillis(),
       reading(exec, running),
       Option.when(nextDue != PaneCounts.Never)(TimeMath.toMillis(nextDue)),
-      rowsRead(exec.child),
+      rowsRead(exec.child).orElse(rowsRead(running.lastExecution.executedPlan)).getOrElse(0L),
       counts,
       metric("panesOpen"),
       lateness,
@@ -152,9 +160,9 @@ private[operator] object WindowReport extends Logging {
     case _                          => Nil
   }
 
-  /** The rows of the batch that its sources returned. */
-  private def rowsRead(plan: SparkPlan): Long =
-    plan.collectLeaves().flatMap(_.metrics.get("numOutputRows")).map(_.value).sum
+  /** The rows of the batch that its sources returned; none if there is no source below, as in a branch. */
+  private def rowsRead(plan: SparkPlan): Option[Long] =
+    plan.collectLeaves().flatMap(_.metrics.get("numOutputRows")).map(_.value).reduceOption(_ + _)
 
   /** The rows that operators of Spark below this one dropped by the watermark. */
   private def droppedBefore(plan: SparkPlan): Long = plan

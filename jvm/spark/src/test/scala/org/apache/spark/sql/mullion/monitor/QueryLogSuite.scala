@@ -36,6 +36,7 @@ class QueryLogSuite extends MullionSuite {
 
   private val operator = OperatorDescription(
     number = 1,
+    branch = None,
     "tumbling 1 hour, by [k]",
     ClockKind.EventTime,
     streams = 1,

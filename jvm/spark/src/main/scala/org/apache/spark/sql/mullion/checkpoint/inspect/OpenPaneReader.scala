@@ -2,6 +2,7 @@ package org.apache.spark.sql.mullion.checkpoint.inspect
 
 import org.apache.spark.sql.classic.{DataFrame, SparkSession}
 import org.apache.spark.sql.execution.streaming.runtime.StreamExecution
+import org.apache.spark.sql.mullion.monitor.OperatorDescription
 import org.apache.spark.sql.mullion.monitor.ui.PaneReader
 
 /** [[OpenPanes]] for the tab of the web UI. */
@@ -9,7 +10,11 @@ final class OpenPaneReader extends PaneReader {
   override def read(
       spark: SparkSession,
       checkpoint: String,
-      operator: Int,
+      operator: OperatorDescription,
       running: Option[StreamExecution]
-  ): DataFrame = OpenPanes.ofRun(spark, checkpoint, operator, running)
+  ): DataFrame = {
+    // The operator of a window between stages has a number of its own.
+    val number = operator.branch.fold(operator.number.toInt)(_ => -1)
+    OpenPanes.ofRun(spark, checkpoint, number, operator.branch, running)
+  }
 }

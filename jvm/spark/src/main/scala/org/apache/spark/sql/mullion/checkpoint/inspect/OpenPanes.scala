@@ -59,8 +59,13 @@ object OpenPanes {
   }
 
   /** For a run of a query, and the query itself while it runs. */
-  def ofRun(spark: SparkSession, checkpoint: String, operator: Int, running: Option[StreamExecution]): DataFrame =
-    read(spark, checkpoint, operator, panes = None, window = None, running)
+  def ofRun(
+      spark: SparkSession,
+      checkpoint: String,
+      operator: Int,
+      window: Option[String],
+      running: Option[StreamExecution]
+  ): DataFrame = read(spark, checkpoint, operator, panes = None, window, running)
 
   /** For the query of a checkpoint. */
   def in(

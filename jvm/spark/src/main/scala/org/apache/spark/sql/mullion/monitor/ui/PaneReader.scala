@@ -4,6 +4,7 @@ import java.util.ServiceLoader
 
 import org.apache.spark.sql.classic.{DataFrame, SparkSession}
 import org.apache.spark.sql.execution.streaming.runtime.StreamExecution
+import org.apache.spark.sql.mullion.monitor.OperatorDescription
 
 /** Reads the open panes of an operator from its state. Its implementation is a service, because it belongs to a higher
   * layer.
@@ -15,7 +16,12 @@ private[mullion] trait PaneReader {
     * @param running
     *   the query, while it runs
     */
-  def read(spark: SparkSession, checkpoint: String, operator: Int, running: Option[StreamExecution]): DataFrame
+  def read(
+      spark: SparkSession,
+      checkpoint: String,
+      operator: OperatorDescription,
+      running: Option[StreamExecution]
+  ): DataFrame
 }
 
 private[ui] object PaneReader {

@@ -10,7 +10,7 @@ import org.json4s.jackson.JsonMethods.{compact, render}
 
 import org.apache.spark.sql.Row
 import org.apache.spark.sql.functions.{col, struct, to_json, unix_micros}
-import org.apache.spark.sql.mullion.monitor.{MonitoredQuery, QueryMonitor}
+import org.apache.spark.sql.mullion.monitor.{MonitoredQuery, OperatorDescription, QueryMonitor}
 
 import dev.mullion.windows.clock.DueHistogram
 import dev.mullion.windows.spec.TimeMath
@@ -32,7 +32,7 @@ private[ui] final class PanesJson(monitor: QueryMonitor) {
     } yield {
       val key = Key(query.runId, number, history.batches)
       last.collect { case (`key`, text) => text }.getOrElse {
-        val text = compact(render(read(query, number)))
+        val text = compact(render(read(query, history.description)))
         last = Some(key -> text)
         text
       }
@@ -40,10 +40,10 @@ private[ui] final class PanesJson(monitor: QueryMonitor) {
     json.getOrElse(throw new IllegalArgumentException("The parameters run and operator name no operator of a query."))
   }
 
-  private def read(query: MonitoredQuery, operator: Long): JValue =
+  private def read(query: MonitoredQuery, operator: OperatorDescription): JValue =
     try {
       val session = query.session.getOrElse(throw new IllegalStateException("the session of the query is gone"))
-      val panes = PaneReader.service.read(session, query.checkpoint, operator.toInt, query.running)
+      val panes = PaneReader.service.read(session, query.checkpoint, operator, query.running)
       val shown = Seq(unix_micros(col("closes_at")), to_json(struct("*")), col("waits_for"), col("held_by"))
       val keys = panes.columns.takeWhile(_ != "window").map(name => col(s"`$name`")).toSeq :+ col("window")
       val rows = panes.select(shown.updated(1, to_json(struct(keys: _*))): _*).rdd

@@ -53,6 +53,7 @@ private[ui] object QueryJson {
     val description = history.description
     JObject(
       "number" -> JLong(description.number),
+      "title" -> JString(description.title),
       "windows" -> JString(description.windows),
       "clock" -> JString(description.clock.text),
       "batches" -> JLong(history.batches),

@@ -93,7 +93,7 @@ final class KeyedFunctionExec private (facts: SparkOperator.Facts, val stages: K
       late <- lateEventsMs
       eviction <- evictionMs
       state <- BranchState.of(session, of.queryRunId, of.operatorId).get(name)
-    } yield BranchBatch(state.info(of), state.since, timestamp, late, eviction)
+    } yield BranchBatch(name, state.info(of), state.since, timestamp, late, eviction)
     known.fold(plan)(batch => plan.transformUp { case b: BranchExec if b.batch.isEmpty => b.forBatch(batch) })
   }
 
@@ -157,7 +157,7 @@ final class KeyedFunctionExec private (facts: SparkOperator.Facts, val stages: K
     KeyedFunctionHeader.check(program, getStateInfo, hadoopConf)
     val plans = branches.toMap
     BranchState.settle(session, getStateInfo, program.windows, hadoopConf) { branch =>
-      val first = BranchBatch(branch.info(getStateInfo), branch.since, 0L, 0L, 0L)
+      val first = BranchBatch(branch.name, branch.info(getStateInfo), branch.since, 0L, 0L, 0L)
       plans(branch.name).copy(batch = Some(first)).window.checkBranch(hadoopConf)
     }
     val info = getStateInfo
