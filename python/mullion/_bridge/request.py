@@ -176,7 +176,7 @@ def _empty(empty: str | EmitFor) -> dict[str, Any]:
 def _clock(clock: Watermark | PerKey) -> dict[str, Any]:
     match clock:
         case Watermark():
-            return {"kind": "watermark", "idle_after": clock.idle_after_us}
+            return {"kind": "watermark", "idle_after": clock.idle_after_us, "max_ahead": clock.max_ahead_us}
         case PerKey():
             return {"kind": "per key", "wall_time": clock.wall_time, "late_by": clock.late_by}
 

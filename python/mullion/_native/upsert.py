@@ -96,7 +96,7 @@ def upsert(
         batch.persist()
         try:
             if late is not None:
-                late(batch.where("pane.firing = 'late'").select("late_row.*"), number)
+                late(batch.where("pane.firing IN ('late', 'ahead')").select("late_row.*"), number)
             rows, touched = last_of(batch, keys)
             rows.persist()
             touched.persist()
@@ -168,7 +168,7 @@ def _query_id(spark: SparkSession) -> str:
 
 def last_of(batch: DataFrame, keys: Sequence[str]) -> tuple[DataFrame, DataFrame]:
     """The new rows of a table after a batch, and the keys of all rows that they replace."""
-    fired = _columns_of(batch.where("pane.firing <> 'late'"))
+    fired = _columns_of(batch.where("pane.firing NOT IN ('late', 'ahead')"))
     named = [*keys, ID]
     gone = fired.select(*map(_column, keys), sf.explode(_MERGED).alias(ID))
     shown = fired.drop(_MERGED)
@@ -218,7 +218,7 @@ def changelog(panes: DataFrame) -> DataFrame:
     ['change', 'k', 'window_start', 'window_end', 'pane_firing', 'pane_seq', 'pane_id', 'n']
     """
     keys = _keys_of(panes, "changelog()")
-    plain = _columns_of(panes.where("pane.firing <> 'late'"))
+    plain = _columns_of(panes.where("pane.firing NOT IN ('late', 'ahead')"))
     columns = [field for field in plain.schema.fields if field.name != _MERGED]
     if CHANGE in plain.columns:
         raise InvalidArgumentError(

@@ -27,22 +27,33 @@ class Watermark:
       for one without any row at the start of the query; it does not start while a query is down or works off a backlog.
       A checkpoint that started with ``idle_after`` needs it from then on.
 
+    - ``max_ahead``: how far the event time of a row may be ahead of the wall clock, the time of its micro-batch. A row
+      further ahead does not move the watermark and enters no pane; the metric ``rowsAhead`` counts it, and with
+      ``late="emit"`` it is returned in ``late_row`` with the firing ``"ahead"``. ``None`` means no limit. Only for
+      streams: a batch DataFrame has no wall clock. It acts on the watermarks of the streams below the window, and thus on
+      all operators of the query.
+
     >>> Watermark(idle_after="30 seconds")
     Watermark(idle_after='30 seconds')
+    >>> Watermark(max_ahead="1 hour")
+    Watermark(max_ahead='1 hour')
 
-    Raises :class:`InvalidArgumentError` when ``idle_after`` is not a duration longer than zero.
+    Raises :class:`InvalidArgumentError` when ``idle_after`` is not a duration longer than zero, or ``max_ahead`` is not a
+    duration.
     """
 
     idle_after_us: int | None
+    max_ahead_us: int | None
 
     @explained("Watermark(idle_after='30 seconds')", name="Watermark")
-    def __init__(self, idle_after: Duration | None = None) -> None:
-        us = None if idle_after is None else durations.positive(idle_after, "idle_after", "Watermark(idle_after={})")
-        hold(self, idle_after_us=us)
+    def __init__(self, idle_after: Duration | None = None, max_ahead: Duration | None = None) -> None:
+        idle = None if idle_after is None else durations.positive(idle_after, "idle_after", "Watermark(idle_after={})")
+        ahead = None if max_ahead is None else durations.not_negative(max_ahead, "max_ahead", "Watermark(max_ahead={})")
+        hold(self, idle_after_us=idle, max_ahead_us=ahead)
 
     def __repr__(self) -> str:
-        us = self.idle_after_us
-        return "Watermark()" if us is None else f"Watermark(idle_after={durations.written(us)!r})"
+        parts = (("idle_after", self.idle_after_us), ("max_ahead", self.max_ahead_us))
+        return f"Watermark({', '.join(f'{name}={durations.written(us)!r}' for name, us in parts if us is not None)})"
 
 
 @final

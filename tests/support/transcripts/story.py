@@ -53,6 +53,7 @@ class Step:
     fires: list[Firing] | None = None
     batches: list[list[Firing]] | None = None
     late: int = 0
+    ahead: int = 0
     without_time: int = 0
     in_no_window: int = 0
     open: int | None = None
@@ -186,7 +187,7 @@ class Spec(Options):
         said = dict(self.clock)
         if said.pop("kind", None) == "per key":
             return PerKey(**said)
-        return Watermark(length(micros(said["idle_after"]))) if said else Watermark()
+        return Watermark(**{name: length(micros(time)) for name, time in said.items()})
 
     @property
     def running(self) -> bool:

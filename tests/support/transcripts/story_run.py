@@ -185,7 +185,7 @@ class Run:
         return sum(int(operator["numRowsTotal"]) for operator in self.operators(self.query.progress[-1]))
 
 
-COUNTED = ("late", "without_time", "in_no_window")
+COUNTED = ("late", "ahead", "without_time", "in_no_window")
 FIRINGS = ("early", "on_time", "update", "close")
 
 
@@ -196,7 +196,7 @@ def counted(operators: Sequence[Sequence[Any]], which: int, metric: str) -> int:
 
 def play(run: Run) -> None:
     fired: list[Firing] = []
-    late = 0
+    left_out = 0
     steps = [*map(Step.read, run.story.steps)]
     for number, step in enumerate(steps, start=1):
         batches = run.step(step)
@@ -210,7 +210,7 @@ def play(run: Run) -> None:
             told = [firing for batch in batches for firing in batch]
         if not step.crash:
             fired += told
-        late += step.late
+        left_out += step.late + step.ahead
 
     story = run.story
     *downstream, open_here = run.open_panes()
@@ -232,7 +232,7 @@ def play(run: Run) -> None:
     alike = story.spec.accumulate and story.spec.time == "event" and story.spec.empty == "skip"
     # Of a run after the end of another one a batch knows nothing, nor of another query before it.
     is_one = not any(step.drain for step in steps[:-1]) and not any(step.change is not None for step in steps)
-    if late == 0 and alike and is_one:
+    if left_out == 0 and alike and is_one:
         files = len(run.files) - 1 if story.flood else len(run.files)
         still_open = [] if story.flood or story.spec.is_numbered else [{"close": 0, **pane} for pane in story.open]
         closed = [*map(without_id, run.as_batch(files))]

@@ -57,10 +57,10 @@ def as_said(told: Firing, names: Sequence[str]) -> Firing:
     if isinstance(told.get("rows"), list):
         told["rows"] = [row_of(row, names) for row in told["rows"]]
     firing, seq = told.pop("firing", None), told.pop("seq", None)
-    if firing != "late":
+    if firing not in ("late", "ahead"):
         return told if firing is None else {firing: seq, **told}
     assert seq is None
-    return {"late": row_of(told.pop("late_row"), names), **told}
+    return {firing: row_of(told.pop("late_row"), names), **told}
 
 
 def row_of(row: dict[str, Any], names: Sequence[str]) -> list[Any]:

@@ -65,7 +65,7 @@ class ApplyStage:
         results = Results(self.returned)
         output = Output(self.returned, self.late)
         for firing in Firings(batches, self.keys):
-            if firing.pane.firing == "late":
+            if firing.pane.firing in ("late", "ahead"):
                 yield from output.add(firing.heads, firing.index, None)
                 continue
             for rows in self._call(firing, results):

@@ -220,7 +220,7 @@ class ProcessStage:
                 heads = firing.heads
                 names = self._names(heads)
                 read_ahead(names)
-            if firing.pane.firing == "late":
+            if firing.pane.firing in ("late", "ahead"):
                 yield from output.add(heads, firing.index, None)
                 continue
             if firing.pane.firing == "early" and not firing.count:

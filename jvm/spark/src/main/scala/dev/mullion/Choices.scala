@@ -74,10 +74,18 @@ sealed trait Clock {
   * @param idleAfter
   *   how long a source may be empty before it is idle. Of several streams, an idle one no longer holds back the
   *   watermark; if all are idle, the watermark advances with the wall clock
+  * @param maxAhead
+  *   how far the event time of a row may be ahead of the wall clock; streams only
   */
-final case class Watermark(idleAfter: Option[Span] = None) extends Clock {
-  override private[mullion] def applyTo(options: WindowOptions): WindowOptions =
-    idleAfter.map(_.micros).fold(options)(options.withIdleAfter)
+final case class Watermark(idleAfter: Option[Span] = None, maxAhead: Option[Span] = None) extends Clock {
+
+  /** Rows whose time is further ahead of the wall clock do not move the watermark, and enter no pane. */
+  def withMaxAhead(most: Span): Watermark = copy(maxAhead = Some(most))
+
+  override private[mullion] def applyTo(options: WindowOptions): WindowOptions = {
+    val idling = idleAfter.map(_.micros).fold(options)(options.withIdleAfter)
+    maxAhead.map(_.micros).fold(idling)(idling.withMaxAhead)
+  }
 }
 
 object Watermark {

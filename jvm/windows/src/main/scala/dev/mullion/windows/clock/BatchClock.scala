@@ -24,6 +24,8 @@ package dev.mullion.windows.clock
   *   whether the input ends with this batch, so that all open panes close in it
   * @param closedDue
   *   the due time up to which panes had closed before, where a changed lateness makes `before` unusable for that
+  * @param ahead
+  *   the latest time of rows that are not too far ahead of the wall clock
   * @param rulesBegin
   *   whether it is the first batch under changed rules, so that open panes past their end may have to fire on time
   */
@@ -36,6 +38,7 @@ final case class BatchClock(
     wallBefore: Long = BatchClock.BeforeAllTime,
     inputEnds: Boolean = false,
     closedDue: Option[Long] = None,
+    ahead: Long = Long.MaxValue,
     rulesBegin: Boolean = false
 ) {
 

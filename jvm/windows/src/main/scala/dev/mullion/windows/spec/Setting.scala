@@ -43,6 +43,8 @@ object Setting {
   // The clock, early firings and upgrades.
   val IdleAfter: Setting =
     Setting("clock=Watermark(idle_after=...)", "clock = Watermark(idleAfter = ...)", "clock_idle_after => ...")
+  val MaxAhead: Setting =
+    Setting("clock=Watermark(max_ahead=...)", "clock = Watermark().withMaxAhead(...)", "clock_max_ahead => ...")
   val PerKey: Setting = Setting("clock=PerKey()", "clock = PerKey()", "clock => 'per key'")
   val PerKeyWithWallTime: Setting =
     Setting("clock=PerKey(wall_time=True)", "clock = PerKey(wallTime = true)", "clock_wall_time => true")

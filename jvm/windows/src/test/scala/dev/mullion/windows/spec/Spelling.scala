@@ -7,7 +7,7 @@ object Spelling {
   val languages: Seq[Language] = Seq(Language.Python, Language.Scala, Language.Sql)
 
   private val names =
-    "allowed_lateness|on_time|at_end|dedupe_by|each_row|idle_after|late_by|wall_time|new_aggregates|" +
+    "allowed_lateness|on_time|at_end|dedupe_by|each_row|idle_after|max_ahead|late_by|wall_time|new_aggregates|" +
       "max_rows|early|late|empty|accumulate|ids|time|by|clock|upgrade|every|wall|count|order|panes|was|" +
       "max_length|ends_with|timeout"
 

@@ -88,6 +88,7 @@ final case class PaneStory(
     atEnd: Boolean = false,
     keysFollowWall: Boolean = false,
     lateBehindClock: Boolean = false,
+    maxAhead: Option[Long] = None,
     onChange: String = "reject",
     knownKeys: Option[Seq[String]] = None
 ) {
@@ -158,7 +159,8 @@ final case class Step(
     open: Option[Long],
     drain: Boolean = false,
     change: Option[JsonNode] = None,
-    other: Option[Seq[JsonNode]] = None
+    other: Option[Seq[JsonNode]] = None,
+    ahead: Long = 0
 ) {
   def startsAgain: Boolean = restart || crash || drain || change.isDefined
 }
@@ -185,7 +187,7 @@ final case class Firing(fields: SortedMap[String, String]) {
 }
 
 object Firing {
-  val kinds: Seq[String] = Seq("early", "on_time", "update", "running", "close", "late")
+  val kinds: Seq[String] = Seq("early", "on_time", "update", "running", "close", "late", "ahead")
 
   /** The column of collected rows. */
   val rows = "rows"
@@ -194,7 +196,7 @@ object Firing {
   /** From a test case, in seconds. */
   def said(node: JsonNode): Firing = of(Said.fieldsOf(node).map {
     case ("window", bounds) => "window" -> bounds.asScala.map(Said.micros).mkString("[", ", ", "]")
-    case ("late", row)      => "late" -> rowText(Said.time(row.get(0)), row.asScala.drop(1))
+    case (kind @ ("late" | "ahead"), row) => kind -> rowText(Said.time(row.get(0)), row.asScala.drop(1))
     case (Firing.rows, all) => rows -> all.asScala.map(r => rowText(Said.time(r.get(0)), r.asScala.drop(1))).mkString
     case (name, value)      => name -> text(value)
   })
@@ -208,9 +210,9 @@ object Firing {
     val fields = Said.fieldsOf(json.readTree(line)).toMap
     val seq = fields.get("seq").map(text).getOrElse("none")
     val kind = fields.get("firing").map(_.asText).map {
-      case "late" =>
+      case kind @ ("late" | "ahead") =>
         require(seq == "none", s"a late row has seq $seq")
-        "late" -> rowText(text(fields("late_row").path("ts")), names.tail.map(fields("late_row").path(_)))
+        kind -> rowText(text(fields("late_row").path("ts")), names.tail.map(fields("late_row").path(_)))
       case firing => firing -> seq
     }
     def collected(all: JsonNode) = all.asScala.map(r => rowText(text(r.path("ts")), names.tail.map(r.path))).mkString
@@ -370,6 +372,7 @@ object Story {
     said.text("at_end").contains("close"),
     clock.flag("wall_time", otherwise = false),
     clock.text("late_by").contains("watermark"),
+    clock.get("max_ahead").map(Said.micros),
     upgrade.text("window").getOrElse("reject"),
     said.get("empty").filter(_.isObject).map(_.path("for").asScala.map(_.asText).toSeq)
   )
@@ -439,7 +442,8 @@ object Story {
       said.number("open"),
       said.flag("drain", otherwise = false),
       said.get("change"),
-      said.list("other")
+      said.list("other"),
+      said.number("ahead").getOrElse(0L)
     )
     require(node.isTextual || !(node.has("fires") && node.has("batches")), s"either fires or batches: $node")
     require(

@@ -153,7 +153,8 @@ final class StoryRun(spark: SparkSession, begins: Story, folder: Path) {
       if (panes.onProcessingTime || (panes.isNumbered && !panes.collect.exists(_.byTime))) Asked.options
       else Asked.options.withTime(col(time))
     val idling = panes.idleAfter.fold(timed)(timed.withIdleAfter)
-    val rules = idling.withAllowedLateness(panes.lateness).withLate(panes.late)
+    val limited = panes.maxAhead.fold(idling)(idling.withMaxAhead)
+    val rules = limited.withAllowedLateness(panes.lateness).withLate(panes.late)
     val triggered = panes.trigger.fold(rules)(sql => rules.withTrigger(expr(sql)))
     val ending = panes.endsWith.fold(triggered)(sql => triggered.withEndsWith(expr(sql)))
     val split = panes.split.fold(ending)(column => ending.copy(split = Some(StorySplit(column))))
@@ -281,7 +282,7 @@ object StoryRun {
     "update" -> "firingsUpdate",
     "close" -> "firingsClose"
   )
-  private val counts = Seq("rowsLate", "rowsWithoutTime", "rowsInNoWindow") ++ firings.map(_._2)
+  private val counts = Seq("rowsLate", "rowsAhead", "rowsWithoutTime", "rowsInNoWindow") ++ firings.map(_._2)
 
   /** The Mullion windows in a batch, the one downstream first. */
   private def ours(report: StreamingQueryProgress): Seq[StateOperatorProgress] =

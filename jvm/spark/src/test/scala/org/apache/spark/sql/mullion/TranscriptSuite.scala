@@ -125,7 +125,7 @@ class TranscriptSuite extends SparkSuite {
     // of the input, nor an earlier query.
     val alike = story.panes.accumulate && !story.panes.onProcessingTime && !story.panes.empty &&
       !steps.init.exists(_.drain) && !steps.exists(_.change.isDefined)
-    if (steps.forall(_.late == 0) && alike) {
+    if (steps.forall(step => step.late == 0 && step.ahead == 0) && alike) {
       val closes =
         (fired ++ last).filter(_.is("close")) ++ (if (story.flood || story.panes.isNumbered) Nil else story.open)
       val closed = closes.map(_.as("close", 0).withoutId).toSeq
@@ -136,7 +136,12 @@ class TranscriptSuite extends SparkSuite {
   private def checkCounts(story: Story, step: Step, ran: Ran, at: String): Unit = {
     def sum(counts: Seq[Map[String, Long]], name: String) = counts.map(_(name)).sum
 
-    val of = Seq("rowsLate" -> step.late, "rowsWithoutTime" -> step.withoutTime, "rowsInNoWindow" -> step.inNoWindow)
+    val of = Seq(
+      "rowsLate" -> step.late,
+      "rowsAhead" -> step.ahead,
+      "rowsWithoutTime" -> step.withoutTime,
+      "rowsInNoWindow" -> step.inNoWindow
+    )
     of.foreach { case (name, expected) => assertEquals(sum(ran.counts, name), expected, s"$at: the metric $name") }
     story.next match {
       case Some(next) if next.ours =>

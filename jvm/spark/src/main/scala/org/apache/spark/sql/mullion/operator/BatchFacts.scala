@@ -3,7 +3,12 @@ package org.apache.spark.sql.mullion.operator
 import org.apache.spark.sql.classic.SparkSession
 import org.apache.spark.sql.execution.SparkPlan
 import org.apache.spark.sql.mullion.expressions.columns.{BatchNumber, InShard}
-import org.apache.spark.sql.mullion.operator.assign.{AssignsPanes, PutAsideLateRowsExec, StampTimeExec}
+import org.apache.spark.sql.mullion.operator.assign.{
+  AssignsPanes,
+  FusedWatermarkExec,
+  PutAsideLateRowsExec,
+  StampTimeExec
+}
 import org.apache.spark.sql.mullion.operator.bounded.SlicesToOpenWindowsExec
 import org.apache.spark.sql.mullion.operator.program.OperatorProgram
 import org.apache.spark.sql.mullion.query.DriverClock
@@ -20,6 +25,8 @@ import dev.mullion.windows.spec.TimeMath
   * @param before
   *   the clock by which rows are late, in microseconds: the event clock of the previous batch, or its substitute after
   *   a change of the lateness
+  * @param ahead
+  *   the latest time of rows that are not too far ahead of the wall clock, in microseconds, if that is limited
   * @param now
   *   the batch's processing time, in microseconds, if the operator is on it
   * @param batch
@@ -28,19 +35,21 @@ import dev.mullion.windows.spec.TimeMath
 private[operator] final case class BatchFacts(
     partitions: Option[Int],
     before: Option[Long],
+    ahead: Option[Long],
     now: Option[Long],
     batch: Option[Long]
 ) {
 
   /** The nodes below an operator, with these facts. Another operator of Mullion may be below them. */
   def informed(plan: SparkPlan, operator: String): SparkPlan = plan match {
-    case assigner: AssignsPanes if assigner.operator == operator          => below(assigner.forBatch(before), operator)
-    case stamp: StampTimeExec if stamp.operator == operator               => below(stamp.copy(now = now), operator)
+    case assigner: AssignsPanes if assigner.operator == operator => below(assigner.forBatch(before, ahead), operator)
+    case stamp: StampTimeExec if stamp.operator == operator      => below(stamp.copy(now = now), operator)
     case windows: SlicesToOpenWindowsExec if windows.operator == operator =>
       below(windows.copy(partitions = partitions, before = before), operator)
     case aside: PutAsideLateRowsExec if aside.operator == WindowExec.shuffled(operator) =>
       below(aside.copy(partitions = partitions), operator)
-    case other => below(other, operator)
+    case watermark: FusedWatermarkExec => below(ahead.fold(watermark)(watermark.upTo), operator)
+    case other                         => below(other, operator)
   }
 
   private def below(node: SparkPlan, operator: String): SparkPlan = {
@@ -77,6 +86,7 @@ private[operator] object BatchFacts {
             }
             continued.getOrElse(before)
           },
+      ahead = batchTimestampMs.flatMap(aheadOf(program, _)),
       now = for {
         known <- info if program.onProcessingTime
         timestamp <- batchTimestampMs
@@ -85,6 +95,10 @@ private[operator] object BatchFacts {
       batch
     )
   }
+
+  /** The latest time of rows that are not too far ahead of the wall clock, in microseconds, if that is limited. */
+  def aheadOf(program: OperatorProgram, batchTimestampMs: Long): Option[Long] =
+    program.maxAhead.map(TimeMath.plus(TimeMath.fromMillis(batchTimestampMs), _))
 
   /** The event clock of the previous batch, in microseconds; batch 0 has none, and no late rows. */
   def clockBefore(info: Option[SparkVersionShim.StateInfo], lateEventsMs: Long): Long =

@@ -227,7 +227,8 @@ final class WindowExec private (facts: SparkOperator.Facts, val program: Operato
           batch(getStateInfo),
           if (program.closesByWall) wallBefore else BatchClock.BeforeAllTime,
           inputEnds,
-          continued.flatMap(_.closedDue(getStateInfo.storeVersion, before))
+          continued.flatMap(_.closedDue(getStateInfo.storeVersion, before)),
+          BatchFacts.aheadOf(program, batchTimestampMs.get).getOrElse(Long.MaxValue)
         )
       }
     WindowReport.begin(this, branch.map(_.name))
@@ -237,7 +238,7 @@ final class WindowExec private (facts: SparkOperator.Facts, val program: Operato
     val kinds = program.families ++ adaptation.toSeq.flatMap(_.families)
     metrics // created on the driver, used in the tasks
     val due = (nextClose, nextEarlyEvent, nextByWall)
-    val late = lateRows
+    val late = lateRows(clock)
     val ready = program.asking(splitMetrics)
     val keys = program.known.flatMap { known =>
       known.of(getStateInfo.queryRunId, getStateInfo.operatorId, getStateInfo.storeVersion, getStateInfo.numPartitions)
@@ -294,14 +295,21 @@ final class WindowExec private (facts: SparkOperator.Facts, val program: Operato
     longMetric("rowsLate") += counts.rowsLate
     longMetric("rowsWithoutTime") += counts.rowsWithoutTime
     longMetric("rowsInNoWindow") += counts.rowsInNoWindow
+    longMetric("rowsAhead") += counts.rowsAhead
     if (rows.byRow.running) longMetric("firingsRunning") += counts.firedRunning
   }
 
-  private def lateRows: Option[LateRows] = Option.when(program.late.nonEmpty) {
+  private def lateRows(clock: BatchClock): Option[LateRows] = Option.when(program.late.nonEmpty) {
     val aside = child.collectFirst {
       case p: PutAsideLateRowsExec if p.operator == WindowExec.shuffled(program.id) => p
     }
-    new LateRows(program.late, aside.get.operator, aside.get.child.output, SparkVersionShim.spillLimits(conf))
+    new LateRows(
+      program.late,
+      aside.get.operator,
+      aside.get.child.output,
+      SparkVersionShim.spillLimits(conf),
+      clock.ahead
+    )
   }
 
   private def commit(partition: StatePartition, counts: PaneCounts, inputEnds: Boolean): Unit = {

@@ -16,10 +16,11 @@ import org.apache.spark.sql.mullion.operator.assign.{
 }
 import org.apache.spark.sql.mullion.operator.bounded.AggregateExecs
 import org.apache.spark.sql.mullion.operator.engine.LateProgram
-import org.apache.spark.sql.mullion.operator.engine.output.LateOutput
+import org.apache.spark.sql.mullion.operator.engine.output.{Firing, LateOutput}
 import org.apache.spark.sql.mullion.operator.partial.{AddRowsExec, PartialAggregates}
 import org.apache.spark.sql.mullion.operator.program.{TogetherProgram, TogetherWindow, WindowProgram}
 import org.apache.spark.sql.types.{BooleanType, IntegerType, LongType}
+import org.apache.spark.unsafe.types.UTF8String
 
 /** Plans [[WindowsTogether]]: one chain for all windows, with one partial aggregate and one shuffle.
   *
@@ -95,14 +96,18 @@ final class TogetherPlan private (node: WindowsTogether) {
         own.start.flatMap(_ => start) ++ functionsOf(window).flatMap(_._2.function.inputAggBufferAttributes)
     val widen = widened(name, window)
     val late = own.lateRow.flatMap(_ => node.lateRow).map { lateRow =>
-      val columns = LateOutput.columns(own.keys.map(sharedKey), own.results, lateRow, own.pane.dataType)
-      val columnOf = own.output.map(_.exprId).zip(columns).toMap
+      def columns(firing: UTF8String) = {
+        val narrow = LateOutput.columns(own.keys.map(sharedKey), own.results, lateRow, own.pane.dataType, firing)
+        val columnOf = own.output.map(_.exprId).zip(narrow).toMap
+        widen.map(_.transform { case a: Attribute if columnOf.contains(a.exprId) => columnOf(a.exprId) })
+      }
       LateProgram(
         Some(number -> window),
         own.keys.map(sharedKey) ++ Seq(slice) ++ own.gap.flatMap(_ => gap),
         slice,
         own.isSession,
-        widen.map(_.transform { case a: Attribute if columnOf.contains(a.exprId) => columnOf(a.exprId) })
+        columns(Firing.Late),
+        columns(Firing.Ahead)
       )
     }
     TogetherWindow(name, own, narrow, widen, late, node.places.fold(name)(_.of(name)))
@@ -152,6 +157,7 @@ final class TogetherPlan private (node: WindowsTogether) {
       gap,
       start,
       before = None,
+      ahead = None,
       timed
     )
     val aggregated = PartialAggregates(
@@ -190,9 +196,10 @@ final class TogetherPlan private (node: WindowsTogether) {
       column -> (if (branches.isEmpty) Literal(None.orNull, column.dataType) else CaseWhen(branches, None))
     }
     def isSession(part: WindowedAggregate) = programs(parts.indexOf(part)).isSession
+    def asideByTime(part: WindowedAggregate) = programs(parts.indexOf(part)).asideByTime
     val known = Seq[(Attribute, Expression)](number -> number) ++
       keysFrom.zip(keys).map { case (from, key) => byWindow(key)(part => Option.when(has(part, from))(from)) } ++
-      Seq(byWindow(slice)(part => Option.when(isSession(part))(part.time))) ++
+      Seq(byWindow(slice)(part => Option.when(asideByTime(part))(part.time))) ++
       gap.map(byWindow(_)(part => part.gap.filter(_ => isSession(part))))
     val lateColumns = emitting.head._1.lateColumns
     val withLateRows = TakeUpLateRowsExec(program.id, input.output :+ number, lateColumns, lateRow, known, aggregated)

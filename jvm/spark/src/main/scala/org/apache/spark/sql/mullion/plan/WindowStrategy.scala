@@ -98,6 +98,7 @@ object WindowStrategy extends SparkStrategy {
       node.lateRow,
       node.rules,
       node.idleAfter,
+      node.maxAhead,
       node.text,
       AccumulatorLimit.of(SQLConf.get),
       node.rows.map { asked =>
@@ -225,7 +226,7 @@ object WindowStrategy extends SparkStrategy {
     val partial = AddRowsExec.over(aggregated, node.functions)
     val aside = node.lateRow.fold(gathered(program, partial)) { lateRow =>
       val keys = (node.keys ++ node.gap.filter(_ => program.isSession)).map(k => k -> k)
-      val known = keys ++ Option.when(program.isSession)(program.slice -> node.time)
+      val known = keys ++ Option.when(program.asideByTime)(program.slice -> node.time)
       val taken = TakeUpLateRowsExec(program.id, node.child.output, node.lateColumns, lateRow, known, partial)
       // The node's two pairs may run in one task, if the child is already partitioned by key.
       PutAsideLateRowsExec(
@@ -327,8 +328,9 @@ object WindowStrategy extends SparkStrategy {
       child: SparkPlan
   ): SparkPlan = (node.rules, node.ranges, program.start) match {
     case (custom: CustomRules, Some(ranges), Some(start)) =>
-      AssignRangesExec(program.id, node.time, ranges, program.slice, start, marked, custom, None, child)
-    case (rules, _, _) => AssignSlicesExec(program.id, node.time, program.slice, marked, node.gap, rules, None, child)
+      AssignRangesExec(program.id, node.time, ranges, program.slice, start, marked, custom, None, None, child)
+    case (rules, _, _) =>
+      AssignSlicesExec(program.id, node.time, program.slice, marked, node.gap, rules, None, None, child)
   }
 
   private def buffersOf(functions: Seq[AggregateFunction]): Seq[Attribute] =

@@ -69,6 +69,7 @@ case class WindowedAggregate(
 ) extends UnaryNode {
   def rules: PaneRules = terms.rules
   def idleAfter: Option[Long] = terms.idleAfter
+  def maxAhead: Option[Long] = terms.maxAhead
   def text: AggregateText = terms.text
   def split: Option[SplitBy] = terms.split
   def rows: Option[RowByRow] = terms.rows
@@ -106,6 +107,8 @@ case class WindowedAggregate(
   *
   * @param idleAfter
   *   the time without rows after which the event clock follows the wall clock, in microseconds; none for never
+  * @param maxAhead
+  *   how far the time of a row may be ahead of the wall clock, in microseconds; none for any
   * @param text
   *   the aggregation as text
   * @param split
@@ -133,6 +136,7 @@ case class WindowedAggregate(
 final case class PaneTerms(
     rules: PaneRules,
     idleAfter: Option[Long],
+    maxAhead: Option[Long],
     text: AggregateText,
     split: Option[SplitBy],
     rows: Option[RowByRow],

@@ -224,14 +224,15 @@ private[request] final class SqlWindowed(values: Seq[Expression]) {
 
   private def clock: JObject = {
     val isPerKey = oneOf("clock", Seq("watermark", "per key")).contains("per key")
-    val (own, other) = (Seq("clock_wall_time", "clock_late_by"), "clock_idle_after")
-    (if (isPerKey) Seq(other) else own).find(has).foreach { name =>
+    val (own, ofStream) = (Seq("clock_wall_time", "clock_late_by"), Seq("clock_idle_after", "clock_max_ahead"))
+    (if (isPerKey) ofStream else own).find(has).foreach { name =>
       throw MullionException.invalid(
         s"$name is of clock => '${if (isPerKey) "watermark" else "per key"}'. Leave it out, or give that clock."
       )
     }
     val said = Seq[Option[(String, JValue)]](
-      positive(other).map(us => "idle_after" -> JLong(us)),
+      positive("clock_idle_after").map(us => "idle_after" -> JLong(us)),
+      length("clock_max_ahead").map(notNegative("clock_max_ahead", _)).map(us => "max_ahead" -> JLong(us)),
       truth("clock_wall_time").map(value => "wall_time" -> JBool(value)),
       oneOf("clock_late_by", Seq("panes", "watermark")).map(value => "late_by" -> JString(value))
     )
@@ -275,6 +276,6 @@ private[request] object SqlWindowed {
 
   val parameters: Seq[String] = Seq("rows", "window") ++ ofWindows ++ Seq("by", "time", "aggregates", "collect") ++
     Seq("collect_order", "max_rows", "allowed_lateness", "early", "early_wall", "early_count", "early_unchanged") ++
-    Seq("early_each_row", "clock", "clock_idle_after", "clock_wall_time", "clock_late_by", "on_time", "accumulate") ++
+    Seq("early_each_row", "clock", "clock_idle_after", "clock_max_ahead", "clock_wall_time", "clock_late_by", "on_time", "accumulate") ++
     Seq("late", "empty", "empty_for", "ids", "dedupe_by", "at_end", "upgrade_new_aggregates", "upgrade_window")
 }

@@ -173,7 +173,7 @@ private[checkpoint] object MovedWindow {
       Refinements.none.copy(ids = node.rules.refinements.ids),
       PaneClock.EventTime
     )
-    node.copy(terms = node.terms.copy(rules = rules, idleAfter = None, ticks = false))
+    node.copy(terms = node.terms.copy(rules = rules, idleAfter = None, maxAhead = None, ticks = false))
   }
 
   private def keysOf(was: SparkAggregate, node: WindowedAggregate): Seq[Int] = {

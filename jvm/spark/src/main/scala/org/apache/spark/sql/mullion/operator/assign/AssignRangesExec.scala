@@ -26,6 +26,8 @@ import dev.mullion.windows.rules.{CustomRules, RowRanges}
   *   the end of a pane, which closes it and is its slice
   * @param before
   *   the event clock before this batch, in microseconds, once the batch is known
+  * @param ahead
+  *   the latest time of rows that are not too far ahead of the wall clock, if that is limited
   */
 case class AssignRangesExec(
     operator: String,
@@ -36,12 +38,14 @@ case class AssignRangesExec(
     marked: Option[Attribute],
     rules: CustomRules,
     before: Option[Long],
+    ahead: Option[Long],
     child: SparkPlan
 ) extends AssignsPanes {
 
   override def output: Seq[Attribute] = child.output ++ Seq(end) ++ marked ++ Seq(start)
 
-  override protected def since(before: Option[Long]): SparkPlan = copy(before = before)
+  override protected def since(before: Option[Long], ahead: Option[Long]): SparkPlan =
+    copy(before = before, ahead = ahead)
 
   override def needCopyResult: Boolean = true
 
@@ -69,6 +73,7 @@ case class AssignRangesExec(
        |    $aside
        |    continue;
        |  }
+       |  ${aheadCode(ctx, timeVar.value.toString, aside)}
        |  $of.read(${listVar.isNull} ? null : ${listVar.value});
        |  if ($of.isEmpty()) {
        |    ${metricTerm(ctx, "rowsInNoWindow")}.add(1L);
@@ -94,6 +99,7 @@ case class AssignRangesExec(
   override protected def doExecute(): RDD[InternalRow] = {
     val (noTime, noWindow) = (longMetric("rowsWithoutTime"), longMetric("rowsInNoWindow"))
     val (lateRows, histogram) = (lateCounts, lateness)
+    val (latest, rowsAhead) = (ahead.getOrElse(Long.MaxValue), longMetric("rowsAhead"))
     val panesMissed = longMetric("panesMissed")
     val reader = newRanges
     val aside = if (putsAside) Some(newSide) else None
@@ -119,6 +125,10 @@ case class AssignRangesExec(
       rows.flatMap { row =>
         if (row.isNullAt(timeAt)) {
           noTime += 1
+          side.foreach(_.add(allColumns(row)))
+          Iterator.empty
+        } else if (row.getLong(timeAt) > latest) {
+          rowsAhead += 1
           side.foreach(_.add(allColumns(row)))
           Iterator.empty
         } else {

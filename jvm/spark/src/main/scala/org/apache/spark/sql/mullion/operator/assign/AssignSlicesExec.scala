@@ -24,6 +24,8 @@ import dev.mullion.windows.spec.{AlignedWindow, TimeMath}
   *   the operator that this belongs to: there may be others in the plan
   * @param before
   *   the event clock before this batch, in microseconds, once the batch is known
+  * @param ahead
+  *   the latest time of rows that are not too far ahead of the wall clock, if that is limited
   */
 case class AssignSlicesExec(
     operator: String,
@@ -33,12 +35,14 @@ case class AssignSlicesExec(
     gap: Option[Attribute],
     rules: PaneRules,
     before: Option[Long],
+    ahead: Option[Long],
     child: SparkPlan
 ) extends AssignsPanes {
 
   override def output: Seq[Attribute] = (child.output :+ slice) ++ marked
 
-  override protected def since(before: Option[Long]): SparkPlan = copy(before = before)
+  override protected def since(before: Option[Long], ahead: Option[Long]): SparkPlan =
+    copy(before = before, ahead = ahead)
 
   // Late rows of sessions are counted by the operator.
   private def isSession = rules.isInstanceOf[SessionRules]
@@ -108,6 +112,7 @@ case class AssignSlicesExec(
          |  continue;
          |}
          |long $ts = ${timeVar.value};
+         |${aheadCode(ctx, ts, aside)}
          |long $gapTerm = $gapValue;
          |$outside
          |boolean $late = $isLate;
@@ -156,6 +161,7 @@ case class AssignSlicesExec(
   override protected def doExecute(): RDD[InternalRow] = {
     val (noTime, noWindow) = (longMetric("rowsWithoutTime"), longMetric("rowsInNoWindow"))
     val (lateRows, histogram) = (lateCounts, lateness)
+    val (latest, rowsAhead) = (ahead.getOrElse(Long.MaxValue), longMetric("rowsAhead"))
     val panesMissed = longMetric("panesMissed")
     val (mayMiss, reopens) = (overlaps, reopensEach)
     val assigner = newAssigner
@@ -187,7 +193,11 @@ case class AssignSlicesExec(
         } else {
           val ts = row.getLong(timeAt)
           val gap = gapAt.filterNot(row.isNullAt).fold(0L)(row.getLong)
-          if (!assigner.inWindow(ts, gap)) { noWindow += 1; Iterator.empty }
+          if (ts > latest) {
+            rowsAhead += 1
+            side.foreach(_.add(allColumns(row)))
+            Iterator.empty
+          } else if (!assigner.inWindow(ts, gap)) { noWindow += 1; Iterator.empty }
           else if (!assigner.isLate(ts, gap)) {
             val missed = if (mayMiss) assigner.missed(ts) else 0
             if (missed > 0 && !reopens) panesMissed += missed

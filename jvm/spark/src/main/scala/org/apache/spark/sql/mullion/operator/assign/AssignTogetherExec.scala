@@ -42,6 +42,7 @@ case class AssignTogetherExec(
     gap: Option[Attribute],
     start: Option[Attribute],
     before: Option[Long],
+    ahead: Option[Long],
     child: SparkPlan
 ) extends AssignsPanes {
   private def added: Seq[Attribute] = ((number +: keys) :+ slice) ++ marked ++ gap ++ start
@@ -50,14 +51,20 @@ case class AssignTogetherExec(
 
   override def producedAttributes: AttributeSet = AttributeSet(added)
 
-  override protected def since(before: Option[Long]): SparkPlan = copy(before = before)
+  override protected def since(before: Option[Long], ahead: Option[Long]): SparkPlan =
+    copy(before = before, ahead = ahead)
 
   override def needCopyResult: Boolean = true
 
   override protected def putsAside: Boolean = windows.exists(_.emits)
 
   private def newWindows: WindowsOfRow =
-    new WindowsOfRow(windows.toArray, keys.length, before.getOrElse(BatchClock.BeforeAllTime))
+    new WindowsOfRow(
+      windows.toArray,
+      keys.length,
+      before.getOrElse(BatchClock.BeforeAllTime),
+      ahead.getOrElse(Long.MaxValue)
+    )
 
   override def doConsume(ctx: CodegenContext, input: Seq[ExprCode], row: ExprCode): String = {
     val of = ctx.addReferenceObj("windows", newWindows)
@@ -118,6 +125,7 @@ case class AssignTogetherExec(
        |      ${metricTerm(ctx, "rowsInNoWindow")}.add(1L);
        |    } else {
        |      if ($fate == ${WindowsOfRow.WithoutTime}) ${metricTerm(ctx, "rowsWithoutTime")}.add(1L);
+       |      if ($fate == ${WindowsOfRow.Ahead}) ${metricTerm(ctx, "rowsAhead")}.add(1L);
        |      if ($fate == ${WindowsOfRow.Late}) {
        |        ${metricTerm(ctx, "rowsLate")}.add(1L);
        |        ${countLateness(ctx, s"$of.lateness()")}
@@ -142,6 +150,7 @@ case class AssignTogetherExec(
     val (noTime, noWindow, lateRows) =
       (longMetric("rowsWithoutTime"), longMetric("rowsInNoWindow"), longMetric("rowsLate"))
     val (panesMissed, rowsDropped, histogram) = (longMetric("panesMissed"), longMetric("rowsDropped"), lateness)
+    val rowsAhead = longMetric("rowsAhead")
     val rowWindows = newWindows
     val aside = if (putsAside) Some(newSide) else None
     val (childOutput, fullOutput) = (child.output, output)
@@ -187,6 +196,7 @@ case class AssignTogetherExec(
           of.fate match {
             case WindowsOfRow.InNoWindow  => noWindow += 1
             case WindowsOfRow.WithoutTime => noTime += 1
+            case WindowsOfRow.Ahead       => rowsAhead += 1
             case WindowsOfRow.Late        =>
               lateRows += 1
               histogram.count(of.lateness)
@@ -238,7 +248,7 @@ final case class AssignedWindow(
 
 /** The decisions about a row and each window, for generated code: its treatment there, and the slices that it enters.
   */
-final class WindowsOfRow(windows: Array[AssignedWindow], keys: Int, before: Long) extends Serializable {
+final class WindowsOfRow(windows: Array[AssignedWindow], keys: Int, before: Long, ahead: Long) extends Serializable {
   import WindowsOfRow._
 
   private val entering = windows.map { window =>
@@ -261,9 +271,10 @@ final class WindowsOfRow(windows: Array[AssignedWindow], keys: Int, before: Long
   private var current = entering(0)
   private var hasTime = true
   private var isOurs = true
+  private var isAhead = false
 
   /** A copy for another task in this process. */
-  def fresh: WindowsOfRow = new WindowsOfRow(windows, keys, before)
+  def fresh: WindowsOfRow = new WindowsOfRow(windows, keys, before, ahead)
 
   /** The number of output rows of a row for a window. */
   def enter(window: Int, noTime: Boolean, ts: Long, gap: Long, ranges: ArrayData): Int = {
@@ -271,10 +282,12 @@ final class WindowsOfRow(windows: Array[AssignedWindow], keys: Int, before: Long
     hasTime = !noTime
     // A row without time is counted once: by the window that continues.
     isOurs = if (noTime) !hasEnd(window) else ts >= from(window) && (ts < until(window) || !hasEnd(window))
-    if (noTime || !isOurs) 0 else current.enter(ts, gap, ranges)
+    isAhead = !noTime && ts > ahead
+    if (noTime || !isOurs || isAhead) 0 else current.enter(ts, gap, ranges)
   }
 
-  def fate: Int = if (!isOurs) Elsewhere else if (hasTime) current.fate else WithoutTime
+  def fate: Int =
+    if (!isOurs) Elsewhere else if (!hasTime) WithoutTime else if (isAhead) Ahead else current.fate
 
   /** The lateness of the row, if it is late for the window. */
   def lateness: Long = current.lateness
@@ -286,7 +299,7 @@ final class WindowsOfRow(windows: Array[AssignedWindow], keys: Int, before: Long
   def isMarked(i: Int): Boolean = current.isMarked(i)
 
   /** The number of closed panes of a row that enters others, and does not reopen them. */
-  def missed: Int = if (hasTime && isOurs) current.missed else 0
+  def missed: Int = if (hasTime && isOurs && !isAhead) current.missed else 0
 
   def has(window: Int, key: Int): Boolean = keysOf(window)(key)
 
@@ -309,6 +322,9 @@ object WindowsOfRow {
 
   /** It belongs to another window: one of the two replaces the other. */
   final val Elsewhere = 5
+
+  /** It is too far ahead of the wall clock. */
+  final val Ahead = 6
 
   private[operator] def isPutAside(fate: Int): Boolean = fate != Enters && fate != InNoWindow && fate != Elsewhere
 

@@ -29,14 +29,20 @@ private[mullion] trait AssignsPanes extends UnaryExecNode with CodegenSupport {
 
   def rules: PaneRules
 
-  /** This node with the event clock before the batch, in microseconds, once the batch is known. */
-  final def forBatch(before: Option[Long]): SparkPlan = {
-    val informed = since(before)
+  /** This node with the facts of a batch, in microseconds, once the batch is known.
+    *
+    * @param before
+    *   the event clock before the batch
+    * @param ahead
+    *   the latest time of rows that are not too far ahead of the wall clock, if that is limited
+    */
+  final def forBatch(before: Option[Long], ahead: Option[Long]): SparkPlan = {
+    val informed = since(before, ahead)
     informed.copyTagsFrom(this)
     informed
   }
 
-  protected def since(before: Option[Long]): SparkPlan
+  protected def since(before: Option[Long], ahead: Option[Long]): SparkPlan
 
   override lazy val metrics: Map[String, SQLMetric] =
     (WindowMetrics.assigned :+ WindowMetrics.rowsDropped).map { metric =>
@@ -67,6 +73,21 @@ private[mullion] trait AssignsPanes extends UnaryExecNode with CodegenSupport {
   override def inputRDDs(): Seq[RDD[InternalRow]] = child.asInstanceOf[CodegenSupport].inputRDDs()
 
   override protected def doProduce(ctx: CodegenContext): String = child.asInstanceOf[CodegenSupport].produce(ctx, this)
+
+  /** The latest time of rows that are not too far ahead of the wall clock, in microseconds, if that is limited. */
+  def ahead: Option[Long]
+
+  /** Code that leaves out a row that is too far ahead. */
+  protected def aheadCode(ctx: CodegenContext, time: String, aside: String): String = ahead.fold("") { limit =>
+    val latest = LatestTime.variable(ctx, limit)
+    s"""
+       |if ($time > $latest) {
+       |  ${metricTerm(ctx, "rowsAhead")}.add(1L);
+       |  $aside
+       |  continue;
+       |}
+       |""".stripMargin
+  }
 
   protected def variable(input: Seq[ExprCode], column: Attribute): ExprCode =
     input(child.output.indexWhere(_.exprId == column.exprId))
@@ -102,6 +123,21 @@ private[mullion] trait AssignsPanes extends UnaryExecNode with CodegenSupport {
     getTagValue(AssignsPanes.aggregatedBySpark).map(why => s"partial aggregate by Spark: $why")
 
   protected def newSide: SlicesAside.Side = new SlicesAside.Side(operator, SparkVersionShim.spillLimits(conf))
+}
+
+/** The latest time of rows that are not too far ahead of the wall clock, in generated code. */
+private[assign] object LatestTime {
+
+  /** The name of a variable. As a literal, each batch would compile its own code. */
+  def variable(ctx: CodegenContext, us: Long): String = {
+    val reference = ctx.addReferenceObj("latestTime", Long.box(us), "java.lang.Long")
+    ctx.addMutableState(
+      CodeGenerator.JAVA_LONG,
+      "latestTime",
+      name => s"$name = $reference.longValue();",
+      forceInline = true
+    )
+  }
 }
 
 private[mullion] object AssignsPanes {

@@ -27,10 +27,34 @@ import org.apache.spark.unsafe.types.CalendarInterval
   * It extends Spark's node, because a query collects the times of its rows from these. It is never equal to another: if
   * Spark reused a shuffle above it for a second window, that would be a leaf without a watermark, and the second
   * window's watermark would stay at 1970 for ever.
+  *
+  * @param ahead
+  *   the latest time that moves the watermark, in microseconds, if that is limited
   */
-final class FusedWatermarkExec(node: UUID, time: Attribute, after: CalendarInterval, input: SparkPlan)
-    extends EventTimeWatermarkExec(node, time, after, input)
+final class FusedWatermarkExec(
+    node: UUID,
+    time: Attribute,
+    after: CalendarInterval,
+    input: SparkPlan,
+    ahead: Option[Long] = None
+) extends EventTimeWatermarkExec(node, time, after, input)
     with CodegenSupport {
+
+  /** This node where later times than `most` do not move the watermark: by several operators, than the earliest. */
+  def upTo(most: Long): FusedWatermarkExec =
+    new FusedWatermarkExec(nodeId, eventTime, delay, child, Some(ahead.fold(most)(Math.min(_, most))))
+
+  override protected def otherCopyArgs: Seq[AnyRef] = Seq(ahead)
+
+  // Otherwise Spark would keep this node in place of one with another limit.
+  override def equals(other: Any): Boolean = other match {
+    case that: FusedWatermarkExec => super.equals(that) && that.latest == latest
+    case _                        => false
+  }
+
+  override def hashCode(): Int = super.hashCode()
+
+  private def latest: Option[Long] = ahead
 
   private def below = child.asInstanceOf[CodegenSupport]
 
@@ -46,11 +70,23 @@ final class FusedWatermarkExec(node: UUID, time: Attribute, after: CalendarInter
     val name = classOf[EventTimesSeen].getName
     val times = ctx.addMutableState(name, "eventTimes", times => s"$times = new $name($stats);", forceInline = true)
     val at = rowOf(child.output.indexWhere(_.exprId == eventTime.exprId))
+    val counts = ahead.fold(s"!${at.isNull}")(us => s"!${at.isNull} && ${at.value} <= ${LatestTime.variable(ctx, us)}")
     s"""
        |${evaluateRequiredVariables(child.output, rowOf, AttributeSet(eventTime))}
-       |if (!${at.isNull}) $times.add(${at.value});
+       |if ($counts) $times.add(${at.value});
        |${consume(ctx, rowOf)}
      """.stripMargin
+  }
+
+  override protected def doExecute(): RDD[InternalRow] = ahead.fold(super.doExecute()) { most =>
+    val (stats, at) = (eventTimeStats, child.output.indexWhere(_.exprId == eventTime.exprId))
+    child.execute().mapPartitions { rows =>
+      val times = new EventTimesSeen(stats)
+      rows.map { row =>
+        if (!row.isNullAt(at) && row.getLong(at) <= most) times.add(row.getLong(at))
+        row
+      }
+    }
   }
 
   override protected def doCanonicalize(): SparkPlan =
@@ -58,11 +94,12 @@ final class FusedWatermarkExec(node: UUID, time: Attribute, after: CalendarInter
       UUID.randomUUID(),
       eventTime.canonicalized.asInstanceOf[Attribute],
       delay,
-      child.canonicalized
+      child.canonicalized,
+      ahead
     )
 
   override protected def withNewChildInternal(newChild: SparkPlan): FusedWatermarkExec =
-    new FusedWatermarkExec(nodeId, eventTime, delay, newChild)
+    new FusedWatermarkExec(nodeId, eventTime, delay, newChild, ahead)
 }
 
 object FusedWatermarkExec {

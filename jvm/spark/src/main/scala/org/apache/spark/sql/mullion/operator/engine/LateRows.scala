@@ -16,18 +16,23 @@ import org.apache.spark.sql.mullion.shim.SpillLimits
   * @param mayBeOnTime
   *   whether the engine must confirm that rows with a slice are late, for sessions
   * @param columns
-  *   the operator's output, over the columns of rows that were put aside
+  *   the operator's output for a late row, over the columns of rows that were put aside
+  * @param columnsAhead
+  *   the same for a row that is too far ahead of the wall clock
   */
 final case class LateProgram(
     window: Option[(Attribute, Int)],
     lateKey: Seq[Expression],
     slice: Attribute,
     mayBeOnTime: Boolean,
-    columns: Seq[Expression]
+    columns: Seq[Expression],
+    columnsAhead: Seq[Expression]
 )
 
-/** Emits the late rows of a partition, after its input.
+/** Emits the late rows of a partition, after its input, and the rows that are too far ahead of the wall clock.
   *
+  * @param ahead
+  *   the latest time of rows that are not, in microseconds
   * @param layout
   *   the columns of the rows put aside
   */
@@ -35,13 +40,15 @@ private[operator] final class LateRows(
     programs: Seq[LateProgram],
     id: String,
     layout: Seq[Attribute],
-    limits: SpillLimits
+    limits: SpillLimits,
+    ahead: Long
 ) extends Serializable {
 
   def rows(partition: Int, engine: PaneEngine): Iterator[InternalRow] = {
     lazy val aside = new SlicesAside.Side(id, limits).of(partition)
     programs.iterator.flatMap { program =>
       val output = UnsafeProjection.create(program.columns, layout)
+      lazy val outputAhead = UnsafeProjection.create(program.columnsAhead, layout)
       lazy val lateKey = UnsafeProjection.create(program.lateKey, layout)
       val sliceAt = layout.indexWhere(_.exprId == program.slice.exprId)
       val number = program.window.fold(0)(_._2)
@@ -50,10 +57,13 @@ private[operator] final class LateRows(
         aside.iterator.filter(_.getInt(at) == number)
       }
       // For sessions the engine can now decide; rows without time are put aside, too.
-      val late = ownRows.filter { row =>
-        !program.mayBeOnTime || row.isNullAt(sliceAt) || engine.part(number).isLate(lateKey(row))
+      def isAhead(row: UnsafeRow) = ahead != Long.MaxValue && !row.isNullAt(sliceAt) && row.getLong(sliceAt) > ahead
+      ownRows.flatMap { row =>
+        if (isAhead(row)) Iterator.single(outputAhead(row))
+        else if (!program.mayBeOnTime || row.isNullAt(sliceAt) || engine.part(number).isLate(lateKey(row)))
+          Iterator.single(output(row))
+        else Iterator.empty
       }
-      late.map(output(_))
     }
   }
 }

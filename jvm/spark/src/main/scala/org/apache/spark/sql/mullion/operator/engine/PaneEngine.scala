@@ -84,6 +84,9 @@ final class PaneCounts {
   var firedRunning: Long = 0
   var rowsWithoutTime: Long = 0
   var rowsInNoWindow: Long = 0
+
+  /** Rows that are too far ahead of the wall clock. */
+  var rowsAhead: Long = 0
   var firedClose: Long = 0
 
   /** The next time at which the clock closes a pane, or makes one fire `on_time`. */
@@ -137,6 +140,7 @@ final class PaneCounts {
     firedRunning += part.firedRunning
     rowsWithoutTime += part.rowsWithoutTime
     rowsInNoWindow += part.rowsInNoWindow
+    rowsAhead += part.rowsAhead
     firedClose += part.firedClose
     nextClose = Math.min(nextClose, part.nextClose)
     nextEarlyEvent = Math.min(nextEarlyEvent, part.nextEarlyEvent)

@@ -22,6 +22,7 @@ private[mullion] object WindowMetrics {
   private val rowsLate = Metric("rowsLate", "late rows")
   private val rowsWithoutTime = Metric("rowsWithoutTime", "rows without time")
   private val rowsInNoWindow = Metric("rowsInNoWindow", "rows in no window")
+  private val rowsAhead = Metric("rowsAhead", "rows ahead of the wall clock")
   private val firingsRunning = Metric("firingsRunning", "running firings")
 
   /** Late rows without any output: part of Spark's own count, and in none of Mullion's lists. */
@@ -47,6 +48,7 @@ private[mullion] object WindowMetrics {
     rowsLate,
     rowsWithoutTime,
     rowsInNoWindow,
+    rowsAhead,
     Metric("panesMissed", "closed panes of rows that entered others")
   )
 
@@ -68,5 +70,5 @@ private[mullion] object WindowMetrics {
 
   /** Metrics of row-by-row processing. */
   def ofRows(running: Boolean): Seq[StatefulOperatorCustomMetric] =
-    Seq(rowsLate, rowsWithoutTime, rowsInNoWindow) ++ Option.when(running)(firingsRunning)
+    Seq(rowsLate, rowsWithoutTime, rowsInNoWindow, rowsAhead) ++ Option.when(running)(firingsRunning)
 }

@@ -43,6 +43,9 @@ trait OperatorProgram extends Product with Serializable {
   /** The time without rows after which the event clock follows the wall clock; none for never. */
   def idleAfter: Option[Long]
 
+  /** How far the time of a row may be ahead of the wall clock, in microseconds; none for any. */
+  def maxAhead: Option[Long]
+
   /** True if panes may fire by the wall clock, whatever clock closes them. */
   def firesByWall: Boolean
 

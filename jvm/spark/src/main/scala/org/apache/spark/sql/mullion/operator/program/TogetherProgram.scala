@@ -86,6 +86,8 @@ final case class TogetherProgram(
 
   override def idleAfter: Option[Long] = first.idleAfter
 
+  override def maxAhead: Option[Long] = first.maxAhead
+
   override def firesByWall: Boolean = windows.exists(_.program.firesByWall)
 
   override def closesAtEnd: Boolean = first.closesAtEnd

@@ -7,7 +7,7 @@ import org.apache.spark.sql.mullion.expressions.columns.KeyColumns
 import org.apache.spark.sql.mullion.expressions.functions.{AccumulatorLimit, AggregateText, KnownAggregates}
 import org.apache.spark.sql.mullion.operator.engine.accumulators.{Accumulators, PaneSums}
 import org.apache.spark.sql.mullion.operator.engine.aligned.{SlidingPanes, TumblingPanes}
-import org.apache.spark.sql.mullion.operator.engine.output.{LastClose, LastClosePanes, LateOutput}
+import org.apache.spark.sql.mullion.operator.engine.output.{Firing, LastClose, LastClosePanes, LateOutput}
 import org.apache.spark.sql.mullion.operator.engine.rowwise.{ArrivalFamilies, ArrivalPanes, SplitPanes}
 import org.apache.spark.sql.mullion.operator.engine.session.SessionPanes
 import org.apache.spark.sql.mullion.operator.engine.{
@@ -20,6 +20,7 @@ import org.apache.spark.sql.mullion.operator.engine.{
 }
 import org.apache.spark.sql.mullion.state.header.{DrainHeader, OperatorHeader, StateHeader}
 import org.apache.spark.sql.mullion.state.record.{FamilySpec, KeyOrder, StatePartition}
+import org.apache.spark.unsafe.types.UTF8String
 
 import dev.mullion.windows.clock.BatchClock
 import dev.mullion.windows.rules.{
@@ -51,6 +52,8 @@ import dev.mullion.windows.spec.Language
   *   the time of rows
   * @param idleAfter
   *   the time without rows after which the event clock follows the wall clock; none for never
+  * @param maxAhead
+  *   how far the time of a row may be ahead of the wall clock, in microseconds; none for any
   * @param partial
   *   the columns of the partial aggregate: keys, slice, reopened, then the functions' buffers
   * @param limit
@@ -93,6 +96,7 @@ final case class WindowProgram(
     lateRow: Option[Attribute],
     rules: PaneRules,
     idleAfter: Option[Long],
+    maxAhead: Option[Long],
     text: AggregateText,
     limit: AccumulatorLimit,
     rows: Option[RowProgram] = None,
@@ -237,9 +241,15 @@ final case class WindowProgram(
     case other => throw new IllegalStateException(s"$describe cannot go on from ${other.describe}")
   }
 
+  /** True if the slice of a row that is put aside is its time, which decides what kind of row it is. */
+  def asideByTime: Boolean = isSession || maxAhead.isDefined
+
   def late: Seq[LateProgram] = lateRow
     .filter(_ => rows.isEmpty)
-    .map(row => LateProgram(None, lateKey, slice, isSession, LateOutput.columns(keys, results, row, pane.dataType)))
+    .map { row =>
+      def columns(firing: UTF8String) = LateOutput.columns(keys, results, row, pane.dataType, firing)
+      LateProgram(None, lateKey, slice, isSession, columns(Firing.Late), columns(Firing.Ahead))
+    }
     .toSeq
 
   def engine(clock: BatchClock, partition: StatePartition, counts: PaneCounts): PaneEngine = {

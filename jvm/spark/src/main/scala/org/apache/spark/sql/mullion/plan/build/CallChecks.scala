@@ -26,7 +26,8 @@ private[build] object CallChecks {
     conditionOfPane,
     endBetweenFunctions,
     keysBetweenFunctions,
-    Previous.check
+    Previous.check,
+    aheadOfTheWallClock
   )
 
   def apply(call: AnalysedCall): Unit = all.iterator.flatMap(_(call)).nextOption().foreach(throw _)
@@ -163,6 +164,33 @@ private[build] object CallChecks {
           s"${Setting.EmitEmpty}, or window the stream that the function gives."
       )
     }
+
+  private def aheadOfTheWallClock(call: AnalysedCall): Option[MullionException] = {
+    def refused(why: String) = MullionException.unsupported(s"${Setting.MaxAhead} $why")
+    // Only these have a node that can leave rows out.
+    def others = call.input.collectFirst {
+      case of: EventTimeWatermark if of.eventTime.dataType != TimestampType => of.eventTime
+    }
+    if (call.options.maxAhead.isEmpty) None
+    else if (!call.df.isStreaming)
+      Some(
+        refused(
+          "compares rows with the wall clock of their micro-batch, and a batch DataFrame has none. Filter its rows instead."
+        )
+      )
+    else if (ProcessedRows.areIn(call.input))
+      Some(
+        refused(
+          "is not supported for windows between Python functions. Filter the rows in the function, or window its output."
+        )
+      )
+    else
+      others.map { time =>
+        refused(
+          s"needs a watermark over a TIMESTAMP, and ${time.name} is ${time.dataType.sql}. Call withWatermark on the rows' time."
+        )
+      }
+  }
 
   private def endBetweenFunctions(call: AnalysedCall): Option[MullionException] =
     Option.when(call.rules.refinements.atEnd && ProcessedRows.areIn(call.input)) {

@@ -179,14 +179,18 @@ object TogetherBuilder {
       part.node.isStreaming && !part.node.rules.onProcessingTime && !part.node.rules.isInstanceOf[NumberedRules] &&
       part.node.rows.forall(_.delayByKey.isEmpty)
     }
-    if (onStreamClock.map(_.node.idleAfter).distinct.length > 1) {
-      val named = onStreamClock.filter(_.node.idleAfter.isDefined).map(_.name)
+    checkSame(onStreamClock, Setting.IdleAfter)(_.idleAfter)
+    checkSame(onStreamClock, Setting.MaxAhead)(_.maxAhead)
+  }
+
+  private def checkSame(onStreamClock: Seq[Part], option: Setting)(of: WindowedAggregate => Option[Long]): Unit =
+    if (onStreamClock.map(part => of(part.node)).distinct.length > 1) {
+      val named = onStreamClock.filter(part => of(part.node).isDefined).map(_.name)
       throw MullionException.invalid(
-        s"${Setting.IdleAfter} moves the event clock of the whole query, and the windows differ in it (${named.mkString(", ")}). Give it " +
+        s"$option moves the event clock of the whole query, and the windows differ in it (${named.mkString(", ")}). Give it " +
           "to all windows on event time, and the same, or to none."
       )
     }
-  }
 
   /** The windows that become one operator, in order of their names. */
   private def grouped(parts: Seq[Part]): Seq[Seq[Part]] = {

@@ -160,6 +160,7 @@ private[build] final class WindowNode(call: AnalysedCall) {
     PaneTerms(
       rules,
       options.idleAfter,
+      options.maxAhead,
       CallText.of(call),
       options.split,
       call.rows,
@@ -182,7 +183,7 @@ private[build] final class WindowNode(call: AnalysedCall) {
       val over = Previous.replaced(value, previous).transform {
         case a: Attribute if columnOf.contains(a.exprId) => columnOf(a.exprId)
       }
-      val isLate = EqualTo(GetStructField(node.pane, 0), Literal("late"))
+      val isLate = In(GetStructField(node.pane, 0), Seq(Literal("late"), Literal("ahead")))
       Alias(if (emitsLate) If(isLate, Literal(None.orNull, over.dataType), over) else over, name)()
     }
   }

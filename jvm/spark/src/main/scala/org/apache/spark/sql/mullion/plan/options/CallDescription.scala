@@ -182,7 +182,9 @@ object CallDescription {
       case "per key" =>
         val own = options.withClockPerKey(some(said \ "wall_time").exists(truth))
         if (some(said \ "late_by").exists(text(_) == "watermark")) own.withLateBehindClock else own
-      case _ => some(said \ "idle_after").map(longOf).fold(options)(options.withIdleAfter)
+      case _ =>
+        val idling = some(said \ "idle_after").map(longOf).fold(options)(options.withIdleAfter)
+        some(said \ "max_ahead").map(longOf).fold(idling)(idling.withMaxAhead)
     }
 
   private def upgrade(said: JValue): Change = { options =>

@@ -70,7 +70,8 @@ object WindowChecks {
     val named = Seq(
       Setting.AllowedLateness -> (options.allowedLateness != 0),
       Setting.Late -> (options.late != LatePolicy.Drop),
-      Setting.IdleAfter -> options.idleAfter.isDefined
+      Setting.IdleAfter -> options.idleAfter.isDefined,
+      Setting.MaxAhead -> options.maxAhead.isDefined
     )
     named.collectFirst {
       case (name, true) if !request.isNumbered && options.time.isEmpty =>
@@ -117,6 +118,7 @@ object WindowChecks {
     case window: RowNumberWindow =>
       Option
         .when(request.options.idleAfter.isDefined)(Setting.IdleAfter)
+        .orElse(Option.when(request.options.maxAhead.isDefined)(Setting.MaxAhead))
         .orElse(Option.when(request.options.perKey)(Setting.PerKey))
         .map(NumberedRules.needsClock(_, window))
     case _ => None

@@ -23,6 +23,8 @@ import dev.mullion.windows.spec.{Duration, Setting, WindowSpec}
   *   their description, if their SQL lacks it
   * @param idleAfter
   *   the time without rows after which the event clock follows the wall clock; none for never
+  * @param maxAhead
+  *   how far the event time of a row may be ahead of the wall clock; none for any
   * @param trigger
   *   the condition that closes a global window
   * @param endsWith
@@ -62,6 +64,7 @@ final case class WindowOptions(
     refinements: Refinements = Refinements.none,
     late: LatePolicy = LatePolicy.Drop,
     idleAfter: Option[Long] = None,
+    maxAhead: Option[Long] = None,
     trigger: Option[Column] = None,
     endsWith: Option[Column] = None,
     running: Boolean = false,
@@ -155,6 +158,8 @@ final case class WindowOptions(
     copy(collect = Some(Collected(byTime, name, maxRows)))
 
   def withIdleAfter(us: Long): WindowOptions = copy(idleAfter = Some(us))
+
+  def withMaxAhead(us: Long): WindowOptions = copy(maxAhead = Some(us))
 
   def rules(window: WindowSpec): PaneRules =
     PaneRules(window, allowedLateness, early, late, refinements, clock)

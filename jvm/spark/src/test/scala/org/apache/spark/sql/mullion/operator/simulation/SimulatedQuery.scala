@@ -62,6 +62,7 @@ private[simulation] final class SimulatedQuery(terms: Contract.Terms, countsRows
       lateRow = None,
       rules = rules,
       idleAfter = None,
+      maxAhead = None,
       text = AggregateText(new StructType(), Nil, Nil, None, None),
       limit = AccumulatorLimit(1L << 30),
       rowsCounted = Option.when(countsRows)(count.inputAggBufferAttributes.head)

@@ -51,6 +51,7 @@ class WindowChecksSuite extends MullionSuite {
     (tumbling, wall.withAllowedLateness(1), "allowed_lateness= says what"),
     (session, wall.withLate("emit"), "late= says what"),
     (around, wall.withIdleAfter(second), "clock=Watermark(idle_after=...) says what"),
+    (tumbling, wall.withMaxAhead(second), "clock=Watermark(max_ahead=...) says what"),
     (custom, wall, "Custom windows need event time")
   )
 
@@ -62,6 +63,7 @@ class WindowChecksSuite extends MullionSuite {
     (count, wall.withOnTime(true), "on_time=True needs a clock"),
     (count, wall.withAccumulate(false), "accumulate=False needs a clock"),
     (count, event.withIdleAfter(second), "clock=Watermark(idle_after=...) needs a clock"),
+    (count, event.withMaxAhead(second), "clock=Watermark(max_ahead=...) needs a clock"),
     (count, perKey, "clock=PerKey() needs a clock"),
     (count, wall.withEmpty(true), "empty='emit' is for windows that there are without rows")
   )

@@ -20,6 +20,7 @@ object Firing {
   val Early: UTF8String = named(FiringKind.Early)
   val Running: UTF8String = UTF8String.fromString("running")
   val Late: UTF8String = UTF8String.fromString("late")
+  val Ahead: UTF8String = UTF8String.fromString("ahead")
 
   private val early = named(FiringKind.Early)
   private val onTime = named(FiringKind.OnTime)
@@ -273,35 +274,37 @@ final class LateOutput(
     keys: Seq[Attribute],
     results: Seq[NamedExpression],
     lateRow: NamedExpression,
-    pane: DataType
+    pane: DataType,
+    firing: UTF8String
 ) {
-  private val projection = UnsafeProjection.create(LateOutput.columns(keys, results, lateRow, pane), layout)
+  private val projection = UnsafeProjection.create(LateOutput.columns(keys, results, lateRow, pane, firing), layout)
 
   def apply(row: InternalRow): UnsafeRow = projection(row)
 }
 
 object LateOutput {
 
-  /** The output columns of a late row.
+  /** The output columns of a late row, or of one that is too far ahead.
     *
     * @param pane
-    *   the type of the column `pane`; a late row only has the kind of firing
+    *   the type of the column `pane`, which only has the kind of firing
     */
   def columns(
       keys: Seq[Expression],
       results: Seq[NamedExpression],
       lateRow: NamedExpression,
-      pane: DataType
+      pane: DataType,
+      firing: UTF8String
   ): Seq[Expression] =
-    (keys :+ Literal(None.orNull, PaneColumns.windowType) :+ paneOf(pane)) ++
+    (keys :+ Literal(None.orNull, PaneColumns.windowType) :+ paneOf(pane, firing)) ++
       results.map(r => Literal(None.orNull, r.dataType)) :+ lateRow
 
-  private def paneOf(pane: DataType): Expression = CreateNamedStruct(pane match {
+  private def paneOf(pane: DataType, firing: UTF8String): Expression = CreateNamedStruct(pane match {
     case StructType(fields) =>
       fields.toSeq.flatMap { field =>
         Seq(
           Literal(field.name),
-          if (field.name == "firing") Literal(Firing.Late, StringType) else Literal(None.orNull, field.dataType)
+          if (field.name == "firing") Literal(firing, StringType) else Literal(None.orNull, field.dataType)
         )
       }
     case other => throw new IllegalStateException(s"a pane of type ${other.sql}")

@@ -58,9 +58,12 @@ private[operator] final class ArrivalPanes(
 
   private val numbered = rows.input :+ rows.number
   private lazy val update = new RowUpdate(functions, rows.filters, numbered)
-  private val late = program.lateRow.map { lateRow =>
-    val entireRow = CreateNamedStruct(rows.lateColumns.flatMap(c => Seq(Literal(c.name), c)))
-    new LateOutput(rows.input, program.keys, program.results, Alias(entireRow, lateRow.name)(), program.pane.dataType)
+  private val late = rowsOut(Firing.Late)
+  private lazy val ahead = rowsOut(Firing.Ahead)
+
+  private def rowsOut(firing: UTF8String) = program.lateRow.map { lateRow =>
+    val entireRow = Alias(CreateNamedStruct(rows.lateColumns.flatMap(c => Seq(Literal(c.name), c))), lateRow.name)()
+    new LateOutput(rows.input, program.keys, program.results, entireRow, program.pane.dataType, firing)
   }
 
   private val timeAt = rows.input.indexWhere(_.exprId == rows.time.exprId)
@@ -133,7 +136,10 @@ private[operator] final class ArrivalPanes(
   private def take(active: ArrivalKey, row: InternalRow): Iterator[InternalRow] =
     if (onTime && row.isNullAt(timeAt)) {
       counts.rowsWithoutTime += 1
-      sentOut(row)
+      sentOut(late, row)
+    } else if (onTime && row.getLong(timeAt) > clock.ahead) {
+      counts.rowsAhead += 1
+      sentOut(ahead, row)
     } else {
       if (onTime) {
         arriving.time = row.getLong(timeAt)
@@ -156,7 +162,7 @@ private[operator] final class ArrivalPanes(
         counts.countLate(1, program.rules.late, lateness(active))
         program.rules.late match {
           case LatePolicy.Drop                                            => Iterator.empty
-          case LatePolicy.Emit                                            => sentOut(row)
+          case LatePolicy.Emit                                            => sentOut(late, row)
           case LatePolicy.Reopen | LatePolicy.ReopenEach if closesByBatch =>
             val stored = numberedRow(row, number).copy()
             active.panes.reopened(arriving).foreach(active.reopened.add(_, stored))
@@ -208,8 +214,8 @@ private[operator] final class ArrivalPanes(
   }
 
   /** On a batch DataFrame no row is late. */
-  private def sentOut(row: InternalRow): Iterator[InternalRow] =
-    late.filter(_ => partition.isDefined).fold(Iterator.empty[InternalRow])(out => Iterator.single(out(row)))
+  private def sentOut(output: Option[LateOutput], row: InternalRow): Iterator[InternalRow] =
+    output.filter(_ => partition.isDefined).fold(Iterator.empty[InternalRow])(out => Iterator.single(out(row)))
 
   /** A pane of late rows, due at once: of one row by its key's own clock, of a batch's rows by the stream's. */
   private def reopen(active: ArrivalKey, pane: ArrivalPane, late: Seq[InternalRow]): InternalRow = {
