@@ -42,7 +42,7 @@ class Description:
     """The options of panes, and their columns with roles."""
 
     def __init__(self, call: str, window: Window, by: Sequence[Column | str], options: Options) -> None:
-        self._said: dict[str, Any] = {"call": call, "window": _window(window), "options": _options(options)}
+        self._said: dict[str, Any] = {"call": call, "window": _window(window), "options": _options(options, window)}
         self._roles: list[str] = []
         self.columns: list[Column] = []
         self._add("by", by)
@@ -141,7 +141,9 @@ def _window(window: Window) -> dict[str, Any]:
             return {"kind": "custom"}
 
 
-def _options(options: Options) -> dict[str, Any]:
+def _options(options: Options, window: Window) -> dict[str, Any]:
+    spec = window if isinstance(window, (Count, Global)) else options.clock
+    forget_after = None if isinstance(spec, Watermark) else spec.forget_after_us
     request: dict[str, Any] = {
         "allowed_lateness": options.allowed_lateness_us,
         "on_time": options.on_time,
@@ -151,6 +153,7 @@ def _options(options: Options) -> dict[str, Any]:
         "ids": options.ids,
         "at_end": options.at_end,
         "clock": _clock(options.clock),
+        "forget_after": forget_after,
         "upgrade": {"new_aggregates": options.upgrade.new_aggregates, "window": options.upgrade.window},
     }
     if options.early is not None:

@@ -41,6 +41,7 @@ _INSTEAD: Final = {
     "watermark": "Write clock=PerKey(), or clock=PerKey(wall_time=True). The delay of Spark's watermark belongs to the "
     "stream: df.withWatermark('ts', '5 minutes').",
     "late_by": "Write clock=PerKey(late_by='watermark').",
+    "forget_after": "Write clock=PerKey(forget_after='7 days'), or Count(100, forget_after='7 days').",
     "max_ahead": "Write clock=Watermark(max_ahead='1 hour').",
     "idle_after": "Write clock=Watermark(idle_after='30 seconds').",
     "running": "Write early=Early(each_row=True).",

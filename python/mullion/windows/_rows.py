@@ -13,7 +13,7 @@ from mullion._util import durations
 from mullion._util.durations import Duration
 from mullion._util.signatures import explained
 from mullion.errors import InvalidArgumentError
-from mullion.windows._spec import column_of_row, hashable_parts, hold, name_of, same_parts
+from mullion.windows._spec import column_of_row, forgetting, hashable_parts, hold, name_of, same_parts
 
 if TYPE_CHECKING:
     import pyarrow
@@ -42,6 +42,9 @@ class Count:
       has. Its ``end`` is then the number of its last row plus one, and the next row begins another window. The wall
       clock is the timestamp of the micro-batch; no rows are needed for the close. A batch DataFrame also returns the
       last, incomplete window of each key. ``timeout`` does not work with ``every``.
+    - ``forget_after``: the wall time without rows after which a key is forgotten: its open panes close with the rows
+      they have, and its record is removed. The rows of a key that returns are numbered from 0 again. ``None`` means
+      never. It does not accept ``ids=True``. A batch DataFrame ignores it.
 
     >>> Count(100, every=100)
     Count(100)
@@ -55,9 +58,17 @@ class Count:
     size: int
     every: int
     timeout_us: int | None
+    forget_after_us: int | None
 
     @explained("Count(100)", {"size": "Say how many rows a window has."}, "Count")
-    def __init__(self, size: int, every: int | None = None, *, timeout: Duration | None = None) -> None:
+    def __init__(
+        self,
+        size: int,
+        every: int | None = None,
+        *,
+        timeout: Duration | None = None,
+        forget_after: Duration | None = None,
+    ) -> None:
         size = _rows(size, "size", "Count(100)")
         step = size if every is None else _rows(every, "every", "Count(100, every=10)")
         timeout_us = None if timeout is None else durations.positive(timeout, "timeout", "Count(100, timeout={})")
@@ -67,11 +78,12 @@ class Count:
                 f"would move. Leave every= out, as in Count({size}, timeout={timeout!r})."
             )
         hold(self, size=size, every=step, timeout_us=timeout_us)
+        hold(self, forget_after_us=forgetting(forget_after, "Count(100, forget_after={})"))
 
     def __repr__(self) -> str:
         every = "" if self.every == self.size else f", every={self.every}"
         timeout = "" if self.timeout_us is None else f", timeout={durations.written(self.timeout_us)!r}"
-        return f"Count({self.size}{every}{timeout})"
+        return f"Count({self.size}{every}{timeout}{_forgets(self.forget_after_us)})"
 
 
 @final
@@ -83,6 +95,8 @@ class Global:
     processed in order of arrival, and the column ``window`` holds their numbers, as for :class:`Count`. A window that
     its trigger has not closed is not emitted.
 
+    ``forget_after`` is the wall time without rows after which a key is forgotten, as for :class:`Count`.
+
     Two specs are equal when they close after the same number of rows, by the same function over the same columns, or by
     the same Column object, because Columns cannot be compared.
     """
@@ -93,6 +107,7 @@ class Global:
     splitting: SplitOf | None
     columns: tuple[str, ...] | None
     ends_with: Column | str | None
+    forget_after_us: int | None
 
     def __init__(self, trigger: object = None) -> None:
         meant = "Global.every(100), Global.when(F.col('done')), Global.changes('status') or Global.split(function)"
@@ -105,7 +120,7 @@ class Global:
 
     @classmethod
     @explained("Global.every(100)", name="Global.every")
-    def every(cls, rows: int, *, ends_with: Column | str | None = None) -> Global:
+    def every(cls, rows: int, *, ends_with: Column | str | None = None, forget_after: Duration | None = None) -> Global:
         """Closes a window after every ``rows`` rows.
 
         With ``ends_with`` a window also closes after a row for which that condition is true: a boolean column, or a
@@ -116,22 +131,31 @@ class Global:
         >>> Global.every(100, ends_with="is_last")
         Global.every(100, ends_with='is_last')
         """
-        return cls._of(count=_rows(rows, "rows", "Global.every(100)"), ends_with=_ends_with(ends_with))
+        return cls._of(
+            count=_rows(rows, "rows", "Global.every(100)"), ends_with=_ends_with(ends_with), forget_after=forget_after
+        )
 
     @classmethod
     @explained("Global.when(F.col('done'))", name="Global.when")
-    def when(cls, condition: Column | str) -> Global:
+    def when(cls, condition: Column | str, *, forget_after: Duration | None = None) -> Global:
         """Closes a window after each row for which ``condition``, a boolean column, is true. A null is not true.
 
         The condition may contain aggregates. They are over the rows of the window so far, and over the keys:
         ``Global.when(F.sum("amount") > 100)`` closes a window with the row that brings the sum above 100. Such a
         condition does not work with ``.collect()``, and cannot call Python functions.
         """
-        return cls._of(condition=column_of_row(condition, "Global.when(F.col('status') == 'done')"))
+        condition = column_of_row(condition, "Global.when(F.col('status') == 'done')")
+        return cls._of(condition=condition, forget_after=forget_after)
 
     @classmethod
     @explained("Global.changes('status')", name="Global.changes")
-    def changes(cls, column: Column | str, *, ends_with: Column | str | None = None) -> Global:
+    def changes(
+        cls,
+        column: Column | str,
+        *,
+        ends_with: Column | str | None = None,
+        forget_after: Duration | None = None,
+    ) -> Global:
         """Closes a window before each row whose ``column`` differs from the row before it. Nulls are equal.
 
         With ``ends_with`` a window also closes after a row with which that condition becomes true, as in :meth:`every`.
@@ -139,7 +163,8 @@ class Global:
         >>> Global.changes("status")
         Global.changes('status')
         """
-        return cls._of(changing=column_of_row(column, "Global.changes('status')"), ends_with=_ends_with(ends_with))
+        column = column_of_row(column, "Global.changes('status')")
+        return cls._of(changing=column, ends_with=_ends_with(ends_with), forget_after=forget_after)
 
     @classmethod
     @explained("Global.split(function)", name="Global.split")
@@ -202,10 +227,11 @@ class Global:
         splitting: SplitOf | None = None,
         columns: tuple[str, ...] | None = None,
         ends_with: Column | str | None = None,
+        forget_after: Duration | None = None,
     ) -> Global:
         spec = object.__new__(cls)
         hold(spec, count=count, condition=condition, changing=changing, splitting=splitting, columns=columns)
-        hold(spec, ends_with=ends_with)
+        hold(spec, ends_with=ends_with, forget_after_us=forgetting(forget_after, "Global.every(100, forget_after={})"))
         return spec
 
     def __eq__(self, other: object) -> bool:
@@ -216,18 +242,20 @@ class Global:
 
     def __repr__(self) -> str:
         ends_with = "" if self.ends_with is None else f", ends_with={self.ends_with!r}"
+        more = f"{ends_with}{_forgets(self.forget_after_us)}"
         if self.count is not None:
-            return f"Global.every({self.count}{ends_with})"
+            return f"Global.every({self.count}{more})"
         if self.splitting is not None:
             columns = "" if self.columns is None else f", columns={list(self.columns)!r}"
             return f"Global.split({self.function}{columns})"
         if self.condition is not None:
-            return f"Global.when({self.condition!r})"
-        return f"Global.changes({self.changing!r}{ends_with})"
+            return f"Global.when({self.condition!r}{more})"
+        return f"Global.changes({self.changing!r}{more})"
 
     @property
     def _fields(self) -> tuple[object, ...]:
-        return self.count, self.condition, self.changing, self.splitting, self.columns, self.ends_with
+        parts = (self.count, self.condition, self.changing, self.splitting, self.columns)
+        return (*parts, self.ends_with, self.forget_after_us)
 
 
 def _ends_with(condition: Column | str | None) -> Column | str | None:
@@ -256,6 +284,10 @@ def _takes_offset(function: object) -> bool:
         f"{name_of(function)}{signature} cannot be called with the buffered rows, nor with them and the index at "
         "which those of this batch begin. Write def function(buffer) or def function(buffer, offset)."
     )
+
+
+def _forgets(us: int | None) -> str:
+    return "" if us is None else f", forget_after={durations.written(us)!r}"
 
 
 def _rows(rows: object, name: str, example: str) -> int:

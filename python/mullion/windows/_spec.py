@@ -1,4 +1,4 @@
-"""Helpers of all specs: setting the fields of a frozen value, comparing them, and the name of a function."""
+"""Helpers of specs: setting the fields of a frozen value, comparing them, and options that several have."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ from collections.abc import Sequence
 
 from pyspark.sql import Column
 
+from mullion._util import durations
+from mullion._util.durations import Duration
 from mullion.errors import InvalidArgumentError
 
 
@@ -40,3 +42,11 @@ def same_parts(mine: Sequence[object], others: Sequence[object]) -> bool:
 def hashable_parts(parts: Sequence[object]) -> tuple[object, ...]:
     """The fields of a spec, with columns replaced by their identity."""
     return tuple(id(part) if isinstance(part, Column) else part for part in parts)
+
+
+def forgetting(after: Duration | None, example: str) -> int | None:
+    """The time without rows after which a key is forgotten, in microseconds.
+
+    Raises :class:`InvalidArgumentError` unless it is ``None`` or a duration longer than zero.
+    """
+    return None if after is None else durations.positive(after, "forget_after", example)

@@ -186,6 +186,8 @@ class Spec(Options):
     def closing_clock(self) -> Watermark | PerKey:
         said = dict(self.clock)
         if said.pop("kind", None) == "per key":
+            if "forget_after" in said:
+                said["forget_after"] = length(micros(said["forget_after"]))
             return PerKey(**said)
         return Watermark(**{name: length(micros(time)) for name, time in said.items()})
 
@@ -197,6 +199,11 @@ class Spec(Options):
     def by_time(self) -> bool:
         return self.collect is not None and self.collect.get("order") == "time"
 
+    @property
+    def forgetting(self) -> dict[str, Any]:
+        """For windows of row numbers; elsewhere the clock has the option."""
+        return {"forget_after": length(micros(self.window["forget_after"]))} if "forget_after" in self.window else {}
+
     def windows(self) -> Window:
         match self.kind:
             case "count":
@@ -205,18 +212,19 @@ class Spec(Options):
                     self.window["count"],
                     self.window.get("every"),
                     timeout=None if timeout is None else length(micros(timeout)),
+                    **self.forgetting,
                 )
             case "global":
                 said = dict(self.window["global"])
                 ends_with = F.expr(said.pop("ends_with")) if "ends_with" in said else None
                 ((trigger, what),) = said.items()
                 if trigger == "every":
-                    return Global.every(what, ends_with=ends_with)
+                    return Global.every(what, ends_with=ends_with, **self.forgetting)
                 if trigger == "split":
                     return Global.split(ends_and_begins(what))
                 if trigger == "when":
-                    return Global.when(F.expr(what))
-                return Global.changes(F.expr(what), ends_with=ends_with)
+                    return Global.when(F.expr(what), **self.forgetting)
+                return Global.changes(F.expr(what), ends_with=ends_with, **self.forgetting)
             case "session":
                 gap, most, ends = (self.window.get(name) for name in ("session", "max_length", "ends_with"))
                 return Session(

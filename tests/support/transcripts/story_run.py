@@ -229,7 +229,8 @@ def play(run: Run) -> None:
     closes = [{**firing, "close": 0} for firing in fired + last if "close" in firing]
     # What a firing has taken away a batch still has, on processing time its rows have one time, and it ends elsewhere
     # than a clock that closes windows without rows.
-    alike = story.spec.accumulate and story.spec.time == "event" and story.spec.empty == "skip"
+    forgets = "forget_after" in story.spec.window or "forget_after" in story.spec.clock
+    alike = not forgets and story.spec.accumulate and story.spec.time == "event" and story.spec.empty == "skip"
     # Of a run after the end of another one a batch knows nothing, nor of another query before it.
     is_one = not any(step.drain for step in steps[:-1]) and not any(step.change is not None for step in steps)
     if left_out == 0 and alike and is_one:

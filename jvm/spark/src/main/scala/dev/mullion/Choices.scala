@@ -98,11 +98,22 @@ object Watermark {
   *   whether the clock also advances with the wall time since the row that moved it last
   * @param lateBy
   *   the condition that makes a row late
+  * @param forgetAfter
+  *   the wall time without rows after which a key is forgotten: its open panes close, and its clock is removed
   */
-final case class PerKey(wallTime: Boolean = false, lateBy: LateBy = LateBy.Panes) extends Clock {
+final case class PerKey(
+    wallTime: Boolean = false,
+    lateBy: LateBy = LateBy.Panes,
+    forgetAfter: Option[Span] = None
+) extends Clock {
+
+  /** With the time without rows after which a key is forgotten. */
+  def forgettingAfter(time: Span): PerKey = copy(forgetAfter = Some(time))
+
   override private[mullion] def applyTo(options: WindowOptions): WindowOptions = {
     val own = options.withClockPerKey(wallTime)
-    if (lateBy == LateBy.Watermark) own.withLateBehindClock else own
+    val late = if (lateBy == LateBy.Watermark) own.withLateBehindClock else own
+    forgetAfter.fold(late)(time => late.withForgetAfter(time.micros))
   }
 }
 

@@ -219,8 +219,14 @@ final case class Custom(ranges: Column) extends Window {
 }
 
 /** Windows of a number of rows of a key. */
-final case class Count(size: Long, every: Long) extends Window {
+final case class Count(size: Long, every: Long, forgetAfter: Option[Span] = None) extends Window {
   private[mullion] override val spec: WindowSpec = CountWindow(size, every)
+
+  /** With the wall time without rows after which a key is forgotten, and its open panes close. */
+  def forgettingAfter(time: Span): Count = copy(forgetAfter = Some(time))
+
+  private[mullion] override def applyTo(options: WindowOptions): WindowOptions =
+    forgetAfter.fold(options)(time => options.withForgetAfter(time.micros))
 
   /** The same, or fewer rows: a window also closes when this wall time has passed since its first row. */
   def timeout(after: Span): CountUntil = CountUntil(this, after)
@@ -230,6 +236,8 @@ final case class Count(size: Long, every: Long) extends Window {
 final case class CountUntil private[mullion] (rows: Count, after: Span) extends Window {
   private[mullion] override val spec: WindowSpec =
     CountWindow(rows.size, rows.every, Some(Span.positive("timeout", after)))
+
+  private[mullion] override def applyTo(options: WindowOptions): WindowOptions = rows.applyTo(options)
 }
 
 object Count {
@@ -240,12 +248,18 @@ object Count {
 final case class Global private[mullion] (
     trigger: GlobalTrigger,
     column: Option[Column],
-    condition: Option[Column] = None
+    condition: Option[Column] = None,
+    forgetAfter: Option[Span] = None
 ) extends Window {
   private[mullion] override val spec: WindowSpec = GlobalWindow(trigger, condition.isDefined)
 
-  private[mullion] override def applyTo(options: WindowOptions): WindowOptions =
-    condition.foldLeft(column.fold(options)(options.withTrigger))(_.withEndsWith(_))
+  private[mullion] override def applyTo(options: WindowOptions): WindowOptions = {
+    val closing = condition.foldLeft(column.fold(options)(options.withTrigger))(_.withEndsWith(_))
+    forgetAfter.fold(closing)(time => closing.withForgetAfter(time.micros))
+  }
+
+  /** With the wall time without rows after which a key is forgotten, and its open pane closes. */
+  def forgettingAfter(time: Span): Global = copy(forgetAfter = Some(time))
 
   /** The same, also closing after a row with which a condition becomes true: over that row, or over aggregates of the
     * window, such as `sum("v") > 100`.

@@ -19,6 +19,8 @@ import dev.mullion.windows.spec.Duration
   *   whether the rows of a batch are processed in order of time, and of arrival where times are equal
   * @param timesOut
   *   whether panes close after a wall time
+  * @param forgetAfter
+  *   the wall time without rows after which a key is forgotten, in microseconds; none for never
   */
 final case class RowByRow(
     running: Boolean,
@@ -27,11 +29,15 @@ final case class RowByRow(
     keysFollowWall: Boolean = false,
     lateBehindClock: Boolean = false,
     inOrderOfTime: Boolean = false,
-    timesOut: Boolean = false
+    timesOut: Boolean = false,
+    forgetAfter: Option[Long] = None
 ) {
 
   /** True if panes close by the wall clock. */
   def closesByWall: Boolean = keysFollowWall || timesOut
+
+  /** True if the wall clock affects keys that have no rows. */
+  def timedByWall: Boolean = closesByWall || forgetAfter.isDefined
 
   /** The same for a batch DataFrame, which has closes only. In order of time, each row closes the panes that it has
     * passed, so that a key with many panes holds few of them.
@@ -47,7 +53,8 @@ final case class RowByRow(
     delayByKey.map(delay => s"each key's own clock, ${Duration.describe(delay)} behind its largest time") ++
       Option.when(keysFollowWall)("and on with the wall clock since") ++
       Option.when(lateBehindClock)("rows behind it late") ++
-      Option.when(running)("each row fires its panes") ++ collect.map(_.describe)
+      Option.when(running)("each row fires its panes") ++ collect.map(_.describe) ++
+      forgetAfter.map(after => s"keys without rows for ${Duration.describe(after)} forgotten")
   ).mkString(", ")
 }
 

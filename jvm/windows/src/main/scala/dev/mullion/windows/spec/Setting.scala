@@ -53,6 +53,7 @@ object Setting {
     "clock = PerKey(lateBy = LateBy.Watermark)",
     "clock_late_by => 'watermark'"
   )
+  val ForgetAfter: Setting = named("forget_after")
   val EachRow: Setting = Setting("early=Early(each_row=True)", "early = Early.eachRow", "early_each_row => true")
   val EarlyCount: Setting = earlyCount("...")
   val EarlyEvery: Setting = Setting("early=Early(every=...)", "early = Early.every(...)", "early => ...")

@@ -9,7 +9,7 @@ object Spelling {
   private val names =
     "allowed_lateness|on_time|at_end|dedupe_by|each_row|idle_after|max_ahead|late_by|wall_time|new_aggregates|" +
       "max_rows|early|late|empty|accumulate|ids|time|by|clock|upgrade|every|wall|count|order|panes|was|" +
-      "max_length|ends_with|timeout"
+      "max_length|ends_with|timeout|forget_after"
 
   private val scalaNames = names.split('|').map { name =>
     val words = name.split('_')

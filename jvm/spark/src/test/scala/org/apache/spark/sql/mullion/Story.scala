@@ -89,6 +89,7 @@ final case class PaneStory(
     keysFollowWall: Boolean = false,
     lateBehindClock: Boolean = false,
     maxAhead: Option[Long] = None,
+    forgetAfter: Option[Long] = None,
     onChange: String = "reject",
     knownKeys: Option[Seq[String]] = None
 ) {
@@ -195,7 +196,7 @@ object Firing {
 
   /** From a test case, in seconds. */
   def said(node: JsonNode): Firing = of(Said.fieldsOf(node).map {
-    case ("window", bounds) => "window" -> bounds.asScala.map(Said.micros).mkString("[", ", ", "]")
+    case ("window", bounds)               => "window" -> bounds.asScala.map(Said.micros).mkString("[", ", ", "]")
     case (kind @ ("late" | "ahead"), row) => kind -> rowText(Said.time(row.get(0)), row.asScala.drop(1))
     case (Firing.rows, all) => rows -> all.asScala.map(r => rowText(Said.time(r.get(0)), r.asScala.drop(1))).mkString
     case (name, value)      => name -> text(value)
@@ -373,12 +374,17 @@ object Story {
     clock.flag("wall_time", otherwise = false),
     clock.text("late_by").contains("watermark"),
     clock.get("max_ahead").map(Said.micros),
+    clock
+      .get("forget_after")
+      .orElse(said.get("window").map(_.path("forget_after")).filterNot(_.isMissingNode))
+      .map(Said.micros),
     upgrade.text("window").getOrElse("reject"),
     said.get("empty").filter(_.isObject).map(_.path("for").asScala.map(_.asText).toSeq)
   )
 
   private def window(node: JsonNode): WindowSpec = {
     val said = new Said(node)
+    said.get("forget_after")
     val spec =
       if (said.text("starts").contains("first row")) Asked.fromFirstRow(said.micros("tumbling"))
       else if (node.has("tumbling")) Asked.tumbling(said.micros("tumbling"), said.micros("offset"))

@@ -160,7 +160,8 @@ final class StoryRun(spark: SparkSession, begins: Story, folder: Path) {
     val split = panes.split.fold(ending)(column => ending.copy(split = Some(StorySplit(column))))
     val running = if (panes.running) split.withRunning else split
     val perKey = if (panes.perKey) running.withClockPerKey(panes.keysFollowWall) else running
-    val clocked = if (panes.lateBehindClock) perKey.withLateBehindClock else perKey
+    val forgetting = panes.forgetAfter.fold(perKey)(perKey.withForgetAfter)
+    val clocked = if (panes.lateBehindClock) forgetting.withLateBehindClock else forgetting
     val plain = panes.collect.fold(clocked)(c => clocked.withCollect(c.byTime, Firing.rows, c.maxRows))
     val withGap = panes.gapByRow.fold(plain)(gap => plain.withGap(expr(gap)))
     val withRanges = panes.ranges.fold(withGap)(ranges => withGap.withRanges(expr(ranges)))

@@ -123,8 +123,9 @@ class TranscriptSuite extends SparkSuite {
     // A batch contains rows that a firing has cleared; on processing time its rows have one time; and it ends at
     // another time than a clock that closes windows without rows. A batch also has neither a second run after the end
     // of the input, nor an earlier query.
-    val alike = story.panes.accumulate && !story.panes.onProcessingTime && !story.panes.empty &&
-      !steps.init.exists(_.drain) && !steps.exists(_.change.isDefined)
+    val alike =
+      story.panes.accumulate && story.panes.forgetAfter.isEmpty && !story.panes.onProcessingTime && !story.panes.empty &&
+        !steps.init.exists(_.drain) && !steps.exists(_.change.isDefined)
     if (steps.forall(step => step.late == 0 && step.ahead == 0) && alike) {
       val closes =
         (fired ++ last).filter(_.is("close")) ++ (if (story.flood || story.panes.isNumbered) Nil else story.open)

@@ -216,7 +216,7 @@ final class WindowExec private (facts: SparkOperator.Facts, val program: Operato
       } else {
         // Panes wait to fire in the order of their clock readings, so no clock may move back.
         val (wallBefore, wall) =
-          if (program.closesByWall || program.firesByWall) processingTime
+          if (program.keysTimedByWall || program.firesByWall) processingTime
           else (BatchClock.BeforeAllTime, TimeMath.fromMillis(batchTimestampMs.get))
         val before = BatchFacts.clockBefore(stateInfo, eventTimeWatermarkForLateEvents.get)
         BatchClock(
@@ -225,7 +225,7 @@ final class WindowExec private (facts: SparkOperator.Facts, val program: Operato
           wall,
           rowsCame,
           batch(getStateInfo),
-          if (program.closesByWall) wallBefore else BatchClock.BeforeAllTime,
+          if (program.keysTimedByWall) wallBefore else BatchClock.BeforeAllTime,
           inputEnds,
           continued.flatMap(_.closedDue(getStateInfo.storeVersion, before)),
           BatchFacts.aheadOf(program, batchTimestampMs.get).getOrElse(Long.MaxValue)

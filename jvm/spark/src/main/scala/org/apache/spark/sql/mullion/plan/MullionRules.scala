@@ -69,7 +69,7 @@ private[mullion] object Refusals {
       )
     if (
       (node.rules.onProcessingTime || node.idleAfter.isDefined || node.rules.refinements.atEnd ||
-        node.rows.exists(_.closesByWall)) &&
+        node.rows.exists(_.timedByWall)) &&
       !SQLConf.get.getConf(SQLConf.STREAMING_NO_DATA_MICRO_BATCHES_ENABLED)
     )
       throw MullionException.unsupported(

@@ -218,13 +218,15 @@ private[request] final class SqlWindowed(values: Seq[Expression]) {
       flag("ids"),
       choice("at_end", "keep", "close"),
       Some("clock" -> clock),
+      Seq("forget_after", "clock_forget_after").flatMap(positive(_)).headOption.map(us => "forget_after" -> JLong(us)),
       Some("upgrade" -> upgrade)
     ).flatten
   }
 
   private def clock: JObject = {
     val isPerKey = oneOf("clock", Seq("watermark", "per key")).contains("per key")
-    val (own, ofStream) = (Seq("clock_wall_time", "clock_late_by"), Seq("clock_idle_after", "clock_max_ahead"))
+    val (own, ofStream) =
+      (Seq("clock_wall_time", "clock_late_by", "clock_forget_after"), Seq("clock_idle_after", "clock_max_ahead"))
     (if (isPerKey) ofStream else own).find(has).foreach { name =>
       throw MullionException.invalid(
         s"$name is of clock => '${if (isPerKey) "watermark" else "per key"}'. Leave it out, or give that clock."
@@ -265,8 +267,8 @@ private[request] object SqlWindowed {
     "cumulate" -> Seq("size", "step", "offset"),
     "session" -> Seq("gap", "gap_column", "max_length", "ends_with"),
     "around" -> Seq("before", "after"),
-    "count" -> Seq("length", "every", "timeout"),
-    "global" -> Seq("every", "when", "changes", "ends_with"),
+    "count" -> Seq("length", "every", "timeout", "forget_after"),
+    "global" -> Seq("every", "when", "changes", "ends_with", "forget_after"),
     "custom" -> Seq("ranges")
   )
 
@@ -276,6 +278,16 @@ private[request] object SqlWindowed {
 
   val parameters: Seq[String] = Seq("rows", "window") ++ ofWindows ++ Seq("by", "time", "aggregates", "collect") ++
     Seq("collect_order", "max_rows", "allowed_lateness", "early", "early_wall", "early_count", "early_unchanged") ++
-    Seq("early_each_row", "clock", "clock_idle_after", "clock_max_ahead", "clock_wall_time", "clock_late_by", "on_time", "accumulate") ++
+    Seq(
+      "early_each_row",
+      "clock",
+      "clock_idle_after",
+      "clock_max_ahead",
+      "clock_wall_time",
+      "clock_late_by",
+      "clock_forget_after",
+      "on_time",
+      "accumulate"
+    ) ++
     Seq("late", "empty", "empty_for", "ids", "dedupe_by", "at_end", "upgrade_new_aggregates", "upgrade_window")
 }

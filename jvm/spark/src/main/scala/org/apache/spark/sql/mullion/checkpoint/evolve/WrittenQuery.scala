@@ -45,6 +45,7 @@ private[checkpoint] object WrittenQuery {
       running = header.rows.exists(_.running),
       perKey = header.rows.exists(_.delayByKey.isDefined),
       keysFollowWall = header.rows.exists(_.options.keysFollowWall),
+      forgetAfter = header.rows.flatMap(_.options.forgetAfter),
       collect = header.rows.flatMap(_.options.collect),
       // Open panes are already split.
       split = header.rows.flatMap(_.splitOver).map(_ => UnknownSplit),

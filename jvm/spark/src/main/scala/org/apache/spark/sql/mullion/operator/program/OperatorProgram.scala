@@ -43,7 +43,7 @@ trait OperatorProgram extends Product with Serializable {
   /** The time without rows after which the event clock follows the wall clock; none for never. */
   def idleAfter: Option[Long]
 
-  /** How far the time of a row may be ahead of the wall clock, in microseconds; none for any. */
+  /** The limit by which the time of a row may be ahead of the wall clock, in microseconds; none for any. */
   def maxAhead: Option[Long]
 
   /** True if panes may fire by the wall clock, whatever clock closes them. */
@@ -51,6 +51,9 @@ trait OperatorProgram extends Product with Serializable {
 
   /** True if the clocks of keys follow the wall clock. */
   def closesByWall: Boolean = rows.exists(_.byRow.closesByWall)
+
+  /** True if records of keys have timers by the wall clock. */
+  def keysTimedByWall: Boolean = rows.exists(_.byRow.timedByWall)
 
   /** True if open panes close when the input of the query ends. */
   def closesAtEnd: Boolean

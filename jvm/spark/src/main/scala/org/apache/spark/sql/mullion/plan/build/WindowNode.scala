@@ -115,7 +115,7 @@ private[build] final class WindowNode(call: AnalysedCall) {
   }
 
   private def ticks: Boolean = {
-    val withoutRows = rules.onProcessingTime || options.idleAfter.isDefined || call.rows.exists(_.closesByWall) ||
+    val withoutRows = rules.onProcessingTime || options.idleAfter.isDefined || call.rows.exists(_.timedByWall) ||
       rules.early.isDefined || rules.refinements.atEnd
     df.isStreaming && withoutRows && !ProcessedRows.areIn(call.input)
   }

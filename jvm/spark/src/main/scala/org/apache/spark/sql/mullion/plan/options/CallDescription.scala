@@ -157,6 +157,7 @@ object CallDescription {
       when("early")(early),
       when("at_end")(policy => if (text(policy) == "close") _.withCloseAtEnd else identity),
       when("clock")(clock),
+      when("forget_after")(us => _.withForgetAfter(longOf(us))),
       when("upgrade")(upgrade),
       options => if (columns("dedupe_by").isEmpty) options else options.withDedupeBy(columns("dedupe_by").toArray),
       column("gap")(_.withGap(_)),

@@ -45,7 +45,8 @@ object RowByRowBuilder {
         timesOut = window match {
           case count: CountWindow => count.timeout.isDefined
           case _                  => false
-        }
+        },
+        forgetAfter = options.forgetAfter
       )
     )
   }

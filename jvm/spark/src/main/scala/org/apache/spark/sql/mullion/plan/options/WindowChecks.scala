@@ -45,6 +45,7 @@ object WindowChecks {
     clockOfKeys,
     lateBehindClock,
     running,
+    forgetting,
     reopening,
     dedupe,
     newAggregates,
@@ -227,6 +228,28 @@ object WindowChecks {
         )
       case _ => None
     }
+  }
+
+  /** Only keys that are kept for ever can be forgotten. */
+  private def forgetting(request: Asked): Option[WindowException] = {
+    import request.options
+    val other = request.window match {
+      case _ if options.forgetAfter.isEmpty            => None
+      case _ if !request.isNumbered && !options.perKey =>
+        Some(
+          "needs keys that are kept" -> s"with one clock for all keys, a key is removed when its panes close. Leave it out, or use ${Setting.PerKey}."
+        )
+      case GlobalWindow(split: GlobalTrigger.Split, _) =>
+        Some(
+          s"with Global.split(${split.function})" -> "its rows are kept until the function splits them. Leave it out."
+        )
+      case _ if options.refinements.ids =>
+        Some(
+          s"with ${Setting.Ids}" -> "a key that returns has windows with the ids of earlier ones. Leave one of them out."
+        )
+      case _ => None
+    }
+    other.flatMap { case (what, why) => unsupported(s"${Setting.ForgetAfter} $what", why) }
   }
 
   private def reopening(request: Asked): Option[WindowException] = {

@@ -37,6 +37,8 @@ import dev.mullion.windows.spec.{Duration, Setting, WindowSpec}
   *   whether that clock follows the wall clock
   * @param lateBehindClock
   *   whether a row behind that clock is late even if its pane is open
+  * @param forgetAfter
+  *   the wall time without rows after which a key is forgotten; none for never
   * @param collect
   *   for panes that collect their rows instead of aggregating
   * @param split
@@ -71,6 +73,7 @@ final case class WindowOptions(
     perKey: Boolean = false,
     keysFollowWall: Boolean = false,
     lateBehindClock: Boolean = false,
+    forgetAfter: Option[Long] = None,
     collect: Option[Collected] = None,
     split: Option[SplitBy] = None,
     splitColumns: Seq[Column] = Nil,
@@ -153,6 +156,8 @@ final case class WindowOptions(
   def withClockPerKey(followsWall: Boolean): WindowOptions = copy(perKey = true, keysFollowWall = followsWall)
 
   def withLateBehindClock: WindowOptions = copy(lateBehindClock = true)
+
+  def withForgetAfter(us: Long): WindowOptions = copy(forgetAfter = Some(us))
 
   def withCollect(byTime: Boolean, name: String, maxRows: Long): WindowOptions =
     copy(collect = Some(Collected(byTime, name, maxRows)))

@@ -396,6 +396,8 @@ object StateHeader {
   /** Options where rows are processed one by one. The delay of keys' clocks and the row limit of a pane may change:
     * neither affects the meaning of state.
     *
+    * @param forgets
+    *   whether records of keys have the time of their last rows
     * @param splitOver
     *   the columns passed to a function that splits global windows
     * @param buffered
@@ -409,13 +411,16 @@ object StateHeader {
       collectMax: Option[Long],
       splitOver: Option[List[String]] = None,
       buffered: Option[List[String]] = None,
-      keysFollowWall: Option[Boolean] = None
+      keysFollowWall: Option[Boolean] = None,
+      forgets: Option[Boolean] = None
   ) {
     def options: RowByRow = RowByRow(
       running,
       delayByKey,
       for (byTime <- collectByTime; name <- collectName; max <- collectMax) yield Collected(byTime, name, max),
-      keysFollowWall.contains(true)
+      keysFollowWall.contains(true),
+      // The length is no part of the state.
+      forgetAfter = forgets.filter(identity).map(_ => Long.MaxValue)
     )
 
     def describe: String = Seq(
@@ -423,6 +428,7 @@ object StateHeader {
       Option.when(running)("each fires its panes"),
       delayByKey.map(_ => "each key has its own clock"),
       keysFollowWall.filter(identity).map(_ => "which goes on with the wall clock"),
+      forgets.filter(identity).map(_ => "keys without rows are forgotten"),
       collectByTime.map(byTime => s"collected by ${if (byTime) "time" else "arrival"}"),
       splitOver.map(columns => s"split over ${columns.mkString(", ")}"),
       buffered.map(columns => s"buffered with ${columns.mkString(", ")}")
@@ -436,7 +442,8 @@ object StateHeader {
       asked.collect.map(_.byTime),
       asked.collect.map(_.name),
       asked.collect.map(_.maxRows),
-      keysFollowWall = Option.when(asked.keysFollowWall)(true)
+      keysFollowWall = Option.when(asked.keysFollowWall)(true),
+      forgets = asked.forgetAfter.map(_ => true)
     )
   }
 

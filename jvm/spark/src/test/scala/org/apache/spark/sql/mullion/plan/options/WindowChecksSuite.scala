@@ -64,6 +64,8 @@ class WindowChecksSuite extends MullionSuite {
     (count, wall.withAccumulate(false), "accumulate=False needs a clock"),
     (count, event.withIdleAfter(second), "clock=Watermark(idle_after=...) needs a clock"),
     (count, event.withMaxAhead(second), "clock=Watermark(max_ahead=...) needs a clock"),
+    (tumbling, event.withForgetAfter(second), "forget_after= needs keys that are kept"),
+    (count, event.withForgetAfter(second).withIds(true), "forget_after= with ids=True"),
     (count, perKey, "clock=PerKey() needs a clock"),
     (count, wall.withEmpty(true), "empty='emit' is for windows that there are without rows")
   )

@@ -17,6 +17,7 @@ import dev.mullion.windows.rules.NumberedRules
   *   keys    (key)                -> the close time of its next pane, its panes [, the number of rows of its slots]
   *   timers  (due, key)           -> the keys with a pane to close by the stream's clock, or by the wall clock
   *   early   (event, wall, key)   -> the keys that wait to fire early
+  *   forget  (due, key)           -> all keys, if they are forgotten after a time without rows
   * }}}
   */
 private[operator] object ArrivalFamilies {
@@ -26,7 +27,8 @@ private[operator] object ArrivalFamilies {
   def apply(program: PaneProgram, rows: RowProgram): Seq[FamilySpec] =
     Seq(content(program, rows), keys(program)) ++
       Option.when(hasTimers(program, rows))(timersFamily(program)) ++
-      program.rules.early.filter(_ => rows.byRow.delayByKey.isEmpty).map(_ => EarlyKeys.family(program))
+      program.rules.early.filter(_ => rows.byRow.delayByKey.isEmpty).map(_ => EarlyKeys.family(program)) ++
+      rows.byRow.forgetAfter.map(_ => forget(program))
 
   private def hasTimers(program: PaneProgram, rows: RowProgram): Boolean =
     rows.byRow.closesByWall || (rows.byRow.delayByKey.isEmpty && !program.rules.isInstanceOf[NumberedRules])
@@ -40,6 +42,8 @@ private[operator] object ArrivalFamilies {
         Accumulators.schema(program.functions, Nil),
         RecordOrder.WithinKey
       )
+
+  def forget(program: PaneProgram): FamilySpec = timersFamily(program).copy(name = "forget")
 
   def keys(program: PaneProgram): FamilySpec = KeyRecord.family(program, "sizes")
 

@@ -26,6 +26,8 @@ import dev.mullion.windows.spec.SliceGrid
   *   whether state has nothing of it
   * @param due
   *   the due time of its timer in state, if it has one
+  * @param lifetime
+  *   if keys are forgotten
   */
 private[engine] final class ArrivalKey(
     task: ArrivalTask,
@@ -33,7 +35,8 @@ private[engine] final class ArrivalKey(
     val panes: PanesOfKey,
     val isNew: Boolean,
     val due: Option[Long],
-    val sizes: SlotSizes
+    val sizes: SlotSizes,
+    val lifetime: Option[KeyLifetime]
 ) extends WaitingKey {
   import task.{accumulators, content, pieceKey, rows, slotKey}
 
@@ -52,6 +55,15 @@ private[engine] final class ArrivalKey(
 
   /** The number of panes that late rows have opened in this batch. */
   var reopenedBefore: Long = 0L
+
+  /** True if its record is to be removed, after its panes have closed. */
+  var isForgotten: Boolean = false
+
+  /** True if it needs a record. */
+  def isKept: Boolean = !isForgotten && !panes.isEmpty
+
+  /** The number of open panes after this batch. */
+  def openAfter: Long = if (isForgotten) 0L else panes.countOpen
 
   /** The number of closed panes. */
   var closed: Long = 0L

@@ -7,6 +7,7 @@ import org.apache.spark.sql.mullion.operator.engine.Iterators.Rows
 import org.apache.spark.sql.mullion.operator.engine.accumulators.Accumulators
 import org.apache.spark.sql.mullion.operator.engine.output.{Firing, LateOutput, PaneCondition, PaneName, PaneOutput}
 import org.apache.spark.sql.mullion.operator.engine.timers.{
+  ActiveKey,
   DueKeys,
   EarlyKeys,
   KeyOnly,
@@ -23,7 +24,7 @@ import org.apache.spark.sql.mullion.operator.engine.{
   PaneProgram,
   RowProgram
 }
-import org.apache.spark.sql.mullion.state.record.{BorrowedRow, RecordOrder, StatePartition}
+import org.apache.spark.sql.mullion.state.record.{BorrowedRow, Family, RecordOrder, StatePartition}
 import org.apache.spark.unsafe.types.UTF8String
 
 import dev.mullion.windows.clock.BatchClock
@@ -95,6 +96,10 @@ private[operator] final class ArrivalPanes(
     }
   }
 
+  private val forgetting =
+    for (after <- rows.byRow.forgetAfter; of <- partition)
+      yield (after, of.family(ArrivalFamilies.forget(program)))
+
   private val arriving = new Arriving()
   private val number = new GenericInternalRow(1)
   private val numberedRow = new JoinedRow()
@@ -102,7 +107,7 @@ private[operator] final class ArrivalPanes(
   private val runs = new KeyRuns[ArrivalKey](program.keys, rows.input)(load)
 
   override def process(input: Iterator[InternalRow]): Iterator[InternalRow] =
-    input.flatMap(row => enter(row)) ++ leave(runs.remaining()) ++ closing() ++
+    input.flatMap(row => enter(row)) ++ leave(runs.remaining()) ++ closing() ++ forgotten() ++
       queue.fold(Iterator.empty[InternalRow])(_.firing())
 
   override def openPanes(): Iterator[OpenPane] = look(_.open)
@@ -261,6 +266,7 @@ private[operator] final class ArrivalPanes(
 
   /** The output of keys that have all their rows, which are then written. */
   private def leave(complete: Iterator[ArrivalKey]): Iterator[InternalRow] = complete.flatMap { active =>
+    active.lifetime.foreach(_.lastRows = clock.wall)
     val reopened = active.reopened.panes.iterator.map { case (pane, late) => reopen(active, pane, late) }
     (byOwnClock(active) ++ reopened ++ atEndOfBatch(active)).andThen(store(active))
   }
@@ -297,9 +303,41 @@ private[operator] final class ArrivalPanes(
       }
   }
 
+  /** Closes the panes of keys without rows for so long, and removes the keys. */
+  private def forgotten(): Iterator[InternalRow] = forgetting.fold(Iterator.empty[InternalRow]) {
+    case (after, family) =>
+      val closesNext = counts.nextClose
+      val due = new DueKeys[ArrivalKey](family, dueAt, clock.byWall, counts, keyTypes)(timerToKey(_)) {
+        override protected def load(key: UnsafeRow): ArrivalKey = ArrivalPanes.this.load(key)
+        override protected def fire(active: ArrivalKey): Iterator[InternalRow] = {
+          val lifetime = active.lifetime.get
+          lifetime.timer = ActiveKey.NoTimer
+          active.isForgotten = TimeMath.plus(lifetime.lastRows, after) <= clock.wall
+          if (active.isForgotten) closed(active, active.panes.open.toVector.iterator) else Iterator.empty
+        }
+        override protected def store(active: ArrivalKey): Long = {
+          ArrivalPanes.this.store(active)
+          if (active.isForgotten) PaneCounts.Never else active.lifetime.get.timer
+        }
+      }
+      due.firing().andThen {
+        counts.nextByWall = Math.min(counts.nextByWall, counts.nextClose)
+        counts.nextClose = closesNext
+      }
+  }
+
   private def load(key: UnsafeRow): ArrivalKey = {
     val stored = keys.fold(BorrowedRow(None.orNull))(_.get(key))
-    if (stored.isAbsent) new ArrivalKey(task, key, panesOf.empty, isNew = true, None, SlotSizes.empty)
+    if (stored.isAbsent)
+      new ArrivalKey(
+        task,
+        key,
+        panesOf.empty,
+        isNew = true,
+        None,
+        SlotSizes.empty,
+        forgetting.map(_ => KeyLifetime.begin(clock.wall))
+      )
     else {
       val due = KeyRecord.due(stored)
       read(key, stored, Option.when(due != PaneCounts.Never)(due))
@@ -308,27 +346,45 @@ private[operator] final class ArrivalPanes(
 
   private def read(key: UnsafeRow, value: BorrowedRow, due: Option[Long]): ArrivalKey = {
     val sizes = KeyRecord.beside(value).fold(SlotSizes.empty)(SlotSizes.fromBytes)
-    new ArrivalKey(task, key, panesOf.fromBytes(KeyRecord.panes(value)), isNew = false, due, sizes)
+    val bytes = KeyRecord.panes(value)
+    val (panes, lifetime) = rows.byRow.forgetAfter.fold((bytes, Option.empty[KeyLifetime])) { _ =>
+      val (panes, times) = KeyLifetime.read(bytes)
+      (panes, Some(times))
+    }
+    new ArrivalKey(task, key, panesOf.fromBytes(panes), isNew = false, due, sizes, lifetime)
   }
 
   private def store(active: ArrivalKey, hasTimer: Boolean = true): Unit = keys.foreach { family =>
-    counts.panesOpened += active.panes.countOpen + active.closed - active.openAtFirst
+    counts.panesOpened += active.openAfter + active.closed - active.openAtFirst
     active.write()
     // A pane that ends at the end of time never closes, and has no timer.
     val next = Option
-      .when(hasTimers && !active.panes.isEmpty)(active.panes.nextClose)
+      .when(hasTimers && active.isKept)(active.panes.nextClose)
       .filter(_ != PaneCounts.Never)
     val timed = if (hasTimer) active.due else None
     timers.filter(_ => next != timed).foreach { all =>
       timed.foreach(old => all.remove(timer(old, active.key)))
       next.foreach(due => all.insert(timer(due, active.key), KeyOnly.value))
     }
-    if (!active.panes.isEmpty) {
+    for ((after, family) <- forgetting; lifetime <- active.lifetime) renew(active, lifetime, after, family)
+    if (active.isKept) {
       val sizes = if (rows.keepsRows) active.sizes.toBytes else None.orNull
-      val value = record(next.getOrElse(PaneCounts.Never), active.panes.toBytes, sizes)
+      val panes = active.lifetime.fold(active.panes.toBytes)(_.after(active.panes.toBytes))
+      val value = record(next.getOrElse(PaneCounts.Never), panes, sizes)
       if (active.isNew) family.insert(active.key, value) else family.update(active.key, value)
     } else if (!active.isNew) family.remove(active.key)
     queue.foreach(_.move(active))
+  }
+
+  /** A kept key has one timer that forgets it, and another one none. */
+  private def renew(active: ArrivalKey, lifetime: KeyLifetime, after: Long, family: Family): Unit = {
+    val isTimed = lifetime.timer != ActiveKey.NoTimer
+    if (!active.isKept && isTimed) family.remove(timer(lifetime.timer, active.key))
+    else if (active.isKept && !isTimed) {
+      lifetime.timer = TimeMath.plus(lifetime.lastRows, after)
+      family.insert(timer(lifetime.timer, active.key), KeyOnly.value)
+      counts.nextByWall = Math.min(counts.nextByWall, lifetime.timer)
+    }
   }
 
   /** A pane of several slots may have too many rows although none of the slots has: that is found when it closes. */
