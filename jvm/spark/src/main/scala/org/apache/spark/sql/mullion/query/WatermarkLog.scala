@@ -2,6 +2,8 @@ package org.apache.spark.sql.mullion.query
 
 import java.nio.charset.StandardCharsets.UTF_8
 
+import scala.collection.mutable
+
 import org.apache.hadoop.fs.Path
 
 import org.apache.spark.sql.execution.streaming.checkpointing.CheckpointFileManager
@@ -23,19 +25,14 @@ private[mullion] final class WatermarkLog(files: CheckpointFileManager, home: Pa
 
   private def path(batch: Long): Path = new Path(folder, batch.toString)
 
-  private def batches: Seq[Long] =
-    if (!files.exists(folder)) Nil
-    else
-      files
-        .list(folder)
-        .toSeq
-        .map(_.getPath.getName)
-        .filter(name => name.nonEmpty && name.forall(_.isDigit))
-        .map(_.toLong)
-        .sorted
+  // Listed once: each listing is a request to an object store.
+  private lazy val batches: mutable.SortedSet[Long] = {
+    val names = if (files.exists(folder)) files.list(folder).toSeq.map(_.getPath.getName) else Nil
+    mutable.SortedSet.from(names.filter(name => name.nonEmpty && name.forall(_.isDigit)).map(_.toLong))
+  }
 
   /** The watermarks before a batch; none if there is no record. */
-  def before(batch: Long): Option[Seq[StreamWatermark]] = batches.filter(_ < batch).lastOption.map(read)
+  def before(batch: Long): Option[Seq[StreamWatermark]] = batches.maxBefore(batch).map(read)
 
   private def read(batch: Long): Seq[StreamWatermark] =
     new String(CheckpointFiles.read(files, path(batch)), UTF_8).linesIterator.toSeq match {
@@ -51,11 +48,17 @@ private[mullion] final class WatermarkLog(files: CheckpointFileManager, home: Pa
   /** Records the watermarks after a batch. Deletes the records that no batch from `oldest` on needs. */
   def write(batch: Long, streams: Seq[StreamWatermark], oldest: Long): Unit = {
     CheckpointFiles.write(files, path(batch), (Format +: streams.map(_.line)).mkString("", "\n", "\n").getBytes(UTF_8))
-    batches.filter(_ < oldest).dropRight(1).foreach(old => files.delete(path(old)))
+    batches += batch
+    batches.maxBefore(oldest).foreach(kept => delete(batches.rangeUntil(kept)))
   }
 
   /** Deletes the records of later batches than `batch`. */
-  def forgetAfter(batch: Long): Unit = batches.filter(_ > batch).foreach(later => files.delete(path(later)))
+  def forgetAfter(batch: Long): Unit = delete(batches.rangeFrom(batch + 1))
+
+  private def delete(of: collection.Set[Long]): Unit = of.toSeq.foreach { batch =>
+    files.delete(path(batch))
+    batches -= batch
+  }
 
   /** Copies the watermarks after `batch` to another checkpoint. */
   def copy(batch: Long, to: WatermarkLog): Unit = before(batch + 1).foreach(to.write(batch, _, oldest = batch))
