@@ -44,6 +44,12 @@ MUTATIONS = (
         "closedBefore > due && before",
     ),
     Mutation(
+        "an idle stream does not hold the clock back",
+        "clock/StreamClock.scala",
+        "nowMs - since.sinceMs >= after",
+        "nowMs - since.sinceMs > after",
+    ),
+    Mutation(
         "a pane fires early when its clock has moved by the interval",
         "rules/EarlyFiring.scala",
         "clock.now >= eventDue(eventReading)",
