@@ -23,6 +23,7 @@ from mullion._native.compare import compare
 from mullion._native.configure import configure
 from mullion._native.delay import suggest_delay
 from mullion._native.flat import flat
+from mullion._native.joins.asof_join import asof_join
 from mullion._native.joins.windowed_join import windowed_join
 from mullion._native.monitor import monitor
 from mullion._native.pane_functions.pane import Pane
@@ -104,6 +105,7 @@ __all__ = [
     "Watermark",
     "Windowed",
     "__version__",
+    "asof_join",
     "changelog",
     "compare",
     "configure",

@@ -27,6 +27,7 @@ from mullion import (
     Tumbling,
     UnknownColumnError,
     UnsupportedError,
+    asof_join,
     flat,
     open_panes,
     read_panes,
@@ -34,6 +35,7 @@ from mullion import (
     together,
     upsert,
     windowed,
+    windowed_join,
 )
 from mullion import functions as MF
 from mullion._util import jars
@@ -134,7 +136,13 @@ def test_a_batch_gives_a_client_what_it_gives_the_driver(server: SparkSession) -
         panes = [windowed(rows, window, by=keys, time=time).agg(*held) for window, time in over]
         visits = windowed(rows, Session("1 hour"), by="k", time="ts").agg(F.max("v").alias("most"))
         both = together(a=panes[0], b=visits)
-        return [*panes, flat(panes[0]), windowed(rows, HOUR, by="k", time="ts").collect(order="time"), both]
+        # A union on one side is not mixed up with that of both sides.
+        joins = [
+            asof_join(rows.union(rows), rows, by="k", left_time="ts", right_time="ts", allow_exact=False),
+            windowed_join(rows, rows, HOUR, by="k", time="ts", how="full"),
+        ]
+        collected = windowed(rows, HOUR, by="k", time="ts").collect(order="time")
+        return [*panes, flat(panes[0]), collected, both, *joins]
 
     with connect_server.remote(server) as client:
         here = [(df.dtypes, sorted(map(repr, df.collect()))) for df in asked(client.sql(ROWS))]

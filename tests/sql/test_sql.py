@@ -23,6 +23,7 @@ from mullion import (
     Tumbling,
     UnknownColumnError,
     UnsupportedError,
+    asof_join,
     together,
     windowed,
 )
@@ -394,3 +395,23 @@ def test_what_are_no_panes_is_refused_by_the_windows_name(
 ) -> None:
     with pytest.raises(InvalidArgumentError, match=message):
         spark.sql(f"SELECT * FROM mullion_together({said.format('rows_of_sql')})").collect()
+
+
+def test_an_asof_join_in_sql_is_that_of_python(spark: SparkSession, rows: DataFrame) -> None:
+    """Where all options differ from their defaults, and where none does."""
+    options = {"by": "k", "left_time": "ts", "right_time": "ts"}
+    others = {"tolerance": "40 minutes", "direction": "nearest", "allow_exact": False, "suffix": "_2"}
+    for said, python in (
+        ("", {}),
+        ("tolerance => INTERVAL 40 MINUTES, direction => 'nearest', allow_exact => false, suffix => '_2'", others),
+    ):
+        arguments = ", ".join(filter(None, ["by => 'k', left_time => 'ts', right_time => 'ts'", said]))
+        in_sql = spark.sql(
+            f"SELECT * FROM mullion_asof_join(TABLE(rows_of_sql), TABLE(SELECT * FROM rows_of_sql), {arguments})"
+        )
+        assert told(in_sql) == told(asof_join(rows, rows, **options, **python))  # type: ignore[arg-type]
+    with pytest.raises(InvalidArgumentError, match="direction => 'forward' needs tolerance =>"):
+        spark.sql(
+            "SELECT * FROM mullion_asof_join(TABLE(rows_of_sql), TABLE(rows_of_sql), by => 'k', left_time => 'ts', "
+            "right_time => 'ts', direction => 'forward')"
+        )

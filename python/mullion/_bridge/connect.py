@@ -110,6 +110,13 @@ def together(windows: Mapping[str, DataFrame]) -> DataFrame:
     return _panes(_hinted(over, _call("together", names=list(windows))))
 
 
+def asof_join(left: DataFrame, right: DataFrame, request: Mapping[str, Any]) -> DataFrame:
+    """The rows of ``left``, each with the row of ``right`` that is nearest in time."""
+    # A hint is over one DataFrame: over a union of aliases, which the server splits again.
+    over = left.alias("left").union(right.alias("right"))
+    return _analysed(_hinted(over, _call("asof_join", **request)))
+
+
 def read_panes(
     spark: SparkSession, checkpoint: str, which: int, panes: DataFrame | None, window: str | None
 ) -> DataFrame:

@@ -75,6 +75,12 @@ def together(windows: Mapping[str, DataFrame]) -> DataFrame:
     return connect.together(windows) if is_remote(first) else jvm.together(windows)
 
 
+def asof_join(left: DataFrame, right: DataFrame, request: Mapping[str, Any]) -> DataFrame:
+    """The rows of ``left``, each with the row of ``right`` that is nearest in time."""
+    ready(left.sparkSession)
+    return connect.asof_join(left, right, request) if is_remote(left) else jvm.asof_join(left, right, request)
+
+
 def read_panes(
     spark: SparkSession, checkpoint: str, which: int, panes: DataFrame | None, window: str | None
 ) -> DataFrame:

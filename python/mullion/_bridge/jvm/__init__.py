@@ -57,6 +57,7 @@ from mullion._bridge.jvm.storage import (
     version_folder,
 )
 from mullion._bridge.jvm.windows import (
+    asof_join,
     check_window,
     compare,
     dropped_before,
@@ -72,6 +73,7 @@ __all__ = [
     "Counter",
     "Stateful",
     "active",
+    "asof_join",
     "batch_number",
     "check_window",
     "checkpoint_of",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from typing import Any
 
@@ -37,6 +38,13 @@ def together(windows: Mapping[str, DataFrame]) -> DataFrame:
     frames = [internal(panes, "_jdf") for panes in windows.values()]
     names = java_array(spark, "java.lang.String", list(windows))
     return dataframe_of(jvm.together(names, java_array(spark, "org.apache.spark.sql.Dataset", frames)), spark)
+
+
+def asof_join(left: DataFrame, right: DataFrame, request: Mapping[str, Any]) -> DataFrame:
+    """The rows of ``left``, each with the row of ``right`` that is nearest in time."""
+    spark = left.sparkSession
+    joined = facade(spark).asOfJoin(internal(left, "_jdf"), internal(right, "_jdf"), json.dumps(request))
+    return dataframe_of(joined, spark)
 
 
 def pane_keys(panes: DataFrame) -> list[str]:

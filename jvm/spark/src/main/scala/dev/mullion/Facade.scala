@@ -8,8 +8,8 @@ import org.apache.spark.sql.mullion.checkpoint.recover.Recovery
 import org.apache.spark.sql.mullion.checkpoint.savepoint.Savepoint
 import org.apache.spark.sql.mullion.expressions.columns.{BatchNumber, InShard, RowInBatch}
 import org.apache.spark.sql.mullion.expressions.rows.{Counted, PerText}
-import org.apache.spark.sql.mullion.plan.build.{KeyedFunctionBuilder, TogetherBuilder, WindowedBuilder}
-import org.apache.spark.sql.mullion.plan.options.CallDescription
+import org.apache.spark.sql.mullion.plan.build.{AsOfBuilder, KeyedFunctionBuilder, TogetherBuilder, WindowedBuilder}
+import org.apache.spark.sql.mullion.plan.options.{AsOfOptions, CallDescription}
 import org.apache.spark.sql.mullion.plan.{DroppedBefore, PaneKeys}
 import org.apache.spark.sql.mullion.pyfunction.dataflow.EntryLogProvider
 import org.apache.spark.sql.mullion.pyfunction.keyed.StatefulOptions
@@ -80,6 +80,16 @@ object Facade {
   /** The results of several windows in one DataFrame, each under its name; see `TogetherBuilder`. */
   def together(names: Array[String], windows: Array[DataFrame]): DataFrame =
     Python(TogetherBuilder(names.toSeq.zip(windows.toSeq.map(Classic.frame))))
+
+  /** The rows of `left`, each with the row of `right` that is nearest in time; see `AsOfBuilder`.
+    *
+    * @param call
+    *   the request as JSON; see `AsOfOptions`
+    */
+  def asOfJoin(left: DataFrame, right: DataFrame, call: String): DataFrame = Python {
+    install(left.sparkSession)
+    AsOfBuilder(Classic.frame(left), Classic.frame(right), AsOfOptions.read(CallDescription.parsed(call)))
+  }
 
   /** The columns that identify a pane together with its id; see `PaneKeys`. */
   def paneKeys(panes: DataFrame): Array[String] = Python(PaneKeys.of(Classic.frame(panes)).toArray)

@@ -3,13 +3,13 @@ package dev
 import org.apache.spark.sql.mullion.checkpoint.compare.Comparison
 import org.apache.spark.sql.mullion.checkpoint.inspect.{OpenPanes, PanesReader}
 import org.apache.spark.sql.mullion.checkpoint.savepoint.Savepoint
-import org.apache.spark.sql.mullion.plan.build.TogetherBuilder
-import org.apache.spark.sql.mullion.plan.options.WindowOptions
+import org.apache.spark.sql.mullion.plan.build.{AsOfBuilder, TogetherBuilder}
+import org.apache.spark.sql.mullion.plan.options.{AsOfOptions, WindowOptions}
 import org.apache.spark.sql.mullion.shim.Classic
 import org.apache.spark.sql.streaming.StreamingQuery
 import org.apache.spark.sql.{Column, DataFrame, SparkSession}
 
-import dev.mullion.windows.rules.LatePolicy
+import dev.mullion.windows.rules.{AsOfDirection, LatePolicy}
 
 /** Windows for Scala: `import dev.mullion._` gives a DataFrame `windowed`.
   * {{{
@@ -113,6 +113,35 @@ package object mullion {
     */
   def together(windows: (String, DataFrame)*): DataFrame =
     TogetherBuilder(windows.map { case (name, panes) => name -> Classic.frame(panes) })
+
+  /** Joins each row of `left` with the row of `right` that is nearest in time, as Python's `mullion.asof_join`.
+    *
+    * @param by
+    *   the names of the keys, which both sides have
+    * @param leftTime
+    *   the event time on the left: in a stream, with a watermark
+    * @param tolerance
+    *   the longest distance between rows that match
+    * @param allowExact
+    *   whether rows of equal times match
+    * @param suffix
+    *   for the names of right columns that the left side has too
+    */
+  def asOfJoin(
+      left: DataFrame,
+      right: DataFrame,
+      by: Seq[String],
+      leftTime: String,
+      rightTime: String,
+      tolerance: Option[Span] = None,
+      direction: AsOfDirection = AsOf.Backward,
+      allowExact: Boolean = true,
+      suffix: String = AsOfOptions.Suffix
+  ): DataFrame = {
+    Facade.install(left.sparkSession)
+    val options = AsOfOptions(by, leftTime, rightTime, tolerance.map(_.micros), direction, allowExact, suffix)
+    AsOfBuilder(Classic.frame(left), Classic.frame(right), options)
+  }
 
   /** The panes that are open in a checkpoint: keys, `window`, and the aggregates so far. */
   def readPanes(spark: SparkSession, checkpoint: String): DataFrame =

@@ -77,6 +77,7 @@ object LayoutSuite {
         "operator.bounded",
         "operator.partial",
         "operator",
+        "operator.asof",
         "operator.scan",
         "pyfunction.state",
         "pyfunction.expression",

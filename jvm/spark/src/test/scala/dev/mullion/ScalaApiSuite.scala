@@ -10,6 +10,8 @@ import org.apache.spark.sql.{DataFrame, Row}
 import org.apache.spark.sql.functions._
 import org.apache.spark.sql.streaming.Trigger
 
+import dev.mullion.windows.rules.AsOfDirection
+
 /** Windows in the Scala API. The page docs/scala.md shows the code between the marks. */
 class ScalaApiSuite extends SparkSuite {
   import ScalaApiSuite._
@@ -172,6 +174,22 @@ class ScalaApiSuite extends SparkSuite {
     assert(clue(refused(Sliding.days(7, 2, "UTC"))).contains("does not divide"))
     assert(clue(refused(Cumulate("1 minute", "7 seconds"))).contains("does not divide"))
     assert(clue(refused(Tumbling.days(1, "Mars"))).contains("'Mars' is not a time zone"))
+  }
+
+  test("a row is joined with the nearest one in time") {
+    val numbers = spark.range(10).select(timestamp_seconds(col("id")).as("at"), (col("id") % 2).as("k"), col("id"))
+    val others = numbers.where("id IN (2, 7)").withColumnRenamed("at", "then")
+    def joined(direction: AsOfDirection) = shown(
+      asOfJoin(numbers, others, Seq("k"), "at", "then", tolerance = Some("3 seconds"), direction)
+        .where("id > 2 AND id < 8"),
+      "id",
+      "id_right"
+    )
+    assertEquals(joined(AsOf.Backward), Set("3 null", "4 2", "5 null", "6 null", "7 7"))
+    assertEquals(joined(AsOf.Forward), Set("3 null", "4 null", "5 7", "6 null", "7 7"))
+    assertEquals(joined(AsOf.Nearest), Set("3 null", "4 2", "5 7", "6 null", "7 7"))
+    val error = intercept[MullionException](asOfJoin(numbers, others, Nil, "at", "then", direction = AsOf.Nearest))
+    assert(clue(error.getMessage).startsWith("""direction = "nearest" needs tolerance ="""))
   }
 
   test("errors of Python are errors here, with the fix") {

@@ -7,7 +7,7 @@ package org.apache.spark.sql.mullion
   *   metrics   counts of an operator            engine    an engine for each kind of window
   *   assign    the windows of a row, late rows  program   the definition of an operator
   *   partial   aggregation before the shuffle   bounded   nodes of batch DataFrames
-  *   scan      one task reads a small batch
+  *   scan      one task reads a small batch     asof      the operator of as-of joins
   * }}}
   * [[WindowExec]] is the stateful operator that Spark plans: it opens partitions, passes rows to a program, and keeps
   * clocks. It decides nothing about panes.

@@ -48,6 +48,9 @@ private[mullion] object Refusals {
       nodes.foreach(checkSettings)
       if (outputMode.contains(InternalOutputModes.Update)) checkUpstream(nodes.head)
       checkDownstream(windows)
+    case join: StreamAsOfJoin =>
+      checkJoin(join, outputMode)
+      checkDownstream(join)
     case watermark: EventTimeWatermark => checkWatermark(watermark)
     case join: Join                    =>
       checkSemiJoin(join)
@@ -61,12 +64,24 @@ private[mullion] object Refusals {
       s"Use outputMode(${Setting.quoted("append")}) or outputMode(${Setting.quoted("update")})."
   )
 
-  private def checkSettings(node: WindowedAggregate): Unit = {
-    if (!SQLConf.get.getConf(SQLConf.STATEFUL_OPERATOR_ALLOW_MULTIPLE))
+  /** An as-of join emits each left row once, and needs both watermarks of a batch. */
+  private def checkJoin(join: StreamAsOfJoin, outputMode: Option[OutputMode]): Unit = join.terms.language {
+    if (outputMode.contains(InternalOutputModes.Complete))
       throw MullionException.unsupported(
-        s"${SQLConf.STATEFUL_OPERATOR_ALLOW_MULTIPLE.key} is false: then Spark tells a batch one watermark instead of two, and " +
-          "rows that are not late could not be told from those that are. Set it to true, its default."
+        "Output mode 'complete' would need all rows that an as-of join ever emitted. " +
+          s"Use outputMode(${Setting.quoted("append")})."
       )
+    checkBothWatermarks()
+  }
+
+  private def checkBothWatermarks(): Unit = if (!SQLConf.get.getConf(SQLConf.STATEFUL_OPERATOR_ALLOW_MULTIPLE))
+    throw MullionException.unsupported(
+      s"${SQLConf.STATEFUL_OPERATOR_ALLOW_MULTIPLE.key} is false: then Spark tells a batch one watermark instead of two, and " +
+        "rows that are not late could not be told from those that are. Set it to true, its default."
+    )
+
+  private def checkSettings(node: WindowedAggregate): Unit = {
+    checkBothWatermarks()
     if (
       (node.rules.onProcessingTime || node.idleAfter.isDefined || node.rules.refinements.atEnd ||
         node.rows.exists(_.timedByWall)) &&
@@ -94,6 +109,11 @@ private[mullion] object Refusals {
     * for it.
     */
   private def checkWatermark(watermark: EventTimeWatermark): Unit = watermark.child.foreach {
+    case join: StreamAsOfJoin if join.hasWatermark =>
+      throw MullionException.unsupported(
+        s"${Setting.withWatermark(watermark.eventTime.name)} is called on the result of an as-of join. Both would wait for each " +
+          "other, and no row would ever be emitted. Leave it out: the left side's time keeps its watermark."
+      )
     case Windows(nodes) =>
       nodes.find(_.window.metadata.contains(EventTimeWatermark.delayKey)).foreach { node =>
         val name = watermark.eventTime.name
@@ -137,9 +157,9 @@ private[mullion] object Refusals {
 
   /** True if one of Spark's operators keeps state in a stream. */
   def isStateful(plan: LogicalPlan): Boolean = plan match {
-    case _: Aggregate | _: Deduplicate | _: DeduplicateWithinWatermark | _: Distinct | _: FlatMapGroupsWithState |
-        _: FlatMapGroupsInPandasWithState | _: TransformWithState | _: SparkVersionShim.StatefulInPython |
-        _: GlobalLimit =>
+    case _: StreamAsOfJoin | _: Aggregate | _: Deduplicate | _: DeduplicateWithinWatermark | _: Distinct |
+        _: FlatMapGroupsWithState | _: FlatMapGroupsInPandasWithState | _: TransformWithState |
+        _: SparkVersionShim.StatefulInPython | _: GlobalLimit =>
       true
     case join: Join => join.left.isStreaming && join.right.isStreaming
     case _          => false

@@ -6,6 +6,7 @@ import org.apache.spark.sql.catalyst.plans.logical._
 private[mullion] object OperationName {
   def apply(plan: LogicalPlan): String = plan match {
     case Windows(_)            => "windowed"
+    case _: StreamAsOfJoin     => "asof_join"
     case _: EventTimeWatermark => "withWatermark"
     case _: Filter             => "where"
     case _: Project            => "select"

@@ -69,6 +69,7 @@ object WindowStrategy extends SparkStrategy {
     case node: WindowedAggregate if node.isStreaming                        => Seq(planStream(node))
     case node: WindowedAggregate if isRowByRow(node)                        => Seq(planRowByRow(node))
     case node: WindowedAggregate                                            => Seq(planBatch(numbered(node)))
+    case join: StreamAsOfJoin                                               => Seq(AsOfPlan(join, planLater))
     case FusedWatermark(node, child)                                        =>
       Seq(new FusedWatermarkExec(node.nodeId, node.eventTime, node.delay, planLater(child)))
     case _ => Nil

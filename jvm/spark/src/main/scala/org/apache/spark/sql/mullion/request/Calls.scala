@@ -13,8 +13,8 @@ import org.apache.spark.sql.functions.lit
 import org.apache.spark.sql.mullion.checkpoint.inspect.{OpenPanes, PanesReader}
 import org.apache.spark.sql.mullion.expressions.columns.{BatchNumber, RowInBatch}
 import org.apache.spark.sql.mullion.plan.DroppedBefore
-import org.apache.spark.sql.mullion.plan.build.{KeyedFunctionBuilder, TogetherBuilder, WindowedBuilder}
-import org.apache.spark.sql.mullion.plan.options.CallDescription
+import org.apache.spark.sql.mullion.plan.build.{AsOfBuilder, KeyedFunctionBuilder, TogetherBuilder, WindowedBuilder}
+import org.apache.spark.sql.mullion.plan.options.{AsOfOptions, CallDescription}
 import org.apache.spark.sql.mullion.pyfunction.keyed.StatefulOptions
 import org.apache.spark.sql.mullion.shim.{BuildInfo, Distribution, PythonFrames}
 import org.apache.spark.sql.types.StringType
@@ -32,6 +32,7 @@ import dev.mullion.windows.spec.{Language, Setting}
   *   dropped_before                          warnings about rows that are lost before windows over these, one per line
   *   watermark       time, delay             withWatermark, for rows that do not exist yet at the call
   *   together        names                   over the union of windows, or [[Several]]
+  *   asof_join       AsOfOptions, over the union of both sides, or [[Several]]
   *   read_panes      checkpoint, operator, window or null, of: whether the rows are the query's own panes
   *   open_panes      the same, or a query's id instead of a checkpoint
   *   recover         checkpoint
@@ -76,6 +77,7 @@ private[request] final class Calls(session: SparkSession, request: JValue, colum
     case "dropped_before" => lines(DroppedBefore.warnings(df.queryExecution.analyzed))
     case "watermark"      => df.withWatermark(text("time"), text("delay")).queryExecution.analyzed
     case "together"       => together.queryExecution.analyzed
+    case "asof_join"      => asOfJoin.queryExecution.analyzed
     case "read_panes"     => readPanes.queryExecution.analyzed
     case "open_panes"     => openPanes.queryExecution.analyzed
     case "recover"        => RecoverCommand(text("checkpoint"))
@@ -121,6 +123,17 @@ private[request] final class Calls(session: SparkSession, request: JValue, colum
           "windows together first, and work on the result: each row has its window's name."
       )
     TogetherBuilder(names.zip(windows.map(Dataset.ofRows(session, _))))
+  }
+
+  /** The sides of a client's union are aliases, so that Spark does not merge them with unions of theirs. */
+  private def asOfJoin: DataFrame = (rows match {
+    case Several(sides)     => sides
+    case Union(sides, _, _) => sides
+    case other              => Seq(other)
+  }) match {
+    case Seq(left, right) =>
+      AsOfBuilder(Dataset.ofRows(session, left), Dataset.ofRows(session, right), AsOfOptions.read(request))
+    case other => throw CallDescription.unreadable(s"a join has two sides, and this has ${other.length}")
   }
 
   /** A batch DataFrame has no number of a micro-batch. */

@@ -39,6 +39,12 @@ object TableFunctions {
       arguments => SqlTogether(arguments)
     ),
     function(
+      SqlAsOf.name,
+      s"_FUNC_(TABLE(left), TABLE(right), ${SqlAsOf.parameters.drop(2).mkString(" => ..., ")} => ...) - Joins each row of the left " +
+        "side with the row of the right side that is nearest in time.",
+      arguments => SqlAsOf(arguments)
+    ),
+    function(
       "mullion_recover",
       "_FUNC_(checkpoint) - Takes a checkpoint that has lost state back to an earlier batch, and gives how many batches " +
         "the query does again.",

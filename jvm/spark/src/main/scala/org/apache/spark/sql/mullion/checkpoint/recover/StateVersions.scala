@@ -10,6 +10,7 @@ import org.apache.spark.sql.execution.streaming.state.StateStoreConf
 import org.apache.spark.sql.mullion.checkpoint.imports.SparkState
 import org.apache.spark.sql.mullion.checkpoint.layout.{OperatorState, StateOperators}
 import org.apache.spark.sql.mullion.checkpoint.savepoint.{NewState, SavepointLogs, WritingJobs}
+import org.apache.spark.sql.mullion.operator.asof.AsOfHeader
 import org.apache.spark.sql.mullion.pyfunction.keyed.KeyedFunctionHeader
 import org.apache.spark.sql.mullion.shim.SparkVersionShim
 import org.apache.spark.sql.mullion.state.PartitionOpener
@@ -91,6 +92,7 @@ private[checkpoint] final class StateVersions(spark: SparkSession, home: Path) e
     if (isFunction || OperatorHeader.read(rootOf(operator), hadoopConf).isEmpty) {
       val what =
         if (isFunction) "a function with state"
+        else if (AsOfHeader.read(rootOf(operator), hadoopConf).isDefined) "an as-of join"
         else s"Spark's own (${SparkState.nameOf(rootOf(operator), hadoopConf).getOrElse("of an unknown name")})"
       throw MullionException.unsupported(
         s"Operator $operator of $home is $what, and recover() sets back only windows. Restore the checkpoint from a copy; " +

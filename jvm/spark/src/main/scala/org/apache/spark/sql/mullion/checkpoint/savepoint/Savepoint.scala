@@ -11,6 +11,7 @@ import org.apache.spark.sql.execution.streaming.checkpointing.CheckpointFileMana
 import org.apache.spark.sql.internal.SQLConf
 import org.apache.spark.sql.mullion.checkpoint.imports.SparkState
 import org.apache.spark.sql.mullion.checkpoint.layout.{Commits, StateOperators}
+import org.apache.spark.sql.mullion.operator.asof.AsOfHeader
 import org.apache.spark.sql.mullion.pyfunction.keyed.KeyedFunctionHeader
 import org.apache.spark.sql.mullion.query.{CheckpointFiles, RecoveryNote}
 import org.apache.spark.sql.mullion.shim.{BuildInfo, SparkVersionShim}
@@ -139,6 +140,11 @@ object Savepoint {
     private def requireOurs(checkpoint: String, id: Long, hadoopConf: Configuration): Boolean = {
       val root = new Path(new Path(checkpoint, "state"), id.toString)
       val isFunction = KeyedFunctionHeader.read(root, hadoopConf).isDefined
+      if (AsOfHeader.read(root, hadoopConf).isDefined)
+        throw MullionException.unsupported(
+          s"Operator $id of $checkpoint is an as-of join, and savepoints copy windows and functions. Start the changed query " +
+            "with a new checkpointLocation."
+        )
       if (!isFunction && OperatorHeader.read(root, hadoopConf).isEmpty) {
         val named = SparkState.nameOf(root, hadoopConf)
         if (named.exists(SparkState.isWindow))

@@ -60,6 +60,9 @@ private[mullion] object WindowMetrics {
     rowsLate
   ) ++ inMemory
 
+  /** The metrics of joins. */
+  val ofJoins: Seq[StatefulOperatorCustomMetric] = Seq(rowsLate, rowsWithoutTime, stateRowsRead) ++ inMemory
+
   /** All metrics of an operator, each once. */
   val all: Seq[StatefulOperatorCustomMetric] =
     (ofPanes ++ assigned ++ ofFunctions :+ firingsRunning).distinctBy(_.name)
