@@ -54,7 +54,7 @@ class HeapSuite extends SparkSuite {
         val before = LiveObjects.counts()
         run(Many)
         assertEquals(grown(before), Nil)
-        assert(clue(before).exists(_._1.endsWith(".segments.Segments$Segment")), "nothing was counted")
+        assert(clue(before).exists(_._1.endsWith(".packed.Segments$Segment")), "nothing was counted")
       } finally queries.foreach(_.stop())
     }
   }
@@ -134,7 +134,7 @@ class HeapSuite extends SparkSuite {
 
   test("the memory of a query's state is free after its end") {
     within { folder =>
-      def records() = LiveObjects.counts().collect { case (name, count) if name.endsWith(".memory.Leaf") => count }.sum
+      def records() = LiveObjects.counts().collect { case (name, count) if name.endsWith(".btree.Leaf") => count }.sum
       val interval = SQLConf.STREAMING_MAINTENANCE_INTERVAL.key
       spark.conf.set(interval, "100ms")
       spark.conf.set(SQLConf.STATE_STORE_CHECKPOINT_FORMAT_VERSION.key, 1L)
