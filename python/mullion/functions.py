@@ -2,8 +2,10 @@
 
 >>> from mullion import functions as MF
 >>> events.select("ts", MF.windows("ts", "10 minutes", "5 minutes"))  # doctest: +SKIP
+>>> windowed(sales, Tumbling("1 hour"), time="ts").agg(MF.top_n(10, "price", "item"))  # doctest: +SKIP
 
-:func:`previous` belongs into ``windowed(...).agg(...)``. The others are window arithmetic, for any query.
+:func:`previous` belongs into ``windowed(...).agg(...)``. :func:`top_n` is an aggregate, and the others are window
+arithmetic, for any query.
 
 They need no stream. Times are ``TIMESTAMP``, microseconds in UTC. A day has 24 hours in every time zone.
 If the time is null, the result is null. At the ends of the time range the result is clamped. In each of these
@@ -17,6 +19,8 @@ the DataFrame. The functions need an active session.
 
 from __future__ import annotations
 
+from typing import Final
+
 from pyspark.sql import Column, SparkSession
 from pyspark.sql.functions import call_function, col, lit
 
@@ -25,9 +29,11 @@ from mullion._util import durations
 from mullion._util.durations import Duration
 from mullion.errors import InvalidArgumentError
 
-__all__ = ["previous", "session", "session_end", "slice_of", "window_end", "window_start", "windows"]
+__all__ = ["previous", "session", "session_end", "slice_of", "top_n", "window_end", "window_start", "windows"]
 
 ColumnOrName = Column | str
+
+_MOST: Final = 2**31 - 1
 
 
 def previous(aggregate: Column) -> Column:
@@ -56,8 +62,7 @@ def previous(aggregate: Column) -> Column:
             f"previous({aggregate!r}) was given a {type(aggregate).__name__}, which is not an aggregate. Write, for "
             "instance, previous(F.sum('v'))."
         )
-    dispatch.ready(_session())
-    return call_function("mullion_previous", aggregate)
+    return _named("mullion_previous", aggregate)
 
 
 def windows(ts: ColumnOrName, size: Duration, slide: Duration | None = None, offset: Duration = "0 seconds") -> Column:
@@ -146,6 +151,39 @@ def session_end(last: ColumnOrName, gap: Duration | Column) -> Column:
     return _call("mullion_session_end", last, _gap(gap, "session_end(last, {})"))
 
 
+def top_n(n: int, order_by: ColumnOrName, *columns: ColumnOrName) -> Column:
+    """An aggregate: the values of ``columns`` in the ``n`` rows with the largest ``order_by``, the largest first.
+
+    The result is an array with at most ``n`` elements. With one column these are its values; with several they are
+    structs with the columns' names. The rows are the first of ``ORDER BY order_by DESC, columns LIMIT n``: nulls of
+    ``order_by`` are last, and rows with equal ``order_by`` are in ascending order of ``columns``. If these have no
+    order either, as maps have none, ties are resolved by the bytes of the values. Without rows the array is empty.
+
+    - ``n``: the maximum number of rows, 1 or more. The state of a pane has at most ``n`` rows.
+    - ``order_by``: a name, or a Column of a type with an order. For several criteria use a struct:
+      ``F.struct("price", "rating")``. For the smallest value first, negate it.
+    - ``columns``: names or Columns, at least one. ``.alias`` names the field of an expression.
+
+    Use it in ``windowed(...).agg(...)`` and in Spark's own ``groupBy(...).agg(...)``.
+
+    In SQL: ``mullion_top_n(n, order_by, column[, ...])``, also with ``FILTER (WHERE ...)``.
+
+    Raises :class:`InvalidArgumentError` when ``n`` is not a whole number of 1 or more, without columns, and when one is
+    neither a name nor a Column.
+    """
+    if isinstance(n, bool) or not isinstance(n, int) or not 1 <= n <= _MOST:
+        raise InvalidArgumentError(
+            f"n={n!r} ({type(n).__name__}) is not a number of rows. Write a whole number from 1 to {_MOST}, as in "
+            "top_n(10, 'price', 'item')."
+        )
+    if not columns:
+        raise InvalidArgumentError(
+            "top_n() has no columns, so its rows would have no values. Name the columns of a row after order_by, as in "
+            "top_n(10, 'price', 'item')."
+        )
+    return _named("mullion_top_n", lit(n), *(_column("top_n", column) for column in (order_by, *columns)))
+
+
 def _offset(offset: Duration) -> int:
     return durations.microseconds(offset, "offset", "offset={}")
 
@@ -160,15 +198,24 @@ def _call(function: str, ts: ColumnOrName, *lengths: int | Column) -> Column:
             f"{function} was given the time {ts!r} ({type(ts).__name__}), which is neither a column's name nor a "
             "Column. Write 'ts' or F.col('ts')."
         )
-    dispatch.ready(_session())
     texts = [length if isinstance(length, Column) else lit(durations.written(length)) for length in lengths]
-    return call_function(function, col(ts) if isinstance(ts, str) else ts, *texts)
+    return _named(function, col(ts) if isinstance(ts, str) else ts, *texts)
 
 
-def _session() -> SparkSession:
+def _column(function: str, column: ColumnOrName) -> Column:
+    if not isinstance(column, (str, Column)):
+        raise InvalidArgumentError(
+            f"{function} was given {column!r} ({type(column).__name__}), which is neither a column's name nor a "
+            "Column. Write 'price' or F.col('price')."
+        )
+    return col(column) if isinstance(column, str) else column
+
+
+def _named(function: str, *arguments: Column) -> Column:
     spark = SparkSession.getActiveSession()
     if spark is None:
         raise InvalidArgumentError(
             "There is no active Spark session. Start one first, mullion.configure(SparkSession.builder).getOrCreate()."
         )
-    return spark
+    dispatch.ready(spark)
+    return call_function(function, *arguments)

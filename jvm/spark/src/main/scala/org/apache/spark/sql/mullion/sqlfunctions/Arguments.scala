@@ -1,13 +1,13 @@
 package org.apache.spark.sql.mullion.sqlfunctions
 
-import org.apache.spark.sql.catalyst.expressions.{Cast, Expression, Literal}
+import org.apache.spark.sql.catalyst.expressions.{Cast, CreateStruct, Expression, Literal, RowOrdering}
 import org.apache.spark.sql.mullion.expressions.columns.SessionGap
 import org.apache.spark.sql.types._
 
 import dev.mullion.MullionException
 import dev.mullion.windows.spec.AlignedWindow
 
-/** The arguments of a SQL function call, checked during analysis: a time, and lengths of time.
+/** The arguments of a SQL function call, checked during analysis: times, lengths of time, and columns.
   *
   * @param function
   *   its name
@@ -28,7 +28,10 @@ private[sqlfunctions] final class Arguments(
   private val lengths = new LengthArgument(function)
 
   if (values.length < required || values.length > allowed) {
-    val takes = if (required == allowed) s"$required" else s"$required to $allowed"
+    val takes =
+      if (required == allowed) s"$required"
+      else if (allowed == Int.MaxValue) s"$required or more"
+      else s"$required to $allowed"
     throw MullionException.invalid(
       s"$function takes $takes arguments and was given ${values.length}. Write $function($usage)."
     )
@@ -65,6 +68,41 @@ private[sqlfunctions] final class Arguments(
         case _: StringType                                 => SessionGap(Cast(values(1), CalendarIntervalType))
         case other                                         => throw lengths.notALength("gap", values(1), other)
       }
+
+  /** The first argument: a number of rows, the same for all. */
+  def count(name: String): Int = {
+    val fix = s"Write a whole number from 1 to ${Int.MaxValue}, such as $function(10, ...)."
+    val argument = values.head
+    if (!argument.foldable)
+      throw MullionException.invalid(
+        s"The $name of $function is ${argument.sql}, which may differ from row to row. $fix"
+      )
+    (argument.dataType, argument.eval()) match {
+      case (_: IntegralType, number: Number) if number.longValue > 0 && number.longValue <= Int.MaxValue =>
+        number.intValue
+      case (kind, _) =>
+        throw MullionException.invalid(
+          s"The $name of $function is ${argument.sql}, of type ${kind.sql}, which is no number of rows. $fix"
+        )
+    }
+  }
+
+  /** An argument whose values have an order. */
+  def ordered(at: Int, name: String): Expression = {
+    val argument = values(at)
+    if (!RowOrdering.isOrderable(argument.dataType))
+      throw MullionException.invalid(
+        s"The $name of $function is ${argument.sql}, of type ${argument.dataType.sql}, whose values have no order. Order by a " +
+          "number, a text, a time, or a struct of them."
+      )
+    argument
+  }
+
+  /** The arguments from an index on: one, or a struct of several. */
+  def record(from: Int): Expression = values.drop(from) match {
+    case Seq(one) => one
+    case several  => CreateStruct(several)
+  }
 
   private def positive(at: Int, name: String): Long = lengths.positive(name, values(at))
 }

@@ -8,13 +8,14 @@ import org.apache.spark.sql.catalyst.analysis.FunctionRegistry.FunctionBuilder
 import org.apache.spark.sql.catalyst.analysis.FunctionRegistryBase
 import org.apache.spark.sql.catalyst.expressions.{Expression, ExpressionInfo}
 import org.apache.spark.sql.classic.SparkSession
+import org.apache.spark.sql.mullion.expressions.functions.TopN
 import org.apache.spark.sql.mullion.shim.SparkVersionShim
 
 import dev.mullion.MullionException
 import dev.mullion.windows.spec.{AlignedWindow, Duration}
 
-/** The arithmetic of windows as SQL functions, documented by `DESCRIBE FUNCTION EXTENDED mullion_windows`. They work in
-  * any query, streaming or not.
+/** The arithmetic of windows and additional aggregates as SQL functions, documented by `DESCRIBE FUNCTION EXTENDED
+  * mullion_windows`. They work in any query, streaming or not.
   */
 object SqlFunctions {
 
@@ -44,7 +45,10 @@ object SqlFunctions {
     function[MullionSessionEnd]("mullion_session_end", "last, gap", 2, 2) { arguments =>
       MullionSessionEnd(arguments.time, arguments.gap)
     },
-    function[MullionPrevious]("mullion_previous", "aggregate", 1, 1)(arguments => MullionPrevious(arguments.only))
+    function[MullionPrevious]("mullion_previous", "aggregate", 1, 1)(arguments => MullionPrevious(arguments.only)),
+    function[TopN](TopN.name, "n, order_by, column[, ...]", 3, Int.MaxValue) { arguments =>
+      TopN(arguments.count("n"), arguments.ordered(1, "order_by"), arguments.record(2))
+    }
   )
 
   def inject(extensions: SparkSessionExtensions): Unit = all.foreach(extensions.injectFunction)

@@ -95,7 +95,8 @@ class FunctionsSuite extends SparkSuite {
       "mullion_window_end(ts, '7 microseconds', '3 microseconds')",
       "mullion_session(ts, '10 minutes')",
       "mullion_session(ts, g)",
-      "mullion_session_end(ts, t)"
+      "mullion_session_end(ts, t)",
+      "mullion_top_n(2, ts, t, g)"
     )
     val input = spark.sql("SELECT TIMESTAMP '2013-01-01 10:07:00' AS ts, INTERVAL 1 HOUR AS g, '2 hours' AS t")
     def analysed(call: String): Expression =
@@ -128,7 +129,13 @@ class FunctionsSuite extends SparkSuite {
     "mullion_windows(ts, '200000000 days')" -> "longer than a timestamp can span",
     "mullion_windows(ts, '1 day', '1 millisecond')" -> "up to 86400000 windows",
     "mullion_session(ts, '0 seconds')" -> "The gap of mullion_session is 0 seconds",
-    "mullion_session_end(ts, v)" -> "The gap of mullion_session_end is"
+    "mullion_session_end(ts, v)" -> "The gap of mullion_session_end is",
+    "mullion_top_n(2, ts)" -> "takes 3 or more arguments and was given 2. Write mullion_top_n(n, order_by, column[, ...])",
+    "mullion_top_n(0, ts, v)" -> "The n of mullion_top_n is 0, of type INT, which is no number of rows",
+    "mullion_top_n('2', ts, v)" -> "of type STRING, which is no number of rows",
+    "mullion_top_n(CAST(NULL AS INT), ts, v)" -> "which is no number of rows",
+    "mullion_top_n(v, ts, v)" -> "may differ from row to row",
+    "mullion_top_n(2, map(1, 2), v)" -> "whose values have no order"
   )
 
   for ((call, why) <- refusals)
