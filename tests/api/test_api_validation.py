@@ -289,11 +289,6 @@ def test_a_column_outside_of_an_aggregate_is_refused_with_the_way_round(make: Ma
         make().agg(F.col("delay"))
 
 
-def test_a_distinct_aggregate_is_refused_with_the_way_round(make: Make) -> None:
-    with pytest.raises(UnsupportedError, match="approx_count_distinct"):
-        make().agg(F.count_distinct("carrier"))
-
-
 @pytest.mark.usefixtures("spark")
 def test_sessions_with_a_gap_per_row_are_values_too() -> None:
     gap = F.col("text")

@@ -103,7 +103,6 @@ def mistakes(spark: SparkSession, events: DataFrame, folder: Path) -> Iterator[t
     yield "has no aggregate", lambda: of().agg()
     yield "given a str", lambda: of().agg("count(*)")
     yield "no column 'w'", lambda: of().agg(F.max("w"))
-    yield "approx_count_distinct", lambda: of().agg(F.count_distinct("value"))
     yield "Aggregate the inner one first", lambda: of().agg(F.max(F.sum("value")))
     yield "add it to by=", lambda: of().agg(F.col("value"))
     yield "named 'pane'", lambda: of().agg(n().alias("pane"))

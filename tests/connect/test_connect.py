@@ -157,7 +157,11 @@ def test_a_batch_gives_a_client_what_it_gives_the_driver(server: SparkSession) -
         (UnknownColumnError, r"agg\(\.\.\.\): .*Did you mean 'v'\?", lambda df: agg(df, F.sum("vv"))),
         (InvalidArgumentError, "time='k' is of type string", lambda df: windowed(df, HOUR, time="k")),
         (InvalidArgumentError, "2 columns named 's'", lambda df: agg(df, F.sum("v").alias("s"), F.max("v").alias("s"))),
-        (UnsupportedError, "every distinct value", lambda df: agg(df, F.count_distinct("v"))),
+        (
+            UnsupportedError,
+            "whose values Spark cannot compare",
+            lambda df: agg(df, F.count_distinct(F.parse_json(F.col("v").cast("string")))),
+        ),
         (InvalidArgumentError, "late_by|late says", lambda df: windowed(df, HOUR, time=None, late="emit")),
         (InvalidArgumentError, "is not a result of windowed", lambda df: together(a=df)),
         (InvalidArgumentError, "a union", lambda df: together(a=df.union(df), b=agg(df, F.max("v")))),

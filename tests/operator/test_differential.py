@@ -407,6 +407,56 @@ CASES = [
         ),
         conf=STATE_WITH_CHECKPOINT_IDS,
     ),
+    Case(
+        "tumbling, distinct values, early, lateness, emit, restarted",
+        Rules(TEN, TEN, delay=2 * SECOND, lateness=4 * SECOND, early=3 * SECOND, late="emit"),
+        aggregates="distinct",
+        restart_after=5,
+    ),
+    Case(
+        "tumbling, distinct values, early unchanged, a count, on time, discarding, reopen, rocksdb alone, restarted",
+        Rules(
+            *(TEN, TEN),
+            lateness=12 * SECOND,
+            early=4 * SECOND,
+            unchanged=True,
+            count=2,
+            on_time=True,
+            accumulate=False,
+            late="reopen",
+        ),
+        aggregates="distinct",
+        conf=ROCKSDB_ALONE,
+        restart_after=3,
+    ),
+    Case(
+        "sliding, distinct values, early, lateness, restarted",
+        Rules(TEN, 3 * SECOND, delay=2 * SECOND, lateness=3 * SECOND, early=5 * SECOND),
+        aggregates="distinct",
+        restart_after=3,
+    ),
+    Case(
+        "sliding, distinct values, a count, discarding, reopen each, rocksdb alone",
+        Rules(TEN, 4 * SECOND, lateness=SECOND, count=3, accumulate=False, late="reopen each"),
+        aggregates="distinct",
+        conf=ROCKSDB_ALONE,
+    ),
+    Case(
+        "sessions, distinct values, early, lateness, reopen, restarted",
+        SessionRules(gap=6 * SECOND, delay=12 * SECOND, lateness=2 * SECOND, early=4 * SECOND, late="reopen"),
+        aggregates="distinct",
+        restart_after=4,
+    ),
+    Case(
+        "custom, distinct values, early, emit",
+        CustomRules(unit=5 * SECOND, lists=LISTS, delay=3 * SECOND, early=4 * SECOND, late="emit"),
+        aggregates="distinct",
+    ),
+    Case(
+        "around, distinct values, lateness",
+        AroundRules(before=5 * SECOND, after=2 * SECOND, delay=6 * SECOND, lateness=SECOND),
+        aggregates="distinct",
+    ),
 ]
 
 

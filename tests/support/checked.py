@@ -16,6 +16,7 @@ from pyspark.sql import Row as SparkRow
 from pyspark.sql import functions as F
 
 from mullion import Around, Cumulate, Custom, Early, Session, Sliding, Tumbling, Watermark, read_panes, windowed
+from mullion import functions as MF
 from mullion.testing import ClockedQuery
 from mullion.windows import RangesOf, Window
 from tests.support.models.custom_model import CustomRules
@@ -71,8 +72,9 @@ def of_a_user(spark: SparkSession, checkpoints: str) -> SparkSession:
 class Case:
     """A query: the rules of its panes, and how it is run.
 
-    ``aggregates`` tell a pane's rows from any others: all ids in a list, which is kept as an object, or figures of
-    fixed width, which are changed in place. With ``keys="of one hash"`` each key shares its hash with another: see
+    ``aggregates`` tell a pane's rows from any others: all ids in a list, which is kept as an object; figures of
+    fixed width, which are changed in place; or distinct values, in accumulators and in their own records, and the
+    largest ids. With ``keys="of one hash"`` each key shares its hash with another: see
     ``columns_of_key``.
     """
 
@@ -139,16 +141,30 @@ class Case:
     def _aggregates(self) -> dict[str, Column]:
         if self.aggregates == "list":
             return {"ids": F.sort_array(F.collect_list("id"))}
+        if self.aggregates == "distinct":
+            # The texts are so long that each value has a record.
+            wide = F.repeat((F.col("id") % 11).cast("string"), 1200)
+            return {
+                "values": F.count_distinct(F.col("id") % 5),
+                "sum": F.sum_distinct(F.col("id") % 7),
+                "wide": F.count_distinct(wide),
+                "texts": F.size(F.expr("collect_list(DISTINCT repeat(id % 3, 1200))")),
+                "top": MF.top_n(2, F.col("id") % 5, "id"),
+            }
         return {"n": F.count("*"), "sum": F.sum("id"), "squares": F.sum("square")}
 
     def made(self, ids: Sequence[int]) -> tuple[Any, ...]:
         """What the aggregates make of the rows with these ids."""
         if self.aggregates == "list":
             return (list(ids),)
+        if self.aggregates == "distinct":
+            sevens, top = {i % 7 for i in ids}, sorted(ids, key=lambda i: (-(i % 5), i))[:2]
+            texts = len({i % 3 for i in ids})
+            return (len({i % 5 for i in ids}), sum(sevens) if ids else None, len({i % 11 for i in ids}), texts, top)
         return (len(ids), sum(ids), sum(i * i for i in ids)) if ids else (0, None, None)
 
     def nothing_made(self) -> tuple[None, ...]:
-        return (None,) if self.aggregates == "list" else (None, None, None)
+        return (None,) * {"list": 1, "figures": 3, "distinct": 5}[self.aggregates]
 
 
 def _in_python(rules: CustomRules) -> RangesOf:

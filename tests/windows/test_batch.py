@@ -32,6 +32,8 @@ CASES = [
     Case("custom by a function", CustomRules(unit=3 * SECOND, lists=RANGES, in_python=True)),
     Case("around", AroundRules(before=4 * SECOND, after=2 * SECOND, early=SECOND)),
     Case("around, nothing before", AroundRules(before=0, after=SECOND, late="emit"), aggregates="figures"),
+    Case("sliding, distinct values", Rules(TEN, 4 * SECOND), aggregates="distinct"),
+    Case("sessions, distinct values", SessionRules(gap=3 * SECOND), aggregates="distinct"),
     Case("sessions", SessionRules(gap=3 * SECOND, early=SECOND, late="reopen")),
     Case("sessions, a gap per row", SessionRules(gap=SECOND, gaps=(SECOND, None, 1, 6 * SECOND, 0))),
 ]

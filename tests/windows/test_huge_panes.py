@@ -91,6 +91,7 @@ def test_a_pane_of_a_million_rows_is_collected_at_the_limit_that_there_is(spark:
     [
         ("collect_list(id)", 100_000, "400k"),
         ("collect_set(id)", 50_000, "256k"),
+        ("count(DISTINCT id)", 50_000, "256k"),
         ("percentile(id, 0.5)", 50_000, "256k"),
     ],
 )

@@ -256,13 +256,15 @@ class Windowed:
         Some aggregates grow with their rows: lists, sets, exact percentiles. All aggregates of a pane of a stream
         together may hold ``spark.sql.streaming.stateStore.mullion.maxAccumulatorBytes`` bytes, 128 MB by default. Past
         that the query fails with an error that names the pane, and can continue from its checkpoint with a higher
-        limit. A batch writes only what it adds to a ``collect_list`` (and at most 64 kB more). Sets and percentiles are
-        written entirely with each batch that has rows for them.
+        limit. A batch writes only what it adds to a ``collect_list`` (and at most 64 kB more), and only the new values
+        of an aggregate over distinct values. Sets and percentiles are written entirely with each batch that has rows
+        for them.
 
         Raises :class:`InvalidArgumentError` when there is no aggregate, when one is not an aggregate or holds another
         one, when a name would be twice in the result, and when a stream has no watermark on its event time;
         :class:`UnknownColumnError` for a column that the input does not have; :class:`UnsupportedError` for
-        ``DISTINCT``, pandas UDAFs and aggregates that need more than one aggregation.
+        pandas UDAFs, aggregates that need more than one aggregation, and ``DISTINCT`` over values that Spark cannot
+        compare.
         """
         if isinstance(self._window, (Count, Global)) and self._options.time is not None:
             raise InvalidArgumentError(

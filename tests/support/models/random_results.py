@@ -186,6 +186,8 @@ class Results:
         return self._of(
             lambda: self._filtered(*plain, "sum(v % 7)", "max(length(s) + v)", "bit_xor(v)", "sum(j)"),
             lambda: self._filtered(*plain, "approx_count_distinct(s)", "max(CAST(j AS bigint))", "sum(v + 0)"),
+            lambda: self._filtered("count(DISTINCT v)", "count(DISTINCT s, j)", "sum(DISTINCT v)", "count(DISTINCT d)"),
+            lambda: F.count_distinct(raised("v"), F.col("b")),
             lambda: F.sum(raised("v")),
             lambda: F.max(raised(F.col("v") + F.lit(1))),
             lambda: F.sum(F.when(F.current_timestamp().isNotNull(), F.col("v"))),
@@ -197,6 +199,7 @@ class Results:
         return self._of(
             lambda: self._filtered("avg(v)", "sum(d)", "min(d)", "max(d)", "max_by(d, n)", "avg(d)"),
             lambda: self._filtered("percentile(v, 0.5)", "median(d)", "sum(d)"),
+            lambda: self._filtered("sum(DISTINCT d)", "avg(DISTINCT v)", "avg(DISTINCT d)"),
             lambda: F.sum("m").cast("double"),
             lambda: F.max("m").cast("double"),
         )
@@ -218,5 +221,6 @@ class Results:
             lambda: F.sort_array(self._filtered("collect_list(v)")),
             lambda: F.sort_array(self._filtered("collect_set(v)", "collect_list(v + 1)")),
             lambda: F.sort_array(F.collect_list(raised("v"))),
+            lambda: F.sort_array(self._filtered("collect_list(DISTINCT v)")),
             lambda: F.array(F.max("v"), F.count("*")),
         )

@@ -31,6 +31,27 @@ class ChangedQuerySuite extends SparkSuite {
       }
     }
 
+  for (window <- windows)
+    test(s"distinct values begin and end with their aggregates, and stay with them in another order ($window)") {
+      TemporaryFolder.use { folder =>
+        val query = new Runs(folder, window)
+        // A record for each value.
+        val texts = expr("count(DISTINCT repeat(v, 1200))").as("texts")
+        val parity = expr("sum(DISTINCT length(repeat(v % 2, 1200)) + v % 2)").as("parity")
+        def run(aggregates: Seq[Column], rows: (Int, Int)*) =
+          query.run(aggregates, fromNow = true, rows: _*)
+        assertEquals(run(Seq(texts, n), (1, 3), (2, 4), (2, 4)), Set.empty[String])
+        assertEquals(run(Seq(n, parity, texts), (3, 3), (3, 5)), Set.empty[String])
+        assertEquals(query.open("n", "texts", "parity", "incomplete"), Set("5 3 1201 [parity]"))
+        assertEquals(run(Seq(parity, texts), (3, 4), (3, 6)), Set.empty[String])
+        assertEquals(query.open("texts", "parity", "incomplete"), Set("4 2401 [parity]"))
+        assertEquals(run(Seq(texts), (3, 7)), Set.empty[String])
+        assertEquals(query.open("texts", "incomplete"), Set("5 []"))
+        assertEquals(run(Seq(texts, parity), (3, 1)), Set.empty[String])
+        assertEquals(query.open("texts", "parity", "incomplete"), Set("6 1201 [parity]"))
+      }
+    }
+
   test("slices that share records have one each once an aggregate comes that needs it, and share them again after it") {
     TemporaryFolder.use { folder =>
       val kinds = approx_count_distinct("v").as("kinds")

@@ -5,7 +5,6 @@ import java.nio.ByteBuffer
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.catalyst.expressions.aggregate._
-import org.apache.spark.sql.mullion.expressions.rows.RowUpdate
 import org.apache.spark.sql.types._
 import org.apache.spark.unsafe.Platform
 
@@ -110,49 +109,6 @@ object Deduplicated {
     def over[E <: Expression](e: E): E =
       e.transform { case a: Attribute if inputOf.contains(a.exprId) => inputOf(a.exprId) }.asInstanceOf[E]
     Deduplicated(ids, columns, batch, number, functions.map(over(_)), filters.map(over(_)), inputs)
-  }
-}
-
-/** Runs aggregate functions over rows, and returns a struct of their results. */
-private final class EvaluatedRows(
-    functions: Seq[AggregateFunction],
-    filters: Seq[Expression],
-    inputs: Seq[Attribute]
-) {
-  private val offsets = functions.scanLeft(0)(_ + _.aggBufferAttributes.length)
-  private val buffers = functions.flatMap(_.aggBufferAttributes)
-  private val update = new RowUpdate(functions, filters, inputs)
-
-  private val initial = MutableProjection.create(
-    functions.flatMap {
-      case d: DeclarativeAggregate => d.initialValues
-      case other                   => Seq.fill(other.aggBufferAttributes.length)(NoOp)
-    },
-    Nil
-  )
-
-  private val imperative: Seq[(ImperativeAggregate, Int)] =
-    functions.zip(offsets).zipWithIndex.collect { case ((f: ImperativeAggregate, at), i) =>
-      f.withNewMutableAggBufferOffset(at) -> i
-    }
-
-  private val evaluated = MutableProjection.create(
-    functions.map {
-      case d: DeclarativeAggregate => d.evaluateExpression
-      case _                       => NoOp
-    },
-    buffers
-  )
-
-  def apply(rows: Iterator[UnsafeRow]): InternalRow = {
-    val work = new SpecificInternalRow(buffers.map(_.dataType))
-    initial.target(work)(InternalRow.empty)
-    imperative.foreach(_._1.initialize(work))
-    rows.foreach(update(work, _))
-    val results = new GenericInternalRow(functions.length)
-    evaluated.target(results)(work)
-    imperative.foreach { case (function, i) => results.update(i, function.eval(work)) }
-    results
   }
 }
 

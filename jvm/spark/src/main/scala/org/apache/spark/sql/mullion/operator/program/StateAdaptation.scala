@@ -1,8 +1,8 @@
 package org.apache.spark.sql.mullion.operator.program
 
 import org.apache.spark.sql.catalyst.expressions._
-import org.apache.spark.sql.mullion.expressions.functions.KnownAggregates
-import org.apache.spark.sql.mullion.operator.engine.accumulators.{Accumulators, PaneNotes, PaneSums}
+import org.apache.spark.sql.mullion.expressions.functions.{Distinct, KnownAggregates}
+import org.apache.spark.sql.mullion.operator.engine.accumulators.{Accumulators, DistinctRecords, PaneNotes, PaneSums}
 import org.apache.spark.sql.mullion.operator.engine.aligned.{SlidingPanes, TumblingPanes}
 import org.apache.spark.sql.mullion.operator.engine.session.SessionSums
 import org.apache.spark.sql.mullion.operator.engine.timers.{EarlyKeys, KeyRecord, KeyedPanes}
@@ -74,14 +74,20 @@ private[operator] final case class WindowAdaptation(
   private val now = program.header
   private val before = was.functions.getOrElse(Nil)
   private val hadLists = before.exists(_.isInChunks)
+  private val hadValues = before.exists(_.isByValue)
 
   private val isOnePane = program.families.head.name == "panes"
   private val early = if (isOnePane) TumblingPanes.earlyFamily(program) else EarlyKeys.family(program)
+
+  private val values = DistinctRecords.family(program.families.head)
+  // The functions with distinct values.
+  private val ids = program.functions.collect { case of: Distinct => of.id }
 
   /** Removed kinds of record. */
   def gone: Seq[FamilySpec] = {
     val chunks = hadLists && PaneSums.notes(program).isEmpty && program.rows.isEmpty
     Option.when(chunks)(WindowAdaptation.chunksThatWere(program, before)).toSeq ++
+      Option.when(hadValues && ids.isEmpty)(values) ++
       Option.when(was.early.isDefined && now.early.isEmpty)(early)
   }
 
@@ -134,6 +140,14 @@ private[operator] final case class WindowAdaptation(
     }
 
     def clear(spec: FamilySpec): Unit = partition.family(spec).clear()
+
+    /** Removes the distinct values of removed functions. */
+    def removeValues(spec: FamilySpec): Unit = {
+      val functionAt = spec.key.length - 2
+      val records = partition.family(spec).all()
+      try records.foreach(record => if (!ids.contains(record.key.getLong(functionAt))) records.remove())
+      finally records.close()
+    }
   }
 
   /** Converts old accumulators to new ones. */
@@ -207,6 +221,7 @@ private[operator] final case class WindowAdaptation(
         records.clear(WindowAdaptation.chunksThatWere(program, before))
       if (hadLists && chunkNotes.nonEmpty && was.functions != now.functions)
         adaptChunks(PaneSums.chunksFamily(program, main).get)
+      if (hadValues && was.functions != now.functions) records.removeValues(values)
     }
 
     /** Chunked lists are in the order of the functions. */

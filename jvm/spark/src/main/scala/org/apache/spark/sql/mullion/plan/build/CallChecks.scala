@@ -16,7 +16,7 @@ private[build] object CallChecks {
   private type Check = AnalysedCall => Option[MullionException]
 
   private val all: Seq[Check] = Seq(
-    distinctFunction,
+    DistinctAggregates.whyIncomparable(_),
     pandasFunction,
     subquery,
     sessionsOfSpark,
@@ -31,14 +31,6 @@ private[build] object CallChecks {
   )
 
   def apply(call: AnalysedCall): Unit = all.iterator.flatMap(_(call)).nextOption().foreach(throw _)
-
-  private def distinctFunction(call: AnalysedCall): Option[MullionException] =
-    call.functions.find(_.isDistinct).map { e =>
-      MullionException.unsupported(
-        s"${e.sql}: a pane would have to keep every distinct value it has seen. Use approx_count_distinct, or " +
-          "size(collect_set(...)) if they are few."
-      )
-    }
 
   private def pandasFunction(call: AnalysedCall): Option[MullionException] =
     call.functions.map(_.aggregateFunction).collectFirst { case udaf: PythonUDAF =>

@@ -68,6 +68,8 @@ private[mullion] object CallText {
   /** The columns whose types affect the state of a function without showing in its text or its buffers. */
   private def typeDependent(function: AggregateExpression): Seq[Attribute] = {
     val inputs = function.aggregateFunction match {
+      // Its distinct values are stored.
+      case of if function.isDistinct => of.references.toSeq
       // Its buffers have the types of its summands.
       case declarative: DeclarativeAggregate => declarative.children.flatMap(converted)
       case own                               => own.references.toSeq

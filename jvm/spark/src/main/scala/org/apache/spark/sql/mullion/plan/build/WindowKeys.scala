@@ -102,7 +102,7 @@ private[mullion] object WindowKeys {
   /** A comparable form of a key, if Spark cannot compare the key itself. Types are matched by name: not every version
     * of Spark has all of them.
     */
-  private def comparable(kind: DataType): Option[String => Setting] = {
+  private[build] def comparable(kind: DataType): Option[String => Setting] = {
     def nameOf(part: DataType) = part.typeName.takeWhile(_ != '(')
     def isPlace(part: DataType) = Set("geometry", "geography")(nameOf(part))
     if (isPlace(kind)) Some(name => Setting.expression(s"st_asbinary($name)", name))

@@ -39,7 +39,11 @@ private[build] final class WindowNode(call: AnalysedCall) {
   private val trigger = call.trigger.map(t => Alias(WindowKeys.normalised(t, call.input), "trigger")())
   private val lateColumns = if (emitsLate) df.queryExecution.analyzed.output else Nil
 
-  private val (asked, hoisted) = WindowNode.hoist(call.functions)
+  private val text = CallText.of(call)
+  private val (asked, hoisted) = {
+    val (functions, columns) = WindowNode.hoist(call.functions)
+    (DistinctAggregates(functions, text.functions, call.input), columns)
+  }
   private val tracker = Option.when(options.fromNow)(
     AggregateExpression(KnownAggregates(), Complete, isDistinct = false)
   )
@@ -161,7 +165,7 @@ private[build] final class WindowNode(call: AnalysedCall) {
       rules,
       options.idleAfter,
       options.maxAhead,
-      CallText.of(call),
+      text,
       options.split,
       call.rows,
       ticks,

@@ -259,6 +259,9 @@ object StateHeader {
     /** True if its accumulators may span several records. */
     def isInChunks: Boolean = buffers.exists(_.endsWith(Function.InChunks))
 
+    /** True if its distinct values may be in records of their own. */
+    def isByValue: Boolean = buffers.exists(_.endsWith(Function.ByValue))
+
     /** True if it tracks which of the others are complete. */
     def isKnowing: Boolean = text.startsWith(s"${Function.Knowing} ")
   }
@@ -267,6 +270,9 @@ object StateHeader {
 
     /** The suffix for list buffers that may span several records. */
     val InChunks: String = " in chunks"
+
+    /** The suffix for distinct values, which may have records of their own. */
+    val ByValue: String = " by value"
 
     /** The name of the function that tracks complete aggregates. */
     val Knowing: String = "known_aggregates"

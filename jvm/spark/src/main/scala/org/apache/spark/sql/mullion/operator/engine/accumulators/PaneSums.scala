@@ -3,7 +3,7 @@ package org.apache.spark.sql.mullion.operator.engine.accumulators
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.catalyst.expressions.aggregate.{AggregateFunction, CollectList, ListAgg}
-import org.apache.spark.sql.mullion.expressions.functions.Deduplicated
+import org.apache.spark.sql.mullion.expressions.functions.{Deduplicated, Distinct}
 import org.apache.spark.sql.mullion.operator.engine.PaneProgram
 import org.apache.spark.sql.mullion.state.header.StateHeader
 import org.apache.spark.sql.mullion.state.record.{BorrowedRow, Family, FamilySpec, RecordOrder, StatePartition}
@@ -23,6 +23,8 @@ import dev.mullion.MullionException
   * and overwrite another's.
   *
   * Deduplicated rows are such a list too: duplicates are removed when chunks are merged.
+  *
+  * Distinct values have a record each: see [[DistinctRecords]].
   *
   * Other growing aggregates, such as sets and exact percentiles, are written entirely: the addition of a batch is only
   * known after merging it with everything, and chunks would store elements many times.
@@ -52,6 +54,8 @@ private[operator] final class PaneSums(
   private val countAt = notesAt
   private val bytesAt = notesAt + 1
   private val limit = program.limit.bytes
+  private val distinct = new DistinctRecords(functions, heads, partition)
+  private val hasDistinct = !distinct.isEmpty
   private lazy val chunks: Family = partition.family(chunksFamily(program, heads).get)
 
   private lazy val chunkKey = new Numbered(heads.key)
@@ -75,9 +79,13 @@ private[operator] final class PaneSums(
 
   /** The form at rest of an accumulator at work, which it takes over, to be stored under `key`. */
   def store(key: UnsafeRow, work: InternalRow): UnsafeRow = {
+    settle(key, work)
     val rest = accumulators.rest(work)
     if (chunked && listBytes(rest) >= ChunkBytes) moved(key, rest) else rest
   }
+
+  /** Prepares an accumulator at work, to which rows have been added, for firings before it is stored under `key`. */
+  def settle(key: UnsafeRow, work: InternalRow): Unit = if (hasDistinct) distinct.settle(key, work)
 
   private def moved(key: UnsafeRow, rest: UnsafeRow): UnsafeRow = {
     val bytes = listBytes(rest)
@@ -96,8 +104,28 @@ private[operator] final class PaneSums(
     bytes
   }
 
-  /** The entire content of a pane, at work. The accumulator at work stays unchanged. */
-  def whole(key: UnsafeRow, work: InternalRow): InternalRow =
+  /** The content of a pane at work, to be shown by a firing. The accumulator at work stays unchanged. */
+  def shown(key: UnsafeRow, work: InternalRow): InternalRow = {
+    val listed = withChunks(key, work)
+    if (hasDistinct) distinct.shown(key, listed) else listed
+  }
+
+  /** The same at rest, without notes. */
+  def shown(key: UnsafeRow, rest: UnsafeRow): UnsafeRow =
+    if (isInRecords(rest)) accumulators.rest(shown(key, accumulators.load(rest))) else rest
+
+  /** The entire content of a pane at rest, to be merged with others, without notes. */
+  def whole(key: UnsafeRow, rest: UnsafeRow): UnsafeRow =
+    if (!isInRecords(rest)) rest
+    else {
+      val listed = withChunks(key, accumulators.load(rest))
+      accumulators.rest(if (hasDistinct) distinct.complete(key, listed) else listed)
+    }
+
+  private def isInRecords(rest: UnsafeRow): Boolean =
+    (chunked && rest.getInt(countAt) > 0) || (hasDistinct && distinct.hasRecords(rest))
+
+  private def withChunks(key: UnsafeRow, work: InternalRow): InternalRow =
     if (!chunked || work.getInt(countAt) == 0) work
     else {
       val sum = accumulators.blank()
@@ -108,15 +136,23 @@ private[operator] final class PaneSums(
       sum
     }
 
-  /** The entire content of a pane, at rest, without notes. */
-  def whole(key: UnsafeRow, rest: UnsafeRow): UnsafeRow =
-    if (!chunked || rest.getInt(countAt) == 0) rest else accumulators.rest(whole(key, accumulators.load(rest)))
+  /** A borrowed key of a record that stays valid after `shown` and `whole`, which may read other records. */
+  def keyThroughout(borrowed: BorrowedRow): UnsafeRow =
+    if (chunked || hasDistinct) borrowed.copy() else borrowed.untilNextCall
 
-  /** A borrowed key of a record that stays valid after `whole`, which may read chunks. */
-  def keyThroughout(borrowed: BorrowedRow): UnsafeRow = if (chunked) borrowed.copy() else borrowed.untilNextCall
+  /** Removes the further records of `key`. */
+  def drop(key: UnsafeRow): Unit = {
+    if (chunked) dropChunks(key)
+    if (hasDistinct) distinct.drop(key)
+  }
 
-  /** Removes the chunks of `key`. */
-  def drop(key: UnsafeRow): Unit = if (chunked) {
+  /** The same, if its accumulator at work has any. */
+  def drop(key: UnsafeRow, work: InternalRow): Unit = {
+    if (chunked && work.getInt(countAt) > 0) dropChunks(key)
+    if (hasDistinct && distinct.hasRecords(work)) distinct.drop(key)
+  }
+
+  private def dropChunks(key: UnsafeRow): Unit = {
     val scan = ofKey(key)
     val numbered =
       try scan.map(_.key.copy())
@@ -126,8 +162,8 @@ private[operator] final class PaneSums(
 
   /** Also clears the accumulator at work. */
   def clear(key: UnsafeRow, work: InternalRow): Unit = {
-    if (chunked && work.getInt(countAt) > 0) {
-      drop(key)
+    drop(key, work)
+    if (chunked) {
       work.setInt(countAt, 0)
       work.setLong(bytesAt, 0L)
     }
@@ -139,7 +175,7 @@ private[operator] final class PaneSums(
   def isTooLarge(rest: UnsafeRow): Boolean = sizeOf(rest) > limit
 
   private def sizeOf(rest: UnsafeRow): Long =
-    rest.getSizeInBytes + (if (chunked) rest.getLong(bytesAt) else 0L)
+    rest.getSizeInBytes + (if (chunked) rest.getLong(bytesAt) else 0L) + (if (hasDistinct) distinct.bytes(rest) else 0L)
 
   /** @param pane
     *   its name in the error
@@ -161,11 +197,17 @@ private[operator] object PaneSums {
 
   /** A description of the storage of a function's accumulators, if it is special. */
   def words(program: PaneProgram, function: AggregateFunction): String =
-    if (program.rows.isEmpty && isList(function)) StateHeader.Function.InChunks else ""
+    if (program.rows.isEmpty && isList(function)) StateHeader.Function.InChunks
+    else if (function.isInstanceOf[Distinct]) StateHeader.Function.ByValue
+    else ""
 
   /** The types of the notes for chunks: their number, and their bytes. */
   def notes(program: PaneProgram): Seq[DataType] =
     if (program.functions.exists(isList)) Seq(IntegerType, LongType) else Nil
+
+  /** The kinds of record of accumulators. */
+  def families(program: PaneProgram, heads: FamilySpec): Seq[FamilySpec] =
+    (heads +: chunksFamily(program, heads).toSeq) ++ DistinctRecords.families(program.functions, heads)
 
   def chunksFamily(program: PaneProgram, heads: FamilySpec): Option[FamilySpec] =
     Option.when(program.functions.exists(isList)) {
@@ -189,8 +231,8 @@ private[operator] object PaneSums {
     val offsets = functions.scanLeft(0)(_ + _.aggBufferAttributes.length)
     val largest = functions.zip(offsets).maxBy { case (f, at) =>
       f.aggBufferAttributes.zipWithIndex.map { case (a, i) =>
-        if (a.dataType == BinaryType && !rest.isNullAt(at + i)) rest.getLong(at + i).toInt else 0
-      }.sum
+        if (a.dataType == BinaryType && !rest.isNullAt(at + i)) rest.getLong(at + i).toInt.toLong else 0L
+      }.sum + (if (f.isInstanceOf[Distinct]) Math.max(0L, Distinct.recordedBytes(rest, at)) else 0L)
     }
     program.limit.tooLarge(size, pane, s"aggregates, most of it in ${largest._1.sql}")
   }

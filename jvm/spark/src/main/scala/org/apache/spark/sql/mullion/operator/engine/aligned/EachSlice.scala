@@ -55,7 +55,7 @@ private[aligned] final class EachSlice(
     override def ordinal: Long = at
 
     override def sum: UnsafeRow = held match {
-      case None                   => sums.whole(scan.key.untilNextCall, scan.value.untilNextCall)
+      case None                   => sums.whole(sums.keyThroughout(scan.key), scan.value.untilNextCall)
       case Some((heldKey, value)) => sums.whole(heldKey, value)
     }
 

@@ -408,8 +408,7 @@ private[operator] object SlidingPanes {
   }
 
   def families(program: PaneProgram): Seq[FamilySpec] =
-    (slicesFamily(program) +: PaneSums.chunksFamily(program, slicesFamily(program)).toSeq) ++
-      KeyedPanes.families(program)
+    PaneSums.families(program, slicesFamily(program)) ++ KeyedPanes.families(program)
 
   /** The name of the records of slices. */
   private[operator] val Records = "slices"

@@ -20,6 +20,7 @@ import dev.mullion.windows.spec.TimeMath
   * {{{
   *   panes   (start, key)               -> accumulator [, firings so far, readings, whether queued, rows since, whether on time]
   *   chunks  (start, key, number)       -> lists of aggregates that collect, where they are long: see `PaneSums`
+  *   values  (start, key, function, ..) -> distinct values, where there are many: see `DistinctRecords`
   *   early   (event, wall, start, key)  -> a pane that waits to fire, by its readings of the clocks
   * }}}
   *
@@ -71,7 +72,7 @@ private[operator] final class TumblingPanes(
     new Iterators.OfRecords(panes.scan(Long.MinValue))({ record =>
       val (key, work) = (sums.keyThroughout(record.key), accumulators.load(record.value.untilNextCall))
       val row =
-        output.fire(key, bounds.start(key), bounds.end(key), Firing.Close, notes.fired(work), sums.whole(key, work))
+        output.fire(key, bounds.start(key), bounds.end(key), Firing.Close, notes.fired(work), sums.shown(key, work))
       Iterator.single(OpenPane(row, Option.when(firesOpen)(notes.wallReading(work))))
     })(())
   }
@@ -108,6 +109,7 @@ private[operator] final class TumblingPanes(
     * the pane is already loaded.
     */
   private def noteRows(key: UnsafeRow, work: InternalRow, row: InternalRow): Option[InternalRow] = {
+    sums.settle(key, work)
     notes.addRows(work, if (rowsInPartialAt < 0) 1L else row.getLong(rowsInPartialAt))
     val end = bounds.end(key)
     val onTime = notes.wasOnTime(work)
@@ -120,7 +122,7 @@ private[operator] final class TumblingPanes(
 
   /** Fires a pane that stays open. The caller stores its accumulator, with its notes, and flushes the queue. */
   private def fireOpen(key: UnsafeRow, work: InternalRow, kind: FiringKind): InternalRow = {
-    val shown = sums.whole(key, work)
+    val shown = sums.shown(key, work)
     val row = output.fire(key, bounds.start(key), bounds.end(key), Firing.of(kind), notes.fired(work), shown)
     counts.fired(kind)
     queue.foreach(_.remove(key, work))
@@ -169,10 +171,10 @@ private[operator] final class TumblingPanes(
       override protected def fire(borrowed: UnsafeRow, value: UnsafeRow): Iterator[InternalRow] = {
         val key = sums.keyThroughout(BorrowedRow(borrowed))
         val work = accumulators.load(value)
-        val shown = sums.whole(key, work)
+        val shown = sums.shown(key, work)
         val row = output.fire(key, bounds.start(key), bounds.end(key), Firing.Close, notes.fired(work), shown)
         queue.foreach(_.remove(key, work))
-        sums.drop(key)
+        sums.drop(key, work)
         remove()
         queue.foreach(_.flush())
         counts.panesClosed += 1
@@ -285,8 +287,7 @@ private[operator] final class TumblingPanes(
 private[operator] object TumblingPanes {
 
   def families(program: PaneProgram): Seq[FamilySpec] =
-    (panesFamily(program) +: PaneSums.chunksFamily(program, panesFamily(program)).toSeq) ++
-      program.rules.early.map(_ => earlyFamily(program))
+    PaneSums.families(program, panesFamily(program)) ++ program.rules.early.map(_ => earlyFamily(program))
 
   private def layout(program: PaneProgram): Seq[Attribute] =
     (program.keys ++ program.start) :+ program.slice

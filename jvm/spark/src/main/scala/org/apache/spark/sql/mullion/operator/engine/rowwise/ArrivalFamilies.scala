@@ -1,7 +1,7 @@
 package org.apache.spark.sql.mullion.operator.engine.rowwise
 
 import org.apache.spark.sql.catalyst.expressions._
-import org.apache.spark.sql.mullion.operator.engine.accumulators.Accumulators
+import org.apache.spark.sql.mullion.operator.engine.accumulators.{Accumulators, DistinctRecords}
 import org.apache.spark.sql.mullion.operator.engine.timers.{EarlyKeys, KeyRecord, KeyedPanes}
 import org.apache.spark.sql.mullion.operator.engine.{PaneProgram, RowProgram}
 import org.apache.spark.sql.mullion.state.record.{FamilySpec, RecordOrder}
@@ -13,6 +13,7 @@ import dev.mullion.windows.rules.NumberedRules
   *
   * {{{
   *   slots   (key, slot)          -> accumulator                   aggregates: one record per slot
+  *   values  (key, slot, ...)     -> distinct values               many ones: see `DistinctRecords`
   *   pieces  (key, slot, number)  -> rows of one batch             rows: one record per slot and batch, by its first row
   *   keys    (key)                -> the close time of its next pane, its panes [, the number of rows of its slots]
   *   timers  (due, key)           -> the keys with a pane to close by the stream's clock, or by the wall clock
@@ -26,6 +27,7 @@ private[operator] object ArrivalFamilies {
 
   def apply(program: PaneProgram, rows: RowProgram): Seq[FamilySpec] =
     Seq(content(program, rows), keys(program)) ++
+      DistinctRecords.families(program.functions, content(program, rows)) ++
       Option.when(hasTimers(program, rows))(timersFamily(program)) ++
       program.rules.early.filter(_ => rows.byRow.delayByKey.isEmpty).map(_ => EarlyKeys.family(program)) ++
       rows.byRow.forgetAfter.map(_ => forget(program))

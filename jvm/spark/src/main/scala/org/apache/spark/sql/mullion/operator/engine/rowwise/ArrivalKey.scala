@@ -6,7 +6,7 @@ import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions.UnsafeRow
 import org.apache.spark.sql.catalyst.expressions.aggregate.AggregateFunction
 import org.apache.spark.sql.mullion.expressions.rows.{CollectRows, CollectedRows}
-import org.apache.spark.sql.mullion.operator.engine.accumulators.{Accumulators, PaneSums}
+import org.apache.spark.sql.mullion.operator.engine.accumulators.{Accumulators, DistinctRecords, PaneSums}
 import org.apache.spark.sql.mullion.operator.engine.output.PaneNames
 import org.apache.spark.sql.mullion.operator.engine.timers.{TimedKey, WaitingKey}
 import org.apache.spark.sql.mullion.operator.engine.{PaneProgram, RowProgram}
@@ -83,8 +83,14 @@ private[engine] final class ArrivalKey(
     if (isNew || panes.isNew(id)) None
     else content.flatMap(_.get(slotKey(id, key)).copied)
 
-  /** The content of a slot, at rest. */
-  def rest(id: Long): Option[UnsafeRow] = slots
+  /** The entire content of a slot at rest, to be merged with others. */
+  def rest(id: Long): Option[UnsafeRow] = inMemory(id).map { slot =>
+    task.distinct.filter(_.hasRecords(slot.atRest)).fold(slot.atRest) { distinct =>
+      accumulators.rest(distinct.complete(slotKey(id, key), accumulators.load(slot.atRest))).copy()
+    }
+  }
+
+  private def inMemory(id: Long): Option[Slot] = slots
     .get(id)
     .orElse {
       // Overlapping windows read it again.
@@ -92,14 +98,20 @@ private[engine] final class ArrivalKey(
       read.foreach(slots.update(id, _))
       read
     }
-    .map(_.atRest)
 
   /** The content of a pane, at work. */
   def holds(pane: ArrivalPane): InternalRow = {
     val of = panes.slotsOf(pane)
     if (rows.keepsRows) rowsOf(pane, of)
-    else if (of.length == 1) slots.get(of(0)).map(_.atWork).getOrElse(accumulators.load(inState(of(0)).get))
+    else if (of.length == 1)
+      shown(of(0), slots.get(of(0)).map(_.atWork).getOrElse(accumulators.load(inState(of(0)).get)))
     else task.counts.fold(sumOf(of))(grid => folding(grid, pane))
+  }
+
+  private def shown(id: Long, work: InternalRow): InternalRow = task.distinct.fold(work) { distinct =>
+    val at = slotKey(id, key)
+    distinct.settle(at, work)
+    distinct.shown(at, work)
   }
 
   private def sumOf(of: Array[Long]): InternalRow = {
@@ -151,13 +163,17 @@ private[engine] final class ArrivalKey(
         finally scan.close()
       )
       content.foreach(family => stored.foreach(family.remove))
-    } else if (slot.fold(inState(id).isDefined)(_.isStored)) content.foreach(_.remove(slotKey(id, key)))
+    } else {
+      task.distinct.foreach(_.drop(slotKey(id, key)))
+      if (slot.fold(inState(id).isDefined)(_.isStored)) content.foreach(_.remove(slotKey(id, key)))
+    }
   }
 
   /** Writes the contents of slots to state. */
   def write(): Unit = content.foreach { family =>
     slots.iterator.filter(_._2.changed).foreach { case (id, slot) =>
-      if (rows.byRow.collect.isEmpty && task.program.limit.isLess(slot.atRest.getSizeInBytes))
+      task.distinct.foreach(_.settle(slotKey(id, key), slot.atWork))
+      if (rows.byRow.collect.isEmpty && task.program.limit.isLess(task.size(slot.atRest)))
         throw tooLarge(id, slot.atRest)
       if (rows.keepsRows) family.insert(pieceKey(id, slot.collected.firstNumber, key), slot.atRest)
       else if (slot.isStored) family.update(slotKey(id, key), slot.atRest)
@@ -168,7 +184,7 @@ private[engine] final class ArrivalKey(
   private def tooLarge(slot: Long, rest: UnsafeRow) = {
     val pane = panes.open.find(panes.slotsOf(_).contains(slot))
     val name = pane.fold(s"A pane${task.names.of(key)}")(p => task.names(p.start, p.end, key))
-    PaneSums.tooLarge(task.program, task.functions, rest, rest.getSizeInBytes.toLong, name)
+    PaneSums.tooLarge(task.program, task.functions, rest, task.size(rest), name)
   }
 
   def tooMany(collected: Collected, pane: ArrivalPane): MullionException =
@@ -226,6 +242,15 @@ private[engine] final class ArrivalTask(
   lazy val names = new PaneNames(program)
   val content: Option[Family] = partition.map(_.family(ArrivalFamilies.content(program, rows)))
   val slotKey = new TimedKey(keyTypes, RecordOrder.WithinKey)
+
+  /** The records of distinct values, if aggregates have any and there is state. */
+  val distinct: Option[DistinctRecords] = partition
+    .map(new DistinctRecords(functions, ArrivalFamilies.content(program, rows), _))
+    .filterNot(_.isEmpty)
+
+  /** The bytes of a slot at rest. */
+  def size(rest: UnsafeRow): Long = rest.getSizeInBytes + distinct.fold(0L)(_.bytes(rest))
+
   lazy val pieceKey = new ArrivalFamilies.PieceKey(keyTypes)
 
   /** The rows in an accumulator at work, if panes collect rows. */

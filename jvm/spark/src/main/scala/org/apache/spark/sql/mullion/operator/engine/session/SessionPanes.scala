@@ -131,7 +131,7 @@ private[operator] final class SessionPanes(
       counts.firedClose += active.reopened.size
       active.reopened.iterator.map { session =>
         val name = output.nameOfReopened(session.first, session.end, clock.number)
-        fire(active, session, Firing.Close, name, active.sumsReopened.whole(session.first))
+        fire(active, session, Firing.Close, name, active.sumsReopened.shown(session.first))
       }
     }
 
@@ -151,7 +151,7 @@ private[operator] final class SessionPanes(
 
       override def next(): InternalRow = {
         val session = active.open(0)
-        val row = fire(active, session, Firing.Close, active.sums.whole(session.first))
+        val row = fire(active, session, Firing.Close, active.sums.shown(session.first))
         active.sums.remove(session.first)
         active.open.removeFirst()
         counts.panesClosed += 1
@@ -168,13 +168,13 @@ private[operator] final class SessionPanes(
     active.open.iterator.filter(_.isDue(early, clock)).map(fireOpen(active, _, FiringKind.Early))
 
   override protected def look(active: SessionKey, due: Long): Iterator[OpenPane] = active.open.iterator.map { session =>
-    val row = fire(active, session, Firing.Close, active.sums.whole(session.first))
+    val row = fire(active, session, Firing.Close, active.sums.shown(session.first))
     OpenPane(row, Option.when(firesOpen)(session.wallReading))
   }
 
   private def fireOpen(active: SessionKey, session: OpenSessions.Session, kind: FiringKind): InternalRow = {
     counts.fired(kind)
-    val row = fire(active, session, Firing.of(kind), active.sums.whole(session.first))
+    val row = fire(active, session, Firing.of(kind), active.sums.shown(session.first))
     session.fire(kind, clock)
     if (!rules.refinements.accumulate) active.sums.clear(session.first)
     row
@@ -219,7 +219,7 @@ private[operator] final class SessionPanes(
       if (sums.isTooLarge(rest)) throw sums.tooLarge(rest, names(session.first, session.end, key))
       rest
     }
-    if (touches == 0) accumulatorsOf.insert(first, checked(accumulators.rest(accumulators.open(row))))
+    if (touches == 0) accumulatorsOf.insert(first, checked(accumulatorsOf.store(first, accumulators.open(row))))
     else if (touches == 1 && touched(0) <= first) {
       val work = accumulators.load(accumulatorsOf.get(touched(0)))
       accumulators.add(work, row)
@@ -235,7 +235,10 @@ private[operator] final class SessionPanes(
         accumulatorsOf.remove(start)
       }
       if (!added) add(accumulators.rest(accumulators.open(row)).copy())
-      sum.foreach(all => accumulatorsOf.insert(session.first, checked(all)))
+      sum.foreach { all =>
+        val start = session.first
+        accumulatorsOf.insert(start, checked(accumulatorsOf.store(start, accumulators.load(all))))
+      }
     }
   }
 }
@@ -283,8 +286,7 @@ private[operator] object SessionPanes {
     if (rules.window.gap.isDefined) 0L else PaneId.origin(clock.number, 0L)
 
   def families(program: PaneProgram): Seq[FamilySpec] =
-    (sessionsFamily(program) +: PaneSums.chunksFamily(program, sessionsFamily(program)).toSeq) ++
-      KeyedPanes.families(program)
+    PaneSums.families(program, sessionsFamily(program)) ++ KeyedPanes.families(program)
 
   private def sessionsFamily(program: PaneProgram): FamilySpec =
     KeyedPanes.accumulatorsFamily(program, "sessions", "start", PaneSums.notes(program))

@@ -15,7 +15,10 @@ private[operator] trait SessionSums {
   /** The accumulator for additions, in place if possible. */
   def get(start: Long): UnsafeRow
 
-  /** The entire content of a session, for reading only. */
+  /** The content of a session that a firing shows, for reading only. */
+  def shown(start: Long): UnsafeRow
+
+  /** The entire content of a session, to be merged with others, for reading only. */
   def whole(start: Long): UnsafeRow
 
   /** Converts an accumulator at work to its form at rest. */
@@ -32,6 +35,7 @@ private[operator] object SessionSums {
     private val sums = new java.util.HashMap[Long, UnsafeRow]()
 
     override def get(start: Long): UnsafeRow = sums.get(start)
+    override def shown(start: Long): UnsafeRow = sums.get(start)
     override def whole(start: Long): UnsafeRow = sums.get(start)
     override def store(start: Long, work: InternalRow): UnsafeRow = accumulators.rest(work)
     override def insert(start: Long, sum: UnsafeRow): Unit = { sums.put(start, sum.copy()); () }
@@ -86,10 +90,13 @@ private[operator] object SessionSums {
 
     override def get(start: Long): UnsafeRow = found(start).sum
 
-    override def whole(start: Long): UnsafeRow = {
+    override def shown(start: Long): UnsafeRow = sums.shown(timed(start, key), looked(start))
+
+    override def whole(start: Long): UnsafeRow = sums.whole(timed(start, key), looked(start))
+
+    private def looked(start: Long): UnsafeRow = {
       val at = find(start)
-      val in = timed(start, key)
-      sums.whole(in, if (at >= 0) held.get(at).sum else sessions.look(in).untilNextCall)
+      if (at >= 0) held.get(at).sum else sessions.look(timed(start, key)).untilNextCall
     }
 
     override def store(start: Long, work: InternalRow): UnsafeRow = sums.store(timed(start, key), work)
