@@ -56,6 +56,7 @@ NO_PROSE: Final = re.compile(
     r"(?s:\{\{\{.*?\}\}\})|@param \w+|\[\[\w[^\]]*\]\]|``[^`]*``|`[^`]*`|\[[^\[\]]*\]\([^()]*\.yaml\)|(?<=\])\([^()]*\)|https?://\S+"
 )
 PARAGRAPH: Final = re.compile(r"\n\s*\n|\n(?= *(?:[-*]|\d+\.|\||#) )|\s\|\s|\|\n|<br>")
+LINKS: Final = re.compile(r"\bx(?:, x)+")
 SENTENCE: Final = re.compile(r"[.!?:;]\s+|[.!?]\*\*\s")
 SCALA_COMMENT: Final = re.compile(r"/\*.*?\*/|//[^\n]*", re.DOTALL)
 SCALA_NAME: Final = re.compile(r"\b(?:val|var|def)\s+(\w+)\b")
@@ -128,7 +129,7 @@ def faults(file: Path) -> Iterator[tuple[int, str]]:
         if prose.is_doc_comment and (opener := OPENERS.match(prose.text)):
             yield prose.line, f"opens with {opener[0]}: open with a noun phrase or a verb"
         if file.suffix == ".md":
-            for sentence in SENTENCE.split(" ".join(text.split())):
+            for sentence in SENTENCE.split(LINKS.sub("x", " ".join(text.split()))):
                 if (words := len(sentence.split())) > 30:
                     yield prose.line, f"{words} words: '{sentence[:60]}...'"
     for line, name in () if is_in(file, NO_NAMES.split()) else names(file, source):

@@ -33,7 +33,8 @@ from mullion._native.recovery import recover
 from mullion._native.savepoint import savepoint
 from mullion._native.together import together
 from mullion._native.upsert import changelog, upsert
-from mullion._native.windowed import Windowed, windowed
+from mullion._native.windowed import windowed
+from mullion._native.windowed_rows import Windowed
 from mullion._util.delays import KeyLateness, SuggestedDelay
 from mullion._util.durations import Duration
 from mullion._version import __version__

@@ -16,6 +16,7 @@ import pytest
         "mullion.windows._time",
         "mullion._native.configure",
         "mullion._native.windowed",
+        "mullion._native.windowed_rows",
         "mullion.topics",
         "mullion.topics._broker",
         "mullion.topics._folder.broker",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pyspark.sql import DataFrame
 
 from mullion._bridge import dispatch
-from mullion._native.windowed import Windowed
+from mullion._native.windowed_rows import Windowed
 from mullion._util.signatures import explained
 from mullion.errors import InvalidArgumentError
 
