@@ -70,8 +70,8 @@ MUTATIONS = (
     Mutation(
         "a pane accepts rows until the lateness has passed",
         "rules/PaneRules.scala",
-        "clock.hadClosed(closeDue(window.end(window.lastStart(ts))))",
-        "clock.hadClosed(window.end(window.lastStart(ts)))",
+        "closeDue(window.end(window.lastStart(ts)))",
+        "window.end(window.lastStart(ts))",
     ),
     Mutation(
         "a row is in time for a session that would close later",

@@ -59,7 +59,10 @@ def function_failure(message: str) -> FunctionError | None:
     match = _FUNCTION_ERROR.search(message)
     if match is None:
         return None
-    reason = match[1][:1].upper() + match[1][1:].rstrip(".")
+    reason = match[1].rstrip(".")
+    if reason.partition(" ")[0].isalpha():
+        # A word, and not the name of the user's function or operator.
+        reason = reason[:1].upper() + reason[1:]
     return FunctionError(f"{reason}. Nothing of the batch was kept; the query continues once the function is fixed.")
 
 

@@ -285,7 +285,7 @@ def test_a_window_that_closes_may_send_what_it_held() -> None:
 @pytest.mark.parametrize(
     ("use", "why"),
     [
-        (lambda app, agent, stream: stream.join(Order.account), "stream.join is not served. Keep .*in a table"),
+        (lambda app, agent, stream: stream.join(Order.account), "stream.join is not served. Store .*in a table"),
         (lambda app, agent, stream: stream & stream, "stream.'&' is not served"),
         (lambda app, agent, stream: app.service(int), "app.service.'int'. is not served. .*@app.timer"),
         (lambda app, agent, stream: app.SetTable("s").tumbling(10), "Keep the sets in a windowed table: .*default=set"),

@@ -105,7 +105,7 @@ def test_an_agent_that_has_no_answer_says_so_and_what_is_asked_is_undone() -> No
         other.tick()
     with pytest.raises(InvalidArgumentError, match=r"reply_to=5 .int. is no topic, no agent and no name of a topic"):
         silent.send(value=1, reply_to=5)
-    with pytest.raises(InvalidArgumentError, match=r"correlation_id='x' .*there is no reply_to"):
+    with pytest.raises(InvalidArgumentError, match=r"correlation_id='x' .*reply_to= is missing"):
         silent.send(value=1, correlation_id="x")
 
 

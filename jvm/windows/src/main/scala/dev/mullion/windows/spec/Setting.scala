@@ -36,6 +36,7 @@ object Setting {
   val ForwardEmpty: Setting = Setting("empty='forward'", "empty = Empty.Forward", "empty => 'forward'")
   val Ids: Setting = Setting("ids=True", "ids = true", "ids => true")
   val NotAccumulating: Setting = Setting("accumulate=False", "accumulate = false", "accumulate => false")
+  val NotExact: Setting = Setting("allow_exact=False", "allowExact = false", "allow_exact => false")
   val OnTime: Setting = Setting("on_time=True", "onTime = true", "on_time => true")
   val ProcessingTime: Setting = Setting("time=None", "time = Time.Processing", "time => NULL")
   val OrderByTime: Setting = Setting("order='time'", "byTime = true", "collect_order => 'time'")

@@ -41,7 +41,7 @@ final case class AsOfOptions(
       )
     if (!allowExact && tolerance.contains(0L))
       throw MullionException.invalid(
-        s"${Setting.text("tolerance", "0 seconds")} matches equal times alone, which ${AsOfOptions.NotExact} excludes. " +
+        s"${Setting.text("tolerance", "0 seconds")} matches equal times alone, which ${Setting.NotExact} excludes. " +
           "Give a longer tolerance, or allow exact matches."
       )
     AsOfRules(direction, tolerance, allowExact)
@@ -50,8 +50,6 @@ final case class AsOfOptions(
 
 object AsOfOptions {
   val Suffix = "_right"
-
-  private val NotExact = Setting("allow_exact=False", "allowExact = false", "allow_exact => false")
 
   def direction(name: String): AsOfDirection = AsOfDirection.all.find(_.name == name).getOrElse {
     throw MullionException.invalid(
