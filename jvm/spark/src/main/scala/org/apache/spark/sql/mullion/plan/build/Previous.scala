@@ -87,6 +87,11 @@ private[build] object Previous {
           Setting.DrainWindow -> "panes of two windows would close beside each other. Leave one of them out."
         )
       )
+      .orElse(
+        Option.when(call.options.forgetAfter.isDefined)(
+          Setting.ForgetAfter -> "the values of a key's last pane are kept as long as the query. Leave one of them out."
+        )
+      )
   }
 
   private def overlaps(window: WindowSpec): Boolean = window match {
