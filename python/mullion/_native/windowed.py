@@ -182,7 +182,12 @@ def windowed(
     require_bool("accumulate", accumulate)
     require_bool("ids", ids)
     require_one_of("late", late, LATE)
-    if not isinstance(empty, EmitFor):
+    if not isinstance(empty, (str, EmitFor)):
+        raise InvalidArgumentError(
+            f"empty={empty!r} ({type(empty).__name__}) is none of {', '.join(map(repr, EMPTY))}, and not an EmitFor. "
+            "Write, for instance, empty='emit', or empty=EmitFor(keys) with a table of keys."
+        )
+    if isinstance(empty, str):
         require_one_of("empty", empty, EMPTY)
     elif isinstance(empty.keys, DataFrame):
         dispatch.require_same(df, empty.keys, "empty=EmitFor(...)")

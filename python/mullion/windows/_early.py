@@ -68,7 +68,8 @@ class Early:
             )
         if not each_row and every is None and count is None and wall is None:
             raise InvalidArgumentError(
-                "Early() has neither every nor count. Write Early(every='1 minute') or Early(count=1000)."
+                "Early() has neither every nor count, nor wall or each_row. Write Early(every='1 minute'), "
+                "Early(wall='1 minute'), Early(count=1000) or Early(each_row=True)."
             )
         every_us = None if every is None else durations.positive(every, "every", "Early(every={})")
         wall_us = None if wall is None else durations.positive(wall, "wall", "Early(wall={})")
