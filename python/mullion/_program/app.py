@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import abc
 import logging
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import ClassVar, Literal
 
 from mullion._program.compare import Change
@@ -105,7 +105,13 @@ class App(Host, abc.ABC):
     def _parts(self) -> Sequence[Part]:
         """The parts that :meth:`explain` shows."""
 
+    def _warnings(self) -> Iterable[str]:
+        """Warnings about the program, before it runs."""
+        return ()
+
     def _checked_jobs(self) -> Sequence[Job]:
+        for warning in self._warnings():
+            log.warning("%s", warning)
         jobs = self._jobs()
         if not jobs:
             raise InvalidArgumentError(f"The App {self.name!r} has nothing to run: nothing in it reads a topic.")

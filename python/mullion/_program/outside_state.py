@@ -10,7 +10,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from mullion._pyfunction.outside_writes import outside_writes
@@ -21,10 +21,12 @@ def keeps_changes(value: Any) -> bool:
     return type(value).__module__.partition(".")[0] == "mullion"
 
 
-def lost_changes(functions: Iterable[Callable[..., Any]]) -> str:
-    """The variables that functions change outside of themselves, with their places; empty if there are none.
-
-    The result is part of a sentence: ``'counts' (count.py:7), 'seen' (count.py:9)``.
-    """
+def lost_changes(part: str, functions: Iterable[Callable[..., Any]], fix: str) -> Iterator[str]:
+    """A warning about the variables that the functions of a part of the program change outside of themselves."""
     writes = [write for function in functions for write in outside_writes(function, keeps_changes)]
-    return ", ".join(dict.fromkeys(f"{write.name!r} ({write.where})" for write in writes))
+    if writes:
+        names = ", ".join(dict.fromkeys(f"{write.name!r} ({write.where})" for write in writes))
+        yield (
+            f"{part} changes {names}. Each worker process has its own copy of such a variable, and may start anew in "
+            f"any batch, so the change is lost. {fix}"
+        )

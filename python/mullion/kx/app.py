@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import logging
 import os
 import shutil
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, ClassVar, Final, Literal, TypeAlias, final
 
@@ -35,8 +34,6 @@ from mullion.kx._query.worker import as_data
 from mullion.kx._window_spec import Window
 from mullion.topics import Broker, KafkaBroker
 from mullion.topics._folder.topic import DirTopic
-
-log = logging.getLogger("mullion")
 
 Until: TypeAlias = Literal["drained", "end"] | None
 
@@ -197,16 +194,13 @@ class App(programs.App, PipelinesHost):
             if isinstance(node.operator, FromExpr):
                 name = self._graph.name(node)
                 self._spool(node).fill(node.operator.batches(name), f"{name} ({node.operator.where})")
-        for node in self._graph.nodes:
-            changed = lost_changes(node.operator.functions) if isinstance(node.operator, Function) else ""
-            if changed:
-                log.warning(
-                    "The function of %r changes %s. It runs in worker processes, and each has its own copy of such a "
-                    "variable, so the change may be lost. Keep it in an accumulator: sp.accumulate(function, initial).",
-                    self._graph.name(node),
-                    changed,
-                )
         return super()._checked_jobs()
+
+    def _warnings(self) -> Iterator[str]:
+        fix = "Keep such values in an accumulator: sp.accumulate(function, initial)."
+        for node in self._graph.nodes:
+            if isinstance(node.operator, Function):
+                yield from lost_changes(f"The function of {self._graph.name(node)!r}", node.operator.functions, fix)
 
     def _jobs(self) -> Sequence[Job]:
         self._plans = [Plan(self, self._graph, node) for node in (*self._graph.cuts, *self._graph.writers)]

@@ -104,12 +104,7 @@ def warnings_of(subscription: Subscription) -> Iterator[str]:
         if changed:
             yield f"{what} in {name}: {changed}."
     for what, function in called:
-        changed = lost_changes([plain(function) or function])
-        if changed:
-            yield (
-                f"{what} in {name} changes {changed}. Each worker process has its own copy of such a variable, and may "
-                "start anew in any batch, so the change is lost. Keep such values in state."
-            )
+        yield from lost_changes(f"{what} in {name}", [plain(function) or function], "Keep such values in state.")
 
 
 def _where(place: Place) -> str:

@@ -16,7 +16,6 @@ from mullion._keyed.api import read_state
 from mullion._native.compare import compare
 from mullion._native.panes import read_panes
 from mullion._program.app import App as _App
-from mullion._program.app import log
 from mullion._program.compare import REFUSED, Change
 from mullion._program.host import DEFAULT_BROKER
 from mullion._program.jobs import Job
@@ -162,11 +161,9 @@ class App(_App):
         known = ", ".join(sorted(map(repr, [*(w for s in self.subscriptions for w in s.windows), *made]))) or "none"
         raise InvalidArgumentError(f"There is no window {name!r} in {self.name}. Its windows are: {known}.")
 
-    def _checked_jobs(self) -> Sequence[Job]:
+    def _warnings(self) -> Iterator[str]:
         for subscription in self.subscriptions:
-            for warning in warnings_of(subscription):
-                log.warning("%s", warning)
-        return super()._checked_jobs()
+            yield from warnings_of(subscription)
 
     def _jobs(self) -> Sequence[Job]:
         jobs = []

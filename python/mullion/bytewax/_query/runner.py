@@ -77,14 +77,9 @@ def warn_of_lost_changes(plan: Plan) -> None:
     """Names the variables outside of the steps' functions that they change."""
     for step in plan.steps:
         functions = reached([step.does], _is_of_user, lambda _: False).found
-        changed = lost_changes(functions)
-        if changed:
-            log.warning(
-                "The step %r changes %s. It runs in worker processes, and each has its own copy of such a variable, so "
-                "the change may be lost. Use op.stateful_map, which keeps a state for each key.",
-                step.step_id,
-                changed,
-            )
+        fix = "Use op.stateful_map, which keeps a state for each key."
+        for warning in lost_changes(f"The step {step.step_id!r}", functions, fix):
+            log.warning("%s", warning)
 
 
 def _is_of_user(value: Any) -> bool:
