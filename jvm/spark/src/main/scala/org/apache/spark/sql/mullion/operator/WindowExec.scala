@@ -66,11 +66,7 @@ final class WindowExec private (facts: SparkOperator.Facts, val program: Operato
   override def simpleString(maxFields: Int): String =
     s"$nodeName ${program.describe}"
 
-  override def verboseStringWithOperatorId(): String = s"$formattedNodeName\n${simpleString(Int.MaxValue)}\n"
-
   override def output: Seq[Attribute] = program.output
-
-  override def producedAttributes: AttributeSet = outputSet
 
   override def outputPartitioning: Partitioning = child.outputPartitioning
 

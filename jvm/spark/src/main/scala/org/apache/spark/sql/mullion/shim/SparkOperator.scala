@@ -1,7 +1,7 @@
 package org.apache.spark.sql.mullion.shim
 
 import org.apache.spark.sql.catalyst.encoders.{AgnosticEncoders, ExpressionEncoder}
-import org.apache.spark.sql.catalyst.expressions.{Attribute, AttributeReference, Expression, Literal}
+import org.apache.spark.sql.catalyst.expressions.{Attribute, AttributeReference, AttributeSet, Expression, Literal}
 import org.apache.spark.sql.catalyst.plans.logical.LogicalGroupState
 import org.apache.spark.sql.execution.SparkPlan
 import org.apache.spark.sql.streaming.{GroupStateTimeout, OutputMode}
@@ -44,6 +44,10 @@ abstract class SparkOperator(facts: SparkOperator.Facts)
 
   /** The facts of a batch, extended by the operator for itself and for the nodes below it. */
   protected def forBatch(facts: Facts): Facts
+
+  override def verboseStringWithOperatorId(): String = s"$formattedNodeName\n${simpleString(Int.MaxValue)}\n"
+
+  override def producedAttributes: AttributeSet = outputSet
 
   /** Called by Spark's planning with the facts of the batch. */
   final override def copy(

@@ -4,7 +4,7 @@ import org.apache.hadoop.conf.Configuration
 
 import org.apache.spark.rdd.RDD
 import org.apache.spark.sql.catalyst.InternalRow
-import org.apache.spark.sql.catalyst.expressions.{Attribute, AttributeSet, SortOrder}
+import org.apache.spark.sql.catalyst.expressions.{Attribute, SortOrder}
 import org.apache.spark.sql.catalyst.plans.physical.{
   Distribution,
   Partitioning,
@@ -48,11 +48,7 @@ final class AsOfExec private (facts: SparkOperator.Facts, val program: AsOfProgr
 
   override def simpleString(maxFields: Int): String = s"$nodeName ${program.describe}"
 
-  override def verboseStringWithOperatorId(): String = s"$formattedNodeName\n${simpleString(Int.MaxValue)}\n"
-
   override def output: Seq[Attribute] = program.output
-
-  override def producedAttributes: AttributeSet = outputSet
 
   // The keys are not among the output columns.
   override def outputPartitioning: Partitioning = UnknownPartitioning(child.outputPartitioning.numPartitions)

@@ -36,9 +36,7 @@ final case class AsOfHeader(
     "right side" -> right.mkString(", ")
   )
 
-  def differences(other: AsOfHeader): Seq[String] = identity.zip(other.identity).collect {
-    case ((name, was), (_, is)) if was != is => s"$name was [$was] and is now [$is]"
-  }
+  def differences(other: AsOfHeader): Seq[String] = HeaderFile.differences(identity, other.identity)
 }
 
 object AsOfHeader {

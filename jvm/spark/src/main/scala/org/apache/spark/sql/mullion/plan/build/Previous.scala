@@ -84,7 +84,7 @@ private[build] object Previous {
       )
       .orElse(
         Option.when(call.options.drains)(
-          Setting.DrainWindow -> "panes of two windows would close beside each other. Leave one of them out."
+          Setting.DrainWindow -> "panes of two windows would close at the same time. Leave one of them out."
         )
       )
       .orElse(

@@ -115,11 +115,7 @@ final class KeyedFunctionExec private (facts: SparkOperator.Facts, val stages: K
 
   override def simpleString(maxFields: Int): String = s"$nodeName ${program.describe}"
 
-  override def verboseStringWithOperatorId(): String = s"$formattedNodeName\n${simpleString(Int.MaxValue)}\n"
-
   override def output: Seq[Attribute] = stages.output
-
-  override def producedAttributes: AttributeSet = outputSet
 
   override def outputPartitioning: Partitioning = UnknownPartitioning(child.outputPartitioning.numPartitions)
 

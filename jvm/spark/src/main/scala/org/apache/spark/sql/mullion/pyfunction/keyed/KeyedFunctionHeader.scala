@@ -22,9 +22,7 @@ final case class KeyedFunctionHeader(format: Int, shards: List[String]) {
     "shard" -> shards.mkString(", ")
   )
 
-  def differences(other: KeyedFunctionHeader): Seq[String] = identity.zip(other.identity).collect {
-    case ((name, was), (_, is)) if was != is => s"$name was [$was] and is now [$is]"
-  }
+  def differences(other: KeyedFunctionHeader): Seq[String] = HeaderFile.differences(identity, other.identity)
 }
 
 object KeyedFunctionHeader {

@@ -188,3 +188,11 @@ private[mullion] final class HeaderFile[T <: AnyRef](name: String, of: JValue =>
     }
   }
 }
+
+private[mullion] object HeaderFile {
+
+  /** The values of two headers that differ, as text. Both have the same names in the same order. */
+  def differences(were: Seq[(String, String)], are: Seq[(String, String)]): Seq[String] = were.zip(are).collect {
+    case ((name, was), (_, is)) if was != is => s"$name was [$was] and is now [$is]"
+  }
+}
