@@ -65,7 +65,7 @@ CHECK_TOOLS := sh scripts/check-tools $(PYTHON) $(JAVA) $(JAVAC)
 # $(call quietly,LOG,COMMAND): shows the output of a command only if it fails.
 quietly = $(2) > .build/$(1).log 2>&1 < /dev/null || { cat .build/$(1).log >&2; exit 1; }
 
-.PHONY: demo check test test-all test-slow lines simulation faults soak load docs pictures version bench bench-goals bench-full venv jar wheel kafka delta s3 publish-local lint lint-python fmt clean
+.PHONY: demo check test test-all test-slow lines simulation faults soak load docs pictures version bench bench-goals bench-paired bench-full venv jar wheel kafka delta s3 publish-local lint lint-python fmt clean
 .DELETE_ON_ERROR:
 
 demo: venv
@@ -175,6 +175,10 @@ bench: venv kafka $(ENV)/.bench
 # The workloads with goals for speed and memory, in 45 minutes.
 bench-goals: venv $(ENV)/.bench
 	@$(IN)/python benchmarks/run.py --goals $(if $(KEEP),--keep)
+
+# This version against the one built (make venv) in another checkout, batch by batch: AGAINST=../before
+bench-paired: venv $(ENV)/.bench
+	@$(IN)/python benchmarks/paired.py $(AGAINST)
 
 bench-full: venv kafka $(ENV)/.bench .build/flink/.got
 	@$(IN)/python benchmarks/run.py --full $(if $(KEEP),--keep)

@@ -8,7 +8,7 @@ import signal
 import statistics
 import subprocess
 import threading
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import MISSING, dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +18,7 @@ from workloads import Workload
 
 HERTZ = os.sysconf("SC_CLK_TCK")
 PAGE = os.sysconf("SC_PAGE_SIZE")
+MODULES = os.pathsep.join(str(ROOT / part) for part in ("benchmarks", "."))
 
 
 class Failed(Exception):  # noqa: N818
@@ -132,7 +133,8 @@ class Running:
         self.process: Process | None = None
 
     def start(self) -> None:
-        self.process = Process(self.command(), self.out, self.err)
+        script = ROOT / "benchmarks" / "contenders" / self.contender.script
+        self.process = Process(self.command(script), self.out, self.err)
 
     def turn(self) -> bool:
         """Waits until it stops for its next turn; whether it does. Raises ``Failed`` if it ends with an error."""
@@ -148,9 +150,9 @@ class Running:
         assert self.process is not None
         self.process.go_on()
 
-    def command(self) -> list[str]:
-        script = ROOT / "benchmarks" / "contenders" / self.contender.script
-        command = [str(self.python), str(script), self.name, json.dumps(asdict(self.workload)), str(self.folder)]
+    def command(self, script: Path) -> list[str]:
+        # Another version's workloads may lack fields that have their default here.
+        command = [str(self.python), str(script), self.name, json.dumps(differing(self.workload)), str(self.folder)]
         return ["taskset", "-c", "0", *command] if self.workload.cores == 1 else command
 
     def interrupt(self) -> None:
@@ -168,9 +170,8 @@ class Running:
 class Process:
     """A process that is watched, and that may stop until it is told to go on (see ``turns.py``)."""
 
-    def __init__(self, command: list[str], out: Path, err: Path) -> None:
+    def __init__(self, command: list[str], out: Path, err: Path, modules: str = MODULES) -> None:
         self.ends, says = os.pipe()
-        modules = os.pathsep.join(str(ROOT / part) for part in ("benchmarks", "."))
         with out.open("wb") as to_out, err.open("wb") as to_err:
             self.child = subprocess.Popen(
                 command,
@@ -218,6 +219,12 @@ class Process:
         if self.child.poll() is None:
             os.killpg(self.child.pid, signal.SIGKILL)
         self.end()
+
+
+def differing(workload: Workload) -> dict[str, Any]:
+    """The fields of a workload that have no default, or another value than it."""
+    pairs = [(each, getattr(workload, each.name)) for each in fields(workload)]
+    return {each.name: value for each, value in pairs if each.default is MISSING or value != each.default}
 
 
 def figures(workload: Workload, rows: int, said: dict[str, Any], process: Process) -> Figures:

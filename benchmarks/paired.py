@@ -1,0 +1,132 @@
+"""Two versions of Mullion over the same rows, batch by batch in turns: the ratio of their times, with its interval.
+
+    paired.py FOLDER [--only PATTERN]... [--share PART] [--rounds N]
+
+FOLDER is a checkout of the other version in which ``make venv`` has run. A machine that is slow for a minute is slow
+for both versions then, so a ratio says more than two runs one after the other. The answers of both are compared.
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+import os
+import re
+import statistics
+import tempfile
+from dataclasses import replace
+from pathlib import Path
+
+from rich.console import Console
+from rich.table import Table
+
+import workloads
+from environments import check_installed
+from measured import Figures, Process, Running
+from rows import write, write_settling
+from workloads import SETTLING, Workload
+
+# The quantile of a normal distribution that leaves 2.5 % above it, for an interval of 95 %.
+QUANTILE = 1.96
+PAIRED = (
+    workloads.TUMBLING_1K,
+    workloads.TUMBLING_100K,
+    workloads.SLIDING_1K,
+    workloads.SLIDING_100K,
+    workloads.VISITS,
+    workloads.BURSTS,
+    workloads.EARLY,
+    workloads.LATE,
+    workloads.TUMBLING_3M,
+    workloads.NOTHING[100_000],
+    workloads.FEW_ROWS,
+)
+
+
+class OtherVersion(Running):
+    """The benchmark's own script of another checkout, with the Mullion that is installed there."""
+
+    def __init__(self, checkout: Path, workload: Workload, rows: int, folder: Path) -> None:
+        super().__init__("mullion", workload, rows, folder)
+        self.checkout = checkout
+        self.python = checkout / ".venv" / "bin" / "python"
+        self.out, self.err = (folder.parent / f"other-{rows}.{kind}" for kind in ("out", "err"))
+
+    def start(self) -> None:
+        script = self.checkout / "benchmarks" / "contenders" / self.contender.script
+        modules = os.pathsep.join(str(self.checkout / part) for part in ("benchmarks", "."))
+        self.process = Process(self.command(script), self.out, self.err, modules)
+
+
+def ratio(ours: list[float], theirs: list[float]) -> tuple[float, float, float]:
+    """How many times as fast we are: the geometric mean over pairs of batches, and the ends of its 95 % interval."""
+    logarithms = [math.log(their / our) for our, their in zip(ours, theirs, strict=True)]
+    middle = statistics.mean(logarithms)
+    half = QUANTILE * statistics.stdev(logarithms) / math.sqrt(len(logarithms))
+    return math.exp(middle), math.exp(middle - half), math.exp(middle + half)
+
+
+def take(workload: Workload, rows: int, checkout: Path, scratch: Path) -> tuple[Figures, Figures]:
+    """Both versions over so many rows of a workload, batch by batch in turns."""
+    folder = scratch / re.sub(r"\W+", "-", workload.name)
+    write(workload, rows, folder / str(rows))
+    if workload.settling:
+        write_settling(workload, folder / SETTLING)
+    os.sync()
+    both = [
+        Running("mullion", workload, rows, folder / str(rows)),
+        OtherVersion(checkout, workload, rows, folder / str(rows)),
+    ]
+    try:
+        for running in both:
+            running.start()
+        waiting = [running for running in both if running.turn()]
+        while waiting:
+            for running in waiting:
+                running.go_on()
+                if not running.turn():
+                    waiting = [other for other in waiting if other is not running]
+        ours, theirs = (running.figures() for running in both)
+        return ours, theirs
+    finally:
+        for running in both:
+            running.interrupt()
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("checkout", type=Path)
+    parser.add_argument("--only", action="append", default=[])
+    parser.add_argument("--share", type=float, default=1.0)
+    parser.add_argument("--rounds", type=int, default=1)
+    options = parser.parse_args()
+    check_installed()
+    console = Console(width=150)
+    table = Table("workload", "pairs of batches", "ms a batch", "other: ms a batch", "times as fast", "95 % interval")
+    differ: list[str] = []
+    for workload in PAIRED:
+        if options.only and not any(re.search(pattern, workload.name) for pattern in options.only):
+            continue
+        part = options.share if workload.rows_of != "open" and workload.rows > 100 else 1.0
+        small = replace(workload, rows=int(workload.rows * part))
+        rows = int(workload.takes["mullion"] * part)
+        ours: list[float] = []
+        theirs: list[float] = []
+        for _ in range(options.rounds):
+            with tempfile.TemporaryDirectory() as scratch, console.status(workload.name):
+                here, there = take(small, rows, options.checkout.resolve(), Path(scratch))
+            if here.answer != there.answer:
+                differ.append(f"The answers differ on {workload.name}: {here.answer} here, {there.answer} there")
+            ours += here.ms
+            theirs += there.ms
+        middle, least, most = ratio(ours, theirs)
+        medians = (f"{statistics.median(side):,.0f}" for side in (ours, theirs))
+        table.add_row(workload.name, str(len(ours)), *medians, f"{middle:.3f}", f"{least:.3f} to {most:.3f}")
+        console.print(f"{workload.name}: {middle:.3f} ({least:.3f} to {most:.3f})")
+    console.print(table)
+    if differ:
+        raise SystemExit("\n".join(differ))
+
+
+if __name__ == "__main__":
+    main()
