@@ -125,7 +125,8 @@ def test_a_spark_that_the_wheel_has_no_jar_for_is_refused_with_those_it_has() ->
 
 def test_another_version_of_the_jar_is_refused_with_both_versions() -> None:
     with pytest.raises(
-        VersionMismatchError, match=rf"Mullion 9\.9\.9.*{__version__}.*pip install mullion-spark==9\.9\.9"
+        VersionMismatchError,
+        match=rf"Mullion 9\.9\.9.*{__version__}.*pip install 'mullion_spark-9\.9\.9-py3-none-any\.whl'",
     ):
         entry._check_versions("9.9.9", "4.2", "4.2.0")
 

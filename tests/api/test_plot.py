@@ -171,5 +171,5 @@ def test_what_cannot_be_drawn_is_refused_with_the_way_out(
     with pytest.raises(InvalidArgumentError, match=r"count windows have no place on a time axis"):
         plot.timeline(counted)
     monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
-    with pytest.raises(UnsupportedError, match=r"pip install 'mullion-spark\[plot\]'"):
+    with pytest.raises(UnsupportedError, match=r"pip install 'mullion_spark-.*\.whl\[plot\]'"):
         plot.timeline(panes)

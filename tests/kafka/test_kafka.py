@@ -537,5 +537,5 @@ def test_what_kafka_cannot_hold_is_refused(monkeypatch: pytest.MonkeyPatch) -> N
     with pytest.raises(MullionError, match=r"1 of 1 rows were not acknowledged by Kafka at localhost:1"):
         topics.produce(broker, "rows", [1])
     monkeypatch.setitem(sys.modules, "confluent_kafka", None)
-    with pytest.raises(UnsupportedError, match=r"pip install 'mullion-spark\[kafka\]'"):
+    with pytest.raises(UnsupportedError, match=r"pip install 'mullion_spark-.*\.whl\[kafka\]'"):
         topics.read(broker, "rows")

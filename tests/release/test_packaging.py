@@ -11,6 +11,9 @@ import pytest
 import trove_classifiers
 import yaml
 
+from mullion import __version__
+from mullion._util import install
+
 ROOT = Path(__file__).parents[2]
 MAKEFILE = (ROOT / "Makefile").read_text("utf-8")
 TARGETS = set(" ".join(re.findall(r"^\.PHONY:(.*)$", MAKEFILE, re.MULTILINE)).split())
@@ -65,18 +68,26 @@ def test_every_classifier_is_one_that_pypi_knows() -> None:
     assert set(PROJECT["classifiers"]) <= trove_classifiers.classifiers
 
 
-def test_the_distribution_has_one_name_in_all_messages() -> None:
+def test_messages_and_pages_install_the_package_in_one_way() -> None:
     assert PROJECT["name"] == "mullion-spark"
-    sources = [*(ROOT / "python").rglob("*.py"), *(ROOT / "jvm").rglob("src/main/**/*.scala")]
-    pages = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").glob("*.md")]
-    installs = re.compile(r"pip install ['\"]?([\w.-]+)")
-    named = {name for file in (*sources, *pages) for name in installs.findall(file.read_text("utf-8"))}
-    assert not {name for name in named if name.startswith("mullion") and not name.startswith("mullion-spark")}
-    assert "mullion-spark" in {name.rstrip(".") for name in named}
-    extras = set(
-        re.findall(r"mullion-spark\[(\w+)\]", "\n".join(file.read_text("utf-8") for file in (*sources, *pages)))
-    )
-    assert extras <= PROJECT["optional-dependencies"].keys()
+    python = [file for file in (ROOT / "python").rglob("*.py") if file.name != "install.py"]
+    sources = [*python, *(ROOT / "jvm").rglob("src/main/**/*.scala")]
+    pages = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").rglob("*.md")]
+    named = re.compile(r"pip install ['\"]?(?:dist/)?(mullion[\w.*-]+)(?:\[(\w+)\])?")
+    assert not [found for file in sources for found in named.findall(file.read_text("utf-8"))]
+    in_pages = {found for file in pages for found in named.findall(file.read_text("utf-8"))}
+    assert {name for name, _ in in_pages} == {"mullion_spark-*.whl", f"mullion_spark-{__version__}-py3-none-any.whl"}
+    extras = {extra for file in python for extra in re.findall(r"pip_install\(['\"](\w+)", file.read_text("utf-8"))}
+    assert extras
+    assert extras | {extra for _, extra in in_pages if extra} <= PROJECT["optional-dependencies"].keys()
+
+
+def test_the_command_that_installs_names_the_wheel_until_the_package_is_published(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    assert install.pip_install("kafka") == f"pip install 'mullion_spark-{__version__}-py3-none-any.whl[kafka]'"
+    monkeypatch.setattr(install, "PUBLISHED", True)
+    assert install.pip_install("kafka") == f"pip install 'mullion-spark[kafka]=={__version__}'"
 
 
 def test_hooks_and_templates_can_be_read() -> None:

@@ -32,6 +32,7 @@ from mullion._bridge.query_errors import (
     task_failure,
 )
 from mullion._bridge.request import Description
+from mullion._util.install import pip_install
 from mullion._version import __version__
 from mullion.errors import InvalidArgumentError, MullionError, UnsupportedError, VersionMismatchError, error_of
 
@@ -73,7 +74,7 @@ def greet(spark: SparkSession) -> None:
     if rows[0][0] != __version__:
         raise VersionMismatchError(
             f"The Spark Connect server has Mullion {rows[0][0]}, and this Python package is {__version__}. They must "
-            f"be the same: pip install mullion-spark=={rows[0][0]}, or start the server with the JAR of {__version__}."
+            f"be the same: {pip_install(version=rows[0][0])}, or start the server with the JAR of {__version__}."
         )
     _greeted[spark] = True
 

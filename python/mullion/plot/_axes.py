@@ -5,6 +5,7 @@ from __future__ import annotations
 from io import BytesIO
 from typing import TYPE_CHECKING
 
+from mullion._util.install import pip_install
 from mullion.errors import UnsupportedError
 
 if TYPE_CHECKING:
@@ -21,7 +22,7 @@ def new_axes() -> Axes:
         from matplotlib.figure import Figure
     except ImportError as missing:
         raise UnsupportedError(
-            "mullion.plot draws with matplotlib, which is an extra of this package: pip install 'mullion-spark[plot]'."
+            f"mullion.plot draws with matplotlib, which is an extra of this package: {pip_install('plot')}"
         ) from missing
 
     class ShownAxes(Axes):

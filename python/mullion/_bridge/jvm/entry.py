@@ -11,6 +11,7 @@ from pyspark.sql import SparkSession
 from mullion._bridge.jvm.errors import translate_errors
 from mullion._bridge.jvm.objects import internal, require_classic
 from mullion._util import jars
+from mullion._util.install import pip_install
 from mullion._version import __version__
 from mullion.errors import MullionError, VersionMismatchError
 
@@ -73,7 +74,7 @@ def _check_versions(jar: str, line: str, running: str) -> None:
     if jar != __version__:
         raise VersionMismatchError(
             f"The JAR on Spark's class path is Mullion {jar}, and the Python package is {__version__}. They must be "
-            f"the same: pip install mullion-spark=={jar}, or replace the JAR with {jars.submit_option()}."
+            f"the same: {pip_install(version=jar)}, or replace the JAR with {jars.submit_option()}."
         )
     if running.split(".")[:2] != line.split("."):
         raise VersionMismatchError(

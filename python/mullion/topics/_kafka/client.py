@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, TypeAlias, final
 
+from mullion._util.install import pip_install
 from mullion.errors import InvalidArgumentError, MullionError, UnsupportedError
 from mullion.topics._kafka.options import KafkaOptions
 from mullion.topics._records import Headers
@@ -418,6 +419,6 @@ def client() -> Any:
         import confluent_kafka
     except ImportError as missing:
         raise UnsupportedError(
-            "Topics of Kafka need its client, which is an extra of this package: pip install 'mullion-spark[kafka]'."
+            f"Topics of Kafka need its client, which is an extra of this package: {pip_install('kafka')}"
         ) from missing
     return confluent_kafka

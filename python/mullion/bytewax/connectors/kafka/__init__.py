@@ -1,4 +1,4 @@
-"""Kafka as a source and a sink, as in ``bytewax.connectors.kafka``. Requires ``pip install mullion-spark[kafka]``.
+"""Kafka as a source and a sink, as in ``bytewax.connectors.kafka``. Requires the package's extra ``kafka``.
 
 The driver reads messages. The log of inputs stores the offsets of partitions with the messages, so each message is read
 once. Messages are written at least once, as in Bytewax.
@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, Generic, TypeVar
 
+from mullion._util.install import pip_install
 from mullion.bytewax.inputs import FixedPartitionedSource, StatefulSourcePartition
 from mullion.bytewax.outputs import DynamicSink, StatelessSinkPartition
 from mullion.errors import FunctionError, InvalidArgumentError, UnsupportedError
@@ -92,7 +93,7 @@ def _client() -> Any:
         import confluent_kafka.admin
     except ImportError as missing:
         raise UnsupportedError(
-            "Kafka needs a client, and confluent-kafka is not installed. Run pip install mullion-spark[kafka]."
+            f"Kafka needs its client, which is an extra of this package: {pip_install('kafka')}"
         ) from missing
     return confluent_kafka
 

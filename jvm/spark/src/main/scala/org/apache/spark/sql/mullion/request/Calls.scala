@@ -57,7 +57,7 @@ private[request] object Calls {
     case (JString(call), JString(version)) if call != "version" && version != BuildInfo.version =>
       throw MullionException.versionMismatch(
         s"The Spark Connect server has Mullion ${BuildInfo.version}, and the client's Python package is $version. They must be " +
-          s"the same: pip install mullion-spark==${BuildInfo.version}, or start the server with the JAR of $version."
+          s"the same: install the Python package ${BuildInfo.version}, or start the server with the JAR of $version."
       )
     case _ =>
   }
