@@ -18,11 +18,11 @@ from mullion.faust._context import (
     current_event,
     current_window,
 )
-from mullion.faust._modules import MODULES as _MODULES
-from mullion.faust._modules import install as _install
+from mullion.faust._public_names.modules import MODULES as _MODULES
+from mullion.faust._public_names.modules import install as _install
+from mullion.faust._public_names.unsupported import NAMES as _NAMES
+from mullion.faust._public_names.unsupported import placeholder as _placeholder
 from mullion.faust._settings import Settings
-from mullion.faust._unsupported import NAMES as _NAMES
-from mullion.faust._unsupported import placeholder as _placeholder
 from mullion.faust._values.times import Seconds
 from mullion.faust.agents import Agent
 from mullion.faust.app import App

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeAlias, final
 
 from mullion.errors import InvalidArgumentError
 from mullion.faust._context import current_event
+from mullion.faust._public_names.unsupported import missing_attribute
 from mullion.faust._request_reply import Reply, ReplyPromise, ReqRepResponse, answer, answers, keyed_answers
-from mullion.faust._unsupported import missing_attribute
 from mullion.faust._values.crontab import Crontab
 from mullion.faust.channels import TP, Channel, FutureMessage, RecordMetadata, Topic, Topics, ValidationError
 from mullion.faust.streams import Stream
@@ -200,7 +200,7 @@ __all__ = [
 ]
 
 
-# Faust's module is a package, whose modules :mod:`mullion.faust._modules` finds.
+# Faust's module is a package, whose modules :mod:`mullion.faust._public_names.modules` finds.
 __path__: list[str] = []
 
 
@@ -208,6 +208,6 @@ if not TYPE_CHECKING:
 
     def __getattr__(name: str) -> Any:
         # Names of Faust's module that are elsewhere here. Type checkers see the real names only.
-        from mullion.faust._modules import named
+        from mullion.faust._public_names.modules import named
 
         return named("agents", name)

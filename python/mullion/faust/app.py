@@ -287,7 +287,7 @@ class App(HostedProgram, SharedApp):
 __all__ = ["App"]
 
 
-# Faust's module is a package, whose modules :mod:`mullion.faust._modules` finds.
+# Faust's module is a package, whose modules :mod:`mullion.faust._public_names.modules` finds.
 __path__: list[str] = []
 
 
@@ -295,6 +295,6 @@ if not TYPE_CHECKING:
 
     def __getattr__(name: str) -> Any:
         # Names of Faust's module that are elsewhere here. Type checkers see the real names only.
-        from mullion.faust._modules import named
+        from mullion.faust._public_names.modules import named
 
         return named("app", name)

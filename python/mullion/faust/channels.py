@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, NamedTuple, final
 from mullion._util.codec.json import plain, text_of
 from mullion.errors import InvalidArgumentError, UnsupportedError
 from mullion.faust._context import Sent, context
+from mullion.faust._public_names.unsupported import missing_attribute
 from mullion.faust._settings import Settings
-from mullion.faust._unsupported import missing_attribute
 from mullion.faust._values.fields import Reading, ValidationError, reader_of
 from mullion.faust._values.times import seconds, time_us
 from mullion.faust.models import METADATA, Record, marked, unmarked
@@ -457,6 +457,6 @@ if not TYPE_CHECKING:
 
     def __getattr__(name: str) -> Any:
         # Names of Faust's module that are elsewhere here. Type checkers see the real names only.
-        from mullion.faust._modules import named
+        from mullion.faust._public_names.modules import named
 
         return named("channels", name)

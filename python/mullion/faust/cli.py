@@ -23,7 +23,7 @@ def argument(name: str, **given: Any) -> Option:
     return Option((name,), given, by_name=False)
 
 
-# Faust's module is a package, whose modules :mod:`mullion.faust._modules` finds.
+# Faust's module is a package, whose modules :mod:`mullion.faust._public_names.modules` finds.
 __path__: list[str] = []
 
 
@@ -31,6 +31,6 @@ if not TYPE_CHECKING:
 
     def __getattr__(name: str) -> Any:
         # Names of Faust's module that are elsewhere here. Type checkers see the real names only.
-        from mullion.faust._modules import named
+        from mullion.faust._public_names.modules import named
 
         return named("cli", name)

@@ -416,7 +416,7 @@ def _own_copy(default: Any) -> Any:
     return copy.deepcopy(default) if isinstance(default, (list, dict, set, Record)) else default
 
 
-# Faust's module is a package, whose modules :mod:`mullion.faust._modules` finds.
+# Faust's module is a package, whose modules :mod:`mullion.faust._public_names.modules` finds.
 __path__: list[str] = []
 
 
@@ -424,6 +424,6 @@ if not TYPE_CHECKING:
 
     def __getattr__(name: str) -> Any:
         # Names of Faust's module that are elsewhere here. Type checkers see the real names only.
-        from mullion.faust._modules import named
+        from mullion.faust._public_names.modules import named
 
         return named("models", name)

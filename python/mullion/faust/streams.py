@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeAlias, final
 
 from mullion.errors import InvalidArgumentError
 from mullion.faust._context import Event, current_event
-from mullion.faust._unsupported import join, missing_attribute
+from mullion.faust._public_names.unsupported import join, missing_attribute
 from mullion.faust._values.times import Seconds, positive_us
 from mullion.faust.models import FieldDescriptor
 
@@ -294,6 +294,6 @@ if not TYPE_CHECKING:
 
     def __getattr__(name: str) -> Any:
         # Names of Faust's module that are elsewhere here. Type checkers see the real names only.
-        from mullion.faust._modules import named
+        from mullion.faust._public_names.modules import named
 
         return named("streams", name)

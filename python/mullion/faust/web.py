@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
-from mullion.faust._unsupported import MissingPartError, absent
+from mullion.faust._public_names.unsupported import MissingPartError, absent
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -93,7 +93,7 @@ class AppWeb:
         raise MissingPartError(f"app.web.{name} is not supported. {_NOT_SERVED}")
 
 
-# Faust's module is a package, whose modules :mod:`mullion.faust._modules` finds.
+# Faust's module is a package, whose modules :mod:`mullion.faust._public_names.modules` finds.
 __path__: list[str] = []
 
 
@@ -101,7 +101,7 @@ if not TYPE_CHECKING:
 
     def __getattr__(name: str) -> Any:
         # Names of Faust's module that are elsewhere here. Type checkers see the real names only.
-        from mullion.faust._modules import named
+        from mullion.faust._public_names.modules import named
 
         return named("web", name)
 

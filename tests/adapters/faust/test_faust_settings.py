@@ -21,8 +21,8 @@ from croniter import croniter
 import mullion.faust as faust
 from mullion import InvalidArgumentError, UnsupportedError
 from mullion.faust._agent_run.columns import columns_of
-from mullion.faust._modules import MODULES
 from mullion.faust._program.discovery import packages_of
+from mullion.faust._public_names.modules import MODULES
 from mullion.faust._settings import DEFAULTS
 from mullion.faust._values.crontab import Crontab
 from mullion.faust.exceptions import Skip

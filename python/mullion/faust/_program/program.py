@@ -12,8 +12,8 @@ from typing import Any, TypeVar, overload
 from mullion.errors import InvalidArgumentError, UnsupportedError
 from mullion.faust._program import signals
 from mullion.faust._program.commands import Command, Option
+from mullion.faust._public_names.unsupported import absent, missing_attribute
 from mullion.faust._settings import Settings
-from mullion.faust._unsupported import absent, missing_attribute
 from mullion.faust._values.crontab import Crontab
 from mullion.faust._values.times import Seconds, positive_us
 from mullion.faust.agents import Agent, OnError, Sink, Timer

@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 
 from mullion.errors import InvalidArgumentError
 from mullion.faust._context import context, event_for
-from mullion.faust._unsupported import missing_attribute
+from mullion.faust._public_names.unsupported import missing_attribute
 from mullion.faust.tables.ansi_table import drawn
 from mullion.faust.tables.records import MISSING, TableData
 from mullion.faust.windows import WindowT

@@ -42,7 +42,7 @@ if not TYPE_CHECKING:
 
     def __getattr__(name: str) -> Any:
         # Names of Faust's module that are elsewhere here. Type checkers see the real names only.
-        from mullion.faust._modules import named
+        from mullion.faust._public_names.modules import named
 
         return named("types", name)
 

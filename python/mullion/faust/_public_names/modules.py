@@ -13,9 +13,9 @@ from collections.abc import Sequence
 from types import ModuleType
 from typing import Any, Final, final
 
-from mullion.faust._unsupported import placeholder
+from mullion.faust._public_names.unsupported import placeholder
 
-_PACKAGE: Final = __package__
+_PACKAGE: Final = "mullion.faust"
 _SUBMODULES: Final = {
     "agents": "actor agent manager models replies",
     "app": "base router",
