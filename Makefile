@@ -57,7 +57,7 @@ CLASSES := .build/spark-classes-$(SPARK).jsa
 SCALA := build.sbt LICENSE NOTICE $(wildcard project/*.sbt project/*.scala project/*.properties) $(shell find jvm/*/src/main -type f)
 PACKAGE := pyproject.toml README.md LICENSE $(shell find python/mullion -name '*.py' -o -name py.typed)
 CHECKED := $(wildcard python tests scripts examples benchmarks)
-SPELT := $(wildcard *.md *.toml *.yml Makefile docs/*.md docs/*/*.md docs/contributing/*.md python/mullion jvm/*/src/main tests/transcripts scripts examples benchmarks/*.py benchmarks/*.md)
+SPELT := $(wildcard *.md *.toml *.yml Makefile docs/*.md docs/*/*.md docs/contributing/*.md python/mullion jvm/*/src/main tests/transcripts scripts examples benchmarks/*.py benchmarks/*/*.py benchmarks/*.md)
 TYPED := $(wildcard python/mullion tests scripts examples benchmarks)
 
 CHECK_TOOLS := sh scripts/check-tools $(PYTHON) $(JAVA) $(JAVAC)

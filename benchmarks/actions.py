@@ -23,10 +23,10 @@ import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from harness.rows import SECOND
+from harness.spark_session import session
+from harness.workloads import CORES
 from mullion import Early, Tumbling, windowed
-from rows import SECOND
-from spark_session import session
-from workloads import CORES
 
 BASE = 1_700_000_000 * SECOND
 ROWS = 100

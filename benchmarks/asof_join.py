@@ -21,8 +21,8 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
 
+from harness.spark_session import session
 from mullion import asof_join
-from spark_session import session
 
 BATCHES = 5
 BATCH_S = 100

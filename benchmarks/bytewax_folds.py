@@ -33,7 +33,7 @@ import mullion.bytewax.dataflow as our_dataflow
 import mullion.bytewax.operators as our_op
 import mullion.bytewax.operators.windowing as our_win
 import mullion.bytewax.testing as our_testing
-from spark_session import session
+from harness.spark_session import session
 
 START = datetime(2024, 1, 1, tzinfo=UTC)
 BATCH = 1000

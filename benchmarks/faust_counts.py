@@ -28,9 +28,9 @@ from tests.support.kafka.kafka_connector import connector_jars
 from tests.support.kafka.kafka_server import KafkaServer, free_ports
 
 import mullion.faust as faust
+from harness.workloads import CORES
 from mullion import configure
 from mullion.topics._kafka.client import make, produce
-from workloads import CORES
 
 SIZE = 10
 FIRST = 1_700_000_000

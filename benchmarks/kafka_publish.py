@@ -20,10 +20,10 @@ from pyspark.sql import DataFrame, SparkSession
 from tests.support.kafka.kafka_server import KafkaServer
 
 from faust_counts import session
+from harness.workloads import CORES
 from mullion import topics
 from mullion.topics import _json
 from mullion.topics._kafka import client as _kafka_client
-from workloads import CORES
 
 SIZES = (100, 10_000, 200_000)
 COLD = 3

@@ -29,10 +29,10 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.streaming.query import StreamingQuery
 
+from harness.rows import SECOND
+from harness.spark_session import session
+from harness.workloads import CORES
 from mullion import Tumbling, windowed
-from rows import SECOND
-from spark_session import session
-from workloads import CORES
 
 BATCH = 1_000_000
 BASE = 1_700_000_000 * SECOND

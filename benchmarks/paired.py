@@ -20,11 +20,11 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
-import workloads
-from environments import check_installed
-from measured import Figures, Process, Running
-from rows import write, write_settling
-from workloads import SETTLING, Workload
+from harness import workloads
+from harness.environments import check_installed
+from harness.measured import Figures, Process, Running
+from harness.rows import write, write_settling
+from harness.workloads import SETTLING, Workload
 
 # The quantile of a normal distribution that leaves 2.5 % above it, for an interval of 95 %.
 QUANTILE = 1.96

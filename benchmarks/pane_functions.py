@@ -23,8 +23,8 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.streaming.state import GroupState, GroupStateTimeout
 
+from harness.spark_session import session
 from mullion import Tumbling, windowed
-from spark_session import session
 
 ROWS = 10
 BATCHES = 5

@@ -28,9 +28,9 @@ import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from harness.spark_session import session
+from harness.workloads import CORES
 from mullion import PythonAggregate, Tumbling, windowed
-from spark_session import session
-from workloads import CORES
 
 SECOND = 1_000_000
 HOUR = 3600 * SECOND

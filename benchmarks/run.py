@@ -24,13 +24,11 @@ from pathlib import Path
 
 from rich.console import Console
 
-import curves
-import report
-import workloads
-from environments import CONTENDERS, Unavailable, check_installed
-from measured import Failed, Figures, Running
-from rows import write, write_settling
-from workloads import SETTLING, Workload
+from harness import curves, report, workloads
+from harness.environments import CONTENDERS, Unavailable, check_installed
+from harness.measured import Failed, Figures, Running
+from harness.rows import write, write_settling
+from harness.workloads import SETTLING, Workload
 
 JUDGE = "duckdb"
 

@@ -21,10 +21,10 @@ from typing import Any
 import numpy as np
 from pyspark.sql import SparkSession
 
+from harness.spark_session import session
+from harness.workloads import CORES
 from larger_state import BATCH, panes, processor_ms, start, write
 from mullion import savepoint
-from spark_session import session
-from workloads import CORES
 
 PARTITIONS = 8
 

@@ -17,10 +17,10 @@ import pyarrow.parquet as pq
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
+from harness.rows import SECOND
+from harness.spark_session import session
+from harness.workloads import CORES
 from mullion import Session, windowed
-from rows import SECOND
-from spark_session import session
-from workloads import CORES
 
 BATCH = 1_000_000
 BASE = 1_700_000_000 * SECOND

@@ -18,8 +18,8 @@ import pyarrow as pa
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
+from harness.spark_session import session
 from mullion._keyed.api import Function, State, stateful_map
-from spark_session import session
 
 KEYS = (1_000, 100_000)
 BATCHES = 4

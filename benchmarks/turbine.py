@@ -30,11 +30,11 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 import mullion.turbine as turbine
+from harness.spark_session import session
+from harness.workloads import CORES
 from mullion import Tumbling, topics, windowed
 from mullion.turbine import aggregates as agg
 from mullion.turbine import windowing as win
-from spark_session import session
-from workloads import CORES
 
 BATCHES = 8
 ROUNDS = 2

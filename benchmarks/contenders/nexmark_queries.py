@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
+from harness.nexmark import AUCTION, BID, PERSON
 from mullion import Session, Sliding, Tumbling, windowed
-from nexmark import AUCTION, BID, PERSON
 
 if TYPE_CHECKING:
-    from workloads import Workload
+    from harness.workloads import Workload
 
 COLUMNS = "kind int, ts timestamp, auction bigint, person bigint, price bigint"
 

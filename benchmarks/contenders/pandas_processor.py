@@ -10,7 +10,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
 
 if TYPE_CHECKING:
-    from workloads import Workload
+    from harness.workloads import Workload
 
 PANE = "n bigint, total bigint, least bigint, most bigint"
 OUT = f"k bigint, start_ms bigint, end_ms bigint, {PANE}"

@@ -21,10 +21,10 @@ from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from contenders import answers, nexmark_queries
 from contenders.pandas_processor import pandas_panes
+from harness.spark_session import session
+from harness.turns import Turns
+from harness.workloads import SETTLING, Workload
 from mullion import Early, Session, Sliding, Tumbling, windowed
-from spark_session import session
-from turns import Turns
-from workloads import SETTLING, Workload
 
 # How long a compiler is waited for after a batch, and how much it compiles in half a second when it rests.
 MOST_REST_S, RESTING_MS = 5.0, 20

@@ -14,17 +14,12 @@ import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
 
-import curves
-import environments
-import nexmark
-import report
-import rows
 import run
-import workloads
 from contenders import answers
-from goals import COMPARISONS, Comparison
-from measured import Figures, Process
-from workloads import Workload
+from harness import curves, environments, nexmark, report, rows, workloads
+from harness.goals import COMPARISONS, Comparison
+from harness.measured import Figures, Process
+from harness.workloads import Workload
 
 SMALL = replace(workloads.TUMBLING_1K, rows=1_000, batches=3)
 
@@ -118,7 +113,7 @@ def test_a_ratio_is_to_be_more_of_rows_a_second_and_less_of_time_and_memory() ->
 
 
 SAYS = """
-from turns import Turns
+from harness.turns import Turns
 turns = Turns()
 for batch in range(3):
     turns.wait()

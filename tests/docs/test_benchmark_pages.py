@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-import report
+from harness import report
 
 
 def test_the_tables_of_the_pages_are_what_the_report_makes_of_the_kept_runs() -> None:

@@ -8,8 +8,8 @@ from pathlib import Path
 
 from pyspark.sql import SparkSession
 
+from harness.workloads import CORES
 from mullion import configure
-from workloads import CORES
 
 _STATE = "org.apache.spark.sql.execution.streaming.state."
 STORES = {"rocksdb": f"{_STATE}RocksDBStateStoreProvider", "hdfs": f"{_STATE}HDFSBackedStateStoreProvider"}
@@ -19,7 +19,7 @@ def session(store: str = "rocksdb", cores: int = CORES, heap: int = 8, partition
     # Workers have the packages that this process has.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     # ... and the modules.
-    here = str(Path(__file__).parent)
+    here = str(Path(__file__).parents[1])
     os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [here, os.environ.get("PYTHONPATH")]))
     builder = (
         SparkSession.builder.master(f"local[{cores}]")

@@ -12,9 +12,9 @@ from dataclasses import MISSING, dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
 
-from environments import CONTENDERS, ROOT
-from turns import MEASURED, TURNS
-from workloads import Workload
+from harness.environments import CONTENDERS, ROOT
+from harness.turns import MEASURED, TURNS
+from harness.workloads import Workload
 
 HERTZ = os.sysconf("SC_CLK_TCK")
 PAGE = os.sysconf("SC_PAGE_SIZE")

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-import workloads as w
-from measured import Figures
-from workloads import Workload
+from harness import workloads as w
+from harness.measured import Figures
+from harness.workloads import Workload
 
 UNITS: dict[str, Callable[[Figures], float]] = {
     "rows/s": lambda figures: figures.rate,

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-import workloads as w
-from workloads import Workload, everyone
+from harness import workloads as w
+from harness.workloads import Workload, everyone
 
 M = w.M
 

@@ -17,8 +17,8 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-import nexmark
-from workloads import CORES, SETTLING, SETTLING_ROWS, Workload
+from harness import nexmark
+from harness.workloads import CORES, SETTLING, SETTLING_ROWS, Workload
 
 SECOND = 1_000_000
 BASE = 1_700_000_000 * SECOND

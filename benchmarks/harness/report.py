@@ -22,11 +22,11 @@ import pyspark
 from rich.console import Console
 from rich.table import Table
 
-from curves import CURVES, Curve, points
-from environments import CONTENDERS, ROOT
-from goals import COMPARISONS, UNITS, Comparison
-from measured import Figures
-from workloads import KEYS, SIZED, SIZES
+from harness.curves import CURVES, Curve, points
+from harness.environments import CONTENDERS, ROOT
+from harness.goals import COMPARISONS, UNITS, Comparison
+from harness.measured import Figures
+from harness.workloads import KEYS, SIZED, SIZES
 
 mpl.use("Agg")
 from matplotlib import pyplot as plt
