@@ -81,7 +81,7 @@ MUTATIONS = (
     ),
     Mutation(
         "a row exactly at the gap joins the session",
-        "key/OpenSessions.scala",
+        "key/session/OpenSessions.scala",
         "sessions.get(to).first <= end)",
         "sessions.get(to).first < end)",
     ),
@@ -99,13 +99,13 @@ MUTATIONS = (
     ),
     Mutation(
         "the earliest of merged sessions survives",
-        "key/OpenSessions.scala",
+        "key/session/OpenSessions.scala",
         "touched.stream.filter(_.isOld).findFirst.orElse(touched.get(0))",
         "touched.get(touched.size - 1)",
     ),
     Mutation(
         "a session that has grown is on time again at its new end",
-        "key/OpenSessions.scala",
+        "key/session/OpenSessions.scala",
         "session.wasOnTime &= end <= session.end",
         "session.wasOnTime &= true",
     ),

@@ -7,7 +7,9 @@ import org.apache.spark.sql.mullion.operator.partial.ReadColumns
 import org.apache.spark.sql.mullion.operator.scan.{LightScans, ReadByEachTask}
 import org.apache.spark.sql.mullion.plan.{RefuseAtStart, WindowStrategy}
 import org.apache.spark.sql.mullion.pyfunction.keyed.KeyedFunctionStrategy
-import org.apache.spark.sql.mullion.request.{ResolveCalls, TableFunctions, Unfit}
+import org.apache.spark.sql.mullion.request.reject.Unfit
+import org.apache.spark.sql.mullion.request.sql.TableFunctions
+import org.apache.spark.sql.mullion.request.ResolveCalls
 import org.apache.spark.sql.mullion.shim.Classic
 import org.apache.spark.sql.mullion.sqlfunctions.SqlFunctions
 

@@ -42,7 +42,7 @@ object LayoutSuite {
   /** From the lowest to the highest. */
   private val order: Seq[String] =
     Seq(windows) ++
-      Seq("spec", "clock", "sets", "rules", "key").map(room => s"$windows.$room") ++
+      Seq("spec", "clock", "sets", "rules", "key", "key.session").map(room => s"$windows.$room") ++
       Seq(Errors, "dev.mullion.files", spark) ++
       Seq(
         "shim",
@@ -54,6 +54,7 @@ object LayoutSuite {
         "sqlfunctions",
         "topics",
         "tables",
+        "query.note",
         "query",
         "monitor",
         "monitor.ui",
@@ -88,6 +89,7 @@ object LayoutSuite {
         "pyfunction",
         "plan.options",
         "plan",
+        "plan.build.analysis",
         "plan.build",
         "checkpoint.layout",
         "checkpoint.evolve",
@@ -97,7 +99,9 @@ object LayoutSuite {
         "checkpoint.savepoint",
         "checkpoint.recover",
         "checkpoint",
-        "request"
+        "request",
+        "request.sql",
+        "request.reject"
       ).map(room => s"$spark.$room") :+
       public
 

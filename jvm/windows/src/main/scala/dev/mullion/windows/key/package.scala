@@ -3,14 +3,12 @@ package dev.mullion.windows
 /** The state of one key between batches: its open panes, their firings and rows. Engines hold the accumulators; these
   * classes make the decisions. Checkpoints contain their encodings.
   * {{{
-  *   OpenSessions          the open sessions of a key, and their merging
-  *   OrderedSessions       those whose bounds depend on the order of rows
   *   PaneFirings           the firings of a key's open panes, and the inputs of their next firing
   *
   *   for rows that are processed one by one, in order of arrival:
   *   PanesOfKey            the open panes of a key, and the effect of its next row on them:
   *     AlignedPanesOfKey     tumbling and sliding windows of time
-  *     SessionsOfKey         sessions: MergingSessionsOfKey, OrderedSessionsOfKey
+  *     session               sessions
   *     CountPanesOfKey       windows of a number of rows
   *     GlobalPaneOfKey       the one window that a trigger closes, or a timeout
   *   FiringCounts          the firings of those panes

@@ -5,6 +5,7 @@ import org.scalacheck.Prop._
 
 import dev.mullion.PropertySuite
 import dev.mullion.windows.clock.BatchClock
+import dev.mullion.windows.key.session.{MergingSessionsOfKey, SessionIds}
 import dev.mullion.windows.rules.{AlignedRules, LatePolicy, Refinements, SessionRules}
 import dev.mullion.windows.sets.SlotSizes
 import dev.mullion.windows.spec.{AlignedWindow, CountWindow, GlobalTrigger, SessionWindow}

@@ -87,9 +87,9 @@ class SettingSuite extends MullionSuite {
   /** Code whose messages are all for callers in one language. */
   private val ofOneLanguage = Seq(
     "windows/spec/Setting.scala",
-    "mullion/request/Sql",
+    "mullion/request/sql/Sql",
     "mullion/expressions/udf/PythonAggregate.scala",
-    "mullion/request/TableFunctions.scala",
+    "mullion/request/sql/TableFunctions.scala",
     "mullion/sqlfunctions/",
     "mullion/pyfunction/",
     "mullion/shim/",

@@ -10,7 +10,8 @@ import org.apache.spark.sql.mullion.monitor._
 import org.apache.spark.sql.mullion.monitor.ui.WindowsTab
 import org.apache.spark.sql.mullion.operator.engine.PaneCounts
 import org.apache.spark.sql.mullion.operator.program.{OperatorProgram, TogetherProgram, WindowProgram}
-import org.apache.spark.sql.mullion.query.{RunningQuery, StreamWatermark, WatermarkHolder}
+import org.apache.spark.sql.mullion.query.note.StreamWatermark
+import org.apache.spark.sql.mullion.query.{RunningQuery, WatermarkHolder}
 import org.apache.spark.sql.mullion.shim.SparkVersionShim
 import org.apache.spark.sql.streaming.StateOperatorProgress
 

@@ -9,6 +9,7 @@ import org.apache.hadoop.fs.Path
 import org.apache.spark.sql.classic.SparkSession
 import org.apache.spark.sql.execution.streaming.checkpointing.{CheckpointFileManager, OffsetSeqLog}
 import org.apache.spark.sql.execution.streaming.runtime.StreamExecution
+import org.apache.spark.sql.mullion.query.note.{ClockNote, WatermarkNote}
 import org.apache.spark.sql.mullion.shim.SparkVersionShim
 
 import dev.mullion.windows.clock.BatchClock

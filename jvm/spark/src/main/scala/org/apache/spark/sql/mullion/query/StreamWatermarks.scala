@@ -21,6 +21,7 @@ import org.apache.spark.sql.execution.streaming.runtime.{
   WatermarkTracker
 }
 import org.apache.spark.sql.internal.SQLConf
+import org.apache.spark.sql.mullion.query.note.{StreamWatermark, WatermarkLog}
 import org.apache.spark.sql.mullion.shim.SparkVersionShim
 
 import dev.mullion.windows.clock.{IdleClock, StreamClock}

@@ -6,6 +6,7 @@ import org.apache.hadoop.fs.Path
 
 import org.apache.spark.sql.classic.SparkSession
 import org.apache.spark.sql.execution.streaming.checkpointing.CheckpointFileManager
+import org.apache.spark.sql.mullion.query.note.CheckpointFiles
 
 /** The table that a query maintains, recorded in the query's checkpoint once the table exists, so that a dropped table
   * can be detected. Python writes and reads it.

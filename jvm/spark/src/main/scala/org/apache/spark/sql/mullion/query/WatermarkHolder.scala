@@ -3,6 +3,7 @@ package org.apache.spark.sql.mullion.query
 import org.apache.spark.sql.classic.SparkSession
 import org.apache.spark.sql.execution.streaming.runtime.MicroBatchExecution
 import org.apache.spark.sql.internal.SQLConf
+import org.apache.spark.sql.mullion.query.note.StreamWatermark
 import org.apache.spark.sql.mullion.shim.SparkVersionShim
 
 import dev.mullion.windows.spec.{Duration, TimeMath}

@@ -10,7 +10,8 @@ import org.apache.spark.sql.execution.metric.SQLMetric
 import org.apache.spark.sql.execution.streaming.checkpointing.CheckpointFileManager
 import org.apache.spark.sql.execution.streaming.state._
 import org.apache.spark.sql.internal.SQLConf
-import org.apache.spark.sql.mullion.query.{DriverClock, RecoveryNote, RunningQuery, StreamWatermarks}
+import org.apache.spark.sql.mullion.query.note.RecoveryNote
+import org.apache.spark.sql.mullion.query.{DriverClock, RunningQuery, StreamWatermarks}
 import org.apache.spark.sql.mullion.shim.SparkVersionShim
 import org.apache.spark.sql.mullion.state.attempt.ReportedAttempts
 import org.apache.spark.sql.mullion.state.record.{FamilySpec, StatePartition}

@@ -14,7 +14,7 @@ import org.json4s.jackson.{JsonMethods, Serialization}
 
 import org.apache.spark.sql.classic.SparkSession
 import org.apache.spark.sql.execution.streaming.checkpointing.CheckpointFileManager
-import org.apache.spark.sql.mullion.query.CheckpointFiles
+import org.apache.spark.sql.mullion.query.note.CheckpointFiles
 import org.apache.spark.sql.mullion.shim.SparkVersionShim
 import org.apache.spark.util.SerializableConfiguration
 

@@ -12,7 +12,7 @@ import org.apache.spark.sql.mullion.checkpoint.evolve.ContinuedPlan
 import org.apache.spark.sql.mullion.checkpoint.inspect.PanesReader
 import org.apache.spark.sql.mullion.checkpoint.layout.{Commits, StateOperators}
 import org.apache.spark.sql.mullion.pyfunction.keyed.KeyedFunction
-import org.apache.spark.sql.mullion.query.CheckpointFiles
+import org.apache.spark.sql.mullion.query.note.CheckpointFiles
 import org.apache.spark.sql.mullion.state.header.{OperatorHeader, StateChange}
 import org.apache.spark.sql.types._
 

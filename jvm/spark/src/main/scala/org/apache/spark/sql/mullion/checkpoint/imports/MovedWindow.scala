@@ -8,7 +8,7 @@ import org.apache.spark.sql.catalyst.util.{ArrayData, DateTimeUtils}
 import org.apache.spark.sql.classic.DataFrame
 import org.apache.spark.sql.mullion.expressions.functions.KnownAggregates
 import org.apache.spark.sql.mullion.operator.program.WindowProgram
-import org.apache.spark.sql.mullion.plan.build.CallText
+import org.apache.spark.sql.mullion.plan.build.analysis.CallText
 import org.apache.spark.sql.mullion.plan.{Shown, WindowStrategy, WindowedAggregate, Windows, WindowsTogether}
 import org.apache.spark.sql.mullion.state.header.StateChange
 import org.apache.spark.sql.types._

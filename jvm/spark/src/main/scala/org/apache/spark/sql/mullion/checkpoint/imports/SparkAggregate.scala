@@ -8,7 +8,7 @@ import org.apache.spark.sql.catalyst.util.quoteIfNeeded
 import org.apache.spark.sql.classic.DataFrame
 import org.apache.spark.sql.mullion.expressions.columns.SessionGap
 import org.apache.spark.sql.mullion.plan.Shown
-import org.apache.spark.sql.mullion.plan.build.{AnalysedCall, CallText}
+import org.apache.spark.sql.mullion.plan.build.analysis.{AnalysedCall, CallText}
 import org.apache.spark.sql.types.{CalendarIntervalType, DataType, LongType, StructField}
 import org.apache.spark.unsafe.types.CalendarInterval
 

@@ -10,7 +10,7 @@ import org.apache.hadoop.fs.Path
 
 import org.apache.spark.sql.classic.SparkSession
 import org.apache.spark.sql.execution.streaming.state._
-import org.apache.spark.sql.mullion.query.CheckpointFiles
+import org.apache.spark.sql.mullion.query.note.CheckpointFiles
 import org.apache.spark.sql.mullion.shim.SparkVersionShim
 import org.apache.spark.sql.mullion.state.record.FamilySpec
 import org.apache.spark.sql.mullion.state.{PartitionOpener, StateSparkVersion}

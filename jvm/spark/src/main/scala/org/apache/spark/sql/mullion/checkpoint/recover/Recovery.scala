@@ -12,7 +12,8 @@ import org.json4s.jackson.JsonMethods
 import org.apache.spark.sql.classic.SparkSession
 import org.apache.spark.sql.execution.streaming.checkpointing.{CheckpointFileManager, OffsetSeqLog}
 import org.apache.spark.sql.execution.streaming.runtime.StreamExecution
-import org.apache.spark.sql.mullion.query.{CheckpointFiles, RecoveryNote, StreamWatermarks, WatermarkNote}
+import org.apache.spark.sql.mullion.query.StreamWatermarks
+import org.apache.spark.sql.mullion.query.note.{CheckpointFiles, RecoveryNote, WatermarkNote}
 import org.apache.spark.sql.mullion.shim.SparkVersionShim
 import org.apache.spark.sql.mullion.state.header.OperatorHeader
 

@@ -13,7 +13,7 @@ import org.apache.spark.sql.mullion.checkpoint.imports.SparkState
 import org.apache.spark.sql.mullion.checkpoint.layout.{Commits, StateOperators}
 import org.apache.spark.sql.mullion.operator.asof.AsOfHeader
 import org.apache.spark.sql.mullion.pyfunction.keyed.KeyedFunctionHeader
-import org.apache.spark.sql.mullion.query.{CheckpointFiles, RecoveryNote}
+import org.apache.spark.sql.mullion.query.note.{CheckpointFiles, RecoveryNote}
 import org.apache.spark.sql.mullion.shim.{BuildInfo, SparkVersionShim}
 import org.apache.spark.sql.mullion.state.header.OperatorHeader
 import org.apache.spark.sql.mullion.state.{SavepointNote, StateSparkVersion}

@@ -13,7 +13,8 @@ import org.json4s.jackson.JsonMethods
 import org.apache.spark.sql.classic.SparkSession
 import org.apache.spark.sql.execution.streaming.checkpointing.CheckpointFileManager
 import org.apache.spark.sql.internal.SQLConf
-import org.apache.spark.sql.mullion.query.{CheckpointFiles, ClockNote, TableNote, WatermarkLog}
+import org.apache.spark.sql.mullion.query.TableNote
+import org.apache.spark.sql.mullion.query.note.{CheckpointFiles, ClockNote, WatermarkLog}
 
 import dev.mullion.MullionException
 

@@ -12,7 +12,8 @@ import org.apache.spark.sql.mullion.state.record.{BorrowedRow, Family, FamilySpe
 import org.apache.spark.sql.types.LongType
 
 import dev.mullion.windows.clock.BatchClock
-import dev.mullion.windows.key.{FiringsBegin, OpenSessions}
+import dev.mullion.windows.key.FiringsBegin
+import dev.mullion.windows.key.session.OpenSessions
 
 /** The conversion of state after a change of the query, in the first batch: each partition's records are converted
   * before its first row. The conversion is committed with the batch, so a failed batch leaves the old state.

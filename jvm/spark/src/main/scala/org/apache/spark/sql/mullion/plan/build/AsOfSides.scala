@@ -5,6 +5,7 @@ import org.apache.spark.sql.catalyst.plans.logical.{EventTimeWatermark, LogicalP
 import org.apache.spark.sql.classic.DataFrame
 import org.apache.spark.sql.functions.col
 import org.apache.spark.sql.mullion.expressions.columns.KeyColumns
+import org.apache.spark.sql.mullion.plan.build.analysis.{TimeColumn, WindowKeys}
 import org.apache.spark.sql.mullion.plan.options.AsOfOptions
 import org.apache.spark.sql.types._
 

@@ -4,6 +4,7 @@ import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.catalyst.plans.logical._
 import org.apache.spark.sql.classic.DataFrame
 import org.apache.spark.sql.mullion.plan.Shown
+import org.apache.spark.sql.mullion.plan.build.analysis.{AnalysedCall, DistinctAggregates, Previous, WindowKeys}
 import org.apache.spark.sql.mullion.pyfunction.branch.ProcessedRows
 import org.apache.spark.sql.types._
 
@@ -139,7 +140,7 @@ private[build] object CallChecks {
             "the aggregate collect_list(struct(*)), or a condition over a row."
         )
       )
-    else if (when.exists(WindowNode.isSparksOwn) || !when.deterministic)
+    else if (when.exists(AnalysedCall.isSparksOwn) || !when.deterministic)
       Some(
         MullionException.unsupported(
           s"The condition $condition is not computed from aggregates and keys alone: Python functions, the time of the batch " +

@@ -8,6 +8,7 @@ import org.apache.spark.sql.execution.python.UserDefinedPythonFunction
 import org.apache.spark.sql.internal.SQLConf
 import org.apache.spark.sql.mullion.expressions.columns.PaneColumns
 import org.apache.spark.sql.mullion.plan.WindowedAggregate
+import org.apache.spark.sql.mullion.plan.build.analysis.{CallText, WindowKeys}
 import org.apache.spark.sql.mullion.pyfunction.branch.ProcessedRows
 import org.apache.spark.sql.mullion.pyfunction.dataflow.{FileRanges, InputsProgram}
 import org.apache.spark.sql.mullion.pyfunction.keyed.{FlowEntries, KeyedFunction, KeyedFunctionProgram, StatefulOptions}

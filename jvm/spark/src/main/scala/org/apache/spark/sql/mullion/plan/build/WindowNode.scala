@@ -3,10 +3,18 @@ package org.apache.spark.sql.mullion.plan.build
 import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.catalyst.expressions.aggregate.{AggregateExpression, Complete}
 import org.apache.spark.sql.catalyst.plans.logical._
-import org.apache.spark.sql.catalyst.trees.TreePattern.CURRENT_LIKE
 import org.apache.spark.sql.mullion.expressions.columns.PaneColumns
 import org.apache.spark.sql.mullion.expressions.functions.KnownAggregates
 import org.apache.spark.sql.mullion.operator.engine.output.LastClose
+import org.apache.spark.sql.mullion.plan.build.analysis.{
+  AnalysedCall,
+  CallText,
+  DistinctAggregates,
+  KnownRows,
+  Previous,
+  SharedValues,
+  WindowKeys
+}
 import org.apache.spark.sql.mullion.plan.{PaneTerms, Shown, WindowedAggregate}
 import org.apache.spark.sql.mullion.pyfunction.branch.ProcessedRows
 import org.apache.spark.sql.mullion.query.Tick
@@ -77,7 +85,7 @@ private[build] final class WindowNode(call: AnalysedCall) {
   /** True if an expression over aggregates can only be computed by Spark, or needs a value of the close before: then
     * above the node, over the functions' results.
     */
-  private val above = previous.nonEmpty || values.exists(_.exists(WindowNode.isSparksOwn))
+  private val above = previous.nonEmpty || values.exists(_.exists(AnalysedCall.isSparksOwn))
 
   private val computed: Seq[(String, Expression)] =
     if (above) functions.map(f => f.aggregateFunction.toString -> f.resultAttribute)
@@ -195,13 +203,6 @@ private[build] final class WindowNode(call: AnalysedCall) {
 
 private[build] object WindowNode {
 
-  /** Expressions that Spark computes in its own nodes, or only supports in some: Python, the time of the batch, and
-    * shared values, which code generation would compute before the conditions that guard them.
-    */
-  def isSparksOwn(e: Expression): Boolean =
-    e.isInstanceOf[PythonUDF] || e.isInstanceOf[With] ||
-      (e.containsPattern(CURRENT_LIKE) && !e.children.exists(_.containsPattern(CURRENT_LIKE)))
-
   /** Moves expressions within aggregates that only Spark can compute to columns of the input. */
   private def hoist(expressions: Seq[AggregateExpression]): (Seq[AggregateExpression], Seq[Alias]) = {
     val hoisted = Seq.newBuilder[Alias]
@@ -215,7 +216,7 @@ private[build] object WindowNode {
       SharedValues
         .simplified(e)
         .transformDown {
-          case own if isSparksOwn(own) =>
+          case own if AnalysedCall.isSparksOwn(own) =>
             val alias = Alias(guarded(own), "computed")()
             hoisted += alias
             alias.toAttribute

@@ -4,6 +4,7 @@ import org.apache.spark.sql.Column
 import org.apache.spark.sql.classic.{DataFrame, Dataset}
 import org.apache.spark.sql.mullion.expressions.columns.{CustomRanges, SessionGap}
 import org.apache.spark.sql.mullion.expressions.functions.AccumulatorLimit
+import org.apache.spark.sql.mullion.plan.build.analysis.{AnalysedCall, TimeColumn, WindowKeys}
 import org.apache.spark.sql.mullion.plan.options.{WindowChecks, WindowOptions}
 
 import dev.mullion.windows.spec.WindowSpec

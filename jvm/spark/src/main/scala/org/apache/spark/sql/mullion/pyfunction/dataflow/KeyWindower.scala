@@ -5,7 +5,7 @@ import scala.collection.mutable
 import org.apache.spark.sql.mullion.pyfunction.expression.{Item, Layout, Untranslatable}
 
 import dev.mullion.windows.clock.BatchClock
-import dev.mullion.windows.key.OpenSessions
+import dev.mullion.windows.key.session.OpenSessions
 import dev.mullion.windows.spec.{AlignedWindow, SliceGrid}
 
 /** The windows of one key under Bytewax's ids. The state is as in `bytewax/_key_windows/windowers.py`. Times are in

@@ -13,7 +13,8 @@ import org.apache.spark.sql.classic.SparkSession
 import org.apache.spark.sql.execution.streaming.checkpointing.CheckpointFileManager
 import org.apache.spark.sql.execution.streaming.runtime.StreamExecution
 import org.apache.spark.sql.execution.streaming.state.StateStoreConf
-import org.apache.spark.sql.mullion.query.{CheckpointFiles, RunningQuery}
+import org.apache.spark.sql.mullion.query.RunningQuery
+import org.apache.spark.sql.mullion.query.note.CheckpointFiles
 import org.apache.spark.sql.mullion.shim.SparkVersionShim
 
 /** The number of a query's run among all runs over an operator's state. A run takes the next number before its first

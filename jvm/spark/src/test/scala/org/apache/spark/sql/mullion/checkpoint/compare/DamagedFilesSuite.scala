@@ -7,7 +7,7 @@ import org.apache.hadoop.fs.{Path => HadoopPath}
 
 import org.apache.spark.sql.execution.streaming.checkpointing.CheckpointFileManager
 import org.apache.spark.sql.mullion.pyfunction.keyed.KeyedFunctionHeader
-import org.apache.spark.sql.mullion.query.{ClockNote, WatermarkNote}
+import org.apache.spark.sql.mullion.query.note.{ClockNote, WatermarkNote}
 import org.apache.spark.sql.mullion.state.SavepointNote
 import org.apache.spark.sql.mullion.state.header.OperatorHeader
 import org.apache.spark.sql.mullion.{Damage, TemporaryFolder}

@@ -16,7 +16,7 @@ import org.apache.spark.sql.execution.streaming.checkpointing.{
   FileSystemBasedCheckpointFileManager
 }
 import org.apache.spark.sql.execution.streaming.runtime.MemoryStream
-import org.apache.spark.sql.mullion.query.CheckpointFiles
+import org.apache.spark.sql.mullion.query.note.CheckpointFiles
 import org.apache.spark.sql.mullion.{SparkSuite, TemporaryFolder}
 import org.apache.spark.sql.{functions => F, Encoders}
 

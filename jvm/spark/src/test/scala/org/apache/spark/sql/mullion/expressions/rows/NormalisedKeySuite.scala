@@ -2,7 +2,7 @@ package org.apache.spark.sql.mullion.expressions.rows
 
 import org.apache.spark.sql.catalyst.expressions.AttributeReference
 import org.apache.spark.sql.catalyst.plans.logical.{Aggregate, LocalRelation, LogicalPlan}
-import org.apache.spark.sql.mullion.plan.build.WindowKeys
+import org.apache.spark.sql.mullion.plan.build.analysis.WindowKeys
 import org.apache.spark.sql.types._
 
 import dev.mullion.{MullionException, MullionSuite}

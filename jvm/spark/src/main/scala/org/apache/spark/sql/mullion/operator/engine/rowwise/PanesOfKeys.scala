@@ -3,17 +3,8 @@ package org.apache.spark.sql.mullion.operator.engine.rowwise
 import org.apache.spark.sql.mullion.operator.engine.{PaneProgram, RowProgram}
 
 import dev.mullion.windows.clock.BatchClock
-import dev.mullion.windows.key.{
-  AlignedPanesOfKey,
-  CountPanesOfKey,
-  GlobalPaneOfKey,
-  KeyClock,
-  MergingSessionsOfKey,
-  OrderedSessionsOfKey,
-  PaneTimeout,
-  PanesOfKey,
-  SessionIds
-}
+import dev.mullion.windows.key.session.{MergingSessionsOfKey, OrderedSessionsOfKey, SessionIds}
+import dev.mullion.windows.key.{AlignedPanesOfKey, CountPanesOfKey, GlobalPaneOfKey, KeyClock, PaneTimeout, PanesOfKey}
 import dev.mullion.windows.rules.{AlignedRules, NumberedRules, OrderedRules, PaneRules, SessionRules}
 import dev.mullion.windows.spec.{CountWindow, GlobalTrigger, GlobalWindow, SliceGrid}
 

@@ -10,7 +10,8 @@ import org.apache.spark.sql.mullion.state.record.{FamilySpec, StatePartition}
 import org.apache.spark.unsafe.types.UTF8String
 
 import dev.mullion.windows.clock.BatchClock
-import dev.mullion.windows.key.{FiringsBegin, OpenSessions, PaneId}
+import dev.mullion.windows.key.session.OpenSessions
+import dev.mullion.windows.key.{FiringsBegin, PaneId}
 import dev.mullion.windows.rules.{EarlyFiring, FiringKind, LatePolicy, SessionRules}
 import dev.mullion.windows.spec.TimeMath
 

@@ -7,7 +7,7 @@ import org.apache.spark.sql.mullion.operator.engine.timers.TimedKey
 import org.apache.spark.sql.mullion.state.record.Family
 import org.apache.spark.unsafe.Platform
 
-import dev.mullion.windows.key.OpenSessions
+import dev.mullion.windows.key.session.OpenSessions
 
 /** The accumulators of one key's sessions, at rest, by the start of the session. */
 private[operator] trait SessionSums {

@@ -1,0 +1,92 @@
+package org.apache.spark.sql.mullion.plan.build.analysis
+
+import org.apache.spark.sql.catalyst.expressions._
+import org.apache.spark.sql.catalyst.expressions.aggregate.{AggregateExpression, DeclarativeAggregate}
+import org.apache.spark.sql.catalyst.util.quoteIfNeeded
+import org.apache.spark.sql.mullion.expressions.functions.AggregateText
+import org.apache.spark.sql.mullion.plan.Shown
+import org.apache.spark.sql.types._
+
+import dev.mullion.windows.rules.NumberedRules
+
+/** Expressions, and entire calls, as stable text. */
+private[mullion] object CallText {
+
+  /** With unqualified columns, as SQL over the input. */
+  def plain(e: Expression): Expression = e.transform { case column: Attribute => column.withQualifier(Nil) }
+
+  /** As SQL over the input: with unqualified columns, and without generated numbers. */
+  def sqlOf(e: Expression): String = numberless(plain(e)).sql
+
+  /** Expressions that SQL cannot express, such as Python UDFs, include the numbers of columns and variables in their
+    * text where these are not children: parameters of a renamed function, and lambda variables.
+    */
+  private def numberless(e: Expression): Expression = e match {
+    case named: InheritAnalysisRules =>
+      PrettyAttribute(named.makeSQLString(named.parameters.map(sqlOf)), e.dataType)
+    case lambdas: HigherOrderFunction => PrettyAttribute(e.mapChildren(numberless).sql, lambdas.dataType)
+    case other                        => other.mapChildren(numberless)
+  }
+
+  /** The text that identifies the state of a call. */
+  private[build] def of(call: AnalysedCall): AggregateText = {
+    import call.{aggregate, df, gap, splitColumns, trigger}
+    val output = df.queryExecution.analyzed.output
+    // A column may be named in another case, which Spark keeps in the expression.
+    val nameOf = output.map(a => a.exprId -> a.name).toMap
+    def text(e: Expression): String = sqlOf(e.transform {
+      case column: Attribute if nameOf.contains(column.exprId) => column.withName(nameOf(column.exprId))
+    })
+    def named(e: NamedExpression): String = {
+      // Casts include the session's time zone if it is not the default; names of results are explicit, never generated.
+      s"${text(Shown.unalias(e))} AS ${quoteIfNeeded(e.name)}"
+    }
+    def names(of: Iterable[Attribute]): Seq[String] = of.map(a => nameOf.getOrElse(a.exprId, a.name)).toSeq.distinct
+    val columns = call.aggregateColumns
+    val keys =
+      aggregate.groupingExpressions.zip(call.keys.names).map { case (key, name) => Alias(Shown.unalias(key), name)() }
+    val ids = call.dedupe.toSeq.flatMap(_.named)
+    val when = call.closesWhenOfRows.map(Shown.unalias)
+    val read = AttributeSet((keys ++ columns ++ gap ++ trigger ++ when ++ splitColumns ++ ids).flatMap(_.references))
+    val input = output.filter(read.contains)
+    AggregateText(
+      StructType(input.map(a => StructField(a.name, a.dataType, a.nullable))),
+      keys.map(named),
+      columns.map(named),
+      gap.map(g => text(g.child)),
+      trigger.orElse(when.filterNot(_ => call.options.endsWith.isDefined)).map(text),
+      ids.map(text),
+      call.functions.map(function => text(SharedValues.writtenOut(function))),
+      call.time.named.filterNot(_ => call.rules.isInstanceOf[NumberedRules]).map(text),
+      call.functions.map(f => names(typeDependent(f))),
+      names((trigger ++ splitColumns).flatMap(_.references)),
+      when.filter(_ => call.options.endsWith.isDefined).map(text),
+      call.lastValues.map(value => s"${text(value)} ${value.dataType.sql}").distinct
+    )
+  }
+
+  /** The columns whose types affect the state of a function without showing in its text or its buffers. */
+  private def typeDependent(function: AggregateExpression): Seq[Attribute] = {
+    val inputs = function.aggregateFunction match {
+      // Its distinct values are stored.
+      case of if function.isDistinct => of.references.toSeq
+      // Its buffers have the types of its summands.
+      case declarative: DeclarativeAggregate => declarative.children.flatMap(converted)
+      case own                               => own.references.toSeq
+    }
+    inputs ++ function.filter.toSeq.flatMap(converted)
+  }
+
+  /** The columns that an expression converts to another kind of value, such as texts or hashes, which depend on the
+    * type of a number. Arithmetic and comparisons give the same value for numbers of any type.
+    */
+  private def converted(e: Expression): Seq[Attribute] = e match {
+    case shared: With              => converted(SharedValues.writtenOut(shared))
+    case _: Attribute | _: Literal => Nil
+    case Cast(child, _: NumericType, _, _) if child.dataType.isInstanceOf[NumericType] => converted(child)
+    case _: BinaryArithmetic | _: UnaryMinus | _: Abs | _: BinaryComparison | _: Predicate | _: ConditionalExpression |
+        _: Coalesce | _: IsNull | _: IsNotNull =>
+      e.children.flatMap(converted)
+    case other => other.references.toSeq
+  }
+}

@@ -1,0 +1,88 @@
+package org.apache.spark.sql.mullion.request.sql
+
+import org.json4s._
+
+import org.apache.spark.sql.SparkSessionExtensions
+import org.apache.spark.sql.catalyst.FunctionIdentifier
+import org.apache.spark.sql.catalyst.expressions.{Expression, ExpressionInfo}
+import org.apache.spark.sql.catalyst.plans.logical.{LocalRelation, LogicalPlan}
+import org.apache.spark.sql.mullion.request.ResolveCalls
+
+import dev.mullion.MullionException
+
+/** SQL table functions, documented by `DESCRIBE FUNCTION EXTENDED mullion_windowed`. Each creates a call, which
+  * [[ResolveCalls]] replaces by a plan. They exist in sessions with the extension.
+  */
+object TableFunctions {
+  private type Described = (FunctionIdentifier, ExpressionInfo, Seq[Expression] => LogicalPlan)
+
+  private val all: Seq[Described] = Seq(
+    function(
+      "mullion_windowed",
+      s"_FUNC_(TABLE(rows), ${SqlWindowed.parameters.mkString(" => ..., ")} => ...) - Puts rows into panes, one for each window " +
+        "and key, and gives a row for each firing of a pane. What is not given is as in Python.",
+      arguments => new SqlWindowed(arguments).call
+    ),
+    function(
+      "mullion_read_panes",
+      s"_FUNC_(${SqlPanes.parameters.mkString(", ")}) - The panes that are open in a query's checkpoint.",
+      arguments => panes("read_panes", "mullion_read_panes", arguments)
+    ),
+    function(
+      "mullion_open_panes",
+      s"_FUNC_(${SqlPanes.parameters.mkString(", ")}) - Why the panes that are open in a query's checkpoint are open.",
+      arguments => panes("open_panes", "mullion_open_panes", arguments)
+    ),
+    function(
+      "mullion_together",
+      "_FUNC_(name => TABLE(panes), name => TABLE(panes), ...) - Puts the panes of several windows into one table. Each row has " +
+        "the name of its window first. Windows over the same stream share an operator.",
+      arguments => SqlTogether(arguments)
+    ),
+    function(
+      SqlAsOf.name,
+      s"_FUNC_(TABLE(left), TABLE(right), ${SqlAsOf.parameters.drop(2).mkString(" => ..., ")} => ...) - Joins each row of the left " +
+        "side with the row of the right side that is nearest in time.",
+      arguments => SqlAsOf(arguments)
+    ),
+    function(
+      "mullion_recover",
+      "_FUNC_(checkpoint) - Takes a checkpoint that has lost state back to an earlier batch, and gives how many batches " +
+        "the query does again.",
+      arguments => recover(arguments)
+    )
+  )
+
+  def inject(extensions: SparkSessionExtensions): Unit = all.foreach(extensions.injectTableFunction)
+
+  /** Functions of the same names that fail, for a Spark on which Mullion cannot run. */
+  def injectRefusals(extensions: SparkSessionExtensions, why: MullionException): Unit = all.foreach {
+    case (name, info, _) => extensions.injectTableFunction((name, info, (_: Seq[Expression]) => throw why))
+  }
+
+  private def function(name: String, usage: String, make: Seq[Expression] => LogicalPlan): Described =
+    (FunctionIdentifier(name), info(name, usage), make)
+
+  private def info(name: String, usage: String): ExpressionInfo =
+    new ExpressionInfo(getClass.getName, None.orNull, name, usage, "", "", "", "table_funcs", "", "", "built-in")
+
+  private object SqlPanes {
+    val parameters: Seq[String] = Seq("checkpoint", "operator", "window")
+  }
+
+  private def panes(call: String, name: String, values: Seq[Expression]): LogicalPlan = {
+    val arguments = SqlArguments(name, SqlPanes.parameters, values, s"$name('checkpoints/flights')")
+    val request =
+      Seq("call" -> JString(call), "checkpoint" -> JString(arguments.needed("checkpoint", arguments.text))) ++
+        arguments.number("operator").map(number => "operator" -> JLong(number)) ++
+        arguments.text("window").map(window => "window" -> JString(window))
+    ResolveCalls.callInSql(request, Nil, LocalRelation())
+  }
+
+  private def recover(values: Seq[Expression]): LogicalPlan = {
+    val arguments = SqlArguments("mullion_recover", Seq("checkpoint"), values, "mullion_recover('checkpoints/flights')")
+    val request =
+      Seq("call" -> JString("recover"), "checkpoint" -> JString(arguments.needed("checkpoint", arguments.text)))
+    ResolveCalls.callInSql(request, Nil, LocalRelation())
+  }
+}
