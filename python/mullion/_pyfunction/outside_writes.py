@@ -26,12 +26,13 @@ import inspect
 import queue
 import random
 from collections import defaultdict, deque
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from types import FunctionType, MethodType, ModuleType, SimpleNamespace
 from typing import Any, Final, final
 
 from mullion._pyfunction.functions import (
+    called,
     defaults_of,
     lambda_source_of,
     names_of,
@@ -61,6 +62,7 @@ _FIRST_ARGUMENT: Final = (
 )
 """Functions that change their first argument."""
 _FACTORIES: Final = frozenset((dict, deque, float, int, list, set, str))
+_EMPTY_CONTAINERS: Final = frozenset(("dict", "list", "set", "deque", "defaultdict", "Counter", "OrderedDict"))
 _MOST_CALLS: Final = 200
 _MOST_DEPTH: Final = 8
 
@@ -91,6 +93,12 @@ def outside_writes(function: Any, is_managed: Callable[[Any], bool]) -> list[Out
     search = _Search(is_managed)
     search.run(function)
     return list(dict.fromkeys(search.writes))
+
+
+def created_once(functions: Iterable[FunctionType]) -> frozenset[Any]:
+    """The names, attributes and keys that functions set once, to a value that depends on no event."""
+    search = _Search(lambda value: False)
+    return frozenset(key for function in functions for key in _Body(search, function, {}, 0).created_once())
 
 
 @final
@@ -169,6 +177,19 @@ class _Body:
                 self._item(node)
             elif isinstance(node, ast.Call):
                 self._call(node)
+
+    def created_once(self) -> Iterator[Any]:
+        """The names, attributes and keys that the body sets once. An empty container is for values that come later."""
+        for node in self._nodes():
+            if not isinstance(node, (ast.Name, ast.Attribute, ast.Subscript)) or isinstance(node.ctx, ast.Load):
+                continue
+            statement = self._parents.get(id(node))
+            if not self._is_created_once(node) or _is_empty_container(getattr(statement, "value", None)):
+                continue
+            if isinstance(node, ast.Subscript):
+                yield from [node.slice.value] if isinstance(node.slice, ast.Constant) else []
+            else:
+                yield node.id if isinstance(node, ast.Name) else node.attr
 
     def _nodes(self) -> Iterator[ast.AST]:
         for part in self._parts:
@@ -276,7 +297,9 @@ class _Body:
         if base is None:
             return
         changes = self._search.has_items if isinstance(node, ast.Subscript) else self._search.may_change
-        if changes(base.value) and not self._is_created_once(node):
+        # A container that is created once may have items that depend on events.
+        is_item_of_created = isinstance(node, ast.Subscript) and base.value is None
+        if (changes(base.value) or is_item_of_created) and not self._is_created_once(node):
             self._report(base.name, node)
 
     def _call(self, node: ast.Call) -> None:
@@ -366,6 +389,12 @@ class _Body:
         self._search.writes.append(OutsideWrite(name, f"{self._file}:{getattr(node, 'lineno', 0)}"))
 
 
+def _is_empty_container(node: ast.expr | None) -> bool:
+    if not isinstance(node, ast.Call) or called(node) not in _EMPTY_CONTAINERS:
+        return False
+    return not node.args or called(node) == "defaultdict"
+
+
 def _attribute(value: Any, name: str) -> Any:
     """An attribute, without running code of its object."""
     if value is _MISSING or value is _UNKNOWN:
@@ -396,4 +425,4 @@ def _tests_absence(test: ast.expr, target: ast.Attribute | ast.Subscript | ast.N
     return False
 
 
-__all__ = ["OutsideWrite", "outside_writes"]
+__all__ = ["OutsideWrite", "created_once", "outside_writes"]

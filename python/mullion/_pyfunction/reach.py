@@ -30,6 +30,7 @@ _OPAQUE: Final = frozenset(("globals", "locals", "eval", "exec", "__import__", "
 _BY_NAME: Final = frozenset(("getattr", "attrgetter", "__dict__", "modules"))
 _RUNNING: Final = (types.FrameType, types.GeneratorType, types.CoroutineType, types.AsyncGeneratorType)
 _LIBRARIES: Final = frozenset(("mullion", "pyspark", "pyarrow", "numpy", "pandas", "py4j", *sys.stdlib_module_names))
+_IMPORT: Final = dis.opmap["IMPORT_NAME"]
 _INSTALLED: Final = ("site-packages", "dist-packages")
 
 
@@ -93,7 +94,8 @@ class _Search:
                     names |= used
                     whole |= bool(used & _BY_NAME)
                     self.certain &= not used & _OPAQUE
-                    left += [*_kept_by(value), *names_of(value).values(), *self._imported(value.__code__)]
+                    left += [*_kept_by(value), *names_of(value).values(), *imported_modules(value.__code__)]
+                    self.certain &= not _has_unloaded_import(value.__code__)
                 elif not self._ends(value):
                     left += self._within(value)
             # A new name may be in a module that was searched before.
@@ -120,18 +122,28 @@ class _Search:
             return ()
         return gc.get_referents(value)
 
-    def _imported(self, code: CodeType) -> Iterator[Any]:
-        """The modules that code imports; a module that is not loaded yet is unknown."""
+
+def imported_modules(code: CodeType) -> Iterator[ModuleType]:
+    """The loaded modules that code imports."""
+    for name in _imports(code):
+        module = sys.modules.get(name)
+        if module is not None:
+            yield module
+
+
+def _has_unloaded_import(code: CodeType) -> bool:
+    """True if code imports a module of the program that is not loaded yet, so that its content is unknown."""
+    return any(name not in sys.modules and name.partition(".")[0] not in _LIBRARIES for name in _imports(code))
+
+
+def _imports(code: CodeType) -> Iterator[str]:
+    if _IMPORT in code.co_code[::2]:
         for step in dis.get_instructions(code):
             if step.opname == "IMPORT_NAME":
-                module = sys.modules.get(str(step.argval))
-                if module is not None:
-                    yield module
-                elif str(step.argval).partition(".")[0] not in _LIBRARIES:
-                    self.certain = False
-        for held in code.co_consts:
-            if isinstance(held, CodeType):
-                yield from self._imported(held)
+                yield str(step.argval)
+    for inner in code.co_consts:
+        if isinstance(inner, CodeType):
+            yield from _imports(inner)
 
 
 def _kept_by(function: FunctionType) -> list[Any]:
@@ -153,11 +165,14 @@ def is_library(thing: Any) -> bool:
     else:
         module = thing.__name__ if isinstance(thing, ModuleType) else getattr(thing, "__module__", None)
     name = str(module).partition(".")[0]
-    if name in _LIBRARIES and name != "__main__":
+    if name == "__main__":
+        # In a worker, the main module is Spark's, and functions of the program's main module are sent by value.
+        return False
+    if name in _LIBRARIES:
         return True
     # A package without an __init__, and a module created by a program, have no file.
     file = getattr(thing if isinstance(thing, ModuleType) else sys.modules.get(str(module)), "__file__", None)
     return file is not None and any(part in _INSTALLED for part in Path(file).parts)
 
 
-__all__ = ["Reached", "is_library", "reached"]
+__all__ = ["Reached", "imported_modules", "is_library", "reached"]

@@ -18,6 +18,7 @@ import mullion.faust as faust
 from mullion import IncompatibleStateError, InvalidArgumentError, MullionError, UnsupportedError, topics
 from mullion._program.cli import main as _cli
 from mullion._util.clock import ManualClock
+from mullion.faust._agent_run.outside_state import OutsideState
 from mullion.faust._agent_run.worker import Worker, outputs
 from mullion.faust._context import Sent
 from mullion.faust._program.program import Program
@@ -334,7 +335,7 @@ def test_null_goes_to_the_dead_letters_of_a_typed_topic(tmp_path: Path, spark: S
 
 def test_a_worker_logs_dead_letters(caplog: pytest.LogCaptureFixture) -> None:
     letters = [DeadLetter("in", "agent", f"reason {n}", None, n, 0.0) for n in range(3)]
-    Worker([], [], [], "shop-dead-letters")._log_dead_letters(letters)
+    Worker([], [], [], "shop-dead-letters", OutsideState((), frozenset()))._log_dead_letters(letters)
     assert caplog.messages == [
         "3 messages of the topic 'in' were rejected for the agent 'agent' and are in the topic 'shop-dead-letters'. "
         "The first one: reason 0"

@@ -24,7 +24,7 @@ from mullion.faust._agent_code.folds import Decided
 from mullion.faust._agent_run import table_meaning
 from mullion.faust._agent_run.agent_loop import grouped_by, steps_of, type_by_groups
 from mullion.faust._agent_run.columns import columns_of
-from mullion.faust._agent_run.outside_state import require_no_outside_state
+from mullion.faust._agent_run.outside_state import OutsideState, require_no_outside_state
 from mullion.faust._agent_run.runtime_app import JOB, HostedProgram
 from mullion.faust._agent_run.timer_places import placed
 from mullion.faust._agent_run.worker import Reads, Worker
@@ -177,6 +177,7 @@ class AgentsQuery:
             self._app.tables.values(),
             placed(self._app.timers),
             self._app.dead_letters,
+            OutsideState.of(self._app),
             as_text=isinstance(self._app.broker, KafkaBroker),
         )
         told = folds.program(in_jvm, self._app.tables, worker.begins(), sharded) if in_jvm else None

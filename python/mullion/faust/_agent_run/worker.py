@@ -28,6 +28,7 @@ from mullion.errors import MullionError, WrongShardError
 from mullion.faust._agent_code.syntax import Emit, Print
 from mullion.faust._agent_run.agent_loop import Effect, run_batch, run_effects
 from mullion.faust._agent_run.dead_letters import NotJson, clean, message_of, record_of
+from mullion.faust._agent_run.outside_state import OutsideState, require_unchanged
 from mullion.faust._agent_run.row_order import InOrder
 from mullion.faust._agent_run.shard import Shard
 from mullion.faust._agent_run.tasks import to_its_end
@@ -101,6 +102,7 @@ class Worker:
         tables: Iterable[Table],
         timers: Sequence[Timer],
         dead_letters: str,
+        outside: OutsideState,
         *,
         as_text: bool = False,
     ) -> None:
@@ -108,6 +110,7 @@ class Worker:
         self._tables = tuple(tables)
         self._timers = tuple(timers)
         self._dead_letters = dead_letters
+        self._outside = outside
         self._as_text = as_text
         # A message may name its model, which this process may not have defined yet.
         self._models: dict[str, type[Record]] = {}
@@ -117,6 +120,7 @@ class Worker:
     def __call__(self, batches: Iterator[pa.RecordBatch], state: Any) -> Iterator[pa.RecordBatch]:
         """Yields the messages that a micro-batch of a shard partition sends, and its printed text, for the driver."""
         know(self._models)
+        variables = self._outside.variables()
         printed = io.StringIO()
         try:
             with contextlib.redirect_stdout(printed):
@@ -125,6 +129,7 @@ class Worker:
             # The batch failed: the log of this process keeps the text printed so far.
             sys.stdout.write(printed.getvalue())
             raise
+        require_unchanged(variables)
         # A lone surrogate has no encoding: it is shown as an escape.
         text = printed.getvalue().encode(errors="backslashreplace").decode()
         self._log_dead_letters(aside)

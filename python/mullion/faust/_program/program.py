@@ -72,6 +72,7 @@ class Program:
         self._noted: dict[str, None] = {}
         for signal in (*signals.CONFIGURING, *signals.BEGINNING, *signals.ENDING, *signals.NEVER):
             setattr(self, signal, signals.Signal(signal))
+        self.own_names = frozenset(("own_names", *self.__dict__))
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("on_") and "conf" in self.__dict__:
