@@ -25,10 +25,10 @@ def _of_program(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("arguments", nargs=argparse.REMAINDER, help="the command's name, and what it takes")
 
 
-def _own(options: argparse.Namespace) -> Callable[[], None]:
+def _run_command(options: argparse.Namespace) -> Callable[[], None]:
     from mullion.faust.app import App
 
-    app = load(_named(options.app), "faust")
+    app = load(_full_name(options.app), "faust")
     assert isinstance(app, App)
     given: list[str] = options.arguments
     known = sorted(app.commands)
@@ -40,7 +40,7 @@ def _own(options: argparse.Namespace) -> Callable[[], None]:
     return lambda: app.call(app.commands[given[0]].calling(app, given[1:]))
 
 
-def _named(app: str) -> str:
+def _full_name(app: str) -> str:
     """The full name of an App: the name of a module alone means its ``app``, as in Faust."""
     return app if ":" in app else f"{app}:app"
 
@@ -51,7 +51,7 @@ def rewritten(arguments: list[str]) -> list[str]:
     if at is None or at + 1 >= len(arguments):
         return arguments
     door, *rest = [*arguments[:at], *arguments[at + 2 :]]
-    app = [_APP[0], _named(arguments[at + 1])]
+    app = [_APP[0], _full_name(arguments[at + 1])]
     if rest and not rest[0].startswith("-") and rest[0] not in {one.name for one in COMMANDS}:
         return [door, "command", *app, *rest]
     return [door, *rest[:1], *app, *rest[1:]]
@@ -69,5 +69,5 @@ COMMANDS: Final[tuple[Command, ...]] = (
     ),
     on_app("faust", "explain", "show which agents run in the JVM and which in Python, and why", explain, *_APP),
     on_app("faust", "tables", "list its tables and agents, and which have state", windows, *_APP),
-    Command("command", "run a command of the program itself, by its name", _of_program, _own),
+    Command("command", "run a command of the program itself, by its name", _of_program, _run_command),
 )

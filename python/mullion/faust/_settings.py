@@ -207,12 +207,12 @@ class Settings:
     def __getstate__(self) -> dict[str, Any]:
         # Credentials and users' classes stay in the process that started the program.
         kept = {name: self.__dict__[name] for name in ("id", "name", *DEFAULTS) if _is_plain(self.__dict__[name])}
-        return {**DEFAULTS, **kept, "_given": {}, "_changed": _unchanged}
+        return {**DEFAULTS, **kept, "_given": {}, "_changed": _ignore}
 
 
 def _is_plain(value: Any) -> bool:
     return value is None or isinstance(value, (str, int, float, bool, tzinfo))
 
 
-def _unchanged(setting: str, value: Any) -> None:
+def _ignore(setting: str, value: Any) -> None:
     """Does nothing: settings have no effect in a worker."""

@@ -143,7 +143,7 @@ class App(HostedProgram, SharedApp):
         With ``until="drained"`` it returns once all tasks have ended or wait for time, and their messages are
         processed.
         """
-        self._configured()
+        self._configure()
         with Background(self, self._beginning()) as beside:
             self._beside = beside
             beside.settle()
@@ -185,7 +185,7 @@ class App(HostedProgram, SharedApp):
 
     def explain(self) -> Report:
         """Reports the place of each part, JVM or Python, with the reason, and arguments without effect."""
-        self._configured()
+        self._configure()
         return replace(SharedApp.explain(self), notes=tuple(self.notes()))
 
     def stream(self, job: Any, topic: Any = None, *given: Any, **more: Any) -> Any:
@@ -199,7 +199,7 @@ class App(HostedProgram, SharedApp):
 
     def start(self) -> Running:
         """Starts the query and returns: see :meth:`mullion._program.app.App.start`."""
-        self._configured()
+        self._configure()
         return SharedApp.start(self)
 
     def main(self) -> None:
@@ -266,7 +266,7 @@ class App(HostedProgram, SharedApp):
                 f"{agent.name!r}. Write to one first, or name it: app.topic('events') has columns once a message comes."
             )
 
-    def _configured(self) -> None:
+    def _configure(self) -> None:
         """Imports other modules and finds the topics of patterns; the first time also reports unused settings."""
         self.discover()
         self._find_topics()

@@ -201,7 +201,7 @@ class Channel:
             self._key_written(key, has_json_keys),
             self._raw_text(value) if is_raw else self._publishable(self._as_json(value)),
             None if timestamp is None else seconds(time_us(timestamp)),
-            _named(headers),
+            _headers_by_name(headers),
             is_raw,
         )
 
@@ -309,7 +309,7 @@ class Channel:
         return self._values(value, path)
 
 
-def _named(headers: Mapping[str, bytes] | Iterable[tuple[str, bytes]] | None) -> dict[str, bytes]:
+def _headers_by_name(headers: Mapping[str, bytes] | Iterable[tuple[str, bytes]] | None) -> dict[str, bytes]:
     """Returns headers by name. Raises :class:`InvalidArgumentError` for anything but names and bytes."""
     if not headers:
         return {}

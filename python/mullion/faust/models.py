@@ -222,7 +222,7 @@ class Record:
     def _set(self, given: Mapping[str, Any]) -> None:
         held = self.__dict__
         for name, field in self._fields.items():
-            held[name] = given[name] if name in given else _own_copy(field._default)
+            held[name] = given[name] if name in given else _copy_default(field._default)
         self.__post_init__()
 
     def __post_init__(self) -> None:
@@ -411,7 +411,7 @@ def _types_of(cls: type[Record]) -> Mapping[str, Any]:
     return {name: known[name] for name in cls._fields}
 
 
-def _own_copy(default: Any) -> Any:
+def _copy_default(default: Any) -> Any:
     """Copies a mutable default, so that records do not share it."""
     return copy.deepcopy(default) if isinstance(default, (list, dict, set, Record)) else default
 

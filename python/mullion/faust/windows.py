@@ -312,7 +312,7 @@ class SlidingWindow(Window):
         super().__init__()
         self._before_us = times.not_negative_us(before, "before")
         self._after_us = times.not_negative_us(after, "after")
-        self._expires_us = times.expires_us(expires, self._kept_us)
+        self._expires_us = times.expires_us(expires, self._retention_us)
 
     def ranges(self, timestamp: float) -> list[WindowRange]:
         """Returns the one range around ``timestamp``."""
@@ -355,12 +355,12 @@ class SlidingWindow(Window):
         return f"sliding_{times.short(self._before_us)}_{times.short(self._after_us)}"
 
     @property
-    def _kept_us(self) -> int:
+    def _retention_us(self) -> int:
         return self._before_us + self._after_us + 60_000_000
 
     def __repr__(self) -> str:
         before, after = times.short(self._before_us), times.short(self._after_us)
-        return f"{type(self).__name__}(before={before}, after={after}{_expires(self._expires_us, self._kept_us)})"
+        return f"{type(self).__name__}(before={before}, after={after}{_expires(self._expires_us, self._retention_us)})"
 
 
 def _back(timestamp: float, d: Seconds) -> float:

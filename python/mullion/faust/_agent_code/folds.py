@@ -135,7 +135,7 @@ def program(
         assert one.steps is not None
         own = [names.index(name) for name in one.tables]
         agents.append(
-            {"number": number, "column": column, "scalar": scalar, **_placed(one.steps, names), "tables": own}
+            {"number": number, "column": column, "scalar": scalar, **_with_numbers(one.steps, names), "tables": own}
         )
     return json.dumps(
         {
@@ -151,25 +151,25 @@ def filled(of: Print | Emit, values: Sequence[Any]) -> Print | Emit:
     """Replaces the expressions that only the operator can evaluate by their values."""
     given = iter(values)
     if isinstance(of, Emit):
-        return Emit(_known(of.value, given), of.line)
-    return Print(tuple(_known(one, given) for one in of.values), of.line)
+        return Emit(_with_constants(of.value, given), of.line)
+    return Print(tuple(_with_constants(one, given) for one in of.values), of.line)
 
 
-def _known(of: Expression, given: Iterator[Any]) -> Expression:
+def _with_constants(of: Expression, given: Iterator[Any]) -> Expression:
     if isinstance(of, (Read, Local, Edge)):
         return Const(next(given))
     if isinstance(of, Operation):
-        return Operation(of.sign, tuple(_known(one, given) for one in of.operands))
+        return Operation(of.sign, tuple(_with_constants(one, given) for one in of.operands))
     if isinstance(of, Call):
-        return Call(of.name, tuple(_known(one, given) for one in of.arguments))
+        return Call(of.name, tuple(_with_constants(one, given) for one in of.arguments))
     if isinstance(of, Item):
-        return Item(_known(of.of, given), _known(of.key, given))
+        return Item(_with_constants(of.of, given), _with_constants(of.key, given))
     if isinstance(of, Dict):
-        keys = tuple(_known(one, given) for one in of.keys)
-        return Dict(keys, tuple(_known(one, given) for one in of.values))
+        keys = tuple(_with_constants(one, given) for one in of.keys)
+        return Dict(keys, tuple(_with_constants(one, given) for one in of.values))
     if isinstance(of, Text):
-        return Text(tuple(_known(one, given) for one in of.parts), of.formats)
-    return replace(of, of=_known(of.of, given)) if isinstance(of, Field) else of
+        return Text(tuple(_with_constants(one, given) for one in of.parts), of.formats)
+    return replace(of, of=_with_constants(of.of, given)) if isinstance(of, Field) else of
 
 
 def _unknown(of: Expression) -> Iterator[Expression]:
@@ -228,13 +228,13 @@ def _table(table: Table) -> dict[str, Any]:
     }
 
 
-def _placed(said: Any, names: Sequence[str]) -> Any:
+def _with_numbers(said: Any, names: Sequence[str]) -> Any:
     """Replaces the names of tables by their numbers."""
     if isinstance(said, _Name):
         return names.index(said)
     if isinstance(said, list):
-        return [_placed(one, names) for one in said]
-    return {key: _placed(one, names) for key, one in said.items()} if isinstance(said, dict) else said
+        return [_with_numbers(one, names) for one in said]
+    return {key: _with_numbers(one, names) for key, one in said.items()} if isinstance(said, dict) else said
 
 
 class _Name(str):

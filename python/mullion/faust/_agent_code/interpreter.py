@@ -76,7 +76,7 @@ class Interpreter(Evaluator[Event]):
         for one in window.ranges(event.timestamp):
             if not window.stale(one[1], latest):
                 at = (of.table, key, (one[0], one[1]))
-                self.ranges[at] = value if not of.sign else NAMED[of.sign](self._held(at), value)
+                self.ranges[at] = value if not of.sign else NAMED[of.sign](self._range_value(at), value)
 
     def _read(self, of: Read, event: Event) -> Any:
         us = self._clock.time_us() if of.how == "now" else time_us(event.timestamp)
@@ -86,9 +86,9 @@ class Interpreter(Evaluator[Event]):
         window = self._tables[of.table].window
         assert window is not None
         one = self._last = window.current(seconds(us))
-        return self._default(of.table) if one is None else self._held((of.table, key, (one[0], one[1])))
+        return self._default(of.table) if one is None else self._range_value((of.table, key, (one[0], one[1])))
 
-    def _held(self, at: tuple[str, Any, tuple[float, float]]) -> Any:
+    def _range_value(self, at: tuple[str, Any, tuple[float, float]]) -> Any:
         return self.ranges[at] if at in self.ranges else self._default(at[0])
 
     def _default(self, table: str) -> Any:

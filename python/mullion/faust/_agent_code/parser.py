@@ -140,7 +140,7 @@ class _BodyReader(Reader):
         table = self._table_of(node.value, known)
         if table is None:
             raise Unknown(f"something other than a table is changed: {ast.unparse(node)}", node)
-        return self._served(table, node), self.expression(node.slice, known)
+        return self._windowed_name(table, node), self.expression(node.slice, known)
 
     # -- tables
 
@@ -153,7 +153,7 @@ class _BodyReader(Reader):
             return None
         return found if isinstance(found, (Table, WindowedTable)) else None
 
-    def _served(self, table: Table | WindowedTable, node: ast.AST) -> str:
+    def _windowed_name(self, table: Table | WindowedTable, node: ast.AST) -> str:
         """Returns a table's name; raises :class:`Unknown` for a table that the JVM does not support."""
         if isinstance(table, Table):
             raise Unknown(f"the table {table.name!r} has no window", node)
@@ -233,7 +233,7 @@ class _BodyReader(Reader):
     def _read(
         self, node: ast.Call, table: Table | WindowedTable, of: ast.Subscript, how: str, known: dict[str, Any]
     ) -> Read:
-        name = self._served(table, node)
+        name = self._windowed_name(table, node)
         if len(node.args) != (1 if how == "delta" else 0):
             raise Unknown(f"a table is read for another event: {ast.unparse(node)}", node)
         self._running(node, f"it reads the table {name!r}")

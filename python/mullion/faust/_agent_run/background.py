@@ -205,14 +205,14 @@ class Background:
 
     def _main(self) -> None:
         try:
-            with asyncio.Runner(loop_factory=self._made) as runner:
+            with asyncio.Runner(loop_factory=self._create_loop) as runner:
                 runner.run(self._all())
         except BaseException as error:
             self.error = error
         finally:
             self._asleep.set()
 
-    def _made(self) -> asyncio.AbstractEventLoop:
+    def _create_loop(self) -> asyncio.AbstractEventLoop:
         self._loop = asyncio.SelectorEventLoop(_Waiting(self._waits, self._asleep.clear))
         return self._loop
 

@@ -34,13 +34,13 @@ def columns_of(kind: Any) -> str | None:
         if kind._options.reading.coerce:
             # The messages of such fields may have other types too.
             return None
-        plain = {name: _plain(one) for name, one in kind._types().items()}
+        plain = {name: _plain_type(one) for name, one in kind._types().items()}
         found = [f"`{name}` {_KINDS[one]}" for name, one in plain.items() if one is not None]
         return ", ".join(found) or None
     return None
 
 
-def _plain(kind: Any) -> Any:
+def _plain_type(kind: Any) -> Any:
     """The plain type of a field, which may be optional; ``None`` for any other type."""
     if typing.get_origin(kind) in (typing.Union, types.UnionType):
         arms = [arm for arm in typing.get_args(kind) if arm is not type(None)]

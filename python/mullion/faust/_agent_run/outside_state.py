@@ -60,7 +60,7 @@ class OutsideState:
             channel = agent.channel
             sinks = [sink for sink in agent.sinks if not isinstance(sink, (Agent, Channel))]
             functions += [agent.function, *sinks, channel.key_type, channel.value_type]
-        functions += [_own(timer.function) for timer in program.timers]
+        functions += [_user_function(timer.function) for timer in program.timers]
         for table in program.tables.values():
             functions += [table.on_window_close, table.default]
         searched = Variables(functions, keeps_changes).functions
@@ -107,7 +107,7 @@ def _functions(program: Program) -> Iterator[tuple[str, Callable[..., Any]]]:
             elif isinstance(step, GroupBy) and callable(step.key):
                 yield f"key of the {part}", step.key
     for timer in program.timers:
-        yield f"timer {timer.name!r}", _own(timer.function)
+        yield f"timer {timer.name!r}", _user_function(timer.function)
     for table in program.tables.values():
         if table.on_window_close is not None:
             yield f"on_window_close of the table {table.name!r}", table.on_window_close
@@ -117,12 +117,12 @@ def _functions(program: Program) -> Iterator[tuple[str, Callable[..., Any]]]:
 
 def _driver_functions(program: Program) -> Iterator[Callable[..., Any]]:
     """The functions that run in the process that started the program, next to the query."""
-    yield from map(_own, program.tasks)
+    yield from map(_user_function, program.tasks)
     for name in signals.BEGINNING:
         yield from getattr(program, name).handlers
 
 
-def _own(function: Callable[..., Any]) -> Callable[..., Any]:
+def _user_function(function: Callable[..., Any]) -> Callable[..., Any]:
     return function.function if isinstance(function, WithApp) else function
 
 

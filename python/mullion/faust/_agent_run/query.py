@@ -62,11 +62,11 @@ class AgentsQuery:
     @property
     def began_with(self) -> list[str] | None:
         """The topics of the query's first start, if it has started."""
-        known = self._known
+        known = self._manifest
         return None if known is None else list(known["topics"])
 
     @property
-    def _known(self) -> dict[str, Any] | None:
+    def _manifest(self) -> dict[str, Any] | None:
         """The manifest of a query that has started."""
         began = any((self._app.folder_of(JOB) / "query" / "offsets").glob("[0-9]*"))
         known: dict[str, Any] | None = Manifest(self._app.folder_of(JOB)).read("agents", dict) if began else None
@@ -87,11 +87,11 @@ class AgentsQuery:
         parts = []
         # Cached: each agent is compared with all others.
         tables = functools.cache(reached)
-        columns = {agent.name: self._known_columns(agent.channel.name) for agent in self._app.agents.values()}
+        columns = {agent.name: self._columns_without_spark(agent.channel.name) for agent in self._app.agents.values()}
         shards = {agent.name: _sharding_of(agent, columns[agent.name]) for agent in self._app.agents.values()}
         alone = next((name for name, one in shards.items() if one.field is None), None)
         for agent in self._app.agents.values():
-            decided = self._decided(agent, columns[agent.name], tables)
+            decided = self._decide(agent, columns[agent.name], tables)
             file, _, line = decided.where.rpartition(":")
             where = f"{shown(file)}:{line}" if file else where_of(agent.function)
             field, words = shards[agent.name].field, shards[agent.name].words
@@ -101,12 +101,12 @@ class AgentsQuery:
             parts.append(Part(f"agent {agent.name}", "JVM" if decided.jvm else "Python", why, where))
         return parts
 
-    def _decided(self, agent: Agent, columns: StructType | None, tables: _Reached) -> Decided:
+    def _decide(self, agent: Agent, columns: StructType | None, tables: _Reached) -> Decided:
         if not self._app.compiled:
             return Decided(False, "compiled=False", where_of(agent.function))
         return folds.decide(agent, list(self._app.agents.values()), self._app.tables, columns, tables)
 
-    def _known_columns(self, topic: str) -> StructType | None:
+    def _columns_without_spark(self, topic: str) -> StructType | None:
         """The columns of a topic's values, if they are known without Spark."""
         if not isinstance(self._app.broker, DirBroker):
             return remembered_schema(self._app.folder_of(JOB) / f"{folder_name(topic)}.schema.json")
@@ -128,7 +128,7 @@ class AgentsQuery:
         rows: DataFrame | None = None
         tables = functools.cache(reached)
         streams = {name: self._stream_of(self._app.topics[name]) for name in topics}
-        self._begun_with = {name: self._known_columns(name) for name in topics}
+        self._begun_with = {name: self._columns_without_spark(name) for name in topics}
         shardings = {agent.name: _sharding_of(agent, streams[agent.channel.name].schema) for agent in agents}
         shards = _fields_of(shardings)
         sharded = None not in shards.values()
@@ -138,7 +138,7 @@ class AgentsQuery:
             values = [field for field in stream.schema.fieldNames() if field not in (*RESERVED, UNFIT)]
             scalar = values == ["value"] and not _is_record(channel.value_type)
             of_topic = stream.select(
-                F.struct(*(F.col(_quoted(value)) for value in values)).alias(column),
+                F.struct(*(F.col(_quote(value)) for value in values)).alias(column),
                 "_key",
                 "_timestamp",
                 "_columns",
@@ -154,7 +154,7 @@ class AgentsQuery:
                         F.lit("") if sharding is None else _shard_column(spark, agent, sharding, value, columns, unfit)
                     )
                     places.append(F.struct(F.lit(number).cast("int").alias("_agent"), shard.alias("_shard")))
-                    decided = self._decided(agent, columns, tables)
+                    decided = self._decide(agent, columns, tables)
                     if decided.jvm:
                         in_jvm[number] = (column, scalar, decided)
                     files = DirRows(self._app.broker.path, name) if isinstance(self._app.broker, DirBroker) else None
@@ -217,7 +217,7 @@ class AgentsQuery:
 
     def _require_begun_so(self, topics: list[str], shards: dict[str, str | None]) -> None:
         """Rejects changes since the first start that would lose records: topics, shards, or meanings of tables."""
-        known = self._known or {}
+        known = self._manifest or {}
         for why in self._refusals(known, topics, shards):
             raise IncompatibleStateError(why)
         for name, what in table_meaning.changes(self._app.tables.values(), known.get("tables", {})).items():
@@ -267,12 +267,14 @@ class AgentsQuery:
 
     def changes(self) -> list[Change]:
         """The effects on tables' records if the query were started."""
-        known = self._known
+        known = self._manifest
         if known is None:
             return [Change(JOB, "goes on", "it is new, and begins with nothing")]
         type_by_groups(self._app.agents.values())
         agents = self._app.agents.values()
-        shardings = {agent.name: _sharding_of(agent, self._known_columns(agent.channel.name)) for agent in agents}
+        shardings = {
+            agent.name: _sharding_of(agent, self._columns_without_spark(agent.channel.name)) for agent in agents
+        }
         topics = sorted({agent.channel.name for agent in agents})
         refused = [Change(JOB, "refused", why) for why in self._refusals(known, topics, _fields_of(shardings))]
         tables = known.get("tables", {})
@@ -305,12 +307,12 @@ class AgentsQuery:
 
     def _mend(self, failure: BaseException) -> bool:
         """True if the query may continue with columns that its topics gained after it was built."""
-        known = {name: self._known_columns(name) for name in self._begun_with}
+        known = {name: self._columns_without_spark(name) for name in self._begun_with}
         grown = known != self._begun_with
         return grown and isinstance(failure, WrongShardError) and isinstance(self._app.broker, DirBroker)
 
 
-def _quoted(name: str) -> str:
+def _quote(name: str) -> str:
     return f"`{name.replace('`', '``')}`"
 
 

@@ -37,7 +37,7 @@ class Shard:
 
     def data(self, table: Kept) -> TableData:
         if self.apart is not None:
-            raise UnsupportedError(_seen_in_part(self.apart, table))
+            raise UnsupportedError(_why_one_shard(self.apart, table))
         found = self._data.get(table.name)
         if found is None:
             found = self._data[table.name] = TableData(self, table)
@@ -156,7 +156,7 @@ class Shard:
             enter(before)
 
 
-def _seen_in_part(timer: Timer, table: Kept) -> str:
+def _why_one_shard(timer: Timer, table: Kept) -> str:
     """The reason why a timer that is called once cannot use a table."""
     if timer.on_leader:
         return (

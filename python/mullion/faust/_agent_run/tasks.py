@@ -47,7 +47,7 @@ class Begun:
                     self._tasks = list(left)
                     raise UnsupportedError(
                         f"Work that was begun with asyncio.create_task has not ended {LONGEST_SECONDS:g} seconds after "
-                        f"the code that began it: {', '.join(sorted(_named(task) for task in left))}. An event is over "
+                        f"the code that began it: {', '.join(sorted(map(_describe, left)))}. An event is over "
                         "when all that it began has ended: await it, or end it, before the next event."
                     )
             for task in tasks:
@@ -70,7 +70,7 @@ class Begun:
                 task.exception()
 
 
-def _named(task: asyncio.Task[Any]) -> str:
+def _describe(task: asyncio.Task[Any]) -> str:
     work = task.get_coro()
     code = getattr(work, "cr_code", None)
     name = getattr(work, "__qualname__", repr(work))

@@ -346,7 +346,7 @@ def outputs(
     rows: list[dict[str, Any]] = []
     if printed:
         rows.append({"topic": PRINTED, "batch": encoded(pa.RecordBatch.from_pylist([{"value": printed}]))})
-    for (to, key, is_raw, timestamp, headers), alike in itertools.groupby(messages, _shared):
+    for (to, key, is_raw, timestamp, headers), alike in itertools.groupby(messages, _publisher_columns):
         values = [one.value for one in alike]
         made = [_json_rows.texts(values, raw=is_raw)] if as_text else _json_rows.batches(values)
         shared = {"topic": to, "key": key, "headers": headers, "timestamp": timestamp}
@@ -355,7 +355,7 @@ def outputs(
         yield pa.RecordBatch.from_pylist(rows, schema=_OUTPUTS_SCHEMA)
 
 
-def _shared(sent: Sent) -> tuple[str, str | None, bool, int | None, list[dict[str, Any]] | None]:
+def _publisher_columns(sent: Sent) -> tuple[str, str | None, bool, int | None, list[dict[str, Any]] | None]:
     """The columns of a publisher's row, which apply to all messages in it."""
     timestamp = None if sent.timestamp is None else time_us(sent.timestamp)
     headers = [{"key": name, "value": value} for name, value in sent.headers.items()] or None

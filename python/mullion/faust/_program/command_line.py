@@ -44,7 +44,7 @@ def run_command(app: Runnable, arguments: Sequence[str]) -> int:
         elif name in app.commands:
             app.call(app.commands[name].calling(app, rest))
         else:
-            print(f"{app.name}: there is no command {name!r}. There are: {_known(app)}.", file=sys.stderr)  # noqa: T201
+            print(f"{app.name}: there is no command {name!r}. There are: {_command_names(app)}.", file=sys.stderr)  # noqa: T201
             return REFUSED
     except MullionError as failed:
         print(f"{app.name}: {failed}", file=sys.stderr)  # noqa: T201
@@ -52,7 +52,7 @@ def run_command(app: Runnable, arguments: Sequence[str]) -> int:
     return 0
 
 
-def _known(app: Runnable) -> str:
+def _command_names(app: Runnable) -> str:
     return ", ".join(["worker", *sorted(app.commands)])
 
 

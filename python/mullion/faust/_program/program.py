@@ -201,9 +201,9 @@ class Program:
         if name is not None:
             return self.topic(name, schema=schema, key_type=key_type, value_type=value_type)
         self._channels += 1
-        return self._own(f"{self.name}-channel-{self._channels}", schema, key_type, value_type)
+        return self._private_topic(f"{self.name}-channel-{self._channels}", schema, key_type, value_type)
 
-    def _own(
+    def _private_topic(
         self, name: str, schema: Any = None, key_type: Any = None, value_type: Any = None, *serializers: Any
     ) -> Topic:
         """Creates a private topic of the program."""
@@ -300,7 +300,7 @@ class Program:
                 "@app.agent(topic, name='...')."
             )
         if channel is None:
-            channel = self._own(f"{self.name}-{called}", *types)
+            channel = self._private_topic(f"{self.name}-{called}", *types)
         if inspect.isfunction(sink) or isinstance(sink, (Channel, Agent)):
             sink = [sink]
         agent = Agent(function, channel, name=called, sinks=sink or (), on_error=on_error)
@@ -348,7 +348,7 @@ class Program:
         and may not use tables, because it would read only a part of them. A function with a parameter receives the App.
         """
         self._accept("a timer", accepted, ("traced", "max_drift_correction"), "timer")
-        return self._timed(positive_us(interval, "interval"), on_leader, name)
+        return self._add_timer(positive_us(interval, "interval"), on_leader, name)
 
     def crontab(
         self,
@@ -368,9 +368,9 @@ class Program:
         """
         self._accept("a crontab", accepted, ("traced", "max_drift_correction", "name"), "crontab")
         zone = timezone or tz or self.conf.timezone
-        return self._timed(Crontab.of(cron_format, zone), on_leader, accepted.get("name"))
+        return self._add_timer(Crontab.of(cron_format, zone), on_leader, accepted.get("name"))
 
-    def _timed(self, every: int | Crontab, on_leader: bool, name: str | None) -> Callable[[F], F]:
+    def _add_timer(self, every: int | Crontab, on_leader: bool, name: str | None) -> Callable[[F], F]:
         def add(function: F) -> F:
             called = str(name or getattr(function, "__name__", repr(function)))
             self.timers.append(Timer(self._with_app(function), every, called, bool(on_leader)))

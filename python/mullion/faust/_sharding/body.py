@@ -125,7 +125,7 @@ class Body:
         inner = [one for one in ast.walk(source.definition) if isinstance(one, (ast.Global, ast.Nonlocal))]
         self._elsewhere = {name for one in inner for name in one.names}
         self._hidden: tuple[int, str] | None = None
-        self._uses = list(self._found_uses())
+        self._uses = list(self._table_uses())
         self._at = {id(use.key): use for use in self._uses}
         self._spoils = Spoils(source.definition, self._events_named(), self._values, self._resolve, agent.sinks)
         # A nested function may be called anywhere.
@@ -165,7 +165,7 @@ class Body:
         found = []
         for use in self._uses:
             origin = self._keys.get(id(use.key))
-            text = ast.unparse(use.key) if origin is None else self._shown(origin)
+            text = ast.unparse(use.key) if origin is None else self._origin_text(origin)
             where = f"{self._source.file}:{use.line}"
             found.append((use.line, Keyed(use.table.name, text, where, self._field(origin))))
         return [one for _, one in sorted(set(found), key=lambda pair: (pair[0], pair[1].table, pair[1].key))]
@@ -182,18 +182,18 @@ class Body:
             return "value" if self._values.is_plain or (self._values.kind is None and self._values.is_dict) else None
         return origin.name if origin.kind == "field" else None
 
-    def _shown(self, origin: _Origin) -> str:
+    def _origin_text(self, origin: _Origin) -> str:
         if origin.kind == "field":
             return f"_.{origin.name}" if self._values.is_record else f"_[{origin.name!r}]"
         return {"value": "_", "key": "_.key"}.get(origin.kind, "_")
 
-    def _found_uses(self) -> Iterator[_Use]:
+    def _table_uses(self) -> Iterator[_Use]:
         for part in self._source.definition.body:
             for node in ast.walk(part):
                 if isinstance(node, (ast.Import, ast.ImportFrom)):
                     self._hide(node, ast.unparse(node))
                 elif isinstance(node, ast.Name) and (id(node) in self._taken or node.id in self._given):
-                    yield from self._used(node)
+                    yield from self._use_of(node)
 
     def _names(self) -> Iterator[ast.Name]:
         """The names in the body that are defined outside of it."""
@@ -225,7 +225,7 @@ class Body:
         function = parent.func if isinstance(parent, ast.Call) and node in parent.args else None
         return isinstance(function, ast.Name) and hasattr(builtins, function.id)
 
-    def _used(self, name: ast.Name) -> Iterator[_Use]:
+    def _use_of(self, name: ast.Name) -> Iterator[_Use]:
         """The use of the table that a name leads to, if any."""
         node, found = self._leads_to(name)
         parent = self._parents.get(id(node))

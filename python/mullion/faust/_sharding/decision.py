@@ -70,7 +70,7 @@ def sharding_of(agent: Agent, steps: tuple[Step, ...], group: GroupBy | None, co
         return Sharding("", "shards by their keys")
     for one in keys:
         if one.field is None or not (one.field == "" or values.has(one.field, columns)):
-            return Sharding(None, f"one shard, because its tables are of {_named(one.key)}")
+            return Sharding(None, f"one shard, because its tables are of {_key_text(one.key)}")
     check(agent, None)
     name = next(iter({one.field for one in keys}))
     assert name is not None
@@ -109,7 +109,7 @@ def check(agent: Agent, group: GroupBy | None) -> None:
     Raises :class:`InvalidArgumentError` with each table, its key and the line, and the agents to write instead.
     """
     keys = [one for one in keys_of(agent, group) if one.field is not None]
-    shown = ", ".join(f"{one.table}[{_named(one.key)}] ({one.where})" for one in keys)
+    shown = ", ".join(f"{one.table}[{_key_text(one.key)}] ({one.where})" for one in keys)
     if group is not None:
         name = field_of(group)
         if name is not None and any(one.field != name for one in keys):
@@ -127,5 +127,5 @@ def check(agent: Agent, group: GroupBy | None) -> None:
         )
 
 
-def _named(key: str) -> str:
+def _key_text(key: str) -> str:
     return key.replace("_.", "event.").replace("_[", "event[") if key != "_" else "event"

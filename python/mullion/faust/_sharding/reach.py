@@ -25,24 +25,24 @@ def reached(agent: Agent) -> set[str] | None:
 def tables_of(agent: Agent) -> list[Table]:
     """The tables that an agent or its sinks are known to lead to."""
     sinks = [sink for sink in agent.sinks if not isinstance(sink, (Agent, Channel))]
-    found = _found_in([agent.function, *sinks]).found
+    found = _tables_reached_from([agent.function, *sinks]).found
     return [one.table if isinstance(one, WindowedTable) else one for one in found if isinstance(one, TABLES)]
 
 
 def leads_to_table(function: Callable[..., Any]) -> bool:
     """True if a function is known to lead to a table. False is not a proof: some ways are not analysed."""
-    return any(isinstance(one, TABLES) for one in _found_in([function]).found)
+    return any(isinstance(one, TABLES) for one in _tables_reached_from([function]).found)
 
 
 def tables_in(values: Iterable[Any]) -> set[str] | None:
     """The names of the tables that values lead to; ``None`` if that is uncertain."""
-    found = _found_in(values)
+    found = _tables_reached_from(values)
     if not found.certain or any(isinstance(one, Program) for one in found.found):
         return None
     return {one.name for one in found.found}
 
 
-def _found_in(values: Iterable[Any]) -> Reached:
+def _tables_reached_from(values: Iterable[Any]) -> Reached:
     return all_reached(values, lambda one: isinstance(one, (*TABLES, Program)), _leads_nowhere)
 
 

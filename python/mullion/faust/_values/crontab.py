@@ -59,7 +59,7 @@ class Crontab:
         """Parses a crontab. Raises :class:`InvalidArgumentError` for invalid text, or if it is never due."""
         fields = _NAMED.get(text.strip().lower(), text).split() if isinstance(text, str) else []
         if len(fields) != len(_FIELDS):
-            raise _refused(text, f"has {len(fields)} fields of 5")
+            raise _invalid(text, f"has {len(fields)} fields of 5")
         minutes, hours, days, months, weekdays = (
             _values(text, field, *about) for field, about in zip(fields, _FIELDS, strict=True)
         )
@@ -76,7 +76,7 @@ class Crontab:
             either,
         )
         if not any(made._is_due_on(date(2000, 1, 1) + timedelta(days)) for days in range(_MOST_DAYS)):
-            raise _refused(text, "names a day that does not exist")
+            raise _invalid(text, "names a day that does not exist")
         return made
 
     def next_us(self, after_us: int) -> int:
@@ -91,7 +91,7 @@ class Crontab:
                 if due is not None:
                     return (due - _EPOCH) // _MICROSECOND
             day += timedelta(days=1)
-        raise _refused(self.text, "is never due")
+        raise _invalid(self.text, "is never due")
 
     def _is_due_on(self, day: date) -> bool:
         if day.month not in self.months:
@@ -117,7 +117,7 @@ def _values(text: str, field: str, name: str, least: int, most: int) -> set[int]
     for part in field.split(","):
         span, slash, step = part.partition("/")
         if slash and (not step.isdecimal() or int(step) == 0):
-            raise _refused(text, f"has the step {step!r} in its {name}")
+            raise _invalid(text, f"has the step {step!r} in its {name}")
         first, dash, last = span.partition("-")
         if span == "*":
             low, high = least, most - (name == "weekday")
@@ -125,7 +125,7 @@ def _values(text: str, field: str, name: str, least: int, most: int) -> set[int]
             low = _number(text, first, name, least, most)
             high = _number(text, last, name, least, most) if dash else (most if slash else low)
         if low > high:
-            raise _refused(text, f"has the range {span!r} in its {name}, which ends before it begins")
+            raise _invalid(text, f"has the range {span!r} in its {name}, which ends before it begins")
         found.update(range(low, high + 1, int(step) if slash else 1))
     return found
 
@@ -135,11 +135,11 @@ def _number(text: str, said: str, name: str, least: int, most: int) -> int:
     if said.lower()[:3] in names and said.isalpha():
         return names.index(said.lower()[:3]) + least
     if not said.isdecimal() or not least <= int(said) <= most:
-        raise _refused(text, f"has {said!r} for its {name}, which is from {least} to {most}")
+        raise _invalid(text, f"has {said!r} for its {name}, which is from {least} to {most}")
     return int(said)
 
 
-def _refused(text: object, why: str) -> InvalidArgumentError:
+def _invalid(text: object, why: str) -> InvalidArgumentError:
     return InvalidArgumentError(
         f"crontab({text!r}) {why}. Write minute, hour, day of the month, month and day of the week, as in "
         "crontab('30 8 * * 1-5')."

@@ -80,7 +80,7 @@ def _reader_of(kind: Any, how: Reading) -> Reader:
     origin, arguments = typing.get_origin(kind), typing.get_args(kind)
     own = how.coercions.get(kind)
     if own is not None:
-        return _own(kind, own)
+        return _coercion_reader(kind, own)
     if origin in (typing.Union, types.UnionType):
         return _union(arguments, how)
     if origin is typing.Literal:
@@ -112,11 +112,11 @@ def _as_it_is(value: Any, _: str) -> Any:
     return value
 
 
-def _refused(value: Any, path: str, meant: str) -> ValidationError:
+def _invalid(value: Any, path: str, meant: str) -> ValidationError:
     return ValidationError(path, f"{value!r} ({type(value).__name__}) is not {meant}.")
 
 
-def _own(kind: Any, coercion: Callable[[Any], Any]) -> Reader:
+def _coercion_reader(kind: Any, coercion: Callable[[Any], Any]) -> Reader:
     def read(value: Any, path: str) -> Any:
         if isinstance(kind, type) and isinstance(value, kind):
             return value
@@ -163,7 +163,7 @@ def _literal(allowed: tuple[Any, ...]) -> Reader:
 def _elements(value: Any, path: str, kind: type) -> Iterable[Any]:
     if isinstance(value, (list, tuple, set, frozenset)):
         return value
-    raise _refused(value, path, f"a {kind.__name__}")
+    raise _invalid(value, path, f"a {kind.__name__}")
 
 
 def _sequence(made: type, arguments: tuple[Any, ...], how: Reading) -> Reader:
@@ -196,7 +196,7 @@ def _mapping(arguments: tuple[Any, ...], how: Reading) -> Reader:
 
     def read(value: Any, path: str) -> Any:
         if not isinstance(value, Mapping):
-            raise _refused(value, path, "a dict")
+            raise _invalid(value, path, "a dict")
         return {keys(key, f"{path}[{key!r}]"): values(held, f"{path}[{key!r}]") for key, held in value.items()}
 
     return read
@@ -232,7 +232,7 @@ def _moment(kind: type[datetime | date | time], how: Reading) -> Reader:
                 return datetime.fromtimestamp(value, UTC)
         except (ValueError, OverflowError, OSError) as error:
             raise ValidationError(path, f"{value!r} is not a {kind.__name__}: {error}.") from error
-        raise _refused(value, path, f"a {kind.__name__}: ISO 8601 text is expected")
+        raise _invalid(value, path, f"a {kind.__name__}: ISO 8601 text is expected")
 
     return read
 
@@ -253,7 +253,7 @@ def _of_text(kind: type[Any]) -> Reader:
                 return made(value)
         except (ValueError, TypeError, InvalidOperation, OverflowError, binascii.Error):
             pass
-        raise _refused(value, path, f"a {kind.__name__}")
+        raise _invalid(value, path, f"a {kind.__name__}")
 
     return read
 
@@ -274,7 +274,7 @@ def _scalar(kind: type[Any], how: Reading) -> Reader:
                 return kind(value)
         except (KeyError, ValueError, TypeError, OverflowError):
             pass
-        raise _refused(value, path, meant)
+        raise _invalid(value, path, meant)
 
     def read(value: Any, path: str) -> Any:
         if is_one(value):
@@ -282,7 +282,7 @@ def _scalar(kind: type[Any], how: Reading) -> Reader:
         if how.coerce:
             return coerced(value, path)
         if how.validation:
-            raise _refused(value, path, meant)
+            raise _invalid(value, path, meant)
         return value
 
     return read
@@ -297,6 +297,6 @@ def _of_class(kind: type) -> Reader:
     def read(value: Any, path: str) -> Any:
         if isinstance(value, kind):
             return value
-        raise _refused(value, path, f"a {kind.__name__}")
+        raise _invalid(value, path, f"a {kind.__name__}")
 
     return read

@@ -158,7 +158,7 @@ class TableData:
         """Sets the value of a range."""
         record = self._of_range(key, one)
         if self._store.get(record) is None:
-            self._opened(key, record, self._due_us(one))
+            self._open_range(key, record, self._due_us(one))
         self._put(record, value, key)
 
     def delete_range(self, key: Any, one: tuple[float, float]) -> bool:
@@ -198,7 +198,7 @@ class TableData:
         if held is None:
             window = self.window
             assert isinstance(window, SlidingWindow)
-            self._opened(key, record, self._due_us(window.current(seconds(us))))
+            self._open_range(key, record, self._due_us(window.current(seconds(us))))
         if operation == "=":
             before = []
         written = codec.encode([*before, (operation, value)], self._of_what(key))
@@ -215,7 +215,7 @@ class TableData:
                     if operation == "=":
                         folded = value
                     else:
-                        before = self._made_default() if folded is MISSING else folded
+                        before = self._create_default() if folded is MISSING else folded
                         folded = NAMED[operation](before, value)
         return folded
 
@@ -372,13 +372,13 @@ class TableData:
         known = self._handed.get(record)
         if known is not None:
             return known.value
-        made = self._made_default()
+        made = self._create_default()
         return made if made is MISSING else self.hand(record, made, key)
 
-    def _made_default(self) -> Any:
+    def _create_default(self) -> Any:
         return MISSING if self.table.default is None else self.table.default()
 
-    def _opened(self, key: Any, record: bytes, due_us: int | None) -> None:
+    def _open_range(self, key: Any, record: bytes, due_us: int | None) -> None:
         if due_us is not None:
             self._store.put_timer(self._later(due_us), self._timers + _CLOSE + record)
         if self.table.key_index:

@@ -20,7 +20,7 @@ def windowed_count(table: Table, window: WindowT) -> Callable[..., Any]:
     windowed = WindowedTable(table, window)
 
     def count(key: Any, timestamp: float | None = None) -> Any:
-        return _added(windowed, key, 1, timestamp)
+        return _add(windowed, key, 1, timestamp)
 
     return count
 
@@ -33,7 +33,7 @@ def windowed_sum(table: Table, window: WindowT) -> Callable[..., Any]:
     windowed = WindowedTable(table, window)
 
     def add(key: Any, value: Any, timestamp: float | None = None) -> Any:
-        return _added(windowed, key, value, timestamp)
+        return _add(windowed, key, value, timestamp)
 
     return add
 
@@ -52,7 +52,7 @@ def windowed_average(sum_table: Table, count_table: Table, window: WindowT) -> C
     return average
 
 
-def _added(windowed: WindowedTable, key: Any, value: Any, timestamp: float | None) -> Any:
+def _add(windowed: WindowedTable, key: Any, value: Any, timestamp: float | None) -> Any:
     data = windowed._writes(key)
     us = windowed._event_us() if timestamp is None else time_us(timestamp)
     if data.table.default is None:
