@@ -180,7 +180,7 @@ def function_of(value: object, name: str, example: str) -> Callable[..., Any]:
     if callable(value):
         return value
     if isinstance(value, str) or type(value).__name__ == "SymbolAtom":
-        found = _named(str(value))
+        found = _object_named(str(value))
         if callable(found):
             return found
         raise InvalidArgumentError(
@@ -206,7 +206,7 @@ def here() -> str:
     return "" if frame is None else f"{shown(frame.f_code.co_filename)}:{frame.f_lineno}"
 
 
-def _named(text: str) -> object:
+def _object_named(text: str) -> object:
     frame = inspect.currentframe()
     while frame is not None and not is_users(frame):
         frame = frame.f_back

@@ -24,7 +24,7 @@ class Graph:
             )
         self.nodes: Final = list(dict.fromkeys(map(self.place, all_nodes(given))))
         ends = dict.fromkeys(end for pipeline in given for end in pipeline.ends)
-        self._names = _named(self.nodes)
+        self._names = _name_nodes(self.nodes)
         for end in ends:
             _require_whole(end, writer=True)
         for node in self.nodes:
@@ -44,7 +44,7 @@ class Graph:
                     "sp.accumulate(...) for a fold over the whole stream."
                 )
         self.writers: Final = tuple(ends)
-        self.cuts: Final = self._cut()
+        self.cuts: Final = self._nodes_to_cut()
         """Windows whose records come from a separate query: a query has one event clock, and needs final batches."""
 
     def place(self, node: Node) -> Node:
@@ -75,7 +75,7 @@ class Graph:
                 left += _before(each)
         return list(found)
 
-    def _cut(self) -> tuple[Node, ...]:
+    def _nodes_to_cut(self) -> tuple[Node, ...]:
         cuts: dict[Node, None] = {}
         # Nodes are in topological order.
         for node in self.nodes:
@@ -99,18 +99,18 @@ class Graph:
         return any(
             isinstance(node.operator, Window)
             and node.operator.mixed_schemas
-            and self.place(reader) in map(self.place, _unwindowed(node.before))
+            and self.place(reader) in map(self.place, _nodes_since_window(node.before))
             for node in self.nodes
         )
 
 
-def _unwindowed(node: Node | None) -> set[Node]:
+def _nodes_since_window(node: Node | None) -> set[Node]:
     """The nodes from this one back to the nearest windows and readers."""
     found: set[Node] = set()
     while node is not None and not isinstance(node.operator, Window):
         found.add(node)
         if isinstance(node.operator, (Merge, Union)):
-            found |= _unwindowed(node.operator.other.ends[0])
+            found |= _nodes_since_window(node.operator.other.ends[0])
         node = node.before
     return found
 
@@ -124,7 +124,7 @@ def _pipeline(given: Any) -> Pipeline:
     )
 
 
-def _named(nodes: Iterable[Node]) -> dict[Node, str]:
+def _name_nodes(nodes: Iterable[Node]) -> dict[Node, str]:
     kinds: Counter[str] = Counter()
     names: dict[Node, str] = {}
     taken: dict[str, Operator] = {}

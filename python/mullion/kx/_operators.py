@@ -202,7 +202,7 @@ class Pipeline:
                 "before them: source | [sp.write.to_console(), sp.map(f) | sp.write.to_variable('out')]."
             )
         moved: dict[Node, Node] = {}
-        return Pipeline(_moved(each, end, moved) for each in after.ends)
+        return Pipeline(_copy_node(each, end, moved) for each in after.ends)
 
     def __ror__(self, others: Sequence[Operator | Pipeline]) -> Pipeline:
         raise _several_before(others, self)
@@ -246,7 +246,7 @@ def all_nodes(pipelines: Iterable[Pipeline]) -> Iterator[Node]:
                 yield node
 
 
-def _moved(node: Node, end: Node, moved: dict[Node, Node]) -> Node:
+def _copy_node(node: Node, end: Node, moved: dict[Node, Node]) -> Node:
     """A copy of a pipeline's node, joined to ``end``; nodes that were shared remain shared."""
     if node in moved:
         return moved[node]
@@ -258,7 +258,7 @@ def _moved(node: Node, end: Node, moved: dict[Node, Node]) -> Node:
             )
         before = end
     else:
-        before = _moved(node.before, end, moved)
+        before = _copy_node(node.before, end, moved)
     moved[node] = Node(node.operator, before)
     return moved[node]
 

@@ -164,12 +164,12 @@ class App(programs.App, PipelinesHost):
     def _forget(self, node: Node, topic: DirTopic) -> None:
         readers = [plan.name for plan in self._plans if node in plan.inputs]
         source = f"{jvm.topic_path(self.spark, str(topic.folder)).partition('://')[2]}]"
-        done = [self._processed(name, source) for name in readers]
+        done = [self._batches_processed(name, source) for name in readers]
         if done:
             # Each batch is a file, and both are counted from 0. If a batch number was skipped, files are deleted later.
             topic.forget(min(done))
 
-    def _processed(self, query: str, source: str) -> int:
+    def _batches_processed(self, query: str, source: str) -> int:
         """The number of batches of a spool that a query has processed in committed batches."""
         running = self.queries.get(query)
         reports = [] if running is None else running.progress

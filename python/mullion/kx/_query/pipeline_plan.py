@@ -122,7 +122,7 @@ class Plan:
             stream = self._of(self.node.before, session)
             if isinstance(self.node.operator, Window):
                 return self._records_for(stream, self.node.operator)
-            stream = self._staged(stream) if stream.steps else stream
+            stream = self._stage(stream) if stream.steps else stream
         self._form, self._mixed = stream.form, stream.mixed
         return stream.df
 
@@ -152,16 +152,16 @@ class Plan:
             return self._brought(node, operator, name, spark)
         before = self._of(node.before, spark)
         if isinstance(operator, Window):
-            return self._windowed(before, node, operator, name)
+            return self._add_window(before, node, operator, name)
         if isinstance(operator, Split):
             return before
         if isinstance(operator, Union):
-            return self._united(before, self._of(operator.other.ends[0], spark), node)
+            return self._union(before, self._of(operator.other.ends[0], spark), node)
         assert isinstance(operator, Function)
         step = Step(operator, name)
         if isinstance(operator, Merge):
-            left = self._staged(before)
-            right = self._staged(self._of(operator.other.ends[0], spark), right=True)
+            left = self._stage(before)
+            right = self._stage(self._of(operator.other.ends[0], spark), right=True)
             return Stream(left.df.unionByName(right.df), "tables", node, (step,))
         return replace(before, steps=(*before.steps, step), ends_with=node)
 
@@ -176,9 +176,9 @@ class Plan:
         rows = reader.stream(self._app, spark, self._folder, name)  # type: ignore[attr-defined]
         return Stream(rows, "rows", node)
 
-    def _windowed(self, before: Stream, node: Node, window: Window, name: str) -> Stream:
+    def _add_window(self, before: Stream, node: Node, window: Window, name: str) -> Stream:
         if window.mixed_schemas:
-            return self._panes(self._mixed_records(before), node, window, name)
+            return self._panes(self._stage_mixed(before), node, window, name)
         if window.time_assigner is not None:
             before = replace(before, steps=(*before.steps, Step(window, name)))
         return self._panes(self._records(before, lambda: self._schemas.of(node)), node, window, name)
@@ -190,7 +190,7 @@ class Plan:
     def _records_for(self, stream: Stream, window: Window) -> DataFrame:
         """The records that this query passes to a window."""
         if window.mixed_schemas:
-            return self._mixed_records(stream)
+            return self._stage_mixed(stream)
         return self._records(stream, lambda: self._schemas.of(self.node, timed=False))
 
     def _brought(self, node: Node, window: Window, name: str, spark: SparkSession) -> Stream:
@@ -204,12 +204,12 @@ class Plan:
             rows = self._records(Stream(rows, "rows", node, (Step(window, name),)), lambda: timed)
         return self._panes(rows, node, window, name)
 
-    def _united(self, left: Stream, right: Stream, node: Node) -> Stream:
+    def _union(self, left: Stream, right: Stream, node: Node) -> Stream:
         plain = not left.steps and not right.steps and left.form == right.form == "rows"
         if plain and sorted(left.df.dtypes) == sorted(right.df.dtypes):
             return Stream(left.df.unionByName(right.df), "rows", node)
         # Tables keep the batches of each side as they are.
-        return Stream(self._staged(left).df.unionByName(self._staged(right).df), "tables", node)
+        return Stream(self._stage(left).df.unionByName(self._stage(right).df), "tables", node)
 
     def _records(self, stream: Stream, columns: Callable[[], StructType]) -> DataFrame:
         """The records of a stream in columns. ``columns`` is called only if functions make the records."""
@@ -221,11 +221,11 @@ class Plan:
         stage = Stage(stream.form, stream.steps, "rows", stream.mixed, to_arrow_schema(schema, **IN_UTC))
         return self._run(stream, stage, schema)
 
-    def _mixed_records(self, stream: Stream) -> DataFrame:
+    def _stage_mixed(self, stream: Stream) -> DataFrame:
         stage = Stage(stream.form, stream.steps, "mixed", stream.mixed)
         return self._run(stream, stage, MIXED)
 
-    def _staged(self, stream: Stream, *, right: bool = False) -> Stream:
+    def _stage(self, stream: Stream, *, right: bool = False) -> Stream:
         if not stream.steps and stream.form == "tables" and not right:
             return stream
         stage = Stage(stream.form, stream.steps, "tables", stream.mixed, right=right)

@@ -51,7 +51,7 @@ class Schemas:
         manifest, name = Manifest(self._folder), self._graph.name(window)
         columns: dict[str, Any] = manifest.read("columns", dict) or {}
         if name not in columns:
-            columns[name] = (self._said(window) or self._learnt(window)).jsonValue()
+            columns[name] = (self._declared_schema(window) or self._learnt(window)).jsonValue()
             manifest.write("columns", columns)
         with reading(manifest.file):
             known = T.StructType.fromJson(columns[name])
@@ -59,7 +59,7 @@ class Schemas:
         timed = timed and window.operator.time_assigner is not None
         return known.add(TIME, T.TimestampType()) if timed else known
 
-    def _said(self, window: Node) -> T.StructType | None:
+    def _declared_schema(self, window: Node) -> T.StructType | None:
         """The ``schema=`` of the last function that may change columns."""
         node = window.before
         while node is not None and isinstance(node.operator, (Filter, Split)):
@@ -111,7 +111,7 @@ class Schemas:
         before = self._batches(node.before, with_records)
         if isinstance(operator, Window):
             shown = [
-                each if isinstance(each.data, list) or not operator.mixed_schemas else _listed(each) for each in before
+                each if isinstance(each.data, list) or not operator.mixed_schemas else _in_list(each) for each in before
             ]
             times = (0, max(operator.size_us, operator.size)) if operator.clocked else (0, 1)
             return [Batch(each.data, Meta(0, times, operator.clocked)) for each in shown]
@@ -139,5 +139,5 @@ class Schemas:
         return [table.slice(0, SAMPLED if with_records else 0) for table in tables]
 
 
-def _listed(batch: Batch) -> Batch:
+def _in_list(batch: Batch) -> Batch:
     return Batch([batch.data], batch.meta)

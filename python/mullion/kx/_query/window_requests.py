@@ -58,7 +58,7 @@ def panes_of(records: DataFrame, window: Window, name: str, *, closes: bool) -> 
         if window.size_us == window.slide_us
         else Sliding(size, durations.written(window.slide_us), gaps=True)
     )
-    panes = _whole if window.count_trigger == ANY_COUNT else _flushed
+    panes = _complete_windows if window.count_trigger == ANY_COUNT else _windows_by_flushes
     found = panes(held, kind, window, asked)
     shown = sf.col("rows")
     if window.passthrough:
@@ -68,7 +68,7 @@ def panes_of(records: DataFrame, window: Window, name: str, *, closes: bool) -> 
     return found.select("window", "pane", sf.coalesce(shown, none).alias("rows"))
 
 
-def _whole(held: DataFrame, kind: Tumbling | Sliding, window: Window, asked: dict[str, Any]) -> DataFrame:
+def _complete_windows(held: DataFrame, kind: Tumbling | Sliding, window: Window, asked: dict[str, Any]) -> DataFrame:
     """Windows that are emitted once, with all of their records."""
     ordered = dispatch.with_arrival(held, BATCH, ROW)
     place = map(sf.col, [*([_CLOCK] if window.sort else []), BATCH, ROW])
@@ -76,7 +76,7 @@ def _whole(held: DataFrame, kind: Tumbling | Sliding, window: Window, asked: dic
     return sorted_lists(found, "rows")
 
 
-def _flushed(held: DataFrame, kind: Tumbling | Sliding, window: Window, asked: dict[str, Any]) -> DataFrame:
+def _windows_by_flushes(held: DataFrame, kind: Tumbling | Sliding, window: Window, asked: dict[str, Any]) -> DataFrame:
     """Windows that are emitted in several batches: one each time that the buffer is full, and the rest."""
     asked |= {"early": Early(count=window.count_trigger), "accumulate": False}
     found = windowed(held, kind, **asked).collect("time" if window.sort else "arrival", max_rows=window.count_trigger)

@@ -49,17 +49,17 @@ class Step:
             batches = (batch for batch in batches if not batch.meta.closing)
         match operator:
             case Window():
-                return self._timed(batches, operator)
+                return self._assign_times(batches, operator)
             case Map():
-                return self._mapped(batches)
+                return self._map(batches)
             case Filter():
-                return self._filtered(batches)
+                return self._filter(batches)
             case Accumulate():
-                return self._accumulated(batches, operator, records)
+                return self._accumulate(batches, operator, records)
             case Reduce():
-                return self._reduced(batches, operator, records)
+                return self._reduce(batches, operator, records)
             case Merge():
-                return self._merged(batches, operator, records)
+                return self._merge(batches, operator, records)
         raise AssertionError(operator)
 
     @property
@@ -73,42 +73,42 @@ class Step:
         assert function is not None
         return called(self.what, function, operator.params, self.id, batch, operator.pandas, *more)
 
-    def _timed(self, batches: Iterator[Batch], window: Window) -> Iterator[Batch]:
+    def _assign_times(self, batches: Iterator[Batch], window: Window) -> Iterator[Batch]:
         for batch in (each for each in batches if not each.meta.closing):
             assert isinstance(batch.data, pa.Table)
             times = _times(self._ask(batch), batch.rows, f"the time_assigner of {self.what}")
             yield replace(batch, data=batch.data.append_column(TIME, times))
 
-    def _mapped(self, batches: Iterator[Batch]) -> Iterator[Batch]:
+    def _map(self, batches: Iterator[Batch]) -> Iterator[Batch]:
         for batch in batches:
             made = batch.data if batch.meta.closing else as_data(self._ask(batch), self.what)
             if made is not None:
                 yield replace(batch, data=made)
 
-    def _filtered(self, batches: Iterator[Batch]) -> Iterator[Batch]:
+    def _filter(self, batches: Iterator[Batch]) -> Iterator[Batch]:
         for batch in batches:
-            kept = batch.data if batch.meta.closing else _kept(batch.data, self._ask(batch), self.what)
+            kept = batch.data if batch.meta.closing else _kept_rows(batch.data, self._ask(batch), self.what)
             if kept is not None:
                 yield replace(batch, data=kept)
 
-    def _shown(self, operator: Accumulate | Reduce, accumulator: Any, meta: Meta) -> Iterator[Batch]:
+    def _emit(self, operator: Accumulate | Reduce, accumulator: Any, meta: Meta) -> Iterator[Batch]:
         made = accumulator if operator.output is None else guarded(self.what, operator.output, accumulator)
         data = as_data(made, self.what)
         if data is not None:
             yield Batch(data, meta)
 
-    def _accumulated(self, batches: Iterator[Batch], operator: Accumulate, records: Records) -> Iterator[Batch]:
+    def _accumulate(self, batches: Iterator[Batch], operator: Accumulate, records: Records) -> Iterator[Batch]:
         key = f"{self.id}\0accumulator".encode()
         accumulator = self._read(records, key, operator.initial)
         for batch in batches:
             accumulator = self._ask(batch, accumulator)
             written = objects.encode(accumulator, f"the accumulator of {self.what}")
             records.put(key, written)
-            yield from self._shown(operator, accumulator, batch.meta)
+            yield from self._emit(operator, accumulator, batch.meta)
             # Changes that ``output`` makes to it must have no effect, with or without a restart.
             accumulator = objects.decode(written)
 
-    def _reduced(self, batches: Iterator[Batch], operator: Reduce, records: Records) -> Iterator[Batch]:
+    def _reduce(self, batches: Iterator[Batch], operator: Reduce, records: Records) -> Iterator[Batch]:
         for batch in batches:
             key = f"{self.id}\0{batch.meta.window}".encode()
             own = batch.meta.window is not None
@@ -120,7 +120,7 @@ class Step:
                 continue
             if own:
                 records.delete(key)
-            yield from self._shown(operator, accumulator, replace(batch.meta, closing=False))
+            yield from self._emit(operator, accumulator, replace(batch.meta, closing=False))
 
     def _read(self, records: Records | None, key: bytes, initial: Any) -> Any:
         written = None if records is None else records.get(key)
@@ -129,12 +129,12 @@ class Step:
             written = objects.encode(initial, f"initial= of {self.what}")
         return objects.decode(written)
 
-    def _merged(self, batches: Iterator[Batch], operator: Merge, records: Records) -> Iterator[Batch]:
+    def _merge(self, batches: Iterator[Batch], operator: Merge, records: Records) -> Iterator[Batch]:
         # The right stream comes first, so that the left one finds its partner of the same micro-batch.
         for batch in sorted(batches, key=lambda batch: not batch.meta.right):
             side = "right" if batch.meta.right else "left"
             buffers = {name: self._buffer(records, name) for name in ("left", "right")}
-            buffers[side] = _joined(buffers[side], batch.data, self.what)
+            buffers[side] = _append(buffers[side], batch.data, self.what)
             if _triggers(operator.trigger, side, buffers):
                 asked = [_given(buffers[name], operator.pandas, operator.function) for name in ("left", "right")]
                 made = as_data(guarded(self.what, operator.function, *asked), self.what)
@@ -232,7 +232,7 @@ def guarded(what: str, function: Callable[..., Any], *given: Any) -> Any:
     except MullionError:
         raise
     except Exception as error:
-        raise FunctionError(f"{what} failed {_told(error, function)}") from error
+        raise FunctionError(f"{what} failed {_error_text(error, function)}") from error
 
 
 def as_data(made: Any, what: str) -> Data | None:
@@ -287,7 +287,7 @@ def _given(data: Data | None, pandas: bool, function: Callable[..., Any]) -> Any
     return [as_argument(table) for table in data] if isinstance(data, list) else as_argument(data)
 
 
-def _kept(data: Data, answer: Any, what: str) -> Data | None:
+def _kept_rows(data: Data, answer: Any, what: str) -> Data | None:
     """The part of a batch that a filter keeps: all, nothing, or the marked rows."""
     if isinstance(answer, bool) or type(answer).__name__ in ("bool_", "bool", "BooleanScalar"):
         return data if bool(answer.as_py() if hasattr(answer, "as_py") else answer) else None
@@ -338,7 +338,7 @@ def _in_utc(time: Any) -> Any:
     return time.replace(tzinfo=UTC) if isinstance(time, datetime) and time.tzinfo is None else time
 
 
-def _joined(buffer: pa.Table | None, data: Data, what: str) -> pa.Table:
+def _append(buffer: pa.Table | None, data: Data, what: str) -> pa.Table:
     tables = [*([] if buffer is None else [buffer]), *(data if isinstance(data, list) else [data])]
     try:
         return pa.concat_tables(tables, promote_options="default").combine_chunks()
@@ -362,7 +362,7 @@ def conformed(table: pa.Table, schema: pa.Schema, what: str) -> pa.Table:
     found, wanted = set(table.column_names), set(schema.names)
     if found != wanted:
         raise FunctionError(
-            f"{what} gave the columns {_listed(table.column_names)}, and the next window has {_listed(schema.names)}, "
+            f"{what} gave the columns {_join(table.column_names)}, and the next window has {_join(schema.names)}, "
             "which came first. Give the same columns in each batch, or say which there are with schema=."
         )
     columns = []
@@ -400,11 +400,11 @@ def _keeps(have: pa.DataType, want: pa.DataType) -> bool:
     return bool(nested and str(have).replace("item:", "element:") == str(want).replace("item:", "element:"))
 
 
-def _listed(names: Iterable[str]) -> str:
+def _join(names: Iterable[str]) -> str:
     return ", ".join(map(repr, names)) or "none"
 
 
-def _told(error: Exception, function: object) -> str:
+def _error_text(error: Exception, function: object) -> str:
     """The place and the message of an error in a function, in one line."""
     hint = ""
     if isinstance(error, AttributeError) and error.name in CONVERSIONS:

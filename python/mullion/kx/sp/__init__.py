@@ -239,12 +239,12 @@ def _fold(
     schema: SchemaLike | None,
     name: str | None,
 ) -> _F:
-    found, asked = _function(function, _folded(function, params), pandas, f"sp.{kind.kind}")
+    found, asked = _function(function, _fold_parameters(function, params), pandas, f"sp.{kind.kind}")
     shown = None if output is None else function_of(output, "output", "output=lambda total: {'total': total}")
     return kind(found, asked, pandas, given_schema(schema), initial, shown, name=name)
 
 
-def _folded(function: object, params: Sequence[str] | None) -> Sequence[str]:
+def _fold_parameters(function: object, params: Sequence[str] | None) -> Sequence[str]:
     """The parameters of a fold before the accumulator: the data, and the metadata if the function has three."""
     if params is not None:
         return params
