@@ -36,7 +36,7 @@ def require_same(checkpoint: Path, query: str, why: str, specs: Iterable[Spec], 
     column.
     """
     for spec in specs:
-        was = _noted(checkpoint, spec.name)
+        was = _recorded_window(checkpoint, spec.name)
         if was is not None and has_run(was["query"]):
             _require_same(was, _note_of(query, spec), why, f"The window {spec.name!r}")
 
@@ -71,7 +71,7 @@ def note_topic(checkpoint: Path, query: str, topic: str, *, has_run: bool) -> No
 
 def query_of(checkpoint: Path, window: str) -> str | None:
     """The query that is recorded for a window; ``None`` for a window without a record."""
-    noted = _noted(checkpoint, window)
+    noted = _recorded_window(checkpoint, window)
     return None if noted is None else str(noted["query"])
 
 
@@ -108,7 +108,7 @@ def _note_of(query: str, spec: Spec) -> dict[str, Any]:
     return {"query": query, "key": list(spec.key), "time_column": spec.time_column}
 
 
-def _noted(checkpoint: Path, window: str) -> dict[str, Any] | None:
+def _recorded_window(checkpoint: Path, window: str) -> dict[str, Any] | None:
     noted: dict[str, Any] | None = _of(checkpoint, window).read("window", dict)
     return noted
 

@@ -53,7 +53,7 @@ class TurbineState(MutableMapping[str, Any]):
         saved = self._records.get(_key(key))
         if saved is None:
             return default
-        value = _decoded(saved)
+        value = _decode(saved)
         self._hold(key, value, saved)
         return value
 
@@ -64,7 +64,7 @@ class TurbineState(MutableMapping[str, Any]):
         return value
 
     def __setitem__(self, key: str, value: Any) -> None:
-        encoded = _encoded(key, value)
+        encoded = _encode(key, value)
         self._records.put(_key(key), encoded)
         self._held.pop(key, None)
         self._hold(key, value, encoded)
@@ -81,7 +81,7 @@ class TurbineState(MutableMapping[str, Any]):
 
     def _keep(self) -> None:
         for key, (value, saved) in self._held.items():
-            encoded = _encoded(key, value)
+            encoded = _encode(key, value)
             if encoded != saved:
                 self._records.put(_key(key), encoded)
         self._held.clear()
@@ -140,21 +140,21 @@ class NoState:
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):
             raise AttributeError(name)
-        raise self._refused()
+        raise self._unsupported_use()
 
     def __getitem__(self, key: object) -> Any:
-        raise self._refused()
+        raise self._unsupported_use()
 
     def __setitem__(self, key: object, value: object) -> None:
-        raise self._refused()
+        raise self._unsupported_use()
 
     def __delitem__(self, key: object) -> None:
-        raise self._refused()
+        raise self._unsupported_use()
 
     def __contains__(self, key: object) -> bool:
-        raise self._refused()
+        raise self._unsupported_use()
 
-    def _refused(self) -> UnsupportedError:
+    def _unsupported_use(self) -> UnsupportedError:
         return UnsupportedError(
             "The state is used here in a way that cannot be seen in the code. Use it by its parameter's name, as in "
             "state.get('count', 0)."
@@ -169,14 +169,14 @@ def _key(key: object) -> bytes:
     return _KEY + key.encode()
 
 
-def _encoded(key: str, value: Any) -> bytes:
+def _encode(key: str, value: Any) -> bytes:
     if isinstance(value, (pa.RecordBatch, pa.Table)):
         return (_BATCH if isinstance(value, pa.RecordBatch) else _TABLE) + arrow.encoded(value)
     _require_plain(key, value)
     return _JSON + json.dumps(value, separators=(",", ":")).encode()
 
 
-def _decoded(value: bytes) -> Any:
+def _decode(value: bytes) -> Any:
     kind, data = value[:1], value[1:]
     if kind == _JSON:
         return json.loads(data)

@@ -117,10 +117,10 @@ class Trial:
             if due:
                 self._waiting = [job for job in self._waiting if job not in due]
                 self._running.append(Running(self._app, due))
-            before = self._published
+            before = self._messages_published
             for running in self._running:
                 running.settle()
-            if self._published == before and not due:
+            if self._messages_published == before and not due:
                 return
 
     def restart(self) -> None:
@@ -135,7 +135,7 @@ class Trial:
             running.stop()
 
     @property
-    def _published(self) -> int:
+    def _messages_published(self) -> int:
         return sum(sum(query.published.values()) for running in self._running for query in running.queries)
 
     def _has_rows(self, names: Sequence[str]) -> bool:

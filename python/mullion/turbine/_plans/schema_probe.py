@@ -55,7 +55,7 @@ class _Rehearsed:
 def rows_given(subscription: Subscription, topic: DataFrame, folder: Path) -> dict[str, WindowRows]:
     """The input of each window, as far as it is known; ``folder`` is the query's."""
     whole = to_arrow_schema(topic.select(*map(column_of, own_columns(topic))).schema, **IN_UTC)
-    given, noted = _given_without_rows(subscription, whole), _noted(folder)
+    given, noted = _types_without_rows(subscription, whole), _recorded_types(folder)
     fresh = unbegun(folder, subscription.windows)
     if not _has_run(folder):
         _note_begun(folder, ())
@@ -95,7 +95,7 @@ def note(folder: Path, error: BaseException) -> bool:
     if LEARNT not in text:
         return False
     said, _ = json.JSONDecoder().raw_decode(text, text.index(LEARNT))
-    window, types, noted = said["window"], types_of(said["learnt"]), _noted(folder)
+    window, types, noted = said["window"], types_of(said["learnt"]), _recorded_types(folder)
     columns = noted.setdefault(window, {})
     if not unbegun(folder, [window]):
         return all(name in columns and fit_into(kind, columns[name]) for name, kind in types.items())
@@ -115,28 +115,28 @@ def unbegun(folder: Path, windows: Iterable[str]) -> frozenset[str]:
     """The windows of a query that have no rows in any committed batch."""
     if not _has_run(folder):
         return frozenset(windows)
-    begun = _begun(folder)
+    begun = _windows_at_start(folder)
     # A query that was killed before its first record may have passed rows to any window.
     return frozenset() if begun is None else frozenset(windows) - begun
 
 
 def note_begun(folder: Path, windows: Mapping[str, WindowRows]) -> None:
     """Records windows that get rows in a batch, and the types of these rows, before the batch is committed."""
-    noted = _noted(folder)
+    noted = _recorded_types(folder)
     for name, rows in windows.items():
         if not rows.schema.equals(ROW):
             noted.setdefault(name, {}).update({field.name: field.type for field in rows.schema})
     _note_types(folder, noted)
-    _note_begun(folder, {*(_begun(folder) or ()), *windows})
+    _note_begun(folder, {*(_windows_at_start(folder) or ()), *windows})
 
 
 def forget(checkpoint: Path, window: str) -> None:
     """Deletes the types of a window whose state is deleted, in any query."""
     for file in checkpoint.glob(f"*/{Manifest.NAME}"):
         folder = file.parent
-        known = _begun(folder) or frozenset()
+        known = _windows_at_start(folder) or frozenset()
         if window in known:
-            noted = _noted(folder)
+            noted = _recorded_types(folder)
             noted.pop(window, None)
             _note_types(folder, noted)
             _note_begun(folder, known - {window})
@@ -150,7 +150,7 @@ def _note_begun(folder: Path, windows: Iterable[str]) -> None:
     Manifest(folder).write("begun", sorted(windows))
 
 
-def _given_without_rows(subscription: Subscription, whole: pa.Schema) -> dict[str, dict[str, pa.DataType]]:
+def _types_without_rows(subscription: Subscription, whole: pa.Schema) -> dict[str, dict[str, pa.DataType]]:
     """The types that a call of ``process`` without rows gives to each window, on a copy of the subscription."""
     given: dict[str, dict[str, pa.DataType]] = {}
 
@@ -189,13 +189,13 @@ def _has_run(folder: Path) -> bool:
     return any((folder / "query" / "commits").glob("[0-9]*"))
 
 
-def _noted(folder: Path) -> dict[str, dict[str, pa.DataType]]:
+def _recorded_types(folder: Path) -> dict[str, dict[str, pa.DataType]]:
     manifest = Manifest(folder)
     noted: dict[str, str] = manifest.read("types", dict) or {}
     with reading(manifest.file):
         return {window: types_of(text) for window, text in noted.items()}
 
 
-def _begun(folder: Path) -> frozenset[str] | None:
+def _windows_at_start(folder: Path) -> frozenset[str] | None:
     windows = Manifest(folder).read("begun", list)
     return None if windows is None else frozenset(windows)

@@ -34,7 +34,7 @@ class WindowPlan(Plan):
         """The window's firings: the key, ``firing``, ``window_start_ms``, ``window_end_ms`` and the values."""
         spec = self.window.spec
         topic = topic_rows(self.app, self.subscription, spark, self.name)
-        given = self._as_they_are(topic) if self.subscription.process.python is None else self._given(topic)
+        given = self._as_they_are(topic) if self.subscription.process.python is None else self._rows_of_window(topic)
         return in_words(self.panes(self.window, given), spec, sf.col("pane.firing").alias(FIRING))
 
     def changing(self, spec: Spec) -> dict[str, Any]:
@@ -56,7 +56,7 @@ class WindowPlan(Plan):
         rows = topic.where(self.came_whole(topic, self.window))
         return rows.select(*map(column_of, self.window.spec.needs))
 
-    def _given(self, topic: DataFrame) -> DataFrame:
+    def _rows_of_window(self, topic: DataFrame) -> DataFrame:
         given = self.given(topic)[self.name]
         process = self.process()
         return topic.mapInArrow(RowsForWindow(process, Needed(process, given)), given.spark_schema)

@@ -171,14 +171,14 @@ class Plan(ABC):
         suffix = "_each" if callbacks.each else ""
         early = None
         if callbacks.early is not None:
-            early = self._called(EARLY, window.name, f"on_early_fire{suffix}", callbacks.early)
-        return early, self._called(CLOSE, window.name, f"on_close{suffix}", callbacks.close)
+            early = self._callback_of(EARLY, window.name, f"on_early_fire{suffix}", callbacks.early)
+        return early, self._callback_of(CLOSE, window.name, f"on_close{suffix}", callbacks.close)
 
     def process(self) -> Process:
         """``process``, for workers."""
         options, subscription = self.subscription.options, self.subscription
         injected = (KAFKA_TIME,) if options.with_kafka_timestamp else ()
-        called = self._called(PROCESS, subscription.name, PROCESS, subscription.function)
+        called = self._callback_of(PROCESS, subscription.name, PROCESS, subscription.function)
         own = None if subscription.makes_windows else frozenset(subscription.windows)
         return Process(subscription.name, called, injected, options.on_error, options.dead_letter, self.counts, own)
 
@@ -261,7 +261,7 @@ class Plan(ABC):
         came = jvm.per_text(topic.sparkSession, sf.col(COLUMNS), has_columns(*needs))
         return self._lacking[spec.name].counted(came)
 
-    def _called(self, kind: str, of: str, parameter: str, function: Callable[..., Any]) -> Called:
+    def _callback_of(self, kind: str, of: str, parameter: str, function: Callable[..., Any]) -> Called:
         known = self.returns[f"{of}.{kind}"]
         return Called(kind, parameter, function, self.subscription.topic_of(kind, of), of, known)
 

@@ -24,7 +24,7 @@ def difference(was: pa.Schema, now: pa.Schema) -> str | None:
 
 def merged(was: pa.Schema, now: pa.Schema) -> pa.Schema:
     """``was``, with the types of ``now`` for columns that were all null. The two schemas must fit."""
-    return pa.schema([pa.field(field.name, _merged(field.type, now.field(field.name).type)) for field in was])
+    return pa.schema([pa.field(field.name, _merge_types(field.type, now.field(field.name).type)) for field in was])
 
 
 def fitted(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
@@ -47,13 +47,13 @@ def _fits(a: pa.DataType, b: pa.DataType) -> bool:
     return False
 
 
-def _merged(a: pa.DataType, b: pa.DataType) -> pa.DataType:
+def _merge_types(a: pa.DataType, b: pa.DataType) -> pa.DataType:
     if pa.types.is_null(a):
         return b
     if _is_list(a) and _is_list(b):
-        return pa.list_(_merged(a.value_type, b.value_type))
+        return pa.list_(_merge_types(a.value_type, b.value_type))
     if pa.types.is_struct(a) and pa.types.is_struct(b):
-        return pa.struct([pa.field(f.name, _merged(f.type, b.field(f.name).type)) for f in a])
+        return pa.struct([pa.field(f.name, _merge_types(f.type, b.field(f.name).type)) for f in a])
     return a
 
 

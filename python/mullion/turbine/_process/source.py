@@ -77,7 +77,7 @@ def read(instance: object, function: Callable[..., Any], windows: Collection[Tur
     myself = next(iter(own_parameters_of(whole)), "")
     updates: list[str] = []
     for statement in tree.body:
-        window = _updated(statement, myself, parameters, instance)
+        window = _window_updated_by(statement, myself, parameters, instance)
         if window is not None and window not in updates:
             updates.append(window)
         elif window is not None:
@@ -163,7 +163,7 @@ def recovery_of(instance: object) -> Any:
     return getattr(function, "__func__", function)
 
 
-def _updated(statement: ast.stmt, myself: str, parameters: list[str], instance: object) -> str | None:
+def _window_updated_by(statement: ast.stmt, myself: str, parameters: list[str], instance: object) -> str | None:
     """The window that a statement ``self.<window>.update(batch, state)`` updates."""
     match statement:
         case ast.Expr(

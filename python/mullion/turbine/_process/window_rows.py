@@ -61,7 +61,7 @@ class WindowRows:
         columns = []
         for field in self.schema:
             try:
-                columns.append(self._fitted(given.column(field.name), field))
+                columns.append(self._fit(given.column(field.name), field))
             except _UnfitError as unfit:
                 says = f"process of {subscription} gave the window {self.window!r} a batch whose column {field.name!r} "
                 types = self._types_in(given) if unfit.may_be_learnt and self.learns else {}
@@ -77,7 +77,7 @@ class WindowRows:
                 "that it needs, and the topic has none. Name the column that it has, or give it in process."
             )
 
-    def _fitted(self, column: pa.Array, field: pa.Field) -> pa.Array:
+    def _fit(self, column: pa.Array, field: pa.Field) -> pa.Array:
         if column.type == field.type:
             return column
         if column.null_count == len(column):
