@@ -90,7 +90,7 @@ class App(HostedProgram, SharedApp):
     def _require_no_credentials(self) -> None:
         if isinstance(self.broker, KafkaBroker) and (self.conf.broker_credentials or self.conf.ssl_context):
             raise UnsupportedError(
-                f"broker_credentials= and ssl_context= of {self.name!r} are not served: Spark's connection to "
+                f"broker_credentials= and ssl_context= of {self.name!r} are not supported: Spark's connection to "
                 "Kafka takes no objects of Python. Write broker=topics.KafkaBroker('host:9093', "
                 "{'security.protocol': 'SASL_SSL', 'sasl.mechanism': 'PLAIN', 'sasl.username': ..., "
                 "'sasl.password': ...})."
@@ -194,7 +194,7 @@ class App(HostedProgram, SharedApp):
             return SharedApp.stream(self, job, topic, *given, **more)
         channel = self.topic(job) if isinstance(job, str) else job
         if not isinstance(channel, Topic):
-            raise UnsupportedError(f"app.stream({channel!r}) is not served. Write an agent: @app.agent(topic).")
+            raise UnsupportedError(f"app.stream({channel!r}) is not supported. Write an agent: @app.agent(topic).")
         return channel.stream(**more)
 
     def start(self) -> Running:

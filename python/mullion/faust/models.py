@@ -171,7 +171,7 @@ class Record:
             )
         if serializer not in (None, "json", "raw"):
             raise InvalidArgumentError(
-                f"serializer={serializer!r} of {cls.__name__} is not served: write 'json', or read the topic with "
+                f"serializer={serializer!r} of {cls.__name__} is not supported: write 'json', or read the topic with "
                 "value_serializer='raw' and decode the bytes in the agent."
             )
         above = cls._options.reading

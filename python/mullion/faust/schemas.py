@@ -38,7 +38,7 @@ class Schema:
         for name in _OWN:
             if hasattr(type(self), name):
                 raise UnsupportedError(
-                    f"{type(self).__name__} has a {name} of its own, which is not served. Read the topic with "
+                    f"{type(self).__name__} has a {name} of its own, which is not supported. Read the topic with "
                     "value_serializer='raw', and decode the bytes in the agent."
                 )
 
@@ -91,6 +91,6 @@ def require_serializer(given: Any, name: str, of: str) -> None:
     if given is None or given in SERIALIZERS:
         return
     raise InvalidArgumentError(
-        f"{name}={given!r} of {of} is not served: write 'json', or 'raw' for text and bytes as they are, and decode "
+        f"{name}={given!r} of {of} is not supported: write 'json', or 'raw' for text and bytes as they are, and decode "
         "them in the agent."
     )

@@ -285,9 +285,9 @@ def test_a_window_that_closes_may_send_what_it_held() -> None:
 @pytest.mark.parametrize(
     ("use", "why"),
     [
-        (lambda app, agent, stream: stream.join(Order.account), "stream.join is not served. Store .*in a table"),
-        (lambda app, agent, stream: stream & stream, "stream.'&' is not served"),
-        (lambda app, agent, stream: app.service(int), "app.service.'int'. is not served. .*@app.timer"),
+        (lambda app, agent, stream: stream.join(Order.account), "stream.join is not supported. Store .*in a table"),
+        (lambda app, agent, stream: stream & stream, "stream.'&' is not supported"),
+        (lambda app, agent, stream: app.service(int), "app.service.'int'. is not supported. .*@app.timer"),
         (lambda app, agent, stream: app.SetTable("s").tumbling(10), "Keep the sets in a windowed table: .*default=set"),
     ],
 )
@@ -308,7 +308,7 @@ def test_what_a_program_is_made_of_is_checked_when_it_is_made() -> None:
         program.Table("t", window=TumblingWindow(10))
     with pytest.raises(InvalidArgumentError, match=r"topic\('a', ''\) is not the name of a topic"):
         program.topic("a", "")
-    with pytest.raises(InvalidArgumentError, match="serializer='pickle' of the topic 'a' is not served"):
+    with pytest.raises(InvalidArgumentError, match="serializer='pickle' of the topic 'a' is not supported"):
         program.topic("a", value_serializer="pickle")
     assert program.topic("in") is program.topic("in", value_type=str) is program.topic("in")
     with pytest.raises(InvalidArgumentError, match="'in' has value_type=<class 'str'>, and is given <class 'int'>"):

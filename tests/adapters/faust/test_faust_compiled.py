@@ -434,7 +434,7 @@ def test_explain_says_why_an_agent_that_was_read_is_left_to_python(tmp_path: Pat
     for name, why in {
         "dated": "Dated.at is read as list",
         "own": "Own makes its values in its own way",
-        "aside": "what it prints and yields is not undone where an event is put aside",
+        "aside": "what it prints and yields is not undone for an event that becomes a dead letter",
         "function": "a sink is a function",
         "used": "the agent 'function' may use the table 't9' too",
         "power": "the operator '**'",

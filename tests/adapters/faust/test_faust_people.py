@@ -303,7 +303,7 @@ def test_a_changelog_topic_is_sent_what_a_table_is_given() -> None:
     assert [(one.key, one.value["page"]) for one in run.published["changes"]] == [(1, "blue"), (1, "red")]
     assert items(app, run, "stations") == {1: people.Click("red", 2)}
     table = app.Table("windowed", default=int, changelog_topic=app.topic("changes"))
-    with pytest.raises(UnsupportedError, match="changelog_topic= of the windowed table 'windowed' is not served"):
+    with pytest.raises(UnsupportedError, match="changelog_topic= of the windowed table 'windowed' is not supported"):
         table.tumbling(10)
 
 

@@ -65,7 +65,7 @@ def test_every_setting_of_faust_streaming_is_taken() -> None:
         app.conf.timezone = "UTC"
     app.conf.broker = "kafka://here"
     assert app.broker == KafkaBroker("here:9092")
-    with pytest.raises(UnsupportedError, match=r"broker_credentials= .* are not served"):
+    with pytest.raises(UnsupportedError, match=r"broker_credentials= .* are not supported"):
         app.conf.broker_credentials = "x"
 
 
@@ -291,7 +291,7 @@ def test_signals_are_told_the_app_and_what_they_tell() -> None:
     async def assigned(app: Any, assigned: Any) -> None: ...
 
     app.on_produce_message.connect(lambda: None)
-    with pytest.raises(UnsupportedError, match=r"app\.on_first_start is not served"):
+    with pytest.raises(UnsupportedError, match=r"app\.on_first_start is not supported"):
         _ = app.on_first_start
 
     @app.timer(1)

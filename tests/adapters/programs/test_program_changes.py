@@ -279,7 +279,7 @@ def test_tables_of_faust_whose_records_would_not_be_found_are_refused_and_others
         assert code == 1
         assert said[0].startswith("refused  agents: The ")
 
-    anew = "Have it as it was, give it another name, under which it begins with nothing, or begin anew with another"
+    anew = "Undo the change, give it another name, under which it starts with nothing, or start with another"
     refused(
         made("t", faust.TumblingWindow(10)), f"its records are kept by key, and would now be .* and range. .*{anew}"
     )

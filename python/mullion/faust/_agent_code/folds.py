@@ -335,7 +335,7 @@ class _BodyWriter(JvmWriter):
         assert isinstance(of, (Print, Emit))
         self.line = of.line
         if self._agent.on_error != "stop":
-            raise Refused("what it prints and yields is not undone where an event is put aside", of.line)
+            raise Refused("what it prints and yields is not undone for an event that becomes a dead letter", of.line)
         if isinstance(of, Emit) and not all(isinstance(sink, (Channel, Agent)) for sink in self._agent.sinks):
             raise Refused("a sink is a function", of.line)
         if self._asks and _may_read(of):

@@ -232,10 +232,10 @@ class AgentsQuery:
 
     def _refusals(self, known: dict[str, Any], topics: list[str], shards: dict[str, str | None]) -> Iterator[str]:
         """The reasons why the query cannot continue from its manifest; none before its first start."""
-        anew = f"begin anew with another checkpoint than {self._app.checkpoint}"
+        anew = f"start with another checkpoint than {self._app.checkpoint}"
         if known.get("topics", topics) != topics:
             yield (
-                f"The agents of {self._app.name!r} read the topics {', '.join(topics) or 'of nobody'}, and its "
+                f"The agents of {self._app.name!r} read the topics {', '.join(topics) or 'none'}, and its "
                 f"query began with {', '.join(known['topics']) or 'none'}. It cannot continue with other topics. Make "
                 f"another App, with an id of its own, for new topics, or {anew}."
             )
@@ -261,7 +261,7 @@ class AgentsQuery:
             if differ:
                 yield (
                     f"The table {name!r} of {self._app.name!r} is another one than when it began: {'; '.join(differ)}. "
-                    "Nothing was overwritten. Have it as it was, give it another name, under which it begins with "
+                    "Nothing was overwritten. Undo the change, give it another name, under which it starts with "
                     f"nothing, or {anew}."
                 )
 

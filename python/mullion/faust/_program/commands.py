@@ -32,7 +32,7 @@ class Option:
         unknown = sorted(set(self.given) - _TAKEN)
         if unknown:
             raise InvalidArgumentError(
-                f"{unknown[0]!r} of the option {self.names!r} is not served. There are: {', '.join(sorted(_TAKEN))}."
+                f"{unknown[0]!r} of the option {self.names!r} is not supported. There are: {', '.join(sorted(_TAKEN))}."
             )
 
     @property

@@ -77,7 +77,7 @@ class Program:
     def __getattr__(self, name: str) -> Any:
         if name.startswith("on_") and "conf" in self.__dict__:
             raise UnsupportedError(
-                f"app.{name} is not served. The signals are {', '.join(_ALL_SIGNALS)}. To do something when the "
+                f"app.{name} is not supported. The signals are {', '.join(_ALL_SIGNALS)}. To do something when the "
                 "program starts, write an @app.task."
             )
         raise missing_attribute("app", self, name)
@@ -115,7 +115,7 @@ class Program:
         accepted.pop("default", None)
         if window is not None:
             raise UnsupportedError(
-                f"The SetTable {name!r} with window= is not served. Keep the sets in a windowed table: "
+                f"The SetTable {name!r} with window= is not supported. Keep the sets in a windowed table: "
                 f"app.Table({name!r}, default=set, window=...), and assign the set back once it is changed."
             )
         table: sets.SetTable = self._table(
@@ -424,7 +424,7 @@ class Program:
     def service(self, cls: Any) -> Any:
         """Raises :class:`UnsupportedError`: services are not supported."""
         raise UnsupportedError(
-            f"app.service({getattr(cls, '__name__', cls)!r}) is not served. What it does when it starts can be an "
+            f"app.service({getattr(cls, '__name__', cls)!r}) is not supported. What it does when it starts can be an "
             "@app.task, and what it does every so often an @app.timer."
         )
 

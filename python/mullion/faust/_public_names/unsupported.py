@@ -21,7 +21,7 @@ def absent(name: str, instead: str) -> Callable[..., NoReturn]:
     """Returns a method that raises :class:`UnsupportedError`."""
 
     def refuse(*_: Any, **__: Any) -> NoReturn:
-        raise UnsupportedError(f"{name} is not served. {instead}")
+        raise UnsupportedError(f"{name} is not supported. {instead}")
 
     refuse.__name__ = name
     refuse.__doc__ = "Not supported: raises :class:`UnsupportedError` with a replacement."

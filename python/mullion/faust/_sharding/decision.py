@@ -122,7 +122,7 @@ def check(agent: Agent, group: GroupBy | None) -> None:
     if len({one.field for one in keys}) > 1:
         raise InvalidArgumentError(
             f"The agent {agent.name!r} uses tables by different keys: {shown}. Its events can only be in shards by "
-            "one of them, and the totals of the others would come in pieces. Write an agent for each key, that goes "
+            "one of them, and the totals of the others would be split. Write an agent for each key, that goes "
             "through stream.group_by(...) of it."
         )
 

@@ -52,7 +52,7 @@ class RangedTable:
             )
         if table.changelog is not None:
             raise UnsupportedError(
-                f"changelog_topic= of the windowed table {table.name!r} is not served. Yield its changes to a sink: "
+                f"changelog_topic= of the windowed table {table.name!r} is not supported. Yield its changes to a sink: "
                 " @app.agent(topic, sink=[changes])."
             )
         table.window = window
