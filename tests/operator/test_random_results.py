@@ -53,7 +53,16 @@ class Asked:
         )
 
     def expected(self, rows: DataFrame) -> DataFrame:
-        return rows.groupBy(*(KEYS[key]() for key in self.keys), self.sparks.alias("window")).agg(*self._named())
+        window = self.sparks
+        if isinstance(self.window, Session):
+            # Spark applies DISTINCT before it merges sessions, and counts values twice: so its sessions come first.
+            made = [KEYS[key]() for key in self.keys]
+            keys = [(F.col(key) if isinstance(key, str) else key).alias(f"key {at}") for at, key in enumerate(made)]
+            row = F.struct(*(F.col(f"`{name}`") for name in rows.columns))
+            sessions = rows.groupBy(*keys, window.alias("session")).agg(F.collect_list(row).alias("rows"))
+            rows = sessions.select("session", F.explode("rows").alias("row")).select("row.*", "session")
+            window = F.col("session")
+        return rows.groupBy(*(KEYS[key]() for key in self.keys), window.alias("window")).agg(*self._named())
 
     def _named(self) -> list[Column]:
         return [column.alias(name) for name, column in self.results.items()]
