@@ -21,7 +21,7 @@ import itertools
 import queue
 import sys
 import zlib
-from collections import OrderedDict, UserDict, UserList, deque
+from collections import ChainMap, OrderedDict, UserDict, UserList, deque
 from collections.abc import Mapping
 from datetime import date, datetime, time, timedelta, timezone
 from decimal import Decimal
@@ -43,7 +43,7 @@ ATOMS: Final = frozenset(
 _ATOM_BASES: Final = (str, bytes, int, float, complex, Decimal, date, time, timedelta, enum.Enum, PurePath)
 _SIZED: Final = (dict, list, tuple, deque, array.array, set, frozenset, bytearray, UserDict, UserList)
 _OTHERS: Final = (
-    *(queue.Queue, asyncio.Queue, queue.SimpleQueue, memoryview, io.StringIO, io.BytesIO),
+    *(ChainMap, queue.Queue, asyncio.Queue, queue.SimpleQueue, memoryview, io.StringIO, io.BytesIO),
     *(GeneratorType, itertools.count),
 )
 _MOST_BYTES: Final = 1 << 20
@@ -60,8 +60,10 @@ def has_items(value: Any) -> bool:
 
 
 def length_of(value: Any) -> int | None:
-    """The length of a container; ``None`` for other objects."""
-    return len(value) if isinstance(value, _SIZED) else None
+    """The length of a container, array or frame; ``None`` for other objects."""
+    if isinstance(value, _SIZED):
+        return len(value)
+    return int(value.size) if _is_array(value) or _is_frame(value) else None
 
 
 def items_of(value: Any, most: int) -> Content:
@@ -88,6 +90,8 @@ def _ends(value: Any, first: Any, last: Any) -> Content:
 
 
 def _items_of_others(value: Any, most: int) -> Content:
+    if isinstance(value, ChainMap):
+        return dict(enumerate(value.maps))
     if isinstance(value, (bytearray, memoryview)):
         return {"bytes": _checksum(value)}
     if isinstance(value, (io.StringIO, io.BytesIO)):
@@ -104,7 +108,8 @@ def _items_of_others(value: Any, most: int) -> Content:
     if _is_array(value):
         if value.dtype.hasobject:
             return items_of(value.ravel().tolist(), most)
-        return {"shape": value.shape, "bytes": _checksum(value.ravel()[: _MOST_BYTES // value.itemsize].tobytes())}
+        ends = (value.flat[:most], value.flat[value.size - most :]) if value.size > most else (value,)
+        return {"shape": value.shape, **{f"bytes {n}": _checksum(one.tobytes()) for n, one in enumerate(ends)}}
     items: dict[Any, Any] = {"shape": value.shape, "names": str(list(value.axes[-1][:100]))}
     if value.size <= most:
         items.update(enumerate(value.to_numpy(dtype=object).ravel().tolist()))

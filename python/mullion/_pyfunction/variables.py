@@ -23,6 +23,7 @@ import functools
 import inspect
 import operator
 import reprlib
+from collections import deque
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from types import BuiltinFunctionType, CellType, FunctionType, MethodType, ModuleType, SimpleNamespace
@@ -54,8 +55,8 @@ _BASES: Final = (object, abc.ABC, Generic, Protocol, SimpleNamespace)
 """Bases that change no attribute."""
 _MOST_ITEMS: Final = 10_000
 """The length from which a container is compared by its ends."""
-_MOST_COPIED: Final = 100_000
-"""The number of copied items after which each further container is compared by its ends."""
+_MOST_COPIED: Final = 20_000
+"""The number of copied items and attributes after which further containers are compared by their length only."""
 _MOST_DEPTH: Final = 20
 
 _texts = reprlib.Repr()
@@ -130,7 +131,8 @@ class Variables:
         self._copied = 0
         # Identities are unique while the objects live.
         self._searched: dict[int, Any] = {}
-        self._search([("", "", function) for function in functions])
+        # Nearer variables come first: deep data is less likely to be state.
+        self._search(deque(("", "", function) for function in functions))
 
     @property
     def functions(self) -> list[FunctionType]:
@@ -262,12 +264,12 @@ class Variables:
 
     # -- search
 
-    def _search(self, left: list[_Found]) -> None:
+    def _search(self, left: deque[_Found]) -> None:
         """Records all variables that values lead to. Of modules, only names in code are followed."""
         modules: dict[int, ModuleType] = {}
         while left:
             while left:
-                name, module, value = left.pop()
+                name, module, value = left.popleft()
                 if is_atom(value) or id(value) in self._searched:
                     continue
                 self._searched[id(value)] = value
@@ -350,14 +352,17 @@ class Variables:
         if not self._is_data(value) and not self._is_managed(value):
             # For instance, a function with a cache of results.
             return (inspect.getattr_static(value, "__wrapped__", None),) if callable(value) else ()
+        if self._copied > _MOST_COPIED and length_of(value) is None:
+            return ()
         copy = self._record(name, module, value)
         return *_parts(copy.items), *_parts(copy.attributes), type(value)
 
     def _record(self, name: str, module: str, value: Any) -> _Copy:
         most = _MOST_ITEMS if self._copied < _MOST_COPIED else 0
         items, attributes = self._content(value, most)
-        copy = _Copy(name, module, value, most, length_of(value), items, attributes)
-        self._copied += len(items)
+        length = length_of(value)
+        copy = _Copy(name, module, value, most, length, items, attributes)
+        self._copied += 1 + max(len(items), min(length or 0, most)) + len(attributes)
         if not isinstance(value, (tuple, frozenset)):
             self._copies[id(value)] = copy
         return copy

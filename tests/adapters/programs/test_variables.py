@@ -11,7 +11,7 @@ import os
 import queue
 import random
 import types
-from collections import OrderedDict, UserDict, defaultdict, deque
+from collections import ChainMap, OrderedDict, UserDict, defaultdict, deque
 from typing import Any
 
 import numpy as np
@@ -43,7 +43,7 @@ def test_random_bodies_that_change_a_variable_are_found_and_no_others() -> None:
         is_changed = state_of(body.scope) != before
         assert bool(variables.changes()) == is_changed, f"seed {SEED}:\n{body.text}"
         changed += is_changed
-    assert ROUNDS // 4 < changed < ROUNDS
+    assert 0 < changed < ROUNDS
 
 
 class Client:
@@ -100,14 +100,13 @@ def function_of(text: str, scope: dict[str, Any]) -> Any:
         (iter([1, 2]), "next(value)", "['left'] was 2 and is 1"),
         (queue.Queue(), "value.put(e)", "[0] did not exist and is 'k'"),
         (io.StringIO(), "value.write(e)", "['position'] was 0 and is 1"),
-        (np.zeros(3), "value[1] = 1", "['bytes'] was an object of type tuple and is an object of type tuple"),
+        (np.zeros(3), "value[1] = 1", "['bytes 0'] was an object of type tuple and is an object of type tuple"),
+        (np.array(5), "value += 1", "['bytes 0'] was an object of type tuple and is an object of type tuple"),
         (np.int64(0), "value += 1", "was an object of type int64 and is an object of type int64"),
         (np.array([None, {}], dtype=object), "value[0] = e", "[0] was None and is 'k'"),
-        (
-            pd.DataFrame({"a": [1]}),
-            "value.loc[1] = 5",
-            "['shape'] was an object of type tuple and is an object of type tuple",
-        ),
+        (np.arange(30_000), "value[-1] = 1", "['bytes 1'] was an object of type tuple and is an object of type tuple"),
+        (pd.DataFrame({"a": [1]}), "value.loc[1] = 5", "had 1 item and has 2"),
+        (ChainMap({}, {"a": 1}), "value[e] = 1", "had 0 items and has 1"),
         (pd.Series([1.0]), "value[0] = 2.0", "[0] was 1.0 and is 2.0"),
         (types.SimpleNamespace(n=0), "value.n += 1", ".n was 0 and is 1"),
         (Lazy(), "value.n += 1", ".n was 0 and is 1"),
@@ -174,8 +173,11 @@ def test_large_containers_are_compared_by_their_length_and_ends() -> None:
     assert variables.changes() == []
     scope["process"]("k")
     assert [change.difference for change in variables.changes()] == ["had 20000 items and has 20001"]
-    scope["value"] = [{n: n} for n in range(9_000)] + [[]] * 900
-    assert variables_of(scope["process"]).changes() == []
+    scope["value"], scope["client"] = [{n: Lazy()} for n in range(9_900)], {}
+    variables = variables_of(function_of("value; client[e] = 1", scope))
+    assert variables.changes() == []
+    scope["process"]("k")
+    assert [change.name for change in variables.changes()] == ["client"]
 
 
 def test_objects_that_keep_their_changes_are_not_compared_except_for_some_attributes() -> None:
