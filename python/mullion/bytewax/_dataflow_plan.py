@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
+from mullion.bytewax._step_errors import step_error
 from mullion.bytewax.dataflow import Dataflow, Step
 from mullion.errors import InvalidArgumentError, WrongCallError
 
@@ -147,40 +148,46 @@ def _mapped(step: PlannedStep, onward: Push) -> Push:
     mapper = step.does
 
     def push(items: Sequence[Any], origin: Origin) -> None:
-        made = mapper(items)
-        if type(made) is not list:
-            made = _listed(step, made)
-        if made:
-            onward(made, origin)
+        try:
+            mapped = mapper(items)
+            if type(mapped) is not list:
+                mapped = _list(step, mapped)
+        except Exception as error:
+            raise step_error(step.step_id, mapper, error) from error
+        if mapped:
+            onward(mapped, origin)
 
     return push
 
 
-def _listed(step: PlannedStep, made: Any) -> list[Any]:
-    if not isinstance(made, Iterable):
+def _list(step: PlannedStep, mapped: Any) -> list[Any]:
+    if not isinstance(mapped, Iterable):
         raise WrongCallError(
-            f"The step {step.step_id!r}: the mapper returned {made!r} ({type(made).__name__}), and must return items "
-            "that can be iterated over."
+            f"The step {step.step_id!r}: the mapper returned {mapped!r} ({type(mapped).__name__}), and must return "
+            "items that can be iterated over."
         )
-    return list(made)
+    return list(mapped)
 
 
 def _branched(step: PlannedStep, trues: Push, falses: Push) -> Push:
     predicate = step.does
 
     def push(items: Sequence[Any], origin: Origin) -> None:
-        kept: tuple[list[Any], list[Any]] = ([], [])
+        of_branches: tuple[list[Any], list[Any]] = ([], [])
         for item in items:
-            said = predicate(item)
-            if not isinstance(said, bool):
+            try:
+                is_true = predicate(item)
+            except Exception as error:
+                raise step_error(step.step_id, predicate, error) from error
+            if not isinstance(is_true, bool):
                 raise WrongCallError(
-                    f"The step {step.step_id!r}: the predicate returned {said!r} ({type(said).__name__}), and must "
-                    "return a bool. Write bool(...) round it."
+                    f"The step {step.step_id!r}: the predicate returned {is_true!r} ({type(is_true).__name__}), and "
+                    "must return a bool. Write bool(...) round it."
                 )
-            kept[not said].append(item)
-        if kept[0]:
-            trues(kept[0], origin)
-        if kept[1]:
-            falses(kept[1], origin)
+            of_branches[not is_true].append(item)
+        if of_branches[0]:
+            trues(of_branches[0], origin)
+        if of_branches[1]:
+            falses(of_branches[1], origin)
 
     return push

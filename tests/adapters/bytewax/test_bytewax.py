@@ -30,7 +30,7 @@ from mullion.bytewax.connectors.files import DirSource, FileSource
 from mullion.bytewax.dataflow import Dataflow, KeyedStream, Stream, operator
 from mullion.bytewax.recovery import NoPartitionsError, RecoveryConfig, init_db_dir
 from mullion.bytewax.testing import TestingSink, TestingSource, cluster_main, run_main
-from mullion.errors import FunctionError, IncompatibleStateError, UnsupportedError, WrongCallError
+from mullion.errors import IncompatibleStateError, UnsupportedError, WrongCallError
 from tests.support.bytewax import bytewax_random as given
 from tests.support.bytewax.bytewax_times import START, at, seconds
 from tests.support.seeds import SEED
@@ -260,14 +260,6 @@ def test_operators_of_one_s_own_and_steps_in_a_row(spark: SparkSession) -> None:
     cluster_main(flow, [], 0)
     assert out == [1, 1]
     assert [step.step_id for step in flow.substeps[2].substeps] == ["rows.sizes.len"]
-
-
-def test_an_error_of_a_function_names_its_line(spark: SparkSession) -> None:
-    flow = Dataflow("fails")
-    keyed: Any = op.input("in", flow, TestingSource([("a", 0)]))
-    op.output("out", op.stateful_map("divide", keyed, lambda state, value: (state, 1 // value)), TestingSink([]))
-    with pytest.raises(FunctionError, match=r"test_bytewax\.py:\d+.*ZeroDivisionError"):
-        run_main(flow, spark=spark)
 
 
 @pytest.mark.parametrize(

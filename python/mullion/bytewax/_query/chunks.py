@@ -19,7 +19,7 @@ from mullion.bytewax._dataflow_plan import STATEFUL, Origin, Plan
 from mullion.bytewax._key_windows.keyed import Group
 from mullion.bytewax._values.copies import copied
 from mullion.bytewax._values.values import Runs, decode_columns, encode_columns, encode_one
-from mullion.errors import WrongCallError
+from mullion.errors import InvalidArgumentError, WrongCallError
 
 SHARDS: Final = 64
 """The number of shards. It is part of the state layout and must not change."""
@@ -133,7 +133,11 @@ class Collector:
 
     def _put(self, step: int, shard: int, held: _Held) -> None:
         first = held.groups[0][0].place
-        self._rows.append((step, shard, first, self._part, encode_columns(held.columns())))
+        try:
+            data = encode_columns(held.columns())
+        except InvalidArgumentError as error:
+            raise InvalidArgumentError(f"The step {self._plan.steps[step].step_id!r}: {error}") from error
+        self._rows.append((step, shard, first, self._part, data))
         self._part += 1
 
     @staticmethod

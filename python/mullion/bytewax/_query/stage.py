@@ -29,6 +29,7 @@ from mullion.bytewax._query.chunks import (
     of_keys,
 )
 from mullion.bytewax._query.logics import Logics
+from mullion.bytewax._step_errors import KeyErrors
 from mullion.bytewax._steps import ByItem
 from mullion.bytewax._values.values import collecting_seldom, decode, decode_one, encode_one, learn
 from mullion.errors import InvalidArgumentError, WrongCallError
@@ -175,8 +176,15 @@ class _Keys:
     ``OF_END``); ``None`` for all keys. The JVM has processed the other keys and the earlier phases.
     """
 
-    def __init__(self, make: Callable[[Any, int], KeyLogic], state: State, left: Mapping[str, int] | None) -> None:
+    def __init__(
+        self,
+        make: Callable[[Any, int], KeyLogic],
+        state: State,
+        left: Mapping[str, int] | None,
+        errors: KeyErrors,
+    ) -> None:
         self._make = make
+        self._errors = errors
         self._left = left
         self._state = state
         self._live: dict[str, KeyLogic] = {}
@@ -194,7 +202,8 @@ class _Keys:
 
     def _keep(self, key: str, record: bytes, now_us: int) -> KeyLogic:
         due, kept = decode_one(record)
-        logic = self._live[key] = self._make(kept, now_us)
+        with self._errors.of(key):
+            logic = self._live[key] = self._make(kept, now_us)
         self._due[key] = due
         return logic
 
@@ -219,11 +228,12 @@ class _Keys:
                 due = None
                 state.delete(name)
             else:
-                due = logic.due(now_us)
-                try:
-                    record = encode_one((due, logic.snapshot()))
-                except InvalidArgumentError as why:
-                    record = encode_one((due, logic.snapshot_pickled(why)))
+                with self._errors.of(key):
+                    due = logic.due(now_us)
+                    try:
+                        record = encode_one((due, logic.snapshot()))
+                    except InvalidArgumentError as why:
+                        record = encode_one((due, logic.snapshot_pickled(why)))
                 state.put(name, record)
             if due != before:
                 if before is not None:
@@ -345,7 +355,9 @@ class _StageRun:
     ) -> None:
         self._now = state.batch_time_us
         self._logics = stage.logics()
-        self._keys = _Keys(partial(stage.make, self._logics), state, left)
+        planned = stage.plan.steps[stage.step]
+        self._errors = KeyErrors(planned.step_id, planned.does)
+        self._keys = _Keys(partial(stage.make, self._logics), state, left, self._errors)
         self._between = between
         self._downs = [pipeline.into(down) for down in stage.plan.steps[stage.step].downs]
 
@@ -359,7 +371,8 @@ class _StageRun:
         found = of_keys(chunks, self._keys.left_from(OF_VALUES))
         self._keys.read({key: groups[0][1] for key, groups in found.items()})
         for key, groups in found.items():
-            self._of_key(key, groups)
+            with self._errors.of(key):
+                self._of_key(key, groups)
             self._between()
         self._keys.write(self._now)
 
@@ -387,13 +400,15 @@ class _StageRun:
 
     def time(self) -> None:
         for key, logic in self._keys.that_are_due(self._now):
-            self._emit(logic.on_notify(self._now), Origin(NOTIFIED, key, self._now))
+            with self._errors.of(key):
+                self._emit(logic.on_notify(self._now), Origin(NOTIFIED, key, self._now))
         # A timer that is due again at once fires in a later batch.
         self._keys.write(self._now + _MILLISECOND)
 
     def end(self) -> None:
         for key, logic in self._keys.all(self._now):
-            self._emit(logic.on_eof(), Origin(ENDED, key, self._now))
+            with self._errors.of(key):
+                self._emit(logic.on_eof(), Origin(ENDED, key, self._now))
             self._keys.write(self._now)
 
     def warn(self) -> None:

@@ -313,8 +313,8 @@ def min_window(
     return _windows(step_id, up, clock, windower, held.Reduction(partial(min, key=by)), False)
 
 
-def _of_side(getter: Callable[[Any], Any], value: tuple[int, Any]) -> Any:
-    return getter(value[1])
+def _of_side(ts_getter: Callable[[Any], Any], value: tuple[int, Any]) -> Any:
+    return ts_getter(value[1])
 
 
 @operator
