@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import json
+import math
 import random
+import re
 import typing
 from array import array
 from collections import Counter, OrderedDict, defaultdict, deque
@@ -20,6 +22,7 @@ from typing import Any
 from uuid import UUID
 from zoneinfo import ZoneInfo
 
+import pandas
 import pyarrow as pa
 import pytest
 from hypothesis import given, settings
@@ -150,12 +153,91 @@ def test_errors_cross(error: Exception) -> None:
 
 @pytest.mark.parametrize("zone", [None, "UTC", "Europe/Paris", "UTC+02:30", ZoneInfo("Europe/Paris"), UTC])
 def test_times_of_pandas_cross(zone: Any) -> None:
-    pandas = pytest.importorskip("pandas")
     for naive in (pandas.Timestamp("2024-01-01T00:00:00.123456789"), pandas.Timestamp("2024-07-01").as_unit("s")):
         value = naive if zone is None else naive.tz_localize(zone)
         (found,) = decode(encode([value]))
         assert type(found) is type(value)
         assert (found, found.unit, found.tz) == (value, value.unit, value.tz)
+
+
+_ZONED = pandas.date_range("2024-03-31", periods=3, freq="h", tz="Europe/Paris")
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        *(pandas.NaT, pandas.NA, pandas.Interval(1, 2, "both"), pandas.Period("2024-01", "M")),
+        *(pandas.Timedelta("1s 3ns"), pandas.Timedelta(-5, "s").as_unit("s")),
+    ],
+)
+def test_scalars_of_pandas_cross(value: Any) -> None:
+    for found in (*decode(encode([value])), decode(encode([("a", value)]))[0][1]):
+        assert type(found) is type(value)
+        assert found is value or found == value
+        assert getattr(found, "unit", None) == getattr(value, "unit", None)
+
+
+@pytest.mark.parametrize(
+    "series",
+    [
+        pandas.Series([1.5, None], name="x"),
+        pandas.Series(["a", None, 3, [1], (1, 2), float("nan")], dtype=object, name=("a", 1)),
+        pandas.Series([1, None], dtype="Int64", index=["a", "b"]),
+        pandas.Series(_ZONED, index=_ZONED),
+        pandas.Series(["a", "b", "a"], dtype="category"),
+        pandas.Series(["a", None], dtype="string"),
+        pandas.Series(["a", None], dtype="string[pyarrow]"),
+        pandas.Series([1, 2], dtype="int64[pyarrow]"),
+        pandas.Series([], dtype=float),
+        pandas.Series([], dtype=object),
+        pandas.Series([1, 2], index=pandas.MultiIndex.from_tuples([("a", 1), ("b", 2)], names=["k", "n"])),
+        pandas.Series([1, 2], index=pandas.CategoricalIndex(["a", "b"], ordered=True)),
+        pandas.Series([1, 2], index=pandas.Index([("a", 1), ("b", 2)], tupleize_cols=False)),
+        pandas.Series(pandas.to_timedelta([1, 2], "s")),
+        pandas.Series(pandas.period_range("2024-01", periods=2, freq="M")),
+        pandas.Series(pandas.interval_range(0, 2)),
+    ],
+    ids=lambda series: str(series.dtype),
+)
+def test_series_of_pandas_cross(series: Any) -> None:
+    (found,) = decode(encode([series]))
+    pandas.testing.assert_series_equal(found, series, check_freq=False)
+    pandas.testing.assert_index_equal(decode(encode([series.index]))[0], series.index)
+
+
+@pytest.mark.parametrize(
+    "frame",
+    [
+        pandas.DataFrame({"a": [1, 2], "b": ["x", None], "c": [pandas.NaT, pandas.Timestamp("2024-01-01")]}),
+        pandas.DataFrame(),
+        pandas.DataFrame({1: [1.0]}),
+        pandas.DataFrame([[1, "a"]], columns=["a", "a"]),
+        pandas.DataFrame(index=["a", "b"]),
+    ],
+    ids=lambda frame: str(frame.shape),
+)
+def test_data_frames_of_pandas_cross(frame: Any) -> None:
+    (found,) = decode(encode([frame]))
+    pandas.testing.assert_frame_equal(found, frame)
+
+
+def test_a_dtype_that_its_name_does_not_identify_is_named() -> None:
+    series = pandas.Series([{"a": 1}], dtype=pandas.ArrowDtype(pa.struct([("a", pa.int64())])))
+    with pytest.raises(InvalidArgumentError, match=r"A Series of pandas with the dtype struct<a: int64>.* astype"):
+        encode([series])
+
+
+@pytest.mark.parametrize("value", [json.loads, len, math.sqrt, re.compile("a+", re.I), re.compile(b"x"), re.sub])
+def test_functions_that_can_be_imported_and_patterns_cross(value: Any) -> None:
+    assert decode(encode([value, value])) == [value, value]
+
+
+@pytest.mark.parametrize("name", ["json:JSONDecoder", "json:missing", "missing_module:f"])
+def test_bytes_name_functions_only(name: str) -> None:
+    written = encode([json.loads]).replace(b"json:loads", name.encode())
+    head = written[4:]
+    with pytest.raises(InvalidArgumentError, match=name):
+        decode(len(head).to_bytes(4, "big") + head)
 
 
 @pytest.mark.parametrize("name", ["builtins:print", "subprocess:Popen"])
@@ -174,7 +256,7 @@ def test_an_object_of_a_class_without_its_slots_is_one_with_them() -> None:
     assert found == Thawed(1, [2])
 
 
-@pytest.mark.parametrize("value", [open, lambda: 1, random.Random(), iter(()), Slotted])
+@pytest.mark.parametrize("value", [[].append, lambda: 1, random.Random(), iter(()), Slotted])
 def test_what_cannot_cross_is_named(value: Any) -> None:
     if value is Slotted:
         ring: list[Any] = []

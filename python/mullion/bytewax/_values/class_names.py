@@ -1,4 +1,4 @@
-"""Maps classes to the names in encoded values, and back. Classes that cannot be imported are in a registry."""
+"""Maps classes and functions to names in encoded values, and back. A registry has classes that cannot be imported."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import sys
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
+from types import BuiltinFunctionType, FunctionType
 from typing import Any
 
 from pyspark import cloudpickle
@@ -57,8 +58,8 @@ def _by_value() -> set[str]:
     return found
 
 
-def importable(kind: type) -> bool:
-    """True if a class can be found by importing its module, and its module is not sent by value."""
+def importable(kind: Any) -> bool:
+    """True if a class or function can be found by importing its module, and its module is not sent by value."""
     module: Any = sys.modules.get(kind.__module__)
     if module is None or kind.__module__ == "__main__":
         return False
@@ -76,17 +77,25 @@ def name_of(kind: type) -> str:
 
 def class_of(name: str) -> Any:
     if name not in _known:
-        module, _, path = name.partition(":")
-        try:
-            found: Any = sys.modules.get(module) or importlib.import_module(module)
-            for part in path.split("."):
-                found = getattr(found, part)
-            if not isinstance(found, type):
-                raise AttributeError(f"{name!r} is not a class")
-        except (ImportError, AttributeError) as missing:
-            raise InvalidArgumentError(
-                f"A value is of the class {name!r}, which is not to be found where it is read: {missing}. Define it in "
-                "a module that the workers can import, outside of functions, under the name that it had."
-            ) from missing
-        _known[name] = found
+        _known[name] = _imported(name, type)
     return _known[name]
+
+
+def function_of(name: str) -> Any:
+    return _imported(name, (FunctionType, BuiltinFunctionType))
+
+
+def _imported(name: str, kinds: type | tuple[type, ...]) -> Any:
+    module, _, path = name.partition(":")
+    try:
+        found: Any = sys.modules.get(module) or importlib.import_module(module)
+        for part in path.split("."):
+            found = getattr(found, part)
+        if not isinstance(found, kinds):
+            raise AttributeError(f"it is {found!r}")
+    except (ImportError, AttributeError) as missing:
+        raise InvalidArgumentError(
+            f"A value refers to the class or function {name!r}, which is not to be found where it is read: {missing}. "
+            "Define it in a module that the workers can import, outside of functions, under the name that it had."
+        ) from missing
+    return found

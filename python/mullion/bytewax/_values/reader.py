@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from array import array
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from datetime import UTC, date, datetime, time, timedelta, timezone, tzinfo
+from datetime import date, datetime, time, timedelta, timezone, tzinfo
 from decimal import Decimal
 from enum import Enum
 from typing import Any
@@ -13,7 +14,7 @@ from zoneinfo import ZoneInfo
 
 import pyarrow as pa
 
-from mullion.bytewax._values.class_names import class_of
+from mullion.bytewax._values.class_names import class_of, function_of
 from mullion.bytewax._values.writer import BUILT_BY_CALL, EPOCH, EPOCH_WITHOUT_ZONE, Node
 
 try:
@@ -201,15 +202,16 @@ class Reader:
             raise ValueError(f"{node[1]} is not called to build a value")
         return self._filled([kind(*arguments) for arguments in self.column(node[2], count)], node, count)
 
-    def _pandas_times(self, node: Node, count: int) -> list[Any]:
-        import pandas as pd
+    def _pandas(self, node: Node, count: int) -> list[Any]:
+        from mullion.bytewax._values.pandas_values import value_of
 
-        ns, units, zones = (self.column(part, count) for part in node[1:4])
-        times = [pd.Timestamp(one, unit="ns").as_unit(unit) for one, unit in zip(ns, units, strict=True)]
-        return [
-            time if zone is None else time.tz_localize(UTC).tz_convert(zone)
-            for time, zone in zip(times, zones, strict=True)
-        ]
+        return [value_of(node[1], parts) for parts in self.column(node[2], count)]
+
+    def _patterns(self, node: Node, count: int) -> list[re.Pattern[Any]]:
+        return [re.compile(pattern, flags) for pattern, flags in self.column(node[1], count)]
+
+    def _functions(self, node: Node, count: int) -> list[Any]:
+        return list(map(function_of, node[1]))
 
     def _objects(self, node: Node, count: int) -> list[Any]:
         kind = class_of(node[1])
@@ -265,11 +267,13 @@ _READ: dict[str, Callable[[Reader, Node, int], list[Any]]] = {
     "=": Reader._constant,
     "0": Reader._nones,
     "D": _of_text(Decimal),
+    "E": Reader._functions,
     "F": _of_parts(frozenset),
     "M": Reader._dicts,
     "N": Reader._numpy,
     "O": Reader._plain,
     "P": Reader._objects,
+    "R": Reader._patterns,
     "S": _of_parts(set),
     "T": _of_parts(tuple),
     "U": _of_text(UUID),
@@ -290,7 +294,7 @@ _READ: dict[str, Callable[[Reader, Node, int], list[Any]]] = {
     "n": Reader._zones,
     "o": Reader._offsets,
     "p": Reader._made,
-    "V": Reader._pandas_times,
+    "V": Reader._pandas,
     "q": Reader._longs,
     "r": Reader._ranges,
     "s": Reader._literal,

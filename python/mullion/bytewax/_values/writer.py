@@ -5,6 +5,7 @@ from __future__ import annotations
 import copyreg
 import inspect
 import itertools
+import re
 from array import array
 from collections import Counter, OrderedDict, defaultdict, deque
 from collections.abc import Callable, Iterable, Sequence
@@ -16,14 +17,14 @@ from fractions import Fraction
 from ipaddress import IPv4Address, IPv4Interface, IPv4Network, IPv6Address, IPv6Interface, IPv6Network
 from operator import attrgetter, is_, itemgetter, sub
 from pathlib import Path, PurePosixPath, PureWindowsPath
-from types import SimpleNamespace
+from types import BuiltinFunctionType, FunctionType, SimpleNamespace
 from typing import Any, Final
 from uuid import UUID
 from zoneinfo import ZoneInfo
 
 import pyarrow as pa
 
-from mullion.bytewax._values.class_names import name_of, seen
+from mullion.bytewax._values.class_names import importable, name_of, seen
 from mullion.errors import InvalidArgumentError
 
 MICROSECOND: Final = timedelta(microseconds=1)
@@ -213,13 +214,26 @@ class Writer:
             parts = [value.__reduce_ex__(2) for value in values]
             arguments = [part[1] for part in parts]
             return ["p", name_of(kind), self.column(arguments), *self._contents(parts)]
-        if kind.__module__.startswith("pandas.") and kind.__name__ == "Timestamp":
-            # pandas resolves other zones, such as those of pytz, by name.
-            of_python = (type(None), timezone, ZoneInfo)
-            zones = [one if isinstance(one, of_python) else str(one) for one in (value.tzinfo for value in values)]
-            units = [value.unit for value in values]
-            return ["V", self.ints([value.value for value in values]), self.column(units), self.column(zones)]
+        if issubclass(kind, re.Pattern):
+            return ["R", self.column([(value.pattern, value.flags) for value in values])]
+        if kind in (FunctionType, BuiltinFunctionType):
+            return ["E", list(map(_function_name, values))]
+        if kind.__module__.startswith("pandas."):
+            return self._pandas(kind, values)
         return self._objects(kind, values)
+
+    def _pandas(self, kind: type, values: Sequence[Any]) -> Node:
+        from mullion.bytewax._values import pandas_values
+
+        if not pandas_values.is_supported(kind):
+            return self._objects(kind, values)
+        try:
+            return ["V", kind.__name__, self.column(list(map(pandas_values.parts_of, values)))]
+        except pandas_values.UnsupportedDtypeError as dtype:
+            raise InvalidArgumentError(
+                f"A {kind.__name__} of pandas with the dtype {dtype} cannot be sent between steps or kept in state. "
+                "Convert it to a dtype of numpy or pandas with astype(...)."
+            ) from None
 
     def _numpy(self, values: Sequence[Any]) -> Node:
         parts = []
@@ -318,9 +332,17 @@ def _cannot_cross(value: Any) -> InvalidArgumentError:
     kind = type(value)
     return InvalidArgumentError(
         f"{value!r} ({kind.__module__}.{kind.__qualname__}) cannot be sent between steps or kept in state. Make it of "
-        "numbers, text, bytes, dates, lists, tuples, sets, dicts, dataclasses or other plain objects; a DataFrame of "
-        "pandas becomes an Arrow table with pyarrow.Table.from_pandas(frame)."
+        "numbers, text, bytes, dates, lists, tuples, sets, dicts, dataclasses, values of pandas or other plain objects."
     )
+
+
+def _function_name(function: Any) -> str:
+    if not importable(function):
+        raise InvalidArgumentError(
+            f"{function!r} cannot be sent between steps or kept in state, because workers find a function by its name. "
+            "Define it in a module that they can import, outside of functions, or send data and call it in a step."
+        )
+    return f"{function.__module__}:{function.__qualname__}"
 
 
 def _zone_name(zone: timezone) -> str | None:
