@@ -57,12 +57,20 @@ class Feed:
     """Reads the sources of a dataflow into the log, from the positions of the newest log entry.
 
     - ``more``: called repeatedly; raises an error that ends the run, such as the failure of the query.
+    - ``write``: writes output that waits, or that arrives within a number of seconds. It is called between reads.
     """
 
     def __init__(
-        self, flow: Dataflow, log: InputLog, clock: Clock, more: Callable[[], None], lines_in: LinesIn | None = None
+        self,
+        flow: Dataflow,
+        log: InputLog,
+        clock: Clock,
+        more: Callable[[], None],
+        write: Callable[[float], None],
+        lines_in: LinesIn | None = None,
     ) -> None:
         self._lines_in = lines_in
+        self._write = write
         self._log = log
         self._clock = clock
         self._more = more
@@ -133,7 +141,7 @@ class Feed:
             if all(part.ended for part in self._parts):
                 return
             if not batches and not ranges:
-                time.sleep(_POLL_SECONDS)
+                self._write(_POLL_SECONDS)
                 spell_until = 0.0
 
     def close(self) -> None:
@@ -186,6 +194,7 @@ class Feed:
         until = time.monotonic() + _SECONDS_OF_AN_ENTRY
         while items < self._most and time.monotonic() < until:
             found = 0
+            self._write(0)
             for part in self._parts:
                 if part.ended or not self._awake(part):
                     continue
@@ -235,4 +244,4 @@ class Feed:
     def _wait_for_room(self) -> None:
         while self._log.waiting() > _ENTRIES_WAITING:
             self._more()
-            time.sleep(_POLL_SECONDS)
+            self._write(_POLL_SECONDS)

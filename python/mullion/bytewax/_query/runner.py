@@ -145,7 +145,7 @@ class _Run:
         learn(classes)
         inputs = InputLog(self._folder / "inputs", not self._passing, classes)
         # A run that never resumes can write a batch while the next one runs.
-        writing = Writing(partial(Outputs, self._flow, self._folder / "outputs.json"), beside=self._is_free)
+        writing = Writing(Outputs(self._flow, self._folder / "outputs.json"), beside=self._is_free)
         query: StartedQuery | None = None
         feed: Feed | None = None
 
@@ -154,9 +154,9 @@ class _Run:
                 self._raise(query)
             if query is not None and isinstance(self._clock, ManualClock):
                 # With a manual clock, micro-batches run only on request.
-                self._process(query)
+                self._process(query, writing)
             if writing.has_failed:
-                self._wait(writing)
+                self._require_success(writing)
             if asked_to_stop():
                 raise _Stopped
 
@@ -164,7 +164,7 @@ class _Run:
             query = StartedQuery(
                 self._flow.flow_id, name, self._folder, self._clock, lambda: self._rows(classes), writing.write
             )
-            feed = Feed(self._flow, inputs, self._clock, going, self._lines_in())
+            feed = Feed(self._flow, inputs, self._clock, going, writing.write_next, self._lines_in())
             feed.run()
             self._settle(query, inputs, writing)
         except AbortExecution:
@@ -174,7 +174,7 @@ class _Run:
             self._settle(query, inputs, writing)
         finally:
             if query is not None:
-                query.query.stop()
+                writing.write_during(query.query.stop)
             if feed is not None:
                 feed.close()
             writing.close()
@@ -223,29 +223,28 @@ class _Run:
 
     def _settle(self, query: StartedQuery, inputs: InputLog, writing: Writing) -> None:
         """Waits until all entries of the log are processed and written."""
-        self._process(query)
-        self._wait(writing)
+        self._process(query, writing)
         # A batch that was planned before the last entry was written does not contain it.
         while writing.outputs.entry < inputs.next_number - 1 and query.query.isActive:
-            self._process(query)
-            self._wait(writing)
+            self._process(query, writing)
         if not query.query.isActive:
             self._raise(query)
 
-    def _wait(self, writing: Writing) -> None:
+    def _require_success(self, writing: Writing) -> None:
         try:
-            writing.wait()
+            writing.require_success()
         except MullionError:
             raise
         except BaseException as error:
             raise QueryFailedError(f"{self._flow.flow_id!r} failed. {type(error).__name__}: {error}") from error
 
-    def _process(self, query: StartedQuery) -> None:
+    def _process(self, query: StartedQuery, writing: Writing) -> None:
         try:
-            query.query.processAllAvailable()
+            writing.write_during(query.query.processAllAvailable)
         except Exception:
             self._raise(query)
             raise
+        self._require_success(writing)
 
     def _raise(self, query: StartedQuery) -> None:
         failure = query.failure()
