@@ -42,53 +42,6 @@ def spec(windower: win.Windower[Any], clock: win.Clock[Any, Any] | None = None, 
     return WindowSpec(clock or win.EventClock(at), windower, fold, ordered)
 
 
-def test_a_run_of_batches_gives_what_they_give_one_by_one_and_asks_functions_as_often() -> None:
-    """Values alone and together, late and early ones, and a system time that goes on, told or not."""
-    for round_ in range(ROUNDS):
-        random_ = random.Random(f"{SEED} runs {round_}")
-        asked: list[str] = []
-        now_us = 0
-
-        def at_of(value: int, asked: list[str] = asked) -> datetime:
-            asked.append(f"at {value}")
-            return at(value)
-
-        def told(asked: list[str] = asked) -> datetime:
-            asked.append("now")
-            return at(len(asked) // 7)
-
-        clock = win.EventClock(at_of, timedelta(seconds=random_.choice([0, 0, 2])))
-        if random_.random() < 0.5:
-            clock = win.EventClock(at_of, timedelta(seconds=random_.choice([0, 3])), now_getter=told)
-        length = timedelta(seconds=10)
-        windower: Any = random_.choice(
-            [win.TumblingWindower(length), win.SlidingWindower(length, length * random_.choice([0.5, 0.3]))]
-        )
-        groups, value = [], 0
-        for place in range(60):
-            now_us += random_.choice([0, 0, 0, 0, SECOND])
-            value += random_.choice([0, 1, 1, 2, -3, 15])
-            groups.append((place, now_us, [value] * random_.choice([1, 1, 1, 1, 2])))
-        of = spec(windower, clock, random_.random() < 0.5)
-        outcomes = []
-        for by_run in (True, False):
-            asked.clear()
-            windows, events, where = of.of_key(None, 0), list[Any](), 0
-            while where < len(groups):
-                place, now, values = groups[where]
-                if by_run:
-                    where, came = windows.on_run(groups, where)
-                    place = groups[where - 1][0]
-                else:
-                    where, came = where + 1, windows.on_batch(values, now)
-                if came:
-                    events.append((place, came))
-                if windows.is_empty():
-                    windows = of.of_key(None, now)
-            outcomes.append((events, windows.snapshot(), list(asked)))
-        assert outcomes[0] == outcomes[1], f"MULLION_SEED={SEED}, round {round_}"
-
-
 def test_the_watermark_of_a_key_goes_on_with_the_system_s_time() -> None:
     windows = spec(win.TumblingWindower(timedelta(seconds=10))).of_key(None, 0)
     assert windows.on_batch([5], 100 * SECOND) == []

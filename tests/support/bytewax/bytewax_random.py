@@ -248,10 +248,9 @@ def ours_without_spark(case: Case, together: int = 1) -> Streams:
             batch = list(case.items[start : start + case.batch_size])
             pipeline.push(plan.steps[0].downs[0], batch, Origin(start, "", 0))
         for key, groups in of_keys.items():
-            held, at = keys.setdefault(key, planned.does.of_key(None, 0)), 0
-            while at < len(groups):
-                at, events = held.on_run(groups, at)
-                emit(key, events)
+            held = keys.setdefault(key, planned.does.of_key(None, 0))
+            for _, now_us, values in groups:
+                emit(key, held.on_batch(values, now_us))
                 if held.is_empty():
                     held = planned.does.of_key(None, 0)
             # As it is kept between batches of Spark's.

@@ -13,15 +13,13 @@ All values of one source batch enter their windows before a window merges or clo
 from __future__ import annotations
 
 from bisect import bisect_right, insort
-from collections.abc import Callable, Iterable, Sequence
-from itertools import islice
+from collections.abc import Iterable, Sequence
 from operator import itemgetter
 from typing import Any, Final
 
-from mullion.bytewax._key_windows.clocks import EventTime, KeyClock
+from mullion.bytewax._key_windows.clocks import KeyClock
 from mullion.bytewax._key_windows.contents import Contents, MakeContents
-from mullion.bytewax._key_windows.times import EPOCH, MICROSECOND, MIN_US, micros
-from mullion.bytewax._key_windows.windowers import KeyWindower, SlidingWindows
+from mullion.bytewax._key_windows.windowers import KeyWindower
 from mullion.errors import InvalidArgumentError
 
 DOWN: Final = 0
@@ -35,10 +33,6 @@ Event = tuple[int, tuple[int, Any]]
 """An output event: the number of the stream, and ``(window id, value)``."""
 
 _time = itemgetter(0)
-
-
-def _none(value: Any, time: int) -> Iterable[Any]:
-    return ()
 
 
 class WindowsOfKey:
@@ -81,7 +75,7 @@ class WindowsOfKey:
                 events += [(LATE, (window, value)) for window in self._windower.late_for(time)]
             else:
                 queue.append((time, value))
-            if not self._windower.rests(watermark):
+            if watermark >= self._windower.quiet_until:
                 self._settle(watermark, events)
             return events
         watermark = 0
@@ -95,68 +89,6 @@ class WindowsOfKey:
                 insort(queue, (time, value), key=_time)
         self._enter(self._due(watermark), watermark, events)
         return events
-
-    def on_run(self, groups: Sequence[Group], at: int) -> tuple[int, list[Event]]:
-        """Processes groups from index ``at`` on, each as :meth:`on_batch` does.
-
-        It processes one group, or several groups of one value and the same system time while they emit nothing and the
-        key is not empty. Returns the index of the next group, and the events of the last one.
-        """
-        clock, windower = self._clock, self._windower
-        _, now_us, values = groups[at]
-        if len(values) > 1 or self._queue or type(clock) is not EventTime or type(windower) is not SlidingWindows:
-            return at + 1, self.on_batch(values, now_us)
-        return self._run(groups, at, now_us, clock, windower)
-
-    def _run(
-        self, groups: Sequence[Group], at: int, now_us: int, clock: EventTime, windower: SlidingWindows
-    ) -> tuple[int, list[Event]]:
-        """Inlines the clock and the windower for most values, because the calls would cost more than their work."""
-        ordered, contents, asks = self._ordered, self._contents, clock._now_getter is not None
-        getter, wait, base, seen = clock._getter, clock._wait, clock._base, clock._seen
-        events: list[Event] = []
-        add: Callable[[Any, int], Iterable[Any]] = _none
-        window, low, high, closes = 0, 0, -1, windower._next
-        clock.before_batch(now_us)
-        now, taken = clock._now, at
-        for _, told, values in islice(groups, at, None):
-            if told != now_us or len(values) > 1:
-                break
-            if asks and taken > at:
-                clock.before_batch(now_us)
-                now = clock._now
-            taken += 1
-            value = values[0]
-            moment = getter(value)
-            try:
-                time = (moment - EPOCH) // MICROSECOND
-            except TypeError:
-                time = micros(moment)
-            watermark, own = base + now - seen, time - wait
-            if own > watermark and own >= MIN_US:
-                base = watermark = own
-                seen = now
-            if time < watermark:
-                events += [(LATE, (window, value)) for window in windower.late_for(time)]
-            elif ordered and watermark < time:
-                self._queue.append((time, value))
-            elif low <= time < high:
-                emitted = add(value, time)
-                if emitted != ():
-                    events += [(DOWN, (window, one)) for one in emitted]
-            else:
-                self._add(value, time, events)
-                closes = windower._next
-                window, low, high = windower.only(time)
-                if low <= high:
-                    add = contents[window].add
-            if watermark >= closes:
-                self._settle(watermark, events)
-                break
-            if events or self._queue or not contents:
-                break
-        clock._base, clock._seen = base, seen
-        return taken, events
 
     def on_notify(self, now_us: int) -> list[Event]:
         """Closes the windows that are due at a system time."""

@@ -17,7 +17,12 @@ Closed = tuple[int, WindowMetadata]
 
 
 class KeyWindower(Protocol):
-    """The windows of one key."""
+    """The windows of one key.
+
+    - ``quiet_until``: no window closes or has merged before the watermark reaches this; the minimum if unknown.
+    """
+
+    quiet_until: int
 
     def open_for(self, time: int) -> Sequence[int]:
         """Opens the windows that contain a time. Returns their ids."""
@@ -30,12 +35,6 @@ class KeyWindower(Protocol):
 
     def close_for(self, watermark: int) -> Iterable[Closed]:
         """Removes and returns the windows that close at ``watermark``."""
-
-    def rests(self, watermark: int) -> bool:
-        """True if no window has merged since the last :meth:`merged`, and none closes at ``watermark``.
-
-        ``False`` if unknown.
-        """
 
     def next_close(self) -> int | None:
         """The watermark at which the next window closes."""
@@ -57,72 +56,54 @@ class SlidingWindows:
         id  1              [5 ....... 15)
     """
 
-    __slots__ = ("_align", "_apart", "_length", "_next", "_offset", "_open", "_zone")
+    __slots__ = ("_align", "_length", "_offset", "_open", "_zone", "quiet_until")
 
     def __init__(
         self, length: int, offset: int, align: int, zone: tzinfo = UTC, state: Iterable[int] | None = None
     ) -> None:
         self._length = length
         self._offset = offset
-        # True if each time is in one window.
-        self._apart = length == offset
         self._align = align
         self._zone = zone
         # A dict keeps the order: windows close in the order in which they opened.
         self._open: dict[int, None] = dict.fromkeys(state or ())
-        self._next = self._close_of(min(self._open)) if self._open else MAX_US + 1
-
-    def _ids(self, time: int) -> range:
-        since = time - self._align
-        return range((since - self._length) // self._offset + 1, since // self._offset + 1)
+        self.quiet_until = self._close_of(min(self._open)) if self._open else MAX_US + 1
 
     def _close_of(self, window: int) -> int:
         return self._align + self._offset * window + self._length
 
     def open_for(self, time: int) -> Sequence[int]:
-        since = time - self._align
-        last = since // self._offset
-        ids: Sequence[int] = (last,) if self._apart else range((since - self._length) // self._offset + 1, last + 1)
+        ids = self.late_for(time)
         for window in ids:
             if window not in self._open:
                 self._open[window] = None
                 close = self._close_of(window)
-                if close < self._next:
-                    self._next = close
+                if close < self.quiet_until:
+                    self.quiet_until = close
         return ids
 
-    def only(self, time: int) -> tuple[int, int, int]:
-        """The window of a time, its start and its end. If windows overlap, returns a window without times."""
-        if not self._apart:
-            return 0, 0, -1
-        window = (time - self._align) // self._offset
-        close = self._close_of(window)
-        return window, close - self._length, close
-
     def late_for(self, time: int) -> range:
-        return self._ids(time)
+        since = time - self._align
+        return range((since - self._length) // self._offset + 1, since // self._offset + 1)
 
     def merged(self) -> tuple[()]:
         return ()
 
     def close_for(self, watermark: int) -> Sequence[Closed]:
-        if watermark < self._next:
+        if watermark < self.quiet_until:
             return ()
         closed = [window for window in self._open if self._close_of(window) <= watermark]
         for window in closed:
             del self._open[window]
-        self._next = self._close_of(min(self._open)) if self._open else MAX_US + 1
+        self.quiet_until = self._close_of(min(self._open)) if self._open else MAX_US + 1
         return [(window, self.metadata(window)) for window in closed]
 
     def metadata(self, window: int) -> WindowMetadata:
         close = self._close_of(window)
         return WindowMetadata(moment(close - self._length, self._zone), moment(close, self._zone))
 
-    def rests(self, watermark: int) -> bool:
-        return watermark < self._next
-
     def next_close(self) -> int | None:
-        return self._next if self._open else None
+        return self.quiet_until if self._open else None
 
     def is_empty(self) -> bool:
         return not self._open
@@ -153,6 +134,7 @@ class SessionWindows:
     """
 
     __slots__ = ("_gap", "_last_id", "_merged", "_open")
+    quiet_until = MIN_US
 
     def __init__(self, gap: int, state: tuple[int, list[tuple[int, int, int, list[int]]]] | None = None) -> None:
         self._gap = gap
@@ -210,9 +192,6 @@ class SessionWindows:
             for window, session in closed
         ]
 
-    def rests(self, watermark: int) -> bool:
-        return not self._merged and all(session.last >= watermark - self._gap for session in self._open.values())
-
     def next_close(self) -> int | None:
         if not self._open:
             return None
@@ -229,6 +208,7 @@ class OwnWindower:
     """A windower defined by the program."""
 
     __slots__ = ("_logic", "_logics")
+    quiet_until = MIN_US
 
     def __init__(self, logic: WindowerLogic[Any], logics: KeptLogics) -> None:
         self._logic = logic
@@ -245,9 +225,6 @@ class OwnWindower:
 
     def close_for(self, watermark: int) -> Iterable[Closed]:
         return self._logic.close_for(moment(watermark))
-
-    def rests(self, watermark: int) -> bool:
-        return False
 
     def next_close(self) -> int | None:
         at = self._logic.notify_at()

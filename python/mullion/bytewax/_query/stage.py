@@ -40,11 +40,8 @@ _MILLISECOND = 1000
 class KeyLogic(Protocol):
     """The logic of one key in a stateful step. Events are ``(number of the stream, value)``."""
 
-    def on_run(self, groups: Sequence[Group], at: int) -> tuple[int, list[Event]]:
-        """Processes groups from index ``at`` on. Returns the index of the next group, and the events of the last one.
-
-        It processes one group, or several of the same system time while they emit nothing and the key is not empty.
-        """
+    def on_batch(self, values: Sequence[Any], now_us: int) -> list[Event]:
+        """Processes the values of one source batch at a system time."""
 
     def on_notify(self, now_us: int) -> list[Event]:
         """Called once the time of :meth:`due` is reached."""
@@ -81,10 +78,10 @@ class OwnLogic:
             else:
                 self._logic = logics.restored(state, builder)
 
-    def on_run(self, groups: Sequence[Group], at: int) -> tuple[int, list[Event]]:
+    def on_batch(self, values: Sequence[Any], now_us: int) -> list[Event]:
         if self._logic is None:
             self._logic = self._builder(None)
-        return at + 1, self._events(self._logic.on_batch(groups[at][2]))
+        return self._events(self._logic.on_batch(values))
 
     def on_notify(self, now_us: int) -> list[Event]:
         return [] if self._logic is None else self._events(self._logic.on_notify())
@@ -376,27 +373,22 @@ class _StageRun:
             self._between()
         self._keys.write(self._now)
 
-    def _of_key(self, key: str, batches: list[Group]) -> None:
-        logic = self._keys.of(key, batches[0][1])
-        on_run, is_empty = logic.on_run, logic.is_empty
-        told = None
-        at = 0
-        while at < len(batches):
-            place, now_us, _ = batches[at]
-            if now_us != told:
-                due, told = logic.due(now_us), now_us
+    def _of_key(self, key: str, groups: list[Group]) -> None:
+        logic = self._keys.of(key, groups[0][1])
+        last_now = None
+        for place, now_us, values in groups:
+            if now_us != last_now:
+                due, last_now = logic.due(now_us), now_us
                 if due is not None and due < now_us:
                     self._emit(logic.on_notify(now_us), Origin(place, key, now_us))
-                    if is_empty():
+                    if logic.is_empty():
                         logic = self._keys.renewed(key, now_us)
-                        on_run, is_empty = logic.on_run, logic.is_empty
-            at, events = on_run(batches, at)
+            events = logic.on_batch(values, now_us)
             if events:
-                self._emit(events, Origin(batches[at - 1][0], key, now_us))
-            if is_empty():
+                self._emit(events, Origin(place, key, now_us))
+            if logic.is_empty():
                 # Discard its clock, too, as for a key that is empty at the end of a batch.
                 logic = self._keys.renewed(key, now_us)
-                on_run, is_empty = logic.on_run, logic.is_empty
 
     def time(self) -> None:
         for key, logic in self._keys.that_are_due(self._now):
