@@ -68,7 +68,7 @@ class Evaluator(Generic[Given]):
     def __init__(self) -> None:
         self.locals: dict[str, Any] = {}
 
-    def value(self, of: Expression, given: Given) -> Any:
+    def value(self, of: Expression, arguments: Given) -> Any:
         """The value of an expression."""
         match of:
             case Const():
@@ -76,52 +76,52 @@ class Evaluator(Generic[Given]):
             case Local():
                 return self.locals[of.name]
             case Operation():
-                return self._operation(of, given)
+                return self._operation(of, arguments)
             case Field():
-                return getattr(self.value(of.of, given), of.name)
+                return getattr(self.value(of.of, arguments), of.name)
             case Item():
-                return self.value(of.of, given)[self.value(of.key, given)]
+                return self.value(of.of, arguments)[self.value(of.key, arguments)]
             case Get():
-                held, key = self.value(of.of, given), self.value(of.key, given)
-                return held.get(key, self.value(of.default, given))
+                container, key = self.value(of.of, arguments), self.value(of.key, arguments)
+                return container.get(key, self.value(of.default, arguments))
             case Call():
-                return CALLS[of.name](*(self.value(one, given) for one in of.arguments))
+                return CALLS[of.name](*(self.value(one, arguments) for one in of.arguments))
             case Tuple():
-                return tuple(self.value(one, given) for one in of.items)
+                return tuple(self.value(one, arguments) for one in of.items)
             case List():
-                return [self.value(one, given) for one in of.items]
+                return [self.value(one, arguments) for one in of.items]
             case Dict():
                 items = zip(of.keys, of.values, strict=True)
-                return {self.value(key, given): self.value(held, given) for key, held in items}
+                return {self.value(key, arguments): self.value(container, arguments) for key, container in items}
             case Text():
                 parts = zip(of.parts, of.formats, strict=True)
-                return "".join(format(self.value(part, given), spec) for part, spec in parts)
+                return "".join(format(self.value(part, arguments), spec) for part, spec in parts)
             case Where():
-                self.locals[of.name] = self.value(of.value, given)
-                return self.value(of.of, given)
+                self.locals[of.name] = self.value(of.value, arguments)
+                return self.value(of.of, arguments)
             case Replaced():
-                held, value = self.value(of.of, given), self.value(of.value, given)
-                changed = copy.copy(held)
-                changed[self.value(of.key, given)] = value
+                container, value = self.value(of.of, arguments), self.value(of.value, arguments)
+                changed = copy.copy(container)
+                changed[self.value(of.key, arguments)] = value
                 return changed
-        return self.other(of, given)
+        return self.other(of, arguments)
 
-    def other(self, of: Expression, given: Given) -> Any:
+    def other(self, of: Expression, arguments: Given) -> Any:
         """The value of an expression that an adapter adds."""
         raise NotImplementedError(type(of).__name__)
 
-    def _operation(self, of: Operation, given: Given) -> Any:
+    def _operation(self, of: Operation, arguments: Given) -> Any:
         if of.sign in ("and", "or"):
             result: Any = None
             for one in of.operands:
-                result = self.value(one, given)
+                result = self.value(one, arguments)
                 if bool(result) == (of.sign == "or"):
                     return result
             return result
         if of.sign == "if":
             test, then, otherwise = of.operands
-            return self.value(then if self.value(test, given) else otherwise, given)
-        operands = [self.value(one, given) for one in of.operands]
+            return self.value(then if self.value(test, arguments) else otherwise, arguments)
+        operands = [self.value(one, arguments) for one in of.operands]
         if of.sign in SIGNS:
             return SIGNS[of.sign](*operands)
         # For '+=': a mutable value would be changed in place, for all its owners.
@@ -131,8 +131,8 @@ class Evaluator(Generic[Given]):
 
 
 class _OfArguments(Evaluator[dict[str, Any]]):
-    def other(self, of: Expression, given: dict[str, Any]) -> Any:
-        return given[of.name] if isinstance(of, Argument) else super().other(of, given)
+    def other(self, of: Expression, arguments: dict[str, Any]) -> Any:
+        return arguments[of.name] if isinstance(of, Argument) else super().other(of, arguments)
 
 
 def call(function: Function, *arguments: Any) -> Any:

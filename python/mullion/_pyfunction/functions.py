@@ -62,16 +62,16 @@ class LambdaSource:
 
 def plain(function: Any) -> FunctionType | None:
     """The function behind a function or bound method; ``None`` for any other callable."""
-    whole = getattr(function, "__func__", function) if inspect.ismethod(function) else function
-    return whole if isinstance(whole, FunctionType) else None
+    plain_function = getattr(function, "__func__", function) if inspect.ismethod(function) else function
+    return plain_function if isinstance(plain_function, FunctionType) else None
 
 
 def source_of(function: Any) -> Source | None:
     """The source of a function; ``None`` for a lambda, for other objects, and if the source is not found."""
-    whole = plain(function)
-    if whole is None:
+    plain_function = plain(function)
+    if plain_function is None:
         return None
-    code = whole.__code__
+    code = plain_function.__code__
     try:
         lines, line = inspect.getsourcelines(code)
         # Within a block, so that no line must be dedented: that would change multi-line strings.
@@ -80,13 +80,13 @@ def source_of(function: Any) -> Source | None:
     except (OSError, TypeError, SyntaxError, IndexError):
         return None
     first = tree.body[0]
-    found = first.body[0] if nested and isinstance(first, ast.If) else first
-    if not isinstance(found, (ast.FunctionDef, ast.AsyncFunctionDef)) or found.name != code.co_name:
+    definition = first.body[0] if nested and isinstance(first, ast.If) else first
+    if not isinstance(definition, (ast.FunctionDef, ast.AsyncFunctionDef)) or definition.name != code.co_name:
         return None
-    if parameters_of(found) != list(code.co_varnames[: len(parameters_of(found))]):
+    if parameters_of(definition) != list(code.co_varnames[: len(parameters_of(definition))]):
         return None
-    ast.increment_lineno(found, line - 1 - nested)
-    return Source(found, code.co_filename, line)
+    ast.increment_lineno(definition, line - 1 - nested)
+    return Source(definition, code.co_filename, line)
 
 
 def lambda_source_of(function: Any) -> LambdaSource | None:
@@ -95,25 +95,25 @@ def lambda_source_of(function: Any) -> LambdaSource | None:
     A file may have changed since its import, so it must compile to this very code; of several on a line it is the one
     at the code's position, or one that returns the same constant with the same parameters.
     """
-    whole = plain(function)
-    if whole is None or whole.__code__.co_name != "<lambda>":
+    plain_function = plain(function)
+    if plain_function is None or plain_function.__code__.co_name != "<lambda>":
         return None
-    code = whole.__code__
-    text = "".join(linecache.getlines(code.co_filename, whole.__globals__))
+    code = plain_function.__code__
+    text = "".join(linecache.getlines(code.co_filename, plain_function.__globals__))
     tree, codes = _compiled(text, code.co_flags & _FUTURE)
     if tree is None or code not in codes:
         return None
-    found = [node for node in ast.walk(tree) if isinstance(node, ast.Lambda) and node.lineno == code.co_firstlineno]
-    if len(found) > 1:
+    lambdas = [node for node in ast.walk(tree) if isinstance(node, ast.Lambda) and node.lineno == code.co_firstlineno]
+    if len(lambdas) > 1:
         place = _span_of(code)
         if place is not None:
-            found = [node for node in found if _span(node.body) == place]
+            lambdas = [node for node in lambdas if _span(node.body) == place]
         else:
             # All that return the same constant are equivalent.
-            found = [node for node in found if _gives_constant_of(node, whole)][:1]
-    if len(found) != 1 or parameters_of(found[0]) != list(code.co_varnames[: len(parameters_of(found[0]))]):
+            lambdas = [node for node in lambdas if _gives_constant_of(node, plain_function)][:1]
+    if len(lambdas) != 1 or parameters_of(lambdas[0]) != list(code.co_varnames[: len(parameters_of(lambdas[0]))]):
         return None
-    return LambdaSource(found[0], code.co_filename, code.co_firstlineno)
+    return LambdaSource(lambdas[0], code.co_filename, code.co_firstlineno)
 
 
 _FUTURE: Final = functools.reduce(
@@ -125,15 +125,15 @@ _FUTURE: Final = functools.reduce(
 def _compiled(text: str, future: int) -> tuple[ast.Module | None, frozenset[CodeType]]:
     """A file's tree, and the code of all lambdas in it."""
     try:
-        tree, whole = ast.parse(text), compile(text, "<source>", "exec", future, dont_inherit=True)
+        tree, module_code = ast.parse(text), compile(text, "<source>", "exec", future, dont_inherit=True)
     except (SyntaxError, ValueError):
         return None, frozenset()
-    found, left = [], [whole]
-    while left:
-        code = left.pop()
-        left += [held for held in code.co_consts if isinstance(held, CodeType)]
-        found += [code] if code.co_name == "<lambda>" else []
-    return tree, frozenset(found)
+    codes, waiting = [], [module_code]
+    while waiting:
+        code = waiting.pop()
+        waiting += [const for const in code.co_consts if isinstance(const, CodeType)]
+        codes += [code] if code.co_name == "<lambda>" else []
+    return tree, frozenset(codes)
 
 
 def _span(node: ast.expr) -> tuple[int | None, ...]:
@@ -165,18 +165,18 @@ def _gives_constant_of(node: ast.Lambda, function: FunctionType) -> bool:
     if node.args.defaults or function.__defaults__:
         return False
     try:
-        given = ast.literal_eval(node.body)
+        value = ast.literal_eval(node.body)
     except (ValueError, TypeError):
         return False
     # Distinguishes 0 from False, and 0.0 from -0.0.
-    return repr(given) == repr(steps[-1].argval)
+    return repr(value) == repr(steps[-1].argval)
 
 
 def parameters_of(definition: Definition | ast.Lambda) -> list[str]:
     """The names of all parameters, in the order of the code object."""
-    given = definition.args
-    more = [one for one in (given.vararg, given.kwarg) if one is not None]
-    return [one.arg for one in (*given.posonlyargs, *given.args, *given.kwonlyargs, *more)]
+    arguments = definition.args
+    more = [one for one in (arguments.vararg, arguments.kwarg) if one is not None]
+    return [one.arg for one in (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs, *more)]
 
 
 def names_of(function: FunctionType) -> dict[str, Any]:
@@ -184,35 +184,35 @@ def names_of(function: FunctionType) -> dict[str, Any]:
 
     Includes free names of functions within it. Unset names are omitted.
     """
-    found: dict[str, Any] = {}
+    values: dict[str, Any] = {}
     for name in names_in(function.__code__):
         if name in function.__globals__:
-            found[name] = function.__globals__[name]
+            values[name] = function.__globals__[name]
         elif hasattr(builtins, name):
-            found[name] = getattr(builtins, name)
+            values[name] = getattr(builtins, name)
     for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=True):
         try:
-            found[name] = cell.cell_contents
+            values[name] = cell.cell_contents
         except ValueError:
-            found.pop(name, None)
-    return found
+            values.pop(name, None)
+    return values
 
 
 def names_in(code: CodeType) -> set[str]:
     """The names that code, and code within it, looks up: globals and attributes."""
-    found = set(code.co_names)
-    for held in code.co_consts:
-        if isinstance(held, CodeType):
-            found |= names_in(held)
-    return found
+    names = set(code.co_names)
+    for const in code.co_consts:
+        if isinstance(const, CodeType):
+            names |= names_in(const)
+    return names
 
 
 def defaults_of(function: FunctionType) -> dict[str, Any]:
     """Parameters with a default, and their values."""
-    code, given = function.__code__, function.__defaults__ or ()
+    code, defaults = function.__code__, function.__defaults__ or ()
     positional = code.co_varnames[: code.co_argcount]
     return {
-        **dict(zip(positional[len(positional) - len(given) :], given, strict=True)),
+        **dict(zip(positional[len(positional) - len(defaults) :], defaults, strict=True)),
         **(function.__kwdefaults__ or {}),
     }
 
@@ -259,33 +259,33 @@ def taken(source: Source | LambdaSource) -> Iterator[ast.Name]:
 
 def _own(node: ast.AST) -> set[str]:
     """The names that are bound in a scope itself, and not in those within it."""
-    found: set[str] = set()
-    given: set[str] = set()
+    names: set[str] = set()
+    parameters: set[str] = set()
 
     def visit(one: ast.AST, top: bool = False) -> None:
         if isinstance(one, (ast.Global, ast.Nonlocal)):
-            given.update(one.names)
+            parameters.update(one.names)
             return
         if not top:
             if not isinstance(one, ast.arg):
-                found.update(_bound_by(one))
+                names.update(_bound_by(one))
             if isinstance(one, (*_SCOPES, *_COMPREHENSIONS, ast.ClassDef)):
                 # An assignment expression binds outside of a comprehension.
                 for deep in ast.walk(one) if isinstance(one, _COMPREHENSIONS) else ():
                     if isinstance(deep, ast.NamedExpr):
-                        found.add(deep.target.id)
+                        names.add(deep.target.id)
                 return
         for child in ast.iter_child_nodes(one):
             visit(child)
 
     if isinstance(node, (*_SCOPES, ast.ClassDef)):
         if isinstance(node, _SCOPES):
-            found.update(parameters_of(node))
+            names.update(parameters_of(node))
         for part in node.body if isinstance(node.body, list) else [node.body]:
             visit(part)
     else:
         visit(node, top=True)
-    return found - given
+    return names - parameters
 
 
 def _taken(nodes: list[Any], bound: set[str]) -> Iterator[ast.Name]:

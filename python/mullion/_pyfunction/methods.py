@@ -53,32 +53,32 @@ def reads(function: Callable[..., Any], position: int, handed: Handed) -> Place 
 
 
 def _reads(
-    function: Callable[..., Any], given: int | str, instance: object, within: frozenset[Any], handed: Handed
+    function: Callable[..., Any], parameter: int | str, instance: object, within: frozenset[Any], handed: Handed
 ) -> Place | None:
     """The same for a parameter at a position, or by name."""
-    whole = plain(function)
-    if whole is None or (within and hasattr(whole, "__wrapped__")):
+    plain_function = plain(function)
+    if plain_function is None or (within and hasattr(plain_function, "__wrapped__")):
         return Place(name_of(function), 0, NOT_PLAIN)
-    if (whole, given) in within:
+    if (plain_function, parameter) in within:
         # A recursive call: the function is already being analysed.
         return None
-    positional = own_parameters_of(function)[: whole.__code__.co_argcount - inspect.ismethod(function)]
+    positional = own_parameters_of(function)[: plain_function.__code__.co_argcount - inspect.ismethod(function)]
     named = (
-        positional[given : given + 1]
-        if isinstance(given, int)
-        else [one for one in own_parameters_of(function) if one == given]
+        positional[parameter : parameter + 1]
+        if isinstance(parameter, int)
+        else [one for one in own_parameters_of(function) if one == parameter]
     )
     if not named:
-        return Place(*where_is(whole), "it takes *args, and is not looked into")
+        return Place(*where_is(plain_function), "it takes *args, and is not looked into")
     (name,) = named
-    tree = tree_of(whole)
+    tree = tree_of(plain_function)
     if tree is None:
-        return _reads_in_code(whole.__code__, name)
-    return _reads_in_source(whole, tree, name, instance, within | {(whole, given)}, handed)
+        return _reads_in_code(plain_function.__code__, name)
+    return _reads_in_source(plain_function, tree, name, instance, within | {(plain_function, parameter)}, handed)
 
 
 def _reads_in_source(
-    whole: Any, tree: ast.FunctionDef, name: str, instance: object, within: frozenset[Any], handed: Handed
+    plain_function: Any, tree: ast.FunctionDef, name: str, instance: object, within: frozenset[Any], handed: Handed
 ) -> Place | None:
     unread: set[int] = set()
     for call in ast.walk(tree):
@@ -88,12 +88,12 @@ def _reads_in_source(
         if surely is not None:
             unread |= {id(each) for each in surely}
             continue
-        method = _method_called(call, whole, instance)
+        method = _method_called(call, plain_function, instance)
         if method is None or any(isinstance(each, ast.Starred) for each in call.args):
             continue
-        given: list[tuple[int | str, ast.expr]] = [*enumerate(call.args)]
-        given += [(each.arg, each.value) for each in call.keywords if each.arg is not None]
-        for at, value in given:
+        arguments: list[tuple[int | str, ast.expr]] = [*enumerate(call.args)]
+        arguments += [(each.arg, each.value) for each in call.keywords if each.arg is not None]
+        for at, value in arguments:
             if isinstance(value, ast.Name) and value.id == name:
                 place = _reads(MethodType(method, instance), at, instance, within, handed)
                 if place is not None:
@@ -101,28 +101,30 @@ def _reads_in_source(
                 unread.add(id(value))
     for each in ast.walk(tree):
         if isinstance(each, ast.Name) and each.id == name and id(each) not in unread:
-            return Place(whole.__code__.co_filename, each.lineno, f"reads {name}")
+            return Place(plain_function.__code__.co_filename, each.lineno, f"reads {name}")
     return None
 
 
-def _method_called(call: ast.Call, whole: Any, instance: object) -> Any:
+def _method_called(call: ast.Call, plain_function: Any, instance: object) -> Any:
     """The function behind ``self.method(...)`` or ``super().method(...)``; ``None`` if it is uncertain."""
-    parameters = own_parameters_of(whole)
+    parameters = own_parameters_of(plain_function)
     if instance is None or not isinstance(call.func, ast.Attribute) or not parameters:
         return None
     kinds: Sequence[type] = type(instance).__mro__
     match call.func.value:
         case ast.Name(id=owner) if owner == parameters[0] and call.func.attr not in getattr(instance, "__dict__", {}):
             pass
-        case ast.Call(func=ast.Name(id="super"), args=[], keywords=[]) if "__class__" in whole.__code__.co_freevars:
-            cell = whole.__closure__[whole.__code__.co_freevars.index("__class__")]
+        case ast.Call(func=ast.Name(id="super"), args=[], keywords=[]) if (
+            "__class__" in plain_function.__code__.co_freevars
+        ):
+            cell = plain_function.__closure__[plain_function.__code__.co_freevars.index("__class__")]
             if cell.cell_contents not in kinds:
                 return None
             kinds = kinds[kinds.index(cell.cell_contents) + 1 :]
         case _:
             return None
-    found = next((vars(kind)[call.func.attr] for kind in kinds if call.func.attr in vars(kind)), None)
-    return found if isinstance(found, FunctionType) and not hasattr(found, "__wrapped__") else None
+    method = next((vars(kind)[call.func.attr] for kind in kinds if call.func.attr in vars(kind)), None)
+    return method if isinstance(method, FunctionType) and not hasattr(method, "__wrapped__") else None
 
 
 _CHANGING: Final = frozenset(
@@ -140,18 +142,18 @@ def changes(function: Callable[..., Any], *, makes_windows: bool = False) -> lis
     ``self`` of ``process`` and of the callbacks is a copy, which lives for a batch. With ``makes_windows`` the new
     value of an attribute is a window, which ``on_recover`` creates again.
     """
-    whole = plain(function)
-    tree = None if whole is None or getattr(function, "__self__", None) is None else tree_of(whole)
-    if whole is None or tree is None:
+    plain_function = plain(function)
+    tree = None if plain_function is None or getattr(function, "__self__", None) is None else tree_of(plain_function)
+    if plain_function is None or tree is None:
         return []
-    myself = next(iter(own_parameters_of(whole)), "")
-    found = []
+    myself = next(iter(own_parameters_of(plain_function)), "")
+    changed = []
     for node in ast.walk(tree):
         name = next(_changed(node, myself, function.__self__, makes_windows=makes_windows), None)  # type: ignore[attr-defined]
         if name is not None:
             assert isinstance(node, (ast.stmt, ast.expr))
-            found.append(Place(whole.__code__.co_filename, node.lineno, f"self.{name}"))
-    return sorted(found, key=lambda place: place.line)
+            changed.append(Place(plain_function.__code__.co_filename, node.lineno, f"self.{name}"))
+    return sorted(changed, key=lambda place: place.line)
 
 
 def _changed(node: ast.AST, myself: str, instance: object, *, makes_windows: bool) -> Iterator[str]:
@@ -162,8 +164,8 @@ def _changed(node: ast.AST, myself: str, instance: object, *, makes_windows: boo
         case ast.AugAssign(target=one) | ast.AnnAssign(target=one, value=ast.expr()):
             targets = [one]
         case ast.Call(func=ast.Attribute(value=ast.Attribute(value=ast.Name(id=owner), attr=name), attr=method)):
-            held = attribute_of(instance, name)
-            plain = isinstance(held, (list, dict, set, deque))
+            attribute = attribute_of(instance, name)
+            plain = isinstance(attribute, (list, dict, set, deque))
             if owner == myself and method in _CHANGING and plain and not makes_windows:
                 yield name
     for target in targets:
@@ -193,30 +195,30 @@ def _reads_in_code(code: CodeType, name: str) -> Place | None:
     return None
 
 
-def tree_of(whole: Any) -> ast.FunctionDef | None:
+def tree_of(plain_function: Any) -> ast.FunctionDef | None:
     """The syntax tree of a function that is written with ``def`` and has its source."""
-    source = source_of(whole)
+    source = source_of(plain_function)
     tree = None if source is None else source.definition
     return tree if isinstance(tree, ast.FunctionDef) else None
 
 
 def own_parameters_of(function: Callable[..., Any]) -> list[str]:
     """The named parameters of a function itself, not those of the one in ``__wrapped__``."""
-    whole = plain(function)
-    assert whole is not None
-    code = whole.__code__
+    plain_function = plain(function)
+    assert plain_function is not None
+    code = plain_function.__code__
     names = list(code.co_varnames[: code.co_argcount + code.co_kwonlyargcount])
     return names[1:] if inspect.ismethod(function) else names
 
 
-def where_is(whole: Any) -> tuple[str, int]:
-    return whole.__code__.co_filename, whole.__code__.co_firstlineno
+def where_is(plain_function: Any) -> tuple[str, int]:
+    return plain_function.__code__.co_filename, plain_function.__code__.co_firstlineno
 
 
 def place_of(function: Callable[..., Any]) -> str:
     """The ``file:line`` of a function; for other callables, the name."""
-    whole = plain(function)
-    return name_of(function) if whole is None else ":".join(map(str, where_is(whole)))
+    plain_function = plain(function)
+    return name_of(function) if plain_function is None else ":".join(map(str, where_is(plain_function)))
 
 
 def name_of(function: Callable[..., Any]) -> str:

@@ -106,11 +106,11 @@ class Reader:
     """The name of a supported body in messages."""
 
     def __init__(self, function: Any, source: Source | LambdaSource) -> None:
-        whole = plain(function)
-        assert whole is not None
+        plain_function = plain(function)
+        assert plain_function is not None
         self.definition = source.definition
-        self.is_bound = whole is not function
-        self._around = names_of(whole)
+        self.is_bound = plain_function is not function
+        self._around = names_of(plain_function)
         self._taken = {id(node) for node in taken(source)}
         self._ways = 0
         body = source.definition.body
@@ -118,41 +118,41 @@ class Reader:
 
     # -- statements
 
-    def block(self, nodes: list[ast.stmt], known: dict[str, Any]) -> tuple[Statement, ...]:
+    def block(self, nodes: list[ast.stmt], bindings: dict[str, Any]) -> tuple[Statement, ...]:
         """The statements of a loop's body, in which ``continue`` ends it."""
-        found: list[Statement] = []
+        statements: list[Statement] = []
         for i, node in enumerate(nodes):
             if isinstance(node, ast.Continue):
-                return tuple(found)
+                return tuple(statements)
             if isinstance(node, ast.If) and any(isinstance(one, ast.Continue) for one in ast.walk(node)):
                 # A branch leaves the event: later statements belong to each branch that does not.
                 self._another_way(node)
-                test = self.expression(node.test, known)
+                test = self.expression(node.test, bindings)
                 rest = nodes[i + 1 :]
-                then = self.block([*node.body, *rest], dict(known))
-                otherwise = self.block([*node.orelse, *rest], dict(known))
-                found.append(If(test, then, otherwise))
-                return tuple(found)
-            found += self._statement(node, known)
-        return tuple(found)
+                then = self.block([*node.body, *rest], dict(bindings))
+                otherwise = self.block([*node.orelse, *rest], dict(bindings))
+                statements.append(If(test, then, otherwise))
+                return tuple(statements)
+            statements += self._statement(node, bindings)
+        return tuple(statements)
 
     def _another_way(self, node: ast.AST) -> None:
         self._ways += 1
         if self._ways > _MOST_WAYS:
             raise Unknown(f"there are more than {_MOST_WAYS} ways through it", node)
 
-    def _statement(self, node: ast.stmt, known: dict[str, Any]) -> list[Statement]:
+    def _statement(self, node: ast.stmt, bindings: dict[str, Any]) -> list[Statement]:
         if says_nothing(node):
             return []
         if isinstance(node, ast.AugAssign) and type(node.op) in SIGN_OF:
-            return self.change(node.target, SIGN_OF[type(node.op)], node.value, node, known)
+            return self.change(node.target, SIGN_OF[type(node.op)], node.value, node, bindings)
         if isinstance(node, ast.Assign) and len(node.targets) == 1:
-            return self.assign(node.targets[0], node.value, node, known)
+            return self.assign(node.targets[0], node.value, node, bindings)
         if isinstance(node, ast.AnnAssign) and node.value is not None:
-            return self.assign(node.target, node.value, node, known)
+            return self.assign(node.target, node.value, node, bindings)
         if isinstance(node, ast.If):
-            test = self.expression(node.test, known)
-            then, otherwise = dict(known), dict(known)
+            test = self.expression(node.test, bindings)
+            then, otherwise = dict(bindings), dict(bindings)
             ways = [self.block(node.body, then), self.block(node.orelse, otherwise)]
             # A variable that is set in one branch only may have the value of an earlier event in the other.
             for name in [one for one in then if one in otherwise]:
@@ -162,27 +162,27 @@ class Reader:
                         if way[name] != Local(name):
                             ways[i] += (Let(name, way[name]),)
                     then[name] = Local(name)
-                known[name] = then[name]
+                bindings[name] = then[name]
             return [If(test, *ways)]
         if isinstance(node, ast.Expr):
-            return self.effect(node, known)
+            return self.effect(node, bindings)
         raise self.no_statement(node)
 
-    def assign(self, target: ast.expr, value: ast.expr, node: ast.stmt, known: dict[str, Any]) -> list[Statement]:
+    def assign(self, target: ast.expr, value: ast.expr, node: ast.stmt, bindings: dict[str, Any]) -> list[Statement]:
         """``target = value``."""
         if isinstance(target, ast.Name):
-            made = Let(target.id, self.expression(value, known))
-            known[target.id] = Local(target.id)
-            return [made]
-        return self.change(target, "", value, node, known)
+            let = Let(target.id, self.expression(value, bindings))
+            bindings[target.id] = Local(target.id)
+            return [let]
+        return self.change(target, "", value, node, bindings)
 
     def change(
-        self, target: ast.expr, sign: str, value: ast.expr, node: ast.stmt, known: dict[str, Any]
+        self, target: ast.expr, sign: str, value: ast.expr, node: ast.stmt, bindings: dict[str, Any]
     ) -> list[Statement]:
         """``target <sign>= value``, where the target is not a variable; the sign is empty for an assignment."""
         raise self.no_statement(node)
 
-    def effect(self, node: ast.Expr, known: dict[str, Any]) -> list[Statement]:
+    def effect(self, node: ast.Expr, bindings: dict[str, Any]) -> list[Statement]:
         """An expression statement: a call, a ``yield``."""
         raise self.no_statement(node)
 
@@ -192,40 +192,40 @@ class Reader:
 
     # -- expressions
 
-    def expression(self, node: ast.expr, known: dict[str, Any]) -> Expression:
+    def expression(self, node: ast.expr, bindings: dict[str, Any]) -> Expression:
         """An expression."""
         match node:
             case ast.Constant(value=value):
                 return self.constant(value, node)
             case ast.Name():
-                return self.variable(node, known)
+                return self.variable(node, bindings)
             case ast.Attribute():
-                return self.attribute(node, known)
+                return self.attribute(node, bindings)
             case ast.Subscript():
-                return self.subscript(node, known)
+                return self.subscript(node, bindings)
             case ast.BinOp(left=left, op=sign, right=right) if type(sign) in SIGN_OF:
-                operands = (self.expression(left, known), self.expression(right, known))
+                operands = (self.expression(left, bindings), self.expression(right, bindings))
                 return Operation(SIGN_OF[type(sign)], operands)
             case ast.UnaryOp(op=unary, operand=of) if type(unary) in SIGN_OF:
-                return Operation(SIGN_OF[type(unary)], (self.expression(of, known),))
+                return Operation(SIGN_OF[type(unary)], (self.expression(of, bindings),))
             case ast.BoolOp(op=joint, values=values):
-                return Operation(SIGN_OF[type(joint)], tuple(self.expression(one, known) for one in values))
+                return Operation(SIGN_OF[type(joint)], tuple(self.expression(one, bindings) for one in values))
             case ast.Compare():
-                return self._comparison(node, known)
+                return self._comparison(node, bindings)
             case ast.IfExp(test=test, body=then, orelse=otherwise):
-                return Operation("if", tuple(self.expression(one, known) for one in (test, then, otherwise)))
+                return Operation("if", tuple(self.expression(one, bindings) for one in (test, then, otherwise)))
             case ast.Call():
-                return self.call(node, known)
+                return self.call(node, bindings)
             case ast.Dict(keys=keys, values=values) if all(keys):
                 return Dict(
-                    tuple(self.expression(one, known) for one in keys if one is not None),
-                    tuple(self.expression(one, known) for one in values),
+                    tuple(self.expression(one, bindings) for one in keys if one is not None),
+                    tuple(self.expression(one, bindings) for one in values),
                 )
             case ast.Tuple(elts=items) | ast.List(elts=items) if self.makes_sequences and not _has_star(items):
                 kind = Tuple if isinstance(node, ast.Tuple) else List
-                return kind(tuple(self.expression(one, known) for one in items))
+                return kind(tuple(self.expression(one, bindings) for one in items))
             case ast.JoinedStr():
-                return self._text(node, known)
+                return self._text(node, bindings)
         raise self.no_expression(node)
 
     makes_sequences: ClassVar[bool] = True
@@ -235,8 +235,8 @@ class Reader:
         """The error for an expression that is not supported."""
         return Unknown(f"an expression that is not one of {self.sort}: {ast.unparse(node)}", node)
 
-    def _comparison(self, node: ast.Compare, known: dict[str, Any]) -> Expression:
-        operands = [self.expression(one, known) for one in (node.left, *node.comparators)]
+    def _comparison(self, node: ast.Compare, bindings: dict[str, Any]) -> Expression:
+        operands = [self.expression(one, bindings) for one in (node.left, *node.comparators)]
         tests = tuple(
             Operation(SIGN_OF[type(sign)], (left, right))
             for sign, left, right in zip(node.ops, operands, operands[1:], strict=False)
@@ -244,7 +244,7 @@ class Reader:
         # The middle of 'a < b < c' has no side effects, so it may be computed twice.
         return tests[0] if len(tests) == 1 else Operation("and", tests)
 
-    def _text(self, node: ast.JoinedStr, known: dict[str, Any]) -> Text:
+    def _text(self, node: ast.JoinedStr, bindings: dict[str, Any]) -> Text:
         parts, formats = [], []
         for one in node.values:
             spec = one.format_spec if isinstance(one, ast.FormattedValue) else None
@@ -252,7 +252,7 @@ class Reader:
             if getattr(one, "conversion", -1) != -1 or not all(isinstance(part, ast.Constant) for part in plain):
                 raise self.no_expression(node)
             formats.append("".join(str(part.value) for part in plain if isinstance(part, ast.Constant)))
-            parts.append(self.expression(one.value if isinstance(one, ast.FormattedValue) else one, known))
+            parts.append(self.expression(one.value if isinstance(one, ast.FormattedValue) else one, bindings))
         return Text(tuple(parts), tuple(formats))
 
     def constant(self, value: Any, node: ast.AST) -> Const:
@@ -261,44 +261,44 @@ class Reader:
             raise Unknown(f"the constant {value!r}", node)
         return Const(value)
 
-    def variable(self, node: ast.Name, known: dict[str, Any]) -> Expression:
+    def variable(self, node: ast.Name, bindings: dict[str, Any]) -> Expression:
         """The meaning of a name."""
-        if node.id in known:
-            return known[node.id]  # type: ignore[no-any-return]
+        if node.id in bindings:
+            return bindings[node.id]  # type: ignore[no-any-return]
         if node.id in self._set:
             raise Unknown(f"the variable {node.id!r} may not be set yet, or by an event before", node)
         return self.constant(self.lookup(node), node)
 
-    def attribute(self, node: ast.Attribute, known: dict[str, Any]) -> Expression:
+    def attribute(self, node: ast.Attribute, bindings: dict[str, Any]) -> Expression:
         """``of.name``."""
-        return Field(self.expression(node.value, known), node.attr)
+        return Field(self.expression(node.value, bindings), node.attr)
 
-    def subscript(self, node: ast.Subscript, known: dict[str, Any]) -> Expression:
+    def subscript(self, node: ast.Subscript, bindings: dict[str, Any]) -> Expression:
         """``of[key]``."""
         if isinstance(node.slice, ast.Slice):
             raise self.no_expression(node)
-        return Item(self.expression(node.value, known), self.expression(node.slice, known))
+        return Item(self.expression(node.value, bindings), self.expression(node.slice, bindings))
 
-    def call(self, node: ast.Call, known: dict[str, Any]) -> Expression:
+    def call(self, node: ast.Call, bindings: dict[str, Any]) -> Expression:
         """A call: of one of ``CALLS``, of ``dict.get``, of ``timedelta`` with constants."""
         function, plainly = node.func, not node.keywords and not _has_star(node.args)
         if plainly and isinstance(function, ast.Name) and function.id in CALLS:
-            if not self.shadowed(function.id, known):
-                return Call(function.id, tuple(self.expression(one, known) for one in node.args))
+            if not self.shadowed(function.id, bindings):
+                return Call(function.id, tuple(self.expression(one, bindings) for one in node.args))
         elif plainly and isinstance(function, ast.Attribute) and function.attr == "get" and self.makes_sequences:
-            given = [self.expression(one, known) for one in node.args]
-            if len(given) in (1, 2):
-                return Get(self.expression(function.value, known), given[0], (*given, Const(None))[1])
-        return self._known_call(node, known)
+            arguments = [self.expression(one, bindings) for one in node.args]
+            if len(arguments) in (1, 2):
+                return Get(self.expression(function.value, bindings), arguments[0], (*arguments, Const(None))[1])
+        return self._known_call(node, bindings)
 
-    def _known_call(self, node: ast.Call, known: dict[str, Any]) -> Const:
+    def _known_call(self, node: ast.Call, bindings: dict[str, Any]) -> Const:
         """``timedelta(minutes=30)``: a constant at the start of the program."""
-        if isinstance(node.func, ast.Name) and node.func.id not in known and self.lookup(node.func) is timedelta:
-            given = [self.expression(one, known) for one in node.args]
-            named = {one.arg or "": self.expression(one.value, known) for one in node.keywords}
-            values = [one.value for one in given if isinstance(one, Const)]
+        if isinstance(node.func, ast.Name) and node.func.id not in bindings and self.lookup(node.func) is timedelta:
+            arguments = [self.expression(one, bindings) for one in node.args]
+            named = {one.arg or "": self.expression(one.value, bindings) for one in node.keywords}
+            values = [one.value for one in arguments if isinstance(one, Const)]
             options = {name: one.value for name, one in named.items() if name and isinstance(one, Const)}
-            if len(values) == len(given) and len(options) == len(node.keywords):
+            if len(values) == len(arguments) and len(options) == len(node.keywords):
                 return Const(timedelta(*values, **options))
         raise Unknown(f"a call of {ast.unparse(node.func)}", node)
 
@@ -310,9 +310,9 @@ class Reader:
             return self._around[node.id]
         raise Unknown(f"the name {node.id!r} is not known when the program starts", node)
 
-    def shadowed(self, name: str, known: dict[str, Any]) -> bool:
+    def shadowed(self, name: str, bindings: dict[str, Any]) -> bool:
         """True if a built-in name has another meaning."""
-        return name in known or name in self._set or self._around.get(name) is not getattr(builtins, name)
+        return name in bindings or name in self._set or self._around.get(name) is not getattr(builtins, name)
 
 
 class _FunctionReader(Reader):
@@ -326,84 +326,84 @@ class _FunctionReader(Reader):
         self._values: dict[str, Expression] = {}
 
     def function(self) -> Function:
-        given, definition = self.definition.args, self.definition
+        parameters, definition = self.definition.args, self.definition
         names = parameters_of(definition)
-        if given.vararg or given.kwarg or given.kwonlyargs or given.defaults or self.is_bound:
+        if parameters.vararg or parameters.kwarg or parameters.kwonlyargs or parameters.defaults or self.is_bound:
             raise Unknown("it takes more than plain parameters", definition)
         if isinstance(definition, ast.AsyncFunctionDef):
             raise Unknown("it is an async def", definition)
-        known: dict[str, Any] = {name: Argument(name) for name in names}
+        bindings: dict[str, Any] = {name: Argument(name) for name in names}
         if isinstance(definition, ast.Lambda):
-            result = self.expression(definition.body, known)
+            result = self.expression(definition.body, bindings)
         else:
-            result = self._returned(definition.body, known)
+            result = self._returned(definition.body, bindings)
         return Function(tuple(names), result, frozenset(self._changed))
 
-    def call(self, node: ast.Call, known: dict[str, Any]) -> Expression:
+    def call(self, node: ast.Call, bindings: dict[str, Any]) -> Expression:
         """A call, also of an adapter's functions."""
-        found = self._calls(node, lambda one: self._stands_for(one, known))
-        if found is None:
-            return super().call(node, known)
-        name, arguments = found
-        return Call(name, tuple(self.expression(one, known) for one in arguments))
+        parsing = self._calls(node, lambda one: self._stands_for(one, bindings))
+        if parsing is None:
+            return super().call(node, bindings)
+        name, arguments = parsing
+        return Call(name, tuple(self.expression(one, bindings) for one in arguments))
 
-    def _stands_for(self, node: ast.expr, known: dict[str, Any]) -> Any:
+    def _stands_for(self, node: ast.expr, bindings: dict[str, Any]) -> Any:
         """The value of a name, or of an attribute of a module or a class; ``None`` if it is unknown."""
         match node:
-            case ast.Name(id=name) if name not in known and name not in self._set:
+            case ast.Name(id=name) if name not in bindings and name not in self._set:
                 return self._around.get(name) if id(node) in self._taken else None
             case ast.Attribute(value=of, attr=name):
-                holder = self._stands_for(of, known)
+                holder = self._stands_for(of, bindings)
                 return getattr(holder, name, None) if isinstance(holder, (ModuleType, type)) else None
         return None
 
-    def _returned(self, nodes: list[ast.stmt], known: dict[str, Any]) -> Expression:
+    def _returned(self, nodes: list[ast.stmt], bindings: dict[str, Any]) -> Expression:
         """The result of statements; assignments are computed even if nothing uses them."""
         for i, node in enumerate(nodes):
             rest = nodes[i + 1 :]
             match node:
                 case ast.Return(value=value):
-                    return Const(None) if value is None else self.expression(value, known)
+                    return Const(None) if value is None else self.expression(value, bindings)
                 case ast.If(test=test, body=body, orelse=orelse):
                     self._another_way(node)
-                    ways = [self._returned([*way, *rest], dict(known)) for way in (body, orelse)]
-                    return Operation("if", (self.expression(test, known), *ways))
+                    ways = [self._returned([*way, *rest], dict(bindings)) for way in (body, orelse)]
+                    return Operation("if", (self.expression(test, bindings), *ways))
                 case (
                     ast.Assign(targets=[target], value=value) | ast.AnnAssign(target=target, value=ast.expr() as value)
                 ):
-                    return self._where(target, self.expression(value, known), rest, known, node)
+                    return self._where(target, self.expression(value, bindings), rest, bindings, node)
                 case ast.AugAssign(target=target, op=sign, value=value) if type(sign) in SIGN_OF:
-                    operands = (self.expression(target, known), self.expression(value, known))
-                    return self._where(target, Operation(f"{SIGN_OF[type(sign)]}=", operands), rest, known, node)
+                    operands = (self.expression(target, bindings), self.expression(value, bindings))
+                    return self._where(target, Operation(f"{SIGN_OF[type(sign)]}=", operands), rest, bindings, node)
                 case _ if says_nothing(node):
                     continue
             raise self.no_statement(node)
         return Const(None)
 
     def _where(
-        self, target: ast.expr, value: Expression, rest: list[ast.stmt], known: dict[str, Any], node: ast.stmt
+        self, target: ast.expr, value: Expression, rest: list[ast.stmt], bindings: dict[str, Any], node: ast.stmt
     ) -> Expression:
         match target:
             case ast.Name(id=name):
                 if isinstance(value, (Const, Argument)):
-                    return self._returned(rest, {**known, name: value})
-                return self._where_set(name, value, rest, known, node)
-            case ast.Subscript(value=ast.Name(id=name), slice=key) if name in known:
-                whose = self._whose(known[name])
-                others = [value, *(held for other, held in known.items() if other != name)]
-                if whose is None or any(self._holds(held, whose) for held in others):
+                    return self._returned(rest, {**bindings, name: value})
+                return self._where_set(name, value, rest, bindings, node)
+            case ast.Subscript(value=ast.Name(id=name), slice=key) if name in bindings:
+                whose = self._whose(bindings[name])
+                others = [value, *(expression for other, expression in bindings.items() if other != name)]
+                if whose is None or any(self._holds(expression, whose) for expression in others):
                     raise Unknown(f"something other than a parameter is changed: {ast.unparse(target)}", node)
                 self._changed.add(whose)
-                made = Replaced(known[name], self.expression(key, known), value)
-                return self._where_set(name, made, rest, known, node)
+                replaced = Replaced(bindings[name], self.expression(key, bindings), value)
+                return self._where_set(name, replaced, rest, bindings, node)
         raise self.no_statement(node)
 
     def _where_set(
-        self, name: str, value: Expression, rest: list[ast.stmt], known: dict[str, Any], node: ast.stmt
+        self, name: str, value: Expression, rest: list[ast.stmt], bindings: dict[str, Any], node: ast.stmt
     ) -> Expression:
         fresh = f"{name}@{node.lineno}.{node.col_offset}"
         self._values[fresh] = value
-        return Where(fresh, value, self._returned(rest, {**known, name: Local(fresh)}))
+        return Where(fresh, value, self._returned(rest, {**bindings, name: Local(fresh)}))
 
     def _whose(self, of: Expression) -> str | None:
         """The parameter whose dict or list an expression is, after changes."""
@@ -452,8 +452,8 @@ def read(function: Any, calls: Calls = lambda node, stands_for: None) -> Functio
 def parts_of(of: Expression) -> Iterator[Expression]:
     """The subexpressions of an expression."""
     for field in fields(of):  # type: ignore[arg-type]
-        held = getattr(of, field.name)
-        for one in held if isinstance(held, tuple) else (held,):
+        part = getattr(of, field.name)
+        for one in part if isinstance(part, tuple) else (part,):
             if isinstance(one, Expression):
                 yield one
 

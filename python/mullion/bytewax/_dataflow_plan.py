@@ -79,14 +79,14 @@ class Plan:
 
     def sources_of(self) -> list[frozenset[int]]:
         """The numbers of the upstream inputs of each step."""
-        found: list[frozenset[int]] = []
+        sources_by_step: list[frozenset[int]] = []
         of_stream: dict[str, frozenset[int]] = {}
         for number, step in enumerate(self.steps):
             sources = frozenset({number}) if step.kind == "input" else frozenset[int]()
             sources = sources.union(*(of_stream[up] for up in step.ups))
-            found.append(sources)
+            sources_by_step.append(sources)
             of_stream.update(dict.fromkeys(step.downs, sources))
-        return found
+        return sources_by_step
 
 
 def _planned(step: Step) -> PlannedStep:

@@ -100,14 +100,14 @@ class Keyed:
 
     def __call__(self, items: list[Any]) -> list[Any]:
         key = self.key
-        made = [(key(item), item) for item in items]
-        for found, item in made:
-            if not isinstance(found, str):
+        pairs = [(key(item), item) for item in items]
+        for name, item in pairs:
+            if not isinstance(name, str):
                 raise WrongCallError(
-                    f"The step {self.step_id!r}: the key {f_repr(key)} of {item!r} is {found!r} "
-                    f"({type(found).__name__}), and must be a str. Write str(...) round it."
+                    f"The step {self.step_id!r}: the key {f_repr(key)} of {item!r} is {name!r} "
+                    f"({type(name).__name__}), and must be a str. Write str(...) round it."
                 )
-        return made
+        return pairs
 
 
 class LogicByItem:

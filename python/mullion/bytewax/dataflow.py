@@ -208,16 +208,16 @@ def operator(builder: Any = None, *, _core: bool = False) -> Any:
                 if isinstance(value, AsStream):
                     bound.arguments[name] = value.as_stream()
                 elif isinstance(value, tuple) and any(isinstance(each, AsStream) for each in value):
-                    found = (each.as_stream() if isinstance(each, AsStream) else each for each in value)
-                    bound.arguments[name] = tuple(found)
+                    streams_of = (each.as_stream() if isinstance(each, AsStream) else each for each in value)
+                    bound.arguments[name] = tuple(streams_of)
             bound.arguments["step_id"] = one.step_id
             return builder(*bound.args, **bound.kwargs)
 
     return call
 
 
-def _require_streams(operator_name: str, name: str, given: Any) -> None:
-    for one in given if isinstance(given, tuple) else (given,):
+def _require_streams(operator_name: str, name: str, argument: Any) -> None:
+    for one in argument if isinstance(argument, tuple) else (argument,):
         if not isinstance(one, (Stream, AsStream)):
             parts = [field.name for field in dataclasses.fields(one)] if dataclasses.is_dataclass(one) else []
             fix = f"Give one of its streams: .{', .'.join(parts)}." if parts else "Give what an operator returned."

@@ -166,24 +166,24 @@ class SimplePollingSource(FixedPartitionedSource[X, S]):
 def batch(ib: Iterable[X], batch_size: int) -> Iterator[list[X]]:
     """Splits the items of ``ib`` into lists of ``batch_size``."""
     it = iter(ib)
-    while found := list(islice(it, batch_size)):
-        yield found
+    while items := list(islice(it, batch_size)):
+        yield items
 
 
 def batch_getter(getter: Callable[[], X], batch_size: int, yield_on: X | None = None) -> Iterator[list[X]]:
     """Collects results of ``getter`` into lists of up to ``batch_size``. A result ``yield_on`` ends a list."""
     while True:
-        found: list[X] = []
-        while len(found) < batch_size:
+        items: list[X] = []
+        while len(items) < batch_size:
             try:
                 item = getter()
             except StopIteration:
-                yield found
+                yield items
                 return
             if item == yield_on:
                 break
-            found.append(item)
-        yield found
+            items.append(item)
+        yield items
 
 
 def batch_getter_ex(
@@ -191,16 +191,16 @@ def batch_getter_ex(
 ) -> Iterator[list[X]]:
     """Collects results of ``getter`` into lists of up to ``batch_size``. The exception ``yield_ex`` ends a list."""
     while True:
-        found: list[X] = []
-        while len(found) < batch_size:
+        items: list[X] = []
+        while len(items) < batch_size:
             try:
-                found.append(getter())
+                items.append(getter())
             except yield_ex:
                 break
             except StopIteration:
-                yield found
+                yield items
                 return
-        yield found
+        yield items
 
 
 def batch_async(
@@ -213,9 +213,9 @@ def batch_async(
 
     async def gather() -> tuple[list[X], bool]:
         nonlocal waiting
-        found: list[X] = []
+        items: list[X] = []
         until = running.time() + timeout.total_seconds()
-        while len(found) < batch_size:
+        while len(items) < batch_size:
             if waiting is None:
                 waiting = asyncio.ensure_future(it.__anext__())
             # After a timeout, the pending item becomes part of the next list.
@@ -224,14 +224,14 @@ def batch_async(
                 break
             done, waiting = waiting, None
             try:
-                found.append(done.result())
+                items.append(done.result())
             except StopAsyncIteration:
-                return found, True
-        return found, False
+                return items, True
+        return items, False
 
     while True:
-        found, ended = running.run_until_complete(gather())
-        if found or not ended:
-            yield found
+        items, ended = running.run_until_complete(gather())
+        if items or not ended:
+            yield items
         if ended:
             return

@@ -82,8 +82,8 @@ def main(arguments: list[str] | None = None) -> None:
     )
     parser.add_argument("db_dir", type=Path, help="the folder")
     parser.add_argument("part_count", type=int, help="taken as Bytewax has it, and not used")
-    given = parser.parse_args(arguments)
-    init_db_dir(given.db_dir, given.part_count)
+    options = parser.parse_args(arguments)
+    init_db_dir(options.db_dir, options.part_count)
 
 
 if __name__ == "__main__":

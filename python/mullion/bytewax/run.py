@@ -46,8 +46,8 @@ def cli_main(
             f"process_id={process_id!r}, addresses={addresses!r}: processes of a dataflow do not talk to each other "
             "here; Spark has its own workers. Leave both out, and run it with spark-submit for a cluster."
         )
-    with Signals() as asked:
-        run(flow, folder_of(recovery_config), asked_to_stop=asked.to_stop)
+    with Signals() as signals:
+        run(flow, folder_of(recovery_config), asked_to_stop=signals.to_stop)
 
 
 def locate(where: str) -> Dataflow:
@@ -58,15 +58,15 @@ def locate(where: str) -> Dataflow:
     if not hasattr(module, name):
         flows = ", ".join(f"{module_name}:{n}" for n, value in sorted(vars(module).items()) if _is_flow(value))
         raise InvalidArgumentError(f"{where!r}: the module has no {name!r}. The dataflows in it: {flows or 'none'}.")
-    found: Any = getattr(module, name)
-    if not _is_flow(found) and callable(found):
+    flow_or_function: Any = getattr(module, name)
+    if not _is_flow(flow_or_function) and callable(flow_or_function):
         try:
-            found = found(*args, **kwargs)
+            flow_or_function = flow_or_function(*args, **kwargs)
         except TypeError as error:
             raise InvalidArgumentError(f"{where!r}: {name} cannot be called so: {error}.") from error
-    if not _is_flow(found):
-        raise InvalidArgumentError(f"{where!r} ({type(found).__name__}) is not a Dataflow.")
-    flow: Dataflow = found
+    if not _is_flow(flow_or_function):
+        raise InvalidArgumentError(f"{where!r} ({type(flow_or_function).__name__}) is not a Dataflow.")
+    flow: Dataflow = flow_or_function
     return flow
 
 
@@ -150,22 +150,22 @@ def _parser() -> argparse.ArgumentParser:
 
 def main(arguments: list[str] | None = None) -> int:
     """Runs a command line. Returns the exit code."""
-    given = _parser().parse_args(arguments)
+    options = _parser().parse_args(arguments)
     logging.basicConfig(format="%(levelname)s %(message)s", level=logging.WARNING, stream=sys.stderr)
     try:
-        flow = locate(given.import_str)
-        if given.explain:
+        flow = locate(options.import_str)
+        if options.explain:
             print(explain(flow))  # noqa: T201
             return 0
-        folder = given.recovery_directory
-        config = None if folder is None else RecoveryConfig(folder, given.backup_interval)
-        addresses = given.addresses.split(";") if given.addresses else None
+        folder = options.recovery_directory
+        config = None if folder is None else RecoveryConfig(folder, options.backup_interval)
+        addresses = options.addresses.split(";") if options.addresses else None
         cli_main(
             flow,
-            workers_per_process=given.workers_per_process,
-            process_id=given.process_id,
+            workers_per_process=options.workers_per_process,
+            process_id=options.process_id,
             addresses=addresses,
-            epoch_interval=given.snapshot_interval,
+            epoch_interval=options.snapshot_interval,
             recovery_config=config,
         )
     except (InvalidArgumentError, NoPartitionsError) as refused:

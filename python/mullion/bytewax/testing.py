@@ -71,27 +71,27 @@ class _Items(StatefulSourcePartition[X, int]):
                 self._place += len(together)
                 return together
             self._it.__setstate__(self._place)  # type: ignore[attr-defined]
-        found: list[X] = []
+        items: list[X] = []
         for item in self._it:
             self._place += 1
             if isinstance(item, TestingSource.EOF):
                 self._raise = StopIteration
-                return found
+                return items
             if isinstance(item, TestingSource.ABORT):
                 if not item._triggered:
                     item._triggered = True
                     self._raise = AbortExecution
-                    return found
+                    return items
                 continue
             if isinstance(item, TestingSource.PAUSE):
                 self._awake = datetime.now(UTC) + item.for_duration
-                return found
-            found.append(item)
-            if len(found) >= self._batch_size:
-                return found
-        if not found:
+                return items
+            items.append(item)
+            if len(items) >= self._batch_size:
+                return items
+        if not items:
             raise StopIteration
-        return found
+        return items
 
     def next_awake(self) -> datetime | None:
         return self._awake
@@ -175,9 +175,9 @@ def poll_next_batch(part: Any, timeout: timedelta = timedelta(seconds=5)) -> lis
     while True:
         if datetime.now(UTC) - start > timeout:
             raise TimeoutError
-        found = list(part.next_batch())
-        if found:
-            return found
+        items = list(part.next_batch())
+        if items:
+            return items
 
 
 def run_main(

@@ -64,7 +64,7 @@ def test_a_log_has_the_classes_of_its_own_items_only(tmp_path: Path) -> None:
         return type(name, (), {"__module__": "__main__", "__qualname__": name})
 
     one, other = made("One"), made("Other")
-    logs = {kind: InputLog(tmp_path / kind.__name__, kept=False) for kind in (one, other)}
+    logs = {kind: InputLog(tmp_path / kind.__name__, is_durable=False) for kind in (one, other)}
     for kind, log in logs.items():
         log.append(LogEntry(0, [(0, 0, [kind()])], {}))
         log.append(LogEntry(0, [(0, 1, [1])], {}))
@@ -72,7 +72,7 @@ def test_a_log_has_the_classes_of_its_own_items_only(tmp_path: Path) -> None:
     assert b"One" in heads[one], "the newest entry has the classes of all items"
     assert b"Other" not in heads[one]
     assert b"One" not in heads[other]
-    InputLog(tmp_path / "One", kept=False).append(LogEntry(0, [(0, 2, [1])], {}))
+    InputLog(tmp_path / "One", is_durable=False).append(LogEntry(0, [(0, 2, [1])], {}))
     assert b"One" in (tmp_path / "One" / f"{2:020d}").read_bytes(), "of a run before, too"
     learn_from(str(tmp_path / "One"))
     assert class_of("__main__:One").__name__ == "One"

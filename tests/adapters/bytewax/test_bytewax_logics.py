@@ -246,12 +246,12 @@ def test_a_logic_of_another_run_is_built_from_its_snapshot(caplog: pytest.LogCap
     other = Logics("flow.step", b"2" * 32, {}, resumes=True)
     totals = Totals()
     totals.total = 7
-    kept = mine.kept(totals)
+    kept = mine.state_of(totals)
     assert mine.restored(kept, lambda _: Totals()).total == 7, "builder is not called"
     assert other.restored(kept, lambda state: _with(state)).longest == 7
     other.warn()
     assert not caplog.records
-    kept = mine.kept(New())
+    kept = mine.state_of(New())
     other.restored(kept, lambda _: New())
     other.restored(kept, lambda _: New())
     other.warn()
@@ -260,7 +260,7 @@ def test_a_logic_of_another_run_is_built_from_its_snapshot(caplog: pytest.LogCap
 
 def test_a_pickled_logic_with_another_signature_is_never_unpickled() -> None:
     mine = Logics("flow.step", b"1" * 32, {}, resumes=False)
-    snapshot, signed = mine.kept(Totals())
+    snapshot, signed = mine.state_of(Totals())
     assert snapshot is None, "a run that never resumes needs no snapshot"
     for changed in (signed[:-1] + b"x", b"x" + signed[1:], signed[16:], b""):
         assert mine.restored((5, changed), lambda state: ("built", state)) == ("built", 5)
@@ -270,13 +270,13 @@ def test_a_batch_that_is_tried_again_finds_the_logic_as_it_was_before() -> None:
     logics = Logics("flow.step", b"1" * 32, {}, resumes=False)
     totals = Totals()
     totals.on_batch([3])
-    kept = logics.kept(totals)
+    kept = logics.state_of(totals)
     first, again = (logics.restored(kept, lambda _: Totals()) for _ in range(2))
     assert first.on_batch([4]) == again.on_batch([4]) == ([7], False)
 
 
-def test_a_large_logic_is_kept_as_its_snapshot() -> None:
+def test_a_large_logic_is_meaning_of_its_snapshot() -> None:
     logics = Logics("flow.step", b"1" * 32, {}, resumes=False)
     totals: Any = Totals()
     totals.model = bytes(5 << 20)
-    assert logics.kept(totals) == (0, None)
+    assert logics.state_of(totals) == (0, None)

@@ -105,12 +105,12 @@ class EventTime:
 
     def before_batch(self, now_us: int) -> None:
         if self._now_getter is not None:
-            told = self._now_getter()
+            now = self._now_getter()
             # Most programs with their own clock use a constant time.
-            if told is self._told:
+            if now is self._told:
                 return
-            self._told = told
-            now_us = micros(told)
+            self._told = now
+            now_us = micros(now)
         if now_us > self._now:
             self._now = now_us
 
@@ -173,4 +173,4 @@ class OwnClock:
         return None if at is None else max(micros(at), now_us + _LOOK_AGAIN_US)
 
     def snapshot(self) -> Any:
-        return self._logics.kept(self._logic)
+        return self._logics.state_of(self._logic)

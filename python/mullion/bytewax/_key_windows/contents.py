@@ -38,7 +38,7 @@ class MakeContents(Protocol):
     def new(self) -> Contents:
         """The contents of a new window."""
 
-    def kept(self, state: Any) -> Contents:
+    def restore(self, state: Any) -> Contents:
         """The contents of a window with stored state."""
 
 
@@ -76,7 +76,7 @@ class Fold:
     def new(self) -> _Folded:
         return _Folded(self, self.builder())
 
-    def kept(self, state: Any) -> _Folded:
+    def restore(self, state: Any) -> _Folded:
         return _Folded(self, state)
 
 
@@ -111,7 +111,7 @@ class Reduction:
     def new(self) -> _Reduced:
         return _Reduced(self.reducer, None)
 
-    def kept(self, state: Any) -> _Reduced:
+    def restore(self, state: Any) -> _Reduced:
         return _Reduced(self.reducer, state)
 
 
@@ -150,7 +150,7 @@ class FoldAgain:
     def new(self) -> _Refolded:
         return _Refolded(self, [])
 
-    def kept(self, state: Any) -> _Refolded:
+    def restore(self, state: Any) -> _Refolded:
         return _Refolded(self, [(time, value) for time, value in state])
 
 
@@ -176,11 +176,11 @@ class _Joined:
         # As in Bytewax 0.21: with "first" the values of the merged window win, with "last" those of the target.
         match self._of.insert:
             case "first":
-                self.sides = [theirs or mine for mine, theirs in pairs]
+                self.sides = [others or own for own, others in pairs]
             case "last":
-                self.sides = [mine or theirs for mine, theirs in pairs]
+                self.sides = [own or others for own, others in pairs]
             case _:
-                self.sides = [mine + theirs for mine, theirs in pairs]
+                self.sides = [own + others for own, others in pairs]
         return self._emitted()
 
     def _emitted(self) -> Sequence[tuple[Any, ...]]:
@@ -213,7 +213,7 @@ class Join:
     def new(self) -> _Joined:
         return _Joined(self, [[] for _ in range(self.sides)])
 
-    def kept(self, state: Any) -> _Joined:
+    def restore(self, state: Any) -> _Joined:
         return _Joined(self, [list(side) for side in state])
 
 
@@ -234,7 +234,7 @@ class _Own:
         return self.logic.on_close()
 
     def snapshot(self) -> Any:
-        return self._logics.kept(self.logic)
+        return self._logics.state_of(self.logic)
 
 
 @dataclass(frozen=True)
@@ -247,5 +247,5 @@ class Own:
     def new(self) -> _Own:
         return _Own(self.builder(None), self.logics)
 
-    def kept(self, state: Any) -> _Own:
+    def restore(self, state: Any) -> _Own:
         return _Own(self.logics.restored(state, self.builder), self.logics)

@@ -57,7 +57,7 @@ class WindowsOfKey:
         self._windower = windower
         self._make = make
         self._ordered = ordered
-        self._contents: dict[int, Contents] = {window: make.kept(state) for window, state in contents}
+        self._contents: dict[int, Contents] = {window: make.restore(state) for window, state in contents}
         self._queue: list[tuple[int, Any]] = [(time, value) for time, value in queue]
 
     def on_batch(self, values: Sequence[Any], now_us: int) -> list[Event]:
@@ -112,10 +112,10 @@ class WindowsOfKey:
     def _add(self, value: Any, time: int, events: list[Event]) -> None:
         contents = self._contents
         for window in self._windower.open_for(time):
-            held = contents.get(window)
-            if held is None:
-                held = contents[window] = self._make.new()
-            emitted = held.add(value, time)
+            window_contents = contents.get(window)
+            if window_contents is None:
+                window_contents = contents[window] = self._make.new()
+            emitted = window_contents.add(value, time)
             if emitted != ():
                 events += [(DOWN, (window, one)) for one in emitted]
 
@@ -160,7 +160,7 @@ class WindowsOfKey:
         return (
             self._clock.snapshot(),
             self._windower.snapshot(),
-            [(window, held.snapshot()) for window, held in self._contents.items()],
+            [(window, contents.snapshot()) for window, contents in self._contents.items()],
             self._queue,
         )
 

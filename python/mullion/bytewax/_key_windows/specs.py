@@ -90,10 +90,10 @@ class EventClock(Clock[V, Any]):
 
     def __post_init__(self) -> None:
         for name in ("ts_getter", "now_getter", "to_system_utc"):
-            given = getattr(self, name)
-            if not callable(given):
+            function = getattr(self, name)
+            if not callable(function):
                 raise WrongCallError(
-                    f"EventClock: {name}={given!r} ({type(given).__name__}) is not a function. Write "
+                    f"EventClock: {name}={function!r} ({type(function).__name__}) is not a function. Write "
                     f"EventClock(lambda event: event.time)."
                 )
         if duration("wait_for_system_duration", self.wait_for_system_duration) < 0:
@@ -151,10 +151,10 @@ class _WindowerLogic(WindowerLogic[Any]):
 
 
 def _positive(name: str, length: Any) -> int:
-    found = duration(name, length)
-    if found <= 0:
+    micros_of = duration(name, length)
+    if micros_of <= 0:
         raise InvalidArgumentError(f"{name}={length!r} is not longer than zero. Write {name}=timedelta(minutes=5).")
-    return found
+    return micros_of
 
 
 def _require_time(name: str, time: Any) -> None:

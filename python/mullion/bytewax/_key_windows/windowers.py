@@ -234,4 +234,4 @@ class OwnWindower:
         return self._logic.is_empty()
 
     def snapshot(self) -> Any:
-        return self._logics.kept(self._logic)
+        return self._logics.state_of(self._logic)

@@ -109,12 +109,12 @@ class InputLog:
     - ``classes``: the dataflow's own classes by name.
     """
 
-    def __init__(self, folder: Path, kept: bool = True, classes: Mapping[str, type] | None = None) -> None:
+    def __init__(self, folder: Path, is_durable: bool = True, classes: Mapping[str, type] | None = None) -> None:
         self._folder = folder
-        self._kept = kept
+        self._kept = is_durable
         folder.mkdir(parents=True, exist_ok=True)
-        for left in folder.glob(".*"):
-            left.unlink()
+        for unfinished in folder.glob(".*"):
+            unfinished.unlink()
         self._next = max(_numbers(folder), default=-1) + 1
         self._classes = {**_newest_classes(folder), **(classes or {})}
 

@@ -161,21 +161,21 @@ class Feed:
         if not going:
             return []
         most = max(1, min((part.ranged.most for part in going if part.ranged is not None), default=0) // len(going))
-        found = self._ranges_of(going, most)
+        ranges = self._ranges_of(going, most)
         # The same number of batches from each part keeps the parts interleaved across entries.
-        fewest = min((one.batches for one in found), default=most)
-        if any(one.batches > fewest for one in found):
-            found = self._ranges_of(going, fewest)
-        if not found:
+        fewest = min((one.batches for one in ranges), default=most)
+        if any(one.batches > fewest for one in ranges):
+            ranges = self._ranges_of(going, fewest)
+        if not ranges:
             return []
-        for part, one in zip(going, found, strict=True):
+        for part, one in zip(going, ranges, strict=True):
             self._places[part.step_id][part.name] = one.end
             part.behind = True
-        self._number += max((one.batches for one in found), default=0) * len(going)
-        return found
+        self._number += max((one.batches for one in ranges), default=0) * len(going)
+        return ranges
 
     def _ranges_of(self, parts: list[_Part], most: int) -> list[FileRange]:
-        found = []
+        ranges = []
         for i, part in enumerate(parts):
             at = self._places.get(part.step_id, {}).get(part.name)
             # Within a line ending, Python's `tell()` returns an opaque number instead of a byte position.
@@ -184,8 +184,8 @@ class Feed:
             one = part.ranged.next(at, most, self._number + i, len(parts))
             if one is None:
                 return []
-            found.append(one)
-        return found
+            ranges.append(one)
+        return ranges
 
     def _read(self) -> tuple[list[tuple[int, int, list[Any]]], bool]:
         """Reads parts in turn until none has a batch or the entry is full. Returns the batches and True on an abort."""
@@ -193,7 +193,7 @@ class Feed:
         items = 0
         until = time.monotonic() + _SECONDS_OF_AN_ENTRY
         while items < self._most and time.monotonic() < until:
-            found = 0
+            count = 0
             self._write(0)
             for part in self._parts:
                 if part.ended or not self._awake(part):
@@ -210,10 +210,10 @@ class Feed:
                 if batch:
                     batches.append((part.step, self._number, batch))
                     self._number += 1
-                    found += len(batch)
-            if not found:
+                    count += len(batch)
+            if not count:
                 break
-            items += found
+            items += count
         return batches, False
 
     def _next(self, part: _Part) -> list[Any]:

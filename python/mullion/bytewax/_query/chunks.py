@@ -126,15 +126,15 @@ class Collector:
 
         Call it only between keys: the items of one origin must stay in one row, in order.
         """
-        for (step, shard), held in list(self._held.items()):
-            if held.count >= _ITEMS_OF_A_CHUNK:
-                self._put(step, shard, held)
+        for (step, shard), buffer in list(self._held.items()):
+            if buffer.count >= _ITEMS_OF_A_CHUNK:
+                self._put(step, shard, buffer)
                 del self._held[step, shard]
 
-    def _put(self, step: int, shard: int, held: _Held) -> None:
-        first = held.groups[0][0].place
+    def _put(self, step: int, shard: int, buffer: _Held) -> None:
+        first = buffer.groups[0][0].place
         try:
-            data = encode_columns(held.columns())
+            data = encode_columns(buffer.columns())
         except InvalidArgumentError as error:
             raise InvalidArgumentError(f"The step {self._plan.steps[step].step_id!r}: {error}") from error
         self._rows.append((step, shard, first, self._part, data))
@@ -165,8 +165,8 @@ class Collector:
 
     def batches(self) -> Iterator[pa.RecordBatch]:
         """Flushes all buffers and yields the rows collected since the last call."""
-        for (step, shard), held in self._held.items():
-            self._put(step, shard, held)
+        for (step, shard), buffer in self._held.items():
+            self._put(step, shard, buffer)
         self._held.clear()
         rows, self._rows = self._rows, []
         for start in range(0, len(rows), _CHUNKS_OF_A_BATCH):
@@ -184,17 +184,17 @@ def of_keys(chunks: Iterable[Chunk], only: frozenset[str] | None = None) -> dict
 
     ``only``: the keys to return, ``None`` for all.
     """
-    found: dict[str, list[Group]] = {}
-    known = found.get
+    groups_of: dict[str, list[Group]] = {}
+    get = groups_of.get
     for place, _, now_us, key, value in _in_order(chunks):
-        groups = known(key)
+        groups = get(key)
         if groups is None:
-            found[key] = [(place, now_us, [value])]
+            groups_of[key] = [(place, now_us, [value])]
         elif groups[-1][0] == place:
             groups[-1][2].append(value)
         else:
             groups.append((place, now_us, [value]))
-    return found if only is None else {key: groups for key, groups in found.items() if key in only}
+    return groups_of if only is None else {key: groups for key, groups in groups_of.items() if key in only}
 
 
 def _in_order(chunks: Iterable[Chunk]) -> Iterator[tuple[Any, ...]]:

@@ -82,7 +82,7 @@ class Logics:
     def __post_init__(self) -> None:
         self._names = {kind: name for name, kind in self.classes.items()}
 
-    def kept(self, logic: Any) -> tuple[Any, ...]:
+    def state_of(self, logic: Any) -> tuple[Any, ...]:
         """The snapshot of a logic and the logic itself, pickled and signed; ``None`` in place of one that is missing.
 
         The operators of this package define their snapshot as their complete state, so the snapshot is sufficient.
@@ -94,21 +94,21 @@ class Logics:
             return None, signed
         return logic.snapshot(), signed
 
-    def kept_pickled(self, logic: Any, why: InvalidArgumentError) -> tuple[Any, ...]:
+    def pickled_state_of(self, logic: Any, why: InvalidArgumentError) -> tuple[Any, ...]:
         """The same for a logic whose snapshot cannot be encoded, which only a later run needs; raises ``why``."""
         signed = None if self.resumes else self._signed((logic.snapshot(),))
         if signed is None:
             raise why
         return None, signed
 
-    def restored(self, kept: tuple[Any, ...], builder: Callable[[Any], Any]) -> Any:
+    def restored(self, state: tuple[Any, ...], builder: Callable[[Any], Any]) -> Any:
         """The logic of this run, or a new one from the snapshot."""
-        snapshot, signed = kept
-        found = None if signed is None else self._opened(signed)
-        if type(found) is tuple:
-            return builder(found[0])
-        if found is not None:
-            return found
+        snapshot, signed = state
+        logic_or_snapshot = None if signed is None else self._opened(signed)
+        if type(logic_or_snapshot) is tuple:
+            return builder(logic_or_snapshot[0])
+        if logic_or_snapshot is not None:
+            return logic_or_snapshot
         logic = builder(snapshot)
         if snapshot is None and not getattr(logic, "_snapshot_is_complete", False):
             self._new[type(logic).__qualname__] += 1

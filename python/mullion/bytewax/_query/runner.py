@@ -32,7 +32,7 @@ from mullion.bytewax._log.source_loop import Feed
 from mullion.bytewax._query.chunks import CHUNKS
 from mullion.bytewax._query.sinks import Outputs
 from mullion.bytewax._query.stage import Inputs, LeftInputs, Stage
-from mullion.bytewax._query.state_meaning import differences, kept_as
+from mullion.bytewax._query.state_meaning import differences, meaning_of
 from mullion.bytewax._query.writing import Writing
 from mullion.bytewax._translation.window_steps import Untraced, trace, trace_inputs
 from mullion.bytewax._values.local_classes import classes_of
@@ -117,27 +117,27 @@ class _Run:
         """Raises an error if the stateful steps changed: state is stored by the position of its step among them."""
         manifest = Manifest(self._folder)
         stages = [self._plan.steps[number] for number in self._plan.stages()]
-        steps, kept = [step.step_id for step in stages], {step.step_id: kept_as(step) for step in stages}
-        said = {"stateful": steps, "kept": kept}
+        steps, meanings = [step.step_id for step in stages], {step.step_id: meaning_of(step) for step in stages}
+        content = {"stateful": steps, "kept": meanings}
         noted = manifest.read("steps", dict)
         if noted is not None:
             with reading(manifest.file):
-                were, had = noted["stateful"], noted.get("kept", {})
-            if were != steps:
+                old_steps, old_meanings = noted["stateful"], noted.get("kept", {})
+            if old_steps != steps:
                 raise IncompatibleStateError(
                     f"The folder {self._folder} has the state of a dataflow whose steps with state were "
-                    f"{', '.join(were) or 'none'}, and now they are {', '.join(steps) or 'none'}. Give them back their "
+                    f"{', '.join(old_steps) or 'none'}, and now they are {', '.join(steps) or 'none'}. Restore their "
                     "ids and their order, or start with a new folder."
                 )
-            for step, now in kept.items():
-                differ = differences(had.get(step, {}), now)
+            for step, now in meanings.items():
+                differ = differences(old_meanings.get(step, {}), now)
                 if differ:
                     raise IncompatibleStateError(
                         f"The folder {self._folder} has state of the step {step!r}, and "
                         f"{'; '.join(differ)}. The state of each key would get another meaning. Nothing was "
                         "overwritten. Restore the step, or start with a new folder."
                     )
-        manifest.write("steps", said)
+        manifest.write("steps", content)
 
     def _run(self, name: str, asked_to_stop: Callable[[], bool]) -> None:
         send_by_value()
@@ -194,10 +194,10 @@ class _Run:
         entries = jvm.flow_inputs(self._spark, str(self._folder / "inputs"), self._is_free)
         inputs = Inputs(self._plan, classes)
         try:
-            traced = trace_inputs(self._plan, files_of(self._flow) if self._lines_in() else frozenset())
+            inputs_program = trace_inputs(self._plan, files_of(self._flow) if self._lines_in() else frozenset())
             schema = StructType.fromDDL(CHUNKS)
             assert isinstance(schema, StructType)
-            rows = jvm.flow_entries(entries, LeftInputs(inputs), schema, traced)
+            rows = jvm.flow_entries(entries, LeftInputs(inputs), schema, inputs_program)
         except Untraced:
             rows = entries.mapInArrow(inputs, CHUNKS)
         sources, key = self._plan.sources_of(), secrets.token_bytes(32)
@@ -206,9 +206,9 @@ class _Run:
                 self._plan, step, sources[step], classes, str(self._folder / "inputs"), key, resumes=not self._passing
             )
             try:
-                told: str | None = trace(self._plan, step)
+                windows: str | None = trace(self._plan, step)
             except Untraced:
-                told = None
+                windows = None
             rows = stateful_map(
                 rows,
                 stage,
@@ -216,7 +216,7 @@ class _Run:
                 shard_by="shard",
                 wall_timers=True,
                 passing=self._passing,
-                flow=told,
+                flow=windows,
                 keys={"of": "keys"},
             )
         return rows

@@ -95,10 +95,10 @@ class Outputs:
         self._batch = self.entry = -1
         places: dict[str, Any] = {}
         if note.exists():
-            said = json_in(note, dict)
+            content = json_in(note, dict)
             with reading(note):
-                self._batch, self.entry = said["batch"], said["entry"]
-            places = decode_one(base64.b64decode(said["places"]))
+                self._batch, self.entry = content["batch"], content["entry"]
+            places = decode_one(base64.b64decode(content["places"]))
         self._ends = {
             number: (step, self._made(step, places.get(step.step_id)))
             for number, step in enumerate(flow._steps)
@@ -122,24 +122,24 @@ class Outputs:
         """Writes the rows of a batch, in the order of the origins of their items."""
         if batch <= self._batch:
             return
-        told = [row for row in rows if row["target"] != END]
-        came: list[tuple[int, int, str]] = []
+        items_rows = [row for row in rows if row["target"] != END]
+        origins: list[tuple[int, int, str]] = []
         all_items: list[Any] = []
-        for row in sorted(told, key=lambda row: (row["first"], row["part"])):
+        for row in sorted(items_rows, key=lambda row: (row["first"], row["part"])):
             if row["target"] == READ:
                 self.entry = max(self.entry, row["first"])
                 continue
             at, keys, _, _, values = decode_columns(bytes(row["data"]), PARTS)
-            came += zip(at, repeat(row["target"]), keys, strict=False)
+            origins += zip(at, repeat(row["target"]), keys, strict=False)
             all_items += values
         # The items of each row are sorted already, so timsort only merges runs.
-        order = sorted(range(len(all_items)), key=came.__getitem__)
-        for target, own in groupby(order, lambda number: came[number][1]):
+        order = sorted(range(len(all_items)), key=origins.__getitem__)
+        for target, own in groupby(order, lambda number: origins[number][1]):
             self._write(target, list(map(all_items.__getitem__, own)), batch)
         self._batch = batch
         places = {step.step_id: end.place() for step, end in self._ends.values()}
-        kept = base64.b64encode(encode_one(places)).decode()
-        replace_text(self._note, json.dumps({"batch": batch, "entry": self.entry, "places": kept}))
+        encoded = base64.b64encode(encode_one(places)).decode()
+        replace_text(self._note, json.dumps({"batch": batch, "entry": self.entry, "places": encoded}))
 
     def _write(self, target: int, items: list[Any], batch: int) -> None:
         step, end = self._ends[target]

@@ -89,12 +89,12 @@ class OwnLogic:
     def on_eof(self) -> list[Event]:
         return [] if self._logic is None else self._events(self._logic.on_eof())
 
-    def _events(self, made: Any) -> list[Event]:
+    def _events(self, result: Any) -> list[Event]:
         try:
-            emitted, discarded = made
+            emitted, discarded = result
         except (TypeError, ValueError):
             raise WrongCallError(
-                f"The step {self._step_id!r}: its logic returned {made!r} ({type(made).__name__}), and must return "
+                f"The step {self._step_id!r}: its logic returned {result!r} ({type(result).__name__}), and must return "
                 "(emitted values, is_discarded)."
             ) from None
         events = [(0, value) for value in emitted]
@@ -110,10 +110,10 @@ class OwnLogic:
         return None if at is None else micros(at)
 
     def snapshot(self) -> Any:
-        return self._logics.kept(self._own)
+        return self._logics.state_of(self._own)
 
     def snapshot_pickled(self, why: InvalidArgumentError) -> Any:
-        return self._logics.kept_pickled(self._own, why)
+        return self._logics.pickled_state_of(self._own, why)
 
     @property
     def _own(self) -> Any:
@@ -162,8 +162,8 @@ class LeftInputs:
             entries = pa.RecordBatch.from_arrays(
                 [batch.column(0).cast(pa.int64()), batch.column(1)], names=["number", "data"]
             )
-            for made in self.inputs([entries]):
-                yield from frame_of(0, made)
+            for chunk in self.inputs([entries]):
+                yield from frame_of(0, chunk)
 
 
 class _Keys:
@@ -177,12 +177,12 @@ class _Keys:
         self,
         make: Callable[[Any, int], KeyLogic],
         state: State,
-        left: Mapping[str, int] | None,
+        phases: Mapping[str, int] | None,
         errors: KeyErrors,
     ) -> None:
         self._make = make
         self._errors = errors
-        self._left = left
+        self._left = phases
         self._state = state
         self._live: dict[str, KeyLogic] = {}
         self._due: dict[str, int | None] = {}
@@ -198,9 +198,9 @@ class _Keys:
                 self._keep(key, record, now_us)
 
     def _keep(self, key: str, record: bytes, now_us: int) -> KeyLogic:
-        due, kept = decode_one(record)
+        due, state = decode_one(record)
         with self._errors.of(key):
-            logic = self._live[key] = self._make(kept, now_us)
+            logic = self._live[key] = self._make(state, now_us)
         self._due[key] = due
         return logic
 
@@ -250,7 +250,7 @@ class _Keys:
                 if _text(name) not in only:
                     self._state.put_timer(at, name, WALL)
         names = list(dict.fromkeys(name for _, name in taken if only is None or _text(name) in only))
-        found = []
+        due_keys = []
         for name, record in zip(names, self._state.get_many(names), strict=True):
             if record is not None:
                 key = _text(name)
@@ -258,8 +258,8 @@ class _Keys:
                 # `State.due` has already removed the timer.
                 due, self._due[key] = self._due[key], None
                 if due is not None and due <= now_us:
-                    found.append((key, logic))
-        return found
+                    due_keys.append((key, logic))
+        return due_keys
 
     def all(self, now_us: int) -> Iterator[tuple[str, KeyLogic]]:
         """Yields all keys that Python processes at the end. Write each before the iterator advances."""
@@ -298,7 +298,7 @@ class Stage:
     def _made(self, batches: Iterable[pa.RecordBatch], state: State) -> Iterator[pa.RecordBatch]:
         chunks: list[Chunk] = []
         ended = False
-        told: dict[int, list[Any]] = {}
+        from_jvm: dict[int, list[Any]] = {}
         for batch in batches:
             mine = pc.equal(batch.column("target"), self.step)
             of_jvm = pc.less_equal(batch.column("target"), EVENTS)
@@ -311,11 +311,11 @@ class Stage:
             chunks += zip(*columns, strict=True)
             rows = batch.filter(of_jvm)
             for target, data in zip(rows.column("target").to_pylist(), rows.column("data").to_pylist(), strict=True):
-                told[target] = decode(data)
+                from_jvm[target] = decode(data)
         collector = Collector(self.plan, state.shard)
-        left = dict(told[HANDED]) if HANDED in told else None
-        run = _StageRun(self, Pipeline(self.plan, collector.give), state, left, collector.cut)
-        run.events(told.get(EVENTS, ()))
+        phases = dict(from_jvm[HANDED]) if HANDED in from_jvm else None
+        run = _StageRun(self, Pipeline(self.plan, collector.give), state, phases, collector.cut)
+        run.events(from_jvm.get(EVENTS, ()))
         run.values(chunks)
         yield from collector.batches()
         run.time()
@@ -335,26 +335,26 @@ class Stage:
     def logics(self) -> Logics:
         return Logics(self.plan.steps[self.step].step_id, self.key, self.classes, self.resumes)
 
-    def make(self, logics: Logics, kept: Any, now_us: int) -> KeyLogic:
+    def make(self, logics: Logics, state: Any, now_us: int) -> KeyLogic:
         """The logic of a new key (``kept=None``) or of stored state."""
         planned = self.plan.steps[self.step]
         if planned.kind == "window":
-            logic: KeyLogic = planned.does.of_key(kept, now_us, logics)
+            logic: KeyLogic = planned.does.of_key(state, now_us, logics)
             return logic
-        return OwnLogic(planned.step_id, planned.does, kept, logics)
+        return OwnLogic(planned.step_id, planned.does, state, logics)
 
 
 class _StageRun:
     """A stage in one batch and one task."""
 
     def __init__(
-        self, stage: Stage, pipeline: Pipeline, state: State, left: dict[str, int] | None, between: Callable[[], None]
+        self, stage: Stage, pipeline: Pipeline, state: State, phases: dict[str, int] | None, between: Callable[[], None]
     ) -> None:
         self._now = state.batch_time_us
         self._logics = stage.logics()
         planned = stage.plan.steps[stage.step]
         self._errors = KeyErrors(planned.step_id, planned.does)
-        self._keys = _Keys(partial(stage.make, self._logics), state, left, self._errors)
+        self._keys = _Keys(partial(stage.make, self._logics), state, phases, self._errors)
         self._between = between
         self._downs = [pipeline.into(down) for down in stage.plan.steps[stage.step].downs]
 
@@ -365,9 +365,9 @@ class _StageRun:
 
     def values(self, chunks: Iterable[Chunk]) -> None:
         """Processes the values of each key. Values of one source batch form one group."""
-        found = of_keys(chunks, self._keys.left_from(OF_VALUES))
-        self._keys.read({key: groups[0][1] for key, groups in found.items()})
-        for key, groups in found.items():
+        groups_of = of_keys(chunks, self._keys.left_from(OF_VALUES))
+        self._keys.read({key: groups[0][1] for key, groups in groups_of.items()})
+        for key, groups in groups_of.items():
             with self._errors.of(key):
                 self._of_key(key, groups)
             self._between()

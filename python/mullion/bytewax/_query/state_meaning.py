@@ -14,10 +14,10 @@ from mullion.bytewax._dataflow_plan import PlannedStep
 from mullion.bytewax._key_windows.contents import Join
 from mullion.bytewax._key_windows.specs import SessionWindower, SlidingWindower, TumblingWindower, WindowSpec
 
-__all__ = ["differences", "kept_as"]
+__all__ = ["differences", "meaning_of"]
 
 
-def kept_as(step: PlannedStep) -> dict[str, str]:
+def meaning_of(step: PlannedStep) -> dict[str, str]:
     """Describes the state of a stateful step in words, by property."""
     spec = step.does
     if not isinstance(spec, WindowSpec):
@@ -41,7 +41,7 @@ def _windows_of(spec: WindowSpec) -> str:
     return "sessions" if isinstance(windower, SessionWindower) else f"those of {type(windower).__name__}"
 
 
-def differences(was: dict[str, str], now: dict[str, str]) -> list[str]:
+def differences(old: dict[str, str], new: dict[str, str]) -> list[str]:
     """Describes the properties that differ, in words."""
-    names = [name for name in was if name in now and was[name] != now[name]]
-    return [f"its {name} was [{was[name]}] and is now [{now[name]}]" for name in names]
+    names = [name for name in old if name in new and old[name] != new[name]]
+    return [f"its {name} was [{old[name]}] and is now [{new[name]}]" for name in names]

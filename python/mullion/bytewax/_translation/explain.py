@@ -59,18 +59,18 @@ def explain(flow: Dataflow) -> Report:
 def _why_not(plan: Plan, number: int, why_not: str) -> str:
     """The reason why a step runs in Python, given the reason for the steps behind inputs."""
     try:
-        said = stateless(plan.steps[number])
+        steps = stateless(plan.steps[number])
     except Untraced as untraced:
         return str(untraced)
-    return why_not if why_not == NOT_OF_A_FILE and [JSON] in said else f"beside another step ({why_not})"
+    return why_not if why_not == NOT_OF_A_FILE and [JSON] in steps else f"beside another step ({why_not})"
 
 
 def _before_state(plan: Plan) -> set[int]:
     """Numbers of the steps upstream of the first stateful steps."""
     streams: set[str] = set()
-    found = set()
+    numbers = set()
     for number, step in enumerate(plan.steps):
         if step.kind == "input" or (step.kind not in STATEFUL and streams.issuperset(step.ups)):
             streams.update(step.downs)
-            found.add(number)
-    return found
+            numbers.add(number)
+    return numbers

@@ -37,12 +37,12 @@ def known_call(node: ast.Call, stands_for: Callable[[ast.expr], Any]) -> tuple[s
             return "timestamp", node.args[:1]
     match node:
         case ast.Call(func=ast.Attribute(value=ast.Call() as inner, attr=("replace" | "astimezone") as method)):
-            found = known_call(inner, stands_for)
+            parsing = known_call(inner, stands_for)
             zone = named.get("tzinfo") if method == "replace" else (node.args[0] if node.args else named.get("tz"))
-            if found is None or found[0] != "isoformat" or zone is None or stands_for(zone) is not UTC:
+            if parsing is None or parsing[0] != "isoformat" or zone is None or stands_for(zone) is not UTC:
                 return None
             if len(node.args) + len(named) == 1:
-                return ("isoformat utc" if method == "replace" else "isoformat"), found[1]
+                return ("isoformat utc" if method == "replace" else "isoformat"), parsing[1]
     return None
 
 
@@ -55,10 +55,10 @@ def behind_json(function: Function) -> Function | None:
     if len(function.parameters) != 1:
         return None
     item = Argument(function.parameters[0])
-    made = _replaced(function.result, Call(JSON, (item,)), _HELD)
-    if made == function.result or _has(made, item):
+    result = _replaced(function.result, Call(JSON, (item,)), _HELD)
+    if result == function.result or _has(result, item):
         return None
-    return replace(function, result=_replaced(_without_names(made), _HELD, item))
+    return replace(function, result=_replaced(_without_names(result), _HELD, item))
 
 
 _HELD: Final = Local("json@")
@@ -79,11 +79,11 @@ def _without_names(of: Expression) -> Expression:
 def _replaced(of: Expression, old: Expression, new: Expression) -> Expression:
     if of == old:
         return new
-    made: dict[str, Any] = {}
+    parts: dict[str, Any] = {}
     for field in fields(of):  # type: ignore[arg-type]
-        held = getattr(of, field.name)
-        if isinstance(held, Expression):
-            made[field.name] = _replaced(held, old, new)
-        elif isinstance(held, tuple):
-            made[field.name] = tuple(_replaced(one, old, new) if isinstance(one, Expression) else one for one in held)
-    return replace(of, **made) if made else of  # type: ignore[type-var]
+        part = getattr(of, field.name)
+        if isinstance(part, Expression):
+            parts[field.name] = _replaced(part, old, new)
+        elif isinstance(part, tuple):
+            parts[field.name] = tuple(_replaced(one, old, new) if isinstance(one, Expression) else one for one in part)
+    return replace(of, **parts) if parts else of  # type: ignore[type-var]

@@ -80,7 +80,7 @@ def trace(plan: Plan, number: int) -> str:
     if not isinstance(step.does, WindowSpec):
         raise Untraced("its logic is Python's")
     spec = step.does
-    said = {
+    program = {
         "step": number,
         "sources": sorted(plan.sources_of()[number]),
         "ordered": spec.ordered,
@@ -89,7 +89,7 @@ def trace(plan: Plan, number: int) -> str:
         "windower": _windower(spec.windower),
         "contents": _contents(spec),
     }
-    return json.dumps(said)
+    return json.dumps(program)
 
 
 def trace_inputs(plan: Plan, files: Collection[int]) -> str:
@@ -108,22 +108,22 @@ def trace_inputs(plan: Plan, files: Collection[int]) -> str:
 
 def _ways(plan: Plan, stream: str, before: list[Any]) -> list[dict[str, Any]]:
     """The paths from a stream to stateful steps, sinks and inspectors, in the order in which items take them."""
-    found: list[dict[str, Any]] = []
+    ways: list[dict[str, Any]] = []
     for number, step in enumerate(plan.steps):
         for _ in range(step.ups.count(stream)):
             if step.kind in (*STATEFUL, *ENDS):
-                found.append({"steps": before, "target": number, "stateful": step.kind in STATEFUL})
+                ways.append({"steps": before, "target": number, "stateful": step.kind in STATEFUL})
             if step.kind == "branch":
                 predicate = stateless(step)[0][1]
                 for down, name in zip(step.downs, ("filter", "filter_not"), strict=True):
-                    found += _ways(plan, down, [*before, [name, predicate]])
+                    ways += _ways(plan, down, [*before, [name, predicate]])
             elif step.kind in ("inspect", "merge", "redistribute"):
-                found += _ways(plan, step.downs[0], before)
+                ways += _ways(plan, step.downs[0], before)
             elif step.kind == "flat_map_batch":
-                found += _ways(plan, step.downs[0], [*before, *stateless(step)])
-    if len(found) > _MOST_WAYS:
+                ways += _ways(plan, step.downs[0], [*before, *stateless(step)])
+    if len(ways) > _MOST_WAYS:
         raise Untraced(f"there are more than {_MOST_WAYS} ways through the steps")
-    return found
+    return ways
 
 
 def stateless(step: PlannedStep) -> list[Any]:
@@ -160,10 +160,10 @@ def _mapped(mapper: Any) -> list[Any]:
 def _port(plan: Plan, stream: str) -> dict[str, Any]:
     """The target steps of a stream; none, and ``python``, if Python functions process its items."""
     targets: list[list[Any]] = []
-    waiting, seen = [stream], []
+    waiting, passed = [stream], []
     while waiting:
         one = waiting.pop(0)
-        seen.append(one)
+        passed.append(one)
         for number, step in enumerate(plan.steps):
             for _ in range(step.ups.count(one)):
                 if step.kind in (*STATEFUL, "output", "inspect"):
@@ -192,17 +192,17 @@ def _clock(clock: Any) -> dict[str, Any]:
 
 def _standing(now_getter: Any) -> int:
     """The constant time that a function returns, in microseconds."""
-    whole, found = plain(now_getter), constant_of(now_getter)
-    source = None if whole is None else source_of(whole)
-    if found is None and whole is not None and not whole.__code__.co_argcount:
+    plain_function, value = plain(now_getter), constant_of(now_getter)
+    source = None if plain_function is None else source_of(plain_function)
+    if value is None and plain_function is not None and not plain_function.__code__.co_argcount:
         # A function that only returns a variable.
-        names = whole.__code__.co_names + whole.__code__.co_freevars
-        around = names_of(whole)
-        if len(names) == 1 and _gives_a_name(whole) and names[0] in around:
-            found = (around[names[0]],)
-    if found is None or not isinstance(found[0], datetime):
+        names = plain_function.__code__.co_names + plain_function.__code__.co_freevars
+        around = names_of(plain_function)
+        if len(names) == 1 and _gives_a_name(plain_function) and names[0] in around:
+            value = (around[names[0]],)
+    if value is None or not isinstance(value[0], datetime):
         raise Untraced(f"now_getter is Python's{'' if source is None else f' ({source.file}:{source.line})'}")
-    return micros(found[0])
+    return micros(value[0])
 
 
 def _gives_a_name(function: Any) -> bool:
@@ -225,16 +225,20 @@ def _windower(windower: Any) -> dict[str, Any]:
 
 
 def _contents(spec: WindowSpec) -> dict[str, Any]:
-    held = spec.contents
-    if type(held) is Fold:
-        if held.builder is list and held.merger is list.__add__ and held.folder.__name__ == "_appended":
+    contents = spec.contents
+    if type(contents) is Fold:
+        if contents.builder is list and contents.merger is list.__add__ and contents.folder.__name__ == "_appended":
             return {"kind": "collect"}
-        said = {"kind": "fold", "initial": _initial(held.builder), "folder": _function("folder", held.folder, 2, True)}
-        if held.merger is not None:
-            said["merger"] = _function("merger", held.merger, 2, True)
-        return said
-    if type(held) is Reduction:
-        reducer = held.reducer
+        program = {
+            "kind": "fold",
+            "initial": _initial(contents.builder),
+            "folder": _function("folder", contents.folder, 2, True),
+        }
+        if contents.merger is not None:
+            program["merger"] = _function("merger", contents.merger, 2, True)
+        return program
+    if type(contents) is Reduction:
+        reducer = contents.reducer
         if isinstance(reducer, partial) and reducer.func in (max, min):
             return {"kind": reducer.func.__name__, "by": _function("by", reducer.keywords["key"], 1)}
         return {"kind": "reduce", "reducer": _function("reducer", reducer, 2)}
@@ -244,28 +248,28 @@ def _contents(spec: WindowSpec) -> dict[str, Any]:
 def _initial(builder: Any) -> str:
     """The encoded initial value of a builder."""
     if isinstance(builder, type) and builder in _MADE:
-        made = _MADE[builder]
+        value = _MADE[builder]
     else:
         try:
-            made = call(read(builder))
+            value = call(read(builder))
         except Unknown as unknown:
             raise Untraced(f"builder: {unknown.why}") from None
         except Exception as error:
             raise Untraced(f"builder: {error}") from None
-    return base64.b64encode(encode_one(made)).decode()
+    return base64.b64encode(encode_one(value)).decode()
 
 
 def _function(name: str, function: Callable[..., Any], parameters: int, changes: bool = False) -> dict[str, Any]:
     """Translates a function. With ``changes`` it may mutate its first parameter, which nothing else refers to."""
     try:
-        found = read(function, known_call)
-        if len(found.parameters) != parameters:
-            raise Untraced(f"{name} takes {len(found.parameters)} parameters")
-        if found.changes - (set(found.parameters[:1]) if changes else set()):
+        translated = read(function, known_call)
+        if len(translated.parameters) != parameters:
+            raise Untraced(f"{name} takes {len(translated.parameters)} parameters")
+        if translated.changes - (set(translated.parameters[:1]) if changes else set()):
             raise Untraced(f"{name} changes what it is given")
     except Unknown as unknown:
         raise Untraced(f"{name}: {unknown.why}, line {unknown.line}") from None
-    return _said(name, found)
+    return _said(name, translated)
 
 
 def _said(name: str, function: Function) -> dict[str, Any]:

@@ -22,10 +22,10 @@ _written: ContextVar[dict[str, type] | None] = ContextVar("_written", default=No
 @contextmanager
 def classes_written() -> Iterator[dict[str, type]]:
     """Collects, by name, the classes of the values that are encoded in this context."""
-    found: dict[str, type] = {}
-    token = _written.set(found)
+    classes: dict[str, type] = {}
+    token = _written.set(classes)
     try:
-        yield found
+        yield classes
     finally:
         _written.reset(token)
 
@@ -44,7 +44,7 @@ def named(classes: Iterable[type]) -> dict[str, type]:
     return {name_of(kind): kind for kind in classes}
 
 
-def seen(kind: type) -> str:
+def register(kind: type) -> str:
     name = name_of(kind)
     _known[name] = kind
     written = _written.get()
@@ -54,8 +54,8 @@ def seen(kind: type) -> str:
 
 
 def _by_value() -> set[str]:
-    found: set[str] = cloudpickle.list_registry_pickle_by_value()  # type: ignore[no-untyped-call]
-    return found
+    modules: set[str] = cloudpickle.list_registry_pickle_by_value()  # type: ignore[no-untyped-call]
+    return modules
 
 
 def importable(kind: Any) -> bool:
@@ -88,14 +88,14 @@ def function_of(name: str) -> Any:
 def _imported(name: str, kinds: type | tuple[type, ...]) -> Any:
     module, _, path = name.partition(":")
     try:
-        found: Any = sys.modules.get(module) or importlib.import_module(module)
+        value: Any = sys.modules.get(module) or importlib.import_module(module)
         for part in path.split("."):
-            found = getattr(found, part)
-        if not isinstance(found, kinds):
-            raise AttributeError(f"it is {found!r}")
+            value = getattr(value, part)
+        if not isinstance(value, kinds):
+            raise AttributeError(f"it is {value!r}")
     except (ImportError, AttributeError) as missing:
         raise InvalidArgumentError(
             f"A value refers to the class or function {name!r}, which is not to be found where it is read: {missing}. "
             "Define it in a module that the workers can import, outside of functions, under the name that it had."
         ) from missing
-    return found
+    return value

@@ -25,22 +25,22 @@ _HEAP_TYPE: Final = 1 << 9
 
 def classes_of(flow: Dataflow) -> dict[str, type]:
     """Classes of the script and classes reachable from the dataflow's functions that cannot be imported, by name."""
-    found: dict[type, None] = {}
-    seen: set[int] = set()
+    classes: dict[type, None] = {}
+    visited: set[int] = set()
     script = sys.modules.get("__main__")
     things: list[Any] = [value for value in vars(script).values() if isinstance(value, type)] if script else []
     things += [step.does for step in flow._steps if step.kind not in ("input", "output")]
     while things:
         thing = things.pop()
-        if id(thing) in seen:
+        if id(thing) in visited:
             continue
-        seen.add(id(thing))
+        visited.add(id(thing))
         if isinstance(thing, type):
             if _is_own(thing):
-                found[thing] = None
+                classes[thing] = None
             continue
         things += _reached(thing)
-    return named(found)
+    return named(classes)
 
 
 def _is_own(kind: type) -> bool:

@@ -20,9 +20,9 @@ from pyspark import SparkFiles, cloudpickle
 
 def send_by_value() -> None:
     """Configures cloudpickle to send functions and classes by value if workers cannot import their module."""
-    known = cloudpickle.list_registry_pickle_by_value()  # type: ignore[no-untyped-call]
+    registered = cloudpickle.list_registry_pickle_by_value()  # type: ignore[no-untyped-call]
     for name, module in list(sys.modules.items()):
-        if "." not in name and name not in known and name != "__main__" and not _is_found_by_workers(module):
+        if "." not in name and name not in registered and name != "__main__" and not _is_found_by_workers(module):
             cloudpickle.register_pickle_by_value(module)  # type: ignore[no-untyped-call]
 
 
@@ -52,5 +52,5 @@ def _folders(path: list[str]) -> frozenset[str]:
 @functools.cache
 def _of_new_interpreter() -> frozenset[str]:
     code = "import json, sys; print(json.dumps(sys.path))"
-    told = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True)  # noqa: S603
-    return _folders(json.loads(told.stdout))
+    process = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True)  # noqa: S603
+    return _folders(json.loads(process.stdout))

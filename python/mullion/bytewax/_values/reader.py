@@ -79,11 +79,11 @@ class Reader:
         return [texts[number] for number in self.column(node[2], count)]
 
     def _bytes(self, node: Node, count: int) -> list[bytes]:
-        data, at, found = self._buffers[node[2]], 0, []
+        data, at, values = self._buffers[node[2]], 0, []
         for length in self.column(node[1], count):
-            found.append(data[at : at + length])
+            values.append(data[at : at + length])
             at += length
-        return found
+        return values
 
     def _texts(self, node: Node, count: int) -> list[str]:
         return [text.decode("utf-8") for text in self._bytes(node, count)]
@@ -104,11 +104,11 @@ class Reader:
         return list(zip(*(self.column(part, count) for part in node[1]), strict=True))
 
     def _parts(self, node: Node, count: int) -> list[list[Any]]:
-        flat, at, found = self.column(node[3], node[2]), 0, []
+        flat, at, parts = self.column(node[3], node[2]), 0, []
         for length in self.column(node[1], count):
-            found.append(flat[at : at + length])
+            parts.append(flat[at : at + length])
             at += length
-        return found
+        return parts
 
     def _records(self, node: Node, count: int) -> list[dict[str, Any]]:
         keys = node[1]
@@ -118,12 +118,12 @@ class Reader:
 
     def _dicts(self, node: Node, count: int) -> list[dict[Any, Any]]:
         keys, values = self.column(node[3], node[2]), self.column(node[4], node[2])
-        at, found = 0, []
+        at, dicts = 0, []
         for length in self.column(node[1], count):
             end = at + length
-            found.append(dict(zip(keys[at:end], values[at:end], strict=True)))
+            dicts.append(dict(zip(keys[at:end], values[at:end], strict=True)))
             at = end
-        return found
+        return dicts
 
     def _in_utc(self, node: Node, count: int) -> list[datetime]:
         return list(map(EPOCH.__add__, self._timedeltas(node, count)))
@@ -174,11 +174,11 @@ class Reader:
     def _numpy(self, node: Node, count: int) -> list[Any]:
         import numpy as np
 
-        found = []
+        arrays = []
         for kind, shape, data in self.column(node[1], count):
-            values = np.frombuffer(data, dtype=kind)
-            found.append(values[0] if shape is None else values.reshape(shape).copy())
-        return found
+            flat = np.frombuffer(data, dtype=kind)
+            arrays.append(flat[0] if shape is None else flat.reshape(shape).copy())
+        return arrays
 
     def _arrow(self, node: Node, count: int) -> list[Any]:
         tables = [pa.ipc.open_stream(data).read_all() for data in self.column(node[2], count)]
@@ -186,15 +186,15 @@ class Reader:
 
     def _plain(self, node: Node, count: int) -> list[Any]:
         kind = class_of(node[1])
-        found = []
-        for held in self.column(node[2], count):
+        values = []
+        for attributes in self.column(node[2], count):
             value = object.__new__(kind)
             if kind.__dictoffset__:
-                value.__dict__.update(held)
+                value.__dict__.update(attributes)
             else:  # A class with slots. Its copy has a `__dict__` in processes that received it by value.
-                _set_slots(value, held)
-            found.append(value)
-        return found
+                _set_slots(value, attributes)
+            values.append(value)
+        return values
 
     def _made(self, node: Node, count: int) -> list[Any]:
         kind = class_of(node[1])
@@ -234,9 +234,9 @@ def _set_state(value: Any, state: Any) -> None:
     if hasattr(value, "__setstate__"):
         value.__setstate__(state)
         return
-    held, slots = state if isinstance(state, tuple) and len(state) == 2 else (state, None)
-    if held:
-        value.__dict__.update(held)
+    attributes, slots = state if isinstance(state, tuple) and len(state) == 2 else (state, None)
+    if attributes:
+        value.__dict__.update(attributes)
     _set_slots(value, slots or {})
 
 

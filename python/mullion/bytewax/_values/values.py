@@ -42,24 +42,24 @@ __all__ = [
 @contextmanager
 def without_collector() -> Iterator[None]:
     """Disables Python's cyclic garbage collector, which would traverse all values repeatedly while more are created."""
-    was = gc.isenabled()
+    was_enabled = gc.isenabled()
     gc.disable()
     try:
         yield
     finally:
-        if was:
+        if was_enabled:
             gc.enable()
 
 
 @contextmanager
 def collecting_seldom() -> Iterator[None]:
     """Runs Python's cyclic garbage collector less often, for a task that creates many values and keeps most of them."""
-    was = gc.get_threshold()
+    threshold = gc.get_threshold()
     gc.set_threshold(100_000, 20, 100)
     try:
         yield
     finally:
-        gc.set_threshold(*was)
+        gc.set_threshold(*threshold)
 
 
 def encode(values: Sequence[Any]) -> bytes:
@@ -121,7 +121,7 @@ def encode_one(value: Any) -> bytes:
 
 def decode_one(written: bytes) -> Any:
     """Decodes the value of bytes from :func:`encode_one`. Raises :class:`DamagedStateError` for other bytes."""
-    found = decode(written)
-    if len(found) != 1:
-        raise unreadable(ValueError(f"{len(found)} values, and not one"))
-    return found[0]
+    values = decode(written)
+    if len(values) != 1:
+        raise unreadable(ValueError(f"{len(values)} values, and not one"))
+    return values[0]

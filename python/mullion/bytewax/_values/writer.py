@@ -24,7 +24,7 @@ from zoneinfo import ZoneInfo
 
 import pyarrow as pa
 
-from mullion.bytewax._values.class_names import importable, name_of, seen
+from mullion.bytewax._values.class_names import importable, name_of, register
 from mullion.errors import InvalidArgumentError
 
 MICROSECOND: Final = timedelta(microseconds=1)
@@ -157,8 +157,8 @@ class Writer:
             return ["m", list(first), [self.column([value[key] for value in values]) for key in first]]
         items = [list(value.items()) for value in values]
         flat = list(itertools.chain.from_iterable(items))
-        keys, held = [key for key, _ in flat], [one for _, one in flat]
-        return ["M", self.ints(list(map(len, items))), len(flat), self.column(keys), self.column(held)]
+        keys, parts = [key for key, _ in flat], [one for _, one in flat]
+        return ["M", self.ints(list(map(len, items))), len(flat), self.column(keys), self.column(parts)]
 
     def datetimes(self, values: Sequence[datetime]) -> Node:
         if all(map(is_, map(_zone_of, values), itertools.repeat(UTC))):
@@ -197,13 +197,13 @@ class Writer:
         return ["o", [[value.utcoffset(None) // MICROSECOND, _zone_name(value)] for value in values]]
 
     def classes(self, values: Sequence[type]) -> Node:
-        return ["g", list(map(seen, values))]
+        return ["g", list(map(register, values))]
 
     def _others(self, kind: type, values: Sequence[Any]) -> Node:
         if issubclass(kind, type):
             return self.classes(values)
         if issubclass(kind, Enum):
-            return ["e", seen(kind), self.column([value.value for value in values])]
+            return ["e", register(kind), self.column([value.value for value in values])]
         if issubclass(kind, ZoneInfo):
             return ["n", [_zone_key(value) for value in values]]
         if kind.__module__ == "numpy":
@@ -249,8 +249,13 @@ class Writer:
     def _objects(self, kind: type, values: Sequence[Any]) -> Node:
         """Encodes plain objects by their ``__dict__``, and other objects by the result of ``__reduce_ex__``."""
         if _is_plain(kind):
-            held = [value.__dict__ for value in values]
-            return ["O", seen(kind), self.dicts(held), *([1] if has_own_attributes(kind, held[0]) else [])]
+            attributes = [value.__dict__ for value in values]
+            return [
+                "O",
+                register(kind),
+                self.dicts(attributes),
+                *([1] if has_own_attributes(kind, attributes[0]) else []),
+            ]
         parts = []
         for value in values:
             try:
@@ -264,7 +269,7 @@ class Writer:
                 raise _cannot_cross(value)
             parts.append(part)
         arguments = [part[1][1:] for part in parts]
-        return ["P", seen(kind), self.column(arguments), *self._contents(parts)]
+        return ["P", register(kind), self.column(arguments), *self._contents(parts)]
 
     def _contents(self, parts: Sequence[tuple[Any, ...]]) -> list[Node]:
         padded = [(*part, None, None, None)[2:5] for part in parts]
@@ -315,9 +320,9 @@ def has_own_attributes(kind: type, names: Iterable[str]) -> bool:
     if any("__getattribute__" in vars(one) for one in kind.__mro__[:-1]):
         return False
     return not any(
-        hasattr(type(found), "__set__") or hasattr(type(found), "__delete__")
+        hasattr(type(attribute), "__set__") or hasattr(type(attribute), "__delete__")
         for name in names
-        for found in (inspect.getattr_static(kind, name, None),)
+        for attribute in (inspect.getattr_static(kind, name, None),)
     )
 
 
@@ -360,5 +365,5 @@ def _ipc(value: pa.RecordBatch | pa.Table) -> bytes:
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, value.schema) as stream:
         stream.write(value)
-    found: bytes = sink.getvalue().to_pybytes()
-    return found
+    data: bytes = sink.getvalue().to_pybytes()
+    return data

@@ -24,10 +24,10 @@ S = TypeVar("S")
 NOTHING: tuple[()] = ()
 
 
-def require_callable(step_id: str, name: str, given: Any) -> None:
-    if not callable(given):
+def require_callable(step_id: str, name: str, function: Any) -> None:
+    if not callable(function):
         raise WrongCallError(
-            f"The step {step_id!r}: {name}={given!r} ({type(given).__name__}) is not a function. "
+            f"The step {step_id!r}: {name}={function!r} ({type(function).__name__}) is not a function. "
             f"Write {name}=lambda item: ..."
         )
 

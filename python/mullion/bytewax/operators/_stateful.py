@@ -152,8 +152,8 @@ def require_join_modes(step_id: str, sides: tuple[Any, ...], insert_mode: Any, e
         ("emit_mode", emit_mode, ("complete", "final", "running")),
     ):
         if mode not in modes:
-            known = " or ".join(f"{name}={one!r}" for one in modes)
-            raise InvalidArgumentError(f"The step {step_id!r}: unknown join mode {name}={mode!r}. Write {known}.")
+            choices = " or ".join(f"{name}={one!r}" for one in modes)
+            raise InvalidArgumentError(f"The step {step_id!r}: unknown join mode {name}={mode!r}. Write {choices}.")
 
 
 @operator
@@ -235,13 +235,13 @@ class _FlatMapped(StatefulLogic[V, W, Any]):
         self._state = state
 
     def on_item(self, value: V) -> tuple[Iterable[W], bool]:
-        made = self._mapper(self._state, value)
+        result = self._mapper(self._state, value)
         try:
-            self._state, emitted = made
+            self._state, emitted = result
         except (TypeError, ValueError):
             raise WrongCallError(
-                f"The step {self._step_id!r}: the mapper {f_repr(self._mapper)} returned {made!r} "
-                f"({type(made).__name__}), and must return (state, emitted value)."
+                f"The step {self._step_id!r}: the mapper {f_repr(self._mapper)} returned {result!r} "
+                f"({type(result).__name__}), and must return (state, emitted value)."
             ) from None
         return emitted, self.DISCARD if self._state is None else self.RETAIN
 
@@ -270,12 +270,12 @@ def stateful_map(step_id: str, up: KeyedStream[V], mapper: Callable[[Any, V], tu
     require_callable(step_id, "mapper", mapper)
 
     def flat(state: Any, value: V) -> tuple[Any, tuple[W]]:
-        made = mapper(state, value)
+        result = mapper(state, value)
         try:
-            state, mapped = made
+            state, mapped = result
         except (TypeError, ValueError):
             raise WrongCallError(
-                f"The step {step_id!r}: the mapper {f_repr(mapper)} returned {made!r} ({type(made).__name__}), and "
+                f"The step {step_id!r}: the mapper {f_repr(mapper)} returned {result!r} ({type(result).__name__}), and "
                 "must return (state, value)."
             ) from None
         return state, (mapped,)

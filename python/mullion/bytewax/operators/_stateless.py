@@ -41,10 +41,10 @@ class TTLCache(Generic[DK, DV]):
     def get(self, k: DK) -> DV:
         """The value of a key. Calls ``v_getter`` if it is missing or expired."""
         now = self.now_getter()
-        found = self._cache.get(k)
-        if found is None or now - found[0] > self.ttl:
-            found = self._cache[k] = (now, self.v_getter(k))
-        return found[1]
+        entry = self._cache.get(k)
+        if entry is None or now - entry[0] > self.ttl:
+            entry = self._cache[k] = (now, self.v_getter(k))
+        return entry[1]
 
     def remove(self, k: DK) -> None:
         """Removes a key. Raises :class:`KeyError` if it is not cached."""
@@ -119,10 +119,10 @@ def filter_map(step_id: str, up: Stream[X], mapper: Callable[[X], Y | None]) -> 
     """Maps items, and drops results that are ``None``."""
     require_callable(step_id, "mapper", mapper)
 
-    def kept(xs: list[X]) -> list[Y]:
+    def mapped(xs: list[X]) -> list[Y]:
         return [y for x in xs if (y := mapper(x)) is not None]
 
-    return flat_map_batch("flat_map_batch", up, kept)
+    return flat_map_batch("flat_map_batch", up, mapped)
 
 
 @operator
@@ -130,11 +130,11 @@ def filter_map_value(step_id: str, up: KeyedStream[V], mapper: Callable[[V], W |
     """Maps values, and drops pairs whose result is ``None``."""
     require_callable(step_id, "mapper", mapper)
 
-    def kept(value: V) -> Iterable[W]:
+    def mapped(value: V) -> Iterable[W]:
         mapped = mapper(value)
         return NOTHING if mapped is None else (mapped,)
 
-    return flat_map_value("flat_map_value", up, kept)
+    return flat_map_value("flat_map_value", up, mapped)
 
 
 def _print(step_id: str, item: Any) -> None:

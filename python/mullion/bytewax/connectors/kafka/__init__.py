@@ -98,12 +98,12 @@ def _client() -> Any:
     return confluent_kafka
 
 
-def _names(name: str, given: Any, example: str) -> list[str]:
-    if isinstance(given, str) or not isinstance(given, Iterable):
+def _names(name: str, names: Any, example: str) -> list[str]:
+    if isinstance(names, str) or not isinstance(names, Iterable):
         raise InvalidArgumentError(
-            f"{name}={given!r} ({type(given).__name__}) is not a list. Write {name}=[{example}]."
+            f"{name}={names!r} ({type(names).__name__}) is not a list. Write {name}=[{example}]."
         )
-    return list(given)
+    return list(names)
 
 
 class _Partition(StatefulSourcePartition[Any, Any]):
@@ -123,7 +123,7 @@ class _Partition(StatefulSourcePartition[Any, Any]):
     def next_batch(self) -> list[Any]:
         if self._ended:
             raise StopIteration
-        found: list[Any] = []
+        messages: list[Any] = []
         for message in self._consumer.consume(self._batch_size, 0.001):
             error = message.error()
             if error is not None and error.code() == self._ended_code:
@@ -141,10 +141,10 @@ class _Partition(StatefulSourcePartition[Any, Any]):
                 message.partition(),
                 message.timestamp(),
             )
-            found.append(read if error is None else KafkaError(str(error), read))
+            messages.append(read if error is None else KafkaError(str(error), read))
             if message.offset() is not None and message.offset() >= 0:
                 self._offset = message.offset() + 1
-        return found
+        return messages
 
     def snapshot(self) -> int:
         return self._offset
@@ -190,10 +190,10 @@ class KafkaSource(FixedPartitionedSource[Any, Any]):
         admin = _client().admin.AdminClient(self._config())
         parts = []
         for topic in self._topics:
-            found = admin.list_topics(topic, timeout=30).topics[topic]
-            if found.error is not None:
-                raise InvalidArgumentError(f"Kafka has no topic {topic!r} to read: {found.error.str()}.")
-            parts += [f"{number}-{topic}" for number in sorted(found.partitions)]
+            metadata = admin.list_topics(topic, timeout=30).topics[topic]
+            if metadata.error is not None:
+                raise InvalidArgumentError(f"Kafka has no topic {topic!r} to read: {metadata.error.str()}.")
+            parts += [f"{number}-{topic}" for number in sorted(metadata.partitions)]
         return parts
 
     def build_part(self, step_id: str, for_part: str, resume_state: Any) -> _Partition:

@@ -69,8 +69,8 @@ def input(  # noqa: A001
 ) -> KafkaOpOut[Any, Any]:
     """Reads topics. See :class:`KafkaSource`."""
     source = KafkaSource(brokers, topics, tail, starting_offset, add_config, batch_size, raise_on_errors=False)
-    found: KafkaOpOut[Any, Any] = _split("split_err", op.input("kafka_input", flow, source))
-    return found
+    streams: KafkaOpOut[Any, Any] = _split("split_err", op.input("kafka_input", flow, source))
+    return streams
 
 
 @operator
@@ -100,13 +100,13 @@ def _deserialized(up: Stream[Any], **deserializers: Any) -> KafkaOpOut[Any, Any]
         except Exception as error:
             return KafkaError(f"{type(error).__name__}: {error}", message)
 
-    found: KafkaOpOut[Any, Any] = _split("split", op.map("map", up, decoded))
-    return found
+    streams: KafkaOpOut[Any, Any] = _split("split", op.map("map", up, decoded))
+    return streams
 
 
 def _serialized(up: Stream[Any], **serializers: Any) -> Stream[Any]:
-    made: Stream[Any] = op.map("map", up, lambda message: _coded(_to_sink(message), serializers))
-    return made
+    messages: Stream[Any] = op.map("map", up, lambda message: _coded(_to_sink(message), serializers))
+    return messages
 
 
 @operator
