@@ -5,15 +5,19 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, Protocol
+from typing import Any, Literal, Protocol, TypeAlias
 
 from mullion.bytewax._key_windows.interfaces import WindowLogic
 from mullion.bytewax._key_windows.logics import KeptLogics, Snapshots
 
-JoinInsertMode = Literal["first", "last", "product"]
-JoinEmitMode = Literal["complete", "final", "running"]
+JoinInsertMode: TypeAlias = Literal["first", "last", "product"]
+"""The values that a join keeps of each side: the first, the last, or all."""
+
+JoinEmitMode: TypeAlias = Literal["complete", "final", "running"]
+"""The time at which a join emits: once all sides have a value, at the end, or for each value."""
 
 _NOTHING: tuple[()] = ()
+_Combine = Callable[[Any, Any], Any]
 
 
 class Contents(Protocol):
@@ -43,19 +47,20 @@ class MakeContents(Protocol):
 
 
 class _Folded:
-    __slots__ = ("_of", "state")
+    __slots__ = ("_merger", "_step", "state")
 
-    def __init__(self, of: Fold, state: Any) -> None:
-        self._of = of
+    def __init__(self, state: Any, step: _Combine, merger: _Combine | None) -> None:
         self.state = state
+        self._step = step
+        self._merger = merger
 
     def add(self, value: Any, time: int) -> tuple[()]:
-        self.state = self._of.folder(self.state, value)
+        self.state = self._step(self.state, value)
         return _NOTHING
 
     def merge(self, other: _Folded) -> tuple[()]:
-        assert self._of.merger is not None
-        self.state = self._of.merger(self.state, other.state)
+        assert self._merger is not None
+        self.state = self._merger(self.state, other.state)
         return _NOTHING
 
     def close(self) -> tuple[Any]:
@@ -63,6 +68,14 @@ class _Folded:
 
     def snapshot(self) -> Any:
         return self.state
+
+
+class _Reduced(_Folded):
+    __slots__ = ()
+
+    def add(self, value: Any, time: int) -> tuple[()]:
+        self.state = value if self.state is None else self._step(self.state, value)
+        return _NOTHING
 
 
 @dataclass(frozen=True)
@@ -74,32 +87,10 @@ class Fold:
     merger: Callable[[Any, Any], Any] | None
 
     def new(self) -> _Folded:
-        return _Folded(self, self.builder())
+        return self.restore(self.builder())
 
     def restore(self, state: Any) -> _Folded:
-        return _Folded(self, state)
-
-
-class _Reduced:
-    __slots__ = ("_reducer", "state")
-
-    def __init__(self, reducer: Callable[[Any, Any], Any], state: Any) -> None:
-        self._reducer = reducer
-        self.state = state
-
-    def add(self, value: Any, time: int) -> tuple[()]:
-        self.state = value if self.state is None else self._reducer(self.state, value)
-        return _NOTHING
-
-    def merge(self, other: _Reduced) -> tuple[()]:
-        self.state = self._reducer(self.state, other.state)
-        return _NOTHING
-
-    def close(self) -> tuple[Any]:
-        return (self.state,)
-
-    def snapshot(self) -> Any:
-        return self.state
+        return _Folded(state, self.folder, self.merger)
 
 
 @dataclass(frozen=True)
@@ -109,10 +100,10 @@ class Reduction:
     reducer: Callable[[Any, Any], Any]
 
     def new(self) -> _Reduced:
-        return _Reduced(self.reducer, None)
+        return self.restore(None)
 
     def restore(self, state: Any) -> _Reduced:
-        return _Reduced(self.reducer, state)
+        return _Reduced(state, self.reducer, self.reducer)
 
 
 class _Refolded:

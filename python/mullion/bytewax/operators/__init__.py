@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import Any, TypeVar
 
+from mullion.bytewax._key_windows.contents import JoinEmitMode, JoinInsertMode
 from mullion.bytewax.dataflow import Dataflow, KeyedStream, Stream, f_repr, operator
 from mullion.bytewax.inputs import Source
 from mullion.bytewax.operators._core import (
@@ -29,8 +30,6 @@ from mullion.bytewax.operators._core import (
     stateful_batch,
 )
 from mullion.bytewax.operators._stateful import (
-    JoinEmitMode,
-    JoinInsertMode,
     collect,
     count_final,
     fold_final,

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Callable, Iterable
 from datetime import datetime, timedelta
 from functools import partial
-from typing import Any, Literal, TypeAlias, TypeVar
+from typing import Any, TypeVar
 
+from mullion.bytewax._key_windows.contents import Join, JoinEmitMode, JoinInsertMode
 from mullion.bytewax._key_windows.specs import identity, system_utc
 from mullion.bytewax._steps import pair_of
 from mullion.bytewax.dataflow import KeyedStream, Stream, f_repr, operator
@@ -27,11 +27,6 @@ X = TypeVar("X")
 V = TypeVar("V")
 W = TypeVar("W")
 S = TypeVar("S")
-
-JoinInsertMode: TypeAlias = Literal["first", "last", "product"]
-"""The values that a join keeps of each side: the first, the last, or all."""
-JoinEmitMode: TypeAlias = Literal["complete", "final", "running"]
-"""The time at which a join emits: once all sides have a value, at the end, or for each value."""
 
 
 class _Collect(StatefulLogic[V, list[V], Any]):
@@ -114,33 +109,23 @@ def fold_final(
 
 
 class _Join(StatefulLogic[tuple[int, Any], tuple[Any, ...], Any]):
+    """The values of each side, as in a window that never closes before the end of the input."""
+
     _snapshot_is_complete = True
 
-    def __init__(self, sides: int, insert: JoinInsertMode, emit: JoinEmitMode, state: Any) -> None:
-        self._insert = insert
-        self._emit = emit
-        self._sides: list[list[Any]] = [[] for _ in range(sides)] if state is None else state
-
-    def _rows(self) -> list[tuple[Any, ...]]:
-        return list(itertools.product(*(side or [None] for side in self._sides)))
+    def __init__(self, join: Join, state: Any) -> None:
+        self._emit = join.emit
+        self._values = join.new() if state is None else join.restore(state)
 
     def on_item(self, value: tuple[int, Any]) -> tuple[Iterable[tuple[Any, ...]], bool]:
-        side, one = value
-        if self._insert == "product":
-            self._sides[side].append(one)
-        elif self._insert == "last" or not self._sides[side]:
-            self._sides[side] = [one]
-        if self._emit == "complete" and all(self._sides):
-            return self._rows(), self.DISCARD
-        return (self._rows() if self._emit == "running" else NOTHING), self.RETAIN
+        rows = self._values.add(value, 0)
+        return rows, self._emit == "complete" and bool(rows)
 
     def on_eof(self) -> tuple[Iterable[tuple[Any, ...]], bool]:
-        if self._emit == "final":
-            return self._rows(), self.DISCARD
-        return NOTHING, self.RETAIN
+        return self._values.close(), self._emit == "final"
 
     def snapshot(self) -> Any:
-        return self._sides
+        return self._values.snapshot()
 
 
 def require_join_modes(step_id: str, sides: tuple[Any, ...], insert_mode: Any, emit_mode: Any) -> None:
@@ -176,7 +161,7 @@ def join(
     """Joins streams by key into tuples. A side without a value is ``None``."""
     require_join_modes(step_id, sides, insert_mode, emit_mode)
     merged = join_label_merge("add_names", *sides)
-    return stateful("join", merged, partial(_Join, len(sides), insert_mode, emit_mode))
+    return stateful("join", merged, partial(_Join, Join(len(sides), insert_mode, emit_mode)))
 
 
 @operator
