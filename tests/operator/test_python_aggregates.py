@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import re
 import sys
 from dataclasses import dataclass
 from pathlib import Path
@@ -522,8 +523,36 @@ def test_an_error_in_a_method_has_its_name_and_line(method: str, how: str, waiti
             panes.collect()
     message = str(failed.value)
     error = {"raise": "ValueError: broken", "exit": "SystemExit: 3"}[how]
-    assert f"Broken.{method} failed: {error}, at {__file__}:" in message
+    assert re.search(r"In the pane \[1970-01-01T00:00:00Z, 1970-01-01T\S*Z\)", message), message
+    assert f", Broken.{method} failed: {error}, at {__file__}:" in message
     assert "continues from its checkpoint" in message or "the query continues once the function is fixed" in message
+
+
+@pytest.mark.parametrize(
+    ("window", "pane"),
+    [
+        (Tumbling("1 minute"), "[1970-01-01T00:00:00Z, 1970-01-01T00:01:00Z)"),
+        (Sliding("2 minutes", "1 minute"), "[1969-12-31T23:59:00Z, 1970-01-01T00:01:00Z)"),
+        (Session("1 minute"), "[1970-01-01T00:00:01Z, 1970-01-01T00:01:01Z)"),
+        (Count(20), "[0, 20)"),
+    ],
+)
+def test_an_error_while_the_operator_adds_rows_has_the_pane_and_the_key(
+    window: Window, pane: str, spark: SparkSession, tmp_path: Path
+) -> None:
+    """Rows of eight batches wait in state, until the last of them is added with the others."""
+    feed = Feed(tmp_path / "in", COLUMNS)
+    for number in range(8):
+        feed.write([(SECOND, key, number, 0) for key in ("a", "b")[: 2 if number < 7 else 1]])
+    time = None if isinstance(window, Count) else "ts"
+    with settings(spark, {WAITING: "2"}):
+        panes = windowed(feed.stream(spark), window, by="k", time=time).agg(ids=Broken("id", at="add"))
+        with (
+            ClockedQuery(panes, checkpoint=tmp_path / "checkpoint") as query,
+            pytest.raises(FunctionError) as failed,
+        ):
+            query.settle()
+    assert f"In the pane {pane} of k=a, Broken.add failed: ValueError: broken, at {__file__}:" in str(failed.value)
 
 
 @pytest.mark.parametrize("method", ["add", "merge"])

@@ -70,8 +70,8 @@ class PythonAggregate:
     The firing of a pane without rows is ``finish(create())``. All methods must depend on their arguments only: a batch
     that runs again calls them again.
 
-    If a method raises an error, the query fails with :class:`FunctionError`, which has the method, the file and the
-    line. Nothing of the batch is stored, and after the fix the query continues from its checkpoint.
+    If a method raises an error, the query fails with :class:`FunctionError`, which has the pane, the key, the method,
+    the file and the line. Nothing of the batch is stored, and after the fix the query continues from its checkpoint.
 
     Raises :class:`InvalidArgumentError` for a subclass without ``returns`` or without a required method, and for a call
     without columns, or with an unknown or a missing parameter.

@@ -10,6 +10,7 @@ import json
 import socket
 import struct
 from collections.abc import Callable, Iterator, Sequence
+from datetime import UTC, datetime
 from functools import cached_property
 from typing import Any, Final, Protocol
 
@@ -18,6 +19,7 @@ import pyarrow as pa
 from mullion._bridge.query_errors import FUNCTION_FAILED
 from mullion._util.codec import pickles, values
 from mullion._util.user_code import failed_line
+from mullion._util.window_texts import interval_text, window_text
 from mullion.errors import InvalidArgumentError
 
 _INT: Final = struct.Struct(">i")
@@ -170,13 +172,13 @@ class AddRows:
         yield from ()
 
     def _answer(self, request: bytes, schema: pa.Schema) -> list[bytes]:
-        try:
-            answer = [_DONE]
-            for encoded, rows, start, count in _panes(request, schema):
+        answer = [_DONE]
+        for pane, (encoded, rows, start, count) in enumerate(_panes(request, schema)):
+            try:
                 data = self.adder.dump(self.adder.accumulator(encoded, rows, start, count))
-                answer += (_INT.pack(len(data)), data)
-        except FailedFunctionError as error:
-            return [_FAILED, str(error).encode()]
+            except FailedFunctionError as error:
+                return [_FAILED, _INT.pack(pane), str(error).encode()]
+            answer += (_INT.pack(len(data)), data)
         return answer
 
 
@@ -207,7 +209,7 @@ def _panes(request: bytes, schema: pa.Schema) -> list[tuple[list[bytes], Rows | 
 
 
 def finishing(adder: Adder, kind: pa.DataType) -> Callable[[pa.Array], pa.Array]:
-    """The function of the UDF that computes results: over structs of accumulators and rows, in batches."""
+    """The function of the UDF that computes results: over structs of accumulators, rows, window and key, in batches."""
 
     def finish(panes: pa.Array) -> pa.Array:
         results: list[Any] = []
@@ -219,15 +221,18 @@ def finishing(adder: Adder, kind: pa.DataType) -> Callable[[pa.Array], pa.Array]
                 lists[1].offsets.to_pylist(),
             )
             present = panes.is_valid().to_pylist()
-            for pane in range(len(panes)):
-                # A late row has no result.
-                if not present[pane]:
-                    results.append(None)
-                    continue
-                of_pane = encoded.slice(bounds[pane], bounds[pane + 1] - bounds[pane]).to_pylist()
-                count = starts[pane + 1] - starts[pane]
-                results.append(adder.finished(adder.accumulator(of_pane, rows, starts[pane], count)))
-            return _results(adder, results, kind)
+            try:
+                for pane in range(len(panes)):
+                    # A late row has no result.
+                    if not present[pane]:
+                        results.append(None)
+                        continue
+                    of_pane = encoded.slice(bounds[pane], bounds[pane + 1] - bounds[pane]).to_pylist()
+                    count = starts[pane + 1] - starts[pane]
+                    results.append(adder.finished(adder.accumulator(of_pane, rows, starts[pane], count)))
+            except FailedFunctionError as error:
+                raise _in_pane(error, panes, len(results)) from error.__cause__
+            return _results(adder, results, kind, panes)
 
     return finish
 
@@ -239,24 +244,45 @@ def finishing_one(adder: Adder) -> Callable[[Any], Any]:
         if pane is None:
             return None
         with _for_driver():
-            return adder.finished(adder.accumulator([bytes(data) for data in pane["accumulators"]], None, 0, 0))
+            try:
+                return adder.finished(adder.accumulator([bytes(data) for data in pane["accumulators"]], None, 0, 0))
+            except FailedFunctionError as error:
+                raise _in_one(error, pane) from error.__cause__
 
     return finish
 
 
-def _results(adder: Adder, results: list[Any], kind: pa.DataType) -> pa.Array:
+def _results(adder: Adder, results: list[Any], kind: pa.DataType, panes: pa.StructArray) -> pa.Array:
     try:
         return pa.array([_plain(result) for result in results], kind)
     except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError, OverflowError, TypeError) as error:
-        for result in results:
+        for pane, result in enumerate(results):
             try:
                 pa.array([_plain(result)], kind)
             except (pa.ArrowException, OverflowError, TypeError):
-                raise FailedFunctionError(
+                failed = FailedFunctionError(
                     f"{adder.name}.finish returned {_shown(result)}, which is not a value of {kind}: {error}. Return "
                     "one, or change returns= of the class"
-                ) from error
+                )
+                raise _in_pane(failed, panes, pane) from error
         raise
+
+
+def _in_pane(error: FailedFunctionError, panes: pa.StructArray, index: int) -> FailedFunctionError:
+    """The error with the pane at an index, whose window and key are next to its accumulators and rows."""
+    key = panes.field("key")[index].as_py() if panes.type.get_field_index("key") >= 0 else {}
+    return _named(error, window_text(panes.field("window"), index), key)
+
+
+def _in_one(error: FailedFunctionError, pane: Any) -> FailedFunctionError:
+    """The same for a pane as a row of Spark."""
+    bounds = (each.astimezone(UTC) if isinstance(each, datetime) else each for each in pane["window"])
+    return _named(error, interval_text(*bounds), pane["key"].asDict() if "key" in pane else {})
+
+
+def _named(error: FailedFunctionError, window: str, key: dict[str, str]) -> FailedFunctionError:
+    named = f" of {', '.join(f'{name}={value}' for name, value in key.items())}" if key else ""
+    return FailedFunctionError(f"In the pane {window}{named}, {error}")
 
 
 def _plain(result: Any) -> Any:

@@ -16,7 +16,7 @@ import org.apache.spark.sql.mullion.operator.assign.{
 }
 import org.apache.spark.sql.mullion.operator.bounded.AggregateExecs
 import org.apache.spark.sql.mullion.operator.engine.LateProgram
-import org.apache.spark.sql.mullion.operator.engine.output.{Firing, LateOutput}
+import org.apache.spark.sql.mullion.operator.engine.output.{Firing, LateOutput, PaneNames}
 import org.apache.spark.sql.mullion.operator.partial.{AddRowsExec, PartialAggregates}
 import org.apache.spark.sql.mullion.operator.program.{TogetherProgram, TogetherWindow, WindowProgram}
 import org.apache.spark.sql.types.{BooleanType, IntegerType, LongType}
@@ -167,7 +167,10 @@ final class TogetherPlan private (node: WindowsTogether) {
       partial.drop(grouping.length),
       assign
     )
-    val added = AddRowsExec.over(aggregated, shared.map(_.function))
+    // A group may be of several windows.
+    val (named, columns) = (keys, aggregated.output)
+    val added =
+      AddRowsExec.over(aggregated, shared.map(_.function), row => s"A pane${PaneNames.ofKey(named, columns, row)}")
     val aside = node.lateRow.fold(OneTaskExec.ifOnePartition(added))(lateRows(_, timed, added))
     val merged = AggregateExecs(
       PartialMerge,

@@ -29,6 +29,7 @@ import org.apache.spark.sql.mullion.operator.bounded.{
   SlicesToOpenWindowsExec,
   SlicesToWindowsExec
 }
+import org.apache.spark.sql.mullion.operator.engine.output.PaneNames
 import org.apache.spark.sql.mullion.operator.engine.{RowProgram, Splitting}
 import org.apache.spark.sql.mullion.operator.partial.{AddRowsExec, PartialAggregates}
 import org.apache.spark.sql.mullion.operator.program.WindowProgram
@@ -224,7 +225,8 @@ object WindowStrategy extends SparkStrategy {
       program.partial.drop(program.grouping.length),
       assign
     )
-    val partial = AddRowsExec.over(aggregated, node.functions)
+    val columns = aggregated.output
+    val partial = AddRowsExec.over(aggregated, node.functions, row => PaneNames.ofPartial(program, columns, row))
     val aside = node.lateRow.fold(gathered(program, partial)) { lateRow =>
       val keys = (node.keys ++ node.gap.filter(_ => program.isSession)).map(k => k -> k)
       val known = keys ++ Option.when(program.asideByTime)(program.slice -> node.time)
@@ -281,7 +283,8 @@ object WindowStrategy extends SparkStrategy {
       buffersOf(wanted.map(_.aggregateFunction)),
       assign
     )
-    val partial = AddRowsExec.over(aggregated, node.functions)
+    val columns = aggregated.output
+    val partial = AddRowsExec.over(aggregated, node.functions, row => PaneNames.ofPartial(program, columns, row))
     val windows = node.rules match {
       case aligned: AlignedRules =>
         val filled =

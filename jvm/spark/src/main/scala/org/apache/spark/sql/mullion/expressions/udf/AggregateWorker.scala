@@ -31,7 +31,7 @@ import dev.mullion.MullionException
   *   request   int length | int panes | pane* | [record batch of the rows of all panes]
   *   pane      int accumulators | (int length, accumulator)* | int rows
   *   answer    int length | byte status | (int length, accumulator)*       status 0
-  *                                      | message                          status 1: the function failed
+  *                                      | int pane | message               status 1: the function failed
   * }}}
   *
   * Spark starts and ends the worker like any other, and uses it again in the next task. Its function connects to a
@@ -59,8 +59,21 @@ final class AggregateWorker private (of: PythonAggregate, context: TaskContext) 
     }
   private val in = new DataInputStream(new BufferedInputStream(Channels.newInputStream(channel), BufferSize))
 
-  /** For each pane the accumulator of its accumulators and rows. */
-  def add(panes: Seq[PaneRows]): Seq[Array[Byte]] = {
+  /** For each pane the accumulator of its accumulators and rows.
+    *
+    * @param nameOf
+    *   the name of a pane by its index, as in `The pane [0, 3) of k=a`
+    */
+  def add(panes: Seq[PaneRows], nameOf: Int => String): Seq[Array[Byte]] = {
+    var failed = 0
+    try addAll(panes, failed = _)
+    catch { case e: MullionException => throw FailedAggregate.in(nameOf(failed), e) }
+  }
+
+  /** The same for one pane, whose name the caller adds to errors. */
+  def add(pane: PaneRows): Array[Byte] = addAll(Seq(pane), _ => ()).head
+
+  private def addAll(panes: Seq[PaneRows], note: Int => Unit): Seq[Array[Byte]] = {
     val request = requestOf(panes)
     val answer =
       try {
@@ -68,11 +81,10 @@ final class AggregateWorker private (of: PythonAggregate, context: TaskContext) 
         in.readNBytes(in.readInt())
       } catch { case e: IOException => throw ended(e) }
     val body = ByteBuffer.wrap(answer)
-    if (body.get() != Done)
-      throw MullionException.functionFailed(
-        s"${new String(answer, 1, answer.length - 1, UTF_8)}. Nothing of the batch was kept, and the query continues from its " +
-          "checkpoint once the function is fixed."
-      )
+    if (body.get() != Done) {
+      note(body.getInt())
+      throw FailedAggregate(new String(answer, body.position(), body.remaining(), UTF_8))
+    }
     panes.map { _ =>
       val accumulator = new Array[Byte](body.getInt())
       body.get(accumulator)

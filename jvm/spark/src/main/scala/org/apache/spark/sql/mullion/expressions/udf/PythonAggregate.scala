@@ -1,5 +1,7 @@
 package org.apache.spark.sql.mullion.expressions.udf
 
+import java.time.ZoneOffset.UTC
+
 import org.json4s.{DefaultFormats, Formats}
 import org.json4s.jackson.JsonMethods.parse
 
@@ -14,6 +16,7 @@ import org.apache.spark.sql.catalyst.expressions.aggregate.{
 import org.apache.spark.sql.catalyst.plans.logical.Aggregate
 import org.apache.spark.sql.catalyst.util.GenericArrayData
 import org.apache.spark.sql.internal.SQLConf
+import org.apache.spark.sql.mullion.expressions.columns.KeyColumns
 import org.apache.spark.sql.mullion.shim.PythonFrames
 import org.apache.spark.sql.types._
 
@@ -99,7 +102,7 @@ final case class PythonAggregate(
   private def spread(pane: PaneRows): Int = java.util.Arrays.hashCode(pane.accumulator(0)) & 7
 
   private def compactIf(pane: PaneRows, isLarge: Boolean): PaneRows = {
-    if (isLarge && canAdd && TaskContext.get() != null) pane.become(AggregateWorker.of(this).add(Seq(pane)).head)
+    if (isLarge && canAdd && TaskContext.get() != null) pane.become(AggregateWorker.of(this).add(pane))
     pane
   }
 
@@ -112,7 +115,7 @@ final case class PythonAggregate(
   override def eval(pane: PaneRows): Any = {
     if (call.addsAtEnd && (pane.rowCount > 0 || pane.accumulatorCount > 1)) {
       val whole = createAggregationBuffer()
-      whole.become(AggregateWorker.of(this).add(Seq(pane)).head)
+      whole.become(AggregateWorker.of(this).add(pane))
       result(whole)
     } else result(pane)
   }
@@ -188,6 +191,19 @@ object PythonAggregate {
       e.copy(aggregateFunction = apply(udaf, json, columns, time))
     }
     .asInstanceOf[Aggregate]
+
+  /** The input of the UDF that computes a result: with the pane's window and keys, which errors name. */
+  def withPane(result: Expression, window: Expression, keys: Seq[Attribute]): Expression = {
+    def named(name: String, of: Expression) = Seq(Literal(name), of)
+    val parts = Seq("accumulators", "rows").zipWithIndex.flatMap { case (name, i) =>
+      named(name, GetStructField(result, i))
+    }
+    val key = KeyColumns.named(keys).flatMap(key => named(key.name, ToPrettyString(key, Some(UTC.getId))))
+    val all = CreateNamedStruct(
+      parts ++ named("window", window) ++ (if (key.isEmpty) Nil else named("key", CreateNamedStruct(key)))
+    )
+    If(IsNull(result), Literal(None.orNull, all.dataType), all)
+  }
 
   private object Placeholder {
     def unapply(udaf: PythonUDAF): Option[(PythonUDAF, String, CreateNamedStruct)] = udaf.children match {

@@ -21,8 +21,11 @@ import org.apache.spark.sql.mullion.expressions.udf.{AggregateWorker, PaneRows, 
   *
   * @param functions
   *   the Python aggregates, with the ordinals of their buffers
+  * @param nameOf
+  *   the name of a group in errors, as in `The pane [0, 3) of k=a`
   */
-final case class AddRowsExec(functions: Seq[(Int, PythonAggregate)], child: SparkPlan) extends UnaryExecNode {
+final case class AddRowsExec(functions: Seq[(Int, PythonAggregate)], nameOf: InternalRow => String, child: SparkPlan)
+    extends UnaryExecNode {
   override def output: Seq[Attribute] = child.output
 
   override def outputPartitioning: Partitioning = child.outputPartitioning
@@ -34,7 +37,7 @@ final case class AddRowsExec(functions: Seq[(Int, PythonAggregate)], child: Spar
   override def simpleString(maxFields: Int): String = s"$nodeName ${functions.map(_._2.sql).mkString("[", ", ", "]")}"
 
   override protected def doExecute(): RDD[InternalRow] =
-    child.execute().mapPartitionsInternal(new AddRowsExec.Added(functions, output, _))
+    child.execute().mapPartitionsInternal(new AddRowsExec.Added(functions, nameOf, output, _))
 
   override protected def withNewChildInternal(newChild: SparkPlan): AddRowsExec = copy(child = newChild)
 }
@@ -42,12 +45,12 @@ final case class AddRowsExec(functions: Seq[(Int, PythonAggregate)], child: Spar
 object AddRowsExec {
 
   /** The node over a partial aggregate, if it has Python aggregates; otherwise the partial aggregate. */
-  def over(partial: SparkPlan, functions: Seq[AggregateFunction]): SparkPlan = {
+  def over(partial: SparkPlan, functions: Seq[AggregateFunction], nameOf: InternalRow => String): SparkPlan = {
     val python = functions.collect {
       case of: PythonAggregate if of.canAdd =>
         partial.output.indexWhere(_.exprId == of.inputAggBufferAttributes.head.exprId) -> of
     }
-    if (python.isEmpty) partial else AddRowsExec(python, partial)
+    if (python.isEmpty) partial else AddRowsExec(python, nameOf, partial)
   }
 
   private final val BlockGroups = 4096
@@ -57,6 +60,7 @@ object AddRowsExec {
   /** The groups of a partition, in their order. */
   private final class Added(
       functions: Seq[(Int, PythonAggregate)],
+      nameOf: InternalRow => String,
       output: Seq[Attribute],
       groups: Iterator[InternalRow]
   ) extends Iterator[InternalRow] {
@@ -101,9 +105,8 @@ object AddRowsExec {
       val added = functions.zip(large).map { case ((_, of), panes) =>
         if (panes.isEmpty) Map.empty[Int, PaneRows]
         else {
-          AggregateWorker.of(of).add(panes.map(_._2).toSeq).zip(panes).foreach { case (accumulator, (_, pane)) =>
-            pane.become(accumulator)
-          }
+          val accumulators = AggregateWorker.of(of).add(panes.map(_._2).toSeq, i => nameOf(block(panes(i)._1)))
+          accumulators.zip(panes).foreach { case (accumulator, (_, pane)) => pane.become(accumulator) }
           panes.toMap
         }
       }

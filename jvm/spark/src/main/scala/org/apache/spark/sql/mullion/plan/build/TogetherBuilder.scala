@@ -322,7 +322,8 @@ object TogetherBuilder {
       val ofOne = parts.flatMap { part =>
         part.results.find(r => r.name == name && !part.isPlain(name)).map { result =>
           val replacements = of.of(part).map { case (own, column) => own.exprId -> column }.toMap ++
-            part.keys.map(key => key.exprId -> keyOf(key.name)) + (part.node.pane.exprId -> node.pane)
+            part.keys.map(key => key.exprId -> keyOf(key.name)) +
+            (part.node.pane.exprId -> node.pane) + (part.node.window.exprId -> node.window)
           val over = Shown.unalias(result).transform { case a: Attribute => replacements(a.exprId) }
           If(EqualTo(node.name, Literal(part.name)), over, Literal(None.orNull, over.dataType)): Expression
         }

@@ -5,6 +5,7 @@ import org.apache.spark.sql.catalyst.expressions.aggregate.{AggregateExpression,
 import org.apache.spark.sql.catalyst.plans.logical._
 import org.apache.spark.sql.mullion.expressions.columns.PaneColumns
 import org.apache.spark.sql.mullion.expressions.functions.KnownAggregates
+import org.apache.spark.sql.mullion.expressions.udf.PythonAggregate
 import org.apache.spark.sql.mullion.operator.engine.output.LastClose
 import org.apache.spark.sql.mullion.plan.build.analysis.{
   AnalysedCall,
@@ -191,9 +192,16 @@ private[build] final class WindowNode(call: AnalysedCall) {
 
   private def computedAbove: Seq[NamedExpression] = {
     val columnOf = functions.map(_.resultAttribute.exprId).zip(ownColumns).toMap
+    def overColumns(of: Expression) = of.transform {
+      case a: Attribute if columnOf.contains(a.exprId) => columnOf(a.exprId)
+    }
+    val ofPython = call.functions.filter(_.aggregateFunction.isInstanceOf[PythonAggregate]).map { function =>
+      overColumns(valueOf.getOrElse(function.resultAttribute.exprId, function.resultAttribute))
+    }
     named.map { case (name, value) =>
-      val over = Previous.replaced(value, previous).transform {
-        case a: Attribute if columnOf.contains(a.exprId) => columnOf(a.exprId)
+      val over = overColumns(Previous.replaced(value, previous)).transform {
+        case udf: PythonUDF if udf.children.exists(child => ofPython.exists(_.semanticEquals(child))) =>
+          udf.withNewChildren(udf.children.map(PythonAggregate.withPane(_, node.window, node.keys)))
       }
       val isLate = In(GetStructField(node.pane, 0), Seq(Literal("late"), Literal("ahead")))
       Alias(if (emitsLate) If(isLate, Literal(None.orNull, over.dataType), over) else over, name)()

@@ -8,6 +8,7 @@ import scala.jdk.CollectionConverters._
 
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions._
+import org.apache.spark.sql.mullion.expressions.udf.FailedAggregate
 import org.apache.spark.sql.mullion.operator.engine.Iterators.Rows
 import org.apache.spark.sql.mullion.operator.engine.accumulators.{Accumulators, PaneSums}
 import org.apache.spark.sql.mullion.operator.engine.output.{Firing, PaneNames}
@@ -16,6 +17,7 @@ import org.apache.spark.sql.mullion.operator.engine.{OpenPane, PaneCounts, PaneP
 import org.apache.spark.sql.mullion.state.record.{FamilySpec, StatePartition}
 import org.apache.spark.unsafe.types.UTF8String
 
+import dev.mullion.MullionException
 import dev.mullion.windows.clock.BatchClock
 import dev.mullion.windows.key.{FiringsBegin, PaneFirings}
 import dev.mullion.windows.rules.{AlignedRules, EarlyFiring, EmptyWindows, FiringKind, PaneRules, SlicedRules}
@@ -310,6 +312,11 @@ private[operator] final class SlidingPanes(
     override def next(): InternalRow = {
       val window = windows(fired)
       fired += 1
+      try sumOf(window)
+      catch { case e: MullionException => throw FailedAggregate.in(nameOf(active.key, window), e) }
+    }
+
+    private def sumOf(window: Long): InternalRow = {
       windowSums.evictBefore(rules.firstSlice(window))
       val last = rules.lastSlice(window)
       while (scan.isOn && scan.ordinal <= last && scan.ordinal < shared) {

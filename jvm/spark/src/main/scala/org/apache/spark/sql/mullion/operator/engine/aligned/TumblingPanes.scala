@@ -3,6 +3,7 @@ package org.apache.spark.sql.mullion.operator.engine.aligned
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.mullion.expressions.rows.Projections
+import org.apache.spark.sql.mullion.expressions.udf.FailedAggregate
 import org.apache.spark.sql.mullion.operator.engine.accumulators.{Accumulators, PaneNotes, PaneSums}
 import org.apache.spark.sql.mullion.operator.engine.output.{Firing, PaneNames, PaneOutput}
 import org.apache.spark.sql.mullion.operator.engine.timers.{DueScan, KeyOnly, PrefetchedRows}
@@ -10,6 +11,7 @@ import org.apache.spark.sql.mullion.operator.engine.{AddingPanes, Iterators, Ope
 import org.apache.spark.sql.mullion.state.record.{BorrowedRow, FamilySpec, RecordOrder, StatePartition}
 import org.apache.spark.sql.types._
 
+import dev.mullion.MullionException
 import dev.mullion.windows.clock.BatchClock
 import dev.mullion.windows.rules.{AlignedRules, EarlyFiring, FiringKind, PaneRules}
 import dev.mullion.windows.spec.TimeMath
@@ -63,7 +65,12 @@ private[operator] final class TumblingPanes(
     * no state because they are due at once.
     */
   override def add(row: InternalRow): Iterator[InternalRow] =
-    if (reopenedAt >= 0 && row.getBoolean(reopenedAt)) Iterator.single(reopen(row)) else update(row).iterator
+    try if (reopenedAt >= 0 && row.getBoolean(reopenedAt)) Iterator.single(reopen(row)) else update(row).iterator
+    catch {
+      case e: MullionException =>
+        val key = paneKey(row)
+        throw FailedAggregate.in(names(bounds.start(key), bounds.end(key), key), e)
+    }
 
   override def finish(): Iterator[InternalRow] =
     closing() ++ ending() ++ queue.fold(Iterator.empty[InternalRow])(_.firing())

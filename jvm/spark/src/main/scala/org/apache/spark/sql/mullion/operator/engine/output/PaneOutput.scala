@@ -7,10 +7,12 @@ import org.apache.spark.sql.catalyst.expressions.codegen.UnsafeRowWriter
 import org.apache.spark.sql.catalyst.util.ArrayData
 import org.apache.spark.sql.mullion.expressions.columns.PaneColumns
 import org.apache.spark.sql.mullion.expressions.rows.Projections
+import org.apache.spark.sql.mullion.expressions.udf.FailedAggregate
 import org.apache.spark.sql.mullion.operator.engine.PaneProgram
 import org.apache.spark.sql.types._
 import org.apache.spark.unsafe.types.UTF8String
 
+import dev.mullion.MullionException
 import dev.mullion.windows.key.PaneId
 import dev.mullion.windows.rules.{FiringKind, PaneRules}
 
@@ -183,7 +185,11 @@ final class PaneOutput(
       name: PaneName,
       work: InternalRow
   ): UnsafeRow = {
-    ofFunctions.evaluate(work)
+    try ofFunctions.evaluate(work)
+    catch {
+      case e: MullionException =>
+        throw FailedAggregate.in(new PaneNames(this.keys, rules, keyLayout)(start, end, keys), e)
+    }
     window.setLong(0, start)
     window.setLong(1, end)
     if (ids) {

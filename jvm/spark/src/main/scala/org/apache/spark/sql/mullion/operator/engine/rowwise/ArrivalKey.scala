@@ -188,7 +188,10 @@ private[engine] final class ArrivalKey(
   }
 
   def tooMany(collected: Collected, pane: ArrivalPane): MullionException =
-    CollectRows.tooMany(task.names(pane.start, pane.end, key), collected)
+    CollectRows.tooMany(nameOf(pane), collected)
+
+  /** The name of a pane in errors. */
+  def nameOf(pane: ArrivalPane): String = task.names(pane.start, pane.end, key)
 }
 
 /** A slot in memory: at work, or at rest. */

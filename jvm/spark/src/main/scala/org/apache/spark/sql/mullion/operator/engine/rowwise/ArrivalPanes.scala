@@ -3,6 +3,7 @@ package org.apache.spark.sql.mullion.operator.engine.rowwise
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.mullion.expressions.rows.RowUpdate
+import org.apache.spark.sql.mullion.expressions.udf.FailedAggregate
 import org.apache.spark.sql.mullion.operator.engine.Iterators.Rows
 import org.apache.spark.sql.mullion.operator.engine.accumulators.Accumulators
 import org.apache.spark.sql.mullion.operator.engine.output.{Firing, LateOutput, PaneCondition, PaneName, PaneOutput}
@@ -27,6 +28,7 @@ import org.apache.spark.sql.mullion.operator.engine.{
 import org.apache.spark.sql.mullion.state.record.{BorrowedRow, Family, RecordOrder, StatePartition}
 import org.apache.spark.unsafe.types.UTF8String
 
+import dev.mullion.MullionException
 import dev.mullion.windows.clock.BatchClock
 import dev.mullion.windows.key.{ArrivalPane, Arriving, Fate, PanesOfKey}
 import dev.mullion.windows.rules.{EarlyFiring, LatePolicy, NumberedRules}
@@ -181,13 +183,8 @@ private[operator] final class ArrivalPanes(
       case Fate.InPanes =>
         val entireRow = numberedRow(row, number)
         val slots = active.panes.slots
-        join(active, slots)
-        var i = 0
-        while (i < slots.length) {
-          update(active.slot(slots(i)).toChange, entireRow)
-          checkSize(active, slots(i))
-          i += 1
-        }
+        try add(active, slots, entireRow)
+        catch { case e: MullionException => throw FailedAggregate.in(active.nameOf(active.panes.touched.next()), e) }
         if (closesWhen.exists(_(active.key, active.slot(slots(0)).atWork))) active.panes.end()
         if (running)
           active.panes.touched.map { pane =>
@@ -204,6 +201,17 @@ private[operator] final class ArrivalPanes(
   private def lateness(active: ArrivalKey): Long = {
     val due = if (rows.byRow.lateBehindClock) arriving.time else program.rules.lastDue(arriving.time, arriving.gap)
     TimeMath.minus(active.panes.ownClock.getOrElse(clock.before), due)
+  }
+
+  /** Adds the current row to its slots. */
+  private def add(active: ArrivalKey, slots: Array[Long], row: InternalRow): Unit = {
+    join(active, slots)
+    var i = 0
+    while (i < slots.length) {
+      update(active.slot(slots(i)).toChange, row)
+      checkSize(active, slots(i))
+      i += 1
+    }
   }
 
   /** The firings for the current row; on a batch DataFrame panes close without earlier firings. */
@@ -261,7 +269,8 @@ private[operator] final class ArrivalPanes(
         val (id, merged) = active.panes.nameOf(pane)
         PaneName(id, merged)
       }
-    output.fire(active.key, pane.start, pane.end, firing, index, name, active.holds(pane))
+    try output.fire(active.key, pane.start, pane.end, firing, index, name, active.holds(pane))
+    catch { case e: MullionException => throw FailedAggregate.in(active.nameOf(pane), e) }
   }
 
   /** The output of keys that have all their rows, which are then written. */

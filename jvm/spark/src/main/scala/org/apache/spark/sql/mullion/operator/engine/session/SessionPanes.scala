@@ -2,6 +2,7 @@ package org.apache.spark.sql.mullion.operator.engine.session
 
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions._
+import org.apache.spark.sql.mullion.expressions.udf.FailedAggregate
 import org.apache.spark.sql.mullion.operator.engine.accumulators.{Accumulators, PaneSums}
 import org.apache.spark.sql.mullion.operator.engine.output.{Firing, PaneName, PaneNames}
 import org.apache.spark.sql.mullion.operator.engine.timers.{ActiveKey, KeyedPanes}
@@ -9,6 +10,7 @@ import org.apache.spark.sql.mullion.operator.engine.{OpenPane, PaneCounts, PaneP
 import org.apache.spark.sql.mullion.state.record.{FamilySpec, StatePartition}
 import org.apache.spark.unsafe.types.UTF8String
 
+import dev.mullion.MullionException
 import dev.mullion.windows.clock.BatchClock
 import dev.mullion.windows.key.session.OpenSessions
 import dev.mullion.windows.key.{FiringsBegin, PaneId}
@@ -216,6 +218,17 @@ private[operator] final class SessionPanes(
   ): Unit = {
     touches = 0
     val session = open.add(first, end, row.getLong(rowsAt), clock)(touch)
+    try mergeTouched(accumulatorsOf, key, session, first, row)
+    catch { case e: MullionException => throw FailedAggregate.in(names(session.first, session.end, key), e) }
+  }
+
+  private def mergeTouched(
+      accumulatorsOf: SessionSums,
+      key: UnsafeRow,
+      session: OpenSessions.Session,
+      first: Long,
+      row: InternalRow
+  ): Unit = {
     def checked(rest: UnsafeRow) = {
       if (sums.isTooLarge(rest)) throw sums.tooLarge(rest, names(session.first, session.end, key))
       rest

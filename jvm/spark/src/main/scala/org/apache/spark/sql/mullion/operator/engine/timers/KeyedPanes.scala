@@ -3,13 +3,15 @@ package org.apache.spark.sql.mullion.operator.engine.timers
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.mullion.expressions.rows.Projections
+import org.apache.spark.sql.mullion.expressions.udf.FailedAggregate
 import org.apache.spark.sql.mullion.operator.engine.Iterators.Rows
 import org.apache.spark.sql.mullion.operator.engine.accumulators.{Accumulators, PaneSums}
-import org.apache.spark.sql.mullion.operator.engine.output.PaneOutput
+import org.apache.spark.sql.mullion.operator.engine.output.{PaneNames, PaneOutput}
 import org.apache.spark.sql.mullion.operator.engine.{AddingPanes, Iterators, OpenPane, PaneCounts, PaneProgram}
 import org.apache.spark.sql.mullion.state.record.{FamilySpec, RecordOrder, StatePartition}
 import org.apache.spark.sql.types._
 
+import dev.mullion.MullionException
 import dev.mullion.windows.clock.BatchClock
 import dev.mullion.windows.key.FiringsBegin
 import dev.mullion.windows.rules.EarlyFiring
@@ -123,11 +125,17 @@ private[operator] abstract class KeyedPanes[K <: ActiveKey](
       val complete = runs.complete(row)
       val firings = if (complete.isEmpty) Iterator.empty else leaveAll(complete)
       if (firings.isEmpty) {
-        update(runs.current(), row)
+        applyRow(row)
         Iterator.empty
-      } else firings.andThen(update(runs.current(), row))
+      } else firings.andThen(applyRow(row))
     }
   }
+
+  private def applyRow(row: InternalRow): Unit =
+    try update(runs.current(), row)
+    catch {
+      case e: MullionException => throw FailedAggregate.in(PaneNames.ofPartial(program, program.partial, row), e)
+    }
 
   override def know(known: Iterator[UnsafeRow]): Unit = known.foreach { key =>
     val active = load(key)
