@@ -6,9 +6,6 @@ A random case is a key; hundreds of them share a query, and with it an event clo
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator
-from dataclasses import dataclass
-from itertools import count
 from pathlib import Path
 
 import pytest
@@ -17,11 +14,10 @@ from pyspark.sql import SparkSession
 from tests.support.cache_sizes import draw_size
 from tests.support.checked import CHANGELOGS, SESSION_STATE_IN_ROCKSDB, Case, CheckedQuery
 from tests.support.models.custom_model import CustomRules
-from tests.support.models.model import SECOND, AroundRules, CumulativeRules, Row, Rules
+from tests.support.models.model import SECOND, AroundRules, CumulativeRules, Rules
+from tests.support.models.random_steps import steps
 from tests.support.models.session_model import SessionRules
 from tests.support.seeds import SEED
-
-KEYS = 240
 
 TEN = 10 * SECOND
 LISTS = (
@@ -460,99 +456,6 @@ CASES = [
 ]
 
 
-@dataclass(frozen=True)
-class Step:
-    """What happens before the query settles: rows come, or wall time passes, or the query starts anew."""
-
-    rows: list[Row] | None = None
-    advance: int = 0
-    restart: bool = False
-
-
-def steps(rng: random.Random, case: Case) -> Iterator[Step]:
-    """A stream of some batches: time runs on, stands still and leaps."""
-    rules: Rules | SessionRules | AroundRules | CustomRules = case.rules
-    ids = count()
-    if isinstance(rules, AroundRules):
-        # As far from one another as rows of a session are, where its gap is a window's reach.
-        gap = max(rules.before, rules.after, SECOND)
-        rules = SessionRules(gap=gap, delay=rules.delay, lateness=rules.lateness, early=rules.early)
-    leaps: tuple[int, ...]
-    match rules:
-        case CustomRules(unit=unit):
-            leaps = (unit // 2, unit, 3 * unit + rules.lateness)
-        case SessionRules(gap=gap):
-            leaps = (gap // 2, gap, 2 * gap + rules.lateness)
-        case Rules():
-            leaps = (rules.slide // 2, rules.slide, rules.size, 3 * rules.size + rules.lateness)
-    seen: dict[str | None, list[int]] = {}
-    keys: list[str | None] = [None, "", *(f"key {i}" for i in range(KEYS - 2))]
-    front = 0
-    for number in range(7):
-        rows = []
-        for key in keys:
-            for _ in range(rng.choice((0, 0, 0, 0, 1, 1, 2, 4))):
-                if isinstance(rules, SessionRules):
-                    time = _time_of_session(rng, rules, front, seen.setdefault(key, []))
-                elif isinstance(rules, CustomRules):
-                    time = _time_of_custom(rng, rules, front)
-                else:
-                    time = _time(rng, rules, front)
-                rows.append(Row(next(ids), key, time))
-        rng.shuffle(rows)
-        yield Step(rows=rows)
-        if case.restart_after == number:
-            yield Step(restart=True)
-        if rng.random() < 0.6:
-            yield Step(advance=rng.choice((SECOND, rules.early or 5 * SECOND, 60 * SECOND)))
-        front += rng.choice((0, SECOND, *leaps))
-
-
-def _time(rng: random.Random, rules: Rules, front: int) -> int | None:
-    match rng.randrange(20):
-        case 0:
-            return None
-        case 1:  # long past, in the first batches before the epoch
-            return front - rng.randrange(8 * (rules.size + rules.slide + rules.delay + rules.lateness))
-        case 2 | 3 | 4:  # on an edge, or beside it
-            edge = rng.choice(list(rules.starts(front)) or [front]) + rng.choice((0, rules.size, rules.slide))
-            return edge + rng.choice((-1, 0, 0, 1))
-        case _:
-            return front + rng.randrange(-rules.size - rules.delay, rules.size)
-
-
-def _time_of_custom(rng: random.Random, rules: CustomRules, front: int) -> int | None:
-    """A time near those of before, often on the edge of a unit, where ranges change."""
-    unit, back = rules.unit, rules.delay + rules.lateness
-    match rng.randrange(20):
-        case 0:
-            return None
-        case 1:  # long past, in the first batches before the epoch
-            return front - rng.randrange(8 * (unit + back))
-        case 2 | 3 | 4:
-            return front // unit * unit + rng.choice((-unit, 0, unit)) + rng.choice((-1, 0, 1))
-        case _:
-            return front + rng.randrange(-unit - back, unit)
-
-
-def _time_of_session(rng: random.Random, rules: SessionRules, front: int, seen: list[int]) -> int | None:
-    """A time that is often about a gap away from another of the key, so that sessions touch, just touch or do not."""
-    gap, back = rules.gap, rules.delay + rules.lateness
-    match rng.randrange(20):
-        case 0:
-            return None
-        case 1:  # long past, in the first batches before the epoch
-            time = front - rng.randrange(8 * (gap + back))
-        case 2 | 3 | 4 | 5 if seen:  # where a session of before starts, ends, or would end
-            time = rng.choice(seen[-4:]) + rng.choice((-gap, gap)) + rng.choice((-1, 0, 0, 1))
-        case 6 | 7 | 8 | 9 if len(seen) > 1:  # between two of before
-            time = sum(rng.sample(seen[-4:], 2)) // 2
-        case _:
-            time = front + rng.randrange(-gap - back, gap)
-    seen.append(time)
-    return time
-
-
 @pytest.mark.sampled(4)
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 def test_a_random_stream_fires_as_the_contract_says_and_leaves_nothing(
@@ -561,7 +464,7 @@ def test_a_random_stream_fires_as_the_contract_says_and_leaves_nothing(
     rng = random.Random(f"{SEED} {case.name}")
     size = draw_size(spark, rng)
     with CheckedQuery(spark, tmp_path, case) as query:
-        for number, step in enumerate(steps(rng, case)):
+        for number, step in enumerate(steps(rng, case.rules, case.restart_after)):
             query.context = f"{case.name}, {size}, step {number}, MULLION_SEED={SEED}"
             if step.restart:
                 query.restart()

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import Row as SparkRow
@@ -85,6 +85,8 @@ class Case:
     output_mode: str = "append"
     restart_after: int | None = None
     conf: Mapping[str, str] = field(default_factory=dict)
+    has_text: ClassVar[bool] = True
+    """Whether the text of its aggregates is enough to build them again."""
 
     def panes(self, stream: DataFrame) -> DataFrame:
         """The query over rows with a time ``ts``, a key ``k`` and an ``id``, as columns that ``shown_row`` reads."""
@@ -101,6 +103,7 @@ class Case:
             late=self.rules.late,
             empty="emit" if self.rules.empty else "skip",
             clock=Watermark(None if self.rules.idle_after is None else length(self.rules.idle_after)),
+            **self._more_options(),
         ).agg(*(column.alias(name) for name, column in self._aggregates().items()))
         late_id = F.col("late_row.id") if self.rules.late == "emit" else F.lit(None)
         return panes.select(
@@ -110,6 +113,10 @@ class Case:
             F.struct(*self._aggregates()).alias("made"),
             late_id.alias("late_id"),
         )
+
+    def _more_options(self) -> dict[str, Any]:
+        """Options that the rules of the model do not have."""
+        return {}
 
     def _early(self) -> Early | None:
         rules = self.rules
@@ -330,7 +337,8 @@ class CheckedQuery:
         assert self.model.open == {}
         assert self._last_report["numRowsTotal"] == 0, f"records are left: {self.context}"
         self.stop()
-        assert read_panes(self.checkpoint, spark=self.spark).count() == 0
+        panes = None if self.case.has_text else self.case.panes(self._stream())
+        assert read_panes(self.checkpoint, panes=panes, spark=self.spark if panes is None else None).count() == 0
         if self.case.conf.get(CHANGELOGS) != "true":
             assert records(self.spark, self.checkpoint) == TOTALS, self.context
 
@@ -349,10 +357,13 @@ class CheckedQuery:
     def _started(self) -> ClockedQuery:
         self._reported = 0
         with settings(self.spark, {**SNAPSHOTS, **self.case.conf}):
-            panes = self.case.panes(self.feed.stream(self.spark, f"{self.case.rules.delay // 1000} milliseconds"))
+            panes = self.case.panes(self._stream())
             return ClockedQuery(
                 panes, checkpoint=self.checkpoint, output_mode=self.case.output_mode, start_ms=self.wall // 1000
             )
+
+    def _stream(self) -> DataFrame:
+        return self.feed.stream(self.spark, f"{self.case.rules.delay // 1000} milliseconds")
 
     def _compare(self, batches: list[Batch]) -> list[dict[str, Any]]:
         query = self.query
