@@ -28,33 +28,33 @@ import dev.mullion.windows.sets.KeptRanges
   * A sign is a Python operator, `neg`, `pos`, `and`, `or`, `not` or `if`.
   */
 final case class FoldProgram(json: String) {
-  @transient private[agents] lazy val said: JObject = parse(json) match {
+  @transient private[agents] lazy val node: JObject = parse(json) match {
     case found: JObject => found
     case other          => throw new IllegalArgumentException(s"$other is not a program of folds")
   }
 
   /** The records in state once Python has started its own part. */
   private[agents] def begins: Seq[Array[Byte]] =
-    FoldProgram.list(said \ "begins").map { case JString(key) => key.getBytes("UTF-8"); case _ => Array.emptyByteArray }
+    FoldProgram.list(node \ "begins").map { case JString(key) => key.getBytes("UTF-8"); case _ => Array.emptyByteArray }
 }
 
 private[pyfunction] object FoldProgram {
 
   /** The tables, with the range of the last access. */
   def tables(program: FoldProgram, state: KeyedState, last: LastRange): IndexedSeq[FoldTable] =
-    list(program.said \ "tables").map { said =>
-      val expires = said \ "expires" match {
+    list(program.node \ "tables").map { node =>
+      val expires = node \ "expires" match {
         case JInt(us) => Some(us.toLong)
         case _        => None
       }
       val default = new Value
-      default.set(constant(said \ "default"))
+      default.set(constant(node \ "default"))
       val spec = FoldTable.Spec(
-        text(said \ "name"),
-        new KeptRanges(whole(said \ "size"), whole(said \ "step"), expires),
+        text(node \ "name"),
+        new KeptRanges(integer(node \ "size"), integer(node \ "step"), expires),
         default,
-        indexed = said \ "indexed" == JBool(true),
-        tells = said \ "tells" == JBool(true)
+        indexed = node \ "indexed" == JBool(true),
+        tells = node \ "tells" == JBool(true)
       )
       new FoldTable(spec, state, last)
     }.toIndexedSeq
@@ -65,19 +65,19 @@ private[pyfunction] object FoldProgram {
       tables: IndexedSeq[FoldTable],
       last: LastRange,
       wallUs: Long
-  ): Seq[FoldAgent] = list(program.said \ "agents").map { said =>
-    val isScalar = said \ "scalar" == JBool(true)
-    val isSharded = program.said \ "sharded" == JBool(true)
-    val event = new FoldEvent(layout, text(said \ "column"), said \ "model", isScalar, isSharded)
-    val locals = Array.fill(whole(said \ "locals").toInt)(new Value)
-    val own = list(said \ "tables").map(n => tables(whole(n).toInt))
+  ): Seq[FoldAgent] = list(program.node \ "agents").map { node =>
+    val isScalar = node \ "scalar" == JBool(true)
+    val isSharded = program.node \ "sharded" == JBool(true)
+    val event = new FoldEvent(layout, text(node \ "column"), node \ "model", isScalar, isSharded)
+    val locals = Array.fill(integer(node \ "locals").toInt)(new Value)
+    val own = list(node \ "tables").map(n => tables(integer(n).toInt))
     new FoldAgent(
-      whole(said \ "number").toInt,
+      integer(node \ "number").toInt,
       event,
       locals,
       own,
       last,
-      new Reader(event, locals, tables, last, wallUs).steps(said \ "steps")
+      new Reader(event, locals, tables, last, wallUs).steps(node \ "steps")
     )
   }
 
@@ -90,28 +90,28 @@ private[pyfunction] object FoldProgram {
       wallUs: Long
   ) {
 
-    def steps(said: JValue): Array[FoldStep] = list(said).map(step).toArray
+    def steps(node: JValue): Array[FoldStep] = list(node).map(step).toArray
 
-    private def step(said: JValue): FoldStep = list(said) match {
+    private def step(node: JValue): FoldStep = list(node) match {
       case Seq(JString("update"), table, key, JString(sign), value) =>
         val operator = Option.when(sign.nonEmpty)(Operator(sign))
-        new FoldStep.Update(event, tables(whole(table).toInt), expression(key), operator, expression(value))
+        new FoldStep.Update(event, tables(integer(table).toInt), expression(key), operator, expression(value))
       case Seq(JString("if"), test, yes, no)    => new FoldStep.Branch(expression(test), steps(yes), steps(no))
-      case Seq(JString("let"), local, value)    => new FoldStep.Let(locals(whole(local).toInt), expression(value))
+      case Seq(JString("let"), local, value)    => new FoldStep.Let(locals(integer(local).toInt), expression(value))
       case Seq(JString("tell"), number, values) =>
-        new FoldStep.Tell(whole(number).toInt, list(values).map(expression).toArray)
-      case _ => unknown(said)
+        new FoldStep.Tell(integer(number).toInt, list(values).map(expression).toArray)
+      case _ => unknown(node)
     }
 
-    private def expression(said: JValue): Expression = list(said) match {
+    private def expression(node: JValue): Expression = list(node) match {
       case Seq(JString("value"))                               => event.value
       case Seq(JString("field"), JString(name))                => event.field(name)
       case Seq(JString("key"))                                 => event.key
       case Seq(JString("time"))                                => event.time
-      case Seq(JString("local"), number)                       => new Variable(locals(whole(number).toInt))
+      case Seq(JString("local"), number)                       => new Variable(locals(integer(number).toInt))
       case Seq(JString("read"), table, key, JString(how), ago) =>
         val time: () => Long = if (how == "now") () => wallUs else () => event.us
-        new Read(event, tables(whole(table).toInt), expression(key), time, whole(ago))
+        new Read(event, tables(integer(table).toInt), expression(key), time, integer(ago))
       case Seq(JString("range"), JString(edge))          => new last.Edge(isEnd = edge == "end")
       case JString("call") +: JString(name) +: arguments => new Call(name, arguments.map(expression).toArray)
       case JString("and") +: operands        => new Deciding(until = false, operands.map(expression).toArray)
@@ -119,39 +119,39 @@ private[pyfunction] object FoldProgram {
       case Seq(JString("if"), test, yes, no) => new Choice(expression(test), expression(yes), expression(no))
       case Seq(JString(sign @ ("not" | "neg" | "pos")), of) => new Unary(sign, expression(of))
       case Seq(JString(sign), left: JArray, right: JArray)  => new Binary(sign, expression(left), expression(right))
-      case _                                                => new Constant(constant(said))
+      case _                                                => new Constant(constant(node))
     }
   }
 
-  def constant(said: JValue): Value = {
+  def constant(node: JValue): Value = {
     val value = new Value
-    list(said) match {
+    list(node) match {
       case Seq(JString("none"))                  => value.setNothing()
       case Seq(JString("bool"), JBool(held))     => value.setBool(held)
       case Seq(JString("int"), JString(held))    => value.setInt(held.toLong)
       case Seq(JString("float"), JString(held))  => value.setFloat(held.toDouble)
       case Seq(JString("text"), JString(held))   => value.setText(UTF8String.fromString(held))
       case Seq(JString("length"), JString(held)) => value.setLength(held.toLong)
-      case _                                     => unknown(said)
+      case _                                     => unknown(node)
     }
     value
   }
 
-  def list(said: JValue): List[JValue] = said match {
+  def list(node: JValue): List[JValue] = node match {
     case JArray(held) => held
     case _            => Nil
   }
 
-  def text(said: JValue): String = said match {
+  def text(node: JValue): String = node match {
     case JString(held) => held
-    case _             => unknown(said)
+    case _             => unknown(node)
   }
 
-  def whole(said: JValue): Long = said match {
+  def integer(node: JValue): Long = node match {
     case JInt(held) => held.toLong
-    case _          => unknown(said)
+    case _          => unknown(node)
   }
 
-  private def unknown(said: JValue): Nothing =
-    throw new IllegalArgumentException(s"$said is not part of a fold")
+  private def unknown(node: JValue): Nothing =
+    throw new IllegalArgumentException(s"$node is not part of a fold")
 }

@@ -12,27 +12,26 @@ import scala.util.Using
 import org.apache.spark.sql.mullion.pyfunction.expression.{Columns, Layout, Untranslatable}
 import org.apache.spark.unsafe.Platform
 
-/** Lines of a file that an entry of the log of inputs names, instead of holding what is in them:
+/** Lines of a file that an entry of the log of inputs refers to by their byte range:
   *
   * {{{
-  *   at, 2.5\n  ann, 3.5\n  bob, 1.0\n      from 8 until 26: two lines, each of which Python surely reads as such
+  *   at, 2.5\n  ann, 3.5\n  bob, 1.0\n      from 8 until 26: two lines, which Python certainly reads as such
   * }}}
   *
-  * The program asks how many lines there are that Python, too, would take for so many ([[FileRanges.linesIn]]), and a
-  * task reads them.
+  * The program finds the lines that Python would split in the same way ([[FileRanges.linesIn]]), and a task reads them.
   */
 private[mullion] object FileRanges {
   private val Window = 8 << 20
   private val Sample = 16 << 10
-  // The module csv refuses a field that is longer.
+  // The module csv raises an error for a longer field.
   private val LongestRow = 131072
 
-  /** From a place in a file on, whole batches of lines, or all that are left.
+  /** Complete batches of lines from a position on, or all remaining lines.
     *
     * @param delimiter
-    *   of a CSV file; empty where a line is a text
+    *   of a CSV file; empty for lines of text
     * @return
-    *   where they end, and how many they are: none where Python might read something else
+    *   the end and the number of the lines, which is 0 if Python might split them otherwise
     */
   def linesIn(path: String, from: Long, delimiter: String, batchSize: Int, most: Int): Array[Long] =
     Using.resource(FileChannel.open(Path.of(path), StandardOpenOption.READ)) { file =>
@@ -42,7 +41,7 @@ private[mullion] object FileRanges {
         .getOrElse(Array(from, 0L))
     }
 
-  /** How many bytes so many lines likely have, by the first of them. */
+  /** Estimates the bytes of `most` lines from a sample. */
   private def likely(file: FileChannel, from: Long, most: Int): Int = {
     val sample = read(file, from, Sample)
     val lines = sample.count(_ == '\n')
@@ -50,7 +49,7 @@ private[mullion] object FileRanges {
     else Math.min(Window.toLong, most.toLong * (sample.length / lines + 1) * 9 / 8 + Sample).toInt
   }
 
-  /** The lines in so many bytes; none if more bytes may have more. */
+  /** The lines in `length` bytes; `None` if more bytes may contain more lines. */
   private def linesOf(
       file: FileChannel,
       from: Long,
@@ -63,22 +62,22 @@ private[mullion] object FileRanges {
     val bytes = read(file, from, Math.min(length.toLong, Math.max(0L, size - from)).toInt)
     val ends = from + bytes.length >= size
     val scan = new Scan(bytes, delimiter)
-    var (lines, whole, at, end) = (0, 0, 0, 0)
+    var (lines, complete, at, end) = (0, 0, 0, 0)
     var isCertain = true
-    while (isCertain && at < bytes.length && whole < most) {
+    while (isCertain && at < bytes.length && complete < most) {
       val next = scan.endOfLine(at)
       if (next < 0 && !(next == Scan.Cut && ends && scan.isWhole(at, bytes.length))) isCertain = false
       else {
         at = if (next < 0) bytes.length else next
         lines += 1
         if (lines % batchSize == 0 || (ends && at == bytes.length)) {
-          whole = lines
+          complete = lines
           end = at
         }
       }
     }
-    if (length < Window && whole < most && !ends) None
-    else Some(if (scan.isText(end)) Array(from + end, whole.toLong) else Array(from, 0L))
+    if (length < Window && complete < most && !ends) None
+    else Some(if (scan.isText(end)) Array(from + end, complete.toLong) else Array(from, 0L))
   }
 
   private def read(file: FileChannel, from: Long, length: Int): Array[Byte] = {
@@ -100,11 +99,11 @@ private[mullion] object FileRanges {
   private final class Scan(bytes: Array[Byte], delimiter: String) {
     private val isCsv = delimiter.nonEmpty
     private val comma = if (isCsv) delimiter.charAt(0).toByte else 0.toByte
-    // Of other text a quote says nothing.
+    // Only CSV has quotes.
     private val quote: Byte = if (isCsv) '"' else '\n'
     private var isAscii = true
 
-    /** Where the next line begins, or why that is not known. */
+    /** The start of the next line, or the reason why it is unknown. */
     def endOfLine(start: Int): Int = {
       var i = start
       var hasQuotes = false
@@ -143,7 +142,8 @@ private[mullion] object FileRanges {
       } catch { case _: CharacterCodingException => false })
   }
 
-  /** The items of a range: texts, or dicts of them under the names of a CSV file. What is not as it was found is odd.
+  /** The items of a range: texts, or dicts of the columns of a CSV file. Throws [[Untranslatable]] if the file has
+    * changed.
     */
   private[dataflow] def items(
       path: String,
@@ -178,7 +178,7 @@ private[mullion] object FileRanges {
   }
 }
 
-/** Looks for a byte among many, eight at once. */
+/** Finds bytes, eight at a time. */
 private[dataflow] object PlainBytes {
   private val Ones = 0x0101010101010101L
   private val Highs = 0x8080808080808080L
@@ -187,7 +187,7 @@ private[dataflow] object PlainBytes {
   private val Quotes = Ones * '"'
   private val Backslashes = Ones * '\\'
 
-  /** The first place from `at` on, before `until`, where there is a mark or what is no printed character of ASCII;
+  /** The first position from `at` on, before `until`, of `mark` or of a byte that is no printable ASCII character;
     * `until` if there is none.
     */
   def after(bytes: Array[Byte], at: Int, until: Int, mark: Byte): Int = {
@@ -197,16 +197,16 @@ private[dataflow] object PlainBytes {
     while (isPlain && i + 8 <= until) {
       val eight = Platform.getLong(bytes, Platform.BYTE_ARRAY_OFFSET.toLong + i)
       val marked = eight ^ marks
-      // Of a byte below 0x80 the highest bit is set by the subtraction if it is less.
-      val found = eight | ((eight - Blanks) & ~eight) | ((marked - Ones) & ~marked)
-      isPlain = (found & Highs) == 0
+      // The subtraction sets the highest bit of a byte below 0x80 that is less.
+      val bits = eight | ((eight - Blanks) & ~eight) | ((marked - Ones) & ~marked)
+      isPlain = (bits & Highs) == 0
       if (isPlain) i += 8
     }
     while (i < until && bytes(i) >= ' ' && bytes(i) != mark) i += 1
     i
   }
 
-  /** The first place from `at` on, before `until`, of a quote, a backslash or what is below a blank; `until` if there
+  /** The first position from `at` on, before `until`, of a quote, a backslash or a control character; `until` if there
     * is none.
     */
   def endOfText(bytes: Array[Byte], at: Int, until: Int): Int = {
@@ -215,15 +215,15 @@ private[dataflow] object PlainBytes {
     while (isWithin && i + 8 <= until) {
       val eight = Platform.getLong(bytes, Platform.BYTE_ARRAY_OFFSET.toLong + i)
       val (quoted, escaped) = (eight ^ Quotes, eight ^ Backslashes)
-      val found = ((eight - Blanks) & ~eight) | ((quoted - Ones) & ~quoted) | ((escaped - Ones) & ~escaped)
-      isWithin = (found & Highs) == 0
+      val bits = ((eight - Blanks) & ~eight) | ((quoted - Ones) & ~quoted) | ((escaped - Ones) & ~escaped)
+      isWithin = (bits & Highs) == 0
       if (isWithin) i += 8
     }
     while (i < until && bytes(i) != '"' && bytes(i) != '\\' && (bytes(i) >= ' ' || bytes(i) < 0)) i += 1
     i
   }
 
-  /** Where the line ends that begins at `at`. */
+  /** The end of the line that begins at `at`. */
   def endOfLine(bytes: Array[Byte], at: Int): Int = {
     var i = at
     var isWithin = true
@@ -237,10 +237,10 @@ private[dataflow] object PlainBytes {
   }
 }
 
-/** Rows of CSV, each on a line of its own, as Python's module `csv` reads them. */
+/** Rows of CSV, one per line, as Python's module `csv` reads them. */
 private[dataflow] object CsvRows {
 
-  /** Where a field ends that begins at `at`: at its delimiter, or at `until`; -2 where that is not sure. */
+  /** The end of the field that begins at `at`: its delimiter, or `until`; -2 if it is uncertain. */
   def endOfField(bytes: Array[Byte], at: Int, until: Int, comma: Byte): Int =
     if (at < until && bytes(at) == '"') {
       var i = at + 1
@@ -262,7 +262,7 @@ private[dataflow] object CsvRows {
       val until = if (end > at && bytes(end - 1) == '\r') end - 1 else end
       var field = 0
       while (field < names.length) {
-        // A row with fewer or more fields has None, or a list, in it.
+        // Python fills a row with fewer fields with None, and one with more fields with a list.
         if (at > until) throw Untranslatable
         val ended = endOfField(bytes, at, until, comma)
         if (ended < 0) throw Untranslatable

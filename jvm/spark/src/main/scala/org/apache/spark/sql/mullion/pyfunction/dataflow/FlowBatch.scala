@@ -5,9 +5,7 @@ import scala.collection.mutable
 import org.apache.spark.sql.mullion.pyfunction.expression.{Columns, Untranslatable, Value}
 import org.apache.spark.unsafe.types.UTF8String
 
-/** The entries of a shard, or of one of its keys, in the order of what they came of: of which rows each is a value, and
-  * which one.
-  */
+/** The entries of a shard or of one key, in the order of their origins. An entry is a row of a chunk. */
 private[dataflow] final class FlowBatch(chunks: Array[FlowBatch.Chunk], chunkOf: Array[Int], at: Array[Int]) {
   import FlowBatch._
 
@@ -21,35 +19,35 @@ private[dataflow] final class FlowBatch(chunks: Array[FlowBatch.Chunk], chunkOf:
 
   def nowOf(entry: Int): Long = chunks(chunkOf(entry)).nows(at(entry))
 
-  /** The time that an entry's value has by what gives times; odd where only Python computes it. */
+  /** The time of an entry's value. Throws [[Untranslatable]] if only Python can compute it. */
   def timeOf(entry: Int): Long = chunks(chunkOf(entry)).timeOf(at(entry))
 
-  /** True if what follows came of something else. */
+  /** True if the next entry has another origin. */
   def isLastOfPlace(entry: Int): Boolean = entry + 1 == length || placeOf(entry + 1) != placeOf(entry)
 
-  /** Some of the entries. */
+  /** Selects entries by index. */
   def of(entries: Array[Int]): FlowBatch = new FlowBatch(chunks, picked(chunkOf, entries), picked(at, entries))
 
-  /** The entries of each key, in the order in which keys came. */
+  /** The entries of each key, in the order of the first entry of each key. */
   def ofKeys(): Seq[(UTF8String, Array[Int])] = {
     val numbers = mutable.HashMap.empty[UTF8String, Int]
     val keys = mutable.ArrayBuffer.empty[UTF8String]
-    val known = chunks.map(chunk => Array.fill(chunk.keys.apart.length)(-1))
+    val numberOf = chunks.map(chunk => Array.fill(chunk.keys.apart.length)(-1))
     val keyOf = new Array[Int](length)
     var i = 0
     while (i < length) {
       val chunk = chunkOf(i)
       val text = chunks(chunk).keys.of(at(i))
-      if (known(chunk)(text) < 0) {
+      if (numberOf(chunk)(text) < 0) {
         val key = chunks(chunk).keys.apart(text)
-        known(chunk)(text) = numbers.getOrElseUpdate(
+        numberOf(chunk)(text) = numbers.getOrElseUpdate(
           key, {
             keys += key
             keys.length - 1
           }
         )
       }
-      keyOf(i) = known(chunk)(text)
+      keyOf(i) = numberOf(chunk)(text)
       i += 1
     }
     keys.toSeq.zip(placesOf(keyOf, keys.length))
@@ -58,7 +56,7 @@ private[dataflow] final class FlowBatch(chunks: Array[FlowBatch.Chunk], chunkOf:
 
 private[dataflow] object FlowBatch {
 
-  /** What one row held: of each value what it came of, its system time, and its key. */
+  /** A decoded row: the origin, the system time and the key of each value. */
   final class Chunk(
       val places: Array[Long],
       val of: Columns.Texts,
@@ -67,12 +65,12 @@ private[dataflow] object FlowBatch {
       val rows: Rows,
       times: Option[OfRow]
   ) {
-    // One after another, as they lie: a key's are far apart.
+    // Computed for all rows at once, in memory order. The rows of one key are far apart.
     private lazy val timed = times.map(new Times(_, rows, places.length))
 
     def timeOf(row: Int): Long = timed.getOrElse(throw Untranslatable).of(row)
 
-    /** True if its values are in order, and come of no step with state. */
+    /** True if the values are sorted and have passed no stateful step. */
     def isOfInputs: Boolean = of.apart.forall(_.numBytes == 0) && {
       var i = 1
       while (i < places.length && places(i - 1) <= places(i)) i += 1
@@ -86,9 +84,9 @@ private[dataflow] object FlowBatch {
 
     private def note(row: Int): Unit =
       try {
-        val found = function.call(rows, row)
-        us(row) = found.long
-        isKnown(row) = found.kind == Value.Time
+        val time = function.call(rows, row)
+        us(row) = time.long
+        isKnown(row) = time.kind == Value.Time
       } catch { case Untranslatable => () }
 
     {
@@ -102,18 +100,18 @@ private[dataflow] object FlowBatch {
     def of(row: Int): Long = if (isKnown(row)) us(row) else throw Untranslatable
   }
 
-  /** Numbers from an array, by where they stand in it. */
+  /** The elements of an array at the given indices. */
   def picked(from: Array[Int], places: Array[Int]): Array[Int] = {
-    val made = new Array[Int](places.length)
+    val result = new Array[Int](places.length)
     var i = 0
-    while (i < made.length) {
-      made(i) = from(places(i))
+    while (i < result.length) {
+      result(i) = from(places(i))
       i += 1
     }
-    made
+    result
   }
 
-  /** The places of an array by the numbers below `count` that it has; of those that are equal in their order. */
+  /** The indices of an array, sorted by its numbers, which are below `count`. The sort is stable. */
   def sorted(numbers: Array[Int], count: Int): Array[Int] = {
     val next = new Array[Int](count + 1)
     var i = 0
@@ -126,17 +124,17 @@ private[dataflow] object FlowBatch {
       next(i + 1) += next(i)
       i += 1
     }
-    val made = new Array[Int](numbers.length)
+    val result = new Array[Int](numbers.length)
     i = 0
     while (i < numbers.length) {
-      made(next(numbers(i))) = i
+      result(next(numbers(i))) = i
       next(numbers(i)) += 1
       i += 1
     }
-    made
+    result
   }
 
-  /** Where each number below `count` stands in an array. */
+  /** The indices of each number below `count` in an array. */
   def placesOf(numbers: Array[Int], count: Int): Array[Array[Int]] = {
     val lengths = new Array[Int](count)
     var i = 0
@@ -144,19 +142,19 @@ private[dataflow] object FlowBatch {
       lengths(numbers(i)) += 1
       i += 1
     }
-    val made = lengths.map(new Array[Int](_))
+    val result = lengths.map(new Array[Int](_))
     i = numbers.length - 1
     while (i >= 0) {
       val number = numbers(i)
       lengths(number) -= 1
-      made(number)(lengths(number)) = i
+      result(number)(lengths(number)) = i
       i -= 1
     }
-    made
+    result
   }
 
   /** @param times
-    *   what gives values their times
+    *   the function that computes the times of values
     */
   def apply(read: Seq[(Int, Columns)], layouts: Layouts, times: Option[OfRow]): FlowBatch = {
     val chunks = read.map {
@@ -196,7 +194,7 @@ private[dataflow] object FlowBatch {
     }
   }
 
-  /** True if it is plain that they are: what comes straight from the inputs always is. */
+  /** A cheap test, which is true for all chunks that come directly from the inputs. */
   private def areInOrder(chunks: Array[Chunk]): Boolean = {
     val filled = chunks.filter(_.places.nonEmpty)
     filled.forall(_.isOfInputs) &&

@@ -18,7 +18,7 @@ import org.apache.spark.sql.mullion.pyfunction.expression.{
 }
 import org.apache.spark.unsafe.types.UTF8String
 
-/** The steps without state behind the inputs of a dataflow, as Python says them in JSON:
+/** The stateless steps behind the inputs of a dataflow, in the JSON of `bytewax/_translation/window_steps.py`:
   *
   * {{{
   *   {"0": [{"steps": [["key", function], ["filter_value", function]], "target": 3, "stateful": true}, ...], ...}
@@ -26,8 +26,8 @@ import org.apache.spark.unsafe.types.UTF8String
   *   step   ["map" | "filter" | "filter_not" | "map_value" | "filter_value" | "key", function]  ["key_rm"]  ["json"]
   * }}}
   *
-  * By the number of an input, each way from there to a step with state, a sink or an inspector, in the order in which
-  * Python goes them.
+  * For the number of an input: each path to a stateful step, a sink or an inspector, in the order in which Python takes
+  * them.
   */
 final case class InputsProgram(json: String) {
   @transient private[dataflow] lazy val ways: Map[Long, Seq[InputsProgram.Way]] = parse(json) match {
@@ -36,7 +36,7 @@ final case class InputsProgram(json: String) {
         input.toLong -> FoldProgram.list(ways).map { way =>
           InputsProgram.Way(
             FoldProgram.list(way \ "steps"),
-            FoldProgram.whole(way \ "target").toInt,
+            FoldProgram.integer(way \ "target").toInt,
             way \ "stateful" == JBool(true)
           )
         }
@@ -49,8 +49,8 @@ private[pyfunction] object InputsProgram {
   private[dataflow] final case class Way(steps: List[JValue], target: Int, isStateful: Boolean)
 }
 
-/** Runs the steps behind inputs over entries of the log of inputs (`bytewax/_log/log.py`). An entry is done here whole
-  * or not at all.
+/** Runs the steps behind inputs over entries of the log of inputs (`bytewax/_log/log.py`). It processes an entry
+  * completely or not at all.
   */
 private[pyfunction] final class FlowInputs(program: InputsProgram) {
   import FlowInputs._
@@ -58,7 +58,7 @@ private[pyfunction] final class FlowInputs(program: InputsProgram) {
   private val layouts = new Layouts
   private val ways = program.ways.map { case (input, all) => input -> all.map(new Steps(_, layouts)) }
 
-  /** The rows that come of an entry; none where Python has to make them. */
+  /** The rows of an entry; `None` if Python has to process it. */
   def over(number: Long, entry: Array[Byte]): Option[Seq[InternalRow]] =
     try Some(rows(number, entry))
     catch { case Untranslatable => None }
@@ -71,27 +71,27 @@ private[pyfunction] final class FlowInputs(program: InputsProgram) {
     }
     val now = long(parts(0).item(0))
     val task = (number % Shards).toInt
-    val made = mutable.ArrayBuffer.empty[InternalRow]
+    val output = mutable.ArrayBuffer.empty[InternalRow]
     def push(input: Long, items: Columns, places: Array[Long], rows: Array[Int]): Unit = {
       val total = places.length
       val origin = Array[Columns](new Columns.Ints(places), always(Empty, total), always(now, total))
       ways.getOrElse(input, throw Untranslatable).foreach { way =>
         val (columns, kept) = way.over(items, rows, total)
-        if (kept.nonEmpty) write(way, columns, kept, origin, task, made)
+        if (kept.nonEmpty) write(way, columns, kept, origin, task, output)
       }
     }
     ofItems(parts, push)
     if (parts.length > 7) many(parts(7).item(0)).foreach(ofRange(_, push))
     val (before, ended) = (numbers(parts(5).item(0)), numbers(parts(6).item(0)))
     if (before.toSet != ended.toSet) {
-      val said = ItemWriter.writeOne(Item.tuple(list(before), list(ended)))
-      (0 until Shards).foreach(shard => made += InternalRow(End, shard, number, 0, said))
+      val ends = ItemWriter.writeOne(Item.tuple(list(before), list(ended)))
+      (0 until Shards).foreach(shard => output += InternalRow(End, shard, number, 0, ends))
     }
-    made += InternalRow(Read, task, number, 0, Array.emptyByteArray)
-    made.toVector
+    output += InternalRow(Read, task, number, 0, Array.emptyByteArray)
+    output.toVector
   }
 
-  /** The items that an entry holds. */
+  /** Pushes the items of an entry. */
   private def ofItems(parts: Array[Columns], push: (Long, Columns, Array[Long], Array[Int]) => Unit): Unit = {
     val inputs = many(parts(1).item(0)).map(long)
     val batches = many(parts(2).item(0)).map {
@@ -118,7 +118,7 @@ private[pyfunction] final class FlowInputs(program: InputsProgram) {
     }
   }
 
-  /** The lines of a file that an entry names. */
+  /** Pushes the lines of a file that an entry refers to. */
   private def ofRange(range: Item, push: (Long, Columns, Array[Long], Array[Int]) => Unit): Unit = range match {
     case Item.Tuple(
           Array(
@@ -134,8 +134,8 @@ private[pyfunction] final class FlowInputs(program: InputsProgram) {
             Item.Int(stride)
           )
         ) =>
-      val known = names.map { case Item.Text(name) => name.toString; case _ => throw Untranslatable }
-      val items = FileRanges.items(path.toString, from, until, lines.toInt, delimiter.toString, known)
+      val columnNames = names.map { case Item.Text(name) => name.toString; case _ => throw Untranslatable }
+      val items = FileRanges.items(path.toString, from, until, lines.toInt, delimiter.toString, columnNames)
       val places = new Array[Long](lines.toInt)
       var i = 0
       while (i < places.length) {
@@ -152,15 +152,15 @@ private[pyfunction] final class FlowInputs(program: InputsProgram) {
       kept: Array[Int],
       origin: Array[Columns],
       task: Int,
-      made: mutable.ArrayBuffer[InternalRow]
+      output: mutable.ArrayBuffer[InternalRow]
   ): Unit = {
     def put(shard: Int, rows: Array[Int], key: Columns, value: Columns): Unit = {
       val entries = new Columns.Tuples(origin :+ key :+ value)
-      made += InternalRow(
+      output += InternalRow(
         way.target,
         shard,
         long(origin(0).item(rows(0))),
-        made.length,
+        output.length,
         ItemWriter.write(entries, rows)
       )
     }
@@ -194,9 +194,9 @@ private[pyfunction] object FlowInputs {
   private def always(text: UTF8String, count: Int): Columns = new Columns.Texts(Array(text), new Array[Int](count))
 
   private def always(number: Long, count: Int): Columns = {
-    val made = new Array[Long](count)
-    java.util.Arrays.fill(made, number)
-    new Columns.Ints(made)
+    val array = new Array[Long](count)
+    java.util.Arrays.fill(array, number)
+    new Columns.Ints(array)
   }
 
   private def long(of: Item): Long = of match {
@@ -216,21 +216,21 @@ private[pyfunction] object FlowInputs {
 
   private def list(of: Array[Long]): Item = Item.Many(of.map[Item](Item.Int(_)))
 
-  /** One way, over the items of an entry. */
+  /** Runs the steps of one path over the items of an entry. */
   private final class Steps(way: InputsProgram.Way, layouts: Layouts) {
     def target: Int = way.target
 
     def isStateful: Boolean = way.isStateful
 
-    private val steps = way.steps.map(said =>
-      FoldProgram.list(said) match {
+    private val steps = way.steps.map(step =>
+      FoldProgram.list(step) match {
         case Seq(JString(name), function) => (name, Some(new FunctionReader(function)))
         case Seq(JString(name))           => (name, None)
-        case _                            => throw new IllegalArgumentException(s"$said is no step")
+        case _                            => throw new IllegalArgumentException(s"$step is no step")
       }
     )
 
-    /** What items have become, and which rows are left of them. */
+    /** The mapped items, and the rows that the filters keep. */
     def over(items: Columns, rows: Array[Int], total: Int): (Columns, Array[Int]) =
       steps.foldLeft((items, rows)) {
         case ((columns, kept), ("map", Some(function)))    => (mapped(function, columns, kept, total), kept)
@@ -259,9 +259,9 @@ private[pyfunction] object FlowInputs {
       val predicate = new OfRow(reader)
       val of = layouts.rows(columns)
       rows.filter { row =>
-        val found = predicate.call(of, row)
-        if (found.kind != Value.Bool) throw Untranslatable
-        found.isTrue == is
+        val value = predicate.call(of, row)
+        if (value.kind != Value.Bool) throw Untranslatable
+        value.isTrue == is
       }
     }
 
@@ -269,8 +269,8 @@ private[pyfunction] object FlowInputs {
       val of = layouts.rows(columns)
       reader.pathIn(of.layout).map(_.foldLeft(columns)(partOf)).getOrElse {
         reader.parts match {
-          // A part that is no more than a column stays that column.
-          case Some((kind, parts)) => whole(kind, parts.map(mapped(_, columns, rows, total)).toArray)
+          // A part that is a column is not copied.
+          case Some((kind, parts)) => compose(kind, parts.map(mapped(_, columns, rows, total)).toArray)
           case None                => computed(reader, of, rows, total)
         }
       }
@@ -291,23 +291,23 @@ private[pyfunction] object FlowInputs {
         }
         i += 1
       }
-      made(function.layout, singles.iterator)
+      composed(function.layout, singles.iterator)
     }
 
-    /** A part of columns that have it. */
+    /** Selects a part of columns. */
     private def partOf(columns: Columns, part: Int): Columns = columns match {
       case tuples: Columns.Tuples                    => tuples.parts(part)
       case dicts: Columns.Dicts                      => dicts.parts(part)
-      case records: Columns.Records if records.plain => records.held.parts(part)
+      case records: Columns.Records if records.plain => records.fields.parts(part)
       case _                                         => throw Untranslatable
     }
 
-    private def made(layout: Layout, singles: Iterator[Columns]): Columns = layout match {
+    private def composed(layout: Layout, singles: Iterator[Columns]): Columns = layout match {
       case Layout.Single             => singles.next()
-      case Layout.Whole(kind, parts) => whole(kind, parts.map(made(_, singles)).toArray)
+      case Layout.Whole(kind, parts) => compose(kind, parts.map(composed(_, singles)).toArray)
     }
 
-    private def whole(kind: Layout.Kind, columns: Array[Columns]): Columns = kind match {
+    private def compose(kind: Layout.Kind, columns: Array[Columns]): Columns = kind match {
       case Layout.Tuple             => new Columns.Tuples(columns)
       case Layout.Dict(names)       => new Columns.Dicts(names, columns)
       case Layout.Record(of, names) => new Columns.Records(of, new Columns.Dicts(names, columns), plain = true)

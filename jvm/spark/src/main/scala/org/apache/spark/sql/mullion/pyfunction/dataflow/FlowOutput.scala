@@ -8,18 +8,18 @@ import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.mullion.pyfunction.expression.{Columns, Item, ItemWriter}
 import org.apache.spark.unsafe.types.UTF8String
 
-/** What a step gives to others, as rows like those of `bytewax/_query/chunks.py`. What goes through Python's steps
-  * first is one row for Python.
+/** Collects the output of a step in rows like those of `bytewax/_query/chunks.py`. One row has all output for Python's
+  * steps.
   */
 private[dataflow] final class FlowOutput(ports: Array[FlowProgram.Port], partition: Int) {
   import FlowOutput._
 
-  private val held = mutable.LinkedHashMap.empty[(Int, Int), Entries]
+  private val buffers = mutable.LinkedHashMap.empty[(Int, Int), Entries]
   private val forPython = mutable.ArrayBuffer.empty[Item]
-  private val made = mutable.ArrayBuffer.empty[InternalRow]
+  private val output = mutable.ArrayBuffer.empty[InternalRow]
   private var part = 0
 
-  /** Takes what came of a batch of a key at once. */
+  /** Adds the events of one source batch of a key. */
   def give(key: UTF8String, place: Long, nowUs: Long, events: Seq[FlowEvent]): Unit = ports.indices.foreach { number =>
     val port = ports(number)
     if (port.isWanted && events.exists(_.port == number)) {
@@ -46,14 +46,14 @@ private[dataflow] final class FlowOutput(ports: Array[FlowProgram.Port], partiti
       events: Seq[FlowEvent]
   ): Unit = {
     val shard = if (target.isStateful) shardOf(key) else partition % Shards
-    val entries = held.getOrElseUpdate((target.step, shard), new Entries(target.isStateful))
+    val entries = buffers.getOrElseUpdate((target.step, shard), new Entries(target.isStateful))
     entries.add(key, place, nowUs, events)
   }
 
   private def pair(event: FlowEvent): Item = Item.tuple(Item.Int(event.window), event.item)
 
-  /** Makes rows of what there is, if it is much: between keys. */
-  def cut(): Unit = if (held.valuesIterator.exists(_.length >= ItemsOfARow)) held.filterInPlace {
+  /** Flushes buffers that reached the size limit. Call it only between keys. */
+  def cut(): Unit = if (buffers.valuesIterator.exists(_.length >= ItemsOfARow)) buffers.filterInPlace {
     case ((step, shard), entries) =>
       val isShort = entries.length < ItemsOfARow
       if (!isShort) put(step, shard, entries)
@@ -62,15 +62,15 @@ private[dataflow] final class FlowOutput(ports: Array[FlowProgram.Port], partiti
 
   private def put(step: Int, shard: Int, entries: Entries): Unit = {
     val (first, data) = entries.written()
-    made += InternalRow(step, shard, first, part, data)
+    output += InternalRow(step, shard, first, part, data)
     part += 1
   }
 
   /** All rows for other steps. */
   def rows(): Seq[InternalRow] = {
-    held.foreach { case ((step, shard), entries) => put(step, shard, entries) }
-    held.clear()
-    made.toVector
+    buffers.foreach { case ((step, shard), entries) => put(step, shard, entries) }
+    buffers.clear()
+    output.toVector
   }
 
   /** The row for Python, if there is one. */
@@ -83,7 +83,7 @@ private[pyfunction] object FlowOutput {
   /** The target of a row with events for Python. */
   val Events: Int = -3
 
-  /** The target of a row that names keys which are left to Python. */
+  /** The target of a row with the keys that Python has to process. */
   val Handed: Int = -4
 
   private val ItemsOfARow = 20000
@@ -95,7 +95,7 @@ private[pyfunction] object FlowOutput {
     (sum.getValue % Shards).toInt
   }
 
-  /** What will be one row, column by column. */
+  /** The buffer of one row, in columns. */
   private final class Entries(isStateful: Boolean) {
     private val places = mutable.ArrayBuilder.make[Long]
     private val nows = mutable.ArrayBuilder.make[Long]
@@ -125,7 +125,7 @@ private[pyfunction] object FlowOutput {
       }
     }
 
-    /** The least place, and the row's data. */
+    /** The smallest place, and the row's data. */
     def written(): (Long, Array[Byte]) = {
       val of = places.result()
       val texts = new Columns.Texts(keys.toArray, keyOf.result())
@@ -141,9 +141,7 @@ private[pyfunction] object FlowOutput {
     }
   }
 
-  /** Entries by place and key, as the program writes them: it need not put in order what is. Those that are equal stay
-    * as they are.
-    */
+  /** The indices of entries, sorted by place and key, as sinks write them. The sort is stable. */
   private def inOrder(places: Array[Long], keys: Columns.Texts): Array[Int] = {
     val ofKey = new Array[Int](keys.apart.length)
     keys.apart.indices
@@ -158,7 +156,7 @@ private[pyfunction] object FlowOutput {
       placeRanks(i) = java.util.Arrays.binarySearch(apart, places(i))
       i += 1
     }
-    // By what counts less first: the second time leaves those that are equal as they are.
+    // Sorts by the minor key first, because the second sort is stable.
     val byKey = FlowBatch.sorted(keyRanks, ofKey.length)
     FlowBatch.picked(byKey, FlowBatch.sorted(FlowBatch.picked(placeRanks, byKey), apart.length))
   }

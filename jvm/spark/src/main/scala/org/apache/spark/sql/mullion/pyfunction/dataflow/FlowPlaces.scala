@@ -4,7 +4,7 @@ import org.apache.spark.sql.mullion.pyfunction.state.{RecordPlace, ShardPlaces}
 import org.apache.spark.sql.types.{DataType, IntegerType}
 import org.apache.spark.unsafe.types.UTF8String
 
-/** Where the records of a dataflow's steps lie: their keys are those of the items. */
+/** The places of the records of a dataflow's steps, by the keys of items. */
 private[pyfunction] object FlowPlaces extends ShardPlaces {
   override def kind: DataType = IntegerType
 

@@ -15,21 +15,21 @@ import org.apache.spark.sql.mullion.pyfunction.expression.{Item, ItemReader, Ite
 import org.apache.spark.sql.mullion.pyfunction.state.{CallCounts, KeyedState, TimerClock}
 import org.apache.spark.unsafe.types.UTF8String
 
-/** Runs the windows of a dataflow's step in a task, before the function that runs them in Python. Both keep the same
-  * records of the same keys, so either goes on where the other was.
+/** Runs a window step of a dataflow in a task, before the function that runs it in Python. Both have the same records,
+  * so each can continue the work of the other.
   *
   * {{{
-  *   rows of the step - keys - values, timers, the end:   here, and what comes of it goes to other steps
-  *                           - keys with something odd:   from there on Python does what there is of these in the batch
+  *   rows of the step - keys - values, timers, the end     processed here; the output goes to other steps
+  *                           - Untranslatable              Python processes the rest of this key in this batch
   *   other rows       - passed on
   * }}}
   *
-  * Python is called if a key is left to it, or if what came of windows goes through its steps next.
+  * Python is called if it has to process a key, or if its steps follow the windows.
   *
   * @param layout
   *   the columns of the rows
   * @param input
-  *   those that Python is given
+  *   the columns of the rows for Python
   */
 private[pyfunction] final class FlowStage(
     program: FlowProgram,
@@ -43,8 +43,8 @@ private[pyfunction] final class FlowStage(
   import FlowStage._
 
   private val windows = program.windows()
-  private val made = new FlowOutput(program.ports, partition)
-  // The keys that are left to Python, each with what it is the first to be left.
+  private val results = new FlowOutput(program.ports, partition)
+  // The keys that Python has to process, each with its first phase.
   private val handed = mutable.LinkedHashMap.empty[UTF8String, Long]
 
   private def ordinal(name: String) = layout.indexWhere(_.name == name)
@@ -52,11 +52,11 @@ private[pyfunction] final class FlowStage(
   private val (targetAt, shardAt) = (ordinal("target"), ordinal("shard"))
   private val (firstAt, partAt, dataAt) = (ordinal("first"), ordinal("part"), ordinal("data"))
 
-  /** What comes of the rows of a batch, and the rows that are left to Python. */
+  /** The output of a batch, and the rows that Python has to process. */
   def over(rows: Iterator[InternalRow], calls: CallCounts): Left = {
     val own = mutable.ArrayBuffer.empty[Own]
     val others = mutable.ArrayBuffer.empty[UnsafeRow]
-    // Code that would be made for each task takes longer than these few rows.
+    // Code generation for each task would take longer than these few rows.
     val toPython = InterpretedUnsafeProjection.createProjection(bound(input, layout))
     val copying = InterpretedUnsafeProjection.createProjection(bound(input, input))
     val ends = mutable.ArrayBuffer.empty[Array[Byte]]
@@ -72,25 +72,25 @@ private[pyfunction] final class FlowStage(
     val asPython = (one: Own) => copying(InternalRow(program.step, one.shard, one.first, one.part, one.data)).copy()
     decoded(own) match {
       case None =>
-        // What cannot be read here is Python's, and so is all that would come after it.
+        // If rows cannot be read here, Python processes the batch.
         Left(Iterator.empty, own.iterator.map(asPython) ++ others, called = true)
       case Some(shards) =>
         shards.foreach(values(_, calls))
         time()
         if (ends.exists(isEnd)) end()
-        val left = mutable.ArrayBuffer.empty[UnsafeRow]
-        if (handed.nonEmpty) left ++= own.map(asPython)
-        val events = made.rowForPython().map(copying(_).copy())
+        val remaining = mutable.ArrayBuffer.empty[UnsafeRow]
+        if (handed.nonEmpty) remaining ++= own.map(asPython)
+        val events = results.rowForPython().map(copying(_).copy())
         if (handed.nonEmpty || events.isDefined) {
           val keys = handed.iterator.map { case (key, what) => Item.tuple(Item.Text(key), Item.Int(what)) }.toArray
-          left += copying(InternalRow(FlowOutput.Handed, partition, 0L, 0, ItemWriter.write(keys))).copy()
-          left ++= events
-          // Python learns of ends from these, and passes them on.
-          left ++= others
+          remaining += copying(InternalRow(FlowOutput.Handed, partition, 0L, 0, ItemWriter.write(keys))).copy()
+          remaining ++= events
+          // Python reads ends from these rows, and passes them on.
+          remaining ++= others
         }
         val project = InterpretedUnsafeProjection.createProjection(bound(output, output))
-        val passed = if (left.isEmpty) others.iterator.map(project) else Iterator.empty
-        Left(passed ++ made.rows().iterator.map(project), left.iterator, called = left.nonEmpty)
+        val passed = if (remaining.isEmpty) others.iterator.map(project) else Iterator.empty
+        Left(passed ++ results.rows().iterator.map(project), remaining.iterator, called = remaining.nonEmpty)
     }
   }
 
@@ -101,7 +101,7 @@ private[pyfunction] final class FlowStage(
     case _ => false
   }
 
-  /** The batches of each shard; none where something cannot be read. */
+  /** The batches of each shard; `None` if a row cannot be read. */
   private def decoded(own: mutable.ArrayBuffer[Own]): Option[Seq[FlowBatch]] =
     try
       Some(own.groupBy(_.shard).toSeq.sortBy(_._1).map { case (_, rows) =>
@@ -115,10 +115,11 @@ private[pyfunction] final class FlowStage(
 
   private def values(batch: FlowBatch, calls: CallCounts): Unit = batch.ofKeys().foreach { case (key, entries) =>
     if (attempt(key, OfValues)(ofKey(key, batch.of(entries)))) calls.folded += entries.length
-    made.cut()
+    results.cut()
   }
 
-  /** Does what there is of a key, or leaves it and what comes after it to Python; whether it was done. */
+  /** Runs a phase of a key. If it is untranslatable, Python processes this and later phases, and the result is false.
+    */
   private def attempt(key: UTF8String, what: Long)(body: => Unit): Boolean =
     try {
       body
@@ -133,19 +134,19 @@ private[pyfunction] final class FlowStage(
     val name = key.getBytes
     val record = recordOf(name)
     val first = batch.nowOf(0)
-    var logic = record.fold(windows.fresh(first))(kept => windows.kept(kept.state, first))
+    var logic = record.fold(windows.fresh(first))(stored => windows.restore(stored.state, first))
     val came = mutable.ArrayBuffer.empty[(Long, Long, Seq[FlowEvent])]
     def note(place: Long, now: Long, events: Seq[FlowEvent]): Unit =
       if (events.nonEmpty) came += ((place, now, events))
-    var told = 0L
+    var lastNow = 0L
     var from = 0
     while (from < batch.length) {
       val place = batch.placeOf(from)
       val now = batch.nowOf(from)
       var until = from + 1
       while (until < batch.length && batch.placeOf(until) == place) until += 1
-      if (from == 0 || told != now) {
-        told = now
+      if (from == 0 || lastNow != now) {
+        lastNow = now
         if (logic.due(now).exists(_ < now)) {
           note(place, now, logic.onNotify(now))
           if (logic.isEmpty) logic = windows.fresh(now)
@@ -158,10 +159,10 @@ private[pyfunction] final class FlowStage(
       from = until
     }
     write(name, record, logic, wallUs)
-    came.foreach { case (place, now, events) => made.give(key, place, now, events) }
+    came.foreach { case (place, now, events) => results.give(key, place, now, events) }
   }
 
-  /** Tells keys of the time that has come to where they wait for it. */
+  /** Notifies the keys whose timers are due. */
   private def time(): Unit = {
     val timers = state.due(TimerClock.Wall, wallUs)
     val due = timers.map(timer => (state.dueOf(timer.key), state.keyOf(timer.key)))
@@ -171,21 +172,21 @@ private[pyfunction] final class FlowStage(
         val name = own.head._2
         recordOf(name) match {
           case Some(record) if record.due.exists(_ <= wallUs) =>
-            val logic = windows.kept(record.state, wallUs)
+            val logic = windows.restore(record.state, wallUs)
             val events = logic.onNotify(wallUs)
-            // What is due again at once is looked at in a later batch.
+            // A timer that is due again at once fires in a later batch.
             write(name, Some(record), logic, wallUs + Millisecond)
             own.foreach { case (at, _) => if (!logic.due(wallUs + Millisecond).contains(at)) forget(at, name) }
-            if (events.nonEmpty) made.give(key, Notified, wallUs, events)
+            if (events.nonEmpty) results.give(key, Notified, wallUs, events)
           case Some(record) => own.foreach { case (at, _) => if (!record.due.contains(at)) forget(at, name) }
           case None         => own.foreach { case (at, _) => forget(at, name) }
         }
       }
     }
-    made.cut()
+    results.cut()
   }
 
-  /** Tells all keys that no more values will come. */
+  /** Ends all keys. */
   private def end(): Unit = {
     val all = state.scan(Array.emptyByteArray)
     val names = all.map(_.key.getBinary(0))
@@ -194,35 +195,35 @@ private[pyfunction] final class FlowStage(
       val key = UTF8String.fromBytes(name)
       if (!handed.contains(key)) attempt(key, OfEnd) {
         recordOf(name).foreach { record =>
-          val logic = windows.kept(record.state, wallUs)
+          val logic = windows.restore(record.state, wallUs)
           val events = logic.onEnd()
           write(name, Some(record), logic, wallUs)
-          if (events.nonEmpty) made.give(key, Ended, wallUs, events)
+          if (events.nonEmpty) results.give(key, Ended, wallUs, events)
         }
       }
-      made.cut()
+      results.cut()
     }
   }
 
   private def recordOf(name: Array[Byte]): Option[Record] = Option(state.get(name)).map { record =>
     ItemReader.readOne(record) match {
-      case Item.Tuple(Array(Item.Int(due), kept)) => Record(Some(due), kept)
-      case Item.Tuple(Array(Item.Nothing, kept))  => Record(None, kept)
-      case _                                      => throw Untranslatable
+      case Item.Tuple(Array(Item.Int(due), snapshot)) => Record(Some(due), snapshot)
+      case Item.Tuple(Array(Item.Nothing, snapshot))  => Record(None, snapshot)
+      case _                                          => throw Untranslatable
     }
   }
 
   private def write(name: Array[Byte], before: Option[Record], logic: KeyWindows, nowUs: Long): Unit = {
     val isThere = Some(before.isDefined)
     val due = if (logic.isEmpty) None else logic.due(nowUs)
-    val was = before.flatMap(_.due)
+    val oldDue = before.flatMap(_.due)
     if (logic.isEmpty) state.remove(name, isThere)
     else {
-      val kept = Item.tuple(due.fold[Item](Item.Nothing)(Item.Int(_)), logic.snapshot)
-      state.put(name, ItemWriter.writeOne(kept), isThere)
+      val content = Item.tuple(due.fold[Item](Item.Nothing)(Item.Int(_)), logic.snapshot)
+      state.put(name, ItemWriter.writeOne(content), isThere)
     }
-    if (due != was) {
-      was.foreach(forget(_, name))
+    if (due != oldDue) {
+      oldDue.foreach(forget(_, name))
       due.foreach(state.putTimer(TimerClock.Wall, _, name))
     }
   }
@@ -235,9 +236,9 @@ private[pyfunction] object FlowStage {
   /** @param made
     *   rows for other steps
     * @param left
-    *   what Python is came
+    *   rows for Python
     */
-  final case class Left(made: Iterator[InternalRow], left: Iterator[UnsafeRow], called: Boolean)
+  final case class Left(rows: Iterator[InternalRow], remaining: Iterator[UnsafeRow], called: Boolean)
 
   private def bound(columns: Seq[Attribute], in: Seq[Attribute]): Seq[Expression] =
     BindReferences.bindReferences(columns, AttributeSeq(in))
@@ -246,7 +247,7 @@ private[pyfunction] object FlowStage {
 
   private final case class Record(due: Option[Long], state: Item)
 
-  // What a key is left to Python from: its state has what came before.
+  // The first phase of a key that Python processes; its state includes the earlier phases.
   private val OfValues = 0L
   private val OfTime = 1L
   private val OfEnd = 2L

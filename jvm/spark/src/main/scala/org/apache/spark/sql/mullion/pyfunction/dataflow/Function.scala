@@ -14,7 +14,7 @@ import org.apache.spark.sql.mullion.pyfunction.agents.{
 }
 import org.apache.spark.sql.mullion.pyfunction.expression.{Columns, Layout, Untranslatable, Value}
 
-/** Single values that a function is given, as they lie somewhere. */
+/** A source of the single values of an argument. */
 private[dataflow] abstract class Given {
   def read(number: Int, to: Value): Unit
 }
@@ -34,7 +34,7 @@ private[dataflow] object Given {
     override def read(number: Int, to: Value): Unit = columns(number).read(row, to)
   }
 
-  /** What a window holds. */
+  /** The contents of a window. */
   final class Held extends Given {
     private var values: Array[Value] = Array.empty
 
@@ -44,11 +44,10 @@ private[dataflow] object Given {
   }
 }
 
-/** A function of a program's, for arguments of known layouts: what it computes, and how that is made of single values.
-  */
+/** A function of a program for arguments of known layouts: the expressions of its single results, and their layout. */
 private[dataflow] final class Function(val layout: Layout, val results: Array[Expression]) {
 
-  /** Computes all of it. Results stand until the next call. */
+  /** Computes all results, which are valid until the next call. */
   def call(): Unit = {
     var i = 0
     while (i < results.length) {
@@ -57,7 +56,7 @@ private[dataflow] final class Function(val layout: Layout, val results: Array[Ex
     }
   }
 
-  /** The only value that it computes; odd where it makes more than that. */
+  /** The only result. Throws [[Untranslatable]] if there are several. */
   def single(): Value = {
     if (results.length != 1 || layout != Layout.Single) throw Untranslatable
     results(0).compute()
@@ -65,7 +64,7 @@ private[dataflow] final class Function(val layout: Layout, val results: Array[Ex
   }
 }
 
-/** Makes [[Function]]s of what Python says of one:
+/** Builds a [[Function]] from the JSON of Python's translation:
   *
   * {{{
   *   {"parameters": ["acc", "x"], "of": expression}
@@ -75,34 +74,34 @@ private[dataflow] final class Function(val layout: Layout, val results: Array[Ex
   *   ["where", name, value, of]  ["local", name]  ["call", name, of...]  [sign, of...]  constants of folds
   * }}}
   */
-private[dataflow] final class FunctionReader(said: JValue) {
+private[dataflow] final class FunctionReader(node: JValue) {
   import FunctionReader._
 
-  private val parameters = FoldProgram.list(said \ "parameters").map(FoldProgram.text)
+  private val parameters = FoldProgram.list(node \ "parameters").map(FoldProgram.text)
 
-  /** The function over arguments, each with its layout and what its single values are read from. */
+  /** The function over arguments, each with its layout and the source of its single values. */
   def over(arguments: (Layout, Given)*): Function = {
     if (arguments.length != parameters.length) throw Untranslatable
-    val known = parameters.zip(arguments).map { case (name, (layout, from)) => name -> partsOf(layout, from, 0) }.toMap
-    val computed = part(said \ "of", Scope(known, Map.empty))
+    val partOf = parameters.zip(arguments).map { case (name, (layout, from)) => name -> partsOf(layout, from, 0) }.toMap
+    val computed = part(node \ "of", Scope(partOf, Map.empty))
     val results = singlesOf(computed)
-    // Where nothing is left to compute, what failed on the way would not be seen.
+    // Without a result to compute, a failure on the way would be missed.
     if (results.isEmpty || results.length > MostParts) throw Untranslatable
     new Function(layoutOf(computed), results.toArray)
   }
 
-  /** Where in an argument of a layout its result stands, if it is no more than a part of that. */
+  /** The path to the result in an argument of a layout, if the result is a part of the argument. */
   def pathIn(layout: Layout): Option[List[Int]] = {
     def path(of: JValue): Option[(List[Int], Layout)] = FoldProgram.list(of) match {
-      case Seq(JString("arg"), _)                     => Some((Nil, layout))
-      case Seq(JString("attr"), whole, JString(name)) =>
-        path(whole).collect {
+      case Seq(JString("arg"), _)                         => Some((Nil, layout))
+      case Seq(JString("attr"), container, JString(name)) =>
+        path(container).collect {
           case (at, Layout.Whole(Layout.Record(_, names), parts)) if names.list.contains(name) =>
             (at :+ names.list.indexOf(name), parts(names.list.indexOf(name)))
         }
-      case Seq(JString("item"), whole, key) =>
+      case Seq(JString("item"), container, key) =>
         val constant = FoldProgram.constant(key)
-        path(whole).collect {
+        path(container).collect {
           case (at, Layout.Whole(Layout.Dict(names), parts))
               if constant.kind == Value.Text && names.list.contains(constant.text.toString) =>
             val part = names.list.indexOf(constant.text.toString)
@@ -113,14 +112,14 @@ private[dataflow] final class FunctionReader(said: JValue) {
         }
       case _ => None
     }
-    path(said \ "of").map(_._1)
+    path(node \ "of").map(_._1)
   }
 
-  /** The functions of its parts, where it makes a tuple or a dict of more than one. */
+  /** The functions of the parts, if the result is a tuple or a dict. */
   def parts: Option[(Layout.Kind, Seq[FunctionReader])] = {
     def of(items: List[JValue]) =
-      items.map(item => new FunctionReader(JObject("parameters" -> said \ "parameters", "of" -> item)))
-    FoldProgram.list(said \ "of") match {
+      items.map(item => new FunctionReader(JObject("parameters" -> node \ "parameters", "of" -> item)))
+    FoldProgram.list(node \ "of") match {
       case Seq(JString("tuple"), JArray(items)) if items.nonEmpty              => Some((Layout.Tuple, of(items)))
       case Seq(JString("dict"), JArray(keys), JArray(items)) if items.nonEmpty =>
         val names = keys.map(FoldProgram.text).toVector
@@ -130,31 +129,31 @@ private[dataflow] final class FunctionReader(said: JValue) {
   }
 
   private def part(of: JValue, scope: Scope): Part = FoldProgram.list(of) match {
-    case Seq(JString("arg"), JString(name))         => scope.arguments.getOrElse(name, throw Untranslatable)
-    case Seq(JString("local"), JString(name))       => scope.locals.getOrElse(name, throw Untranslatable)
-    case Seq(JString("attr"), whole, JString(name)) =>
-      part(whole, scope) match {
-        case Parts(Layout.Record(_, names), parts, made) => made.first(parts(indexOf(names, name)))
-        case _                                           => throw Untranslatable
+    case Seq(JString("arg"), JString(name))             => scope.arguments.getOrElse(name, throw Untranslatable)
+    case Seq(JString("local"), JString(name))           => scope.locals.getOrElse(name, throw Untranslatable)
+    case Seq(JString("attr"), container, JString(name)) =>
+      part(container, scope) match {
+        case Parts(Layout.Record(_, names), parts, before) => before.first(parts(indexOf(names, name)))
+        case _                                             => throw Untranslatable
       }
-    case Seq(JString("item"), whole, key)                   => item(part(whole, scope), FoldProgram.constant(key))
-    case Seq(JString("get"), whole, JString(name), default) =>
-      (part(whole, scope), part(default, scope)) match {
-        case (Parts(Layout.Dict(names), parts, made), other) =>
-          val found = names.list.indexOf(name)
-          val first = made.and(singlesOf(other))
-          first.first(if (found >= 0) parts(found) else other)
+    case Seq(JString("item"), container, key) => item(part(container, scope), FoldProgram.constant(key))
+    case Seq(JString("get"), container, JString(name), default) =>
+      (part(container, scope), part(default, scope)) match {
+        case (Parts(Layout.Dict(names), parts, before), other) =>
+          val index = names.list.indexOf(name)
+          val first = before.and(singlesOf(other))
+          first.first(if (index >= 0) parts(index) else other)
         case _ => throw Untranslatable
       }
-    case Seq(JString("tuple"), JArray(items))              => made(Layout.Tuple, items.map(part(_, scope)))
-    case Seq(JString("list"), JArray(items))               => made(Layout.Many, items.map(part(_, scope)))
+    case Seq(JString("tuple"), JArray(items))              => compose(Layout.Tuple, items.map(part(_, scope)))
+    case Seq(JString("list"), JArray(items))               => compose(Layout.Many, items.map(part(_, scope)))
     case Seq(JString("dict"), JArray(keys), JArray(items)) =>
       val names = keys.map(FoldProgram.text).toVector
-      // The last of two that are alike wins, in the place of the first.
+      // The last of two equal keys wins, in the place of the first.
       if (names.distinct.length != names.length) throw Untranslatable
-      made(Layout.Dict(Layout.Names(names)), items.map(part(_, scope)))
-    case Seq(JString("replaced"), whole, key, value) =>
-      replaced(part(whole, scope), FoldProgram.constant(key), part(value, scope))
+      compose(Layout.Dict(Layout.Names(names)), items.map(part(_, scope)))
+    case Seq(JString("replaced"), container, key, value) =>
+      replaced(part(container, scope), FoldProgram.constant(key), part(value, scope))
     case Seq(JString("where"), JString(name), value, of) =>
       val first = part(value, scope)
       val slots = singlesOf(first).map(new Slot(_))
@@ -164,7 +163,7 @@ private[dataflow] final class FunctionReader(said: JValue) {
       part(one, scope) match {
         case Single(of)                                                 => Single(new Call("len", Array(of)))
         case Parts(kind, parts, _) if !kind.isInstanceOf[Layout.Record] =>
-          Before(parts.flatMap(singlesOf)).first(Single(new Constant(whole(parts.length.toLong))))
+          Before(parts.flatMap(singlesOf)).first(Single(new Constant(integer(parts.length.toLong))))
         case _ => throw Untranslatable
       }
     case JString("call") +: JString(name) +: arguments =>
@@ -183,19 +182,19 @@ private[dataflow] final class FunctionReader(said: JValue) {
     case _                  => throw Untranslatable
   }
 
-  private def item(whole: Part, key: Value): Part = whole match {
-    case Parts(Layout.Dict(names), parts, made) if key.kind == Value.Text =>
-      made.first(parts(indexOf(names, key.text.toString)))
-    case Parts(Layout.Tuple | Layout.Many, parts, made) if key.kind == Value.Int =>
-      made.first(parts(placeIn(parts, key)))
+  private def item(container: Part, key: Value): Part = container match {
+    case Parts(Layout.Dict(names), parts, before) if key.kind == Value.Text =>
+      before.first(parts(indexOf(names, key.text.toString)))
+    case Parts(Layout.Tuple | Layout.Many, parts, before) if key.kind == Value.Int =>
+      before.first(parts(placeIn(parts, key)))
     case _ => throw Untranslatable
   }
 
-  private def replaced(whole: Part, key: Value, value: Part): Part = whole match {
+  private def replaced(container: Part, key: Value, value: Part): Part = container match {
     case Parts(Layout.Dict(names), parts, _) if key.kind == Value.Text =>
-      made(Layout.Dict(names), parts.updated(indexOf(names, key.text.toString), value))
+      compose(Layout.Dict(names), parts.updated(indexOf(names, key.text.toString), value))
     case Parts(Layout.Many, parts, _) if key.kind == Value.Int =>
-      made(Layout.Many, parts.updated(placeIn(parts, key), value))
+      compose(Layout.Many, parts.updated(placeIn(parts, key), value))
     case _ => throw Untranslatable
   }
 
@@ -206,22 +205,22 @@ private[dataflow] final class FunctionReader(said: JValue) {
   }
 
   private def indexOf(names: Layout.Names, name: String): Int = {
-    val found = names.list.indexOf(name)
-    if (found < 0) throw Untranslatable
-    found
+    val index = names.list.indexOf(name)
+    if (index < 0) throw Untranslatable
+    index
   }
 
   private def chosen(test: Expression, yes: Part, no: Part): Part = {
     if (layoutOf(yes) != layoutOf(no)) throw Untranslatable
     val ways = singlesOf(yes).zip(singlesOf(no)).map { case (one, other) => new Choice(test, one, other) }
     withSingles(yes, ways.iterator) match {
-      // Of several values, none is there before all have been computed.
+      // A part must not be read before all parts are computed.
       case Parts(kind, parts, _) => Parts(kind, parts, Before(ways))
       case single                => single
     }
   }
 
-  private def whole(of: Long): Value = {
+  private def integer(of: Long): Value = {
     val value = new Value
     value.setInt(of)
     value
@@ -233,7 +232,7 @@ private[dataflow] object FunctionReader {
 
   private final case class Scope(arguments: Map[String, Part], locals: Map[String, Part])
 
-  /** What is computed before something, for it may fail. */
+  /** Expressions that are computed before another one, because they may fail. */
   private final case class Before(expressions: Seq[Expression]) {
     def and(more: Seq[Expression]): Before = Before(expressions ++ more)
 
@@ -242,16 +241,16 @@ private[dataflow] object FunctionReader {
       else withSingles(next, singlesOf(next).map(new After(expressions.toArray, _)).iterator)
   }
 
-  /** An expression's value, single or in parts. */
+  /** The value of an expression, single or in parts. */
   private sealed abstract class Part
   private final case class Single(of: Expression) extends Part
 
-  /** @param made
-    *   what has been computed once a part of it is there
+  /** @param before
+    *   expressions that are computed before a part is read
     */
-  private final case class Parts(kind: Layout.Kind, parts: Seq[Part], made: Before) extends Part
+  private final case class Parts(kind: Layout.Kind, parts: Seq[Part], before: Before) extends Part
 
-  private def made(kind: Layout.Kind, parts: Seq[Part]): Part = Parts(kind, parts, Before(parts.flatMap(singlesOf)))
+  private def compose(kind: Layout.Kind, parts: Seq[Part]): Part = Parts(kind, parts, Before(parts.flatMap(singlesOf)))
 
   private def singlesOf(part: Part): Seq[Expression] = part match {
     case Single(of)         => Seq(of)
@@ -278,7 +277,7 @@ private[dataflow] object FunctionReader {
     override def compute(): Unit = from.read(number, this)
   }
 
-  /** A variable, computed where it is set. */
+  /** A variable, computed at its assignment. */
   private final class Slot(of: Expression) extends Expression {
     private var isSet = false
 

@@ -5,8 +5,8 @@ import scala.collection.mutable
 import org.apache.spark.sql.mullion.pyfunction.expression.{Columns, Layout, Numerals, Untranslatable, Value}
 import org.apache.spark.unsafe.types.UTF8String
 
-/** `json.loads` of many texts at once, which all are objects with the same keys in the same order. Each becomes a dict
-  * of columns; what else there may be is odd.
+/** `json.loads` of many texts at once. All must be objects with the same keys in the same order, which become dicts of
+  * columns; others throw [[Untranslatable]].
   *
   * {{{
   *   {"key": "ann", "n": 1}      key: [ann, bob]
@@ -39,29 +39,29 @@ private[dataflow] object JsonTexts {
     case _ => throw Untranslatable
   }
 
-  /** What a text holds: an object with names, or a value that is no object. */
+  /** The shape of a text: an object with names, or another value. */
   private sealed abstract class Shape {
     def read(from: Text, row: Int): Unit
 
     def columns: Columns
 
-    /** The values that are no objects, in their order. */
+    /** The values that are not objects, in order. */
     def leaves: Vector[Leaf]
   }
 
-  /** What stands between the values of a text that was read in full. Of a text in which the same stands there, only the
-    * values are read: it cannot mean anything else.
+  /** The bytes between the values of a text that was parsed completely. If the next text has the same bytes there, only
+    * its values are parsed.
     *
     * {{{
     *   {"key": "ann", "n": 1}
-    *   --------     ------ -     these bytes, and then whatever value there is
+    *   --------     ------ -     these bytes, each followed by any value
     * }}}
     */
   private final class Between(bytes: Array[Byte], leaves: Array[Leaf]) {
     private val (starts, ends) = (new Array[Int](leaves.length + 1), new Array[Int](leaves.length + 1))
     private var isKnown = false
 
-    /** Notes a text that was read in full, from where until where. */
+    /** Records a text that was parsed completely. */
     def note(start: Int, until: Int): Unit = {
       var i = 0
       while (i < leaves.length) {
@@ -74,7 +74,7 @@ private[dataflow] object JsonTexts {
       isKnown = true
     }
 
-    /** True if a text was read; if not, it is to be read in full. */
+    /** True if the text was read. Otherwise it must be parsed completely. */
     def read(text: Text, row: Int): Boolean = isKnown && {
       var i = 0
       while (i < leaves.length && text.takes(starts(i), ends(i))) {
@@ -85,14 +85,14 @@ private[dataflow] object JsonTexts {
     }
   }
 
-  /** Values of any types: as long as all are texts, they are left where they lie. */
+  /** Values of any types. While all are texts, they are slices of the input. */
   private final class Leaf(bytes: Array[Byte], total: Int) extends Shape {
     private val (starts, ends) = (new Array[Int](total), new Array[Int](total))
-    private lazy val found = new Columns.Computed(total)
+    private lazy val computed = new Columns.Computed(total)
     private val value = new Value
     private var areTexts = true
 
-    /** Where the value begins that was read last, and where it ends. */
+    /** The start and the end of the last value. */
     var start = 0
     var end = 0
 
@@ -107,7 +107,7 @@ private[dataflow] object JsonTexts {
       } else {
         if (areTexts) keepTexts()
         from.value(value)
-        found.set(row, value)
+        computed.set(row, value)
       }
       end = from.place
     }
@@ -116,16 +116,16 @@ private[dataflow] object JsonTexts {
       areTexts = false
       var row = 0
       while (row < total) {
-        // Each stands behind a quote.
+        // A text follows a quote, so its end is not 0.
         if (ends(row) > 0) {
           value.setText(UTF8String.fromBytes(bytes, starts(row), ends(row) - starts(row)))
-          found.set(row, value)
+          computed.set(row, value)
         }
         row += 1
       }
     }
 
-    override def columns: Columns = if (areTexts) new Columns.Slices(bytes, starts, ends) else found
+    override def columns: Columns = if (areTexts) new Columns.Slices(bytes, starts, ends) else computed
   }
 
   private final class Whole(names: Array[Array[Byte]], parts: Array[Shape]) extends Shape {
@@ -158,10 +158,10 @@ private[dataflow] object JsonTexts {
 
     def isAtEnd: Boolean = at == until
 
-    /** Begins at its beginning again. */
+    /** Returns to the start. */
     def again(): Unit = at = start
 
-    /** Goes on behind what stands somewhere in the bytes, if the same stands here. */
+    /** Skips the bytes of another range, if the same bytes follow here. */
     def takes(from: Int, to: Int): Boolean = {
       val isHere = to - from <= until - at && java.util.Arrays.equals(bytes, from, to, bytes, at, at + to - from)
       if (isHere) at += to - from
@@ -196,7 +196,7 @@ private[dataflow] object JsonTexts {
       at += known.length + 1
     }
 
-    /** The shape of the object that begins here. */
+    /** Parses the shape of the next object. */
     def shape(total: Int): Shape = {
       expect('{')
       val names = mutable.ArrayBuffer.empty[Array[Byte]]
@@ -215,12 +215,12 @@ private[dataflow] object JsonTexts {
         })
       }
       expect('}')
-      // Of two that are alike the last wins, in the place of the first.
+      // The last of two equal names wins, in the place of the first.
       if (names.isEmpty || names.map(UTF8String.fromBytes).distinct.length != names.length) throw Untranslatable
       new Whole(names.toArray, parts.toArray)
     }
 
-    /** A text without anything escaped. */
+    /** A text without escapes. */
     private def plainText(): UTF8String = {
       val from = textStart()
       UTF8String.fromBytes(bytes, from, textEnd() - from)
@@ -228,13 +228,13 @@ private[dataflow] object JsonTexts {
 
     def isText: Boolean = peek == '"'
 
-    /** Where the text begins that is next. */
+    /** The start of the next text. */
     def textStart(): Int = {
       expect('"')
       at
     }
 
-    /** Where the text ends that has begun. */
+    /** The end of the current text. */
     def textEnd(): Int = {
       at = PlainBytes.endOfText(bytes, at, until)
       if (at == until || bytes(at) != '"') throw Untranslatable

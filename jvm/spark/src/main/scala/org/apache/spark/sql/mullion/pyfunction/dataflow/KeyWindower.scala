@@ -196,9 +196,9 @@ private[dataflow] object KeyWindower {
     override def merged(): Seq[(Long, Long)] =
       if (pairs.isEmpty) Nil
       else {
-        val found = pairs.toVector
+        val result = pairs.toVector
         pairs.clear()
-        found
+        result
       }
 
     // A session closes once the watermark has passed its end: a value at the end still belongs to it.

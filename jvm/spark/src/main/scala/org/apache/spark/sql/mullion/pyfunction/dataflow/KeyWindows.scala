@@ -39,7 +39,7 @@ private[dataflow] final class KeyWindows(
   /** Restores stored state. */
   def restore(windows: Array[Item], waiting: Array[Item], layouts: Layouts): Unit = {
     windows.foreach {
-      case Item.Tuple(Array(Item.Int(window), state)) => contents(window) = make.kept(state)
+      case Item.Tuple(Array(Item.Int(window), state)) => contents(window) = make.restore(state)
       case _                                          => throw Untranslatable
     }
     if (waiting.nonEmpty) {
@@ -157,15 +157,15 @@ private[dataflow] final class KeyWindows(
       if (original != target) contents(target).merge(closed(original))
     }
     windower.closeFor(watermark, contents.keys).foreach { one =>
-      val held = closed(one.window)
-      if (wanted(Down)) events += FlowEvent(Down, one.window, held.closed)
+      val windowContents = closed(one.window)
+      if (wanted(Down)) events += FlowEvent(Down, one.window, windowContents.closed)
       if (wanted(Meta)) events += FlowEvent(Meta, one.window, one.metadata)
     }
     if (events.isEmpty) Nil
     else {
-      val found = events.toVector
+      val result = events.toVector
       events.clear()
-      found
+      result
     }
   }
 
@@ -184,8 +184,8 @@ private[dataflow] final class KeyWindows(
     windower.snapshot(contents.keys),
     Item.Many(
       contents.iterator
-        .map[Item] { case (window, held) =>
-          Item.tuple(Item.Int(window), held.snapshot)
+        .map[Item] { case (window, windowContents) =>
+          Item.tuple(Item.Int(window), windowContents.snapshot)
         }
         .toArray
     ),

@@ -6,26 +6,26 @@ import org.json4s.JValue
 
 import org.apache.spark.sql.mullion.pyfunction.expression.{Columns, Item, Layout, Operator, Untranslatable, Value}
 
-/** Values that came, column by column, all of one layout. */
+/** Values of one layout, in columns. */
 private[dataflow] final class Rows(val columns: Columns, val layout: Layout) {
   val singles: Array[Columns] = columns.singles.toArray
 
   def item(row: Int): Item = columns.item(row)
 }
 
-/** Layouts of a task, each of them once, so that they are compared as objects. */
+/** The layouts of a task. Equal layouts are one object, so that `eq` compares them. */
 private[dataflow] final class Layouts {
-  private val known = mutable.HashMap.empty[Layout, Layout]
+  private val layouts = mutable.HashMap.empty[Layout, Layout]
 
-  def apply(layout: Layout): Layout = known.getOrElseUpdate(layout, layout)
+  def apply(layout: Layout): Layout = layouts.getOrElseUpdate(layout, layout)
 
   def rows(columns: Columns): Rows = new Rows(columns, apply(columns.layout))
 }
 
-/** What one window holds: values of one layout, which may become another. */
+/** The values of one window. Their layout may change. */
 private[dataflow] final class Held(var layout: Layout, var values: Array[Value]) {
 
-  /** Nothing at all, as `None` is. */
+  /** True for `None`. */
   def isNothing: Boolean = (layout eq Layout.Single) && values(0).kind == Value.Nothing
 
   def set(function: Function): Unit = {
@@ -60,43 +60,43 @@ private[dataflow] final class Held(var layout: Layout, var values: Array[Value])
   def item: Item = layout.item(values, 0)
 }
 
-/** A function over what a window holds and a row, made anew for each pair of layouts. */
+/** A function of a window's values and a row, compiled for each pair of layouts. */
 private[dataflow] final class OfHeldAndRow(reader: FunctionReader, layouts: Layouts) {
-  private val held = new Given.Held
+  private val state = new Given.Held
   private val row = new Given.Row
-  private val made = mutable.HashMap.empty[(Layout, Layout), Function]
+  private val functions = mutable.HashMap.empty[(Layout, Layout), Function]
   private var last = Option.empty[(Layout, Layout, Function)]
 
   def call(of: Held, rows: Rows, number: Int): Function = {
     val function = last match {
-      case Some((one, other, known)) if (one eq of.layout) && (other eq rows.layout) => known
-      case _                                                                         =>
-        val found = made.getOrElseUpdate(
+      case Some((one, other, cached)) if (one eq of.layout) && (other eq rows.layout) => cached
+      case _                                                                          =>
+        val compiled = functions.getOrElseUpdate(
           (of.layout, rows.layout), {
-            val one = reader.over(of.layout -> held, rows.layout -> row)
+            val one = reader.over(of.layout -> state, rows.layout -> row)
             new Function(layouts(one.layout), one.results)
           }
         )
-        last = Some((of.layout, rows.layout, found))
-        found
+        last = Some((of.layout, rows.layout, compiled))
+        compiled
     }
-    held.of(of.values)
+    state.of(of.values)
     row.at(rows.singles, number)
     function.call()
     function
   }
 }
 
-/** The same over what two windows hold. */
+/** A function of the values of two windows. */
 private[dataflow] final class OfTwoHeld(reader: FunctionReader, layouts: Layouts) {
   private val (one, other) = (new Given.Held, new Given.Held)
-  private val made = mutable.HashMap.empty[(Layout, Layout), Function]
+  private val functions = mutable.HashMap.empty[(Layout, Layout), Function]
 
   def call(first: Held, second: Held): Function = {
-    val function = made.getOrElseUpdate(
+    val function = functions.getOrElseUpdate(
       (first.layout, second.layout), {
-        val found = reader.over(first.layout -> one, second.layout -> other)
-        new Function(layouts(found.layout), found.results)
+        val result = reader.over(first.layout -> one, second.layout -> other)
+        new Function(layouts(result.layout), result.results)
       }
     )
     one.of(first.values)
@@ -106,55 +106,55 @@ private[dataflow] final class OfTwoHeld(reader: FunctionReader, layouts: Layouts
   }
 }
 
-/** A function over a row that gives one value. */
+/** A function of a row with a single result. */
 private[dataflow] final class OfRow(reader: FunctionReader) {
   private val row = new Given.Row
-  private val made = mutable.HashMap.empty[Layout, Function]
+  private val functions = mutable.HashMap.empty[Layout, Function]
   private var last = Option.empty[(Layout, Function)]
 
   def call(rows: Rows, number: Int): Value = {
     val function = last match {
-      case Some((layout, known)) if layout eq rows.layout => known
-      case _                                              =>
-        val found = made.getOrElseUpdate(rows.layout, reader.over(rows.layout -> row))
-        last = Some((rows.layout, found))
-        found
+      case Some((layout, cached)) if layout eq rows.layout => cached
+      case _                                               =>
+        val compiled = functions.getOrElseUpdate(rows.layout, reader.over(rows.layout -> row))
+        last = Some((rows.layout, compiled))
+        compiled
     }
     row.at(rows.singles, number)
     function.single()
   }
 }
 
-/** A function over what a window holds that gives one value. */
+/** A function of a window's values with a single result. */
 private[dataflow] final class OfHeld(reader: FunctionReader) {
-  private val held = new Given.Held
-  private val made = mutable.HashMap.empty[Layout, Function]
+  private val state = new Given.Held
+  private val functions = mutable.HashMap.empty[Layout, Function]
 
   def call(of: Held): Value = {
-    val function = made.getOrElseUpdate(of.layout, reader.over(of.layout -> held))
-    held.of(of.values)
+    val function = functions.getOrElseUpdate(of.layout, reader.over(of.layout -> state))
+    state.of(of.values)
     function.single()
   }
 }
 
-/** What windows hold, as `bytewax/_key_windows/contents.py` has it: what one window of a key does. */
+/** The contents of one window of a key, as in `bytewax/_key_windows/contents.py`. */
 private[dataflow] sealed abstract class WindowContents {
   def add(rows: Rows, row: Int): Unit
 
-  /** Takes what a window held that was merged into this one. */
+  /** Adds the contents of a window that is merged into this one. */
   def merge(other: WindowContents): Unit
 
-  /** What it gives as it closes. */
+  /** The result when the window closes. */
   def closed: Item
 
   def snapshot: Item
 }
 
-/** Makes what a window holds: of a new one, or of one that was kept. */
+/** A factory of contents, for new windows and for stored state. */
 private[dataflow] abstract class MakeContents {
   def fresh(): WindowContents
 
-  def kept(state: Item): WindowContents
+  def restore(state: Item): WindowContents
 }
 
 private[dataflow] object MakeContents {
@@ -187,74 +187,74 @@ private[dataflow] object MakeContents {
     private val fold = new OfHeldAndRow(folder, layouts)
     private val both = new OfTwoHeld(merger, layouts)
 
-    override def fresh(): WindowContents = kept(initial)
+    override def fresh(): WindowContents = restore(initial)
 
-    override def kept(state: Item): WindowContents = new One(heldOf(state, layouts), this)
+    override def restore(state: Item): WindowContents = new One(heldOf(state, layouts), this)
 
-    override def add(held: Held, rows: Rows, row: Int): Unit = held.set(fold.call(held, rows, row))
+    override def add(state: Held, rows: Rows, row: Int): Unit = state.set(fold.call(state, rows, row))
 
-    override def merge(held: Held, other: Held): Unit = held.set(both.call(held, other))
+    override def merge(state: Held, other: Held): Unit = state.set(both.call(state, other))
   }
 
-  /** Adds to what is held, and merges it. */
+  /** Adds values to a state, and merges states. */
   private sealed trait Combining {
-    def add(held: Held, rows: Rows, row: Int): Unit
+    def add(state: Held, rows: Rows, row: Int): Unit
 
-    def merge(held: Held, other: Held): Unit
+    def merge(state: Held, other: Held): Unit
   }
 
-  private final class One(val held: Held, of: Combining) extends WindowContents {
-    override def add(rows: Rows, row: Int): Unit = of.add(held, rows, row)
+  private final class One(val state: Held, of: Combining) extends WindowContents {
+    override def add(rows: Rows, row: Int): Unit = of.add(state, rows, row)
 
     override def merge(other: WindowContents): Unit = other match {
-      case one: One => of.merge(held, one.held)
+      case one: One => of.merge(state, one.state)
       case _        => throw Untranslatable
     }
 
-    override def closed: Item = held.item
+    override def closed: Item = state.item
 
-    override def snapshot: Item = held.item
+    override def snapshot: Item = state.item
   }
 
-  /** Values become one: the first, and then what comes of it and the next. */
+  /** A reduction: the first value, and then the combination with each next one. */
   private abstract class Ones(layouts: Layouts) extends MakeContents with Combining {
-    protected def more(held: Held, rows: Rows, row: Int): Unit
+    protected def more(state: Held, rows: Rows, row: Int): Unit
 
-    override def fresh(): WindowContents = kept(Item.Nothing)
+    override def fresh(): WindowContents = restore(Item.Nothing)
 
-    override def kept(state: Item): WindowContents = new One(heldOf(state, layouts), this)
+    override def restore(state: Item): WindowContents = new One(heldOf(state, layouts), this)
 
-    override def add(held: Held, rows: Rows, row: Int): Unit =
-      if (held.isNothing) held.set(rows, row) else more(held, rows, row)
+    override def add(state: Held, rows: Rows, row: Int): Unit =
+      if (state.isNothing) state.set(rows, row) else more(state, rows, row)
   }
 
   private final class Reducing(reducer: FunctionReader, layouts: Layouts) extends Ones(layouts) {
     private val reduce = new OfHeldAndRow(reducer, layouts)
     private val both = new OfTwoHeld(reducer, layouts)
 
-    override protected def more(held: Held, rows: Rows, row: Int): Unit = held.set(reduce.call(held, rows, row))
+    override protected def more(state: Held, rows: Rows, row: Int): Unit = state.set(reduce.call(state, rows, row))
 
-    override def merge(held: Held, other: Held): Unit = held.set(both.call(held, other))
+    override def merge(state: Held, other: Held): Unit = state.set(both.call(state, other))
   }
 
-  /** The largest or the least: the first of those that are. */
+  /** The first of the largest or smallest values. */
   private final class Choosing(by: FunctionReader, isMax: Boolean, layouts: Layouts) extends Ones(layouts) {
     private val (ofRow, ofHeld, ofOther) = (new OfRow(by), new OfHeld(by), new OfHeld(by))
 
     private def isBetter(one: Value, than: Value) =
       if (isMax) Operator.isLess(than, one) else Operator.isLess(one, than)
 
-    override protected def more(held: Held, rows: Rows, row: Int): Unit =
-      if (isBetter(ofRow.call(rows, row), ofHeld.call(held))) held.set(rows, row)
+    override protected def more(state: Held, rows: Rows, row: Int): Unit =
+      if (isBetter(ofRow.call(rows, row), ofHeld.call(state))) state.set(rows, row)
 
-    override def merge(held: Held, other: Held): Unit =
-      if (isBetter(ofOther.call(other), ofHeld.call(held))) held.set(other)
+    override def merge(state: Held, other: Held): Unit =
+      if (isBetter(ofOther.call(other), ofHeld.call(state))) state.set(other)
   }
 
   private object Collecting extends MakeContents {
     override def fresh(): WindowContents = new Collected(mutable.ArrayBuffer.empty)
 
-    override def kept(state: Item): WindowContents = state match {
+    override def restore(state: Item): WindowContents = state match {
       case Item.Many(items) => new Collected(mutable.ArrayBuffer.from(items))
       case _                => throw Untranslatable
     }

@@ -4,16 +4,16 @@ import org.apache.spark.unsafe.Platform
 import org.apache.spark.unsafe.hash.Murmur3_x86_32
 import org.apache.spark.unsafe.types.UTF8String
 
-/** Values of one type, one after another, as they were read. What is not known here is odd when it is asked for. */
+/** A column of decoded values. Values of unknown types throw [[Untranslatable]] when they are read. */
 private[pyfunction] sealed abstract class Columns {
 
   /** The single value of a row. */
   def read(row: Int, to: Value): Unit = throw Untranslatable
 
-  /** The value of a row as a whole. */
+  /** The complete value of a row. */
   def item(row: Int): Item
 
-  /** How its values are made of single ones; a part that has no single values is one, and odd. */
+  /** The layout of its values. A part of an unknown type counts as a single value. */
   def layout: Layout = Layout.Single
 
   /** The columns of single values, in the order of the layout. */
@@ -27,7 +27,7 @@ private[pyfunction] object Columns {
     override def item(row: Int): Item = Item.Int(values(row))
   }
 
-  /** Whole numbers, of which some are large. */
+  /** Integers, some of more than 64 bits. */
   final class LargeInts(values: Array[Item]) extends Columns {
     override def read(row: Int, to: Value): Unit = Item.set(to, values(row))
 
@@ -52,14 +52,14 @@ private[pyfunction] object Columns {
     override def item(row: Int): Item = Item.Nothing
   }
 
-  /** Texts, which may stand for many rows each. */
+  /** Texts, each shared by many rows. */
   final class Texts(val apart: Array[UTF8String], val of: Array[Int]) extends Columns {
     override def read(row: Int, to: Value): Unit = to.setText(apart(of(row)))
 
     override def item(row: Int): Item = Item.Text(apart(of(row)))
   }
 
-  /** Texts where they lie in bytes. */
+  /** Texts as slices of bytes. */
   final class Slices(val bytes: Array[Byte], val starts: Array[Int], val ends: Array[Int]) extends Columns {
     def text(row: Int): UTF8String = UTF8String.fromBytes(bytes, starts(row), ends(row) - starts(row))
 
@@ -80,7 +80,7 @@ private[pyfunction] object Columns {
     override def item(row: Int): Item = Item.Length(values(row))
   }
 
-  /** Values of several types: of each row which column has it, and where. */
+  /** Values of several types: the column and the index of each row's value. */
   final class Several(which: Array[Int], at: Array[Int], parts: Array[Columns]) extends Columns {
     override def read(row: Int, to: Value): Unit = parts(which(row)).read(at(row), to)
 
@@ -104,15 +104,15 @@ private[pyfunction] object Columns {
   }
 
   /** @param plain
-    *   whether an attribute is what the object holds under its name, and nothing else
+    *   whether an attribute is always the entry of the object's `__dict__`
     */
-  final class Records(val kind: String, val held: Dicts, val plain: Boolean) extends Columns {
-    override def item(row: Int): Item = Item.Record(kind, held.names, held.parts.map(_.item(row)), plain)
+  final class Records(val kind: String, val fields: Dicts, val plain: Boolean) extends Columns {
+    override def item(row: Int): Item = Item.Record(kind, fields.names, fields.parts.map(_.item(row)), plain)
 
     override lazy val layout: Layout =
-      if (plain) Layout.Whole(Layout.Record(kind, held.names), held.parts.map(_.layout).toVector) else Layout.Single
+      if (plain) Layout.Whole(Layout.Record(kind, fields.names), fields.parts.map(_.layout).toVector) else Layout.Single
 
-    override lazy val singles: Vector[Columns] = if (plain) held.singles else Vector(this)
+    override lazy val singles: Vector[Columns] = if (plain) fields.singles else Vector(this)
   }
 
   /** Lists, or tuples of several lengths. */
@@ -127,18 +127,18 @@ private[pyfunction] object Columns {
     override def item(row: Int): Item =
       Item.Numbers(Array.tabulate(starts(row + 1) - starts(row)) { i =>
         flat.item(starts(row) + i) match {
-          case Item.Int(held) => held
-          case _              => throw Untranslatable
+          case Item.Int(number) => number
+          case _                => throw Untranslatable
         }
       })
   }
 
-  /** Values as wholes. */
+  /** Complete values. */
   final class Whole(val items: Array[Item]) extends Columns {
     override def item(row: Int): Item = items(row)
   }
 
-  /** Values that were computed, each of its own type. */
+  /** Computed values of any types. */
   final class Computed(count: Int) extends Columns {
     private val kinds = new Array[Byte](count)
     private val longs = new Array[Long](count)
@@ -165,7 +165,7 @@ private[pyfunction] object Columns {
       Item.of(value)
     }
 
-    /** The kind of the values of some rows, if they have one. */
+    /** The common kind of the values of some rows, if there is one. */
     def kindOf(rows: Array[Int]): Option[Int] =
       if (rows.isEmpty) None
       else {
@@ -182,7 +182,7 @@ private[pyfunction] object Columns {
     def textOf(row: Int): UTF8String = texts(row)
   }
 
-  /** A column of which some rows all have texts, with each of them once. */
+  /** Converts a column to distinct texts, for rows that all have texts. */
   def asTexts(columns: Columns, rows: Array[Int], total: Int): Texts = columns match {
     case texts: Texts                                                     => texts
     case slices: Slices                                                   => new TextNumbers(slices).over(rows, total)
@@ -191,13 +191,13 @@ private[pyfunction] object Columns {
     case _                 => throw Untranslatable
   }
 
-  /** Numbers of texts in bytes, in the order in which they are met: a table of them by their bytes, from which a text
-    * is made once.
+  /** Numbers the distinct texts in bytes, in the order of their first row: a hash table by bytes, which creates each
+    * text once.
     */
   private final class TextNumbers(of: Slices) {
     private val bytes = of.bytes
     private val apart = scala.collection.mutable.ArrayBuffer.empty[UTF8String]
-    // By number: a row that has it, and its hash. By slot: a number and one, or nothing.
+    // By number: a row with the text, and its hash. By slot: the number plus one, or 0.
     private var rowOf = new Array[Int](TextNumbers.Few)
     private var hashOf = new Array[Int](TextNumbers.Few)
     private var slots = new Array[Int](4 * TextNumbers.Few)
@@ -253,7 +253,7 @@ private[pyfunction] object Columns {
       Murmur3_x86_32.hashUnsafeBytes(bytes, Platform.BYTE_ARRAY_OFFSET.toLong + start, end - start, Seed)
   }
 
-  /** Not a function: those box the number that they are given. */
+  /** Not a `Function1`, which would box its argument. */
   trait TextOf {
     def apply(number: Int): UTF8String
   }
@@ -265,8 +265,8 @@ private[pyfunction] object Columns {
     var i = 0
     while (i < rows.length) {
       val text = texts(rows(i))
-      val known = numbers.get(text)
-      if (known != null) of(rows(i)) = known
+      val number = numbers.get(text)
+      if (number != null) of(rows(i)) = number
       else {
         of(rows(i)) = apart.length
         numbers.put(text, apart.length)

@@ -2,7 +2,7 @@ package org.apache.spark.sql.mullion.pyfunction.expression
 
 import org.apache.spark.unsafe.types.UTF8String
 
-/** A value of Python's as a whole: what a window holds, and what goes in and out of it. */
+/** A complete Python value: the contents, the input or the output of a window. */
 private[pyfunction] sealed abstract class Item
 
 private[pyfunction] object Item {
@@ -10,7 +10,7 @@ private[pyfunction] object Item {
   final case class Bool(value: Boolean) extends Item
   final case class Int(value: Long) extends Item
 
-  /** A whole number of more than 64 bits, which nothing is computed with here. */
+  /** An integer of more than 64 bits, which the JVM does not compute with. */
   final case class Large(value: BigInt) extends Item
   final case class Float(value: Double) extends Item
   final case class Text(value: UTF8String) extends Item
@@ -30,13 +30,13 @@ private[pyfunction] object Item {
   /** An object of a class.
     *
     * @param plain
-    *   whether an attribute is what it holds under its name, and nothing else
+    *   whether an attribute is always the entry of its `__dict__`
     */
   final case class Record(kind: String, keys: Layout.Names, items: Array[Item], plain: Boolean) extends Item
 
   def tuple(items: Item*): Item = Tuple(items.toArray)
 
-  /** What one value of an expression is. */
+  /** Converts a single value of an expression. */
   def of(value: Value): Item = value.kind match {
     case Value.Nothing => Nothing
     case Value.Bool    => Bool(value.long != 0)
@@ -48,7 +48,7 @@ private[pyfunction] object Item {
     case _             => throw Untranslatable
   }
 
-  /** Sets a value of an expression; what has parts is odd. */
+  /** Sets a single value of an expression. Throws [[Untranslatable]] for a value with parts. */
   def set(to: Value, of: Item): Unit = of match {
     case Nothing      => to.setNothing()
     case Bool(held)   => to.setBool(held)
@@ -61,24 +61,24 @@ private[pyfunction] object Item {
   }
 }
 
-/** How a value is made of single ones: which parts it has, not which values these are. Equal where Python has the same
-  * types with the same keys, in the same order.
+/** The layout of a value: its parts, without their values. Two layouts are equal if Python's values have the same types
+  * with the same keys in the same order.
   */
 private[pyfunction] sealed abstract class Layout {
 
-  /** How many single values it has. */
+  /** The number of its single values. */
   def size: Int
 
   /** The single values of an item of this layout, from `at` on. */
   def spread(item: Item, to: Array[Value], at: Int): Unit
 
-  /** The item of single values. */
+  /** Builds an item from single values. */
   def item(from: Array[Value], at: Int): Item
 }
 
 private[pyfunction] object Layout {
 
-  /** Keys in their order, compared as such. */
+  /** Keys in order. */
   final case class Names(list: Vector[String])
 
   case object Single extends Layout {

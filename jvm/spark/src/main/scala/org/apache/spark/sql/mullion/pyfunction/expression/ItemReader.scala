@@ -8,16 +8,16 @@ import scala.collection.mutable
 
 import org.apache.spark.unsafe.types.UTF8String
 
-/** Reads what `bytewax/_values/writer.py` wrote:
+/** Decodes the format of `bytewax/_values/writer.py`:
   *
   * {{{
-  *   int length of the head | head: JSON [how many, root, [lengths of buffers]] | buffers
+  *   int length of the head | head: JSON [count, root, [lengths of buffers]] | buffers
   *   root   ["i", [1, 2]]  ["q", buffer]  ["=", 5]  ["d", buffer]  ["k", [text], ints]  ["t", [root]]  ...
   * }}}
   */
 private[pyfunction] object ItemReader {
 
-  /** The values of bytes, and how many they are. */
+  /** The number of values, and their column. */
   def read(written: Array[Byte]): (Int, Columns) = {
     val length = ByteBuffer.wrap(written).getInt
     new Head(written, 4, 4 + length).parse() match {
@@ -32,7 +32,7 @@ private[pyfunction] object ItemReader {
   /** The only value of bytes. */
   def readOne(written: Array[Byte]): Item = read(written)._2.item(0)
 
-  /** JSON as Python writes it: numbers, texts, lists, and null, which is `None`. */
+  /** JSON in Python's format: numbers, texts, lists, and null for `None`. */
   private final class Head(bytes: Array[Byte], from: Int, until: Int) {
     private var at = from
 
@@ -51,8 +51,8 @@ private[pyfunction] object ItemReader {
       }
     }
 
-    private def word(said: String, value: Any): Any = {
-      at += said.length
+    private def word(expected: String, value: Any): Any = {
+      at += expected.length
       value
     }
 
@@ -60,30 +60,30 @@ private[pyfunction] object ItemReader {
 
     private def list(): Seq[Any] = {
       at += 1
-      val found = mutable.ArrayBuffer.empty[Any]
+      val items = mutable.ArrayBuffer.empty[Any]
       skip()
       while (bytes(at) != ']') {
-        found += parse()
+        items += parse()
         skip()
       }
       at += 1
-      ArraySeq.unsafeWrapArray(found.toArray[Any])
+      ArraySeq.unsafeWrapArray(items.toArray[Any])
     }
 
     private def number(): Any = {
       val start = at
-      var whole = true
+      var isInteger = true
       if (bytes(at) == '-') at += 1
       if (bytes(at) == 'I') {
         at += "Infinity".length
         return Double.NegativeInfinity
       }
       while (at < until && isOfNumber(bytes(at))) {
-        whole &= bytes(at) >= '0' && bytes(at) <= '9'
+        isInteger &= bytes(at) >= '0' && bytes(at) <= '9'
         at += 1
       }
       val text = new String(bytes, start, at - start, US_ASCII)
-      if (!whole) text.toDouble else text.toLongOption.getOrElse(BigInt(text))
+      if (!isInteger) text.toDouble else text.toLongOption.getOrElse(BigInt(text))
     }
 
     private def isOfNumber(c: Byte) =
@@ -102,31 +102,31 @@ private[pyfunction] object ItemReader {
     private def escaped(start: Int): UTF8String = {
       at = start
       while (bytes(at) != '"') at += (if (bytes(at) == '\\') 2 else 1)
-      val said = new String(bytes, start, at - start, UTF_8)
+      val escaped = new String(bytes, start, at - start, UTF_8)
       at += 1
-      val made = new java.lang.StringBuilder
+      val unescaped = new java.lang.StringBuilder
       var i = 0
-      while (i < said.length) {
-        val c = said.charAt(i)
-        if (c != '\\') made.append(c)
+      while (i < escaped.length) {
+        val c = escaped.charAt(i)
+        if (c != '\\') unescaped.append(c)
         else {
           i += 1
-          said.charAt(i) match {
-            case 'n' => made.append('\n')
-            case 't' => made.append('\t')
-            case 'r' => made.append('\r')
-            case 'b' => made.append('\b')
-            case 'f' => made.append('\f')
+          escaped.charAt(i) match {
+            case 'n' => unescaped.append('\n')
+            case 't' => unescaped.append('\t')
+            case 'r' => unescaped.append('\r')
+            case 'b' => unescaped.append('\b')
+            case 'f' => unescaped.append('\f')
             case 'u' =>
-              made.append(Integer.parseInt(said.substring(i + 1, i + 5), 16).toChar)
+              unescaped.append(Integer.parseInt(escaped.substring(i + 1, i + 5), 16).toChar)
               i += 4
-            case other => made.append(other)
+            case other => unescaped.append(other)
           }
         }
         i += 1
       }
-      val text = made.toString
-      // Half of a pair is a character to Python, and none to UTF-8.
+      val text = unescaped.toString
+      // Python accepts a single surrogate as a character; UTF-8 does not.
       if (!UTF_8.newEncoder.canEncode(text)) throw Untranslatable
       UTF8String.fromString(text)
     }
@@ -141,43 +141,43 @@ private[pyfunction] object ItemReader {
     }
 
     private def marked(mark: String, parts: Seq[Any], count: Int): Columns = (mark, parts) match {
-      case ("i", Seq(held: Seq[_])) if held.exists(_.isInstanceOf[BigInt]) =>
-        new Columns.LargeInts(held.map {
+      case ("i", Seq(parts: Seq[_])) if parts.exists(_.isInstanceOf[BigInt]) =>
+        new Columns.LargeInts(parts.map {
           case one: BigInt => Item.Large(one)
           case one: Long   => Item.Int(one)
           case _           => throw Untranslatable
         }.toArray)
-      case ("i" | "q" | "=", _)                => new Columns.Ints(ints(mark, parts, count))
-      case ("f", Seq(held: Seq[_]))            => new Columns.Floats(held.map(double).toArray)
-      case ("d", Seq(buffer: Long))            => new Columns.Floats(doubles(buffer.toInt))
-      case ("b", Seq(held: Seq[_]))            => new Columns.Bools(held.map(_ == 1L).toArray)
-      case ("0", _)                            => Columns.Nothings
-      case ("s", Seq(held: Seq[_]))            => new Columns.Texts(held.map(text).toArray, Array.range(0, held.length))
-      case ("k", Seq(apart: Seq[_], of))       => new Columns.Texts(apart.map(text).toArray, small(of, count))
-      case ("v", Seq(lengths, buffer: Long))   => slices(small(lengths, count), starts(buffer.toInt))
-      case ("z", Seq(us))                      => new Columns.Times(longs(us, count))
-      case ("w", Seq(us))                      => new Columns.Lengths(longs(us, count))
-      case ("t", Seq(held: Seq[_]))            => new Columns.Tuples(held.map(columns(_, count)).toArray)
-      case ("m", Seq(_, _))                    => dicts(parts)(count)
-      case ("O", Seq(kind: UTF8String, of))    => records(kind, of, plain = false, count)
-      case ("O", Seq(kind: UTF8String, of, _)) => records(kind, of, plain = true, count)
+      case ("i" | "q" | "=", _)              => new Columns.Ints(ints(mark, parts, count))
+      case ("f", Seq(parts: Seq[_]))         => new Columns.Floats(parts.map(double).toArray)
+      case ("d", Seq(buffer: Long))          => new Columns.Floats(doubles(buffer.toInt))
+      case ("b", Seq(parts: Seq[_]))         => new Columns.Bools(parts.map(_ == 1L).toArray)
+      case ("0", _)                          => Columns.Nothings
+      case ("s", Seq(parts: Seq[_]))         => new Columns.Texts(parts.map(text).toArray, Array.range(0, parts.length))
+      case ("k", Seq(apart: Seq[_], of))     => new Columns.Texts(apart.map(text).toArray, small(of, count))
+      case ("v", Seq(lengths, buffer: Long)) => slices(small(lengths, count), starts(buffer.toInt))
+      case ("z", Seq(us))                    => new Columns.Times(longs(us, count))
+      case ("w", Seq(us))                    => new Columns.Lengths(longs(us, count))
+      case ("t", Seq(parts: Seq[_]))         => new Columns.Tuples(parts.map(columns(_, count)).toArray)
+      case ("m", Seq(_, _))                  => dicts(parts)(count)
+      case ("O", Seq(kind: UTF8String, of))  => records(kind, of, plain = false, count)
+      case ("O", Seq(kind: UTF8String, of, _))    => records(kind, of, plain = true, count)
       case ("l", Seq(lengths, total: Long, flat)) =>
         new Columns.Lists(startsOf(lengths, count), columns(flat, total.toInt), isTuple = false)
       case ("T", Seq(lengths, total: Long, flat)) =>
         new Columns.Lists(startsOf(lengths, count), columns(flat, total.toInt), isTuple = true)
       case ("S" | "F", Seq(lengths, total: Long, flat)) =>
         new Columns.Sets(startsOf(lengths, count), columns(flat, total.toInt))
-      case ("u", which +: held) =>
+      case ("u", which +: parts) =>
         val of = small(which, count)
-        val seen = new Array[Int](held.length)
+        val counts = new Array[Int](parts.length)
         val at = of.map { part =>
-          seen(part) += 1
-          seen(part) - 1
+          counts(part) += 1
+          counts(part) - 1
         }
         new Columns.Several(
           of,
           at,
-          held.map {
+          parts.map {
             case Seq(length: Long, part) => columns(part, length.toInt)
             case _                       => throw Untranslatable
           }.toArray
@@ -198,8 +198,8 @@ private[pyfunction] object ItemReader {
     }
 
     private def dicts(parts: Seq[Any])(count: Int): Columns.Dicts = parts match {
-      case Seq(keys: Seq[_], held: Seq[_]) =>
-        new Columns.Dicts(Layout.Names(keys.map(text(_).toString).toVector), held.map(columns(_, count)).toArray)
+      case Seq(keys: Seq[_], parts: Seq[_]) =>
+        new Columns.Dicts(Layout.Names(keys.map(text(_).toString).toVector), parts.map(columns(_, count)).toArray)
       case _ => throw Untranslatable
     }
 
@@ -210,14 +210,14 @@ private[pyfunction] object ItemReader {
     }
 
     private def text(of: Any): UTF8String = of match {
-      case held: UTF8String => held
-      case _                => throw Untranslatable
+      case parts: UTF8String => parts
+      case _                 => throw Untranslatable
     }
 
     private def double(of: Any): Double = of match {
-      case held: Double => held
-      case held: Long   => held.toDouble
-      case _            => throw Untranslatable
+      case parts: Double => parts
+      case parts: Long   => parts.toDouble
+      case _             => throw Untranslatable
     }
 
     private def longs(node: Any, count: Int): Array[Long] = node match {
@@ -227,37 +227,37 @@ private[pyfunction] object ItemReader {
     }
 
     private def small(node: Any, count: Int): Array[Int] = {
-      val held = longs(node, count)
-      val made = new Array[Int](held.length)
+      val parts = longs(node, count)
+      val result = new Array[Int](parts.length)
       var i = 0
-      while (i < made.length) {
-        made(i) = held(i).toInt
+      while (i < result.length) {
+        result(i) = parts(i).toInt
         i += 1
       }
-      made
+      result
     }
 
     private def startsOf(lengths: Any, count: Int): Array[Int] = small(lengths, count).scanLeft(0)(_ + _)
 
     private def ints(mark: String, parts: Seq[Any], count: Int): Array[Long] = (mark, parts) match {
-      case ("i", Seq(held: Seq[_])) => held.map { case one: Long => one; case _ => throw Untranslatable }.toArray
-      case ("=", Seq(held: Long))   =>
-        val made = new Array[Long](count)
-        java.util.Arrays.fill(made, held)
-        made
+      case ("i", Seq(parts: Seq[_])) => parts.map { case one: Long => one; case _ => throw Untranslatable }.toArray
+      case ("=", Seq(parts: Long))   =>
+        val result = new Array[Long](count)
+        java.util.Arrays.fill(result, parts)
+        result
       case ("q", Seq(buffer: Long)) =>
         val longs = bytesOf(buffer.toInt).asLongBuffer
-        val made = new Array[Long](longs.remaining)
-        longs.get(made)
-        made
+        val result = new Array[Long](longs.remaining)
+        longs.get(result)
+        result
       case _ => throw Untranslatable
     }
 
     private def doubles(buffer: Int): Array[Double] = {
-      val held = bytesOf(buffer).asDoubleBuffer
-      val made = new Array[Double](held.remaining)
-      held.get(made)
-      made
+      val parts = bytesOf(buffer).asDoubleBuffer
+      val result = new Array[Double](parts.remaining)
+      parts.get(result)
+      result
     }
 
     private def bytesOf(buffer: Int): ByteBuffer =

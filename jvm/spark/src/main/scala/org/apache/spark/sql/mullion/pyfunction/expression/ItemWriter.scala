@@ -9,7 +9,7 @@ import scala.jdk.CollectionConverters._
 import org.apache.spark.unsafe.Platform
 import org.apache.spark.unsafe.types.UTF8String
 
-/** Writes values for [[ItemReader]], and for Python's: column by column, values of one type together. */
+/** Encodes values for [[ItemReader]] and Python: by column, with values of one type together. */
 private[pyfunction] final class ItemWriter {
   private val head = new java.lang.StringBuilder(256)
   private val buffers = mutable.ArrayBuffer.empty[Array[Byte]]
@@ -17,22 +17,22 @@ private[pyfunction] final class ItemWriter {
   private def bytes(count: Int, items: Array[Item]): Array[Byte] = {
     head.append('[').append(count).append(',')
     column(items)
-    made()
+    encoded()
   }
 
   private def bytes(columns: Columns, rows: Array[Int]): Array[Byte] = {
     head.append('[').append(rows.length).append(',')
     gathered(columns, rows)
-    made()
+    encoded()
   }
 
-  private def made(): Array[Byte] = {
+  private def encoded(): Array[Byte] = {
     head.append(",[").append(buffers.map(_.length).mkString(",")).append("]]")
-    val said = head.toString.getBytes(UTF_8)
-    val made = ByteBuffer.allocate(4 + said.length + buffers.map(_.length).sum)
-    made.putInt(said.length).put(said)
-    buffers.foreach(made.put)
-    made.array
+    val header = head.toString.getBytes(UTF_8)
+    val data = ByteBuffer.allocate(4 + header.length + buffers.map(_.length).sum)
+    data.putInt(header.length).put(header)
+    buffers.foreach(data.put)
+    data.array
   }
 
   /** Some rows of columns. */
@@ -50,20 +50,20 @@ private[pyfunction] final class ItemWriter {
       head.append("[\"O\",")
       quoted(UTF8String.fromString(of.kind))
       head.append(',')
-      gatheredDicts(of.held, rows)
+      gatheredDicts(of.fields, rows)
       head.append(if (of.plain) ",1]" else "]")
       ()
     case _ => column(rows.map(columns.item))
   }
 
   private def gatheredFloats(values: Array[Double], rows: Array[Int]): Unit = {
-    val made = new Array[Double](rows.length)
+    val result = new Array[Double](rows.length)
     var i = 0
     while (i < rows.length) {
-      made(i) = values(rows(i))
+      result(i) = values(rows(i))
       i += 1
     }
-    within("d")(doubles(made))
+    within("d")(doubles(result))
   }
 
   private def gatheredComputed(of: Columns.Computed, rows: Array[Int]): Unit = of.kindOf(rows) match {
@@ -75,7 +75,7 @@ private[pyfunction] final class ItemWriter {
     case _                  => column(rows.map(of.item))
   }
 
-  /** Texts in a buffer, one behind the other. */
+  /** Concatenated texts in a buffer. */
   private def besides(count: Int, texts: Columns.TextOf): Unit = {
     val lengths = new Array[Long](count)
     var i = 0
@@ -85,18 +85,18 @@ private[pyfunction] final class ItemWriter {
       size += lengths(i).toInt
       i += 1
     }
-    val made = new Array[Byte](size)
+    val result = new Array[Byte](size)
     var at = 0
     i = 0
     while (i < count) {
-      texts(i).writeToMemory(made, Platform.BYTE_ARRAY_OFFSET.toLong + at)
+      texts(i).writeToMemory(result, Platform.BYTE_ARRAY_OFFSET.toLong + at)
       at += lengths(i).toInt
       i += 1
     }
-    behindLengths(lengths, made)
+    behindLengths(lengths, result)
   }
 
-  /** The same of texts that lie in bytes. */
+  /** The same for slices of bytes. */
   private def gatheredSlices(of: Columns.Slices, rows: Array[Int]): Unit = {
     val lengths = new Array[Long](rows.length)
     var i = 0
@@ -107,16 +107,16 @@ private[pyfunction] final class ItemWriter {
       size += length
       i += 1
     }
-    val made = new Array[Byte](size)
+    val result = new Array[Byte](size)
     var at = 0
     i = 0
     while (i < rows.length) {
       val length = lengths(i).toInt
-      System.arraycopy(of.bytes, of.starts(rows(i)), made, at, length)
+      System.arraycopy(of.bytes, of.starts(rows(i)), result, at, length)
       at += length
       i += 1
     }
-    behindLengths(lengths, made)
+    behindLengths(lengths, result)
   }
 
   private def behindLengths(lengths: Array[Long], texts: Array[Byte]): Unit = within("v") {
@@ -126,7 +126,7 @@ private[pyfunction] final class ItemWriter {
   }
 
   private def gatheredTexts(of: Columns.Texts, rows: Array[Int]): Unit = {
-    // Numbers of texts, in the order in which they are met.
+    // Numbers of the distinct texts, in the order of their first row.
     val numbers = new Array[Int](of.apart.length)
     val apart = mutable.ArrayBuffer.empty[UTF8String]
     val which = new Array[Long](rows.length)
@@ -179,13 +179,13 @@ private[pyfunction] final class ItemWriter {
   }
 
   private def picked(values: Array[Long], rows: Array[Int]): Array[Long] = {
-    val made = new Array[Long](rows.length)
+    val result = new Array[Long](rows.length)
     var i = 0
     while (i < rows.length) {
-      made(i) = values(rows(i))
+      result(i) = values(rows(i))
       i += 1
     }
-    made
+    result
   }
 
   private def column(items: Array[Item]): Unit =
@@ -218,7 +218,7 @@ private[pyfunction] final class ItemWriter {
     i == items.length
   }
 
-  /** What may stand in one column. */
+  /** The kinds of columns. */
   private def kindOf(item: Item): Any = item match {
     case Item.Nothing                    => 0
     case _: Item.Bool                    => 1
@@ -322,10 +322,10 @@ private[pyfunction] final class ItemWriter {
       head.append("]]")
       ()
     } else {
-      val made = ByteBuffer.allocate(values.length * 8).order(ByteOrder.nativeOrder)
-      made.asLongBuffer.put(values)
+      val result = ByteBuffer.allocate(values.length * 8).order(ByteOrder.nativeOrder)
+      result.asLongBuffer.put(values)
       head.append("[\"q\",").append(buffers.length).append(']')
-      buffers += made.array
+      buffers += result.array
       ()
     }
 
@@ -350,10 +350,10 @@ private[pyfunction] final class ItemWriter {
   }
 
   private def doubles(values: Array[Double]): Unit = {
-    val made = ByteBuffer.allocate(values.length * 8).order(ByteOrder.nativeOrder)
-    made.asDoubleBuffer.put(values)
+    val result = ByteBuffer.allocate(values.length * 8).order(ByteOrder.nativeOrder)
+    result.asDoubleBuffer.put(values)
     head.append(buffers.length)
-    buffers += made.array
+    buffers += result.array
     ()
   }
 
@@ -367,10 +367,10 @@ private[pyfunction] final class ItemWriter {
 
   private def quoted(text: UTF8String): Unit = {
     head.append('"')
-    val said = text.toString
+    val string = text.toString
     var i = 0
-    while (i < said.length) {
-      val c = said.charAt(i)
+    while (i < string.length) {
+      val c = string.charAt(i)
       if (c == '"' || c == '\\') head.append('\\').append(c)
       else if (c < ' ') head.append(f"\\u${c.toInt}%04x")
       else head.append(c)

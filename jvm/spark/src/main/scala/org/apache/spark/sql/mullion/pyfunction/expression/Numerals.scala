@@ -54,8 +54,8 @@ private[pyfunction] object Numerals {
   def int(bytes: Array[Byte], from: Int, until: Int): Long = {
     val start = if (from < until && (bytes(from) == '-' || bytes(from) == '+')) from + 1 else from
     if (start == until || until - start > MostDigits) throw Untranslatable
-    val found = digits(bytes, start, until)
-    if (bytes(from) == '-') -found else found
+    val number = digits(bytes, start, until)
+    if (bytes(from) == '-') -number else number
   }
 
   /** A JSON number, which is an int without a point and an exponent. */
@@ -76,13 +76,13 @@ private[pyfunction] object Numerals {
   }
 
   private def digits(bytes: Array[Byte], from: Int, until: Int): Long = {
-    var (i, found) = (from, 0L)
+    var (i, number) = (from, 0L)
     while (i < until) {
       if (!isDigit(bytes(i))) throw Untranslatable
-      found = found * 10 + (bytes(i) - '0')
+      number = number * 10 + (bytes(i) - '0')
       i += 1
     }
-    found
+    number
   }
 
   /** `datetime.fromisoformat(text)` in microseconds, such as `2024-01-31T23:59:59.123456+00:00`: with a `T` or a blank,
@@ -150,9 +150,9 @@ private[pyfunction] object Numerals {
       val (hour, minute) = (number(11, 2), number(14, 2))
       if (hour > 23 || minute > 59) throw Untranslatable
       val seconds = days(number(0, 4), number(5, 2), number(8, 2)) * SecondsOfDay + hour * 3600 + minute * 60
-      val found = seconds * Million
-      newest = new Minute(date, rest, found)
-      found
+      val micros = seconds * Million
+      newest = new Minute(date, rest, micros)
+      micros
     }
   }
 
@@ -176,7 +176,7 @@ private[pyfunction] object Numerals {
   def timestamp(seconds: Double): Long = {
     // The range of datetime, without the last second at either end.
     if (!(seconds > -62135596800.0 && seconds < 253402300799.0)) throw Untranslatable
-    val whole = if (seconds < 0) Math.ceil(seconds) else Math.floor(seconds)
-    whole.toLong * Million + Math.rint((seconds - whole) * 1e6).toLong
+    val rounded = if (seconds < 0) Math.ceil(seconds) else Math.floor(seconds)
+    rounded.toLong * Million + Math.rint((seconds - rounded) * 1e6).toLong
   }
 }

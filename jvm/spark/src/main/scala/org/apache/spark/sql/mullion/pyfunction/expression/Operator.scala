@@ -133,11 +133,11 @@ private[pyfunction] object Operator {
 
   private def floorDiv(left: Double, right: Double): Double = {
     val rest = left % right
-    val whole = (left - rest) / right - (if (rest != 0.0 && (rest < 0) != (right < 0)) 1.0 else 0.0)
-    if (whole == 0.0) Math.copySign(0.0, left / right)
+    val quotient = (left - rest) / right - (if (rest != 0.0 && (rest < 0) != (right < 0)) 1.0 else 0.0)
+    if (quotient == 0.0) Math.copySign(0.0, left / right)
     else {
-      val floor = Math.floor(whole)
-      if (whole - floor > 0.5) floor + 1.0 else floor
+      val floor = Math.floor(quotient)
+      if (quotient - floor > 0.5) floor + 1.0 else floor
     }
   }
 }
