@@ -5,7 +5,7 @@ import org.apache.spark.sql.mullion.checkpoint.evolve.ContinueAtStart
 import org.apache.spark.sql.mullion.operator.SortByKeyExec
 import org.apache.spark.sql.mullion.operator.partial.ReadColumns
 import org.apache.spark.sql.mullion.operator.scan.{LightScans, ReadByEachTask}
-import org.apache.spark.sql.mullion.plan.{RefuseAtStart, WindowStrategy}
+import org.apache.spark.sql.mullion.plan.{PruneJson, RefuseAtStart, WindowStrategy}
 import org.apache.spark.sql.mullion.pyfunction.keyed.KeyedFunctionStrategy
 import org.apache.spark.sql.mullion.request.reject.Unfit
 import org.apache.spark.sql.mullion.request.sql.TableFunctions
@@ -27,6 +27,8 @@ class MullionExtensions extends (SparkSessionExtensions => Unit) {
   private def add(extensions: SparkSessionExtensions): Unit = {
     extensions.injectPlannerStrategy(_ => WindowStrategy)
     extensions.injectPlannerStrategy(_ => KeyedFunctionStrategy)
+    // Runs after Spark's own rules have pruned columns.
+    extensions.injectPreCBORule(_ => PruneJson)
     extensions.injectColumnar(_ => LightScans)
     // Spark applies post-transition rules in reverse order.
     extensions.injectColumnar(_ => ReadByEachTask)

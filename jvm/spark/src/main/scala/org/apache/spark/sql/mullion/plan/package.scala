@@ -17,6 +17,7 @@ package org.apache.spark.sql.mullion
   *   PushDownLeftSemiAntiJoin             results of streams             rejected by Refusals
   *   RewriteCorrelatedScalarSubquery      subqueries are accepted        rejected by builders.CallChecks
   *   DecimalAggregates                    speed of small decimals        exec.partial.DecimalSum
+  *   OptimizeCsvJsonExprs                 speed: unused JSON columns     PruneJson
   *   ColumnPruning                        speed: unused results          missing: state holds all aggregates of a call
   *   PushPredicateThroughNonJoin          speed: filters on keys         missing: filter the input
   *   NullPropagation                      speed: count(v) of no nulls    missing: the column is read

@@ -1,7 +1,7 @@
 package org.apache.spark.sql.mullion.request
 
 import org.apache.spark.sql.SparkSession
-import org.apache.spark.sql.mullion.plan.{RefuseWithFirstBatch, WindowStrategy}
+import org.apache.spark.sql.mullion.plan.{PruneJson, RefuseWithFirstBatch, WindowStrategy}
 import org.apache.spark.sql.mullion.pyfunction.keyed.KeyedFunctionStrategy
 import org.apache.spark.sql.mullion.shim.Classic
 import org.apache.spark.sql.mullion.sqlfunctions.SqlFunctions
@@ -15,8 +15,9 @@ object Installation {
       Seq(WindowStrategy, KeyedFunctionStrategy)
         .filterNot(experimental.extraStrategies.contains)
         .foreach(experimental.extraStrategies :+= _)
-      if (!experimental.extraOptimizations.contains(RefuseWithFirstBatch))
-        experimental.extraOptimizations :+= RefuseWithFirstBatch
+      Seq(RefuseWithFirstBatch, PruneJson)
+        .filterNot(experimental.extraOptimizations.contains)
+        .foreach(experimental.extraOptimizations :+= _)
     }
     SqlFunctions.register(Classic.session(spark))
     QueryPage.tellOfMetrics(Classic.session(spark))

@@ -4,6 +4,7 @@ import org.apache.spark.sql.catalyst.expressions.aggregate.V2Aggregator
 import org.apache.spark.sql.catalyst.expressions.objects.{Invoke, InvokeLike, StaticInvoke}
 import org.apache.spark.sql.catalyst.expressions.{Expression, PlanExpression, UserDefinedExpression}
 import org.apache.spark.sql.execution.SparkPlan
+import org.apache.spark.sql.mullion.expressions.columns.PrunedJson
 import org.apache.spark.sql.types.ObjectType
 
 /** The expressions with the same value for the same row in every task, which can also be evaluated during planning.
@@ -19,8 +20,8 @@ private[scan] object RepeatableExpressions {
 
   def isRepeatable(expression: Expression): Boolean = expression.deterministic && !expression.exists(!isKnown(_))
 
-  private def isKnown(expression: Expression): Boolean = definers.contains(packageOf(expression.getClass)) &&
-    (expression match {
+  private def isKnown(expression: Expression): Boolean = expression.isInstanceOf[PrunedJson] ||
+    definers.contains(packageOf(expression.getClass)) && (expression match {
       case _: PlanExpression[_] | _: UserDefinedExpression | _: V2Aggregator[_, _] => false
       case call: InvokeLike                                                        => isOfSpark(call)
       case _                                                                       => true
