@@ -11,7 +11,7 @@ import socket
 import struct
 from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime
-from functools import cached_property
+from functools import cached_property, reduce
 from typing import Any, Final, Protocol
 
 import pyarrow as pa
@@ -85,8 +85,12 @@ class Adder:
                 if self._by_row:
                     method, add_row = "add_row", of.add_row
                     before = total
-                    for row in zip(*(column[start : start + count] for column in rows.columns), strict=True):
-                        total = add_row(total, *row)
+                    columns = [column[start : start + count] for column in rows.columns]
+                    if len(columns) == 1:
+                        total = reduce(add_row, columns[0], total)
+                    else:
+                        for row in zip(*columns, strict=True):
+                            total = add_row(total, *row)
                     total = self._returned(method, before, total)
                 else:
                     method = "add"
@@ -215,7 +219,7 @@ def finishing(adder: Adder, kind: pa.DataType) -> Callable[[pa.Array], pa.Array]
         results: list[Any] = []
         with _for_driver():
             lists = panes.field("accumulators"), panes.field("rows")
-            encoded, bounds = lists[0].values, lists[0].offsets.to_pylist()
+            encoded, bounds = lists[0].values.to_pylist(), lists[0].offsets.to_pylist()
             rows, starts = (
                 Rows(_in_utc(pa.RecordBatch.from_struct_array(lists[1].values))),
                 lists[1].offsets.to_pylist(),
@@ -227,7 +231,7 @@ def finishing(adder: Adder, kind: pa.DataType) -> Callable[[pa.Array], pa.Array]
                     if not present[pane]:
                         results.append(None)
                         continue
-                    of_pane = encoded.slice(bounds[pane], bounds[pane + 1] - bounds[pane]).to_pylist()
+                    of_pane = encoded[bounds[pane] : bounds[pane + 1]]
                     count = starts[pane + 1] - starts[pane]
                     results.append(adder.finished(adder.accumulator(of_pane, rows, starts[pane], count)))
             except FailedFunctionError as error:
