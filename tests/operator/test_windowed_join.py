@@ -14,7 +14,10 @@ from pyspark.sql import functions as F
 
 from mullion import (
     Count,
+    Custom,
+    IncompatibleStateError,
     InvalidArgumentError,
+    PerKey,
     Session,
     Sliding,
     Tumbling,
@@ -120,10 +123,9 @@ def test_late_rows_of_both_sides_are_emitted_and_match_nothing(spark: SparkSessi
         right.write([(4 * SECOND, "a", 1, 5, "late")])
         late = query.settle()
         assert all(row.k == "a" and row.v is None and row.w is None for row in late)
-        emitted = [
-            (row.late_row.left and row.late_row.left.v, row.late_row.right and row.late_row.right.w) for row in late
-        ]
-        assert sorted(emitted, key=str) == [(5, None), (None, "late")]
+        assert joined.schema["late_row"].dataType["left"].dataType.names == left_rows.columns  # type: ignore[index]
+        emitted = [tuple(side and (side.k, side.v) for side in (row.late_row.left, row.late_row.right)) for row in late]
+        assert sorted(emitted, key=str) == [(("a", 5), None), (None, ("a", 5))]
         assert batches_of(query)[-1]["rowsLate"] == 2
 
 
@@ -158,13 +160,89 @@ def test_invalid_joins_raise_errors_that_name_the_fix(spark: SparkSession, tmp_p
         return str(caught.value)
 
     assert "left= is a stream and right= is a batch" in error(UnsupportedError, left_rows, batch, window)
-    assert "no column 'q'" in error(UnknownColumnError, batch, batch, window, by="q")
+    assert "by='q': the left side has no column 'q'" in error(UnknownColumnError, batch, batch, window, by="q")
+    assert "time='at': the right side has no column" in error(
+        UnknownColumnError, batch, batch, window, time=("ts", "at")
+    )
+    assert "by= has the column 'k' 2 times" in error(InvalidArgumentError, batch, batch, window, by=["k", "K"])
     assert "Tumbling, Sliding, Cumulate, Session or Custom" in error(UnsupportedError, batch, batch, Count(3))
     other = batch.withColumn("k", F.lit(1))
-    assert "right.withColumn('k', F.col('k').cast('string'))" in error(InvalidArgumentError, batch, other, window)
+    assert "as in F.col('k').cast('STRING')" in error(InvalidArgumentError, batch, other, window)
     unmarked = right_rows.withColumn("ts", F.col("ts") + F.expr("interval 0 seconds"))
-    assert "right.withWatermark('ts', '10 minutes')" in error(InvalidArgumentError, left_rows, unmarked, window)
-    assert "is of type string" in error(InvalidArgumentError, batch, batch, window, time="k")
+    assert "has no watermark on the right side" in error(InvalidArgumentError, left_rows, unmarked, window)
+    assert "time='k' is of type STRING on the left" in error(InvalidArgumentError, batch, batch, window, time="k")
+    assert "Swap the two sides, and write how='left'" in error(InvalidArgumentError, batch, batch, window, how="right")
+    late = error(UnsupportedError, batch, batch, window, clock=PerKey())
+    assert "close by the watermark of both streams" in late
     assert "how='outer' is not one of" in error(InvalidArgumentError, batch, batch, window, how="outer")
     named = batch.withColumnRenamed("v", "window")
     assert "several columns named 'window'" in error(InvalidArgumentError, named, batch, window)
+
+
+def test_columns_of_the_window_are_evaluated_on_each_side(spark: SparkSession) -> None:
+    left = spark.createDataFrame(
+        [(at(0), "a", 1, False), (at(4), "a", 2, True), (at(6), "a", 3, False)],
+        "ts timestamp, k string, v int, last boolean",
+    )
+    right = spark.createDataFrame([(at(1), "a", 4), (at(7), "a", 5)], "at timestamp, k string, u int")
+    options: dict[str, Any] = {"by": "k", "time": ("ts", "at")}
+    with pytest.raises(UnknownColumnError, match="ends_with of the window reads the column 'last', which the right"):
+        windowed_join(left, right, Session("10 seconds", ends_with="last"), **options)
+    both = right.withColumn("last", F.lit(False))
+    pairs = windowed_join(left, both, Session("10 seconds", ends_with="last"), **options).collect()
+    assert {(row.v, row.u) for row in pairs} == {(1, 4), (2, 4), (3, 5)}
+    wide, other = (df.withColumn("gap", F.expr("INTERVAL 1 SECOND")) for df in (left, right))
+    by_row = windowed_join(wide, other, Session(F.col("gap")), **options).collect()
+    assert {(row.v, row.u) for row in by_row} == {(1, 4), (3, 5)}
+
+    def tens(time: datetime) -> list[tuple[datetime, datetime]]:
+        start = time.replace(second=time.second // 10 * 10, microsecond=0)
+        return [(start, start + timedelta(seconds=10))]
+
+    custom = windowed_join(left, right, Custom(tens), **options).collect()
+    assert len(custom) == 6
+
+
+def test_the_condition_that_ends_a_session_is_part_of_the_state(spark: SparkSession, tmp_path: Path) -> None:
+    left, right, left_rows, right_rows = sides(spark, tmp_path)
+
+    def query(condition: str) -> ClockedQuery:
+        joined = windowed_join(
+            left_rows, right_rows, Session("10 seconds", ends_with=F.expr(condition)), by="k", time="ts"
+        )
+        return ClockedQuery(joined, checkpoint=tmp_path / "checkpoint")
+
+    left.write([(SECOND, "a", 1, 1)])
+    right.write([(SECOND, "a", 1, 1, "x")])
+    with query("v = 2") as running:
+        running.settle()
+    left.write([(2 * SECOND, "a", 1, 1)])
+    with query("v = 3") as running, pytest.raises(IncompatibleStateError, match="v = 3"):
+        running.settle()
+
+
+def test_names_are_compared_as_spark_does(spark: SparkSession) -> None:
+    left = spark.createDataFrame([(at(0), "a", 1)], "ts timestamp, Key string, v int")
+    right = spark.createDataFrame([(at(1), "a", 2)], "Ts timestamp, key string, V int")
+    joined = windowed_join(left, right, Tumbling("10 seconds"), by="KEY", time="TS")
+    assert joined.columns == ["Key", "window", "ts", "v", "Ts_right", "V_right"]
+    assert [(row.Key, row.v, row.V_right) for row in joined.collect()] == [("a", 1, 2)]
+    twice = right.select("*", F.lit(3).alias("v"))
+    with pytest.raises(InvalidArgumentError, match=r"several columns named 'V_right'"):
+        windowed_join(left, twice, Tumbling("10 seconds"), by="key", time="ts")
+    folded, other = (df.withColumn("key", F.expr("key COLLATE UTF8_LCASE")) for df in (left, right))
+    with pytest.raises(UnsupportedError, match="has a collation under which different texts are equal"):
+        windowed_join(folded, other, Tumbling("10 seconds"), by="key", time="ts")
+
+
+def test_a_stream_joins_with_itself_and_delays_may_differ(spark: SparkSession, tmp_path: Path) -> None:
+    feed = Feed(tmp_path / "rows", LEFT)
+    rows, later = (feed.stream(spark, delay).drop("t") for delay in ("1 second", "20 seconds"))
+    joined = windowed_join(rows, later, Tumbling("10 seconds"), by="k", time="ts")
+    with ClockedQuery(joined, checkpoint=tmp_path / "checkpoint") as query:
+        feed.write([(second * SECOND, "a", 1, second) for second in (1, 2, 25)])
+        assert query.settle() == []
+        # The watermark is that of the side with the longer delay: 30 - 20 seconds.
+        feed.write([(30 * SECOND, "a", 1, 30)])
+        pairs = query.settle()
+        assert sorted((row.v, row.v_right) for row in pairs) == [(1, 1), (1, 2), (2, 1), (2, 2)]

@@ -118,6 +118,11 @@ def asof_join(left: DataFrame, right: DataFrame, request: Mapping[str, Any]) -> 
     return _analysed(_hinted(over, _call("asof_join", **request)))
 
 
+def windowed_join(left: DataFrame, right: DataFrame, request: Description) -> DataFrame:
+    """The rows of both sides that are in the same window."""
+    return _analysed(_hinted(left.alias("left").union(right.alias("right")), request.json, *request.columns))
+
+
 def read_panes(
     spark: SparkSession, checkpoint: str, which: int, panes: DataFrame | None, window: str | None
 ) -> DataFrame:

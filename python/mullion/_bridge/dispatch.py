@@ -81,6 +81,18 @@ def asof_join(left: DataFrame, right: DataFrame, request: Mapping[str, Any]) -> 
     return connect.asof_join(left, right, request) if is_remote(left) else jvm.asof_join(left, right, request)
 
 
+def windowed_join(
+    left: DataFrame, right: DataFrame, window: Window, options: Options, join: Mapping[str, Any]
+) -> DataFrame:
+    """The rows of both sides that are in the same window."""
+    ready(left.sparkSession)
+    request = Description("windowed_join", window, (), options).with_join(left, window, options, join)
+    with quiet():
+        return (
+            connect.windowed_join(left, right, request) if is_remote(left) else jvm.windowed_join(left, right, request)
+        )
+
+
 def read_panes(
     spark: SparkSession, checkpoint: str, which: int, panes: DataFrame | None, window: str | None
 ) -> DataFrame:

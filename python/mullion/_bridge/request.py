@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from pyspark.sql import Column, DataFrame
@@ -88,6 +88,11 @@ class Description:
             by_time, name, max_rows = collect
             self._said["collect"] = {"order": "time" if by_time else "arrival", "name": name, "max_rows": max_rows}
         return self
+
+    def with_join(self, df: DataFrame, window: Window, options: Options, join: Mapping[str, Any]) -> Description:
+        """Adds the options of a join, whose windows are over a timestamp."""
+        self._said["join"] = dict(join)
+        return self.with_functions(df, window, options, is_declared=True)
 
     @property
     def json(self) -> str:

@@ -66,6 +66,7 @@ from mullion._bridge.jvm.windows import (
     read_panes,
     together,
     windowed,
+    windowed_join,
 )
 
 __all__ = [
@@ -121,4 +122,5 @@ __all__ = [
     "upsert_jdbc",
     "version_folder",
     "windowed",
+    "windowed_join",
 ]

@@ -47,6 +47,14 @@ def asof_join(left: DataFrame, right: DataFrame, request: Mapping[str, Any]) -> 
     return dataframe_of(joined, spark)
 
 
+def windowed_join(left: DataFrame, right: DataFrame, request: Description) -> DataFrame:
+    """The rows of both sides that are in the same window."""
+    spark = left.sparkSession
+    columns = java_columns(spark, request.columns)
+    joined = facade(spark).windowedJoin(internal(left, "_jdf"), internal(right, "_jdf"), request.json, columns)
+    return dataframe_of(joined, spark)
+
+
 def pane_keys(panes: DataFrame) -> list[str]:
     """The columns that identify a pane together with its id."""
     return list(facade(panes.sparkSession).paneKeys(internal(panes, "_jdf")))

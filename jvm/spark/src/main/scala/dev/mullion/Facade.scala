@@ -8,8 +8,14 @@ import org.apache.spark.sql.mullion.checkpoint.recover.Recovery
 import org.apache.spark.sql.mullion.checkpoint.savepoint.Savepoint
 import org.apache.spark.sql.mullion.expressions.columns.{BatchNumber, InShard, RowInBatch}
 import org.apache.spark.sql.mullion.expressions.rows.{Counted, PerText}
-import org.apache.spark.sql.mullion.plan.build.{AsOfBuilder, KeyedFunctionBuilder, TogetherBuilder, WindowedBuilder}
-import org.apache.spark.sql.mullion.plan.options.{AsOfOptions, CallDescription}
+import org.apache.spark.sql.mullion.plan.build.{
+  AsOfBuilder,
+  KeyedFunctionBuilder,
+  TogetherBuilder,
+  WindowedBuilder,
+  WindowedJoinBuilder
+}
+import org.apache.spark.sql.mullion.plan.options.{AsOfOptions, CallDescription, WindowedJoinOptions}
 import org.apache.spark.sql.mullion.plan.{DroppedBefore, PaneKeys}
 import org.apache.spark.sql.mullion.pyfunction.dataflow.EntryLogProvider
 import org.apache.spark.sql.mullion.pyfunction.keyed.StatefulOptions
@@ -89,6 +95,21 @@ object Facade {
   def asOfJoin(left: DataFrame, right: DataFrame, call: String): DataFrame = Python {
     install(left.sparkSession)
     AsOfBuilder(Classic.frame(left), Classic.frame(right), AsOfOptions.read(CallDescription.parsed(call)))
+  }
+
+  /** The rows of both sides that are in the same window; see `WindowedJoinBuilder`.
+    *
+    * @param call
+    *   the request as JSON: `CallDescription`, with `WindowedJoinOptions` under `join`
+    * @param columns
+    *   the request's columns, in its order
+    */
+  def windowedJoin(left: DataFrame, right: DataFrame, call: String, columns: Array[Column]): DataFrame = Python {
+    install(left.sparkSession)
+    val request = CallDescription.parsed(call)
+    val (window, join) =
+      (CallDescription.read(request, columns.toSeq), WindowedJoinOptions.read(request \ "join"))
+    WindowedJoinBuilder(Classic.frame(left), Classic.frame(right), window.window, window.options, join)
   }
 
   /** The columns that identify a pane together with its id; see `PaneKeys`. */

@@ -3,13 +3,13 @@ package dev
 import org.apache.spark.sql.mullion.checkpoint.compare.Comparison
 import org.apache.spark.sql.mullion.checkpoint.inspect.{OpenPanes, PanesReader}
 import org.apache.spark.sql.mullion.checkpoint.savepoint.Savepoint
-import org.apache.spark.sql.mullion.plan.build.{AsOfBuilder, TogetherBuilder}
-import org.apache.spark.sql.mullion.plan.options.{AsOfOptions, WindowOptions}
+import org.apache.spark.sql.mullion.plan.build.{AsOfBuilder, TogetherBuilder, WindowedJoinBuilder}
+import org.apache.spark.sql.mullion.plan.options.{AsOfOptions, WindowOptions, WindowedJoinOptions}
 import org.apache.spark.sql.mullion.shim.Classic
 import org.apache.spark.sql.streaming.StreamingQuery
 import org.apache.spark.sql.{Column, DataFrame, SparkSession}
 
-import dev.mullion.windows.rules.{AsOfDirection, LatePolicy}
+import dev.mullion.windows.rules.{AsOfDirection, JoinKind, LatePolicy}
 
 /** Windows for Scala: `import dev.mullion._` gives a DataFrame `windowed`.
   * {{{
@@ -141,6 +141,43 @@ package object mullion {
     Facade.install(left.sparkSession)
     val options = AsOfOptions(by, leftTime, rightTime, tolerance.map(_.micros), direction, allowExact, suffix)
     AsOfBuilder(Classic.frame(left), Classic.frame(right), options)
+  }
+
+  /** Joins the rows of two DataFrames that are in the same window, as Python's `mullion.windowed_join`.
+    *
+    * @param window
+    *   a tumbling, sliding, cumulating, session or custom window. Its columns are evaluated on each side
+    * @param by
+    *   the names of the keys, which both sides have
+    * @param time
+    *   the event time: in a stream, with a watermark
+    * @param rightTime
+    *   the event time on the right, if it has another name there
+    * @param how
+    *   the rows without a match that are emitted
+    * @param late
+    *   `Late.Drop` or `Late.Emit`
+    * @param suffix
+    *   for the names of right columns that the left side has too
+    */
+  def windowedJoin(
+      left: DataFrame,
+      right: DataFrame,
+      window: Window,
+      by: Seq[String],
+      time: String,
+      rightTime: Option[String] = None,
+      how: JoinKind = How.Inner,
+      clock: Watermark = Watermark(),
+      allowedLateness: Span = Span.zero,
+      late: LatePolicy = Late.Drop,
+      suffix: String = AsOfOptions.Suffix
+  ): DataFrame = {
+    Facade.install(left.sparkSession)
+    val shared = WindowOptions().withAllowedLateness(allowedLateness.micros).copy(late = late)
+    val options = window.applyTo(clock.applyTo(shared))
+    val join = WindowedJoinOptions(by, time, rightTime.getOrElse(time), how, suffix)
+    WindowedJoinBuilder(Classic.frame(left), Classic.frame(right), window.spec, options, join)
   }
 
   /** The panes that are open in a checkpoint: keys, `window`, and the aggregates so far. */

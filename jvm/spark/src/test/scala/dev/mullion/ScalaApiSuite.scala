@@ -10,7 +10,7 @@ import org.apache.spark.sql.{DataFrame, Row}
 import org.apache.spark.sql.functions._
 import org.apache.spark.sql.streaming.Trigger
 
-import dev.mullion.windows.rules.AsOfDirection
+import dev.mullion.windows.rules.{AsOfDirection, JoinKind}
 
 /** Windows in the Scala API. The page docs/scala.md shows the code between the marks. */
 class ScalaApiSuite extends SparkSuite {
@@ -190,6 +190,39 @@ class ScalaApiSuite extends SparkSuite {
     assertEquals(joined(AsOf.Nearest), Set("3 null", "4 2", "5 7", "6 null", "7 7"))
     val error = intercept[MullionException](asOfJoin(numbers, others, Nil, "at", "then", direction = AsOf.Nearest))
     assert(clue(error.getMessage).startsWith("""direction = "nearest" needs tolerance ="""))
+  }
+
+  test("rows are joined with those in the same window") {
+    val numbers = spark.range(10).select(timestamp_seconds(col("id")).as("at"), (col("id") % 2).as("k"), col("id"))
+    val others = numbers.where("id IN (2, 7)").withColumnRenamed("at", "then")
+    def joined(how: JoinKind, window: Window = Tumbling("4 seconds")) = windowedJoin(
+      numbers.where("id > 1"),
+      others,
+      window,
+      Seq("k"),
+      "at",
+      Some("then"),
+      how,
+      allowedLateness = "1 second",
+      late = Late.Emit
+    )
+    assertEquals(shown(joined(How.Inner), "id", "id_right"), Set("2 2", "5 7", "7 7"))
+    assertEquals(shown(joined(How.Left), "id", "id_right").size, 8)
+    assertEquals(joined(How.Full, Session("1 second")).columns.last, "late_row")
+    def refused(of: => Any): String = intercept[MullionException](of).getMessage
+    assert(clue(refused(joined(How.Left, Count(3)))).contains("needs windows that both sides share"))
+    assert(
+      clue(refused(joined(How.Left, Session("1 second").endsWith(col("then") === col("then")))))
+        .startsWith("endsWith of the window reads the column 'then', which the left side does not have")
+    )
+    assert(
+      clue(refused(windowedJoin(numbers, others, Tumbling("1 second"), Seq("k"), "at", late = Late.Reopen)))
+        .startsWith("late = Late.Reopen: the pairs of a window are emitted once")
+    )
+    assert(
+      clue(refused(windowedJoin(numbers, others, Tumbling("1 second"), Seq("k"), "at", Some("gone"))))
+        .startsWith("rightTime = \"gone\": the right side has no column 'gone'")
+    )
   }
 
   test("errors of Python are errors here, with the fix") {

@@ -13,8 +13,14 @@ import org.apache.spark.sql.functions.lit
 import org.apache.spark.sql.mullion.checkpoint.inspect.{OpenPanes, PanesReader}
 import org.apache.spark.sql.mullion.expressions.columns.{BatchNumber, RowInBatch}
 import org.apache.spark.sql.mullion.plan.DroppedBefore
-import org.apache.spark.sql.mullion.plan.build.{AsOfBuilder, KeyedFunctionBuilder, TogetherBuilder, WindowedBuilder}
-import org.apache.spark.sql.mullion.plan.options.{AsOfOptions, CallDescription}
+import org.apache.spark.sql.mullion.plan.build.{
+  AsOfBuilder,
+  KeyedFunctionBuilder,
+  TogetherBuilder,
+  WindowedBuilder,
+  WindowedJoinBuilder
+}
+import org.apache.spark.sql.mullion.plan.options.{AsOfOptions, CallDescription, WindowedJoinOptions}
 import org.apache.spark.sql.mullion.pyfunction.keyed.StatefulOptions
 import org.apache.spark.sql.mullion.shim.{BuildInfo, Distribution, PythonFrames}
 import org.apache.spark.sql.types.StringType
@@ -33,6 +39,7 @@ import dev.mullion.windows.spec.{Language, Setting}
   *   watermark       time, delay             withWatermark, for rows that do not exist yet at the call
   *   together        names                   over the union of windows, or [[Several]]
   *   asof_join       AsOfOptions, over the union of both sides, or [[Several]]
+  *   windowed_join   CallDescription, with WindowedJoinOptions under `join`, over the same
   *   read_panes      checkpoint, operator, window or null, of: whether the rows are the query's own panes
   *   open_panes      the same, or a query's id instead of a checkpoint
   *   recover         checkpoint
@@ -78,6 +85,7 @@ private[request] final class Calls(session: SparkSession, request: JValue, colum
     case "watermark"      => df.withWatermark(text("time"), text("delay")).queryExecution.analyzed
     case "together"       => together.queryExecution.analyzed
     case "asof_join"      => asOfJoin.queryExecution.analyzed
+    case "windowed_join"  => windowedJoin.queryExecution.analyzed
     case "read_panes"     => readPanes.queryExecution.analyzed
     case "open_panes"     => openPanes.queryExecution.analyzed
     case "recover"        => RecoverCommand(text("checkpoint"))
@@ -125,15 +133,27 @@ private[request] final class Calls(session: SparkSession, request: JValue, colum
     TogetherBuilder(names.zip(windows.map(Dataset.ofRows(session, _))))
   }
 
-  /** The sides of a client's union are aliases, so that Spark does not merge them with unions of theirs. */
-  private def asOfJoin: DataFrame = (rows match {
+  private def asOfJoin: DataFrame = {
+    val (left, right) = sides
+    AsOfBuilder(left, right, AsOfOptions.read(request))
+  }
+
+  private def windowedJoin: DataFrame = {
+    val (call, join) = (CallDescription.read(request, columns), WindowedJoinOptions.read(request \ "join"))
+    val (left, right) = sides
+    WindowedJoinBuilder(left, right, call.window, call.options, join)
+  }
+
+  /** The sides of a join. Those of a client's union are aliases, so that Spark does not merge them with unions of
+    * theirs.
+    */
+  private def sides: (DataFrame, DataFrame) = (rows match {
     case Several(sides)     => sides
     case Union(sides, _, _) => sides
     case other              => Seq(other)
   }) match {
-    case Seq(left, right) =>
-      AsOfBuilder(Dataset.ofRows(session, left), Dataset.ofRows(session, right), AsOfOptions.read(request))
-    case other => throw CallDescription.unreadable(s"a join has two sides, and this has ${other.length}")
+    case Seq(left, right) => (Dataset.ofRows(session, left), Dataset.ofRows(session, right))
+    case other            => throw CallDescription.unreadable(s"a join has two sides, and this has ${other.length}")
   }
 
   /** A batch DataFrame has no number of a micro-batch. */

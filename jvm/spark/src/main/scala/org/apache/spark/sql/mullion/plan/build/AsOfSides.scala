@@ -9,7 +9,6 @@ import org.apache.spark.sql.mullion.plan.build.analysis.{TimeColumn, WindowKeys}
 import org.apache.spark.sql.mullion.plan.options.AsOfOptions
 import org.apache.spark.sql.types._
 
-import dev.mullion.MullionException
 import dev.mullion.windows.spec.Setting
 
 /** Both sides of an as-of join, checked.
@@ -41,7 +40,7 @@ private[build] final case class AsOfSide(df: DataFrame, keys: Seq[Alias], time: 
 
   /** The event time in microseconds. */
   lazy val timeColumn: Alias = {
-    val time = TimeColumn.eventTime(df, col(AsOfSide.quoted(this.time.name)))
+    val time = TimeColumn.eventTime(df, col(JoinColumns.quoted(this.time.name)))
     Alias(PreciseTimestampConversion(time, TimestampType, LongType), "time")()
   }
 }
@@ -49,10 +48,9 @@ private[build] final case class AsOfSide(df: DataFrame, keys: Seq[Alias], time: 
 private[build] object AsOfSides {
 
   def apply(left: DataFrame, right: DataFrame, options: AsOfOptions): AsOfSides = {
-    checkKinds(left, right)
-    val by = options.by.map(name => (column(left, "left", "by", name), column(right, "right", "by", name)))
-    by.foreach { case (of, other) => checkKey(of, other) }
-    Seq(left, right).foreach(df => WindowKeys.checkTypes(df, options.by.map(name => col(AsOfSide.quoted(name)))))
+    JoinColumns.checkKinds(left, right)
+    val by = JoinColumns.keys(left, right, options.by)
+    Seq(left, right).foreach(df => WindowKeys.checkTypes(df, options.by.map(name => col(JoinColumns.quoted(name)))))
     def side(name: String, df: DataFrame, keys: Seq[Attribute], time: String) = {
       val named = keys.zipWithIndex.map { case (key, i) =>
         Alias(WindowKeys.normalised(key, df.queryExecution.analyzed), s"key$i")()
@@ -61,7 +59,7 @@ private[build] object AsOfSides {
       AsOfSide(
         df,
         if (named.isEmpty) Seq(Alias(Literal(0), KeyColumns.noKey)()) else named,
-        checkTime(df, name, s"${name}_time", time)
+        JoinColumns.time(df, name, Setting.text(s"${name}_time", time), time)
       )
     }
     val (lefts, rights) = (
@@ -69,20 +67,12 @@ private[build] object AsOfSides {
       side("right", right, by.map(_._2), options.rightTime)
     )
     val rightFields = rights.plan.output.indices.filterNot(i => by.exists(_._2.exprId == rights.plan.output(i).exprId))
-    val names = lefts.plan.output.map(_.name)
-    val same = left.sparkSession.sessionState.conf.resolver
-    val ofLeft = lefts.plan.output.map(a => output(a, a.name, a.nullable, keepsTime = a.exprId == lefts.time.exprId))
-    val ofRight = rightFields.map(rights.plan.output).map { a =>
-      val name = if (names.exists(same(_, a.name))) a.name + options.suffix else a.name
-      output(a, name, nullable = true, keepsTime = false)
-    }
-    val columns = ofLeft ++ ofRight
-    columns.map(_.name).find(name => columns.count(c => same(c.name, name)) > 1).foreach { name =>
-      throw MullionException.invalid(
-        s"The result of the join would have several columns named '$name'. Rename or drop all but one of them before the " +
-          s"join, or give another ${Setting.named("suffix")}."
-      )
-    }
+    val ofRight = rightFields.map(rights.plan.output)
+    val names =
+      JoinColumns.rightNames(left, lefts.plan.output.map(_.name), ofRight.map(_.name), options.suffix)
+    val columns =
+      lefts.plan.output.map(a => output(a, a.name, a.nullable, keepsTime = a.exprId == lefts.time.exprId)) ++
+        ofRight.zip(names).map { case (a, name) => output(a, name, nullable = true, keepsTime = false) }
     AsOfSides(lefts, rights, columns, rightFields)
   }
 
@@ -93,59 +83,4 @@ private[build] object AsOfSides {
       else new MetadataBuilder().withMetadata(of.metadata).remove(EventTimeWatermark.delayKey).build()
     AttributeReference(name, of.dataType, nullable, metadata)()
   }
-
-  private def checkKinds(left: DataFrame, right: DataFrame): Unit = if (left.isStreaming != right.isStreaming) {
-    val (stream, other) = if (left.isStreaming) ("left", "right") else ("right", "left")
-    throw MullionException.unsupported(
-      s"The $stream side of the join is a stream and the $other side is a batch DataFrame. Read both as streams, or both " +
-        "as batches."
-    )
-  }
-
-  private def column(df: DataFrame, side: String, option: String, name: String): Attribute = {
-    val resolver = df.sparkSession.sessionState.conf.resolver
-    df.queryExecution.analyzed.output.filter(a => resolver(a.name, name)) match {
-      case Seq(one) => one
-      case Seq()    =>
-        throw MullionException.unknownColumn(
-          s"${Setting.text(option, name)}: the $side side has no column '$name'. It has ${df.columns.mkString("'", "', '", "'")}."
-        )
-      case several =>
-        throw MullionException.invalid(
-          s"${Setting.text(option, name)}: the $side side has ${several.length} columns of that name. Rename or drop all " +
-            "but one of them before the join."
-        )
-    }
-  }
-
-  private def checkKey(left: Attribute, right: Attribute): Unit =
-    if (!DataType.equalsIgnoreNullability(left.dataType, right.dataType))
-      throw MullionException.invalid(
-        s"${Setting.text("by", left.name)} is of type ${left.dataType.sql} on the left and ${right.dataType.sql} on the " +
-          s"right. Cast one of them first, as in ${Setting.cast(right.name, left.dataType.sql)}."
-      )
-
-  private def checkTime(df: DataFrame, side: String, option: String, name: String): Attribute = {
-    val time = column(df, side, option, name)
-    val isTime = time.dataType match {
-      case TimestampType => true
-      case s: StructType => s.fieldNames.sameElements(Array("start", "end")) && s("end").dataType == TimestampType
-      case _             => false
-    }
-    if (!isTime)
-      throw MullionException.invalid(
-        s"${Setting.text(option, name)} is of type ${time.dataType.sql}, and a join needs a timestamp. Convert it before the " +
-          s"watermark is set, as in ${Setting.function("to_timestamp", name)}."
-      )
-    if (df.isStreaming && !time.metadata.contains(EventTimeWatermark.delayKey))
-      throw MullionException.invalid(
-        s"${Setting.text(option, name)} has no watermark on the $side side: without one no row would ever be emitted. Call " +
-          s"${Setting.withWatermark(name, "10 minutes")} on it before the join."
-      )
-    time
-  }
-}
-
-private[build] object AsOfSide {
-  def quoted(name: String): String = s"`${name.replace("`", "``")}`"
 }

@@ -22,7 +22,7 @@ import dev.mullion.MullionException
   *   a valid call
   */
 private[request] final class SqlArguments private (
-    function: String,
+    val function: String,
     example: String,
     arguments: Map[String, Expression]
 ) {

@@ -18,8 +18,7 @@ import dev.mullion.MullionException
   * Expressions over the rows (keys, time, aggregates) are SQL text, because Spark resolves the arguments of a table
   * function before its input.
   */
-private[request] final class SqlWindowed(values: Seq[Expression]) {
-  private val arguments = SqlArguments(SqlWindowed.name, SqlWindowed.parameters, values, SqlWindowed.example)
+private[request] final class SqlWindowed(arguments: SqlArguments) {
   import arguments._
 
   def call: LogicalPlan = {
@@ -57,8 +56,8 @@ private[request] final class SqlWindowed(values: Seq[Expression]) {
 
   private type Said = Seq[(String, JValue)]
 
-  /** A window, and its columns. */
-  private def windowOf(kind: String): (Said, Seq[(String, Expression)]) = {
+  /** A window, and its columns with their roles. */
+  def windowOf(kind: String): (Said, Seq[(String, Expression)]) = {
     val parameters = SqlWindowed.ofKind(kind)
     SqlWindowed.ofWindows.filterNot(parameters.contains).find(has).foreach { name =>
       throw MullionException.invalid(
@@ -192,7 +191,7 @@ private[request] final class SqlWindowed(values: Seq[Expression]) {
     )
   }
 
-  private def options: Said = {
+  def options: Said = {
     def choice(name: String, choices: String*) = oneOf(name, choices).map(value => name -> (JString(value): JValue))
     def flag(name: String) = truth(name).map(value => name -> (JBool(value): JValue))
     val early = Seq[Option[(String, JValue)]](
@@ -251,11 +250,13 @@ private[request] final class SqlWindowed(values: Seq[Expression]) {
 
   private def notNegative(name: String, us: Long): Long =
     if (us >= 0) us
-    else throw MullionException.invalid(s"$name of ${SqlWindowed.name} is negative. Give '0 seconds' or more.")
+    else throw MullionException.invalid(s"$name of $function is negative. Give '0 seconds' or more.")
 }
 
 private[request] object SqlWindowed {
   val name = "mullion_windowed"
+
+  def apply(values: Seq[Expression]): SqlWindowed = new SqlWindowed(SqlArguments(name, parameters, values, example))
 
   val example =
     "mullion_windowed(TABLE(events), window => 'tumbling', size => '1 hour', by => 'carrier', time => 'ts', aggregates => " +

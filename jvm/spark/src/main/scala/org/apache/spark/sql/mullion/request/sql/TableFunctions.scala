@@ -21,7 +21,7 @@ object TableFunctions {
       "mullion_windowed",
       s"_FUNC_(TABLE(rows), ${SqlWindowed.parameters.mkString(" => ..., ")} => ...) - Puts rows into panes, one for each window " +
         "and key, and gives a row for each firing of a pane. What is not given is as in Python.",
-      arguments => new SqlWindowed(arguments).call
+      arguments => SqlWindowed(arguments).call
     ),
     function(
       "mullion_read_panes",
@@ -44,6 +44,12 @@ object TableFunctions {
       s"_FUNC_(TABLE(left), TABLE(right), ${SqlAsOf.parameters.drop(2).mkString(" => ..., ")} => ...) - Joins each row of the left " +
         "side with the row of the right side that is nearest in time.",
       arguments => SqlAsOf(arguments)
+    ),
+    function(
+      SqlWindowedJoin.name,
+      s"_FUNC_(TABLE(left), TABLE(right), ${SqlWindowedJoin.parameters.drop(2).mkString(" => ..., ")} => ...) - Joins the rows of " +
+        "both sides that have the same key and are in the same window.",
+      arguments => SqlWindowedJoin(arguments)
     ),
     function(
       "mullion_recover",
