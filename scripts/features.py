@@ -31,10 +31,16 @@ class Case(NamedTuple):
 
 def read_cases() -> list[Case]:
     cases = []
-    for file in sorted(TRANSCRIPTS.glob("*.yaml")):
+    for file in sorted(TRANSCRIPTS.rglob("*.yaml")):
         for document in yaml.load_all(file.read_text(encoding="utf-8"), yaml.CSafeLoader):
             rules = document["rule"]
-            cases.append(Case(file.name, document["name"], frozenset(rules if isinstance(rules, list) else [rules])))
+            cases.append(
+                Case(
+                    file.relative_to(TRANSCRIPTS).as_posix(),
+                    document["name"],
+                    frozenset(rules if isinstance(rules, list) else [rules]),
+                )
+            )
     return cases
 
 

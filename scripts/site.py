@@ -18,7 +18,12 @@ ROOT = Path(__file__).parents[1]
 
 # Pages of the site by their files in the project.
 PAGES = {"README.md": "index.md", "CHANGELOG.md": "changelog.md", "tests/transcripts/README.md": "stories.md"}
-FOLDERS = ("tests/transcripts/*.yaml", "benchmarks/results/*.png", "examples/notebooks/*.ipynb")
+FOLDERS = (
+    "tests/transcripts/*.yaml",
+    "tests/transcripts/*/*",
+    "benchmarks/results/*.png",
+    "examples/notebooks/*.ipynb",
+)
 # Files without a page on the site; links to them become plain text.
 IN_THE_PROJECT = ("CONTRIBUTING.md", "SECURITY.md", "LICENSE", "benchmarks/NOTES.md")
 
