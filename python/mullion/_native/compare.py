@@ -17,8 +17,8 @@ from mullion.errors import InvalidArgumentError
 def compare(panes: DataFrame, checkpoint: str | os.PathLike[str]) -> DataFrame:
     """Shows the effect of a changed query on a checkpoint. It writes nothing and starts nothing.
 
-    - ``panes``: the DataFrame of the changed query: the result of :func:`windowed` and ``.agg(...)``, or a DataFrame
-      that uses it.
+    - ``panes``: the DataFrame of the changed query: the result of :func:`windowed` and ``.agg(...)`` or of
+      :func:`asof_join`, or a DataFrame that uses it.
     - ``checkpoint``: the ``checkpointLocation`` of the old query. That query may be running.
 
     The result has a row for each difference, and one for each operator without differences:

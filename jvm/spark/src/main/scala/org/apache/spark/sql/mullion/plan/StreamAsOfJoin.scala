@@ -40,6 +40,21 @@ case class StreamAsOfJoin(
   override def simpleString(maxFields: Int): String =
     s"$nodeName ${terms.rules.direction.name} by ${KeyColumns.named(keys).map(_.name).mkString("[", ", ", "]")}"
 
+  /** The order of arrival within a batch, which the planned node adds to its rows. */
+  private[plan] lazy val arrival: Alias = Alias(MonotonicallyIncreasingID(), "arrival")()
+
+  private[mullion] lazy val program: AsOfProgram = AsOfProgram(
+    keys,
+    time,
+    arrival.toAttribute,
+    left,
+    right,
+    child.output :+ arrival.toAttribute,
+    columns,
+    terms.rightFields,
+    terms.rules
+  )
+
   /** True if its output has the watermark of the left side. */
   private[plan] def hasWatermark: Boolean = columns.exists(_.metadata.contains(EventTimeWatermark.delayKey))
 
@@ -58,20 +73,7 @@ case class AsOfTerms(rules: AsOfRules, rightFields: Seq[Int], language: Language
 /** Plans [[StreamAsOfJoin]]: `AsOfExec - [sort by time] - [shuffle by key] - Project arrival - child`. */
 private[plan] object AsOfPlan {
   def apply(node: StreamAsOfJoin, planLater: LogicalPlan => SparkPlan): SparkPlan = {
-    val arrival = Alias(MonotonicallyIncreasingID(), "arrival")()
-    val input = node.child.output :+ arrival.toAttribute
-    val program = AsOfProgram(
-      node.keys,
-      node.time,
-      arrival.toAttribute,
-      node.left,
-      node.right,
-      input,
-      node.columns,
-      node.terms.rightFields,
-      node.terms.rules
-    )
-    val rows = ProjectExec(node.child.output :+ arrival, planLater(node.child))
-    AsOfExec(program, OneTaskExec.ifOnePartition(rows))
+    val rows = ProjectExec(node.child.output :+ node.arrival, planLater(node.child))
+    AsOfExec(node.program, OneTaskExec.ifOnePartition(rows))
   }
 }

@@ -11,6 +11,7 @@ import org.apache.spark.sql.execution.streaming.runtime.StreamingRelation
 import org.apache.spark.sql.mullion.checkpoint.evolve.ContinuedPlan
 import org.apache.spark.sql.mullion.checkpoint.inspect.PanesReader
 import org.apache.spark.sql.mullion.checkpoint.layout.{Commits, StateOperators}
+import org.apache.spark.sql.mullion.plan.StreamAsOfJoin
 import org.apache.spark.sql.mullion.pyfunction.keyed.KeyedFunction
 import org.apache.spark.sql.mullion.query.note.CheckpointFiles
 import org.apache.spark.sql.mullion.state.header.{OperatorHeader, StateChange}
@@ -49,16 +50,23 @@ object Comparison {
     val home = new Path(checkpoint)
     val analyzed = panes.queryExecution.analyzed
     val functions = analyzed.collect { case function: KeyedFunction => function }
-    if (functions.isEmpty && PanesReader.programsIn(analyzed).isEmpty)
-      throw MullionException.invalid(s"${Setting.Panes} is not a result of windowed(...).agg(...).")
+    val joins = analyzed.collect { case join: StreamAsOfJoin => join }
+    val hasWindows = PanesReader.programsIn(analyzed).nonEmpty
+    if (functions.isEmpty && joins.isEmpty && !hasWindows)
+      throw MullionException.invalid(
+        s"${Setting.Panes} is not a result of windowed(...).agg(...) or of a join by time."
+      )
     val headers = ContinuedPlan.headersIn(spark, checkpoint).getOrElse(throw StateOperators.none(checkpoint))
     if (Commits.of(spark, home).flatMap(_.getLatestBatchId()).isEmpty)
       ofSources(spark, ContinuedPlan(spark, analyzed, checkpoint).plan, home) match {
         case Some(why) => Seq(Row(0L, "sources", Refused, why))
         case None      => Seq(Row(0L, "all", GoesOn, "no batch has been committed yet: the query begins as it is now"))
       }
-    else if (functions.isEmpty) ofWindows(spark, analyzed, checkpoint, headers)
-    else {
+    else if (functions.isEmpty) {
+      val ofJoins = if (joins.isEmpty) Nil else AsOfComparison(spark, joins, home)
+      if (hasWindows) ofWindows(spark, analyzed, checkpoint, headers) ++ ofJoins
+      else ofSources(spark, analyzed, home).map(Row(0L, "sources", Refused, _)).toSeq ++ ofJoins
+    } else {
       val outside = AnalysisHelper.allowInvokingTransformsInAnalyzer {
         analyzed.transformDown {
           case function: KeyedFunction if function.windows.nonEmpty => function.copy(windows = Nil, panes = Nil)

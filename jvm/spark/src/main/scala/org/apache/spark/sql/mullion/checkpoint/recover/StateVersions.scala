@@ -33,7 +33,7 @@ private[checkpoint] final class StateVersions(spark: SparkSession, home: Path) e
   private val root = new Path(home, "state")
   private val operators: Seq[Long] = StateOperators.in(home.toString, hadoopConf)
 
-  operators.foreach(requireWindow)
+  operators.foreach(requireOurs)
 
   override def upTo(last: Long): Set[Long] = (for {
     operator <- operators
@@ -87,15 +87,16 @@ private[checkpoint] final class StateVersions(spark: SparkSession, home: Path) e
   private lazy val partitions: Map[Long, Int] =
     operators.map(id => id -> OperatorState.partitionsOf(root, id, hadoopConf, Long.MaxValue)).toMap
 
-  private def requireWindow(operator: Long): Unit = {
-    val isFunction = KeyedFunctionHeader.read(rootOf(operator), hadoopConf).isDefined
-    if (isFunction || OperatorHeader.read(rootOf(operator), hadoopConf).isEmpty) {
+  private def requireOurs(operator: Long): Unit = {
+    val root = rootOf(operator)
+    val isFunction = KeyedFunctionHeader.read(root, hadoopConf).isDefined
+    val isOurs = OperatorHeader.read(root, hadoopConf).isDefined || AsOfHeader.read(root, hadoopConf).isDefined
+    if (isFunction || !isOurs) {
       val what =
         if (isFunction) "a function with state"
-        else if (AsOfHeader.read(rootOf(operator), hadoopConf).isDefined) "an as-of join"
-        else s"Spark's own (${SparkState.nameOf(rootOf(operator), hadoopConf).getOrElse("of an unknown name")})"
+        else s"Spark's own (${SparkState.nameOf(root, hadoopConf).getOrElse("of an unknown name")})"
       throw MullionException.unsupported(
-        s"Operator $operator of $home is $what, and recover() sets back only windows. Restore the checkpoint from a copy; " +
+        s"Operator $operator of $home is $what, and recover() sets back only windows and as-of joins. Restore the checkpoint from a copy; " +
           "or start the query with a new checkpointLocation, and a new place for its output."
       )
     }

@@ -15,7 +15,7 @@ import org.apache.spark.sql.mullion.state.header.OperatorHeader
 import dev.mullion.MullionException
 
 /** An operator of Mullion in a savepoint. */
-private[checkpoint] sealed trait SavedOperator {
+private[checkpoint] trait SavedOperator {
 
   /** Its state in the checkpoint. */
   def at: OperatorState[_]

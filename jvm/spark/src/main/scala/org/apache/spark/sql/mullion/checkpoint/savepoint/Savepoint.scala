@@ -2,7 +2,6 @@ package org.apache.spark.sql.mullion.checkpoint.savepoint
 
 import scala.annotation.tailrec
 
-import org.apache.hadoop.conf.Configuration
 import org.apache.hadoop.fs.Path
 
 import org.apache.spark.SparkException
@@ -127,25 +126,24 @@ object Savepoint {
         throw MullionException.invalid(
           s"$checkpoint is about to be taken back to an earlier batch. Call recover(\"$checkpoint\"), and write the savepoint then."
         )
-      val isOfFunction = ids.map(id => id -> requireOurs(checkpoint, id, hadoopConf)).toMap
-      val operators = ids.map { id =>
-        if (isOfFunction(id)) SavedFunction(spark, checkpoint, id.toInt, panes)
-        else SavedWindow(spark, checkpoint, id.toInt, panes)
-      }
+      val operators = ids.map(id => reader(spark, checkpoint, id.toInt, panes)).map(read => read())
       if (operators.isEmpty) throw MullionException.invalid(s"$checkpoint has no operator with state yet.")
       Source(checkpoint, operators.head.at.version - 1, operators)
     }
 
-    /** True if the operator is a function with state; fails if it is not Mullion's. */
-    private def requireOurs(checkpoint: String, id: Long, hadoopConf: Configuration): Boolean = {
+    /** Reads an operator; fails at once if it is not Mullion's. */
+    private def reader(
+        spark: SparkSession,
+        checkpoint: String,
+        id: Int,
+        panes: Option[DataFrame]
+    ): () => SavedOperator = {
+      val hadoopConf = spark.sessionState.newHadoopConf()
       val root = new Path(new Path(checkpoint, "state"), id.toString)
-      val isFunction = KeyedFunctionHeader.read(root, hadoopConf).isDefined
-      if (AsOfHeader.read(root, hadoopConf).isDefined)
-        throw MullionException.unsupported(
-          s"Operator $id of $checkpoint is an as-of join, and savepoints copy windows and functions. Start the changed query " +
-            "with a new checkpointLocation."
-        )
-      if (!isFunction && OperatorHeader.read(root, hadoopConf).isEmpty) {
+      if (KeyedFunctionHeader.read(root, hadoopConf).isDefined) () => SavedFunction(spark, checkpoint, id, panes)
+      else if (AsOfHeader.read(root, hadoopConf).isDefined) () => SavedAsOf(spark, checkpoint, id)
+      else if (OperatorHeader.read(root, hadoopConf).isDefined) () => SavedWindow(spark, checkpoint, id, panes)
+      else {
         val named = SparkState.nameOf(root, hadoopConf)
         if (named.exists(SparkState.isWindow))
           throw SparkState.needsBoth(s"Operator $id of $checkpoint is of Spark's own")
@@ -154,9 +152,7 @@ object Savepoint {
             "whose operators with state are all Mullion's. Start the changed query with a new checkpointLocation."
         )
       }
-      isFunction
     }
-
   }
 }
 

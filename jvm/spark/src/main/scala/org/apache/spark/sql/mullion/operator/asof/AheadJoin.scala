@@ -27,7 +27,7 @@ private[asof] final class AheadJoin(
 ) extends AsOfEngine(program, clock, partition, counts) {
   import AheadJoin._
 
-  private val rights = partition.family(program.rights)
+  private val rights = partition.family(program.state.rights)
   private val isNearest = rules.direction == AsOfDirection.Nearest
   private val timeInKey = program.keys.length
   private val (keep, tolerance) = (rules.keep.get, rules.tolerance.get)

@@ -38,8 +38,8 @@ private[asof] abstract class AsOfEngine(
   import AsOfEngine._
 
   protected val rules = program.rules
-  private val waiting = partition.family(program.waiting)
-  private val expiry: Option[Family] = rules.keep.map(_ => partition.family(program.expiry))
+  private val waiting = partition.family(program.state.waiting)
+  private val expiry: Option[Family] = rules.keep.map(_ => partition.family(program.state.expiry))
 
   private def indexOf(column: Attribute): Int = program.input.indexWhere(_.exprId == column.exprId)
 
@@ -64,7 +64,7 @@ private[asof] abstract class AsOfEngine(
   private var earliest = clock.before
 
   /** The match of a left row without one. */
-  protected val noMatch: UnsafeRow = UnsafeProjection.create(program.rights.value)(InternalRow(0L, null)).copy()
+  protected val noMatch: UnsafeRow = UnsafeProjection.create(program.state.rights.value)(InternalRow(0L, null)).copy()
 
   /** Stores a right row of the input. */
   protected def arrives(time: Long, row: UnsafeRow): Unit
@@ -179,6 +179,6 @@ private[asof] object AsOfEngine {
   final val Never = Long.MaxValue
 
   def apply(program: AsOfProgram, clock: BatchClock, partition: StatePartition, counts: AsOfCounts): AsOfEngine =
-    if (program.isBackward) new BackwardJoin(program, clock, partition, counts)
+    if (program.state.isBackward) new BackwardJoin(program, clock, partition, counts)
     else new AheadJoin(program, clock, partition, counts)
 }

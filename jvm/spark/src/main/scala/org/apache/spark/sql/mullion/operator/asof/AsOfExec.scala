@@ -55,7 +55,7 @@ final class AsOfExec private (facts: SparkOperator.Facts, val program: AsOfProgr
 
   override def shortName: String = AsOfExec.operatorName
 
-  override protected def families: Seq[FamilySpec] = program.families
+  override protected def families: Seq[FamilySpec] = program.state.families
 
   override def requiredChildDistribution: Seq[Distribution] = Seq(
     StatefulOperatorPartitioning.getCompatibleDistribution(program.keys, getStateInfo, conf),

@@ -4,18 +4,21 @@ import org.apache.hadoop.conf.Configuration
 import org.apache.hadoop.fs.Path
 import org.json4s._
 
+import org.apache.spark.sql.catalyst.parser.CatalystSqlParser
 import org.apache.spark.sql.mullion.shim.SparkVersionShim
 import org.apache.spark.sql.mullion.state.header.HeaderFile
-import org.apache.spark.sql.types.{DataType, StructType}
+import org.apache.spark.sql.types.{DataType, IntegerType, StructField, StructType}
+
+import dev.mullion.windows.rules.{AsOfDirection, AsOfRules}
 
 /** The meaning of an as-of join's state, written next to it once.
   *
   * @param format
   *   the layout of the records
   * @param keys
-  *   the types of the keys
+  *   the types of the keys, in SQL
   * @param left
-  *   the names and types of the left side's columns
+  *   the names and types of the left side's columns, in JSON
   */
 final case class AsOfHeader(
     format: Int,
@@ -23,8 +26,8 @@ final case class AsOfHeader(
     tolerance: Option[Long],
     allowExact: Boolean,
     keys: List[String],
-    left: List[String],
-    right: List[String]
+    left: String,
+    right: String
 ) {
   private def identity: Seq[(String, String)] = Seq(
     "state format" -> format.toString,
@@ -32,11 +35,20 @@ final case class AsOfHeader(
     "tolerance in microseconds" -> tolerance.fold("none")(_.toString),
     "allow_exact" -> allowExact.toString,
     "types of the keys" -> keys.mkString(", "),
-    "left side" -> left.mkString(", "),
-    "right side" -> right.mkString(", ")
+    "left side" -> AsOfHeader.columns(left),
+    "right side" -> AsOfHeader.columns(right)
   )
 
   def differences(other: AsOfHeader): Seq[String] = HeaderFile.differences(identity, other.identity)
+
+  /** The kinds of record in the state. */
+  def state: AsOfState = AsOfState(
+    // Without a key the key column is a constant.
+    if (keys.isEmpty) Seq(IntegerType) else keys.map(CatalystSqlParser.parseDataType),
+    DataType.fromJson(left),
+    DataType.fromJson(right),
+    AsOfRules(AsOfDirection.all.find(_.name == direction).get, tolerance, allowExact)
+  )
 }
 
 object AsOfHeader {
@@ -51,12 +63,19 @@ object AsOfHeader {
   private def of(json: JValue): AsOfHeader = {
     val header = json.extract[AsOfHeader]
     header.differences(header)
+    header.state
     header
   }
 
+  /** The columns of a side in JSON, without nullability and metadata. */
+  private[asof] def json(side: DataType): String = side match {
+    case row: StructType => StructType(row.asNullable.map(f => StructField(f.name, f.dataType))).json
+    case other           => throw new IllegalStateException(s"$other is not a row")
+  }
+
   /** The columns of a side as text. */
-  private[asof] def columns(side: DataType): List[String] = side match {
-    case row: StructType => row.asNullable.fields.map(f => s"${f.name} ${f.dataType.sql}").toList
+  private def columns(json: String): String = DataType.fromJson(json) match {
+    case row: StructType => row.map(f => s"${f.name} ${f.dataType.sql}").mkString(", ")
     case other           => throw new IllegalStateException(s"$other is not a row")
   }
 
@@ -69,4 +88,8 @@ object AsOfHeader {
     )
 
   def read(operatorRoot: Path, hadoopConf: Configuration): Option[AsOfHeader] = file.read(operatorRoot, hadoopConf)
+
+  /** Writes the meaning of a savepoint's state. */
+  def write(operatorRoot: Path, hadoopConf: Configuration, header: AsOfHeader): Unit =
+    file.write(operatorRoot, hadoopConf, header)
 }

@@ -2,22 +2,11 @@ package org.apache.spark.sql.mullion.operator.asof
 
 import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.mullion.expressions.columns.KeyColumns
-import org.apache.spark.sql.mullion.operator.engine.PartitionTotals
-import org.apache.spark.sql.mullion.operator.engine.timers.KeyOnly
-import org.apache.spark.sql.mullion.state.record.{FamilySpec, RecordOrder}
-import org.apache.spark.sql.types._
 
-import dev.mullion.windows.rules.{AsOfDirection, AsOfRules}
+import dev.mullion.windows.rules.AsOfRules
 import dev.mullion.windows.spec.Duration
 
-/** The program of an as-of join: its columns, its rules, and its kinds of record.
-  *
-  * {{{
-  *   waiting   (time, number, key) -> row       left rows that are not due; backward: right rows after the clock too
-  *   latest    (key)               -> time, row     backward: the last right row up to the clock
-  *   rights    (key, time)         -> time, row     forward, nearest: right rows
-  *   expiry    (time, key)                      when a right row is not needed any more
-  * }}}
+/** The program of an as-of join: its columns, its rules, and its state.
   *
   * @param time
   *   the time of a row, in microseconds
@@ -45,31 +34,9 @@ final case class AsOfProgram(
     rightFields: Seq[Int],
     rules: AsOfRules
 ) {
-  private val keyFields = keys.zipWithIndex.map { case (k, i) => StructField(s"key$i", k.dataType) }
-  private def long(name: String) = StructField(name, LongType, nullable = false)
-  private val rightValue = StructType(Seq(long("time"), StructField("row", right.dataType)))
 
-  private[asof] val isBackward: Boolean = rules.direction == AsOfDirection.Backward
-
-  private[asof] val waiting: FamilySpec = FamilySpec(
-    "waiting",
-    StructType(Seq(long("time"), long("number")) ++ keyFields),
-    StructType(Seq(StructField("left", left.dataType), StructField("right", right.dataType))),
-    RecordOrder.ByFirst(2)
-  )
-
-  private[asof] val latest: FamilySpec =
-    FamilySpec("latest", StructType(keyFields), rightValue, RecordOrder.Unordered)
-
-  private[asof] val rights: FamilySpec =
-    FamilySpec("rights", StructType(keyFields :+ long("time")), rightValue, RecordOrder.WithinKey)
-
-  private[asof] val expiry: FamilySpec =
-    FamilySpec("expiry", StructType(long("time") +: keyFields), KeyOnly.schema, RecordOrder.ByFirst(1))
-
-  /** The kinds of record in state; the first is the one that Spark records. */
-  val families: Seq[FamilySpec] =
-    Seq(waiting, if (isBackward) latest else rights) ++ rules.keep.map(_ => expiry) :+ PartitionTotals.family
+  /** The kinds of record in state. */
+  val state: AsOfState = AsOfState(keys.map(_.dataType), left.dataType, right.dataType, rules)
 
   /** Both sides in order of time, and of arrival among equal times. */
   def ordering: Seq[SortOrder] = Seq(SortOrder(time, Ascending), SortOrder(arrival, Ascending))
@@ -95,7 +62,7 @@ final case class AsOfProgram(
     rules.tolerance,
     rules.allowExact,
     KeyColumns.named(keys).map(_.dataType.sql).toList,
-    AsOfHeader.columns(left.dataType),
-    AsOfHeader.columns(right.dataType)
+    AsOfHeader.json(left.dataType),
+    AsOfHeader.json(right.dataType)
   )
 }

@@ -16,7 +16,7 @@ private[asof] final class BackwardJoin(
     partition: StatePartition,
     counts: AsOfCounts
 ) extends AsOfEngine(program, clock, partition, counts) {
-  private val latest = partition.family(program.latest)
+  private val latest = partition.family(program.state.latest)
 
   override protected def arrives(time: Long, row: UnsafeRow): Unit = await(time, row, isFirst = rules.allowExact)
 
