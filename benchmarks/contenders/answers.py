@@ -14,6 +14,13 @@ COLUMNS = ("COUNT(*) AS panes", "COALESCE(SUM(n), 0) AS of_rows", f"COALESCE(SUM
 ANSWER_SQL = ", ".join(COLUMNS)
 
 
+def columns_of(names: list[str]) -> tuple[str, ...]:
+    """The same for panes with other columns, on Spark alone."""
+    rows = "COALESCE(SUM(n), 0)" if "n" in names else "CAST(0 AS BIGINT)"
+    said = f"COALESCE(SUM(PMOD(XXHASH64({', '.join(f'`{name}`' for name in sorted(names))}), {_MODULUS})), 0)"
+    return "COUNT(*) AS panes", f"{rows} AS of_rows", f"{said} AS checksum"
+
+
 class Answer:
     """The same for engines whose panes come one by one."""
 

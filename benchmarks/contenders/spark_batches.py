@@ -15,12 +15,13 @@ import time
 from pathlib import Path
 from typing import Any
 
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import Column, DataFrame, DataFrameReader
 from pyspark.sql import functions as F
-from pyspark.sql.streaming.readwriter import DataStreamWriter
+from pyspark.sql.streaming.readwriter import DataStreamReader, DataStreamWriter
 
 from contenders import answers, nexmark_queries
 from contenders.pandas_processor import pandas_panes
+from harness.forms import FIELDS, FORMS
 from harness.spark_session import session
 from harness.turns import Turns
 from harness.workloads import SETTLING, Workload
@@ -28,10 +29,17 @@ from mullion import Early, Session, Sliding, Tumbling, windowed
 
 # How long a compiler is waited for after a batch, and how much it compiles in half a second when it rests.
 MOST_REST_S, RESTING_MS = 5.0, 20
-COLUMNS = "ts timestamp, k bigint, v bigint"
 
 
-def aggregates() -> tuple[Column, ...]:
+def aggregates(workload: Workload) -> tuple[Column, ...]:
+    if workload.asks == "ordinary":
+        return (
+            F.avg("v").alias("mean"),
+            F.stddev("d").alias("deviation"),
+            F.max("name").alias("last_name"),
+            F.approx_count_distinct("v").alias("distinct"),
+            F.max_by("name", "d").alias("name_of_most"),
+        )
     return (
         F.count("*").alias("n"),
         F.sum("v").alias("total"),
@@ -45,18 +53,18 @@ def mullion_panes(rows: DataFrame, workload: Workload) -> DataFrame:
     panes = windowed(
         rows.withWatermark("ts", f"{workload.delay} seconds"),
         Sliding(size, slide) if workload.slide else Session(size) if workload.kind == "session" else Tumbling(size),
-        by="k",
+        by=list(FORMS[workload.form].keys),
         time="ts",
         allowed_lateness=f"{workload.lateness} seconds",
         early=Early(f"{workload.early} seconds") if workload.early else None,
-    ).agg(*aggregates())
+    ).agg(*aggregates(workload))
     return panes.where("pane.firing = 'close'") if workload.early else panes
 
 
 def spark_panes(rows: DataFrame, workload: Workload) -> DataFrame:
     """Its watermark waits for what is late as well, for it has no lateness apart from that."""
     waiting = rows.withWatermark("ts", f"{workload.delay + workload.lateness} seconds")
-    return waiting.groupBy("k", spark_window(workload)).agg(*aggregates())
+    return waiting.groupBy(*FORMS[workload.form].keys, spark_window(workload)).agg(*aggregates(workload))
 
 
 def spark_window(workload: Workload) -> Column:
@@ -68,14 +76,36 @@ def spark_window(workload: Workload) -> Column:
 
 def ceiling_panes(batch: DataFrame, workload: Workload) -> DataFrame:
     """What no stateful operator can pass: groups of one batch, by slices, or by the gap where windows are sessions."""
-    return batch.groupBy("k", F.window("ts", f"{workload.slide or workload.size} seconds")).agg(*aggregates())
+    slices = F.window("ts", f"{workload.slide or workload.size} seconds")
+    return batch.groupBy(*FORMS[workload.form].keys, slices).agg(*aggregates(workload))
 
 
-def answer_of(panes: DataFrame) -> DataFrame:
+def answer_of(panes: DataFrame, workload: Workload) -> DataFrame:
     times = {"start_ms": F.unix_millis("window.start"), "end_ms": F.unix_millis("window.end")}
     if "window" in panes.columns:
         panes = panes.withColumns(times)
-    return panes.selectExpr(*answers.COLUMNS)
+    if workload.form == "published":
+        return panes.selectExpr(*answers.COLUMNS)
+    # The order of rows is part of a standard deviation's last digits.
+    names = [column.alias(name) for name, column in rounded(panes).items()]
+    return panes.select(*names).selectExpr(*answers.columns_of([*rounded(panes)]))
+
+
+def rounded(panes: DataFrame) -> dict[str, Column]:
+    return {
+        name: F.round(name, 6) if kind == "double" else F.col(name)
+        for name, kind in panes.dtypes
+        if name not in ("window", "pane")
+    }
+
+
+def rows_of(files: DataStreamReader | DataFrameReader, workload: Workload, source: Path) -> DataFrame:
+    """The rows of files, as far as they are read before the window."""
+    form = FORMS[workload.form]
+    rows = files.schema(form.columns).format(form.format).load(str(source))
+    if form.is_parsed:
+        rows = rows.select(F.from_json("value", FIELDS).alias("row")).select("row.*")
+    return rows.where(form.where) if form.where else rows
 
 
 def parts(report: dict[str, Any]) -> dict[str, int]:
@@ -117,7 +147,7 @@ class Run:
         return rows
 
     def add(self, batch: DataFrame, _: int) -> None:
-        found = answer_of(batch).head()
+        found = answer_of(batch, self.workload).head()
         assert found is not None
         for name in self.answer:
             self.answer[name] += found[name]
@@ -126,8 +156,11 @@ class Run:
         ceiling_panes(batch, self.workload).write.format("noop").mode("overwrite").save()
 
     def writer(self, source: Path, checkpoint: Path) -> DataStreamWriter:
-        columns = nexmark_queries.COLUMNS if self.workload.rows_of == "nexmark" else COLUMNS
-        rows = self.spark.readStream.schema(columns).option("maxFilesPerTrigger", 1).parquet(str(source))
+        files = self.spark.readStream.option("maxFilesPerTrigger", 1)
+        if self.workload.rows_of == "nexmark":
+            rows = files.schema(nexmark_queries.COLUMNS).parquet(str(source))
+        else:
+            rows = rows_of(files, self.workload, source)
         return self.panes(rows).writeStream.option("checkpointLocation", str(checkpoint))
 
     def timed(self, home: Path) -> list[dict[str, Any]]:

@@ -59,6 +59,19 @@ class Comparison:
         return None if self.goal is None else f"{'>=' if self.more_is_better else '<='} {self.goal:g}"
 
 
+# How many times as fast as Spark's windows, and as the stateless baseline.
+ORDINARY_GOALS: dict[str, tuple[float | None, float]] = {
+    "UUID key": (5, 1.7),
+    'text key "user-123"': (5, 1.7),
+    "two text keys, device and country": (5, 1.7),
+    "session 10 s, UUID key": (5, 1.2),
+    "early every 2 s, UUID key": (4, 1),
+    "JSON files, text key": (2.5, 1.3),
+    "a value parsed by from_json, UUID key": (2.5, 1.3),
+    "sliding 60 s / 1 s, UUID key": (None, 0.9),
+    "avg, stddev, max of text, approx_count_distinct, max_by": (4, 1.2),
+}
+
 COMPARISONS = (
     Comparison(w.SIZED[100_000][5 * w.M], "ceiling", 2),
     Comparison(w.SIZED[1_000][5 * w.M], "ceiling", 2),
@@ -110,6 +123,13 @@ COMPARISONS = (
     Comparison(w.TUMBLING_100K, "mullion", 1.8, beside=w.ONE_CORE),
     Comparison(w.LATE, "spark"),
     Comparison(w.EARLY, "mullion", 0.7, beside=w.NOT_EARLY),
+    *(
+        Comparison(workload, other, goal)
+        for workload in w.ORDINARY
+        for other, goal in zip(("spark", "ceiling"), ORDINARY_GOALS.get(workload.name, (None, None)), strict=True)
+        if other in workload.takes
+    ),
+    *(Comparison(workload, "spark", 1, unit="MB") for workload in w.ORDINARY if "spark" in workload.takes),
     *(Comparison(query, "spark") for query in w.NEXMARK),
     *(Comparison(query, "spark hdfs") for query in w.NEXMARK),
 )

@@ -26,7 +26,7 @@ from harness.curves import CURVES, Curve, points
 from harness.environments import CONTENDERS, ROOT
 from harness.goals import COMPARISONS, UNITS, Comparison
 from harness.measured import Figures
-from harness.workloads import KEYS, SIZED, SIZES
+from harness.workloads import KEYS, ORDINARY, SIZED, SIZES
 
 mpl.use("Agg")
 from matplotlib import pyplot as plt
@@ -45,6 +45,9 @@ SPENT = """Milliseconds of a warm batch, the median of each part. `source` finds
 `running` runs its tasks, `logs` writes Spark's logs. The last three are parts of `running`, summed over the tasks, from
 the metrics of the stateful operator: updates of state, removals and commits."""
 
+ORDINARY_TEXT = """Batches of 1,000,000 rows with 100,000 keys, and tumbling windows of ten seconds unless a row says
+otherwise. Milliseconds of a warm batch, and how many times as long Spark's windows and the stateless baseline take."""
+
 COST = """Tumbling windows of ten seconds. Milliseconds of a warm batch by its number of rows, and the line through
 them: the fixed cost of a batch and the cost of each row, from which you can predict your own batches."""
 
@@ -58,11 +61,13 @@ Compared = list[tuple[Comparison, dict[str, Any]]]
 COMPARED = ["workload", "compared with", "unit", "Mullion", "other", "ratio", "goal", ""]
 MEASURED = ["workload", "system", "warm batch (range)", "rows/s", "complete run", "processor time", "peak memory"]
 COSTS = ["keys", "system", *(f"{rows:,} rows" for rows in SIZES), "per batch", "per row"]
+ORDINARY_ROWS = ["rows", "Mullion, ms per batch", "times as fast as Spark's windows", "... as the stateless baseline"]
 AT_A_GLANCE = ["windows", "compared with", "other", "Mullion", "ratio"]
 
 
 def show(found: Found, console: Console, minutes: float) -> None:
-    for heads, rows in ((MEASURED, measured(found)), (COSTS, costs(found)), (COMPARED, shown(compared(found)))):
+    tables = ((MEASURED, measured(found)), (COSTS, costs(found)), (COMPARED, shown(compared(found))))
+    for heads, rows in (*tables, (ORDINARY_ROWS, ordinary(found))):
         if not rows:
             continue
         table = Table(*heads)
@@ -108,12 +113,14 @@ def of_page(everywhere: Everywhere) -> str:
     pictures = [f"![Rows per second of each system, on a logarithmic scale]({FROM_PAGE}/latest.png)"]
     if drawn_curves(everywhere):
         pictures.append(f"![The cost of a row or a batch by keys, overlaps and cores]({FROM_PAGE}/curves.png)")
+    rows = by_run(ORDINARY_ROWS, {at: ordinary(found) for at, found in everywhere.items()})
     costly = by_run(COSTS, {at: costs(found) for at, found in everywhere.items()})
     sections = (
         "## Ratios",
         RATIOS,
         f"Other systems: {peers(list(everywhere.values()))}.",
         by_run(COMPARED, {at: shown(compared(found)) for at, found in everywhere.items()}),
+        *(["## Ordinary rows", ORDINARY_TEXT, rows] if rows else []),
         *(["## Cost of a batch", COST, costly] if costly else []),
         *pictures,
         "## All figures",
@@ -248,6 +255,20 @@ def measured(found: Found) -> Rows:
         ]
         for workload, sides in found.items()
         for name, figures in sides.items()
+    ]
+
+
+def ordinary(found: Found) -> Rows:
+    """How Mullion does on rows as people have them, from the form that it does best to the one it does worst."""
+
+    def times(sides: dict[str, Figures], other: str) -> str:
+        return f"{sides[other].median_ms / sides['mullion'].median_ms:.2f}" if other in sides else ""
+
+    ran = [(w.name, found[w.name]) for w in ORDINARY if "mullion" in found.get(w.name, {})]
+    ran.sort(key=lambda row: row[1]["mullion"].median_ms)
+    return [
+        [name, f"{sides['mullion'].median_ms:,.0f}", times(sides, "spark"), times(sides, "ceiling")]
+        for name, sides in ran
     ]
 
 

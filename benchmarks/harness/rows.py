@@ -1,8 +1,9 @@
 """The rows of workloads: files of Parquet, named by their order, a micro-batch each.
 
-Columns are ``ts``, a timestamp in microseconds, ``k``, an integer key, and ``v``, an integer below 1000. All come from
-a seed. Rows are out of order by up to two seconds, within the watermark's delay. A last file, ``end``, has one row
-of a day later, that makes all panes before it close. Batches that let the JVM settle are in a folder of their own.
+Columns are ``ts``, a timestamp in microseconds, ``k``, an integer key, and ``v``, an integer below 1000, unless a
+workload has another form (see ``forms.py``). All come from a seed. Rows are out of order by up to two seconds, within
+the watermark's delay. A last file, ``end``, has one row of a day later, that makes all panes before it close. Batches
+that let the JVM settle are in a folder of their own.
 """
 
 from __future__ import annotations
@@ -10,19 +11,24 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
+from uuid import UUID
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from harness import nexmark
+from harness.forms import FORMS
 from harness.workloads import CORES, SETTLING, SETTLING_ROWS, Workload
 
 SECOND = 1_000_000
 BASE = 1_700_000_000 * SECOND
 DISORDER = 2 * SECOND
+COUNTRIES = ("DE", "FR", "IT", "ES", "US", "GB", "JP", "BR")
 
 Longs = npt.NDArray[np.int64]
 
@@ -32,7 +38,7 @@ def write(workload: Workload, rows: int, folder: Path) -> None:
     folder.mkdir(parents=True)
     if workload.rows_of == "open":
         for position, table in enumerate(tables(workload)):
-            put(table, folder, position)
+            put(table, workload, folder, position)
         return
     size = workload.rows if rows > workload.rows else max(1, rows // 4)
     taken = 0
@@ -40,27 +46,66 @@ def write(workload: Workload, rows: int, folder: Path) -> None:
         for first in range(0, len(table), size):
             piece = table.slice(first, min(size, rows - taken))
             if taken < rows:
-                put(piece, folder, taken)
+                put(piece, workload, folder, taken)
             taken += len(piece)
         if taken >= rows:
             break
     if workload.ends:
-        put(end(table), folder, taken, "end")
+        put(end(table), workload, folder, taken, "end")
 
 
 def write_settling(workload: Workload, folder: Path) -> None:
     """Writes the batches of few rows that come before all others, which have the event time before theirs."""
     folder.mkdir(parents=True)
     for position, table in enumerate(tables(replace(workload, rows=SETTLING_ROWS), -workload.settling, 0)):
-        put(table, folder, position, SETTLING)
+        put(table, workload, folder, position, SETTLING)
 
 
-def put(table: pa.Table, folder: Path, position: int, name: str = "") -> None:
-    file = folder / f"{position:012}{name}.parquet"
-    # A row group for each core, so that the scan is not what limits.
-    pq.write_table(table, file, row_group_size=max(1, -(-len(table) // CORES)))
+def put(table: pa.Table, workload: Workload, folder: Path, position: int, name: str = "") -> None:
+    form = FORMS[workload.form]
+    file = folder / f"{position:012}{name}.{form.format}"
+    if workload.form != "published":
+        table = formed(table, workload)
+    if form.format == "json":
+        file.write_text("\n".join(table["value"].to_pylist()) + "\n")
+    else:
+        # A row group for each core, so that the scan is not what limits.
+        pq.write_table(table, file, row_group_size=max(1, -(-len(table) // CORES)))
     # Spark takes files by their age, in milliseconds.
     os.utime(file, (BASE // SECOND, BASE // SECOND + len(list(folder.iterdir()))))
+
+
+def formed(table: pa.Table, workload: Workload) -> pa.Table:
+    """Rows in the form of their workload."""
+    form, number = workload.form, table["k"].to_numpy()
+    if form == "filter":
+        return table
+    if form == "measures":
+        hashed = (table["v"].to_numpy() * 2654435761 + table["ts"].cast(pa.int64()).to_numpy() * 40503) % (1 << 31)
+        names = np.char.add("name-", (hashed % 5000).astype(str))
+        return table.append_column("d", pa.array(hashed / (1 << 24))).append_column("name", pa.array(names.tolist()))
+    keys = pa.array(texts(form, workload.keys + 1), pa.string()).take(pa.array(number))
+    table = table.set_column(1, "k", keys)
+    if form == "device":
+        country = pa.array(np.array(COUNTRIES, dtype=object)[number % len(COUNTRIES)], pa.string())
+        return table.append_column("country", country)
+    if form in ("json", "value"):
+        time = pc.strftime(table["ts"], "%Y-%m-%dT%H:%M:%S")
+        values = pc.cast(table["v"], pa.string())
+        pieces = ['{"ts":"', time, 'Z","k":"', table["k"], '","v":', values, "}", ""]
+        return pa.table({"value": pc.binary_join_element_wise(*pieces)})
+    return table
+
+
+@cache
+def texts(form: str, keys: int) -> list[str]:
+    """The key of each number."""
+    if form in ("user", "json"):
+        return [f"user-{number}" for number in range(keys)]
+    if form == "device":
+        return [f"device-{number:06}" for number in range(keys)]
+    random = np.random.default_rng(11)
+    return [str(UUID(bytes=random.bytes(16))) for _ in range(keys)]
 
 
 def end(table: pa.Table) -> pa.Table:

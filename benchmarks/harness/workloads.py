@@ -7,6 +7,7 @@ workload's rows come from a seed, and are the same for all.
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 CORES = 2
 
@@ -25,6 +26,9 @@ class Workload:
       there are, and how much event time each spans.
     - ``rows_of``: how the rows are made (see ``rows.py``): ``keys`` at random, ``visits`` of many keys that come and
       go, ``bursts`` of a few that stay long, ``open`` panes that nothing happens to, or ``nexmark``.
+    - ``form``: the form in which rows are written, of those in ``forms.py``.
+    - ``asks``: the aggregates: ``plain`` for count, sum, min and max of longs, or ``ordinary`` for mean, standard
+      deviation, maximum of texts, approximate distinct count and ``max_by``.
     - ``settling``: how many batches of a thousand rows contenders on Spark take before all others, in one turn. They
       count in nothing, answers included. The JVM goes on making machine code for hundreds of batches, and on two
       cores it takes up to one of them from what is measured: a stream that has run for some minutes has that behind it.
@@ -58,6 +62,8 @@ class Workload:
     settling: int = 0
     warm: int = 7
     rows_of: str = "keys"
+    form: str = "published"
+    asks: str = "plain"
     late: float = 0.0
     lateness: int = 0
     early: int = 0
@@ -296,7 +302,39 @@ def sized(keys: int, rows: int) -> Workload:
 
 SIZED = {keys: {rows: sized(keys, rows) for rows in SIZES} for keys in KEYS}
 
-BENCH = (TUMBLING_1K, TUMBLING_100K, SLIDING_1K, VISITS, FEW_ROWS)
+
+def ordinary(name: str, *, spark: int = 5 * M, **different: Any) -> Workload:
+    """A workload over rows as people have them: 100,000 keys, tumbling windows of 10 s unless said otherwise."""
+    workload = Workload(
+        name,
+        "tumbling",
+        10,
+        everyone(10 * M, "mullion", "ceiling") | ({"spark": spark} if spark else {}),
+        keys=100_000,
+        batches=10,
+        warm=5,
+        settling=SETTLED,
+        heap=2,
+    )
+    return replace(workload, **different)
+
+
+ORDINARY = (
+    ordinary("bigint key"),
+    ordinary("bigint key, a filter before the window", form="filter"),
+    ordinary("UUID key", form="uuid"),
+    ordinary('text key "user-123"', form="user"),
+    ordinary("two text keys, device and country", form="device"),
+    ordinary("session 10 s, UUID key", kind="session", form="uuid"),
+    ordinary("early every 2 s, UUID key", form="uuid", early=2),
+    ordinary("JSON files, text key", form="json"),
+    ordinary("a value parsed by from_json, UUID key", form="value"),
+    # Spark makes 60 rows of each.
+    ordinary("sliding 60 s / 1 s, UUID key", kind="sliding", size=60, slide=1, form="uuid", spark=0, heap=8),
+    ordinary("avg, stddev, max of text, approx_count_distinct, max_by", form="measures", asks="ordinary"),
+)
+
+BENCH = (TUMBLING_1K, TUMBLING_100K, SLIDING_1K, VISITS, FEW_ROWS, *ORDINARY)
 FULL = (
     *BENCH,
     FEW_ROWS_AT_ONE,

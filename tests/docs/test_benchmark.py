@@ -15,8 +15,9 @@ import pytest
 from pyspark.sql import SparkSession
 
 import run
-from contenders import answers
+from contenders import answers, spark_batches
 from harness import curves, environments, nexmark, report, rows, workloads
+from harness.forms import FORMS
 from harness.goals import COMPARISONS, Comparison
 from harness.measured import Figures, Process
 from harness.workloads import Workload
@@ -47,6 +48,21 @@ def test_the_batches_that_let_a_process_settle_are_small_and_end_before_the_firs
     assert [len(table) for table in tables] == [workloads.SETTLING_ROWS] * 3
     last = max(time for table in tables for time in table["ts"].cast("int64").to_pylist())
     assert rows.BASE - rows.DISORDER - rows.SECOND < last < rows.BASE
+
+
+@pytest.mark.parametrize("form", [form for form in FORMS if form != "published"])
+def test_each_form_has_the_rows_of_the_published_one(form: str, tmp_path: Path, spark: SparkSession) -> None:
+    small = replace(workloads.TUMBLING_1K, rows=200, batches=2, keys=20)
+    rows.write(small, 400, tmp_path / "published")
+    rows.write(replace(small, form=form), 400, tmp_path / form)
+    plain = spark.read.parquet(str(tmp_path / "published")).collect()
+    formed = spark_batches.rows_of(spark.read, replace(small, form=form), tmp_path / form).collect()
+    kept = [row for row in plain if form != "filter" or row.v < 500]
+    assert sorted((row.ts, row.v) for row in formed) == sorted((row.ts, row.v) for row in kept)
+    keys = FORMS[form].keys
+    pairs = {(row.ts, row.v): row.k for row in kept}
+    named = {(pairs[row.ts, row.v], tuple(row[key] for key in keys)) for row in formed}
+    assert len(named) == len({k for k, _ in named}) == len({key for _, key in named}), "a key has one name"
 
 
 def test_rows_are_late_for_no_more_than_the_lateness_allows() -> None:
