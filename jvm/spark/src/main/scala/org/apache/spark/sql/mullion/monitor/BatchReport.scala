@@ -79,6 +79,9 @@ object Count {
   /** Late rows without any output. */
   case object RowsDropped extends Count("rowsDropped")
   case object RowsWithoutTime extends Count("rowsWithoutTime")
+
+  /** Rows whose time was further ahead of the wall clock than permitted. */
+  case object RowsAhead extends Count("rowsAhead")
   case object RowsInNoWindow extends Count("rowsInNoWindow")
 
   /** Rows that operators of Spark before the window dropped by the watermark. */
@@ -97,6 +100,7 @@ object Count {
     RowsLate,
     RowsDropped,
     RowsWithoutTime,
+    RowsAhead,
     RowsInNoWindow,
     RowsDroppedBefore,
     PanesMissed,

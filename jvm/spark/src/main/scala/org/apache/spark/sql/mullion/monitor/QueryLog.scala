@@ -80,6 +80,12 @@ private object QueryLog {
     Count.RowsWithoutTime,
     () => s"their event time is null. Correct the time at its source, or use ${Setting.late("emit")} to emit such rows."
   )
+  private val ahead = Cause(
+    Count.RowsAhead,
+    () =>
+      s"their time is further ahead of the wall clock than ${Setting.MaxAhead}. Correct the clock of the producer, or use " +
+        s"${Setting.late("emit")} to emit such rows."
+  )
   private val inNoWindow =
     Cause(Count.RowsInNoWindow, () => "no window contains their time. Check the window, or the rows' time.")
   private val before = Cause(
@@ -89,5 +95,5 @@ private object QueryLog {
   )
 
   private def causes(operator: OperatorDescription): Seq[Cause] =
-    Seq(late, inNoWindow, before) ++ Option.unless(operator.emitsLate)(withoutTime)
+    Seq(late, inNoWindow, before) ++ (if (operator.emitsLate) Nil else Seq(withoutTime, ahead))
 }

@@ -96,7 +96,8 @@ class QueryLogSuite extends MullionSuite {
       Count.RowsDropped -> 1L,
       Count.RowsWithoutTime -> 2L,
       Count.RowsInNoWindow -> 3L,
-      Count.RowsDroppedBefore -> 4L
+      Count.RowsDroppedBefore -> 4L,
+      Count.RowsAhead -> 5L
     )
     val messages = log()
     val texts = messages.droppedMessages(report(7, counts: _*))
@@ -104,13 +105,15 @@ class QueryLogSuite extends MullionSuite {
       "1 row was dropped up to batch 7" -> "late='emit'",
       "3 rows" -> "no window",
       "4 rows" -> "before the window",
-      "2 rows" -> "null"
+      "2 rows" -> "null",
+      "5 rows" -> "ahead of the wall clock"
     )
-    assertEquals(texts.length, 4)
+    assertEquals(texts.length, 5)
     texts.zip(words).foreach { case (text, (rows, cause)) => assert(clue(text).contains(rows) && text.contains(cause)) }
     assertEquals(messages.droppedMessages(report(8, counts: _*)), Nil)
     val emitting = log(operator.copy(emitsLate = true)).droppedMessages(report(7, counts: _*))
     assert(!clue(emitting).exists(_.contains("null")), "rows without time are emitted")
+    assert(!emitting.exists(_.contains("ahead")), "rows from the future are emitted")
   }
 
   test("a history has sums of each batch once, and the last batches") {
