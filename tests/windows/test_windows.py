@@ -122,6 +122,7 @@ def test_sessions_that_end_early_are_equal_when_all_of_their_rules_are() -> None
     ("wrong", "says"),
     [
         ({"max_length": "0 seconds"}, "max_length='0 seconds'"),
+        ({"max_length": "1 minute"}, "max_length='1 minute' is shorter than gap="),
         ({"max_length": "1 month"}, "max_length='1 month'"),
         ({"ends_with": 7}, r"7 \(int\) is neither a column's name nor a Column"),
     ],

@@ -253,7 +253,7 @@ class Session:
     object, because Columns cannot be compared.
 
     Raises :class:`InvalidArgumentError` when ``gap`` is neither a Column nor a duration longer than zero, when
-    ``max_length`` is not a duration longer than zero, and when ``ends_with`` is not a column.
+    ``max_length`` is not a duration longer than zero or shorter than ``gap``, and when ``ends_with`` is not a column.
     """
 
     gap_us: int | None
@@ -283,7 +283,13 @@ class Session:
                 f"gap={gap!r} is not a duration. Write, for instance, Session('10 seconds'), or where {gap!r} is a "
                 f"column that holds each row's gap, Session(F.col({gap!r}))."
             )
-        hold(self, gap_us=durations.positive(gap, "gap", "Session({})"), gap=None)
+        gap_us = durations.positive(gap, "gap", "Session({})")
+        if most is not None and most < gap_us:
+            raise InvalidArgumentError(
+                f"max_length={max_length!r} is shorter than gap={gap!r}, so no pause would ever end a session. Give a "
+                f"longer max_length, or write Tumbling({max_length!r}, starts='first row')."
+            )
+        hold(self, gap_us=gap_us, gap=None)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Session) and same_parts(self._parts, other._parts)

@@ -73,6 +73,8 @@ object Setting {
 
   // Code that a message proposes.
   val Timeout: Setting = valued("timeout")
+  val FromFirstRow: Setting =
+    Setting("Tumbling(..., starts='first row')", "Tumbling.fromFirstRow(...)", "starts => 'first row'")
   val SumAbove: Setting = Setting("F.sum('v') > 100", "sum(\"v\") > 100", "sum(v) > 100")
   val EndsWith: Setting = Setting("ends_with", "endsWith", "ends_with")
   val PreviousSum: Setting =

@@ -413,14 +413,19 @@ object OrderedWindow {
 
   /** Sessions that end early, by at least one of the two rules. */
   def session(gap: Option[Long], maxLength: Option[Long], endsWithRow: Boolean): OrderedWindow = {
-    val plain = SessionWindow(gap)
+    SessionWindow(gap)
     maxLength.filter(_ <= 0).foreach { us =>
       throw WindowException.invalid(
         s"The session's longest length is ${Duration.describe(us)}: it must be at least 1 microsecond. Give a positive " +
           s"duration, such as ${Setting.text("max_length", "6 hours")}."
       )
     }
-    new OrderedWindow(plain.gap, maxLength, endsWithRow, fromFirstRow = false)
+    for (us <- maxLength; pause <- gap if us < pause)
+      throw WindowException.invalid(
+        s"The session's longest length of ${Duration.describe(us)} is shorter than its gap of ${Duration.describe(pause)}, so " +
+          s"no pause would ever end a session. Give a longer one, or use ${Setting.FromFirstRow}."
+      )
+    new OrderedWindow(gap, maxLength, endsWithRow, fromFirstRow = false)
   }
 
   /** Windows of `size`, each from the first row that is in no other. */
