@@ -1,15 +1,20 @@
-"""A fold in Python over panes of many keys: ``python_aggregates.py [ROWS] [KEYS] [BATCHES] [SYSTEM ...]``.
+"""Aggregates in Python over panes of many keys: ``python_aggregates.py [ROWS] [KEYS] [BATCHES] [PART] [ROW ...]``.
 
-A million rows of 100,000 keys a batch unless stated otherwise, four batches, and two batches for each window. The
-systems:
+A million rows of 100,000 keys a batch unless stated otherwise, four batches, and two batches for each window. The rows
+of the comparison:
 
-- ``mullion``: a t-digest as a ``PythonAggregate`` over Arrow batches;
-- ``spark``: the same t-digest in ``transformWithStateInPandas``, with a timer for the end of the window;
-- ``mullion rows``: a sum as a ``PythonAggregate`` row by row;
-- ``bytewax``: the same sum with Bytewax's ``fold_window``, in one process, from rows in memory.
+- ``digest``: a t-digest as a ``PythonAggregate`` over Arrow batches, against the same t-digest in Spark's
+  ``transformWithStateInPandas``, with a timer for the end of the window;
+- ``rows``: a sum as a ``PythonAggregate`` row by row, against the same sum with Bytewax's ``fold_window``, in one
+  process, from rows in memory.
 
-Times are those of the batches, without the start of the query. The results of the first two and of the last two must be
-equal. The digests are exact here, because a pane has few rows.
+Spark's side has ``1 / PART`` of the rows and of the keys, 1 / 20 unless stated otherwise: it calls Python and exchanges
+messages about state for each key of a batch, and with 100,000 keys a batch takes many minutes. Its cost for a key does
+not depend on the number of keys. Mullion runs with both sizes, and both ratios are printed: at the same size, and of
+the rates at the sizes that each has.
+
+Times are those of the batches, without the start of the query. The results of both sides must be equal. The digests are
+exact here, because a pane has few rows.
 """
 
 from __future__ import annotations
@@ -18,6 +23,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -189,28 +195,71 @@ def with_bytewax(folder: Path) -> tuple[float, Answer]:
     return seconds, {(int(key), window * HOUR): (total,) for key, (window, total) in out}
 
 
-def main(rows: int, keys: int, batches: int, systems: list[str]) -> None:
+@dataclass(frozen=True)
+class Size:
+    """The rows and the keys of a batch."""
+
+    rows: int
+    keys: int
+    folder: Path
+
+    def __str__(self) -> str:
+        return f"{self.rows:,} rows of {self.keys:,} keys a batch"
+
+
+def rate_of(name: str, size: Size, batches: int, run: Callable[[Path], tuple[float, Answer]]) -> tuple[float, Answer]:
+    """The rows per second of one side at a size, and its results."""
+    seconds, answer = run(size.folder)
+    rate = size.rows * batches / seconds
+    print(f"  {name:<28} {size}: {rate:>11,.0f} rows/s, {seconds:.1f} s, {len(answer):,} panes", flush=True)
+    return rate, answer
+
+
+def compared(name: str, sides: dict[str, Callable[[Path], tuple[float, Answer]]], sizes: list[Size], n: int) -> None:
+    """Runs all sides at the last size, and those of Mullion, all but the last, at the others too. Prints the ratios."""
+    print(name, flush=True)
+    *larger, common = sizes
+    *ours, theirs = sides
+    rates = {(side, size): rate_of(side, size, n, sides[side]) for side in ours for size in sizes}
+    their_rate, other = rate_of(theirs, common, n, sides[theirs])
+    for side in ours:
+        rate, answer = rates[side, common]
+        if answer != other:
+            raise SystemExit(f"{side} and {theirs} have different results.")
+        print(f"  {side}: equal results of {len(answer):,} panes; {rate / their_rate:.1f} times as fast as {theirs}")
+        for size in larger:
+            print(f"  {side}: {rates[side, size][0] / their_rate:.1f} times as fast with {size}", flush=True)
+
+
+def main(rows: int, keys: int, batches: int, part: int, names: list[str]) -> None:
     spark = session()
-    answers: dict[str, Answer] = {}
-    runs: dict[str, Callable[[Path], tuple[float, Answer]]] = {
-        "mullion": lambda folder: streamed(spark, folder, over_panes(Quantiles("v"))),
-        "spark": lambda folder: streamed(spark, folder, over_keyed_state),
-        "mullion rows": lambda folder: streamed(spark, folder, over_panes(Total("v"))),
-        "bytewax": with_bytewax,
+    digest: dict[str, Callable[[Path], tuple[float, Answer]]] = {
+        "PythonAggregate": lambda folder: streamed(spark, folder, over_panes(Quantiles("v"))),
+        "transformWithStateInPandas": lambda folder: streamed(spark, folder, over_keyed_state),
     }
-    with tempfile.TemporaryDirectory() as small, tempfile.TemporaryDirectory() as large:
-        write(Path(small), 1000, 100, 2)
-        write(Path(large), rows, keys, batches)
-        for name in systems or list(runs):
-            runs[name](Path(small))
-            seconds, answers[name] = runs[name](Path(large))
-            print(f"{name}: {rows * batches / seconds:,.0f} rows/s, {seconds:.1f} s, {len(answers[name]):,} panes")
-    for one, other in (("mullion", "spark"), ("mullion rows", "bytewax")):
-        if one in answers and other in answers and answers[one] != answers[other]:
-            raise SystemExit(f"{one} and {other} have different results.")
+    by_row: dict[str, Callable[[Path], tuple[float, Answer]]] = {
+        "PythonAggregate, add_row": lambda folder: streamed(spark, folder, over_panes(Total("v"))),
+        "Bytewax": with_bytewax,
+    }
+    with tempfile.TemporaryDirectory() as home:
+        sizes = {
+            name: Size(max(1, n), max(1, of_keys), Path(home, name))
+            for name, n, of_keys in (("few", 1000, 100), ("part", rows // part, keys // part), ("all", rows, keys))
+        }
+        for name, size in sizes.items():
+            size.folder.mkdir()
+            write(size.folder, size.rows, size.keys, 2 if name == "few" else batches)
+        if not names or "digest" in names:
+            for run in digest.values():
+                run(sizes["few"].folder)
+            compared("A t-digest over Arrow batches", digest, [sizes["all"], sizes["part"]], batches)
+        if not names or "rows" in names:
+            for run in by_row.values():
+                run(sizes["few"].folder)
+            compared("A sum, row by row", by_row, [sizes["all"]], batches)
 
 
 if __name__ == "__main__":
-    numbers = [int(text) for text in sys.argv[1:4]]
-    rows_, keys_, batches_ = (*numbers, *(1_000_000, 100_000, 4)[len(numbers) :])
-    main(rows_, keys_, batches_, sys.argv[4:])
+    numbers = [int(text) for text in sys.argv[1:5]]
+    rows_, keys_, batches_, part_ = (*numbers, *(1_000_000, 100_000, 4, 20)[len(numbers) :])
+    main(rows_, keys_, batches_, part_, sys.argv[5:])
