@@ -10,9 +10,9 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 from mullion import Early, IncompatibleStateError, PerKey, UnsupportedError, Upgrade, open_panes, savepoint, windowed
-from mullion.windows import Count, Session, Sliding, Tumbling
+from mullion.windows import Count, Session, Sliding, Tumbling, Window
 from tests.support.change_runs import Runs, verdicts
-from tests.support.streams import Feed
+from tests.support.streams import SECOND, Feed
 
 LATE_ENOUGH: dict[str, Any] = {"allowed_lateness": "100 seconds"}
 DRAIN: dict[str, Any] = {"upgrade": Upgrade(window="drain")}
@@ -119,6 +119,40 @@ def test_a_window_that_cannot_drain_is_refused_with_the_reason(
     with pytest.raises(IncompatibleStateError, match=f"cannot drain: .*{why}"):
         runs.run(["n"], [], **changed)
     assert {name for name in runs.files() if "/state/" in name} == {name for name in files if "/state/" in name}
+
+
+@pytest.mark.always
+@pytest.mark.parametrize("window", [Tumbling("10 seconds"), Tumbling("20 seconds")], ids=["same", "other"])
+@pytest.mark.parametrize(
+    ("shift", "rows", "old", "new"),
+    [(36_000, [(3, "a", 1), (4, "a", 1)], 2, 2), (-5, [(13, "a", 1), (26, "a", 1), (27, "a", 1)], 3, 2)],
+    ids=["later", "earlier"],
+)
+def test_another_event_time_drains_and_each_row_is_in_one_pane(
+    spark: SparkSession, tmp_path: Path, window: Window, shift: int, rows: list[Any], old: int, new: int
+) -> None:
+    runs = Runs(spark, tmp_path, Tumbling("10 seconds"))
+    runs.run(["n"], [(1, "a", 1), (2, "a", 1)], ids=True, **DRAIN)
+
+    def changed() -> dict[str, Any]:
+        files = spark.readStream.schema(runs.feed.ddl).option("maxFilesPerTrigger", 1).parquet(str(runs.feed.folder))
+        moved = files.withColumn("ts2", F.timestamp_micros(F.col("t") + shift * SECOND))
+        return {"rows": moved.withWatermark("ts2", "0 seconds"), "time": "ts2", "window": window, "ids": True, **DRAIN}
+
+    (told,) = verdicts(runs.panes(["n"], **changed()), runs)
+    assert told[0] == "drains"
+    assert "the event time was [ts] and is now [ts2]" in told[1]
+    assert ("window was" in told[1]) == (window != runs.window)
+    closed = []
+    for batch in (rows, [(100, "z", 1)]):
+        with runs.start(["n"], **changed()) as query:
+            runs.write(batch)
+            closed += query.settle()
+    counted = [(row.n, row.pane.id) for row in closed if row.k == "a"]
+    assert [n for n, _ in counted] == [old, new]
+    assert len({pane for _, pane in counted}) == 2
+    (over,) = verdicts(runs.panes(["n"], **changed()), runs)
+    assert over[0] == "goes on"
 
 
 def test_one_change_of_a_window_comes_after_another(spark: SparkSession, tmp_path: Path) -> None:

@@ -137,14 +137,12 @@ private[checkpoint] object ContinuedPlan {
       messages: Messages
   ): LogicalPlan = {
     val (before, now) = (was.window.describe, Draining.windowOf(node).describe)
-    clock.filter(_ => node.terms.drains && before != now).fold[LogicalPlan](node) { at =>
-      orReject(node, messages)(
-        Draining
-          .begin(node, was, at)
-          .left
-          .map(why => s"window was [$before] and is now [$now], which cannot drain: $why")
-      )
+    val change =
+      Option.when(before != now)(s"window was [$before] and is now [$now]") orElse was.timeChange(node.text.time)
+    val drained = for (words <- change; at <- clock if node.terms.drains) yield orReject(node, messages) {
+      Draining.begin(node, was, at).left.map(why => s"$words, which cannot drain: $why")
     }
+    drained.getOrElse(node)
   }
 
   private def orReject(node: LogicalPlan, messages: Messages)(result: Either[String, LogicalPlan]): LogicalPlan =

@@ -20,6 +20,7 @@ import dev.mullion.windows.spec.{
   GridWindow,
   OrderedWindow,
   SessionWindow,
+  Setting,
   WindowSpec
 }
 
@@ -148,8 +149,9 @@ final case class StateHeader(
     case one: StateHeader =>
       OperatorHeader.otherPlaces(this, one).map(StateChange.refused).getOrElse(StateChange(this, one, isAlone = true))
     case drain: DrainHeader =>
-      StateChange(this, drain.draining, isAlone = false) ++
-        StateChange.drains(s"window was [$describe] and is now [${drain.next.describe}]: ${drain.inWords}")
+      // The rows of both windows have the new event time from the boundary on.
+      StateChange(copy(time = drain.draining.time), drain.draining, isAlone = false) ++
+        StateChange.drains(s"${replacedBy(drain.next)}: ${drain.inWords}")
     case several => Regrouped.change(this, several)
   }
 
@@ -182,7 +184,7 @@ final case class StateHeader(
       val typed = texts(this).zip(texts(one)).filter { case (was, is) => different.isEmpty && was != is }
       different ++ typed.map { case (was, is) => s"aggregates was [$was] and is now [$is]" } ++
         OperatorHeader.otherPlaces(this, one) ++ unseenBySpark(one)
-    case drain: DrainHeader => Seq(s"window was [$describe] and is now [${drain.next.describe}]")
+    case drain: DrainHeader => Seq(replacedBy(drain.next))
     case several => Seq(s"it was of one window ($describe) and is now of several together (${several.describe})")
   }
 
@@ -190,10 +192,21 @@ final case class StateHeader(
   private[header] def unseenBySpark(other: StateHeader): Seq[String] =
     otherTime(other).toSeq ++ otherTypes(other) ++ otherIds(other)
 
-  private def otherTime(other: StateHeader): Option[String] =
-    for (was <- time; is <- other.time if was != is)
-      yield s"the event time was [$was] and is now [$is]: open panes hold rows by the other one (if only the column's name " +
-        "has changed, give it its old name before the window)"
+  /** The differences that a replacement of the window covers, as text: the window and the event time. */
+  private def replacedBy(next: StateHeader): String = {
+    val window = Option.when(describe != next.describe)(s"window was [$describe] and is now [${next.describe}]")
+    (window ++ timeChange(next.time)).mkString(", ")
+  }
+
+  /** The change of the event time, as text; none if it is the same. */
+  private[mullion] def timeChange(now: Option[String]): Option[String] =
+    for (was <- time; is <- now if was != is) yield s"the event time was [$was] and is now [$is]"
+
+  private def otherTime(other: StateHeader): Option[String] = timeChange(other.time).map { change =>
+    val drain = if (rows.isEmpty) s"; with ${Setting.DrainWindow} they stay open until they close" else ""
+    s"$change: open panes hold rows by the other one (if only the column's name has changed, give it its old name before " +
+      s"the window$drain)"
+  }
 
   private def otherTypes(other: StateHeader): Seq[String] = {
     def types(of: StateHeader) =
