@@ -63,6 +63,16 @@ class Feed:
         return rows.where(F.col("ts").isNull() | (F.col("ts") != F.timestamp_micros(F.lit(FLOOD))))
 
 
+def rows_of(spark: SparkSession, feed: Feed, delay: str | None = "0 seconds") -> DataFrame:
+    """The rows of a feed with their event time ``ts``; without a delay, without a watermark."""
+    stream = spark.readStream.schema(feed.ddl).option("maxFilesPerTrigger", 1).parquet(str(feed.folder))
+    timed = stream.withColumn("ts", F.timestamp_micros("t"))
+    return timed if delay is None else timed.withWatermark("ts", delay)
+
+
+# --- Keys of one hash ------------------------------------------------------------------------------------------------
+
+
 def batches_of(query: ClockedQuery, operator: int = 0) -> list[dict[str, Any]]:
     """What one stateful operator reported of each batch that ran: its metrics, Mullion's own beside Spark's."""
     reports: dict[int, dict[str, Any]] = {}

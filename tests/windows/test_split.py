@@ -21,7 +21,7 @@ from mullion.windows import SplitOf
 from tests.support.checked import settings
 from tests.support.seeds import SEED
 from tests.support.streams import Feed
-from tests.windows.test_arrival import with_the_hash_of
+from tests.windows.test_equal_hashes import with_the_hash_of
 
 KEYS = 240
 BATCHES = 6

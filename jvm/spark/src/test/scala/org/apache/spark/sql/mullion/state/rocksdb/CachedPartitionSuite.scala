@@ -1,36 +1,23 @@
 package org.apache.spark.sql.mullion.state.rocksdb
 
-import java.nio.file.Path
-import java.util.UUID
-
-import scala.collection.mutable
 import scala.util.{Random, Using}
-
-import org.apache.hadoop.conf.Configuration
 
 import org.apache.spark.SparkEnv
 import org.apache.spark.memory.MemoryMode
-import org.apache.spark.sql.catalyst.expressions.UnsafeRow
-import org.apache.spark.sql.catalyst.expressions.codegen.UnsafeRowWriter
-import org.apache.spark.sql.execution.streaming.state._
-import org.apache.spark.sql.internal.SQLConf
 import org.apache.spark.sql.mullion.shim.SparkVersionShim
-import org.apache.spark.sql.mullion.state.PartitionOpener
-import org.apache.spark.sql.mullion.state.packed.Segments
-import org.apache.spark.sql.mullion.state.record.{FamilySpec, RecordOrder, StatePartition}
+import org.apache.spark.sql.mullion.state.record.StatePartition
 import org.apache.spark.sql.mullion.{SparkSuite, TemporaryFolder}
-import org.apache.spark.sql.types.{BinaryType, LongType, StructType}
 
 import dev.mullion.TestSeed
 
 /** A partition in RocksDB with cached records, without, and with the transition between them. */
 class CachedPartitionSuite extends SparkSuite {
-  import CachedPartitionSuite._
+  import PartitionBatches._
 
-  private val partition = FunFixture[Batches](
+  private val partition = FunFixture[PartitionBatches](
     _ => {
       spark.streams // stores report to it
-      new Batches(TemporaryFolder.make())
+      new PartitionBatches(TemporaryFolder.make())
     },
     _.close()
   )
@@ -208,7 +195,7 @@ class CachedPartitionSuite extends SparkSuite {
 
   test("partitions that are opened at once share the limit") {
     val limit = 1L << 20
-    val all = Seq.fill(8)(new Batches(TemporaryFolder.make()))
+    val all = Seq.fill(8)(new PartitionBatches(TemporaryFolder.make()))
     try {
       all.foreach { batches =>
         batches.run()(opened => (0L until 5000L).foreach(k => opened.family(Main).insert(row(0, k), row(k))))
@@ -419,113 +406,5 @@ class CachedPartitionSuite extends SparkSuite {
     assert(batches.written.segments <= 7, batches.written)
     batches.restart()
     batches.run()(opened => assertEquals(opened.family(Main).all().map(_.key.getLong(1)).toSet, (0L until 1000L).toSet))
-  }
-}
-
-object CachedPartitionSuite {
-  private val Long1 = new StructType().add("time", LongType, nullable = false)
-  private val Main =
-    FamilySpec("main", Long1.add("key", LongType, nullable = false), Long1, RecordOrder.ByFirst(1))
-  private val Large =
-    FamilySpec("large", Long1, new StructType().add("value", BinaryType, nullable = false), RecordOrder.Unordered)
-  private val Counted = FamilySpec("counted", Long1, Long1, RecordOrder.Unordered, countAt = Some(0))
-
-  /** A value of this length. */
-  private def bytes(length: Int): UnsafeRow = {
-    val writer = new UnsafeRowWriter(1, length)
-    writer.reset()
-    writer.write(0, new Array[Byte](length))
-    writer.getRow
-  }
-
-  private def row(values: Long*): UnsafeRow = {
-    val made = UnsafeRow.createFromByteArray(8 + 8 * values.length, values.length)
-    values.zipWithIndex.foreach { case (value, i) => made.setLong(i, value) }
-    made
-  }
-
-  /** The content of RocksDB: records under their own keys, segments, and segments with removed records. */
-  private final case class Written(alone: Int, segments: Int, marked: Int)
-
-  /** One partition, batch after batch. */
-  private final class Batches(folder: Path) {
-    private val families = Seq(Main, Large, Counted)
-    private var id = newId
-    private var provider = newProvider
-    private var under = Option.empty[RocksDbPartition]
-    private var version = 0L
-    // Of each version, in order.
-    private val versionIds = mutable.Map.empty[Long, String]
-    private var modelBefore = Map.empty[Long, Long]
-    var model: Map[Long, Long] = Map.empty
-
-    /** The number of records that this batch has read from RocksDB. */
-    def readInStore: Long = under.get.rowsRead
-
-    def run(room: Long = 1L << 30)(work: StatePartition => Unit): Unit = {
-      val opened = open(room)
-      modelBefore = model
-      try {
-        work(opened)
-        opened.checkInvariants()
-      } catch { case e: Throwable => opened.abort(); opened.store.abort(); throw e }
-      opened.commit()
-      version += 1
-      under.get.committedId.foreach(versionIds(version) = _)
-    }
-
-    def fail(room: Long = 1L << 30)(work: StatePartition => Unit): Unit = {
-      val opened = open(room)
-      work(opened)
-      opened.abort()
-      opened.store.abort()
-    }
-
-    /** The last batch runs again. */
-    def goBack(): Unit = if (version > 0) {
-      version -= 1
-      model = modelBefore
-    }
-
-    /** The last batch does not run again. */
-    def goOn(): Unit = version += 1
-
-    def written: Written = {
-      val store = provider.getStore(version, versionIds.get(version))
-      val rocks = new RocksDbPartition(store, Main, Seq(Large, Counted))
-      rocks.segments(Main, Segments.Version.empty)
-      def count(family: String) = Using.resource(store.iterator(family))(_.size)
-      try Written(Using.resource(rocks.family(Main).all())(_.size), count("main-segments"), count("main-gone"))
-      finally store.abort()
-    }
-
-    def restart(): Unit = {
-      provider.close()
-      id = newId
-      provider = newProvider
-    }
-
-    def close(): Unit = {
-      provider.close()
-      TemporaryFolder.delete(folder)
-    }
-
-    def open(room: Long): StatePartition = {
-      val rocks = new RocksDbPartition(provider.getStore(version, versionIds.get(version)), Main, Seq(Large, Counted))
-      under = Some(rocks)
-      CachedPartition(rocks, families, version, versionIds.get(version), room)
-    }
-
-    private def newId = StateStoreProviderId(StateStoreId(folder.toUri.toString, 0, 0), UUID.randomUUID())
-
-    private def newProvider = {
-      val conf = PartitionOpener.confOf(new SQLConf)
-      val hadoop = new Configuration()
-      // Set by Spark for each run of a query.
-      hadoop.set("sql.streaming.runId", UUID.randomUUID().toString)
-      val encoder = KeyLayout.own.encoder(Main)
-      StateStoreProvider
-        .createAndInit(id, Main.key, Main.value, encoder, true, new StateStoreConf(conf), hadoop, false, None)
-    }
   }
 }
