@@ -29,6 +29,11 @@ def test_the_site_builds_and_no_link_is_broken(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr[-3000:]
     home = (tmp_path / "index.html").read_text("utf-8")
     assert 'src="pictures/panes.svg"' in home
+    assert (tmp_path / "pictures/logo.svg").exists()
+    assert 'src="pictures/logo.svg"' in home
+    # In dark mode the pictures are dark.
+    assert 'href="stylesheets/site.css"' in home
+    assert "invert(1)" in (tmp_path / "stylesheets/site.css").read_text("utf-8")
     # The stories come along, with the rules that link to them.
     assert (tmp_path / "files/tests/transcripts/late.yaml").exists()
     # Each public name is on the page of the API.
