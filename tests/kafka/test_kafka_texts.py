@@ -16,7 +16,7 @@ from mullion._util.codec.json import read as read_json
 from mullion.errors import InvalidArgumentError
 from mullion.topics import _json
 from mullion.topics._broker import UNFIT
-from mullion.topics._kafka import broker as _kafka_broker
+from mullion.topics._kafka import stream_rows
 from mullion.topics._schemas import spark_schema
 from tests.support.seeds import SEED
 
@@ -82,9 +82,9 @@ def records_of(spark: SparkSession, texts: list[bytes | None]) -> DataFrame:
 
 def looked_at(spark: SparkSession, texts: list[bytes | None], kind: StructType) -> DataFrame:
     """What a stream reads of texts; in ``_unfit`` those that would stop it."""
-    rows = _kafka_broker._looked_at(spark, "texts", records_of(spark, texts), kind)
+    rows = stream_rows.checked_rows(spark, "texts", records_of(spark, texts), kind)
     unfit = F.when(F.col("_no_json") | F.col("_odd"), F.make_valid_utf8("_text"))
-    return rows.select(*_kafka_broker._columns_of("_parsed", kind), "_columns", unfit.alias(UNFIT))
+    return rows.select(*stream_rows.columns_of("_parsed", kind), "_columns", unfit.alias(UNFIT))
 
 
 def test_both_readers_take_the_same_texts_for_json_and_for_the_same_records(spark: SparkSession) -> None:
@@ -135,8 +135,8 @@ def test_messages_of_random_bytes_are_what_they_say_or_are_told_of_and_none_is_s
     kinds = spark_schema("a bigint, b struct<x: int>, t string, f double, z string")
     strict = looked_at(spark, list(texts), kinds).select(UNFIT).collect()
     records = records_of(spark, list(texts))
-    lenient = _kafka_broker._as_sent(spark, "texts", records, kinds, scalar=False).select(UNFIT).collect()
-    as_text = _kafka_broker._as_it_is(records).select("value").collect()
+    lenient = stream_rows.rows_as_sent(spark, "texts", records, kinds, scalar=False).select(UNFIT).collect()
+    as_text = stream_rows.raw_rows(records).select("value").collect()
     assert len(strict) == len(lenient) == len(as_text) == len(texts)
     for text, row, sent, plain in zip(texts, strict, lenient, as_text, strict=True):
         try:
@@ -183,13 +183,13 @@ def test_a_field_without_a_type_holds_nothing_and_a_value_in_it_stops_the_query(
     assert [row[UNFIT] for row in rows[2:]] == [text.decode() for text in more]
     assert [field.dataType for field in seen.schema][:5] == [field.dataType for field in kind]
 
-    strict = _kafka_broker._parsed(spark, "void", records_of(spark, [*nothing, more[0]]), kind)
+    strict = stream_rows.parsed_rows(spark, "void", records_of(spark, [*nothing, more[0]]), kind)
     said = (
         r"Topic 'void': the value at offset 2 of partition 0 does not fit the topic's columns: \{\"meta\": .* schema="
     )
     with pytest.raises(Exception, match=said):
         strict.select("amount").collect()
-    strict = _kafka_broker._parsed(spark, "void", records_of(spark, [b"{} {}"]), kind)
+    strict = stream_rows.parsed_rows(spark, "void", records_of(spark, [b"{} {}"]), kind)
     with pytest.raises(Exception, match=r"Topic 'void': the value at offset 0 of partition 0 is not JSON: \{\} \{\}"):
         strict.select("amount").collect()
 
@@ -221,7 +221,7 @@ def test_a_number_with_more_digits_than_its_decimal_does_not_fit_and_is_not_roun
     rows = seen.select("d", UNFIT).collect()
     assert [(row.d and str(row.d), row[UNFIT]) for row in rows[: len(fits)]] == [(value, None) for _, value in fits]
     assert [row[UNFIT] for row in rows[len(fits) :]] == [text.decode() for text in odd]
-    strict = _kafka_broker._parsed(spark, "d", records_of(spark, [fits[0][0], odd[0]]), kind)
+    strict = stream_rows.parsed_rows(spark, "d", records_of(spark, [fits[0][0], odd[0]]), kind)
     with pytest.raises(
         Exception, match=r"Topic 'd': the value at offset 1 of partition 0 does not fit the topic's col"
     ):
@@ -251,7 +251,7 @@ def test_a_message_that_a_column_of_any_type_holds_is_not_unfit(spark: SparkSess
     for kind, values in fits.items():
         texts = [b'{"user": "a", "v": ' + value + b"}" for value in (*values, b"null")]
         schema = spark_schema(f"user string, v {kind}")
-        rows = _kafka_broker._as_sent(spark, "types", records_of(spark, list(texts)), schema, scalar=False).collect()
+        rows = stream_rows.rows_as_sent(spark, "types", records_of(spark, list(texts)), schema, scalar=False).collect()
         assert [row[UNFIT] for row in rows] == [None, texts[1].decode(), None], kind
         assert (rows[0].user, rows[0].v is None, rows[2].v) == ("a", False, None), kind
 
@@ -259,7 +259,7 @@ def test_a_message_that_a_column_of_any_type_holds_is_not_unfit(spark: SparkSess
 def test_a_kafka_topic_whose_names_differ_in_case_is_refused_as_a_stream(spark: SparkSession) -> None:
     kind = spark_schema("at struct<x: int, X: int>")
     with pytest.raises(InvalidArgumentError, match=r"columns 'at.x' and 'at.X' differ in case alone, .* schema="):
-        _kafka_broker._parsed(spark, "case", records_of(spark, [b"{}"]), kind)
+        stream_rows.parsed_rows(spark, "case", records_of(spark, [b"{}"]), kind)
 
 
 def test_decimals_have_all_their_digits_and_maps_are_objects() -> None:
