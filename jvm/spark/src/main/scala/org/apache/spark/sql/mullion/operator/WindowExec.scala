@@ -267,7 +267,7 @@ final class WindowExec private (facts: SparkOperator.Facts, val program: Operato
           longMetric("allRemovalsTimeMs") += (fired - inputEnded) / 1000000L
           longMetric("commitTimeMs") += (System.nanoTime() - fired) / 1000000L
         }
-        lateness.addRows(counts.lateness)
+        lateness.setRows(index, counts.lateness)
         due._1.add(counts.nextClose)
         due._2.add(counts.nextEarlyEvent)
         due._3.add(counts.nextByWall)
