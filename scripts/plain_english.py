@@ -58,7 +58,11 @@ NO_PROSE: Final = re.compile(
 PARAGRAPH: Final = re.compile(r"\n\s*\n|\n(?= *(?:[-*]|\d+\.|\||#) )|\s\|\s|\|\n|<br>")
 LINKS: Final = re.compile(r"\bx(?:, x)+")
 SENTENCE: Final = re.compile(r"[.!?:;]\s+|[.!?]\*\*\s")
-SCALA_COMMENT: Final = re.compile(r"/\*.*?\*/|//[^\n]*", re.DOTALL)
+# Comments, texts, and characters, which may be quotes.
+SCALA_PROSE: Final = re.compile(
+    r"/\*.*?\*/|//[^\n]*|\"\"\"(?P<block>.*?)\"\"\"|\"(?P<text>(?:\\.|[^\"\\\n])*)\"|'(?:\\.|[^'\\])'", re.DOTALL
+)
+INTERPOLATED: Final = re.compile(r"\$\{[^}]*\}|\$\w+")
 SCALA_NAME: Final = re.compile(r"\b(?:val|var|def)\s+(\w+)\b")
 
 
@@ -92,9 +96,12 @@ def python(source: str) -> Iterator[Prose]:
 
 
 def scala(source: str) -> Iterator[Prose]:
-    for comment in SCALA_COMMENT.finditer(source):
-        is_doc_comment = comment[0].startswith("/**")
-        yield Prose(source.count("\n", 0, comment.start()) + 1, comment[0].strip("/* \n"), is_doc_comment)
+    for found in SCALA_PROSE.finditer(source):
+        line = source.count("\n", 0, found.start()) + 1
+        if found[0].startswith(("/*", "//")):
+            yield Prose(line, found[0].strip("/* \n"), is_doc_comment=found[0].startswith("/**"))
+        elif (text := found["block"] or found["text"] or "").count(" ") > 3:
+            yield Prose(line, INTERPOLATED.sub("x", text))
 
 
 def hashed(source: str) -> Iterator[Prose]:

@@ -31,6 +31,7 @@ from mullion import (
     Sliding,
     Tumbling,
     UnknownColumnError,
+    Watermark,
     read_panes,
     recover,
     together,
@@ -82,6 +83,13 @@ def mistakes(spark: SparkSession, events: DataFrame, folder: Path) -> Iterator[t
     yield "'time'. Name the column", lambda: wrong(seen, HOUR)
     yield "'window'. Say how rows", lambda: wrong(seen, time="ts")
     yield "no argument 'lateness'. Did you mean 'allowed_lateness'?", lambda: of(lateness="1 hour")
+    yield (
+        "Did you mean 'allowed_lateness'? Write allowed_lateness='5 minutes'.",
+        lambda: of(allowed_latenes="5 minutes"),
+    )
+    yield "a Tumbling, which is not a Spark DataFrame. The DataFrame comes first", lambda: of(HOUR, seen)
+    yield "it has a column that is not an aggregate", lambda: of(by=()).agg(F.col("value"))
+    yield "'a' is not a result of windowed(...).agg(...) or .collect(). Window", lambda: together(a=seen)
     yield "no argument 'keys'. Did you mean 'by'?", lambda: wrong(seen, HOUR, keys="k", time="ts")
     yield "accepts 2 (df, window)", lambda: wrong(seen, HOUR, "k", "ts")
     yield "was given 'df' twice", lambda: wrong(seen, HOUR, df=seen, time="ts")
@@ -95,10 +103,14 @@ def mistakes(spark: SparkSession, events: DataFrame, folder: Path) -> Iterator[t
     yield "empty='yes' is not one of", lambda: of(empty="yes")
     yield "df.withWatermark('ts', '5 minutes')", lambda: of(watermark="5 minutes")
     yield "clock='key' (str) is not a clock", lambda: of(clock="key")
+    yield "clock=Watermark (the class itself, without parentheses)", lambda: of(clock=Watermark)
+    yield "early=Early (the class itself, without parentheses)", lambda: of(early=Early)
+    yield "window=Tumbling (the class itself, without parentheses)", lambda: of(window=Tumbling)
+    yield "where no row is ahead of the clock", lambda: of(time=None, clock=Watermark(max_ahead="1 hour"))
     yield "on_time=True adds nothing", lambda: of(on_time=True)
     yield "early=Early(every='1 minute')", lambda: of(early="1 minute")
     yield "600 seconds", lambda: of(allowed_lateness=600)
-    yield "made by them", lambda: of(window=Session("1 hour"), empty="emit")
+    yield "needs windows that exist without rows", lambda: of(window=Session("1 hour"), empty="emit")
     yield "time=None", lambda: of(time=None, late="emit")
     yield "has no aggregate", lambda: of().agg()
     yield "given a str", lambda: of().agg("count(*)")

@@ -38,7 +38,7 @@ def test_compare_says_what_would_go_on_and_what_would_be_refused(spark: SparkSes
         ("goes on", "new aggregates was [reject] and is now [from now]"),
     }
     twice = verdicts(runs.panes(["most", "n"], window=Tumbling("20 seconds"), **plain), runs)
-    drain = "(with upgrade=Upgrade(window='drain') its panes go on to their close beside the new window)"
+    drain = "(with upgrade=Upgrade(window='drain') its panes stay open until they close, next to the new window)"
     assert ("refused", f"window was [tumbling 10 seconds] and is now [tumbling 20 seconds] {drain}") in twice
     assert any(verdict == "refused" and "new_aggregates='from now'" in what for verdict, what in twice)
     fires = verdicts(runs.panes(["n", "total"], **plain, early=Early("5 seconds")), runs)

@@ -44,9 +44,9 @@ def test_a_header_that_is_empty_cut_or_gone_is_refused_before_anything_is_writte
     feed.write([(2 * SECOND, "a"), (30 * SECOND, "b")])
     damages: list[tuple[bytes | None, str]] = [
         (b"", "is empty"),
-        (whole[: len(whole) // 2], r"is cut short or is not of Mullion"),
-        (b"[1]", r"is cut short or is not of Mullion"),
-        (None, r"is missing, which says what the state of \d+ batch"),
+        (whole[: len(whole) // 2], r"is truncated, or Mullion did not write it"),
+        (b"[1]", r"is truncated, or Mullion did not write it"),
+        (None, r"is missing, which describes the state of \d+ batch"),
     ]
     for damage, says in damages:
         if damage is None:

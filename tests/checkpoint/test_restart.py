@@ -169,7 +169,7 @@ CHANGES: list[tuple[str, dict[str, Any], dict[str, Any], str, str]] = [
     ("key", TUMBLING, {"by": ["l"]}, "[k STRING]", "[l STRING]"),
     ("added key", SLIDING, {"by": ["k", "l"]}, "[k STRING]", "[k STRING, l STRING]"),
     ("removed key", SLIDING, {"by": []}, "[k STRING]", "[]"),
-    ("discarding", SLIDING, {"accumulate": False}, "[none]", "[each firing shows what came since the one before]"),
+    ("discarding", SLIDING, {"accumulate": False}, "[none]", "[each firing has the rows since the previous one]"),
     ("empty windows", SLIDING, {"empty": "emit"}, "[none]", "[windows without rows close too]"),
 ]
 

@@ -31,6 +31,8 @@ def faults_in(folder: Path, name: str, text: str) -> list[tuple[int, str]]:
         ("code.py", "def kept(value):\n    return value\n", 1, "'kept' is no name"),
         ("Code.scala", "/** Whether a pane is open. */\nval isOpen = true\n", 1, "opens with Whether"),
         ("Code.scala", "private var made = 0\n", 1, "'made' is no name"),
+        ("Code.scala", 'fail(\n  s"The query of $name goes on with it."\n)\n', 2, "'goes on'"),
+        ("Code.scala", 'val quote = \'"\'\nfail("A wrong value is refused here.")\n', 2, "'refused'"),
         ("Makefile", "all:\n# What goes on here is told elsewhere.\n", 2, "'goes on'"),
     ],
 )
@@ -42,6 +44,10 @@ def test_a_fault_is_found_with_its_line(tmp_path: Path, name: str, text: str, li
 def test_code_links_and_short_sentences_have_no_faults(tmp_path: Path) -> None:
     page = "# Title\n\n```python\nrefused = 'goes on'\n```\n\nSet `late=\"refuse\"`. See [the page](doors.md#story).\n"
     assert faults_in(tmp_path, "page.md", page + f"\n{'word ' * 29}end.\n") == []
+    scala = 'val told = call("what goes on")\nval url = "//doors"\nfail(s"It has ${refused(x)} as a value.")\n'
+    assert [message for _, message in faults_in(tmp_path, "Code.scala", scala)] == [
+        "'told' is no name: use a noun for a value, a verb for a function"
+    ]
     assert (
         faults_in(tmp_path, "code.py", 'refused = "what goes on"\n\n\ndef due(is_open):\n    """The due panes."""\n')
         == []

@@ -283,7 +283,7 @@ def test_what_pythons_call_refuses_is_refused_in_sql(spark: SparkSession, rows: 
         spark.sql(
             f"SELECT * FROM mullion_windowed(TABLE(rows_of_sql) PARTITION BY k, by => 'k', {TUMBLING}, time => 'ts')"
         )
-    with pytest.raises(InvalidArgumentError, match="as the rows that it is about"):
+    with pytest.raises(InvalidArgumentError, match="instead of rows"):
         over(spark, f"'rows_of_sql', {TUMBLING}, time => 'ts'")
     with pytest.raises(InvalidArgumentError, match="There is no state in /nowhere"):
         spark.sql("SELECT * FROM mullion_read_panes('/nowhere')")

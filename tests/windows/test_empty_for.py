@@ -104,7 +104,7 @@ def test_the_table_needs_the_columns_of_the_keys(spark: SparkSession) -> None:
     refused("'v' of empty=EmitFor.* is of type BIGINT, and the key is of type INT", spark.range(2).toDF("v"), by="v")
     refused("and the window has none", keys_of(spark, "a"), by=[])
     refused("was given a stream", spark.readStream.format("rate").load().withColumnRenamed("value", "k"))
-    refused("made by them", keys_of(spark, "a"), UnsupportedError, window=Session("1 minute"))
+    refused("needs windows that exist without rows", keys_of(spark, "a"), UnsupportedError, window=Session("1 minute"))
     refused("with at_end='close'", keys_of(spark, "a"), UnsupportedError, at_end="close")
     with pytest.raises(UnsupportedError, match=r"empty=EmitFor\(\.\.\.\) with collect\(\)"):
         windowed(rows, Tumbling("1 minute"), by="k", time="ts", empty=EmitFor(keys_of(spark, "a"))).collect()

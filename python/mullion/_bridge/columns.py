@@ -22,15 +22,24 @@ _FIXES: Final = {
     "shorter windows, and window its result.",
     "MISSING_AGGREGATION": " Choose one of a pane's values, as in F.max(...) or F.last(...), or add it to by=.",
 }
+# Spark's errors whose text does not apply to windows.
+_REASONS: Final = {
+    "MISSING_GROUP_BY": "it has a column that is not an aggregate. Choose one of a pane's values, as in F.max(...) or "
+    "F.last(...), or add the column to by=.",
+}
 
 
 def require_dataframe(df: object, call: str = "windowed() was given") -> None:
     """Raises :class:`InvalidArgumentError` if ``df`` is not a DataFrame."""
     if not isinstance(df, DataFrame):
-        raise InvalidArgumentError(
-            f"{call} a {type(df).__module__}.{type(df).__name__}, which is not a Spark DataFrame. "
-            "Create one with spark.createDataFrame(...) or spark.readStream."
+        is_window = type(df).__module__.startswith("mullion.windows")
+        fix = (
+            f"The DataFrame comes first, as in windowed(df, {df!r}, ...)."
+            if is_window
+            else "Create one with spark.createDataFrame(...) or spark.readStream."
         )
+        kind = type(df).__name__ if is_window else f"{type(df).__module__}.{type(df).__name__}"
+        raise InvalidArgumentError(f"{call} a {kind}, which is not a Spark DataFrame. {fix}")
 
 
 def field_of(df: DataFrame, what: str, column: ColumnOrName) -> StructField:
@@ -61,8 +70,9 @@ def refusal(error: AnalysisException, df: DataFrame, what: str) -> InvalidArgume
         return jvm.traced(_unknown(wanted.replace("`", ""), df, what), error)
     # The first line is the reason; the rest is the plan and the JVM's stack.
     reason = re.sub(r"\s*SQLSTATE: \w+;?\s*$", "", str(error).splitlines()[0].removeprefix(f"[{condition}] "))
-    fix = _FIXES.get(condition.split(".")[0], "")
-    return jvm.traced(InvalidArgumentError(f"{what} cannot be computed from the input: {reason}{fix}"), error)
+    kind = condition.split(".")[0]
+    why = _REASONS.get(kind, f"{reason}{_FIXES.get(kind, '')}")
+    return jvm.traced(InvalidArgumentError(f"{what} cannot be computed from the input: {why}"), error)
 
 
 def _unknown(wanted: str, df: DataFrame, what: str) -> UnknownColumnError:

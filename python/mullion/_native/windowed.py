@@ -13,7 +13,7 @@ from mullion._bridge.options import Options
 from mullion._bridge.request import quoted
 from mullion._native.windowed_rows import Windowed
 from mullion._util import durations
-from mullion._util.checks import require_bool, require_one_of
+from mullion._util.checks import described, require_bool, require_one_of
 from mullion._util.durations import Duration
 from mullion._util.signatures import explained
 from mullion.errors import InvalidArgumentError
@@ -167,15 +167,15 @@ def windowed(
             "time=None for processing time."
         )
     if early is not None and not isinstance(early, Early):
-        raise InvalidArgumentError(f"early={early!r} is not an Early. Write {_early_meant(early)}.")
+        raise InvalidArgumentError(f"{described('early', early)} is not an Early. Write {_early_meant(early)}.")
     if not isinstance(clock, (Watermark, PerKey)):
         raise InvalidArgumentError(
-            f"clock={clock!r} ({type(clock).__name__}) is not a clock. Write "
+            f"{described('clock', clock)} is not a clock. Write "
             "clock=Watermark(idle_after='30 seconds') or clock=PerKey()."
         )
     if not isinstance(upgrade, Upgrade):
         raise InvalidArgumentError(
-            f"upgrade={upgrade!r} ({type(upgrade).__name__}) is not an Upgrade. Write, for instance, "
+            f"{described('upgrade', upgrade)} is not an Upgrade. Write, for instance, "
             "upgrade=Upgrade(new_aggregates='from now')."
         )
     require_bool("on_time", on_time)
@@ -184,7 +184,7 @@ def windowed(
     require_one_of("late", late, LATE)
     if not isinstance(empty, (str, EmitFor)):
         raise InvalidArgumentError(
-            f"empty={empty!r} ({type(empty).__name__}) is none of {', '.join(map(repr, EMPTY))}, and not an EmitFor. "
+            f"{described('empty', empty)} is none of {', '.join(map(repr, EMPTY))}, and not an EmitFor. "
             "Write, for instance, empty='emit', or empty=EmitFor(keys) with a table of keys."
         )
     if isinstance(empty, str):
@@ -219,7 +219,7 @@ def _require_window(window: object) -> None:
         return
     meant = f"Tumbling({window!r})" if isinstance(window, str) else "Tumbling('1 hour')"
     raise InvalidArgumentError(
-        f"window={window!r} ({type(window).__name__}) is not a window of Mullion. Write {meant}, "
+        f"{described('window', window)} is not a window of Mullion. Write {meant}, "
         "Sliding('1 hour', '5 minutes'), Cumulate('1 day', '1 hour'), Session('10 minutes'), Around('1 minute'), "
         "Custom('ranges'), Count(100) or "
         "Global.every(100)."

@@ -81,7 +81,7 @@ class Windowed:
         """
         if isinstance(self._window, (Count, Global)) and self._options.time is not None:
             raise InvalidArgumentError(
-                f"time={self._options.time!r} means nothing here: {self._window!r} takes rows in order of arrival. "
+                f"time={self._options.time!r} has no effect: {self._window!r} counts rows in order of arrival. "
                 "Write time=None, or collect(order='time') for a pane's rows in order of their times."
             )
         for aggregate in (*aggregates, *named.values()):

@@ -23,6 +23,13 @@ def require_bool(name: str, value: object) -> None:
         raise InvalidArgumentError(f"{name}={value!r} ({type(value).__name__}) is neither True nor False.")
 
 
+def described(name: str, value: object) -> str:
+    """An argument as messages show it. A class is named, because its object was probably meant."""
+    if isinstance(value, type):
+        return f"{name}={value.__name__} (the class itself, without parentheses)"
+    return f"{name}={value!r} ({type(value).__name__})"
+
+
 def did_you_mean(value: object, allowed: Sequence[str]) -> str:
     close = difflib.get_close_matches(str(value).lower(), [name.lower() for name in allowed], n=1)
     return next((f" Did you mean {name!r}?" for name in allowed if [name.lower()] == close), "")

@@ -36,6 +36,9 @@ _MEANT: Final = {
 }
 """Names of the same parameters in other engines."""
 
+LONGEST: Final = 60
+"""The longest value that a message repeats, in characters."""
+
 _INSTEAD: Final = {
     "state": "State is always in RocksDB: leave it out.",
     "watermark": "Write clock=PerKey(), or clock=PerKey(wall_time=True). The delay of Spark's watermark belongs to the "
@@ -90,10 +93,9 @@ def _refusal(
     positional = args[len(signature.parameters) - len(parameters) :]
     for name in kwargs:
         if name not in parameters:
-            return WrongCallError(
-                f"{called}() has no argument {name!r}.{_did_you_mean(name, [*parameters])} It takes "
-                f"{', '.join(parameters)}. Write, for instance, {example}."
-            )
+            meant = _did_you_mean(name, kwargs[name], [*parameters])
+            accepted = f" It accepts {', '.join(parameters)}. Write, for instance, {example}."
+            return WrongCallError(f"{called}() has no argument {name!r}.{meant or accepted}")
     placed = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
     places = [name for name, one in parameters.items() if one.kind in placed]
     if len(positional) > len(places):
@@ -122,10 +124,13 @@ def _refusal(
     )
 
 
-def _did_you_mean(name: str, names: list[str]) -> str:
+def _did_you_mean(name: str, value: object, names: list[str]) -> str:
     if name in _INSTEAD:
         return f" {_INSTEAD[name]}"
     meant = _MEANT.get(name)
     if meant not in names:
         meant = next(iter(difflib.get_close_matches(name.lower(), names, n=1)), None)
-    return f" Did you mean {meant!r}?" if meant else ""
+    if meant is None:
+        return ""
+    shown = repr(value) if isinstance(value, (str, int, float, list)) else "..."
+    return f" Did you mean {meant!r}? Write {meant}={shown if len(shown) <= LONGEST else '...'}."

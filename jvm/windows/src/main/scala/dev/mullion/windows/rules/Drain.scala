@@ -70,7 +70,7 @@ object Drain {
           Some(s"windows that overlap, with ${Setting.NotAccumulating}, cannot share an operator")
         case _ if was.refinements.atEnd != now.refinements.atEnd            => Some("at_end must stay as it was")
         case _: SessionWindow if was.refinements.ids != now.refinements.ids =>
-          Some("open sessions go on with ids, or without, as they began")
+          Some("open sessions stay with ids, or without, as they opened")
         case _ => None
       }
   }

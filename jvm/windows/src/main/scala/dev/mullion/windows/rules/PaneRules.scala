@@ -52,7 +52,7 @@ sealed trait PaneRules extends Product with Serializable {
         "it out."
     )
 
-  if (refinements.empty && !window.isInstanceOf[GridWindow]) throw PaneRules.madeByRows(window, refinements)
+  if (refinements.empty && !window.isInstanceOf[GridWindow]) throw PaneRules.madeByRows(window, refinements.emptyOption)
 
   if (allowedLateness < 0)
     throw WindowException.invalid(
@@ -149,10 +149,14 @@ sealed trait PaneRules extends Product with Serializable {
 }
 
 object PaneRules {
-  private[rules] def madeByRows(window: WindowSpec, refinements: Refinements): WindowException =
+
+  /** @param empty
+    *   the option for windows without rows
+    */
+  def madeByRows(window: WindowSpec, empty: Setting): WindowException =
     WindowException.unsupported(
-      s"${refinements.emptyOption} is for windows that there are without rows, and a ${window.describe} is made by them. Use Tumbling or " +
-        "Sliding, or leave it out."
+      s"$empty needs windows that exist without rows. A ${window.describe} does not: its rows decide where it begins " +
+        "and ends. Use tumbling or sliding windows, or leave the option out."
     )
 
   private val early: Option[FiringKind] = Some(FiringKind.Early)
@@ -333,7 +337,7 @@ final case class AroundRules(
 ) extends SlicedRules {
   if (!refinements.accumulate)
     throw WindowException.unsupported(
-      s"${Setting.NotAccumulating} is not for windows about rows: they share what they hold. Leave it out."
+      s"${Setting.NotAccumulating} is not supported for windows around rows, because they share rows. Leave it out."
     )
 
   override def windowStart(window: Long): Long = firstSlice(window)
@@ -480,7 +484,7 @@ object NumberedRules {
       Option.unless(refinements.accumulate)(Setting.NotAccumulating),
       Option.when(late != LatePolicy.Drop)(Setting.Late)
     ).flatten
-    if (refinements.empty) throw PaneRules.madeByRows(window, refinements)
+    if (refinements.empty) throw PaneRules.madeByRows(window, refinements.emptyOption)
     requested.headOption.foreach(what => throw needsClock(what, window))
   }
 

@@ -81,9 +81,9 @@ final case class Refinements(
   def describe: Seq[String] =
     count.map(n => s"fires early after every $n rows").toSeq ++
       Option.when(onTime)("fires at its end and when changed after it") ++
-      Option.unless(accumulate)("each firing shows what came since the one before") ++
+      Option.unless(accumulate)("each firing has the rows since the previous one") ++
       Option.when(empty)(
-        if (forward) "windows without rows repeat the values before" else "windows without rows close too"
+        if (forward) "windows without rows repeat the previous values" else "windows without rows close too"
       ) ++
       Option.when(atEnd)("all close at the end of the input")
 }

@@ -93,7 +93,7 @@ class RefinementsSuite extends MullionSuite {
     val all = rules(Refinements(Some(5), onTime = true, accumulate = false)).describe
     assert(
       all.contains(
-        "fires early after every 5 rows, fires at its end and when changed after it, each firing shows what came since"
+        "fires early after every 5 rows, fires at its end and when changed after it, each firing has the rows since"
       ),
       all
     )

@@ -76,8 +76,8 @@ private[mullion] object Refusals {
 
   private def checkBothWatermarks(): Unit = if (!SQLConf.get.getConf(SQLConf.STATEFUL_OPERATOR_ALLOW_MULTIPLE))
     throw MullionException.unsupported(
-      s"${SQLConf.STATEFUL_OPERATOR_ALLOW_MULTIPLE.key} is false: then Spark tells a batch one watermark instead of two, and " +
-        "rows that are not late could not be told from those that are. Set it to true, its default."
+      s"${SQLConf.STATEFUL_OPERATOR_ALLOW_MULTIPLE.key} is false: then Spark gives a batch one watermark instead of two, and " +
+        "late rows could not be distinguished from others. Set it to true, its default."
     )
 
   private def checkSettings(node: WindowedAggregate): Unit = {
@@ -119,9 +119,9 @@ private[mullion] object Refusals {
         val name = watermark.eventTime.name
         throw MullionException.unsupported(
           s"${Setting.withWatermark(name)} is called on the result of a window that closes by a watermark " +
-            s"(${node.rules.window.describe}). Both would wait for each other, and no pane would ever come out. Leave it out: " +
-            s"the column window goes on with the stream's watermark, so name it in what follows, as in ${Setting.time("window")}; or write " +
-            "the panes out and read them in a second query."
+            s"(${node.rules.window.describe}). Both would wait for each other, and no pane would ever close. Leave it out: " +
+            s"the column window carries the stream's watermark, so name that column in the next window, as in ${Setting.time("window")}; or write " +
+            "the panes to a table and read it in a second query."
         )
       }
     case _ =>

@@ -40,8 +40,8 @@ object PaneKeys {
       )
     if (windows.exists(!_.rules.refinements.accumulate))
       throw MullionException.unsupported(
-        s"With ${Setting.NotAccumulating} a firing shows what came since the one before it, and a table of the last ones would lack the " +
-          "rest. Leave accumulate out."
+        s"With ${Setting.NotAccumulating} a firing has only the rows since the previous one, so a table of the last firings would lack " +
+          "the rows before. Leave accumulate out."
       )
     val named = plan.output.map(column => column -> sources(plan, column))
     val needed: Seq[Expression => Boolean] = nodes.flatMap {
@@ -63,8 +63,8 @@ object PaneKeys {
       Option.when(nodes.length > 1 && !keys.exists(key => isName(key._1)))(WindowsTogether.nameColumn)
     if (missing.nonEmpty)
       throw MullionException.invalid(
-        s"The panes have lost their key ${missing.distinct.mkString("'", "', '", "'")}: by the ids alone those of different keys " +
-          "are not told apart. Keep that column, as it is."
+        s"The panes have lost their key ${missing.distinct.mkString("'", "', '", "'")}: panes of different keys may have the " +
+          "same id. Keep that column unchanged."
       )
     keys.map(_._1.name)
   }

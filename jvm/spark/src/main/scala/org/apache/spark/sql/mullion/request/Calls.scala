@@ -93,7 +93,7 @@ private[request] final class Calls(session: SparkSession, request: JValue, colum
     case "keyed"          => keyed.queryExecution.analyzed
     case other            =>
       throw MullionException.unsupported(
-        s"Mullion ${BuildInfo.version} on this server knows no call '$other'. Install the same version on both sides."
+        s"Mullion ${BuildInfo.version} on this server has no call '$other'. Install the same version on both sides."
       )
   }
 
@@ -127,8 +127,8 @@ private[request] final class Calls(session: SparkSession, request: JValue, colum
     // A union that `windowed(...)` did not return.
     if (windows.length != names.length)
       throw MullionException.invalid(
-        s"One of ${names.mkString("'", "', '", "'")} is not a result of windowed(...).agg(...) or .collect(), but a union. Put the " +
-          "windows together first, and work on the result: each row has its window's name."
+        s"One of ${names.mkString("'", "', '", "'")} is not a result of windowed(...).agg(...) or .collect(), but a union. Call " +
+          "together first, and use the union on its result: each row has its window's name."
       )
     TogetherBuilder(names.zip(windows.map(Dataset.ofRows(session, _))))
   }
@@ -205,7 +205,7 @@ private[request] final class Calls(session: SparkSession, request: JValue, colum
   private def ofPanes: Option[DataFrame] = Option.when(request \ "of" == JBool(true))(df)
 
   private def text(name: String): String =
-    some(name).getOrElse(throw CallDescription.unreadable(s"the call says no $name"))
+    some(name).getOrElse(throw CallDescription.unreadable(s"the call has no $name"))
 
   private def some(name: String): Option[String] = (request \ name) match {
     case JString(value) => Some(value)

@@ -45,7 +45,7 @@ private[request] object UnknownColumns {
     val name = unresolvedName.getOrElse("").replace("`", "")
     val names = df.columns.toSeq
     val hint =
-      if (names.contains(name)) s" A dot in a name stands for a field, unless the name is quoted: '`$name`'."
+      if (names.contains(name)) s" A dot in a name means a field, unless the name is quoted: '`$name`'."
       else CloseName(name, names).fold("")(close => s" Did you mean '$close'?")
     MullionException.unknownColumn(
       s"$place: the input has no column '$name'.$hint It has ${names.mkString("'", "', '", "'")}."

@@ -44,7 +44,7 @@ private[mullion] final class LengthArgument(function: String) {
   }
 
   def notALength(name: String, e: Expression, found: DataType): MullionException = MullionException.invalid(
-    s"The $name of $function is ${e.sql}, of type ${found.sql}, and must be an interval, or text that is one. Write, for " +
+    s"The $name of $function is ${e.sql}, of type ${found.sql}, and must be an interval, or the text of one. Write, for " +
       "instance, INTERVAL 10 SECONDS or '10 seconds'."
   )
 

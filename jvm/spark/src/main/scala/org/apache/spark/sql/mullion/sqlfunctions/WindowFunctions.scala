@@ -50,7 +50,7 @@ sealed trait OfWindow extends UnaryExpression {
        []
   """,
   note = """
-    Times are microseconds, and windows of days are 24 hours long, whatever the time zone. At the ends of time windows are clamped. A call that would give more than a million windows is refused.
+    Times are microseconds, and windows of days are 24 hours long, whatever the time zone. At the ends of time windows are clamped. A call that would return more than a million windows raises an error.
   """,
   group = "datetime_funcs",
   since = "0.1.0"

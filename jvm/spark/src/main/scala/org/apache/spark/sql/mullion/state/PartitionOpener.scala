@@ -185,7 +185,7 @@ private[mullion] final class PartitionOpener(
     ofProviders(partition, hadoopConf) { provider =>
       SparkVersionShim
         .emptyStore(provider, version)
-        .getOrElse(throw new IllegalStateException("this line of Spark makes no store but the first that is empty"))
+        .getOrElse(throw new IllegalStateException("this Spark version creates no empty store but the first"))
     }
 
   /** True if all files of the version are present and complete. */

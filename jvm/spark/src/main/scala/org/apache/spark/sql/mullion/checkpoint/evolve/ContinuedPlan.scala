@@ -201,7 +201,7 @@ final class ContinueAtStart(spark: SparkSession) extends Rule[LogicalPlan] with 
     checkFormat(new Path(start.resolvedCheckpointLocation))
     val continued = ContinuedPlan(spark, start.inputQuery, start.resolvedCheckpointLocation)
     continued.notes.foreach { case (operator, note) =>
-      logWarning(s"The query over ${start.resolvedCheckpointLocation} goes on (operator $operator): $note.")
+      logWarning(s"The query over ${start.resolvedCheckpointLocation} continues (operator $operator): $note.")
     }
     continued.refused.headOption.foreach { case (operator, why) =>
       throw MullionException.incompatibleState(

@@ -104,7 +104,7 @@ private[checkpoint] object MovedWindow {
       case Seq()                       =>
         throw MullionException.invalid(s"${Setting.Panes} is not a result of windowed(...).agg(...).")
       case Seq(_: WindowsTogether) =>
-        throw unsupported(s"${Setting.Panes} has several windows together", "Move one window")
+        throw unsupported(s"${Setting.Panes} has several windows in one query", "Move one window")
       case several => throw unsupported(s"${Setting.Panes} has ${several.length} windows", "Move the first one alone")
     }
 
@@ -136,7 +136,7 @@ private[checkpoint] object MovedWindow {
         )
       case _ =>
         throw differs(
-          s"Give ${Setting.Panes} the window of ${Setting.Was}; what is to change can change after the move."
+          s"Give ${Setting.Panes} the window of ${Setting.Was}; change it after the move."
         )
     }
     val time = timeOf(node)
@@ -159,7 +159,7 @@ private[checkpoint] object MovedWindow {
   private def gapOf(window: WindowSpec, byRow: Option[String]) = byRow.getOrElse(window.describe)
 
   private def begun(option: Setting, why: String) = MullionException.unsupported(
-    s"${Setting.Panes} has $option, and no open window of Spark's can go on with it: $why. Leave it out, or start the query with a new " +
+    s"${Setting.Panes} has $option, which open windows of Spark cannot continue with: $why. Leave it out, or start the query with a new " +
       "checkpointLocation."
   )
 

@@ -62,8 +62,8 @@ private[checkpoint] object SparkAggregate {
     val (grouping, physical) = planned(was)
     if (grouping.length != aggregate.groupingExpressions.length)
       throw MullionException.unsupported(
-        s"Spark keeps ${grouping.length} of the ${aggregate.groupingExpressions.length} columns that ${Setting.Was} groups by: one says " +
-          "nothing. Leave it out of both queries."
+        s"Spark keeps ${grouping.length} of the ${aggregate.groupingExpressions.length} columns that ${Setting.Was} groups by: " +
+          "the others are constants. Leave them out of both queries."
       )
     val windowAt = aggregate.groupingExpressions.indexWhere(isWindow)
     if (windowAt < 0)

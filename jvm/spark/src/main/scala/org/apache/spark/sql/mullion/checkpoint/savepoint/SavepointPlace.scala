@@ -44,7 +44,7 @@ private[checkpoint] final class SavepointPlace private (target: Path, fs: FileSy
       write(temporary)
       if (!fs.exists(note))
         throw MullionException.invalid(
-          s"Another savepoint to $target has removed what was written of this one. Write one at a time to a place."
+          s"Another savepoint to $target has removed the files of this one. Write one savepoint at a time to a folder."
         )
       // Renaming would move the folder into an existing one.
       if (fs.exists(target)) fs.delete(target, false)

@@ -238,7 +238,7 @@ final case class WindowProgram(
       val moves = (families.filterNot(_ == PartitionTotals.family) ++ change.gone)
         .map(family => TogetherWindow.named(DrainHeader.Next, family) -> family)
       StateAdaptation(change.gone ++ moves.map(_._1), Seq(change), moves)
-    case other => throw new IllegalStateException(s"$describe cannot go on from ${other.describe}")
+    case other => throw new IllegalStateException(s"$describe cannot continue from ${other.describe}")
   }
 
   /** True if the slice of a row that is put aside is its time, which decides what kind of row it is. */

@@ -80,10 +80,14 @@ object TogetherBuilder {
           case Union(Seq(rows: Project, ticks), _, _) if Tick.isAll(ticks) => Part(name, shown, rows, ticks = true)
           case other => throw new IllegalStateException(s"a window over ${other.nodeName}")
         }
+      case other if !other.exists(_.isInstanceOf[WindowedAggregate]) =>
+        throw MullionException.invalid(
+          s"'$name' is not a result of windowed(...).agg(...) or .collect(). Window its rows first."
+        )
       case other =>
         throw MullionException.invalid(
-          s"'$name' is not a result of windowed(...).agg(...) or .collect(), or something was done to it (" +
-            s"${OperationName(other)}). Put the windows together first, and work on the result: each row has its window's name."
+          s"'$name' is not a result of windowed(...).agg(...) or .collect(): another operation follows that (" +
+            s"${OperationName(other)}). Call together first, and apply the operation to its result: each row has its window's name."
         )
     }
   }
@@ -150,7 +154,7 @@ object TogetherBuilder {
         "Windows of time and windows of row numbers do not go together: put each kind together for itself."
       case "pane"     => s"Give ${Setting.Ids} to all of them, or to none."
       case "late_row" =>
-        s"Late rows come out whole: window the same DataFrame in both, or leave ${Setting.late("emit")} out of one."
+        s"Late rows have all columns of the input: use the same DataFrame in both windows, or leave ${Setting.late("emit")} out of one."
       case _ => s"Cast it in one of them, or give it another name with ${Setting.Renamed}."
     }
   }

@@ -34,7 +34,7 @@ object WindowChecks {
 
   private type Check = Asked => Option[WindowException]
 
-  private val beforeRules: Seq[Check] = Seq(clockOfTheStream)
+  private val beforeRules: Seq[Check] = Seq(clockOfTheStream, keysOfWindowsWithoutRows)
 
   private val all: Seq[Check] = Seq(
     clockOfRowNumbers,
@@ -69,19 +69,24 @@ object WindowChecks {
   private def clockOfTheStream(request: Asked): Option[WindowException] = {
     import request.options
     val named = Seq(
-      Setting.AllowedLateness -> (options.allowedLateness != 0),
-      Setting.Late -> (options.late != LatePolicy.Drop),
-      Setting.IdleAfter -> options.idleAfter.isDefined,
-      Setting.MaxAhead -> options.maxAhead.isDefined
+      (Setting.AllowedLateness, "no row is late", options.allowedLateness != 0),
+      (Setting.Late, "no row is late", options.late != LatePolicy.Drop),
+      (Setting.IdleAfter, "the clock never stops", options.idleAfter.isDefined),
+      (Setting.MaxAhead, "no row is ahead of the clock", options.maxAhead.isDefined)
     )
     named.collectFirst {
-      case (name, true) if !request.isNumbered && options.time.isEmpty =>
+      case (name, why, true) if !request.isNumbered && options.time.isEmpty =>
         MullionException.invalid(
-          s"$name says what becomes of rows that come late, or of a clock that stands still, and on processing time " +
-            s"(${Setting.ProcessingTime}) there are neither. Leave it out, or name the rows' event time, as in ${Setting.time("ts")}."
+          s"$name has no effect on processing time (${Setting.ProcessingTime}), where $why. Leave it out, or name the " +
+            s"column of the event time, as in ${Setting.time("ts")}."
         )
     }
   }
+
+  private def keysOfWindowsWithoutRows(request: Asked): Option[WindowException] =
+    Option.when(request.options.knownKeys.isDefined && !request.window.isInstanceOf[GridWindow])(
+      PaneRules.madeByRows(request.window, Setting.EmptyFor)
+    )
 
   private def newAggregates(request: Asked): Option[WindowException] = {
     import request.options
@@ -93,7 +98,7 @@ object WindowChecks {
     other.flatMap { what =>
       unsupported(
         s"${Setting.NewAggregatesFromNow} with $what",
-        "the rows of open panes are kept, or noted, for the aggregates that there were. Leave one of them out."
+        "the state of open panes holds only the columns of the former aggregates. Leave one of them out."
       )
     }
   }
@@ -103,9 +108,9 @@ object WindowChecks {
     import request.options
     val other = Seq(
       Option.when(request.isNumbered)(
-        s"a window of row numbers (${request.window.describe})" -> "it has no clock, and so no time from which on rows are its own"
+        s"a window of row numbers (${request.window.describe})" -> "it has no clock, so no time separates its rows from those of the new window"
       ),
-      request.oneByOne.map(_ -> "rows are worked on one by one there, by one window"),
+      request.oneByOne.map(_ -> "each row is then processed alone, for a single window"),
       Option.when(options.refinements.empty)(
         options.refinements.emptyOption -> "windows without rows would close on both sides of the boundary"
       )
@@ -137,7 +142,10 @@ object WindowChecks {
       Option.when(!fires.accumulate && !takenApart)(Setting.NotAccumulating)
     ).flatten.headOption
     other.zip(request.oneByOne).flatMap { case (what, one) =>
-      unsupported(s"$what with $one", s"rows are worked on one by one there. Leave $what out.")
+      unsupported(
+        s"$what with $one",
+        s"each row is then processed alone, which $what does not support. Leave $what out."
+      )
     }
   }
 
@@ -149,10 +157,10 @@ object WindowChecks {
   private def knownKeys(request: Asked): Option[WindowException] = {
     val other = Seq(
       Option.when(request.options.collect.isDefined)(
-        Setting.Collect -> "rows are worked on one by one there. Use an aggregate such as collect_list."
+        Setting.Collect -> "each row is then processed alone, and a key without rows has none. Use an aggregate such as collect_list."
       ),
       Option.when(request.options.refinements.atEnd)(
-        Setting.CloseAtEnd -> "the windows of a key then end with its last row, and these keys may have none. Leave it out."
+        Setting.CloseAtEnd -> "the windows of a key then end with its last row, and a key of the table may have no row. Leave it out."
       )
     ).flatten.headOption.filter(_ => request.options.knownKeys.isDefined)
     other.flatMap { case (what, why) => unsupported(s"${Setting.EmptyFor} with $what", why) }
@@ -160,8 +168,8 @@ object WindowChecks {
 
   private def windowsOfRowsOneByOne(request: Asked): Option[WindowException] = {
     val shared = request.window match {
-      case _: AroundWindow => Some("the windows of a row are those of rows that came before it and after it")
-      case _: CustomWindow => Some("the ranges of a row are taken apart before its key's rows come together")
+      case _: AroundWindow => Some("a window around a row needs the rows before it and after it")
+      case _: CustomWindow => Some("the ranges of a row are separated before the rows of its key are brought together")
       case _               => None
     }
     shared.zip(request.oneByOne).flatMap { case (why, one) =>
@@ -198,8 +206,8 @@ object WindowChecks {
     if (options.lateBehindClock && options.late.reopens)
       Some(
         MullionException.unsupported(
-          s"${Setting.LateByWatermark} and ${Setting.late(options.late.name)} do not go together: the pane of a late row may be open yet, " +
-            s"and would be there twice. Use ${Setting.late("emit")} or ${Setting.late("drop")}."
+          s"${Setting.LateByWatermark} with ${Setting.late(options.late.name)}: the pane of a late row may still be open, " +
+            s"and would exist twice. Use ${Setting.late("emit")} or ${Setting.late("drop")}."
         )
       )
     else None
@@ -212,8 +220,8 @@ object WindowChecks {
       case GlobalWindow(split: GlobalTrigger.Split, _) =>
         Some(
           MullionException.unsupported(
-            s"${Setting.EachRow} is not for Global.split(${split.function}): its function sees all rows of a batch at " +
-              "once, and the window of a row is known only then. Leave it out."
+            s"${Setting.EachRow} is not for Global.split(${split.function}): its function receives all rows of a batch at " +
+              "once, and decides the window of a row only then. Leave it out."
           )
         )
       case _ if options.collect.isDefined =>
@@ -224,7 +232,7 @@ object WindowChecks {
       case _ if options.early.isDefined =>
         unsupported(
           s"${Setting.EachRow} with an interval",
-          "each row fires its panes already. Leave the interval out."
+          "each row already fires its panes. Leave the interval out."
         )
       case _ => None
     }
@@ -258,38 +266,38 @@ object WindowChecks {
     if (each.isDefined)
       unsupported(
         s"${Setting.late("reopen each")} with ${each.get}",
-        s"rows are worked on one by one there. Use ${Setting.late("reopen")}, for rows that are late for all of their panes."
+        s"each row is then processed alone, for all of its panes. Use ${Setting.late("reopen")}, for rows that are late for all of their panes."
       )
     else if (options.late == LatePolicy.Reopen && !options.perKey && options.running)
       unsupported(
         s"${Setting.late("reopen")} with ${Setting.EachRow}",
-        s"late rows cannot open panes of their own there. Use ${Setting.late("emit")}, which gives them out whole, or ${Setting.late("drop")}."
+        s"late rows cannot open panes then. Use ${Setting.late("emit")}, which returns them, or ${Setting.late("drop")}."
       )
     else None
   }
 
   private def dedupe(request: Asked): Option[WindowException] = {
     import request.options
-    def refused(what: Any, why: String) = unsupported(s"${Setting.DedupeBy} with $what", why)
+    def unsupportedWith(what: Any, why: String) = unsupported(s"${Setting.DedupeBy} with $what", why)
     if (options.dedupeBy.isEmpty) None
     else if (request.isNumbered)
-      refused(
+      unsupportedWith(
         s"a window of row numbers (${request.window.describe})",
-        "copies of a row have numbers of their own, and which windows there are follows from these. Drop them before the " +
+        "each copy of a row has a number, and the numbers decide the windows. Drop copies before the " +
           "window, with dropDuplicates."
       )
     else if (options.collect.isDefined)
-      refused(
+      unsupportedWith(
         Setting.Collect,
-        "rows are collected as they come. Use the aggregate collect_list(struct(*))."
+        "rows are collected as they arrive. Use the aggregate collect_list(struct(*))."
       )
     else if (!options.refinements.accumulate)
-      refused(
+      unsupportedWith(
         Setting.NotAccumulating,
-        "a firing takes away the rows that it shows, and a copy that comes after it would count again. Leave one of them out."
+        "a firing clears the rows that it shows, so a copy that arrives later would count again. Leave one of them out."
       )
     else if (options.refinements.count.isDefined)
-      refused(Setting.EarlyCount, s"it counts the rows that come, copies too. Use ${Setting.EarlyEvery}.")
+      unsupportedWith(Setting.EarlyCount, s"it counts each row that arrives, copies too. Use ${Setting.EarlyEvery}.")
     else None
   }
 }

@@ -38,7 +38,7 @@ private[request] final class SqlArguments private (
     case Some(table: FunctionTableSubqueryArgumentExpression) => table
     case other                                                =>
       throw MullionException.invalid(
-        s"$function was given ${other.fold("nothing")(_.sql)} as the rows that it is about. Give a table, a view or a query: " +
+        s"$function was given ${other.fold("nothing")(_.sql)} instead of rows. Give a table, a view or a query: " +
           s"$example."
       )
   }
@@ -50,7 +50,7 @@ private[request] final class SqlArguments private (
   def text(name: String): Option[String] = some(name).map { e =>
     (e.dataType, constant(name, e)) match {
       case (_: StringType, text: UTF8String) => text.toString
-      case _                                 => throw wrong(name, e, "text")
+      case _                                 => throw wrong(name, e, "text", s"$name => '...'")
     }
   }
 
@@ -61,7 +61,7 @@ private[request] final class SqlArguments private (
   def truth(name: String): Option[Boolean] = some(name).map { e =>
     constant(name, e) match {
       case truth: Boolean => truth
-      case _              => throw wrong(name, e, "true or false")
+      case _              => throw wrong(name, e, "true or false", s"$name => true")
     }
   }
 
@@ -71,7 +71,7 @@ private[request] final class SqlArguments private (
       case number: Short => number.toLong
       case number: Int   => number.toLong
       case number: Long  => number
-      case _             => throw wrong(name, e, "a whole number")
+      case _             => throw wrong(name, e, "a whole number", s"$name => 100")
     }
   }
 
@@ -83,7 +83,8 @@ private[request] final class SqlArguments private (
   def oneOf(name: String, choices: Seq[String]): Option[String] = text(name).map { text =>
     if (!choices.contains(text))
       throw MullionException.invalid(
-        s"$name => '$text' of $function is none of ${choices.mkString("'", "', '", "'")}. Give one of these."
+        s"$name => '$text' of $function is none of ${choices.mkString("'", "', '", "'")}." +
+          CloseName(text, choices).fold(" Write one of these.")(close => s" Did you mean '$close'?")
       )
     text
   }
@@ -117,10 +118,10 @@ private[request] final class SqlArguments private (
   }
 
   private def constant(name: String, e: Expression): Any =
-    if (e.foldable) e.eval() else throw wrong(name, e, "the same for all rows")
+    if (e.foldable) e.eval() else throw wrong(name, e, "the same for all rows", s"$name => '...'")
 
-  private def wrong(name: String, e: Expression, meant: String): MullionException =
-    MullionException.invalid(s"$name => ${e.sql} of $function must be $meant. Write, for instance, $example.")
+  private def wrong(name: String, e: Expression, meant: String, valid: String): MullionException =
+    MullionException.invalid(s"$name => ${e.sql} of $function must be $meant. Write, for instance, $valid.")
 }
 
 private[request] object SqlArguments {
@@ -141,17 +142,25 @@ private[request] object SqlArguments {
       throw MullionException.invalid(
         s"$function takes at most ${parameters.length} arguments, and was given ${values.length}. Write, for instance, $example."
       )
-    val byName = named.collect { case NamedArgumentExpression(name, value) => name.toLowerCase(Locale.ROOT) -> value }
-    val all = parameters.zip(placed) ++ byName
+    val pairs = named.collect { case NamedArgumentExpression(name, value) => name.toLowerCase(Locale.ROOT) -> value }
+    lazy val byName = pairs.toMap
+    val all = parameters.zip(placed) ++ pairs
     all.map(_._1).find(!parameters.contains(_)).foreach { name =>
       val close = renamed.get(name).filter(parameters.contains).orElse(CloseName(name, parameters))
+      def meant(of: String) = s" Did you mean '$of'? Write $of => ${shown(byName(name))}."
       throw MullionException.invalid(
-        s"$function has no argument '$name'.${close.fold("")(of => s" Did you mean '$of'?")} It takes ${parameters.mkString(", ")}. Write, for instance, $example."
+        s"$function has no argument '$name'." +
+          close.fold(s" It accepts ${parameters.mkString(", ")}. Write, for instance, $example.")(meant)
       )
     }
     all.map(_._1).diff(all.map(_._1).distinct).headOption.foreach { name =>
       throw MullionException.invalid(s"$function was given '$name' twice.")
     }
     new SqlArguments(function, example, all.toMap)
+  }
+
+  private def shown(e: Expression): String = e match {
+    case _: FunctionTableSubqueryArgumentExpression => "TABLE(...)"
+    case other                                      => other.sql
   }
 }

@@ -175,7 +175,7 @@ private[request] final class SqlWindowed(arguments: SqlArguments) {
   private def outputs: Seq[Expression] = (columns("aggregates"), has("collect")) match {
     case (Nil, false) =>
       throw MullionException.invalid(
-        s"${SqlWindowed.name} was not told what a pane holds. Write, for instance, aggregates => 'count(*) AS n', or " +
+        s"${SqlWindowed.name} has no aggregates for its panes. Write, for instance, aggregates => 'count(*) AS n', or " +
           "collect => 'rows' for the rows themselves."
       )
     case (some, true) if some.nonEmpty =>

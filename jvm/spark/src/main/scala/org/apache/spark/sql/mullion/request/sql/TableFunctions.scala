@@ -19,8 +19,8 @@ object TableFunctions {
   private val all: Seq[Described] = Seq(
     function(
       "mullion_windowed",
-      s"_FUNC_(TABLE(rows), ${SqlWindowed.parameters.mkString(" => ..., ")} => ...) - Puts rows into panes, one for each window " +
-        "and key, and gives a row for each firing of a pane. What is not given is as in Python.",
+      s"_FUNC_(TABLE(rows), ${SqlWindowed.parameters.mkString(" => ..., ")} => ...) - Assigns rows to panes, one for each window " +
+        "and key, and returns a row for each firing of a pane. Omitted options have the defaults of Python.",
       arguments => SqlWindowed(arguments).call
     ),
     function(

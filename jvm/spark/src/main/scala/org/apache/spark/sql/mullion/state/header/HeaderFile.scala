@@ -82,8 +82,8 @@ private[mullion] final class HeaderFile[T <: AnyRef](name: String, of: JValue =>
       } catch {
         case NonFatal(_) =>
           val cause =
-            if (text.isEmpty) "is empty" else s"is cut short or is not of Mullion (${text.length} characters)"
-          throw damaged(operatorRoot, s"the file $file, which says what the state beside it means, $cause")
+            if (text.isEmpty) "is empty" else s"is truncated, or Mullion did not write it (${text.length} characters)"
+          throw damaged(operatorRoot, s"the file $file, which describes the query's state, $cause")
       }
     }
   }
@@ -160,8 +160,8 @@ private[mullion] final class HeaderFile[T <: AnyRef](name: String, of: JValue =>
       case None if isWritten =>
         throw damaged(
           root,
-          s"the file ${path(root)} is missing, which says what the state of ${info.storeVersion} batches means: a query " +
-            "that has changed could not be told from the one that wrote it"
+          s"the file ${path(root)} is missing, which describes the state of ${info.storeVersion} batches: without it, a " +
+            "changed query cannot be distinguished from the one that wrote the state"
         )
       case None => write(root, hadoopConf, now)
     }

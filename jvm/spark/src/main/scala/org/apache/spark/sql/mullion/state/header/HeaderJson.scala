@@ -24,6 +24,7 @@ private[header] object HeaderJson {
       JObject(
         fields.productElementNames.zip(fields.productIterator).map { case (name, each) => name -> of(each) }.toList
       )
-    case other => throw new IllegalStateException(s"A header has a ${other.getClass.getName}, which no JSON stands for")
+    case other =>
+      throw new IllegalStateException(s"A header has a ${other.getClass.getName}, which JSON cannot represent")
   }
 }

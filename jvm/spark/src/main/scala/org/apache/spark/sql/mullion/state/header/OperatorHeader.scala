@@ -79,8 +79,8 @@ final case class TogetherHeader(
         s"the rows were shuffled by [${by(this)}] and are now by [${by(several)}]"
       ) ++ OperatorHeader.otherPlaces(this, several)
     case several: TogetherHeader =>
-      Seq(s"the windows together were [${names.mkString(", ")}] and are now [${several.names.mkString(", ")}]")
-    case one => Seq(s"it was of several windows together ($describe) and is now of one (${one.describe})")
+      Seq(s"the windows were [${names.mkString(", ")}] and are now [${several.names.mkString(", ")}]")
+    case one => Seq(s"it was of several windows ($describe) and is now of one (${one.describe})")
   }
 
   override def after(was: OperatorHeader, clockBefore: Option[Long]): OperatorHeader = copy(drops = None)

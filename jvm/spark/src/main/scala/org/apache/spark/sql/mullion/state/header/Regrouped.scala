@@ -74,8 +74,8 @@ private[mullion] object Regrouped {
         if (!is.refinements.ids) StateChange.goesOn(words)
         else
           StateChange.refused(
-            s"$words: with ${Setting.Ids} a table has rows of its open panes under the name of before, and they would stay (go on " +
-              "with that name, and give the window another one where the table is read)"
+            s"$words: with ${Setting.Ids} a table has rows of its open panes under the former name, and they would stay there (keep " +
+              "that name, and rename the window in queries over the table)"
           )
       )
       val changes = StateChange(window, is, isAlone = false)
@@ -107,7 +107,7 @@ private[mullion] object Regrouped {
     else if (Seq(was, now).flatMap(_.windows).exists(_._2.byShard.contains(true)))
       Some("a stage before it has distributed its rows")
     else if (firstPlace(was) != firstPlace(now))
-      Some("that needs the extension that mullion.configure sets, which says where the records of each are")
+      Some("that needs the extension that mullion.configure sets, which records the place of each")
     else None
 
   private def firstPlace(of: OperatorHeader): String =

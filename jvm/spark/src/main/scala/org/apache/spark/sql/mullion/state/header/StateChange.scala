@@ -76,7 +76,7 @@ object StateChange {
 
   private def ofWindow(was: StateHeader, now: StateHeader, words: String, isAlone: Boolean): StateChange =
     if (!isAlone || isOneByOne(was, now)) refused(words)
-    else refused(s"$words (with ${Setting.DrainWindow} its panes go on to their close beside the new window)")
+    else refused(s"$words (with ${Setting.DrainWindow} its panes stay open until they close, next to the new window)")
 
   private def ofKeys(was: StateHeader, now: StateHeader, words: String): StateChange = {
     def types(of: StateHeader) = of.keys.map(key => key.drop(key.lastIndexOf(' ')))
@@ -95,7 +95,7 @@ object StateChange {
   }
 
   private def ofLateness(was: StateHeader, now: StateHeader, words: String, isAlone: Boolean): StateChange =
-    if (!isAlone) refused(s"$words, which cannot change for one of several windows together")
+    if (!isAlone) refused(s"$words, which cannot change for one of several windows in a query")
     else if (was.rows.isDefined || now.rows.isDefined)
       refused(s"$words, $oneByOne")
     else goesOn(words)
@@ -173,7 +173,7 @@ object StateChange {
     def hasLists(of: List[StateHeader.Function]) = of.exists(_.isInChunks)
     val lists = before.filter(_.isInChunks)
     if (Seq(before, after).exists(of => texts(of).distinct != texts(of)))
-      refused(s"$words, of which two read alike and could not be told apart")
+      refused(s"$words, of which two have equal texts and cannot be distinguished")
     else if (Seq(was, now).exists(_.keepsRows))
       refused(s"$words: the rows of open panes are kept with the columns that were asked for")
     else if (before.exists(f => after.exists(g => f.text == g.text && f.buffers != g.buffers)))

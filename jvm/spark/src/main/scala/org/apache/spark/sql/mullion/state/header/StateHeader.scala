@@ -446,7 +446,7 @@ object StateHeader {
       Some("in order of arrival"),
       Option.when(running)("each fires its panes"),
       delayByKey.map(_ => "each key has its own clock"),
-      keysFollowWall.filter(identity).map(_ => "which goes on with the wall clock"),
+      keysFollowWall.filter(identity).map(_ => "which advances with the wall clock"),
       forgets.filter(identity).map(_ => "keys without rows are forgotten"),
       collectByTime.map(byTime => s"collected by ${if (byTime) "time" else "arrival"}"),
       splitOver.map(columns => s"split over ${columns.mkString(", ")}"),

@@ -48,10 +48,22 @@ class WindowChecksSuite extends MullionSuite {
   }
 
   refused("what speaks of late rows or a clock that stands still, on processing time,")(
-    (tumbling, wall.withAllowedLateness(1), "allowed_lateness= says what"),
-    (session, wall.withLate("emit"), "late= says what"),
-    (around, wall.withIdleAfter(second), "clock=Watermark(idle_after=...) says what"),
-    (tumbling, wall.withMaxAhead(second), "clock=Watermark(max_ahead=...) says what"),
+    (
+      tumbling,
+      wall.withAllowedLateness(1),
+      "allowed_lateness= has no effect on processing time (time=None), where no row is late"
+    ),
+    (session, wall.withLate("emit"), "late= has no effect"),
+    (
+      around,
+      wall.withIdleAfter(second),
+      "clock=Watermark(idle_after=...) has no effect on processing time (time=None), where the clock never stops"
+    ),
+    (
+      tumbling,
+      wall.withMaxAhead(second),
+      "clock=Watermark(max_ahead=...) has no effect on processing time (time=None), where no row is ahead"
+    ),
     (custom, wall, "Custom windows need event time")
   )
 
@@ -67,7 +79,7 @@ class WindowChecksSuite extends MullionSuite {
     (tumbling, event.withForgetAfter(second), "forget_after= needs keys that are kept"),
     (count, event.withForgetAfter(second).withIds(true), "forget_after= with ids=True"),
     (count, perKey, "clock=PerKey() needs a clock"),
-    (count, wall.withEmpty(true), "empty='emit' is for windows that there are without rows")
+    (count, wall.withEmpty(true), "empty='emit' needs windows that exist without rows")
   )
 
   refused("what is fired otherwise, where rows are worked on one by one,")(
@@ -103,7 +115,7 @@ class WindowChecksSuite extends MullionSuite {
     (
       tumbling,
       perKey.withLateBehindClock.withLate("reopen"),
-      "clock=PerKey(late_by='watermark') and late='reopen' do not go together"
+      "clock=PerKey(late_by='watermark') with late='reopen'"
     )
   )
 
@@ -127,7 +139,7 @@ class WindowChecksSuite extends MullionSuite {
   )
 
   refused("windows without rows, where their values or their keys are unknown,")(
-    (session, event.withForward, "empty='forward' is for windows that there are without rows"),
+    (session, event.withForward, "empty='forward' needs windows that exist without rows"),
     (tumbling, collected.withForward, "collect(): empty='forward' would keep the rows"),
     (tumbling, perKey.withForward, "empty='forward' with clock=PerKey()"),
     (tumbling, collected.withEmptyFor("keys"), "empty=EmitFor(...) with collect()"),

@@ -33,7 +33,7 @@ class HeaderJsonSuite extends MullionSuite {
   }
 
   test("a value without a JSON form is an error, and is not written") {
-    interceptMessage[IllegalStateException]("A header has a java.util.Date, which no JSON stands for") {
+    interceptMessage[IllegalStateException]("A header has a java.util.Date, which JSON cannot represent") {
       HeaderJson.text(Some(new java.util.Date()))
     }
   }

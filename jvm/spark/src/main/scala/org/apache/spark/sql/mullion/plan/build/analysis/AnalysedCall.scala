@@ -91,7 +91,7 @@ private[mullion] object AnalysedCall {
   ): AnalysedCall = {
     if (aggregates.isEmpty && options.collect.isEmpty)
       throw MullionException.invalid(
-        s"A pane has no aggregate: say what it holds. Write, for instance, ${Setting.AggCount}."
+        s"A pane has no aggregate. Name at least one, as in ${Setting.AggCount}."
       )
     val ranges = options.ranges.map(CustomRanges(df, _))
     val rules = WindowChecks(named(window, options, ranges), options)
@@ -137,8 +137,8 @@ private[mullion] object AnalysedCall {
       case aggregate: Aggregate => aggregate
       case other                =>
         throw MullionException.unsupported(
-          s"These aggregates need more than one aggregation (Spark plans a ${other.nodeName} over it): compute what is over " +
-            "the aggregates, such as window functions or explode, on the result of windowed(...).agg(...)."
+          s"These aggregates need more than one aggregation (Spark plans a ${other.nodeName} over it): compute expressions " +
+            "over the aggregates, such as window functions or explode, on the result of windowed(...).agg(...)."
         )
     }
   }

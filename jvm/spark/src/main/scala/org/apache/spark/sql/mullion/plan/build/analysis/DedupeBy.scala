@@ -49,8 +49,8 @@ private[build] object DedupeBy {
     val named = OfRow(df, by: _*).fold(
       plan =>
         throw MullionException.invalid(
-          s"${Setting.DedupeBy} has what is more than one value of each row: ${plan.simpleString(5)}. Compute it first, as a column " +
-            "of the input, and name that."
+          s"${Setting.DedupeBy} has an expression with more than one value for each row: ${plan.simpleString(5)}. Compute it first, as a " +
+            "column of the input, and name that column."
         ),
       identity
     )

@@ -118,8 +118,8 @@ private[build] object TimeColumn {
     if (hasPanes(plan))
       (
         on,
-        "The input has panes of another window, whose clock goes on in their column window alone: keep that column, and " +
-          s"say ${Setting.time("window")}."
+        "The input has panes of another window, whose clock continues only in their column window: keep that column, and " +
+          s"write ${Setting.time("window")}."
       )
     else if (hasUnionWithout(plan))
       (
@@ -140,19 +140,19 @@ private[build] object TimeColumn {
     else if (before.nonEmpty)
       (
         s"${Setting.withWatermark(before.head)} was called, and ${before.head} is not among the columns any more",
-        s"Keep it and say ${Setting.time(before.head)}; or call ${Setting.withWatermark(name)} in its place, once $name is computed."
+        s"Keep it and write ${Setting.time(before.head)}; or call ${Setting.withWatermark(name)} in its place, once $name is computed."
       )
     else if (isColumn)
       (
         on,
-        s"Say how far out of order rows come, with df.${Setting.withWatermark(name, "10 minutes")} before windowed(...)."
+        s"Set how long to wait for late rows, with df.${Setting.withWatermark(name, "10 minutes")} before windowed(...)."
       )
     else {
       // A watermark requires a column of the input.
       val computed = timeName(df, time)
       (
         on,
-        "Make it a column first, and say how far out of order rows come: " +
+        "Make it a column first, and set how long to wait for late rows: " +
           s"${Setting.withColumn(computed, CallText.plain(Shown.unalias(time)).sql)}" +
           s".${Setting.withWatermark(computed, "10 minutes")} before windowed(..., ${Setting.time(computed)})."
       )

@@ -81,8 +81,8 @@ private[mullion] object WindowKeys {
         sorted.map(_.transform { case sort: MapSort => SortedMap(sort.base) }).filter(sortsMaps).getOrElse {
           // Otherwise equal maps would be as many keys as there are orders of their entries.
           throw MullionException.unsupported(
-            s"The key ${CallText.plain(key).sql} holds a map (${key.dataType.sql}), and the rule of this Spark that puts maps in " +
-              "order is not one that Mullion knows: equal maps would be different keys. Group by the entries of the map " +
+            s"The key ${CallText.plain(key).sql} holds a map (${key.dataType.sql}), and Mullion does not support the rule by " +
+              "which this Spark sorts maps: equal maps would be different keys. Group by the entries of the map " +
               "in order, array_sort(map_entries(...))."
           )
         }
