@@ -96,11 +96,11 @@ def python(source: str) -> Iterator[Prose]:
 
 
 def scala(source: str) -> Iterator[Prose]:
-    for found in SCALA_PROSE.finditer(source):
-        line = source.count("\n", 0, found.start()) + 1
-        if found[0].startswith(("/*", "//")):
-            yield Prose(line, found[0].strip("/* \n"), is_doc_comment=found[0].startswith("/**"))
-        elif (text := found["block"] or found["text"] or "").count(" ") > 3:
+    for match in SCALA_PROSE.finditer(source):
+        line = source.count("\n", 0, match.start()) + 1
+        if match[0].startswith(("/*", "//")):
+            yield Prose(line, match[0].strip("/* \n"), is_doc_comment=match[0].startswith("/**"))
+        elif (text := match["block"] or match["text"] or "").count(" ") > 3:
             yield Prose(line, INTERPOLATED.sub("x", text))
 
 

@@ -179,9 +179,7 @@ def told_in_short(error: BaseException, lines: list[str]) -> None:
     assert len(lines) <= LINES, text
 
 
-def test_every_mistake_is_told_in_words_that_fit_a_screen(
-    spark: SparkSession, events: DataFrame, tmp_path: Path
-) -> None:
+def test_the_error_of_every_mistake_fits_a_screen(spark: SparkSession, events: DataFrame, tmp_path: Path) -> None:
     tried = 0
     for says, mistake in mistakes(spark, events, tmp_path):
         error, lines = as_printed(mistake)

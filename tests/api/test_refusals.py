@@ -63,7 +63,7 @@ def n() -> Column:
 @pytest.mark.parametrize(
     ("gap", "why"),
     [
-        ("make_dt_interval(0, 0, 0, rand() * 5)", "another one each time that it is computed"),
+        ("make_dt_interval(0, 0, 0, rand() * 5)", "differs each time that it is computed"),
         ("make_dt_interval(0, 0, 0, max(v))", "an aggregate or a window function"),
         ("make_dt_interval(0, 0, 0, max(v) OVER (PARTITION BY k))", "an aggregate or a window function"),
     ],
@@ -118,12 +118,12 @@ def test_a_row_of_a_wrong_time_does_not_fill_the_years_with_windows(spark: Spark
     [
         (
             lambda df: df.withColumn("ts", F.date_trunc("minute", "ts")),
-            r"ts was computed anew after withWatermark\('ts', \.\.\.\), which takes the watermark away.*"
+            r"ts was computed anew after withWatermark\('ts', \.\.\.\), which removes the watermark.*"
             r"df\.withColumn\('ts', \.\.\.\)\.withWatermark\('ts', \.\.\.\)",
         ),
         (
             lambda df: df.drop("ts").withColumnRenamed("other", "then"),
-            r"withWatermark\('ts', \.\.\.\) was called, and ts is not among the columns.*'ts'.*withWatermark\('then'",
+            r"withWatermark\('ts', \.\.\.\) was called, and ts is no longer a column.*'ts'.*withWatermark\('then'",
         ),
     ],
     ids=["computed anew", "dropped"],

@@ -25,7 +25,9 @@ from tests.support.change_runs import Runs, verdicts
 LATE_ENOUGH: dict[str, Any] = {"allowed_lateness": "100 seconds"}
 
 
-def test_compare_says_what_would_go_on_and_what_would_be_refused(spark: SparkSession, tmp_path: Path) -> None:
+def test_compare_reports_the_changes_that_continue_and_those_that_are_rejected(
+    spark: SparkSession, tmp_path: Path
+) -> None:
     runs = Runs(spark, tmp_path, Tumbling("10 seconds"))
     plain: dict[str, Any] = {**LATE_ENOUGH, "upgrade": Upgrade()}
     runs.run(["n", "total"], [(1, "a", 1)], **plain)
@@ -71,7 +73,7 @@ number = 5
 """
 
 
-def test_the_command_plan_change_says_what_would_become_of_a_checkpoint(
+def test_the_command_plan_change_reports_the_effect_on_a_checkpoint(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     runs = Runs(spark, tmp_path, Tumbling("10 seconds"))

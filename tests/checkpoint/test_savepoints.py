@@ -67,7 +67,7 @@ def test_a_query_goes_on_from_what_the_command_wrote(
     assert totals(tmp_path / "other") == {f"k{n}": n + 100 for n in range(9)}
     assert {folder.name for folder in (tmp_path / "other/state/0").glob("[0-9]*")} == set("01234")
     assert main.main(asked) == 1
-    assert "is there and is not an empty folder" in capsys.readouterr().err
+    assert "exists and is not an empty folder" in capsys.readouterr().err
 
 
 def sparks_own(feed: Feed, spark: SparkSession) -> DataFrame:

@@ -458,7 +458,7 @@ CASES = [
 
 @pytest.mark.sampled(4)
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
-def test_a_random_stream_fires_as_the_contract_says_and_leaves_nothing(
+def test_a_random_stream_fires_as_the_contract_requires_and_leaves_no_state(
     spark: SparkSession, tmp_path: Path, case: Case
 ) -> None:
     rng = random.Random(f"{SEED} {case.name}")

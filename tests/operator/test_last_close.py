@@ -247,7 +247,7 @@ def test_previous_and_forward_are_rejected_where_panes_overlap_or_give_rows_away
 
     refused("windows of one key overlap", window=Sliding("1 minute", "1 second"))
     refused("kept as long as the query", window=Count(2, forget_after="1 day"), time=None)
-    refused("state holds one pane for each key", column=MF.previous(MF.previous(F.sum("v"))))
+    refused("state has one pane for each key", column=MF.previous(MF.previous(F.sum("v"))))
     refused("has no aggregate", InvalidArgumentError, column=MF.previous(F.col("k")))
     refused("a value that only Spark computes", column=MF.previous(F.udf(str, useArrow=False)(F.sum("v"))))
     with pytest.raises(InvalidArgumentError, match=r"previous\('v'\) was given a str"):

@@ -116,7 +116,7 @@ def test_stages_run_in_order_and_each_sees_what_the_others_wrote(spark: SparkSes
     ]
     slow = read_panes(tmp_path / "checkpoint", window="slow", spark=spark)
     assert {(row.k, row.total) for row in slow.collect()} == {("a", 12), ("b", 16)}
-    with pytest.raises(InvalidArgumentError, match=r"There is no window 'other' in .* there is 'fast', 'slow'"):
+    with pytest.raises(InvalidArgumentError, match=r"There is no window 'other' .* Its windows are 'fast', 'slow'"):
         read_panes(tmp_path / "checkpoint", window="other", spark=spark)
 
 

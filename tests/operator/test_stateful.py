@@ -368,7 +368,7 @@ def test_what_cannot_be_right_is_refused_before_the_query_starts(spark: SparkSes
         stateful_map(rows, running_totals, "k string", shard_by="kk")
     with pytest.raises(InvalidArgumentError, match="shard_by=5 is not a column"):
         stateful_map(rows, running_totals, "k string", shard_by=5)  # type: ignore[arg-type]
-    with pytest.raises(InvalidArgumentError, match="which gives one row different values"):
+    with pytest.raises(InvalidArgumentError, match="which returns different values for the same row"):
         stateful_map(rows, running_totals, "k string", shard_by=F.rand())
     with pytest.raises(UnsupportedError, match=r"columns of the input .* cannot go to Python"):
         stateful_map(rows.select("k", "k"), running_totals, "k string")

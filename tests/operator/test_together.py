@@ -176,7 +176,7 @@ def test_what_cannot_share_stands_for_itself_and_gives_the_same(
     whys = re.findall("apart from other windows: (.*)", plan)
     assert Counter(whys) == {
         "its rows are processed in order of arrival": 2,
-        "its firings take away what they show": 1,
+        "its firings clear the rows that they show": 1,
         "no other has its rows and its clock": 1,
     }
 
@@ -357,14 +357,14 @@ def test_what_does_not_go_together_is_refused(spark: SparkSession, tmp_path: Pat
     refused("does not say what its panes hold", a=fives)
     refused(r"a='tens' \(str\) is not a DataFrame", a="tens")
     refused("'b' is not a result of windowed", a=tens, b=tens.where("n > 1"))
-    refused("'Ä' is not a name for a window", **{"Ä": tens})
+    refused("'Ä' is not a valid name for a window", **{"Ä": tens})
     refused("'a.b' is not a name for a window", **{"a.b": tens})
     refused("have one name, but for the case", a=tens, A=tens)
     refused("'n' is of type BIGINT in 'a' and of type STRING in 'b'", a=tens, b=fives.agg(F.max("k").alias("n")))
     refused("'n' is a key of one window and a result of another", a=tens, b=by_key(stream, F.col("k").alias("n")))
     refused("A column is named 'window_name'", a=by_key(stream, F.col("k").alias("window_name")))
     rows = windowed(stream, Count(3), by="k", time=None).agg(n)
-    refused("Windows of time and windows of row numbers do not go together", a=tens, b=rows)
+    refused("Windows of time and windows of row numbers cannot share a query", a=tens, b=rows)
     idle = windowed(stream, Tumbling("10 seconds"), by="k", time="ts", clock=Watermark(idle_after="5 seconds")).agg(n)
     refused(
         r"Watermark\(idle_after=...\) moves the event clock of the whole query, and the windows differ in it \(b\)",

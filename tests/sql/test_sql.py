@@ -227,7 +227,7 @@ DAYS = "window => 'tumbling', size => '{}', timezone => '{}', time => 'ts', aggr
         ("window => 'tumbling', size => '1 month', time => 'ts', aggregates => 'count(*)'", "no fixed length"),
         ("window => 'tumbling', size => '0 hours', time => 'ts', aggregates => 'count(*)'", "longer than zero"),
         ("window => 'tumbling', size => 5, time => 'ts', aggregates => 'count(*)'", "must be an interval"),
-        (f"{TUMBLING}, time => 'ts'", "what a pane holds"),
+        (f"{TUMBLING}, time => 'ts'", "has no aggregates for its panes"),
         (f"{TUMBLING}, time => 'ts', aggregates => 'count(*)', collect => 'rows'", "and not both"),
         (f"{TUMBLING}, time => 'ts', aggregates => 'count(*', by => 'k'", "is not a list of columns"),
         (f"{TUMBLING}, time => 'ts', aggregates => 'count(*) FROM t'", "more than a list of columns"),

@@ -133,7 +133,7 @@ def test_of_two_streams_the_one_that_is_behind_holds_the_clock(spark: SparkSessi
         query.settle()
         (row,) = told(open_panes(query))
         assert row["held_by"].endswith("/behind]: no row yet")
-        assert row["waits_for"] == "rows: no clock has been seen yet"
+        assert row["waits_for"] == "rows: there is no clock yet"
         behind.write([(440 * SECOND, "b")])
         query.settle()
         (row, _) = told(open_panes(query), "k")
@@ -172,7 +172,7 @@ def test_windows_of_row_numbers_wait_for_rows(spark: SparkSession, tmp_path: Pat
         "count": (Count(5, 5), "3 more rows of its key"),
         "every": (Global.every(3), "1 more row of its key"),
         "when": (Global.when(F.col("v") > 9), "a row for which its condition holds"),
-        "changes": (Global.changes("k"), "a row whose value is another"),
+        "changes": (Global.changes("k"), "a row with another value"),
     }
     feed.write([(SECOND, "a", 1), (2 * SECOND, "a", 2)])
     for name, (window, waits_for) in windows.items():

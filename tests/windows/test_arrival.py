@@ -1,4 +1,4 @@
-"""Rows that are worked on one by one, in order of arrival: random streams against a model, and what is refused.
+"""Rows that are processed one by one, in order of arrival: random streams against a model.
 
 A random case is a key; hundreds of them share a query.
 """
@@ -248,7 +248,7 @@ def batch_of(rules: Arrival, chance: random.Random, number: int, first_id: int) 
 
 @pytest.mark.sampled(3)
 @pytest.mark.parametrize("name", CASES)
-def test_rows_fire_and_close_as_the_model_says(name: str, spark: SparkSession, tmp_path: Path) -> None:
+def test_rows_fire_and_close_as_in_the_model(name: str, spark: SparkSession, tmp_path: Path) -> None:
     rules = CASES[name]
     chance = random.Random(f"{SEED} {name}")
     feed = Feed(tmp_path / "in", "k string, id bigint")

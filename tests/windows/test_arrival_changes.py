@@ -35,7 +35,7 @@ CHANGES: dict[str, tuple[Window, Window]] = {
 
 
 @pytest.mark.parametrize(("was", "now"), CHANGES.values(), ids=list(CHANGES))
-def test_state_of_another_window_of_rows_is_refused(
+def test_the_state_of_another_window_of_rows_is_rejected(
     was: Window, now: Window, spark: SparkSession, tmp_path: Path
 ) -> None:
     feed = Feed(tmp_path / "in", "k string, id bigint")
@@ -63,7 +63,7 @@ def test_state_of_another_window_of_rows_is_refused(
         (Tumbling("1 hour", starts="first row"), Session("1 hour", max_length="1 hour")),
     ],
 )
-def test_other_rules_of_order_need_another_checkpoint(
+def test_other_rules_of_order_need_a_new_checkpoint(
     was: Window, now: Window, spark: SparkSession, tmp_path: Path
 ) -> None:
     feed = Feed(tmp_path / "in", "k string, id bigint")
@@ -82,7 +82,7 @@ def test_other_rules_of_order_need_another_checkpoint(
 
 
 @pytest.mark.parametrize("asked", [{"early": Early(each_row=True)}, {"clock": PerKey()}])
-def test_state_of_rows_that_were_worked_on_otherwise_is_refused(
+def test_the_state_of_rows_that_were_aggregated_in_batches_is_rejected(
     asked: dict[str, Any], spark: SparkSession, tmp_path: Path
 ) -> None:
     feed = Feed(tmp_path / "in", "k string, id bigint")

@@ -41,7 +41,7 @@ def test_a_pane_with_too_many_rows_fails_the_query_and_is_named(
         query.stop()
 
 
-def test_a_pane_with_as_many_rows_as_it_may_have_is_whole(spark: SparkSession, tmp_path: Path) -> None:
+def test_a_pane_at_its_limit_of_rows_is_complete(spark: SparkSession, tmp_path: Path) -> None:
     feed = Feed(tmp_path / "in", "k string, id bigint")
     feed.write([(SECOND, "a", i) for i in range(4)])
     panes = windowed(feed.batch(spark), Tumbling("10 seconds"), by="k", time="ts").collect(max_rows=4, name="all")
@@ -65,7 +65,7 @@ def test_a_collected_row_has_all_columns_of_any_type(spark: SparkSession) -> Non
     assert pane.rows == rows.orderBy("id").collect()
 
 
-def test_closes_are_counted_by_a_window_of_rows(spark: SparkSession, tmp_path: Path) -> None:
+def test_a_window_of_rows_counts_the_closes_of_another_window(spark: SparkSession, tmp_path: Path) -> None:
     feed = Feed(tmp_path / "in", "k string, id bigint")
     first = windowed(rows_of(spark, feed), Tumbling("10 seconds"), by="k", time="ts").agg(F.sum("id").alias("total"))
     panes = windowed(first, Count(2), by="k", time=None).agg(F.collect_list("total").alias("totals"))
@@ -80,7 +80,7 @@ def test_closes_are_counted_by_a_window_of_rows(spark: SparkSession, tmp_path: P
         query.stop()
 
 
-def test_sparks_aggregates_take_what_windows_of_rows_close_with(spark: SparkSession, tmp_path: Path) -> None:
+def test_sparks_aggregates_accept_the_closes_of_a_window_of_rows(spark: SparkSession, tmp_path: Path) -> None:
     feed = Feed(tmp_path / "in", "k string, id bigint")
     first = windowed(rows_of(spark, feed, None), Count(2), by="k", time=None).agg(F.sum("id").alias("total"))
     query = ClockedQuery(
@@ -97,7 +97,7 @@ def test_sparks_aggregates_take_what_windows_of_rows_close_with(spark: SparkSess
         query.stop()
 
 
-def test_explain_says_the_window_and_what_is_asked_of_rows(
+def test_explain_describes_the_window_and_the_processing_of_rows(
     spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     feed = Feed(tmp_path / "in", "k string, id bigint")

@@ -230,7 +230,7 @@ def test_a_column_that_holds_no_ranges_is_refused(spark: SparkSession, ranges: s
 def test_ranges_of_several_rows_are_refused(spark: SparkSession) -> None:
     rows = rows_at(spark, "2013-01-01T10:00:00Z").withColumn("r", MF.windows("ts", "1 hour"))
     for ranges in (F.max("r"), F.explode(F.array("r"))):
-        with pytest.raises(InvalidArgumentError, match="more than one value of each row"):
+        with pytest.raises(InvalidArgumentError, match="more than one value for each row"):
             windowed(rows, Custom(ranges), time="ts").agg(F.expr("count(*) AS n"))
     with pytest.raises(InvalidArgumentError, match="others each time"):
         windowed(rows, Custom(F.shuffle("r")), time="ts").agg(F.expr("count(*) AS n"))

@@ -49,7 +49,7 @@ def with_the_hash_of(a: int, b: int, other: int) -> int:
     return number - WORD if number >= WORD // 2 else number
 
 
-def test_keys_of_one_hash_are_told_apart_though_their_rows_come_mixed(spark: SparkSession, tmp_path: Path) -> None:
+def test_keys_with_equal_hashes_are_separate_even_if_their_rows_are_mixed(spark: SparkSession, tmp_path: Path) -> None:
     keys = [(1, 2), (3, with_the_hash_of(1, 2, 3)), (5, with_the_hash_of(1, 2, 5))]
     hashes = spark.createDataFrame(keys, "a bigint, b bigint").select(F.xxhash64("a", "b").alias("h")).distinct()
     assert hashes.count() == 1

@@ -54,7 +54,7 @@ class App(Host, abc.ABC):
         return Running(self, self._checked_jobs())
 
     def explain(self) -> Report:
-        """The parts that run in the JVM and those that run in Python, the reasons, and the lines that decided."""
+        """The parts that run in the JVM and those that run in Python, and the reasons, with their lines."""
         return Report(tuple(self._parts()))
 
     def plan_change(self) -> Sequence[Change]:

@@ -66,7 +66,9 @@ def savepoint_of_program(
     :func:`mullion.savepoint`.
     """
     if to.exists() and (not to.is_dir() or any(to.iterdir())):
-        raise InvalidArgumentError(f"{to} is there and is not an empty folder. A savepoint overwrites nothing.")
+        raise InvalidArgumentError(
+            f"{to} exists and is not an empty folder. A savepoint overwrites nothing: give a new folder."
+        )
     queries = [query for pattern in _QUERIES for query in sorted(folder.glob(pattern)) if query.is_dir()]
     owner = _Owner()
     leases = [lease.absolute() for pattern in _LEASES for lease in folder.glob(pattern)]

@@ -70,13 +70,13 @@ object DroppedBefore {
       case one: Distinct => "distinct()" -> duplicates(one.output)
       case _: Aggregate  =>
         "groupBy(...).agg(...)" ->
-          s"or let windowed(...) take the place of the groupBy: it has an ${Setting.AllowedLateness} of its own"
+          s"or replace the groupBy by windowed(...): it has an ${Setting.AllowedLateness} of its own"
       case _: Join => "the join of two streams" -> "or window a stream before the join"
       case other   => s"${called(other)} with timers by event time" -> "or window the rows before it"
     }
-    s"$name before windowed(...) drops rows that are older than the watermark, in silence: though their panes be open, " +
-      s"they do not come to the window, and ${Setting.AllowedLateness}, ${Setting.Late} and the metric rowsLate know nothing of them. If such " +
-      "rows matter, say all of how late they come in the delay of withWatermark(...), and nothing of it in " +
+    s"$name before windowed(...) silently drops rows that are older than the watermark, even if their panes are open: " +
+      s"they do not reach the window, and ${Setting.AllowedLateness}, ${Setting.Late} and the metric rowsLate do not apply to them. If such " +
+      "rows matter, put the entire lateness into the delay of withWatermark(...), and none of it into " +
       s"${Setting.AllowedLateness}; $instead."
   }
 

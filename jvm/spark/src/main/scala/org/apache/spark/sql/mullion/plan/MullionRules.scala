@@ -99,7 +99,7 @@ private[mullion] object Refusals {
   private def checkUpstream(node: WindowedAggregate): Unit = node.child.foreach {
     case aggregate @ (_: Aggregate | _: Distinct) if aggregate.isStreaming =>
       throw MullionException.unsupported(
-        s"In output mode 'update' the ${aggregate.nodeName} before the window (${node.rules.window.describe}) sends out each " +
+        s"In output mode 'update' the ${aggregate.nodeName} before the window (${node.rules.window.describe}) emits each " +
           s"change of a group, and the window would count them all. Use outputMode(${Setting.quoted("append")})."
       )
     case _ =>

@@ -26,7 +26,7 @@ object PaneKeys {
     if (nodes.isEmpty)
       throw MullionException.invalid(
         s"These are no panes: they have the columns ${plan.output.map(_.name).mkString("'", "', '", "'")}, and 'pane' is not " +
-          "among them, or not as windowed(...).agg(...) gave it. Give what that made, and make it flat behind the table."
+          "among them, or has been changed. Pass the result of windowed(...).agg(...), and call flat() when you read the table."
       )
     val windows = nodes.flatMap {
       case several: WindowsTogether => several.parts
@@ -36,7 +36,7 @@ object PaneKeys {
     if (windows.exists(!_.rules.refinements.ids))
       throw MullionException.invalid(
         "These panes have no ids, which identify the rows of a pane in a table: bounds do not, because sessions change and merge, " +
-          s"and late rows may reopen panes. Give windowed(..., ${Setting.Ids})."
+          s"and late rows may reopen panes. Use windowed(..., ${Setting.Ids})."
       )
     if (windows.exists(!_.rules.refinements.accumulate))
       throw MullionException.unsupported(

@@ -118,8 +118,8 @@ private[checkpoint] object ContinuedPlan {
         clock.fold[LogicalPlan](same)(at => orReject(same, messages)(Draining.goOn(same, header, at, messages.note)))
       case (several: WindowsTogether, header: DrainHeader) =>
         messages.refuse(
-          s"${header.next.describe} takes the place of ${header.draining.describe}, and is now one of several windows " +
-            "together: one change comes after another. Start the query once with it alone when the clock has come to " +
+          s"${header.next.describe} replaces ${header.draining.describe}, and is now one of several windows " +
+            "in a query: make one change at a time. Start the query once with that window alone when the clock has reached " +
             s"${DrainHeader.instant(header.until)}"
         )
         several
@@ -169,8 +169,8 @@ private[checkpoint] object ContinuedPlan {
       }
       if (!had)
         note(
-          "the query began without batches of its own at its start: what falls due by the wall clock while it is down comes " +
-            "with the first batch after it"
+          "the query began without a batch at its start: panes that are due by the wall clock while it is down close " +
+            "with the first batch afterwards"
         )
       def withTicks(of: WindowedAggregate) = of.copy(terms = of.terms.copy(ticks = had))
       node match {

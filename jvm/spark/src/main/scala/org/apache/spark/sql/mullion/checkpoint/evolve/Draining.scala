@@ -39,7 +39,9 @@ private[checkpoint] object Draining {
         // Rows of the next batch are late by the last batch's clock.
         val closed = was.closedTo.map(TimeMath.plus(_, was.allowedLateness)).filter(_ > clock.committed)
         closed
-          .map(due => s"its lateness has just changed: that can be once the clock comes to ${DrainHeader.instant(due)}")
+          .map(due =>
+            s"its lateness has just changed: it can be replaced once the clock has reached ${DrainHeader.instant(due)}"
+          )
       }
 
   /** True if a node belongs to a stateful operator, Spark's or Mullion's. */

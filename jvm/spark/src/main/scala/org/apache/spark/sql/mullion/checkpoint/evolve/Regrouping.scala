@@ -59,8 +59,8 @@ private[checkpoint] object Regrouping {
   /** Records in places of several windows are distributed by the keys of all of them. */
   private def listedKeys(node: LogicalPlan): Option[String] =
     windowsOf(node).find(_._2.terms.known.isDefined).map { case (_, window) =>
-      s"the window (${window.rules.describe}) has ${Setting.EmptyFor}, and the state of its query was of several windows " +
-        s"together. Use ${Setting.EmitEmpty}, or start with a new checkpointLocation"
+      s"the window (${window.rules.describe}) has ${Setting.EmptyFor}, and the state is of several windows. Use " +
+        s"${Setting.EmitEmpty}, or start with a new checkpointLocation"
     }
 
   private def windowByWindow(
@@ -108,8 +108,8 @@ private[checkpoint] object Regrouping {
       case (one: StateHeader, _: TogetherHeader) =>
         val due = one.closedTo.map(TimeMath.plus(_, one.allowedLateness)).filter(at => clock.exists(_.committed < at))
         due.map { at =>
-          s"the lateness of the one window (${one.describe}) has just changed: it can be together with others once the clock " +
-            s"comes to ${DrainHeader.instant(at)}"
+          s"the lateness of the window (${one.describe}) has just changed: other windows can be added once the clock has " +
+            s"reached ${DrainHeader.instant(at)}"
         }
       case _ => None
     }
@@ -159,8 +159,8 @@ private[checkpoint] object Regrouping {
         before <- known
         program <- Try(WrittenQuery.programOf(spark, headers(name))).toEither.left.map {
           case _: MullionException =>
-            s"the window '$name' cannot be dropped: its aggregates (${headers(name).aggregates.mkString(", ")}) are not known " +
-              "from their text, and so not what its records are. Leave it in, or start with a new checkpointLocation"
+            s"the window '$name' cannot be dropped: its aggregates (${headers(name).aggregates.mkString(", ")}) cannot be rebuilt " +
+              "from their text, so its records are unknown. Keep it, or start with a new checkpointLocation"
           case other => throw other
         }
       } yield before + (name -> program)

@@ -118,13 +118,13 @@ private[checkpoint] object MovedWindow {
     )
     if (node.rows.isDefined || node.rules.onProcessingTime)
       throw differs(
-        "Windows whose rows are worked on one by one, and those on processing time, hold what Spark's do not."
+        "The state of windows whose rows are processed one by one, or that are on processing time, is not that of Spark's windows."
       )
     (of, is) match {
       case (a: AlignedWindow, b: AlignedWindow) if a.overlaps && b.overlaps =>
         throw differs(
-          "Spark keeps each overlapping window whole, and Sliding keeps slices that windows share: what a slice holds does not " +
-            "follow from whole windows. Move them to Custom with the same ranges, which keeps windows whole: " +
+          "Spark stores each overlapping window separately, and Sliding stores slices that windows share: the content of a slice does not " +
+            "follow from entire windows. Move them to Custom with the same ranges, which stores each window: " +
             "Custom(mullion.functions.windows(...)); or start a Sliding query with a new checkpointLocation."
         )
       case (a: AlignedWindow, b: AlignedWindow) if a == b                                       => ()
@@ -147,11 +147,12 @@ private[checkpoint] object MovedWindow {
     val refinements = node.rules.refinements
     if (refinements.empty)
       throw begun(refinements.emptyOption, "which windows a key has had without rows is not recorded")
-    if (refinements.atEnd) throw begun(Setting.CloseAtEnd, "Spark's query has no source that tells of the end")
+    if (refinements.atEnd)
+      throw begun(Setting.CloseAtEnd, "Spark's query has no source that reports the end of the input")
     if (node.text.dedupe.nonEmpty) throw begun(Setting.DedupeBy, "which rows a window has counted is not recorded")
     if (node.functions.exists(_.isInstanceOf[KnownAggregates]))
       throw MullionException.unsupported(
-        s"${Setting.Panes} has ${Setting.NewAggregatesFromNow}. Leave it out here, with the aggregates that ${Setting.Was} has not; the query that starts " +
+        s"${Setting.Panes} has ${Setting.NewAggregatesFromNow}. Leave it out here, with the aggregates that ${Setting.Was} does not have; the query that starts " +
           "from the savepoint may have both."
       )
   }
@@ -228,7 +229,7 @@ private[checkpoint] object MovedWindow {
     val isOfTime = over.nonEmpty && over.forall(a => time.exists(_.semanticEquals(a)))
     if (!isOfTime || of.exists(e => !e.isInstanceOf[Attribute] && e.isInstanceOf[Unevaluable]))
       throw MullionException.unsupported(
-        s"The ranges ${CallText.sqlOf(of)} are not computed in SQL from the time alone, so it cannot be seen that they are " +
+        s"The ranges ${CallText.sqlOf(of)} are not computed in SQL from the time alone, so they cannot be compared with " +
           "Spark's windows. Give Custom(mullion.functions.windows(...)) of the time."
       )
     of

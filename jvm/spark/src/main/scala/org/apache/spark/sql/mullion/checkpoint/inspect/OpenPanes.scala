@@ -274,7 +274,7 @@ object OpenPanes {
         more(end, pane) + timeout.fold("")(us => s", or ${Duration.describe(us)} of wall time after its first row")
       case GlobalWindow(GlobalTrigger.Every(_), _)    => more(end, pane)
       case GlobalWindow(GlobalTrigger.When, _)        => "a row for which its condition holds"
-      case GlobalWindow(GlobalTrigger.Changes, _)     => "a row whose value is another"
+      case GlobalWindow(GlobalTrigger.Changes, _)     => "a row with another value"
       case GlobalWindow(GlobalTrigger.Split(name), _) => s"a row after which $name splits it"
     }
 
@@ -301,7 +301,7 @@ object OpenPanes {
     private def byEventClock(due: Long): Reason = {
       val waits =
         if (clocks.event >= due) next
-        else if (clocks.event == 0L) "rows: no clock has been seen yet"
+        else if (clocks.event == 0L) "rows: there is no clock yet"
         else s"${Duration.describe(due - clocks.event)} of event time"
       val idle = clocks.idleAfter.fold("")(after => s", or for no row to come for ${Duration.describe(after)}")
       Reason(

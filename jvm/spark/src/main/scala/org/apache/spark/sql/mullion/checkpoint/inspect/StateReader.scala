@@ -43,8 +43,8 @@ object StateReader {
     state.getOrElse {
       val names = if (branches.isEmpty) "none" else branches.map(branch => s"'${branch.name}'").mkString(", ")
       throw MullionException.invalid(
-        s"There is no window '$window' in $checkpoint whose open panes could be read; there is $names. Those of windows that " +
-          "have not run yet cannot be."
+        s"There is no window '$window' with readable panes in $checkpoint. Its windows are $names; a window that " +
+          "has not run yet has no panes."
       )
     }
   }

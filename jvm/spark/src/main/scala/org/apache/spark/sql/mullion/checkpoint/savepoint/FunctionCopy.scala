@@ -93,8 +93,8 @@ private object FunctionCopy {
       case RecordPlace.OfPartition  => To(ofPartition(index), isShared = true)
       case RecordPlace.Unknown(why) =>
         throw MullionException.unsupported(
-          s"In $where partition $index has a record that is $why, so that it is not known which partition it belongs to. " +
-            "No savepoint with another number of partitions can be made of that. Leave out how many, or start the " +
+          s"In $where partition $index has a record that is $why, so its partition is unknown. " +
+            "A savepoint with another number of partitions is not possible. Leave out partitions, or start the " +
             "program with a new checkpoint."
         )
     }

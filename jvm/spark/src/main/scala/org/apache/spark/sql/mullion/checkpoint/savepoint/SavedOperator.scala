@@ -67,7 +67,7 @@ private[checkpoint] object SavedWindow {
       case (name, header) =>
         throw MullionException.incompatibleState(
           s"State format of ${header.describe} in ${state.root} was [${header.format}] and is now [${current(name).format}]. Nothing was " +
-            "written. Let the query end its panes with the version of Mullion that wrote them."
+            "written. Let the query close its panes with the version of Mullion that wrote them."
         )
     }
     SavedWindow(state, program)

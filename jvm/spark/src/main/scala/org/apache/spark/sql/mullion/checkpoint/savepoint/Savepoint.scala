@@ -48,7 +48,7 @@ object Savepoint {
   private[checkpoint] def requireLine(batch: Long): Unit =
     if (batch > 0 && !SparkVersionShim.beginsAnywhere)
       throw MullionException.unsupported(
-        s"Spark ${BuildInfo.sparkLine} writes no state but the first version of one. Write the savepoint on Spark " +
+        s"Spark ${BuildInfo.sparkLine} can write only the first version of a state. Write the savepoint on Spark " +
           s"4.2 or newer; with ${StateSparkVersion.Setting}=ranges in the session, a query on 4.1 starts from it."
       )
 
@@ -124,7 +124,7 @@ object Savepoint {
       val ids = StateOperators.in(checkpoint, hadoopConf)
       if (RecoveryNote.isThere(files, home))
         throw MullionException.invalid(
-          s"$checkpoint is about to be taken back to an earlier batch. Call recover(\"$checkpoint\"), and write the savepoint then."
+          s"$checkpoint is to return to an earlier batch. Call recover(\"$checkpoint\"), and write the savepoint then."
         )
       val operators = ids.map(id => reader(spark, checkpoint, id.toInt, panes)).map(read => read())
       if (operators.isEmpty) throw MullionException.invalid(s"$checkpoint has no operator with state yet.")

@@ -93,7 +93,7 @@ private[checkpoint] final class SavepointLogs(spark: SparkSession, checkpoint: S
     val path = new Path(new Path(home, log), batch.toString)
     if (!from.exists(path))
       throw MullionException.stateLost(
-        s"The file $path is not there any more, and state goes back to that batch. Stop the query, call " +
+        s"The file $path is missing, and the state returns to that batch. Stop the query, call " +
           s"recover(\"$checkpoint\"), and write the savepoint then."
       )
     new String(CheckpointFiles.read(from, path), UTF_8).linesIterator.toSeq

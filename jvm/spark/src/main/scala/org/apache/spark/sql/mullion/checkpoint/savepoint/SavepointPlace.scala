@@ -100,7 +100,7 @@ private[checkpoint] object SavepointPlace {
     val fs = path.getFileSystem(hadoopConf)
     if (fs.exists(path) && (!fs.getFileStatus(path).isDirectory || fs.listStatus(path).nonEmpty))
       throw MullionException.invalid(
-        s"$to is there and is not an empty folder. A savepoint overwrites nothing: give a folder that is not there."
+        s"$to exists and is not an empty folder. A savepoint overwrites nothing: give a new folder."
       )
     new SavepointPlace(fs.makeQualified(path), fs)
   }

@@ -65,7 +65,7 @@ private[checkpoint] final class SparkStates private (
         row
       }
       val fired = of.program.engine(clock, partition, new PaneCounts).process(checked)
-      if (fired.hasNext) throw new IllegalStateException(s"panes of $where fire before all time")
+      if (fired.hasNext) throw new IllegalStateException(s"panes of $where fire before the earliest time")
       StateCopy.finish(index, partition, of.program)
     }
   }

@@ -62,7 +62,7 @@ private final class StateCopy(
   if (program.distributed.isEmpty && placed == ByKey)
     throw MullionException.unsupported(
       s"Operator ${from.operator} of $checkpoint (${program.describe}) keeps its state where a function before it has put " +
-        "the rows, and no savepoint can be made of that. Start the query with a new checkpointLocation."
+        "the rows, so a savepoint is not possible. Start the query with a new checkpointLocation."
     )
 
   // By their numbers among those that are read. Records of removed windows do not exist.
@@ -154,8 +154,8 @@ private[checkpoint] object StateCopy {
   final case class ByShard(shard: Seq[Expression]) extends Placed
 
   private[checkpoint] def misplaced(where: String, is: Int, wanted: Int) = MullionException.unsupported(
-    s"In $where partition $is has a record that would be in partition $wanted by its key: the rows came by another " +
-      "distribution than Spark's of keys. No savepoint can be made of that."
+    s"In $where partition $is has a record that would be in partition $wanted by its key: the rows were not " +
+      "distributed by Spark's hash of their keys. A savepoint is not possible."
   )
 
   /** The result of a writing task.

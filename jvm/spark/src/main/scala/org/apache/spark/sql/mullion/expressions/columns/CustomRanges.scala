@@ -19,14 +19,14 @@ object CustomRanges {
       case Right(Seq(one)) => one
       case _               =>
         throw MullionException.invalid(
-          s"The ranges $ranges are more than one value of each row: they hold an aggregate, a window function or explode. " +
+          s"The ranges $ranges have more than one value for each row: they contain an aggregate, a window function or explode. " +
             "Give an array of ranges for each row, computed from that row."
         )
     }
     if (!column.deterministic)
       throw MullionException.invalid(
-        s"The ranges $ranges are others each time that they are computed, and a batch that is tried again would make " +
-          "other panes. Make them of what decides the same each time."
+        s"The ranges $ranges differ each time that they are computed, so a repeated batch would make " +
+          "other panes. Compute them from expressions that always return the same value."
       )
     column.dataType match {
       case ArrayType(range: StructType, _) if isRange(range) => column

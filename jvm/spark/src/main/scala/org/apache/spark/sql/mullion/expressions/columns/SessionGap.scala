@@ -52,14 +52,14 @@ object SessionGap {
       case Right(Seq(one)) => one
       case _               =>
         throw MullionException.invalid(
-          s"The gap $gap is more than one value of each row: it holds an aggregate or a window function. Compute it first, " +
+          s"The gap $gap has more than one value for each row: it contains an aggregate or a window function. Compute it first, " +
             "as a column of the input, and name that."
         )
     }
     if (!column.deterministic)
       throw MullionException.invalid(
-        s"The gap $gap is another one each time that it is computed, and a batch that is tried again would make other " +
-          "sessions. Make it a column of the source, or of what decides the same each time."
+        s"The gap $gap differs each time that it is computed, so a repeated batch would make other " +
+          "sessions. Use a column of the source, or an expression that always returns the same value."
       )
     column.dataType match {
       case _: DayTimeIntervalType | CalendarIntervalType => SessionGap(column)

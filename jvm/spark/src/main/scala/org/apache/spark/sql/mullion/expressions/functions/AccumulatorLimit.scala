@@ -40,7 +40,7 @@ object AccumulatorLimit {
     AccumulatorLimit(
       bytes.getOrElse(
         throw MullionException.invalid(
-          s"$Setting=$setting is not a number of bytes: say how many a pane may hold in state, 1 or more, such as '512m' (it is " +
+          s"$Setting=$setting is not a number of bytes: set the most that a pane may hold in state, 1 or more, such as '512m' (it is " +
             s"$Default by default)."
         )
       )

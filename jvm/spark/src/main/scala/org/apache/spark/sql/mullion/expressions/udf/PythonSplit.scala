@@ -116,7 +116,7 @@ object PythonSplit {
       catch {
         case _: org.apache.spark.SparkUnsupportedOperationException =>
           throw MullionException.unsupported(
-            s"The column ${c.name} of type ${c.dataType.sql} cannot go to Python over Arrow, and so Global.split cannot show it " +
+            s"The column ${c.name} of type ${c.dataType.sql} cannot be sent to Python over Arrow, so Global.split cannot pass it " +
               "to its function. Name the columns that it needs, with columns=[...], or convert this one."
           )
       }

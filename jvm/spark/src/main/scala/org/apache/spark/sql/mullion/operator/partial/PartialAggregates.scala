@@ -87,8 +87,8 @@ private[mullion] object PartialAggregates {
       catch {
         case _: IllegalArgumentException =>
           throw MullionException.invalid(
-            s"$LimitSetting=$limit is not a number of bytes: say how many a task may take for its groups, such as '64m', or " +
-              "leave it out for as many as Spark has."
+            s"$LimitSetting=$limit is not a number of bytes: set the most that a task may use for its groups, such as '64m', or " +
+              "leave it out for no limit but Spark's."
           )
       }
   }

@@ -46,13 +46,13 @@ private[build] object CallChecks {
       expressions.flatMap(_.find(_.isInstanceOf[SubqueryExpression]).map(_.sql)).headOption
     def ofKeys = in(call.aggregate.groupingExpressions).map { subquery =>
       MullionException.unsupported(
-        s"A key of ${Setting.By} holds a subquery ($subquery), and keys are computed from their row alone. Make it a column of the input " +
+        s"A key of ${Setting.By} has a subquery ($subquery), and keys are computed from their row alone. Make it a column of the input " +
           "first, with df.withColumn('key', ...), and group by that."
       )
     }
     def ofAggregates = in(call.aggregateColumns).map { subquery =>
       MullionException.unsupported(
-        s"$subquery is a subquery, and what a pane holds cannot ask other tables. Make it a column of the input first, with " +
+        s"$subquery is a subquery, and aggregates cannot read other tables. Make it a column of the input first, with " +
           "df.withColumn(...), or join the table to the result of windowed(...).agg(...)."
       )
     }
@@ -78,8 +78,8 @@ private[build] object CallChecks {
     val sessions = call.keys.grouping.flatMap(_.references).filter(_.metadata.contains(SessionWindow.marker))
     sessions.find(isOfRow).map { key =>
       MullionException.unsupported(
-        s"The key ${key.name} is a session_window of Spark's, which is each row's own until an aggregate of Spark's merges " +
-          s"sessions: no two rows would share a pane. Use Session(gap) as the window, with what else is in ${Setting.By}."
+        s"The key ${key.name} is a session_window of Spark's, which differs for each row until an aggregate of Spark's merges " +
+          s"sessions: no two rows would share a pane. Use Session(gap) as the window, and leave session_window out of ${Setting.By}."
       )
     }
   }
@@ -100,7 +100,7 @@ private[build] object CallChecks {
       }
       .orElse(results.find(isTaken).map { name =>
         MullionException.invalid(
-          s"A column is named '$name', as the result's own column is. Give it another name with ${Setting.Renamed}."
+          s"A column is named '$name', as a column that the result adds. Give it another name with ${Setting.Renamed}."
         )
       })
       .orElse(names.map(name => names.filter(same(name, _))).find(_.length > 1).map { found =>
@@ -116,8 +116,8 @@ private[build] object CallChecks {
       (key.nullable || key.dataType != CalendarIntervalType)
     call.keys.columns.find(key => call.df.isStreaming && mayBeNull(key)).map { key =>
       MullionException.unsupported(
-        s"The key ${key.name} is an INTERVAL of months, days and microseconds, which may be null, and Spark's state stores take " +
-          "such a null for damage. Group by an interval of make_dt_interval or make_ym_interval, or by its text: " +
+        s"The key ${key.name} is an INTERVAL of months, days and microseconds, which may be null, and Spark's state stores treat " +
+          "such a null as damage. Group by an interval of make_dt_interval or make_ym_interval, or by its text: " +
           s"${Setting.cast(key.name, "string")}."
       )
     }
@@ -153,8 +153,8 @@ private[build] object CallChecks {
   private def keysBetweenFunctions(call: AnalysedCall): Option[MullionException] =
     Option.when(call.known.isDefined && ProcessedRows.areIn(call.input)) {
       MullionException.unsupported(
-        s"${Setting.EmptyFor} is not for windows between functions of Python, which distribute the keys of their rows. Use " +
-          s"${Setting.EmitEmpty}, or window the stream that the function gives."
+        s"${Setting.EmptyFor} is not supported for windows between Python functions, which distribute the keys of their rows. Use " +
+          s"${Setting.EmitEmpty}, or window the output of the function."
       )
     }
 
@@ -188,8 +188,8 @@ private[build] object CallChecks {
   private def endBetweenFunctions(call: AnalysedCall): Option[MullionException] =
     Option.when(call.rules.refinements.atEnd && ProcessedRows.areIn(call.input)) {
       MullionException.unsupported(
-        s"${Setting.CloseAtEnd} is not for windows between functions of Python: these see only the rows of their batch, and not that " +
-          "the input has ended. Leave it out, and close the panes in the function, or window the stream that it gives."
+        s"${Setting.CloseAtEnd} is not supported for windows between Python functions: these receive only the rows of their batch, and not that " +
+          "the input has ended. Leave it out, and close the panes in the function, or window its output."
       )
     }
 }

@@ -30,12 +30,12 @@ private[build] object Incomplete {
   ): Seq[(String, Expression)] = {
     if (functions.length > KnownAggregates.Most)
       throw MullionException.unsupported(
-        s"${Setting.NewAggregatesFromNow} is for at most ${KnownAggregates.Most - 1} aggregates, and there are " +
+        s"${Setting.NewAggregatesFromNow} supports at most ${KnownAggregates.Most - 1} aggregates, and there are " +
           s"${functions.length - 1}. Leave it out, or compute some in a second query."
       )
     if (results.exists(_._1.equalsIgnoreCase(column)))
       throw MullionException.invalid(
-        s"An aggregate is called '$column', which is what ${Setting.NewAggregatesFromNow} calls the names of aggregates that have " +
+        s"An aggregate is called '$column', the name of the column that ${Setting.NewAggregatesFromNow} adds for aggregates that have " +
           "not seen all rows of a pane. Give it another alias."
       )
     val numberOf = functions.map(_.resultAttribute.exprId).zipWithIndex.toMap

@@ -111,8 +111,8 @@ object KeyedFunctionBuilder {
           }
           if (!value.deterministic)
             throw MullionException.invalid(
-              s"shard_by has ${value.sql}, which gives one row different values: a batch that is tried again would find other " +
-                "shards. Name columns of the input, or what follows from them."
+              s"shard_by has ${value.sql}, which returns different values for the same row: a repeated batch would use other " +
+                "shards. Name columns of the input, or expressions that always return the same value."
             )
           WindowKeys.whyUnstable(e).foreach(throw _)
           Alias(WindowKeys.normalised(value, df.queryExecution.analyzed), s"shard$i")()

@@ -151,7 +151,7 @@ object TogetherBuilder {
 
     private def fix(column: String): String = column match {
       case "window" =>
-        "Windows of time and windows of row numbers do not go together: put each kind together for itself."
+        "Windows of time and windows of row numbers cannot share a query. Call together once for each kind."
       case "pane"     => s"Give ${Setting.Ids} to all of them, or to none."
       case "late_row" =>
         s"Late rows have all columns of the input: use the same DataFrame in both windows, or leave ${Setting.late("emit")} out of one."
@@ -162,7 +162,7 @@ object TogetherBuilder {
   private def checkNames(names: Seq[String]): Unit = {
     names.find(!nameForm.matches(_)).foreach { name =>
       throw MullionException.invalid(
-        s"'$name' is not a name for a window: state is kept under it. Use letters of English, digits and underscores, with a " +
+        s"'$name' is not a valid name for a window, because state is stored under it. Use English letters, digits and underscores, with a " +
           "letter first."
       )
     }
@@ -218,7 +218,7 @@ object TogetherBuilder {
     case _ if !part.node.isStreaming               => Some("its rows are a batch")
     case _ if part.node.rows.isDefined             => Some("its rows are processed in order of arrival")
     case _ if ProcessedRows.areIn(part.node.child) => Some("a stage before it has distributed its rows")
-    case rules: AlignedRules if rules.keepsApart   => Some("its firings take away what they show")
+    case rules: AlignedRules if rules.keepsApart   => Some("its firings clear the rows that they show")
     case _ if part.node.terms.known.isDefined      => Some("a table lists its keys")
     case _                                         => None
   }

@@ -68,7 +68,7 @@ object CallDescription {
   private def described(said: JValue, columns: Seq[Column]): CallDescription = {
     val roles = rolesOf(said)
     if (roles.length != columns.length)
-      throw unreadable(s"${columns.length} columns came with a call of ${roles.length}: $roles")
+      throw unreadable(s"${columns.length} columns were sent with a call of ${roles.length}: $roles")
     val of = roles.zip(columns).groupMap(_._1)(_._2).withDefaultValue(Nil)
     CallDescription(
       windowOf(said \ "window"),

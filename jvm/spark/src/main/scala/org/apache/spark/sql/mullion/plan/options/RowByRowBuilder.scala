@@ -60,7 +60,7 @@ object RowByRowBuilder {
       )
     if (collected.byTime && time.isEmpty)
       throw MullionException.invalid(
-        s"${Setting.OrderByTime} wants rows in order of their times, and ${Setting.ProcessingTime}. Name the time, as in ${Setting.time("ts")}, or leave " +
+        s"${Setting.OrderByTime} needs an event time, and the call has ${Setting.ProcessingTime}. Name the time, as in ${Setting.time("ts")}, or leave " +
           "it out for the order of arrival."
       )
     val columns = df.queryExecution.analyzed.output.filterNot(_.name == eventTime)
@@ -119,7 +119,7 @@ object RowByRowBuilder {
   def splitColumns(df: DataFrame, window: WindowSpec, options: WindowOptions): Seq[Attribute] = window match {
     case GlobalWindow(GlobalTrigger.Split(function), _) =>
       if (options.split.isEmpty)
-        throw MullionException.invalid(s"Global.split asks the function $function, which was not given.")
+        throw MullionException.invalid(s"Global.split has no function $function.")
       val all = df.queryExecution.analyzed.output
       val columns =
         if (options.splitColumns.isEmpty) all
@@ -128,14 +128,14 @@ object RowByRowBuilder {
             case Project(attributes, _) if attributes.forall(_.isInstanceOf[Attribute]) => attributes.map(_.toAttribute)
             case other                                                                  =>
               throw MullionException.invalid(
-                s"Global.split shows its function columns of the input, and these are not: ${other.simpleString(5)}. Add what " +
-                  "it is to see to the input, with df.withColumn(...), and name that."
+                s"Global.split passes columns of the input to its function, and these are not: ${other.simpleString(5)}. Add " +
+                  "them to the input, with df.withColumn(...), and name them."
               )
           }
       columns.map(_.name).diff(columns.map(_.name).distinct).headOption.foreach { name =>
         throw MullionException.invalid(
-          s"Global.split shows its function the input's columns by their names, and '$name' is there twice. Give them " +
-            "different names, or name the columns that it is to see, with columns=[...]."
+          s"Global.split passes the input's columns to its function by name, and '$name' exists twice. Give them " +
+            "different names, or name the columns that it needs, with columns=[...]."
         )
       }
       columns
@@ -147,14 +147,14 @@ object RowByRowBuilder {
       case Right(Seq(one)) => one
       case _               =>
         throw MullionException.invalid(
-          s"$what holds $column, which is more than one value of each row: an aggregate or a window function. Compute it " +
+          s"$what has $column, which has more than one value for each row: it is an aggregate or a window function. Compute it " +
             "first, as a column of the input, and name that."
         )
     }
     if (!expression.deterministic)
       throw MullionException.invalid(
-        s"$what holds $column, which is another value each time that it is computed, and a batch that is tried again would " +
-          "close other panes. Make it a column of the source, or of what decides the same each time."
+        s"$what has $column, which differs each time that it is computed, so a repeated batch would " +
+          "close other panes. Use a column of the source, or an expression that always returns the same value."
       )
     expression
   }

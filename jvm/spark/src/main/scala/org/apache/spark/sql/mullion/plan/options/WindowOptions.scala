@@ -173,7 +173,7 @@ final case class WindowOptions(
 
   idleAfter.filter(_ < 1000).foreach { us =>
     throw MullionException.invalid(
-      s"The interval of ${Setting.IdleAfter} is ${Duration.describe(us)}: it must be at least 1 millisecond, the unit of Spark's clocks. Give a " +
+      s"${Setting.IdleAfter} is ${Duration.describe(us)}: it must be at least 1 millisecond, the unit of Spark's clocks. Give a " +
         "longer one, such as '30 seconds'."
     )
   }

@@ -117,7 +117,7 @@ object StateChange {
 
   private def isOneByOne(was: StateHeader, now: StateHeader) = was.rows.isDefined || now.rows.isDefined
 
-  private val oneByOne = "which cannot change where rows are worked on one by one"
+  private val oneByOne = "which cannot change where rows are processed one by one"
 
   private val fromNowOn = "open panes follow it from the first batch on"
 

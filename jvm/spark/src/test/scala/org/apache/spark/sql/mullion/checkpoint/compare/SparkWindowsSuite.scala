@@ -125,7 +125,7 @@ class SparkWindowsSuite extends SparkSuite with TemporaryFolders with WhereSavep
       sparksOwn(sparks(col("ts"), "30 seconds"), held = held.take(1))
     )
     val sliding = sparksOwn(sparks(col("ts"), "30 seconds", "10 seconds"))
-    refused("Spark keeps each overlapping window whole", ours(Sliding("30 seconds", "10 seconds")), sliding)
+    refused("Spark stores each overlapping window separately", ours(Sliding("30 seconds", "10 seconds")), sliding)
     refused("has a window [", ours(Tumbling("31 seconds")), sparksOwn(sparks(col("ts"), "31 seconds")))
     refused(
       "empty = Empty.Emit",

@@ -216,7 +216,7 @@ class SavepointSuite extends SparkSuite with TemporaryFolders with WhereSavepoin
     }
     refused("There is no state in")(savepoint(spark, from.toString, to.toString))
     life.run(from)
-    refused("is there and is not an empty folder")(savepoint(spark, from.toString, life.home.toString))
+    refused("exists and is not an empty folder")(savepoint(spark, from.toString, life.home.toString))
     val header = from.resolve("state/0/_mullion/header.json")
     val said = Files.readString(header)
     Files.delete(header.resolveSibling(".header.json.crc"))

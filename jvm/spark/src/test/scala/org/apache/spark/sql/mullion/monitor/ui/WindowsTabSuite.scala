@@ -211,7 +211,7 @@ class WindowsTabSuite extends SparkSuite {
       val oldest = (running \ "oldest")(0)
       assertEquals((oldest \ "dueMs").extract[Long], 10000L)
       assert(clue((oldest \ "pane").extract[String]).contains("1970-01-01T00:00:10.000Z"))
-      assertEquals((oldest \ "waitsFor").extract[String], "rows: no clock has been seen yet")
+      assertEquals((oldest \ "waitsFor").extract[String], "rows: there is no clock yet")
       assert(clue((oldest \ "heldBy").extract[String]).contains("no row after 1970-01-01T00:16:39Z"))
 
       query.stop()

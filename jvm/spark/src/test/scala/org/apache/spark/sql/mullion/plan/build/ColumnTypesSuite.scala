@@ -123,7 +123,7 @@ class ColumnTypesSuite extends SparkSuite {
       val input = rows(kind, isStream)
       val key = F.expr("id % (SELECT max(id) FROM range(3))").as("k")
       val error = intercept[MullionException](windowed(input, Seq(key), n)).getMessage
-      assert(clue(error).contains("A key of by = holds a subquery"))
+      assert(clue(error).contains("A key of by = has a subquery"))
       assert(clue(error).contains("df.withColumn('key', ...)"))
       val expected = result(sparks(rows(kind, false).withColumn("k", F.expr("id % 2")), Seq(F.col("k")), n))
       assertEquals(result(windowed(input.withColumn("k", key), Seq(F.col("k")), n)), expected)

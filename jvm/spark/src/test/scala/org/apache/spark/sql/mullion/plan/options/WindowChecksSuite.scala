@@ -24,8 +24,8 @@ class WindowChecksSuite extends MullionSuite {
   private def refusal(window: WindowSpec, options: => WindowOptions): String =
     intercept[MullionException](WindowChecks(window, options)).getMessage
 
-  private def refused(what: String)(cases: (WindowSpec, WindowOptions, String)*): Unit =
-    test(s"$what is refused with its names and the fix") {
+  private def rejected(what: String)(cases: (WindowSpec, WindowOptions, String)*): Unit =
+    test(s"$what is rejected with its names and the fix") {
       cases.foreach { case (window, options, words) =>
         assert(clue(Language.Python(refusal(window, options))).startsWith(words))
         Spelling.languages.foreach(language => Spelling.check(language, language(refusal(window, options))))
@@ -47,7 +47,7 @@ class WindowChecksSuite extends MullionSuite {
     ).foreach { case (window, options) => assertEquals(WindowChecks(window, options).window, window) }
   }
 
-  refused("what speaks of late rows or a clock that stands still, on processing time,")(
+  rejected("an option for late rows or a stopped clock, on processing time,")(
     (
       tumbling,
       wall.withAllowedLateness(1),
@@ -67,7 +67,7 @@ class WindowChecksSuite extends MullionSuite {
     (custom, wall, "Custom windows need event time")
   )
 
-  refused("what needs a clock, for windows of row numbers,")(
+  rejected("an option that needs a clock, for windows of row numbers,")(
     (count, event.withAllowedLateness(1), "allowed_lateness= needs a clock"),
     (count, wall.withEarly(second, unchanged = false), "early= needs a clock"),
     (split, wall.withEarlyCount(3), "early= needs a clock"),
@@ -82,7 +82,7 @@ class WindowChecksSuite extends MullionSuite {
     (count, wall.withEmpty(true), "empty='emit' needs windows that exist without rows")
   )
 
-  refused("what is fired otherwise, where rows are worked on one by one,")(
+  rejected("a firing that needs aggregates of a batch, where each row is processed alone,")(
     (tumbling, running.withEarlyCount(3), "early=Early(count=...) with early=Early(each_row=True)"),
     (session, collected.withEarlyCount(3), "early=Early(count=...) with collect()"),
     (session, collected.withAccumulate(false).withEarlyCount(3), "early=Early(count=...) with collect()"),
@@ -96,12 +96,12 @@ class WindowChecksSuite extends MullionSuite {
     )
   )
 
-  refused("what shares rows, where these are worked on one by one,")(
+  rejected("a window that shares rows, where each row is processed alone,")(
     (around, running, "early=Early(each_row=True) with from"),
     (custom, perKey, "clock=PerKey() with custom")
   )
 
-  refused("another clock than its own, where each key has one,")(
+  rejected("an option for another clock, where each key has its own,")(
     (tumbling, wall.withClockPerKey(followsWall = false), "clock=PerKey(): on processing time"),
     (
       tumbling,
@@ -111,7 +111,7 @@ class WindowChecksSuite extends MullionSuite {
     (tumbling, perKey.withEarlyByWall(second, unchanged = false), "early=Early(wall=...) with clock=PerKey()")
   )
 
-  refused("a row that is late behind its key's clock, with a pane of its own,")(
+  rejected("a new pane for a row that is late by its key's clock")(
     (
       tumbling,
       perKey.withLateBehindClock.withLate("reopen"),
@@ -119,7 +119,7 @@ class WindowChecksSuite extends MullionSuite {
     )
   )
 
-  refused("a firing for each row, where it says nothing new,")(
+  rejected("a firing for each row that adds nothing")(
     (split, wall.withRunning, "early=Early(each_row=True) is not for Global.split(gaps)"),
     (tumbling, collected.withRunning, "early=Early(each_row=True) with collect()"),
     (tumbling, running.withEarly(second, unchanged = false), "early=Early(each_row=True) with an interval"),
@@ -127,7 +127,7 @@ class WindowChecksSuite extends MullionSuite {
     (tumbling, running.withLate("reopen each"), "late='reopen each' with early=Early(each_row=True)")
   )
 
-  refused("a row that counts once, where copies count in another way,")(
+  rejected("an option that counts copies, with dedupe_by,")(
     (count, wall.withDedupeBy(Array(col("id"))), "dedupe_by= with a window of row numbers"),
     (tumbling, collected.withDedupeBy(Array(col("id"))), "dedupe_by= with collect()"),
     (
@@ -138,7 +138,8 @@ class WindowChecksSuite extends MullionSuite {
     (tumbling, deduped.withEarlyCount(3), "dedupe_by= with early=Early(count=...)")
   )
 
-  refused("windows without rows, where their values or their keys are unknown,")(
+  rejected("an option for windows without rows whose values or keys are unknown")(
+    (session, event.withEmptyFor("keys"), "empty=EmitFor(...) needs windows that exist without rows"),
     (session, event.withForward, "empty='forward' needs windows that exist without rows"),
     (tumbling, collected.withForward, "collect(): empty='forward' would keep the rows"),
     (tumbling, perKey.withForward, "empty='forward' with clock=PerKey()"),

@@ -22,7 +22,7 @@ private[engine] final class PanesOfKeys(program: PaneProgram, rows: RowProgram, 
   }
 
   private def refused(rules: PaneRules) =
-    throw new IllegalStateException(s"rows of ${rules.describe} are not worked on one by one")
+    throw new IllegalStateException(s"rows of ${rules.describe} are not processed one by one")
 
   private val grid = program.rules.window match {
     case count: CountWindow => Some(CountPanesOfKey.grid(count))

@@ -56,7 +56,7 @@ private[build] object DedupeBy {
     )
     named.find(!_.deterministic).foreach { id =>
       throw MullionException.invalid(
-        s"${Setting.DedupeBy} has ${CallText.sqlOf(id)}, which is another value each time that it is computed. Name columns " +
+        s"${Setting.DedupeBy} has ${CallText.sqlOf(id)}, which differs each time that it is computed. Name columns " +
           "that are the same in all copies of a row."
       )
     }

@@ -50,7 +50,7 @@ private[build] object Previous {
     if (of.exists(_.isInstanceOf[MullionPrevious]))
       Some(
         MullionException.unsupported(
-          s"${previous.sql} asks for the pane before the previous one, and state holds one pane for each key. Apply lag " +
+          s"${previous.sql} needs the pane before the previous one, and state has one pane for each key. Apply lag " +
             "to the closes instead, in a batch query over their table."
         )
       )

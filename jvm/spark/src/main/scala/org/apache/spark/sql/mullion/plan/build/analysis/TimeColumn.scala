@@ -49,7 +49,7 @@ private[build] object TimeColumn {
     val expression = Shown.unalias(column)
     expression.find(_.isInstanceOf[Generator]).foreach { generator =>
       throw MullionException.invalid(
-        s"The time ${generator.sql} makes several rows of one. Make them first, with df.select(...), and name their time here."
+        s"The time ${generator.sql} returns several rows for one. Create them first, with df.select(...), and name their time here."
       )
     }
     expression.dataType match {
@@ -134,12 +134,12 @@ private[build] object TimeColumn {
       )
     else if (before.contains(name))
       (
-        s"$name was computed anew after ${Setting.withWatermark(name)}, which takes the watermark away",
+        s"$name was computed anew after ${Setting.withWatermark(name)}, which removes the watermark",
         s"Compute it first: df.withColumn(${Setting.quoted(name)}, ...).${Setting.withWatermark(name)}."
       )
     else if (before.nonEmpty)
       (
-        s"${Setting.withWatermark(before.head)} was called, and ${before.head} is not among the columns any more",
+        s"${Setting.withWatermark(before.head)} was called, and ${before.head} is no longer a column",
         s"Keep it and write ${Setting.time(before.head)}; or call ${Setting.withWatermark(name)} in its place, once $name is computed."
       )
     else if (isColumn)
