@@ -130,3 +130,24 @@ def test_early_firings_and_closes_leave_no_value(spark: SparkSession, tmp_path: 
 def test_wrong_arguments_of_top_n_raise_an_error(call: Callable[[], Column], message: str) -> None:
     with pytest.raises(InvalidArgumentError, match=message):
         call()
+
+
+@pytest.mark.always
+@pytest.mark.parametrize("ordered", [False, True], ids=["count", "set"])
+def test_a_condition_over_distinct_values_holds_with_values_in_records(
+    ordered: bool, spark: SparkSession, tmp_path: Path
+) -> None:
+    # A set is evaluated over its records, a count is not.
+    text = F.expr("repeat(id, 1200)")
+    values = F.expr("size(collect_list(DISTINCT repeat(id, 1200)))") if ordered else F.count_distinct(text)
+    feed = Feed(tmp_path / "in", "id bigint")
+    panes = windowed(feed.stream(spark), Global.when(values >= 5), time=None).agg(
+        values.alias("n"), F.count("*").alias("rows")
+    )
+    with ClockedQuery(panes.select("n", "rows"), checkpoint=tmp_path / "checkpoint") as query:
+        fired = []
+        for ids in ([1, 2, 1], [3, 3, 2], [4, 1], [5, 1, 2]):
+            feed.write([(SECOND, number) for number in ids])
+            fired += [tuple(row) for row in query.settle()]
+        assert fired == [(5, 9)]
+        assert [row.n for row in read_panes(tmp_path / "checkpoint", spark=spark).collect()] == [2]

@@ -9,14 +9,20 @@ import org.apache.spark.sql.catalyst.expressions.aggregate._
   *
   * @param results
   *   for each function the attribute of its value
+  * @param needed
+  *   the attributes of the values that are used
   */
-private[output] final class FunctionValues(functions: Seq[AggregateFunction], results: Seq[Attribute]) {
+private[output] final class FunctionValues(
+    functions: Seq[AggregateFunction],
+    results: Seq[Attribute],
+    needed: Attribute => Boolean = _ => true
+) {
   private val offsets = functions.scanLeft(0)(_ + _.aggBufferAttributes.length)
   private val imperative: Array[(ImperativeAggregate, Int)] =
     functions
       .zip(offsets)
       .zipWithIndex
-      .collect { case ((f: ImperativeAggregate, at), i) =>
+      .collect { case ((f: ImperativeAggregate, at), i) if needed(results(i)) =>
         (f.withNewMutableAggBufferOffset(at), i)
       }
       .toArray

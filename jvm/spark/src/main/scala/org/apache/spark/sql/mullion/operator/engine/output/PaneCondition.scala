@@ -3,6 +3,7 @@ package org.apache.spark.sql.mullion.operator.engine.output
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.catalyst.expressions.aggregate.AggregateFunction
+import org.apache.spark.sql.mullion.expressions.functions.Distinct
 
 /** A condition over the contents of a pane.
   *
@@ -19,7 +20,13 @@ private[operator] final class PaneCondition(
     functions: Seq[AggregateFunction],
     results: Seq[Attribute]
 ) {
-  private val ofFunctions = new FunctionValues(functions, results)
+  private val needed = condition.references
+  private val ofFunctions = new FunctionValues(functions, results, needed.contains)
+
+  /** True if the condition is over distinct values, which may be in records. */
+  val isOverDistinct: Boolean =
+    functions.zip(results).exists { case (of, result) => of.isInstanceOf[Distinct] && needed.contains(result) }
+
   private lazy val predicate =
     Predicate.create(ofFunctions.over(condition), keys ++ functions.flatMap(_.aggBufferAttributes) ++ results)
   private val keyAndWork = new JoinedRow()

@@ -108,6 +108,14 @@ private[engine] final class ArrivalKey(
     else task.counts.fold(sumOf(of))(grid => folding(grid, pane))
   }
 
+  /** The accumulator of a slot at work.
+    *
+    * @param isComplete
+    *   true if distinct values are evaluated too
+    */
+  def workOf(id: Long, isComplete: Boolean): InternalRow =
+    if (isComplete) shown(id, slot(id).atWork) else slot(id).atWork
+
   private def shown(id: Long, work: InternalRow): InternalRow = task.distinct.fold(work) { distinct =>
     val at = slotKey(id, key)
     distinct.settle(at, work)
