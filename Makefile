@@ -10,6 +10,7 @@
 # make load     the highest sustained rate of a query from Kafka to Kafka, and twice that rate: SECONDS=60
 # make docs   the documentation as a site, in .build/site
 # make bench  against Spark's own windows and other engines; make bench-full also with millions of keys
+# make bench-kafka  from Kafka to Kafka, against other systems: ROWS=1000000
 # make wheel  the package for all Spark versions, as it is released; make wheel SPARK=4.2 for one version
 #
 # Each target sets up its tools in this folder (.venv, .build, dist, target) at its first run.
@@ -65,7 +66,7 @@ CHECK_TOOLS := sh scripts/check-tools $(PYTHON) $(JAVA) $(JAVAC)
 # $(call quietly,LOG,COMMAND): shows the output of a command only if it fails.
 quietly = $(2) > .build/$(1).log 2>&1 < /dev/null || { cat .build/$(1).log >&2; exit 1; }
 
-.PHONY: demo check test test-all test-slow lines simulation faults soak load docs pictures version bench bench-goals bench-paired bench-full venv jar wheel kafka delta s3 publish-local lint lint-python fmt clean
+.PHONY: demo check test test-all test-slow lines simulation faults soak load docs pictures version bench bench-goals bench-paired bench-full bench-kafka venv jar wheel kafka delta s3 publish-local lint lint-python fmt clean
 .DELETE_ON_ERROR:
 
 demo: venv
@@ -182,6 +183,11 @@ bench-paired: venv $(ENV)/.bench
 
 bench-full: venv kafka $(ENV)/.bench .build/flink/.got
 	@$(IN)/python benchmarks/run.py --full $(if $(KEEP),--keep)
+
+# From Kafka to Kafka, with a latency at half load: ROWS=1000000
+ROWS ?= 1000000
+bench-kafka: venv kafka $(ENV)/.bench .build/flink/.got .build/kafka-streams/.got
+	@PYTHONPATH=. $(IN)/python benchmarks/kafka_to_kafka.py --rows $(ROWS)
 
 # The environment with the installed wheel, as users have it.
 venv: $(ENV)/.installed
@@ -302,12 +308,20 @@ $(CLASSES): scripts/spark_classes.py $(ENV)/.requirements
 	@$(call quietly,pip-s3,.build/s3/venv/bin/python -m pip install --disable-pip-version-check -r .build/s3-requirements.txt)
 	@touch $@
 
-# The Parquet reader of PyFlink.
+# The Parquet reader and the Kafka connector of PyFlink.
 .build/flink/.got: scripts/flink.ivy.xml | $(ENV)/.pyspark .build
-	@echo "Getting Flink's Parquet ..."
+	@echo "Getting Flink's connectors ..."
 	@rm -rf .build/flink
 	@$(call quietly,ivy-flink,$(JAVA) -cp "$$($(IN)/python -c 'import pyspark; print(pyspark.__path__[0])')/jars/*" \
 		org.apache.ivy.Main -ivy scripts/flink.ivy.xml -types jar bundle -retrieve '.build/flink/[artifact]-[revision].[ext]')
+	@touch $@
+
+.build/kafka-streams/.got: scripts/kafka-streams.ivy.xml | $(ENV)/.pyspark .build
+	@echo "Getting Kafka Streams ..."
+	@rm -rf .build/kafka-streams
+	@$(call quietly,ivy-kafka-streams,$(JAVA) -cp "$$($(IN)/python -c 'import pyspark; print(pyspark.__path__[0])')/jars/*" \
+		org.apache.ivy.Main -ivy scripts/kafka-streams.ivy.xml -types jar bundle \
+		-retrieve '.build/kafka-streams/[artifact]-[revision](-[classifier]).[ext]')
 	@touch $@
 
 $(JAR): $(SCALA) python/mullion/_version.py | $(SBT_LAUNCH)
