@@ -16,7 +16,7 @@ import org.apache.spark.unsafe.types.UTF8String
   *
   * {{{
   *   {"k": "a", "note": "...", "v": 7}     k and v are parsed, note is skipped
-  *   {"k": "a", "note": tru, "v": 7}       an error: the text is parsed again, with all columns
+  *   {"k": "a", "note": ?, "v": 7}       an error: the text is parsed again, with all columns
   * }}}
   *
   * Spark's parser keeps the columns before some errors, depending on the column with the error. So a text with an error
