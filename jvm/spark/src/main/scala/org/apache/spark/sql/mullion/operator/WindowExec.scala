@@ -252,7 +252,7 @@ final class WindowExec private (facts: SparkOperator.Facts, val program: Operato
       val engine = ready.engine(clock, partition, counts)
       keys.foreach(of => engine.know(of.value(index).iterator))
       val end = Option.when(inputEnds)(new EndOfInput(engine, partition, program.families.init, counts))
-      val fired = engine.process(rows)
+      val fired = engine.process(ready.merged(rows))
       val ended = end.fold(fired)(fired ++ _.closes())
       val firings = late.fold(ended)(ended ++ _.rows(index, engine))
       new CountedRows(firings, longMetric("numOutputRows"))({

@@ -49,7 +49,7 @@ import dev.mullion.windows.rules.{
 /** Plans [[WindowedAggregate]].
   *
   * {{{
-  *   stream   WindowExec - merge - [shuffle by key] - partial aggregate by slice - AssignSlices - child
+  *   stream   WindowExec - [sort by key] - [shuffle by key] - partial aggregate by slice - AssignSlices - child
   *            (state in one partition: OneTask in place of the shuffle, which is none where the child has one partition)
   *   batch    final aggregate - [shuffle by window] - SlicesToWindows - partial aggregate by slice - AssignSlices - child
   *            (sessions: final aggregate - MergeSessions - [shuffle by key] - partial aggregate by slice - AssignSlices)
@@ -255,7 +255,7 @@ object WindowStrategy extends SparkStrategy {
       case _ => aside
     }
     val merged =
-      if (program.takesSeveralOfGroup) opened
+      if (program.takesSeveralOfGroup || program.mergesGroups) opened
       else
         AggregateExecs(
           PartialMerge,

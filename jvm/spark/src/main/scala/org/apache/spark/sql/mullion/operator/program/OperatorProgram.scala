@@ -1,5 +1,6 @@
 package org.apache.spark.sql.mullion.operator.program
 
+import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions.{Attribute, SortOrder}
 import org.apache.spark.sql.execution.metric.SQLMetric
 import org.apache.spark.sql.mullion.operator.engine.{LateProgram, PaneCounts, PaneEngine, RowProgram, Splitting}
@@ -87,6 +88,9 @@ trait OperatorProgram extends Product with Serializable {
 
   /** The conversion of state with another header, whose changes are supported. */
   private[operator] def adaptation(was: OperatorHeader): StateAdaptation
+
+  /** The rows of a partition as the engine requires them, from sorted rows of the partial aggregate. */
+  def merged(rows: Iterator[InternalRow]): Iterator[InternalRow] = rows
 
   /** The engine for one partition in one batch. */
   def engine(clock: BatchClock, partition: StatePartition, counts: PaneCounts): PaneEngine

@@ -1,11 +1,12 @@
 package org.apache.spark.sql.mullion.operator.program
 
+import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.catalyst.expressions.aggregate.{AggregateFunction, Count, Max, Min}
 import org.apache.spark.sql.execution.metric.SQLMetric
 import org.apache.spark.sql.mullion.expressions.columns.KeyColumns
 import org.apache.spark.sql.mullion.expressions.functions.{AccumulatorLimit, AggregateText, KnownAggregates}
-import org.apache.spark.sql.mullion.operator.engine.accumulators.{Accumulators, PaneSums}
+import org.apache.spark.sql.mullion.operator.engine.accumulators.{Accumulators, MergedGroups, PaneSums}
 import org.apache.spark.sql.mullion.operator.engine.aligned.{SlidingPanes, TumblingPanes}
 import org.apache.spark.sql.mullion.operator.engine.output.{Firing, LastClose, LastClosePanes, LateOutput}
 import org.apache.spark.sql.mullion.operator.engine.rowwise.{ArrivalFamilies, ArrivalPanes, SplitPanes}
@@ -125,6 +126,12 @@ final case class WindowProgram(
     */
   def takesSeveralOfGroup: Boolean =
     Accumulators.areInPlace(functions) && (isSession || (!rules.firesOpen && marked.isEmpty))
+
+  /** True if the operator merges the partial rows of a group itself, because they are sorted by their key. */
+  def mergesGroups: Boolean = rows.isEmpty && !byShard && !takesSeveralOfGroup && keys.nonEmpty
+
+  override def merged(rows: Iterator[InternalRow]): Iterator[InternalRow] =
+    if (mergesGroups) new MergedGroups(rows, keys, grouping, partial, functions ++ extras) else rows
 
   // Created once, on the driver: all tasks must use the buffers of the same function.
   val extras: Seq[AggregateFunction] = {

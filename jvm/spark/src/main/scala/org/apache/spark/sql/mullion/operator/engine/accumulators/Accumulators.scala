@@ -3,7 +3,7 @@ package org.apache.spark.sql.mullion.operator.engine.accumulators
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.catalyst.expressions.aggregate._
-import org.apache.spark.sql.mullion.expressions.rows.Projections
+import org.apache.spark.sql.mullion.expressions.rows.{MixedRow, Projections}
 import org.apache.spark.sql.mullion.operator.engine.PaneProgram
 import org.apache.spark.sql.mullion.state.record.RecordBytes
 import org.apache.spark.sql.types.{DataType, StructField, StructType}
@@ -15,7 +15,8 @@ import dev.mullion.windows.rules.WindowFold
   *
   * An accumulator has two forms. At rest, in state, it is an UnsafeRow: the functions' buffers, then the `notes` of the
   * engine. At work it can be merged into. If all functions are declarative over fixed-width buffers (counts, sums,
-  * means …), both are the same row, changed in place; else typed buffers are objects while at work.
+  * means …), both are the same row, changed in place; else it is a [[MixedRow]], whose other buffers are objects once
+  * they are read or changed.
   *
   * @param functions
   *   the aggregate functions, as in the partial aggregate before the shuffle
@@ -52,7 +53,13 @@ final class Accumulators(
       BoundReference(inputOffset + i, a.dataType, a.nullable): Expression
     } ++ noted
   )
-  private lazy val workToRest = UnsafeProjection.create((bufferTypes ++ notes).toArray)
+  // Null if accumulators are updated in place.
+  private val columns: MixedRow.Columns =
+    if (inPlace) null
+    else {
+      val typed = functions.zip(offsets).collect { case (f: TypedImperativeAggregate[_], at) => at -> f }
+      new MixedRow.Columns((bufferTypes ++ notes).toArray, typed.toMap)
+    }
   private lazy val initial = MutableProjection.create(
     functions.flatMap {
       case d: DeclarativeAggregate => d.initialValues
@@ -63,29 +70,13 @@ final class Accumulators(
 
   /** A new accumulator at work, from a row of the partial aggregate, with zero notes. The next call may reuse it. */
   def open(input: InternalRow): InternalRow =
-    if (inPlace) partialToRest(input)
-    else {
-      val work = blank()
-      fromPartial(work, input)
-      work
-    }
+    if (inPlace) partialToRest(input) else columns.over(partialToRest(input))
 
   /** The accumulator at work from its form at rest, which it takes over. */
-  def load(rest: UnsafeRow): InternalRow =
-    if (inPlace) rest
-    else {
-      val work = blank()
-      fromRest(work, rest)
-      notes.indices.foreach(i => work.update(width + i, rest.get(width + i, notes(i))))
-      work
-    }
+  def load(rest: UnsafeRow): InternalRow = if (inPlace) rest else columns.over(rest.copy())
 
   /** The accumulator of no rows, at rest. */
-  lazy val empty: UnsafeRow = {
-    val work = blank()
-    fromPartial.serialize(work)
-    workToRest(work).copy()
-  }
+  lazy val empty: UnsafeRow = rest(blank()).copy()
 
   /** Clears an accumulator at work, except for its notes. */
   def clear(work: InternalRow): Unit = {
@@ -144,19 +135,22 @@ final class Accumulators(
 
   /** The form at rest of an accumulator at work, which it takes over. The next call may reuse it. */
   def rest(work: InternalRow): UnsafeRow = work match {
-    case row: UnsafeRow => row
-    case _              =>
-      fromPartial.serialize(work)
-      workToRest(work)
+    case row: UnsafeRow  => row
+    case mixed: MixedRow => mixed.toUnsafe
+    case other           => throw new IllegalArgumentException(s"$other is no accumulator")
   }
 
   /** A new accumulator at work, of no rows. */
   def blank(): InternalRow = {
-    val work = new SpecificInternalRow(bufferTypes ++ notes)
-    initial.target(work)(InternalRow.empty)
-    fromPartial.initialize(work)
+    val work = if (inPlace) zeros.copy() else columns.over(zeros.copy())
+    clear(work)
     work
   }
+
+  // Columns of a fixed width are zero, and the others null.
+  private lazy val zeros: UnsafeRow = UnsafeProjection.create(
+    bufferTypes.map(kind => if (UnsafeRow.isMutable(kind)) Literal.default(kind) else Literal(null, kind)) ++ noted
+  )(InternalRow.empty)
 
   /** Merging of buffers that start at `offset` of a row of `input`. */
   private final class Merge(input: Seq[Attribute], offset: Int) {
@@ -204,11 +198,6 @@ final class Accumulators(
     /** True if it has written the sum of two rows to another, as it does if all are longs. */
     def sumsLongs(to: UnsafeRow, one: UnsafeRow, row: UnsafeRow): Boolean =
       (longs ne null) && longs.sum(to, one, row)
-
-    def serialize(work: InternalRow): Unit = imperative.foreach {
-      case typed: TypedImperativeAggregate[_] => typed.serializeAggregateBufferInPlace(work)
-      case _                                  =>
-    }
   }
 }
 
