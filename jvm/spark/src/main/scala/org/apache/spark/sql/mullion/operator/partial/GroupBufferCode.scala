@@ -3,17 +3,30 @@ package org.apache.spark.sql.mullion.operator.partial
 import org.apache.spark.sql.catalyst.expressions.aggregate.{AggregateExpression, DeclarativeAggregate}
 import org.apache.spark.sql.catalyst.expressions.codegen.Block._
 import org.apache.spark.sql.catalyst.expressions.codegen._
-import org.apache.spark.sql.catalyst.expressions.{Attribute, AttributeSet, BindReferences, BoundReference, Expression}
+import org.apache.spark.sql.catalyst.expressions.{
+  Attribute,
+  AttributeSet,
+  BindReferences,
+  BoundReference,
+  Expression,
+  GenericInternalRow
+}
 import org.apache.spark.sql.mullion.expressions.rows.WithoutNulls
 import org.apache.spark.sql.types.{DataType, DecimalType}
 
 /** Generates the code that adds a row to its group's buffers, from Spark's own expressions. These read the row's
   * columns and the buffers from variables. Sums of decimals are computed in the record itself (see [[DecimalSum]]).
+  * Imperative functions are called (see [[GroupObjects]]).
+  *
+  * @param table
+  *   the variable with the table
   */
 private[partial] final class GroupBufferCode(
     ctx: CodegenContext,
     layout: GroupLayout,
-    aggregates: Seq[AggregateExpression]
+    aggregates: Seq[AggregateExpression],
+    calls: ImperativeCalls,
+    table: String
 ) {
   import GroupBufferCode._
   import GroupKeyCode.{ofWord, word}
@@ -27,10 +40,23 @@ private[partial] final class GroupBufferCode(
   /** Declares both. */
   def place(record: String, pages: String): String = GroupKeyCode.place(record, pages, page, row)
 
-  private val functions = aggregates.map(_.aggregateFunction.asInstanceOf[DeclarativeAggregate])
+  private val functions = aggregates.map(_.aggregateFunction)
   private val attributes: Seq[Attribute] = functions.flatMap(_.aggBufferAttributes)
   private val firstOf = functions.scanLeft(0)(_ + _.aggBufferAttributes.length)
-  private val sums: Map[Int, DecimalSum] = functions.zip(firstOf).flatMap { case (f, first) => sumsOf(f, first) }.toMap
+  private val sums: Map[Int, DecimalSum] = functions
+    .zip(firstOf)
+    .flatMap {
+      case (f: DeclarativeAggregate, first) => sumsOf(f, first)
+      case _                                => Nil
+    }
+    .toMap
+
+  // The buffers that expressions update.
+  private val isExpressed: IndexedSeq[Boolean] =
+    functions.flatMap(f => f.aggBufferAttributes.map(_ => f.isInstanceOf[DeclarativeAggregate])).toIndexedSeq
+
+  // The variable with the index of the group's first object.
+  private val firstObject = ctx.freshName("firstObject")
 
   // The words with null bits of buffers, each in a variable while a row is added: written once.
   private val nullWords: Map[Int, String] = layout.buffers.indices
@@ -52,18 +78,31 @@ private[partial] final class GroupBufferCode(
   def begin: String = {
     ctx.currentVars = None.orNull
     ctx.INPUT_ROW = None.orNull
-    functions
-      .flatMap(_.initialValues)
-      .zipWithIndex
-      .map { case (initial, i) =>
-        val code = initial.genCode(ctx)
-        s"""
-           |${code.code}
-           |${storeInPresent(i, code, s"$page[$row + ${layout.nullWordOfBuffer(i)}]")}
-           |""".stripMargin
-      }
-      .mkString
+    val initial = functions.zip(firstOf).flatMap {
+      case (f: DeclarativeAggregate, first) =>
+        f.initialValues.zipWithIndex.map { case (value, i) =>
+          val code = value.genCode(ctx)
+          s"""
+             |${code.code}
+             |${storeInPresent(first + i, code, s"$page[$row + ${layout.nullWordOfBuffer(first + i)}]")}
+             |""".stripMargin
+        }
+      case (f, first) => f.aggBufferAttributes.indices.map(i => s"${buffer(first + i)} = 0L;")
+    }
+    if (!layout.hasObjects) initial.mkString
+    else {
+      val place = s"$page[$row + ${layout.objectsWord}]"
+      s"""
+         |$place = (long) $table.objects().begin();
+         |$loadObjects
+         |${initial.mkString}
+         |$table.objects().initialize($page, $row, $firstObject);
+         |""".stripMargin
+    }
   }
+
+  private def loadObjects: String =
+    if (layout.hasObjects) s"int $firstObject = (int) $page[$row + ${layout.objectsWord}];" else ""
 
   /** Adds a row.
     *
@@ -114,8 +153,8 @@ private[partial] final class GroupBufferCode(
       words: Words,
       splitsFrom: Int
   ): (String, Boolean) = {
-    val variables = layout.buffers.indices.map(load)
-    val bound = expressions(attributes ++ columns)
+    val variables = layout.buffers.indices.map(i => if (isExpressed(i)) load(i) else notRead(i))
+    val bound = expressions(attributes ++ columns, columns)
     val (common, updates) = codeOf(bound, variables, input, words, isPresent = false)
     val calls =
       if (updates.map(_.code.length).sum <= splitsFrom) None
@@ -135,9 +174,10 @@ private[partial] final class GroupBufferCode(
 
   private def updateWithoutNulls(columns: Seq[Attribute], input: Seq[ExprCode], words: Words): String = {
     def present(code: ExprCode) = ExprCode(code.code, FalseLiteral, code.value)
-    val variables = layout.buffers.indices.map(loadPresent)
+    val variables = layout.buffers.indices.map(i => if (isExpressed(i)) loadPresent(i) else notRead(i))
     val values = input.map(present)
-    val bound = expressions((attributes ++ columns).map(_.withNullability(false))).map(_.map(WithoutNulls.simplified))
+    val bound = expressions((attributes ++ columns).map(_.withNullability(false)), columns)
+      .map(_.map(WithoutNulls.simplified))
     val (common, updates) = codeOf(bound, variables, values, words, isPresent = true)
     s"""
        |${variables.map(_.code.toString).mkString("\n")}
@@ -147,10 +187,16 @@ private[partial] final class GroupBufferCode(
        |""".stripMargin
   }
 
-  /** The new buffers of each function, or the summand of a sum of decimals. */
-  private def expressions(columns: Seq[Attribute]): Seq[Seq[Expression]] =
+  /** The new buffers of each function, or the summand of a sum of decimals; of an imperative function the columns that
+    * it reads.
+    */
+  private def expressions(columns: Seq[Attribute], read: Seq[Attribute]): Seq[Seq[Expression]] =
     functions.zip(firstOf).map { case (f, first) =>
-      val of = f.updateExpressions.zipWithIndex.map { case (update, i) => sums.get(first + i).fold(update)(_.summand) }
+      val of = f match {
+        case d: DeclarativeAggregate =>
+          d.updateExpressions.zipWithIndex.map { case (update, i) => sums.get(first + i).fold(update)(_.summand) }
+        case other => read.filter(other.references.contains)
+      }
       BindReferences.bindReferences[Expression](of, columns)
     }
 
@@ -177,7 +223,7 @@ private[partial] final class GroupBufferCode(
     // Common subexpressions are computed before filters, which may guard them.
     val unfiltered = bound.zip(aggregates).collect { case (expressions, of) if of.filter.isEmpty => expressions }
     val common = ctx.subexpressionEliminationForWholeStageCodegen(unfiltered.flatten)
-    val updates = bound.zipWithIndex.map { case (expressions, i) =>
+    def expressed(i: Int, expressions: Seq[Expression]) = {
       val codes = ctx
         .withSubExprEliminationExprs(common.states)(expressions.map(_.genCode(ctx)))
         .zip(expressions)
@@ -199,7 +245,36 @@ private[partial] final class GroupBufferCode(
         codes.flatMap { case (buffer, _, of) => if (sums.contains(buffer)) wordOf(of) else None }.distinct
       )
     }
+    val updates = bound.zipWithIndex.map {
+      case (columns, i) if !functions(i).isInstanceOf[DeclarativeAggregate] => called(i, columns)
+      case (expressions, i)                                                 => expressed(i, expressions)
+    }
     (common, updates)
+  }
+
+  /** The call of an imperative function. */
+  private def called(i: Int, columns: Seq[Expression]): Update = {
+    val input = ctx.freshName("input")
+    val read = columns.zip(calls.inputsOf(i)).map { case (column, at) =>
+      val code = column.genCode(ctx)
+      val set =
+        if (CodeGenerator.isPrimitiveType(column.dataType))
+          s"$input.set${CodeGenerator.primitiveTypeName(column.dataType)}($at, ${code.value});"
+        else s"$input.update($at, ${code.value});"
+      s"""
+         |${code.code}
+         |${if (code.isNull == FalseLiteral) set else s"if (${code.isNull}) $input.setNullAt($at); else { $set }"}
+         |""".stripMargin
+    }
+    Update(
+      s"""
+         |${classOf[GenericInternalRow].getName} $input = $table.objects().input();
+         |${read.mkString}
+         |$table.objects().update(${calls.numberOf(i)}, $page, $row, $firstObject);
+         |""".stripMargin,
+      mayBeNull = false,
+      Nil
+    )
   }
 
   /** The functions' code, guarded by their filters. */
@@ -292,7 +367,8 @@ private[partial] final class GroupBufferCode(
 
   private def nullBits(i: Int) = nullWords(layout.nullWordOfBuffer(i))
 
-  private def loadNulls = nullWords.map { case (i, bits) => s"long $bits = $page[$row + $i];" }.mkString("\n")
+  private def loadNulls =
+    (nullWords.map { case (i, bits) => s"long $bits = $page[$row + $i];" } ++ Seq(loadObjects)).mkString("\n")
 
   private def storeNulls = nullWords.map { case (i, bits) => s"$page[$row + $i] = $bits;" }.mkString("\n")
 
@@ -300,17 +376,22 @@ private[partial] final class GroupBufferCode(
 
   /** The bits of a null word that buffers may set. */
   private def nullableBits(of: Int) = layout.buffers.indices
-    .filter(i => layout.nullWordOfBuffer(i) == of && attributes(i).nullable)
+    .filter(i => layout.nullWordOfBuffer(i) == of && attributes(i).nullable && isExpressed(i))
     .map(1L << layout.nullBitOfBuffer(_))
     .foldLeft(0L)(_ | _)
 
   /** Reads a buffer that is not null. */
   private def read(i: Int) =
-    if (isWide(i))
+    if (isObject(i)) s"((${CodeGenerator.boxedType(typeOf(i))}) $table.objects().get(${objectOf(i)}))"
+    else if (isWide(i))
       s"$decimalsClass.get($page, $row + ${layout.ofDecimal(i)}, ${decimalOf(i).precision}, ${decimalOf(i).scale})"
     else ofWord(typeOf(i), buffer(i))
 
-  // Not read by any expression: the sum is computed in place.
+  private def isObject(i: Int) = GroupLayout.isObject(typeOf(i))
+
+  private def objectOf(i: Int) = s"$firstObject + ${layout.slotOf(i)}"
+
+  // Not read by any expression: the sum is computed in place, or an imperative function has the buffer.
   private def notRead(i: Int) = ExprCode(EmptyBlock, FalseLiteral, JavaCode.defaultLiteral(typeOf(i)))
 
   private def loadPresent(i: Int): ExprCode = if (sums.contains(i)) notRead(i)
@@ -362,7 +443,10 @@ private[partial] final class GroupBufferCode(
        |}
        |""".stripMargin
   } else {
-    val put = s"${buffer(i)} = ${word(typeOf(i), code.value.toString)};"
+    val put =
+      if (isObject(i)) s"$table.objects().put(${objectOf(i)}, ${code.value});"
+      else s"${buffer(i)} = ${word(typeOf(i), code.value.toString)};"
+    val none = if (isObject(i)) s"$table.objects().put(${objectOf(i)}, null);" else s"${buffer(i)} = 0L;"
     if (code.isNull == FalseLiteral)
       s"""
          |$put
@@ -372,7 +456,7 @@ private[partial] final class GroupBufferCode(
       s"""
          |if (${code.isNull}) {
          |  $nulls |= ${nullBit(i)};
-         |  ${buffer(i)} = 0L;
+         |  $none
          |} else {
          |  $put
          |  $present
@@ -407,8 +491,9 @@ private object CodegenSplit {
       common: Map[org.apache.spark.sql.catalyst.expressions.ExpressionEquals, SubExprEliminationState],
       digits: Seq[VariableValue]
   ): Option[Seq[VariableValue]] = {
-    val read =
-      expressions.map(CodeGenerator.getLocalInputVariableValues(ctx, _, common)._1).reduce(_ ++ _).toSeq ++ digits
+    val read = expressions
+      .flatMap(CodeGenerator.getLocalInputVariableValues(ctx, _, common)._1)
+      .distinct ++ digits
     // The record takes three more of the JVM's parameter words.
     val words = CodeGenerator.calculateParamLengthFromExprValues(read) + 3
     val isPlain = !common.values.exists(s => s.eval.value.isInstanceOf[SimpleExprValue])

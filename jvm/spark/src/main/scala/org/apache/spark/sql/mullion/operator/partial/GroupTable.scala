@@ -13,6 +13,7 @@ import org.apache.spark.unsafe.memory.MemoryBlock
   * {{{
   *   index     [tag | page, word]  [0]  [tag | page, word] ...     open addressing, at most half full
   *   page      [hash, bytes] null bits, keys ..., slice, buffers ..., decimals, texts of keys   [hash, bytes] ...
+  *                                                                    [first of its objects: see GroupObjects]
   * }}}
   *
   * All memory is acquired from Spark first. If there is none left, [[add]] fails: the groups are then emitted, page by
@@ -27,13 +28,26 @@ import org.apache.spark.unsafe.memory.MemoryBlock
   *   the columns with two more words
   * @param limit
   *   the maximum number of bytes to acquire
+  * @param kinds
+  *   the objects of a group, if it has any
   */
-final class GroupTable(fields: Int, decimals: Array[Int], limit: Long, manager: TaskMemoryManager)
-    extends MemoryConsumer(manager, GroupTable.LeastPage, MemoryMode.ON_HEAP) {
+final class GroupTable(
+    fields: Int,
+    decimals: Array[Int],
+    limit: Long,
+    manager: TaskMemoryManager,
+    kinds: Option[GroupObjects.Kinds] = None
+) extends MemoryConsumer(manager, GroupTable.LeastPage, MemoryMode.ON_HEAP) {
   import GroupTable._
 
-  private[this] val rowWords = GroupLayout.words(fields, decimals.length)
-  private[this] val firstField = GroupLayout.words(fields, 0) - fields
+  private[this] val rowWords = GroupLayout.words(fields, decimals.length, kinds.isDefined)
+  private[this] val firstField = GroupLayout.words(fields, 0, hasObjects = false) - fields
+  private[this] val objectsWord = rowWords - 1
+  // Null if groups have none: an Option would be unpacked for each row.
+  private[this] val held = kinds.map(_.make(holdObjects)).orNull
+  private[this] var objectBytes = 0L
+  private[this] var objectsAcquired = 0L
+  private[this] var isFull = false
   private[this] val hasPages = manager.getTungstenMemoryMode == MemoryMode.ON_HEAP
 
   private[this] var indexBlock: MemoryBlock = _
@@ -53,6 +67,7 @@ final class GroupTable(fields: Int, decimals: Array[Int], limit: Long, manager: 
   arrays(0) = new Array[Long](rowWords + 1)
 
   private[this] val handed = new UnsafeRow(fields)
+  private[this] var out = handed
   private[this] var handing = false
   private[this] var from = 0
   private[this] var fromWord = 0
@@ -124,7 +139,7 @@ final class GroupTable(fields: Int, decimals: Array[Int], limit: Long, manager: 
     *   the size of its row
     */
   def add(hash: Int, bytes: Int): Long =
-    if (count >= growsAt && !grow()) 0L
+    if (isFull || (count >= growsAt && !grow())) 0L
     else if (word + (bytes >>> 3) + 1 > words && !turnPage(bytes + 8)) 0L
     else {
       arrays(page)(word) = (hash.toLong << 32) | bytes
@@ -145,9 +160,12 @@ final class GroupTable(fields: Int, decimals: Array[Int], limit: Long, manager: 
 
   /** The row of that record, owned by the caller. */
   def aloneRow: UnsafeRow = {
-    writeDecimals(arrays(0), 1)
-    handed.copy()
+    write(arrays(0), 1)
+    out.copy()
   }
+
+  /** The objects of groups. */
+  def objects: GroupObjects = held
 
   def isAlone(record: Long): Boolean = record == Alone
 
@@ -183,19 +201,25 @@ final class GroupTable(fields: Int, decimals: Array[Int], limit: Long, manager: 
       word = 0
       words = 0
       count = 0
+      releaseObjects()
       false
     } else {
       val bytes = arrays(from)(fromWord).toInt
       handed.pointTo(arrays(from), GroupBytes.placeOf(fromWord + 1), bytes)
-      writeDecimals(arrays(from), fromWord + 1)
+      write(arrays(from), fromWord + 1)
       fromWord += (bytes >>> 3) + 1
       true
     }
   }
 
-  def current: UnsafeRow = handed
+  def current: UnsafeRow = out
 
-  /** Converts the row in [[handed]] to Spark's form. */
+  /** Converts the row in [[handed]] to Spark's form, in [[out]]. */
+  private def write(page: Array[Long], row: Int): Unit = {
+    writeDecimals(page, row)
+    out = if (held eq null) handed else held.written(handed, page(row + objectsWord).toInt)
+  }
+
   private def writeDecimals(page: Array[Long], row: Int): Unit = {
     var i = 0
     while (i < decimals.length) {
@@ -209,6 +233,31 @@ final class GroupTable(fields: Int, decimals: Array[Int], limit: Long, manager: 
   def handedOnEarly: Long = early
 
   def peakBytes: Long = peak
+
+  /** Acquires memory for objects, a part in advance. Without it, the table is full. */
+  private def holdObjects(change: Long): Unit = {
+    objectBytes += change
+    if (objectBytes > objectsAcquired && !isFull) {
+      val least = objectBytes - objectsAcquired
+      val more = least + Math.min(ObjectsAhead, limit / 16)
+      val got = if (getUsed + more > limit) 0L else acquireMemory(more)
+      objectsAcquired += got
+      peak = Math.max(peak, getUsed)
+      if (got < least) {
+        // No row finds its group now.
+        isFull = true
+        freeIndex()
+      }
+    }
+  }
+
+  private def releaseObjects(): Unit = {
+    if (objectsAcquired > 0) freeMemory(objectsAcquired)
+    objectBytes = 0L
+    objectsAcquired = 0L
+    isFull = false
+    if (held ne null) held.clear()
+  }
 
   private def grow(): Boolean = {
     val size = indexAfter(lastEntry + 1)
@@ -336,6 +385,7 @@ final class GroupTable(fields: Int, decimals: Array[Int], limit: Long, manager: 
     }
     page = 0
     handing = false
+    releaseObjects()
   }
 
   /** Only the task's own loop emits groups: other consumers must get their memory elsewhere. */
@@ -369,6 +419,9 @@ object GroupTable {
   private val SparseIndex = 1 << 14
   private val LeastPage = 8L
 
+  // Requests of memory for objects are this much larger than needed, so that there are few.
+  private val ObjectsAhead = 1L << 20
+
   // The collector puts arrays of more than half a region (at least a megabyte) into their own regions. It never copies
   // those, but the rest of the last region is wasted. Pages are therefore well below half a region, or exact multiples
   // of regions including their header, which Spark pools if they are large.
@@ -395,11 +448,13 @@ object GroupTable {
   private val PagesOfSpark = 4L
 
   /** Creates the tables of tasks, for generated code. */
-  final class Maker(fields: Int, decimals: Array[Int], limit: Long) extends Serializable {
+  final class Maker(fields: Int, decimals: Array[Int], limit: Long, kinds: Option[GroupObjects.Kinds])
+      extends Serializable {
     def make(): GroupTable = {
       val task = TaskContext.get()
       val manager = task.taskMemoryManager()
-      val table = new GroupTable(fields, decimals, Math.min(limit, PagesOfSpark * manager.pageSizeBytes), manager)
+      val most = Math.min(limit, PagesOfSpark * manager.pageSizeBytes)
+      val table = new GroupTable(fields, decimals, most, manager, kinds)
       task.addTaskCompletionListener[Unit](_ => table.free())
       table
     }

@@ -26,6 +26,10 @@ import org.apache.spark.sql.mullion.operator.bounded.AggregateExecs
   *
   * @param grouping
   *   the columns to group by
+  * @param expressed
+  *   the aggregates whose buffers are updated by expressions
+  * @param called
+  *   the other aggregates
   * @param buffers
   *   the columns of the functions' buffers in the output
   * @param limit
@@ -34,12 +38,16 @@ import org.apache.spark.sql.mullion.operator.bounded.AggregateExecs
 case class PartialAggregateExec(
     isStreaming: Boolean,
     grouping: Seq[Attribute],
-    aggregates: Seq[AggregateExpression],
+    expressed: Seq[AggregateExpression],
+    called: CalledAggregates,
     buffers: Seq[Attribute],
     limit: Long,
     child: SparkPlan
 ) extends UnaryExecNode
     with CodegenSupport {
+
+  /** All aggregates, in the order of their buffers. */
+  def aggregates: Seq[AggregateExpression] = called.among(expressed)
 
   override def nodeName: String = "PartialAggregate"
 
@@ -71,7 +79,9 @@ case class PartialAggregateExec(
 
   private def below = child.asInstanceOf[CodegenSupport]
 
-  @transient private lazy val layout = new GroupLayout(grouping, buffers)
+  @transient private lazy val layout = new GroupLayout(grouping, buffers, aggregates.map(_.aggregateFunction))
+
+  @transient private lazy val calls = new ImperativeCalls(layout, aggregates, child.output)
 
   /** The columns of buffered rows, if buffering is possible. */
   @transient private lazy val waitingColumns = WaitingRowsCode.columns(layout, aggregates, child.output)
@@ -87,7 +97,8 @@ case class PartialAggregateExec(
 
   override protected def doProduce(ctx: CodegenContext): String = {
     val tableClass = classOf[GroupTable].getName
-    val maker = ctx.addReferenceObj("tables", new GroupTable.Maker(layout.fields, layout.decimals, limit))
+    val maker =
+      ctx.addReferenceObj("tables", new GroupTable.Maker(layout.fields, layout.decimals, limit, calls.kinds))
     table = ctx.addMutableState(tableClass, "groups", name => s"$name = $maker.make();", forceInline = true)
     give = giving(ctx)
     waiting = waitingColumns.map(new WaitingRowsCode(ctx, layout, _, table))
@@ -147,13 +158,14 @@ case class PartialAggregateExec(
 
   override def doConsume(ctx: CodegenContext, input: Seq[ExprCode], row: ExprCode): String = {
     def of(column: Attribute) = input(child.output.indexWhere(_.exprId == column.exprId))
-    val key = new GroupKeyCode(ctx, layout, grouping.map(of))
-    val group = new GroupBufferCode(ctx, layout, aggregates)
+    val keys = grouping.map(of)
+    val key = new GroupKeyCode(ctx, layout, keys)
+    val group = new GroupBufferCode(ctx, layout, aggregates, calls, table)
     waiting match {
       case None       => add(ctx, key, group, input)
       case Some(rows) =>
         val values = waitingColumns.toSeq.flatten.map(of)
-        val evaluated = evaluateVariables(grouping.map(of) ++ values)
+        val evaluated = evaluateVariables(keys ++ values)
         if (!rows.isDeclared) rows.declare(key, group, give, makeRoom, PartialAggregateExec.splitsFrom)
         s"""
            |$evaluated
@@ -207,8 +219,12 @@ case class PartialAggregateExec(
   ).execute()
 
   override def simpleString(maxFields: Int): String = {
-    val keys = truncatedString(grouping, "[", ", ", "]", maxFields)
-    s"$nodeName(keys=$keys, functions=${truncatedString(aggregates, "[", ", ", "]", maxFields)})"
+    def listed(name: String, of: Seq[Any]) = name + truncatedString(of, "=[", ", ", "]", maxFields)
+    val (objects, words) = aggregates.partition { a =>
+      a.aggregateFunction.aggBufferAttributes.exists(b => GroupLayout.isObject(b.dataType))
+    }
+    val functions = Seq("in place" -> words, "as objects" -> objects).filter(_._2.nonEmpty)
+    (listed("keys", grouping) +: functions.map { case (how, of) => listed(how, of) }).mkString(s"$nodeName(", ", ", ")")
   }
 
   override protected def withNewChildInternal(newChild: SparkPlan): PartialAggregateExec = copy(child = newChild)

@@ -3,7 +3,7 @@ package org.apache.spark.sql.mullion.operator.partial
 import java.nio.ByteOrder
 
 import org.apache.spark.network.util.JavaUtils
-import org.apache.spark.sql.catalyst.expressions.Attribute
+import org.apache.spark.sql.catalyst.expressions.{Attribute, PlanExpression}
 import org.apache.spark.sql.catalyst.expressions.aggregate.{AggregateExpression, DeclarativeAggregate, Partial}
 import org.apache.spark.sql.execution.{CodegenSupport, SparkPlan}
 import org.apache.spark.sql.internal.SQLConf
@@ -32,7 +32,9 @@ private[mullion] object PartialAggregates {
   ): SparkPlan = {
     val aggregates = expressions.map(_.copy(mode = Partial))
     whyNot(grouping, aggregates, child) match {
-      case None         => PartialAggregateExec(isStreaming, grouping, aggregates, buffers, limit(child.conf), child)
+      case None =>
+        val (called, expressed) = CalledAggregates.split(aggregates)
+        PartialAggregateExec(isStreaming, grouping, expressed, called, buffers, limit(child.conf), child)
       case Some(reason) =>
         child match {
           case assigner: AssignsPanes => assigner.setTagValue(AssignsPanes.aggregatedBySpark, reason)
@@ -56,6 +58,8 @@ private[mullion] object PartialAggregates {
         function.aggBufferAttributes.find(b => !GroupLayout.isHeld(b)).map { buffer =>
           s"${function.prettyName} holds ${buffer.dataType.sql}"
         }
+      case other if other.exists(_.isInstanceOf[PlanExpression[_]]) => Some(s"${other.prettyName} has a subquery")
+      case other if ImperativeCalls.canCall(other)                  => None
       case other => Some(s"${other.prettyName} has no expressions that update it")
     }))
     def ofPlan = child match {

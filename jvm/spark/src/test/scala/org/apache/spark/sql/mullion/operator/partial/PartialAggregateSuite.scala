@@ -183,20 +183,57 @@ class PartialAggregateSuite extends SparkSuite {
 
   for (
     (what, aggregate, why) <- Seq(
-      ("lists", collect_list("v").as("of"), "collect_list"),
-      ("the least of texts", min("text").as("of"), "min holds STRING")
+      ("intervals", first(expr("make_interval(0, 0, 0, 0, 0, 0, 1)")).as("of"), "first holds INTERVAL"),
+      ("a list of keys", expr("count(*)").as("of"), "the key keys is ARRAY")
     )
   )
     test(s"the plan says that Spark aggregates before the shuffle, and why: $what") {
       val rows = spark.sql("SELECT timestamp_seconds(1) AS ts, 1 AS k, 2L AS v, 'a' AS text")
       val panes = rows
-        .windowed(Tumbling("10 seconds"), time = "ts", by = Seq(col("k")))
+        .withColumn("keys", array("k"))
+        .windowed(Tumbling("10 seconds"), time = "ts", by = Seq(col(if (why.contains("keys")) "keys" else "k")))
         .agg(aggregate)
       val plan = panes.queryExecution.executedPlan.toString
       assert(clue(plan).contains(s"partial aggregate by Spark: $why"))
       assertEquals(partial(panes), None)
       assertEquals(panes.count(), 1L)
     }
+
+  test("the plan names the path of each aggregate, and an aggregate with objects leaves the others in place") {
+    val rows = spark.sql("SELECT timestamp_seconds(1) AS ts, 1 AS k, 2L AS v, 'a' AS text")
+    val panes = rows
+      .windowed(Tumbling("10 seconds"), time = "ts", by = Seq(col("k")))
+      .agg(
+        sum("v").as("s"),
+        approx_count_distinct("v").as("d"),
+        max("text").as("m"),
+        collect_list("v").as("l")
+      )
+    val plan = panes.queryExecution.executedPlan.toString.linesIterator.find(_.contains("PartialAggregate(")).get
+    val (inPlace, objects) = plan.splitAt(plan.indexOf("as objects=["))
+    assert(clue(inPlace).contains("in place=[partial_sum(") && inPlace.contains("partial_approx_count_distinct("))
+    assert(clue(objects).contains("partial_max(") && objects.contains("partial_collect_list("))
+    val row = panes.select("s", "d", "m", "l").head()
+    assertEquals((row.getLong(0), row.getLong(1), row.getString(2), row.getSeq[Long](3)), (2L, 1L, "a", Seq(2L)))
+  }
+
+  test("objects are counted as memory: lists that outgrow it are emitted early, and nothing is lost") {
+    val rows = spark
+      .range(0, 60000, 1, 1)
+      .select(timestamp_seconds(lit(0)).as("ts"), (col("id") % 3).as("k"), col("id").as("v"))
+    val panes = set("mullion", Some("300k")) {
+      val panes = rows
+        .windowed(Tumbling("10 seconds"), time = "ts", by = Seq(col("k")))
+        .agg(collect_list("v").as("all"), max(repeat(col("v").cast("string"), 100)).as("text"))
+      val all = panes.collect().map(row => row.getAs[Long]("k") -> row.getAs[collection.Seq[Long]]("all"))
+      assertEquals(all.map(_._1).sorted.toSeq, Seq(0L, 1L, 2L))
+      all.foreach { case (k, of) => assertEquals(of.sorted.toSeq, (0L until 20000L).map(_ * 3 + k).toSeq) }
+      panes
+    }
+    val metrics = partial(panes).get.metrics
+    assert(clue(metrics("handedOnEarly").value) > 0)
+    assert(clue(metrics("peakMemory").value) <= 300 * 1024)
+  }
 
   test("code that is not generated is Spark's, and gives the same") {
     val rows = spark.range(1000).select(timestamp_seconds(col("id")).as("ts"), (col("id") % 7).as("k"))
@@ -346,7 +383,15 @@ private object PartialAggregateSuite {
     Seq("sum(vmoney)", "avg(vmoney)", "sum(vlong)", "avg(vlong)", "sum(vwide)", "avg(vwide)", "sum(vhuge)") ++
     Seq("avg(vhuge)", "max(vwide)", "min(vhuge)", "sum(vmoney * vi)", "sum(CASE WHEN vb THEN vmoney ELSE 0 END)") ++
     Seq("avg(vlong / nullif(vi, 0))", "sum(vwide + vmoney)", "try_sum(vhuge)", "try_avg(vmoney)", "sum(vi * 1.5BD)") ++
-    Seq("sum(vi + 1)", "sum(vi * 2L)", "max(vi * 2L)", "max(kbyte)", "try_sum(vl)", "try_avg(vi)")
+    Seq("sum(vi + 1)", "sum(vi * 2L)", "max(vi * 2L)", "max(kbyte)", "try_sum(vl)", "try_avg(vi)") ++
+    Seq("max(ks)", "min(ks)", "max(kbin)", "min(upper(ks))", "max(struct(ks, vi))", "min(array(ks, kbin))") ++
+    Seq(
+      "max(map_keys(map(ks, vi)))",
+      "approx_count_distinct(vl)",
+      "approx_count_distinct(ks, 0.1)",
+      "percentile(vi, 0.5)"
+    ) ++
+    Seq("bitmap_construct_agg(bitmap_bit_position(vi))", "count_min_sketch(vi, 0.5d, 0.5d, 1)")
 
   private val inexact = Seq("stddev(vd)", "var_pop(vi)", "corr(vd, vi)", "covar_samp(vd, vi)", "skewness(vd)") ++
     Seq(
@@ -361,7 +406,16 @@ private object PartialAggregateSuite {
       "last(vhuge, true)",
       "max_by(vwide, vi)"
     ) ++
-    Seq("max_by(vi, vl)", "min_by(vd, vi)", "regr_slope(vd, vi)", "sum(vf)", "stddev_pop(vi + vd)")
+    Seq("max_by(vi, vl)", "min_by(vd, vi)", "regr_slope(vd, vi)", "sum(vf)", "stddev_pop(vi + vd)") ++
+    Seq(
+      "first(ks)",
+      "last(kbin, true)",
+      "max_by(ks, vl)",
+      "min_by(struct(vi, ks), vd)",
+      "max(ks COLLATE UTF8_LCASE)"
+    ) ++
+    Seq("collect_list(vi)", "collect_set(ks)", "collect_set(struct(vd, kf))", "approx_percentile(vd, 0.5)") ++
+    Seq("collect_list(struct(ks, array(vi)))", "hll_sketch_agg(ks)", "histogram_numeric(vd, 5)", "first(array(vd))")
 
   private val edges =
     Seq(0.0, -0.0, Double.NaN, Double.PositiveInfinity, Double.NegativeInfinity, Double.MinPositiveValue)
