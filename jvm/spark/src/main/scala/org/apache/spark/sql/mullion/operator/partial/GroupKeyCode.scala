@@ -26,6 +26,9 @@ private[partial] final class GroupKeyCode(ctx: CodegenContext, layout: GroupLayo
   /** The variables with their words: for strings their hashes. */
   def variables: Seq[String] = keys.map(_.word)
 
+  /** True for each key that may be null. */
+  def mayBeNull: Seq[Boolean] = keys.map(_.mayBeNull)
+
   /** Declares the words and the hash of the row's keys. */
   def words: String = {
     val bits = keys.zipWithIndex.collect {

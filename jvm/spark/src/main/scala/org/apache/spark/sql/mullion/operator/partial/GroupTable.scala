@@ -124,9 +124,12 @@ final class GroupTable(
     }
     i = 0
     while (i < until - from) {
-      val page = arrays((ahead(i) >>> WordBits).toInt)
-      val row = (ahead(i) & WordMask).toInt
-      all += page(row) + page(row + rowWords - 1)
+      if (ahead(i) != 0L) {
+        val page = arrays((ahead(i) >>> WordBits).toInt)
+        val row = (ahead(i) & WordMask).toInt
+        // Texts of keys are behind the words.
+        all += page(row) + page(row + (page(row - 1).toInt >>> 3) - 1)
+      }
       i += 1
     }
     // Prevents the JVM from eliminating the reads.

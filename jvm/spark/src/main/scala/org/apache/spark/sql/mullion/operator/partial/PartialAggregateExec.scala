@@ -169,7 +169,7 @@ case class PartialAggregateExec(
         if (!rows.isDeclared) rows.declare(key, group, give, makeRoom, PartialAggregateExec.splitsFrom)
         s"""
            |$evaluated
-           |${if (columnsBelow.isEmpty) rows.await(key, values) else rows.put(key, values)}
+           |${if (columnsBelow.isEmpty) rows.await(key, keys, values) else rows.put(key, keys, values)}
            |""".stripMargin
     }
   }

@@ -3,7 +3,7 @@ package org.apache.spark.sql.mullion.operator.partial
 import org.apache.spark.sql.catalyst.expressions.aggregate.AggregateExpression
 import org.apache.spark.sql.catalyst.expressions.codegen._
 import org.apache.spark.sql.catalyst.expressions.{Attribute, AttributeSet}
-import org.apache.spark.sql.types.{DecimalType, LongType}
+import org.apache.spark.sql.types.{DataType, DecimalType, LongType, StringType}
 
 /** Generates the code that buffers a few hundred rows and then adds them together, in two loops.
   *
@@ -17,7 +17,7 @@ import org.apache.spark.sql.types.{DecimalType, LongType}
   * faster: no read waits for a possibly aliased write, and mispredicted index lookups cost less.
   *
   * A buffered row consists of words, each in its own array: its hash, its keys, the columns that the functions read,
-  * and the null bits of both.
+  * and the null bits of both. The word of a text is its place among the copied texts.
   *
   * @param columns
   *   the columns that the functions and their filters read
@@ -35,6 +35,10 @@ private[partial] final class WaitingRowsCode(
   private val keys = layout.keys.map(_ => new Words(CodeGenerator.JAVA_LONG, "keys"))
   private val values = columns.map(_ => new Words(CodeGenerator.JAVA_LONG, "values"))
   private val records = new Words(CodeGenerator.JAVA_LONG, "records")
+  private val textsClass = classOf[WaitingTexts].getName
+  private val texts =
+    if (!(layout.keys ++ columns).exists(c => isText(c.dataType))) ""
+    else ctx.addMutableState(textsClass, "waitingTexts", name => s"$name = new $textsClass();", forceInline = true)
 
   /** The number of buffered rows. */
   val filled: String = ctx.addMutableState(CodeGenerator.JAVA_INT, "waitingFilled")
@@ -67,14 +71,15 @@ private[partial] final class WaitingRowsCode(
     * @param input
     *   the columns' values, evaluated
     */
-  def await(key: GroupKeyCode, input: Seq[ExprCode]): String = {
+  def await(key: GroupKeyCode, keyInput: Seq[ExprCode], input: Seq[ExprCode]): String = {
     val at = ctx.freshName("at")
+    val isFull = if (texts.isEmpty) s"$filled == $Most" else s"$filled == $Most || ($filled > 0 && $texts.isFull())"
     s"""
-       |while ($filled == $Most) $adding
+       |while ($isFull) $adding
        |int $at = $filled;
-       |${save(key, input, at, _.field)}
+       |${save(key, keyInput, input, at, _.field)}
        |$filled = $at + 1;
-       |if ($filled == $Most) $adding
+       |if ($isFull) $adding
        |""".stripMargin
   }
 
@@ -100,19 +105,30 @@ private[partial] final class WaitingRowsCode(
        |""".stripMargin
 
   /** Buffers a row in such a loop. */
-  def put(key: GroupKeyCode, input: Seq[ExprCode]): String =
+  def put(key: GroupKeyCode, keyInput: Seq[ExprCode], input: Seq[ExprCode]): String =
     s"""
-       |${save(key, input, count, _.local)}
+       |${save(key, keyInput, input, count, _.local)}
        |$count += 1;
        |""".stripMargin
 
-  private def save(key: GroupKeyCode, input: Seq[ExprCode], at: String, name: Words => String): String = {
+  private def save(
+      key: GroupKeyCode,
+      keyInput: Seq[ExprCode],
+      input: Seq[ExprCode],
+      at: String,
+      name: Words => String
+  ): String = {
     val absent = ctx.freshName("absent")
     val bits = input.zipWithIndex.collect {
       case (value, i) if value.isNull != FalseLiteral => s"if (${value.isNull}) $absent |= ${columnBit(i)};"
     }
+    def put(value: ExprCode) = GroupKeyCode.orIfNull(value, "0L", s"$texts.put(${value.value})")
     val words = columns.zip(input).map { case (column, value) =>
-      GroupKeyCode.orIfNull(value, "0L", GroupKeyCode.word(column.dataType, value.value.toString))
+      if (isText(column.dataType)) put(value)
+      else GroupKeyCode.orIfNull(value, "0L", GroupKeyCode.word(column.dataType, value.value.toString))
+    }
+    val keyWords = layout.keys.zip(keyInput).zip(key.variables).map { case ((column, value), word) =>
+      if (isText(column.dataType)) put(value) else word
     }
     s"""
        |${key.words}
@@ -120,7 +136,7 @@ private[partial] final class WaitingRowsCode(
        |${bits.mkString("\n")}
        |${name(hashes)}[$at] = ${key.hash};
        |${name(nulls)}[$at] = $absent;
-       |${keys.zip(key.variables).map { case (to, word) => s"${name(to)}[$at] = $word;" }.mkString("\n")}
+       |${keys.zip(keyWords).map { case (to, word) => s"${name(to)}[$at] = $word;" }.mkString("\n")}
        |${values.zip(words).map { case (to, word) => s"${name(to)}[$at] = $word;" }.mkString("\n")}
        |""".stripMargin
   }
@@ -139,8 +155,9 @@ private[partial] final class WaitingRowsCode(
       makeRoom: Option[String],
       splitsFrom: Int
   ): Unit = {
-    val begin = beginning(key, group)
-    val find = finding(key, begin)
+    val held = new GroupKeyCode(ctx, layout, heldKeys(key))
+    val begin = beginning(held, group)
+    val find = finding(held, begin)
     val update = updating(group, splitsFrom)
     val again = makeRoom.fold("")(room => s"$room hasRoom = $find(row, row + 1) > row;")
     add = method("addWaiting") { name =>
@@ -169,6 +186,7 @@ private[partial] final class WaitingRowsCode(
          |  }
          |  $next = 0;
          |  $filled = 0;
+         |  ${if (texts.isEmpty) "" else s"$texts.clear();"}
          |}
          |""".stripMargin
     }
@@ -216,20 +234,42 @@ private[partial] final class WaitingRowsCode(
        |""".stripMargin
   }
 
+  // The variables for a buffered row's texts among its keys; other keys are words.
+  private var keyTexts: Seq[ExprCode] = Nil
+
+  private def heldKeys(key: GroupKeyCode): Seq[ExprCode] = {
+    keyTexts = layout.keys.zip(key.mayBeNull).map { case (column, mayBeNull) =>
+      val isNull = if (mayBeNull) JavaCode.isNullVariable(ctx.freshName("keyIsNull")) else FalseLiteral
+      ExprCode(EmptyBlock, isNull, JavaCode.variable(ctx.freshName("keyText"), column.dataType))
+    }
+    keyTexts
+  }
+
   /** Declares the variables of a buffered row's key. */
-  private def restored(key: GroupKeyCode): String =
+  private def restored(key: GroupKeyCode): String = {
+    val restoredKeys = key.variables.zip(keys).zip(layout.keys.zip(keyTexts)).zipWithIndex.map {
+      case (((_, from), (column, text)), k) if isText(column.dataType) =>
+        val isNull =
+          if (text.isNull == FalseLiteral) "" else s"boolean ${text.isNull} = (${key.nulls} & ${1L << k}L) != 0L;"
+        val value = GroupKeyCode.orIfNull(text, "null", s"$texts.get(${from.local}[i])")
+        s"$isNull UTF8String ${text.value} = $value;"
+      case (((word, from), _), _) => s"long $word = ${from.local}[i];"
+    }
     s"""
        |int ${key.hash} = ${hashes.local}[i];
        |long ${key.nulls} = ${nulls.local}[i] & ${layout.keyNulls}L;
-       |${key.variables.zip(keys).map { case (word, from) => s"long $word = ${from.local}[i];" }.mkString("\n")}
+       |${restoredKeys.mkString("\n")}
        |""".stripMargin
+  }
 
   /** A method that adds rows to their records. */
   private def updating(group: GroupBufferCode, splitsFrom: Int): String = method("addToGroups") { name =>
     val reads = columns.zip(variables).zip(values).zipWithIndex.map { case (((column, variable), from), i) =>
       val value = s"${CodeGenerator.javaType(column.dataType)} ${variable.value}"
       val word = digits.get(i)
-      val read = GroupKeyCode.ofWord(column.dataType, word.fold(s"${from.local}[i]")(_.toString))
+      val read =
+        if (isText(column.dataType)) s"$texts.get(${from.local}[i])"
+        else GroupKeyCode.ofWord(column.dataType, word.fold(s"${from.local}[i]")(_.toString))
       val declared = word.fold("")(of => s"long $of = ${from.local}[i];")
       if (variable.isNull == FalseLiteral)
         s"""
@@ -284,7 +324,10 @@ private[partial] object WaitingRowsCode {
   // Their null bits are in one word after those of the keys.
   private val MostColumns = 64
 
-  /** The columns of buffered rows, if buffering is possible: all values must be words, and evaluation may be delayed.
+  private def isText(kind: DataType): Boolean = kind.isInstanceOf[StringType]
+
+  /** The columns of buffered rows, if buffering is possible: all values must be words or texts, and evaluation may be
+    * delayed.
     */
   def columns(
       layout: GroupLayout,
@@ -293,7 +336,7 @@ private[partial] object WaitingRowsCode {
   ): Option[Seq[Attribute]] = {
     val read = AttributeSet(aggregates.flatMap(a => a.aggregateFunction +: a.filter.toSeq))
     val columns = input.filter(read.contains)
-    val plain = (layout.keys ++ columns).forall(c => GroupLayout.isFixed(c.dataType))
+    val plain = (layout.keys ++ columns).forall(c => GroupLayout.isFixed(c.dataType) || isText(c.dataType))
     val whenever = aggregates.forall(a => a.aggregateFunction.deterministic && a.filter.forall(_.deterministic))
     Option.when(plain && whenever && layout.keys.length + columns.length <= MostColumns)(columns)
   }
