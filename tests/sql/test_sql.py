@@ -103,6 +103,16 @@ def told(panes: DataFrame) -> tuple[object, list[str]]:
             "ts",
         ),
         (
+            "window => 'cumulate', size => '1 day', step => '30 minutes', timezone => 'Europe/Berlin'",
+            lambda: Cumulate("1 day", "30 minutes", timezone="Europe/Berlin"),
+            "ts",
+        ),
+        (
+            "window => 'cumulate', size => '1 month', step => '1 day', timezone => 'Europe/Berlin'",
+            lambda: Cumulate("1 month", "1 day", timezone="Europe/Berlin"),
+            "ts",
+        ),
+        (
             "window => 'sliding', size => '2 hours', slide => '30 minutes'",
             lambda: Sliding("2 hours", "30 minutes"),
             "ts",

@@ -104,6 +104,8 @@ SHIFTED: Final[dict[str, Callable[[str], Window]]] = {
     "months": lambda zone: Tumbling("1 month", timezone=zone, offset="14 days"),
     "years": lambda zone: Tumbling("1 year", timezone=zone, offset="3 months"),
     "sliding": lambda zone: Sliding("7 days", "1 day", timezone=zone, offset="2 hours"),
+    "so far today": lambda zone: Cumulate("1 day", "30 minutes", timezone=zone),
+    "so far this week": lambda zone: Cumulate("1 week", "1 day", timezone=zone, offset="2 hours"),
 }
 
 
@@ -124,12 +126,21 @@ def shifted(kind: str, zone: str, us: int) -> list[tuple[int, int]]:
             case "years":
                 starts, hours = (first.month, first.day) == (4, 1), timedelta(0)
                 end = at.replace(year=at.year + 1) if starts else at
+            case "so far today":
+                starts, hours, end = True, timedelta(0), at + timedelta(days=1)
+            case "so far this week":
+                starts, hours, end = first.strftime("%A") == "Monday", timedelta(hours=2), at + timedelta(days=7)
             case _:
                 starts, hours, end = True, timedelta(hours=2), at + timedelta(days=7)
         if starts:
             window = instant(at + hours, ZoneInfo(zone)), instant(end + hours, ZoneInfo(zone))
             if window[0] <= us < window[1]:
-                windows.append(window)
+                ends = [window[1]]
+                if kind == "so far today":
+                    ends = list(range(window[1], us, -30 * 60 * SECOND))
+                elif kind == "so far this week":
+                    ends = [instant(at + hours + timedelta(days=n), ZoneInfo(zone)) for n in range(1, 8)]
+                windows += [(window[0], end) for end in ends if end > us]
     return windows
 
 
@@ -223,6 +234,9 @@ def test_what_no_calendar_has_is_refused(size: str, timezone: object, says: str)
         (lambda: Sliding("5 minutes", "1 hour"), r"Sliding\('1 hour', '5 minutes'\).*gaps=True"),
         (lambda: Cumulate("1 day", "7 hours"), "does not divide"),
         (lambda: Cumulate("1 day"), "step"),  # type: ignore[call-arg]
+        (lambda: Cumulate("5 hours", "1 hour", timezone="UTC"), "size='5 hours' is not a number of days"),
+        (lambda: Cumulate("1 month", "1 week", timezone="UTC"), "step='1 week' does not divide size='1 month'"),
+        (lambda: Cumulate("1 week", "1 day", week_start="Sunday"), "needs a time zone"),
     ],
 )
 def test_lengths_that_do_not_fit_each_other_are_an_error(window: Callable[[], object], says: str) -> None:
@@ -241,6 +255,9 @@ def test_lengths_that_do_not_fit_each_other_are_an_error(window: Callable[[], ob
         Sliding("4 weeks", "1 week", timezone="UTC", week_start="Saturday"),
         Sliding("1 minute", "1 hour", gaps=True),
         Cumulate("1 day", "1 hour", offset="90 minutes"),
+        Cumulate("1 day", "30 minutes", timezone="Europe/Berlin", offset="5 hours"),
+        Cumulate("1 year", "1 quarter", timezone="UTC", offset="3 months"),
+        Cumulate("2 weeks", "1 day", timezone="UTC", week_start="Sunday"),
     ],
 )
 def test_the_repr_of_a_window_evaluates_to_an_equal_window(window: object) -> None:

@@ -31,6 +31,7 @@ from mullion.windows import (
     Watermark,
     Window,
 )
+from mullion.windows._calendar import Calendar
 
 
 def quoted(name: str) -> str:
@@ -108,23 +109,15 @@ class Description:
 def _window(window: Window) -> dict[str, Any]:
     match window:
         case Tumbling() | Sliding() if window.calendar is not None:
-            calendar = window.calendar
-            return {
-                "kind": "calendar",
-                "number": calendar.number,
-                "unit": calendar.unit,
-                "slides": calendar.slides,
-                "timezone": calendar.timezone,
-                "week_start": calendar.week_start,
-                "offset_months": calendar.offset_months,
-                "offset": calendar.offset_us,
-            }
+            return {"kind": "calendar", **_calendar(window.calendar)}
         case Tumbling(starts="first row"):
             return {"kind": "tumbling", "size": window.size_us, "starts": window.starts}
         case Tumbling():
             return {"kind": "tumbling", "size": window.size_us, "offset": window.offset_us}
         case Sliding():
             return {"kind": "sliding", "size": window.size_us, "slide": window.slide_us, "offset": window.offset_us}
+        case Cumulate() if window.calendar is not None:
+            return {"kind": "cumulate", "cycle": _calendar(window.calendar), **_calendar_step(window)}
         case Cumulate():
             return {"kind": "cumulate", "size": window.size_us, "step": window.step_us, "offset": window.offset_us}
         case Around():
@@ -144,6 +137,25 @@ def _window(window: Window) -> dict[str, Any]:
             return {"kind": "every", "rows": window.count, "ends_with": window.ends_with is not None}
         case Custom():
             return {"kind": "custom"}
+
+
+def _calendar(calendar: Calendar) -> dict[str, Any]:
+    return {
+        "number": calendar.number,
+        "unit": calendar.unit,
+        "slides": calendar.slides,
+        "timezone": calendar.timezone,
+        "week_start": calendar.week_start,
+        "offset_months": calendar.offset_months,
+        "offset": calendar.offset_us,
+    }
+
+
+def _calendar_step(window: Cumulate) -> dict[str, int]:
+    if window.calendar_step is None:
+        return {"step": window.step_us}
+    number, unit = window.calendar_step
+    return {"step_months": number} if unit == "month" else {"step_days": number * (7 if unit == "week" else 1)}
 
 
 def _options(options: Options, window: Window) -> dict[str, Any]:

@@ -34,6 +34,11 @@ def slides_of(size: tuple[int, str], slide: tuple[int, str]) -> int | None:
     return count // step if unit == step_unit and count % step == 0 else None
 
 
+def divides(step: tuple[int, str], size: tuple[int, str]) -> bool:
+    """True if every calendar length of ``size`` is a whole number of steps. A single day divides any length."""
+    return _plain(*step) == (1, "day") or slides_of(size, step) is not None
+
+
 def _length_of(length: object) -> tuple[int, str] | None:
     match = _LENGTH.fullmatch(length) if isinstance(length, str) else None
     if match is None:

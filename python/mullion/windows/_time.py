@@ -196,19 +196,56 @@ class Cumulate:
     ``step`` must divide ``size``. ``offset`` shifts the cycles relative to the epoch; only its remainder by ``size``
     matters.
 
+    With ``timezone``, the cycles are days, weeks, months, quarters or years of the calendar there, as in
+    :class:`Tumbling`, with its ``offset`` and ``week_start``. A step is then a number of days or months, or a time that
+    divides a day and each change of clocks in the zone since 2000. On a day when clocks change, steps of an hour make
+    23 or 25 windows. A step belongs to the cycle in which it starts.
+
     >>> Cumulate("1 day", "1 hour")
     Cumulate('24 hours', '1 hour')
+    >>> Cumulate("1 month", "1 day", timezone="Europe/Berlin")
+    Cumulate('1 month', '1 day', timezone='Europe/Berlin')
 
     Raises :class:`InvalidArgumentError` when ``size`` or ``step`` is not a duration longer than zero, when ``step``
-    does not divide ``size``, and when ``offset`` is not a duration.
+    does not divide ``size``, and when ``offset`` is not a duration. With ``timezone`` it raises as :class:`Tumbling`
+    does; the query is rejected when a step of a time does not divide a change of clocks.
     """
 
     size_us: int
+    """Microseconds; 0 for calendar windows."""
     step_us: int
+    """Microseconds; 0 for a step of days or months."""
     offset_us: int
+    calendar: Calendar | None
+    """The cycles, in a time zone."""
+    calendar_step: tuple[int, str] | None
+    """The step in days, weeks or months, in a time zone."""
 
     @explained("Cumulate('1 day', '1 hour')", {"step": "Say how often a window ends."}, "Cumulate")
-    def __init__(self, size: Duration, step: Duration, offset: Duration = _NO_OFFSET) -> None:
+    def __init__(
+        self,
+        size: Duration,
+        step: Duration,
+        offset: Duration = _NO_OFFSET,
+        *,
+        timezone: str | None = None,
+        week_start: str | None = None,
+    ) -> None:
+        if timezone is not None:
+            cycle, steps = calendars.size_of(size), calendars.size_of(step)
+            if cycle is None:
+                raise not_by_calendar("size", size, timezone, f"Cumulate('1 day', '1 hour', timezone={timezone!r})")
+            if steps is not None and not calendars.divides(steps, cycle):
+                raise InvalidArgumentError(
+                    f"step={step!r} does not divide size={size!r} by the calendar. Give a step that does, such as "
+                    f"Cumulate('1 month', '1 day', timezone={timezone!r})."
+                )
+            step_us = 0 if steps is not None else durations.positive(step, "step", "Cumulate('1 day', {})")
+            calendar = calendar_of(cycle, 1, timezone, week_start, offset)
+            hold(self, size_us=0, step_us=step_us, offset_us=0, calendar=calendar, calendar_step=steps)
+            return
+        require_no_week_start(week_start)
+        hold(self, calendar=None, calendar_step=None)
         size_us = durations.positive(size, "size", "Cumulate({}, '1 second')")
         step_us = durations.positive(step, "step", "Cumulate('1 minute', {})")
         if size_us % step_us:
@@ -220,6 +257,11 @@ class Cumulate:
         hold(self, size_us=size_us, step_us=step_us, offset_us=offset_us)
 
     def __repr__(self) -> str:
+        if self.calendar is not None:
+            size = calendars.written(self.calendar.number, self.calendar.unit)
+            steps = self.calendar_step
+            step = durations.written(self.step_us) if steps is None else calendars.written(*steps)
+            return f"Cumulate({size!r}, {step!r}{self.calendar.options()})"
         size, step = durations.written_alike(self.size_us, self.step_us)
         return f"Cumulate({size!r}, {step!r}{_offset(self.offset_us)})"
 

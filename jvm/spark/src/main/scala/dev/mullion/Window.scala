@@ -149,6 +149,36 @@ final case class Cumulate(size: Span, step: Span, offset: Span = Span.zero) exte
     CumulativeWindow(Span.positive("size", size), Span.positive("step", step), offset.micros)
 }
 
+object Cumulate {
+
+  /** Windows that grow in steps of a time from the start of each calendar window, such as a day in a time zone.
+    *
+    * @param cycle
+    *   `Tumbling.days`, `.weeks` or `.months`
+    * @param step
+    *   divides a day, and each change of clocks in the time zone
+    */
+  def within(cycle: Window, step: Span): Window =
+    Calendar(CumulativeWindow.byCalendar(calendarOf(cycle), Span.positive("step", step)))
+
+  /** The same in steps of so many days, which divide the days of the cycle. In a month, a step is 1 day. */
+  def withinByDays(cycle: Window, days: Int): Window =
+    Calendar(CumulativeWindow.byCalendar(calendarOf(cycle), days, months = 0))
+
+  /** The same in steps of so many months, which divide the months of the cycle. */
+  def withinByMonths(cycle: Window, months: Int): Window =
+    Calendar(CumulativeWindow.byCalendar(calendarOf(cycle), days = 0, months))
+
+  private def calendarOf(cycle: Window): CalendarWindow = cycle.spec match {
+    case calendar: CalendarWindow if calendar.slides == 1 => calendar
+    case other                                            =>
+      throw MullionException.invalid(
+        s"The cycle is ${other.describe}, which is no calendar window. Give Tumbling.days, .weeks or .months, such as " +
+          "Tumbling.days(1, \"Europe/Berlin\"), or write Cumulate(size, step)."
+      )
+  }
+}
+
 /** Sessions: rows of a key that are at most the gap apart.
   * {{{
   *   x x  x        x x

@@ -138,6 +138,9 @@ class ScalaApiSuite extends SparkSuite {
     assertEquals(panes(Sliding.weeks(2, 1, "UTC")), 2L)
     assertEquals(panes(Sliding.months(3, 1, "UTC")), 3L)
     assertEquals(panes(Cumulate("24 hours", "1 hour")), 24L)
+    assertEquals(panes(Cumulate.within(Tumbling.days(1, "Europe/Berlin"), "1 hour")), 23L)
+    assertEquals(panes(Cumulate.withinByDays(Tumbling.months(1, "UTC"), 1)), 31L)
+    assertEquals(panes(Cumulate.withinByMonths(Tumbling.months(12, "UTC"), 3)), 4L)
     assertEquals(panes(Tumbling.fromFirstRow("7 seconds")), 2L)
     assertEquals(panes(Sliding("1 second", "1 minute", gaps = true)), 1L)
     assertEquals(panes(Around("1 second", 1.second)), 12L)
@@ -173,6 +176,9 @@ class ScalaApiSuite extends SparkSuite {
     assert(clue(refused(Sliding("1 second", "1 minute"))).contains("gaps = true"))
     assert(clue(refused(Sliding.days(7, 2, "UTC"))).contains("does not divide"))
     assert(clue(refused(Cumulate("1 minute", "7 seconds"))).contains("does not divide"))
+    assert(clue(refused(Cumulate.within(Tumbling("1 day"), "1 hour"))).contains("Cumulate(size, step)"))
+    assert(clue(refused(Cumulate.within(Tumbling.days(1, "Europe/Berlin"), "5 hours"))).contains("does not divide"))
+    assert(clue(refused(Session("1 hour").maxLength("1 minute"))).contains("Tumbling.fromFirstRow"))
     assert(clue(refused(Tumbling.days(1, "Mars"))).contains("'Mars' is not a time zone"))
   }
 

@@ -79,35 +79,41 @@ final class CalendarGrid(spec: CalendarWindow) extends SliceGrid {
 }
 
 /** The grid of windows that grow from one start. Windows and slices are numbered by their ends: window `w` ends with
-  * slice `w`, and the windows of a cycle begin with its first slice.
+  * slice `w`, and the windows of a cycle begin with its first slice. A slice is a step. It belongs to the cycle in which
+  * it starts.
+  *
+  * @param cycles
+  *   the grid of the cycles, without overlap
+  * @param steps
+  *   the grid of the steps, without overlap
   */
-final class CumulativeGrid(spec: CumulativeWindow) extends SliceGrid {
-  private val ends = new EvenGrid(AlignedWindow.tumbling(spec.step, spec.offset))
-  private val steps = spec.steps
-  // The number of a window that starts a cycle, modulo `steps`.
-  private val origin = spec.offset / spec.step
+final class CumulativeGrid(cycles: SliceGrid, steps: SliceGrid) extends SliceGrid {
+  private def cycleOf(slice: Long): Long = cycles.windowAt(steps.windowStart(slice))
 
-  /** The number of a window within its cycle, from 0. */
-  private def inCycle(window: Long): Long = Math.floorMod(Math.floorMod(window, steps) - origin, steps)
+  /** The first step that starts at or after `t`. */
+  private def stepFrom(t: Long): Long = {
+    val step = steps.windowAt(t)
+    if (steps.windowStart(step) == t) step else step + 1
+  }
 
-  override def ordinalOf(ts: Long): Long = ends.ordinalOf(ts)
+  override def ordinalOf(ts: Long): Long = steps.ordinalOf(ts)
 
-  override def windowAt(ts: Long): Long = lastWindow(ends.windowAt(ts))
+  override def windowAt(ts: Long): Long = lastWindow(steps.windowAt(ts))
 
-  override def windowStart(window: Long): Long = ends.windowStart(firstSlice(window))
+  override def windowStart(window: Long): Long = steps.windowStart(firstSlice(window))
 
-  override def windowEnd(window: Long): Long = ends.windowEnd(window)
+  override def windowEnd(window: Long): Long = steps.windowEnd(window)
 
-  override def firstSlice(window: Long): Long =
-    TimeMath.minus(window, inCycle(window))
+  // A number of a window before or after all time is its own first and last slice.
+  override def firstSlice(window: Long): Long = Math.min(window, stepFrom(cycles.windowStart(cycleOf(window))))
 
   override def lastSlice(window: Long): Long = window
 
   override def firstWindow(ordinal: Long): Long = ordinal
 
-  override def lastWindow(ordinal: Long): Long = TimeMath.plus(ordinal, steps - 1 - inCycle(ordinal))
+  override def lastWindow(ordinal: Long): Long = Math.max(ordinal, stepFrom(cycles.windowEnd(cycleOf(ordinal))) - 1)
 
-  override def firstWindowEndingAfter(t: Long): Long = ends.firstWindowEndingAfter(t)
+  override def firstWindowEndingAfter(t: Long): Long = steps.firstWindowEndingAfter(t)
 }
 
 private object CalendarGrid {

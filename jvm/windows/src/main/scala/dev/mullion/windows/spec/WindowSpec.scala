@@ -2,8 +2,6 @@ package dev.mullion.windows.spec
 
 import java.time.{DayOfWeek, LocalDate, LocalTime, ZoneId}
 
-import scala.jdk.CollectionConverters._
-
 import dev.mullion.windows.WindowException
 
 /** The windows of a row. A window is a half-open interval `[start, end)` of event time; all times and lengths are
@@ -44,8 +42,8 @@ sealed trait GridWindow extends WindowSpec {
   def grid: SliceGrid
 }
 
-/** Windows of calendar days or months in a time zone. They start every `days` days or `months` months, and span
-  * `slides` of these steps. A day lasts from midnight to midnight, 23 or 25 hours where clocks change. A start that
+/** Windows of calendar days or months in a time zone. They start every `days` days or `months` months, and span `slides`
+  * of these steps. A day lasts from midnight to midnight, 23 or 25 hours where clocks change. A start that
   * clocks skip is the first instant after it; of a local time that occurs twice, the first.
   *
   * @param days
@@ -90,6 +88,12 @@ final case class CalendarWindow private (
 
   override def startEndingBy(t: Long): Long = grid.windowStart(grid.lastWindowEndingBy(t))
 
+  /** The consecutive steps of these windows, of so many days or months. */
+  private[spec] def inSteps(days: Int, months: Int): CalendarWindow =
+    if (this.days > 0) copy(days = days, slides = 1)
+    else if (months > 0) copy(months = months, slides = 1, first = Math.floorMod(first, months))
+    else copy(days = days, months = 0, slides = 1, first = 0, shift = Math.floorMod(shift, CalendarWindow.Day))
+
   /** A window at most a few from the one that holds `ts`. */
   private[windows] def near(ts: Long): Long = {
     val origin = TimeMath.plus(shift, if (days > 0) first * CalendarWindow.Day else first * CalendarWindow.Month)
@@ -106,28 +110,15 @@ final case class CalendarWindow private (
         if (days > 0) LocalDate.ofEpochDay(first + window * days)
         else LocalDate.EPOCH.plusMonths(first + window * months)
       val local = date.plusDays(shiftDays).atTime(timeOfDay)
-      val instant = Option(rules.getTransition(local))
-        .filter(_.isGap)
-        .fold(local.toInstant(rules.getValidOffsets(local).asScala.headOption.getOrElse(rules.getOffset(local))))(
-          _.getInstant
-        )
-      TimeMath.plus(TimeMath.times(instant.getEpochSecond, 1000000L), instant.getNano / 1000L)
+      CalendarText.timeOf(local, rules)
     }
   }
 
-  override def describe: String = {
-    def step(n: Int) =
-      if (days > 0) CalendarText.days(days * n, first) else CalendarText.months(months * n)
-    val from = if (days % 7 == 0 && first != 0 && days > 0) CalendarText.weekday(first) else ""
-    val length = if (overlaps) s"sliding ${step(slides)} every ${step(1)}" else s"tumbling ${step(1)}"
-    val fiscal = if (days > 0 || first == 0) Nil else Seq(CalendarText.months(first))
-    val offset = fiscal ++ Option.when(shift != 0)(Duration.describe(shift))
-    s"$length by the calendar of $zone$from${if (offset.isEmpty) "" else offset.mkString(", offset ", " and ", "")}"
-  }
+  override def describe: String = CalendarText.describe(this)
 }
 
 object CalendarWindow {
-  private val Day = 86400L * 1000000L
+  private[spec] val Day = 86400L * 1000000L
   // The average month of the Gregorian calendar, which repeats every 400 years.
   private val Month = 146097L * Day / 4800L
   // Each month has this many days.
@@ -197,8 +188,8 @@ object CalendarWindow {
   }
 }
 
-/** Windows that grow in steps from one start, as Flink SQL's `CUMULATE`: all windows of a cycle of `size` start with
-  * it, and one ends after each `step`. A row is in each window of its cycle that ends after it.
+/** Windows that grow in steps from one start, as Flink SQL's `CUMULATE`: all windows of a cycle start with it, and one
+  * ends after each step. A row is in each window of its cycle that ends after it.
   *
   * {{{
   *   Cumulate(6, 2)    |-|         |-|
@@ -206,15 +197,18 @@ object CalendarWindow {
   *                     |-----|     |-----|
   * }}}
   *
-  * @param size
-  *   the length of a cycle and of its longest window, > 0
-  * @param step
-  *   the distance between the ends of consecutive windows, > 0; divides `size`
-  * @param offset
-  *   the shift of the cycles, in `[0, size)`
+  * With calendar cycles, such as days in a time zone, steps are days or months of the same calendar, or a time that
+  * divides every change of clocks there. A step belongs to the cycle in which it starts.
+  *
+  * @param cycles
+  *   the cycles, one after another
+  * @param steps
+  *   the steps, whose ends are the ends of the windows
   */
-final case class CumulativeWindow private (size: Long, step: Long, offset: Long) extends GridWindow {
-  override def overlaps: Boolean = step < size
+final case class CumulativeWindow private (cycles: GridWindow, steps: GridWindow) extends GridWindow {
+  override val grid: SliceGrid = new CumulativeGrid(cycles.grid, steps.grid)
+
+  override def overlaps: Boolean = cycles != steps
 
   override def hasGaps: Boolean = false
 
@@ -222,36 +216,44 @@ final case class CumulativeWindow private (size: Long, step: Long, offset: Long)
 
   override def holds(ts: Long): Boolean = true
 
-  override def lastStart(ts: Long): Long = TimeMath.floor(ts, size, offset)
+  override def lastStart(ts: Long): Long = grid.windowStart(grid.ordinalOf(ts))
 
   /** The end of the last window that starts at `start`. */
-  override def end(start: Long): Long = cycles.end(start)
+  override def end(start: Long): Long = grid.windowEnd(grid.windowAt(start))
 
-  override def startEndingBy(t: Long): Long = TimeMath.minus(t, size)
+  override def startEndingBy(t: Long): Long = grid.windowStart(grid.lastWindowEndingBy(t))
 
-  override val grid: SliceGrid = new CumulativeGrid(this)
-
-  private[windows] def steps: Long = size / step
-
-  private[windows] def cycles: AlignedWindow = AlignedWindow.tumbling(size, offset)
-
-  override def describe: String = {
-    val shift = if (offset == 0) "" else s", offset ${Duration.describe(offset)}"
-    s"cumulative ${Duration.describe(size)} in steps of ${Duration.describe(step)}$shift"
-  }
+  override def describe: String = CalendarText.describe(this)
 }
 
 object CumulativeWindow {
   def apply(size: Long, step: Long, offset: Long = 0L): CumulativeWindow = {
     AlignedWindow.requirePositive("size", size)
     AlignedWindow.requirePositive("step", step)
-    if (size % step != 0)
-      throw WindowException.invalid(
-        s"The window's step of ${Duration.describe(step)} does not divide its size of ${Duration.describe(size)}. Give a " +
-          "step that does, such as 1 hour for a size of 1 day."
-      )
-    new CumulativeWindow(size, step, Math.floorMod(offset, size))
+    if (size % step != 0) throw notDividing(Duration.describe(step), Duration.describe(size))
+    new CumulativeWindow(AlignedWindow.tumbling(size, offset), AlignedWindow.tumbling(step, offset))
   }
+
+  /** Windows in calendar cycles, in steps of a time. */
+  def byCalendar(cycles: CalendarWindow, step: Long): CumulativeWindow = {
+    AlignedWindow.requirePositive("step", step)
+    val offset = CalendarText.offsetOfSteps(cycles, step)
+    new CumulativeWindow(cycles, AlignedWindow.tumbling(step, offset))
+  }
+
+  /** Windows in calendar cycles, in steps of so many days or months. */
+  def byCalendar(cycles: CalendarWindow, days: Int, months: Int): CumulativeWindow = {
+    val divides =
+      if (days > 0) if (cycles.days > 0) cycles.days % days == 0 else days == 1
+      else months > 0 && cycles.months > 0 && cycles.months % months == 0
+    if (!divides) throw notDividing(CalendarText.counted(days, months), CalendarText.counted(cycles.days, cycles.months))
+    new CumulativeWindow(cycles, cycles.inSteps(days, months))
+  }
+
+  private def notDividing(step: String, size: String) = WindowException.invalid(
+    s"The window's step of $step does not divide its size of $size. Give a step that does, such as 1 hour for a size of " +
+      "1 day."
+  )
 }
 
 /** Windows aligned to the epoch. They start on the grid `offset + k * slide` and are `size` long:

@@ -91,7 +91,7 @@ object CallDescription {
         OrderedWindow.fromFirstRow(us("size"))
       case JString("tumbling") => AlignedWindow.tumbling(us("size"), us("offset"))
       case JString("sliding")  => AlignedWindow.sliding(us("size"), us("slide"), us("offset"))
-      case JString("cumulate") => CumulativeWindow(us("size"), us("step"), us("offset"))
+      case JString("cumulate") => cumulative(said)
       case JString("calendar") => calendar(said)
       case JString("around")   => AroundWindow(us("before"), us("after"))
       case JString("session")  => session(said)
@@ -134,6 +134,15 @@ object CallDescription {
         CalendarWindow.ofMonths(number, zone, slides, count(longOf(said \ "offset_months")), offset)
       case other => throw unreadable(s"the calendar has no windows of a $other")
     }
+  }
+
+  private def cumulative(said: JValue): CumulativeWindow = some(said \ "cycle") match {
+    case None        => CumulativeWindow(longOf(said \ "size"), longOf(said \ "step"), longOf(said \ "offset"))
+    case Some(cycle) =>
+      def steps(name: String) = some(said \ name).fold(0)(n => count(longOf(n)))
+      some(said \ "step").fold(
+        CumulativeWindow.byCalendar(calendar(cycle), steps("step_days"), steps("step_months"))
+      )(step => CumulativeWindow.byCalendar(calendar(cycle), longOf(step)))
   }
 
   private type Change = WindowOptions => WindowOptions

@@ -77,7 +77,8 @@ private[request] final class SqlWindowed(arguments: SqlArguments) {
         }
         (Seq(us("size"), "starts" -> JString("first row")), Nil)
       case "tumbling" | "sliding" if has("timezone")   => (calendar(kind), Nil)
-      case "tumbling" | "sliding" if has("week_start") =>
+      case "cumulate" if has("timezone") => (Seq("cycle" -> JObject(calendar(kind).toList)) ++ calendarStep, Nil)
+      case "tumbling" | "sliding" | "cumulate" if has("week_start") =>
         throw MullionException.invalid(
           "week_start needs timezone. Give one, such as timezone => 'UTC', or leave it out."
         )
@@ -150,6 +151,13 @@ private[request] final class SqlWindowed(arguments: SqlArguments) {
       "offset_months" -> JLong(months.getOrElse(0L)),
       "offset" -> JLong(if (months.isDefined) 0L else length("offset").getOrElse(0L))
     )
+  }
+
+  /** The step of windows that grow in cycles by the calendar: a number of days or months, or a time. */
+  private def calendarStep: Said = CalendarLength.of(needed("step", text)) match {
+    case Some((number, "month")) => Seq("step_months" -> JLong(number))
+    case Some((number, unit))    => Seq("step_days" -> JLong(if (unit == "week") number * 7 else number))
+    case None                    => Seq("step" -> JLong(needed("step", positive(_))))
   }
 
   private def global: (Said, Seq[(String, Expression)]) = {
@@ -266,7 +274,7 @@ private[request] object SqlWindowed {
   val ofKind: Map[String, Seq[String]] = Map(
     "tumbling" -> Seq("size", "offset", "timezone", "week_start", "starts"),
     "sliding" -> Seq("size", "slide", "offset", "timezone", "week_start", "gaps"),
-    "cumulate" -> Seq("size", "step", "offset"),
+    "cumulate" -> Seq("size", "step", "offset", "timezone", "week_start"),
     "session" -> Seq("gap", "gap_column", "max_length", "ends_with"),
     "around" -> Seq("before", "after"),
     "count" -> Seq("length", "every", "timeout", "forget_after"),

@@ -293,7 +293,8 @@ object StateHeader {
 
   /** A window, one of:
     *   - aligned, with `size`, `slide` and `offset`
-    *   - cumulative, with `size`, `step` and `offset`
+    *   - cumulative, with `size`, `step` and `offset`; in cycles by the calendar, with a `step`, `stepDays` or
+    *     `stepMonths`
     *   - by the calendar of a `zone`, with `days` or `months`, `slides`, the `first` day and `shift`
     *   - a session, with a `gap` or, in SQL over `input`, with `gapByRow`
     *   - a session with a `maxLength`, or one that ends with a row for which a `trigger` in SQL is true; with
@@ -327,7 +328,9 @@ object StateHeader {
       maxLength: Option[Long] = None,
       fromFirstRow: Option[Boolean] = None,
       timeout: Option[Long] = None,
-      endsWith: Option[String] = None
+      endsWith: Option[String] = None,
+      stepDays: Option[Int] = None,
+      stepMonths: Option[Int] = None
   ) {
     def spec: WindowSpec =
       ofCalendar.orElse(ofTime).orElse(ofRows).orElse(ranges.map(CustomWindow(_))).getOrElse(ofOrder)
@@ -349,7 +352,13 @@ object StateHeader {
 
     private def ofCalendar: Option[WindowSpec] =
       for (days <- days; months <- months; first <- first; zone <- zone)
-        yield CalendarWindow.of(days, months, slides.getOrElse(1), first, shift.getOrElse(0L), zone)
+        yield {
+          val window = CalendarWindow.of(days, months, slides.getOrElse(1), first, shift.getOrElse(0L), zone)
+          val byDays = stepDays.orElse(stepMonths).map { _ =>
+            CumulativeWindow.byCalendar(window, stepDays.getOrElse(0), stepMonths.getOrElse(0))
+          }
+          byDays.orElse(step.map(CumulativeWindow.byCalendar(window, _))).getOrElse(window)
+        }
 
     private def ofTime: Option[WindowSpec] = (size, slide, offset, before, after) match {
       case (Some(size), None, Some(offset), _, _)        => step.map(CumulativeWindow(size, _, offset))
@@ -380,8 +389,15 @@ object StateHeader {
     def apply(window: WindowSpec, gapByRow: Option[String], trigger: Option[String]): Window = window match {
       case AlignedWindow(size, slide, offset) =>
         none.copy(size = Some(size), slide = Some(slide), offset = Some(offset))
-      case CumulativeWindow(size, step, offset) =>
+      case CumulativeWindow(AlignedWindow(size, _, offset), AlignedWindow(step, _, _)) =>
         none.copy(size = Some(size), step = Some(step), offset = Some(offset))
+      case CumulativeWindow(cycles, AlignedWindow(step, _, _)) => apply(cycles, gapByRow, trigger).copy(step = Some(step))
+      case CumulativeWindow(cycles, CalendarWindow(days, months, _, _, _, _)) =>
+        apply(cycles, gapByRow, trigger).copy(
+          stepDays = Option.when(days > 0)(days),
+          stepMonths = Option.when(months > 0)(months)
+        )
+      case other: CumulativeWindow => throw new IllegalStateException(s"$other has other steps")
       case CalendarWindow(days, months, slides, first, shift, zone) =>
         none.copy(
           days = Some(days),
