@@ -22,6 +22,7 @@ from pyspark.sql import functions as F
 from mullion import (
     Count,
     Early,
+    Global,
     IncompatibleStateError,
     InvalidArgumentError,
     Session,
@@ -248,6 +249,8 @@ def test_previous_and_forward_are_rejected_where_panes_overlap_or_give_rows_away
     refused("windows of one key overlap", window=Sliding("1 minute", "1 second"))
     refused("kept as long as the query", window=Count(2, forget_after="1 day"), time=None)
     refused("state has one pane for each key", column=MF.previous(MF.previous(F.sum("v"))))
+    for closing in (Global.when(MF.previous(F.sum("v")) > 1), Global.every(5, ends_with=MF.previous(F.sum("v")) > 1)):
+        refused("in the condition that closes a window", window=closing, time=None, column=F.sum("v"))
     refused("has no aggregate", InvalidArgumentError, column=MF.previous(F.col("k")))
     refused("a value that only Spark computes", column=MF.previous(F.udf(str, useArrow=False)(F.sum("v"))))
     with pytest.raises(InvalidArgumentError, match=r"previous\('v'\) was given a str"):

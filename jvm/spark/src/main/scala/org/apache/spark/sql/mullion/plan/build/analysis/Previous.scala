@@ -36,6 +36,7 @@ private[build] object Previous {
     in(call.aggregateColumns)
       .flatMap(misplaced)
       .headOption
+      .orElse(in(call.closesWhenOfRows.toSeq).headOption.map(inCondition))
       .orElse(
         in(call.aggregateColumns).headOption.flatMap(previous =>
           unsupported(call).map { case (what, why) =>
@@ -43,6 +44,11 @@ private[build] object Previous {
           }
         )
       )
+
+  private def inCondition(previous: MullionPrevious) = MullionException.unsupported(
+    s"${previous.sql} in the condition that closes a window: previous values are added to a pane when it closes, and the " +
+      "condition decides about that before. Leave it out of the condition, or select by it in the output."
+  )
 
   /** The error for a call with the wrong argument, or in the wrong place. */
   private def misplaced(previous: MullionPrevious): Option[MullionException] = {
