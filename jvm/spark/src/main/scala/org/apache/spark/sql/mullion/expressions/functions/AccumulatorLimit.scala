@@ -19,12 +19,19 @@ final case class AccumulatorLimit(bytes: Long) {
     *   its name in the error
     * @param of
     *   its content
+    * @param isInRecords
+    *   whether most of it is in records that are read one by one
     */
-  def tooLarge(size: Long, pane: String, of: String): MullionException = MullionException.unsupported(
-    s"$pane has grown to $size bytes of $of, and ${AccumulatorLimit.Setting} allows it $bytes: a task holds them in memory. " +
-      "Use shorter windows or more keys, or aggregates that do not grow with their rows; or, if executors have the memory, " +
-      s"raise the limit, as in spark.conf.set('${AccumulatorLimit.Setting}', '${size / (1L << 20) * 2 + 1}m')."
-  )
+  def tooLarge(size: Long, pane: String, of: String, isInRecords: Boolean = false): MullionException = {
+    val (why, resource) =
+      if (isInRecords) ("its state has a record for each distinct value", "the disk for it")
+      else ("a task holds them in memory", "the memory")
+    MullionException.unsupported(
+      s"$pane has grown to $size bytes of $of, and ${AccumulatorLimit.Setting} allows it $bytes: $why. Use shorter windows " +
+        s"or more keys, or aggregates that do not grow with their rows; or, if executors have $resource, raise the limit, " +
+        s"as in spark.conf.set('${AccumulatorLimit.Setting}', '${size / (1L << 20) * 2 + 1}m')."
+    )
+  }
 }
 
 object AccumulatorLimit {

@@ -10,6 +10,7 @@ import org.apache.spark.sql.mullion.state.record.{BorrowedRow, Family, FamilySpe
 import org.apache.spark.sql.types._
 
 import dev.mullion.MullionException
+import dev.mullion.windows.rules.{AlignedRules, CustomRules, NumberedRules, PaneRules}
 
 /** Accumulators in state that may grow with every row. Long appended lists are stored in chunks, so that a batch only
   * writes its own rows; and the size of a pane is limited.
@@ -234,7 +235,15 @@ private[operator] object PaneSums {
         if (a.dataType == BinaryType && !rest.isNullAt(at + i)) rest.getLong(at + i).toInt.toLong else 0L
       }.sum + (if (f.isInstanceOf[Distinct]) Math.max(0L, Distinct.recordedBytes(rest, at)) else 0L)
     }
-    program.limit.tooLarge(size, pane, s"aggregates, most of it in ${largest._1.sql}")
+    val isInRecords = largest._1.isInstanceOf[Distinct] && !mergesPanes(program.rules)
+    program.limit.tooLarge(size, pane, s"aggregates, most of it in ${largest._1.sql}", isInRecords)
+  }
+
+  /** True if a task merges the contents of several records, which reads all of their distinct values. */
+  private def mergesPanes(rules: PaneRules): Boolean = rules match {
+    case aligned: AlignedRules            => aligned.knowsKeys
+    case _: CustomRules | _: NumberedRules => false
+    case _                                => true
   }
 
   /** Keys with a number after them. */
