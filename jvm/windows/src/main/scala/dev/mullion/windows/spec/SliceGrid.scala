@@ -79,8 +79,8 @@ final class CalendarGrid(spec: CalendarWindow) extends SliceGrid {
 }
 
 /** The grid of windows that grow from one start. Windows and slices are numbered by their ends: window `w` ends with
-  * slice `w`, and the windows of a cycle begin with its first slice. A slice is a step. It belongs to the cycle in which
-  * it starts.
+  * slice `w`, and the windows of a cycle begin with its first slice. A slice is a step. It belongs to the cycle in
+  * which it starts.
   *
   * @param cycles
   *   the grid of the cycles, without overlap

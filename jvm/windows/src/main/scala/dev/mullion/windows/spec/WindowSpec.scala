@@ -42,8 +42,8 @@ sealed trait GridWindow extends WindowSpec {
   def grid: SliceGrid
 }
 
-/** Windows of calendar days or months in a time zone. They start every `days` days or `months` months, and span `slides`
-  * of these steps. A day lasts from midnight to midnight, 23 or 25 hours where clocks change. A start that
+/** Windows of calendar days or months in a time zone. They start every `days` days or `months` months, and span
+  * `slides` of these steps. A day lasts from midnight to midnight, 23 or 25 hours where clocks change. A start that
   * clocks skip is the first instant after it; of a local time that occurs twice, the first.
   *
   * @param days
@@ -246,7 +246,8 @@ object CumulativeWindow {
     val divides =
       if (days > 0) if (cycles.days > 0) cycles.days % days == 0 else days == 1
       else months > 0 && cycles.months > 0 && cycles.months % months == 0
-    if (!divides) throw notDividing(CalendarText.counted(days, months), CalendarText.counted(cycles.days, cycles.months))
+    if (!divides)
+      throw notDividing(CalendarText.counted(days, months), CalendarText.counted(cycles.days, cycles.months))
     new CumulativeWindow(cycles, cycles.inSteps(days, months))
   }
 

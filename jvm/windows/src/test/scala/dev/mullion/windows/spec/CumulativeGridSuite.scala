@@ -130,8 +130,12 @@ class CumulativeGridSuite extends PropertySuite {
     def error(of: => Any) = intercept[WindowException](of).getMessage
     assert(clue(error(CumulativeWindow.byCalendar(day, 6 * hour))).contains("does not divide 1 hour, by which clocks"))
     assert(clue(error(CumulativeWindow.byCalendar(day, 7 * hour))).contains("does not divide a day"))
-    assert(clue(error(CumulativeWindow.byCalendar(day, days = 2, months = 0))).contains("does not divide its size of 1 day"))
-    assert(clue(error(CumulativeWindow.byCalendar(day, days = 0, months = 1))).contains("step of 1 month does not divide"))
+    assert(
+      clue(error(CumulativeWindow.byCalendar(day, days = 2, months = 0))).contains("does not divide its size of 1 day")
+    )
+    assert(
+      clue(error(CumulativeWindow.byCalendar(day, days = 0, months = 1))).contains("step of 1 month does not divide")
+    )
     assertEquals(CumulativeWindow.byCalendar(CalendarWindow.ofDays(1, "Asia/Kolkata"), 6 * hour).overlaps, true)
     assertEquals(
       CumulativeWindow.byCalendar(day, hour).describe,

@@ -118,10 +118,10 @@ final case class PaneStory(
 
   /** The number of windows that hold a row at the start of one. */
   def windowsAtStart: Long = window match {
-    case AlignedWindow(size, slide, _)   => (size + slide - 1) / slide
+    case AlignedWindow(size, slide, _)                                          => (size + slide - 1) / slide
     case CumulativeWindow(AlignedWindow(size, _, _), AlignedWindow(step, _, _)) => size / step
-    case calendar: CalendarWindow        => calendar.slides.toLong
-    case _                               => 1
+    case calendar: CalendarWindow                                               => calendar.slides.toLong
+    case _                                                                      => 1
   }
 }
 

@@ -28,8 +28,8 @@ private[build] final class JoinSide(val name: String, val df: DataFrame, keys: S
   /** The column with its rows, next to those of the other side. */
   val tag: String = s"_mullion_$name"
 
-  /** The metadata of renamed columns on the right. The optimizer removes renamings without metadata, even if a union then
-    * has one column twice, which Spark rejects. The result of a union has the metadata of its left side.
+  /** The metadata of renamed columns on the right. The optimizer removes renamings without metadata, even if a union
+    * then has one column twice, which Spark rejects. The result of a union has the metadata of its left side.
     */
   private def kept: Metadata =
     if (name == "left") Metadata.empty else new MetadataBuilder().putBoolean(Kept, true).build()

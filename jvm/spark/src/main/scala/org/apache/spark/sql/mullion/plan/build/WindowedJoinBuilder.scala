@@ -41,7 +41,7 @@ object WindowedJoinBuilder {
     // In Python, time= is a tuple if the sides differ.
     val ofRight =
       if (join.time == join.rightTime) ofLeft
-      else Setting.text("right_time", join.rightTime).copy(python = s"time='${join.rightTime}'")
+      else Setting.text("right_time", join.rightTime).copy(python = Setting.text("time", join.rightTime).python)
     val sides = Seq(
       new JoinSide("left", left, keys.map(_._1), JoinColumns.time(left, "left", ofLeft, join.time)),
       new JoinSide("right", right, keys.map(_._2), JoinColumns.time(right, "right", ofRight, join.rightTime))

@@ -76,7 +76,7 @@ private[request] final class SqlWindowed(arguments: SqlArguments) {
           )
         }
         (Seq(us("size"), "starts" -> JString("first row")), Nil)
-      case "tumbling" | "sliding" if has("timezone")   => (calendar(kind), Nil)
+      case "tumbling" | "sliding" if has("timezone") => (calendar(kind), Nil)
       case "cumulate" if has("timezone") => (Seq("cycle" -> JObject(calendar(kind).toList)) ++ calendarStep, Nil)
       case "tumbling" | "sliding" | "cumulate" if has("week_start") =>
         throw MullionException.invalid(

@@ -391,7 +391,8 @@ object StateHeader {
         none.copy(size = Some(size), slide = Some(slide), offset = Some(offset))
       case CumulativeWindow(AlignedWindow(size, _, offset), AlignedWindow(step, _, _)) =>
         none.copy(size = Some(size), step = Some(step), offset = Some(offset))
-      case CumulativeWindow(cycles, AlignedWindow(step, _, _)) => apply(cycles, gapByRow, trigger).copy(step = Some(step))
+      case CumulativeWindow(cycles, AlignedWindow(step, _, _)) =>
+        apply(cycles, gapByRow, trigger).copy(step = Some(step))
       case CumulativeWindow(cycles, CalendarWindow(days, months, _, _, _, _)) =>
         apply(cycles, gapByRow, trigger).copy(
           stepDays = Option.when(days > 0)(days),

@@ -241,9 +241,9 @@ private[operator] object PaneSums {
 
   /** True if a task merges the contents of several records, which reads all of their distinct values. */
   private def mergesPanes(rules: PaneRules): Boolean = rules match {
-    case aligned: AlignedRules            => aligned.knowsKeys
+    case aligned: AlignedRules             => aligned.knowsKeys
     case _: CustomRules | _: NumberedRules => false
-    case _                                => true
+    case _                                 => true
   }
 
   /** Keys with a number after them. */

@@ -22,8 +22,9 @@ private[output] final class FunctionValues(
     functions
       .zip(offsets)
       .zipWithIndex
-      .collect { case ((f: ImperativeAggregate, at), i) if needed(results(i)) =>
-        (f.withNewMutableAggBufferOffset(at), i)
+      .collect {
+        case ((f: ImperativeAggregate, at), i) if needed(results(i)) =>
+          (f.withNewMutableAggBufferOffset(at), i)
       }
       .toArray
 

@@ -185,7 +185,8 @@ private[operator] final class ArrivalPanes(
         val slots = active.panes.slots
         try add(active, slots, entireRow)
         catch { case e: MullionException => throw FailedAggregate.in(active.nameOf(active.panes.touched.next()), e) }
-        if (closesWhen.exists(when => when(active.key, active.workOf(slots(0), when.isOverDistinct)))) active.panes.end()
+        if (closesWhen.exists(when => when(active.key, active.workOf(slots(0), when.isOverDistinct))))
+          active.panes.end()
         if (running)
           active.panes.touched.map { pane =>
             counts.firedRunning += 1
