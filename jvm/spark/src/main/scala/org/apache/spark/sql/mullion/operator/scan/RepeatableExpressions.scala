@@ -4,7 +4,6 @@ import org.apache.spark.sql.catalyst.expressions.aggregate.V2Aggregator
 import org.apache.spark.sql.catalyst.expressions.objects.{Invoke, InvokeLike, StaticInvoke}
 import org.apache.spark.sql.catalyst.expressions.{Expression, PlanExpression, UserDefinedExpression}
 import org.apache.spark.sql.execution.SparkPlan
-import org.apache.spark.sql.mullion.expressions.columns.PrunedJson
 import org.apache.spark.sql.types.ObjectType
 
 /** The expressions with the same value for the same row in every task, which can also be evaluated during planning.
@@ -20,7 +19,7 @@ private[scan] object RepeatableExpressions {
 
   def isRepeatable(expression: Expression): Boolean = expression.deterministic && !expression.exists(!isKnown(_))
 
-  private def isKnown(expression: Expression): Boolean = expression.isInstanceOf[PrunedJson] ||
+  private def isKnown(expression: Expression): Boolean =
     definers.contains(packageOf(expression.getClass)) && (expression match {
       case _: PlanExpression[_] | _: UserDefinedExpression | _: V2Aggregator[_, _] => false
       case call: InvokeLike                                                        => isOfSpark(call)
@@ -47,6 +46,8 @@ private[scan] object RepeatableExpressions {
 
   private val catalyst = "org.apache.spark.sql.catalyst"
 
+  private val ours = "org.apache.spark.sql.mullion.expressions"
+
   private val callable = Seq(s"$catalyst.", "org.apache.spark.unsafe.")
 
   private val definers = Set(
@@ -59,6 +60,8 @@ private[scan] object RepeatableExpressions {
     s"$catalyst.expressions.url",
     s"$catalyst.expressions.variant",
     s"$catalyst.expressions.xml",
-    "org.apache.spark.sql.mullion.expressions"
+    s"$ours.columns",
+    s"$ours.functions",
+    s"$ours.rows"
   )
 }

@@ -11,7 +11,10 @@ import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
 import org.apache.spark.sql.execution.SparkPlan
 import org.apache.spark.sql.functions.udf
 import org.apache.spark.sql.mullion.SparkSuite
-import org.apache.spark.sql.types.{DataType, LongType}
+import org.apache.spark.sql.mullion.expressions.columns.{RowInBatch, SessionGap}
+import org.apache.spark.sql.mullion.expressions.functions.KnownAggregates
+import org.apache.spark.sql.mullion.expressions.rows.{Counted, PerText}
+import org.apache.spark.sql.types.{DataType, DayTimeIntervalType, LongType}
 
 /** Every built-in function of Spark, by the examples of its documentation. */
 class RepeatableExpressionsSuite extends SparkSuite {
@@ -89,6 +92,15 @@ class RepeatableExpressionsSuite extends SparkSuite {
     assert(!RepeatableExpressions.isRepeatable(FromAnExtension(Literal(1L))))
     assert(!RepeatableExpressions.isRepeatable(Add(Literal(1L), FromAnExtension(Literal(1L)))))
     assert(RepeatableExpressions.isRepeatable(Add(Literal(1L), Literal(1L))))
+  }
+
+  test("Mullion's expressions of a row are repeatable, but those that count rows are not") {
+    val gap = SessionGap(Literal(1L, DayTimeIntervalType()))
+    assert(RepeatableExpressions.isRepeatable(gap))
+    assert(RepeatableExpressions.isRepeatable(PerText(Literal("a"), Literal(true))))
+    assert(RepeatableExpressions.isRepeatable(KnownAggregates()))
+    assert(!RepeatableExpressions.isRepeatable(RowInBatch()))
+    assert(!RepeatableExpressions.isRepeatable(Counted(Literal(true), spark.sparkContext.longAccumulator)))
   }
 
   test("a call of a catalog's function is not repeatable") {
