@@ -44,7 +44,8 @@ def windows(case: dict[str, Any]) -> list[Any]:
     connection.execute("SET TimeZone = 'UTC'")
     connection.execute("CREATE TABLE events (id BIGINT, k VARCHAR, ts TIMESTAMP)")
     connection.executemany("INSERT INTO events VALUES (?, ?, make_timestamp(? * 1000000::BIGINT))", case["rows"])
-    return connection.execute(query(case)).fetchall()
+    rows: list[Any] = connection.execute(query(case)).fetchall()
+    return rows
 
 
 if __name__ == "__main__":

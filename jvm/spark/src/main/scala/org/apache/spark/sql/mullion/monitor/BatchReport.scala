@@ -81,7 +81,7 @@ object Count {
   case object RowsWithoutTime extends Count("rowsWithoutTime")
 
   /** Rows whose time was further ahead of the wall clock than permitted. */
-  case object RowsAhead extends Count("rowsAhead")
+  case object RowsTooFarAhead extends Count("rowsAhead")
   case object RowsInNoWindow extends Count("rowsInNoWindow")
 
   /** Rows that operators of Spark before the window dropped by the watermark. */
@@ -100,7 +100,7 @@ object Count {
     RowsLate,
     RowsDropped,
     RowsWithoutTime,
-    RowsAhead,
+    RowsTooFarAhead,
     RowsInNoWindow,
     RowsDroppedBefore,
     PanesMissed,

@@ -81,7 +81,7 @@ private object QueryLog {
     () => s"their event time is null. Correct the time at its source, or use ${Setting.late("emit")} to emit such rows."
   )
   private val ahead = Cause(
-    Count.RowsAhead,
+    Count.RowsTooFarAhead,
     () =>
       s"their time is further ahead of the wall clock than ${Setting.MaxAhead}. Correct the clock of the producer, or use " +
         s"${Setting.late("emit")} to emit such rows."

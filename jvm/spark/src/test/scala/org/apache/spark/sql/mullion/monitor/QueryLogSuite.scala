@@ -97,7 +97,7 @@ class QueryLogSuite extends MullionSuite {
       Count.RowsWithoutTime -> 2L,
       Count.RowsInNoWindow -> 3L,
       Count.RowsDroppedBefore -> 4L,
-      Count.RowsAhead -> 5L
+      Count.RowsTooFarAhead -> 5L
     )
     val messages = log()
     val texts = messages.droppedMessages(report(7, counts: _*))
