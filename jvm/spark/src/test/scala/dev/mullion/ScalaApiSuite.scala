@@ -236,7 +236,7 @@ class ScalaApiSuite extends SparkSuite {
     def refused(of: => Any): String = intercept[MullionException](of).getMessage
     assert(
       clue(refused(numbers.windowed(Tumbling("1 hour"), Time.Processing, late = Late.Emit).agg(count("*"))))
-        .startsWith("late = says what")
+        .startsWith("late = has no effect on processing time")
     )
     assert(
       clue(refused(numbers.windowed(Count(3), time = "at").collect(byTime = false, maxRows = 0)))

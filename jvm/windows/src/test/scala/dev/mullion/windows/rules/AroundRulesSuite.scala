@@ -69,6 +69,6 @@ class AroundRulesSuite extends PropertySuite {
     val refused = intercept[WindowException](
       AroundRules(AroundWindow(1, 1), 0, None, LatePolicy.Drop, discarding)
     )
-    assert(refused.getMessage.contains("they share what they hold"))
+    assert(refused.getMessage.contains("because they share rows"))
   }
 }
