@@ -83,8 +83,8 @@ def test_an_operator_that_drops_rows_by_the_watermark_is_warned_of_by_name(
     with pytest.warns(DroppedRowsWarning) as warned:
         count(rows, time)
     assert len(warned) == 1
-    assert str(warned[0].message).startswith(f"{operator} before windowed(...) drops rows that are older")
-    assert "in the delay of withWatermark(...)" in str(warned[0].message)
+    assert str(warned[0].message).startswith(f"{operator} before windowed(...) silently drops rows that are older")
+    assert "into the delay of withWatermark(...)" in str(warned[0].message)
     assert warned[0].filename == __file__, "it points at the line that makes the panes"
 
 

@@ -358,7 +358,7 @@ def test_what_does_not_go_together_is_refused(spark: SparkSession, tmp_path: Pat
     refused(r"a='tens' \(str\) is not a DataFrame", a="tens")
     refused("'b' is not a result of windowed", a=tens, b=tens.where("n > 1"))
     refused("'Ä' is not a valid name for a window", **{"Ä": tens})
-    refused("'a.b' is not a name for a window", **{"a.b": tens})
+    refused("'a.b' is not a valid name for a window", **{"a.b": tens})
     refused("have one name, but for the case", a=tens, A=tens)
     refused("'n' is of type BIGINT in 'a' and of type STRING in 'b'", a=tens, b=fives.agg(F.max("k").alias("n")))
     refused("'n' is a key of one window and a result of another", a=tens, b=by_key(stream, F.col("k").alias("n")))

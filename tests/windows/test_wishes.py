@@ -9,7 +9,7 @@ import pytest
 from pyspark.sql import Column, SparkSession
 from pyspark.sql import functions as F
 
-from mullion import Count, EmitFor, Global, Session, Tumbling, Watermark, windowed
+from mullion import Count, Global, Session, Tumbling, Watermark, windowed
 from mullion.testing import ClockedQuery
 from mullion.windows import Window
 from tests.support.streams import SECOND, Feed
@@ -112,15 +112,6 @@ def test_an_idle_stream_does_not_hold_the_clock_of_the_others(spark: SparkSessio
             closed += query.settle()
             query.advance("10 seconds")
         assert [row.n for row in closed] == [6, 6]
-
-
-def test_keys_of_a_table_have_windows_without_ever_a_row(spark: SparkSession, tmp_path: Path) -> None:
-    keys = spark.createDataFrame([("a",), ("b",)], "k string")
-    closes = closes_of(
-        Tumbling("1 minute"), [(0, "a", 1, None), (61, "a", 1, None)], spark, tmp_path, empty=EmitFor(keys)
-    )
-    first = {close[0]: close[3] for close in closes if close[1] == 0.0}
-    assert first == {"a": 1, "b": 0}
 
 
 @pytest.mark.parametrize("several", [False, True], ids=["alone", "next to others"])

@@ -119,9 +119,7 @@ def test_windows_of_turbine_change_as_native_windows_do(
 
     # Another size.
     more: dict[str, Any] = {"upgrade": Upgrade(new_aggregates="from now")}
-    with pytest.raises(
-        IncompatibleStateError, match=r"with upgrade=Upgrade\(window='drain'\) its panes go on to their close"
-    ):
+    with pytest.raises(IncompatibleStateError, match=r"with upgrade=Upgrade\(window='drain'\) its panes stay open"):
         totals(tmp_path, spark, 2 * MINUTE, both, **more).run(until="drained")
     longer = totals(tmp_path, spark, 2 * MINUTE, both, upgrade=Upgrade("from now", "drain"))
     code, said = said_of(state, longer, monkeypatch, capsys)
