@@ -2,7 +2,7 @@ package org.apache.spark.sql.mullion.expressions.rows
 
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions._
-import org.apache.spark.sql.catalyst.expressions.aggregate.TypedImperativeAggregate
+import org.apache.spark.sql.catalyst.expressions.aggregate.{AggregateFunction, TypedImperativeAggregate}
 import org.apache.spark.sql.catalyst.expressions.codegen.UnsafeRowWriter
 import org.apache.spark.sql.types.{CalendarIntervalType, DataType, Decimal, DecimalType, ObjectType}
 import org.apache.spark.unsafe.Platform
@@ -131,6 +131,17 @@ private[mullion] final class MixedRow(columns: MixedRow.Columns) extends Generic
 }
 
 private[mullion] object MixedRow {
+
+  /** The columns of rows with the buffers of functions.
+    *
+    * @param first
+    *   the column of the first buffer
+    */
+  def columns(types: Seq[DataType], functions: Seq[AggregateFunction], first: Int): Columns = {
+    val firstOf = functions.scanLeft(first)(_ + _.aggBufferAttributes.length)
+    val typed = functions.zip(firstOf).collect { case (f: TypedImperativeAggregate[_], at) => at -> f }
+    new Columns(types.toArray, typed.toMap)
+  }
 
   /** The columns of such rows.
     *

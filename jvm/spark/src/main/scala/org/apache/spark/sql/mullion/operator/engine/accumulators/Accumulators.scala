@@ -31,7 +31,6 @@ final class Accumulators(
     partial: Seq[Attribute],
     inputOffset: Int
 ) {
-  private val offsets = functions.scanLeft(0)(_ + _.aggBufferAttributes.length)
   private val bufferAttributes = functions.flatMap(_.aggBufferAttributes)
   private val bufferTypes = bufferAttributes.map(_.dataType)
 
@@ -45,8 +44,8 @@ final class Accumulators(
 
   private val noted = notes.map(t => Literal.default(t))
   // Lazy, because a batch rarely needs all of these, and each generates code.
-  private lazy val fromPartial = new Merge(partial, inputOffset)
-  private lazy val fromRest = new Merge(functions.flatMap(_.inputAggBufferAttributes), 0)
+  private lazy val fromPartial = merging(partial, inputOffset)
+  private lazy val fromRest = merging(functions.flatMap(_.inputAggBufferAttributes), 0)
 
   private lazy val partialToRest = Projections(
     functions.flatMap(_.inputAggBufferAttributes).zipWithIndex.map { case (a, i) =>
@@ -54,12 +53,7 @@ final class Accumulators(
     } ++ noted
   )
   // Null if accumulators are updated in place.
-  private val columns: MixedRow.Columns =
-    if (inPlace) null
-    else {
-      val typed = functions.zip(offsets).collect { case (f: TypedImperativeAggregate[_], at) => at -> f }
-      new MixedRow.Columns((bufferTypes ++ notes).toArray, typed.toMap)
-    }
+  private val columns: MixedRow.Columns = if (inPlace) null else MixedRow.columns(bufferTypes ++ notes, functions, 0)
   private lazy val initial = MutableProjection.create(
     functions.flatMap {
       case d: DeclarativeAggregate => d.initialValues
@@ -67,6 +61,11 @@ final class Accumulators(
     },
     Nil
   )
+
+  private def merging(input: Seq[Attribute], offset: Int) = {
+    val padding = noted.map(l => AttributeReference("note", l.dataType)())
+    new BufferMerge(functions, Nil, padding, input, offset, inPlace)
+  }
 
   /** A new accumulator at work, from a row of the partial aggregate, with zero notes. The next call may reuse it. */
   def open(input: InternalRow): InternalRow =
@@ -151,54 +150,6 @@ final class Accumulators(
   private lazy val zeros: UnsafeRow = UnsafeProjection.create(
     bufferTypes.map(kind => if (UnsafeRow.isMutable(kind)) Literal.default(kind) else Literal(null, kind)) ++ noted
   )(InternalRow.empty)
-
-  /** Merging of buffers that start at `offset` of a row of `input`. */
-  private final class Merge(input: Seq[Attribute], offset: Int) {
-    private val imperative: Array[ImperativeAggregate] = functions
-      .zip(offsets)
-      .collect { case (f: ImperativeAggregate, at) =>
-        f.withNewMutableAggBufferOffset(at).withNewInputAggBufferOffset(offset + at)
-      }
-      .toArray
-
-    // Null if not all are longs: an Option would be unpacked for each row.
-    private val longs =
-      Option
-        .when(inPlace)(functions.collect { case d: DeclarativeAggregate => d })
-        .flatMap(LongMerge.of(_, offset))
-        .orNull
-
-    // Rarely needed if all are longs, so its code is generated lazily.
-    private lazy val declarative = {
-      val merges = functions.flatMap {
-        case d: DeclarativeAggregate => d.mergeExpressions
-        case other                   => Seq.fill(other.aggBufferAttributes.length)(NoOp)
-      }
-      val padding = noted.map(l => AttributeReference("note", l.dataType)())
-      MutableProjection.create(merges, bufferAttributes ++ padding ++ input)
-    }
-    private val both = new JoinedNumbers()
-
-    def initialize(work: InternalRow): Unit = imperative.foreach(_.initialize(work))
-
-    def apply(work: InternalRow, row: InternalRow): Unit = if (!mergesLongs(work, row)) {
-      declarative.target(work)(both(work, row))
-      var i = 0
-      while (i < imperative.length) { imperative(i).merge(work, row); i += 1 }
-    }
-
-    private def mergesLongs(work: InternalRow, row: InternalRow): Boolean =
-      (longs ne null) && work.isInstanceOf[UnsafeRow] && row.isInstanceOf[UnsafeRow] &&
-        longs(work.asInstanceOf[UnsafeRow], row.asInstanceOf[UnsafeRow])
-
-    /** The number of the rows that it has added: all, if all are longs. */
-    def mergesLongs(work: UnsafeRow, rows: UnsafeRow, count: Int): Int =
-      if (longs eq null) 0 else longs.all(work, rows, count)
-
-    /** True if it has written the sum of two rows to another, as it does if all are longs. */
-    def sumsLongs(to: UnsafeRow, one: UnsafeRow, row: UnsafeRow): Boolean =
-      (longs ne null) && longs.sum(to, one, row)
-  }
 }
 
 object Accumulators {

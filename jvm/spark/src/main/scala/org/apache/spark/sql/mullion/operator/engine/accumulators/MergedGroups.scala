@@ -32,34 +32,12 @@ private[operator] final class MergedGroups(
     partial: Seq[Attribute],
     functions: Seq[AggregateFunction]
 ) extends Iterator[InternalRow] {
-  private val offsets = functions.scanLeft(grouping.length)(_ + _.aggBufferAttributes.length)
-
-  private val columns = {
-    val typed = functions.zip(offsets).collect { case (f: TypedImperativeAggregate[_], at) => at -> f }
-    new MixedRow.Columns(partial.map(_.dataType).toArray, typed.toMap)
-  }
+  private val columns = MixedRow.columns(partial.map(_.dataType), functions, grouping.length)
 
   private val keyOf = Projections(grouping, partial)
   private val numberOf = new KeyOrder(keys.map(_.dataType), partial.indexWhere(_.exprId == keys.head.exprId))
 
-  private lazy val imperative: Array[ImperativeAggregate] = functions
-    .zip(offsets)
-    .collect { case (f: ImperativeAggregate, at) =>
-      f.withNewMutableAggBufferOffset(at).withNewInputAggBufferOffset(at)
-    }
-    .toArray
-
-  private lazy val declarative = {
-    val merges = functions.flatMap {
-      case d: DeclarativeAggregate => d.mergeExpressions
-      case other                   => Seq.fill(other.aggBufferAttributes.length)(NoOp)
-    }
-    MutableProjection.create(
-      grouping.map(_ => NoOp) ++ merges,
-      grouping ++ functions.flatMap(_.aggBufferAttributes) ++ partial
-    )
-  }
-  private val both = new JoinedNumbers()
+  private lazy val merge = new BufferMerge(functions, grouping, Nil, partial, grouping.length, inPlace = false)
 
   // The last group, and all of its number if there are several; the key is null before the first row.
   private var key: UnsafeRow = _
@@ -128,11 +106,5 @@ private[operator] final class MergedGroups(
     key = null
     group = null
     several = null
-  }
-
-  private def merge(into: MixedRow, row: UnsafeRow): Unit = {
-    declarative.target(into)(both(into, row))
-    var i = 0
-    while (i < imperative.length) { imperative(i).merge(into, row); i += 1 }
   }
 }
