@@ -1,7 +1,5 @@
 package org.apache.spark.sql.mullion.plan.options
 
-import scala.util.control.NonFatal
-
 import org.json4s._
 
 import dev.mullion.MullionException
@@ -63,7 +61,7 @@ object AsOfOptions {
     * }}}
     */
   def read(request: JValue): AsOfOptions =
-    try {
+    CallDescription.reading {
       implicit val formats: Formats = DefaultFormats
       AsOfOptions(
         (request \ "by").extract[List[String]],
@@ -74,8 +72,5 @@ object AsOfOptions {
         (request \ "allow_exact").extract[Boolean],
         (request \ "suffix").extract[String]
       )
-    } catch {
-      case e: MullionException => throw e
-      case NonFatal(e)         => throw CallDescription.unreadable(String.valueOf(e.getMessage))
     }
 }

@@ -48,8 +48,11 @@ object CallDescription {
 
   def read(json: String, columns: Seq[Column]): CallDescription = read(parsed(json), columns)
 
-  def read(said: JValue, columns: Seq[Column]): CallDescription =
-    try described(said, columns)
+  def read(said: JValue, columns: Seq[Column]): CallDescription = reading(described(said, columns))
+
+  /** A part of a request. Errors other than Mullion's own say that it cannot be read. */
+  private[options] def reading[A](part: => A): A =
+    try part
     catch {
       case e: MullionException => throw e
       case NonFatal(e)         => throw unreadable(String.valueOf(e.getMessage))

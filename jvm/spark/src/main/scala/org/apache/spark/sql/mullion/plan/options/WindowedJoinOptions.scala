@@ -1,7 +1,5 @@
 package org.apache.spark.sql.mullion.plan.options
 
-import scala.util.control.NonFatal
-
 import org.json4s._
 
 import dev.mullion.MullionException
@@ -43,7 +41,7 @@ object WindowedJoinOptions {
     * }}}
     */
   def read(request: JValue): WindowedJoinOptions =
-    try {
+    CallDescription.reading {
       implicit val formats: Formats = DefaultFormats
       WindowedJoinOptions(
         (request \ "by").extract[List[String]],
@@ -52,8 +50,5 @@ object WindowedJoinOptions {
         how((request \ "how").extract[String]),
         (request \ "suffix").extract[String]
       )
-    } catch {
-      case e: MullionException => throw e
-      case NonFatal(e)         => throw CallDescription.unreadable(String.valueOf(e.getMessage))
     }
 }
