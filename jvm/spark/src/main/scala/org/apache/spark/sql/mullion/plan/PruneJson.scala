@@ -1,5 +1,7 @@
 package org.apache.spark.sql.mullion.plan
 
+import java.util.Locale
+
 import scala.annotation.tailrec
 
 import org.apache.spark.sql.catalyst.expressions.{Alias, Attribute, ExprId, Expression, GetStructField, JsonToStructs}
@@ -10,7 +12,7 @@ import org.apache.spark.sql.internal.SQLConf
 import org.apache.spark.sql.mullion.expressions.columns.PrunedJson
 import org.apache.spark.sql.types.StructType
 
-/** Below windows, parses only the columns of `from_json` that the query reads.
+/** In a query with windows, parses only the columns of `from_json` that the query reads.
   *
   * {{{
   *   Project j.k, j.ts         Project j.k, j.ts
@@ -91,7 +93,7 @@ object PruneJson extends Rule[LogicalPlan] {
     case columns: StructType =>
       val options = CaseInsensitiveMap(json.options)
       json.deterministic &&
-      options.keys.forall(option => allowed.contains(option.toLowerCase(java.util.Locale.ROOT))) &&
+      options.keys.forall(option => allowed.contains(option.toLowerCase(Locale.ROOT))) &&
       options.get("mode").forall(_.equalsIgnoreCase("PERMISSIVE")) &&
       !columns.fieldNames.contains(SQLConf.get.columnNameOfCorruptRecord) &&
       columns.fieldNames.distinct.length == columns.length &&

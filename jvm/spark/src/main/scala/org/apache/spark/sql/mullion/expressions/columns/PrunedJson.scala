@@ -51,6 +51,8 @@ case class PrunedJson(child: Expression, all: JsonToStructs, fields: Seq[Int]) e
     options = all.options + ("columnNameOfCorruptRecord" -> PrunedJson.HasError)
   )
 
+  @transient private lazy val types = columns.map(_.dataType)
+
   @transient private lazy val text = new GenericInternalRow(1)
 
   /** The row is valid until the next call. */
@@ -67,7 +69,6 @@ case class PrunedJson(child: Expression, all: JsonToStructs, fields: Seq[Int]) e
   private def parsed(by: JsonToStructs): Option[InternalRow] = Option(by.eval(text).asInstanceOf[InternalRow])
 
   private def selected(row: Option[InternalRow]): InternalRow = row.map { all =>
-    val types = columns.map(_.dataType)
     new GenericInternalRow(fields.zip(types).map { case (field, of) => all.get(field, of) }.toArray[Any])
   }.orNull
 
