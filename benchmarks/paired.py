@@ -14,7 +14,6 @@ import os
 import re
 import statistics
 import tempfile
-from dataclasses import replace
 from pathlib import Path
 
 from rich.console import Console
@@ -24,7 +23,7 @@ from harness import workloads
 from harness.environments import check_installed
 from harness.measured import Figures, Process, Running
 from harness.rows import write, write_settling
-from harness.workloads import SETTLING, Workload
+from harness.workloads import SETTLING, Workload, selected
 
 # The quantile of a normal distribution that leaves 2.5 % above it, for an interval of 95 %.
 QUANTILE = 1.96
@@ -59,15 +58,16 @@ class OtherVersion(Running):
 
 
 def ratio(ours: list[float], theirs: list[float]) -> tuple[float, float, float]:
-    """How many times as fast we are: the geometric mean over pairs of batches, and the ends of its 95 % interval."""
+    """The factor by which we are faster: the geometric mean over pairs of batches, and its 95 % interval."""
     logarithms = [math.log(their / our) for our, their in zip(ours, theirs, strict=True)]
     middle = statistics.mean(logarithms)
     half = QUANTILE * statistics.stdev(logarithms) / math.sqrt(len(logarithms))
     return math.exp(middle), math.exp(middle - half), math.exp(middle + half)
 
 
-def take(workload: Workload, rows: int, checkout: Path, scratch: Path) -> tuple[Figures, Figures]:
-    """Both versions over so many rows of a workload, batch by batch in turns."""
+def take(workload: Workload, checkout: Path, scratch: Path) -> tuple[Figures, Figures]:
+    """Both versions over the rows of a workload, batch by batch in turns."""
+    rows = workload.takes["mullion"]
     folder = scratch / re.sub(r"\W+", "-", workload.name)
     write(workload, rows, folder / str(rows))
     if workload.settling:
@@ -104,17 +104,12 @@ def main() -> None:
     console = Console(width=150)
     table = Table("workload", "pairs of batches", "ms a batch", "other: ms a batch", "times as fast", "95 % interval")
     differ: list[str] = []
-    for workload in PAIRED:
-        if options.only and not any(re.search(pattern, workload.name) for pattern in options.only):
-            continue
-        part = options.share if workload.rows_of != "open" and workload.rows > 100 else 1.0
-        small = replace(workload, rows=int(workload.rows * part))
-        rows = int(workload.takes["mullion"] * part)
+    for workload in selected(PAIRED, options.only, options.share):
         ours: list[float] = []
         theirs: list[float] = []
         for _ in range(options.rounds):
             with tempfile.TemporaryDirectory() as scratch, console.status(workload.name):
-                here, there = take(small, rows, options.checkout.resolve(), Path(scratch))
+                here, there = take(workload, options.checkout.resolve(), Path(scratch))
             if here.answer != there.answer:
                 differ.append(f"The answers differ on {workload.name}: {here.answer} here, {there.answer} there")
             ours += here.ms

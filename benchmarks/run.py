@@ -28,7 +28,7 @@ from harness import curves, report, workloads
 from harness.environments import CONTENDERS, Unavailable, check_installed
 from harness.measured import Failed, Figures, Running
 from harness.rows import write, write_settling
-from harness.workloads import SETTLING, Workload
+from harness.workloads import SETTLING, Workload, selected
 
 JUDGE = "duckdb"
 
@@ -161,23 +161,12 @@ def together(before: report.Found, found: report.Found) -> report.Found:
 
 def chosen(options: argparse.Namespace) -> list[Workload]:
     """The workloads and contenders that are asked for, or all where none are, with a share of their rows."""
-    full, only, by, share = options.full, options.only, options.by, options.share
-    found = []
+    full, by = options.full, options.by
     asked = [*workloads.FULL, *curves.points()] if full else workloads.GOALS if options.goals else workloads.BENCH
-    for workload in asked:
-        if only and not any(re.search(pattern, workload.name) for pattern in only):
-            continue
+    found = []
+    for workload in selected(asked, options.only, options.share):
         takes = {**workload.takes, **(workload.more if full else {})}
-        # Fewer rows of panes that stay open would be fewer panes, and of small batches, none.
-        part = share if workload.rows_of != "open" and workload.rows > 100 else 1.0
-        found.append(
-            replace(
-                workload,
-                rows=int(workload.rows * part),
-                takes={name: int(rows * part) for name, rows in takes.items() if not by or name in by},
-                more={},
-            )
-        )
+        found.append(replace(workload, takes={name: takes[name] for name in takes if not by or name in by}, more={}))
     return found
 
 

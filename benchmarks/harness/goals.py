@@ -59,7 +59,7 @@ class Comparison:
         return None if self.goal is None else f"{'>=' if self.more_is_better else '<='} {self.goal:g}"
 
 
-# How many times as fast as Spark's windows, and as the stateless baseline.
+# The factors to reach: against Spark's windows, and against the stateless baseline.
 ORDINARY_GOALS: dict[str, tuple[float | None, float]] = {
     "UUID key": (5, 1.7),
     'text key "user-123"': (5, 1.7),

@@ -259,7 +259,7 @@ def measured(found: Found) -> Rows:
 
 
 def ordinary(found: Found) -> Rows:
-    """How Mullion does on rows as people have them, from the form that it does best to the one it does worst."""
+    """The comparisons on rows as people have them, from the form that Mullion does best to the one it does worst."""
 
     def times(sides: dict[str, Figures], other: str) -> str:
         return f"{sides[other].median_ms / sides['mullion'].median_ms:.2f}" if other in sides else ""

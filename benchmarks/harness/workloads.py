@@ -6,6 +6,8 @@ workload's rows come from a seed, and are the same for all.
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -76,6 +78,15 @@ class Workload:
     @property
     def all_rows(self) -> int:
         return self.rows * self.batches
+
+    def with_share(self, share: float) -> Workload:
+        """The workload with a share of each batch's rows.
+
+        Fewer rows of panes that stay open would be fewer panes, and of small batches, none.
+        """
+        part = share if self.rows_of != "open" and self.rows > 100 else 1.0
+        takes, more = ({name: int(rows * part) for name, rows in each.items()} for each in (self.takes, self.more))
+        return replace(self, rows=int(self.rows * part), takes=takes, more=more)
 
     @property
     def overlaps(self) -> int:
@@ -381,3 +392,9 @@ GOALS = (
     ),
     of(TUMBLING_3M, "mullion", "spark"),
 )
+
+
+def selected(asked: Iterable[Workload], only: Sequence[str], share: float) -> list[Workload]:
+    """The workloads in whose names a pattern is found, or all without patterns, with a share of their rows."""
+    named = (each for each in asked if not only or any(re.search(pattern, each.name) for pattern in only))
+    return [workload.with_share(share) for workload in named]
