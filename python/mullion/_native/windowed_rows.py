@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import warnings
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Final, NoReturn, get_args
 
@@ -17,6 +16,7 @@ from mullion._bridge.columns import ColumnOrName, refusal
 from mullion._bridge.options import Options
 from mullion._bridge.request import quoted
 from mullion._native.aggregates import PythonAggregate
+from mullion._native.dropped_rows import warn_of_dropped_rows
 from mullion._native.pane_functions import lists
 from mullion._native.pane_functions.apply import LATE_ROW, applied
 from mullion._native.pane_functions.delivery import (
@@ -31,7 +31,7 @@ from mullion._native.pane_functions.reading import ROWS
 from mullion._util import html
 from mullion._util.checks import did_you_mean, require_one_of
 from mullion._util.signatures import explained
-from mullion.errors import DroppedRowsWarning, InvalidArgumentError, NotAggregatedError, UnsupportedError
+from mullion.errors import InvalidArgumentError, NotAggregatedError, UnsupportedError
 from mullion.windows import (
     Around,
     Count,
@@ -98,7 +98,7 @@ class Windowed:
             panes = dispatch.windowed(self._df, self._window, self._by, self._options, aggregates=columns)
         except AnalysisException as theirs:
             raise refusal(theirs, self._df, "agg(...)") from None
-        _warn_of_dropped_rows(self._df)
+        warn_of_dropped_rows(self._df, calls=3)
         return panes
 
     @explained("windowed(...).collect(order='arrival', name='rows')")
@@ -140,7 +140,7 @@ class Windowed:
             panes = dispatch.windowed(self._df, self._window, self._by, self._options, aggregates=(), collect=collect)
         except AnalysisException as theirs:
             raise refusal(theirs, self._df, call) from None
-        _warn_of_dropped_rows(self._df, calls=5)
+        warn_of_dropped_rows(self._df, calls=5)
         return panes
 
     @explained("windowed(...).apply(score, schema='score double')")
@@ -265,7 +265,7 @@ class Windowed:
             panes = dispatch.windowed(rows, self._window, self._by, options, aggregates=aggregates)
         except AnalysisException as theirs:
             raise refusal(theirs, self._df, call) from None
-        _warn_of_dropped_rows(self._df, calls=6)
+        warn_of_dropped_rows(self._df, calls=6)
         return panes
 
     def _require_not_declared(self, call: str) -> None:
@@ -306,17 +306,6 @@ class Windowed:
             parts.append(f"by={list(self._by)!r}")
         parts += self._options.written()
         return f"windowed({', '.join(parts)})"
-
-
-def _warn_of_dropped_rows(df: DataFrame, calls: int = 3) -> None:
-    """Reports the call of ``agg`` or ``collect``; the log repeats it when the query starts.
-
-    ``calls`` is the number of calls from here to that one.
-    """
-    if dispatch.is_declared(df.sparkSession):
-        return
-    for text in dispatch.dropped_before(df):
-        warnings.warn(text, DroppedRowsWarning, stacklevel=calls)
 
 
 def _not_yet(name: str, is_streaming: bool) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Sequence
 from typing import Final, Literal, TypeAlias, get_args
 
@@ -10,12 +9,13 @@ from pyspark.sql import DataFrame
 
 from mullion._bridge import dispatch
 from mullion._bridge.options import Options
+from mullion._native.dropped_rows import warn_of_dropped_rows
 from mullion._native.joins.sides import key_names, require_sides, require_suffix
 from mullion._util import durations
 from mullion._util.checks import require_one_of
 from mullion._util.durations import Duration
 from mullion._util.signatures import explained
-from mullion.errors import DroppedRowsWarning, InvalidArgumentError, UnsupportedError
+from mullion.errors import InvalidArgumentError, UnsupportedError
 from mullion.windows import Cumulate, Custom, Session, Sliding, Tumbling, Watermark
 
 How: TypeAlias = Literal["inner", "left", "full"]
@@ -110,9 +110,8 @@ def windowed_join(
     join = {"by": list(key_names(by)), "time": times[0], "right_time": times[1], "how": how, "suffix": suffix}
     joined = dispatch.windowed_join(left, right, window, options, join)
     for side in (left, right):
-        for text in dispatch.dropped_before(side):
-            # Reports the caller of the function that checks this signature.
-            warnings.warn(text, DroppedRowsWarning, stacklevel=3)
+        # Reports the caller of the function that checks this signature.
+        warn_of_dropped_rows(side, calls=4)
     return joined
 
 
