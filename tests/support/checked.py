@@ -86,7 +86,7 @@ class Case:
     restart_after: int | None = None
     conf: Mapping[str, str] = field(default_factory=dict)
     has_text: ClassVar[bool] = True
-    """Whether the text of its aggregates is enough to build them again."""
+    """True if the text of its aggregates is enough to build them again."""
 
     def panes(self, stream: DataFrame) -> DataFrame:
         """The query over rows with a time ``ts``, a key ``k`` and an ``id``, as columns that ``shown_row`` reads."""

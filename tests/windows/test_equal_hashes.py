@@ -35,7 +35,7 @@ def mixed(number: int) -> int:
 
 
 def hash_of(number: int, seed: int) -> int:
-    """What Spark's ``xxhash64`` makes of a BIGINT."""
+    """The hash of a BIGINT by Spark's ``xxhash64``."""
     word = turned(((seed + P5 + 8) % WORD) ^ mixed(number % WORD), 27) * P1 + P4
     word = (word % WORD ^ (word % WORD) >> 33) * P2 % WORD
     word = (word ^ word >> 29) * P3 % WORD

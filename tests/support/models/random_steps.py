@@ -17,7 +17,7 @@ from tests.support.models.session_model import SessionRules
 
 @dataclass(frozen=True)
 class Step:
-    """What happens before the query settles: rows come, or wall time passes, or the query starts anew."""
+    """An event before the query settles: rows arrive, wall time passes, or the query restarts."""
 
     rows: list[Row] | None = None
     advance: int = 0
