@@ -14,7 +14,9 @@ import os
 import re
 import statistics
 import tempfile
+from dataclasses import MISSING, fields
 from pathlib import Path
+from typing import Any
 
 from rich.console import Console
 from rich.table import Table
@@ -55,6 +57,11 @@ class OtherVersion(Running):
         script = self.checkout / "benchmarks" / "contenders" / self.contender.script
         modules = os.pathsep.join(str(self.checkout / part) for part in ("benchmarks", "."))
         self.process = Process(self.command(script), self.out, self.err, modules)
+
+    def described(self) -> dict[str, Any]:
+        """The fields without a default or with another value: another version may lack the rest."""
+        pairs = [(each, getattr(self.workload, each.name)) for each in fields(self.workload)]
+        return {each.name: value for each, value in pairs if each.default is MISSING or value != each.default}
 
 
 def ratio(ours: list[float], theirs: list[float]) -> tuple[float, float, float]:

@@ -8,7 +8,7 @@ import signal
 import statistics
 import subprocess
 import threading
-from dataclasses import MISSING, dataclass, field, fields, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -151,9 +151,12 @@ class Running:
         self.process.go_on()
 
     def command(self, script: Path) -> list[str]:
-        # Another version's workloads may lack fields that have their default here.
-        command = [str(self.python), str(script), self.name, json.dumps(differing(self.workload)), str(self.folder)]
+        command = [str(self.python), str(script), self.name, json.dumps(self.described()), str(self.folder)]
         return ["taskset", "-c", "0", *command] if self.workload.cores == 1 else command
+
+    def described(self) -> dict[str, Any]:
+        """The workload as JSON: all its fields."""
+        return asdict(self.workload)
 
     def interrupt(self) -> None:
         """Ends it before its time, if it goes on yet."""
@@ -219,12 +222,6 @@ class Process:
         if self.child.poll() is None:
             os.killpg(self.child.pid, signal.SIGKILL)
         self.end()
-
-
-def differing(workload: Workload) -> dict[str, Any]:
-    """The fields of a workload that have no default, or another value than it."""
-    pairs = [(each, getattr(workload, each.name)) for each in fields(workload)]
-    return {each.name: value for each, value in pairs if each.default is MISSING or value != each.default}
 
 
 def figures(workload: Workload, rows: int, said: dict[str, Any], process: Process) -> Figures:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import sys
-from dataclasses import replace
+from dataclasses import asdict, replace
 from itertools import pairwise
 from pathlib import Path
 
@@ -19,7 +20,7 @@ from contenders import answers, spark_batches
 from harness import curves, environments, nexmark, report, rows, workloads
 from harness.forms import FORMS
 from harness.goals import COMPARISONS, Comparison
-from harness.measured import Figures, Process
+from harness.measured import Figures, Process, Running
 from harness.workloads import Workload
 
 SMALL = replace(workloads.TUMBLING_1K, rows=1_000, batches=3)
@@ -48,6 +49,13 @@ def test_the_batches_that_let_a_process_settle_are_small_and_end_before_the_firs
     assert [len(table) for table in tables] == [workloads.SETTLING_ROWS] * 3
     last = max(time for table in tables for time in table["ts"].cast("int64").to_pylist())
     assert rows.BASE - rows.DISORDER - rows.SECOND < last < rows.BASE
+
+
+def test_each_process_gets_every_field_of_its_workload(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(environments.Contender, "python", lambda _: Path(sys.executable))
+    for name in environments.CONTENDERS:
+        command = Running(name, workloads.TUMBLING_1K, 1_000, tmp_path).command(Path("script.py"))
+        assert json.loads(command[3]) == asdict(workloads.TUMBLING_1K)
 
 
 @pytest.mark.parametrize("form", [form for form in FORMS if form != "published"])
