@@ -84,8 +84,6 @@ def perform(batches: Iterator[pa.RecordBatch], state: State) -> Iterator[pa.Reco
                     result = repr(state.get_many([key, key + b"?", key]))
                 case "put":
                     state.put(key, value)
-                case "put_many":
-                    state.put_many([(key, value), (key + b"?", value)])
                 case "delete":
                     state.delete(key)
                 case "scan":
@@ -123,8 +121,6 @@ class Model:
                 return repr([records.get(key), records.get(key + b"?"), records.get(key)])
             case "put":
                 records[key] = value
-            case "put_many":
-                records[key] = records[key + b"?"] = value
             case "delete":
                 records.pop(key, None)
             case "scan":
@@ -157,7 +153,7 @@ def test_records_and_timers_agree_with_a_dict(spark: SparkSession, tmp_path: Pat
     feed = Feed(tmp_path / "in", "id bigint, op string, key binary, value binary, due bigint, clock string")
     rows = feed.stream(spark)
     out = stateful_map(rows, perform, "id bigint, result string", wall_timers=True)
-    operations = ["get", "put", "delete"] * 4 + ["get_many", "put_many", "scan", "items", "half a scan"]
+    operations = ["get", "put", "delete"] * 4 + ["get_many", "scan", "items", "half a scan"]
     operations += ["put_timer"] * 4 + ["delete_timer", "due", "half due"]
     model, number, numbers = Model(), 0, iter(range(10**6))
     with ClockedQuery(out, checkpoint=tmp_path / "checkpoint") as query:

@@ -15,7 +15,7 @@ from __future__ import annotations
 import json
 import socket
 import struct
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from types import TracebackType
 from typing import Any, Final, Self
 
@@ -102,11 +102,6 @@ class State:
         _require_bytes("key", key)
         _require_bytes("value", value)
         self._set(key, value)
-
-    def put_many(self, records: Iterable[tuple[bytes, bytes]]) -> None:
-        """Sets the value of each key."""
-        for key, value in records:
-            self.put(key, value)
 
     def delete(self, key: bytes) -> None:
         """Removes ``key``, if it exists."""
