@@ -74,15 +74,15 @@ WAYS: dict[str, Callable[[DataFrame], None]] = {
 }
 
 
-def panes(spark: SparkSession, folder: Path, contender: str) -> DataFrame:
+def panes(spark: SparkSession, folder: Path, system: str) -> DataFrame:
     files = spark.readStream.schema("ts timestamp, k bigint").option("maxFilesPerTrigger", 1).parquet(str(folder))
     rows = files.withWatermark("ts", "0 seconds")
-    if contender == "mullion":
+    if system == "mullion":
         return windowed(rows, Tumbling("10 days"), by="k", time="ts", early=Early(count=1)).agg(F.count("*").alias("n"))
     return rows.groupBy(F.window("ts", "10 days"), "k").agg(F.count("*").alias("n"))
 
 
-def run(spark: SparkSession, contender: str, opened: int, rounds: int) -> None:
+def run(spark: SparkSession, system: str, opened: int, rounds: int) -> None:
     took: defaultdict[str, list[float]] = defaultdict(list)
     jobs: defaultdict[str, list[float]] = defaultdict(list)
     table = spark.range(0, ROWS, 1, CORES)
@@ -101,7 +101,7 @@ def run(spark: SparkSession, contender: str, opened: int, rounds: int) -> None:
     with tempfile.TemporaryDirectory() as home:
         source = Path(home, "in")
         source.mkdir()
-        writer = panes(spark, source, contender).writeStream.outputMode("update").foreachBatch(use)
+        writer = panes(spark, source, system).writeStream.outputMode("update").foreachBatch(use)
         query = None
         for batch in range(1 + rounds * len(names)):
             way = names[batch % len(names)]
@@ -118,7 +118,7 @@ def run(spark: SparkSession, contender: str, opened: int, rounds: int) -> None:
         assert query is not None
         query.stop()
     first = took[names[0]].pop(0)
-    print(f"{contender}: {opened:,} panes opened in {first:,.0f} ms", flush=True)
+    print(f"{system}: {opened:,} panes opened in {first:,.0f} ms", flush=True)
     for name in names:
         used, alone = statistics.median(took[name][WARM:]), statistics.median(jobs[name][WARM:])
         print(f"  {name:<24} {used:6.0f} ms, jobs alone {alone:6.0f} ms, records read {read[name]}", flush=True)

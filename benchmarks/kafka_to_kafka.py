@@ -1,6 +1,6 @@
-"""From broker to broker: ``kafka_to_kafka.py [--rows 1000000] [--seconds 30] [--only CONTENDER]...``.
+"""From broker to broker: ``kafka_to_kafka.py [--rows 1000000] [--seconds 30] [--only SYSTEM]...``.
 
-Each contender reads JSON messages with text keys from a topic, counts and sums them by key in tumbling windows of one
+Each system reads JSON messages with text keys from a topic, counts and sums them by key in tumbling windows of one
 second, and writes one JSON message for each pane to another topic. It runs in one process after the other, over the
 same broker, with the same messages:
 
@@ -32,12 +32,12 @@ from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 from tests.support.kafka.kafka_server import KafkaServer
 
-from harness.environments import Contender, Unavailable
+from harness.environments import System, Unavailable
 from harness.workloads import CORES
 
 WINDOW_MS = 1000
 DELAY_MS = 1000
-"""The watermark delay of all contenders: partitions are not read at the same speed."""
+"""The watermark delay of all systems: partitions are not read at the same speed."""
 
 PATIENCE_S = 300
 HERE = Path(__file__).parent
@@ -45,18 +45,18 @@ HERE = Path(__file__).parent
 Panes = dict[tuple[str, int], tuple[int, int]]
 """The number of rows and their sum, by key and start in milliseconds since the epoch."""
 
-CONTENDERS = {
-    "mullion": Contender("Mullion", "kafka_spark.py"),
-    "spark": Contender("Spark", "kafka_spark.py"),
-    "bytewax": Contender("Bytewax", "kafka_bytewax.py", "bench-bytewax"),
-    "quix": Contender("Quix Streams", "kafka_quix.py", "bench-quix"),
-    "pyflink": Contender("PyFlink", "kafka_pyflink.py", "bench-pyflink"),
-    "kafka streams": Contender("Kafka Streams", "kafka_streams.py"),
+SYSTEMS = {
+    "mullion": System("Mullion", "kafka_spark.py"),
+    "spark": System("Spark", "kafka_spark.py"),
+    "bytewax": System("Bytewax", "kafka_bytewax.py", "bench-bytewax"),
+    "quix": System("Quix Streams", "kafka_quix.py", "bench-quix"),
+    "pyflink": System("PyFlink", "kafka_pyflink.py", "bench-pyflink"),
+    "kafka streams": System("Kafka Streams", "kafka_streams.py"),
 }
 
 
 class Wrong(Exception):  # noqa: N818
-    """A contender stopped, or its panes are not those of the generator."""
+    """A system stopped, or its panes are not those of the generator."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +68,7 @@ class Figures:
 
 
 class Topics:
-    """The two topics of a contender, and all messages that it has got and given."""
+    """The two topics of a system, and all messages that it has got and given."""
 
     def __init__(self, servers: str, name: str) -> None:
         self.source, self.target = f"{name}-in", f"{name}-out"
@@ -161,24 +161,24 @@ def rows_of(count: int, keys: int, begin_ms: int, span_ms: int) -> list[tuple[st
     return rows + [(f"user-{key}", after, 0) for key in range(keys)]
 
 
-def started(contender: str, servers: str, topics: Topics, rows: int, home: Path) -> subprocess.Popen[bytes]:
-    of = CONTENDERS[contender]
+def started(system: str, servers: str, topics: Topics, rows: int, home: Path) -> subprocess.Popen[bytes]:
+    of = SYSTEMS[system]
     asked = {"servers": servers, "source": topics.source, "target": topics.target, "rows": rows, "home": str(home)}
-    command = [str(of.python()), str(HERE / "contenders" / of.script), contender, json.dumps(asked)]
+    command = [str(of.python()), str(HERE / "systems" / of.script), system, json.dumps(asked)]
     with (home / "log").open("wb") as log:
         return subprocess.Popen(command, stdout=log, stderr=log, stdin=subprocess.PIPE)
 
 
-def measure(contender: str, server: KafkaServer, rows: int, seconds: int, home: Path) -> Figures:
-    topics = Topics(server.servers, contender.replace(" ", "-"))
+def measure(system: str, server: KafkaServer, rows: int, seconds: int, home: Path) -> Figures:
+    topics = Topics(server.servers, system.replace(" ", "-"))
     keys = max(10, rows // 200)
     span_ms = 20_000
-    # Far enough in the past that no clock of a contender is ahead of the messages.
+    # Far enough in the past that no clock of a system is ahead of the messages.
     first_ms = (int(time.time()) - 3600) * 1000
     second_ms = first_ms + 600_000
     warm, full = rows_of(rows // 10, keys, first_ms, span_ms), rows_of(rows, keys, second_ms, span_ms)
     topics.send(warm)
-    process = started(contender, server.servers, topics, rows, home)
+    process = started(system, server.servers, topics, rows, home)
     try:
         topics.receive(first_ms + span_ms, process)
         begun = topics.send(full)
@@ -201,7 +201,7 @@ def repeated(rows: list[tuple[str, int, int]], count: float) -> list[tuple[str, 
 
 
 def stop(process: subprocess.Popen[bytes]) -> None:
-    """A contender ends when its input ends; after a while, it is killed."""
+    """A system ends when its input ends; after a while, it is killed."""
     assert process.stdin is not None
     process.stdin.close()
     try:
@@ -212,7 +212,7 @@ def stop(process: subprocess.Popen[bytes]) -> None:
 
 
 def results(asked: argparse.Namespace) -> Iterator[tuple[str, Figures | str]]:
-    for contender in asked.only or CONTENDERS:
+    for system in asked.only or SYSTEMS:
         with tempfile.TemporaryDirectory() as home:
             broker, work = Path(home, "broker"), Path(home, "work")
             broker.mkdir()
@@ -220,14 +220,14 @@ def results(asked: argparse.Namespace) -> Iterator[tuple[str, Figures | str]]:
             server = KafkaServer(broker)
             try:
                 server.start()
-                found = measure(contender, server, asked.rows, asked.seconds, work)
+                found = measure(system, server, asked.rows, asked.seconds, work)
             except Unavailable as why:
-                yield contender, str(why)
+                yield system, str(why)
             except Wrong as why:
                 log = (work / "log").read_text(errors="replace").strip()
-                yield contender, f"{why}\n{log[-3000:]}"
+                yield system, f"{why}\n{log[-3000:]}"
             else:
-                yield contender, found
+                yield system, found
             finally:
                 server.kill()
 
@@ -236,13 +236,13 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rows", type=int, default=1_000_000)
     parser.add_argument("--seconds", type=int, default=30)
-    parser.add_argument("--only", action="append", choices=list(CONTENDERS))
+    parser.add_argument("--only", action="append", choices=list(SYSTEMS))
     asked = parser.parse_args()
     print(f"{asked.rows:,} messages, {asked.seconds} s at half load, {CORES} cores")
     print("| system | rows/s at full load | rows/s at half load | p50, ms | p99, ms |\n|---|---|---|---|---|")
     failed = False
-    for contender, found in results(asked):
-        title = CONTENDERS[contender].title
+    for system, found in results(asked):
+        title = SYSTEMS[system].title
         if isinstance(found, str):
             failed = True
             print(f"| {title} | failed | | | |\n{found}", flush=True)

@@ -2,7 +2,7 @@
 
     python benchmarks/larger_state.py [MILLIONS OF PANES] [HEAP IN GB]
 
-Thirty million panes and 2 GB unless said otherwise. Each contender has a process of its own, and both the same files.
+Thirty million panes and 2 GB unless said otherwise. Each system has a process of its own, and both the same files.
 A batch of a million new keys opens a million panes, until all are open; then come batches of a million rows of keys
 that are open, at random. What is shown is the median of a batch's time where few panes are open and where all are, and
 what of the processors' time a batch takes of the JVM then, which other work on the machine changes less; how long a
@@ -37,7 +37,7 @@ from mullion import Tumbling, windowed
 BATCH = 1_000_000
 BASE = 1_700_000_000 * SECOND
 UPDATES = 5
-CONTENDERS = ("mullion", "spark")
+SYSTEMS = ("mullion", "spark")
 
 
 def write(folder: Path, name: int, keys: np.ndarray[tuple[int], np.dtype[np.int64]]) -> None:
@@ -48,10 +48,10 @@ def write(folder: Path, name: int, keys: np.ndarray[tuple[int], np.dtype[np.int6
     hidden.rename(folder / f"{name:06}.parquet")
 
 
-def panes(spark: SparkSession, folder: Path, contender: str) -> DataFrame:
+def panes(spark: SparkSession, folder: Path, system: str) -> DataFrame:
     files = spark.readStream.schema("ts timestamp, k bigint").option("maxFilesPerTrigger", 1).parquet(str(folder))
     rows = files.withWatermark("ts", "1 second")
-    if contender == "mullion":
+    if system == "mullion":
         return windowed(rows, Tumbling("1 day"), by="k", time="ts").agg(F.count("*").alias("n"))
     return rows.groupBy(F.window("ts", "1 day"), "k").agg(F.count("*").alias("n"))
 
@@ -75,13 +75,13 @@ def processor_ms(spark: SparkSession) -> int:
     return (int(fields[11]) + int(fields[12])) * 1000 // os.sysconf("SC_CLK_TCK")
 
 
-def run(contender: str, millions: int, heap: int) -> None:
+def run(system: str, millions: int, heap: int) -> None:
     spark = session(heap=heap)
     rng = np.random.default_rng(7)
     with tempfile.TemporaryDirectory() as home:
         source, checkpoint = Path(home, "in"), Path(home, "checkpoint")
         source.mkdir()
-        frame = panes(spark, source, contender)
+        frame = panes(spark, source, system)
         query = start(frame, checkpoint)
         few: list[int] = []
         began_few = processors_few = 0
@@ -115,7 +115,7 @@ def run(contender: str, millions: int, heap: int) -> None:
         state = left["stateOperators"][0]
         size = sum(file.stat().st_size for file in checkpoint.rglob("*") if file.is_file())
         found = {
-            "contender": contender,
+            "system": system,
             "few ms": statistics.median(few),
             "many ms": statistics.median(many),
             "few processor ms": processors_few // UPDATES,
@@ -129,11 +129,11 @@ def run(contender: str, millions: int, heap: int) -> None:
 
 def main(millions: int, heap: int) -> None:
     opened = set()
-    for contender in CONTENDERS:
-        command = [sys.executable, __file__, str(millions), str(heap), contender]
+    for system in SYSTEMS:
+        command = [sys.executable, __file__, str(millions), str(heap), system]
         done = subprocess.run(command, stdout=subprocess.PIPE, text=True)
         if done.returncode:
-            print(f"{contender}: ended with {done.returncode}")
+            print(f"{system}: ended with {done.returncode}")
             continue
         found = json.loads(done.stdout.splitlines()[-1])
         opened.add(found["open"])

@@ -54,7 +54,8 @@ class OtherVersion(Running):
         self.out, self.err = (folder.parent / f"other-{rows}.{kind}" for kind in ("out", "err"))
 
     def start(self) -> None:
-        script = self.checkout / "benchmarks" / "contenders" / self.contender.script
+        # The folder of the scripts may have another name there.
+        script = next((self.checkout / "benchmarks").rglob(self.system.script))
         modules = os.pathsep.join(str(self.checkout / part) for part in ("benchmarks", "."))
         self.process = Process(self.command(script), self.out, self.err, modules)
 

@@ -1,12 +1,12 @@
 """``make bench`` and ``make bench-full``: Mullion and its peers over the same rows in one run, answers compared.
 
-    run.py [--full] [--rounds N] [--keep [--again]] [--only PATTERN]... [--by CONTENDER]... [--share PART]
+    run.py [--full] [--rounds N] [--keep [--again]] [--only PATTERN]... [--by SYSTEM]... [--share PART]
 
 ``--full`` takes millions of keys, the slow peers and the curves. ``--keep`` writes what is found to
 ``benchmarks/results``, the README and ``docs/results.md``, beside what is kept of other runs: a run is what one machine
 measured in a day. With ``--again`` what is found is added to the last run of this machine, as further rounds of the
 same workloads. ``--only`` takes the workloads in whose names the pattern is found. The rest is for trying things out:
-``--by`` takes a contender, ``--share`` a part of each batch's rows.
+``--by`` takes a system, ``--share`` a part of each batch's rows.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from pathlib import Path
 from rich.console import Console
 
 from harness import curves, report, workloads
-from harness.environments import CONTENDERS, Unavailable, check_installed
+from harness.environments import SYSTEMS, Unavailable, check_installed
 from harness.measured import Failed, Figures, Running
 from harness.rows import write, write_settling
 from harness.workloads import SETTLING, Workload, selected
@@ -38,7 +38,7 @@ MOST_FOR_THE_JUDGE = 200_000_000
 
 
 def judged(workload: Workload, rows: int) -> bool:
-    """Whether DuckDB answers the same question. Where it does not, contenders are compared with one another."""
+    """Whether DuckDB answers the same question. Where it does not, systems are compared with one another."""
     if workload.form != "published" or workload.rows_of in ("open", "nexmark"):
         return False
     if workload.rows <= 100 or not workload.ends:
@@ -48,19 +48,19 @@ def judged(workload: Workload, rows: int) -> bool:
 
 
 def in_turns(workload: Workload) -> list[list[str]]:
-    """The contenders of a workload, those together that take turns: on Spark, as many as the memory has room for.
+    """The systems of a workload, those together that take turns: on Spark, as many as the memory has room for.
 
     A JVM seldom takes more than half of what it may where that is much, and a gigabyte beside.
     """
     has = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") / (1 << 30)
     at_once = max(1, int(has * 0.8 / (workload.heap / 2 + 1)))
-    on_spark = [name for name in workload.takes if CONTENDERS[name].is_on_spark]
+    on_spark = [name for name in workload.takes if SYSTEMS[name].is_on_spark]
     groups = [on_spark[i : i + at_once] for i in range(0, len(on_spark), at_once)]
     return groups + [[name] for name in workload.takes if name not in on_spark]
 
 
 class Run:
-    """What each contender did on each workload, and what went wrong."""
+    """What each system did on each workload, and what went wrong."""
 
     def __init__(self, scratch: Path, console: Console) -> None:
         self.scratch, self.console = scratch, console
@@ -68,7 +68,7 @@ class Run:
         self.wrong: list[str] = []
 
     def take(self, workload: Workload, rounds: int) -> None:
-        """All contenders, round by round; those on Spark batch by batch in turns."""
+        """All systems, round by round; those on Spark batch by batch in turns."""
         answers: dict[int, dict[str, dict[str, int]]] = {}
         judge: dict[int, Figures] = {}
         folder = self.scratch / re.sub(r"\W+", "-", workload.name)
@@ -77,10 +77,10 @@ class Run:
             answers[rows] = {}
         if workload.settling:
             write_settling(workload, folder / SETTLING)
-        # Else the first contender runs while the rows are still being written to disk.
+        # Else the first system runs while the rows are still being written to disk.
         os.sync()
         for rows in answers:
-            if judged(workload, rows) and (running := self.contender(JUDGE, workload, rows, folder)):
+            if judged(workload, rows) and (running := self.system(JUDGE, workload, rows, folder)):
                 for _, figures in self.run([running], answers):
                     judge[rows] = figures
         for _ in range(rounds):
@@ -88,7 +88,7 @@ class Run:
                 if names == [JUDGE] and workload.takes[JUDGE] in judge:
                     self.found_of(JUDGE, workload, judge[workload.takes[JUDGE]])
                     continue
-                made = (self.contender(name, workload, workload.takes[name], folder) for name in names)
+                made = (self.system(name, workload, workload.takes[name], folder) for name in names)
                 for name, figures in self.run([running for running in made if running], answers):
                     self.found_of(name, workload, figures)
         found = self.found.get(workload.name, {})
@@ -98,7 +98,7 @@ class Run:
                 self.note(f"The answers differ on {workload.name}, {rows:,} rows: {said}")
         shutil.rmtree(folder, ignore_errors=True)
 
-    def contender(self, name: str, workload: Workload, rows: int, folder: Path) -> Running | None:
+    def system(self, name: str, workload: Workload, rows: int, folder: Path) -> Running | None:
         try:
             return Running(name, workload, rows, folder / str(rows))
         except Unavailable as why:
@@ -106,7 +106,7 @@ class Run:
             return None
 
     def run(self, turns: list[Running], answers: dict[int, dict[str, dict[str, int]]]) -> Iterator[tuple[str, Figures]]:
-        """Has contenders go on in turns until all are done, each with what it did."""
+        """Has systems go on in turns until all are done, each with what it did."""
         waiting = deque(turns)
         starting = set(turns)
         try:
@@ -115,7 +115,7 @@ class Run:
             while waiting:
                 running = waiting.popleft()
                 try:
-                    with self.console.status(f"{running.workload.name}: {CONTENDERS[running.name].title}"):
+                    with self.console.status(f"{running.workload.name}: {SYSTEMS[running.name].title}"):
                         # No query begins while other processes are starting.
                         if running not in starting:
                             running.go_on()
@@ -140,7 +140,7 @@ class Run:
         found = self.found.setdefault(workload.name, {})
         found[name] = found[name].joined(figures) if name in found else figures
         self.console.print(
-            f"{workload.name}: {CONTENDERS[name].title}: {figures.median_ms:,.0f} ms a batch of "
+            f"{workload.name}: {SYSTEMS[name].title}: {figures.median_ms:,.0f} ms a batch of "
             f"{figures.rows:,} rows, {figures.whole_s:,.1f} s in all, {figures.peak_mb:,} MB"
         )
 
@@ -160,7 +160,7 @@ def together(before: report.Found, found: report.Found) -> report.Found:
 
 
 def chosen(options: argparse.Namespace) -> list[Workload]:
-    """The workloads and contenders that are asked for, or all where none are, with a share of their rows."""
+    """The workloads and systems that are asked for, or all where none are, with a share of their rows."""
     full, by = options.full, options.by
     asked = [*workloads.FULL, *curves.points()] if full else workloads.GOALS if options.goals else workloads.BENCH
     found = []

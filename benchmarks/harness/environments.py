@@ -1,4 +1,4 @@
-"""The contenders: their names, what runs them, and an environment for each that is not on Spark.
+"""The systems: their names, what runs them, and an environment for each that is not on Spark.
 
 Environments are made under ``.build/bench`` when they are first needed, from the ``[dependency-groups]`` of
 ``pyproject.toml``, which pin all versions.
@@ -21,7 +21,7 @@ class Unavailable(Exception):  # noqa: N818
 
 
 @dataclass(frozen=True, slots=True)
-class Contender:
+class System:
     """``group`` names its dependencies: none is the project's own environment."""
 
     title: str
@@ -52,7 +52,7 @@ class Contender:
 
 
 def check_installed() -> None:
-    """Raises ``SystemExit`` where the package that contenders import is not the one of this folder.
+    """Raises ``SystemExit`` where the package that systems import is not the one of this folder.
 
     It is installed, and stays as it was when sources or the JAR beside them change.
     """
@@ -79,16 +79,16 @@ def requirements(group: str) -> list[str]:
     return pinned
 
 
-CONTENDERS = {
-    "mullion": Contender("Mullion"),
-    "spark": Contender("Spark"),
-    "spark hdfs": Contender("Spark, HDFS-backed"),
-    "ceiling": Contender("stateless baseline"),
-    "stateless": Contender("stateless query"),
-    "pandas": Contender("transformWithStateInPandas"),
-    "bytewax": Contender("Bytewax", "bytewax_fold.py", "bench-bytewax"),
-    "quix": Contender("Quix Streams", "quix_windows.py", "bench-quix"),
-    "pathway": Contender("Pathway", "pathway_windows.py", "bench-pathway"),
-    "pyflink": Contender("PyFlink", "pyflink_sql.py", "bench-pyflink"),
-    "duckdb": Contender("DuckDB", "duckdb_sql.py", "bench-duckdb"),
+SYSTEMS = {
+    "mullion": System("Mullion"),
+    "spark": System("Spark"),
+    "spark hdfs": System("Spark, HDFS-backed"),
+    "ceiling": System("stateless baseline"),
+    "stateless": System("stateless query"),
+    "pandas": System("transformWithStateInPandas"),
+    "bytewax": System("Bytewax", "bytewax_fold.py", "bench-bytewax"),
+    "quix": System("Quix Streams", "quix_windows.py", "bench-quix"),
+    "pathway": System("Pathway", "pathway_windows.py", "bench-pathway"),
+    "pyflink": System("PyFlink", "pyflink_sql.py", "bench-pyflink"),
+    "duckdb": System("DuckDB", "duckdb_sql.py", "bench-duckdb"),
 }

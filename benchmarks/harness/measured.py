@@ -1,4 +1,4 @@
-"""A contender's run in a process of its own, with the processor time and the memory that it and its children took."""
+"""A system's run in a process of its own, with the processor time and the memory that it and its children took."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from harness.environments import CONTENDERS, ROOT
+from harness.environments import ROOT, SYSTEMS
 from harness.turns import MEASURED, TURNS
 from harness.workloads import Workload
 
@@ -22,14 +22,14 @@ MODULES = os.pathsep.join(str(ROOT / part) for part in ("benchmarks", "."))
 
 
 class Failed(Exception):  # noqa: N818
-    """A contender's process ended with an error; the message has its last words."""
+    """A system's process ended with an error; the message has its last words."""
 
 
 @dataclass(frozen=True, slots=True)
 class Figures:
-    """What a contender did on a workload. Milliseconds are those of its warm batches, ``rows`` what a batch has.
+    """What a system did on a workload. Milliseconds are those of its warm batches, ``rows`` what a batch has.
 
-    ``parts`` are where a warm batch's time went, part by part the median, where the contender says so. ``medians`` are
+    ``parts`` are where a warm batch's time went, part by part the median, where the system says so. ``medians`` are
     those of several rounds, which the machine may have gone through at unlike speeds: among the batches of all rounds
     the median of one side may be of another round than that of the other. ``peaks_mb`` are the peaks of memory up to
     each of its turns.
@@ -118,22 +118,22 @@ class Watch(threading.Thread):
 
 
 class Running:
-    """A contender on its way over a folder with so many rows. Raises ``Unavailable`` where it cannot run.
+    """A system on its way over a folder with so many rows. Raises ``Unavailable`` where it cannot run.
 
-    One on Spark stops before each micro-batch until it has its next turn, so that contenders can go batch by batch: a
+    One on Spark stops before each micro-batch until it has its next turn, so that systems can go batch by batch: a
     machine that is slow for a minute is slow for all of them then. Its last turn is for its answer and does not count.
     The others do not stop.
     """
 
     def __init__(self, name: str, workload: Workload, rows: int, folder: Path) -> None:
         self.name, self.workload, self.rows, self.folder = name, workload, rows, folder
-        self.contender = CONTENDERS[name]
-        self.python = self.contender.python()
+        self.system = SYSTEMS[name]
+        self.python = self.system.python()
         self.out, self.err = (folder.parent / f"{name}-{rows}.{kind}" for kind in ("out", "err"))
         self.process: Process | None = None
 
     def start(self) -> None:
-        script = ROOT / "benchmarks" / "contenders" / self.contender.script
+        script = ROOT / "benchmarks" / "systems" / self.system.script
         self.process = Process(self.command(script), self.out, self.err)
 
     def turn(self) -> bool:
@@ -142,7 +142,7 @@ class Running:
         if self.process.stops():
             return True
         if self.process.end():
-            raise Failed(f"{self.contender.title} failed on {self.workload.name}:\n{self.err.read_text()[-4000:]}")
+            raise Failed(f"{self.system.title} failed on {self.workload.name}:\n{self.err.read_text()[-4000:]}")
         return False
 
     def go_on(self) -> None:

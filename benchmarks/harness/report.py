@@ -23,7 +23,7 @@ from rich.console import Console
 from rich.table import Table
 
 from harness.curves import CURVES, Curve, points
-from harness.environments import CONTENDERS, ROOT
+from harness.environments import ROOT, SYSTEMS
 from harness.goals import COMPARISONS, UNITS, Comparison
 from harness.measured import Figures
 from harness.workloads import KEYS, ORDINARY, SIZED, SIZES
@@ -193,8 +193,8 @@ def most_of(curve: Curve, everywhere: Everywhere) -> Found | None:
 
 
 def peers(founds: list[Found]) -> str:
-    names = {name for found in founds for sides in found.values() for name in sides if CONTENDERS[name].group}
-    return ", ".join(f"{CONTENDERS[name].title} {CONTENDERS[name].version()}" for name in sorted(names))
+    names = {name for found in founds for sides in found.values() for name in sides if SYSTEMS[name].group}
+    return ", ".join(f"{SYSTEMS[name].title} {SYSTEMS[name].version()}" for name in sorted(names))
 
 
 DAY = re.compile(r", \d{4}-\d\d-\d\d$")
@@ -210,7 +210,7 @@ def is_of(run: str, machine: str) -> bool:
 
 
 def of_use(everywhere: Everywhere) -> Everywhere:
-    """Without what a later run of the same machine measured too, by all contenders."""
+    """Without what a later run of the same machine measured too, by all systems."""
     runs = list(everywhere.items())
 
     def again(place: int, workload: str) -> bool:
@@ -242,11 +242,11 @@ def here() -> str:
 
 
 def measured(found: Found) -> Rows:
-    """Every figure. A contender's rows are fewer where it is slow; the rate is that of what it took."""
+    """Every figure. A system's rows are fewer where it is slow; the rate is that of what it took."""
     return [
         [
             workload,
-            CONTENDERS[name].title,
+            SYSTEMS[name].title,
             f"{figures.median_ms:,.0f} ms ({min(figures.ms):,.0f} - {max(figures.ms):,.0f})",
             f"{figures.rate:,.0f}" if figures.rows else "",
             f"{figures.whole_s:,.1f} s",
@@ -273,19 +273,19 @@ def ordinary(found: Found) -> Rows:
 
 
 def costs(found: Found) -> Rows:
-    """What a batch costs and what a row adds, of each contender that ran with three sizes of batches."""
+    """What a batch costs and what a row adds, of each system that ran with three sizes of batches."""
     rows: Rows = []
     for keys, sizes in SIZED.items():
-        for name, contender in CONTENDERS.items():
+        for name, system in SYSTEMS.items():
             medians = {
                 size: found[workload.name][name].median_ms
                 for size, workload in sizes.items()
-                if contender.is_on_spark and name in found.get(workload.name, {})
+                if system.is_on_spark and name in found.get(workload.name, {})
             }
             if len(medians) > 2:
                 batch, row = line(medians)
                 shown = [f"{medians[size]:,.0f} ms" if size in medians else "" for size in SIZES]
-                rows.append([KEYS[keys], contender.title, *shown, f"{batch:,.0f} ms", f"{row:,.0f} ns"])
+                rows.append([KEYS[keys], system.title, *shown, f"{batch:,.0f} ms", f"{row:,.0f} ns"])
     return rows
 
 
@@ -298,7 +298,7 @@ def line(medians: dict[int, float]) -> tuple[float, float]:
 
 def spent(found: Found) -> Rows:
     return [
-        [workload, CONTENDERS[name].title, *(f"{ms:,.0f}" for ms in (figures.median_ms, *figures.parts.values()))]
+        [workload, SYSTEMS[name].title, *(f"{ms:,.0f}" for ms in (figures.median_ms, *figures.parts.values()))]
         for workload, sides in found.items()
         for name, figures in sides.items()
         if figures.parts
@@ -320,7 +320,7 @@ def said_of(comparison: Comparison, found: Found) -> dict[str, Any] | None:
     mine, other = comparison.pair(ours, theirs)
     return {
         "workload": comparison.workload.name,
-        "against": CONTENDERS[comparison.theirs].title + (f", {beside.name}" if comparison.beside else ""),
+        "against": SYSTEMS[comparison.theirs].title + (f", {beside.name}" if comparison.beside else ""),
         "unit": comparison.unit,
         "ours": round(mine),
         "theirs": round(other),
@@ -358,20 +358,20 @@ def write_into(page: Path, produced: str) -> None:
 
 
 def bars(found: Found, file: Path) -> None:
-    """Rows a second of each contender on each workload, on a logarithmic scale, from the least to the most."""
+    """Rows a second of each system on each workload, on a logarithmic scale, from the least to the most."""
     sides = {name: sides for name, sides in found.items() if any(figures.rows for figures in sides.values())}
     figure, axes = plt.subplots(figsize=(11, 1 + 0.3 * sum(len(each) + 1.5 for each in sides.values())))
     place = 0.0
     ticks: list[tuple[float, str, bool]] = []
-    for workload, contenders in sides.items():
+    for workload, systems in sides.items():
         ticks.append((place, workload, True))
-        for name, figures in contenders.items():
+        for name, figures in systems.items():
             place += 1
             rates = [figures.rows / ms * 1000 for ms in figures.ms]
             spread = [[figures.rate - min(rates)], [max(rates) - figures.rate]]
-            color = "tab:blue" if CONTENDERS[name].title.startswith("Mullion") else "silver"
+            color = "tab:blue" if SYSTEMS[name].title.startswith("Mullion") else "silver"
             axes.barh(place, figures.rate, color=color, xerr=spread, ecolor="dimgrey")
-            ticks.append((place, CONTENDERS[name].title, False))
+            ticks.append((place, SYSTEMS[name].title, False))
         place += 1.5
     axes.set_xscale("log")
     axes.set_yticks([at for at, _, _ in ticks], [said for _, said, _ in ticks])
@@ -386,14 +386,14 @@ def bars(found: Found, file: Path) -> None:
 def lines(curves: list[tuple[Curve, Found]], file: Path) -> None:
     figure, grid = plt.subplots(1, len(curves), figsize=(5 * len(curves), 4), squeeze=False)
     for axes, (curve, found) in zip(grid[0], curves, strict=True):
-        for name, contender in CONTENDERS.items():
+        for name, system in SYSTEMS.items():
             drawn = {
                 at: UNITS[curve.unit](found[point.name][name])
                 for at, point in curve.points.items()
                 if name in found.get(point.name, {})
             }
             if drawn:
-                axes.plot(list(drawn), list(drawn.values()), marker="o", label=contender.title)
+                axes.plot(list(drawn), list(drawn.values()), marker="o", label=system.title)
         axes.set_xscale("log")
         axes.set_yscale("log")
         axes.set_xlabel(curve.along)

@@ -1,4 +1,4 @@
-"""How a contender waits for its turn: it says on a pipe that it stops, and goes on when a line comes in."""
+"""How a system waits for its turn: it says on a pipe that it stops, and goes on when a line comes in."""
 
 from __future__ import annotations
 

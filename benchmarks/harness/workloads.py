@@ -1,4 +1,4 @@
-"""What is asked: windows over streams of rows, and how far each contender goes through them.
+"""What is asked: windows over streams of rows, and how far each system goes through them.
 
 A stream is files of Parquet, a micro-batch each. Times are seconds of event time unless a name says otherwise. A
 workload's rows come from a seed, and are the same for all.
@@ -31,22 +31,22 @@ class Workload:
     - ``form``: the form in which rows are written, of those in ``forms.py``.
     - ``asks``: the aggregates: ``plain`` for count, sum, min and max of longs, or ``ordinary`` for mean, standard
       deviation, maximum of texts, approximate distinct count and ``max_by``.
-    - ``settling``: how many batches of a thousand rows contenders on Spark take before all others, in one turn. They
+    - ``settling``: how many batches of a thousand rows systems on Spark take before all others, in one turn. They
       count in nothing, answers included. The JVM goes on making machine code for hundreds of batches, and on two
       cores it takes up to one of them from what is measured: a stream that has run for some minutes has that behind it.
-    - ``warm``: how many first batches no median counts, of a contender that goes through all: the JVM is still making
+    - ``warm``: how many first batches no median counts, of a system that goes through all: the JVM is still making
       machine code of what they run, mostly ours, for Spark's windows take as long over fewer batches. Of those that
       take fewer rows at most half.
     - ``late``: the share of rows that come up to ``lateness`` after the watermark has passed them.
     - ``early``: how often open panes fire before they close; 0 for not.
-    - ``cores``: how many the contenders may use.
+    - ``cores``: how many the systems may use.
     - ``partitions``: Spark's setting of shuffle partitions, which is how many parts state has.
     - ``heap``: the most memory that a JVM may have for its objects, in GB: what Spark gives a driver or an executor
       unless told, and more where panes are many. What peaks are is for its collector to say wherever there is more than
       it needs, so all have the same.
     - ``cache``: the most memory for Mullion's cached state, in MB (``stateStore.mullion.hotBytes``); 0 for its default.
     - ``ends``: whether a last row closes all panes; not where that would be all that is measured.
-    - ``takes``: for each contender the rows that it goes through, from the first on: all, or as many as it can in half
+    - ``takes``: for each system the rows that it goes through, from the first on: all, or as many as it can in half
       a minute. Its answers are compared with those to the same rows. ``more`` has those of the full benchmark.
     """
 
@@ -366,7 +366,7 @@ FULL = (
 
 
 def of(workload: Workload, *names: str) -> Workload:
-    """A workload by some of its contenders."""
+    """A workload by some of its systems."""
     everybody = workload.takes | workload.more
     return replace(workload, takes={name: everybody[name] for name in names}, more={})
 

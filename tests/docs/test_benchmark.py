@@ -16,12 +16,12 @@ import pytest
 from pyspark.sql import SparkSession
 
 import run
-from contenders import answers, spark_batches
 from harness import curves, environments, nexmark, report, rows, workloads
 from harness.forms import FORMS
 from harness.goals import COMPARISONS, Comparison
 from harness.measured import Figures, Process, Running
 from harness.workloads import Workload
+from systems import answers, spark_batches
 
 SMALL = replace(workloads.TUMBLING_1K, rows=1_000, batches=3)
 
@@ -165,7 +165,7 @@ def test_a_process_that_is_killed_while_it_waits_is_gone(tmp_path: Path) -> None
     assert not (tmp_path / "out").read_text()
 
 
-def test_contenders_on_spark_take_turns_as_many_at_once_as_memory_has_room_for(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_systems_on_spark_take_turns_as_many_at_once_as_memory_has_room_for(monkeypatch: pytest.MonkeyPatch) -> None:
     def has(gb: int) -> None:
         monkeypatch.setattr(os, "sysconf", {"SC_PHYS_PAGES": gb << 18, "SC_PAGE_SIZE": 4096}.__getitem__)
 
@@ -194,7 +194,7 @@ def test_of_two_runs_the_batches_are_counted_together_and_who_ran_once_stays() -
     }
 
 
-def test_what_a_later_run_of_a_machine_has_by_all_contenders_is_not_kept_of_an_earlier_one() -> None:
+def test_what_a_later_run_of_a_machine_has_by_all_systems_is_not_kept_of_an_earlier_one() -> None:
     a, b = {"mullion": figures(1)}, {"mullion": figures(1), "spark": figures(9)}
     everywhere = {
         "quick": {"a": a, "b": b, "c": a},

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from harness.environments import CONTENDERS, Unavailable
+from harness.environments import SYSTEMS, Unavailable
 
 SCRIPTS = Path(__file__).parent
 
@@ -27,13 +27,13 @@ class Window(NamedTuple):
     squares: int
 
 
-def ask(contender: str, script: str, cases: Sequence[dict[str, Any]]) -> list[list[Window]]:
+def ask(system: str, script: str, cases: Sequence[dict[str, Any]]) -> list[list[Window]]:
     """The windows of each case, computed by a script of this folder. Skips the test if the system does not install.
 
     A case has ``rows`` (id, key, seconds), a ``kind``, and the lengths of its windows in seconds.
     """
     try:
-        python = CONTENDERS[contender].python()
+        python = SYSTEMS[system].python()
     except Unavailable as failure:
         pytest.skip(str(failure))
     variables = {name: value for name, value in os.environ.items() if not name.startswith(("PYTHON", "SPARK"))}

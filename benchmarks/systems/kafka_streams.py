@@ -1,4 +1,4 @@
-"""Kafka Streams from Kafka to Kafka: ``kafka_streams.py CONTENDER SETTINGS``. Runs ``KafkaStreamsPanes.java``."""
+"""Kafka Streams from Kafka to Kafka: ``kafka_streams.py SYSTEM SETTINGS``. Runs ``KafkaStreamsPanes.java``."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""PyFlink from Kafka to Kafka, in SQL: ``kafka_pyflink.py CONTENDER SETTINGS``. Heap state, one task for each core."""
+"""PyFlink from Kafka to Kafka, in SQL: ``kafka_pyflink.py SYSTEM SETTINGS``. Heap state, one task for each core."""
 
 from __future__ import annotations
 

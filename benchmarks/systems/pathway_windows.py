@@ -1,6 +1,6 @@
 """Pathway, an engine in Rust under Python, whose windows no row enters through Python, on both cores.
 
-``pathway_windows.py CONTENDER WORKLOAD FOLDER`` prints its figures as JSON. It reads no Parquet, so all rows are
+``pathway_windows.py SYSTEM WORKLOAD FOLDER`` prints its figures as JSON. It reads no Parquet, so all rows are
 put into a file of CSV first. It reads that at once: no pane closes before the end.
 """
 
@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 import pyarrow.csv as csv
 import pyarrow.parquet as pq
 
-from contenders.answers import MODULUS
+from systems.answers import MODULUS
 
 SECOND = 1_000_000
 

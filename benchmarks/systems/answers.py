@@ -1,4 +1,4 @@
-"""What contenders say of the panes that they gave: how many, of how many rows, and a sum over all that they say.
+"""What systems say of the panes that they gave: how many, of how many rows, and a sum over all that they say.
 
 The sum takes integers that every engine has, costs little beside what is measured, and does not depend on order. A
 pane is ``k``, ``start_ms`` and ``end_ms`` since the epoch, and the aggregates ``n``, ``total``, ``least``, ``most``.

@@ -1,6 +1,6 @@
 """DuckDB in memory, as the bound of one machine and the judge of answers: the same panes of all rows at once, in SQL.
 
-``duckdb_sql.py CONTENDER WORKLOAD FOLDER`` prints its figures as JSON.
+``duckdb_sql.py SYSTEM WORKLOAD FOLDER`` prints its figures as JSON.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any
 
 import duckdb
 
-from contenders.answers import ANSWER_SQL
+from systems.answers import ANSWER_SQL
 
 AGGREGATES = "count(*) AS n, sum(v)::BIGINT AS total, min(v) AS least, max(v) AS most"
 AGAIN = "sum(n)::BIGINT AS n, sum(total)::BIGINT AS total, min(least) AS least, max(most) AS most"

@@ -1,6 +1,6 @@
 """Bytewax, a process per core: one reads and deals rows out by key, all fold.
 
-``bytewax_fold.py CONTENDER WORKLOAD FOLDER`` prints the figures as JSON. It starts itself once more for each worker.
+``bytewax_fold.py SYSTEM WORKLOAD FOLDER`` prints the figures as JSON. It starts itself once more for each worker.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from bytewax.inputs import FixedPartitionedSource, StatefulSourcePartition
 from bytewax.outputs import DynamicSink, StatelessSinkPartition
 from bytewax.testing import cluster_main
 
-from contenders.answers import Answer
+from systems.answers import Answer
 
 Row = tuple[str, tuple[datetime, int]]
 Pane = tuple[int, int, int, int]

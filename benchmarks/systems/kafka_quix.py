@@ -1,4 +1,4 @@
-"""Quix Streams from Kafka to Kafka: ``kafka_quix.py CONTENDER SETTINGS``. One process for each core, in one group."""
+"""Quix Streams from Kafka to Kafka: ``kafka_quix.py SYSTEM SETTINGS``. One process for each core, in one group."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Mullion, and Spark's own windows, from Kafka to Kafka: ``kafka_spark.py CONTENDER SETTINGS``. Ends with its input.
+"""Mullion, and Spark's own windows, from Kafka to Kafka: ``kafka_spark.py SYSTEM SETTINGS``. Ends with its input.
 
 Micro-batches follow each other without a pause. A batch has a tenth of the messages at most, so that both run several
 batches under full load.
@@ -33,16 +33,16 @@ def session() -> SparkSession:
     return spark_session.session(heap=2)
 
 
-def panes(contender: str, rows: DataFrame) -> DataFrame:
+def panes(system: str, rows: DataFrame) -> DataFrame:
     aggregates = F.count("*").alias("n"), F.sum("v").alias("total")
-    if contender == "mullion":
+    if system == "mullion":
         from mullion import Tumbling, windowed
 
         return windowed(rows, Tumbling("1 second"), by=["k"], time="at").agg(*aggregates)
     return rows.groupBy(F.window("at", "1 second"), "k").agg(*aggregates)
 
 
-def main(contender: str, asked: dict[str, Any]) -> None:
+def main(system: str, asked: dict[str, Any]) -> None:
     spark = session()
     messages = (
         spark.readStream.format("kafka")
@@ -60,7 +60,7 @@ def main(contender: str, asked: dict[str, Any]) -> None:
     )
     results = F.struct("k", F.unix_millis("window.start").alias("start"), "n", "total")
     query = (
-        panes(contender, rows)
+        panes(system, rows)
         .select(F.col("k").alias("key"), F.to_json(results).alias("value"))
         .writeStream.format("kafka")
         .option("kafka.bootstrap.servers", asked["servers"])

@@ -1,4 +1,4 @@
-"""Bytewax from Kafka to Kafka: ``kafka_bytewax.py CONTENDER SETTINGS``. One process for each core, a clock per key."""
+"""Bytewax from Kafka to Kafka: ``kafka_bytewax.py SYSTEM SETTINGS``. One process for each core, a clock per key."""
 
 from __future__ import annotations
 

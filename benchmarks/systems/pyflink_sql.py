@@ -1,6 +1,6 @@
 """PyFlink, in SQL: the way to write windows in which no row goes through Python. Heap state, both cores.
 
-``pyflink_sql.py CONTENDER WORKLOAD FOLDER`` prints its figures as JSON. Flink takes files in any order, and rows
+``pyflink_sql.py SYSTEM WORKLOAD FOLDER`` prints its figures as JSON. Flink takes files in any order, and rows
 would be late, so all rows are put into one file first. The end of it closes all panes.
 """
 
@@ -17,7 +17,7 @@ from typing import Any
 import pyarrow.parquet as pq
 from pyflink.table import EnvironmentSettings, TableEnvironment
 
-from contenders.answers import ANSWER_SQL
+from systems.answers import ANSWER_SQL
 
 ROOT = Path(__file__).parents[2]
 

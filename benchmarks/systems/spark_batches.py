@@ -1,4 +1,4 @@
-"""Contenders on Spark, one in a process: ``spark_batches.py CONTENDER WORKLOAD FOLDER`` prints its figures as JSON.
+"""Systems on Spark, one in a process: ``spark_batches.py SYSTEM WORKLOAD FOLDER`` prints its figures as JSON.
 
 Mullion, Spark's own windows over both its state stores, the same written with ``transformWithStateInPandas``, and two
 without state: the ``ceiling``, which aggregates each batch as if there were no
@@ -19,13 +19,13 @@ from pyspark.sql import Column, DataFrame, DataFrameReader
 from pyspark.sql import functions as F
 from pyspark.sql.streaming.readwriter import DataStreamReader, DataStreamWriter
 
-from contenders import answers, nexmark_queries
-from contenders.pandas_processor import pandas_panes
 from harness.forms import FIELDS, FORMS
 from harness.spark_session import session
 from harness.turns import Turns
 from harness.workloads import SETTLING, Workload
 from mullion import Early, Session, Sliding, Tumbling, windowed
+from systems import answers, nexmark_queries
+from systems.pandas_processor import pandas_panes
 
 # How long a compiler is waited for after a batch, and how much it compiles in half a second when it rests.
 MOST_REST_S, RESTING_MS = 5.0, 20
@@ -123,11 +123,11 @@ def parts(report: dict[str, Any]) -> dict[str, int]:
 
 
 class Run:
-    """A contender's query over a workload's files, one a micro-batch, and what it answered."""
+    """A system's query over a workload's files, one a micro-batch, and what it answered."""
 
-    def __init__(self, contender: str, workload: Workload, folder: Path) -> None:
-        self.contender, self.workload, self.folder = contender, workload, folder
-        store = "hdfs" if contender == "spark hdfs" else "rocksdb"
+    def __init__(self, system: str, workload: Workload, folder: Path) -> None:
+        self.system, self.workload, self.folder = system, workload, folder
+        store = "hdfs" if system == "spark hdfs" else "rocksdb"
         self.spark = session(store, workload.cores, workload.heap, workload.partitions)
         if workload.cache:
             self.spark.conf.set("spark.sql.streaming.stateStore.mullion.hotBytes", f"{workload.cache}m")
@@ -137,12 +137,12 @@ class Run:
 
     def panes(self, rows: DataFrame) -> DataFrame:
         if self.workload.rows_of == "nexmark":
-            return nexmark_queries.panes(rows, self.workload, ours=self.contender == "mullion")
-        if self.contender == "mullion":
+            return nexmark_queries.panes(rows, self.workload, ours=self.system == "mullion")
+        if self.system == "mullion":
             return mullion_panes(rows, self.workload)
-        if self.contender in ("spark", "spark hdfs"):
+        if self.system in ("spark", "spark hdfs"):
             return spark_panes(rows, self.workload)
-        if self.contender == "pandas":
+        if self.system == "pandas":
             return pandas_panes(rows, self.workload)
         return rows
 
@@ -173,10 +173,10 @@ class Run:
         source.mkdir()
         needed = self.workload.rows_of == "open" or self.workload.kind == "q12"
         self.spark.conf.set("spark.sql.streaming.noDataMicroBatches.enabled", needed)
-        # Or each contender that waits for its turn would list its files a hundred times a second.
+        # Or each system that waits for its turn would list its files a hundred times a second.
         self.spark.conf.set("spark.sql.streaming.pollingDelay", "100ms")
         writer = self.writer(source, home / "checkpoint")
-        writer = writer.foreachBatch(self.write_away) if self.contender == "ceiling" else writer.format("noop")
+        writer = writer.foreachBatch(self.write_away) if self.system == "ceiling" else writer.format("noop")
         files = sorted(self.folder.iterdir())
         settling = sorted(self.settling.iterdir()) if self.workload.settling else []
         settled = 0
@@ -215,8 +215,8 @@ class Run:
             compiled, before = compiler.getTotalCompilationTime(), compiled
 
     def answered(self, home: Path) -> dict[str, int]:
-        """What the panes of all rows add up to; nothing of a contender that has none."""
-        if self.contender in ("ceiling", "stateless"):
+        """What the panes of all rows add up to; nothing of a system that has none."""
+        if self.system in ("ceiling", "stateless"):
             return {}
         # The last row makes all panes due, and nothing comes after it.
         self.spark.conf.set("spark.sql.streaming.noDataMicroBatches.enabled", True)

@@ -1,6 +1,6 @@
 """Quix Streams over a broker of Kafka: for each core a process with a topic of its own, keys dealt out among them.
 
-``quix_windows.py CONTENDER WORKLOAD FOLDER`` prints its figures as JSON. It starts the broker, fills the topics, and
+``quix_windows.py SYSTEM WORKLOAD FOLDER`` prints its figures as JSON. It starts the broker, fills the topics, and
 starts itself once more for each process; only what they do is timed. Values are JSON, times those of the messages,
 state is in RocksDB with its changelog topics.
 """
@@ -23,7 +23,7 @@ from quixstreams import Application
 from quixstreams.dataframe.windows import Count, Max, Min, Sum
 from tests.support.kafka.kafka_server import KafkaServer
 
-from contenders.answers import Answer
+from systems.answers import Answer
 
 
 def fill(servers: str, folder: Path, topics: int) -> int:
