@@ -2,7 +2,7 @@
 
     python benchmarks/actions.py [OPEN PANES] [ROUNDS]
 
-The first batch opens all panes (500,000 unless given). Each later batch has 100 rows of open panes, and the function
+The first batch opens all panes (500,000 by default). Each later batch has 100 rows of open panes, and the function
 uses its DataFrame in one of six ways. The script prints the median time of the function for each way, the median time
 of the same actions on a table of 100 rows, which is the cost of Spark's jobs, and the records of state that were read.
 """
@@ -30,7 +30,7 @@ from mullion import Early, Tumbling, windowed
 
 BASE = 1_700_000_000 * SECOND
 ROWS = 100
-# Of each way, rounds that are not counted: the code of a way is compiled in them.
+# The number of warm-up rounds of each way.
 WARM = 2
 
 
@@ -125,8 +125,8 @@ def run(spark: SparkSession, system: str, opened: int, rounds: int) -> None:
 
 
 if __name__ == "__main__":
-    asked = [int(number) for number in sys.argv[1:3]]
-    count, repeats = (*asked, *(500_000, 12)[len(asked) :])
+    numbers = [int(number) for number in sys.argv[1:3]]
+    count, repeats = (*numbers, *(500_000, 12)[len(numbers) :])
     spark_of_all = session(heap=2)
     # Spark's windows would run a batch without rows after each batch that moves the watermark.
     spark_of_all.conf.set("spark.sql.streaming.noDataMicroBatches.enabled", "false")

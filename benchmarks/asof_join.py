@@ -114,15 +114,15 @@ def main(keys: int) -> None:
         home = Path(folder)
         write(spark, f"{home}/trades", keys, shift=0)
         write(spark, f"{home}/quotes", keys, shift=1)
-        mine, own = run(ours, spark, home)
-        theirs, others = run(sparks, spark, home)
+        ours_s, own = run(ours, spark, home)
+        sparks_s, others = run(sparks, spark, home)
     if own != others or len(own) != BATCHES * keys:
         raise SystemExit(f"The answers differ: {len(own)} and {len(others)} trades.")
     print(f"{len(own)} equal trades, {keys} keys with one quote and one trade in each batch")
     print(f"{'side':<28} {'seconds a batch':>16} {'rows/s':>10}")
-    for name, seconds in (("asof_join", mine), ("transformWithStateInPandas", theirs)):
+    for name, seconds in (("asof_join", ours_s), ("transformWithStateInPandas", sparks_s)):
         print(f"{name:<28} {seconds:>16.2f} {2 * keys / seconds:>10.0f}")
-    print(f"{theirs / mine:.1f} times as fast")
+    print(f"{sparks_s / ours_s:.1f} times as fast")
 
 
 if __name__ == "__main__":

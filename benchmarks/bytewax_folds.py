@@ -2,12 +2,12 @@
 
 Both run the same dataflow in this process, over the same items: sums by key, in tumbling windows of 10 seconds of event
 time, in which each key has ten rows. The sums of both are compared. There are two such dataflows: one whose functions
-only compute, which Mullion runs in the JVM, and one whose functions call what only Python knows. Items come from a
-``list`` of the program's, or from a file that is read in batches of 1,000 lines: ``json``, an object in each line, or
-``csv``.
+only compute, which Mullion runs in the JVM, and one whose functions call modules that exist only in Python. Items come
+from a ``list`` of the program, or from a file that is read in batches of 1,000 lines: ``json``, an object in each line,
+or ``csv``.
 
-Each is measured from the call of ``run_main`` until it returns. Bytewax and Mullion run in turns, and of each the
-fastest of its runs counts; Mullion has two more before, in which Spark and Java compile.
+Each is measured from the call of ``run_main`` until it returns. Bytewax and Mullion alternate, and the
+fastest run of each counts. Mullion has two runs before, in which Spark and Java compile.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ BATCH = 1000
 
 @dataclass(frozen=True)
 class Functions:
-    """What a dataflow calls for each item."""
+    """The functions that a dataflow calls for each item."""
 
     key: Callable[[Any], str]
     at: Callable[[Any], datetime]
@@ -50,7 +50,7 @@ class Functions:
 
 @dataclass(frozen=True)
 class Source:
-    """Where items come from, and how they say what they hold."""
+    """A source of items, and the functions for its items."""
 
     items: Any
     is_json: bool
@@ -141,15 +141,15 @@ def compared(source: Source, functions: Functions, rounds: int) -> tuple[float, 
     """The seconds of Bytewax and of Mullion."""
     for _ in range(2):
         measured(source, functions, OURS)
-    theirs, ours = [], []
+    other, ours = [], []
     for _ in range(rounds):
         seconds, expected = measured(source, functions, THEIRS)
-        theirs.append(seconds)
+        other.append(seconds)
         seconds, sums = measured(source, functions, OURS)
         ours.append(seconds)
         if sums != expected:
             raise SystemExit("the sums differ")
-    return min(theirs), min(ours)
+    return min(other), min(ours)
 
 
 def main(rows: int, keys: int, rounds: int, names: list[str]) -> None:
@@ -159,13 +159,13 @@ def main(rows: int, keys: int, rounds: int, names: list[str]) -> None:
         with tempfile.TemporaryDirectory() as folder:
             source = SOURCES[name](rows, keys, Path(folder))
             for what, functions in (("only compute", source.only_compute), ("call Python", source.call_python)):
-                theirs, ours = compared(source, functions, rounds)
-                speeds = f"Bytewax {rows / theirs:,.0f} rows/s, Mullion {rows / ours:,.0f} rows/s"
-                print(f"{name}, functions that {what}: {speeds}, {theirs / ours:.2f} times as fast", flush=True)
+                other, ours = compared(source, functions, rounds)
+                speeds = f"Bytewax {rows / other:,.0f} rows/s, Mullion {rows / ours:,.0f} rows/s"
+                print(f"{name}, functions that {what}: {speeds}, {other / ours:.2f} times as fast", flush=True)
 
 
 if __name__ == "__main__":
     names = [name for name in sys.argv[1:] if name in SOURCES]
-    given = [int(number) for number in sys.argv[1:] if number not in SOURCES]
-    rows, keys, rounds = [*given, *(500_000, 1000, 2)[len(given) :]]
+    numbers = [int(number) for number in sys.argv[1:] if number not in SOURCES]
+    rows, keys, rounds = [*numbers, *(500_000, 1000, 2)[len(numbers) :]]
     main(rows, keys, rounds, names or list(SOURCES))

@@ -1,9 +1,9 @@
 """The same counts with faust-streaming and with Mullion, in the JVM and in Python: ``faust_counts.py [ROWS] [KEYS]``.
 
 All sides read the same topic of a Kafka broker, which is started for it, and count each key in ranges of 10 seconds;
-the counts of each are compared with those that follow from the rows. faust-streaming is measured from its first event
-on, in one worker. Mullion is measured from the call of ``run`` until it returns, once it has run before; the program in
-the JVM also over ten times the rows, where starting a query counts for less. Needs ``make kafka``.
+the counts of each are compared with counts of the rows. faust-streaming is measured from its first event on, in one
+worker. Mullion is measured from the call of ``run`` until it returns, after a first run; the program in the JVM also
+over ten times the rows, where the start of the query matters less. Needs ``make kafka``.
 """
 
 from __future__ import annotations
@@ -39,15 +39,15 @@ Counts = dict[tuple[str, int], int]
 
 
 def feed(servers: str, topic: str, rows: int, keys: int) -> Counts:
-    """Rows of a hundred seconds, in order of time, by key in the topic's partitions; what is to be counted."""
+    """Rows of a hundred seconds, in order of time, by key in the topic's partitions; returns the counts."""
     rng = np.random.default_rng(1)
-    named = [f"k{key}" for key in rng.integers(0, keys, rows)]
+    key_names = [f"k{key}" for key in rng.integers(0, keys, rows)]
     times = FIRST + np.arange(rows) * 100 // rows
     make(servers, topic)
     # Whole seconds, for at the last instants of a range faust-streaming has none.
-    events = zip(named, times, strict=True)
+    events = zip(key_names, times, strict=True)
     produce(servers, topic, ((k, f'{{"k":"{k}"}}'.encode(), int(at) * 1_000_000) for k, at in events))
-    return Counter((k, int(at) // SIZE * SIZE) for k, at in zip(named, times, strict=True))
+    return Counter((k, int(at) // SIZE * SIZE) for k, at in zip(key_names, times, strict=True))
 
 
 def original(servers: str, topic: str, rows: int, folder: Path) -> tuple[float, Counts]:
@@ -56,8 +56,8 @@ def original(servers: str, topic: str, rows: int, folder: Path) -> tuple[float, 
     # Without this folder and that of the tests on its path.
     command = [sys.executable, "-P", str(here), servers, topic, str(rows), str(answers), str(free_ports()[0])]
     subprocess.run(command, check=True, timeout=3600, stdout=subprocess.DEVNULL)
-    told = json.loads(answers.read_text())
-    return told["seconds"], {(key, round(start)): n for key, start, n in told["counts"]}
+    report = json.loads(answers.read_text())
+    return report["seconds"], {(key, round(start)): n for key, start, n in report["counts"]}
 
 
 def ours(spark: SparkSession, url: str, topic: str, home: Path, compiled: bool) -> tuple[float, Counts]:
@@ -73,8 +73,8 @@ def ours(spark: SparkSession, url: str, topic: str, home: Path, compiled: bool) 
     app.run(until="drained")
     took = time.perf_counter() - begun
     assert app.explain().parts[0].runs == ("JVM" if compiled else "Python")
-    found = app.table("counts").read().collect()
-    return took, {(json.loads(r.key), round(r.window.start.timestamp())): int(r.value) for r in found}
+    results = app.table("counts").read().collect()
+    return took, {(json.loads(r.key), round(r.window.start.timestamp())): int(r.value) for r in results}
 
 
 def session() -> SparkSession:
@@ -105,22 +105,24 @@ def main(rows: int, keys: int) -> None:
         server = KafkaServer(folder)
         server.start()
         try:
-            wanted = {n: feed(server.servers, f"events-{n}", n, keys) for n in (rows, rows * 10)}
+            expected = {n: feed(server.servers, f"events-{n}", n, keys) for n in (rows, rows * 10)}
             spark = session()
             for compiled in (True, False):
                 ours(spark, server.url, f"events-{rows}", folder / f"first-{compiled}", compiled)
             print(f"{keys:,} keys, ranges of {SIZE} s, {CORES} cores, Kafka and all; Spark {spark.version}")
-            theirs = 0.0
+            faust_rate = 0.0
             for number, (side, n) in enumerate(rounds(rows)):
                 topic = f"events-{n}"
                 if side == "faust-streaming":
                     took, counts = original(server.servers, topic, n, folder)
                 else:
                     took, counts = ours(spark, server.url, topic, folder / str(number), side.endswith("JVM"))
-                assert counts == wanted[n], f"{side} counts otherwise"
+                assert counts == expected[n], f"{side} has other counts"
                 figure = n / took
-                theirs = theirs or figure
-                print(f"{side:<20} {n:>10,} rows  {figure:>9,.0f} rows/s  {figure / theirs:>6.1f} of faust-streaming")
+                faust_rate = faust_rate or figure
+                print(
+                    f"{side:<20} {n:>10,} rows  {figure:>9,.0f} rows/s  {figure / faust_rate:>6.1f} of faust-streaming"
+                )
             print("All sides counted the same.")
         finally:
             server.kill()

@@ -44,8 +44,8 @@ async def count(events: Any) -> None:
         done += 1
         if done == int(rows):
             took = time.perf_counter() - began
-            found = [[key, at[0], n] for (key, at), n in counts.table.data.items()]
-            Path(answers).write_text(json.dumps({"seconds": took, "counts": found}))
+            counted = [[key, at[0], n] for (key, at), n in counts.table.data.items()]
+            Path(answers).write_text(json.dumps({"seconds": took, "counts": counted}))
             os._exit(0)
 
 

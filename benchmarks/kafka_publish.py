@@ -1,9 +1,9 @@
-"""What it costs to publish a batch to Kafka in one transaction: ``kafka_publish.py [BATCHES]``.
+"""The cost of publishing a batch to Kafka in one transaction: ``kafka_publish.py [BATCHES]``.
 
-Each micro-batch of a query is published twice, in turns: by a publisher, and with Spark's own sink for Kafka, which
-sends from its tasks and repeats what is done again. Both make the same JSON of the same rows in the same workers, and
-what the topics have then is compared. Times are of whole batches, from the call to what is acknowledged; medians of
-warm ones. Needs ``make kafka``.
+Each micro-batch of a query is published twice: by a publisher, and with Spark's own sink for Kafka, which sends from
+its tasks and repeats messages if a task runs again. Both write the same JSON of the same rows in the same workers, and
+the contents of the topics are compared. Times are medians of warm batches, from the call to the acknowledgement. Needs
+``make kafka``.
 """
 
 from __future__ import annotations
@@ -44,25 +44,25 @@ def records(topic: str, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Record
 
 
 def measure(spark: SparkSession, server: KafkaServer, rows: int, batches: int, home: Path) -> tuple[float, float]:
-    """Seconds a batch, ours and theirs."""
+    """The seconds per batch of the publisher and of Spark's sink."""
     source, kafka = topics.DirBroker(home / "source"), topics.broker(server.url)
     for number in range(batches + COLD):
         numbers = range(number * rows, (number + 1) * rows)
         topics.produce(source, "in", pa.table({"n": numbers, "text": [f"a row of some length, {n}" for n in numbers]}))
     publisher = kafka.publisher()
-    ours_topic, theirs_topic = f"ours-{rows}", f"theirs-{rows}"
-    took: dict[str, list[float]] = {"ours": [], "theirs": []}
+    ours_topic, theirs_topic = f"ours-{rows}", f"sparks-{rows}"
+    took: dict[str, list[float]] = {"ours": [], "sparks": []}
 
     def ours(batch: DataFrame, number: int) -> None:
         publisher.publish(batch.mapInArrow(lambda of: outputs(ours_topic, of), topics.OUTPUTS), number)
 
-    def theirs(batch: DataFrame, _: int) -> None:
+    def sparks(batch: DataFrame, _: int) -> None:
         sent = batch.mapInArrow(lambda of: records(theirs_topic, of), "key string, value binary")
         writer = sent.write.format("kafka").option("kafka.bootstrap.servers", server.servers)
         writer.option("topic", theirs_topic).save()
 
     def publish(batch: DataFrame, number: int) -> None:
-        both = [("ours", ours), ("theirs", theirs)]
+        both = [("ours", ours), ("sparks", sparks)]
         for side, function in both if number % 2 else reversed(both):
             begun = time.perf_counter()
             function(batch, number)
@@ -77,7 +77,7 @@ def measure(spark: SparkSession, server: KafkaServer, rows: int, batches: int, h
     ]
     assert there[0] == there[1]
     assert len(there[0]) == rows * (batches + COLD)
-    return statistics.median(took["ours"][COLD:]), statistics.median(took["theirs"][COLD:])
+    return statistics.median(took["ours"][COLD:]), statistics.median(took["sparks"][COLD:])
 
 
 def main(batches: int) -> None:
@@ -89,10 +89,10 @@ def main(batches: int) -> None:
             spark = session()
             print(f"{batches} batches each, {CORES} cores, Kafka and all; Spark {spark.version}")
             for rows in SIZES:
-                ours, theirs = measure(spark, server, rows, batches, folder / str(rows))
+                ours, sparks = measure(spark, server, rows, batches, folder / str(rows))
                 print(
                     f"{rows:>8,} rows a batch   publisher {1000 * ours:>6,.0f} ms   "
-                    f"Spark's sink {1000 * theirs:>6,.0f} ms   ratio {ours / theirs:.2f}"
+                    f"Spark's sink {1000 * sparks:>6,.0f} ms   ratio {ours / sparks:.2f}"
                 )
         finally:
             server.kill()

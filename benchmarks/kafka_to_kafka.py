@@ -68,17 +68,17 @@ class Figures:
 
 
 class Topics:
-    """The two topics of a system, and all messages that it has got and given."""
+    """The two topics of a system, with all messages sent and received."""
 
     def __init__(self, servers: str, name: str) -> None:
         self.source, self.target = f"{name}-in", f"{name}-out"
         admin = AdminClient({"bootstrap.servers": servers})
-        wanted = [
+        new_topics = [
             NewTopic(each, CORES, config={"message.timestamp.type": "LogAppendTime"})
             for each in (self.source, self.target)
         ]
-        for made in admin.create_topics(wanted).values():
-            made.result()
+        for creation in admin.create_topics(new_topics).values():
+            creation.result()
         self._producer = Producer(
             {"bootstrap.servers": servers, "queue.buffering.max.messages": 2_000_000, "linger.ms": 2}
         )
@@ -86,13 +86,13 @@ class Topics:
         self._consumer = Consumer(settings)
         self._consumer.subscribe([self.target])
         self.expected: Panes = {}
-        self.found: Panes = {}
+        self.received: Panes = {}
         self.appended_ms: dict[tuple[str, int], int] = {}
         self.last_ms: dict[int, int] = {}
-        """For each window, when the broker had its last message."""
+        """The time at which the broker had the last message of each window."""
 
     def send(self, rows: list[tuple[str, int, int]]) -> float:
-        """Sends key, time and value of rows, as fast as the broker accepts them. Returns when it began."""
+        """Sends key, time and value of rows as fast as the broker accepts them. Returns the time of the first."""
         messages = [(self._message(number, *row), row[0]) for number, row in enumerate(rows)]
         begun = time.time()
         for number, (text, key) in enumerate(messages):
@@ -103,7 +103,7 @@ class Topics:
         return begun
 
     def send_at(self, per_s: float, rows: list[tuple[str, int, int]]) -> None:
-        """Sends rows at a rate. Their times are those of sending."""
+        """Sends rows at a rate, with the time of sending as their time."""
         begun = time.time()
         for number, (key, _, value) in enumerate(rows):
             due = begun + number / per_s
@@ -131,40 +131,40 @@ class Topics:
 
     def receive(self, before_ms: int, process: subprocess.Popen[bytes]) -> float:
         """Waits for all expected panes that start before a time. Returns when the broker had the last, in seconds."""
-        wanted = {pane for pane in self.expected if pane[1] < before_ms}
-        missing, patience = wanted - self.found.keys(), time.time() + PATIENCE_S
+        expected = {pane for pane in self.expected if pane[1] < before_ms}
+        missing, patience = expected - self.received.keys(), time.time() + PATIENCE_S
         while missing:
             if process.poll() is not None or time.time() > patience:
-                raise Wrong(f"{len(missing)} of {len(wanted)} panes are missing, such as {sorted(missing)[:3]}")
+                raise Wrong(f"{len(missing)} of {len(expected)} panes are missing, such as {sorted(missing)[:3]}")
             for message in self._consumer.consume(10_000, timeout=0.2):
                 if message.error():
                     continue
                 pane = json.loads(message.value() or b"{}")
                 name = (pane["k"], pane["start"])
-                self.found[name] = (pane["n"], pane["total"])
+                self.received[name] = (pane["n"], pane["total"])
                 self.appended_ms.setdefault(name, message.timestamp()[1])
                 missing.discard(name)
-        for name in wanted:
-            if self.found[name] != self.expected[name]:
-                raise Wrong(f"The pane {name} is {self.found[name]}, not {self.expected[name]}")
-        return max(self.appended_ms[name] for name in wanted) / 1000
+        for name in expected:
+            if self.received[name] != self.expected[name]:
+                raise Wrong(f"The pane {name} is {self.received[name]}, not {self.expected[name]}")
+        return max(self.appended_ms[name] for name in expected) / 1000
 
 
 def rows_of(count: int, keys: int, begin_ms: int, span_ms: int) -> list[tuple[str, int, int]]:
-    """Rows in the order of their times, and one more of each key after the delay, which closes their windows."""
-    drawn = random.Random(59)
+    """Rows in order of time, and one more of each key after the delay, which closes their windows."""
+    chance = random.Random(59)
     rows = [
-        (f"user-{drawn.randrange(keys)}", begin_ms + number * span_ms // count, drawn.randrange(1000))
+        (f"user-{chance.randrange(keys)}", begin_ms + number * span_ms // count, chance.randrange(1000))
         for number in range(count)
     ]
     after = begin_ms + span_ms + DELAY_MS
     return rows + [(f"user-{key}", after, 0) for key in range(keys)]
 
 
-def started(system: str, servers: str, topics: Topics, rows: int, home: Path) -> subprocess.Popen[bytes]:
+def start_system(system: str, servers: str, topics: Topics, rows: int, home: Path) -> subprocess.Popen[bytes]:
     of = SYSTEMS[system]
-    asked = {"servers": servers, "source": topics.source, "target": topics.target, "rows": rows, "home": str(home)}
-    command = [str(of.python()), str(HERE / "systems" / of.script), system, json.dumps(asked)]
+    settings = {"servers": servers, "source": topics.source, "target": topics.target, "rows": rows, "home": str(home)}
+    command = [str(of.python()), str(HERE / "systems" / of.script), system, json.dumps(settings)]
     with (home / "log").open("wb") as log:
         return subprocess.Popen(command, stdout=log, stderr=log, stdin=subprocess.PIPE)
 
@@ -178,7 +178,7 @@ def measure(system: str, server: KafkaServer, rows: int, seconds: int, home: Pat
     second_ms = first_ms + 600_000
     warm, full = rows_of(rows // 10, keys, first_ms, span_ms), rows_of(rows, keys, second_ms, span_ms)
     topics.send(warm)
-    process = started(system, server.servers, topics, rows, home)
+    process = start_system(system, server.servers, topics, rows, home)
     try:
         topics.receive(first_ms + span_ms, process)
         begun = topics.send(full)
@@ -187,7 +187,7 @@ def measure(system: str, server: KafkaServer, rows: int, seconds: int, home: Pat
         topics.send_at(half, repeated(full, half * seconds))
         ended = int(time.time() * 1000)
         windows = [start for start in topics.last_ms if start + 2 * WINDOW_MS + DELAY_MS < ended]
-        # The first windows wait for what the load before left to do.
+        # The first windows wait for the remaining work of the full load.
         measured = set(sorted(windows)[3:])
         topics.receive(max(measured) + WINDOW_MS, process)
         lags = sorted(at - topics.last_ms[start] for (_, start), at in topics.appended_ms.items() if start in measured)
@@ -201,7 +201,7 @@ def repeated(rows: list[tuple[str, int, int]], count: float) -> list[tuple[str, 
 
 
 def stop(process: subprocess.Popen[bytes]) -> None:
-    """A system ends when its input ends; after a while, it is killed."""
+    """Ends the input of a system, which ends it. Kills it after a timeout."""
     assert process.stdin is not None
     process.stdin.close()
     try:
@@ -211,8 +211,8 @@ def stop(process: subprocess.Popen[bytes]) -> None:
         process.wait()
 
 
-def results(asked: argparse.Namespace) -> Iterator[tuple[str, Figures | str]]:
-    for system in asked.only or SYSTEMS:
+def results(options: argparse.Namespace) -> Iterator[tuple[str, Figures | str]]:
+    for system in options.only or SYSTEMS:
         with tempfile.TemporaryDirectory() as home:
             broker, work = Path(home, "broker"), Path(home, "work")
             broker.mkdir()
@@ -220,14 +220,14 @@ def results(asked: argparse.Namespace) -> Iterator[tuple[str, Figures | str]]:
             server = KafkaServer(broker)
             try:
                 server.start()
-                found = measure(system, server, asked.rows, asked.seconds, work)
+                figures = measure(system, server, options.rows, options.seconds, work)
             except Unavailable as why:
                 yield system, str(why)
             except Wrong as why:
                 log = (work / "log").read_text(errors="replace").strip()
                 yield system, f"{why}\n{log[-3000:]}"
             else:
-                yield system, found
+                yield system, figures
             finally:
                 server.kill()
 
@@ -237,18 +237,18 @@ def main() -> None:
     parser.add_argument("--rows", type=int, default=1_000_000)
     parser.add_argument("--seconds", type=int, default=30)
     parser.add_argument("--only", action="append", choices=list(SYSTEMS))
-    asked = parser.parse_args()
-    print(f"{asked.rows:,} messages, {asked.seconds} s at half load, {CORES} cores")
+    options = parser.parse_args()
+    print(f"{options.rows:,} messages, {options.seconds} s at half load, {CORES} cores")
     print("| system | rows/s at full load | rows/s at half load | p50, ms | p99, ms |\n|---|---|---|---|---|")
     failed = False
-    for system, found in results(asked):
+    for system, result in results(options):
         title = SYSTEMS[system].title
-        if isinstance(found, str):
+        if isinstance(result, str):
             failed = True
-            print(f"| {title} | failed | | | |\n{found}", flush=True)
+            print(f"| {title} | failed | | | |\n{result}", flush=True)
         else:
             figures = (
-                f"{found.rows_per_s:,.0f} | {found.offered_per_s:,.0f} | {found.p50_ms:,.0f} | {found.p99_ms:,.0f}"
+                f"{result.rows_per_s:,.0f} | {result.offered_per_s:,.0f} | {result.p50_ms:,.0f} | {result.p99_ms:,.0f}"
             )
             print(f"| {title} | {figures} |", flush=True)
     sys.exit(failed)

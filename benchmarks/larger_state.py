@@ -2,12 +2,11 @@
 
     python benchmarks/larger_state.py [MILLIONS OF PANES] [HEAP IN GB]
 
-Thirty million panes and 2 GB unless said otherwise. Each system has a process of its own, and both the same files.
-A batch of a million new keys opens a million panes, until all are open; then come batches of a million rows of keys
-that are open, at random. What is shown is the median of a batch's time where few panes are open and where all are, and
-what of the processors' time a batch takes of the JVM then, which other work on the machine changes less; how long a
-restart takes until its first batch is done, and the size of the checkpoint. Each says how many panes are open, which
-must be the same.
+The defaults are thirty million panes and 2 GB. Each system runs in a separate process, and both read the same files. A
+batch of a million new keys opens a million panes, until all are open. Later batches have a million rows of random open
+keys. The script prints the median time of a batch and its processor time in the JVM, with few panes open and with all;
+the time from a restart to the end of its first batch; and the size of the checkpoint. The processor time depends less
+on other work on the machine. The number of open panes must be the same for both systems.
 """
 
 from __future__ import annotations
@@ -60,13 +59,13 @@ def start(frame: DataFrame, checkpoint: Path) -> StreamingQuery:
     return frame.writeStream.format("noop").option("checkpointLocation", str(checkpoint)).start()
 
 
-def took(query: StreamingQuery) -> list[int]:
+def batch_ms(query: StreamingQuery) -> list[int]:
     """The milliseconds of each batch that had rows."""
     return [report["durationMs"]["triggerExecution"] for report in query.recentProgress if report["numInputRows"]]
 
 
 def processor_ms(spark: SparkSession) -> int:
-    """The processors' time that the JVM has had."""
+    """The processor time of the JVM."""
     jvm: Any = spark._jvm
     fields = (
         Path("/proc", str(jvm.java.lang.ProcessHandle.current().pid()), "stat").read_text().rpartition(")")[2].split()
@@ -89,19 +88,19 @@ def run(system: str, millions: int, heap: int) -> None:
             write(source, batch, np.arange(batch * BATCH, (batch + 1) * BATCH))
             query.processAllAvailable()
             if batch == 0:
-                # The first batches of a JVM pay for what all of them use.
+                # The first batches of a JVM include the start of shared parts.
                 for more in range(2 * UPDATES):
                     if more == UPDATES:
                         began_few = processor_ms(spark)
                     write(source, 900_000 + more, rng.integers(0, BATCH, BATCH))
                     query.processAllAvailable()
-                few = took(query)[-UPDATES:]
+                few = batch_ms(query)[-UPDATES:]
                 processors_few = processor_ms(spark) - began_few
         began_many = processor_ms(spark)
         for more in range(UPDATES):
             write(source, 950_000 + more, rng.integers(0, millions * BATCH, BATCH))
             query.processAllAvailable()
-        many = took(query)[-UPDATES:]
+        many = batch_ms(query)[-UPDATES:]
         processors_many = processor_ms(spark) - began_many
         query.stop()
         write(source, 990_000, rng.integers(0, millions * BATCH, BATCH))
@@ -109,12 +108,12 @@ def run(system: str, millions: int, heap: int) -> None:
         query = start(frame, checkpoint)
         query.processAllAvailable()
         restart = time.monotonic() - began
-        left = query.lastProgress
+        progress = query.lastProgress
         query.stop()
-        assert left is not None
-        state = left["stateOperators"][0]
+        assert progress is not None
+        state = progress["stateOperators"][0]
         size = sum(file.stat().st_size for file in checkpoint.rglob("*") if file.is_file())
-        found = {
+        figures = {
             "system": system,
             "few ms": statistics.median(few),
             "many ms": statistics.median(many),
@@ -124,31 +123,31 @@ def run(system: str, millions: int, heap: int) -> None:
             "checkpoint MB": size >> 20,
             "open": state["customMetrics"].get("panesOpen", state["numRowsTotal"]),
         }
-    print(json.dumps(found))
+    print(json.dumps(figures))
 
 
 def main(millions: int, heap: int) -> None:
-    opened = set()
+    open_counts = set()
     for system in SYSTEMS:
         command = [sys.executable, __file__, str(millions), str(heap), system]
         done = subprocess.run(command, stdout=subprocess.PIPE, text=True)
         if done.returncode:
             print(f"{system}: ended with {done.returncode}")
             continue
-        found = json.loads(done.stdout.splitlines()[-1])
-        opened.add(found["open"])
+        figures = json.loads(done.stdout.splitlines()[-1])
+        open_counts.add(figures["open"])
         print(
             "  ".join(
-                f"{name} {value:,}" if isinstance(value, int) else f"{name} {value}" for name, value in found.items()
+                f"{name} {value:,}" if isinstance(value, int) else f"{name} {value}" for name, value in figures.items()
             )
         )
-    if len(opened) > 1:
-        raise SystemExit(f"Not the same number of panes is open: {sorted(opened)}.")
+    if len(open_counts) > 1:
+        raise SystemExit(f"The numbers of open panes differ: {sorted(open_counts)}.")
 
 
 if __name__ == "__main__":
-    asked = [int(number) for number in sys.argv[1:3]]
-    count, gigabytes = (*asked, *(30, 2)[len(asked) :])
+    numbers = [int(number) for number in sys.argv[1:3]]
+    count, gigabytes = (*numbers, *(30, 2)[len(numbers) :])
     if sys.argv[3:]:
         run(sys.argv[3], count, gigabytes)
     else:

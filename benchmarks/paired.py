@@ -1,9 +1,9 @@
-"""Two versions of Mullion over the same rows, batch by batch in turns: the ratio of their times, with its interval.
+"""Two versions of Mullion over the same rows, alternating batch by batch: the ratio of their times, with its interval.
 
     paired.py FOLDER [--only PATTERN]... [--share PART] [--rounds N]
 
-FOLDER is a checkout of the other version in which ``make venv`` has run. A machine that is slow for a minute is slow
-for both versions then, so a ratio says more than two runs one after the other. The answers of both are compared.
+FOLDER is a checkout of the other version in which ``make venv`` has run. If the machine is slow for a minute, it is
+slow for both versions, so the ratio is more exact than that of two consecutive runs. The answers are compared.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ PAIRED = (
 
 
 class OtherVersion(Running):
-    """The benchmark's own script of another checkout, with the Mullion that is installed there."""
+    """The benchmark script of another checkout, with the Mullion that is installed there."""
 
     def __init__(self, checkout: Path, workload: Workload, rows: int, folder: Path) -> None:
         super().__init__("mullion", workload, rows, folder)
@@ -59,22 +59,22 @@ class OtherVersion(Running):
         modules = os.pathsep.join(str(self.checkout / part) for part in ("benchmarks", "."))
         self.process = Process(self.command(script), self.out, self.err, modules)
 
-    def described(self) -> dict[str, Any]:
+    def workload_fields(self) -> dict[str, Any]:
         """The fields without a default or with another value: another version may lack the rest."""
         pairs = [(each, getattr(self.workload, each.name)) for each in fields(self.workload)]
         return {each.name: value for each, value in pairs if each.default is MISSING or value != each.default}
 
 
-def ratio(ours: list[float], theirs: list[float]) -> tuple[float, float, float]:
-    """The factor by which we are faster: the geometric mean over pairs of batches, and its 95 % interval."""
-    logarithms = [math.log(their / our) for our, their in zip(ours, theirs, strict=True)]
+def ratio(ours: list[float], other: list[float]) -> tuple[float, float, float]:
+    """The factor by which this version is faster: the geometric mean over pairs of batches, and its 95 % interval."""
+    logarithms = [math.log(their / our) for our, their in zip(ours, other, strict=True)]
     middle = statistics.mean(logarithms)
     half = QUANTILE * statistics.stdev(logarithms) / math.sqrt(len(logarithms))
     return math.exp(middle), math.exp(middle - half), math.exp(middle + half)
 
 
 def take(workload: Workload, checkout: Path, scratch: Path) -> tuple[Figures, Figures]:
-    """Both versions over the rows of a workload, batch by batch in turns."""
+    """Runs both versions over the rows of a workload, alternating batch by batch."""
     rows = workload.takes["mullion"]
     folder = scratch / re.sub(r"\W+", "-", workload.name)
     write(workload, rows, folder / str(rows))
@@ -88,14 +88,14 @@ def take(workload: Workload, checkout: Path, scratch: Path) -> tuple[Figures, Fi
     try:
         for running in both:
             running.start()
-        waiting = [running for running in both if running.turn()]
-        while waiting:
-            for running in waiting:
-                running.go_on()
+        active = [running for running in both if running.turn()]
+        while active:
+            for running in active:
+                running.resume()
                 if not running.turn():
-                    waiting = [other for other in waiting if other is not running]
-        ours, theirs = (running.figures() for running in both)
-        return ours, theirs
+                    active = [other for other in active if other is not running]
+        ours, other = (running.figures() for running in both)
+        return ours, other
     finally:
         for running in both:
             running.interrupt()
@@ -114,16 +114,16 @@ def main() -> None:
     differ: list[str] = []
     for workload in selected(PAIRED, options.only, options.share):
         ours: list[float] = []
-        theirs: list[float] = []
+        other: list[float] = []
         for _ in range(options.rounds):
             with tempfile.TemporaryDirectory() as scratch, console.status(workload.name):
                 here, there = take(workload, options.checkout.resolve(), Path(scratch))
             if here.answer != there.answer:
                 differ.append(f"The answers differ on {workload.name}: {here.answer} here, {there.answer} there")
             ours += here.ms
-            theirs += there.ms
-        middle, least, most = ratio(ours, theirs)
-        medians = (f"{statistics.median(side):,.0f}" for side in (ours, theirs))
+            other += there.ms
+        middle, least, most = ratio(ours, other)
+        medians = (f"{statistics.median(side):,.0f}" for side in (ours, other))
         table.add_row(workload.name, str(len(ours)), *medians, f"{middle:.3f}", f"{least:.3f} to {most:.3f}")
         console.print(f"{workload.name}: {middle:.3f} ({least:.3f} to {most:.3f})")
     console.print(table)

@@ -5,7 +5,7 @@
 Each batch has ten rows for each key in one window, and closes the panes of the previous batch. Both sides call the same
 function with the rows of each pane and must return the same answers. ``applyInPandasWithState`` keeps the rows in its
 state until the timeout of their window. The first two batches are left out: the first closes no panes, and both pay for
-starting the workers. The median of the others is shown.
+starting the workers. The median of the other_answers is shown.
 
 Spark's side has fewer panes, 5,000 in a batch unless stated otherwise, because it calls Python for each key that has
 rows or a timeout. With 100,000 keys a run takes longer than half an hour. Mullion runs with both numbers, and both
@@ -111,14 +111,16 @@ def main(panes: int, fewer: int) -> None:
             write(spark, f"{home}/in", n)
         full = rate_of(ours, "apply", spark, homes[panes])[0] if panes != fewer else None
         mine, own = rate_of(ours, "apply", spark, homes[fewer])
-        theirs, others = rate_of(sparks, "applyInPandasWithState", spark, homes[fewer])
-    closed = {answer[1] for answer in own} & {answer[1] for answer in others}
-    own, others = ([answer for answer in side if answer[1] in closed] for side in (own, others))
-    if own != others or len(own) < (BATCHES - 2) * fewer:
-        raise SystemExit(f"The answers differ: {len(own)} and {len(others)} panes.")
-    print(f"equal answers of {len(own):,} panes of {ROWS} rows; {mine / theirs:.1f} times as fast at the same number")
+        other_rate, other_answers = rate_of(sparks, "applyInPandasWithState", spark, homes[fewer])
+    closed = {answer[1] for answer in own} & {answer[1] for answer in other_answers}
+    own, other_answers = ([answer for answer in side if answer[1] in closed] for side in (own, other_answers))
+    if own != other_answers or len(own) < (BATCHES - 2) * fewer:
+        raise SystemExit(f"The answers differ: {len(own)} and {len(other_answers)} panes.")
+    print(
+        f"equal answers of {len(own):,} panes of {ROWS} rows; {mine / other_rate:.1f} times as fast at the same number"
+    )
     if full is not None:
-        print(f"{full / theirs:.1f} times as fast with {panes:,} panes in a batch")
+        print(f"{full / other_rate:.1f} times as fast with {panes:,} panes in a batch")
 
 
 if __name__ == "__main__":

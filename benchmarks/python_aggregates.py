@@ -219,14 +219,14 @@ def compared(name: str, sides: dict[str, Callable[[Path], tuple[float, Answer]]]
     """Runs all sides at the last size, and those of Mullion, all but the last, at the others too. Prints the ratios."""
     print(name, flush=True)
     *larger, common = sizes
-    *ours, theirs = sides
+    *ours, peer = sides
     rates = {(side, size): rate_of(side, size, n, sides[side]) for side in ours for size in sizes}
-    their_rate, other = rate_of(theirs, common, n, sides[theirs])
+    their_rate, other = rate_of(peer, common, n, sides[peer])
     for side in ours:
         rate, answer = rates[side, common]
         if answer != other:
-            raise SystemExit(f"{side} and {theirs} have different results.")
-        print(f"  {side}: equal results of {len(answer):,} panes; {rate / their_rate:.1f} times as fast as {theirs}")
+            raise SystemExit(f"{side} and {peer} have different results.")
+        print(f"  {side}: equal results of {len(answer):,} panes; {rate / their_rate:.1f} times as fast as {peer}")
         for size in larger:
             print(f"  {side}: {rates[side, size][0] / their_rate:.1f} times as fast with {size}", flush=True)
 

@@ -1,11 +1,11 @@
-"""A savepoint of very many open panes in RocksDB: how long it takes, and how much heap.
+"""The time and the heap of a savepoint of very many open panes in RocksDB.
 
     python benchmarks/savepoint.py [MILLIONS OF PANES] [HEAP IN GB] [HEAP OF THE QUERY IN GB]
 
-Ten million panes, 2 GB, and 6 GB for the query that opens them unless said otherwise. The query has its state in memory
-too as far as that goes, and so in segments. The savepoint is written by a process of its own, from two partitions into
-eight. What is shown is the time, the processors' time of its JVM, the most that the heap had in use, garbage with it,
-the sizes of both states, and how many panes a query has that starts from it, which must be all.
+The defaults are ten million panes, 2 GB, and 6 GB for the query that opens them. This query also caches its state in
+memory, in segments. A separate process writes the savepoint, from two partitions into eight. The script prints the
+time, the processor time of the JVM, the peak of the heap, garbage included, the sizes of both states, and the number of
+panes of a query that starts from the savepoint, which must be all.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def opens(home: Path, millions: int, heap: int) -> None:
 
 
 def peak_heap(spark: SparkSession) -> int:
-    """The most that the heap has had in use, pool by pool, in bytes."""
+    """The sum of the peaks of the heap's pools, in bytes."""
     jvm: Any = spark._jvm
     pools = jvm.java.lang.management.ManagementFactory.getMemoryPoolMXBeans()
     return sum(pool.getPeakUsage().getUsed() for pool in pools if pool.getType().name() == "HEAP")
@@ -65,7 +65,7 @@ def saves(home: Path, heap: int) -> None:
     )
 
 
-def goes_on(home: Path, heap: int) -> None:
+def resumes(home: Path, heap: int) -> None:
     """A query that starts from the savepoint, with a row more of a pane that is open."""
     spark = session(heap=heap)
     query = start(panes(spark, home / "in", "mullion"), home / "to")
@@ -83,15 +83,15 @@ FOLDERS = ("from", "to")
 def main(millions: int, heap: int, of_query: int) -> None:
     with tempfile.TemporaryDirectory() as home:
 
-        def said(step: str, *asked: int) -> dict[str, Any]:
-            command = [sys.executable, __file__, step, home, *map(str, asked)]
+        def run(step: str, *arguments: int) -> dict[str, Any]:
+            command = [sys.executable, __file__, step, home, *map(str, arguments)]
             done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)
             return json.loads(done.stdout.splitlines()[-1]) if done.stdout else {}
 
-        said("opens", millions, of_query)
-        found = said("saves", heap) | said("goes on", of_query)
-        print("  ".join(f"{name} {value:,}" for name, value in found.items()))
-        if found["panes"] != millions * BATCH:
+        run("opens", millions, of_query)
+        figures = run("saves", heap) | run("resumes", of_query)
+        print("  ".join(f"{name} {value:,}" for name, value in figures.items()))
+        if figures["panes"] != millions * BATCH:
             raise SystemExit("Not all panes are in the savepoint.")
 
 
@@ -101,8 +101,8 @@ if __name__ == "__main__":
             opens(Path(home), int(count), int(gigabytes))
         case ["saves", home, gigabytes]:
             saves(Path(home), int(gigabytes))
-        case ["goes on", home, gigabytes]:
-            goes_on(Path(home), int(gigabytes))
-        case asked:
-            numbers = [int(number) for number in asked]
+        case ["resumes", home, gigabytes]:
+            resumes(Path(home), int(gigabytes))
+        case arguments:
+            numbers = [int(number) for number in arguments]
             main(*(*numbers, *(10, 2, 6)[len(numbers) :]))

@@ -1,6 +1,6 @@
 """Sessions of very many keys that come and go, and what they leave in state: nothing.
 
-``sessions.py [KEYS]``: ten million keys unless said otherwise, a million new ones a batch. Each
+``sessions.py [KEYS]``: ten million keys by default, a million new ones in each batch. Each
 key's session closes with the next batch.
 """
 
@@ -48,15 +48,15 @@ def main(keys: int) -> None:
             pq.write_table(table, hidden, row_group_size=max(1, len(number) // CORES))
             hidden.rename(Path(folder, f"{first:012}.parquet"))
             query.processAllAvailable()
-            left = json.loads(query._jsq.lastProgress().json())["stateOperators"][0]
-            open_sessions, used = left["customMetrics"]["panesOpen"], left["memoryUsedBytes"] >> 20
+            operator = json.loads(query._jsq.lastProgress().json())["stateOperators"][0]
+            open_sessions, used = operator["customMetrics"]["panesOpen"], operator["memoryUsedBytes"] >> 20
             print(
-                f"{min(first + BATCH, keys):,} keys came, {closed:,} sessions closed; in state "
-                f"{left['numRowsTotal']:,} records of {open_sessions:,} sessions, {used:,} MB"
+                f"{min(first + BATCH, keys):,} keys read, {closed:,} sessions closed; in state "
+                f"{operator['numRowsTotal']:,} records of {open_sessions:,} sessions, {used:,} MB"
             )
         query.stop()
-    if closed != keys or left["numRowsTotal"]:
-        raise SystemExit(f"{closed:,} of {keys:,} sessions closed, and {left['numRowsTotal']:,} records are left.")
+    if closed != keys or operator["numRowsTotal"]:
+        raise SystemExit(f"{closed:,} of {keys:,} sessions closed, and {operator['numRowsTotal']:,} records are left.")
 
 
 if __name__ == "__main__":

@@ -1,10 +1,10 @@
-"""What a Python function pays for state: rows per second of one that reads and writes a record for each row.
+"""The cost of state for a Python function: rows per second of one that reads and writes a record for each row.
 
     python benchmarks/state.py [rows in a batch]
 
-Each side runs the same batches in turn: ``none`` counts in a dict and forgets, ``get, put`` asks for each key as it
-comes, and ``get_many`` asks for the keys of an Arrow batch at once. The first batch is left out, and the median of the
-others is shown, with what a row costs beyond ``none``.
+Each side runs the same batches in turn: ``none`` counts in a dict and has no state, ``get, put`` reads each key
+separately, and ``get_many`` reads the keys of an Arrow batch at once. The first batch is left out. The median of the
+others is shown, with the cost of a row in addition to ``none``.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ SIDES = {"none": without, "get, put": one_by_one, "get_many": at_once}
 
 
 def micros_per_row(spark: SparkSession, function: Function, rows: int, keys: int) -> float:
-    """The median of a query's batches, its first left out."""
+    """The median of a query's batches, without the first."""
     with tempfile.TemporaryDirectory() as home:
         source, checkpoint = f"{home}/in", f"{home}/checkpoint"
         for batch in range(BATCHES):
@@ -74,7 +74,7 @@ def micros_per_row(spark: SparkSession, function: Function, rows: int, keys: int
 
 def main(rows: int) -> None:
     spark = session()
-    # Once for nothing: the first query of a JVM pays for what all of them use.
+    # The first query of a JVM includes the start of shared parts, so it is not measured.
     micros_per_row(spark, one_by_one, rows, KEYS[0])
     print(f"{'keys':>8} {'side':<10} {'rows/s':>10} {'µs/row':>8} {'of it state':>12}")
     for keys in KEYS:

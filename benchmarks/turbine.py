@@ -1,11 +1,11 @@
-"""What Turbine's callbacks cost beside the native API, on the same rows: ``turbine.py [ROWS] [KEYS]``.
+"""The cost of Turbine's callbacks compared with the native API, on the same rows: ``turbine.py [ROWS] [KEYS]``.
 
 All sides read the same topic batch by batch until it is drained, and close the same panes. Turbine's ``on_close`` gets
-them as one Arrow table a tick and shard, computes a column and publishes a row for each; ``on_close_each`` is called
-for each, on a tenth of the keys. The native side does the same work in Spark's own words: ``mapInArrow`` with the same
-function, written as Parquet. ``noop`` is the native side without either: the panes are written away.
+them as one Arrow table per tick and shard, computes a column and publishes a row for each; ``on_close_each`` is called
+for each, on a tenth of the keys. The native side does the same work with ``mapInArrow`` and the same function, and
+writes Parquet. ``noop`` is the native side that discards its panes.
 
-The sides take turns, for machines have slow minutes: a ratio is the median of those of a round. What is published is
+The sides alternate, because machines have slow minutes: a ratio is the median over rounds. The published rows are
 compared with the native side's panes.
 """
 
@@ -91,7 +91,7 @@ def program(spark: SparkSession, broker: str, home: Path, out: str, each: bool) 
     @app.subscribe("events", publish_to=out, parallelism=CORES)
     class benchmark:
         def __init__(self) -> None:
-            callback: dict[str, Any] = {"on_close_each": self._each} if each else {"on_close": self._whole}
+            callback: dict[str, Any] = {"on_close_each": self._each} if each else {"on_close": self._all}
             self._win = win.PersistentTumbling(
                 self,
                 name="panes",
@@ -102,7 +102,7 @@ def program(spark: SparkSession, broker: str, home: Path, out: str, each: bool) 
                 **callback,
             )
 
-        def _whole(self, state: object, panes: pa.Table) -> pa.RecordBatch:
+        def _all(self, state: object, panes: pa.Table) -> pa.RecordBatch:
             return with_mean(panes.combine_chunks().to_batches()[0])
 
         def _each(self, state: object, window: win.Window, value: Any) -> pa.RecordBatch:
@@ -116,26 +116,26 @@ def program(spark: SparkSession, broker: str, home: Path, out: str, each: bool) 
 
 
 def answers_are_equal(spark: SparkSession, broker: str, home: Path, out: str) -> bool:
-    """Whether what was published is what the native side closes."""
+    """True if the published rows equal the panes of the native side."""
     panes = panes_of(spark, broker).select("k", F.unix_millis("window.start").alias("start"), "total", "n")
     query = panes.writeStream.format("memory").queryName("answers").option("checkpointLocation", str(home / "answers"))
     query.trigger(availableNow=True).start().awaitTermination()
     wanted = spark.table("answers").toArrow()
-    found = topics.read(broker, out).select(["k", "window_start_ms", "total", "n"])
-    found = found.rename_columns(wanted.column_names)
+    results = topics.read(broker, out).select(["k", "window_start_ms", "total", "n"])
+    results = results.rename_columns(wanted.column_names)
     order = [(name, "ascending") for name in wanted.column_names]
     return bool(
         wanted.num_rows
-        and found.num_rows == wanted.num_rows
+        and results.num_rows == wanted.num_rows
         and all(
-            found.sort_by(order)[name].cast(pa.int64()).equals(wanted.sort_by(order)[name].cast(pa.int64()))
+            results.sort_by(order)[name].cast(pa.int64()).equals(wanted.sort_by(order)[name].cast(pa.int64()))
             for name in wanted.column_names
         )
     )
 
 
 def cpu_seconds() -> float:
-    """Of this process and of all that it started: the JVM and its Python workers."""
+    """The processor time of this process and its children: the JVM and its Python workers."""
     stats = {}
     for folder in Path("/proc").iterdir():
         if folder.name.isdigit():
@@ -143,7 +143,7 @@ def cpu_seconds() -> float:
                 fields = (folder / "stat").read_text().rsplit(")", 1)[1].split()
             except OSError:
                 continue
-            # The parent, and the time of the process and of the children that it has waited for.
+            # The parent, and the time of the process and of its ended children.
             stats[int(folder.name)] = int(fields[1]), sum(map(int, fields[11:15]))
     mine, total = {os.getpid()}, 0
     while mine:
@@ -153,7 +153,7 @@ def cpu_seconds() -> float:
 
 
 def measured(side: Callable[[], None]) -> tuple[float, float]:
-    """Seconds, and seconds of CPU."""
+    """The seconds and the CPU seconds of a run."""
     start, cpu = time.perf_counter(), cpu_seconds()
     side()
     return time.perf_counter() - start, cpu_seconds() - cpu
@@ -162,16 +162,16 @@ def measured(side: Callable[[], None]) -> tuple[float, float]:
 def main(rows: int, keys: int) -> None:
     spark = session()
     with tempfile.TemporaryDirectory() as folder:
-        whole, tenth = f"dir:{folder}/whole", f"dir:{folder}/tenth"
-        feed(whole, rows, keys)
+        full, tenth = f"dir:{folder}/full", f"dir:{folder}/tenth"
+        feed(full, rows, keys)
         feed(tenth, rows, keys // 10)
         figures: dict[str, list[tuple[float, float]]] = {}
         for turn in range(ROUNDS + 1):
             home = Path(folder, str(turn))
             sides: dict[str, Callable[[], None]] = {
-                "noop": lambda home=home: noop(spark, whole, home / "noop"),  # type: ignore[misc]
-                "native": lambda home=home: native(spark, whole, home / "whole"),  # type: ignore[misc]
-                "on_close": lambda home=home: program(spark, whole, home / "on", f"on-{home.name}", each=False),  # type: ignore[misc]
+                "noop": lambda home=home: noop(spark, full, home / "noop"),  # type: ignore[misc]
+                "native": lambda home=home: native(spark, full, home / "full"),  # type: ignore[misc]
+                "on_close": lambda home=home: program(spark, full, home / "on", f"on-{home.name}", each=False),  # type: ignore[misc]
                 "native, a tenth": lambda home=home: native(spark, tenth, home / "tenth"),  # type: ignore[misc]
                 "on_close_each, a tenth": lambda home=home: program(  # type: ignore[misc]
                     spark, tenth, home / "each", f"each-{home.name}", each=True
@@ -179,13 +179,13 @@ def main(rows: int, keys: int) -> None:
             }
             for name, side in sides.items():
                 took = measured(side)
-                # The first round is to warm up.
+                # The first round warms up.
                 if turn:
                     figures.setdefault(name, []).append(took)
-        for broker, out in ((whole, f"on-{ROUNDS}"), (tenth, f"each-{ROUNDS}")):
+        for broker, out in ((full, f"on-{ROUNDS}"), (tenth, f"each-{ROUNDS}")):
             spark.sql("DROP VIEW IF EXISTS answers")
             if not answers_are_equal(spark, broker, Path(folder, out), out):
-                raise SystemExit(f"The answers of {out} are not those of the native API.")
+                raise SystemExit(f"The answers of {out} differ from those of the native API.")
     print(
         f"{BATCHES} batches of {rows:,} rows, {keys:,} keys; Spark {spark.version}, {os.cpu_count()} cores, "
         f"{platform.machine()}; medians of {ROUNDS} rounds"
@@ -198,7 +198,7 @@ def main(rows: int, keys: int) -> None:
             f"{name:<24} {rows * BATCHES / seconds:>10,.0f} rows/s  {cpu:>5.1f} s of CPU   "
             f"{ratio:.2f} of native, {by_cpu:.2f} by CPU"
         )
-    print("All sides gave the same panes.")
+    print("All sides returned the same panes.")
 
 
 if __name__ == "__main__":

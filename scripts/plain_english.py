@@ -13,7 +13,7 @@ from typing import Final, NamedTuple
 
 ROOT: Final = Path(__file__).parents[1]
 CLEAN: Final = (
-    *("README.md", "CHANGELOG.md", "SECURITY.md", "docs", "benchmarks/NOTES.md", "mkdocs.yml", ".github"),
+    *("README.md", "CHANGELOG.md", "SECURITY.md", "docs", "benchmarks", "mkdocs.yml", ".github"),
     *("CONTRIBUTING.md", "Makefile", "tests/transcripts/README.md", "examples", "scripts", "build.sbt", "project"),
     *("python/mullion", "jvm/windows/src/main", "jvm/spark/src/main"),
 )

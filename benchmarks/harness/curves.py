@@ -1,4 +1,4 @@
-"""What a row or a batch costs as one thing grows: keys, overlaps, cores, state. Points are workloads of their own."""
+"""The cost of a row or a batch by the number of keys, overlaps, cores and open panes. Each point is a workload."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def keys(count: int) -> Workload:
         w.TUMBLING_100K,
         name=f"keys: {count:,}",
         keys=count,
-        takes=everyone(6 * M, "mullion", "spark", "ceiling"),
+        takes=everyone(6 * M, "mullion", "spark", "baseline"),
         more={},
         batches=6,
         heap=8,
@@ -32,8 +32,8 @@ def keys(count: int) -> Workload:
 
 
 def overlaps(count: int) -> Workload:
-    taken = everyone(2 * M, "mullion")
-    # What Spark takes grows with the overlaps.
+    rows_of_system = everyone(2 * M, "mullion")
+    # Spark's time grows with the overlaps.
     return replace(
         w.SLIDING_1K,
         name=f"overlaps: {count:,}",
@@ -41,13 +41,13 @@ def overlaps(count: int) -> Workload:
         rows=500_000,
         batches=4,
         more={},
-        takes=taken | ({"spark": 2 * M} if count <= 60 else {}),
+        takes=rows_of_system | ({"spark": 2 * M} if count <= 60 else {}),
         warm=2,
     )
 
 
 def cores(count: int) -> Workload:
-    takes = everyone(6 * M, "mullion", "spark", "ceiling")
+    takes = everyone(6 * M, "mullion", "spark", "baseline")
     return replace(w.TUMBLING_100K, name=f"cores: {count}", cores=count, batches=6, takes=takes, more={})
 
 
@@ -60,6 +60,6 @@ CURVES = (
 
 
 def points() -> list[Workload]:
-    """Those that are not measured anyway."""
-    found = [point for curve in CURVES for point in curve.points.values()]
-    return [point for point in found if point not in w.FULL]
+    """The points that are not workloads of the full benchmark."""
+    all_points = [point for curve in CURVES for point in curve.points.values()]
+    return [point for point in all_points if point not in w.FULL]

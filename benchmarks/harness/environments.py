@@ -1,7 +1,7 @@
-"""The systems: their names, what runs them, and an environment for each that is not on Spark.
+"""The systems of the benchmark: their names, scripts and environments.
 
-Environments are made under ``.build/bench`` when they are first needed, from the ``[dependency-groups]`` of
-``pyproject.toml``, which pin all versions.
+Each system that does not run on Spark has an environment under ``.build/bench``. It is created at the first use, from
+the ``[dependency-groups]`` of ``pyproject.toml``, which pin all versions.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ ROOT = Path(__file__).parents[2]
 
 
 class Unavailable(Exception):  # noqa: N818
-    """An environment cannot be made here; the message says why."""
+    """An environment cannot be created here; the message has the reason."""
 
 
 @dataclass(frozen=True, slots=True)
 class System:
-    """``group`` names its dependencies: none is the project's own environment."""
+    """A system. ``group`` names its dependencies; without a group it runs in the project's own environment."""
 
     title: str
     script: str = "spark_batches.py"
@@ -36,15 +36,17 @@ class System:
         if not self.group:
             return Path(sys.executable)
         home = ROOT / ".build" / "bench" / self.group
-        wanted = "\n".join(requirements(self.group))
+        pinned_text = "\n".join(requirements(self.group))
         done = home / "requirements.txt"
-        if not done.exists() or done.read_text() != wanted:
+        if not done.exists() or done.read_text() != pinned_text:
             subprocess.run([sys.executable, "-m", "venv", "--clear", str(home)], check=True)
             pip = [str(home / "bin" / "python"), "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
-            made = subprocess.run([*pip, *requirements(self.group)], capture_output=True, text=True, check=False)
-            if made.returncode:
-                raise Unavailable(f"{self.title} does not install here: {made.stderr.strip().splitlines()[-1]}")
-            done.write_text(wanted)
+            installation = subprocess.run(
+                [*pip, *requirements(self.group)], capture_output=True, text=True, check=False
+            )
+            if installation.returncode:
+                raise Unavailable(f"{self.title} does not install here: {installation.stderr.strip().splitlines()[-1]}")
+            done.write_text(pinned_text)
         return home / "bin" / "python"
 
     def version(self) -> str:
@@ -52,20 +54,22 @@ class System:
 
 
 def check_installed() -> None:
-    """Raises ``SystemExit`` where the package that systems import is not the one of this folder.
+    """Raises ``SystemExit`` if the installed package differs from the sources or the JAR of this folder.
 
-    It is installed, and stays as it was when sources or the JAR beside them change.
+    Systems import the installed package, which does not change with the sources.
     """
     alone = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
-    asked = [sys.executable, "-P", "-c", "import mullion; print(mullion.__file__)"]
-    said = subprocess.run(asked, capture_output=True, text=True, check=True, env=alone)
-    other = other_than_here(Path(said.stdout.strip()).parent)
-    if other is not None:
-        raise SystemExit(f"{other} is not what is here: another version would be measured. Run `make venv` first.")
+    command = [sys.executable, "-P", "-c", "import mullion; print(mullion.__file__)"]
+    imported = subprocess.run(command, capture_output=True, text=True, check=True, env=alone)
+    file = differing_file(Path(imported.stdout.strip()).parent)
+    if file is not None:
+        raise SystemExit(
+            f"{file} differs from this folder, so another version would be measured. Run `make venv` first."
+        )
 
 
-def other_than_here(installed: Path) -> Path | None:
-    """A file of an installed package that is not as it is in this folder, if there is one."""
+def differing_file(installed: Path) -> Path | None:
+    """The first file of an installed package that differs from this folder, if any."""
     package = ROOT / "python" / "mullion"
     pairs = [(here, installed / here.relative_to(package)) for here in package.rglob("*.py")]
     for jar in (installed / "jars").glob("*.jar"):
@@ -83,7 +87,7 @@ SYSTEMS = {
     "mullion": System("Mullion"),
     "spark": System("Spark"),
     "spark hdfs": System("Spark, HDFS-backed"),
-    "ceiling": System("stateless baseline"),
+    "baseline": System("stateless baseline"),
     "stateless": System("stateless query"),
     "pandas": System("transformWithStateInPandas"),
     "bytewax": System("Bytewax", "bytewax_fold.py", "bench-bytewax"),

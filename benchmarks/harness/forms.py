@@ -1,6 +1,6 @@
 """The forms of ordinary rows: the keys, the columns and the files that a workload's rows are written as.
 
-Each is made from the same rows of ``ts``, ``k`` and ``v``, so that only the form differs between workloads.
+Each form has the same rows of ``ts``, ``k`` and ``v``, so that only the form differs between workloads.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ class Form:
     - ``columns``: the schema of the files.
     - ``keys``: the columns that windows are grouped by, once ``value`` is parsed.
     - ``format``: of the files.
-    - ``where``: a condition on the rows before the window; it keeps half of them.
-    - ``is_parsed``: whether the file has one column ``value`` with JSON, as a topic of Kafka has.
+    - ``where``: a condition on the rows before the window, true for half of them.
+    - ``is_parsed``: True if the file has one column ``value`` with JSON, like a Kafka topic.
     """
 
     columns: str

@@ -1,7 +1,7 @@
-"""What is compared with what, and the ratio to reach.
+"""The comparisons of the benchmark, and the ratios to reach.
 
-A ratio is Mullion's figure over the other's: of rows a second it is to be at least, of milliseconds and of memory at
-most, what the goal says. Comparisons without a goal are shown all the same.
+A ratio is Mullion's figure divided by the other system's. The goal is a lower bound for rows per second, and an upper
+bound for milliseconds and memory. Comparisons without a goal are shown too.
 """
 
 from __future__ import annotations
@@ -23,43 +23,43 @@ UNITS: dict[str, Callable[[Figures], float]] = {
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """Mullion on ``workload`` against ``theirs`` on ``beside``, which is the same workload unless said."""
+    """Mullion on ``workload`` compared with ``other`` on ``other_workload``, by default the same workload."""
 
     workload: Workload
-    theirs: str
+    other: str
     goal: float | None = None
     unit: str = "rows/s"
-    beside: Workload | None = None
-    first: str | None = None
-    """What the README, if it shows the comparison too, calls the other side."""
+    other_workload: Workload | None = None
+    readme_name: str | None = None
+    """The name of the other side in the README. None: the README does not show this comparison."""
 
     @property
     def more_is_better(self) -> bool:
         return self.unit.startswith("rows/s")
 
-    def met(self, ratio: float) -> bool | None:
+    def is_met(self, ratio: float) -> bool | None:
         if self.goal is None:
             return None
         return ratio >= self.goal if self.more_is_better else ratio <= self.goal
 
-    def pair(self, ours: Figures, theirs: Figures) -> tuple[float, float]:
-        """The two figures. Memory is that up to the last batch that both took whole: a JVM's peak rises with each.
+    def pair(self, ours: Figures, other: Figures) -> tuple[float, float]:
+        """The two figures. Memory is compared at the last common batch, because a JVM's peak rises with each batch.
 
-        The last turn of all is for a row that closes panes; one that takes more rows has a whole batch in that turn.
+        The last turn of the shorter run has only the row that closes all panes; the longer run has a batch there.
         """
-        turns = min(len(ours.peaks_mb), len(theirs.peaks_mb))
-        if len(ours.peaks_mb) != len(theirs.peaks_mb):
+        turns = min(len(ours.peaks_mb), len(other.peaks_mb))
+        if len(ours.peaks_mb) != len(other.peaks_mb):
             turns -= 1
         if self.unit == "MB" and turns > 0:
-            return ours.peaks_mb[turns - 1], theirs.peaks_mb[turns - 1]
+            return ours.peaks_mb[turns - 1], other.peaks_mb[turns - 1]
         unit = UNITS[self.unit]
-        return unit(ours), unit(theirs)
+        return unit(ours), unit(other)
 
-    def said(self) -> str | None:
+    def goal_text(self) -> str | None:
         return None if self.goal is None else f"{'>=' if self.more_is_better else '<='} {self.goal:g}"
 
 
-# The factors to reach: against Spark's windows, and against the stateless baseline.
+# The ratios to reach, to Spark's windows and to the stateless baseline.
 ORDINARY_GOALS: dict[str, tuple[float | None, float]] = {
     "UUID key": (5, 1.7),
     'text key "user-123"': (5, 1.7),
@@ -73,36 +73,36 @@ ORDINARY_GOALS: dict[str, tuple[float | None, float]] = {
 }
 
 COMPARISONS = (
-    Comparison(w.SIZED[100_000][5 * w.M], "ceiling", 2),
-    Comparison(w.SIZED[1_000][5 * w.M], "ceiling", 2),
+    Comparison(w.SIZED[100_000][5 * w.M], "baseline", 2),
+    Comparison(w.SIZED[1_000][5 * w.M], "baseline", 2),
     Comparison(w.SIZED[100_000][5 * w.M], "spark", 4),
     Comparison(w.SIZED[1_000][5 * w.M], "spark", 3),
-    Comparison(w.SIZED[100_000][5 * w.M], "duckdb", 0.6, first="DuckDB, all rows at once"),
-    Comparison(w.TUMBLING_100K, "ceiling", 0.8, first="the stateless baseline"),
-    Comparison(w.TUMBLING_3M, "ceiling", 0.6),
-    Comparison(w.TUMBLING_100K, "spark", 2, first="Spark's windows"),
+    Comparison(w.SIZED[100_000][5 * w.M], "duckdb", 0.6, readme_name="DuckDB, all rows at once"),
+    Comparison(w.TUMBLING_100K, "baseline", 0.8, readme_name="the stateless baseline"),
+    Comparison(w.TUMBLING_3M, "baseline", 0.6),
+    Comparison(w.TUMBLING_100K, "spark", 2, readme_name="Spark's windows"),
     Comparison(w.TUMBLING_100K, "spark hdfs"),
-    Comparison(w.TUMBLING_3M, "spark", 4, first="Spark's windows"),
+    Comparison(w.TUMBLING_3M, "spark", 4, readme_name="Spark's windows"),
     Comparison(w.LARGER_THAN_CACHE, "spark"),
-    Comparison(w.SLIDING_1K, "spark", 18, first="Spark's windows"),
-    Comparison(w.SLIDING_1K, "ceiling", 0.8),
+    Comparison(w.SLIDING_1K, "spark", 18, readme_name="Spark's windows"),
+    Comparison(w.SLIDING_1K, "baseline", 0.8),
     Comparison(w.SLIDING_100K, "spark"),
-    Comparison(w.SLIDING_100K, "ceiling", 0.8),
+    Comparison(w.SLIDING_100K, "baseline", 0.8),
     Comparison(w.HOUR_1K, "spark", 500),
     # 1 / 1.3 of the rows a second: a row costs at most 1.3 times as much.
-    Comparison(w.HOUR_1K, "mullion", 0.77, beside=w.TUMBLING_1K),
-    Comparison(w.HOUR_100K, "mullion", beside=w.TUMBLING_100K),
-    Comparison(w.VISITS, "spark", 3, first="Spark's windows"),
-    Comparison(w.VISITS, "ceiling", 1),
+    Comparison(w.HOUR_1K, "mullion", 0.77, other_workload=w.TUMBLING_1K),
+    Comparison(w.HOUR_100K, "mullion", other_workload=w.TUMBLING_100K),
+    Comparison(w.VISITS, "spark", 3, readme_name="Spark's windows"),
+    Comparison(w.VISITS, "baseline", 1),
     Comparison(w.BURSTS, "spark", 3),
-    Comparison(w.BURSTS, "ceiling", 0.7),
-    Comparison(w.NOTHING[300_000], "mullion", 1.2, unit="ms", beside=w.NOTHING[10_000]),
+    Comparison(w.BURSTS, "baseline", 0.7),
+    Comparison(w.NOTHING[300_000], "mullion", 1.2, unit="ms", other_workload=w.NOTHING[10_000]),
     Comparison(w.NOTHING[300_000], "spark", unit="ms"),
-    Comparison(w.NOTHING[10 * w.M], "mullion", 1.2, unit="ms", beside=w.NOTHING[10_000]),
-    Comparison(w.NOTHING[10 * w.M], "spark", unit="ms", first="Spark's windows"),
-    Comparison(w.TUMBLING_1K, "pandas", 20, first="`transformWithStateInPandas`"),
+    Comparison(w.NOTHING[10 * w.M], "mullion", 1.2, unit="ms", other_workload=w.NOTHING[10_000]),
+    Comparison(w.NOTHING[10 * w.M], "spark", unit="ms", readme_name="Spark's windows"),
+    Comparison(w.TUMBLING_1K, "pandas", 20, readme_name="`transformWithStateInPandas`"),
     Comparison(w.TUMBLING_100K, "pandas", 20),
-    Comparison(w.TUMBLING_1K, "bytewax", 10, first="Bytewax"),
+    Comparison(w.TUMBLING_1K, "bytewax", 10, readme_name="Bytewax"),
     Comparison(w.SLIDING_1K, "bytewax", 80),
     Comparison(w.TUMBLING_1K, "quix"),
     Comparison(w.TUMBLING_1K, "pathway"),
@@ -113,21 +113,21 @@ COMPARISONS = (
     Comparison(w.SLIDING_1K, "duckdb"),
     Comparison(w.VISITS, "duckdb"),
     Comparison(w.FEW_ROWS, "stateless", 1.1, unit="ms"),
-    Comparison(w.FEW_ROWS, "ceiling", unit="ms"),
-    Comparison(w.FEW_ROWS, "spark", 0.5, unit="ms", first="Spark's windows"),
-    Comparison(w.FEW_ROWS_AT_ONE, "ceiling", unit="ms"),
+    Comparison(w.FEW_ROWS, "baseline", unit="ms"),
+    Comparison(w.FEW_ROWS, "spark", 0.5, unit="ms", readme_name="Spark's windows"),
+    Comparison(w.FEW_ROWS_AT_ONE, "baseline", unit="ms"),
     Comparison(w.FEW_ROWS_AT_ONE, "spark", 0.5, unit="ms"),
     Comparison(w.TUMBLING_100K, "spark", 1, unit="MB"),
     Comparison(w.SLIDING_1K, "spark", 1, unit="MB"),
     Comparison(w.TUMBLING_3M, "spark", 1, unit="MB"),
-    Comparison(w.TUMBLING_100K, "mullion", 1.8, beside=w.ONE_CORE),
+    Comparison(w.TUMBLING_100K, "mullion", 1.8, other_workload=w.ONE_CORE),
     Comparison(w.LATE, "spark"),
-    Comparison(w.EARLY, "mullion", 0.7, beside=w.NOT_EARLY),
+    Comparison(w.EARLY, "mullion", 0.7, other_workload=w.NOT_EARLY),
     *(
-        Comparison(workload, other, goal)
+        Comparison(workload, system, goal)
         for workload in w.ORDINARY
-        for other, goal in zip(("spark", "ceiling"), ORDINARY_GOALS.get(workload.name, (None, None)), strict=True)
-        if other in workload.takes
+        for system, goal in zip(("spark", "baseline"), ORDINARY_GOALS.get(workload.name, (None, None)), strict=True)
+        if system in workload.takes
     ),
     *(Comparison(workload, "spark", 1, unit="MB") for workload in w.ORDINARY if "spark" in workload.takes),
     *(Comparison(query, "spark") for query in w.NEXMARK),

@@ -1,4 +1,4 @@
-"""A system's run in a process of its own, with the processor time and the memory that it and its children took."""
+"""The run of one system in a separate process, with the processor time and the memory of its process tree."""
 
 from __future__ import annotations
 
@@ -22,17 +22,16 @@ MODULES = os.pathsep.join(str(ROOT / part) for part in ("benchmarks", "."))
 
 
 class Failed(Exception):  # noqa: N818
-    """A system's process ended with an error; the message has its last words."""
+    """A system's process ended with an error; the message has the end of its log."""
 
 
 @dataclass(frozen=True, slots=True)
 class Figures:
-    """What a system did on a workload. Milliseconds are those of its warm batches, ``rows`` what a batch has.
+    """The figures of a system on a workload: milliseconds of its warm batches, and the ``rows`` of a batch.
 
-    ``parts`` are where a warm batch's time went, part by part the median, where the system says so. ``medians`` are
-    those of several rounds, which the machine may have gone through at unlike speeds: among the batches of all rounds
-    the median of one side may be of another round than that of the other. ``peaks_mb`` are the peaks of memory up to
-    each of its turns.
+    ``parts`` has the median of each part of a warm batch, if the system reports parts. ``medians`` has one median per
+    round: the machine's speed may differ between rounds, so the median over all batches could come from one round for
+    one side and from another round for the other. ``peaks_mb`` has the peak of memory up to each turn.
     """
 
     ms: list[float]
@@ -53,20 +52,20 @@ class Figures:
 
     @property
     def median_ms(self) -> float:
-        """Of a round; of several, the mean of theirs."""
+        """The median of a round, or the mean of the medians of several rounds."""
         return statistics.mean(self.of_rounds)
 
     @property
     def rate(self) -> float:
-        """Rows a second in the median warm batch."""
+        """Rows per second in the median warm batch."""
         return self.rows / self.median_ms * 1000
 
     def joined(self, other: Figures) -> Figures:
-        """The figures of two runs. Of runs over more and fewer rows, that over more says what a whole run is."""
+        """The figures of two runs together. Totals are those of the run with more rows, or of both."""
         if self.all_rows != other.all_rows:
-            whole = max(self, other, key=lambda figures: figures.all_rows)
+            total = max(self, other, key=lambda figures: figures.all_rows)
         else:
-            whole = replace(
+            total = replace(
                 self,
                 whole_s=min(self.whole_s, other.whole_s),
                 state_rows=max(self.state_rows, other.state_rows),
@@ -75,34 +74,35 @@ class Figures:
                 peaks_mb=[max(peaks) for peaks in zip(self.peaks_mb, other.peaks_mb, strict=False)],
                 parts={part: (ms + other.parts[part]) / 2 for part, ms in self.parts.items()},
             )
-        return replace(whole, ms=[*self.ms, *other.ms], medians=[*self.of_rounds, *other.of_rounds])
+        return replace(total, ms=[*self.ms, *other.ms], medians=[*self.of_rounds, *other.of_rounds])
 
 
 class Watch(threading.Thread):
-    """Looks at a session of processes four times a second: their time on processors, and their memory together.
+    """Samples the processor time and the total memory of a session of processes four times per second.
 
-    Memory counts of a process that was there at the last look too: one that a JVM is just starting has the JVM's own.
+    A process counts towards memory from its second sample on: a process that a JVM has just forked reports the memory
+    of the JVM.
     """
 
     def __init__(self, session: int) -> None:
         super().__init__(daemon=True)
         self.session = session
-        self.over = threading.Event()
+        self.stopped = threading.Event()
         self.cpu: dict[int, float] = {}
         self.peak = 0
 
     def run(self) -> None:
-        while not self.over.wait(0.25):
+        while not self.stopped.wait(0.25):
             self.look()
 
     def stop(self) -> None:
-        """What the processes do from now on does not count."""
-        self.over.set()
+        """Stops sampling. Later work of the processes does not count."""
+        self.stopped.set()
         self.join()
 
     def look(self) -> None:
         pages = 0
-        known = set(self.cpu)
+        earlier_pids = set(self.cpu)
         for folder in Path("/proc").iterdir():
             if not folder.name.isdigit():
                 continue
@@ -112,17 +112,17 @@ class Watch(threading.Thread):
                 continue
             if int(fields[3]) == self.session:
                 self.cpu[int(folder.name)] = (int(fields[11]) + int(fields[12])) / HERTZ
-                if int(folder.name) in known:
+                if int(folder.name) in earlier_pids:
                     pages += int(fields[21])
         self.peak = max(self.peak, pages * PAGE)
 
 
 class Running:
-    """A system on its way over a folder with so many rows. Raises ``Unavailable`` where it cannot run.
+    """A system that processes the rows of a folder. Raises ``Unavailable`` if it cannot run here.
 
-    One on Spark stops before each micro-batch until it has its next turn, so that systems can go batch by batch: a
-    machine that is slow for a minute is slow for all of them then. Its last turn is for its answer and does not count.
-    The others do not stop.
+    A system on Spark waits for its turn before each micro-batch, so that systems alternate batch by batch: if the
+    machine is slow for a minute, it is slow for all of them. Its last turn computes the answer and is not measured.
+    Other systems do not wait.
     """
 
     def __init__(self, name: str, workload: Workload, rows: int, folder: Path) -> None:
@@ -137,106 +137,106 @@ class Running:
         self.process = Process(self.command(script), self.out, self.err)
 
     def turn(self) -> bool:
-        """Waits until it stops for its next turn; whether it does. Raises ``Failed`` if it ends with an error."""
+        """Waits for the next turn. Returns False if the system has ended. Raises ``Failed`` on an error."""
         assert self.process is not None
-        if self.process.stops():
+        if self.process.is_waiting():
             return True
         if self.process.end():
             raise Failed(f"{self.system.title} failed on {self.workload.name}:\n{self.err.read_text()[-4000:]}")
         return False
 
-    def go_on(self) -> None:
-        """Has it take its next turn."""
+    def resume(self) -> None:
+        """Starts the next turn."""
         assert self.process is not None
-        self.process.go_on()
+        self.process.resume()
 
     def command(self, script: Path) -> list[str]:
-        command = [str(self.python), str(script), self.name, json.dumps(self.described()), str(self.folder)]
+        command = [str(self.python), str(script), self.name, json.dumps(self.workload_fields()), str(self.folder)]
         return ["taskset", "-c", "0", *command] if self.workload.cores == 1 else command
 
-    def described(self) -> dict[str, Any]:
+    def workload_fields(self) -> dict[str, Any]:
         """The workload as JSON: all its fields."""
         return asdict(self.workload)
 
     def interrupt(self) -> None:
-        """Ends it before its time, if it goes on yet."""
+        """Kills the process if it is still running."""
         if self.process:
             self.process.kill()
 
     def figures(self) -> Figures:
-        """What it did, once it is done."""
+        """The figures, after the system has ended."""
         assert self.process is not None
-        said = json.loads(self.out.read_text().splitlines()[-1])
-        return figures(self.workload, self.rows, said, self.process)
+        report = json.loads(self.out.read_text().splitlines()[-1])
+        return figures(self.workload, self.rows, report, self.process)
 
 
 class Process:
-    """A process that is watched, and that may stop until it is told to go on (see ``turns.py``)."""
+    """A measured process, which may wait for its turns (see ``turns.py``)."""
 
     def __init__(self, command: list[str], out: Path, err: Path, modules: str = MODULES) -> None:
-        self.ends, says = os.pipe()
+        self.messages, child_end = os.pipe()
         with out.open("wb") as to_out, err.open("wb") as to_err:
             self.child = subprocess.Popen(
                 command,
                 stdin=subprocess.PIPE,
                 stdout=to_out,
                 stderr=to_err,
-                env={**os.environ, "PYTHONPATH": modules, TURNS: str(says)},
-                pass_fds=[says],
+                env={**os.environ, "PYTHONPATH": modules, TURNS: str(child_end)},
+                pass_fds=[child_end],
                 start_new_session=True,
             )
-        # What the process says ends with it, once none else has this end.
-        os.close(says)
-        self.is_over = False
+        # The pipe ends with the process if nobody else holds its writing end.
+        os.close(child_end)
+        self.has_ended = False
         self.peaks: list[int] = []
         self.watch = Watch(self.child.pid)
         self.watch.start()
 
-    def go_on(self) -> None:
+    def resume(self) -> None:
         assert self.child.stdin is not None
         self.child.stdin.write(b"\n")
         self.child.stdin.flush()
 
-    def stops(self) -> bool:
-        """Whether it stops for the next turn; if not, it has ended."""
-        said = os.read(self.ends, 1)
-        if said == MEASURED:
+    def is_waiting(self) -> bool:
+        """True if the process waits for its next turn, False if it has ended."""
+        message = os.read(self.messages, 1)
+        if message == MEASURED:
             self.watch.stop()
-        if said:
+        if message:
             self.peaks.append(self.watch.peak)
-        return said != b""
+        return message != b""
 
     def end(self) -> int:
-        """Waits for its end; how it exited."""
+        """Waits for the end of the process. Returns its exit code."""
         exit_code = self.child.wait()
-        if not self.is_over:
-            self.is_over = True
+        if not self.has_ended:
+            self.has_ended = True
             self.watch.stop()
-            os.close(self.ends)
+            os.close(self.messages)
             if self.child.stdin:
                 self.child.stdin.close()
         return exit_code
 
     def kill(self) -> None:
-        # Those of its own session do not hear that a run is interrupted.
+        # The process has a session of its own, which the signal of an interrupted run does not reach.
         if self.child.poll() is None:
             os.killpg(self.child.pid, signal.SIGKILL)
         self.end()
 
 
-def figures(workload: Workload, rows: int, said: dict[str, Any], process: Process) -> Figures:
-    batches = said["batches"]
+def figures(workload: Workload, rows: int, report: dict[str, Any], process: Process) -> Figures:
+    batches = report["batches"]
     if workload.rows_of == "open":
         warm = [batch for batch in batches if not batch["rows"]][workload.warm :]
     else:
         full = [batch for batch in batches if batch["rows"] > 1]
-        warm = full[min(said.get("warm", workload.warm), len(full) // 2) :]
+        warm = full[min(report.get("warm", workload.warm), len(full) // 2) :]
     return Figures(
         [batch["ms"] for batch in warm],
         warm[0]["rows"],
-        said["whole_s"],
+        report["whole_s"],
         rows,
-        said["answer"],
+        report["answer"],
         max((batch.get("state_rows", 0) for batch in batches), default=0),
         round(sum(process.watch.cpu.values()), 1),
         process.watch.peak >> 20,

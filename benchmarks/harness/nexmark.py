@@ -26,12 +26,12 @@ IN_FLIGHT, ACTIVE, LEAD = 100, 1000, 10
 
 
 def last_person(event: Longs) -> Longs:
-    """The number of the newest person when an event comes."""
+    """The number of the newest person at an event."""
     return event // OF
 
 
 def last_auction(event: Longs) -> Longs:
-    """The number of the newest auction when an event comes; -1 before the first."""
+    """The number of the newest auction at an event; -1 before the first."""
     return event // OF * AUCTIONS + np.clip(event % OF - PEOPLE, -1, AUCTIONS - 1)
 
 

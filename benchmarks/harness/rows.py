@@ -1,9 +1,9 @@
-"""The rows of workloads: files of Parquet, named by their order, a micro-batch each.
+"""The rows of workloads: Parquet files, named by their order, one per micro-batch.
 
 Columns are ``ts``, a timestamp in microseconds, ``k``, an integer key, and ``v``, an integer below 1000, unless a
-workload has another form (see ``forms.py``). All come from a seed. Rows are out of order by up to two seconds, within
-the watermark's delay. A last file, ``end``, has one row of a day later, that makes all panes before it close. Batches
-that let the JVM settle are in a folder of their own.
+workload has another form (see ``forms.py``). They are generated from a seed. Rows are out of order by up to two
+seconds, within the watermark's delay. A last file, ``end``, has one row of a day later, which closes all earlier panes.
+Settling batches are in a separate folder.
 """
 
 from __future__ import annotations
@@ -34,28 +34,28 @@ Longs = npt.NDArray[np.int64]
 
 
 def write(workload: Workload, rows: int, folder: Path) -> None:
-    """Writes the first so many rows of a workload, in batches of its size, or in four where that would be one."""
+    """Writes the first ``rows`` rows of a workload, in batches of its size, or in four batches if that would be one."""
     folder.mkdir(parents=True)
     if workload.rows_of == "open":
         for position, table in enumerate(tables(workload)):
             put(table, workload, folder, position)
         return
     size = workload.rows if rows > workload.rows else max(1, rows // 4)
-    taken = 0
+    written = 0
     for table in tables(workload):
         for first in range(0, len(table), size):
-            piece = table.slice(first, min(size, rows - taken))
-            if taken < rows:
-                put(piece, workload, folder, taken)
-            taken += len(piece)
-        if taken >= rows:
+            piece = table.slice(first, min(size, rows - written))
+            if written < rows:
+                put(piece, workload, folder, written)
+            written += len(piece)
+        if written >= rows:
             break
     if workload.ends:
-        put(end(table), workload, folder, taken, "end")
+        put(end(table), workload, folder, written, "end")
 
 
 def write_settling(workload: Workload, folder: Path) -> None:
-    """Writes the batches of few rows that come before all others, which have the event time before theirs."""
+    """Writes the settling batches. Their event times are before those of all other batches."""
     folder.mkdir(parents=True)
     for position, table in enumerate(tables(replace(workload, rows=SETTLING_ROWS), -workload.settling, 0)):
         put(table, workload, folder, position, SETTLING)
@@ -65,18 +65,18 @@ def put(table: pa.Table, workload: Workload, folder: Path, position: int, name: 
     form = FORMS[workload.form]
     file = folder / f"{position:012}{name}.{form.format}"
     if workload.form != "published":
-        table = formed(table, workload)
+        table = with_form(table, workload)
     if form.format == "json":
         file.write_text("\n".join(table["value"].to_pylist()) + "\n")
     else:
-        # A row group for each core, so that the scan is not what limits.
+        # A row group for each core, so that the scan is not the bottleneck.
         pq.write_table(table, file, row_group_size=max(1, -(-len(table) // CORES)))
-    # Spark takes files by their age, in milliseconds.
+    # Spark reads files in order of their age, in milliseconds.
     os.utime(file, (BASE // SECOND, BASE // SECOND + len(list(folder.iterdir()))))
 
 
-def formed(table: pa.Table, workload: Workload) -> pa.Table:
-    """Rows in the form of their workload."""
+def with_form(table: pa.Table, workload: Workload) -> pa.Table:
+    """Converts rows to the form of their workload."""
     form, number = workload.form, table["k"].to_numpy()
     if form == "filter":
         return table
@@ -99,7 +99,7 @@ def formed(table: pa.Table, workload: Workload) -> pa.Table:
 
 @cache
 def texts(form: str, keys: int) -> list[str]:
-    """The key of each number."""
+    """The text of each key, by its number."""
     if form in ("user", "json"):
         return [f"user-{number}" for number in range(keys)]
     if form == "device":
@@ -116,7 +116,7 @@ def end(table: pa.Table) -> pa.Table:
 
 
 def tables(workload: Workload, first: int = 0, end: int | None = None) -> Iterator[pa.Table]:
-    """The rows of each batch, from one to before another: of all if not said. Batch 0 begins at ``BASE``."""
+    """The rows of the batches from ``first`` to before ``end``, by default of all. Batch 0 starts at ``BASE``."""
     if workload.rows_of == "nexmark":
         yield from nexmark.tables(workload.rows, workload.batches, BASE)
         return
@@ -128,7 +128,7 @@ def tables(workload: Workload, first: int = 0, end: int | None = None) -> Iterat
             times = times - random.integers(0, DISORDER, len(times))
         if workload.late:
             late = random.random(len(times)) < workload.late
-            # Behind the watermark, which stands at the end of the batch before, and within the lateness.
+            # Behind the watermark, which is at the end of the previous batch, and within the lateness.
             behind = (workload.delay + workload.size + random.integers(0, workload.lateness // 2, len(times))) * SECOND
             times = np.where(late & (batch > workload.lateness // workload.span), times - behind, times)
         values = random.integers(0, 1000, len(times))
@@ -142,38 +142,38 @@ def tables(workload: Workload, first: int = 0, end: int | None = None) -> Iterat
 
 
 def keys(workload: Workload, batch: int, random: np.random.Generator) -> tuple[Longs, Longs]:
-    """Any key at any time."""
+    """Random keys at random times."""
     span = workload.span * SECOND
     times = BASE + batch * span + np.sort(random.integers(0, span, workload.rows))
     return random.integers(0, workload.keys, workload.rows), times
 
 
 def visits(workload: Workload, batch: int, random: np.random.Generator) -> tuple[Longs, Longs]:
-    """Visits of five rows, a second or so apart, each of the next key."""
+    """Visits of five rows, about one second apart, each with the next key."""
     span = workload.span * SECOND
     count = workload.rows // 5
     starts = np.sort(random.integers(0, span, count))
     times = starts[:, None] + np.cumsum(random.integers(0, 2 * SECOND, (count, 5)), axis=1)
     key = np.repeat((batch * count + np.arange(count)) % workload.keys, 5)
-    # Those that begin near the end go on into the time of the next batch, as they would be seen to.
+    # Visits that start near the end are cut off at the time of the next batch.
     order = np.argsort(times.ravel(), kind="stable")
     within = np.minimum(times.ravel(), span - 1)
     return key[order], BASE + batch * span + within[order]
 
 
 def bursts(workload: Workload, batch: int, random: np.random.Generator) -> tuple[Longs, Longs]:
-    """Each key has rows for a minute, and none for twenty seconds."""
+    """Each key has rows for a minute, then none for twenty seconds."""
     key, times = keys(workload, batch, random)
     cycle = 80 * SECOND
     into = (times + key * SECOND) % cycle
-    # A row of the quiet time comes as much earlier.
+    # A row in the quiet time moves back into the minute before.
     return key, np.where(into < 60 * SECOND, times, times - (into - 60 * SECOND) - 1)
 
 
 def still_open(workload: Workload, batch: int, random: np.random.Generator) -> tuple[Longs, Longs]:
-    """All panes come first; then single rows, each of which makes one small pane close.
+    """The first batch opens all panes; each later batch has a single row, which closes one small pane.
 
-    The small panes are those of one more key, and an hour back: with each later row one of them falls due.
+    The small panes belong to one more key and are an hour older. Each later row makes one of them due.
     """
     span = workload.size * SECOND
     small = workload.keys

@@ -1,4 +1,4 @@
-"""The Spark session of a benchmark: local, small in partitions, with state in RocksDB, and Mullion added."""
+"""The Spark session of a benchmark: local, with few partitions, and with Mullion."""
 
 from __future__ import annotations
 
@@ -16,9 +16,8 @@ STORES = {"rocksdb": f"{_STATE}RocksDBStateStoreProvider", "hdfs": f"{_STATE}HDF
 
 
 def session(store: str = "rocksdb", cores: int = CORES, heap: int = 8, partitions: int = CORES) -> SparkSession:
-    # Workers have the packages that this process has.
+    # Workers use the packages and modules of this process.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    # ... and the modules.
     here = str(Path(__file__).parents[1])
     os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [here, os.environ.get("PYTHONPATH")]))
     builder = (
@@ -28,7 +27,7 @@ def session(store: str = "rocksdb", cores: int = CORES, heap: int = 8, partition
         .config("spark.sql.session.timeZone", "UTC")
         .config("spark.sql.streaming.stateStore.providerClass", STORES[store])
         .config("spark.sql.streaming.numRecentProgressUpdates", "1000")
-        # Without Hadoop's native library the usual manager starts a process for each small file of a checkpoint.
+        # Without Hadoop's native library the default manager starts a process for each file of a checkpoint.
         .config(
             "spark.sql.streaming.checkpointFileManagerClass",
             "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager",

@@ -1,32 +1,32 @@
-"""How a system waits for its turn: it says on a pipe that it stops, and goes on when a line comes in."""
+"""The turns of a system: it writes to a pipe that it waits, and resumes when it reads a line."""
 
 from __future__ import annotations
 
 import os
 import sys
 
-# The variable with the number of the pipe.
+# The environment variable with the number of the pipe.
 TURNS = "MULLION_BENCH_TURNS"
 
-# What a process says on it: that it stops, and that it stops before what is not measured any more.
-STOPS, MEASURED = b".", b"!"
+# The messages of a process: it waits, or it waits and its later work is not to be measured.
+WAITING, MEASURED = b".", b"!"
 
 
 class Turns:
-    """The turns of this process, if it is told to wait for them."""
+    """The turns of this process. Without the environment variable it never waits."""
 
     def __init__(self) -> None:
-        said = os.environ.get(TURNS)
-        self.pipe = int(said) if said else None
+        pipe = os.environ.get(TURNS)
+        self.pipe = int(pipe) if pipe else None
 
     def wait(self) -> None:
-        self._stop(STOPS)
+        self._pause(WAITING)
 
     def measured(self) -> None:
-        """Waits for a turn whose processor time and memory do not count."""
-        self._stop(MEASURED)
+        """Waits for a turn whose processor time and memory are not measured."""
+        self._pause(MEASURED)
 
-    def _stop(self, how: bytes) -> None:
+    def _pause(self, message: bytes) -> None:
         if self.pipe is not None:
-            os.write(self.pipe, how)
+            os.write(self.pipe, message)
             sys.stdin.readline()

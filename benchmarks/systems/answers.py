@@ -1,7 +1,7 @@
-"""What systems say of the panes that they gave: how many, of how many rows, and a sum over all that they say.
+"""The answer of a system: the number of its panes, of their rows, and a checksum over their contents.
 
-The sum takes integers that every engine has, costs little beside what is measured, and does not depend on order. A
-pane is ``k``, ``start_ms`` and ``end_ms`` since the epoch, and the aggregates ``n``, ``total``, ``least``, ``most``.
+The checksum uses integers that every engine has, costs little, and does not depend on order. A pane is ``k``,
+``start_ms`` and ``end_ms`` since the epoch, and the aggregates ``n``, ``total``, ``least``, ``most``.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ ANSWER_SQL = ", ".join(COLUMNS)
 
 
 def columns_of(names: list[str]) -> tuple[str, ...]:
-    """The same for panes with other columns, on Spark alone."""
+    """The expressions of an answer for panes with other columns. They need Spark."""
     rows = "COALESCE(SUM(n), 0)" if "n" in names else "CAST(0 AS BIGINT)"
-    said = f"COALESCE(SUM(PMOD(XXHASH64({', '.join(f'`{name}`' for name in sorted(names))}), {_MODULUS})), 0)"
-    return "COUNT(*) AS panes", f"{rows} AS of_rows", f"{said} AS checksum"
+    checksum = f"COALESCE(SUM(PMOD(XXHASH64({', '.join(f'`{name}`' for name in sorted(names))}), {_MODULUS})), 0)"
+    return "COUNT(*) AS panes", f"{rows} AS of_rows", f"{checksum} AS checksum"
 
 
 class Answer:
-    """The same for engines whose panes come one by one."""
+    """The answer of an engine that returns panes one by one."""
 
     def __init__(self) -> None:
         self.panes = self.of_rows = self.checksum = 0

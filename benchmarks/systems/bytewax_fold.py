@@ -1,4 +1,4 @@
-"""Bytewax, a process per core: one reads and deals rows out by key, all fold.
+"""Bytewax, one process per core: one reads and distributes rows by key, all fold.
 
 ``bytewax_fold.py SYSTEM WORKLOAD FOLDER`` prints the figures as JSON. It starts itself once more for each worker.
 """
@@ -36,7 +36,7 @@ MS = timedelta(milliseconds=1)
 
 
 class Files(FixedPartitionedSource[Row, None]):
-    """All files in their order, for windows close by the order in which rows come."""
+    """All files in order, because windows close by the order in which rows arrive."""
 
     def __init__(self, folder: Path) -> None:
         self.files = [file for file in sorted(folder.iterdir()) if not file.stem.endswith("end")]
@@ -93,7 +93,7 @@ def merge(one: Pane, other: Pane) -> Pane:
 
 def flow(workload: dict[str, Any], folder: Path, answer: Answer) -> Dataflow:
     size, slide = workload["size"], workload["slide"] or workload["size"]
-    # Its watermark goes on with the system's clock, which is faster than the rows are read: rows would be late.
+    # The watermark would advance with the system's clock, faster than the rows are read: rows would be late.
     clock = win.EventClock(itemgetter(0), timedelta(seconds=workload["delay"]), now_getter=lambda: EPOCH)
     windower: win.Windower[Any]
     if slide == size:
@@ -105,11 +105,11 @@ def flow(workload: dict[str, Any], folder: Path, answer: Answer) -> Dataflow:
         start = keyed[1][0] * slide * 1000
         return int(keyed[0]), start, start + size * 1000, *keyed[1][1]
 
-    whole = Dataflow("panes")
-    rows = op.input("rows", whole, Files(folder))
+    dataflow = Dataflow("panes")
+    rows = op.input("rows", dataflow, Files(folder))
     panes = win.fold_window("panes", rows, clock, windower, lambda: (0, 0, 1 << 62, -1), fold, merge, ordered=False)
     op.output("out", op.map("pane", panes.down, pane), Summing(answer))
-    return whole
+    return dataflow
 
 
 def worker(workload: dict[str, Any], folder: Path, addresses: list[str], number: int) -> None:
@@ -121,25 +121,25 @@ def worker(workload: dict[str, Any], folder: Path, addresses: list[str], number:
 
 def main(workload: dict[str, Any], folder: Path) -> None:
     cores = workload["cores"]
-    found = [socket.socket() for _ in range(cores)]
-    for each in found:
+    sockets = [socket.socket() for _ in range(cores)]
+    for each in sockets:
         each.bind(("localhost", 0))
-    addresses = ",".join(f"localhost:{each.getsockname()[1]}" for each in found)
-    for each in found:
+    addresses = ",".join(f"localhost:{each.getsockname()[1]}" for each in sockets)
+    for each in sockets:
         each.close()
     workers = [
         subprocess.Popen([sys.executable, *sys.argv, addresses, str(number)], stdout=subprocess.PIPE, env=os.environ)
         for number in range(cores)
     ]
-    said = [json.loads(worker.communicate()[0].splitlines()[-1]) for worker in workers]
-    answer = {name: sum(each[name] for each in said) for name in ("panes", "of_rows", "checksum")}
-    seconds = max(each["s"] for each in said)
+    reports = [json.loads(worker.communicate()[0].splitlines()[-1]) for worker in workers]
+    answer = {name: sum(each[name] for each in reports) for name in ("panes", "of_rows", "checksum")}
+    seconds = max(each["s"] for each in reports)
     batches = [{"rows": answer["of_rows"] // max(1, size_of(workload)), "ms": seconds * 1000}]
     print(json.dumps({"batches": batches, "warm": 0, "whole_s": seconds, "answer": answer}))
 
 
 def size_of(workload: dict[str, Any]) -> int:
-    """In how many windows a row is."""
+    """The number of windows of a row."""
     return int(workload["size"] // (workload["slide"] or workload["size"]))
 
 

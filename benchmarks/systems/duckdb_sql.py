@@ -1,4 +1,4 @@
-"""DuckDB in memory, as the bound of one machine and the judge of answers: the same panes of all rows at once, in SQL.
+"""DuckDB in memory, the upper bound for one machine and the judge of answers: all panes from all rows at once, in SQL.
 
 ``duckdb_sql.py SYSTEM WORKLOAD FOLDER`` prints its figures as JSON.
 """
@@ -27,7 +27,7 @@ def panes_sql(workload: dict[str, Any], rows: str) -> str:
             FROM (SELECT k, epoch_us(ts) // {size} AS slot, {AGGREGATES} FROM {rows} GROUP BY ALL)
         """
     if workload["kind"] == "sliding":
-        # Slices first, each of which then goes into all its windows.
+        # Aggregates slices, then the slices of each window.
         slide = workload["slide"] * 1_000_000
         return f"""
             SELECT k, slot * {slide} // 1000 AS start_ms, (slot * {slide} + {size}) // 1000 AS end_ms, {AGAIN}
@@ -59,11 +59,11 @@ def main(workload: dict[str, Any], folder: Path) -> None:
     runs: list[float] = []
     while len(runs) < 3 and sum(runs) < 5:
         start = time.perf_counter()
-        found = database.execute(sql).fetchone()
+        result = database.execute(sql).fetchone()
         runs.append(time.perf_counter() - start)
-    assert found is not None
+    assert result is not None
     assert rows is not None
-    answer = dict(zip(("panes", "of_rows", "checksum"), map(int, found), strict=True))
+    answer = dict(zip(("panes", "of_rows", "checksum"), map(int, result), strict=True))
     batches = [{"rows": rows[0], "ms": seconds * 1000} for seconds in runs]
     print(json.dumps({"batches": batches, "warm": 0, "whole_s": min(runs), "answer": answer}))
 

@@ -32,11 +32,11 @@ def result(pane: tuple[str, tuple[int, Sums]]) -> Any:
     return KafkaSinkMessage(key.encode(), json.dumps(value).encode())
 
 
-def flow(asked: dict[str, Any]) -> Dataflow:
-    whole = Dataflow("panes")
-    source = KafkaSource([asked["servers"]], [asked["source"]], batch_size=1000)
-    rows = op.map("keyed", op.input("source", whole, source), keyed)
-    # A clock that goes on with the system's clock would overtake rows that wait in the topic.
+def flow(settings: dict[str, Any]) -> Dataflow:
+    dataflow = Dataflow("panes")
+    source = KafkaSource([settings["servers"]], [settings["source"]], batch_size=1000)
+    rows = op.map("keyed", op.input("source", dataflow, source), keyed)
+    # A clock that advances with the system's clock would overtake rows that wait in the topic.
     clock = win.EventClock(lambda row: row[0], timedelta(seconds=1), now_getter=lambda: EPOCH)
     windower = win.TumblingWindower(length=timedelta(seconds=1), align_to=EPOCH)
     panes = win.fold_window(
@@ -48,16 +48,16 @@ def flow(asked: dict[str, Any]) -> Dataflow:
         lambda sums, row: (sums[0] + 1, sums[1] + row[1]),
         lambda one, other: (one[0] + other[0], one[1] + other[1]),
     )
-    op.output("target", op.map("result", panes.down, result), KafkaSink([asked["servers"]], asked["target"]))
-    return whole
+    op.output("target", op.map("result", panes.down, result), KafkaSink([settings["servers"]], settings["target"]))
+    return dataflow
 
 
-def main(asked: dict[str, Any]) -> None:
-    found = [socket.socket() for _ in range(CORES)]
-    for each in found:
+def main(settings: dict[str, Any]) -> None:
+    sockets = [socket.socket() for _ in range(CORES)]
+    for each in sockets:
         each.bind(("localhost", 0))
-    addresses = ",".join(f"localhost:{each.getsockname()[1]}" for each in found)
-    for each in found:
+    addresses = ",".join(f"localhost:{each.getsockname()[1]}" for each in sockets)
+    for each in sockets:
         each.close()
     workers = [subprocess.Popen([sys.executable, *sys.argv, addresses, str(number)]) for number in range(CORES)]
     sys.stdin.read()
@@ -67,8 +67,8 @@ def main(asked: dict[str, Any]) -> None:
 
 
 if __name__ == "__main__":
-    settings = json.loads(sys.argv[2])
+    options = json.loads(sys.argv[2])
     if len(sys.argv) > 3:
-        cluster_main(flow(settings), sys.argv[3].split(","), int(sys.argv[4]))
+        cluster_main(flow(options), sys.argv[3].split(","), int(sys.argv[4]))
     else:
-        main(settings)
+        main(options)

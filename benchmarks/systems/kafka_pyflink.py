@@ -14,7 +14,7 @@ ROOT = Path(__file__).parents[2]
 CORES = 2
 
 
-def main(asked: dict[str, Any]) -> None:
+def main(settings: dict[str, Any]) -> None:
     os.environ.setdefault("PYFLINK_CLIENT_EXECUTABLE", sys.executable)
     env = TableEnvironment.create(EnvironmentSettings.in_streaming_mode())
     jars = ";".join(jar.as_uri() for jar in sorted((ROOT / ".build" / "flink").glob("*kafka*.jar")))
@@ -26,18 +26,18 @@ def main(asked: dict[str, Any]) -> None:
         "execution.checkpointing.interval": "10 s",
     }.items():
         env.get_config().set(name, value)
-    connector = f"'connector' = 'kafka', 'properties.bootstrap.servers' = '{asked['servers']}'"
+    connector = f"'connector' = 'kafka', 'properties.bootstrap.servers' = '{settings['servers']}'"
     env.execute_sql(f"""
         CREATE TABLE messages (
             k STRING, ts BIGINT, v BIGINT, `at` AS TO_TIMESTAMP_LTZ(ts, 3),
             WATERMARK FOR `at` AS `at` - INTERVAL '1' SECOND
         ) WITH (
-            {connector}, 'topic' = '{asked["source"]}', 'scan.startup.mode' = 'earliest-offset', 'format' = 'json'
+            {connector}, 'topic' = '{settings["source"]}', 'scan.startup.mode' = 'earliest-offset', 'format' = 'json'
         )
     """)
     env.execute_sql(f"""
         CREATE TABLE results (k STRING, `start` BIGINT, n BIGINT, total BIGINT)
-        WITH ({connector}, 'topic' = '{asked["target"]}', 'format' = 'json')
+        WITH ({connector}, 'topic' = '{settings["target"]}', 'format' = 'json')
     """)
     job = env.execute_sql("""
         INSERT INTO results

@@ -15,21 +15,21 @@ from quixstreams.dataframe.windows import Count, Sum
 CORES = 2
 
 
-def worker(asked: dict[str, Any], number: int) -> None:
+def worker(settings: dict[str, Any], number: int) -> None:
     app = Application(
-        asked["servers"],
+        settings["servers"],
         consumer_group="panes",
         auto_offset_reset="earliest",
-        state_dir=Path(asked["home"], str(number)),
+        state_dir=Path(settings["home"], str(number)),
         loglevel="ERROR",
     )
     source = app.topic(
-        asked["source"],
+        settings["source"],
         value_deserializer="json",
         key_deserializer="str",
         timestamp_extractor=lambda value, headers, timestamp, kind: value["ts"],
     )
-    target = app.topic(asked["target"], value_serializer="json", key_serializer="str")
+    target = app.topic(settings["target"], value_serializer="json", key_serializer="str")
     windows = app.dataframe(source).tumbling_window(timedelta(seconds=1), timedelta(seconds=1))
     panes = windows.agg(n=Count(), total=Sum("v")).final(closing_strategy="partition")
     results = panes.apply(
@@ -45,7 +45,7 @@ def worker(asked: dict[str, Any], number: int) -> None:
     app.run()
 
 
-def main(asked: dict[str, Any]) -> None:
+def main(settings: dict[str, Any]) -> None:
     workers = [subprocess.Popen([sys.executable, *sys.argv, str(number)]) for number in range(CORES)]
     sys.stdin.read()
     for each in workers:

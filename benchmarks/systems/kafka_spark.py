@@ -42,14 +42,14 @@ def panes(system: str, rows: DataFrame) -> DataFrame:
     return rows.groupBy(F.window("at", "1 second"), "k").agg(*aggregates)
 
 
-def main(system: str, asked: dict[str, Any]) -> None:
+def main(system: str, settings: dict[str, Any]) -> None:
     spark = session()
     messages = (
         spark.readStream.format("kafka")
-        .option("kafka.bootstrap.servers", asked["servers"])
-        .option("subscribe", asked["source"])
+        .option("kafka.bootstrap.servers", settings["servers"])
+        .option("subscribe", settings["source"])
         .option("startingOffsets", "earliest")
-        .option("maxOffsetsPerTrigger", max(20_000, asked["rows"] // 10))
+        .option("maxOffsetsPerTrigger", max(20_000, settings["rows"] // 10))
         .load()
     )
     rows = (
@@ -63,9 +63,9 @@ def main(system: str, asked: dict[str, Any]) -> None:
         panes(system, rows)
         .select(F.col("k").alias("key"), F.to_json(results).alias("value"))
         .writeStream.format("kafka")
-        .option("kafka.bootstrap.servers", asked["servers"])
-        .option("topic", asked["target"])
-        .option("checkpointLocation", f"{asked['home']}/checkpoint")
+        .option("kafka.bootstrap.servers", settings["servers"])
+        .option("topic", settings["target"])
+        .option("checkpointLocation", f"{settings['home']}/checkpoint")
         .outputMode("append")
         .start()
     )

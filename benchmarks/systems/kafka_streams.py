@@ -11,11 +11,11 @@ from pathlib import Path
 ROOT = Path(__file__).parents[2]
 
 
-def main(asked: dict[str, str]) -> None:
+def main(settings: dict[str, str]) -> None:
     jars = sorted((ROOT / ".build" / "kafka-streams").glob("*.jar"))
     if not jars:
         raise SystemExit("The JARs of Kafka Streams are not there. Get them: make bench-kafka")
-    classes = Path(asked["home"], "classes")
+    classes = Path(settings["home"], "classes")
     path = os.pathsep.join(map(str, [classes, *jars]))
     source = Path(__file__).with_name("KafkaStreamsPanes.java")
     subprocess.run(["javac", "-cp", path, "-d", str(classes), str(source)], check=True)
@@ -26,7 +26,7 @@ def main(asked: dict[str, str]) -> None:
             "-cp",
             path,
             "KafkaStreamsPanes",
-            *(asked[each] for each in ("servers", "source", "target", "home")),
+            *(settings[each] for each in ("servers", "source", "target", "home")),
         ]
     )
     sys.stdin.read()

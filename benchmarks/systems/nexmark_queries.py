@@ -1,7 +1,7 @@
-"""The queries of Nexmark that are over windows, with Mullion and with Spark's own; one form for both.
+"""The windowed queries of Nexmark, with Mullion and with Spark's own operators, in the same form.
 
-Where the published query joins a stream with an aggregate of itself (q5, q7), or two streams window by window (q8), the
-same is said with aggregates alone, for both sides. Answers have the columns that all answers have.
+Where the published query joins a stream with an aggregate of itself (q5, q7), or two streams window by window (q8),
+both sides use aggregates instead. Answers have the columns of all other answers.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ COLUMNS = "kind int, ts timestamp, auction bigint, person bigint, price bigint"
 
 
 def panes(rows: DataFrame, workload: Workload, *, ours: bool) -> DataFrame:
-    """``ours``: with Mullion's windows, or with Spark's own operators."""
+    """The panes of a query, with Mullion's windows if ``ours``, or with Spark's own operators."""
     if workload.kind != "q12":
         rows = rows.withWatermark("ts", f"{workload.delay} seconds")
-    found: DataFrame = globals()[workload.kind](rows, workload, ours)
+    result: DataFrame = globals()[workload.kind](rows, workload, ours)
     times = {"start_ms": F.unix_millis("window.start"), "end_ms": F.unix_millis("window.end")}
-    zeros = {name: F.lit(0) for name in ("k", "n", "total", "least", "most") if name not in found.columns}
-    return found.withColumns(zeros).select("k", "n", "total", "least", "most", *(c.alias(n) for n, c in times.items()))
+    zeros = {name: F.lit(0) for name in ("k", "n", "total", "least", "most") if name not in result.columns}
+    return result.withColumns(zeros).select("k", "n", "total", "least", "most", *(c.alias(n) for n, c in times.items()))
 
 
 def tumbling(rows: DataFrame, workload: Workload, ours: bool, by: list[str], *values: Column) -> DataFrame:
@@ -38,13 +38,13 @@ def tumbling(rows: DataFrame, workload: Workload, ours: bool, by: list[str], *va
 
 
 def q5(rows: DataFrame, workload: Workload, ours: bool) -> DataFrame:
-    """The auction with the most bids, of sliding windows; of several the latest."""
+    """The auction with the most bids in each sliding window; the latest of several."""
     size, slide = f"{workload.size} seconds", f"{workload.slide} seconds"
     bids, n = rows.where(F.col("kind") == BID), F.count("*").alias("n")
     most = F.max(F.struct("n", "auction")).alias("top")
     if ours:
         counts = windowed(bids, Sliding(size, slide), by="auction", time="ts").agg(n)
-        # Windows end one by one: those that end together are a slide of their own.
+        # All windows with the same end are in one tumbling window of the slide's length.
         top = windowed(counts.drop("pane"), Tumbling(slide), time="window").agg(most)
         start = (F.col("window.end") - F.expr(f"INTERVAL {size}")).alias("start")
         top = top.withColumn("window", F.struct(start, F.col("window.end").alias("end")))
@@ -61,7 +61,7 @@ def q7(rows: DataFrame, workload: Workload, ours: bool) -> DataFrame:
 
 
 def q8(rows: DataFrame, workload: Workload, ours: bool) -> DataFrame:
-    """The people who came and opened auctions in the same window."""
+    """The people who registered and opened auctions in the same window."""
     came, opened = (F.count_if(F.col("kind") == kind).alias(name) for kind, name in ((PERSON, "came"), (AUCTION, "n")))
     both = tumbling(rows.where(F.col("kind") != BID), workload, ours, ["person"], came, opened)
     return both.where("came > 0 AND n > 0").select("window", F.col("person").alias("k"), "n")
@@ -78,7 +78,7 @@ def q11(rows: DataFrame, workload: Workload, ours: bool) -> DataFrame:
 
 
 def q12(rows: DataFrame, workload: Workload, ours: bool) -> DataFrame:
-    """The bids of each bidder by the wall clock. What each window has is for chance to say."""
+    """The bids of each bidder by the wall clock. The contents of each window depend on chance."""
     bids, size, n = rows.where(F.col("kind") == BID), f"{workload.size} seconds", F.count("*").alias("n")
     if ours:
         counts = windowed(bids, Tumbling(size), by="person", time=None).agg(n)

@@ -1,4 +1,4 @@
-"""Tumbling panes as a user of ``transformWithStateInPandas`` writes them: a map of open panes, and a timer for each."""
+"""Tumbling panes with ``transformWithStateInPandas``: a map of open panes, and a timer for each."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ class Panes(StatefulProcessor):
         self.open = handle.getMapState("open", "start_ms bigint", PANE)
 
     def handleInputRows(self, key: Any, rows: Iterator[pd.DataFrame], timerValues: Any) -> Iterator[pd.DataFrame]:
-        together = pd.concat(rows)
-        starts = together["ts"].astype("int64") // (self.size_ms * 1_000_000) * self.size_ms
-        found = together["v"].groupby(starts).agg(["size", "sum", "min", "max"])
-        for start, n, total, least, most in found.itertuples():
+        frame = pd.concat(rows)
+        starts = frame["ts"].astype("int64") // (self.size_ms * 1_000_000) * self.size_ms
+        aggregates = frame["v"].groupby(starts).agg(["size", "sum", "min", "max"])
+        for start, n, total, least, most in aggregates.itertuples():
             old = self.open.getValue((start,)) if self.open.containsKey((start,)) else None
             if old:
                 n, total, least, most = n + old[0], total + old[1], min(least, old[2]), max(most, old[3])
@@ -50,5 +50,5 @@ class Panes(StatefulProcessor):
 
 
 def pandas_panes(rows: DataFrame, workload: Workload) -> DataFrame:
-    waiting = rows.withWatermark("ts", f"{workload.delay} seconds").groupBy("k")
-    return waiting.transformWithStateInPandas(Panes(workload.size * 1000), OUT, "Append", "EventTime")
+    by_key = rows.withWatermark("ts", f"{workload.delay} seconds").groupBy("k")
+    return by_key.transformWithStateInPandas(Panes(workload.size * 1000), OUT, "Append", "EventTime")

@@ -1,7 +1,7 @@
-"""Pathway, an engine in Rust under Python, whose windows no row enters through Python, on both cores.
+"""Pathway, an engine in Rust. Its windows process rows without Python, on both cores.
 
-``pathway_windows.py SYSTEM WORKLOAD FOLDER`` prints its figures as JSON. It reads no Parquet, so all rows are
-put into a file of CSV first. It reads that at once: no pane closes before the end.
+``pathway_windows.py SYSTEM WORKLOAD FOLDER`` prints its figures as JSON. It cannot read Parquet, so the
+rows are written to a CSV file first. It reads this file at once: no pane closes before the end.
 """
 
 from __future__ import annotations
@@ -52,23 +52,23 @@ def main(workload: dict[str, Any], file: Path) -> None:
         least=pw.reducers.min(pw.this.v),
         most=pw.reducers.max(pw.this.v),
     )
-    which = (pw.this.k * 31 + pw.this.start * 7 + pw.this.end) % MODULUS
-    what = (pw.this.n * 131 + pw.this.total * 31 + pw.this.least * 17 + pw.this.most) % MODULUS
-    said = panes.select(pw.this.n, check=which * what).reduce(
+    identity = (pw.this.k * 31 + pw.this.start * 7 + pw.this.end) % MODULUS
+    contents = (pw.this.n * 131 + pw.this.total * 31 + pw.this.least * 17 + pw.this.most) % MODULUS
+    totals = panes.select(pw.this.n, check=identity * contents).reduce(
         panes=pw.reducers.count(), of_rows=pw.reducers.sum(pw.this.n), checksum=pw.reducers.sum(pw.this.check)
     )
     answer: dict[str, int] = {}
 
-    def told(key: object, row: dict[str, int], time: int, is_addition: bool) -> None:
+    def update(key: object, row: dict[str, int], time: int, is_addition: bool) -> None:
         if is_addition:
             answer.update(row)
 
-    pw.io.subscribe(said, on_change=told)
+    pw.io.subscribe(totals, on_change=update)
     start = time.perf_counter()
     pw.run(monitoring_level=pw.MonitoringLevel.NONE)
     seconds = time.perf_counter() - start
-    taken = answer["of_rows"] // (size // (slide or size))
-    batches = [{"rows": taken, "ms": seconds * 1000}]
+    rows_read = answer["of_rows"] // (size // (slide or size))
+    batches = [{"rows": rows_read, "ms": seconds * 1000}]
     print(json.dumps({"batches": batches, "warm": 0, "whole_s": seconds, "answer": answer}))
 
 

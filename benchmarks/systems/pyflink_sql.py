@@ -35,9 +35,9 @@ def windows(workload: dict[str, Any]) -> str:
 
 def in_one_file(folder: Path, home: Path) -> None:
     files = [file for file in sorted(folder.iterdir()) if not file.stem.endswith("end")]
-    with pq.ParquetWriter(home / "rows.parquet", pq.read_schema(files[0])) as whole:
+    with pq.ParquetWriter(home / "rows.parquet", pq.read_schema(files[0])) as writer:
         for file in files:
-            whole.write_table(pq.read_table(file))
+            writer.write_table(pq.read_table(file))
 
 
 def main(workload: dict[str, Any], folder: Path) -> None:
@@ -75,12 +75,12 @@ def main(workload: dict[str, Any], folder: Path) -> None:
         ) GROUP BY window_start, window_end
     """
     start = time.perf_counter()
-    with env.sql_query(query).execute().collect() as found:
-        rows = [tuple(row) for row in found]
+    with env.sql_query(query).execute().collect() as result:
+        rows = [tuple(row) for row in result]
     seconds = time.perf_counter() - start
     answer = {name: sum(int(row[2 + at]) for row in rows) for at, name in enumerate(("panes", "of_rows", "checksum"))}
-    taken = answer["of_rows"] // (workload["size"] // (workload["slide"] or workload["size"]))
-    batches = [{"rows": taken, "ms": seconds * 1000}]
+    rows = answer["of_rows"] // (workload["size"] // (workload["slide"] or workload["size"]))
+    batches = [{"rows": rows, "ms": seconds * 1000}]
     print(json.dumps({"batches": batches, "warm": 0, "whole_s": seconds, "answer": answer}))
 
 

@@ -30,7 +30,7 @@ def fill(servers: str, folder: Path, topics: int) -> int:
     """Writes the rows, and one more of each key a day later, which makes the panes of the key close."""
     producer = Producer({"bootstrap.servers": servers, "queue.buffering.max.messages": 1_000_000})
     files = [file for file in sorted(folder.iterdir()) if not file.stem.endswith("end")]
-    rows, last, seen = 0, 0, set[int]()
+    rows, last, count = 0, 0, set[int]()
     for file in files:
         table = pq.read_table(file)
         times = table["ts"].cast(pa.int64()).to_pylist()
@@ -39,8 +39,8 @@ def fill(servers: str, folder: Path, topics: int) -> int:
             producer.produce(f"rows-{key % topics}", b'{"v": %d}' % value, str(key).encode(), timestamp=us // 1000)
         producer.flush()
         rows, last = rows + len(times), max(times) // 1000
-        seen.update(keys)
-    for key in seen:
+        count.update(keys)
+    for key in count:
         producer.produce(f"rows-{key % topics}", b'{"v": 0}', str(key).encode(), timestamp=last + 86_400_000)
     producer.flush()
     return rows
@@ -84,11 +84,11 @@ def main(workload: dict[str, Any], folder: Path) -> None:
                 subprocess.Popen([sys.executable, *sys.argv, server.servers, str(each), home], stdout=subprocess.PIPE)
                 for each in range(workload["cores"])
             ]
-            said = [json.loads(worker.communicate()[0].splitlines()[-1]) for worker in workers]
+            reports = [json.loads(worker.communicate()[0].splitlines()[-1]) for worker in workers]
         finally:
             server.kill()
-    answer = {name: sum(each[name] for each in said) for name in ("panes", "of_rows", "checksum")}
-    seconds = max(each["s"] for each in said)
+    answer = {name: sum(each[name] for each in reports) for name in ("panes", "of_rows", "checksum")}
+    seconds = max(each["s"] for each in reports)
     batches = [{"rows": rows, "ms": seconds * 1000}]
     print(json.dumps({"batches": batches, "warm": 0, "whole_s": seconds, "answer": answer}))
 

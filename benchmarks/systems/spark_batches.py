@@ -1,8 +1,7 @@
 """Systems on Spark, one in a process: ``spark_batches.py SYSTEM WORKLOAD FOLDER`` prints its figures as JSON.
 
-Mullion, Spark's own windows over both its state stores, the same written with ``transformWithStateInPandas``, and two
-without state: the ``ceiling``, which aggregates each batch as if there were no
-other, and ``stateless``, which hands its rows on.
+The systems are Mullion, Spark's own windows with each of its state stores, ``transformWithStateInPandas``, and two
+without state: ``baseline`` aggregates each batch alone, and ``stateless`` returns its rows.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ from mullion import Early, Session, Sliding, Tumbling, windowed
 from systems import answers, nexmark_queries
 from systems.pandas_processor import pandas_panes
 
-# How long a compiler is waited for after a batch, and how much it compiles in half a second when it rests.
+# The longest wait for the compiler after a batch, and its milliseconds in half a second at which it counts as idle.
 MOST_REST_S, RESTING_MS = 5.0, 20
 
 
@@ -62,9 +61,9 @@ def mullion_panes(rows: DataFrame, workload: Workload) -> DataFrame:
 
 
 def spark_panes(rows: DataFrame, workload: Workload) -> DataFrame:
-    """Its watermark waits for what is late as well, for it has no lateness apart from that."""
-    waiting = rows.withWatermark("ts", f"{workload.delay + workload.lateness} seconds")
-    return waiting.groupBy(*FORMS[workload.form].keys, spark_window(workload)).agg(*aggregates(workload))
+    """Spark's windows. The watermark delay includes the lateness, because Spark has no separate lateness."""
+    rows_with_watermark = rows.withWatermark("ts", f"{workload.delay + workload.lateness} seconds")
+    return rows_with_watermark.groupBy(*FORMS[workload.form].keys, spark_window(workload)).agg(*aggregates(workload))
 
 
 def spark_window(workload: Workload) -> Column:
@@ -74,8 +73,8 @@ def spark_window(workload: Workload) -> Column:
     return F.window("ts", size, f"{workload.slide} seconds" if workload.slide else None).alias("window")
 
 
-def ceiling_panes(batch: DataFrame, workload: Workload) -> DataFrame:
-    """What no stateful operator can pass: groups of one batch, by slices, or by the gap where windows are sessions."""
+def baseline_panes(batch: DataFrame, workload: Workload) -> DataFrame:
+    """The stateless baseline: groups of one batch, by slices, or by the gap of sessions."""
     slices = F.window("ts", f"{workload.slide or workload.size} seconds")
     return batch.groupBy(*FORMS[workload.form].keys, slices).agg(*aggregates(workload))
 
@@ -86,7 +85,7 @@ def answer_of(panes: DataFrame, workload: Workload) -> DataFrame:
         panes = panes.withColumns(times)
     if workload.form == "published":
         return panes.selectExpr(*answers.COLUMNS)
-    # The order of rows is part of a standard deviation's last digits.
+    # The last digits of a standard deviation depend on the order of rows.
     names = [column.alias(name) for name, column in rounded(panes).items()]
     return panes.select(*names).selectExpr(*answers.columns_of([*rounded(panes)]))
 
@@ -100,7 +99,7 @@ def rounded(panes: DataFrame) -> dict[str, Column]:
 
 
 def rows_of(files: DataStreamReader | DataFrameReader, workload: Workload, source: Path) -> DataFrame:
-    """The rows of files, as far as they are read before the window."""
+    """The rows of files, as they enter the window."""
     form = FORMS[workload.form]
     rows = files.schema(form.columns).format(form.format).load(str(source))
     if form.is_parsed:
@@ -109,13 +108,13 @@ def rows_of(files: DataStreamReader | DataFrameReader, workload: Workload, sourc
 
 
 def parts(report: dict[str, Any]) -> dict[str, int]:
-    """Where a batch's time went, in milliseconds; of the work on state the sum over its tasks."""
-    spent, operators = report["durationMs"], report["stateOperators"]
+    """The milliseconds of each part of a batch. Work on state is summed over tasks."""
+    durations, operators = report["durationMs"], report["stateOperators"]
     return {
-        "source": spent.get("latestOffset", 0) + spent.get("getBatch", 0),
-        "planning": spent.get("queryPlanning", 0),
-        "running": spent["addBatch"],
-        "logs": spent.get("walCommit", 0) + spent.get("commitOffsets", 0) + spent.get("commitBatch", 0),
+        "source": durations.get("latestOffset", 0) + durations.get("getBatch", 0),
+        "planning": durations.get("queryPlanning", 0),
+        "running": durations["addBatch"],
+        "logs": durations.get("walCommit", 0) + durations.get("commitOffsets", 0) + durations.get("commitBatch", 0),
         "updates": sum(operator["allUpdatesTimeMs"] for operator in operators),
         "removals": sum(operator["allRemovalsTimeMs"] for operator in operators),
         "commits": sum(operator["commitTimeMs"] for operator in operators),
@@ -123,7 +122,7 @@ def parts(report: dict[str, Any]) -> dict[str, int]:
 
 
 class Run:
-    """A system's query over a workload's files, one a micro-batch, and what it answered."""
+    """A system's query over a workload's files, one per micro-batch, and its answer."""
 
     def __init__(self, system: str, workload: Workload, folder: Path) -> None:
         self.system, self.workload, self.folder = system, workload, folder
@@ -147,13 +146,13 @@ class Run:
         return rows
 
     def add(self, batch: DataFrame, _: int) -> None:
-        found = answer_of(batch, self.workload).head()
-        assert found is not None
+        result = answer_of(batch, self.workload).head()
+        assert result is not None
         for name in self.answer:
-            self.answer[name] += found[name]
+            self.answer[name] += result[name]
 
-    def write_away(self, batch: DataFrame, _: int) -> None:
-        ceiling_panes(batch, self.workload).write.format("noop").mode("overwrite").save()
+    def discard(self, batch: DataFrame, _: int) -> None:
+        baseline_panes(batch, self.workload).write.format("noop").mode("overwrite").save()
 
     def writer(self, source: Path, checkpoint: Path) -> DataStreamWriter:
         files = self.spark.readStream.option("maxFilesPerTrigger", 1)
@@ -164,24 +163,25 @@ class Run:
         return self.panes(rows).writeStream.option("checkpointLocation", str(checkpoint))
 
     def timed(self, home: Path) -> list[dict[str, Any]]:
-        """What Spark says of each batch of a query whose panes are written away.
+        """Spark's report of each batch of a query that discards its panes.
 
-        A batch closes what the one before made due. Batches without rows are off, for they would close it before, but
-        where they are what is measured, and where windows need them.
+        A batch closes the panes that the previous batch made due. Batches without rows would close them earlier, so
+        they are off, except for workloads that measure them and for windows that need them.
         """
         source = home / "in"
         source.mkdir()
-        needed = self.workload.rows_of == "open" or self.workload.kind == "q12"
-        self.spark.conf.set("spark.sql.streaming.noDataMicroBatches.enabled", needed)
-        # Or each system that waits for its turn would list its files a hundred times a second.
+        needs_empty_batches = self.workload.rows_of == "open" or self.workload.kind == "q12"
+        self.spark.conf.set("spark.sql.streaming.noDataMicroBatches.enabled", needs_empty_batches)
+        # Otherwise each waiting system would list its files a hundred times per second.
         self.spark.conf.set("spark.sql.streaming.pollingDelay", "100ms")
         writer = self.writer(source, home / "checkpoint")
-        writer = writer.foreachBatch(self.write_away) if self.system == "ceiling" else writer.format("noop")
+        writer = writer.foreachBatch(self.discard) if self.system == "baseline" else writer.format("noop")
         files = sorted(self.folder.iterdir())
         settling = sorted(self.settling.iterdir()) if self.workload.settling else []
         settled = 0
         if self.workload.rows <= 100:
-            # Batch upon batch: turns would have the machine forget more than such a batch costs.
+            # Without turns: after a turn of another system, refilling the processor's caches would cost more than such
+            # a batch.
             self.turns.wait()
             for file in files:
                 put(file, source)
@@ -205,20 +205,20 @@ class Run:
         return [report for report in progress if "addBatch" in report["durationMs"]]
 
     def rest(self) -> None:
-        """Waits until the JVM hardly compiles what it has run, or it would go on in the turns of others."""
+        """Waits until the JVM hardly compiles any more. Otherwise it would compile in the turns of others."""
         jvm: Any = self.spark._jvm
         compiler = jvm.java.lang.management.ManagementFactory.getCompilationMXBean()
-        ends = time.monotonic() + MOST_REST_S
+        deadline = time.monotonic() + MOST_REST_S
         compiled, before = compiler.getTotalCompilationTime(), 0
-        while compiled - before > RESTING_MS and time.monotonic() < ends:
+        while compiled - before > RESTING_MS and time.monotonic() < deadline:
             time.sleep(0.5)
             compiled, before = compiler.getTotalCompilationTime(), compiled
 
-    def answered(self, home: Path) -> dict[str, int]:
-        """What the panes of all rows add up to; nothing of a system that has none."""
-        if self.system in ("ceiling", "stateless"):
+    def read_answer(self, home: Path) -> dict[str, int]:
+        """The answer over all rows; empty for systems without panes."""
+        if self.system in ("baseline", "stateless"):
             return {}
-        # The last row makes all panes due, and nothing comes after it.
+        # The last row makes all panes due. A batch without rows closes them.
         self.spark.conf.set("spark.sql.streaming.noDataMicroBatches.enabled", True)
         writer = self.writer(self.folder, home / "checkpoint of the answer")
         writer.foreachBatch(self.add).trigger(availableNow=True).start().awaitTermination()
@@ -229,8 +229,8 @@ class Run:
             home = Path(folder)
             progress = self.timed(home)
             self.turns.measured()
-            answer = self.answered(home)
-            # Its stores' maintenance may be writing to the checkpoint yet, which is removed now.
+            answer = self.read_answer(home)
+            # The maintenance of state stores may still write to the checkpoint, which is removed now.
             self.spark.stop()
         batches = [
             {
@@ -245,12 +245,12 @@ class Run:
 
 
 def put(file: Path, source: Path) -> None:
-    """A file into a source, which sees it whole or not at all."""
+    """Moves a file into a source atomically."""
     hidden = source / f".{file.name}"
     os.link(file, hidden)
     hidden.rename(source / file.name)
 
 
 if __name__ == "__main__":
-    _, wanted, workload, folder = sys.argv
-    print(json.dumps(Run(wanted, Workload(**json.loads(workload)), Path(folder)).figures()))
+    _, system, workload, folder = sys.argv
+    print(json.dumps(Run(system, Workload(**json.loads(workload)), Path(folder)).figures()))

@@ -33,12 +33,12 @@ def times_and_keys(folder: Path) -> list[tuple[int, int]]:
 
 
 def test_who_takes_fewer_rows_takes_the_first_of_the_same(tmp_path: Path) -> None:
-    for taken in (3_000, 2_000, 400):
-        rows.write(SMALL, taken, tmp_path / str(taken))
-    whole = times_and_keys(tmp_path / "3000")
-    assert len(whole) == 3_000
-    assert times_and_keys(tmp_path / "2000") == whole[:2_000]
-    assert times_and_keys(tmp_path / "400") == whole[:400]
+    for count in (3_000, 2_000, 400):
+        rows.write(SMALL, count, tmp_path / str(count))
+    every_row = times_and_keys(tmp_path / "3000")
+    assert len(every_row) == 3_000
+    assert times_and_keys(tmp_path / "2000") == every_row[:2_000]
+    assert times_and_keys(tmp_path / "400") == every_row[:400]
     assert len(list((tmp_path / "400").iterdir())) == 5, "four batches, and the row that closes all panes"
 
 
@@ -64,13 +64,13 @@ def test_each_form_has_the_rows_of_the_published_one(form: str, tmp_path: Path, 
     rows.write(small, 400, tmp_path / "published")
     rows.write(replace(small, form=form), 400, tmp_path / form)
     plain = spark.read.parquet(str(tmp_path / "published")).collect()
-    formed = spark_batches.rows_of(spark.read, replace(small, form=form), tmp_path / form).collect()
-    kept = [row for row in plain if form != "filter" or row.v < 500]
-    assert sorted((row.ts, row.v) for row in formed) == sorted((row.ts, row.v) for row in kept)
+    rows_of_form = spark_batches.rows_of(spark.read, replace(small, form=form), tmp_path / form).collect()
+    expected_rows = [row for row in plain if form != "filter" or row.v < 500]
+    assert sorted((row.ts, row.v) for row in rows_of_form) == sorted((row.ts, row.v) for row in expected_rows)
     keys = FORMS[form].keys
-    pairs = {(row.ts, row.v): row.k for row in kept}
-    named = {(pairs[row.ts, row.v], tuple(row[key] for key in keys)) for row in formed}
-    assert len(named) == len({k for k, _ in named}) == len({key for _, key in named}), "a key has one name"
+    pairs = {(row.ts, row.v): row.k for row in expected_rows}
+    names = {(pairs[row.ts, row.v], tuple(row[key] for key in keys)) for row in rows_of_form}
+    assert len(names) == len({k for k, _ in names}) == len({key for _, key in names}), "a key has one name"
 
 
 def test_rows_are_late_for_no_more_than_the_lateness_allows() -> None:
@@ -87,13 +87,13 @@ def test_rows_are_late_for_no_more_than_the_lateness_allows() -> None:
 
 def test_all_rows_of_a_visit_are_one_session_and_those_of_the_next_another() -> None:
     visits = replace(workloads.VISITS, rows=1_000, batches=3, keys=100)
-    seen: dict[int, list[int]] = {}
+    times_by_key: dict[int, list[int]] = {}
     for table in rows.tables(visits):
         for time, key in zip(table["ts"].cast("int64").to_pylist(), table["k"].to_pylist(), strict=True):
-            seen.setdefault(key, []).append(time)
-    gaps = [later - time for times in seen.values() for time, later in pairwise(sorted(times))]
-    sessions = len(seen) + sum(gap > visits.size * rows.SECOND for gap in gaps)
-    assert len(seen) < sessions <= 3 * 200
+            times_by_key.setdefault(key, []).append(time)
+    gaps = [later - time for times in times_by_key.values() for time, later in pairwise(sorted(times))]
+    sessions = len(times_by_key) + sum(gap > visits.size * rows.SECOND for gap in gaps)
+    assert len(times_by_key) < sessions <= 3 * 200
 
 
 def test_events_of_nexmark_are_distributed_as_published() -> None:
@@ -117,11 +117,11 @@ def test_events_of_nexmark_are_distributed_as_published() -> None:
 def test_panes_have_one_checksum_in_sql_and_in_python(spark: SparkSession) -> None:
     panes = [(7, 1_700_000_000_000, 1_700_000_010_000, 3, 600, 100, 300), (10**9, 0, 3_600_000, 10**6, 10**9, 0, 999)]
     names = ["k", "start_ms", "end_ms", "n", "total", "least", "most"]
-    found = spark.createDataFrame(panes, [*names]).selectExpr(*answers.COLUMNS).collect()
+    rows_found = spark.createDataFrame(panes, [*names]).selectExpr(*answers.COLUMNS).collect()
     expected = answers.Answer()
     for pane in reversed(panes):
         expected.add(*pane)
-    assert [row.asDict() for row in found] == [expected.values()]
+    assert [row.asDict() for row in rows_found] == [expected.values()]
     swapped = answers.Answer()
     swapped.add(*panes[0][:3], *panes[1][3:])
     swapped.add(*panes[1][:3], *panes[0][3:])
@@ -130,13 +130,13 @@ def test_panes_have_one_checksum_in_sql_and_in_python(spark: SparkSession) -> No
 
 def test_a_ratio_is_to_be_more_of_rows_a_second_and_less_of_time_and_memory() -> None:
     faster = Comparison(SMALL, "spark", 2)
-    assert (faster.met(2.1), faster.met(1.9), faster.said()) == (True, False, ">= 2")
+    assert (faster.is_met(2.1), faster.is_met(1.9), faster.goal_text()) == (True, False, ">= 2")
     shorter = Comparison(SMALL, "spark", 1.2, unit="ms")
-    assert (shorter.met(1.1), shorter.met(1.3), shorter.said()) == (True, False, "<= 1.2")
-    assert (Comparison(SMALL, "spark").met(1.0), Comparison(SMALL, "spark").said()) == (None, None)
+    assert (shorter.is_met(1.1), shorter.is_met(1.3), shorter.goal_text()) == (True, False, "<= 1.2")
+    assert (Comparison(SMALL, "spark").is_met(1.0), Comparison(SMALL, "spark").goal_text()) == (None, None)
 
 
-SAYS = """
+PROGRAM = """
 from harness.turns import Turns
 turns = Turns()
 for batch in range(3):
@@ -147,19 +147,19 @@ print("done")
 
 def test_a_process_waits_for_its_turn_after_each_batch(tmp_path: Path) -> None:
     out, err = tmp_path / "out", tmp_path / "err"
-    process = Process([sys.executable, "-c", SAYS], out, err)
+    process = Process([sys.executable, "-c", PROGRAM], out, err)
     stopped = 0
-    while process.stops():
+    while process.is_waiting():
         stopped += 1
         assert not out.read_text(), "it waits"
-        process.go_on()
+        process.resume()
     assert (stopped, process.end(), err.read_text()) == (3, 0, "")
     assert out.read_text() == "done\n"
 
 
 def test_a_process_that_is_killed_while_it_waits_is_gone(tmp_path: Path) -> None:
-    process = Process([sys.executable, "-c", SAYS], tmp_path / "out", tmp_path / "err")
-    assert process.stops()
+    process = Process([sys.executable, "-c", PROGRAM], tmp_path / "out", tmp_path / "err")
+    assert process.is_waiting()
     process.kill()
     assert process.child.poll() == -signal.SIGKILL
     assert not (tmp_path / "out").read_text()
@@ -171,7 +171,7 @@ def test_systems_on_spark_take_turns_as_many_at_once_as_memory_has_room_for(monk
 
     many = workloads.TUMBLING_3M
     has(24)
-    together = ["mullion", "ceiling", "spark"]
+    together = ["mullion", "baseline", "spark"]
     assert run.in_turns(many) == [together, ["spark hdfs"], ["duckdb"]]
     assert run.in_turns(replace(many, heap=1)) == [[*together, "spark hdfs"], ["duckdb"]]
     has(4)
@@ -183,7 +183,7 @@ def figures(*ms: float) -> Figures:
 
 
 def test_of_two_runs_the_batches_are_counted_together_and_who_ran_once_stays() -> None:
-    both = run.together(
+    both = run.joined_results(
         {"a": {"mullion": figures(1, 2), "spark": figures(9)}, "b": {"mullion": figures(4)}},
         {"a": {"mullion": figures(30, 40)}, "c": {"mullion": figures(5)}},
     )
@@ -202,7 +202,7 @@ def test_what_a_later_run_of_a_machine_has_by_all_systems_is_not_kept_of_an_earl
         "slow, 2026-01-02": {"c": a},
         "quick, 2026-01-03": {"a": a, "b": b},
     }
-    assert report.of_use(everywhere) == {
+    assert report.without_repeated(everywhere) == {
         "quick": {"c": a},
         "quick, 2026-01-01": {"a": b},
         "slow, 2026-01-02": {"c": a},
@@ -241,24 +241,24 @@ def test_memory_is_compared_after_as_many_batches_as_both_took() -> None:
 def test_a_comparison_is_of_the_last_run_that_has_both_sides() -> None:
     name = workloads.TUMBLING_100K.name
     everywhere = {
-        "quick": {name: {"mullion": figures(10), "ceiling": figures(8), "spark": figures(20)}},
-        "slow": {name: {"mullion": figures(30), "ceiling": figures(15)}},
+        "quick": {name: {"mullion": figures(10), "baseline": figures(8), "spark": figures(20)}},
+        "slow": {name: {"mullion": figures(30), "baseline": figures(15)}},
     }
     last = report.last_compared(everywhere)
-    assert {at: {(said["against"], said["ratio"]) for _, said in pairs} for at, pairs in last.items()} == {
+    assert {at: {(entry["against"], entry["ratio"]) for _, entry in pairs} for at, pairs in last.items()} == {
         "quick": {("Spark", 2.0), ("Spark", 1.0)},
         "slow": {("stateless baseline", 0.5)},
     }
 
 
-@pytest.mark.parametrize("comparison", COMPARISONS, ids=lambda each: f"{each.workload.name}: {each.theirs}")
+@pytest.mark.parametrize("comparison", COMPARISONS, ids=lambda each: f"{each.workload.name}: {each.other}")
 def test_all_that_is_compared_is_measured(comparison: Comparison) -> None:
     def takes(workload: Workload) -> dict[str, int]:
         assert workload in workloads.FULL
         return {**workload.takes, **workload.more}
 
     assert "mullion" in takes(comparison.workload)
-    assert comparison.theirs in takes(comparison.beside or comparison.workload)
+    assert comparison.other in takes(comparison.other_workload or comparison.workload)
 
 
 def test_workloads_have_names_of_their_own() -> None:
@@ -278,9 +278,9 @@ def test_an_installed_package_is_measured_only_if_it_is_the_one_here(
             file.parent.mkdir(parents=True, exist_ok=True)
             file.write_text("as it is")
     monkeypatch.setattr(environments, "ROOT", here)
-    assert environments.other_than_here(installed) is None
+    assert environments.differing_file(installed) is None
     files[other].write_text("as it has become")
-    assert environments.other_than_here(installed) == installed / other
+    assert environments.differing_file(installed) == installed / other
 
 
 def test_a_package_that_lacks_a_file_is_not_the_one_here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -288,4 +288,4 @@ def test_a_package_that_lacks_a_file_is_not_the_one_here(tmp_path: Path, monkeyp
     source.parent.mkdir(parents=True)
     source.write_text("")
     monkeypatch.setattr(environments, "ROOT", tmp_path)
-    assert environments.other_than_here(tmp_path / "installed") == tmp_path / "installed" / "new.py"
+    assert environments.differing_file(tmp_path / "installed") == tmp_path / "installed" / "new.py"

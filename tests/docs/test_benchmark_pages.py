@@ -8,16 +8,19 @@ from harness import report
 
 
 def test_the_tables_of_the_pages_are_what_the_report_makes_of_the_kept_runs() -> None:
-    everywhere = report.kept()
+    everywhere = report.stored_runs()
     assert everywhere
-    for page, produced in ((report.README, report.of_readme(everywhere)), (report.PAGE, report.of_page(everywhere))):
+    for page, produced in (
+        (report.README, report.readme_tables(everywhere)),
+        (report.PAGE, report.page_tables(everywhere)),
+    ):
         _, rest = page.read_text("utf-8").split(report.BEGIN)
         assert rest.split(report.END)[0].strip() == produced, f"{page.name}: benchmarks/run.py --keep writes it"
 
 
 def test_the_readme_shows_ten_comparisons_at_most_from_the_greatest_ratio_to_the_least() -> None:
     tables: list[list[float]] = []
-    for line in report.of_readme(report.kept()).splitlines():
+    for line in report.readme_tables(report.stored_runs()).splitlines():
         if line.startswith("| windows"):
             tables.append([])
         elif line.startswith("| ") and not line.startswith("| ---"):
