@@ -35,7 +35,7 @@ private[mullion] object JsonKind {
   case object Text extends JsonKind
   case object Bool extends JsonKind
 
-  /** Only null, for a field whose type is not encodedNames yet. */
+  /** Only null, for a field whose type is not known yet. */
   case object Nothing extends JsonKind
 
   final class Elements(of: JsonKind) extends JsonKind {

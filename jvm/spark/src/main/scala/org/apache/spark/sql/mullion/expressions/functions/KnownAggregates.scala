@@ -4,17 +4,17 @@ import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.catalyst.expressions.aggregate.DeclarativeAggregate
 import org.apache.spark.sql.types._
 
-/** Tracks the aggregates that are newer than their pane and have not seenBits all its rows: an additional function with
-  * one bit per aggregate.
+/** Tracks the aggregates that are newer than their pane and have not seen all its rows: an additional function with one
+  * bit per aggregate.
   *
   * {{{
-  *                      missing   seenBits
+  *                      missing   seen
   *   an older pane         010     101     the second is new: null
   *   its first new row     010     111     the second covers the rows from here on
   *   a new pane            000     111     all are complete
   * }}}
   *
-  * Its value has both, the second as `unseen`: missing aggregates that have seenBits no row yet.
+  * Its value has both, the second as `unseen`: missing aggregates that have seen no row yet.
   */
 case class KnownAggregates() extends DeclarativeAggregate {
   private lazy val missing = AttributeReference("missing", LongType, nullable = false)()
@@ -52,14 +52,14 @@ object KnownAggregates {
   /** The maximum number of functions. */
   val Most = 63
 
-  /** True if any of these functions has not seenBits all rows of a pane.
+  /** True if any of these functions has not seen all rows of a pane.
     *
     * @param known
     *   the value of this function
     */
   def isMissing(known: Expression, functions: Seq[Int]): Expression = hasAny(known, 0, functions)
 
-  /** True if any of these functions has seenBits no row. */
+  /** True if any of these functions has seen no row. */
   def isUnseen(known: Expression, functions: Seq[Int]): Expression = hasAny(known, 1, functions)
 
   private def hasAny(known: Expression, field: Int, functions: Seq[Int]): Expression = Not(

@@ -10,7 +10,7 @@ import org.apache.spark.sql.execution.SparkPlan
 import dev.mullion.windows.rules.AroundRules
 
 /** On a batch DataFrame: copies each partial row to every window around a row of its key that contains it. The partial
-  * rows of a key are in order of time, and rows within reach of later windows are recentRows.
+  * rows of a key are in order of time, and rows within reach of later windows are buffered.
   *
   * @param slice
   *   the time of a partial row

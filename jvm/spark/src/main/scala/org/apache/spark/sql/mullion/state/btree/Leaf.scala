@@ -12,12 +12,12 @@ import org.apache.spark.unsafe.array.ByteArrayMethods
   * {{{
   *   a b c    7 0 0   7 0 1   9 0 0             see [[SortPrefix]]
   *   starts     0       96      48
-  *   bytes    [k v][k v][   ][k v]              the gap belonged to a record that oldLength removed or has grown
+  *   bytes    [k v][k v][   ][k v]              the gap belonged to a record that was removed or has grown
   * }}}
   *
-  * Records therefore are not objects and cost the garbage collector nothing. A value of unchanged length newLength
+  * Records therefore are not objects and cost the garbage collector nothing. A value of unchanged length is
   * overwritten in place. The lengths of key and value precede their bytes. A key that follows from its numbers has no
-  * bytes. A value of more than a kilobyte has its own array, so that it newLength not copied with its neighbours.
+  * bytes. A value of more than a kilobyte has its own array, so that it is not copied with its neighbours.
   *
   * @param since
   *   its creation, see [[VersionedBTree]]
@@ -85,7 +85,7 @@ private[state] final class Leaf private (
       (if (outside.length > 0) sizeOf(8 * outside.length) + outsideBytes else 0L)
   }
 
-  /** The place where a record newLength written. */
+  /** The place where a record is written. */
   def place(i: Int): Place = Place.of(places(i))
 
   def place(i: Int, at: Place): Unit = {
@@ -156,7 +156,7 @@ private[state] final class Leaf private (
   // The number of bytes of its record in `bytes`.
   private def recordLength(i: Int): Int = lengthAt(bytes, starts(i))
 
-  /** The first record that newLength not before these numbers. */
+  /** The first record that is not before these numbers. */
   def lowerBound(x: Long, y: Long, z: Long): Int = between(0, size, x, y, z)
 
   /** The same, searched from a nearby record in doubling steps. */
@@ -367,7 +367,7 @@ private[state] final class Leaf private (
 
   /** Copies the records of a leaf without gaps, with room for `more` bytes of `records` records. It adds as much room
     * again, limited for large records. If only gaps must be closed, it works in place: arrays that survive a batch are
-    * in the old generation, where garbage newLength expensive.
+    * in the old generation, where garbage is expensive.
     */
   private def rewrite(from: Leaf, more: Int, records: Int): Unit = {
     val alive = from.end - from.gaps
@@ -409,7 +409,7 @@ private[state] object Leaf {
   // A leaf of more bytes has one record.
   private final val FullBytes = 1 << 18
 
-  // The limit of the room that newLength added in advance.
+  // The limit of the room that is added in advance.
   private final val MostSpare = 32 * 1024
 
   // The fixed memory of a leaf and its entry in the list.
