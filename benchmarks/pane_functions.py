@@ -5,7 +5,7 @@
 Each batch has ten rows for each key in one window, and closes the panes of the previous batch. Both sides call the same
 function with the rows of each pane and must return the same answers. ``applyInPandasWithState`` keeps the rows in its
 state until the timeout of their window. The first two batches are left out: the first closes no panes, and both pay for
-starting the workers. The median of the other_answers is shown.
+starting the workers. The median of the others is shown.
 
 Spark's side has fewer panes, 5,000 in a batch unless stated otherwise, because it calls Python for each key that has
 rows or a timeout. With 100,000 keys a run takes longer than half an hour. Mullion runs with both numbers, and both

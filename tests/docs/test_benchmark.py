@@ -52,8 +52,8 @@ def test_the_batches_that_let_a_process_settle_are_small_and_end_before_the_firs
 
 
 def test_each_process_gets_every_field_of_its_workload(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(environments.Contender, "python", lambda _: Path(sys.executable))
-    for name in environments.CONTENDERS:
+    monkeypatch.setattr(environments.System, "python", lambda _: Path(sys.executable))
+    for name in environments.SYSTEMS:
         command = Running(name, workloads.TUMBLING_1K, 1_000, tmp_path).command(Path("script.py"))
         assert json.loads(command[3]) == asdict(workloads.TUMBLING_1K)
 
