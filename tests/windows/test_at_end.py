@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
+import itertools
+import random
+from collections import Counter
 from pathlib import Path
+from typing import Literal
 
+import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from mullion import Tumbling, windowed
+from mullion import Sliding, Tumbling, windowed
+from mullion.testing import ClockedQuery
+from tests.support.seeds import SEED
+from tests.support.streams import SECOND, Feed
 
 
 def written(spark: SparkSession, folder: Path, name: str, *rows: tuple[int, str]) -> None:
@@ -49,3 +57,46 @@ def test_a_query_over_several_sources_closes_once_all_of_them_are_read(spark: Sp
     assert not any(batches[:-1])
     run()
     assert not any(batches)
+
+
+@pytest.mark.parametrize("empty", ["emit", "forward"])
+@pytest.mark.always
+def test_the_last_windows_without_rows_do_not_depend_on_the_batches_of_the_rows(
+    spark: SparkSession, tmp_path: Path, empty: Literal["emit", "forward"]
+) -> None:
+    chance = random.Random(f"{SEED} {empty}")
+    size, delay, span = chance.randrange(4, 12), 30, 120
+    slide = chance.choice([size, chance.randrange(1, size)])
+    # No row is more than the delay behind an earlier one, so none is late in any batches.
+    rows = sorted((chance.randrange(span), chance.choice([*"abcdef", None])) for _ in range(20))
+    rows = [row for _, row in sorted((at + chance.randrange(delay), (at, key)) for at, key in rows)]
+    clock = max(at for at, _ in rows) - delay
+    windows = Counter((key, at) for time, key in rows for at in range(time // slide * slide, time - size, -slide))
+    last = {key: max(at for k, at in windows if k == key) for key, _ in windows}
+    ended = (clock - size) // slide * slide
+    expected = Counter(
+        (key, at)
+        for key in last
+        for at in range(min(at for k, at in windows if k == key), max(last[key], ended) + 1, slide)
+    )
+    assert any(at < ended for at in last.values()), "every key has rows to the end"
+    for number, batches in enumerate((1, 4, len(rows))):
+        feed = Feed(tmp_path / f"rows {number}", "k string")
+        cuts = [len(rows) * batch // batches for batch in range(batches + 1)]
+        for begin, end in itertools.pairwise(cuts):
+            feed.write([(at * SECOND, key) for at, key in rows[begin:end]])
+        panes = windowed(
+            feed.stream(spark, f"{delay} seconds"),
+            Sliding(f"{size} seconds", f"{slide} seconds") if slide < size else Tumbling(f"{size} seconds"),
+            by="k",
+            time="ts",
+            empty=empty,
+            at_end="close",
+        ).agg(F.count("*").alias("n"))
+        with ClockedQuery(panes, checkpoint=tmp_path / f"checkpoint {number}", drain=True) as query:
+            closes = query.settle()
+            assert query.progress[-1]["stateOperators"][0]["numRowsTotal"] == 0
+        found = Counter((row.k, int(row.window.start.timestamp())) for row in closes)
+        assert found == expected, f"MULLION_SEED={SEED}, {batches} batches, {size} {slide}"
+        if empty == "emit":
+            assert {(row.k, int(row.window.start.timestamp())): row.n for row in closes if row.n} == windows
