@@ -1,4 +1,4 @@
-"""What the benchmark rests on: its rows, its answers, and what it says of a ratio."""
+"""Tests of the benchmark: its rows, its answers, its turns and its reports."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def times_and_keys(folder: Path) -> list[tuple[int, int]]:
     return [row for times, keys in columns for row in zip(times, keys, strict=True)]
 
 
-def test_who_takes_fewer_rows_takes_the_first_of_the_same(tmp_path: Path) -> None:
+def test_a_system_with_fewer_rows_gets_the_first_of_all_rows(tmp_path: Path) -> None:
     for count in (3_000, 2_000, 400):
         rows.write(SMALL, count, tmp_path / str(count))
     every_row = times_and_keys(tmp_path / "3000")
@@ -128,7 +128,7 @@ def test_panes_have_one_checksum_in_sql_and_in_python(spark: SparkSession) -> No
     assert swapped.values() != expected.values(), "panes that swapped their rows"
 
 
-def test_a_ratio_is_to_be_more_of_rows_a_second_and_less_of_time_and_memory() -> None:
+def test_goals_are_lower_bounds_for_rates_and_upper_bounds_for_time_and_memory() -> None:
     faster = Comparison(SMALL, "spark", 2)
     assert (faster.is_met(2.1), faster.is_met(1.9), faster.goal_text()) == (True, False, ">= 2")
     shorter = Comparison(SMALL, "spark", 1.2, unit="ms")
@@ -182,7 +182,7 @@ def figures(*ms: float) -> Figures:
     return Figures(list(ms), 1_000, 1.0, 3_000, {}, 0, 1.0, 500, {})
 
 
-def test_of_two_runs_the_batches_are_counted_together_and_who_ran_once_stays() -> None:
+def test_batches_of_two_runs_are_counted_together_and_single_results_stay() -> None:
     both = run.joined_results(
         {"a": {"mullion": figures(1, 2), "spark": figures(9)}, "b": {"mullion": figures(4)}},
         {"a": {"mullion": figures(30, 40)}, "c": {"mullion": figures(5)}},
@@ -194,7 +194,7 @@ def test_of_two_runs_the_batches_are_counted_together_and_who_ran_once_stays() -
     }
 
 
-def test_what_a_later_run_of_a_machine_has_by_all_systems_is_not_kept_of_an_earlier_one() -> None:
+def test_results_that_a_later_run_of_the_machine_has_for_all_systems_are_removed() -> None:
     a, b = {"mullion": figures(1)}, {"mullion": figures(1), "spark": figures(9)}
     everywhere = {
         "quick": {"a": a, "b": b, "c": a},
@@ -218,7 +218,7 @@ def test_the_ratio_of_rounds_at_unlike_speeds_is_between_theirs() -> None:
     assert ours.joined(figures(163)).median_ms == 163
 
 
-def test_of_runs_over_more_and_fewer_rows_the_longer_says_the_whole() -> None:
+def test_totals_are_those_of_the_run_with_more_rows() -> None:
     full, short = figures(8.0, 9.0), replace(figures(7.0), all_rows=2_000, whole_s=0.5, peak_mb=900, cpu_s=0.5)
     expected = (
         replace(full, ms=[8.0, 9.0, 7.0], medians=[8.5, 7.0]),
@@ -227,10 +227,10 @@ def test_of_runs_over_more_and_fewer_rows_the_longer_says_the_whole() -> None:
     assert (full.joined(short), short.joined(full)) == expected
 
 
-def test_memory_is_compared_after_as_many_batches_as_both_took() -> None:
+def test_memory_is_compared_at_the_last_common_batch() -> None:
     ours, theirs = replace(figures(1), peaks_mb=[400, 600, 700, 900]), replace(figures(1), peaks_mb=[500, 650, 800])
     comparison = next(each for each in COMPARISONS if each.unit == "MB")
-    # The last turn of theirs has one row, and that of ours a batch.
+    # The last turn of the other side has one row, and that of ours a batch.
     assert comparison.pair(ours, theirs) == (600, 650)
     assert comparison.pair(theirs, ours) == (650, 600)
     assert comparison.pair(ours, replace(ours, peaks_mb=[500, 650, 800, 850])) == (900, 850)
@@ -252,7 +252,7 @@ def test_a_comparison_is_of_the_last_run_that_has_both_sides() -> None:
 
 
 @pytest.mark.parametrize("comparison", COMPARISONS, ids=lambda each: f"{each.workload.name}: {each.other}")
-def test_all_that_is_compared_is_measured(comparison: Comparison) -> None:
+def test_both_sides_of_each_comparison_are_measured(comparison: Comparison) -> None:
     def takes(workload: Workload) -> dict[str, int]:
         assert workload in workloads.FULL
         return {**workload.takes, **workload.more}

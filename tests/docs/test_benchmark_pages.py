@@ -1,4 +1,4 @@
-"""The figures of the README and of the page of results are those that were measured, as the report writes them."""
+"""Tests that the README and the page of results have the stored figures, as the report writes them."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import pytest
 from harness import report
 
 
-def test_the_tables_of_the_pages_are_what_the_report_makes_of_the_kept_runs() -> None:
+def test_the_tables_of_the_pages_are_those_of_the_stored_runs() -> None:
     everywhere = report.stored_runs()
     assert everywhere
     for page, produced in (
@@ -28,7 +28,7 @@ def test_the_readme_shows_ten_comparisons_at_most_from_the_greatest_ratio_to_the
     ratios = [ratio for table in tables for ratio in table]
     assert 0 < len(ratios) <= 10
     assert all(table == sorted(table, reverse=True) for table in tables), "of each run"
-    assert min(ratios) < 1, "what bounds the speed is shown too"
+    assert min(ratios) < 1, "a ratio below 1 is shown too"
 
 
 @pytest.mark.parametrize(

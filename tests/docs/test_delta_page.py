@@ -20,7 +20,7 @@ PACKAGES = re.compile(r'builder = builder\.config\("spark\.jars\.packages", .*\n
 TITLED = re.compile(r'^```python title="With Delta Lake(.*?)"\n(.*?)^```$', re.MULTILINE | re.DOTALL)
 
 
-def test_the_snippets_with_delta_lake_run_and_print_what_stands_below_them(tmp_path: Path) -> None:
+def test_the_snippets_with_delta_lake_run_and_print_the_text_below_them(tmp_path: Path) -> None:
     page = PAGE.read_text("utf-8")
     (before, begins), (after, keeps) = TITLED.findall(page)
     assert (before, after) == (", before Spark starts", "")

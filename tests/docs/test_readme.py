@@ -1,6 +1,4 @@
-"""The README and the pages of docs say what the code does: a page's snippets are run in order, and must print what
-stands below them.
-"""
+"""Runs the snippets of the README and of the pages of docs in order, and compares outputs with the text below them."""
 
 from __future__ import annotations
 
@@ -39,7 +37,7 @@ def snippets(text: str) -> list[Snippet]:
 
 
 def source_of_page(page: Path) -> None:
-    """Has the page's snippets read as a program's file is, each at its lines: functions are read where they stand."""
+    """Lets Python find the source of functions in snippets: each snippet is at its lines of the page."""
     lines: list[str] = []
     for snippet in snippets(page.read_text("utf-8")):
         lines += ["\n"] * (snippet.line - 1 - len(lines)) + snippet.code.splitlines(keepends=True)
@@ -55,7 +53,7 @@ def source_of_page(page: Path) -> None:
         if snippets(page.read_text("utf-8"))
     ],
 )
-def test_every_snippet_of_the_page_runs_and_prints_what_stands_below_it(page: Path) -> None:
+def test_every_snippet_of_the_page_runs_and_prints_the_text_below_it(page: Path) -> None:
     # A page's own session is the suite's, which goes on.
     names: dict[str, Any] = {"__name__": "page"}
     source_of_page(page)

@@ -27,7 +27,7 @@ WINDOWS: dict[str, Tumbling | Sliding] = {
 
 
 def window_of_spark(window: str) -> Column:
-    """The same window as Spark has it."""
+    """Spark's form of a window."""
     return {
         "tumbling": F.window("ts", "10 seconds"),
         "sliding": F.window("ts", "12 seconds", "5 seconds"),
@@ -41,7 +41,7 @@ COLUMNS = (
 
 
 def random_row(rng: random.Random, number: int) -> dict[str, Any]:
-    """A row with nulls here and there; ``inc`` tells rows of one pane apart and grows with time."""
+    """A row with some nulls. ``inc`` identifies a row within its pane and grows with time."""
 
     def some(value: Any) -> Any:
         return None if rng.random() < 0.15 else value
@@ -68,7 +68,7 @@ def random_row(rng: random.Random, number: int) -> dict[str, Any]:
 
 
 def added_up(name: str) -> Column:
-    """Of a pane, which row an aggregate takes may depend on their order; these do not."""
+    """Aggregates that do not depend on the order of a pane's rows."""
     return F.array_sort(F.collect_list(name))
 
 
@@ -150,7 +150,7 @@ def aliased(aggregates: dict[str, Column]) -> list[Column]:
 
 
 def shown(frame: DataFrame, names: list[str]) -> list[str]:
-    """Rows in an order, each as text: NaN is equal to itself there, and a null is no other value."""
+    """Sorted rows as texts, in which NaN equals itself and null differs from all other values."""
     rows = frame.select(F.unix_micros("window.start").alias("start"), *names).collect()
     return sorted(repr(row.asDict(True)) for row in rows)
 
@@ -162,7 +162,7 @@ def test_aggregates_are_those_of_a_group_by(spark: SparkSession, tmp_path: Path,
     names = ["k", *aggregates]
     rng = random.Random(f"{window} {family}")
     feed = Feed(tmp_path / "in", COLUMNS)
-    # With early firings the accumulators carry notes, and are evaluated while they go on.
+    # With early firings, accumulators have additional columns and are evaluated while their pane is open.
     early = Early("1 minute") if family in ("as rows", "all at once") else None
     panes = windowed(
         feed.stream(spark),
@@ -287,7 +287,7 @@ def test_keys_and_aggregates_may_be_expressions(spark: SparkSession, tmp_path: P
     with ClockedQuery(panes(), checkpoint=tmp_path / "checkpoint") as query:
         feed.write([(1, "a", {"x": 1}, 2), (2, "A", {"x": 1}, 4), (3, "a", {"x": 1}, 3), (4, "b", None, 1)])
         query.settle()
-    # Made anew, it is the same query.
+    # The same query, created again.
     with ClockedQuery(panes(), checkpoint=tmp_path / "checkpoint") as query:
         feed.flood()
         closed = query.settle()
@@ -300,7 +300,7 @@ def test_keys_and_aggregates_may_be_expressions(spark: SparkSession, tmp_path: P
 
 @pytest.fixture
 def python_workers(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Workers of the Python that the tests run in, and not of the first on the path."""
+    """Workers with the Python of the tests, instead of the first one on the path."""
     monkeypatch.setattr(spark.sparkContext, "pythonExec", sys.executable)
 
 
@@ -447,7 +447,7 @@ def test_late_rows_come_out_whole_and_with_their_key(spark: SparkSession, tmp_pa
             fired += query.settle()
         late = spark.createDataFrame(fired, panes.schema).where("pane.firing = 'late'")
     assert late.where("window IS NOT NULL OR text IS NOT NULL OR pane.seq IS NOT NULL").count() == 0
-    # Rows are late by the clock of the batch before, which in the first of the two stood at the epoch yet.
+    # Rows are late by the clock of the previous batch, which was still at the epoch for the first of the two.
     written = feed.batch(spark).where("inc >= 1000 OR t IS NULL")
     expected = written.select("k", "st", *written.columns).collect()
     assert sorted(map(repr, late.select("k", "st", "late_row.*").collect())) == sorted(map(repr, expected))
