@@ -95,12 +95,15 @@ class _Copy(NamedTuple):
 
 
 class _Kind(NamedTuple):
-    """A class. ``is_mixed`` is True if a base belongs to a library, which has attributes of its own."""
+    """A class. ``is_mixed`` is True if a base belongs to a library, which has attributes of its own.
+
+    ``skipped`` are the attributes that are computed, and those that a library declares as private.
+    """
 
     is_library: bool
     is_mixed: bool
     slots: Mapping[str, Any]
-    computed: frozenset[str]
+    skipped: frozenset[str]
 
 
 @final
@@ -229,11 +232,17 @@ class Variables:
             bases = [one for one in kind.__mro__ if one not in _BASES and one.__module__ != "builtins"]
             libraries = [one for one in bases if is_library(one)]
             is_foreign = is_library(kind)
+            private = frozenset(
+                name
+                for base in libraries
+                for name in (*vars(base), *inspect.get_annotations(base))
+                if name.startswith("_")
+            )
             known = self._kinds[kind] = _Kind(
                 is_foreign and kind is not SimpleNamespace,
                 bool(libraries) and not is_foreign,
                 {} if is_foreign else slots_of(kind),
-                frozenset() if is_foreign else computed_attributes(kind),
+                frozenset() if is_foreign else computed_attributes(kind) | private,
             )
         return known
 
@@ -250,7 +259,7 @@ class Variables:
             return {}, self._attributes_of(value)
         kind = self._kind(type(value))
         items = items_of(value, most) if has_items(value) else {}
-        return items, {} if kind.is_library else attributes_of(value, kind.slots, kind.computed)
+        return items, {} if kind.is_library else attributes_of(value, kind.slots, kind.skipped)
 
     def _class_attributes(self, kind: type) -> Content:
         """The attributes of a class that are data."""
@@ -258,6 +267,7 @@ class Variables:
             name: value
             for name, value in vars(kind).items()
             if not _is_special(name)
+            and name not in self._kind(kind).skipped
             and (self._is_data(value) or value is None)
             and not inspect.ismemberdescriptor(value)
         }

@@ -18,6 +18,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+import mullion.faust as faust
 from mullion._pyfunction.outside_writes import created_once
 from mullion._pyfunction.variables import Variables
 from tests.support.outside_bodies import body_of, state_of
@@ -146,6 +147,20 @@ def test_attributes_that_a_library_changes_in_an_object_are_not_those_of_the_pro
     assert variables.changes() == []
     scope["value"].logins += 1
     assert [change.difference for change in variables.changes()] == [".logins was 0 and is 1"]
+
+
+def test_private_attributes_that_a_library_sets_in_a_class_are_not_those_of_the_program() -> None:
+    class Order(faust.Record):
+        n: int
+        count = 0
+
+    # A computed name may be that of any attribute.
+    scope: dict[str, Any] = {"__name__": "shop", "Order": Order, "name": "n"}
+    variables = variables_of(function_of("getattr(Order, name)", scope))
+    assert Order.from_data({"n": 1}).n == 1
+    assert variables.changes() == []
+    Order.count += 1
+    assert [(change.name, change.difference) for change in variables.changes()] == [("Order", ".count was 0 and is 1")]
 
 
 @pytest.mark.parametrize(
