@@ -18,7 +18,8 @@ from mullion._pyfunction.variables import Variables
 from mullion.errors import UnsupportedError
 from mullion.faust._agent_run.agent_loop import steps_of
 from mullion.faust._program import signals
-from mullion.faust._program.program import Program, WithApp
+from mullion.faust._program.functions import WithApp
+from mullion.faust._program.program import Program
 from mullion.faust.agents import Agent
 from mullion.faust.channels import Channel
 from mullion.faust.streams import Filter, GroupBy, Process

@@ -1,22 +1,19 @@
-"""A program: the tables, topics, agents, timers and tasks that its code defines."""
+"""A program: the tables, topics and agents that its code defines, and its other functions."""
 
 from __future__ import annotations
 
 import functools
 import inspect
 import logging
-from collections.abc import Callable, Iterable, Sequence
-from datetime import tzinfo
+from collections.abc import Callable, Iterable
 from typing import Any, TypeVar, overload
 
 from mullion.errors import InvalidArgumentError, UnsupportedError
 from mullion.faust._program import signals
-from mullion.faust._program.commands import Command, Option
+from mullion.faust._program.functions import Functions
 from mullion.faust._public_names.unsupported import absent, missing_attribute
 from mullion.faust._settings import Settings
-from mullion.faust._values.crontab import Crontab
-from mullion.faust._values.times import Seconds, positive_us
-from mullion.faust.agents import Agent, OnError, Sink, Timer
+from mullion.faust.agents import Agent, OnError, Sink
 from mullion.faust.channels import Channel, Topic, TopicPattern, Topics, compiled
 from mullion.faust.schemas import Schema, schema_of
 from mullion.faust.tables import sets
@@ -37,11 +34,9 @@ _OF_TABLE = (
     *("standby_buffer_size", "extra_topic_configs", "recover_callbacks", "use_partitioner", "is_global"),
     *("synchronize_all_active_partitions", "start_manager", "partitions", "help", "loop"),
 )
-_SILENT = ("partitions", "internal", "help", "concurrency", "loop", "start_manager", "acks", "allow_empty", "is_global")
-"""Options that need no note: the program already behaves as they request."""
 
 
-class Program:
+class Program(Functions):
     """The parts of a program, by name. A driver runs them."""
 
     on_before_configured: signals.Signal
@@ -58,18 +53,14 @@ class Program:
     """Always False: Spark moves partitions only between batches."""
 
     def __init__(self, name: str, conf: Settings | None = None) -> None:
+        super().__init__(conf or Settings(name, {}, lambda setting, value: None))
         self.name = name
-        self.conf = conf or Settings(name, {}, lambda setting, value: None)
         self.tables: dict[str, Table] = {}
         self.topics: dict[str, Topic] = {}
         self.agents: dict[str, Agent] = {}
         self.by_pattern: list[Agent] = []
-        self.timers: list[Timer] = []
-        self.tasks: list[Callable[[], Any]] = []
-        self.commands: dict[str, Command] = {}
         self.log = self.logger = logging.getLogger(f"mullion.faust.{name}")
         self._channels = 0
-        self._noted: dict[str, None] = {}
         for signal in (*signals.CONFIGURING, *signals.BEGINNING, *signals.ENDING, *signals.NEVER):
             setattr(self, signal, signals.Signal(signal))
         self.own_names = frozenset(("own_names", *self.__dict__))
@@ -336,90 +327,7 @@ class Program:
             self._also(agent, self._topic(topic, *_pattern_of(agent).about))
         return bool(matching)
 
-    # -- timers, tasks, commands
-
-    def timer(
-        self, interval: Seconds, on_leader: bool = False, *, name: str | None = None, **accepted: Any
-    ) -> Callable[[F], F]:
-        """Calls a function at an interval of the clock, first one interval after the start.
-
-        It is called once for the program. A function that uses tables is called once for each shard partition that has
-        had events, with the records of that partition: together, with all records. With ``on_leader`` it is called once
-        and may not use tables, because it would read only a part of them. A function with a parameter receives the App.
-        """
-        self._accept("a timer", accepted, ("traced", "max_drift_correction"), "timer")
-        return self._add_timer(positive_us(interval, "interval"), on_leader, name)
-
-    def crontab(
-        self,
-        cron_format: str,
-        *,
-        timezone: tzinfo | None = None,
-        tz: tzinfo | None = None,
-        on_leader: bool = False,
-        **accepted: Any,
-    ) -> Callable[[F], F]:
-        """Calls a function at the times of a crontab, as :meth:`timer` does: ``@app.crontab("30 8 * * 1-5")``.
-
-        The default of ``timezone``, or ``tz``, is the App's setting, whose default is UTC. Times that pass while the
-        program is stopped are skipped.
-
-        Raises :class:`InvalidArgumentError` for text that is not a crontab.
-        """
-        self._accept("a crontab", accepted, ("traced", "max_drift_correction", "name"), "crontab")
-        zone = timezone or tz or self.conf.timezone
-        return self._add_timer(Crontab.of(cron_format, zone), on_leader, accepted.get("name"))
-
-    def _add_timer(self, every: int | Crontab, on_leader: bool, name: str | None) -> Callable[[F], F]:
-        def add(function: F) -> F:
-            called = str(name or getattr(function, "__name__", repr(function)))
-            self.timers.append(Timer(self._with_app(function), every, called, bool(on_leader)))
-            return function
-
-        return add
-
-    def _with_app(self, function: Callable[..., Any]) -> Callable[[], Any]:
-        """Wraps a function so that it needs no arguments: one with a parameter receives the App."""
-        try:
-            parameters = inspect.signature(function).parameters.values()
-        except (TypeError, ValueError):
-            return function
-        wants = [one for one in parameters if one.default is one.empty and one.kind in _POSITIONAL]
-        return WithApp(function, self) if wants else function
-
-    @overload
-    def task(self, function: F) -> F: ...
-
-    @overload
-    def task(self, function: None = None, **accepted: Any) -> Callable[[F], F]: ...
-
-    def task(self, function: Any = None, **accepted: Any) -> Any:
-        """Calls a function once, when the program starts; one with a parameter receives the App."""
-        self._accept("a task", accepted, ("on_leader", "traced"), "task")
-        if function is None:
-            return self.task
-        self.tasks.append(self._with_app(function))
-        return function
-
-    def command(self, *options: Option, **accepted: Any) -> Callable[[F], F]:
-        """Creates a command from a function: ``python site.py produce``, or ``mullion faust produce -A site:app``.
-
-        ``options`` come from :func:`mullion.faust.cli.option` and :func:`mullion.faust.cli.argument`. A function with
-        parameters receives the command's context first, which has ``app`` and ``say``, and then the values of its
-        options.
-        """
-        if len(options) == 1 and not isinstance(options[0], Option):
-            raise InvalidArgumentError(
-                f"@app.command is given {options[0]!r}, which is not an option. Write @app.command()."
-            )
-        self._accept("a command", accepted, ("base",), "command")
-
-        def add(function: F) -> F:
-            command = Command(function, options)
-            self.commands[command.name] = command
-            return function
-
-        return add
+    # -- accepted without effect
 
     def service(self, cls: Any) -> Any:
         """Raises :class:`UnsupportedError`: services are not supported."""
@@ -427,8 +335,6 @@ class Program:
             f"app.service({getattr(cls, '__name__', cls)!r}) is not supported. What it does when it starts can be an "
             "@app.task, and what it does every so often an @app.timer."
         )
-
-    # -- accepted without effect
 
     @property
     def web(self) -> AppWeb:
@@ -445,10 +351,6 @@ class Program:
         return lambda function: function
 
     topic_route = table_route
-
-    def note(self, what: str) -> None:
-        """Records, once, an argument that was accepted without effect."""
-        self._noted[what] = None
 
     def notes(self) -> list[str]:
         """Returns the arguments that were accepted without effect."""
@@ -472,30 +374,10 @@ class Program:
 
     LiveCheck = absent("app.LiveCheck", "Test a program over a folder of topics: App(broker='dir:...').")
 
-    def _accept(self, of: str, given: dict[str, Any], known: Sequence[str], method: str) -> None:
-        for name, value in given.items():
-            if name not in known:
-                raise TypeError(f"{method}() got an unexpected keyword argument {name!r}")
-            if name not in _SILENT and value is not None:
-                self.note(f"{name}= of {of}")
-
 
 def _pattern_of(agent: Agent) -> TopicPattern:
     assert isinstance(agent.channel, TopicPattern)
     return agent.channel
 
 
-class WithApp:
-    """A function that receives the App when it is called."""
-
-    def __init__(self, function: Callable[..., Any], app: Program) -> None:
-        self.function = function
-        self.app = app
-        self.__name__ = getattr(function, "__name__", repr(function))
-
-    def __call__(self) -> Any:
-        return self.function(self.app)
-
-
-_POSITIONAL = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
 _ALL_SIGNALS = (*signals.CONFIGURING, *signals.BEGINNING, *signals.ENDING, *signals.NEVER)
