@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-import json
-import os
-import random
 import shutil
-import signal
 import subprocess
 import sys
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -30,9 +25,8 @@ from mullion.topics._kafka.transactions import Row, Transactions
 from tests.support.kafka.kafka_between import NotYet
 from tests.support.kafka.kafka_connector import connector_jars
 from tests.support.kafka.kafka_server import KafkaServer
-from tests.support.kafka.published import feed, is_whole, rows_of, start
+from tests.support.kafka.published import feed, is_whole, numbers, of_batch, records_by_partition, rows_of, start
 from tests.support.killing import committed, environment, session_of_its_own
-from tests.support.seeds import SEED
 
 # One broker: under several workers all of these go to one.
 pytestmark = pytest.mark.xdist_group("kafka")
@@ -42,14 +36,6 @@ def run(spark: SparkSession, broker: topics.Broker, checkpoint: Path, prefix: st
     publisher = broker.publisher()
     start(spark, broker, publisher, checkpoint, prefix).awaitTermination()
     return publisher
-
-
-def of_batch(topic: str, batch: int) -> list[Row]:
-    return [Row(topic, b"key %d" % (n % 3), json.dumps({"n": n}).encode()) for n in range(4 * batch, 4 * batch + 4)]
-
-
-def numbers(kafka: KafkaServer, topic: str) -> list[int]:
-    return sorted(json.loads(record.value or b"")["n"] for record in _kafka_client.read(kafka.servers, topic))
 
 
 def test_a_batch_that_is_attempted_twice_is_in_kafka_once(
@@ -341,96 +327,6 @@ def test_a_note_remembers_the_last_batches_and_what_was_planned_for_them(
 
 
 @pytest.mark.slow
-def test_a_publisher_that_is_killed_at_any_call_of_kafkas_client_and_started_again_publishes_each_row_once(
-    kafka: KafkaServer, tmp_path: Path
-) -> None:
-    lives = list(range(1, 15))
-    random.Random(SEED).shuffle(lives)
-    told = subprocess.run(
-        [sys.executable, __file__, "lives", kafka.servers, str(tmp_path), *map(str, [*lives, 0])],
-        env=environment(),
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert told.returncode == 0, f"MULLION_SEED={SEED}: {told.stderr}"
-    batches = int((tmp_path / "committed").read_text())
-    assert batches > 8
-    assert numbers(kafka, "killed") == list(range(4 * batches)), f"MULLION_SEED={SEED}, {lives}"
-    for _, ones in records_by_partition(kafka, "killed"):
-        assert ones == sorted(ones), "in order"
-
-
-def test_a_batch_goes_on_after_the_broker_was_killed_in_the_middle_of_it(kafka: KafkaServer) -> None:
-    ours = Transactions(kafka.servers, "cut off")
-    ours.open()
-
-    def cut_off() -> Any:
-        for row in of_batch("cut-off", 1):
-            yield row
-            ours._producer.flush(30)
-            if b'"n": 5' in row.value:
-                kafka.kill()
-                kafka.start()
-
-    ours.publish(0, "", of_batch("cut-off", 0))
-    ours.publish(1, "", cut_off())
-    ours.publish(2, "", of_batch("cut-off", 2))
-    assert numbers(kafka, "cut-off") == list(range(12))
-    after = Transactions(kafka.servers, "cut off")
-    after.open()
-    assert after.last == 2
-
-
-def records_by_partition(kafka: KafkaServer, topic: str) -> list[tuple[int, list[int]]]:
-    found: dict[int, list[int]] = {}
-    for record in sorted(_kafka_client.read(kafka.servers, topic), key=lambda record: record.offset):
-        found.setdefault(record.partition, []).append(json.loads(record.value or b"")["n"])
-    return list(found.items())
-
-
-class Mortal:
-    """A producer of Kafka whose process is killed at its n-th call, or in the middle of it where it commits."""
-
-    def __init__(self, producer: Any, calls: int) -> None:
-        self._producer = producer
-        self._left = calls
-
-    def __len__(self) -> int:
-        return len(self._producer)
-
-    def __getattr__(self, name: str) -> Callable[..., Any]:
-        def call(*given: Any, **named: Any) -> Any:
-            self._left -= 1
-            if self._left == 0:
-                if name == "commit_transaction":
-                    threading.Timer(random.random() / 50, os.kill, (os.getpid(), signal.SIGKILL)).start()
-                else:
-                    os.kill(os.getpid(), signal.SIGKILL)
-            return getattr(self._producer, name)(*given, **named)
-
-        return call
-
-
-def life(servers: str, home: Path, calls: int) -> None:
-    """Publishes four more batches, or is killed at its n-th call of Kafka's client."""
-    note = home / "committed"
-    done = int(note.read_text()) if note.exists() else 0
-    ours = Transactions(servers, f"killed in {home}")
-    import confluent_kafka
-
-    made = confluent_kafka.Producer
-    confluent_kafka.Producer = lambda *given: Mortal(made(*given), calls)  # type: ignore[assignment, misc]
-    ours.open()
-    for batch in range(done, done + 4):
-        if batch > ours.last:
-            ours.publish(batch, f"plan {batch}", of_batch("killed", batch))
-        hidden = note.with_suffix(".new")
-        hidden.write_text(str(batch + 1))
-        hidden.rename(note)
-
-
-@pytest.mark.slow
 @pytest.mark.usefixtures("spark")
 def test_of_two_programs_on_one_checkpoint_the_second_is_refused_and_on_a_copy_of_it_the_first_is_fenced(
     kafka: KafkaServer, spark: SparkSession, tmp_path: Path
@@ -438,7 +334,7 @@ def test_of_two_programs_on_one_checkpoint_the_second_is_refused_and_on_a_copy_o
     broker, prefix, checkpoint, copy = topics.broker(kafka.url), "two-", tmp_path / "checkpoint", tmp_path / "copy"
     feed(broker, range(2), prefix)
     first = subprocess.Popen(
-        [sys.executable, __file__, "program", kafka.url, str(tmp_path)],
+        [sys.executable, __file__, kafka.url, str(tmp_path)],
         env=environment(),
         stdout=subprocess.DEVNULL,
         stderr=subprocess.PIPE,
@@ -489,13 +385,4 @@ def program(url: str, home: Path) -> None:
 
 
 if __name__ == "__main__":
-    what, where, folder, *given = sys.argv[1:]
-    if what == "program":
-        program(where, Path(folder))
-    for calls in map(int, given):
-        child = os.fork()
-        if child == 0:
-            life(where, Path(folder), calls)
-            os._exit(0)
-        _, status = os.waitpid(child, 0)
-        assert status in (0, signal.SIGKILL), f"life {calls} ended with {status}"
+    program(sys.argv[1], Path(sys.argv[2]))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,9 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from mullion import topics
+from mullion.topics._kafka import client
+from mullion.topics._kafka.transactions import Row
+from tests.support.kafka.kafka_server import KafkaServer
 
 
 def outputs_of(stream: DataFrame, prefix: str = "") -> DataFrame:
@@ -60,3 +64,21 @@ def is_whole(broker: topics.Broker, until: int, prefix: str = "") -> None:
     assert rows_of(broker, f"{prefix}even") == list(range(0, until, 2))
     assert rows_of(broker, f"{prefix}odd") == list(range(1, until, 2))
     assert rows_of(broker, f"{prefix}threes", "half") == [n / 2 for n in range(0, until, 3)]
+
+
+def of_batch(topic: str, batch: int) -> list[Row]:
+    """Four rows of a batch, with numbers that follow those of the batch before."""
+    return [Row(topic, b"key %d" % (n % 3), json.dumps({"n": n}).encode()) for n in range(4 * batch, 4 * batch + 4)]
+
+
+def numbers(kafka: KafkaServer, topic: str) -> list[int]:
+    """The numbers of all rows in a topic, sorted."""
+    return sorted(json.loads(record.value or b"")["n"] for record in client.read(kafka.servers, topic))
+
+
+def records_by_partition(kafka: KafkaServer, topic: str) -> list[tuple[int, list[int]]]:
+    """The numbers of each partition, in the order of their offsets."""
+    found: dict[int, list[int]] = {}
+    for record in sorted(client.read(kafka.servers, topic), key=lambda record: record.offset):
+        found.setdefault(record.partition, []).append(json.loads(record.value or b"")["n"])
+    return list(found.items())
