@@ -251,6 +251,8 @@ def test_another_event_time_is_refused(spark: SparkSession, tmp_path: Path) -> N
         ("avg(v)", "int", "double", True),
         ("count(v)", "int", "double", True),
         ("sum(v)", "float", "double", True),
+        ("sum(v)", "bigint", "int", True),
+        ("avg(v)", "double", "int", True),
     ],
 )
 def test_a_column_of_another_type_is_refused_where_state_depends_on_it(

@@ -24,6 +24,7 @@ import dev.mullion.windows.spec.{Duration, Setting}
   *   - The source of ticks. Spark identifies sources by number. A query that now needs ticks and began without them
   *     continues without: panes that fall due by the wall clock during its downtime fire with its first batch, and not
   *     at once. A query that no longer needs them keeps them.
+  *   - The types of columns that became narrower: see [[CastColumns]].
   *
   * A window that replaces another runs next to it until the old panes have closed: see [[Draining]]. If windows are
   * new, removed or renamed, the records of the others keep their places: see [[Regrouping]].
@@ -106,7 +107,7 @@ private[checkpoint] object ContinuedPlan {
       clock: Option[CheckpointClock],
       messages: Messages
   ): LogicalPlan = {
-    def regrouped(of: LogicalPlan) = orReject(of, messages)(Regrouping(spark, of, was, clock))
+    def regrouped(of: LogicalPlan) = orReject(of, messages)(Regrouping(spark, of, was, clock, messages.note))
     val ordered = (node, was) match {
       case (one: WindowedAggregate, header: StateHeader) =>
         windowsOf(keysOf(one, header, messages.note), header, clock, messages) match {

@@ -37,7 +37,8 @@ private[checkpoint] object Regrouping {
       spark: SparkSession,
       node: LogicalPlan,
       was: OperatorHeader,
-      clock: Option[CheckpointClock]
+      clock: Option[CheckpointClock],
+      note: String => Unit
   ): Either[String, LogicalPlan] = programOf(node).fold[Either[String, LogicalPlan]](Right(node)) { program =>
     for {
       found <- Regrouped(was, program.header)
@@ -48,8 +49,11 @@ private[checkpoint] object Regrouping {
       val before = Regrouped.windowsOf(was).toMap
       val continued = windowByWindow(node) { (name, window) =>
         found.kept.get(name).map(before) match {
-          case Some(header) => Carried(window, header)
-          case None         => clock.fold(window)(Carried.added(window, _))
+          case Some(header) =>
+            val (continuing, casts) = CastColumns(Carried(window, header), node.children.head, header)
+            casts.foreach(note)
+            continuing
+          case None => clock.fold(window)(Carried.added(window, _))
         }
       }
       places.fold(continued)(placed(continued, _))
@@ -81,7 +85,9 @@ private[checkpoint] object Regrouping {
         plan.transformDown {
           case node @ (_: WindowedAggregate | _: WindowsTogether) if windowsOf(node).map(_._1) == names =>
             val before = Regrouped.windowsOf(other).toMap
-            val same = windowByWindow(node)((name, window) => Carried(window, before(name)))
+            val same = windowByWindow(node) { (name, window) =>
+              CastColumns(Carried(window, before(name)), node.children.head, before(name))._1
+            }
             recordPlaces(other).fold(same)(placed(same, _))
         }
       }
