@@ -5,6 +5,7 @@
 # make test-slow  the slow tests of a Spark version: a cluster that loses executors, the JAR from a repository, pipelines
 # make lines  the counts of docs/lines.md, from the last test runs on each Spark version
 # make simulation   queries under failures without Spark: CASES=, and SEED= for one that failed
+# make random   random tests with new seeds: OF=engine, bytewax, faust, kx or turbine; MINUTES=60
 # make faults   queries from Kafka to Kafka under kills: KILLS=100
 # make soak     a query at a steady rate: MINUTES=480
 # make load     the highest sustained rate of a query from Kafka to Kafka, and twice that rate: SECONDS=60
@@ -66,7 +67,7 @@ CHECK_TOOLS := sh scripts/check-tools $(PYTHON) $(JAVA) $(JAVAC)
 # $(call quietly,LOG,COMMAND): shows the output of a command only if it fails.
 quietly = $(2) > .build/$(1).log 2>&1 < /dev/null || { cat .build/$(1).log >&2; exit 1; }
 
-.PHONY: demo check test test-all test-slow lines simulation faults soak load docs pictures version bench bench-goals bench-paired bench-full bench-kafka venv jar wheel kafka delta s3 publish-local lint lint-python fmt clean
+.PHONY: demo check test test-all test-slow lines simulation random faults soak load docs pictures version bench bench-goals bench-paired bench-full bench-kafka venv jar wheel kafka delta s3 publish-local lint lint-python fmt clean
 .DELETE_ON_ERROR:
 
 demo: venv
@@ -139,6 +140,11 @@ test-all: lint-python venv kafka delta s3 publish-local $(CLASSES) $(SBT_LAUNCH)
 # Simulates lives of queries with failures, one per seed. CASES=1000000 for more, SEED= for a failed one.
 simulation: $(SBT_LAUNCH)
 	@$(SBT) 'spark/Test/runMain org.apache.spark.sql.mullion.operator.simulation.Simulation' < /dev/null
+
+# Random tests with new seeds for MINUTES: OF=engine, bytewax, faust, kx or turbine. SEED= for one round of a known seed.
+random: MINUTES := 60
+random: venv
+	@PYTHONPATH=. $(IN)/python tests/support/campaigns/random_programs.py --of $(OF) --minutes $(MINUTES) $(if $(SEED),--seed $(SEED))
 
 # Kills drivers, Python workers and the broker, and compares the published rows with an undisturbed run. The Scala tests
 # contain the failing disk.
