@@ -68,7 +68,7 @@ def test_a_table_that_is_removed_is_reported_and_its_state_kept(
     assert table_of(app, "plain") == {"a": 2}
     app.agent(app.topic("more", value_type=str), name="more")(app.agents["plain"].function)
     with pytest.raises(
-        IncompatibleStateError, match=r"'shop' read the topics in, more, and when .* they were in\. Its"
+        IncompatibleStateError, match=r"'shop' read the topics in, more, and its query began with in\. It cannot"
     ):
         app.run(until="drained")
     app = app_in(tmp_path)
