@@ -6,7 +6,7 @@ import org.apache.spark.sql.catalyst.expressions.aggregate.Count
 import org.apache.spark.sql.catalyst.plans.logical.Project
 import org.apache.spark.sql.catalyst.util.{ArrayData, DateTimeUtils}
 import org.apache.spark.sql.classic.DataFrame
-import org.apache.spark.sql.mullion.expressions.functions.KnownAggregates
+import org.apache.spark.sql.mullion.expressions.functions.{ApproxDistinct, KnownAggregates}
 import org.apache.spark.sql.mullion.operator.program.WindowProgram
 import org.apache.spark.sql.mullion.plan.build.analysis.CallText
 import org.apache.spark.sql.mullion.plan.{Shown, WindowStrategy, WindowedAggregate, Windows, WindowsTogether}
@@ -204,7 +204,7 @@ private[checkpoint] object MovedWindow {
             s"starts from the savepoint may have it, with ${Setting.NewAggregatesFromNow}."
         )
       }
-      val (is, of) = (was.functions(at).buffers.map(_.dataType), function.inputAggBufferAttributes.map(_.dataType))
+      val (is, of) = (was.functions(at).buffers.map(_.dataType), ApproxDistinct.sparkBuffers(function))
       if (is.length != of.length || !is.zip(of).forall { case (a, b) => DataType.equalsIgnoreNullability(a, b) })
         throw MullionException.incompatibleState(
           s"Spark keeps $text as [${is.map(_.sql).mkString(", ")}], and Mullion as [${of.map(_.sql).mkString(", ")}]: it " +

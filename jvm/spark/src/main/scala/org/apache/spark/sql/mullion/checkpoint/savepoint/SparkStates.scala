@@ -9,6 +9,7 @@ import org.apache.spark.sql.execution.exchange.ShuffleExchangeExec
 import org.apache.spark.sql.execution.{FilterExec, ProjectExec, SortExec, SparkPlan}
 import org.apache.spark.sql.internal.SQLConf
 import org.apache.spark.sql.mullion.checkpoint.imports.{MovedWindow, SparkAggregate, SparkState}
+import org.apache.spark.sql.mullion.expressions.functions.ApproxDistinct
 import org.apache.spark.sql.mullion.operator.engine.PaneCounts
 import org.apache.spark.sql.mullion.state.PartitionOpener
 import org.apache.spark.sql.types._
@@ -28,8 +29,9 @@ import dev.mullion.windows.spec.Setting
   *   engine               panes, sessions, timers     as after a batch of the query
   * }}}
   *
-  * The buffers of a function are those of Spark's partial aggregate in both. Windows that have ended by Spark's
-  * watermark, which only a query in complete mode keeps, are omitted, because they have been output.
+  * The buffers of a function are those of Spark's partial aggregate in both, except for those of [[ApproxDistinct]],
+  * which are converted. Windows that have ended by Spark's watermark, which only a query in complete mode keeps, are
+  * omitted, because they have been output.
   */
 private[checkpoint] final class SparkStates private (
     spark: SparkSession,
@@ -79,9 +81,9 @@ private[checkpoint] final class SparkStates private (
     // Without a watermark it is 0, and windows that end before the epoch are open.
     val open = if (watermark == 0L) read else FilterExec(GreaterThan(end, Literal(watermark)), read)
     val buffers = columns.drop(was.grouping.length)
-    val sums = moved.functionsAt.flatMap { at =>
+    val sums = moved.functionsAt.zip(program.functions).flatMap { case (at, function) =>
       val from = was.functions.take(at).map(_.buffers.length).sum
-      buffers.slice(from, from + was.functions(at).buffers.length)
+      ApproxDistinct.buffersOf(function, buffers.slice(from, from + was.functions(at).buffers.length))
     }
     // Windows over the entire stream have one key.
     val keys = if (moved.keysAt.isEmpty) Seq(Literal(0)) else moved.keysAt.map(columns)

@@ -47,8 +47,8 @@ private[partial] object ImperativeCalls {
 
   /** True if an imperative function can update the buffers of groups: those of others may become null. */
   def canCall(function: AggregateFunction): Boolean = function match {
-    case _: TypedImperativeAggregate[_] | _: HyperLogLogPlusPlus => true
-    case _: BitmapConstructAgg | _: BitmapOrAgg                  => true
-    case _                                                       => false
+    case _: TypedImperativeAggregate[_]         => true
+    case _: BitmapConstructAgg | _: BitmapOrAgg => true
+    case _                                      => false
   }
 }

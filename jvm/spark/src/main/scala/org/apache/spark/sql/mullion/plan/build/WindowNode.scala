@@ -4,7 +4,7 @@ import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.catalyst.expressions.aggregate.{AggregateExpression, Complete}
 import org.apache.spark.sql.catalyst.plans.logical._
 import org.apache.spark.sql.mullion.expressions.columns.PaneColumns
-import org.apache.spark.sql.mullion.expressions.functions.KnownAggregates
+import org.apache.spark.sql.mullion.expressions.functions.{ApproxDistinct, KnownAggregates}
 import org.apache.spark.sql.mullion.expressions.udf.PythonAggregate
 import org.apache.spark.sql.mullion.operator.engine.output.LastClose
 import org.apache.spark.sql.mullion.plan.build.analysis.{
@@ -51,7 +51,7 @@ private[build] final class WindowNode(call: AnalysedCall) {
   private val text = CallText.of(call)
   private val (asked, hoisted) = {
     val (functions, columns) = WindowNode.hoist(call.functions)
-    (DistinctAggregates(functions, text.functions, call.input), columns)
+    (DistinctAggregates(functions, text.functions, call.input).map(ApproxDistinct.replaced), columns)
   }
   private val tracker = Option.when(options.fromNow)(
     AggregateExpression(KnownAggregates(), Complete, isDistinct = false)

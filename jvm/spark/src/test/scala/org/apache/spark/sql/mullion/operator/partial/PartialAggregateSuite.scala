@@ -211,8 +211,8 @@ class PartialAggregateSuite extends SparkSuite {
       )
     val plan = panes.queryExecution.executedPlan.toString.linesIterator.find(_.contains("PartialAggregate(")).get
     val (inPlace, objects) = plan.splitAt(plan.indexOf("as objects=["))
-    assert(clue(inPlace).contains("in place=[partial_sum(") && inPlace.contains("partial_approx_count_distinct("))
-    assert(clue(objects).contains("partial_max(") && objects.contains("partial_collect_list("))
+    assert(clue(inPlace).contains("in place=[partial_sum("))
+    for (of <- Seq("approx_count_distinct", "max", "collect_list")) assert(clue(objects).contains(s"partial_$of("))
     val row = panes.select("s", "d", "m", "l").head()
     assertEquals((row.getLong(0), row.getLong(1), row.getString(2), row.getSeq[Long](3)), (2L, 1L, "a", Seq(2L)))
   }
