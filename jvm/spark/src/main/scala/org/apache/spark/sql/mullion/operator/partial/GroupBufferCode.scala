@@ -51,6 +51,9 @@ private[partial] final class GroupBufferCode(
     }
     .toMap
 
+  private val extremes: Map[Int, TextExtreme] =
+    functions.zip(firstOf).flatMap { case (f, first) => TextExtreme.of(f).map(first -> _) }.toMap
+
   // The buffers that expressions update.
   private val isExpressed: IndexedSeq[Boolean] =
     functions.flatMap(f => f.aggBufferAttributes.map(_ => f.isInstanceOf[DeclarativeAggregate])).toIndexedSeq
@@ -187,14 +190,18 @@ private[partial] final class GroupBufferCode(
        |""".stripMargin
   }
 
-  /** The new buffers of each function, or the summand of a sum of decimals; of an imperative function the columns that
-    * it reads.
+  // The values that are added to buffers which are not read by expressions.
+  private lazy val inputs: Map[Int, Expression] =
+    sums.map { case (i, sum) => i -> sum.summand } ++ extremes.map { case (i, extreme) => i -> extreme.text }
+
+  /** The new buffers of each function, or the summand of a sum of decimals, or the text of an extreme; of an imperative
+    * function the columns that it reads.
     */
   private def expressions(columns: Seq[Attribute], read: Seq[Attribute]): Seq[Seq[Expression]] =
     functions.zip(firstOf).map { case (f, first) =>
       val of = f match {
         case d: DeclarativeAggregate =>
-          d.updateExpressions.zipWithIndex.map { case (update, i) => sums.get(first + i).fold(update)(_.summand) }
+          d.updateExpressions.zipWithIndex.map { case (update, i) => inputs.getOrElse(first + i, update) }
         case other => read.filter(other.references.contains)
       }
       BindReferences.bindReferences[Expression](of, columns)
@@ -230,9 +237,13 @@ private[partial] final class GroupBufferCode(
         .zipWithIndex
         .map { case ((code, of), j) => (firstOf(i) + j, code, of) }
       val evaluated = codes.map { case (buffer, code, of) =>
-        sums.get(buffer).fold(code.code.toString)(add(buffer, _, code, wordOf(of), isPresent))
+        sums
+          .get(buffer)
+          .map(add(buffer, _, code, wordOf(of), isPresent))
+          .orElse(extremes.get(buffer).map(replace(buffer, _, code, isPresent)))
+          .getOrElse(code.code.toString)
       }
-      val others = codes.collect { case (buffer, code, _) if !sums.contains(buffer) => buffer -> code }
+      val others = codes.collect { case (buffer, code, _) if !inputs.contains(buffer) => buffer -> code }
       val stored = others.map { case (buffer, code) =>
         if (isPresent) storeInPresent(buffer, code, nullBits(buffer)) else store(buffer, code, nullBits(buffer))
       }
@@ -357,6 +368,14 @@ private[partial] final class GroupBufferCode(
     else where(isHeld)(s"${summand.code}\n${where(isAdded)(code)}")
   }
 
+  /** Replaces a text if that of the row is larger, or smaller. */
+  private def replace(i: Int, extreme: TextExtreme, text: ExprCode, isPresent: Boolean): String = {
+    val isMissing = if (isPresent) "" else s"(${nullBits(i)} & ${nullBit(i)}) != 0L"
+    val present = if (isPresent) "" else s"${nullBits(i)} &= ~${nullBit(i)};"
+    val put = s"$table.objects().put(${objectOf(i)}, ${text.value}); $present"
+    extreme.update(text, ctx.freshName, buffer(i), read(i), isMissing, put)
+  }
+
   private def buffer(i: Int) = s"$page[$row + ${layout.ofBuffer(i)}]"
 
   private def isWide(i: Int) = GroupLayout.isWide(typeOf(i))
@@ -391,10 +410,11 @@ private[partial] final class GroupBufferCode(
 
   private def objectOf(i: Int) = s"$firstObject + ${layout.slotOf(i)}"
 
-  // Not read by any expression: the sum is computed in place, or an imperative function has the buffer.
+  // Not read by any expression: a decimal is added in place, a text is compared by its first bytes, or an imperative
+  // function has the buffer.
   private def notRead(i: Int) = ExprCode(EmptyBlock, FalseLiteral, JavaCode.defaultLiteral(typeOf(i)))
 
-  private def loadPresent(i: Int): ExprCode = if (sums.contains(i)) notRead(i)
+  private def loadPresent(i: Int): ExprCode = if (inputs.contains(i)) notRead(i)
   else {
     val heldValue = ctx.freshName("held")
     ExprCode(
@@ -407,7 +427,7 @@ private[partial] final class GroupBufferCode(
   private def load(i: Int): ExprCode = {
     val heldValue = ctx.freshName("held")
     val javaType = CodeGenerator.javaType(typeOf(i))
-    if (!attributes(i).nullable || sums.contains(i)) loadPresent(i)
+    if (!attributes(i).nullable || inputs.contains(i)) loadPresent(i)
     else {
       val isNull = ctx.freshName("heldIsNull")
       ExprCode(
@@ -471,32 +491,4 @@ private[partial] object GroupBufferCode {
   type Words = Map[Int, VariableValue]
 
   private val decimalsClass = GroupDecimals.getClass.getName.stripSuffix("$")
-}
-
-/** The code with which a function adds a row.
-  *
-  * @param mayBeNull
-  *   whether a buffer may become null, so that null bits must be written
-  * @param words
-  *   the variables with words of columns that it reads
-  */
-private final case class Update(code: String, mayBeNull: Boolean, words: Seq[VariableValue])
-
-private object CodegenSplit {
-
-  /** The variables that the code of expressions reads, if a method can have as many parameters. */
-  def inputs(
-      ctx: CodegenContext,
-      expressions: Seq[Expression],
-      common: Map[org.apache.spark.sql.catalyst.expressions.ExpressionEquals, SubExprEliminationState],
-      digits: Seq[VariableValue]
-  ): Option[Seq[VariableValue]] = {
-    val read = expressions
-      .flatMap(CodeGenerator.getLocalInputVariableValues(ctx, _, common)._1)
-      .distinct ++ digits
-    // The record takes three more of the JVM's parameter words.
-    val words = CodeGenerator.calculateParamLengthFromExprValues(read) + 3
-    val isPlain = !common.values.exists(s => s.eval.value.isInstanceOf[SimpleExprValue])
-    Option.when(isPlain && CodeGenerator.isValidParamLength(words))(read)
-  }
 }
