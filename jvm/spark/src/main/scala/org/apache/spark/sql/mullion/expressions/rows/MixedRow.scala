@@ -37,6 +37,9 @@ private[mullion] final class MixedRow(columns: MixedRow.Columns) extends Generic
     this
   }
 
+  /** The row with the current values of all columns of a fixed width, and first values of the others. */
+  def fixed: UnsafeRow = bytes
+
   override def numFields: Int = columns.types.length
 
   override protected def genericGet(ordinal: Int): Any = {
@@ -45,7 +48,7 @@ private[mullion] final class MixedRow(columns: MixedRow.Columns) extends Generic
     if (held ne null) held
     else if (bytes.isNullAt(ordinal)) null
     else {
-      val read = bytes.get(ordinal, columns.types(ordinal))
+      val read = columns.read(bytes, ordinal)
       // Imperative aggregates change arrays in place.
       if (read.isInstanceOf[Array[Byte]]) objects(first + slot) = read
       read
@@ -89,7 +92,7 @@ private[mullion] final class MixedRow(columns: MixedRow.Columns) extends Generic
     val slot = columns.slots(ordinal)
     if (value == null) setNullAt(ordinal)
     else if (slot >= 0) objects(first + slot) = value.asInstanceOf[AnyRef]
-    else InternalRow.getWriter(ordinal, columns.types(ordinal))(bytes, value)
+    else columns.writers(ordinal)(bytes, value)
   }
 
   override def getBoolean(ordinal: Int): Boolean = bytes.getBoolean(ordinal)
@@ -170,6 +173,10 @@ private[mullion] object MixedRow {
       of
     }
 
+    // Spark chooses them by their types, which takes longer than most reads.
+    private val readers = types.map(InternalRow.getAccessor(_, nullable = false))
+    private[MixedRow] val writers = types.zipWithIndex.map { case (kind, at) => InternalRow.getWriter(at, kind) }
+
     private val words = UnsafeRow.calculateBitSetWidthInBytes(types.length) + 8 * types.length
     private lazy val writer = new UnsafeRowWriter(types.length, 64)
     private lazy val projections = types.map(kind => UnsafeProjection.create(Array(kind)))
@@ -177,6 +184,9 @@ private[mullion] object MixedRow {
 
     /** A row without objects that takes over its bytes. */
     def over(bytes: UnsafeRow): MixedRow = new MixedRow(this).pointTo(bytes, new Array[AnyRef](objects), 0)
+
+    /** Reads a column that is not null. */
+    private[MixedRow] def read(row: UnsafeRow, at: Int): AnyRef = readers(at)(row, at).asInstanceOf[AnyRef]
 
     private[MixedRow] def read(slot: Int, bytes: Array[Byte]): AnyRef =
       if (buffers(slot) eq null) bytes else buffers(slot).deserialize(bytes)

@@ -24,10 +24,12 @@ class MergedGroupsSuite extends MullionSuite {
       val functions = Seq(Max(value), Max(name), CollectList(value, 0, 0)).filter(_ => random.nextInt(4) > 0)
       val keys = Seq("a", "b").take(1 + random.nextInt(2)).map(AttributeReference(_, StringType)())
       val of = 1 + random.nextInt(6)
-      val groups = Seq.fill(random.nextInt(60)) {
+      // With many slices, the groups of a key are found by a table.
+      val slices = Seq(3, 40)(random.nextInt(2))
+      val groups = Seq.fill(random.nextInt(20 * slices)) {
         // Keys that differ in where a null is have one hash.
         val key = keys.map(_ => if (random.nextInt(3) == 0) null else s"k${random.nextInt(of)}")
-        (key, random.nextInt(3).toLong, random.nextInt(1000).toLong)
+        (key, random.nextInt(slices).toLong, random.nextInt(1000).toLong)
       }
       val found = merged(keys, functions, groups)
       val wanted = groups.groupBy(g => (g._1, g._2)).map { case (group, rows) =>
