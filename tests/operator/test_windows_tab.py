@@ -48,12 +48,12 @@ def write(*times):
     rows.coalesce(1).write.mode("append").json(folder)
 
 
-write(("10:05", "ann"), ("11:10", "ann"), ("11:20", "bob"))
+write(("10:05", "ann"), ("11:10", "ann"), ("11:20", name))
 orders = spark.readStream.schema("at timestamp, k string").json(folder).withWatermark("at", "5 minutes")
 panes = windowed(orders, Tumbling("1 hour"), by="k", time="at").agg(F.count("*").alias("n"))
 query = panes.writeStream.format("noop").queryName(name).start()
 query.processAllAvailable()
-write(("10:40", "ann"), ("11:15", "bob"))
+write(("10:40", "ann"), ("11:15", name))
 query.processAllAvailable()
 print(spark.sparkContext.uiWebUrl, flush=True)
 sys.stdin.read()
@@ -127,10 +127,30 @@ def test_the_tab_shows_the_source_that_a_window_waits_for(page: str) -> None:
         "waits for 45 minutes of event time",
         "no row after 2024-01-01T11:20:00Z",
         "tumbling 1 hour, closes at its end",
+        "open panes by the end of their windows, 1 second for each bar",
+        "windows that end from 2024-01-01T12:00:00Z to 2024-01-01T12:00:01Z: 2 open panes",
         "A watermark delay of 1 hour 5 minutes instead of 5 minutes would have kept",
         "Structured Streaming",
     ):
         assert text in document
+
+
+@pytest.mark.slow
+def test_the_tab_lists_the_largest_keys_and_draws_the_panes_of_one(page: str) -> None:
+    run = json.loads(get(f"{page}/windows/json/"))["query"]["run"]
+    largest = json.loads(get(f"{page}/windows/panes/?run={run}&operator=0"))["largest"]
+    (key,) = (key["id"] for key in largest if key["key"] == json.dumps({"k": MARKUP}, separators=(",", ":")))
+    document = in_browser(f"{page}/windows/?run={run}&operator=0&key={key}")
+    for text in (
+        "pane that is due first",
+        "largest keys",
+        '{"k":"ann"}',
+        "Open panes of the key",
+        "2024-01-01T11:00:00Z to 2024-01-01T12:00:00Z, waits for 45 minutes of event time, 2 rows, fired 0 times",
+        "red: the clock, at 2024-01-01T11:15:00Z",
+    ):
+        assert text in document
+    assert MARKUP not in document
 
 
 @pytest.mark.slow

@@ -5,7 +5,7 @@ package dev.mullion
   * {{{
   *   spec     windows, and their arithmetic
   *   clock    the clocks of a batch
-  *   sets     slices and ranges of a key, and their encoding
+  *   sets     slices and ranges of a key, counts of ends, and their encoding
   *   rules    firing, closing, and late rows
   *   key      the panes of one key
   * }}}

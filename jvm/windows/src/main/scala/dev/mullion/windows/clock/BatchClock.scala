@@ -64,4 +64,7 @@ object BatchClock {
 
   /** The event clock before batch 0. */
   val BeforeAllTime: Long = Long.MinValue
+
+  /** For reading state without a batch: no clock has started, and nothing is due. */
+  val Inspection: BatchClock = BatchClock(BeforeAllTime, BeforeAllTime, 0L, rowsCame = false)
 }

@@ -214,6 +214,11 @@ sealed trait SlicedRules extends PaneRules {
   /** The windows at or after `window` that hold `slice`, in order. */
   def foreachWindow(slices: SliceSet, slice: Long, window: Long)(use: Long => Unit): Unit
 
+  /** The windows at or after `window` that hold no other slice than `slice`, in order: those that exist since it was
+    * added.
+    */
+  def foreachWindowOfOne(slices: SliceSet, slice: Long, window: Long)(use: Long => Unit): Unit
+
   /** The first window whose pane closes at `due`: the reverse of `windowCloseDue`. */
   def windowThatCloses(due: Long): Long
 
@@ -294,6 +299,15 @@ final case class AlignedRules(
     while (next <= last) { use(next); next += 1 }
   }
 
+  override def foreachWindowOfOne(slices: SliceSet, slice: Long, window: Long)(use: Long => Unit): Unit = {
+    val (before, after) = (slices.before(slice), slices.atOrAfter(slice + 1))
+    val first =
+      if (before == SliceSet.None) firstWindow(slice) else Math.max(firstWindow(slice), lastWindow(before) + 1)
+    val last = if (after == SliceSet.None) lastWindow(slice) else Math.min(lastWindow(slice), firstWindow(after) - 1)
+    var next = Math.max(window, first)
+    while (next <= last) { use(next); next += 1 }
+  }
+
   private def firstWindow(slice: Long) = if (keepsApart) slice else grid.firstWindow(slice)
 
   private def lastWindow(slice: Long) = if (keepsApart) slice else grid.lastWindow(slice)
@@ -359,6 +373,9 @@ final case class AroundRules(
     val last = TimeMath.plus(slice, window.before)
     while (next <= last && next != SliceSet.None) { use(next); next = slices.atOrAfter(next + 1) }
   }
+
+  override def foreachWindowOfOne(slices: SliceSet, slice: Long, row: Long)(use: Long => Unit): Unit =
+    if (slice >= row) use(slice)
 
   override def windowThatCloses(due: Long): Long = firstOpen(TimeMath.minus(due, 1))
 

@@ -28,6 +28,12 @@ final class SliceSet private (private var from: Array[Long], private var to: Arr
     if (run == runs) SliceSet.None else Math.max(from(run), ordinal)
   }
 
+  /** The greatest slice before `ordinal`, or `SliceSet.None`. */
+  def before(ordinal: Long): Long = {
+    val run = runAtOrAfter(ordinal)
+    if (run < runs && from(run) < ordinal) ordinal - 1 else if (run == 0) SliceSet.None else to(run - 1)
+  }
+
   /** Adds a slice. Returns whether it was new. */
   def add(ordinal: Long): Boolean = {
     val run = runAtOrAfter(ordinal)

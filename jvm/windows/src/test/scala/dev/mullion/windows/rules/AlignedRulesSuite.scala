@@ -192,6 +192,11 @@ class AlignedRulesSuite extends PropertySuite {
             val holding = List.newBuilder[Long]
             rules.foreachWindow(slices, slice, from)(holding += _)
             assert(holding.result().contains(window), s"$slice of $window")
+            val alone = List.newBuilder[Long]
+            rules.foreachWindowOfOne(slices, slice, from)(alone += _)
+            val others = SliceSet.empty
+            slices.toSeq.filter(_ != slice).foreach(others.add)
+            assertEquals(alone.result(), holding.result().filter(w => rules.nextWindow(others, w) != w))
             assertEquals(rules.expires(slice) > rules.windowCloseDue(window), holding.result().exists(_ > window))
           }
         }

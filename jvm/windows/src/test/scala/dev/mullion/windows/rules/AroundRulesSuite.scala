@@ -59,6 +59,11 @@ class AroundRulesSuite extends PropertySuite {
       val expected = rows.distinct.sorted.filter(w => w >= from && row - after <= w && w <= row + before)
       assertEquals(found.result(), expected)
       assertEquals(around.countWindows(slices, from), rows.distinct.count(_ >= from).toLong)
+      rows.foreach { slice =>
+        val alone = Seq.newBuilder[Long]
+        around.foreachWindowOfOne(slices, slice, from)(alone += _)
+        assertEquals(alone.result(), Seq(slice).filter(_ >= from))
+      }
     }
   }
 

@@ -1,5 +1,7 @@
 package org.apache.spark.sql.mullion.monitor
 
+import dev.mullion.windows.sets.EndCounts
+
 /** The report of an operator after a batch. Times are milliseconds since the epoch; counts are those of the batch.
   *
   * @param timeMs
@@ -16,6 +18,8 @@ package org.apache.spark.sql.mullion.monitor
   *   the late rows in the buckets of `Lateness`
   * @param partitions
   *   the state of each partition
+  * @param ends
+  *   the open panes of each partition by the end of their windows (`EndCounts.toBytes`), if they are tracked
   */
 final case class BatchReport(
     batch: Long,
@@ -27,9 +31,13 @@ final case class BatchReport(
     panesOpen: Long,
     lateness: Seq[Long],
     state: StateSize,
-    partitions: Seq[PartitionSize]
+    partitions: Seq[PartitionSize],
+    ends: Seq[Array[Byte]] = Nil
 ) {
   def count(of: Count): Long = counts.getOrElse(of, 0L)
+
+  /** The open panes by the end of their windows, in microseconds. */
+  def openEnds: EndCounts = ends.map(EndCounts.fromBytes).foldLeft(new EndCounts)(_.merge(_))
 }
 
 /** The reading of an operator's clock.

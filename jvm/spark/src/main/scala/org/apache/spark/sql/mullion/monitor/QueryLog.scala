@@ -43,12 +43,10 @@ private[monitor] final class QueryLog(query: String, operator: OperatorDescripti
     val at = report.clock.atMs.fold("It has not started")(ms => s"It is at ${Instant.ofEpochMilli(ms)}")
     val clockUs = report.clock.atMs.map(TimeMath.fromMillis)
     val waits = operator.waitsFor(report.panesOpen, clockUs, report.nextDueMs.map(TimeMath.fromMillis))
-    val heldBy = report.clock.heldBy.fold("")(by => s" It is held by $by.")
-    val idle =
-      if (operator.idleAfterUs.isDefined) ""
-      else s" If the stream may be quiet, ${Setting.IdleAfter} advances the clock without rows."
-    s"$name: the event clock has not moved for ${Duration.describe(TimeMath.fromMillis(standsMs))}. $at, and ${panes(report)} " +
-      s"for $waits.$heldBy$idle"
+    val message =
+      s"$name: the event clock has not moved for ${Duration.describe(TimeMath.fromMillis(standsMs))}. $at, and ${panes(report)} " +
+        s"for $waits."
+    (message +: OpenReason.heldBy(operator, report)).mkString(" ")
   }
 
   private def panes(report: BatchReport): String =

@@ -15,8 +15,11 @@ import org.apache.spark.sql.streaming.StreamingQueryListener._
   *   the number of ended runs to keep
   */
 private[mullion] final class QueryMonitor private (retained: Int) {
+  import QueryMonitor.Observer
+
   private val runs = mutable.LinkedHashMap.empty[UUID, MonitoredQuery]
   private val sources = mutable.Map.empty[String, (UUID, OperatorSource)]
+  @volatile private var observers = Vector.empty[Observer]
   private val listening = Collections.newSetFromMap(new WeakHashMap[AnyRef, java.lang.Boolean])
 
   /** All runs, the newest first. */
@@ -39,8 +42,13 @@ private[mullion] final class QueryMonitor private (retained: Int) {
       }
     }
 
-  def report(run: UUID, operator: Long, report: BatchReport): Unit =
-    query(run).foreach(_.report(operator, report))
+  def report(run: UUID, operator: Long, report: BatchReport): Unit = query(run).foreach { of =>
+    of.report(operator, report)
+    observers.foreach(_.reported(of, report.timeMs))
+  }
+
+  /** Adds an observer of reports and ends of all queries. */
+  def observe(observer: Observer): Unit = synchronized(observers :+= observer)
 
   /** A run's end and its idle time are only reported to listeners of its session. */
   private def listen(query: StreamExecution): Unit = {
@@ -61,7 +69,10 @@ private[mullion] final class QueryMonitor private (retained: Int) {
   }
 
   private def end(runId: UUID, failure: Option[String]): Unit = synchronized {
-    for (run <- runs.get(runId); message <- failure) run.fail(message)
+    for (run <- runs.get(runId)) {
+      failure.foreach(run.fail)
+      observers.foreach(_.ended(run))
+    }
     val ended = sources.collect { case (name, (of, source)) if of == runId => name -> source }
     ended.foreach { case (name, source) =>
       sources -= name
@@ -78,6 +89,16 @@ private[mullion] object QueryMonitor {
 
   def of(context: SparkContext): QueryMonitor = ofContexts.synchronized {
     ofContexts.computeIfAbsent(context, _ => new QueryMonitor(context.conf.getInt(Retained, 100)))
+  }
+
+  /** An observer of the queries of an application. */
+  trait Observer {
+
+    /** Called after a report of a query. */
+    def reported(query: MonitoredQuery, timeMs: Long): Unit
+
+    /** Called after the end of a query. */
+    def ended(query: MonitoredQuery): Unit
   }
 
   private final class Listener(monitor: QueryMonitor) extends StreamingQueryListener {

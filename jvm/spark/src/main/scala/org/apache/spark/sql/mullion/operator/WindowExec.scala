@@ -12,8 +12,15 @@ import org.apache.spark.sql.execution.metric.{SQLMetric, SQLMetrics}
 import org.apache.spark.sql.execution.streaming.operators.stateful.StatefulOperatorCustomMetric
 import org.apache.spark.sql.mullion.monitor.MonitorSettings
 import org.apache.spark.sql.mullion.operator.assign.{AssignsPanes, ByKey, PutAsideLateRowsExec}
-import org.apache.spark.sql.mullion.operator.engine.{EndOfInput, LateRows, PaneCounts, PartitionTotals, RowProgram}
-import org.apache.spark.sql.mullion.operator.metrics.{LatenessCounts, MinAccumulator, WindowMetrics}
+import org.apache.spark.sql.mullion.operator.engine.{
+  EndOfInput,
+  LateRows,
+  OpenEnds,
+  PaneCounts,
+  PartitionTotals,
+  RowProgram
+}
+import org.apache.spark.sql.mullion.operator.metrics.{EndsOfPartitions, LatenessCounts, MinAccumulator, WindowMetrics}
 import org.apache.spark.sql.mullion.operator.program.OperatorProgram
 import org.apache.spark.sql.mullion.query.{ClosesAtEnd, DriverClock, FollowsWallClock, RunningQuery, StreamWatermarks}
 import org.apache.spark.sql.mullion.shim.{SparkOperator, SparkVersionShim}
@@ -104,6 +111,8 @@ final class WindowExec private (facts: SparkOperator.Facts, val program: Operato
   /** The lateness of these rows. */
   @transient private lazy val latenessHere: LatenessCounts = LatenessCounts.register(sparkContext)
 
+  @transient private lazy val ends: EndsOfPartitions = EndsOfPartitions.register(sparkContext)
+
   private def lateness: Seq[Long] =
     assigner
       .fold(latenessHere.value)(node => latenessHere.value.zip(node.lateness.value).map { case (a, b) => a + b })
@@ -116,7 +125,7 @@ final class WindowExec private (facts: SparkOperator.Facts, val program: Operato
     val dropped = longMetric("numRowsDroppedByWatermark").value + assigner.fold(0L)(_.longMetric("rowsDropped").value)
     val counted = SparkVersionShim.withDropped(progress, dropped)
     stateInfo.foreach { info =>
-      WindowReport.report(this, batch(info), counted, nextClose.value, lateness)(countsOfPartitions)
+      WindowReport.report(this, batch(info), counted, nextClose.value, lateness, ends.value)(countsOfPartitions)
     }
     counted
   }
@@ -240,12 +249,13 @@ final class WindowExec private (facts: SparkOperator.Facts, val program: Operato
       known.of(getStateInfo.queryRunId, getStateInfo.operatorId, getStateInfo.storeVersion, getStateInfo.numPartitions)
     }
     val (count, sessionsLate, lateness) = (counter, lateHere, latenessHere)
+    val endsOfTasks = Option.when(MonitorSettings.of(conf).showsTab)(ends)
     val rows = child.execute()
     val opener = PartitionOpener(kinds, getStateInfo, session, conf, checkpointInfoAccumulator)
     val settings = SettingsOfRun(getStateInfo.queryRunId, session)
     val body = (index: Int, partition: StatePartition, input: Iterator[InternalRow]) => {
       val started = System.nanoTime()
-      val counts = new PaneCounts
+      val counts = new PaneCounts(endsOfTasks.isDefined)
       var inputEnded = started
       val rows = CompletionIterator[InternalRow, Iterator[InternalRow]](input, { inputEnded = System.nanoTime() })
       adaptation.foreach(_(partition, clock, counts))
@@ -258,7 +268,8 @@ final class WindowExec private (facts: SparkOperator.Facts, val program: Operato
       new CountedRows(firings, longMetric("numOutputRows"))({
         val fired = System.nanoTime()
         count(index) {
-          commit(partition, counts, inputEnds)
+          val ends = commit(partition, counts, inputEnds, isCounted = adaptation.isEmpty)
+          for (all <- endsOfTasks; of <- ends) all.add(index -> of)
           sessionsLate.foreach(_ += counts.rowsLate)
           // Spark's own metric: alerts and its page of a query use it.
           longMetric("numRowsDroppedByWatermark") += counts.rowsDropped
@@ -308,12 +319,26 @@ final class WindowExec private (facts: SparkOperator.Facts, val program: Operato
     )
   }
 
-  private def commit(partition: StatePartition, counts: PaneCounts, inputEnds: Boolean): Unit = {
+  /** Commits a partition. Returns its open panes by the end of their windows, if they are tracked.
+    *
+    * @param isCounted
+    *   whether the counts contain all changes of open panes
+    */
+  private def commit(
+      partition: StatePartition,
+      counts: PaneCounts,
+      inputEnds: Boolean,
+      isCounted: Boolean
+  ): Option[Array[Byte]] = {
     val records = partition.rowsAdded
     val read = partition.rowsRead
     val totals = new PartitionTotals(partition)
+    val ends = Option.when(counts.tracksEnds && !inputEnds) {
+      def openPanes = program.engine(BatchClock.Inspection, partition, new PaneCounts).openPanes()
+      OpenEnds.after(totals.ends.filter(_ => isCounted), counts)(openPanes).toBytes
+    }
     val (panes, total) =
-      if (inputEnds) totals.clear() else totals.add(counts.panesOpened - counts.panesClosed, records)
+      if (inputEnds) totals.clear() else totals.add(counts.panesOpened - counts.panesClosed, records, ends)
     partition.commit()
     longMetric("panesOpen") += panes
     longMetric("stateRowsRead") += read
@@ -324,6 +349,7 @@ final class WindowExec private (facts: SparkOperator.Facts, val program: Operato
     longMetric("numUpdatedStateRows") += counts.panesOpened
     longMetric("numRemovedStateRows") += counts.panesClosed
     countStores(partition, total)
+    ends
   }
 }
 

@@ -44,17 +44,24 @@ private[operator] object WindowReport extends Logging {
     *   the earliest due time, in microseconds
     * @param lateness
     *   the late rows in the buckets of `Lateness`
+    * @param ends
+    *   the open panes of each partition by the end of their windows, as of `EndCounts.toBytes`
     * @param partitions
     *   the amounts that each partition has added to a metric
     */
-  def report(exec: WindowExec, number: Long, progress: StateOperatorProgress, nextDue: Long, lateness: Seq[Long])(
-      partitions: String => Map[Int, Long]
-  ): Unit = guarded {
+  def report(
+      exec: WindowExec,
+      number: Long,
+      progress: StateOperatorProgress,
+      nextDue: Long,
+      lateness: Seq[Long],
+      ends: Map[Int, Array[Byte]]
+  )(partitions: String => Map[Int, Long]): Unit = guarded {
     for (running <- query(exec); info <- exec.stateInfo)
       monitor(exec).report(
         info.queryRunId,
         info.operatorId,
-        batch(exec, number, running, progress, nextDue, lateness, partitions)
+        batch(exec, number, running, progress, nextDue, lateness, partitions).copy(ends = ends.values.toSeq)
       )
   }
 

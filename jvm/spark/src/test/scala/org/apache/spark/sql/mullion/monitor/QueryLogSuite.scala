@@ -77,7 +77,7 @@ class QueryLogSuite extends MullionSuite {
       messages.clockMessage(Some(report(0)), 11 * minute),
       Some(
         "Operator 1 of query orders: the event clock has not moved for 11 minutes. It is at 1970-01-01T01:00:00Z, and 2 open panes " +
-          "wait for 1 hour of event time. It is held by the source orders: no row after 1970-01-01T01:00:00Z. If the stream may be " +
+          "wait for 1 hour of event time. The clock is held by the source orders: no row after 1970-01-01T01:00:00Z. If the stream may be " +
           "quiet, clock=Watermark(idle_after=...) advances the clock without rows."
       )
     )

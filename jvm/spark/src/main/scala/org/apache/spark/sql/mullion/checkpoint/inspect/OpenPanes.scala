@@ -142,10 +142,9 @@ object OpenPanes {
       partitions.flatMap { partition =>
         opener.look(partition, conf.value.value) { opened =>
           val own: StatePartition = shared.fold(opened)(new NamedPartition(_, opened))
-          val clock = BatchClock(BatchClock.BeforeAllTime, BatchClock.BeforeAllTime, 0L, rowsCame = false)
           // Eager: the store closes afterwards.
           counted
-            .engine(clock, own, new PaneCounts)
+            .engine(BatchClock.Inspection, own, new PaneCounts)
             .openPanes()
             .map { open =>
               val fired = open.row.getStruct(paneAt, paneWidth).getInt(PaneColumns.seqAt)

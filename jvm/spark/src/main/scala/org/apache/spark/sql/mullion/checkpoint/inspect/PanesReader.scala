@@ -124,8 +124,7 @@ object PanesReader {
       val project = UnsafeProjection.create(output, output)
       partitions.flatMap { partition =>
         opener.look(partition, conf.value.value) { opened =>
-          val clock = BatchClock(BatchClock.BeforeAllTime, BatchClock.BeforeAllTime, 0L, rowsCame = false)
-          val engine = program.engine(clock, opened, new PaneCounts)
+          val engine = program.engine(BatchClock.Inspection, opened, new PaneCounts)
           // Eager: the store closes afterwards.
           engine.openPanes().map(open => project(open.row).copy(): InternalRow).toVector
         }

@@ -241,8 +241,7 @@ private[checkpoint] object StateCopy {
   /** Counts the content of a partition, records the totals, and commits. */
   private[checkpoint] def finish(index: Int, partition: StatePartition, program: OperatorProgram): Written = {
     val records = partition.rowsAdded
-    val clock = BatchClock(BatchClock.BeforeAllTime, BatchClock.BeforeAllTime, 0L, rowsCame = false)
-    val panes = program.engine(clock, partition, new PaneCounts).openPanes().size.toLong
+    val panes = program.engine(BatchClock.Inspection, partition, new PaneCounts).openPanes().size.toLong
     new PartitionTotals(partition).add(panes, records)
     partition.commit()
     Written(index, versionIdOf(partition), panes, records)

@@ -2,105 +2,187 @@ package org.apache.spark.sql.mullion.monitor.ui
 
 import java.util.UUID
 
-import scala.collection.mutable
 import scala.util.control.NonFatal
 
 import org.json4s.JsonAST._
 import org.json4s.jackson.JsonMethods.{compact, render}
 
-import org.apache.spark.sql.Row
-import org.apache.spark.sql.functions.{col, struct, to_json, unix_micros}
+import org.apache.spark.sql.classic.DataFrame
+import org.apache.spark.sql.functions._
 import org.apache.spark.sql.mullion.monitor.{MonitoredQuery, OperatorDescription, QueryMonitor}
+import org.apache.spark.sql.types.{LongType, StructType}
+import org.apache.spark.sql.{Column, Row}
 
-import dev.mullion.windows.clock.DueHistogram
 import dev.mullion.windows.spec.TimeMath
 
-/** The open panes of an operator as JSON: their number by due time, and the panes that are due first. A person asks for
-  * it, because it reads the state once, in a Spark job. Its size does not depend on the number of panes.
+/** Open panes of an operator as JSON: those that end first and the largest keys, or the panes of one key. A person asks
+  * for them, because Spark jobs read the state for the answer. Its size does not depend on the number of panes.
+  *
+  * The largest keys are counted only then. A count in each batch would cost work for each row; this one is exact, and
+  * costs nothing while nobody asks.
   */
 private[ui] final class PanesJson(monitor: QueryMonitor) {
   import PanesJson._
 
-  private var last = Option.empty[(Key, String)]
+  private var last = Option.empty[(Question, String)]
 
-  /** One at a time; the answer for the last batch is reused. */
-  def apply(run: Option[String], operator: Option[String]): String = synchronized {
+  /** One at a time; the answer for the last batch is reused.
+    *
+    * @param key
+    *   the id of the key whose panes are wanted, from the answer about all keys
+    */
+  def apply(run: Option[String], operator: Option[String], key: Option[String]): String = synchronized {
     val json = for {
       query <- run.flatMap(id => monitor.query(UUID.fromString(id)))
       number <- operator.map(_.toLong)
       history <- query.operator(number)
     } yield {
-      val key = Key(query.runId, number, history.batches)
-      last.collect { case (`key`, text) => text }.getOrElse {
-        val text = compact(render(read(query, history.description)))
-        last = Some(key -> text)
+      val question = Question(query.runId, number, history.batches, key)
+      last.collect { case (`question`, text) => text }.getOrElse {
+        val text = compact(render(read(query, history.description, key)))
+        last = Some(question -> text)
         text
       }
     }
     json.getOrElse(throw new IllegalArgumentException("The parameters run and operator name no operator of a query."))
   }
 
-  private def read(query: MonitoredQuery, operator: OperatorDescription): JValue =
+  private def read(query: MonitoredQuery, operator: OperatorDescription, key: Option[String]): JValue =
     try {
       val session = query.session.getOrElse(throw new IllegalStateException("the session of the query is gone"))
-      val panes = PaneReader.service.read(session, query.checkpoint, operator, query.running)
-      val shown = Seq(unix_micros(col("closes_at")), to_json(struct("*")), col("waits_for"), col("held_by"))
-      val keys = panes.columns.takeWhile(_ != "window").map(name => col(s"`$name`")).toSeq :+ col("window")
-      val rows = panes.select(shown.updated(1, to_json(struct(keys: _*))): _*).rdd
-      rows.treeAggregate(new Summary)(_.add(_), _.merge(_)).json
+      val panes = new Panes(PaneReader.service.read(session, query.checkpoint, operator, query.running))
+      key.fold(panes.overview(query.runId))(id => panes.ofKey(id.toLong))
     } catch {
-      case NonFatal(error) => JObject("error" -> JString(s"The open panes cannot be read: ${error.getMessage}"))
+      case NonFatal(error) => failed(error.getMessage)
     }
 }
 
-private object PanesJson {
+private[ui] object PanesJson {
+
+  /** The answer if the state cannot be read. */
+  def failed(reason: String): JValue = JObject("error" -> JString(s"The open panes cannot be read: $reason"))
+
   private val Oldest = 30
+  private val Largest = 20
+  private val OfKey = 100
 
-  private final case class Key(run: UUID, operator: Long, batches: Long)
+  private final case class Question(run: UUID, operator: Long, batches: Long, key: Option[String])
 
-  /** The panes of some partitions. */
-  private final class Summary extends Serializable {
-    private val histogram = new DueHistogram
-    private val oldest = mutable.PriorityQueue.empty[(Long, Row)](Ordering.by(_._1))
-    private var panes = 0L
+  /** @param panes
+    *   the columns of `open_panes`
+    */
+  private final class Panes(panes: DataFrame) {
+    private val keys = panes.columns.filterNot(Facts).map(name => col(s"`$name`"))
+    private val windowName = panes.columns.find(_ == "window_name").map(col)
 
-    def add(row: Row): this.type = {
-      panes += 1
-      val due = if (row.isNullAt(0)) Long.MaxValue else row.getLong(0)
-      if (!row.isNullAt(0)) histogram.add(due)
-      keep(due -> row)
-      this
+    private val key =
+      if (keys.isEmpty) lit("{}") else to_json(struct(keys.toSeq: _*), java.util.Map.of("ignoreNullFields", "false"))
+
+    /** Spark's server changes quotes and brackets in parameters of requests, so a key has a number in them. */
+    private val id = if (keys.isEmpty) lit(0L) else xxhash64(keys.toSeq: _*)
+
+    private val isOfTime = panes.schema("window").dataType match {
+      case window: StructType => window("start").dataType != LongType
+      case _                  => false
     }
 
-    def merge(other: Summary): this.type = {
-      panes += other.panes
-      histogram.merge(other.histogram)
-      other.oldest.foreach(keep)
-      this
-    }
-
-    private def keep(row: (Long, Row)): Unit = {
-      oldest += row
-      if (oldest.length > Oldest) oldest.dequeue(): Unit
-    }
-
-    def json: JValue = {
-      val (width, bars) = histogram.bars
+    /** The panes that end first, and the keys with most rows: with most panes if panes do not count their rows. */
+    def overview(run: UUID): JValue = {
+      val shown = to_json(struct(windowName.toSeq ++ keys :+ col("window"): _*))
+      val oldest = panes
+        .orderBy(col("closes_at").asc_nulls_last)
+        .limit(Oldest)
+        .select(unix_micros(col("closes_at")), shown, col("waits_for"), col("held_by"))
+      val largest = panes
+        .groupBy(key.as("key"), id.as("id"))
+        .agg(count(lit(1)).as("panes"), sum("rows").as("rows"))
+        .select("key", "id", "panes", "rows")
+        .orderBy(col("rows").desc_nulls_last, col("panes").desc, col("key"))
+        .limit(Largest)
       JObject(
-        "panes" -> JLong(panes),
-        "widthMs" -> JLong(TimeMath.toMillis(width)),
-        "bars" -> JArray(bars.map { case (from, number) =>
-          JArray(List(JLong(TimeMath.toMillis(from)), JLong(number)))
-        }.toList),
-        "oldest" -> JArray(oldest.toSeq.sortBy(_._1).map { case (due, row) => pane(due, row) }.toList)
+        "run" -> JString(run.toString),
+        "oldest" -> JArray(oldest.collect().toList.map(oldPane)),
+        "largest" -> JArray(largest.collect().toList.map(largeKey))
       )
     }
 
-    private def pane(due: Long, row: Row): JValue = JObject(
-      "dueMs" -> (if (due == Long.MaxValue) JNull else JLong(TimeMath.toMillis(due))),
-      "pane" -> JString(row.getString(1).take(300)),
+    private def oldPane(row: Row): JValue = JObject(
+      "dueMs" -> millis(row, 0),
+      "pane" -> JString(row.getString(1).take(MostText)),
       "waitsFor" -> JString(row.getString(2)),
-      "heldBy" -> Option(row.getString(3)).fold[JValue](JNull)(JString(_))
+      "heldBy" -> text(row, 3)
     )
+
+    private def largeKey(row: Row): JValue = JObject(
+      "key" -> JString(row.getString(0)),
+      // Text: numbers of a browser have 53 bits.
+      "id" -> JString(row.getLong(1).toString),
+      "panes" -> JLong(row.getLong(2)),
+      "rows" -> long(row, 3)
+    )
+
+    /** The last panes of a key, in order of time. */
+    def ofKey(of: Long): JValue = {
+      def at(bound: String): Column = if (isOfTime) unix_micros(col(s"window.$bound")) else col(s"window.$bound")
+      val last = panes
+        .where(id === of)
+        .orderBy(col("window.end").desc, col("window.start").desc)
+        .limit(OfKey)
+        .select(
+          at("start"),
+          at("end"),
+          unix_micros(col("closes_at")),
+          unix_micros(col("clock_at")),
+          col("waits_for"),
+          col("fired").cast(LongType),
+          col("rows"),
+          windowName.getOrElse(lit("")),
+          key
+        )
+        .collect()
+        .toList
+        .reverse
+      JObject(
+        "key" -> last.headOption.fold[JValue](JNull)(row => JString(row.getString(8))),
+        "isOfTime" -> JBool(isOfTime),
+        "panes" -> JArray(last.map(lane))
+      )
+    }
+
+    private def lane(row: Row): JValue = JObject(
+      "start" -> bound(row, 0),
+      "end" -> bound(row, 1),
+      "dueMs" -> millis(row, 2),
+      "clockMs" -> millis(row, 3),
+      "waitsFor" -> JString(row.getString(4)),
+      "fired" -> long(row, 5),
+      "rows" -> long(row, 6),
+      "window" -> JString(row.getString(7))
+    )
+
+    private def bound(row: Row, at: Int): JValue = if (isOfTime) millis(row, at) else long(row, at)
   }
+
+  /** The columns of `open_panes` that are no keys. */
+  private val Facts = Set(
+    "window_name",
+    "window",
+    "closes_at",
+    "clock",
+    "clock_at",
+    "waits_for",
+    "held_by",
+    "fired",
+    "last_fired",
+    "rows"
+  )
+
+  private val MostText = 300
+
+  private def millis(row: Row, at: Int): JValue =
+    if (row.isNullAt(at)) JNull else JLong(TimeMath.toMillis(row.getLong(at)))
+
+  private def long(row: Row, at: Int): JValue = if (row.isNullAt(at)) JNull else JLong(row.getLong(at))
+
+  private def text(row: Row, at: Int): JValue = Option(row.getString(at)).fold[JValue](JNull)(JString(_))
 }

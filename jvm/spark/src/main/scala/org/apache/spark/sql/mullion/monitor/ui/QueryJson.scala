@@ -10,6 +10,7 @@ import org.json4s.jackson.JsonMethods.{compact, render}
 import org.apache.spark.sql.mullion.monitor._
 
 import dev.mullion.windows.clock.Lateness
+import dev.mullion.windows.sets.EndCounts
 import dev.mullion.windows.spec.{Duration, TimeMath}
 
 /** The reports of an application as JSON: the list of its queries, and the operators of one of them. Its size does not
@@ -26,24 +27,24 @@ private[ui] object QueryJson {
   def apply(monitor: QueryMonitor, run: Option[String]): String = {
     val queries = monitor.queries
     val chosen = run.flatMap(id => Try(UUID.fromString(id)).toOption).flatMap(monitor.query).orElse(queries.headOption)
-    compact(
-      render(
-        JObject(
-          "queries" -> JArray(queries.map(query => JObject(identity(query): _*)).toList),
-          "query" -> chosen.fold[JValue](JNull)(detailed)
-        )
-      )
-    )
+    compact(render(page(queries.map(query => identity(query)), chosen.map(detailed))))
   }
 
-  private def identity(query: MonitoredQuery): List[JField] = List(
-    "run" -> JString(query.runId.toString),
-    "title" -> JString(query.title),
-    "isRunning" -> JBool(query.running.isDefined)
-  )
+  /** The reports of a run. */
+  def ofRun(query: MonitoredQuery): String = compact(render(detailed(query)))
+
+  def page(queries: Seq[JValue], chosen: Option[JValue]): JValue =
+    JObject("queries" -> JArray(queries.toList), "query" -> chosen.getOrElse(JNull))
+
+  def identity(run: String, title: String, isRunning: Boolean): JObject =
+    JObject("run" -> JString(run), "title" -> JString(title), "isRunning" -> JBool(isRunning))
+
+  private def identity(query: MonitoredQuery): JObject =
+    identity(query.runId.toString, query.title, query.running.isDefined)
 
   private def detailed(query: MonitoredQuery): JValue = JObject(
-    identity(query) ++ List[JField](
+    identity(query).obj ++ List[JField](
+      "hasOpenState" -> JBool(query.session.isDefined),
       "failure" -> orNull(query.failure)(JString(_)),
       "operators" -> JArray(query.operators.map(operator(query, _)).toList)
     )
@@ -62,18 +63,16 @@ private[ui] object QueryJson {
   }
 
   private def last(query: MonitoredQuery, history: OperatorHistory, report: BatchReport): JValue = {
-    val clockUs = report.clock.atMs.map(TimeMath.fromMillis)
-    val waitsFor = history.description.waitsFor(report.panesOpen, clockUs, report.nextDueMs.map(TimeMath.fromMillis))
     JObject(
       "batch" -> JLong(report.batch),
       "timeMs" -> JLong(report.timeMs),
       "clockMs" -> orNull(report.clock.atMs)(JLong(_)),
       "lag" -> orNull(OperatorSource.lagMs(query, history))(lag => JString(duration(lag / 1000 * 1000))),
-      "waitsFor" -> JString(s"waits for $waitsFor"),
-      "heldBy" -> orNull(report.clock.heldBy)(JString(_)),
+      "reason" -> JString(OpenReason(history.description, report, query.running.isDefined)),
       "nextDueMs" -> orNull(report.nextDueMs)(JLong(_)),
       "streams" -> JArray(report.clock.streams.map(stream).toList),
       "panesOpen" -> JLong(report.panesOpen),
+      "ends" -> ends(report),
       "recent" -> JObject(history.recent.map { case (name, values) => name -> longs(values) }.toList),
       "totals" -> JObject(Count.all.map(count => count.name -> JLong(history.total(count))).toList),
       "rowsRead" -> JLong(history.rowsRead),
@@ -84,6 +83,18 @@ private[ui] object QueryJson {
       ),
       "state" -> state(report)
     )
+  }
+
+  /** The open panes by the end of their windows; null if they are not tracked, as for windows of row numbers. */
+  private def ends(report: BatchReport): JValue = {
+    val (width, bars) = report.openEnds.bars
+    if (bars.isEmpty) JNull
+    else
+      JObject(
+        "widthMs" -> JLong(TimeMath.toMillis(width)),
+        "isCut" -> JBool(bars.length == EndCounts.Bars),
+        "bars" -> JArray(bars.map { case (from, panes) => longs(Seq(TimeMath.toMillis(from), panes)) }.toList)
+      )
   }
 
   private def stream(of: StreamReading): JValue = JObject(

@@ -16,29 +16,31 @@ import org.apache.spark.ui.{JettyUtils, SparkUI, SparkUITab, UIUtils}
   *   windows/             the page: Spark's frame, and an empty element
   *   windows/script/      the script that fills it
   *   windows/json/?run=   the reports of a query, see [[QueryJson]]
-  *   windows/panes/?run=&operator=   the open panes of an operator, see [[PanesJson]]
+  *   windows/panes/?run=&operator=        open panes of an operator, see [[PanesJson]]
+  *   windows/panes/?run=&operator=&key=   those of a key
   * }}}
   *
   * The types of requests and handlers belong to the web server, whose packages differ between builds of Spark. This
   * class passes them on by reflection, so none of them is in its byte code.
   */
-private[mullion] final class WindowsTab private (ui: SparkUI, monitor: QueryMonitor)
+private[mullion] final class WindowsTab private (ui: SparkUI, content: TabContent)
     extends TabAfterStreaming(ui, "windows") {
   import WindowsTab._
 
   private def attach(): Unit = {
     serve("", "text/html")(page)
     serve("/script", "text/javascript")(_ => script)
-    serve("/json", "application/json")(request => QueryJson(monitor, parameter(request, "run")))
-    val panes = new PanesJson(monitor)
-    serve("/panes", "application/json")(request => panes(parameter(request, "run"), parameter(request, "operator")))
+    serve("/json", "application/json")(request => content.queries(parameter(request, "run")))
+    serve("/panes", "application/json") { request =>
+      content.panes(parameter(request, "run"), parameter(request, "operator"), parameter(request, "key"))
+    }
     ui.attachTab(this)
   }
 
   private def page(request: AnyRef): String = {
-    val content: Seq[Node] =
+    val body: Seq[Node] =
       <div id="mullion-windows"><noscript>This page needs JavaScript.</noscript></div> ++ <script src="script/"></script>
-    "<!DOCTYPE html>" + frame(request, content).mkString
+    "<!DOCTYPE html>" + frame(request, body).mkString
   }
 
   /** Spark's header around the content. Spark versions add parameters at the end, all of them optional. */
@@ -73,8 +75,12 @@ private[mullion] object WindowsTab {
 
   /** Adds the tab to the application's web UI, if it has one; later calls do nothing. */
   def attach(context: SparkContext): Unit =
-    if (attached.synchronized(attached.add(context)))
-      context.ui.foreach(new WindowsTab(_, QueryMonitor.of(context)).attach())
+    if (attached.synchronized(attached.add(context))) {
+      context.ui.foreach(attach(_, new LiveContent(QueryMonitor.of(context))))
+    }
+
+  /** Adds the tab to a web UI. */
+  private[ui] def attach(ui: SparkUI, content: TabContent): Unit = new WindowsTab(ui, content).attach()
 
   private lazy val script: String =
     Using.resource(getClass.getResourceAsStream("/dev/mullion/ui/windows.js"))(in =>

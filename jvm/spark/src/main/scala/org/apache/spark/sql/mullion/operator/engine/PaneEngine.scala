@@ -2,11 +2,10 @@ package org.apache.spark.sql.mullion.operator.engine
 
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions.UnsafeRow
-import org.apache.spark.sql.mullion.state.record.{FamilySpec, RecordOrder, StatePartition}
-import org.apache.spark.sql.types._
 
 import dev.mullion.windows.clock.Lateness
 import dev.mullion.windows.rules.{FiringKind, LatePolicy}
+import dev.mullion.windows.sets.EndCounts
 
 /** Updates the panes of one partition for one batch: applies the batch's rows, then closes and fires due panes. */
 trait PaneEngine {
@@ -45,13 +44,16 @@ trait PaneEngine {
   *   its number of rows, if recorded apart from its aggregates
   * @param rowsToCome
   *   the number of rows until it closes, if it closes by that
+  * @param end
+  *   of its window, if that is a time
   */
 final case class OpenPane(
     row: InternalRow,
     firedAt: Option[Long] = None,
     clock: Option[Long] = None,
     rows: Option[Long] = None,
-    rowsToCome: Option[Long] = None
+    rowsToCome: Option[Long] = None,
+    end: Option[Long] = None
 )
 
 /** An engine that receives its partial rows one by one, so that several may share an input. */
@@ -71,8 +73,15 @@ private[operator] trait AddingPanes extends PaneEngine {
 
 /** The counts of a batch in one partition, and the next due times there (microseconds; `PaneCounts.Never` if nothing
   * waits).
+  *
+  * @param tracksEnds
+  *   whether the ends of panes are counted
   */
-final class PaneCounts {
+final class PaneCounts(val tracksEnds: Boolean = false) {
+
+  /** The panes that opened minus those that closed, by the end of their windows. Only if `tracksEnds`. */
+  val ends: EndCounts = new EndCounts
+
   var panesOpened: Long = 0
   var panesClosed: Long = 0
   private var late: Long = 0
@@ -96,6 +105,24 @@ final class PaneCounts {
   /** The next time at which a pane fires early by the wall clock, or closes by it where keys' own clocks follow that.
     */
   var nextByWall: Long = PaneCounts.Never
+
+  /** Counts a pane that opened. */
+  def opened(end: Long): Unit = {
+    panesOpened += 1
+    opensAt(end)
+  }
+
+  /** Counts a pane that closed. */
+  def closed(end: Long): Unit = {
+    panesClosed += 1
+    closesAt(end)
+  }
+
+  /** Counts the end of an open pane, but not the pane. */
+  def opensAt(end: Long): Unit = if (tracksEnds) ends.add(end)
+
+  /** Reverses `opensAt`. */
+  def closesAt(end: Long): Unit = if (tracksEnds) ends.remove(end)
 
   /** Resets the due times. */
   def nothingDue(): Unit = {
@@ -128,6 +155,7 @@ final class PaneCounts {
   def add(part: PaneCounts): Unit = {
     panesOpened += part.panesOpened
     panesClosed += part.panesClosed
+    ends.merge(part.ends)
     late += part.late
     dropped += part.dropped
     if (part.lateBuckets.nonEmpty)
@@ -157,45 +185,4 @@ final class PaneCounts {
 
 object PaneCounts {
   val Never: Long = Long.MaxValue
-}
-
-/** The totals of a partition, stored with its state so that no batch has to count. */
-final class PartitionTotals(partition: StatePartition) {
-  private val family = partition.family(PartitionTotals.family)
-  private val (existed, was) = {
-    val stored = family.get(PartitionTotals.key)
-    if (stored.isAbsent) (false, (0L, 0L)) else (true, (stored.getLong(0), stored.getLong(1)))
-  }
-
-  /** The number of open panes before this batch. */
-  def panes: Long = was._1
-
-  /** Resets the totals. Returns them. */
-  def clear(): (Long, Long) = add(-was._1, -was._2)
-
-  /** Adds this batch's changes. Returns the new totals: open panes, records in state. */
-  def add(panes: Long, records: Long): (Long, Long) = {
-    val now = (was._1 + panes, was._2 + records)
-    if (now != was) {
-      val row = UnsafeRow.createFromByteArray(24, 2)
-      row.setLong(0, now._1)
-      row.setLong(1, now._2)
-      if (existed) family.update(PartitionTotals.key, row) else family.insert(PartitionTotals.key, row)
-    }
-    now
-  }
-}
-
-object PartitionTotals {
-
-  /** The only key: the number 0. */
-  private val key: UnsafeRow = UnsafeRow.createFromByteArray(16, 1)
-
-  val family: FamilySpec = FamilySpec(
-    "totals",
-    key = new StructType().add("id", IntegerType, nullable = false),
-    value = new StructType().add("panes", LongType, nullable = false).add("records", LongType, nullable = false),
-    RecordOrder.Unordered,
-    countAt = Some(1)
-  )
 }

@@ -42,7 +42,7 @@ private[operator] final case class StateAdaptation(
     dropped.foreach(of => partition.family(of).clear())
     // Removed panes are not counted.
     leaving.foreach { program =>
-      val openPanes = program.engine(StateAdaptation.noClock, partition, new PaneCounts).openPanes().size
+      val openPanes = program.engine(BatchClock.Inspection, partition, new PaneCounts).openPanes().size
       counts.panesClosed += new PartitionTotals(partition).panes - openPanes
     }
   }
@@ -56,10 +56,6 @@ private[operator] final case class StateAdaptation(
       }
     finally records.close()
   }
-}
-
-private[operator] object StateAdaptation {
-  private val noClock = BatchClock(BatchClock.BeforeAllTime, BatchClock.BeforeAllTime, 0L, rowsCame = false)
 }
 
 /** The conversion of one window.

@@ -208,7 +208,7 @@ private[operator] final class TogetherPanes(
 
   /** One window, with its own counts: engines set the next due time in them. */
   private final class Part(window: TogetherWindow) {
-    private val ownCounts = new PaneCounts
+    private val ownCounts = new PaneCounts(counts.tracksEnds)
     private lazy val narrow = UnsafeProjection.create(window.narrow, program.partial)
     private val widen = UnsafeProjection.create(window.widen, window.program.output)
     private val panes =

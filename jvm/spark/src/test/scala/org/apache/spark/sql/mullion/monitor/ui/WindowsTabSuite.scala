@@ -91,8 +91,14 @@ class WindowsTabSuite extends SparkSuite {
       val shown = report()
       assertEquals((shown \ "clockMs").extract[Long], 26000L)
       assertEquals((shown \ "nextDueMs").extract[Long], 30000L)
-      assertEquals((shown \ "waitsFor").extract[String], "waits for 4 seconds of event time")
-      assert(clue((shown \ "heldBy").extract[String]).contains("no row after 1970-01-01T00:00:31Z"))
+      val reason = (shown \ "reason").extract[String]
+      assert(
+        clue(reason).startsWith(
+          "2 panes are open. The next one waits for 4 seconds of event time. The clock is held by "
+        )
+      )
+      assert(reason.contains("no row after 1970-01-01T00:00:31Z"))
+      assert(clue(reason).endsWith(" advances the clock without rows."))
       assertEquals((shown \ "panesOpen").extract[Long], 2L)
       assertEquals((shown \ "lateness" \ "rows").extract[Seq[Long]], Seq(0L, 0L, 2L, 0L, 0L, 0L, 0L))
       assertEquals(
@@ -190,25 +196,20 @@ class WindowsTabSuite extends SparkSuite {
     }
   }
 
-  test("the answers for many open panes are small, and the panes are counted by their due time on request") {
+  test("the answers for many open panes are small, and the page has their ends without a read of state") {
     within("many", Asked.tumbling(10 * second, 0), delay = "1 hour") { (source, query) =>
       run(source, query)((0 until 100000).map(k => at(k % 1000, k)): _*)
       assertEquals((report() \ "panesOpen").extract[Long], 100000L)
       assert(clue(get("/windows/json/").body.length) < 20000)
-
-      def panes(): JValue = {
-        val body = get(s"/windows/panes/?run=${query.runId}&operator=0").body
-        assert(clue(body.length) < 30000)
-        parse(body)
-      }
-      val running = panes()
-      assertEquals((running \ "panes").extract[Long], 100000L)
-      assertEquals((running \ "widthMs").extract[Long], 60000L)
-      val bars = (running \ "bars").extract[Seq[Seq[Long]]]
+      val ends = report() \ "ends"
+      assertEquals((ends \ "widthMs").extract[Long], 60000L)
+      val bars = (ends \ "bars").extract[Seq[Seq[Long]]]
       assertEquals(bars.map(_.head), (0L to 16L).map(_ * 60000L))
       // Ten seconds have a thousand panes, and each minute but the first contains the ends of six windows.
       assertEquals(bars.map(_.last), 5000L +: Seq.fill(15)(6000L) :+ 5000L)
-      val oldest = (running \ "oldest")(0)
+
+      val read = panesOf(query)
+      val oldest = (read \ "oldest")(0)
       assertEquals((oldest \ "dueMs").extract[Long], 10000L)
       assert(clue((oldest \ "pane").extract[String]).contains("1970-01-01T00:00:10.000Z"))
       assertEquals((oldest \ "waitsFor").extract[String], "rows: there is no clock yet")
@@ -216,7 +217,35 @@ class WindowsTabSuite extends SparkSuite {
 
       query.stop()
       waitForListeners()
-      assertEquals((panes() \ "bars"), running \ "bars")
+      assertEquals(report() \ "ends", ends)
+      assertEquals((panesOf(query) \ "oldest").children.length, (read \ "oldest").children.length)
+    }
+  }
+
+  private def panesOf(query: StreamingQuery, key: Option[String] = None): JValue = {
+    val chosen = key.fold("")(of => s"&key=$of")
+    val body = get(s"/windows/panes/?run=${query.runId}&operator=0$chosen").body
+    assert(clue(body.length) < 30000)
+    parse(body)
+  }
+
+  test("the largest keys are those with most rows, and the panes of a key are listed in order of time") {
+    within("keys", Asked.tumbling(10 * second, 0), delay = "20 seconds") { (source, query) =>
+      run(source, query)(at(15, k = 7), at(16, k = 7), at(31, k = 7), at(15, k = 8), at(25, k = 8), at(29, k = 9))
+      val keys = (panesOf(query) \ "largest").children
+      val largest = keys.map { of =>
+        ((of \ "key").extract[String], (of \ "panes").extract[Long], (of \ "rows").extract[Long])
+      }
+      assertEquals(largest, List(("""{"k":7}""", 2L, 3L), ("""{"k":8}""", 2L, 2L), ("""{"k":9}""", 1L, 1L)))
+      val of = panesOf(query, Some((keys.head \ "id").extract[String]))
+      assertEquals((of \ "key").extract[String], """{"k":7}""")
+      assertEquals((of \ "isOfTime").extract[Boolean], true)
+      assertEquals(
+        (of \ "panes").children.map(pane => ((pane \ "start").extract[Long], (pane \ "end").extract[Long])),
+        List((10000L, 20000L), (30000L, 40000L))
+      )
+      assertEquals(((of \ "panes")(1) \ "waitsFor").extract[String], "29 seconds of event time")
+      assertEquals((panesOf(query, Some("1")) \ "panes").children, Nil)
     }
   }
 

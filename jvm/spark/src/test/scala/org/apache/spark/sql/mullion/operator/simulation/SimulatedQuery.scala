@@ -8,13 +8,14 @@ import org.apache.spark.sql.catalyst.expressions.aggregate.{Count, Sum}
 import org.apache.spark.sql.mullion.expressions.columns.PaneColumns
 import org.apache.spark.sql.mullion.expressions.functions.{AccumulatorLimit, AggregateText}
 import org.apache.spark.sql.mullion.operator.assign.Assigner
-import org.apache.spark.sql.mullion.operator.engine.{PaneCounts, PartitionTotals}
+import org.apache.spark.sql.mullion.operator.engine.{OpenEnds, OpenPane, PaneCounts, PartitionTotals}
 import org.apache.spark.sql.mullion.operator.program.WindowProgram
 import org.apache.spark.sql.mullion.state.record.{KeyOrder, StatePartition}
 import org.apache.spark.sql.types._
 
 import dev.mullion.windows.clock.BatchClock
 import dev.mullion.windows.rules._
+import dev.mullion.windows.sets.EndCounts
 import dev.mullion.windows.spec.{AlignedWindow, AroundWindow, SessionWindow}
 
 /** The tasks of a query, from rows to firings, without Spark: Spark's parts (the partial aggregate, the shuffle) are
@@ -165,7 +166,7 @@ private[simulation] final class SimulatedQuery(terms: Contract.Terms, countsRows
       partition: StatePartition,
       dies: Option[Int]
   ): SimulatedQuery.Worked = {
-    val counts = new PaneCounts
+    val counts = new PaneCounts(tracksEnds = true)
     val clock =
       BatchClock(
         batch.before.getOrElse(BatchClock.BeforeAllTime),
@@ -184,8 +185,19 @@ private[simulation] final class SimulatedQuery(terms: Contract.Terms, countsRows
       if (rules.late != LatePolicy.Emit) Vector.empty
       else input.late ++ input.aside.filter(row => engine.isLate(lateKey(row)))
     val records = partition.rowsAdded
-    val totals = new PartitionTotals(partition).add(counts.panesOpened - counts.panesClosed, records)
+    val before = new PartitionTotals(partition)
+    def openPanes = program.engine(BatchClock.Inspection, partition, new PaneCounts).openPanes()
+    val ends = OpenEnds.after(before.ends, counts)(openPanes)
+    checkEnds(ends, openPanes)
+    val totals = before.add(counts.panesOpened - counts.panesClosed, records, Some(ends.toBytes))
     SimulatedQuery.Worked(out ++ late.map(row => Out(row.key, 0L, 0L, "late", 0, 1L, row.value)), totals)
+  }
+
+  /** The changes of the batches add up to the panes in state. */
+  private def checkEnds(ends: EndCounts, openPanes: Iterator[OpenPane]): Unit = {
+    val rest = EndCounts.fromBytes(ends.toBytes)
+    openPanes.foreach(_.end.foreach(rest.remove))
+    if (!rest.isEmpty) throw new AssertionError(s"open panes by end: ${ends.bars}, more than in state: ${rest.bars}")
   }
 
   private def lateKey(row: Row): UnsafeRow = {

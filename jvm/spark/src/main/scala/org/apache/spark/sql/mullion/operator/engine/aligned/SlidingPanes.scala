@@ -105,6 +105,8 @@ private[operator] final class SlidingPanes(
     if (isLate(row)) { active.late.put(ordinal, accumulators.rest(accumulators.open(row)).copy()); () }
     else {
       val isNew = active.slices.add(ordinal)
+      if (isNew && counts.tracksEnds)
+        rules.foreachWindowOfOne(active.slices, ordinal, firstOpenBefore)(w => counts.opensAt(rules.windowEnd(w)))
       slices.add(active.key, active.slices, ordinal, isNew, row)
       if (emitsEmpty) active.know(ordinal)
       if (firesOpen) active.newRows += ordinal -> (if (rowsAt < 0) 1L else row.getLong(rowsAt))
@@ -174,6 +176,10 @@ private[operator] final class SlidingPanes(
     // Windows that close without rows were never open.
     counts.panesClosed +=
       (if (emitsEmpty) active.open - rules.countWindows(active.slices, firstOpenNow) else windows.length.toLong)
+    if (counts.tracksEnds) {
+      val withRows = if (emitsEmpty) windowsFrom(active, firstOpenBefore, _ < firstOpenNow) else windows
+      withRows.foreach(window => counts.closesAt(rules.windowEnd(window)))
+    }
     counts.firedClose += windows.length
     val closed = fire(active, windows, Firing.Close).andThen(dropClosed(active))
     if (rules.refinements.onTime) closed ++ ending(active) else closed
@@ -212,7 +218,7 @@ private[operator] final class SlidingPanes(
       else active.firings.first
     val windows = windowsFrom(active, first, _ => true)
     fire(active, windows, Firing.Close).zip(windows.iterator).map { case (row, window) =>
-      OpenPane(row, active.firings.firedAt(window))
+      OpenPane(row, active.firings.firedAt(window), end = Some(rules.windowEnd(window)))
     }
   }
 

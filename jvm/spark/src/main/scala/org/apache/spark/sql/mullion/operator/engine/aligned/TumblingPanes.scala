@@ -78,9 +78,9 @@ private[operator] final class TumblingPanes(
   override def openPanes(): Iterator[OpenPane] = {
     new Iterators.OfRecords(panes.scan(Long.MinValue))({ record =>
       val (key, work) = (sums.keyThroughout(record.key), accumulators.load(record.value.untilNextCall))
-      val row =
-        output.fire(key, bounds.start(key), bounds.end(key), Firing.Close, notes.fired(work), sums.shown(key, work))
-      Iterator.single(OpenPane(row, Option.when(firesOpen)(notes.wallReading(work))))
+      val end = bounds.end(key)
+      val row = output.fire(key, bounds.start(key), end, Firing.Close, notes.fired(work), sums.shown(key, work))
+      Iterator.single(OpenPane(row, Option.when(firesOpen)(notes.wallReading(work)), end = Some(end)))
     })(())
   }
 
@@ -93,7 +93,7 @@ private[operator] final class TumblingPanes(
       val firing = if (firesOpen) noteRows(key, work, row) else None
       panes.insert(key, toState(key, work))
       queue.foreach(_.flush())
-      counts.panesOpened += 1
+      counts.opened(bounds.end(key))
       firing
     } else {
       val work = accumulators.load(stored.untilNextCall)
@@ -179,12 +179,13 @@ private[operator] final class TumblingPanes(
         val key = sums.keyThroughout(BorrowedRow(borrowed))
         val work = accumulators.load(value)
         val shown = sums.shown(key, work)
-        val row = output.fire(key, bounds.start(key), bounds.end(key), Firing.Close, notes.fired(work), shown)
+        val end = bounds.end(key)
+        val row = output.fire(key, bounds.start(key), end, Firing.Close, notes.fired(work), shown)
         queue.foreach(_.remove(key, work))
         sums.drop(key, work)
         remove()
         queue.foreach(_.flush())
-        counts.panesClosed += 1
+        counts.closed(end)
         counts.firedClose += 1
         Iterator.single(row)
       }

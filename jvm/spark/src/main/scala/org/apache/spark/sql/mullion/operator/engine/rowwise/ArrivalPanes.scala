@@ -75,6 +75,7 @@ private[operator] final class ArrivalPanes(
   private val closesWhen = rows.closesWhen.map(new PaneCondition(_, program.keys, functions, program.functionResults))
   private lazy val mark = UnsafeProjection.create(rows.trigger.toSeq, rows.input)
   private val onTime = !program.rules.isInstanceOf[NumberedRules]
+  private val tracksEnds = onTime && counts.tracksEnds
   private val running = rows.byRow.running
   private val early = program.rules.early
   private val firesOpen = program.rules.firesOpen
@@ -124,7 +125,14 @@ private[operator] final class ArrivalPanes(
           val (rows, toCome) =
             if (onTime) (None, None) else (Some(active.panes.number - pane.start), rowsToCome(active, pane))
           val fired = fire(active, pane, Firing.Close)
-          OpenPane(fired, active.panes.firedAt(pane), active.panes.ownClock, rows, rowsToCome = toCome)
+          OpenPane(
+            fired,
+            active.panes.firedAt(pane),
+            active.panes.ownClock,
+            rows,
+            toCome,
+            Option.when(onTime)(pane.end)
+          )
         }
       })(())
     }
@@ -350,7 +358,9 @@ private[operator] final class ArrivalPanes(
       )
     else {
       val due = KeyRecord.due(stored)
-      read(key, stored, Option.when(due != PaneCounts.Never)(due))
+      val active = read(key, stored, Option.when(due != PaneCounts.Never)(due))
+      if (tracksEnds) active.panes.open.foreach(pane => counts.closesAt(pane.end))
+      active
     }
   }
 
@@ -366,6 +376,7 @@ private[operator] final class ArrivalPanes(
 
   private def store(active: ArrivalKey, hasTimer: Boolean = true): Unit = keys.foreach { family =>
     counts.panesOpened += active.openAfter + active.closed - active.openAtFirst
+    if (tracksEnds && !active.isForgotten) active.panes.open.foreach(pane => counts.opensAt(pane.end))
     active.write()
     // A pane that ends at the end of time never closes, and has no timer.
     val next = Option

@@ -51,10 +51,15 @@ private[operator] final class SessionPanes(
   private val ids = rules.refinements.ids
   // The starts of the sessions that a partial row touches.
   private var touched = new Array[Long](4)
+  private var endsTouched = new Array[Long](4)
   private var touches = 0
   private val touch: OpenSessions.Session => Unit = { session =>
-    if (touches == touched.length) touched = java.util.Arrays.copyOf(touched, 2 * touches)
+    if (touches == touched.length) {
+      touched = java.util.Arrays.copyOf(touched, 2 * touches)
+      endsTouched = java.util.Arrays.copyOf(endsTouched, 2 * touches)
+    }
     touched(touches) = session.first
+    endsTouched(touches) = session.end
     touches += 1
   }
   // Possibly late rows are put aside, and decided after the input. The sessions of their keys before this batch are
@@ -115,7 +120,10 @@ private[operator] final class SessionPanes(
     if (!mayBeLate || active.before.touches(first, end)) {
       if (mayBeLate && rules.late == LatePolicy.Emit) openBefore.put(active.key, active.before)
       val before = active.open.size
-      merge(active.open, active.sums, active.key, first, end, row)
+      val session = merge(active.open, active.sums, active.key, first, end, row)
+      var i = 0
+      while (i < touches) { counts.closesAt(endsTouched(i)); i += 1 }
+      counts.opensAt(session.end)
       counts.panesOpened += active.open.size - before
     } else {
       counts.countLate(row.getLong(rowsAt), rules.late, TimeMath.minus(clock.before, rules.closeDue(end)))
@@ -123,6 +131,7 @@ private[operator] final class SessionPanes(
         case LatePolicy.Drop | LatePolicy.Emit         => ()
         case LatePolicy.Reopen | LatePolicy.ReopenEach =>
           merge(active.reopened, active.sumsReopened, active.key, first, end, row)
+          ()
       }
     }
   }
@@ -157,7 +166,7 @@ private[operator] final class SessionPanes(
         val row = fire(active, session, Firing.Close, active.sums.shown(session.first))
         active.sums.remove(session.first)
         active.open.removeFirst()
-        counts.panesClosed += 1
+        counts.closed(session.end)
         counts.firedClose += 1
         row
       }
@@ -172,7 +181,7 @@ private[operator] final class SessionPanes(
 
   override protected def look(active: SessionKey, due: Long): Iterator[OpenPane] = active.open.iterator.map { session =>
     val row = fire(active, session, Firing.Close, active.sums.shown(session.first))
-    OpenPane(row, Option.when(firesOpen)(session.wallReading))
+    OpenPane(row, Option.when(firesOpen)(session.wallReading), end = Some(session.end))
   }
 
   private def fireOpen(active: SessionKey, session: OpenSessions.Session, kind: FiringKind): InternalRow = {
@@ -207,7 +216,9 @@ private[operator] final class SessionPanes(
       PaneName(session.id.text, session.merged.map(_.text))
     }
 
-  /** Adds a partial row to `open`, and merges the accumulators that it touches, in order of time. */
+  /** Adds a partial row to `open`, and merges the accumulators that it touches, in order of time. Returns the resulting
+    * session; `endsTouched` has the previous ends of its parts.
+    */
   private def merge(
       open: OpenSessions,
       accumulatorsOf: SessionSums,
@@ -215,11 +226,12 @@ private[operator] final class SessionPanes(
       first: Long,
       end: Long,
       row: InternalRow
-  ): Unit = {
+  ): OpenSessions.Session = {
     touches = 0
     val session = open.add(first, end, row.getLong(rowsAt), clock)(touch)
     try mergeTouched(accumulatorsOf, key, session, first, row)
     catch { case e: MullionException => throw FailedAggregate.in(names(session.first, session.end, key), e) }
+    session
   }
 
   private def mergeTouched(
