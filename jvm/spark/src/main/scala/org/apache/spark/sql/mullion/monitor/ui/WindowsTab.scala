@@ -73,10 +73,11 @@ private[mullion] object WindowsTab {
   // Entries are removed with their context.
   private val attached = Collections.newSetFromMap(new WeakHashMap[SparkContext, java.lang.Boolean])
 
-  /** Adds the tab to the application's web UI, if it has one; later calls do nothing. */
+  /** Adds the tab to the application's web UI and event log, if it has them; later calls do nothing. */
   def attach(context: SparkContext): Unit =
     if (attached.synchronized(attached.add(context))) {
       context.ui.foreach(attach(_, new LiveContent(QueryMonitor.of(context))))
+      EventLog.begin(context)
     }
 
   /** Adds the tab to a web UI. */
