@@ -23,6 +23,20 @@ object Time {
   implicit def named(column: String): Time = Event(functions.col(column))
 }
 
+/** Columns, given directly or by name: `Seq(col("user"))` or `Seq("user")`. */
+final class Columns private (private[mullion] val all: Seq[Column])
+
+object Columns {
+  private[mullion] val none: Columns = new Columns(Nil)
+
+  implicit def ofColumns(columns: Seq[Column]): Columns = new Columns(columns)
+
+  implicit def named(columns: Seq[String]): Columns = new Columns(columns.map(functions.col))
+
+  // Without it, both conversions above would apply to Nil.
+  implicit def ofNil(columns: Nil.type): Columns = new Columns(columns)
+}
+
 /** The treatment of late rows: rows whose panes have all closed before their batch. */
 object Late {
   val Drop: LatePolicy = LatePolicy.Drop

@@ -7,15 +7,15 @@ import org.apache.spark.sql.mullion.plan.build.{AsOfBuilder, TogetherBuilder, Wi
 import org.apache.spark.sql.mullion.plan.options.{AsOfOptions, WindowOptions, WindowedJoinOptions}
 import org.apache.spark.sql.mullion.shim.Classic
 import org.apache.spark.sql.streaming.StreamingQuery
-import org.apache.spark.sql.{Column, DataFrame, SparkSession}
+import org.apache.spark.sql.{DataFrame, Dataset, SparkSession}
 
 import dev.mullion.windows.rules.{AsOfDirection, JoinKind, LatePolicy}
 
-/** Windows for Scala: `import dev.mullion._` gives a DataFrame `windowed`.
+/** Windows for Scala: `import dev.mullion._` adds `windowed` to DataFrames and Datasets.
   * {{{
   *   clicks
   *     .withWatermark("at", "5 minutes")
-  *     .windowed(Tumbling("1 hour"), time = "at", by = Seq(col("user")), early = Early.every("15 minutes"))
+  *     .windowed(Tumbling("1 hour"), time = "at", by = Seq("user"), early = Early.every("15 minutes"))
   *     .agg(count("*").as("n"))
   * }}}
   *
@@ -42,7 +42,7 @@ import dev.mullion.windows.rules.{AsOfDirection, JoinKind, LatePolicy}
   */
 package object mullion {
 
-  implicit final class RowsInWindows(private val df: DataFrame) extends AnyVal {
+  implicit final class RowsInWindows(private val rows: Dataset[_]) extends AnyVal {
 
     /** Assigns rows to panes, one per window and key. The options mean the same as in Python's `mullion.windowed`.
       *
@@ -72,7 +72,7 @@ package object mullion {
     def windowed(
         window: Window,
         time: Time,
-        by: Seq[Column] = Nil,
+        by: Columns = Columns.none,
         allowedLateness: Span = Span.zero,
         early: Early = Early.never,
         onTime: Boolean = false,
@@ -80,7 +80,7 @@ package object mullion {
         late: LatePolicy = Late.Drop,
         empty: Empty = Empty.Skip,
         closeAtEnd: Boolean = false,
-        dedupeBy: Seq[Column] = Nil,
+        dedupeBy: Columns = Columns.none,
         ids: Boolean = false,
         clock: Clock = Watermark(),
         upgrade: Upgrade = Upgrade()
@@ -97,14 +97,14 @@ package object mullion {
           .withOnTime(onTime)
           .withAccumulate(accumulate),
         empty.applyTo,
-        _.copy(late = late, dedupeBy = dedupeBy).withIds(ids),
+        _.copy(late = late, dedupeBy = dedupeBy.all).withIds(ids),
         clock.applyTo,
         early.applyTo,
         when(closeAtEnd)(_.withCloseAtEnd),
         upgrade.applyTo,
         window.applyTo
       )
-      new Windowed(df, window, by, changes.foldLeft(WindowOptions())((options, change) => change(options)))
+      new Windowed(rows.toDF(), window, by.all, changes.foldLeft(WindowOptions())((options, change) => change(options)))
     }
   }
 

@@ -29,7 +29,7 @@ class ScalaApiSuite extends SparkSuite {
         "('2024-01-01 11:10:00', 'bob') AS t(at, user)"
     )
     val panes = clicks
-      .windowed(Tumbling("1 hour"), time = "at", by = Seq(col("user")))
+      .windowed(Tumbling("1 hour"), time = "at", by = Seq("user"))
       .agg(count("*").as("n"))
     panes.select(col("user"), col("window.start"), col("n")).orderBy("start").show()
     // end
@@ -39,7 +39,18 @@ class ScalaApiSuite extends SparkSuite {
     )
   }
 
-  test("a stream fires early, puts out its late rows, and its open panes are read from the checkpoint") {
+  test("keys are columns or names, and the rows may be a Dataset") {
+    def counts(by: Columns): Set[String] = {
+      val panes = spark.range(4).windowed(Tumbling("2 seconds"), time = timestamp_seconds(col("id")), by = by)
+      shown(panes.agg(count("*").as("n"), max("id").as("last")), "last", "n")
+    }
+    val eachRow = Set("0 1", "1 1", "2 1", "3 1")
+    assertEquals(counts(Seq("id")), eachRow)
+    assertEquals(counts(Seq(col("id").cast("string").as("id"))), eachRow)
+    assertEquals(counts(Nil), Set("1 2", "3 2"))
+  }
+
+  test("a stream fires early, emits its late rows, and its open panes are read from the checkpoint") {
     TemporaryFolder.use { folder =>
       val source = folder.resolve("in").toString
       val checkpoint = folder.resolve("checkpoint").toString
@@ -67,7 +78,7 @@ class ScalaApiSuite extends SparkSuite {
         .windowed(
           Session("30 minutes"),
           time = "at",
-          by = Seq(col("user")),
+          by = Seq("user"),
           early = Early.every("1 minute").orCount(100),
           late = Late.Emit
         )
