@@ -119,7 +119,7 @@ private object CacheSizeSuite {
     private val source = MemoryStream[CachedRow](spark, 1)(Encoders.product[CachedRow])
     private val rows = mutable.ArrayBuffer.empty[Row]
     private var settled = -1L
-    // Early firings also follow the wall clock, which stands still here.
+    // Early firings also follow the wall clock, which is constant here.
     private val query: ClockedQuery = spark.withActive {
       val panes = windows(source.toDF().withWatermark("ts", "0 seconds"))
       Facade.startClocked(panes, checkpoint, "append", startMs = 0L, drain = false)

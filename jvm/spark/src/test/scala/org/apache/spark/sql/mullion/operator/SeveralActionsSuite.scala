@@ -51,7 +51,7 @@ class SeveralActionsSuite extends SparkSuite {
     (what, window, late) <- Seq(
       ("sessions", Asked.session(3000000L), "drop"),
       ("windows that overlap", Asked.sliding(20000000L, 5000000L, 0), "drop"),
-      ("late rows that come out", Asked.tumbling(10000000L, 0), "emit")
+      ("emitted late rows", Asked.tumbling(10000000L, 0), "emit")
     )
   ) test(s"an action that stops before the last row leaves nothing to the next one: $what (seed $seed)") {
     withInput { input =>
@@ -99,7 +99,7 @@ class SeveralActionsSuite extends SparkSuite {
     }
   }
 
-  test(s"a function may go on after an action that failed (seed $seed)") {
+  test(s"a function may continue after an action that failed (seed $seed)") {
     withInput { input =>
       val one = run(input, once)
       val again = run(
@@ -132,7 +132,7 @@ class SeveralActionsSuite extends SparkSuite {
     }
   }
 
-  test(s"a query goes on from what several actions have committed (seed $seed)") {
+  test(s"a query continues from the commit of several actions (seed $seed)") {
     TemporaryFolder.use { folder =>
       def parts(name: String, act: Act) = batches.grouped(2).toSeq.flatMap { two =>
         two.foreach(write(folder.resolve(s"$name input"), _))

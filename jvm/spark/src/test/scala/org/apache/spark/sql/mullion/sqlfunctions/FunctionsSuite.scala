@@ -42,7 +42,7 @@ class FunctionsSuite extends SparkSuite {
       }
     }
 
-    test(s"DESCRIBE FUNCTION EXTENDED ${name.funcName} says what it does, with which arguments, and since when") {
+    test(s"DESCRIBE FUNCTION EXTENDED ${name.funcName} documents its purpose, its arguments and its first version") {
       val said = spark.sql(s"DESCRIBE FUNCTION EXTENDED ${name.funcName}").collect().map(_.getString(0)).mkString("\n")
       Seq(s"Function: ", name.funcName, "Usage: ", "Arguments:", "Examples:", "> SELECT", "Since: 0.1.0").foreach {
         part =>
@@ -139,7 +139,7 @@ class FunctionsSuite extends SparkSuite {
   )
 
   for ((call, why) <- refusals)
-    test(s"$call is refused when it is analysed") {
+    test(s"$call is rejected by the analysis") {
       val input = spark.sql("SELECT TIMESTAMP '2013-01-01 10:07:00' AS ts, 5 AS v")
       val refusal = intercept[MullionException](input.selectExpr(call))
       assert(clue(refusal.getMessage).contains(why))

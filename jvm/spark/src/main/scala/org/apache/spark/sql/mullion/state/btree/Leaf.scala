@@ -15,9 +15,9 @@ import org.apache.spark.unsafe.array.ByteArrayMethods
   *   bytes    [k v][k v][   ][k v]              the gap belonged to a record that was removed or has grown
   * }}}
   *
-  * Records therefore are not objects and cost the garbage collector nothing. A value of unchanged length is
-  * overwritten in place. The lengths of key and value precede their bytes. A key that follows from its numbers has no
-  * bytes. A value of more than a kilobyte has its own array, so that it is not copied with its neighbours.
+  * Records therefore are not objects and cost the garbage collector nothing. A value of unchanged length is overwritten
+  * in place. The lengths of key and value precede their bytes. A key that follows from its numbers has no bytes. A
+  * value of more than a kilobyte has its own array, so that it is not copied with its neighbours.
   *
   * @param since
   *   its creation, see [[VersionedBTree]]

@@ -76,7 +76,7 @@ class DamagedFilesSuite extends MullionSuite {
     tried("mullion-watermark", "mullion watermark 1\n17 -5000\n")(home => { WatermarkNote.read(files(home), home); () })
   }
 
-  test("what a savepoint says that it has") {
+  test("the contents that a savepoint lists") {
     val says =
       """{"format":1,"batch":16,"files":[{"path":"offsets/16","bytes":412,"crc":3735928559},""" +
         """{"path":"state/0/0/17.zip","bytes":91,"crc":1}]}"""

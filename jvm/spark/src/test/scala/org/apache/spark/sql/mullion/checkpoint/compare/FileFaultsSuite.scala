@@ -134,7 +134,7 @@ object FileFaultsSuite {
       plan.happened
     }
 
-    /** True if an error says that the disk is full. Causes of a task's failure are in Spark's message. */
+    /** True if an error is that of a full disk. Causes of a task's failure are in Spark's message. */
     private def namesCause(failed: Throwable): Boolean = Iterator
       .iterate(failed)(_.getCause)
       .takeWhile(_ != null)

@@ -31,7 +31,7 @@ class SparkWindowsSuite extends SparkSuite with TemporaryFolders with WhereSavep
   for ((name, move) <- moves) {
     val quick = new Random(seed).nextInt(providers.length)
     for ((provider, number) <- providers.zipWithIndex) {
-      val options: TestOptions = s"$name goes on as ours: from $provider"
+      val options: TestOptions = s"Mullion continues $name: from $provider"
       folder.test(if (chosen(name) && number == quick) options else options.tag(Slow)) { home =>
         moved(new Life(home, move), provider, partitions = Some(3), format = 1)
       }

@@ -18,7 +18,7 @@ class WithoutNullsSuite extends MullionSuite {
   private val seed = TestSeed.value
 
   for (isAnsi <- Seq(true, false))
-    test(s"a sum of longs is Spark's, and so is what comes of one that is none: ANSI $isAnsi (seed $seed)") {
+    test(s"sums of longs and of nulls are Spark's: ANSI $isAnsi (seed $seed)") {
       val sum = SQLConf.withExistingConf(confOf(isAnsi))(Add(of(0, LongType), of(1, LongType)))
       val simplified = WithoutNulls.simplified(sum)
       assert(simplified.isInstanceOf[SumOf])

@@ -30,7 +30,7 @@ class GroupDecimalsSuite extends MullionSuite {
     assertEquals(new Record().handedOn(isNull = true), ofSpark(None, 38, 2))
   }
 
-  test(s"a sum is the sum where it fits, and is refused where it does not (seed $seed)") {
+  test(s"a sum that fits is exact, and one that does not fit is rejected (seed $seed)") {
     val random = new Random(seed + 1)
     for (_ <- 0 until 50000) {
       val precision = 19 + random.nextInt(20)

@@ -95,7 +95,7 @@ class PartialAggregateSuite extends SparkSuite {
   }
 
   test(
-    "where all columns of a file are read several times Spark makes a method of what comes after, and rows get there"
+    "where all columns of a file are read several times Spark puts the rest into a method, and rows reach it"
   ) {
     TemporaryFolder.use { folder =>
       val path = folder.resolve("rows").toString
@@ -187,7 +187,7 @@ class PartialAggregateSuite extends SparkSuite {
       ("a list of keys", expr("count(*)").as("of"), "the key keys is ARRAY")
     )
   )
-    test(s"the plan says that Spark aggregates before the shuffle, and why: $what") {
+    test(s"the plan shows that Spark aggregates before the shuffle, and the reason: $what") {
       val rows = spark.sql("SELECT timestamp_seconds(1) AS ts, 1 AS k, 2L AS v, 'a' AS text")
       val panes = rows
         .withColumn("keys", array("k"))

@@ -119,7 +119,7 @@ class PartitionsInTurnSuite extends SparkSuite {
       }
     }
 
-  test(s"versions that Spark names are told of both partitions (seed $seed)") {
+  test(s"Spark gets the versions of both partitions (seed $seed)") {
     withInput(count = 4, rows = 40) { input =>
       withSettings("spark.sql.streaming.stateStore.checkpointFormatVersion" -> "2") {
         val inTurn = run(windowed(read(input)))
@@ -129,7 +129,7 @@ class PartitionsInTurnSuite extends SparkSuite {
     }
   }
 
-  test(s"a query goes on where batches had a task for each partition, and the other way round (seed $seed)") {
+  test(s"a query continues after batches with a task for each partition, and vice versa (seed $seed)") {
     TemporaryFolder.use { folder =>
       val (input, checkpoint) = (folder.resolve("input"), folder.resolve("checkpoint"))
       val parts = batches(new Random(seed), count = 8, rows = 40).grouped(2).zipWithIndex.map { case (two, i) =>
@@ -193,7 +193,7 @@ class PartitionsInTurnSuite extends SparkSuite {
     }
   }
 
-  test(s"what comes out is one partition to a batch's function, and it may group and join it (seed $seed)") {
+  test(s"a batch's function gets one partition, and may group and join it (seed $seed)") {
     withInput(count = 4, rows = 40) { input =>
       TemporaryFolder.use { folder =>
         var partitions = Set.empty[Int]
@@ -243,7 +243,7 @@ class PartitionsInTurnSuite extends SparkSuite {
       "a function of the user's above" -> (rows => apart(windowed(rows))),
       "windows that overlap" -> (rows => windowed(rows, Asked.sliding(20000000L, 5000000L, 0))),
       "windows that rows bring" -> (rows => windowed(rows, Asked.custom())),
-      "late rows that come out" -> (rows => windowed(rows, late = "emit")),
+      "emitted late rows" -> (rows => windowed(rows, late = "emit")),
       "a number of the partition above" -> (rows => windowed(rows).withColumn("place", F.spark_partition_id())),
       "another operator with state above" -> (rows => windowed(rows).dropDuplicates("key", "n")),
       "windows of windows" -> { rows =>

@@ -101,7 +101,7 @@ class ReadByEachTaskSuite extends SparkSuite {
       }
     }
 
-  test(s"a query goes on where batches came by a shuffle, and the other way round (seed $seed)") {
+  test(s"a query continues after batches with a shuffle, and vice versa (seed $seed)") {
     TemporaryFolder.use { folder =>
       val (input, checkpoint) = (folder.resolve("input"), folder.resolve("checkpoint"))
       val parts = batches(new Random(seed), count = 6, rows = 40).zipWithIndex.map { case (rows, i) =>
@@ -144,7 +144,7 @@ class ReadByEachTaskSuite extends SparkSuite {
       "files that may be damaged" -> (read(_, "parquet", Map("ignoreCorruptFiles" -> "true"))),
       "a function that gives several rows" -> (read(_, "parquet").withColumn("key", F.explode(F.array("key", "key"))))
     )
-  ) test(s"a shuffle stays where there is, beside a small file: $what") {
+  ) test(s"a shuffle stays next to a small file: $what") {
     TemporaryFolder.use { folder =>
       val input = folder.resolve("input")
       batches(new Random(seed), count = 3, rows = 20).foreach(write(input, _, "parquet"))

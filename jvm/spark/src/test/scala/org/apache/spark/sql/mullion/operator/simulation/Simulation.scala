@@ -140,7 +140,7 @@ private[simulation] final class Simulation(seed: Long) {
     val wanted = expected(number.toInt)
     if (out != wanted)
       throw new AssertionError(
-        s"batch $number of ${batches.take(number.toInt + 1)} put out ${out.diff(wanted)} and not ${wanted.diff(out)}"
+        s"batch $number of ${batches.take(number.toInt + 1)} emitted ${out.diff(wanted)} and not ${wanted.diff(out)}"
       )
     figures.firings += out.length
     if (number == batches.length - 1) {
@@ -229,7 +229,7 @@ private[simulation] final class Simulation(seed: Long) {
                 val two = beside(one)(open(other))
                 val (first, second) = (beside(two)(work(one)), beside(one)(work(two)))
                 if (first.out.sorted != second.out.sorted)
-                  throw new AssertionError(s"attempts put out ${first.out} and ${second.out}")
+                  throw new AssertionError(s"attempts emitted ${first.out} and ${second.out}")
                 val (of, to) = (beside(two)(commit(one)), commit(two))
                 Some(if (chance(50)) (first, of, executor) else (second, to, other))
               case _ =>

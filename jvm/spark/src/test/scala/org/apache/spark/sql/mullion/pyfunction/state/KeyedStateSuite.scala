@@ -79,7 +79,7 @@ class KeyedStateSuite extends SparkSuite with TemporaryFolders {
     finally batches.close()
   }
 
-  inBatches("what is committed is there in the next batch, and what is not is not") { batches =>
+  inBatches("the next batch has committed values only") { batches =>
     assertEquals(
       batches.batch() { state =>
         state.put(bytes("a"), bytes("1"), there = None)

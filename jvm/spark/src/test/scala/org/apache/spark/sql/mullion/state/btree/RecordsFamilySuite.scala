@@ -68,7 +68,7 @@ class RecordsFamilySuite extends MullionSuite {
   }
 
   for (order <- Seq(RecordOrder.Unordered, RecordOrder.WithinKey, RecordOrder.ByLast, RecordOrder.ByFirst(1)))
-    test(s"a key that its numbers tell is to the bit what was put, kept $order") {
+    test(s"a key derived from its numbers equals the original to the bit, stored $order") {
       val seed = TestSeed.value
       val random = new Random(seed)
       Words.foreach { of =>

@@ -26,7 +26,7 @@ class PackedWordsSuite extends MullionSuite {
     bytes
   }
 
-  test(s"words of any width come out as they went in, and take no more than is said (seed $seed)") {
+  test(s"words of any width are read as they were written, within the documented size (seed $seed)") {
     val random = new Random(seed)
     for (round <- 0 until 2000) {
       val count = random.nextInt(70)
@@ -47,7 +47,7 @@ class PackedWordsSuite extends MullionSuite {
     assertEquals(PackedWords.pack(bytesOf(Array(0x12fd1L)), 0, 1, packed, 0), 1 + 3)
   }
 
-  test(s"bytes that are cut or changed in length are refused (seed $seed)") {
+  test(s"bytes of another length are rejected (seed $seed)") {
     val random = new Random(seed)
     for (_ <- 0 until 500) {
       val count = 1 + random.nextInt(40)

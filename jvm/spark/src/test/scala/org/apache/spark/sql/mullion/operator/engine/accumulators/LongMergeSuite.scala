@@ -19,7 +19,7 @@ class LongMergeSuite extends MullionSuite {
 
   for (isAnsi <- Seq(true, false))
     test(
-      s"what is merged is what Spark's expressions give, and what is left to them is as it was: ANSI $isAnsi (seed $seed)"
+      s"merged values are those of Spark's expressions, and the others do not change: ANSI $isAnsi (seed $seed)"
     ) {
       val random = new Random(seed)
       var (merged, nulls, beyond) = (0, 0, 0)
