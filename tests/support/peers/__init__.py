@@ -1,4 +1,4 @@
-"""Other systems that compute windows: scripts that run in environments of their own, and their callers."""
+"""Other systems that compute windows and joins: scripts that run in environments of their own, and their callers."""
 
 from __future__ import annotations
 
@@ -28,10 +28,15 @@ class Window(NamedTuple):
 
 
 def ask(system: str, script: str, cases: Sequence[dict[str, Any]]) -> list[list[Window]]:
-    """The windows of each case, computed by a script of this folder. Skips the test if the system does not install.
-
-    A case has ``rows`` (id, key, seconds), a ``kind``, and the lengths of its windows in seconds.
+    """The windows of each case. A case has ``rows`` (id, key, seconds), a ``kind``, and the lengths of its windows in
+    seconds.
     """
+    answers = answers_of(system, script, cases)
+    return [sorted(Window(*window) for window in case) for case in answers]
+
+
+def answers_of(system: str, script: str, cases: Sequence[dict[str, Any]]) -> list[list[list[Any]]]:
+    """The rows that a script of this folder computes for each case. Skips the test if the system does not install."""
     try:
         python = SYSTEMS[system].python()
     except Unavailable as failure:
@@ -46,7 +51,8 @@ def ask(system: str, script: str, cases: Sequence[dict[str, Any]]) -> list[list[
         env=variables,
     )
     assert done.returncode == 0, done.stderr[-4000:]
-    return [sorted(Window(*window) for window in case) for case in json.loads(done.stdout.splitlines()[-1])]
+    answers: list[list[list[Any]]] = json.loads(done.stdout.splitlines()[-1])
+    return answers
 
 
 def window_of(key: str, start: int, end: int, ids: Sequence[int]) -> Window:
