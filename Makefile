@@ -67,7 +67,7 @@ CHECK_TOOLS := sh scripts/check-tools $(PYTHON) $(JAVA) $(JAVAC)
 # $(call quietly,LOG,COMMAND): shows the output of a command only if it fails.
 quietly = $(2) > .build/$(1).log 2>&1 < /dev/null || { cat .build/$(1).log >&2; exit 1; }
 
-.PHONY: demo check test test-all test-slow lines simulation random faults soak load docs pictures version bench bench-goals bench-paired bench-full bench-kafka venv jar wheel kafka delta s3 publish-local lint lint-python fmt clean
+.PHONY: demo check test test-all test-slow lines simulation random faults soak load docs pictures version bench bench-goals bench-paired bench-tab bench-full bench-kafka venv jar wheel kafka delta s3 publish-local lint lint-python fmt clean
 .DELETE_ON_ERROR:
 
 demo: venv
@@ -186,6 +186,10 @@ bench-goals: venv $(ENV)/.bench
 # This version against the one built (make venv) in another checkout, batch by batch: AGAINST=../before
 bench-paired: venv $(ENV)/.bench
 	@$(IN)/python benchmarks/paired.py $(AGAINST)
+
+# Batches with the tab Windows and without it, and the time and size of the tab's answers
+bench-tab: venv $(ENV)/.bench
+	@$(IN)/python benchmarks/windows_tab.py
 
 bench-full: venv kafka $(ENV)/.bench .build/flink/.got
 	@$(IN)/python benchmarks/run.py --full $(if $(KEEP),--keep)
