@@ -17,10 +17,23 @@ import org.apache.spark.sql.mullion.checkpoint.evolve.RecordsInState
 import org.apache.spark.sql.mullion.plan.options.WindowOptions
 import org.apache.spark.sql.mullion.shim.Classic
 import org.apache.spark.sql.streaming.StreamingQuery
-import org.apache.spark.sql.{DataFrame, Encoders}
+import org.apache.spark.sql.{Column, DataFrame, Encoders}
 
+import dev.mullion.windows.rules.AsOfDirection
 import dev.mullion.windows.spec.WindowSpec
-import dev.mullion.{savepoint, Asked, Facade, MullionExtensions}
+import dev.mullion.{
+  asOfJoin,
+  functions,
+  savepoint,
+  windowedJoin,
+  AsOf,
+  Asked,
+  Facade,
+  How,
+  MullionExtensions,
+  Span,
+  Tumbling
+}
 
 /** The heap of queries does not grow with their batches. It compares the live objects of Mullion's classes once panes
   * open and close at the same rate, and many batches later.
@@ -59,14 +72,41 @@ class HeapSuite extends SparkSuite {
     }
   }
 
+  test("contents and joins keep as much after many batches as after a few: heap, state and files".tag(Slow)) {
+    withinFewFiles { folder =>
+      val sources = contents.map(_ => MemoryStream[KeyedRow](spark, 1)(Encoders.product[KeyedRow]))
+      val queries = contents.zip(sources).zipWithIndex.map { case (((_, panes), source), i) =>
+        start(panes(timed(source)), folder.resolve(i.toString))
+      }
+      def kept = contents.zip(queries).zipWithIndex.map { case (((name, _), query), i) =>
+        (name, query.lastProgress.stateOperators.map(_.numRowsTotal).sum, filesIn(folder.resolve(i.toString)))
+      }
+      try {
+        var batches = 0
+        def run(until: Int): Unit = while (batches < until) {
+          val rows = (0 until 20).map(k => KeyedRow(new Timestamp(1000L * batches), k, batches % 3))
+          sources.foreach(_.addData(rows))
+          queries.foreach(_.processAllAvailable())
+          batches += 1
+        }
+        // Windows have the same rows in both counts.
+        run((Few / 10 + 1) * 10)
+        val (before, first) = (LiveObjects.counts(), kept)
+        run((Many / 10 + 1) * 10)
+        assertEquals(grown(before), Nil)
+        first.zip(kept).foreach { case ((name, records, files), (_, recordsNow, filesNow)) =>
+          println(s"$name: $records records and $files files, then $recordsNow and $filesNow")
+          assert(recordsNow <= records, s"$name: $records records, then $recordsNow")
+          // Maintenance is some batches behind. A file that each batch leaves has a checksum next to it.
+          assert(filesNow <= files + 40, s"$name: $files files, then $filesNow")
+          assert(records >= 20, s"$name: nothing was counted")
+        }
+      } finally queries.foreach(_.stop())
+    }
+  }
+
   test("a query that has changed keeps as much after many batches as after a few: heap, state and files".tag(Slow)) {
-    within { folder =>
-      val retained = Seq(
-        SQLConf.MIN_BATCHES_TO_RETAIN.key -> "2",
-        SQLConf.STREAMING_MAINTENANCE_INTERVAL.key -> "200ms",
-        SQLConf.STATE_STORE_CHECKPOINT_FORMAT_VERSION.key -> "1"
-      )
-      retained.foreach { case (key, value) => spark.conf.set(key, value) }
+    withinFewFiles { folder =>
       val lives = changes.zipWithIndex.map { case (change, i) =>
         new Life(change, MemoryStream[KeyedRow](spark, 1)(Encoders.product[KeyedRow]), folder.resolve(i.toString))
       }
@@ -90,12 +130,24 @@ class HeapSuite extends SparkSuite {
           assert(records >= 20, s"${life.change.name}: nothing was counted")
           println(s"${life.change.name}: $records records and $files files, then $recordsNow and $filesNow")
         }
-      } finally {
-        lives.foreach(_.stop())
-        retained.foreach { case (key, _) => spark.conf.unset(key) }
-      }
+      } finally lives.foreach(_.stop())
     }
   }
+
+  /** A checkpoint keeps the files of few batches, so that their number is constant. */
+  private def withinFewFiles(body: Path => Unit): Unit = {
+    val retained = Seq(
+      SQLConf.MIN_BATCHES_TO_RETAIN.key -> "2",
+      SQLConf.STREAMING_MAINTENANCE_INTERVAL.key -> "200ms",
+      SQLConf.STATE_STORE_CHECKPOINT_FORMAT_VERSION.key -> "1"
+    )
+    retained.foreach { case (key, value) => spark.conf.set(key, value) }
+    try within(body)
+    finally retained.foreach { case (key, _) => spark.conf.unset(key) }
+  }
+
+  private def filesIn(folder: Path): Int =
+    Using.resource(Files.walk(folder))(_.iterator.asScala.count(Files.isRegularFile(_)))
 
   /** A query before and after its change. */
   private final class Life(val change: Change, source: MemoryStream[KeyedRow], checkpoint: Path) {
@@ -124,8 +176,7 @@ class HeapSuite extends SparkSuite {
     /** The number of records in state, and of files in the checkpoint. */
     def kept: (Int, Int) = {
       val records = RecordsInState.of(spark, Classic.frame(panes), at).flatMap(_.values).sum
-      val files = Using.resource(Files.walk(at))(_.iterator.asScala.count(Files.isRegularFile(_)))
-      (records, files)
+      (records, filesIn(at))
     }
   }
 
@@ -248,6 +299,34 @@ private object HeapSuite {
         rows.groupBy(window(col("ts"), "5 seconds"), col("k")).agg(count(lit(1)).as("n"), sum(col("v")).as("total")),
       asked(short, identity),
       moves = true
+    )
+  )
+
+  private def panes(change: WindowOptions => WindowOptions, columns: Column*): Kind = rows =>
+    Asked.windowed(
+      rows,
+      Asked.tumbling(10 * Second, 0),
+      Array(col("k")),
+      change(Asked.options.withTime(col("ts"))),
+      columns.toArray
+    )
+
+  private def others(rows: DataFrame): DataFrame = rows.select(col("ts").as("at"), col("k").as("k"), col("v").as("w"))
+
+  private def asOf(direction: AsOfDirection, tolerance: Option[Span]): Kind = rows =>
+    asOfJoin(rows, others(rows), Seq("k"), "ts", "at", tolerance, direction)
+
+  /** Contents of panes, and joins. */
+  private val contents: Seq[(String, Kind)] = Seq(
+    "distinct values" -> panes(identity, count_distinct(col("v")).as("n"), sum_distinct(col("v")).as("total")),
+    "top n" -> panes(identity, functions.topN(2, col("v"), col("v"), col("ts")).as("top")),
+    "the previous pane" -> panes(identity, functions.previous(sum(col("v"))).as("before")),
+    "windows without rows that repeat values" -> panes(_.withForward, sum(col("v")).as("total")),
+    "an as-of join" -> asOf(AsOf.Backward, None),
+    "an as-of join within a tolerance" -> asOf(AsOf.Backward, Some("3 seconds")),
+    "a nearest join" -> asOf(AsOf.Nearest, Some("3 seconds")),
+    "a windowed join" -> (rows =>
+      windowedJoin(rows, others(rows), Tumbling("5 seconds"), Seq("k"), "ts", Some("at"), How.Full)
     )
   )
 
