@@ -52,9 +52,9 @@ class Side:
     reported: int = 0
 
     def add(self, batch: DataFrame, _: int) -> None:
-        found = batch.selectExpr("count(*)", "coalesce(sum(xxhash64(k, window, n, total) % 1000003), 0)").head()
-        assert found is not None
-        self.answer = [have + more for have, more in zip(self.answer, found, strict=True)]
+        row = batch.selectExpr("count(*)", "coalesce(sum(xxhash64(k, window, n, total) % 1000003), 0)").head()
+        assert row is not None
+        self.answer = [have + more for have, more in zip(self.answer, row, strict=True)]
 
     def start(self, window: Window) -> None:
         source = self.folder / "in"
@@ -173,9 +173,9 @@ def main() -> None:
             on, off, cells = measure(spark, window, files, Path(scratch) / f"window-{number}")
             if on.answer != off.answer:
                 differ.append(f"The answers differ on {name}: {on.answer} with the tab, {off.answer} without")
-            ours, theirs = on.ms[WARM:], off.ms[WARM:]
-            middle, least, most = ratio(ours, theirs)
-            medians = (f"{statistics.median(side):,.0f}" for side in (ours, theirs))
+            ours, others = on.ms[WARM:], off.ms[WARM:]
+            middle, least, most = ratio(ours, others)
+            medians = (f"{statistics.median(side):,.0f}" for side in (ours, others))
             table.add_row(name, *medians, f"{middle:.3f}", f"{least:.3f} to {most:.3f}", *cells)
     console.print(table)
     if differ:

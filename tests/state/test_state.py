@@ -201,7 +201,9 @@ def test_one_operator_of_several_is_read_by_its_number(
 
 
 def test_of_several_operators_one_must_be_named(spark: SparkSession, two_windows: tuple[Path, DataFrame]) -> None:
-    with pytest.raises(InvalidArgumentError, match=r"several windows: say which with operator=.*tumbling 10 seconds"):
+    with pytest.raises(
+        InvalidArgumentError, match=r"several windows: give the number of one as operator=.*tumbling 10 seconds"
+    ):
         read_panes(two_windows[0], spark=spark)
 
 
