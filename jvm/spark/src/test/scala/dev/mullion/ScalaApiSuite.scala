@@ -50,6 +50,28 @@ class ScalaApiSuite extends SparkSuite {
     assertEquals(counts(Nil), Set("1 2", "3 2"))
   }
 
+  test("a misspelt column is reported with its place and the columns of the input") {
+    val rows = spark.range(4).withColumn("at", timestamp_seconds(col("id")))
+    def message(panes: => DataFrame): String = intercept[MullionException](panes).getMessage
+    val names = "It has 'id', 'at'."
+    assertEquals(
+      message(rows.windowed(Tumbling("1 hour"), time = "at", by = Seq("idd")).agg(count("*"))),
+      s"""by = "idd": the input has no column 'idd'. Did you mean 'id'? $names"""
+    )
+    assertEquals(
+      message(rows.windowed(Tumbling("1 hour"), time = "att").agg(count("*"))),
+      s"""time = "att": the input has no column 'att'. Did you mean 'at'? $names"""
+    )
+    assertEquals(
+      message(rows.windowed(Tumbling("1 hour"), time = "at", dedupeBy = Seq(upper(col("ids")))).agg(count("*"))),
+      s"""dedupeBy = "upper(ids)": the input has no column 'ids'. Did you mean 'id'? $names"""
+    )
+    assertEquals(
+      message(rows.windowed(Tumbling("1 hour"), time = "at").agg(sum("idd"))),
+      s"agg(...): the input has no column 'idd'. Did you mean 'id'? $names"
+    )
+  }
+
   test("a stream fires early, emits its late rows, and its open panes are read from the checkpoint") {
     TemporaryFolder.use { folder =>
       val source = folder.resolve("in").toString

@@ -3,7 +3,7 @@ package org.apache.spark.sql.mullion.request
 import scala.util.control.NonFatal
 
 import org.apache.spark.sql.catalyst.analysis.UnresolvedAlias
-import org.apache.spark.sql.classic.{DataFrame, ExpressionUtils}
+import org.apache.spark.sql.classic.{ColumnNodeToExpressionConverter, DataFrame}
 import org.apache.spark.sql.mullion.plan.Shown
 import org.apache.spark.sql.{AnalysisException, Column}
 
@@ -54,7 +54,7 @@ private[request] object UnknownColumns {
 
   /** The place of a column in the call, in the author's syntax. */
   private def place(parameter: String, column: Column): String = {
-    val named = Shown.unalias(ExpressionUtils.expression(column)) match {
+    val named = Shown.unalias(ColumnNodeToExpressionConverter(column.node)) match {
       case UnresolvedAlias(child, _) => child
       case other                     => other
     }
