@@ -3,7 +3,7 @@ package org.apache.spark.sql.mullion.checkpoint.evolve
 import org.apache.spark.sql.catalyst.expressions.aggregate._
 import org.apache.spark.sql.catalyst.expressions.{Attribute, BoundReference, Cast, Expression}
 import org.apache.spark.sql.catalyst.plans.logical.{LogicalPlan, Project}
-import org.apache.spark.sql.mullion.expressions.functions.Distinct
+import org.apache.spark.sql.mullion.expressions.functions.{ApproxDistinct, Distinct}
 import org.apache.spark.sql.mullion.plan.WindowedAggregate
 import org.apache.spark.sql.mullion.state.header.StateHeader
 import org.apache.spark.sql.types._
@@ -74,7 +74,7 @@ private[checkpoint] object CastColumns {
     def cast(e: Expression) = if (isColumn(e)) Cast(e, to) else e
     val result = function match {
       case _ if !isLossless(column.dataType, to, comparesValues(function)) => None
-      case _: Percentile | _: HyperLogLogPlusPlus                          => Some(function.mapChildren(cast))
+      case _: Percentile | _: ApproxDistinct                               => Some(function.mapChildren(cast))
       // The result is the other argument.
       case by: MaxBy                                            => Some(by.copy(orderingExpr = cast(by.orderingExpr)))
       case by: MinBy                                            => Some(by.copy(orderingExpr = cast(by.orderingExpr)))
