@@ -2,6 +2,7 @@ package dev.mullion
 
 import org.apache.spark.sql.mullion.plan.build.WindowedBuilder
 import org.apache.spark.sql.mullion.plan.options.WindowOptions
+import org.apache.spark.sql.mullion.request.UnknownColumns
 import org.apache.spark.sql.mullion.shim.Classic
 import org.apache.spark.sql.{Column, DataFrame}
 
@@ -29,6 +30,15 @@ final class Windowed private[mullion] (df: DataFrame, window: Window, by: Seq[Co
 
   private def panes(options: WindowOptions, aggregates: Seq[Column]): DataFrame = {
     Facade.install(df.sparkSession)
-    WindowedBuilder(Classic.frame(df), window.spec, by, options, aggregates)
+    val rows = Classic.frame(df)
+    val columns = Seq(
+      "time" -> options.time,
+      "ranges" -> options.ranges,
+      "gap" -> options.gap,
+      "window" -> options.trigger,
+      "ends_with" -> options.endsWith
+    ).flatMap { case (parameter, column) => column.map(parameter -> _) } ++
+      by.map("by" -> _) ++ options.dedupeBy.map("dedupe_by" -> _) ++ aggregates.map("aggregates" -> _)
+    UnknownColumns.named(rows, columns)(WindowedBuilder(rows, window.spec, by, options, aggregates))
   }
 }

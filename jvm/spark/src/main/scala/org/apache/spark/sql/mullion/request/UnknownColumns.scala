@@ -11,7 +11,7 @@ import dev.mullion.MullionException
 import dev.mullion.windows.spec.Setting
 
 /** Reports a column that the rows of a call do not have, with its place in the call and a suggestion. */
-private[request] object UnknownColumns {
+object UnknownColumns {
 
   /** @param columns
     *   of the call, each with its parameter
