@@ -1,6 +1,6 @@
 package org.apache.spark.sql.mullion.monitor
 
-import dev.mullion.windows.spec.{Setting, TimeMath}
+import dev.mullion.windows.spec.Setting
 
 /** The reason why an operator's panes are open, as text. */
 private[mullion] object OpenReason {
@@ -25,11 +25,7 @@ private[mullion] object OpenReason {
           "of the oldest panes has the keys."
       )
     case kind =>
-      val waits = operator.waitsFor(
-        report.panesOpen,
-        report.clock.atMs.map(TimeMath.fromMillis),
-        report.nextDueMs.map(TimeMath.fromMillis)
-      )
+      val waits = operator.waitsFor(report)
       val next =
         if (report.panesOpen == 1) "1 pane is open. It waits"
         else s"${report.panesOpen} panes are open. The next one waits"
@@ -43,7 +39,7 @@ private[mullion] object OpenReason {
         s"If the stream may be quiet, ${Setting.IdleAfter} advances the clock without rows."
       )
 
-  private def panes(report: BatchReport): String =
+  def panes(report: BatchReport): String =
     if (report.panesOpen == 1) "1 open pane waits" else s"${report.panesOpen} open panes wait"
 
   private def their(report: BatchReport): String = if (report.panesOpen == 1) "its" else "their"

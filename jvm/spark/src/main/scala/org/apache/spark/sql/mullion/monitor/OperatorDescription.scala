@@ -1,6 +1,6 @@
 package org.apache.spark.sql.mullion.monitor
 
-import dev.mullion.windows.spec.{Duration, Language}
+import dev.mullion.windows.spec.{Duration, Language, TimeMath}
 
 /** An operator of a query during one run.
   *
@@ -35,6 +35,13 @@ final case class OperatorDescription(
 
   /** The operator as text. */
   def title: String = branch.fold(s"Operator $number")(name => s"Window $name")
+
+  /** The condition of the next firing after a batch, as text. */
+  def waitsFor(report: BatchReport): String = waitsFor(
+    report.panesOpen,
+    report.clock.atMs.map(TimeMath.fromMillis),
+    report.nextDueMs.map(TimeMath.fromMillis)
+  )
 
   /** The condition of the next firing, as text. All times in microseconds.
     *

@@ -41,16 +41,11 @@ private[monitor] final class QueryLog(query: String, operator: OperatorDescripti
     standsMs <- clock.check(report.clock.atMs, nowMs, isAwaited = report.panesOpen > 0)
   } yield operator.language {
     val at = report.clock.atMs.fold("It has not started")(ms => s"It is at ${Instant.ofEpochMilli(ms)}")
-    val clockUs = report.clock.atMs.map(TimeMath.fromMillis)
-    val waits = operator.waitsFor(report.panesOpen, clockUs, report.nextDueMs.map(TimeMath.fromMillis))
     val message =
-      s"$name: the event clock has not moved for ${Duration.describe(TimeMath.fromMillis(standsMs))}. $at, and ${panes(report)} " +
-        s"for $waits."
+      s"$name: the event clock has not moved for ${Duration.describe(TimeMath.fromMillis(standsMs))}. $at, and " +
+        s"${OpenReason.panes(report)} for ${operator.waitsFor(report)}."
     (message +: OpenReason.heldBy(operator, report)).mkString(" ")
   }
-
-  private def panes(report: BatchReport): String =
-    if (report.panesOpen == 1) "1 open pane waits" else s"${report.panesOpen} open panes wait"
 
   private[monitor] def droppedMessages(report: BatchReport): Seq[String] = operator.language {
     for {
