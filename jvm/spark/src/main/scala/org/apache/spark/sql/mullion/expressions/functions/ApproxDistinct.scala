@@ -85,8 +85,8 @@ object ApproxDistinct {
 
   /** The types of the buffers that Spark's own function has. */
   def sparkBuffers(function: AggregateFunction): Seq[DataType] = (function match {
-    case ApproxDistinct(child, relativeSD, _, _) => HyperLogLogPlusPlus(child, relativeSD)
-    case other                                   => other
+    case own: ApproxDistinct => own.function
+    case other               => other
   }).inputAggBufferAttributes.map(_.dataType)
 
   /** The buffers of a function from those of Spark's own. */
