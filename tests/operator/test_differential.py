@@ -466,11 +466,5 @@ def test_a_random_stream_fires_as_the_contract_requires_and_leaves_no_state(
     with CheckedQuery(spark, tmp_path, case) as query:
         for number, step in enumerate(steps(rng, case.rules, case.restart_after)):
             query.context = f"{case.name}, {size}, step {number}, MULLION_SEED={SEED}"
-            if step.restart:
-                query.restart()
-            if step.advance:
-                query.advance(step.advance)
-            if step.rows is not None:
-                query.write(step.rows)
-            query.settle()
+            query.perform(step)
         query.finish()

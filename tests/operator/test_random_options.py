@@ -105,13 +105,7 @@ def test_random_queries_fire_as_the_contract_requires_and_leave_no_state(
                 # Each key is a case of its own; both partitions have many.
                 for at, step in enumerate(steps(rng, case.rules, case.restart_after, number_of_keys=120)):
                     query.context = f"step {at} of {context}"
-                    if step.restart:
-                        query.restart()
-                    if step.advance:
-                        query.advance(step.advance)
-                    if step.rows is not None:
-                        query.write(step.rows)
-                    query.settle()
+                    query.perform(step)
                 query.finish()
         except UnsupportedError as e:
             print(f"rejected: {case.rules}: {e}")

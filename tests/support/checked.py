@@ -21,6 +21,7 @@ from mullion.testing import ClockedQuery
 from mullion.windows import RangesOf, Window
 from tests.support.models.custom_model import CustomRules
 from tests.support.models.model import SECOND, AroundRules, Batch, CumulativeRules, Firing, Row, Rules
+from tests.support.models.random_steps import Step
 from tests.support.models.session_model import SessionRules, model_of
 from tests.support.stores import TOTALS, records
 from tests.support.streams import FLOOD, Feed, batches_of
@@ -308,6 +309,16 @@ class CheckedQuery:
         # The batches that run, and no others: each of them moves the clock that later rows are late by.
         batches = self.model.settle(self.wall, rows, seen)
         return self._compare(batches)
+
+    def perform(self, step: Step) -> None:
+        """Performs a step of a random case, and settles."""
+        if step.restart:
+            self.restart()
+        if step.advance:
+            self.advance(step.advance)
+        if step.rows is not None:
+            self.write(step.rows)
+        self.settle()
 
     def restart(self) -> None:
         """Stops the query, to start it again from its checkpoint."""

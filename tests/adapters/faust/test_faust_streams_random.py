@@ -161,8 +161,8 @@ def test_random_programs_have_the_tables_and_messages_of_a_model(
         for (key, _), value in table_of(app, "views").items():
             views[key] += value
         assert views == model.sent, context
-        told = topics.read(app.broker, "ticks").to_pylist() if model.ticks else []
-        assert Counter((row["k"], row["value"]) for row in told) == model.ticks, context
+        ticks = topics.read(app.broker, "ticks").to_pylist() if model.ticks else []
+        assert Counter((row["k"], row["value"]) for row in ticks) == model.ticks, context
         if shape.has_topic:
             sent = topics.read(app.broker, "grouped").to_pylist()
             expected = Counter((event[shape.group], event["n"]) for event, _ in messages)
