@@ -25,7 +25,8 @@ from pyspark.sql.streaming.query import StreamingQuery
 from rich.console import Console
 from rich.table import Table
 
-from mullion import Session, Sliding, Tumbling, configure, windowed
+from harness.spark_session import session
+from mullion import Session, Sliding, Tumbling, windowed
 from mullion.windows import Window
 from paired import ratio
 
@@ -74,21 +75,6 @@ class Side:
         reports = self.query.recentProgress
         self.ms.append(sum(report["durationMs"]["triggerExecution"] for report in reports[self.reported :]))
         self.reported = len(reports)
-
-
-def session() -> SparkSession:
-    options: dict[str, bool | float | int | str | None] = {
-        "spark.sql.shuffle.partitions": "2",
-        "spark.sql.session.timeZone": "UTC",
-        "spark.sql.streaming.numRecentProgressUpdates": "10000",
-        "spark.ui.enabled": "true",
-        "spark.ui.port": "0",
-        "spark.ui.showConsoleProgress": "false",
-        "spark.log.level": "ERROR",
-        "spark.driver.memory": "4g",
-    }
-    spark: SparkSession = configure(SparkSession.builder.master("local[2]").config(map=options)).getOrCreate()
-    return spark
 
 
 def write(spark: SparkSession, folder: Path, keys: int, rows: int, batches: int) -> list[Path]:
@@ -160,7 +146,7 @@ def main() -> None:
     parser.add_argument("--rows", type=int, default=200_000)
     parser.add_argument("--batches", type=int, default=40)
     options = parser.parse_args()
-    spark, console = session(), Console(width=150)
+    spark, console = session(heap=4, ui=True), Console(width=150)
     table = Table(
         "window", "ms a batch", "without the tab", "times as fast", "95 % interval", "open panes", "page", "read"
     )

@@ -15,7 +15,9 @@ _STATE = "org.apache.spark.sql.execution.streaming.state."
 STORES = {"rocksdb": f"{_STATE}RocksDBStateStoreProvider", "hdfs": f"{_STATE}HDFSBackedStateStoreProvider"}
 
 
-def session(store: str = "rocksdb", cores: int = CORES, heap: int = 8, partitions: int = CORES) -> SparkSession:
+def session(
+    store: str = "rocksdb", cores: int = CORES, heap: int = 8, partitions: int = CORES, *, ui: bool = False
+) -> SparkSession:
     # Workers use the packages and modules of this process.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     here = str(Path(__file__).parents[1])
@@ -32,7 +34,8 @@ def session(store: str = "rocksdb", cores: int = CORES, heap: int = 8, partition
             "spark.sql.streaming.checkpointFileManagerClass",
             "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager",
         )
-        .config("spark.ui.enabled", "false")
+        .config("spark.ui.enabled", str(ui).lower())
+        .config("spark.ui.port", "0")
         .config("spark.ui.showConsoleProgress", "false")
         .config("spark.log.level", "ERROR")
     )

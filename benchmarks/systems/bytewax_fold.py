@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 import os
-import socket
 import subprocess
 import sys
 import time
@@ -26,6 +25,7 @@ from bytewax.dataflow import Dataflow
 from bytewax.inputs import FixedPartitionedSource, StatefulSourcePartition
 from bytewax.outputs import DynamicSink, StatelessSinkPartition
 from bytewax.testing import cluster_main
+from tests.support.kafka.kafka_server import free_ports
 
 from systems.answers import Answer
 
@@ -121,12 +121,7 @@ def worker(workload: dict[str, Any], folder: Path, addresses: list[str], number:
 
 def main(workload: dict[str, Any], folder: Path) -> None:
     cores = workload["cores"]
-    sockets = [socket.socket() for _ in range(cores)]
-    for each in sockets:
-        each.bind(("localhost", 0))
-    addresses = ",".join(f"localhost:{each.getsockname()[1]}" for each in sockets)
-    for each in sockets:
-        each.close()
+    addresses = ",".join(f"localhost:{port}" for port in free_ports(cores))
     workers = [
         subprocess.Popen([sys.executable, *sys.argv, addresses, str(number)], stdout=subprocess.PIPE, env=os.environ)
         for number in range(cores)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import socket
 import subprocess
 import sys
 from datetime import UTC, datetime, timedelta
@@ -14,6 +13,7 @@ import bytewax.operators.windowing as win
 from bytewax.connectors.kafka import KafkaSink, KafkaSinkMessage, KafkaSource
 from bytewax.dataflow import Dataflow
 from bytewax.testing import cluster_main
+from tests.support.kafka.kafka_server import free_ports
 
 CORES = 2
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -53,12 +53,7 @@ def flow(settings: dict[str, Any]) -> Dataflow:
 
 
 def main(settings: dict[str, Any]) -> None:
-    sockets = [socket.socket() for _ in range(CORES)]
-    for each in sockets:
-        each.bind(("localhost", 0))
-    addresses = ",".join(f"localhost:{each.getsockname()[1]}" for each in sockets)
-    for each in sockets:
-        each.close()
+    addresses = ",".join(f"localhost:{port}" for port in free_ports(CORES))
     workers = [subprocess.Popen([sys.executable, *sys.argv, addresses, str(number)]) for number in range(CORES)]
     sys.stdin.read()
     for worker in workers:
