@@ -56,16 +56,13 @@ class HeapSuite extends SparkSuite {
         start(window(timed(source)), folder.resolve(i.toString))
       }
       try {
-        var batches = 0
-        def run(until: Int): Unit = while (batches < until) {
-          val rows = (0 until 20).map(k => KeyedRow(new Timestamp(1000L * batches), k, batches % 3))
+        val batches = new Batches({ rows =>
           sources.foreach(_.addData(rows))
           queries.foreach(_.processAllAvailable())
-          batches += 1
-        }
-        run(Few)
+        })
+        batches.runTo(Few)
         val before = LiveObjects.counts()
-        run(Many)
+        batches.runTo(Many)
         assertEquals(grown(before), Nil)
         assert(clue(before).exists(_._1.endsWith(".packed.Segments$Segment")), "nothing was counted")
       } finally queries.foreach(_.stop())
@@ -82,17 +79,14 @@ class HeapSuite extends SparkSuite {
         (name, query.lastProgress.stateOperators.map(_.numRowsTotal).sum, filesIn(folder.resolve(i.toString)))
       }
       try {
-        var batches = 0
-        def run(until: Int): Unit = while (batches < until) {
-          val rows = (0 until 20).map(k => KeyedRow(new Timestamp(1000L * batches), k, batches % 3))
+        val batches = new Batches({ rows =>
           sources.foreach(_.addData(rows))
           queries.foreach(_.processAllAvailable())
-          batches += 1
-        }
+        })
         // Windows have the same rows in both counts.
-        run((Few / 10 + 1) * 10)
+        batches.runTo((Few / 10 + 1) * 10)
         val (before, first) = (LiveObjects.counts(), kept)
-        run((Many / 10 + 1) * 10)
+        batches.runTo((Many / 10 + 1) * 10)
         assertEquals(grown(before), Nil)
         first.zip(kept).foreach { case ((name, records, files), (_, recordsNow, filesNow)) =>
           println(s"$name: $records records and $files files, then $recordsNow and $filesNow")
@@ -111,17 +105,12 @@ class HeapSuite extends SparkSuite {
         new Life(change, MemoryStream[KeyedRow](spark, 1)(Encoders.product[KeyedRow]), folder.resolve(i.toString))
       }
       try {
-        var batches = 0
-        def run(until: Int): Unit = while (batches < until) {
-          val rows = (0 until 20).map(k => KeyedRow(new Timestamp(1000L * batches), k, batches % 3))
-          lives.foreach(_.run(rows))
-          batches += 1
-        }
-        run(Few / 2)
+        val batches = new Batches(rows => lives.foreach(_.run(rows)))
+        batches.runTo(Few / 2)
         lives.foreach(_.becomes())
-        run(Few + 30)
+        batches.runTo(Few + 30)
         val (before, kept) = (LiveObjects.counts(), lives.map(_.kept))
-        run(Many + 30)
+        batches.runTo(Many + 30)
         assertEquals(grown(before), Nil)
         lives.zip(kept).foreach { case (life, (records, files)) =>
           val (recordsNow, filesNow) = life.kept
@@ -131,6 +120,16 @@ class HeapSuite extends SparkSuite {
           println(s"${life.change.name}: $records records and $files files, then $recordsNow and $filesNow")
         }
       } finally lives.foreach(_.stop())
+    }
+  }
+
+  /** Runs batches, each with one row of 20 keys. */
+  private final class Batches(run: Seq[KeyedRow] => Unit) {
+    private var number = 0
+
+    def runTo(until: Int): Unit = while (number < until) {
+      run((0 until 20).map(k => KeyedRow(new Timestamp(1000L * number), k, number % 3)))
+      number += 1
     }
   }
 
