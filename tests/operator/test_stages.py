@@ -70,8 +70,8 @@ def total(*window: Any, **options: Any) -> Branch:
 def test_stages_run_in_order_and_each_sees_what_the_others_wrote(spark: SparkSession, tmp_path: Path) -> None:
     feed = Feed(tmp_path / "in", "k string, n bigint")
     windows = {
-        "fast": total(Tumbling("10 seconds"), early=Early(every="1 second")),
-        "slow": total(Tumbling("20 seconds"), early=Early(every="1 second")),
+        "fast": total(Tumbling("10 seconds"), early=Early(every="1 second", count=2)),
+        "slow": total(Tumbling("20 seconds"), early=Early(every="1 second", count=2)),
     }
 
     def query() -> ClockedQuery:

@@ -19,7 +19,8 @@ class Early:
     """Fires a pane that is still open: at an interval, after a number of rows, or with each row.
 
     - ``every``: an interval of the pane's clock, counted from when the pane opened or last fired. The clock is event
-      time while rows arrive, and wall time otherwise.
+      time while rows arrive, and wall time otherwise. The first reading of the watermark starts the intervals: a pane
+      that opened before it, in the first batch, counts from it.
     - ``wall``: instead of ``every``, an interval of the wall clock. It suits dashboards.
     - ``count``: a number of rows since the pane opened or last fired.
     - ``each_row``: with ``True``, each row fires its panes as it arrives, as running values. These firings are called

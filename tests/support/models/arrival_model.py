@@ -254,6 +254,11 @@ class KeyPanes:
         self.panes.append(survivor)
         return survivor
 
+    def begin(self, clock: int) -> None:
+        """Panes that opened before the stream's clock had a reading count from the first one."""
+        for pane in self.panes:
+            pane.reading = clock
+
     def waits(self, clock: int | None) -> list[Pane]:
         """The panes that fire early by a clock."""
         every = self.rules.early
@@ -309,7 +314,11 @@ class ArrivalModel:
         timed = not (self.rules.is_numbered or self.rules.per_key)
         if timed:
             firings += self._close()
+            before = self.clock
             self.clock = max([self.clock, *(row.time - self.rules.delay for row in rows if row.time is not None)])
+            if before == 0:
+                for panes in self.keys.values():
+                    panes.begin(self.clock)
             if any(panes.due(self.clock) or panes.waits(self.clock) for panes in self.keys.values()):
                 firings += self._close()
         return firings

@@ -122,6 +122,7 @@ class Changing:
         self._firings = Firings()
         self._notes = False
         self._watermark = 0
+        self._first: int | None = None  # the first reading of the watermark
         # What ends by then has closed.
         self._closed: int | None = None
         # What had ended by then had closed when another lateness began.
@@ -203,7 +204,8 @@ class Changing:
     def _fires_early(self, pane: Pane, now: int) -> bool:
         every = self._firings.every
         waits = not pane.was_on_time and (self._firings.unchanged or pane.since > 0)
-        return every is not None and waits and now >= pane.reading + every
+        first = now if self._first is None else self._first
+        return every is not None and waits and 0 < now >= max(pane.reading, first) + every
 
     def open(self) -> list[Shown]:
         before = [] if self._before is None else self._before.open()
@@ -321,6 +323,8 @@ def in_batches(parts: Sequence[Changing], sides: Sequence[Rows], rows: Rows) -> 
     watermark = parts[0]._watermark
     keys = {key for _, key, _ in rows}
     for part, side in zip(parts, sides, strict=True):
+        if part._first is None and watermark > 0:
+            part._first = watermark
         part._take(side)
     fired = [(i, shown) for i, part in enumerate(parts) for shown in part._fire_for_rows(keys, watermark)]
     fired += [(i, shown) for i, part in enumerate(parts) for shown in part._fire(watermark)]

@@ -137,6 +137,7 @@ class Model(ABC):
         # By key and window: its start, or what tells it from others and ``start_of`` gives the start of.
         self.open: dict[tuple[str | None, Any], Pane] = {}
         self.clock = 0  # the event clock of the next batch: 0 until rows have been seen
+        self.first: int | None = None  # its first reading after that
         self.before: int | None = None  # that of the batch before; none before batch 0, and nothing is late there
         self.has_run = False
         # Of each key its rows, by time and id, where panes to come may still hold them.
@@ -195,7 +196,13 @@ class Model(ABC):
         every = contract.early
         if every is None or not (pane.since or contract.unchanged):
             return None
-        moved = clock >= pane.event + every or (wall is not None and wall >= pane.wall + every)
+        if contract.processing:
+            since: int | None = pane.event
+        else:
+            # The step of the clock from 0 to the time of the first rows is no interval.
+            first = clock if self.first is None else self.first
+            since = max(pane.event, first) if clock > 0 else None
+        moved = (since is not None and clock >= since + every) or (wall is not None and wall >= pane.wall + every)
         return "early" if moved else None
 
     def batch(self, rows: Sequence[Row], wall: int, *, rows_came: bool = True, seen: int | None = None) -> Batch:
@@ -205,6 +212,8 @@ class Model(ABC):
             self.clock, self.before = wall, None
             rows = [row._replace(time=wall) for row in rows]
         clock, batch = self.clock, Batch()
+        if self.first is None and clock > 0 and not self.contract.processing:
+            self.first = clock
 
         # All rows are applied before any pane fires.
         timed = []

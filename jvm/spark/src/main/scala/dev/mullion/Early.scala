@@ -45,7 +45,9 @@ object Early {
   /** No pane fires before it closes. */
   val never: Early = Early(None, isByWall = false, None, unchanged = false, isEachRow = false)
 
-  /** At an interval of the pane's clock: event time while there are rows, and wall time while there are none. */
+  /** At an interval of the pane's clock: event time while there are rows, and wall time while there are none. The first
+    * reading of the watermark starts the intervals: a pane that opened before it counts from it.
+    */
   def every(interval: Span): Early = never.copy(interval = Some(interval))
 
   /** At an interval of the wall clock alone, for dashboards. */

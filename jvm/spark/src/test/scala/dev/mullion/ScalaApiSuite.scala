@@ -106,7 +106,9 @@ class ScalaApiSuite extends SparkSuite {
         )
         .agg(count("*").as("n"))
       // end
-      write("2024-01-01 10:05:00" -> "ann", "2024-01-01 10:10:00" -> "ann")
+      write("2024-01-01 10:05:00" -> "ann")
+      assertEquals(run(panes), Set.empty[String])
+      write("2024-01-01 10:10:00" -> "ann")
       assertEquals(run(panes), Set("ann early 2"))
       write("2024-01-01 10:20:00" -> "ann", "2024-01-01 12:00:00" -> "bob")
       assertEquals(run(panes), Set("ann close 3", "bob early 1"))

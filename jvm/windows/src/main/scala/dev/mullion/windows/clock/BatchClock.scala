@@ -26,6 +26,9 @@ package dev.mullion.windows.clock
   *   the due time up to which panes had closed before, where a changed lateness makes `before` unusable for that
   * @param ahead
   *   the latest time of rows that are not too far ahead of the wall clock
+  * @param firstReading
+  *   the first reading of the stream's event clock; the end of time if it has none yet, before all time if that does
+  *   not matter or is unknown
   * @param rulesBegin
   *   whether it is the first batch under changed rules, so that open panes past their end may have to fire on time
   */
@@ -39,6 +42,7 @@ final case class BatchClock(
     inputEnds: Boolean = false,
     closedDue: Option[Long] = None,
     ahead: Long = Long.MaxValue,
+    firstReading: Long = BatchClock.BeforeAllTime,
     rulesBegin: Boolean = false
 ) {
 

@@ -9,7 +9,8 @@ import dev.mullion.windows.spec.{Duration, Setting, TimeMath}
   * quiet stream still emits its results.
   *
   * Both clocks are read in the batch in which a pane opens and in each in which it fires. Both only move forward, so
-  * panes fall due in the order of their readings, by either clock.
+  * panes fall due in the order of their readings, by either clock. The first reading of the event clock starts the
+  * intervals: a pane that opened before it counts from it, because the clock steps from 1970 to the first rows.
   *
   * @param every
   *   the interval in microseconds, > 0
@@ -27,11 +28,12 @@ final case class EarlyFiring(every: Long, unchanged: Boolean, byWall: Boolean = 
 
   /** True if a pane with these readings fires in the batch of `clock`. */
   def isDue(eventReading: Long, wallReading: Long, clock: BatchClock): Boolean = !clock.inputEnds &&
-    ((!byWall && clock.now >= eventDue(eventReading)) ||
+    ((!byWall && clock.now >= eventDue(eventReading, clock)) ||
       ((byWall || !clock.rowsCame) && clock.wall >= wallDue(wallReading)))
 
   /** The event time at which a pane falls due; the end of time where event time does not count. */
-  def eventDue(eventReading: Long): Long = if (byWall) Long.MaxValue else TimeMath.plus(eventReading, every)
+  def eventDue(eventReading: Long, clock: BatchClock): Long =
+    if (byWall) Long.MaxValue else TimeMath.plus(Math.max(eventReading, clock.firstReading), every)
 
   def wallDue(wallReading: Long): Long = TimeMath.plus(wallReading, every)
 

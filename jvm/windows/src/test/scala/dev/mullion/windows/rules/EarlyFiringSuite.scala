@@ -31,6 +31,17 @@ class EarlyFiringSuite extends PropertySuite {
     assert(early.isDue(eventReading = 100, wallReading = 0, withRows(now = 110, wall = 0)))
   }
 
+  test("a pane that opened before the clock's first reading counts from it") {
+    def at(now: Long) = withRows(now, wall = 0).copy(firstReading = 1000)
+    assert(!early.isDue(eventReading = 0, wallReading = 0, at(1009)))
+    assert(early.isDue(eventReading = 0, wallReading = 0, at(1010)))
+    assert(early.isDue(eventReading = 1005, wallReading = 0, at(1015)))
+    assert(!early.isDue(eventReading = 1005, wallReading = 0, at(1014)))
+    val before = withRows(now = 0, wall = 0).copy(firstReading = Long.MaxValue)
+    assert(!early.isDue(eventReading = 0, wallReading = 0, before))
+    assertEquals(early.eventDue(0, before), Long.MaxValue, "no batch runs for it")
+  }
+
   test("while rows come, wall time fires nothing, however much of it has passed") {
     assert(!early.isDue(eventReading = 100, wallReading = 0, withRows(now = 109, wall = 1000000)))
   }

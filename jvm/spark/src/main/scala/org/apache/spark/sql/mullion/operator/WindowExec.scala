@@ -211,6 +211,14 @@ final class WindowExec private (facts: SparkOperator.Facts, val program: Operato
   private def processingTime: (Long, Long) =
     driverClock(getStateInfo).processingTime(batch(getStateInfo), batchTimestampMs.get)
 
+  /** The first reading of the event clock, if panes need it. */
+  private def firstReading: Long =
+    if (!program.readsStream) BatchClock.BeforeAllTime
+    else {
+      val (before, now) = (eventTimeWatermarkForLateEvents.get, eventTimeWatermarkForEviction.get)
+      driverClock(getStateInfo).firstReading(batch(getStateInfo), before, now)
+    }
+
   override protected def doExecute(): RDD[InternalRow] = {
     val rowsCame = Sources.gaveRows(child)
     val inputEnds = program.closesAtEnd && Sources.end(child)
@@ -233,7 +241,8 @@ final class WindowExec private (facts: SparkOperator.Facts, val program: Operato
           if (program.keysTimedByWall) wallBefore else BatchClock.BeforeAllTime,
           inputEnds,
           continued.flatMap(_.closedDue(getStateInfo.storeVersion, before)),
-          BatchFacts.aheadOf(program, batchTimestampMs.get).getOrElse(Long.MaxValue)
+          BatchFacts.aheadOf(program, batchTimestampMs.get).getOrElse(Long.MaxValue),
+          firstReading
         )
       }
     WindowReport.begin(this, branch.map(_.name))

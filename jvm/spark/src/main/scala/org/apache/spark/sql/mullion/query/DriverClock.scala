@@ -9,7 +9,7 @@ import org.apache.hadoop.fs.Path
 import org.apache.spark.sql.classic.SparkSession
 import org.apache.spark.sql.execution.streaming.checkpointing.{CheckpointFileManager, OffsetSeqLog}
 import org.apache.spark.sql.execution.streaming.runtime.StreamExecution
-import org.apache.spark.sql.mullion.query.note.{ClockNote, WatermarkNote}
+import org.apache.spark.sql.mullion.query.note.{ClockNote, FirstReading, WatermarkNote}
 import org.apache.spark.sql.mullion.shim.SparkVersionShim
 
 import dev.mullion.windows.clock.BatchClock
@@ -31,6 +31,8 @@ private[mullion] final class DriverClock private (
   // Written while the machine's clock is behind, by this run or an earlier one.
   private lazy val notedBefore = notes.read()
   private var notedNow = Option.empty[ClockNote]
+  private lazy val firstBefore = notes.readFirst()
+  private var firstNow = Option.empty[FirstReading]
 
   /** Processing time before a batch and in it, in microseconds. It never moves back, even if the machine's clock does:
     * otherwise a closed pane would get rows again. In that case the checkpoint contains it before a batch uses it
@@ -58,6 +60,27 @@ private[mullion] final class DriverClock private (
   private def noted(batch: Long): Long =
     notedNow.orElse(notedBefore).filter(_.batch <= batch).fold(BatchClock.BeforeAllTime)(_.timeUs)
 
+  /** The first reading of the operator's event clock, in microseconds: the end of time if there is none yet, before all
+    * time if it is unknown, because panes did not fire early then.
+    *
+    * @param beforeMs
+    *   the event clock of the previous batch
+    * @param nowMs
+    *   the event clock of this batch
+    */
+  def firstReading(batch: Long, beforeMs: Long, nowMs: Long): Long = synchronized {
+    def noted = firstNow.orElse(firstBefore).filter(_.batch <= batch)
+    if (nowMs <= 0) Long.MaxValue
+    else {
+      if (noted.isEmpty && beforeMs <= 0) {
+        val first = FirstReading(batch, nowMs)
+        notes.writeFirst(first)
+        firstNow = Some(first)
+      }
+      noted.fold(BatchClock.BeforeAllTime)(first => TimeMath.fromMillis(first.ms))
+    }
+  }
+
   /** The watermark that a recovery recorded for the end of a batch, if any. */
   def noteOf(batch: Long): Option[WatermarkNote] = synchronized(recovery).filter(_.batch == batch)
 }
@@ -75,6 +98,8 @@ private[mullion] object DriverClock {
         val notes = new Notes {
           def read(): Option[ClockNote] = ClockNote.read(files, home)
           def write(note: ClockNote): Unit = note.write(files, home)
+          def readFirst(): Option[FirstReading] = FirstReading.read(files, home, operator)
+          def writeFirst(first: FirstReading): Unit = FirstReading.write(files, home, operator, first)
         }
         ofQueries
           .computeIfAbsent(query, _ => mutable.Map.empty[Long, DriverClock])
@@ -86,15 +111,19 @@ private[mullion] object DriverClock {
     }
   }
 
-  /** A checkpoint's record of processing time. */
+  /** A checkpoint's records of processing time, and of the first reading of the operator's event clock. */
   private trait Notes {
     def read(): Option[ClockNote]
     def write(note: ClockNote): Unit
+    def readFirst(): Option[FirstReading]
+    def writeFirst(first: FirstReading): Unit
   }
 
   private object NoNotes extends Notes {
     def read(): Option[ClockNote] = None
     def write(note: ClockNote): Unit = ()
+    def readFirst(): Option[FirstReading] = None
+    def writeFirst(first: FirstReading): Unit = ()
   }
 
   /** The latest processing time of the batches before one, as far as the checkpoint still lists them. */

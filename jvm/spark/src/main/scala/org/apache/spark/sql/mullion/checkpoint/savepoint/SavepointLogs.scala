@@ -14,7 +14,7 @@ import org.apache.spark.sql.classic.SparkSession
 import org.apache.spark.sql.execution.streaming.checkpointing.CheckpointFileManager
 import org.apache.spark.sql.internal.SQLConf
 import org.apache.spark.sql.mullion.query.TableNote
-import org.apache.spark.sql.mullion.query.note.{CheckpointFiles, ClockNote, WatermarkLog}
+import org.apache.spark.sql.mullion.query.note.{CheckpointFiles, ClockNote, FirstReading, WatermarkLog}
 
 import dev.mullion.MullionException
 
@@ -56,6 +56,7 @@ private[checkpoint] final class SavepointLogs(spark: SparkSession, checkpoint: S
     Seq(last - 1, last).filter(_ >= 0).foreach(batch => put(s"offsets/$batch", offsets(batch, partitions)))
     ClockNote.read(from, home).foreach(_.write(files, to))
     TableNote.copy(from, home, files, to)
+    FirstReading.copy(from, home, files, to)
     new WatermarkLog(from, home).copy(last, new WatermarkLog(files, to))
     put(s"commits/$last", commit(ids))
     put("metadata", Seq(text(JObject("id" -> JString(UUID.randomUUID().toString)))))

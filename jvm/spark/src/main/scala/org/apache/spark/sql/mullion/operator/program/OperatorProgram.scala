@@ -47,6 +47,9 @@ trait OperatorProgram extends Product with Serializable {
   /** The limit by which the time of a row may be ahead of the wall clock, in microseconds; none for any. */
   def maxAhead: Option[Long]
 
+  /** True if panes have readings of the stream's event clock, from which intervals of early firings may count. */
+  def readsStream: Boolean
+
   /** True if panes may fire by the wall clock, whatever clock closes them. */
   def firesByWall: Boolean
 

@@ -88,6 +88,8 @@ final case class TogetherProgram(
 
   override def maxAhead: Option[Long] = first.maxAhead
 
+  override def readsStream: Boolean = windows.exists(_.program.readsStream)
+
   override def firesByWall: Boolean = windows.exists(_.program.firesByWall)
 
   override def closesAtEnd: Boolean = first.closesAtEnd

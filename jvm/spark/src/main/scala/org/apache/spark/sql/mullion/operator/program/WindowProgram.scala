@@ -164,6 +164,8 @@ final case class WindowProgram(
 
   def onProcessingTime: Boolean = rules.onProcessingTime
 
+  def readsStream: Boolean = rules.firesOpen && !onProcessingTime && rows.forall(_.byRow.delayByKey.isEmpty)
+
   def firesByWall: Boolean = rules.early.isDefined
 
   def outputWatermark(clock: Long): Long = rules.outputWatermark(clock)

@@ -7,7 +7,7 @@ import org.apache.hadoop.fs.{Path => HadoopPath}
 
 import org.apache.spark.sql.execution.streaming.checkpointing.CheckpointFileManager
 import org.apache.spark.sql.mullion.pyfunction.keyed.KeyedFunctionHeader
-import org.apache.spark.sql.mullion.query.note.{ClockNote, WatermarkNote}
+import org.apache.spark.sql.mullion.query.note.{ClockNote, FirstReading, WatermarkNote}
 import org.apache.spark.sql.mullion.state.SavepointNote
 import org.apache.spark.sql.mullion.state.header.OperatorHeader
 import org.apache.spark.sql.mullion.{Damage, TemporaryFolder}
@@ -73,6 +73,10 @@ class DamagedFilesSuite extends MullionSuite {
 
   test("notes of clocks and of watermarks") {
     tried("mullion-clock", "mullion clock 1\n17 1700000000000000\n")(home => { ClockNote.read(files(home), home); () })
+    tried("mullion-first-reading-3", "mullion first reading 1\n17 1700000000000\n") { home =>
+      FirstReading.read(files(home), home, operator = 3L)
+      ()
+    }
     tried("mullion-watermark", "mullion watermark 1\n17 -5000\n")(home => { WatermarkNote.read(files(home), home); () })
   }
 

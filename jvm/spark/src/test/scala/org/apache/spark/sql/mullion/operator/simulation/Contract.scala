@@ -72,7 +72,8 @@ private[simulation] final class Contract(terms: Contract.Terms) {
     else if (terms.count.exists(pane.since >= _)) Some("early")
     else
       terms.every.filter(_ => pane.since > 0 || terms.unchanged).flatMap { every =>
-        val byEvent = !terms.byWall && batch.clock >= pane.event + every
+        val since = Math.max(pane.event, batch.first.getOrElse(batch.clock))
+        val byEvent = !terms.byWall && batch.clock >= since + every
         val byWall = (terms.byWall || !batch.rowsCame) && batch.wall >= pane.wall + every
         Option.when(byEvent || byWall)("early")
       }
@@ -183,14 +184,19 @@ private[simulation] object Contract {
   /** A row of the output, with the number and the sum of its pane's rows. */
   final case class Out(key: Long, start: Long, end: Long, firing: String, seq: Int, rows: Long, sum: Long)
 
-  /** One batch: its rows, and the clocks of the batch before it (none before the first) and its own. */
+  /** One batch: its rows, and the clocks of the batch before it (none before the first) and its own.
+    *
+    * @param first
+    *   the first reading of the clock after 0; none before it
+    */
   final case class Batch(
       number: Long,
       rows: Vector[Row],
       before: Option[Long],
       clock: Long,
       wall: Long,
-      rowsCame: Boolean
+      rowsCame: Boolean,
+      first: Option[Long]
   )
 
   sealed trait Shape

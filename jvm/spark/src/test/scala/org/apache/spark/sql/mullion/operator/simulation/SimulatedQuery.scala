@@ -173,7 +173,8 @@ private[simulation] final class SimulatedQuery(terms: Contract.Terms, countsRows
         batch.clock,
         batch.wall,
         batch.rowsCame,
-        batch.number
+        batch.number,
+        firstReading = batch.first.getOrElse(Long.MaxValue)
       )
     val engine = program.engine(clock, partition, counts)
     val rows = input.rows.iterator.zipWithIndex.map { case (row, number) =>

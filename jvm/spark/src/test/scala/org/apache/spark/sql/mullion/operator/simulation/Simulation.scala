@@ -75,7 +75,7 @@ private[simulation] final class Simulation(seed: Long) {
   private val batches: Vector[Batch] = {
     val (delay, begin) = (upTo(30), upTo(180) - 120)
     // The driver's wall clock never moves back, even if the machine's does.
-    var (clock, machine, wall, before) = (0L, 1000L, 1000L, Option.empty[Long])
+    var (clock, machine, wall, before, first) = (0L, 1000L, 1000L, Option.empty[Long], Option.empty[Long])
     val made = Vector.tabulate(2 + random.nextInt(8)) { number =>
       val rows =
         if (chance(25)) Vector.empty
@@ -85,7 +85,8 @@ private[simulation] final class Simulation(seed: Long) {
           )
       machine += upTo(20) + (if (chance(4)) 1000 + upTo(100000) else 0L) - (if (chance(4)) upTo(500) else 0L)
       wall = Math.max(wall, machine)
-      val batch = Batch(number.toLong, rows, before, clock, wall, rows.nonEmpty)
+      first = first.orElse(Option.when(clock > 0)(clock))
+      val batch = Batch(number.toLong, rows, before, clock, wall, rows.nonEmpty, first)
       before = Some(clock)
       clock = Math.max(clock, rows.map(_.time).maxOption.fold(0L)(_ - delay))
       // For example after a row from the future, or with an idle source's clock.
@@ -95,7 +96,7 @@ private[simulation] final class Simulation(seed: Long) {
     }
     // All panes of rows close by then; windows without rows never end.
     val end = if (terms.empty) clock + 200 else 1000000L
-    made :+ Batch(made.length.toLong, Vector.empty, before, end, wall + 1, rowsCame = false)
+    made :+ Batch(made.length.toLong, Vector.empty, before, end, wall + 1, rowsCame = false, first.orElse(Some(end)))
   }
 
   private val contract = new Contract(terms)

@@ -280,7 +280,7 @@ private[operator] final class TumblingPanes(
     }
 
     private def waitsFrom(event: Long, wall: Long): Unit = {
-      counts.nextEarlyEvent = early.eventDue(event)
+      counts.nextEarlyEvent = early.eventDue(event, clock)
       counts.nextByWall = early.wallDue(wall)
     }
 

@@ -80,7 +80,7 @@ private[operator] abstract class EarlyKeys[K <: WaitingKey](
 
     override protected def rest(firstLeft: Option[UnsafeRow]): Unit =
       (firstLeft.map(queued.timesOf) ++ waiting).reduceOption(first).foreach { case (event, wall) =>
-        counts.nextEarlyEvent = early.eventDue(event)
+        counts.nextEarlyEvent = early.eventDue(event, clock)
         counts.nextByWall = early.wallDue(wall)
       }
 
