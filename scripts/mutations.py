@@ -52,8 +52,8 @@ MUTATIONS = (
     Mutation(
         "a pane fires early when its clock has moved by the interval",
         "rules/EarlyFiring.scala",
-        "clock.now >= eventDue(eventReading)",
-        "clock.now > eventDue(eventReading)",
+        "clock.now >= eventDue(eventReading, clock)",
+        "clock.now > eventDue(eventReading, clock)",
     ),
     Mutation(
         "a pane fires early after a number of rows",

@@ -33,8 +33,8 @@ class ClockedQuery:
     """Runs a query over ``panes``, with its output in memory, on a clock that only :meth:`advance` moves.
 
     The clock is Spark's trigger clock, so batch timestamps follow it. It starts at ``start_ms`` milliseconds since the
-    epoch, by default in 1970. Pass the time of the first row if you use ``idle_after``: the watermark of an idle stream
-    never passes the wall clock.
+    epoch, by default with the machine's clock, or at the last batch of the checkpoint if that is later. Pass
+    ``start_ms`` if results contain the time of this clock, as with ``time=None``.
 
     The first batch waits for the first call of :meth:`settle`, so all rows written before that are in it. With the
     ``checkpoint`` of a stopped query, the query continues where that one ended. With ``drain`` it is a query with
@@ -48,7 +48,7 @@ class ClockedQuery:
         *,
         checkpoint: str | os.PathLike[str],
         output_mode: str = "append",
-        start_ms: int = 0,
+        start_ms: int | None = None,
         drain: bool = False,
     ) -> None:
         self._spark = panes.sparkSession

@@ -13,7 +13,7 @@ from pyspark.sql import functions as F
 from mullion import Tumbling, compare, open_panes, windowed
 from mullion._program.report import Part, Report
 from mullion._util import html
-from mullion.testing import ClockedQuery
+from tests.support.clocked import ClockedQuery
 
 EVIL = "<script>alert(1)</script>"
 

@@ -12,7 +12,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
 from mullion import Count, InvalidArgumentError, Tumbling, flat, together, windowed
-from mullion.testing import ClockedQuery
+from tests.support.clocked import ClockedQuery
 from tests.support.streams import SECOND, Feed
 
 PLAIN = ["k", "window_start", "window_end", "pane_firing", "pane_seq", "n"]

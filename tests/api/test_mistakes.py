@@ -40,7 +40,6 @@ from mullion import (
 from mullion.errors import FunctionError, IncompatibleStateError, NotAggregatedError, TaskFailedError, WrongCallError
 
 HOUR = Tumbling("1 hour")
-EARLY = Early(every="1 second")
 LINES = 24
 """The most that a traceback may have: a screen."""
 
@@ -219,7 +218,10 @@ def failing(stream: DataFrame) -> Iterator[tuple[str, DataFrame]]:
     doubled = seen.withColumn("w", F.udf(lambda v: names[v])("v"))
     of_none = F.sum(F.lit(1) / (F.col("v") - F.col("v")))
     yield "ARITHMETIC_OVERFLOW", windowed(seen, HOUR, by="k", time="ts").agg(F.sum("v"))
-    yield "ARITHMETIC_OVERFLOW", windowed(seen, HOUR, by="k", time="ts", dedupe_by="n", early=EARLY).agg(F.sum("v"))
+    yield (
+        "ARITHMETIC_OVERFLOW",
+        windowed(seen, HOUR, by="k", time="ts", dedupe_by="n", early=Early(each_row=True)).agg(F.sum("v")),
+    )
     yield "DIVIDE_BY_ZERO", windowed(seen, HOUR, by="k", time="ts", early=Early(each_row=True)).agg(of_none.alias("x"))
     yield "KeyError: 'no such day', at ", windowed(seen, Custom(no_ranges), by="k", time="ts").agg(n())
     yield "KeyError: 4611686018427387904, at ", windowed(doubled, HOUR, by="k", time="ts").agg(F.max("w"))

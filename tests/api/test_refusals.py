@@ -35,9 +35,9 @@ from mullion import (
     Watermark,
     windowed,
 )
-from mullion.testing import ClockedQuery
 from mullion.windows import Window
 from tests.support.checked import bounds_of, settings
+from tests.support.clocked import ClockedQuery
 from tests.support.models.model import Rules
 from tests.support.streams import SECOND, Feed, batches_of
 

@@ -14,7 +14,7 @@ from pyspark.sql import functions as F
 
 from mullion import InvalidArgumentError, Tumbling, UnknownColumnError, plot, suggest_delay, windowed
 from mullion._util.delays import ROUND_US, SHARES, SuggestedDelay, rounded_up
-from mullion.testing import ClockedQuery
+from tests.support.clocked import ClockedQuery
 from tests.support.seeds import SEED
 
 SECOND = 1_000_000

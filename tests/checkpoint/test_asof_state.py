@@ -14,7 +14,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from mullion import asof_join, compare, recover, savepoint
-from mullion.testing import ClockedQuery
+from tests.support.clocked import ClockedQuery
 from tests.support.killing import committed, kill_after, session_of_its_own, somewhere_in_a_batch
 from tests.support.models.asof_model import AsOfModel, Row
 from tests.support.seeds import SEED

@@ -18,8 +18,8 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from mullion import IncompatibleStateError, Sliding, Tumbling, compare, read_panes, together, windowed
-from mullion.testing import ClockedQuery
 from tests.support.cache_sizes import draw_size
+from tests.support.clocked import ClockedQuery
 from tests.support.seeds import SEED
 from tests.support.streams import SECOND, Feed
 

@@ -20,9 +20,9 @@ from mullion import (
     together,
     windowed,
 )
-from mullion.testing import ClockedQuery
 from mullion.windows import Around, Count, Session, Sliding, Tumbling, Window
 from tests.support.change_runs import AGGREGATES, Runs, verdicts
+from tests.support.clocked import ClockedQuery
 from tests.support.streams import SECOND
 
 LATE_ENOUGH: dict[str, Any] = {"allowed_lateness": "100 seconds"}

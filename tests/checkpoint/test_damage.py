@@ -10,7 +10,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from mullion import DamagedStateError, Early, Tumbling, read_panes, together, windowed
-from mullion.testing import ClockedQuery
+from tests.support.clocked import ClockedQuery
 from tests.support.streams import SECOND, Feed
 
 

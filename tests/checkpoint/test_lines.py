@@ -26,7 +26,7 @@ from mullion import (
 )
 from mullion._util import spark_versions
 from mullion._util.jars import running_line
-from mullion.testing import ClockedQuery
+from tests.support.clocked import ClockedQuery
 from tests.support.seeds import SEED
 from tests.support.streams import SECOND, Feed
 

@@ -14,10 +14,10 @@ import pytest
 from pyspark.sql import DataFrame, Row, SparkSession
 
 from mullion import Early, Upgrade, together
-from mullion.testing import ClockedQuery
 from mullion.windows import Session, Sliding, Tumbling, Window
 from tests.support.cache_sizes import draw_size
 from tests.support.change_runs import AGGREGATES, Runs
+from tests.support.clocked import ClockedQuery
 from tests.support.models.change_model import Changing, Firings, Gap, Grid, Several, Shown
 from tests.support.seeds import SEED
 

@@ -12,8 +12,8 @@ from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql import functions as F
 
 from mullion import InvalidArgumentError, Sliding, StateLostError, Tumbling, read_panes, recover, windowed
-from mullion.testing import ClockedQuery
 from tests.support.checked import CHANGELOGS, settings
+from tests.support.clocked import ClockedQuery
 from tests.support.stores import maintain_and_unload
 from tests.support.streams import SECOND, Feed
 

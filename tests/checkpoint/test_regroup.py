@@ -11,9 +11,9 @@ from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql import functions as F
 
 from mullion import Early, IncompatibleStateError, Upgrade, open_panes, savepoint, together
-from mullion.testing import ClockedQuery
 from mullion.windows import Session, Sliding, Tumbling, Window
 from tests.support.change_runs import Runs, verdicts
+from tests.support.clocked import ClockedQuery
 
 TENS, TWENTIES, VISITS = Tumbling("10 seconds"), Tumbling("20 seconds"), Session("5 seconds")
 PLAIN: dict[str, Any] = {"upgrade": Upgrade()}

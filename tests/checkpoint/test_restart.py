@@ -14,8 +14,8 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from mullion import Early, IncompatibleStateError, Sliding, Tumbling, Watermark, read_panes, windowed
-from mullion.testing import ClockedQuery
 from tests.support.checked import SESSION_STATE_IN_ROCKSDB, Case, CheckedQuery, settings
+from tests.support.clocked import ClockedQuery
 from tests.support.models.model import SECOND, Row, Rules
 from tests.support.models.session_model import SessionRules
 from tests.support.streams import Feed

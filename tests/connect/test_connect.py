@@ -44,10 +44,10 @@ from mullion.bytewax.dataflow import Dataflow
 from mullion.bytewax.testing import TestingSink, TestingSource, run_main
 from mullion.faust import App as FaustApp
 from mullion.kx.app import App as KxApp
-from mullion.testing import ClockedQuery
 from mullion.turbine import App as TurbineApp
 from mullion.windows import Window
 from tests.support import connect_server
+from tests.support.clocked import ClockedQuery
 from tests.support.transcripts.story import Story, stories
 from tests.support.transcripts.story_run import Run, play
 from tests.support.transcripts.told import shown

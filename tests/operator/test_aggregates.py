@@ -16,8 +16,8 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from mullion import Early, Sliding, Tumbling, read_panes, windowed
-from mullion.testing import ClockedQuery
 from tests.support.checked import settings
+from tests.support.clocked import ClockedQuery
 from tests.support.streams import SECOND, Feed
 
 WINDOWS: dict[str, Tumbling | Sliding] = {

@@ -11,7 +11,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from mullion import InvalidArgumentError, Session, Tumbling, UnsupportedError, Watermark, together, windowed
-from mullion.testing import ClockedQuery
+from tests.support.clocked import ClockedQuery
 from tests.support.seeds import SEED
 from tests.support.streams import SECOND, Feed, batches_of
 

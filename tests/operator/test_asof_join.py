@@ -24,7 +24,7 @@ from mullion import (
     asof_join,
     windowed,
 )
-from mullion.testing import ClockedQuery
+from tests.support.clocked import ClockedQuery
 from tests.support.models.asof_model import AsOfModel, Row
 from tests.support.seeds import SEED
 from tests.support.streams import SECOND, Feed, batches_of

@@ -11,8 +11,8 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from mullion import asof_join
-from mullion.testing import ClockedQuery
 from tests.support.cache_sizes import SIZES, set_size
+from tests.support.clocked import ClockedQuery
 from tests.support.peers import answers_of
 from tests.support.seeds import SEED
 from tests.support.streams import SECOND, Feed, batches_of

@@ -13,8 +13,8 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from mullion import Early, InvalidArgumentError, Sliding, Tumbling, UnsupportedError, windowed
-from mullion.testing import ClockedQuery
 from tests.support.checked import bounds_of, settings, with_the_jar_alone
+from tests.support.clocked import ClockedQuery
 from tests.support.streams import SECOND, Feed, batches_of
 
 COLUMNS = "k string, j int, v bigint"

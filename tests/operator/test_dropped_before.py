@@ -16,8 +16,8 @@ from pyspark.sql import functions as F
 
 import mullion
 from mullion import DroppedRowsWarning, Early, Session, Tumbling, together, windowed
-from mullion.testing import ClockedQuery
 from tests.support.checked import with_the_jar_alone
+from tests.support.clocked import ClockedQuery
 from tests.support.streams import SECOND, Feed, batches_of
 
 COLUMNS = "k string, id bigint"

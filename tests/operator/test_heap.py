@@ -15,8 +15,8 @@ from pyspark.sql import functions as F
 
 from mullion import Global, PythonAggregate, Tumbling, windowed
 from mullion._keyed.api import State, stateful_map
-from mullion.testing import ClockedQuery
 from tests.support.checked import settings
+from tests.support.clocked import ClockedQuery
 from tests.support.heap import live
 from tests.support.streams import SECOND, Feed
 

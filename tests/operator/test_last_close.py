@@ -32,8 +32,8 @@ from mullion import (
     windowed,
 )
 from mullion import functions as MF
-from mullion.testing import ClockedQuery
 from tests.support.cache_sizes import draw_size
+from tests.support.clocked import ClockedQuery
 from tests.support.seeds import SEED
 from tests.support.streams import Feed, batches_of
 

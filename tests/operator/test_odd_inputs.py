@@ -15,7 +15,7 @@ from pyspark.sql import functions as F
 
 from mullion import Early, Tumbling, together, topics, windowed
 from mullion.errors import MullionError
-from mullion.testing import ClockedQuery
+from tests.support.clocked import ClockedQuery
 from tests.support.streams import SECOND, Feed
 
 KEYS = ["a", "A", "a\0b", "a\0", "", "ä" * 10_000, "x" * 9_999 + "y", "7", None]

@@ -37,10 +37,10 @@ from mullion import (
     read_panes,
     windowed,
 )
-from mullion.testing import ClockedQuery
 from mullion.windows import Window
 from tests.support import connect_server
 from tests.support.checked import settings
+from tests.support.clocked import ClockedQuery
 from tests.support.seeds import SEED
 from tests.support.streams import SECOND, Feed, batches_of
 

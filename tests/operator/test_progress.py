@@ -18,8 +18,8 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from mullion import Around, Custom, Early, Session, Sliding, Tumbling, Watermark, together, windowed
-from mullion.testing import ClockedQuery
 from mullion.windows import Late, Window
+from tests.support.clocked import ClockedQuery
 from tests.support.streams import SECOND, Feed, batches_of
 
 ROOT = Path(__file__).parents[2]

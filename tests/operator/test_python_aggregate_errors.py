@@ -21,9 +21,9 @@ from mullion import (
     Tumbling,
     windowed,
 )
-from mullion.testing import ClockedQuery
 from mullion.windows import Window
 from tests.support.checked import settings
+from tests.support.clocked import ClockedQuery
 from tests.support.python_aggregates import COLUMNS, WAITING, Broken, Ids, InOrder, of_batch
 from tests.support.streams import SECOND, Feed
 

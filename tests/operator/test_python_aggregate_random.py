@@ -20,10 +20,10 @@ from pyspark.sql import Column, SparkSession
 from pyspark.sql import functions as F
 
 from mullion import Count, Early, Global, PerKey, PythonAggregate, Session, Sliding, Watermark, windowed
-from mullion.testing import ClockedQuery
 from mullion.windows import Late, Window
 from tests.support.cache_sizes import draw_size
 from tests.support.checked import Case, CheckedQuery, bounds_of, length, settings
+from tests.support.clocked import ClockedQuery
 from tests.support.models.arrival_model import Arrival, ArrivalModel, Shown
 from tests.support.models.custom_model import CustomRules
 from tests.support.models.model import SECOND, AroundRules, CumulativeRules, Row, Rules

@@ -22,8 +22,8 @@ from mullion import (
     compare,
     windowed,
 )
-from mullion.testing import ClockedQuery
 from tests.support.checked import settings
+from tests.support.clocked import ClockedQuery
 from tests.support.python_aggregates import COLUMNS, WAITING, Ids, Weighted, of_batch
 from tests.support.streams import SECOND, Feed
 

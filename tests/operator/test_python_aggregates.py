@@ -25,9 +25,9 @@ from mullion import (
     together,
     windowed,
 )
-from mullion.testing import ClockedQuery
 from mullion.windows import Window
 from tests.support.checked import settings
+from tests.support.clocked import ClockedQuery
 from tests.support.python_aggregates import COLUMNS, WAITING, InOrder, assert_equal, compared, random_rows
 from tests.support.seeds import SEED
 from tests.support.streams import SECOND, Feed

@@ -21,9 +21,9 @@ from pyspark.sql import Column, DataFrame, Row, SparkSession
 from pyspark.sql import functions as F
 
 from mullion import Early, Session, Sliding, Tumbling, read_panes, together, windowed
-from mullion.testing import ClockedQuery
 from tests.support.cache_sizes import draw_size
 from tests.support.checked import settings
+from tests.support.clocked import ClockedQuery
 from tests.support.models.random_results import COLUMNS, KEYS, Results, random_rows
 from tests.support.seeds import SEED
 from tests.support.streams import Feed

@@ -29,7 +29,7 @@ from mullion import (
 )
 from mullion._keyed.api import Branch, Firings, State, read_state, staged
 from mullion.errors import FunctionError, IncompatibleStateError
-from mullion.testing import ClockedQuery
+from tests.support.clocked import ClockedQuery
 from tests.support.seeds import SEED
 from tests.support.streams import SECOND, Feed, batches_of
 

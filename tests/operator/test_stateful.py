@@ -18,7 +18,7 @@ from pyspark.sql import functions as F
 from mullion import InvalidArgumentError, UnknownColumnError, UnsupportedError
 from mullion._keyed.api import State, read_state, stateful_map
 from mullion.errors import FunctionError, IncompatibleStateError
-from mullion.testing import ClockedQuery
+from tests.support.clocked import ClockedQuery
 from tests.support.seeds import SEED
 from tests.support.streams import SECOND, Feed, batches_of
 

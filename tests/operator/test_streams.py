@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import time
 from collections.abc import Callable, Iterable
 from functools import reduce
 from pathlib import Path
@@ -12,8 +13,8 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from mullion import Tumbling, Watermark, open_panes, recover, savepoint, windowed
-from mullion.testing import ClockedQuery
+from mullion import Tumbling, Watermark, open_panes, recover, savepoint, testing, windowed
+from tests.support.clocked import ClockedQuery
 from tests.support.models.stream_model import Row, StreamModel
 from tests.support.seeds import SEED
 from tests.support.streams import SECOND, Feed, batches_of
@@ -205,3 +206,26 @@ def test_a_recovered_query_has_the_watermarks_of_the_batch_that_it_continues_fro
     # The row of 35 seconds is read again, in a batch of its own: until then the clock stands at 2 seconds.
     with ClockedQuery(panes, checkpoint=checkpoint) as query:
         assert closes(query.settle()) == [("a", 0, 6)]
+
+
+def test_a_clock_without_a_start_is_not_behind_the_rows_and_continues_after_a_restart(
+    spark: SparkSession, tmp_path: Path, feeds: list[Feed]
+) -> None:
+    year_2024 = 1_704_103_200
+    feeds[0].write([(year_2024 * SECOND, "a", 1)])
+
+    def query() -> testing.ClockedQuery:
+        return testing.ClockedQuery(panes_of(spark, feeds, [0, 0], idle_after=30), checkpoint=tmp_path / "checkpoint")
+
+    def now_ms(running: testing.ClockedQuery) -> int:
+        return int(running._query.timeMs())
+
+    before_ms = time.time_ns() // 1_000_000
+    with query() as running:
+        assert before_ms <= now_ms(running) <= time.time_ns() // 1_000_000
+        running.settle()
+        running.advance("40 days")
+        assert [(row.k, row.firing) for row in running.settle()] == [("a", "close")]
+        ended_ms = now_ms(running)
+    with query() as running:
+        assert now_ms(running) == ended_ms

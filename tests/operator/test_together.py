@@ -32,7 +32,7 @@ from mullion import (
     together,
     windowed,
 )
-from mullion.testing import ClockedQuery
+from tests.support.clocked import ClockedQuery
 from tests.support.seeds import SEED
 from tests.support.streams import SECOND, Feed, batches_of
 

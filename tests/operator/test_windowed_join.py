@@ -26,7 +26,7 @@ from mullion import (
     windowed,
     windowed_join,
 )
-from mullion.testing import ClockedQuery
+from tests.support.clocked import ClockedQuery
 from tests.support.seeds import SEED
 from tests.support.streams import SECOND, Feed, batches_of
 

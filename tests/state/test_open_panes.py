@@ -25,9 +25,9 @@ from mullion import (
     together,
     windowed,
 )
-from mullion.testing import ClockedQuery
 from mullion.windows import Window
 from tests.support.checked import Case, CheckedQuery
+from tests.support.clocked import ClockedQuery
 from tests.support.models.model import SECOND, AroundRules, Row, Rules
 from tests.support.models.session_model import SessionRules
 from tests.support.streams import Feed

@@ -22,8 +22,8 @@ from mullion import (
     read_panes,
     windowed,
 )
-from mullion.testing import ClockedQuery
 from tests.support.checked import Case, CheckedQuery, bounds_of
+from tests.support.clocked import ClockedQuery
 from tests.support.models.model import SECOND, Row, Rules
 from tests.support.models.session_model import SessionRules
 from tests.support.stores import PARTITIONS, records

@@ -11,8 +11,8 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 from mullion import Session, windowed
-from mullion.testing import ClockedQuery
 from tests.support.checked import CHANGELOGS, SNAPSHOTS, Case, CheckedQuery, settings
+from tests.support.clocked import ClockedQuery
 from tests.support.models.model import SECOND, Row, Rules
 from tests.support.models.session_model import SessionRules
 from tests.support.stores import TOTALS, maintain_and_unload, records

@@ -10,7 +10,7 @@ from pyspark.sql import functions as F
 
 from mullion import IncompatibleStateError, Tumbling, windowed
 from mullion.errors import InvalidArgumentError
-from mullion.testing import ClockedQuery
+from tests.support.clocked import ClockedQuery
 from tests.support.streams import SECOND, Feed
 
 FORMAT = "spark.sql.streaming.stateStore.checkpointFormatVersion"

@@ -10,8 +10,8 @@ from pyspark.sql import Column, DataFrame, Row, SparkSession
 from pyspark.sql import functions as F
 
 from mullion import Upgrade, compare, read_panes, windowed
-from mullion.testing import ClockedQuery
 from mullion.windows import Window
+from tests.support.clocked import ClockedQuery
 from tests.support.streams import SECOND, Feed
 
 AGGREGATES = {

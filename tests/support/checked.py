@@ -17,8 +17,8 @@ from pyspark.sql import functions as F
 
 from mullion import Around, Cumulate, Custom, Early, Session, Sliding, Tumbling, Watermark, read_panes, windowed
 from mullion import functions as MF
-from mullion.testing import ClockedQuery
 from mullion.windows import RangesOf, Window
+from tests.support.clocked import ClockedQuery
 from tests.support.models.custom_model import CustomRules
 from tests.support.models.model import SECOND, AroundRules, Batch, CumulativeRules, Firing, Row, Rules
 from tests.support.models.random_steps import Step

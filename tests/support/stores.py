@@ -12,7 +12,7 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
-from mullion.testing import ClockedQuery
+from tests.support.clocked import ClockedQuery
 
 PARTITIONS = 2
 """Of state, in every test: ``spark.sql.shuffle.partitions``."""

@@ -15,7 +15,7 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
 from mullion._util.spark_versions import IN_UTC
-from mullion.testing import ClockedQuery
+from tests.support.clocked import ClockedQuery
 
 SECOND = 1_000_000
 

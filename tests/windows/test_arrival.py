@@ -28,9 +28,9 @@ from mullion import (
     read_panes,
     windowed,
 )
-from mullion.testing import ClockedQuery
 from mullion.windows import Window
 from tests.support.checked import bounds_of, length
+from tests.support.clocked import ClockedQuery
 from tests.support.models.arrival_model import Arrival, ArrivalModel, KeyPanes, Shown
 from tests.support.models.model import SECOND, Row
 from tests.support.models.ordered_model import OrderedPanes

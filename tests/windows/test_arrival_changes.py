@@ -19,8 +19,8 @@ from mullion import (
     Tumbling,
     windowed,
 )
-from mullion.testing import ClockedQuery
 from mullion.windows import Window
+from tests.support.clocked import ClockedQuery
 from tests.support.streams import Feed, rows_of
 
 CHANGES: dict[str, tuple[Window, Window]] = {

@@ -13,7 +13,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from mullion import Sliding, Tumbling, windowed
-from mullion.testing import ClockedQuery
+from tests.support.clocked import ClockedQuery
 from tests.support.seeds import SEED
 from tests.support.streams import SECOND, Feed
 

@@ -11,8 +11,8 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 from mullion import InvalidArgumentError, Session, Sliding, Tumbling, windowed
-from mullion.testing import ClockedQuery
 from tests.support.checked import Case, shown, shown_row
+from tests.support.clocked import ClockedQuery
 from tests.support.models.custom_model import CustomRules
 from tests.support.models.model import SECOND, AroundRules, Row, Rules
 from tests.support.models.session_model import SessionRules, closes_of

@@ -15,9 +15,9 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from mullion import Cumulate, InvalidArgumentError, Sliding, Tumbling, read_panes, together, windowed
-from mullion.testing import ClockedQuery
 from mullion.windows import Window
 from tests.support.checked import bounds_of
+from tests.support.clocked import ClockedQuery
 from tests.support.seeds import SEED
 from tests.support.streams import SECOND, Feed
 

@@ -10,7 +10,7 @@ from pyspark.sql import functions as F
 
 from mullion import Early, Tumbling, Watermark, savepoint, windowed
 from mullion.errors import DamagedStateError
-from mullion.testing import ClockedQuery
+from tests.support.clocked import ClockedQuery
 from tests.support.streams import SECOND, Feed
 
 

@@ -18,7 +18,7 @@ from mullion import (
     Tumbling,
     windowed,
 )
-from mullion.testing import ClockedQuery
+from tests.support.clocked import ClockedQuery
 from tests.support.models.model import SECOND
 from tests.support.streams import Feed, rows_of
 

@@ -23,8 +23,8 @@ from mullion import (
     windowed,
 )
 from mullion import functions as MF
-from mullion.testing import ClockedQuery
 from mullion.windows import RangesOf
+from tests.support.clocked import ClockedQuery
 from tests.support.streams import SECOND, Feed
 
 NEW_YORK = ZoneInfo("America/New_York")

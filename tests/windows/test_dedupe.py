@@ -13,8 +13,8 @@ from pyspark.sql import functions as F
 
 from mullion import Session, Sliding, Tumbling, windowed
 from mullion.errors import IncompatibleStateError, InvalidArgumentError, UnknownColumnError, UnsupportedError
-from mullion.testing import ClockedQuery
 from mullion.windows import Window
+from tests.support.clocked import ClockedQuery
 from tests.support.streams import FLOOD, SECOND, Feed
 
 COLUMNS = "k string, id bigint, v bigint"

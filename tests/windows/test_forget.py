@@ -11,8 +11,8 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from mullion import Count, Global, InvalidArgumentError, PerKey, Session, Tumbling, UnsupportedError, windowed
-from mullion.testing import ClockedQuery
 from mullion.windows import Window
+from tests.support.clocked import ClockedQuery
 from tests.support.seeds import SEED
 from tests.support.streams import SECOND, Feed, batches_of
 

@@ -24,9 +24,9 @@ from mullion import (
     read_panes,
     windowed,
 )
-from mullion.testing import ClockedQuery
 from mullion.windows import Window
 from tests.support.checked import SNAPSHOTS, settings
+from tests.support.clocked import ClockedQuery
 from tests.support.stores import records
 from tests.support.streams import SECOND, Feed, batches_of
 

@@ -16,9 +16,9 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from mullion import Early, FunctionError, Global, MullionError, UnsupportedError, read_panes, windowed
-from mullion.testing import ClockedQuery
 from mullion.windows import SplitOf
 from tests.support.checked import settings
+from tests.support.clocked import ClockedQuery
 from tests.support.seeds import SEED
 from tests.support.streams import Feed
 from tests.windows.test_equal_hashes import with_the_hash_of

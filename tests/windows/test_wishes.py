@@ -10,8 +10,8 @@ from pyspark.sql import Column, SparkSession
 from pyspark.sql import functions as F
 
 from mullion import Count, Global, Session, Tumbling, Watermark, windowed
-from mullion.testing import ClockedQuery
 from mullion.windows import Window
+from tests.support.clocked import ClockedQuery
 from tests.support.streams import SECOND, Feed
 
 MINUTE = 60

@@ -14,8 +14,8 @@ from pathlib import Path
 from pyspark.sql import functions as F
 
 from mullion import MullionError, Sliding, windowed
-from mullion.testing import ClockedQuery
 from tests.conftest import session
+from tests.support.clocked import ClockedQuery
 from tests.support.streams import SECOND, Feed
 
 

@@ -16,7 +16,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 from mullion import Early, Session, Sliding, Tumbling, configure, windowed
-from mullion.testing import ClockedQuery
+from tests.support.clocked import ClockedQuery
 from tests.support.streams import SECOND, Feed, batches_of
 
 FILE = Path(__file__).with_name("work.json")

@@ -15,7 +15,7 @@ from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql import functions as F
 
 from mullion import Session, Sliding, Tumbling, asof_join, windowed_join
-from mullion.testing import ClockedQuery
+from tests.support.clocked import ClockedQuery
 from tests.support.streams import SECOND, Feed, batches_of
 
 FOLDER: Final = Path(__file__).parents[2] / "transcripts" / "joins"

@@ -14,7 +14,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from mullion import DroppedRowsWarning, read_panes
-from mullion.testing import ClockedQuery
+from tests.support.clocked import ClockedQuery
 from tests.support.transcripts.story import FAR, OPERATOR, Firing, Spec, Step, Story, camel, length, micros, seconds
 from tests.support.transcripts.told import as_json, pane_of, said_by, same, same_batches, shown
 

@@ -80,8 +80,8 @@ def savepoint(
     return int(facade(spark).savepoint(session, checkpoint, to, *sizes, code, before))
 
 
-def start_clocked(panes: DataFrame, checkpoint: str, output_mode: str, start_ms: int, drain: bool) -> Any:
-    """A query on a clock that a test moves, which starts at ``start_ms`` milliseconds since the epoch."""
+def start_clocked(panes: DataFrame, checkpoint: str, output_mode: str, start_ms: int | None, drain: bool) -> Any:
+    """A query on a clock that a test moves, which starts at ``start_ms`` milliseconds since the epoch, or now."""
     return facade(panes.sparkSession).startClocked(internal(panes, "_jdf"), checkpoint, output_mode, start_ms, drain)
 
 

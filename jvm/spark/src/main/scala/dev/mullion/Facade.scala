@@ -267,14 +267,19 @@ object Facade {
     Python(Savepoint.write(Classic.session(spark), checkpoint, to, request, frame(panes), frame(was)))
   }
 
-  /** Starts a query whose clock is moved by a test; see `ClockedQuery`. */
+  /** Starts a query whose clock is moved by a test; see `ClockedQuery`.
+    *
+    * @param startMs
+    *   null for the machine's time
+    */
   def startClocked(
       panes: DataFrame,
       checkpoint: String,
       outputMode: String,
-      startMs: Long,
+      startMs: java.lang.Long,
       drain: Boolean
-  ): ClockedQuery = ClockedQuery.start(Classic.frame(panes), checkpoint, outputMode, startMs, drain)
+  ): ClockedQuery =
+    ClockedQuery.start(Classic.frame(panes), checkpoint, outputMode, Option(startMs).map(_.toLong), drain)
 
   /** The number of a row in its micro-batch, in the source's reading order. */
   def rowInBatch: Column = RowInBatch.column

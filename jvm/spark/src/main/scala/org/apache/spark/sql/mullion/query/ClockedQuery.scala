@@ -4,8 +4,10 @@ import java.util.concurrent.CountDownLatch
 import java.util.concurrent.atomic.AtomicBoolean
 
 import org.apache.spark.sql.catalyst.streaming.InternalOutputModes
-import org.apache.spark.sql.classic.{DataFrame, Dataset}
+import org.apache.spark.sql.classic.{DataFrame, Dataset, SparkSession}
+import org.apache.spark.sql.execution.streaming.checkpointing.OffsetSeqLog
 import org.apache.spark.sql.execution.streaming.sources.MemorySink
+import org.apache.spark.sql.mullion.shim.SparkVersionShim
 import org.apache.spark.sql.streaming.{StreamingQuery, Trigger}
 import org.apache.spark.util.{ManualClock, UninterruptibleThread}
 
@@ -82,18 +84,21 @@ final private class HeldClock(startMs: Long) extends ManualClock(startMs) {
 
 object ClockedQuery {
 
-  /** Starts a query over `panes` with its clock at `startMs` (milliseconds since the epoch). With `drain` it ends after
-    * it has read all existing rows.
+  /** Starts a query over `panes`. With `drain` it ends after it has read all existing rows.
+    *
+    * @param startMs
+    *   the start of its clock in milliseconds since the epoch. Without it, the clock starts with the machine's, or at
+    *   the last batch of the checkpoint if that is later
     */
   def start(
       panes: Dataset[_],
       checkpoint: String,
       outputMode: String,
-      startMs: Long,
+      startMs: Option[Long],
       drain: Boolean
   ): ClockedQuery = {
     val sink = new MemorySink
-    val clock = new HeldClock(startMs)
+    val clock = new HeldClock(startMs.getOrElse(presentMs(panes.sparkSession, checkpoint)))
     val query = panes.sparkSession.streams.startQuery(
       userSpecifiedName = None,
       userSpecifiedCheckpointLocation = Some(checkpoint),
@@ -105,5 +110,11 @@ object ClockedQuery {
       triggerClock = clock
     )
     new ClockedQuery(query, drain, sink, clock, panes.toDF())
+  }
+
+  private def presentMs(session: SparkSession, checkpoint: String): Long = {
+    val lastBatch = new OffsetSeqLog(session, s"$checkpoint/offsets").getLatest()
+    val lastMs = lastBatch.flatMap { case (_, offsets) => SparkVersionShim.batchTimestampMs(offsets) }
+    lastMs.foldLeft(System.currentTimeMillis())(Math.max(_, _))
   }
 }
