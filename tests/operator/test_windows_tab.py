@@ -13,7 +13,8 @@ import subprocess
 import sys
 import urllib.parse
 import urllib.request
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -56,7 +57,10 @@ query.processAllAvailable()
 write(("10:40", "ann"), ("11:15", name))
 query.processAllAvailable()
 print(spark.sparkContext.uiWebUrl, flush=True)
-sys.stdin.read()
+for line in sys.stdin:
+    write((line.strip(), "bob"))
+    query.processAllAvailable()
+    print("done", flush=True)
 query.stop()
 spark.stop()
 """
@@ -71,8 +75,9 @@ def program(package: str, name: str) -> str:
     return path
 
 
-def running(name: str, folder: Path) -> Iterator[str]:
-    """A query with an idle source: the address of its web UI."""
+@contextmanager
+def running(name: str, folder: Path) -> Iterator[tuple[str, Callable[[str], None]]]:
+    """A query with an idle source: the address of its web UI, and a function that gives its source a row."""
     environment = {**os.environ, "SPARK_LOCAL_IP": "127.0.0.1"}
     with subprocess.Popen(
         [sys.executable, "-c", QUERY, name],
@@ -85,20 +90,28 @@ def running(name: str, folder: Path) -> Iterator[str]:
     ) as process:
         assert process.stdin is not None
         assert process.stdout is not None
+        to_query, from_query = process.stdin, process.stdout
+
+        def give(time: str) -> None:
+            print(time, file=to_query, flush=True)
+            assert from_query.readline() == "done\n"
+
         try:
-            yield process.stdout.readline().strip()
+            yield from_query.readline().strip(), give
         finally:
-            process.stdin.close()
+            to_query.close()
 
 
 @pytest.fixture(scope="module")
 def page(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    yield from running(MARKUP, tmp_path_factory.mktemp("page"))
+    with running(MARKUP, tmp_path_factory.mktemp("page")) as (url, _):
+        yield url
 
 
 @pytest.fixture(scope="module")
 def orders(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    yield from running("orders", tmp_path_factory.mktemp("orders"))
+    with running("orders", tmp_path_factory.mktemp("orders")) as (url, _):
+        yield url
 
 
 def get(url: str) -> str:
@@ -145,12 +158,26 @@ def test_the_tab_lists_the_largest_keys_and_draws_the_panes_of_one(page: str) ->
         "pane that is due first",
         "largest keys",
         '{"k":"ann"}',
-        "Open panes of the key",
+        "Panes of the key",
         "2024-01-01T11:00:00Z to 2024-01-01T12:00:00Z, waits for 45 minutes of event time, 2 rows, fired 0 times",
-        "red: the clock, at 2024-01-01T11:15:00Z",
+        "red: the clock when the state was read, at 2024-01-01T11:15:00Z",
     ):
         assert text in document
     assert MARKUP not in document
+
+
+@pytest.mark.slow
+def test_the_tab_draws_the_panes_of_a_key_that_have_closed_since_the_page_was_opened(tmp_path: Path) -> None:
+    with running("orders", tmp_path) as (url, give):
+        run = json.loads(get(f"{url}/windows/json/"))["query"]["run"]
+        largest = json.loads(get(f"{url}/windows/panes/?run={run}&operator=0"))["largest"]
+        (key,) = (key["id"] for key in largest if key["key"] == '{"k":"ann"}')
+        page = f"{url}/windows/?run={run}&operator=0&key={key}"
+        assert "2024-01-01T11:00:00Z to 2024-01-01T12:00:00Z, waits for 45 minutes" in in_browser(page)
+        give("13:00")
+        document = in_browser(page)
+        assert "2024-01-01T11:00:00Z to 2024-01-01T12:00:00Z, closed, fired 1 times" in document
+        assert "waits for 45 minutes of event time" not in document
 
 
 @pytest.mark.slow

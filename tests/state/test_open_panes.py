@@ -186,6 +186,18 @@ def test_windows_of_row_numbers_wait_for_rows(spark: SparkSession, tmp_path: Pat
         assert row["rows"] == 2
 
 
+def test_a_key_with_the_name_of_another_column_is_shown_beside_it(
+    spark: SparkSession, tmp_path: Path, feed: Feed
+) -> None:
+    feed.write([(SECOND, "a", 1)])
+    stream = feed.stream(spark).withColumnRenamed("k", "rows")
+    panes = windowed(stream, Tumbling("10 seconds"), by="rows", time="ts").agg(F.count("*").alias("n"))
+    with ClockedQuery(panes, checkpoint=tmp_path / "checkpoint") as query:
+        query.settle()
+        (row,) = told(open_panes(query))
+    assert (row["key_rows"], row["rows"]) == ("a", 1)
+
+
 def test_a_key_with_a_clock_of_its_own_shows_that(spark: SparkSession, tmp_path: Path, feed: Feed) -> None:
     panes = windowed(
         feed.stream(spark, "2 seconds"), Tumbling("10 seconds"), by="k", time="ts", clock=PerKey()

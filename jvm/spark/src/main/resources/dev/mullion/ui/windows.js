@@ -63,6 +63,7 @@
   // The lists of panes that the address asks for: those of an operator, and those of a key.
   const address = new URLSearchParams(location.search);
   const answers = {};
+  let closedPanes = [];
 
   async function ask(name, parameters) {
     answers[name] = {error: "Reading the state ..."};
@@ -106,12 +107,17 @@
       table(data.largest.map(largest), ["largest keys (click for their panes)", "open panes", "rows in them"])];
   }
 
-  // The open panes of a key: a bar from the start of a window to its end, a line to its close, and one for the clock.
+  // The panes of a key: a bar from the start of a window to its end, for open ones a line to its close, and one for the
+  // clock. A pane that has closed since the state was read is only in the list of closed ones.
   function timeline(data) {
     const text = data.isOfTime ? time : n => "row " + n;
     const clock = data.panes.length > 0 ? data.panes[0].clockMs : null;
-    const all = data.panes.flatMap(p => [p.start, p.end, p.dueMs]).concat(clock).filter(n => n !== null);
-    if (data.panes.length === 0) return [element("p", {}, ["The key has no open pane any more."])];
+    const closed = closedPanes.map(([start, end, fired]) => ({start, end, fired, dueMs: null}));
+    const isOpen = p => !closed.some(c => c.start === p.start && c.end === p.end);
+    const panes = closed.concat(data.panes.filter(isOpen));
+    if (panes.length === 0) return [element("p", {}, ["The key has no open pane, and none has closed since this page was opened."])];
+    panes.sort((a, b) => a.start - b.start || a.end - b.end);
+    const all = panes.flatMap(p => [p.start, p.end, p.dueMs]).concat(clock).filter(n => n !== null);
     const [low, high] = [Math.min(...all), Math.max(...all)];
     const [width, lane] = [900, 14];
     const x = n => Math.round((n - low) / Math.max(1, high - low) * width);
@@ -126,25 +132,28 @@
       }
       chart.append(made);
     }
-    const height = data.panes.length * lane;
-    for (const [key, n] of [["width", width], ["height", height], ["role", "img"], ["aria-label", "open panes of " + data.key]])
+    const height = panes.length * lane;
+    for (const [key, n] of [["width", width], ["height", height], ["role", "img"], ["aria-label", "panes of a key"]])
       chart.setAttribute(key, n);
-    data.panes.forEach((p, i) => {
-      const tip = (p.window === "" ? "" : p.window + ": ") + text(p.start) + " to " + text(p.end) + ", waits for " + p.waitsFor +
+    panes.forEach((p, i) => {
+      const hasClosed = closed.includes(p);
+      const bounds = text(p.start) + " to " + text(p.end);
+      const tip = hasClosed ? bounds + ", closed, fired " + p.fired + " times" :
+        (p.window === "" ? "" : p.window + ": ") + bounds + ", waits for " + p.waitsFor +
         (p.rows === null ? "" : ", " + p.rows + " rows") + ", fired " + p.fired + " times";
       const middle = i * lane + lane / 2;
       if (p.dueMs !== null && p.dueMs > p.end)
         shape("line", {x1: x(p.end), x2: x(p.dueMs), y1: middle, y2: middle, stroke: "#999999", "stroke-dasharray": "3 2"});
       const size = {x: x(p.start), y: i * lane + 1, width: Math.max(2, x(p.end) - x(p.start)), height: lane - 3};
-      shape("rect", {...size, fill: p.fired > 0 ? "#8fc1e3" : "#e4edf3", stroke: "#0088cc"}, tip);
+      shape("rect", {...size, fill: hasClosed ? "#cccccc" : p.fired > 0 ? "#8fc1e3" : "#e4edf3", stroke: hasClosed ? "#999999" : "#0088cc"}, tip);
     });
     if (clock !== null && data.isOfTime)
       shape("line", {x1: x(clock), x2: x(clock), y1: 0, y2: height, stroke: "#c2185b"}, "clock at " + time(clock));
     return [
-      element("h5", {}, ["Open panes of the key " + data.key]), chart,
+      element("h5", {}, ["Panes of the key" + (data.key === null ? "" : " " + data.key)]), chart,
       element("div", {class: "small", style: "margin-bottom: 12px"}, [
-        text(low) + " to " + text(high) + (clock === null ? "" : "; red: the clock, at " + time(clock)) +
-        "; dark: the pane has fired; dashed: allowed lateness"])];
+        text(low) + " to " + text(high) + (clock === null ? "" : "; red: the clock when the state was read, at " + time(clock)) +
+        "; gray: closed since this page was opened; dark: open and has fired; dashed: allowed lateness"])];
   }
 
   function panesOf(run, number) {
@@ -167,6 +176,7 @@
   }
 
   function operator(of, run, hasState) {
+    if (String(of.number) === address.get("operator")) closedPanes = of.closed;
     const parts = [element("h4", {}, [of.title + ": " + of.windows])];
     const report = of.report;
     if (report === null) return element("div", {}, parts.concat(["No batch has ended yet."]));

@@ -20,6 +20,8 @@ import dev.mullion.windows.sets.EndCounts
   *   the state of each partition
   * @param ends
   *   the open panes of each partition by the end of their windows (`EndCounts.toBytes`), if they are tracked
+  * @param closed
+  *   the panes of watched keys that have closed
   */
 final case class BatchReport(
     batch: Long,
@@ -32,7 +34,8 @@ final case class BatchReport(
     lateness: Seq[Long],
     state: StateSize,
     partitions: Seq[PartitionSize],
-    ends: Seq[Array[Byte]] = Nil
+    ends: Seq[Array[Byte]] = Nil,
+    closed: Seq[ClosedPane] = Nil
 ) {
   def count(of: Count): Long = counts.getOrElse(of, 0L)
 

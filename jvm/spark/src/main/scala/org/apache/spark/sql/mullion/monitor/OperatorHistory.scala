@@ -15,6 +15,8 @@ final class OperatorHistory(val description: OperatorDescription) {
   private var count = 0L
   private var lastReport = Option.empty[BatchReport]
 
+  val watched = new WatchedKeys
+
   /** Adds the report of a batch. Returns false if the batch has been reported before: Spark may ask again. */
   def add(report: BatchReport): Boolean = synchronized {
     val isNew = lastReport.forall(_.batch < report.batch)
@@ -22,6 +24,7 @@ final class OperatorHistory(val description: OperatorDescription) {
       Count.all.zipWithIndex.foreach { case (of, i) => totals(i) += report.count(of) }
       report.lateness.zipWithIndex.foreach { case (late, i) => lateness(i) += late }
       rows += report.rowsRead
+      watched.add(report.closed)
       Columns.zipWithIndex.foreach { case ((_, value), i) => columns(i)((count % Length).toInt) = value(report) }
       count += 1
       lastReport = Some(report)

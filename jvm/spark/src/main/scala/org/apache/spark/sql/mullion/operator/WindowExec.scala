@@ -1,5 +1,7 @@
 package org.apache.spark.sql.mullion.operator
 
+import scala.collection.mutable
+
 import org.apache.hadoop.conf.Configuration
 
 import org.apache.spark.rdd.RDD
@@ -10,7 +12,7 @@ import org.apache.spark.sql.execution.SparkPlan
 import org.apache.spark.sql.execution.exchange.Exchange
 import org.apache.spark.sql.execution.metric.{SQLMetric, SQLMetrics}
 import org.apache.spark.sql.execution.streaming.operators.stateful.StatefulOperatorCustomMetric
-import org.apache.spark.sql.mullion.monitor.MonitorSettings
+import org.apache.spark.sql.mullion.monitor.{ClosedPane, MonitorSettings}
 import org.apache.spark.sql.mullion.operator.assign.{AssignsPanes, ByKey, PutAsideLateRowsExec}
 import org.apache.spark.sql.mullion.operator.engine.{
   EndOfInput,
@@ -20,8 +22,8 @@ import org.apache.spark.sql.mullion.operator.engine.{
   PartitionTotals,
   RowProgram
 }
-import org.apache.spark.sql.mullion.operator.metrics.{EndsOfPartitions, LatenessCounts, MinAccumulator, WindowMetrics}
-import org.apache.spark.sql.mullion.operator.program.OperatorProgram
+import org.apache.spark.sql.mullion.operator.metrics.{LastOfPartitions, LatenessCounts, MinAccumulator, WindowMetrics}
+import org.apache.spark.sql.mullion.operator.program.{OperatorProgram, WindowProgram}
 import org.apache.spark.sql.mullion.query.{ClosesAtEnd, DriverClock, FollowsWallClock, RunningQuery, StreamWatermarks}
 import org.apache.spark.sql.mullion.shim.{SparkOperator, SparkVersionShim}
 import org.apache.spark.sql.mullion.state.header.OperatorHeader
@@ -111,7 +113,9 @@ final class WindowExec private (facts: SparkOperator.Facts, val program: Operato
   /** The lateness of these rows. */
   @transient private lazy val latenessHere: LatenessCounts = LatenessCounts.register(sparkContext)
 
-  @transient private lazy val ends: EndsOfPartitions = EndsOfPartitions.register(sparkContext)
+  @transient private lazy val ends = LastOfPartitions.register[Array[Byte]](sparkContext)
+
+  @transient private lazy val closedOfWatched = LastOfPartitions.register[Seq[ClosedPane]](sparkContext)
 
   private def lateness: Seq[Long] =
     assigner
@@ -125,7 +129,8 @@ final class WindowExec private (facts: SparkOperator.Facts, val program: Operato
     val dropped = longMetric("numRowsDroppedByWatermark").value + assigner.fold(0L)(_.longMetric("rowsDropped").value)
     val counted = SparkVersionShim.withDropped(progress, dropped)
     stateInfo.foreach { info =>
-      WindowReport.report(this, batch(info), counted, nextClose.value, lateness, ends.value)(countsOfPartitions)
+      val closed = closedOfWatched.value.values.flatten.toSeq
+      WindowReport.report(this, batch(info), counted, nextClose.value, lateness, ends.value, closed)(countsOfPartitions)
     }
     counted
   }
@@ -259,6 +264,7 @@ final class WindowExec private (facts: SparkOperator.Facts, val program: Operato
     }
     val (count, sessionsLate, lateness) = (counter, lateHere, latenessHere)
     val endsOfTasks = Option.when(MonitorSettings.of(conf).showsTab)(ends)
+    val (watched, closedOfTasks) = (watchedPanes, closedOfWatched)
     val rows = child.execute()
     val opener = PartitionOpener(kinds, getStateInfo, session, conf, checkpointInfoAccumulator)
     val settings = SettingsOfRun(getStateInfo.queryRunId, session)
@@ -274,8 +280,10 @@ final class WindowExec private (facts: SparkOperator.Facts, val program: Operato
       val fired = engine.process(ready.merged(rows))
       val ended = end.fold(fired)(fired ++ _.closes())
       val firings = late.fold(ended)(ended ++ _.rows(index, engine))
-      new CountedRows(firings, longMetric("numOutputRows"))({
+      val closed = mutable.Queue.empty[ClosedPane]
+      new CountedRows(watched.fold(firings)(_.collect(firings, closed)), longMetric("numOutputRows"))({
         val fired = System.nanoTime()
+        if (watched.isDefined) closedOfTasks.add(index -> closed.toSeq)
         count(index) {
           val ends = commit(partition, counts, inputEnds, isCounted = adaptation.isEmpty)
           for (all <- endsOfTasks; of <- ends) all.add(index -> of)
@@ -306,6 +314,12 @@ final class WindowExec private (facts: SparkOperator.Facts, val program: Operato
     .filter(RunningQuery.hasActions)
     .flatMap(query => Option(query.lastExecution))
     .exists(!_.executedPlan.exists { case shuffle: Exchange => shuffle.exists(_ eq this); case _ => false })
+
+  /** Collects closed panes for the tab while a person looks at the panes of a key. */
+  private def watchedPanes: Option[WatchedPanes] = program match {
+    case one: WindowProgram => Some(WindowReport.watched(this)).filter(_.nonEmpty).map(WatchedPanes(one, _))
+    case _                  => None
+  }
 
   private def countRows(rows: RowProgram, counts: PaneCounts): Unit = {
     longMetric("rowsLate") += counts.rowsLate

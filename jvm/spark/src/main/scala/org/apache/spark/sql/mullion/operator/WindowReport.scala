@@ -46,6 +46,8 @@ private[operator] object WindowReport extends Logging {
     *   the late rows in the buckets of `Lateness`
     * @param ends
     *   the open panes of each partition by the end of their windows, as of `EndCounts.toBytes`
+    * @param closed
+    *   the panes of watched keys that have closed
     * @param partitions
     *   the amounts that each partition has added to a metric
     */
@@ -55,14 +57,24 @@ private[operator] object WindowReport extends Logging {
       progress: StateOperatorProgress,
       nextDue: Long,
       lateness: Seq[Long],
-      ends: Map[Int, Array[Byte]]
+      ends: Map[Int, Array[Byte]],
+      closed: Seq[ClosedPane]
   )(partitions: String => Map[Int, Long]): Unit = guarded {
     for (running <- query(exec); info <- exec.stateInfo)
       monitor(exec).report(
         info.queryRunId,
         info.operatorId,
-        batch(exec, number, running, progress, nextDue, lateness, partitions).copy(ends = ends.values.toSeq)
+        batch(exec, number, running, progress, nextDue, lateness, partitions)
+          .copy(ends = ends.values.toSeq, closed = closed)
       )
+  }
+
+  /** The keys whose closed panes must be reported. */
+  def watched(exec: WindowExec): Set[Long] = {
+    val history = exec.stateInfo.flatMap { info =>
+      monitor(exec).query(info.queryRunId).flatMap(_.operator(info.operatorId))
+    }
+    history.fold(Set.empty[Long])(_.watched.keys)
   }
 
   private def monitor(exec: WindowExec): QueryMonitor = QueryMonitor.of(exec.session.sparkContext)

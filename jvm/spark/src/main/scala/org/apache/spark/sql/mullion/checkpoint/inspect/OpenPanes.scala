@@ -14,6 +14,7 @@ import org.apache.spark.sql.functions.lit
 import org.apache.spark.sql.mullion.checkpoint.layout.OperatorState
 import org.apache.spark.sql.mullion.expressions.columns.{KeyColumns, PaneColumns}
 import org.apache.spark.sql.mullion.expressions.rows.CollectRows
+import org.apache.spark.sql.mullion.monitor.ui.PaneReader
 import org.apache.spark.sql.mullion.operator.WindowExec
 import org.apache.spark.sql.mullion.operator.engine.{OpenPane, PaneCounts}
 import org.apache.spark.sql.mullion.operator.program.{
@@ -117,7 +118,7 @@ object OpenPanes {
     val keys = KeyColumns.named(window.keys)
     val windowType = counted.window.dataType
     val schema = StructType(
-      keys.map(k => StructField(k.name, k.dataType, k.nullable)) ++ Seq(
+      keys.map(k => StructField(keyName(k.name), k.dataType, k.nullable)) ++ Seq(
         StructField("window", windowType),
         StructField("closes_at", TimestampType),
         StructField("clock", StringType),
@@ -170,6 +171,9 @@ object OpenPanes {
     }
     spark.internalCreateDataFrame(rows, schema)
   }
+
+  /** The name of a key's column, which differs from those of the other columns. */
+  private def keyName(name: String): String = if (PaneReader.Facts(name)) s"key_$name" else name
 
   private def orNull(number: Option[Long]): Any = number.map(Long.box).orNull
 

@@ -14,6 +14,9 @@ object PaneColumns {
   /** The index of the end in `window`. */
   val endAt: Int = windowType.fieldIndex("end")
 
+  /** The index of the kind of firing in `pane`. */
+  val firingAt: Int = plain.fieldIndex("firing")
+
   /** The index of the firing number in `pane`. */
   val seqAt: Int = plain.fieldIndex("seq")
 

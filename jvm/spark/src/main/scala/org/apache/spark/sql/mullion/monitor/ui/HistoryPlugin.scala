@@ -62,7 +62,7 @@ private object HistoryPlugin {
       finally all.close()
     }
 
-    override def queries(run: Option[String]): String = {
+    override def queries(run: Option[String], key: Option[String]): String = {
       val runs = newestFirst
       val chosen = runs.find(of => run.contains(of.run)).orElse(runs.headOption)
       compact(render(QueryJson.page(runs.map(ended), chosen.map(of => asEnded(parse(of.json))))))

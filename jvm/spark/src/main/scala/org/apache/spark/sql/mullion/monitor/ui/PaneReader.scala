@@ -24,7 +24,21 @@ private[mullion] trait PaneReader {
   ): DataFrame
 }
 
-private[ui] object PaneReader {
+private[mullion] object PaneReader {
   lazy val service: PaneReader =
     ServiceLoader.load(classOf[PaneReader], classOf[PaneReader].getClassLoader).findFirst.get
+
+  /** The columns of `open_panes` that are no keys. */
+  val Facts: Set[String] = Set(
+    "window_name",
+    "window",
+    "closes_at",
+    "clock",
+    "clock_at",
+    "waits_for",
+    "held_by",
+    "fired",
+    "last_fired",
+    "rows"
+  )
 }

@@ -37,6 +37,7 @@ private[ui] final class PanesJson(monitor: QueryMonitor) {
       number <- operator.map(_.toLong)
       history <- query.operator(number)
     } yield {
+      key.foreach(id => history.watched.watch(id.toLong))
       val question = Question(query.runId, number, history.batches, key)
       last.collect { case (`question`, text) => text }.getOrElse {
         val text = compact(render(read(query, history.description, key)))
@@ -72,7 +73,7 @@ private[ui] object PanesJson {
     *   the columns of `open_panes`
     */
   private final class Panes(panes: DataFrame) {
-    private val keys = panes.columns.filterNot(Facts).map(name => col(s"`$name`"))
+    private val keys = panes.columns.filterNot(PaneReader.Facts).map(name => col(s"`$name`"))
     private val windowName = panes.columns.find(_ == "window_name").map(col)
 
     private val key =
@@ -162,20 +163,6 @@ private[ui] object PanesJson {
 
     private def bound(row: Row, at: Int): JValue = if (isOfTime) millis(row, at) else long(row, at)
   }
-
-  /** The columns of `open_panes` that are no keys. */
-  private val Facts = Set(
-    "window_name",
-    "window",
-    "closes_at",
-    "clock",
-    "clock_at",
-    "waits_for",
-    "held_by",
-    "fired",
-    "last_fired",
-    "rows"
-  )
 
   private val MostText = 300
 

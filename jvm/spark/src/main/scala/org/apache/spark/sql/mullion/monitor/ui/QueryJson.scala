@@ -23,15 +23,18 @@ private[ui] object QueryJson {
 
   /** @param run
     *   the run of the chosen query; by default the newest one
+    * @param key
+    *   the id of the key whose closed panes are wanted
     */
-  def apply(monitor: QueryMonitor, run: Option[String]): String = {
+  def apply(monitor: QueryMonitor, run: Option[String], key: Option[String]): String = {
     val queries = monitor.queries
     val chosen = run.flatMap(id => Try(UUID.fromString(id)).toOption).flatMap(monitor.query).orElse(queries.headOption)
-    compact(render(page(queries.map(query => identity(query)), chosen.map(detailed))))
+    val id = key.flatMap(_.toLongOption)
+    compact(render(page(queries.map(query => identity(query)), chosen.map(detailed(_, id)))))
   }
 
   /** The reports of a run. */
-  def ofRun(query: MonitoredQuery): String = compact(render(detailed(query)))
+  def ofRun(query: MonitoredQuery): String = compact(render(detailed(query, key = None)))
 
   def page(queries: Seq[JValue], chosen: Option[JValue]): JValue =
     JObject("queries" -> JArray(queries.toList), "query" -> chosen.getOrElse(JNull))
@@ -42,15 +45,15 @@ private[ui] object QueryJson {
   private def identity(query: MonitoredQuery): JObject =
     identity(query.runId.toString, query.title, query.running.isDefined)
 
-  private def detailed(query: MonitoredQuery): JValue = JObject(
+  private def detailed(query: MonitoredQuery, key: Option[Long]): JValue = JObject(
     identity(query).obj ++ List[JField](
       "hasOpenState" -> JBool(query.session.isDefined),
       "failure" -> orNull(query.failure)(JString(_)),
-      "operators" -> JArray(query.operators.map(operator(query, _)).toList)
+      "operators" -> JArray(query.operators.map(operator(query, _, key)).toList)
     )
   )
 
-  private def operator(query: MonitoredQuery, history: OperatorHistory): JValue = {
+  private def operator(query: MonitoredQuery, history: OperatorHistory, key: Option[Long]): JValue = {
     val description = history.description
     JObject(
       "number" -> JLong(description.number),
@@ -58,7 +61,8 @@ private[ui] object QueryJson {
       "windows" -> JString(description.windows),
       "clock" -> JString(description.clock.text),
       "batches" -> JLong(history.batches),
-      "report" -> orNull(history.last)(last(query, history, _))
+      "report" -> orNull(history.last)(last(query, history, _)),
+      "closed" -> JArray(key.toList.flatMap(history.watched.of).map(closed))
     )
   }
 
@@ -96,6 +100,8 @@ private[ui] object QueryJson {
         "bars" -> JArray(bars.map { case (from, panes) => longs(Seq(TimeMath.toMillis(from), panes)) }.toList)
       )
   }
+
+  private def closed(pane: ClosedPane): JValue = longs(Seq(pane.start, pane.end, pane.fired.toLong))
 
   private def stream(of: StreamReading): JValue = JObject(
     "name" -> JString(of.name),

@@ -9,8 +9,10 @@ private[ui] trait TabContent {
     *
     * @param run
     *   by default the newest one
+    * @param key
+    *   the id of the key whose closed panes are wanted
     */
-  def queries(run: Option[String]): String
+  def queries(run: Option[String], key: Option[String]): String
 
   /** Open panes of an operator, or those of a key. */
   def panes(run: Option[String], operator: Option[String], key: Option[String]): String
@@ -20,7 +22,7 @@ private[ui] trait TabContent {
 private[ui] final class LiveContent(monitor: QueryMonitor) extends TabContent {
   private val openPanes = new PanesJson(monitor)
 
-  override def queries(run: Option[String]): String = QueryJson(monitor, run)
+  override def queries(run: Option[String], key: Option[String]): String = QueryJson(monitor, run, key)
 
   override def panes(run: Option[String], operator: Option[String], key: Option[String]): String =
     openPanes(run, operator, key)

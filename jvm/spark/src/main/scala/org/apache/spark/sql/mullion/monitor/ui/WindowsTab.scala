@@ -30,7 +30,9 @@ private[mullion] final class WindowsTab private (ui: SparkUI, content: TabConten
   private def attach(): Unit = {
     serve("", "text/html")(page)
     serve("/script", "text/javascript")(_ => script)
-    serve("/json", "application/json")(request => content.queries(parameter(request, "run")))
+    serve("/json", "application/json") { request =>
+      content.queries(parameter(request, "run"), parameter(request, "key"))
+    }
     serve("/panes", "application/json") { request =>
       content.panes(parameter(request, "run"), parameter(request, "operator"), parameter(request, "key"))
     }
