@@ -109,7 +109,7 @@ PYTHON_TESTS := $(if $(OTHER),$(foreach name,$(filter-out $(NOT_OF_SPARK),$(OF_S
 
 # On another Spark version than the default, Scala also runs the test cases that otherwise run in Python.
 ifneq ($(OTHER),)
-test: export MULLION_STORIES = all
+test: export MULLION_SCENARIOS = all
 endif
 
 test: $(if $(OTHER),,lint-python) venv kafka $(CLASSES) $(SBT_LAUNCH)

@@ -22,7 +22,7 @@ from pathlib import Path
 
 WINDOWS = Path("jvm/windows/src/main/scala/dev/mullion/windows")
 PURE = "dev.mullion.*"
-STORIES = "*TranscriptSuite"
+SCENARIOS = "*TranscriptSuite"
 
 
 @dataclass(frozen=True)
@@ -171,10 +171,10 @@ def sbt(tree: Path) -> Iterator[Sbt]:
         running.stop()
 
 
-def first_of_stories(tree: Path) -> str | None:
+def first_of_scenarios(tree: Path) -> str | None:
     """The first failed test case, without waiting for the others."""
     with sbt(tree) as own:
-        return next(own.failures(STORIES), None)
+        return next(own.failures(SCENARIOS), None)
 
 
 def copied(tree: Path) -> None:
@@ -209,11 +209,11 @@ def main() -> None:
                 text = source.read_text()
                 source.write_text(text.replace(mutation.line, mutation.broken))
                 tests = list(shared.failures(PURE))
-                story = None if tests else first_of_stories(tree)
+                scenario = None if tests else first_of_scenarios(tree)
                 source.write_text(text)
-                detected = f"{len(tests)} tests, first {tests[0]}" if tests else story or "DETECTED BY NONE"
+                detected = f"{len(tests)} tests, first {tests[0]}" if tests else scenario or "DETECTED BY NONE"
                 print(f"{mutation.rule}: {detected}", flush=True)
-                missed += [] if tests or story else [mutation.rule]
+                missed += [] if tests or scenario else [mutation.rule]
     sys.exit(f"{len(missed)} of {len(MUTATIONS)} detected by no test" if missed else 0)
 
 

@@ -17,7 +17,7 @@ from mkdocs.structure.pages import Page
 ROOT = Path(__file__).parents[1]
 
 # Pages of the site by their files in the project.
-PAGES = {"README.md": "index.md", "CHANGELOG.md": "changelog.md", "tests/transcripts/README.md": "stories.md"}
+PAGES = {"README.md": "index.md", "CHANGELOG.md": "changelog.md", "tests/transcripts/README.md": "scenarios.md"}
 FOLDERS = (
     "tests/transcripts/*.yaml",
     "tests/transcripts/*/*",
@@ -67,13 +67,13 @@ def on_config(config: MkDocsConfig) -> MkDocsConfig:
 def on_files(files: Files, config: MkDocsConfig) -> Files:
     """Adds the files from outside of ``docs``."""
     for source, page in PAGES.items():
-        if page != "stories.md":
+        if page != "scenarios.md":
             files.append(File.generated(config, page, abs_src_path=str(ROOT / source)))
     for pattern in FOLDERS:
         for file in sorted(ROOT.glob(pattern)):
             name = file.relative_to(ROOT).as_posix()
             files.append(File.generated(config, f"files/{name}", abs_src_path=str(file)))
-    files.append(File.generated(config, "stories.md", abs_src_path=str(ROOT / "tests/transcripts/README.md")))
+    files.append(File.generated(config, "scenarios.md", abs_src_path=str(ROOT / "tests/transcripts/README.md")))
     return files
 
 

@@ -33,8 +33,8 @@ import pyarrow
 import pyspark
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
-from tests.support.transcripts.story import Story, stories
-from tests.support.transcripts.story_run import Run, play
+from tests.support.transcripts.scenario import Scenario, scenarios
+from tests.support.transcripts.scenario_run import Run, play
 
 import mullion
 from mullion import MullionError, Tumbling, windowed
@@ -61,12 +61,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     spark.conf.set("spark.mullion.checkRuntime", "false")
     report["lacks"] = tried(lambda: lacks(spark))
     report["plan"] = tried(lambda: plan(spark))
-    report["stories"] = told = run_some(spark, asked.folder, asked.stories, asked.seed)
-    report["counted"] = dict(Counter(story["came out"] for story in told))
+    report["scenarios"] = told = run_some(spark, asked.folder, asked.scenarios, asked.seed)
+    report["counted"] = dict(Counter(scenario["result"] for scenario in told))
     asked.report.write_text(json.dumps(report, indent=1), "utf-8")
-    for story in told:
-        if story["came out"] != "right":
-            print(f"{story['name']}: {story['came out']}: {story['why'].splitlines()[-1]}")
+    for scenario in told:
+        if scenario["result"] != "right":
+            print(f"{scenario['name']}: {scenario['result']}: {scenario['why'].splitlines()[-1]}")
     print(f"Refused: {report['refused']}\nLacking: {report['lacks'] or 'nothing'}\nStories: {report['counted']}")
     print(f"Please send us {asked.report}")
     return 0 if set(report["counted"]) <= {"right"} and report["refused"] is None else 1
@@ -76,7 +76,7 @@ def parsed(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--folder", type=Path, default=Path(tempfile.gettempdir(), "mullion-try"))
     parser.add_argument("--report", type=Path, default=Path("mullion-report.json"))
-    parser.add_argument("--stories", type=int, default=40, help="the number of test cases")
+    parser.add_argument("--scenarios", type=int, default=40, help="the number of test cases")
     parser.add_argument("--seed", type=int, default=1, help="selects the test cases")
     return parser.parse_args(arguments)
 
@@ -135,36 +135,36 @@ def run_some(spark: SparkSession, folder: Path, number: int, seed: int) -> list[
     own.conf.set("spark.mullion.checkRuntime", "false")
     own.conf.set("spark.sql.shuffle.partitions", "2")
     own.conf.set("spark.sql.session.timeZone", "UTC")
-    chosen = random.Random(seed).sample(stories(), min(number, len(stories())))
-    return [run(own, story, folder / str(i)) for i, story in enumerate(chosen)]
+    chosen = random.Random(seed).sample(scenarios(), min(number, len(scenarios())))
+    return [run(own, scenario, folder / str(i)) for i, scenario in enumerate(chosen)]
 
 
-def run(spark: SparkSession, story: Story, folder: Path) -> dict[str, Any]:
+def run(spark: SparkSession, scenario: Scenario, folder: Path) -> dict[str, Any]:
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
     began = time.monotonic()
-    came_out, why = "right", ""
+    result, why = "right", ""
     try:
-        if story.refused is None:
-            told = Run(spark, story, folder)
+        if scenario.refused is None:
+            told = Run(spark, scenario, folder)
             try:
                 play(told)
             finally:
                 told.query.stop()
         else:
             try:
-                Run(spark, story, folder).start()
-                came_out, why = "wrong", "it was not refused"
+                Run(spark, scenario, folder).start()
+                result, why = "wrong", "it raised no error"
             except MullionError:
                 pass
     except AssertionError:
-        came_out, why = "wrong", traceback.format_exc()
+        result, why = "wrong", traceback.format_exc()
     except Exception:
-        came_out, why = "failed", traceback.format_exc()
+        result, why = "failed", traceback.format_exc()
     finally:
         shutil.rmtree(folder, ignore_errors=True)
     seconds = round(time.monotonic() - began, 1)
-    return {"name": story.name, "came out": came_out, "why": why, "seconds": seconds}
+    return {"name": scenario.name, "result": result, "why": why, "seconds": seconds}
 
 
 if __name__ == "__main__":

@@ -1,8 +1,8 @@
 """A user's settings, and not those of the suite: the JAR alone, ANSI off, a snapshot every 10 batches, more partitions
 than keys, checkpoints of both formats.
 
-Stories of the transcripts, other ones each time, and Turbine programs; random ones are in ``test_turbine_random``. With
-``MULLION_TEST_STORIES=all`` every story is told. ``MULLION_SEED`` gives a run again that failed.
+Each run plays other scenarios of the transcripts, and Turbine programs; random ones are in ``test_turbine_random``.
+``MULLION_TEST_SCENARIOS=all`` plays every scenario. ``MULLION_SEED`` repeats a failed run.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ from tests.adapters.turbine.test_turbine_together import (  # noqa: F401
 )
 from tests.support.checked import of_a_user
 from tests.support.seeds import SEED
-from tests.support.transcripts.story import Story, stories
-from tests.support.transcripts.story_run import Run, play
+from tests.support.transcripts.scenario import Scenario, scenarios
+from tests.support.transcripts.scenario_run import Run, play
 
 pytestmark = pytest.mark.slow
 
@@ -38,27 +38,27 @@ def spark(spark: SparkSession) -> SparkSession:
 
 
 @pytest.mark.parametrize("checkpoints", ["1", "2"])
-def test_stories_are_true_with_a_users_settings(spark: SparkSession, tmp_path: Path, checkpoints: str) -> None:
+def test_scenarios_are_true_with_a_users_settings(spark: SparkSession, tmp_path: Path, checkpoints: str) -> None:
     seeded = SEED
     print(f"MULLION_SEED={seeded}")
     session = of_a_user(spark, checkpoints)
-    told = [each for each in stories() if each.refused is None]
-    asked = os.environ.get("MULLION_TEST_STORIES", "6")
+    told = [each for each in scenarios() if each.refused is None]
+    asked = os.environ.get("MULLION_TEST_SCENARIOS", "6")
     if asked != "all":
         told = random.Random(f"{seeded} {checkpoints}").sample(told, int(asked))
     wrong: dict[str, BaseException] = {}
-    for number, story in enumerate(told):
+    for number, scenario in enumerate(told):
         try:
-            tell(session, story, tmp_path / str(number))
+            tell(session, scenario, tmp_path / str(number))
         except (AssertionError, MullionError, pytest.fail.Exception) as error:
-            wrong[story.name] = error
-    assert not wrong, f"MULLION_SEED={seeded}: {len(wrong)} of {len(told)} stories: " + "\n".join(
+            wrong[scenario.name] = error
+    assert not wrong, f"MULLION_SEED={seeded}: {len(wrong)} of {len(told)} scenarios: " + "\n".join(
         f"{name}: {error}" for name, error in wrong.items()
     )
 
 
-def tell(session: SparkSession, story: Story, folder: Path) -> None:
-    run = Run(session, story, folder)
+def tell(session: SparkSession, scenario: Scenario, folder: Path) -> None:
+    run = Run(session, scenario, folder)
     try:
         play(run)
     finally:

@@ -48,9 +48,9 @@ from mullion.turbine import App as TurbineApp
 from mullion.windows import Window
 from tests.support import connect_server
 from tests.support.clocked import ClockedQuery
-from tests.support.transcripts.story import Story, stories
-from tests.support.transcripts.story_run import Run, play
-from tests.support.transcripts.told import shown
+from tests.support.transcripts.firings import shown
+from tests.support.transcripts.scenario import Scenario, scenarios
+from tests.support.transcripts.scenario_run import Run, play
 
 ROWS = """
 SELECT * FROM VALUES
@@ -80,35 +80,35 @@ def stream(remote: SparkSession, rows: DataFrame, tmp_path: Path) -> DataFrame:
 
 
 class RemoteRun(Run):
-    """A story whose panes a client asks for. The server's own driver runs them, on a clock that the story moves."""
+    """A scenario whose panes a client defines. The server's driver runs them, on the scenario's clock."""
 
-    def __init__(self, server: SparkSession, client: SparkSession, story: Story, folder: Path) -> None:
+    def __init__(self, server: SparkSession, client: SparkSession, scenario: Scenario, folder: Path) -> None:
         self.client = client
-        super().__init__(client, story, folder)
+        super().__init__(client, scenario, folder)
         self.server = server
 
-    def another(self, story: Story, folder: Path) -> Run:
-        return RemoteRun(self.server, self.client, story, folder)
+    def another(self, scenario: Scenario, folder: Path) -> Run:
+        return RemoteRun(self.server, self.client, scenario, folder)
 
     def start(self, *, drain: bool = False) -> ClockedQuery:
         self.reports = 0
-        panes = connect_server.on_the_server(self.server, self.client, shown(self.panes, self.story.last))
+        panes = connect_server.on_the_server(self.server, self.client, shown(self.panes, self.scenario.last))
         return ClockedQuery(
-            panes, checkpoint=self.checkpoint, output_mode=self.story.mode, start_ms=self.now_ms, drain=drain
+            panes, checkpoint=self.checkpoint, output_mode=self.scenario.mode, start_ms=self.now_ms, drain=drain
         )
 
 
 @pytest.mark.sampled(3)
-@pytest.mark.parametrize("story", stories(), ids=lambda story: story.name)
-def test_the_story_is_true_of_a_client(
-    story: Story, server: SparkSession, remote: SparkSession, tmp_path: Path
+@pytest.mark.parametrize("scenario", scenarios(), ids=lambda scenario: scenario.name)
+def test_the_scenario_is_true_of_a_client(
+    scenario: Scenario, server: SparkSession, remote: SparkSession, tmp_path: Path
 ) -> None:
     try:
-        if story.refused is not None:
-            with pytest.raises(MullionError, match=story.refused):
-                RemoteRun(server, remote, story, tmp_path).start()
+        if scenario.refused is not None:
+            with pytest.raises(MullionError, match=scenario.refused):
+                RemoteRun(server, remote, scenario, tmp_path).start()
             return
-        run = RemoteRun(server, remote, story, tmp_path)
+        run = RemoteRun(server, remote, scenario, tmp_path)
         try:
             play(run)
         finally:

@@ -34,7 +34,7 @@ def test_the_site_builds_and_no_link_is_broken(tmp_path: Path) -> None:
     # In dark mode the pictures are dark.
     assert 'href="stylesheets/site.css"' in home
     assert "invert(1)" in (tmp_path / "stylesheets/site.css").read_text("utf-8")
-    # The stories come along, with the rules that link to them.
+    # The scenarios come along, with the rules that link to them.
     assert (tmp_path / "files/tests/transcripts/late.yaml").exists()
     # Each public name is on the page of the API.
     api = (tmp_path / "api/index.html").read_text("utf-8")

@@ -1,4 +1,4 @@
-"""Runs the stories of ``tests/transcripts`` through the public API; its README says how a story reads.
+"""Runs the scenarios of ``tests/transcripts`` through the public API; its README says how a scenario reads.
 
 ``TranscriptSuite`` runs the same files in Scala.
 """
@@ -16,8 +16,8 @@ from pyspark.sql import SparkSession
 from mullion import MullionError
 from tests.support.cache_sizes import set_size, sizes_of
 from tests.support.checked import CHANGELOGS
-from tests.support.transcripts.story import Story, stories
-from tests.support.transcripts.story_run import Run, play
+from tests.support.transcripts.scenario import Scenario, scenarios
+from tests.support.transcripts.scenario_run import Run, play
 
 
 @pytest.fixture(scope="module")
@@ -32,31 +32,31 @@ def session(spark: SparkSession) -> SparkSession:
     return own
 
 
-def some_stories() -> list[Any]:
-    """Every story.
+def some_scenarios() -> list[Any]:
+    """Every scenario.
 
-    ``make test`` runs each story once: a fixed quarter of them here, by a hash of their names, and the others in Scala.
+    ``make test`` runs each scenario once: a fixed quarter here, by a hash of the name, and the others in Scala.
     ``make test-all`` runs all of them in both.
     """
     cases = []
-    for story in stories():
-        marks = [] if crc32(story.name.encode()) % 4 == 0 else [pytest.mark.slow]
-        for size in sizes_of(story.name):
-            name = f"{story.name} ({size})"
-            cases.append(pytest.param(story, size, id=name, marks=[pytest.mark.always, *marks]))
+    for scenario in scenarios():
+        marks = [] if crc32(scenario.name.encode()) % 4 == 0 else [pytest.mark.slow]
+        for size in sizes_of(scenario.name):
+            name = f"{scenario.name} ({size})"
+            cases.append(pytest.param(scenario, size, id=name, marks=[pytest.mark.always, *marks]))
     return cases
 
 
-@pytest.mark.own_cache_size("each story has one by its name, as in Scala")
-@pytest.mark.parametrize(("story", "size"), some_stories())
-def test_the_story_is_true(story: Story, size: str, session: SparkSession, tmp_path: Path) -> None:
+@pytest.mark.own_cache_size("each scenario has one by its name, as in Scala")
+@pytest.mark.parametrize(("scenario", "size"), some_scenarios())
+def test_the_scenario_is_true(scenario: Scenario, size: str, session: SparkSession, tmp_path: Path) -> None:
     set_size(session, size)
     try:
-        if story.refused is not None:
-            with pytest.raises(MullionError, match=story.refused):
-                Run(session, story, tmp_path).start()
+        if scenario.refused is not None:
+            with pytest.raises(MullionError, match=scenario.refused):
+                Run(session, scenario, tmp_path).start()
             return
-        run = Run(session, story, tmp_path)
+        run = Run(session, scenario, tmp_path)
         try:
             play(run)
         finally:

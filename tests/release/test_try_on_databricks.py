@@ -18,9 +18,9 @@ pytestmark = pytest.mark.slow
 SCRIPT = Path(__file__).parents[2] / "scripts" / "try-on-databricks.py"
 
 
-def test_a_runtime_that_has_all_is_not_refused_and_its_stories_come_out_right(tmp_path: Path) -> None:
+def test_a_runtime_that_has_all_is_not_refused_and_its_scenarios_come_out_right(tmp_path: Path) -> None:
     report = tmp_path / "report.json"
-    options = ["--folder", str(tmp_path / "try"), "--report", str(report), "--stories", "6"]
+    options = ["--folder", str(tmp_path / "try"), "--report", str(report), "--scenarios", "6"]
     done = subprocess.run(
         [sys.executable, str(SCRIPT), *options],
         env={**environment(), "DATABRICKS_RUNTIME_VERSION": "18.1"},

@@ -15,7 +15,7 @@ class PaneFiringsSuite extends PropertySuite {
   override def scalaCheckTestParameters = super.scalaCheckTestParameters.withMinSuccessfulTests(300)
 
   property("batch after batch, the panes that fire are those whose clock has moved by the interval") {
-    forAll(story) { case Story(early, batches) =>
+    forAll(scenario) { case Scenario(early, batches) =>
       val model = new Model(early)
       var firings = PaneFirings.empty
       batches.foreach { case Batch(clock, touched, closedBefore) =>
@@ -37,7 +37,7 @@ class PaneFiringsSuite extends PropertySuite {
   }
 
   property("the first readings are due iff some pane is, for both clocks only go forward") {
-    forAll(story) { case Story(early, batches) =>
+    forAll(scenario) { case Scenario(early, batches) =>
       val firings = PaneFirings.empty
       batches.foreach { case Batch(clock, touched, _) =>
         touched.foreach(firings.touch(_, 1, clock))
@@ -53,7 +53,7 @@ class PaneFiringsSuite extends PropertySuite {
   }
 
   property("a pane that has fired does not fire again in the same batch") {
-    forAll(story) { case Story(early, batches) =>
+    forAll(scenario) { case Scenario(early, batches) =>
       val firings = PaneFirings.empty
       batches.foreach { case Batch(clock, touched, _) =>
         touched.foreach(firings.touch(_, 1, clock))
@@ -123,10 +123,10 @@ object PaneFiringsSuite {
   private val windows = -4L to 8L
 
   private final case class Batch(clock: BatchClock, touched: List[Long], closedBefore: Long)
-  private final case class Story(early: EarlyFiring, batches: List[Batch])
+  private final case class Scenario(early: EarlyFiring, batches: List[Batch])
 
   /** Batches with non-decreasing clocks. */
-  private val story: Gen[Story] = for {
+  private val scenario: Gen[Scenario] = for {
     every <- Gen.choose(1L, 12L)
     unchanged <- Gen.oneOf(true, false)
     n <- Gen.choose(0, 25)
@@ -134,7 +134,7 @@ object PaneFiringsSuite {
     walls <- Gen.listOfN(n, Gen.choose(0L, 6L)).map(_.scanLeft(1000L)(_ + _))
     closed <- Gen.listOfN(n, Gen.frequency(3 -> 0L, 1 -> 1L)).map(_.scanLeft(windows.head)(_ + _))
     touched <- Gen.listOfN(n, Gen.frequency(1 -> Gen.const(Nil), 2 -> Gen.listOf(Gen.oneOf(windows))))
-  } yield Story(
+  } yield Scenario(
     EarlyFiring(every, unchanged),
     touched.zipWithIndex.map { case (ws, i) =>
       val clock = BatchClock(events(Math.max(0, i - 1)), events(i), walls(i), rowsCame = ws.nonEmpty)

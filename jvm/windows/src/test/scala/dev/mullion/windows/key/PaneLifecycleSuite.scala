@@ -24,26 +24,26 @@ class PaneLifecycleSuite extends PropertySuite {
   override def scalaCheckTestParameters = super.scalaCheckTestParameters.withMinSuccessfulTests(200)
 
   property("firings, closes and late rows of each batch equal the contract") {
-    forAll(story) { story =>
-      val (parts, contract) = (new Parts(story.rules), new Contract(story.rules))
-      story.batches.foreach { batch =>
+    forAll(scenario) { scenario =>
+      val (parts, contract) = (new Parts(scenario.rules), new Contract(scenario.rules))
+      scenario.batches.foreach { batch =>
         assertEquals(parts.run(batch), contract.run(batch), batch.toString)
       }
     }
   }
 
   property("when the clock has passed everything, no slice and no record of a pane is left") {
-    forAll(story) { story =>
-      val parts = new Parts(story.rules)
-      (story.batches ++ story.afterAll).foreach(parts.run)
+    forAll(scenario) { scenario =>
+      val parts = new Parts(scenario.rules)
+      (scenario.batches ++ scenario.afterAll).foreach(parts.run)
       assert(parts.isEmpty)
     }
   }
 
   property("a pane fires early, on time and for updates in this order, then closes once, all numbered from 0") {
-    forAll(story) { story =>
-      val parts = new Parts(story.rules)
-      val firings = (story.batches ++ story.afterAll).flatMap(parts.run(_).firings).groupBy(_.window)
+    forAll(scenario) { scenario =>
+      val parts = new Parts(scenario.rules)
+      val firings = (scenario.batches ++ scenario.afterAll).flatMap(parts.run(_).firings).groupBy(_.window)
       firings.values.foreach { ofPane =>
         val kinds = ofPane.map(_.kind)
         val rest = kinds.dropWhile(_ == "early")
@@ -55,9 +55,9 @@ class PaneLifecycleSuite extends PropertySuite {
   }
 
   property("in whatever order the rows of a batch come, the same panes fire") {
-    forAll(story) { story =>
-      val (parts, reversed) = (new Parts(story.rules), new Parts(story.rules))
-      story.batches.foreach { batch =>
+    forAll(scenario) { scenario =>
+      val (parts, reversed) = (new Parts(scenario.rules), new Parts(scenario.rules))
+      scenario.batches.foreach { batch =>
         assertEquals(reversed.run(batch.copy(times = batch.times.reverse)), parts.run(batch))
       }
     }
@@ -72,7 +72,7 @@ object PaneLifecycleSuite {
   private final case class Fired(window: Long, kind: String, index: Int, rows: Vector[Long])
   private final case class Outcome(late: List[Long], firings: List[Fired])
 
-  private final case class Story(rules: AlignedRules, batches: List[Batch]) {
+  private final case class Scenario(rules: AlignedRules, batches: List[Batch]) {
 
     /** A batch without rows, so far ahead that all panes close. */
     def afterAll: Option[Batch] =
@@ -82,7 +82,7 @@ object PaneLifecycleSuite {
   private val rowsOfBatch: Gen[List[Long]] = Gen.choose(1, 12).flatMap(Gen.listOfN(_, Gen.choose(-60L, 20L)))
 
   /** Rows that are roughly in order, sometimes none, around the epoch. */
-  private val story: Gen[Story] = for {
+  private val scenario: Gen[Scenario] = for {
     window <- Naive.overlapping
     lateness <- Gen.frequency(1 -> Gen.const(0L), 1 -> Gen.choose(0L, 20L))
     early <- Gen.option(Gen.zip(Gen.choose(1L, 30L), Gen.oneOf(true, false)))
@@ -108,7 +108,7 @@ object PaneLifecycleSuite {
       .scanLeft(Option.empty[Long])((newest, times) => (newest ++ times).maxOption)
       .map(_.fold(0L)(newest => Math.max(0L, newest - delay)))
     val before = BatchClock.BeforeAllTime +: clocks
-    Story(
+    Scenario(
       rules,
       rows.zipWithIndex.map { case (times, i) =>
         Batch(BatchClock(before(i), clocks(i), walls(i), times.nonEmpty), times)

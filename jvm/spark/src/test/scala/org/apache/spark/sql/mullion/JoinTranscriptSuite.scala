@@ -29,23 +29,23 @@ class JoinTranscriptSuite extends SparkSuite {
     Seq("spark.sql.extensions" -> classOf[MullionExtensions].getName)
 
   for {
-    story <- JoinStory.all(Paths.get("tests/transcripts/joins"))
-    cache <- CacheSize.chosen(story.name)
+    scenario <- JoinScenario.all(Paths.get("tests/transcripts/joins"))
+    cache <- CacheSize.chosen(scenario.name)
   } {
-    val name: TestOptions = s"${story.name} (${cache.name})"
-    test(if (isSlow(story)) name.tag(Slow) else name) {
+    val name: TestOptions = s"${scenario.name} (${cache.name})"
+    test(if (isSlow(scenario)) name.tag(Slow) else name) {
       val session = cache.session(spark)
       session.withActive(TemporaryFolder.use { folder =>
-        val run = new JoinRun(session, story, folder)
-        try play(run, story)
+        val run = new JoinRun(session, scenario, folder)
+        try play(run, scenario)
         finally run.stop()
       })
     }
   }
 
-  private def play(run: JoinRun, story: JoinStory): Unit = {
+  private def play(run: JoinRun, scenario: JoinScenario): Unit = {
     val emitted = mutable.ArrayBuffer.empty[String]
-    story.steps.zipWithIndex.foreach { case (step, i) =>
+    scenario.steps.zipWithIndex.foreach { case (step, i) =>
       val ran = run.step(step)
       val at = s"step ${i + 1}"
       assertEquals(ran.rows.sorted, step.rows.sorted, at)
@@ -53,11 +53,11 @@ class JoinTranscriptSuite extends SparkSuite {
       assertEquals(ran.withoutTime, step.withoutTime, s"$at: the metric rowsWithoutTime")
       if (!step.crash) emitted ++= ran.rows
     }
-    val batch = Option.when(story.steps.forall(_.late == 0))(run.asBatch())
-    val flood = Some(Seq(JoinStory.ofTime(Far)))
+    val batch = Option.when(scenario.steps.forall(_.late == 0))(run.asBatch())
+    val flood = Some(Seq(JoinScenario.ofTime(Far)))
     val last = run.step(JoinStep(Seq(flood, flood), restart = false, crash = false, Nil, 0, 0))
-    assertEquals(last.rows.sorted, story.end.sorted, "at the end")
-    assertEquals(last.records, story.records, "records in state")
+    assertEquals(last.rows.sorted, scenario.end.sorted, "at the end")
+    assertEquals(last.records, scenario.records, "records in state")
     batch.foreach(rows => assertEquals(rows.sorted, (emitted ++ last.rows).sorted.toSeq, "the same as a batch"))
   }
 }
@@ -66,9 +66,9 @@ object JoinTranscriptSuite {
   private final val Far = 4000000000L * 1000000L
 
   /** True for the quarter of the test cases that `make test` runs in Python. */
-  private def isSlow(story: JoinStory): Boolean = !sys.env.get("MULLION_STORIES").contains("all") && {
+  private def isSlow(scenario: JoinScenario): Boolean = !sys.env.get("MULLION_SCENARIOS").contains("all") && {
     val hash = new CRC32
-    hash.update(story.name.getBytes(UTF_8))
+    hash.update(scenario.name.getBytes(UTF_8))
     hash.getValue % 4 == 0
   }
 
@@ -76,20 +76,20 @@ object JoinTranscriptSuite {
   private final case class Ran(rows: Seq[String], late: Long, withoutTime: Long, records: Long)
 
   /** The query of one test case. */
-  private final class JoinRun(spark: SparkSession, story: JoinStory, folder: Path) {
-    private val folders = JoinStory.sides.map(side => Files.createDirectories(folder.resolve(side)))
+  private final class JoinRun(spark: SparkSession, scenario: JoinScenario, folder: Path) {
+    private val folders = JoinScenario.sides.map(side => Files.createDirectories(folder.resolve(side)))
     private val checkpoint = folder.resolve("checkpoint")
     private var files = 0
     private var query = start()
     private var reported = -1L
 
     private def start(): ClockedQuery = {
-      val sides = folders.zip(story.delays).map { case (rows, delay) =>
+      val sides = folders.zip(scenario.delays).map { case (rows, delay) =>
         val timed = read(spark.readStream.schema(schema).json(rows.toString))
         // The condition is on the event time, so the watermark includes its rows.
         timed.withWatermark("ts", s"$delay microseconds").where(s"ts IS NULL OR unix_micros(ts) != $Far")
       }
-      Facade.startClocked(story.join(sides.head, sides.last), checkpoint.toString, "append", 0L, drain = false)
+      Facade.startClocked(scenario.join(sides.head, sides.last), checkpoint.toString, "append", 0L, drain = false)
     }
 
     def stop(): Unit = query.stop()
@@ -105,7 +105,7 @@ object JoinTranscriptSuite {
       }
       val before = if (starts) -1L else query.lastBatch
       query.settle()
-      val rows = query.since(before).collect().map(JoinStory.text).toSeq
+      val rows = query.since(before).collect().map(JoinScenario.text).toSeq
       val reports = query.query.recentProgress.toSeq
         .filter(report => report.durationMs.containsKey("addBatch") && report.batchId > reported)
       reported = reports.lastOption.fold(reported)(_.batchId)
@@ -124,7 +124,7 @@ object JoinTranscriptSuite {
         // One by one: of several files Spark reads the longest first.
         files.map(file => read(spark.read.schema(schema).json(file))).reduce(_ union _)
       }
-      story.join(sides.head, sides.last).collect().map(JoinStory.text).toSeq
+      scenario.join(sides.head, sides.last).collect().map(JoinScenario.text).toSeq
     }
 
     private def read(rows: DataFrame): DataFrame = rows.withColumn("ts", timestamp_micros(col("ts")))

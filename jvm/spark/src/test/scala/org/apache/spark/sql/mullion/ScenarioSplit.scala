@@ -6,16 +6,16 @@ import org.apache.spark.sql.execution.metric.SQLMetric
 import org.apache.spark.sql.mullion.expressions.udf.{SplitAnswer, SplitAsker, SplitBuffer, SplitBy}
 
 /** The function that splits windows of test cases: a row with 0 in a column is the last of a window, and a negative one
-  * the first. `story.py` has it in Python.
+  * the first. `scenario.py` has it in Python.
   */
-final case class StorySplit(column: String) extends SplitBy {
+final case class ScenarioSplit(column: String) extends SplitBy {
   override def name: String = "split"
 
   override def asker(kept: Seq[Attribute], columns: Seq[Attribute], metrics: Map[String, SQLMetric]): SplitAsker =
-    new StorySplit.Asker(kept.indexWhere(k => k.name == column && columns.exists(_.exprId == k.exprId)))
+    new ScenarioSplit.Asker(kept.indexWhere(k => k.name == column && columns.exists(_.exprId == k.exprId)))
 }
 
-object StorySplit {
+object ScenarioSplit {
   private final class Asker(at: Int) extends SplitAsker {
 
     override def ask(buffers: Iterator[SplitBuffer]): Iterator[SplitAnswer] =

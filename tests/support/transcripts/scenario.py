@@ -1,4 +1,4 @@
-"""What a story of ``tests/transcripts`` says; its README says how one reads."""
+"""The scenarios of ``tests/transcripts``. The notation is documented in its README."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ from mullion.windows import AtEnd, Empty, Late, SplitOf, Window
 
 FOLDER = Path(__file__).parents[2] / "transcripts"
 OPERATOR = "mullionWindow"
-# No story but those that say `flood: false` comes near this second.
+# Only scenarios with `flood: false` have rows near this second.
 FAR = 1_000_000_000
 
 Firing: TypeAlias = dict[str, Any]
@@ -43,7 +43,7 @@ Firing: TypeAlias = dict[str, Any]
 
 @dataclass(frozen=True)
 class Step:
-    """Something happens to the query; what it does then."""
+    """An event, and the query's expected reaction."""
 
     rows: list[list[Any]] | None = None
     other: list[list[Any]] | None = None
@@ -75,7 +75,7 @@ class Step:
 
 @dataclass(frozen=True, kw_only=True)
 class Options:
-    """What is said of a window beside its shape."""
+    """The options of a window apart from its shape."""
 
     by: list[str] = field(default_factory=lambda: ["k"])
     aggs: dict[str, str] = field(default_factory=lambda: {"total": "sum(v)"})
@@ -96,13 +96,13 @@ class Options:
 
 @dataclass(frozen=True)
 class Spec(Options):
-    """A window and what its panes hold."""
+    """A window, and the contents of its panes."""
 
     window: dict[str, Any]
 
     @property
     def kind(self) -> str:
-        """Of windows on a grid (``tumbling`` and ``sliding``) are the lengths below."""
+        """The kind of window. The lengths below exist for aligned windows (``tumbling`` and ``sliding``)."""
         (kind,) = {
             "tumbling",
             "calendar",
@@ -118,7 +118,7 @@ class Spec(Options):
 
     @property
     def is_numbered(self) -> bool:
-        """Whether windows are of row numbers."""
+        """True if the windows are intervals of row numbers."""
         return self.kind in ("count", "global")
 
     @property
@@ -178,18 +178,18 @@ class Spec(Options):
         return panes.agg(*self.columns)
 
     def known_keys(self, spark: SparkSession) -> EmitFor:
-        """The keys that are known although no row has had them."""
+        """Keys that have panes before their first row."""
         assert isinstance(self.empty, dict)
         return EmitFor(spark.createDataFrame([(key,) for key in self.empty["for"]], "k string"))
 
     @property
     def closing_clock(self) -> Watermark | PerKey:
-        said = dict(self.clock)
-        if said.pop("kind", None) == "per key":
-            if "forget_after" in said:
-                said["forget_after"] = length(micros(said["forget_after"]))
-            return PerKey(**said)
-        return Watermark(**{name: length(micros(time)) for name, time in said.items()})
+        options = dict(self.clock)
+        if options.pop("kind", None) == "per key":
+            if "forget_after" in options:
+                options["forget_after"] = length(micros(options["forget_after"]))
+            return PerKey(**options)
+        return Watermark(**{name: length(micros(time)) for name, time in options.items()})
 
     @property
     def running(self) -> bool:
@@ -201,7 +201,7 @@ class Spec(Options):
 
     @property
     def forgetting(self) -> dict[str, Any]:
-        """For windows of row numbers; elsewhere the clock has the option."""
+        """The option of windows of row numbers; for other windows the clock has it."""
         return {"forget_after": length(micros(self.window["forget_after"]))} if "forget_after" in self.window else {}
 
     def windows(self) -> Window:
@@ -215,9 +215,9 @@ class Spec(Options):
                     **self.forgetting,
                 )
             case "global":
-                said = dict(self.window["global"])
-                ends_with = F.expr(said.pop("ends_with")) if "ends_with" in said else None
-                ((trigger, what),) = said.items()
+                options = dict(self.window["global"])
+                ends_with = F.expr(options.pop("ends_with")) if "ends_with" in options else None
+                ((trigger, what),) = options.items()
                 if trigger == "every":
                     return Global.every(what, ends_with=ends_with, **self.forgetting)
                 if trigger == "split":
@@ -253,7 +253,7 @@ class Spec(Options):
         return Sliding(length(self.size), length(self.slide), length(self.offset), gaps=True)
 
     def far(self) -> tuple[int, int]:
-        """When the last row of a story comes, and how many panes it is in: as many as a row can be."""
+        """The time of a scenario's last row, and the number of its panes: the largest possible number."""
         if self.kind == "calendar" and "every" in self.window:
             return FAR * 1_000_000, int(self.window["calendar"].split()[0]) // int(self.window["every"].split()[0])
         if self.kind in ("session", "around", "custom", "calendar") or "starts" in self.window:
@@ -269,7 +269,7 @@ class Spec(Options):
 
 @dataclass(frozen=True)
 class Then:
-    """A second window over the closes of the first, ours or Spark's own; what it has open when the steps are done."""
+    """A second window, Mullion's or Spark's, over the closes of the first; and its open panes after the last step."""
 
     window: dict[str, Any]
     by: list[str] = field(default_factory=list)
@@ -286,15 +286,15 @@ class Then:
         if self.engine == "mullion":
             return self.spec.over(panes, "window")
         size, slide, offset = (f"{us} microseconds" for us in (self.spec.size, self.spec.slide, self.spec.offset))
-        # Spark's closes look as ours do.
+        # Spark's closes have the columns of Mullion's.
         groups = [F.window("window", size, slide, offset), *map(F.expr, self.by)]
         pane = F.expr("named_struct('firing', 'close', 'seq', 0) AS pane")
         return panes.groupBy(*groups).agg(*self.spec.columns).select(*self.spec.keys, "window", pane, *self.aggs)
 
 
 @dataclass(frozen=True)
-class Story(Options):
-    """A document of the folder."""
+class Scenario(Options):
+    """A YAML document of ``tests/transcripts``."""
 
     name: str
     rule: int | list[int]
@@ -314,21 +314,21 @@ class Story(Options):
     flood: bool = True
     batch: list[Firing] | None = None
 
-    def changed(self, said: Mapping[str, Any]) -> Story:
-        """The story of the query that goes on from this one's checkpoint."""
-        unknown = set(said) - {f.name for f in fields(Story)}
-        assert not unknown, f"a story has no {', '.join(sorted(unknown))}: {said}"
-        unsaid = Story(self.name, self.rule)
-        return replace(self, **{name: getattr(unsaid, name) if to is None else to for name, to in said.items()})
+    def changed(self, changes: Mapping[str, Any]) -> Scenario:
+        """The scenario with changed fields, for a query that resumes this one's checkpoint."""
+        unknown = set(changes) - {f.name for f in fields(Scenario)}
+        assert not unknown, f"a scenario has no {', '.join(sorted(unknown))}: {changes}"
+        defaults = Scenario(self.name, self.rule)
+        return replace(self, **{name: getattr(defaults, name) if to is None else to for name, to in changes.items()})
 
     @property
     def parts(self) -> dict[str, Spec]:
-        """The windows that are together, if several are, by their names."""
-        return {name: checked(Spec, said) for name, said in self.together.items()}
+        """The windows of a query with several windows, by name."""
+        return {name: checked(Spec, options) for name, options in self.together.items()}
 
     @property
     def spec(self) -> Spec:
-        """What comes out; of several windows, panes with the name of their window among the keys."""
+        """The output. Panes of several windows have the window's name among the keys."""
         if self.together:
             parts = list(self.parts.values())
             return replace(
@@ -348,7 +348,7 @@ class Story(Options):
         return together(**{name: part.over(rows, "ts") for name, part in self.parts.items()})
 
     def far(self) -> tuple[int, int]:
-        """When the last row comes, and how many panes it is in."""
+        """The time of the last row, and the number of its panes."""
         parts = [part.far() for part in self.parts.values()] or [self.spec.far()]
         assert len({at for at, _ in parts}) == 1, "windows that no time is the start of"
         return parts[0][0], sum(panes for _, panes in parts)
@@ -363,7 +363,7 @@ class Story(Options):
 
     @property
     def schema(self) -> str:
-        """Of its rows as they are written; their time becomes a timestamp when they are read."""
+        """The schema of the files. Times become timestamps when they are read."""
         return f"ts bigint, {self.columns}"
 
     @property
@@ -371,16 +371,16 @@ class Story(Options):
         return [column.split()[0] for column in split(self.schema)]
 
 
-def checked(kind: Any, said: Mapping[str, Any]) -> Any:
-    unknown = set(said) - {f.name for f in fields(kind)}
-    assert not unknown, f"a {kind.__name__.lower()} has no {', '.join(sorted(unknown))}: {said}"
-    return kind(**said)
+def checked(kind: Any, values: Mapping[str, Any]) -> Any:
+    unknown = set(values) - {f.name for f in fields(kind)}
+    assert not unknown, f"a {kind.__name__.lower()} has no {', '.join(sorted(unknown))}: {values}"
+    return kind(**values)
 
 
 class Loader(yaml.CSafeLoader):
-    """Keeps numbers exact: a time in microseconds is no binary fraction.
+    """Reads numbers as decimals, because a time in microseconds is no binary fraction.
 
-    Of the loader in C, for each worker of pytest reads all stories, and the one in Python takes seven times as long.
+    It extends the loader in C: every worker of pytest reads all scenarios, and the one in Python is seven times slower.
     """
 
 
@@ -388,9 +388,9 @@ Loader.add_constructor("tag:yaml.org,2002:float", lambda _, node: Decimal(node.v
 
 
 def ends_and_begins(column: str) -> SplitOf:
-    """The function that splits windows of stories: a row of 0 is the last of a window, and one below 0 the first."""
+    """The split function of scenarios: a row of 0 ends a window, and a row below 0 begins one."""
 
-    # Made here, so that it travels to the workers whole.
+    # A local function, so that cloudpickle sends it to the workers by value.
     def split(buffer: pa.RecordBatch) -> list[int]:
         values = buffer[column].to_pylist()
         ends = {i + 1 for i, value in enumerate(values) if value == 0}
@@ -399,9 +399,9 @@ def ends_and_begins(column: str) -> SplitOf:
     return split
 
 
-def stories() -> list[Story]:
+def scenarios() -> list[Scenario]:
     documents = (yaml.load_all(file.read_text("utf-8"), Loader) for file in sorted(FOLDER.glob("*.yaml")))
-    return [checked(Story, document) for file in documents for document in file]
+    return [checked(Scenario, document) for file in documents for document in file]
 
 
 def micros(seconds: Any) -> int:
@@ -423,7 +423,7 @@ def camel(name: str) -> str:
 
 
 def split(columns: str) -> list[str]:
-    """The columns of a schema: what its commas part that are in no bracket."""
+    """Splits a schema into columns, at commas outside brackets."""
     parts, depth = [""], 0
     for letter in columns:
         depth += (letter in "<(") - (letter in ">)")

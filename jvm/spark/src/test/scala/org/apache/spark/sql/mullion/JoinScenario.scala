@@ -22,7 +22,7 @@ import dev.mullion.{asOfJoin, windowedJoin, Session, Sliding, Span, Tumbling, Wi
   * @param delays
   *   of the sides' watermarks, in microseconds
   */
-final case class JoinStory(
+final case class JoinScenario(
     name: String,
     join: (DataFrame, DataFrame) => DataFrame,
     delays: Seq[Long],
@@ -41,26 +41,26 @@ final case class JoinStep(
     withoutTime: Long
 )
 
-object JoinStory {
+object JoinScenario {
   val sides: Seq[String] = Seq("left", "right")
 
   private val yaml = new YAMLMapper()
   yaml.enable(DeserializationFeature.USE_BIG_DECIMAL_FOR_FLOATS)
 
-  def all(folder: Path): Seq[JoinStory] = {
+  def all(folder: Path): Seq[JoinScenario] = {
     val listed = Files.list(folder)
     val files =
       try listed.iterator.asScala.filter(_.toString.endsWith(".yaml")).toVector.sorted
       finally listed.close()
-    files.flatMap(f => yaml.readerFor(classOf[JsonNode]).readValues[JsonNode](f.toFile).asScala.toVector).map(story)
+    files.flatMap(f => yaml.readerFor(classOf[JsonNode]).readValues[JsonNode](f.toFile).asScala.toVector).map(scenario)
   }
 
-  private def story(document: JsonNode): JoinStory = {
+  private def scenario(document: JsonNode): JoinScenario = {
     val said = new Said(document)
     said.get("rule")
     val by = said.list("by").fold(Seq("k"))(_.map(_.asText))
     val join = said.get("asof").map(asOf(_, by)).orElse(said.get("windowed").map(windowed(_, by))).get
-    val story = JoinStory(
+    val scenario = JoinScenario(
       said.text("name").get,
       join,
       said.list("watermarks").fold(Seq(0L, 0L))(_.map(Said.micros)),
@@ -69,7 +69,7 @@ object JoinStory {
       said.number("records").getOrElse(0L)
     )
     said.finish()
-    story
+    scenario
   }
 
   private def asOf(node: JsonNode, by: Seq[String]): (DataFrame, DataFrame) => DataFrame = {

@@ -22,17 +22,17 @@ import dev.mullion.windows.spec.AlignedWindow
 import dev.mullion.{Asked, Facade}
 
 /** The query of one test case. */
-final class StoryRun(spark: SparkSession, begins: Story, folder: Path) {
-  import StoryRun._
+final class ScenarioRun(spark: SparkSession, begins: Scenario, folder: Path) {
+  import ScenarioRun._
 
   private var now = begins
 
   /** The current test case of the query. */
-  def story: Story = now
+  def scenario: Scenario = now
 
   private val folders = Seq("rows", "other").take(begins.streams).map(of => Files.createDirectories(folder.resolve(of)))
   private val checkpoint = folder.resolve("checkpoint")
-  private val names = StructType.fromDDL(story.schema).fieldNames.toSeq
+  private val names = StructType.fromDDL(scenario.schema).fieldNames.toSeq
   private var panes = streamed()
   private var nowMs = 0L
   // One list per step with rows.
@@ -42,9 +42,9 @@ final class StoryRun(spark: SparkSession, begins: Story, folder: Path) {
   private var running = Option.empty[ClockedQuery]
   private var ended = false
 
-  private def streamed() = over(folders.map(rows => spark.readStream.schema(story.schema).json(rows.toString)))
+  private def streamed() = over(folders.map(rows => spark.readStream.schema(scenario.schema).json(rows.toString)))
 
-  private def query: ClockedQuery = running.getOrElse(throw new IllegalStateException("the story has not begun"))
+  private def query: ClockedQuery = running.getOrElse(throw new IllegalStateException("the scenario has not begun"))
 
   /** The metric of open panes in the last batch. */
   var panesOpen: Long = 0
@@ -93,7 +93,7 @@ final class StoryRun(spark: SparkSession, begins: Story, folder: Path) {
   /** The same panes over a batch DataFrame of the rows of the first `n` steps with rows. */
   def asBatch(n: Int): Seq[Firing] = {
     // One by one: of several files Spark reads the longest first.
-    val rows = files.take(n).flatten.map(file => spark.read.schema(story.schema).json(file.toString): DataFrame)
+    val rows = files.take(n).flatten.map(file => spark.read.schema(scenario.schema).json(file.toString): DataFrame)
     shown(over(Seq(rows.reduce(_.union(_)))))
       .collect()
       .map(r => Firing.told(r.getString(0), names))
@@ -104,8 +104,8 @@ final class StoryRun(spark: SparkSession, begins: Story, folder: Path) {
 
   /** The open panes of each Mullion window, the one downstream first. */
   def openPanes(): Seq[Seq[Firing]] = {
-    val stories = story.next.filter(_.ours).map(_.panes).toSeq :+ story.inCheckpoint
-    stories.zip(RecordsInState.operators(checkpoint)).map { case (panes, operator) =>
+    val scenarios = scenario.next.filter(_.ours).map(_.panes).toSeq :+ scenario.inCheckpoint
+    scenarios.zip(RecordsInState.operators(checkpoint)).map { case (panes, operator) =>
       val read = Facade.readPanes(spark, checkpoint.toString, operator)
       val pane = if (panes.ids) Seq("pane") else Nil
       requireColumns(read, (panes.keys :+ "window") ++ pane ++ panes.columns, panes.isNumbered)
@@ -114,7 +114,7 @@ final class StoryRun(spark: SparkSession, begins: Story, folder: Path) {
   }
 
   /** The metrics of a batch that count its firings. */
-  private def counts = StoryRun.counts ++ Option.when(story.panes.running)("firingsRunning")
+  private def counts = ScenarioRun.counts ++ Option.when(scenario.panes.running)("firingsRunning")
 
   def recordsInState(): Seq[Map[String, Int]] = {
     RecordsInState.of(spark, Classic.frame(panes), checkpoint)
@@ -122,15 +122,15 @@ final class StoryRun(spark: SparkSession, begins: Story, folder: Path) {
 
   private def start(drain: Boolean = false): ClockedQuery = {
     reported = -1L
-    Facade.startClocked(shown(panes), checkpoint.toString, story.mode, nowMs, drain)
+    Facade.startClocked(shown(panes), checkpoint.toString, scenario.mode, nowMs, drain)
   }
 
   /** The panes of the test case over its rows, whose time is in microseconds. */
   private def over(streams: Seq[DataFrame]): DataFrame = {
     val timed = streams
-      .map(_.withColumn("ts", timestamp_micros(col("ts"))).withWatermark("ts", s"${story.watermark} microseconds"))
+      .map(_.withColumn("ts", timestamp_micros(col("ts"))).withWatermark("ts", s"${scenario.watermark} microseconds"))
       .reduce(_.union(_))
-    val kept = story.before.fold(timed) {
+    val kept = scenario.before.fold(timed) {
       case "dropDuplicates" => timed.dropDuplicates("ts", "k")
       case "join"           =>
         val table = spark.sql("SELECT * FROM VALUES ('a', 'Anna'), ('b', 'Bob') AS t(k, name)")
@@ -138,17 +138,17 @@ final class StoryRun(spark: SparkSession, begins: Story, folder: Path) {
       case other => throw new IllegalArgumentException(s"nothing comes before a window as '$other'")
     }
     val first =
-      if (story.together.isEmpty) windowed(kept, story.panes, "ts")
+      if (scenario.together.isEmpty) windowed(kept, scenario.panes, "ts")
       else {
-        val windows = story.together.map { case (_, panes) => windowed(kept, panes, "ts") }
-        Facade.together(story.together.map(_._1).toArray, windows.toArray)
+        val windows = scenario.together.map { case (_, panes) => windowed(kept, panes, "ts") }
+        Facade.together(scenario.together.map(_._1).toArray, windows.toArray)
       }
-    story.next.fold(first) { next =>
+    scenario.next.fold(first) { next =>
       if (next.ours) windowed(first, next.panes, "window") else windowedBySpark(first, next.panes)
     }
   }
 
-  private def windowed(rows: DataFrame, panes: PaneStory, time: String): DataFrame = {
+  private def windowed(rows: DataFrame, panes: PaneScenario, time: String): DataFrame = {
     val timed =
       if (panes.onProcessingTime || (panes.isNumbered && !panes.collect.exists(_.byTime))) Asked.options
       else Asked.options.withTime(col(time))
@@ -157,7 +157,7 @@ final class StoryRun(spark: SparkSession, begins: Story, folder: Path) {
     val rules = limited.withAllowedLateness(panes.lateness).withLate(panes.late)
     val triggered = panes.trigger.fold(rules)(sql => rules.withTrigger(expr(sql)))
     val ending = panes.endsWith.fold(triggered)(sql => triggered.withEndsWith(expr(sql)))
-    val split = panes.split.fold(ending)(column => ending.copy(split = Some(StorySplit(column))))
+    val split = panes.split.fold(ending)(column => ending.copy(split = Some(ScenarioSplit(column))))
     val running = if (panes.running) split.withRunning else split
     val perKey = if (panes.perKey) running.withClockPerKey(panes.keysFollowWall) else running
     val forgetting = panes.forgetAfter.fold(perKey)(perKey.withForgetAfter)
@@ -184,7 +184,7 @@ final class StoryRun(spark: SparkSession, begins: Story, folder: Path) {
     Asked.windowed(rows, panes.window, panes.by.map(expr).toArray, options, panes.aggregates.map(column).toArray)
   }
 
-  private def emptied(options: WindowOptions, panes: PaneStory): WindowOptions =
+  private def emptied(options: WindowOptions, panes: PaneScenario): WindowOptions =
     (panes.emptyPolicy, panes.knownKeys) match {
       case ("forward", _)  => options.withForward
       case (_, Some(keys)) =>
@@ -194,7 +194,7 @@ final class StoryRun(spark: SparkSession, begins: Story, folder: Path) {
     }
 
   /** Closes of Spark's own windows, in the form of Mullion's. */
-  private def windowedBySpark(rows: DataFrame, panes: PaneStory): DataFrame = {
+  private def windowedBySpark(rows: DataFrame, panes: PaneScenario): DataFrame = {
     val spec = panes.window match {
       case aligned: AlignedWindow => aligned
       case other                  => throw new IllegalArgumentException(s"no window of Spark's here: $other")
@@ -211,22 +211,22 @@ final class StoryRun(spark: SparkSession, begins: Story, folder: Path) {
   }
 
   private def shown(panes: DataFrame): DataFrame = {
-    val columns = (story.last.keys ++ Seq("window", "pane")) ++ story.last.columns
-    val late = if (story.last.late == "emit") Seq("late_row") else Nil
-    requireColumns(panes, columns ++ late, story.last.isNumbered)
+    val columns = (scenario.last.keys ++ Seq("window", "pane")) ++ scenario.last.columns
+    val late = if (scenario.last.late == "emit") Seq("late_row") else Nil
+    requireColumns(panes, columns ++ late, scenario.last.isNumbered)
     val lateRow = late.map { _ =>
       val fields = "unix_micros(late_row.ts) AS ts" +: names.tail.map(n => s"late_row.`$n`")
       s"if(late_row IS NULL, NULL, struct(${fields.mkString(", ")})) AS late_row"
     }
-    told(panes, story.last, Seq("pane.firing", "pane.seq") ++ ids(story.last) ++ lateRow)
+    told(panes, scenario.last, Seq("pane.firing", "pane.seq") ++ ids(scenario.last) ++ lateRow)
   }
 
   /** Only the id of a pane without merges. */
-  private def ids(panes: PaneStory): Seq[String] =
+  private def ids(panes: PaneScenario): Seq[String] =
     if (!panes.ids) Nil else Seq("pane.id", "if(size(pane.merged) = 0, NULL, pane.merged) AS merged")
 
   /** Panes as JSON, with times as microseconds: the same in every language, over the entire range of time. */
-  private def told(panes: DataFrame, of: PaneStory, more: Seq[String]): DataFrame = {
+  private def told(panes: DataFrame, of: PaneScenario, more: Seq[String]): DataFrame = {
     // Row numbers in the form of seconds, as in a test case.
     def bound(name: String) = if (of.isNumbered) s"window.$name * 1000000" else s"unix_micros(window.$name)"
     val window = s"if(window IS NULL, NULL, array(${bound("start")}, ${bound("end")})) AS window"
@@ -274,7 +274,7 @@ final case class Ran(batches: Seq[Seq[Firing]], counts: Seq[Map[String, Long]], 
   def fired: Seq[Firing] = batches.flatten
 }
 
-object StoryRun {
+object ScenarioRun {
 
   /** The kinds of firing, and the metrics that count them. */
   val firings: Seq[(String, String)] = Seq(

@@ -1,4 +1,4 @@
-"""Panes as a story tells them, and what differs."""
+"""Panes in the notation of scenarios, and their differences."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pytest
 from pyspark.sql import DataFrame, Row
 from pyspark.sql import functions as F
 
-from tests.support.transcripts.story import Firing, Spec, seconds
+from tests.support.transcripts.scenario import Firing, Spec, seconds
 
 
 def shown(panes: DataFrame, spec: Spec) -> DataFrame:
@@ -25,7 +25,7 @@ def as_json(panes: DataFrame, spec: Spec, *, pane: bool) -> DataFrame:
     """Panes as JSON, with times as microseconds: the same in every language, over the whole range of time."""
     bounds = "unix_micros(window.start), unix_micros(window.end)"
     if spec.is_numbered:
-        # Row numbers as if they were seconds, as a story says them.
+        # Scenarios write row numbers in the place of seconds.
         bounds = "window.start * 1000000, window.end * 1000000"
     window = f"if(window IS NULL, NULL, array({bounds})) AS window"
     values = [f"`{name}`" for name in spec.holds]
@@ -33,38 +33,38 @@ def as_json(panes: DataFrame, spec: Spec, *, pane: bool) -> DataFrame:
         row: Any = panes.schema["rows"].dataType
         fields = ["unix_micros(r.ts) AS ts", *(f"r.`{name}`" for name in row.elementType.names[1:])]
         values = [f"transform(rows, r -> struct({', '.join(fields)})) AS rows"]
-    told = [*(f"`{key}`" for key in spec.keys), window, *values]
+    columns = [*(f"`{key}`" for key in spec.keys), window, *values]
     if pane:
-        told += ["pane.firing", "pane.seq"]
+        columns += ["pane.firing", "pane.seq"]
     if spec.ids:
-        # Of a pane that took nothing in, only its id.
-        told += ["pane.id", "if(size(pane.merged) = 0, NULL, pane.merged) AS merged"]
+        # A pane without merged panes shows its id only.
+        columns += ["pane.id", "if(size(pane.merged) = 0, NULL, pane.merged) AS merged"]
     if pane and spec.late == "emit":
         late: Any = panes.schema["late_row"].dataType
         late_fields = ["unix_micros(late_row.ts) AS ts", *(f"late_row.`{name}`" for name in late.names[1:])]
-        told.append(f"if(late_row IS NULL, NULL, struct({', '.join(late_fields)})) AS late_row")
-    return panes.select(F.to_json(F.struct(*map(F.expr, told))).alias("told"))
+        columns.append(f"if(late_row IS NULL, NULL, struct({', '.join(late_fields)})) AS late_row")
+    return panes.select(F.to_json(F.struct(*map(F.expr, columns))).alias("firing"))
 
 
-def said_by(told: Iterable[Row], names: Sequence[str]) -> list[Firing]:
-    """Firings as a story says them: ``{close: 0, k: a, window: [0, 10], n: 1}``, ``{late: [3, a, 9], k: a}``."""
-    return [as_said(json.loads(row[0], parse_float=Decimal), names) for row in told]
+def firings_of(rows: Iterable[Row], names: Sequence[str]) -> list[Firing]:
+    """Firings as in scenarios: ``{close: 0, k: a, window: [0, 10], n: 1}``, ``{late: [3, a, 9], k: a}``."""
+    return [firing_of(json.loads(row[0], parse_float=Decimal), names) for row in rows]
 
 
-def as_said(told: Firing, names: Sequence[str]) -> Firing:
-    if "window" in told:
-        told["window"] = [seconds(us) for us in told["window"]]
-    if isinstance(told.get("rows"), list):
-        told["rows"] = [row_of(row, names) for row in told["rows"]]
-    firing, seq = told.pop("firing", None), told.pop("seq", None)
+def firing_of(values: Firing, names: Sequence[str]) -> Firing:
+    if "window" in values:
+        values["window"] = [seconds(us) for us in values["window"]]
+    if isinstance(values.get("rows"), list):
+        values["rows"] = [row_of(row, names) for row in values["rows"]]
+    firing, seq = values.pop("firing", None), values.pop("seq", None)
     if firing not in ("late", "ahead"):
-        return told if firing is None else {firing: seq, **told}
+        return values if firing is None else {firing: seq, **values}
     assert seq is None
-    return {firing: row_of(told.pop("late_row"), names), **told}
+    return {firing: row_of(values.pop("late_row"), names), **values}
 
 
 def row_of(row: dict[str, Any], names: Sequence[str]) -> list[Any]:
-    """A row as a story writes it."""
+    """A row in the notation of scenarios."""
     time = seconds(row["ts"]) if "ts" in row else None
     return [time, *(row.get(name) for name in names[1:])]
 
@@ -74,7 +74,7 @@ def pane_of(firing: Firing, spec: Spec) -> str:
 
 
 def plain(value: Any) -> str:
-    """A text that is the same for equal values: numbers by their value, without fields that are null."""
+    """A text that is the same for equal firings: numbers by value, without null fields."""
 
     def of(value: Any) -> Any:
         match value:
@@ -91,8 +91,8 @@ def plain(value: Any) -> str:
     return json.dumps(of(value), sort_keys=True)
 
 
-def same(told: Sequence[Firing], expected: Sequence[Firing], spec: Spec, at: str) -> None:
-    """The same firings in any order, but those of one pane in theirs."""
+def same(actual: Sequence[Firing], expected: Sequence[Firing], spec: Spec, at: str) -> None:
+    """Fails unless the firings are equal. Only firings of one pane have an order."""
 
     def panes(firings: Sequence[Firing]) -> dict[str, list[str]]:
         of: dict[str, list[str]] = {}
@@ -100,18 +100,18 @@ def same(told: Sequence[Firing], expected: Sequence[Firing], spec: Spec, at: str
             of.setdefault(pane_of(firing, spec), []).append(plain(firing))
         return {pane: sorted(of[pane]) if '"window"' not in pane else of[pane] for pane in of}
 
-    if panes(told) != panes(expected):
-        pytest.fail(f"{at}:\n{difference(told, expected)}", pytrace=False)
+    if panes(actual) != panes(expected):
+        pytest.fail(f"{at}:\n{difference(actual, expected)}", pytrace=False)
 
 
-def same_batches(told: Sequence[list[Firing]], expected: Sequence[list[Firing]], spec: Spec, at: str) -> None:
-    for number, (batch, wanted) in enumerate(zip(told, expected, strict=False)):
+def same_batches(actual: Sequence[list[Firing]], expected: Sequence[list[Firing]], spec: Spec, at: str) -> None:
+    for number, (batch, wanted) in enumerate(zip(actual, expected, strict=False)):
         same(batch, wanted, spec, f"{at}, batch {number}")
-    assert len(told) == len(expected), f"{at}: batches that ran"
+    assert len(actual) == len(expected), f"{at}: batches that ran"
 
 
-def difference(told: Sequence[Firing], expected: Sequence[Firing]) -> str:
-    told_, expected_ = Counter(map(plain, told)), Counter(map(plain, expected))
-    missing = [f"  missing: {line}" for line in (expected_ - told_).elements()]
-    more = [f"  instead: {line}" for line in (told_ - expected_).elements()]
+def difference(actual: Sequence[Firing], expected: Sequence[Firing]) -> str:
+    actual_, expected_ = Counter(map(plain, actual)), Counter(map(plain, expected))
+    missing = [f"  missing: {line}" for line in (expected_ - actual_).elements()]
+    more = [f"  instead: {line}" for line in (actual_ - expected_).elements()]
     return "\n".join(missing + more) or "  the firings of a pane in another order"

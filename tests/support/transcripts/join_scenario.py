@@ -36,7 +36,7 @@ class JoinStep:
 
 
 @dataclass(frozen=True, kw_only=True)
-class JoinStory:
+class JoinScenario:
     """One test case."""
 
     name: str
@@ -61,21 +61,21 @@ class JoinStory:
         return windowed_join(left, right, window, by=self.by, time="ts", allowed_lateness=lateness, **options)
 
 
-def join_stories() -> list[JoinStory]:
+def join_scenarios() -> list[JoinScenario]:
     documents = [
         document
         for file in sorted(FOLDER.glob("*.yaml"))
         for document in yaml.load_all(file.read_text(encoding="utf-8"), yaml.CSafeLoader)
     ]
-    return [JoinStory(**{**each, "steps": [JoinStep(**step) for step in each["steps"]]}) for each in documents]
+    return [JoinScenario(**{**each, "steps": [JoinStep(**step) for step in each["steps"]]}) for each in documents]
 
 
 class JoinRun:
     """The query of one test case."""
 
-    def __init__(self, spark: SparkSession, story: JoinStory, folder: Path) -> None:
+    def __init__(self, spark: SparkSession, scenario: JoinScenario, folder: Path) -> None:
         self.spark = spark
-        self.story = story
+        self.scenario = scenario
         self.feeds = [Feed(folder / side, "k string, v int") for side in SIDES]
         self.checkpoint = folder / "checkpoint"
         self.query = self.start()
@@ -85,16 +85,16 @@ class JoinRun:
         self.batches = 0
         sides = (
             feed.stream(self.spark, f"{delay} seconds")
-            for feed, delay in zip(self.feeds, self.story.watermarks, strict=True)
+            for feed, delay in zip(self.feeds, self.scenario.watermarks, strict=True)
         )
         return ClockedQuery(
-            self.story.join(*(rows.select("ts", "k", "v") for rows in sides)), checkpoint=self.checkpoint
+            self.scenario.join(*(rows.select("ts", "k", "v") for rows in sides)), checkpoint=self.checkpoint
         )
 
     def play(self) -> None:
         """Runs all steps, the end, and the same rows as batch DataFrames."""
         emitted: list[str] = []
-        for number, step in enumerate(self.story.steps, 1):
+        for number, step in enumerate(self.scenario.steps, 1):
             rows = self.step(step)
             assert sorted(rows) == sorted(map(text, step.rows)), f"step {number}"
             if not step.crash:
@@ -103,10 +103,10 @@ class JoinRun:
         for feed in self.feeds:
             feed.flood()
         rows = shown(self.query.settle())
-        assert sorted(rows) == sorted(map(text, self.story.end)), "at the end"
-        assert batches_of(self.query)[-1]["numRowsTotal"] == self.story.records, "records in state"
-        if not any(step.late for step in self.story.steps):
-            batch = self.story.join(*(self.read(of, feed) for of, feed in zip(files, self.feeds, strict=True)))
+        assert sorted(rows) == sorted(map(text, self.scenario.end)), "at the end"
+        assert batches_of(self.query)[-1]["numRowsTotal"] == self.scenario.records, "records in state"
+        if not any(step.late for step in self.scenario.steps):
+            batch = self.scenario.join(*(self.read(of, feed) for of, feed in zip(files, self.feeds, strict=True)))
             assert sorted(shown(batch.collect())) == sorted(emitted + rows), "the same as a batch"
 
     def step(self, step: JoinStep) -> list[str]:

@@ -19,13 +19,13 @@ import dev.mullion.windows.spec.{AlignedWindow, CalendarWindow, CumulativeWindow
 /** A document of `tests/transcripts`: input rows, and the expected firings. The README there documents the format.
   * Times and lengths are microseconds here and seconds there.
   */
-final case class Story(
+final case class Scenario(
     name: String,
-    panes: PaneStory,
+    panes: PaneScenario,
     columns: String,
     watermark: Long,
     before: Option[String],
-    next: Option[NextStory],
+    next: Option[NextScenario],
     mode: String,
     refused: Option[String],
     steps: Seq[Step],
@@ -33,20 +33,20 @@ final case class Story(
     end: Option[Seq[Firing]],
     flood: Boolean,
     records: Option[Long] = None,
-    together: Seq[(String, PaneStory)] = Nil,
+    together: Seq[(String, PaneScenario)] = Nil,
     document: Option[JsonNode] = None,
     streams: Int = 1,
     batch: Option[Seq[Firing]] = None
 ) {
 
   /** The test case of the query that continues from this one's checkpoint. */
-  def changed(by: JsonNode): Story = {
+  def changed(by: JsonNode): Scenario = {
     val other =
       document.map(_.deepCopy[ObjectNode]()).getOrElse(throw new IllegalStateException(s"$name is no document"))
     Said.fieldsOf(by).foreach { case (field, value) =>
       if (value.isNull) other.remove(field) else other.set[JsonNode](field, value)
     }
-    Story.story(other)
+    Scenario.scenario(other)
   }
 
   /** The number of panes of a row far in the future. */
@@ -54,24 +54,24 @@ final case class Story(
     if (together.isEmpty) panes.windowsAtStart else together.map(_._2.windowsAtStart).sum
 
   /** The panes in a checkpoint: for several windows, in order of their names. */
-  def inCheckpoint: PaneStory = if (together.isEmpty) panes else Story.all(together.sortBy(_._1).map(_._2))
+  def inCheckpoint: PaneScenario = if (together.isEmpty) panes else Scenario.all(together.sortBy(_._1).map(_._2))
 
   /** The emitted panes. */
-  def last: PaneStory = next.fold(panes)(_.panes)
+  def last: PaneScenario = next.fold(panes)(_.panes)
 
   /** Of rows in files; their time becomes a timestamp on reading. */
   def schema: String = s"ts bigint, $columns"
 }
 
 /** A window, and the contents of its panes. */
-final case class PaneStory(
+final case class PaneScenario(
     window: WindowSpec,
     gapByRow: Option[String],
     ranges: Option[String],
     by: Seq[String],
     aggregates: Seq[(String, String)],
     lateness: Long,
-    early: Option[EarlyStory],
+    early: Option[EarlyScenario],
     onTime: Boolean,
     accumulate: Boolean,
     late: String,
@@ -82,7 +82,7 @@ final case class PaneStory(
     endsWith: Option[String] = None,
     split: Option[String] = None,
     perKey: Boolean = false,
-    collect: Option[CollectStory] = None,
+    collect: Option[CollectScenario] = None,
     ids: Boolean = false,
     dedupeBy: Seq[String] = Nil,
     atEnd: Boolean = false,
@@ -126,10 +126,10 @@ final case class PaneStory(
 }
 
 /** Panes that collect their rows, in order of time or of arrival. */
-final case class CollectStory(byTime: Boolean, maxRows: Long)
+final case class CollectScenario(byTime: Boolean, maxRows: Long)
 
 /** The early firings of a test case: by an interval, by a count of rows, or by both. */
-final case class EarlyStory(
+final case class EarlyScenario(
     every: Option[Long],
     count: Option[Long],
     unchanged: Boolean,
@@ -138,7 +138,7 @@ final case class EarlyStory(
 )
 
 /** A second window over the closes of the first, Mullion's or Spark's own, and its open panes after the steps. */
-final case class NextStory(panes: PaneStory, ours: Boolean, open: Seq[Firing])
+final case class NextScenario(panes: PaneScenario, ours: Boolean, open: Seq[Firing])
 
 /** An event for a query, and the expected output.
   *
@@ -236,23 +236,23 @@ object Firing {
     else value.toString
 }
 
-object Story {
+object Scenario {
   private val yaml = new YAMLMapper()
   yaml.enable(DeserializationFeature.USE_BIG_DECIMAL_FOR_FLOATS)
 
-  def all(folder: Path): Seq[Story] = {
+  def all(folder: Path): Seq[Scenario] = {
     val listed = Files.list(folder)
     val files =
       try listed.iterator.asScala.filter(_.toString.endsWith(".yaml")).toVector.sorted
       finally listed.close()
-    files.flatMap(f => yaml.readerFor(classOf[JsonNode]).readValues[JsonNode](f.toFile).asScala.toVector).map(story)
+    files.flatMap(f => yaml.readerFor(classOf[JsonNode]).readValues[JsonNode](f.toFile).asScala.toVector).map(scenario)
   }
 
   /** A test case of a single row, for comparing its state with another one's. */
-  def ofOneRow(of: Story): Story =
+  def ofOneRow(of: Scenario): Scenario =
     if (of.together.isEmpty) ofOneRow(of.panes) else of.copy(name = "one row", watermark = 0, steps = Nil, open = Nil)
 
-  private def ofOneRow(panes: PaneStory): Story = Story(
+  private def ofOneRow(panes: PaneScenario): Scenario = Scenario(
     "one row",
     panes.copy(
       dedupeBy = Nil,
@@ -276,7 +276,7 @@ object Story {
   private val defaultColumns = "k string, v int"
   private val defaultAggregates = Seq("total" -> "sum(v)")
 
-  private[mullion] def story(document: JsonNode): Story = {
+  private[mullion] def scenario(document: JsonNode): Scenario = {
     val said = new Said(document)
     val together = said.get("together").toSeq.flatMap(Said.fieldsOf).map { case (name, node) =>
       val of = new Said(node)
@@ -284,7 +284,7 @@ object Story {
       of.finish()
       name -> window
     }
-    val story = Story(
+    val scenario = Scenario(
       said.text("name").get,
       if (together.isEmpty) panes(said, Seq("k")) else all(together.map(_._2)),
       said.text("columns").getOrElse(defaultColumns),
@@ -305,11 +305,11 @@ object Story {
     )
     said.get("rule")
     said.finish()
-    story
+    scenario
   }
 
   /** The panes of several windows, with the name of their window among the keys. */
-  private[mullion] def all(windows: Seq[PaneStory]): PaneStory = windows.head.copy(
+  private[mullion] def all(windows: Seq[PaneScenario]): PaneScenario = windows.head.copy(
     by = WindowsTogether.nameColumn +: windows.flatMap(_.keys).distinct,
     aggregates = windows.flatMap(_.aggregates).distinctBy(_._1),
     accumulate = windows.forall(_.accumulate),
@@ -318,16 +318,16 @@ object Story {
     ids = windows.exists(_.ids)
   )
 
-  private def panes(said: Said, by: Seq[String]): PaneStory = {
+  private def panes(said: Said, by: Seq[String]): PaneScenario = {
     val clock = new Said(said.get("clock").getOrElse(JsonNodeFactory.instance.objectNode()))
     val upgrade = new Said(said.get("upgrade").getOrElse(JsonNodeFactory.instance.objectNode()))
-    val story = panes(said, clock, upgrade, by)
+    val scenario = panes(said, clock, upgrade, by)
     clock.finish()
     upgrade.finish()
-    story
+    scenario
   }
 
-  private def panes(said: Said, clock: Said, upgrade: Said, by: Seq[String]): PaneStory = PaneStory(
+  private def panes(said: Said, clock: Said, upgrade: Said, by: Seq[String]): PaneScenario = PaneScenario(
     window(said.get("window").get),
     said.get("window").map(_.path("session")).filter(_.isTextual).map(_.asText),
     said.get("window").map(_.path("custom")).filter(_.isTextual).map(_.asText),
@@ -337,7 +337,7 @@ object Story {
     said.get("early").map { node =>
       val early = new Said(node)
       val rule =
-        EarlyStory(
+        EarlyScenario(
           early.get("every").map(Said.micros),
           early.number("count"),
           early.flag("unchanged", otherwise = false),
@@ -364,7 +364,7 @@ object Story {
     clock.text("kind").contains("per key"),
     said.get("collect").map { node =>
       val collect = new Said(node)
-      val rule = CollectStory(collect.text("order").contains("time"), collect.number("max_rows").getOrElse(1000000L))
+      val rule = CollectScenario(collect.text("order").contains("time"), collect.number("max_rows").getOrElse(1000000L))
       collect.finish()
       rule
     },
@@ -425,12 +425,12 @@ object Story {
     else if (node.has("split")) Asked.globalSplit("split")
     else Asked.globalEvery(node.get("every").asLong, node.has("ends_with"))
 
-  private def next(node: JsonNode): NextStory = {
+  private def next(node: JsonNode): NextScenario = {
     val said = new Said(node)
-    val story =
-      NextStory(panes(said, Nil), !said.text("engine").contains("spark"), said.firings("open").getOrElse(Nil))
+    val scenario =
+      NextScenario(panes(said, Nil), !said.text("engine").contains("spark"), said.firings("open").getOrElse(Nil))
     said.finish()
-    story
+    scenario
   }
 
   private def step(node: JsonNode): Step = {
