@@ -1,4 +1,4 @@
-"""One Spark session for the suite: small, in UTC, and with Mullion added as a user adds it."""
+"""One Spark session for the suite: small, in UTC, and configured like a user's session with Mullion."""
 
 import gc
 import os
@@ -28,19 +28,19 @@ from tests.support.kafka.kafka_connector import connector_jars
 from tests.support.sampled import mark_the_rest_slow
 from tests.support.seeds import SEED
 
-# They look at what came out, and say what they saw as a test does.
+# These modules contain assertions, whose messages pytest is to rewrite.
 pytest.register_assert_rewrite(
     "tests.support.checked",
     "tests.support.stores",
-    "tests.support.transcripts.story",
-    "tests.support.transcripts.story_run",
-    "tests.support.transcripts.told",
+    "tests.support.transcripts.scenario",
+    "tests.support.transcripts.scenario_run",
+    "tests.support.transcripts.firings",
 )
 
-# Python workers, and the processes that tests start, import the modules of the tests.
+# Python workers and other processes import the modules of the tests.
 os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [str(Path(__file__).parents[1]), os.environ.get("PYTHONPATH")]))
 
-# What is compared with the released package of Bytewax, where Python has no wheel of it.
+# Tests against the released package of Bytewax, if it has no wheel for this Python.
 THEIRS = re.compile(r"^(from|import) (bytewax\.|tests\.support\.bytewax\.bytewax_(random|traced))", re.MULTILINE)
 collect_ignore = [
     str(file.relative_to(Path(__file__).parent))
@@ -48,14 +48,13 @@ collect_ignore = [
     if find_spec("bytewax") is None and THEIRS.search(file.read_text("utf-8"))
 ]
 
-# How long an example takes depends on the load of the machine. Examples of earlier failures would make runs differ.
+# The time of an example depends on the machine's load. Stored examples of earlier failures would make runs differ.
 hypothesis.settings.register_profile("suite", deadline=None, database=None)
 hypothesis.settings.load_profile("suite")
 
-# The JVMs of Spark, also in processes that tests start, live for seconds or minutes: compiling without much ado is half
-# of the work, and so is a collector that works when it is needed. Classes that make test had archived: Java reads them
-# as ever if its version or Spark's JARs are others by now. What builds the command of Spark's JVM is a JVM too, for a
-# moment.
+# Spark's JVMs run for seconds or minutes, also in processes that tests start. Simple compilation halves the work, and
+# so does a collector that runs only on demand. Java ignores the class archive of make test if its own version or
+# Spark's JARs have changed. The launcher that builds the command of Spark's JVM is a JVM too.
 CLASSES = Path(__file__).parents[1] / ".build" / f"spark-classes-{jars.running_line()}.jsa"
 ARCHIVED = f"-XX:SharedArchiveFile={CLASSES} -Xlog:cds*=off" if CLASSES.exists() else ""
 # Borrowed rows of state are overwritten at the next call: see ExpiringPartition.
@@ -65,7 +64,7 @@ os.environ.setdefault("SPARK_LAUNCHER_OPTS", "-XX:TieredStopAtLevel=1")
 
 
 def pytest_collection_finish() -> None:
-    # What there is now stays to the end: Python's collector need not look at all tests again and again.
+    # All present objects stay to the end, so Python's collector can skip them.
     gc.freeze()
 
 
@@ -75,16 +74,16 @@ def pytest_report_header() -> str:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_cmdline_main(config: pytest.Config) -> None:
-    # As --hypothesis-seed does, which wins.
+    # The option --hypothesis-seed takes precedence.
     config.option.hypothesis_seed = config.option.hypothesis_seed or SEED
 
 
 @pytest.hookimpl(trylast=True)
 def pytest_configure(config: pytest.Config) -> None:
     note_versions(config)
-    # As make test names files for another line: what is named would be collected all the same.
-    config.args[:] = [given for given in config.args if Path(given).name not in map(os.path.basename, collect_ignore)]
-    # PySpark before 4.2 leaves the socket of each collect() to the garbage collector, which says so.
+    # make test names files for another Spark version, and pytest collects named files despite collect_ignore.
+    config.args[:] = [path for path in config.args if Path(path).name not in map(os.path.basename, collect_ignore)]
+    # Before 4.2, PySpark leaves the socket of each collect() to the garbage collector, which warns.
     if tuple(map(int, jars.running_line().split("."))) < (4, 2):
         config.addinivalue_line(
             "filterwarnings", "ignore:Exception ignored in. <socket.socket:pytest.PytestUnraisableExceptionWarning"
@@ -92,18 +91,18 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def note_versions(config: pytest.Config) -> None:
-    """Has the report of a run say with what it ran, for the table of docs/lines.md."""
+    """Adds the versions of Python, Spark and Java to the report of a run, for the table of docs/lines.md."""
     report = config.stash.get(xml_key, None)
     if report is not None:
-        said = subprocess.run([java(), "-version"], capture_output=True, text=True, check=False).stderr
-        (version,) = re.findall(r'version "([^"]+)"', said)
+        version_text = subprocess.run([java(), "-version"], capture_output=True, text=True, check=False).stderr
+        (version,) = re.findall(r'version "([^"]+)"', version_text)
         report.add_global_property("spark", pyspark.__version__)
         report.add_global_property("python", platform.python_version())
         report.add_global_property("java", version)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Marks what needs Spark by its fixtures, and what a run leaves out of many cases."""
+    """Marks tests that need Spark, by their fixtures, and cases that a run skips."""
     for item in items:
         if {"spark", "server", "kafka"} & set(getattr(item, "fixturenames", ())):
             item.add_marker("spark")
@@ -111,61 +110,61 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def session() -> SparkSession:
-    """The session of the suite."""
-    # Python workers have the packages that the tests have.
+    """Creates the session of the suite."""
+    # Python workers have the packages of the tests.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     builder = (
         SparkSession.builder.master("local[2]")
         .appName("mullion-tests")
         .config("spark.ui.enabled", "false")
-        # A server of Spark Connect, which tests start in here, takes a port that is free.
+        # A Spark Connect server of this process uses any free port.
         .config("spark.connect.grpc.binding.port", "0")
         .config("spark.sql.shuffle.partitions", "2")
         .config("spark.sql.session.timeZone", "UTC")
         .config("spark.sql.streaming.stopTimeout", "30s")
-        # A query without rows asks its source that often, and one of files lists its folder each time.
+        # The interval at which idle queries poll their source; a file source lists its folder each time.
         .config("spark.sql.streaming.pollingDelay", "100ms")
-        # For its UI Spark would write each plan of each batch as a text twice as long.
+        # Spark would format each plan of each batch for its UI at twice the length.
         .config("spark.sql.ui.explainMode", "simple")
-        # Else each session has a class loader of its own in the tasks, and Spark compiles its code once for each.
+        # Otherwise tasks have a class loader per session, and Spark compiles generated code once for each.
         .config("spark.sql.artifact.isolation.enabled", "false")
-        # Hundreds of small queries: what they cost is compiling, of their code by Spark and of that by the JVM.
+        # Compilation dominates the cost of hundreds of small queries, in Spark and in the JVM.
         .config("spark.sql.codegen.cache.maxEntries", "5000")
-        # Code that does not compile is a failure, and nothing to work round in silence.
+        # Generated code that does not compile must fail the test instead of falling back silently.
         .config("spark.sql.codegen.fallback", "false")
-        # Where all is compiled without much ado, the JVM reserves little room: full after a few minutes, code would be
-        # compiled again and again. A collector with little room for what dies at once takes the tests' time.
+        # With simple compilation the JVM reserves a small code cache. After a few minutes it would be full, and the JVM
+        # would compile code repeatedly. A small young generation would make collections frequent.
         .config(
             "spark.driver.extraJavaOptions",
             "-XX:ReservedCodeCacheSize=512m -XX:MetaspaceSize=512m -Xmn768m",
         )
         .config("spark.driver.memory", "2g")
-        # So that what a query left in memory can be looked at, and it can go on, after any batch.
-        # The cheaper way; tests that look into files of RocksDB have it write snapshots.
+        # Tests read a query's memory after any batch, and then resume the query.
+        # The cheaper format. Tests that read files of RocksDB enable snapshots.
         .config("spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled", "true")
     )
-    # Spark's connector to Kafka, which make kafka gets.
+    # Spark's connector to Kafka, which make kafka downloads.
     connector = ",".join(jar.as_uri() for jar in connector_jars())
     builder = builder.config("spark.jars", connector) if connector else builder
-    # Files are written as with local_files=True, which would have Mullion's JAR before Spark's: Java takes archived
-    # classes only where what was archived comes first.
+    # The settings of local_files=True. The option itself would put Mullion's JAR before Spark's, but Java uses the
+    # class archive only if the class path begins with the archived JARs.
     with behind_sparks_jars(jars.carried(jars.running_line())):
-        found = mullion.configure(builder.config(map=_LOCAL_FILES)).getOrCreate()
-    found.sparkContext.setLogLevel("OFF")
-    delete_without_processes(found)
-    return found
+        spark_session = mullion.configure(builder.config(map=_LOCAL_FILES)).getOrCreate()
+    spark_session.sparkContext.setLogLevel("OFF")
+    delete_without_processes(spark_session)
+    return spark_session
 
 
 @contextmanager
 def behind_sparks_jars(jar: Path) -> Iterator[None]:
-    """A JVM that starts here has the JAR at the end of its class path; those of tests' own processes have not."""
+    """Adds the JAR to the end of the class path of this process's JVM, but not to those of other processes."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("SPARK_DIST_CLASSPATH", str(jar))
         yield
 
 
 def delete_without_processes(spark: SparkSession) -> None:
-    """Each store of RocksDB deletes some folders with each batch, and Spark would start a process for each of them."""
+    """Deletes folders without processes: stores delete some per batch, and Spark would start a process for each."""
     jvm: Any = spark.sparkContext._jvm
     loader = jvm.java.lang.Thread.currentThread().getContextClassLoader()
     for field in loader.loadClass("org.apache.spark.network.util.JavaUtils").getFields():
@@ -175,9 +174,9 @@ def delete_without_processes(spark: SparkSession) -> None:
 
 @pytest.fixture(scope="session")
 def spark() -> Iterator[SparkSession]:
-    found = session()
-    yield found
-    found.stop()
+    spark_session = session()
+    yield spark_session
+    spark_session.stop()
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
@@ -205,14 +204,14 @@ def cache_size(request: pytest.FixtureRequest) -> Iterator[None]:
 
 @pytest.fixture(scope="session")
 def server(spark: SparkSession) -> SparkSession:
-    """The suite's session as a server of Spark Connect; ``connect_server.remote`` gives clients of it."""
+    """The suite's session as a Spark Connect server. ``connect_server.remote`` returns its clients."""
     connect_server.start(spark)
     return spark
 
 
 @pytest.fixture(scope="session")
 def kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[kafka_server.KafkaServer]:
-    """Kafka, started when the first test asks for it. Its topics are the suite's: each test has names of its own."""
+    """Kafka, started for the first test that needs it. All tests share its topics, so each has distinct names."""
     server = kafka_server.KafkaServer(tmp_path_factory.mktemp("kafka"))
     try:
         server.start()

@@ -22,8 +22,8 @@ from tests.support.campaigns.kept_checkpoints import (
     HOME,
     QUERIES,
     SETTINGS,
+    as_json,
     run,
-    said,
 )
 from tests.support.checked import settings
 from tests.support.streams import Feed
@@ -53,6 +53,6 @@ def test_a_query_goes_on_from_what_a_version_wrote(spark: SparkSession, tmp_path
     with settings(spark, {**SETTINGS, FORMAT: checkpoint_format}):
         stream = feed.stream(spark, delay="30 seconds")
         closed = run(query(stream), tmp_path / "checkpoint")
-        wanted = run(query(stream), tmp_path / "new") if name in BY_ARRIVAL else said(query(feed.batch(spark)))
+        wanted = run(query(stream), tmp_path / "new") if name in BY_ARRIVAL else as_json(query(feed.batch(spark)))
     assert closed
     assert sorted(closed) == sorted(wanted)

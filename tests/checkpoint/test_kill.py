@@ -85,7 +85,7 @@ def undisturbed(case: Case, checkpoint: Path, batches: list[list[Row]]) -> Count
         model.clock = json.loads(about)["batchWatermarkMs"] * 1000
         rows = [row for batch in batches[taken:until] for row in batch]
         batch = model.batch(
-            rows, wall=0, rows_came=until > taken, seen=FLOOD if taken <= len(batches) < until else None
+            rows, wall=0, rows_came=until > taken, filtered_time=FLOOD if taken <= len(batches) < until else None
         )
         fired += Counter(shown(case, firing) for firing in batch.firings)
         taken = until

@@ -1,4 +1,4 @@
-"""One checkpoint, and the runs of a query over it that changes."""
+"""One checkpoint, and the runs of a changing query over it."""
 
 from __future__ import annotations
 
@@ -34,8 +34,8 @@ class Runs:
         self.feed = Feed(folder / "in", "k string, v int")
         self.window = window
 
-    def panes(self, asked: Sequence[str | Column], **options: Any) -> DataFrame:
-        columns = [F.expr(AGGREGATES[a]).alias(a) if isinstance(a, str) else a for a in asked]
+    def panes(self, aggregates: Sequence[str | Column], **options: Any) -> DataFrame:
+        columns = [F.expr(AGGREGATES[a]).alias(a) if isinstance(a, str) else a for a in aggregates]
         keys = options.pop("by", "k")
         window = options.pop("window", self.window)
         rows = options.pop("rows", None)
@@ -43,12 +43,14 @@ class Runs:
         options = {"time": "ts", "upgrade": Upgrade(new_aggregates="from now"), **options}
         return windowed(rows, window, by=keys, **options).agg(*columns)
 
-    def start(self, asked: Sequence[str | Column], **options: Any) -> ClockedQuery:
-        return ClockedQuery(self.panes(asked, **options), checkpoint=self.checkpoint)
+    def start(self, aggregates: Sequence[str | Column], **options: Any) -> ClockedQuery:
+        return ClockedQuery(self.panes(aggregates, **options), checkpoint=self.checkpoint)
 
-    def run(self, asked: Sequence[str | Column], rows: Sequence[tuple[int, str, int]], **options: Any) -> list[Row]:
+    def run(
+        self, aggregates: Sequence[str | Column], rows: Sequence[tuple[int, str, int]], **options: Any
+    ) -> list[Row]:
         """One run with one batch of rows; times are whole seconds."""
-        with self.start(asked, **options) as query:
+        with self.start(aggregates, **options) as query:
             self.write(rows)
             return query.settle()
 
@@ -62,7 +64,7 @@ class Runs:
         return {str(p): p.stat().st_mtime for p in self.checkpoint.rglob("*") if p.is_file()}
 
     def crash(self) -> None:
-        """As if the query had died after its last batch had written everything but its commit."""
+        """Removes the last commit, as if the query had died just before it."""
         commits = self.checkpoint / "commits"
         last = max(int(file.name) for file in commits.iterdir() if file.name.isdigit())
         (commits / str(last)).unlink()
@@ -71,6 +73,6 @@ class Runs:
 
 def verdicts(panes: DataFrame, runs: Runs) -> set[tuple[str, str]]:
     before = runs.files()
-    found = {(row.verdict, row.what) for row in compare(panes, runs.checkpoint).collect()}
+    changes = {(row.verdict, row.what) for row in compare(panes, runs.checkpoint).collect()}
     assert runs.files() == before, "nothing was written"
-    return found
+    return changes

@@ -1,4 +1,4 @@
-"""A query beside the model of it: both get the same rows, and whenever the query settles they must agree."""
+"""A query and its model: both receive the same rows, and they must agree whenever the query settles."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ PROVIDER = "spark.sql.streaming.stateStore.providerClass"
 SESSION_STATE_IN_ROCKSDB = {PROVIDER: "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"}
 CHANGELOGS = "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled"
 SNAPSHOTS = {CHANGELOGS: "false"}
-"""So that what a query left in RocksDB is all in its snapshot, where it can be looked at."""
+"""Settings with which a snapshot contains the whole state of RocksDB, for tests that read it."""
 
 
 def with_the_jar_alone(spark: SparkSession) -> SparkSession:
-    """A session of the same application that was built without Mullion's extension."""
+    """A session of the same application without Mullion's extension."""
     jvm: Any = spark._jvm
     own: Any = spark._jsparkSession
     none = jvm.scala.Option.empty()
@@ -55,11 +55,11 @@ USERS = {
 
 
 def of_a_user(spark: SparkSession, checkpoints: str) -> SparkSession:
-    """A session of one who made none of our settings, and whose checkpoints are of a format."""
+    """A session without Mullion's settings, whose checkpoints have a format."""
     session = with_the_jar_alone(spark)
     settings = {**USERS, "spark.sql.streaming.stateStore.checkpointFormatVersion": checkpoints}
     if checkpoints == "2":
-        # Which the format asks for.
+        # The format requires it.
         settings["spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled"] = "true"
         settings["spark.sql.streaming.stateStore.providerClass"] = (
             "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
@@ -71,12 +71,11 @@ def of_a_user(spark: SparkSession, checkpoints: str) -> SparkSession:
 
 @dataclass(frozen=True)
 class Case:
-    """A query: the rules of its panes, and how it is run.
+    """A query: the rules of its panes, and its settings.
 
-    ``aggregates`` tell a pane's rows from any others: all ids in a list, which is kept as an object; figures of
-    fixed width, which are changed in place; or distinct values, in accumulators and in their own records, and the
-    largest ids. With ``keys="of one hash"`` each key shares its hash with another: see
-    ``columns_of_key``.
+    ``aggregates`` identify a pane's rows: a list of all ids, stored as an object; figures of fixed width, updated in
+    place; or distinct values, in accumulators and in separate records, and the largest ids. With
+    ``keys="of one hash"`` each key shares its hash with another one: see ``columns_of_key``.
     """
 
     name: str
@@ -87,10 +86,10 @@ class Case:
     restart_after: int | None = None
     conf: Mapping[str, str] = field(default_factory=dict)
     has_text: ClassVar[bool] = True
-    """True if the text of its aggregates is enough to build them again."""
+    """True if the text of the aggregates is enough to build them again."""
 
     def panes(self, stream: DataFrame) -> DataFrame:
-        """The query over rows with a time ``ts``, a key ``k`` and an ``id``, as columns that ``shown_row`` reads."""
+        """The query over rows with time ``ts``, key ``k`` and ``id``, with the columns that ``shown_row`` reads."""
         columns, k = columns_of_key() if self.keys == "of one hash" else ({"k": F.col("k")}, F.col("k"))
         panes = windowed(
             stream.withColumn("square", F.col("id") * F.col("id")).withColumns(columns),
@@ -116,7 +115,7 @@ class Case:
         )
 
     def _more_options(self) -> dict[str, Any]:
-        """Options that the rules of the model do not have."""
+        """The options that the rules of the model lack."""
         return {}
 
     def _early(self) -> Early | None:
@@ -130,7 +129,7 @@ class Case:
             case SessionRules(gap=gap, gaps=()):
                 return Session(length(gap))
             case SessionRules(gaps=gaps):
-                # A row has the gap that its id says.
+                # A row's id selects its gap.
                 lengths = F.array(*(F.lit(None if gap is None else length(gap)) for gap in gaps))
                 return Session(F.get(lengths, (F.col("id") % len(gaps)).cast("int")))
             case CustomRules(in_python=True) as rules:
@@ -150,7 +149,7 @@ class Case:
         if self.aggregates == "list":
             return {"ids": F.sort_array(F.collect_list("id"))}
         if self.aggregates == "distinct":
-            # The texts are so long that each value has a record.
+            # The texts are long enough for a record per value.
             wide = F.repeat((F.col("id") % 11).cast("string"), 1200)
             return {
                 "values": F.count_distinct(F.col("id") % 5),
@@ -161,8 +160,8 @@ class Case:
             }
         return {"n": F.count("*"), "sum": F.sum("id"), "squares": F.sum("square")}
 
-    def made(self, ids: Sequence[int]) -> tuple[Any, ...]:
-        """What the aggregates make of the rows with these ids."""
+    def results(self, ids: Sequence[int]) -> tuple[Any, ...]:
+        """The results of the aggregates over the rows with these ids."""
         if self.aggregates == "list":
             return (list(ids),)
         if self.aggregates == "distinct":
@@ -181,34 +180,34 @@ def _in_python(rules: CustomRules) -> RangesOf:
 
     def ranges(time: datetime) -> list[tuple[datetime, datetime]] | None:
         base = (time - epoch) // timedelta(microseconds=unit)
-        found = lists[base % len(lists)]
-        if found is None:
+        pairs = lists[base % len(lists)]
+        if pairs is None:
             return None
         at = epoch + base * timedelta(microseconds=unit)
-        return [(at + timedelta(microseconds=start), at + timedelta(microseconds=end)) for start, end in found]
+        return [(at + timedelta(microseconds=start), at + timedelta(microseconds=end)) for start, end in pairs]
 
     return ranges
 
 
 def _in_sql(rules: CustomRules) -> Column:
-    """The ranges of a row: which list it has, and from where, its time says."""
+    """The ranges of a row, which follow from its time."""
     us, unit = F.unix_micros("ts"), F.lit(rules.unit)
     start = us - F.pmod(us, unit)
     which = F.pmod(start / unit, F.lit(len(rules.lists))).cast("int")
     lists = F.from_json(F.lit(json.dumps(rules.lists)), "array<array<array<bigint>>>")
 
-    def moved(found: Column) -> Column:
-        bounds = [F.timestamp_micros(start + found[i]).alias(name) for i, name in enumerate(("start", "end"))]
+    def moved(ranges: Column) -> Column:
+        bounds = [F.timestamp_micros(start + ranges[i]).alias(name) for i, name in enumerate(("start", "end"))]
         return F.struct(*bounds)
 
     return F.transform(F.get(lists, which), moved)
 
 
 def columns_of_key() -> tuple[dict[str, Column], Column]:
-    """Columns that tell keys apart, though Spark's hash, which leaves nulls out, is the same for two at a time; and the
-    key again, made of them.
+    """Columns that distinguish keys although pairs of keys have the same hash, because Spark's hash skips nulls; and
+    the key again, built from them.
 
-    ``key 6`` is ``("key 6", null, null)`` and ``key 7`` is ``(null, "key 6", null)``; no key at all is
+    ``key 6`` is ``("key 6", null, null)`` and ``key 7`` is ``(null, "key 6", null)``; the null key is
     ``(null, null, null)``, and ``""`` is ``(null, null, [null])``.
     """
     number = F.expr("try_cast(substring(k, 5) AS int)")
@@ -228,16 +227,16 @@ def length(us: int) -> timedelta:
 
 
 def bounds_of(window: str) -> tuple[Column, Column]:
-    """A window in microseconds: a Python datetime would end with the year 9999, and shift with the time zone."""
+    """A window in microseconds: a Python datetime ends with the year 9999 and depends on the time zone."""
     start, end = F.unix_micros(f"{window}.start"), F.unix_micros(f"{window}.end")
     return start.alias("start"), end.alias("end")
 
 
 def shown(case: Case, firing: Firing) -> str:
-    """A firing of the model, as the query shows it."""
+    """A firing of the model in the query's format."""
     if firing.firing == "late":
         return repr((firing.key, None, None, "late", None, case.nothing_made(), firing.ids[0]))
-    return repr((*firing[:5], case.made(firing.ids), None))
+    return repr((*firing[:5], case.results(firing.ids), None))
 
 
 def shown_row(row: SparkRow) -> str:
@@ -245,7 +244,7 @@ def shown_row(row: SparkRow) -> str:
 
 
 def counts(batch: Batch) -> dict[str, int]:
-    """What a batch counts, by the names in a query's progress."""
+    """The counts of a batch, by the names in a query's progress."""
     return {
         "rowsLate": batch.rows_late,
         "rowsWithoutTime": batch.rows_without_time,
@@ -260,7 +259,7 @@ def counts(batch: Batch) -> dict[str, int]:
 
 @contextmanager
 def settings(spark: SparkSession, conf: Mapping[str, str]) -> Iterator[None]:
-    """Settings of the session, for the queries that start within."""
+    """Changes settings of the session for the queries that start within."""
     before = {key: spark.conf.get(key, None) for key in conf}
     for key, value in conf.items():
         spark.conf.set(key, value)
@@ -272,9 +271,9 @@ def settings(spark: SparkSession, conf: Mapping[str, str]) -> Iterator[None]:
 
 
 class CheckedQuery:
-    """A query of a case, and its model; ``settle`` compares what they send out and count, batch for batch.
+    """A query of a case, and its model. ``settle`` compares their output and counts batch by batch.
 
-    The query starts when it is first to settle: one that starts before its rows are there may run a batch without them.
+    The query starts with the first ``settle``: a query that starts before its rows may run a batch without them.
     """
 
     def __init__(self, spark: SparkSession, folder: Path, case: Case, context: str = "") -> None:
@@ -290,28 +289,28 @@ class CheckedQuery:
         self._pending: tuple[list[Row], int | None] | None = None
         self._query: ClockedQuery | None = None
 
-    def write(self, rows: Sequence[Row], seen: int | None = None) -> None:
-        """Rows for one batch; ``seen`` is a time that the watermark sees and no pane does."""
+    def write(self, rows: Sequence[Row], filtered_time: int | None = None) -> None:
+        """Writes the rows of a batch. ``filtered_time``: the time of a row that is filtered out after the watermark."""
         written: list[tuple[Any, ...]] = [(row.time, row.key, row.id) for row in rows]
-        self.feed.write([*written, (seen, None, None)] if seen is not None else written)
-        self._pending = (list(rows), seen)
+        self.feed.write([*written, (filtered_time, None, None)] if filtered_time is not None else written)
+        self._pending = (list(rows), filtered_time)
 
     def advance(self, us: int) -> None:
-        """Wall time passes."""
+        """Advances the wall clock."""
         if self._query is not None:
             self._query.advance(length(us))
         self.wall += us
 
     def settle(self) -> list[dict[str, Any]]:
-        """Runs all batches there are to run, compares, and gives what the query reported of each."""
-        rows, seen = self._pending or (None, None)
+        """Runs all due batches and compares them. Returns the query's progress of each."""
+        rows, filtered_time = self._pending or (None, None)
         self._pending = None
-        # The batches that run, and no others: each of them moves the clock that later rows are late by.
-        batches = self.model.settle(self.wall, rows, seen)
+        # The number of batches must be equal too: each moves the clock by which later rows are late.
+        batches = self.model.settle(self.wall, rows, filtered_time)
         return self._compare(batches)
 
     def perform(self, step: Step) -> None:
-        """Performs a step of a random case, and settles."""
+        """Performs a step of a random case and settles."""
         if step.restart:
             self.restart()
         if step.advance:
@@ -321,12 +320,12 @@ class CheckedQuery:
         self.settle()
 
     def restart(self) -> None:
-        """Stops the query, to start it again from its checkpoint."""
+        """Stops the query. The next step restarts it from its checkpoint."""
         self.stop()
         self.model.restart()
 
     def repeat_last_batch(self) -> list[dict[str, Any]]:
-        """Stops the query and forgets that its last batch was committed, so that it runs again, from the same state."""
+        """Stops the query and removes its last commit, so that the batch runs again from the same state."""
         self.stop()
         commits = sorted((self.checkpoint / "commits").glob("[0-9]*"), key=lambda file: int(file.name))
         commits[-1].unlink()
@@ -335,15 +334,15 @@ class CheckedQuery:
         return self._compare([self.last[-1], *self.model.settle(self.wall)])
 
     def finish(self) -> None:
-        """Floods the clock: every pane closes, and no pane, slice, timer or queue record may be left."""
+        """Closes every pane with a row far in the future. No pane, slice, timer or queue record may remain."""
         if self.case.rules.empty:
-            # Known keys are for good.
+            # Known keys stay forever.
             self.stop()
             return
         if self.case.rules.processing:
             self.advance(1_000_000 * SECOND)
         else:
-            self.write([], seen=FLOOD)
+            self.write([], filtered_time=FLOOD)
         self.settle()
         assert self.model.open == {}
         assert self._last_report["numRowsTotal"] == 0, f"records are left: {self.context}"

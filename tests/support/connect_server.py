@@ -1,4 +1,4 @@
-"""A server of Spark Connect in the JVM of the suite's session, and clients of it in the process of the tests."""
+"""A Spark Connect server in the JVM of the suite's session, and its clients in the process of the tests."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _REMOTE = "SPARK_CONNECT_MODE_ENABLED"
 
 
 def start(spark: SparkSession) -> None:
-    """Starts it on a port that is free; again does nothing."""
+    """Starts the server on a free port, unless it runs."""
     if not _service(spark).started():
         _service(spark).start(spark.sparkContext._jsc.sc())
 
@@ -29,7 +29,7 @@ def _service(spark: SparkSession) -> Any:
 
 @contextmanager
 def remote_functions() -> Iterator[None]:
-    """``F.col`` and its like make columns of Spark Connect meanwhile, as they do in a process of a client."""
+    """Makes ``F.col`` and other functions create columns of Spark Connect, as in a client's process."""
     before = os.environ.get(_REMOTE)
     os.environ[_REMOTE] = "1"
     try:
@@ -41,9 +41,9 @@ def remote_functions() -> Iterator[None]:
 
 @contextmanager
 def remote(server: SparkSession) -> Iterator[SparkSession]:
-    """A session of a client, for as long as it lasts the only one that PySpark's functions know."""
+    """A client's session. While it exists, PySpark's functions use it."""
     with remote_functions():
-        # PySpark's own session module may be imported where its packages are, which not every environment has.
+        # PySpark's session module requires packages that some environments lack.
         from pyspark.sql.connect.session import SparkSession as Remote
 
         session: Any = Remote.builder.remote(address(server)).create()
@@ -54,10 +54,10 @@ def remote(server: SparkSession) -> Iterator[SparkSession]:
 
 
 def on_the_server(server: SparkSession, session: Any, frame: DataFrame) -> DataFrame:
-    """A client's DataFrame as the server has it, for the driver of the suite to run."""
+    """The server's DataFrame of a client's DataFrame, which the suite's driver can run."""
     with remote_functions():
         frame.createOrReplaceTempView("of_a_client")
     client = session.client
     holder = _service(server).getOrCreateIsolatedSession(client._user_id or "", client._session_id)
-    theirs = SparkSession(server.sparkContext, holder.session())
-    return theirs.table("of_a_client")
+    client_session = SparkSession(server.sparkContext, holder.session())
+    return client_session.table("of_a_client")

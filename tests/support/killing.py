@@ -1,4 +1,4 @@
-"""Queries in a process of their own, which is killed somewhere in a batch."""
+"""Queries in a process that is killed in the middle of a batch."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ import mullion
 
 
 def environment() -> dict[str, str]:
-    """That of a process which imports what the tests do."""
+    """The environment of a process with the tests' modules."""
     return {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
 
 
 def kill_after(folder: Path, moment: Iterator[float], script: str, *arguments: str) -> None:
-    """Runs the queries of a script in a process of their own, and kills it and its JVM once ``moment`` ends.
+    """Runs the queries of a script in a process, and kills it and its JVM when the generator ``moment`` ends.
 
-    It gives the seconds until it wants to be asked again.
+    ``moment`` yields the seconds until its next step.
     """
     process = subprocess.Popen(
         [sys.executable, script, str(folder), *arguments],
@@ -46,14 +46,14 @@ def kill_after(folder: Path, moment: Iterator[float], script: str, *arguments: s
 
 
 def somewhere_in_a_batch(checkpoint: Path, rng: random.Random, *others: Path) -> Iterator[float]:
-    """Ends some files after the next batch: each leaves dozens, some in each of its phases.
+    """Ends some files after the next batch: each batch writes dozens, some in each of its phases.
 
-    But not where a batch is half planned, nor a batch of the ``others`` that are killed too: what those are compared
-    with has batches of the same rows.
+    It does not end while a batch of this query or of ``others`` is half planned, because the queries are compared with
+    runs whose batches have the same rows.
     """
     batch, more = committed(checkpoint) + 1, rng.randrange(50)
     while committed(checkpoint) < batch:
-        # Nobody waits for it, and looking often would slow down what is looked at.
+        # A short interval would slow down the query.
         yield 0.05
     before = files(checkpoint.parent)
     while files(checkpoint.parent) < before + more:
@@ -63,9 +63,9 @@ def somewhere_in_a_batch(checkpoint: Path, rng: random.Random, *others: Path) ->
 
 
 def is_half_planned(checkpoint: Path) -> bool:
-    """Whether a source has written down the files of a batch, and Spark not yet that it is to have them.
+    """True if a source has recorded the files of a batch, but Spark has not yet planned the batch.
 
-    Killed there, a query has a batch of these files and the next ones when it goes on (``FileStreamSource``).
+    A query that is killed then resumes with a batch of these files and the next ones (``FileStreamSource``).
     """
     numbers = [int(file.name) for file in (checkpoint / "offsets").glob("[0-9]*")]
     offsets = (checkpoint / "offsets" / str(max(numbers))).read_text().splitlines()[2:] if numbers else []
@@ -90,10 +90,10 @@ def session_of_its_own(
 ) -> SparkSession:
     builder = SparkSession.builder.master(master).config("spark.ui.enabled", "false")
     builder = builder.config("spark.sql.shuffle.partitions", "2").config("spark.sql.session.timeZone", "UTC")
-    # A short life: little is gained by compiling well. What a killed JVM leaves behind goes with the test's folder.
+    # Optimised compilation does not pay off in a short process. The test's folder contains the rest of a killed JVM.
     builder = builder.config("spark.driver.extraJavaOptions", "-XX:TieredStopAtLevel=1")
     builder = builder.config("spark.jars", ",".join(jar.as_uri() for jar in jars))
-    # A task waits for the executor that has its state.
+    # Tasks wait for the executor that has their state.
     builder = builder.config("spark.locality.wait", "10m")
     for name, value in (conf or {}).items():
         builder = builder.config(name, value)

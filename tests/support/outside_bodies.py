@@ -1,7 +1,7 @@
-"""Random functions that read and change variables outside of them in every way that Python has.
+"""Random functions that read and change outer variables in every way that Python has.
 
-Whether a function has changed something is decided by :func:`state_of`, which writes all data of the program as a text
-and shares no code with the tested modules.
+:func:`state_of` decides if a function has changed a variable. It writes all data of the program as text and shares no
+code with the tested modules.
 """
 
 from __future__ import annotations
@@ -250,23 +250,23 @@ def _is_set(lines: list[str], name: str) -> bool:
 
 
 def state_of(scope: dict[str, Any]) -> str:
-    """All data that a program holds, as a text."""
-    known: dict[int, tuple[int, Any]] = {}
+    """All data of a program as text."""
+    numbers: dict[int, tuple[int, Any]] = {}
     return "\n".join(
-        f"{name} {_text(value, known)}"
+        f"{name} {_text(value, numbers)}"
         for name, value in scope.items()
         if not name.startswith("__") and not isinstance(value, types.ModuleType)
     )
 
 
-def _text(value: Any, known: dict[int, tuple[int, Any]]) -> str:
+def _text(value: Any, numbers: dict[int, tuple[int, Any]]) -> str:
     if isinstance(value, (str, bytes, int, float, type(None))):
         return repr(value)
-    if id(value) in known:
-        return f"@{known[id(value)][0]}"
-    # Kept, so that no other object gets its identity.
-    known[id(value)] = (len(known), value)
-    return f"{type(value).__name__}({', '.join(_text(one, known) for one in _parts(value))})"
+    if id(value) in numbers:
+        return f"@{numbers[id(value)][0]}"
+    # The reference prevents that another object gets the same identity.
+    numbers[id(value)] = (len(numbers), value)
+    return f"{type(value).__name__}({', '.join(_text(one, numbers) for one in _parts(value))})"
 
 
 def _parts(value: Any) -> Iterator[Any]:

@@ -1,4 +1,4 @@
-"""Aggregates in Python for tests, and the same of Spark next to them."""
+"""Aggregates in Python for tests, and their equivalents of Spark."""
 
 from __future__ import annotations
 
@@ -58,12 +58,12 @@ class Weighted(PythonAggregate, returns="bigint"):
 
 
 def compared(rows: DataFrame, window: Window, **options: Any) -> DataFrame:
-    """Panes with aggregates in Python next to the same of Spark."""
-    asked: dict[str, Any] = {"by": "k", "time": "ts", **options}
+    """Panes with aggregates in Python and their equivalents of Spark."""
+    arguments: dict[str, Any] = {"by": "k", "time": "ts", **options}
     weight = (F.col("id") % 5 + 1).alias("weight")
     if isinstance(window, Custom):
         rows = rows.withColumn("ranges", F.expr("array(struct(ts AS start, ts + INTERVAL 3 SECONDS AS end))"))
-    return windowed(rows, window, **asked).agg(
+    return windowed(rows, window, **arguments).agg(
         Ids("id").alias("ids"),
         F.sort_array(F.collect_list("id")).alias("wanted_ids"),
         total=Weighted("v", weight, factor=3),

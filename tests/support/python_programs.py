@@ -33,7 +33,7 @@ TEXTS = ("", "a", "b", "ab", "Z", "é", "\U0001f600", "\uffff", " ", "1")
 
 
 class Programs:
-    """Random lambdas over ``x``, as text; of each kind of value those that Python can make of others."""
+    """Writes random lambdas over ``x`` as text, for each type of value that Python computes from others."""
 
     def __init__(self, random_: random.Random) -> None:
         self.random = random_
@@ -108,18 +108,18 @@ class Programs:
 def rows(random_: random.Random, count: int, *, nulls: bool) -> list[dict[str, Any]]:
     of = {"int": INTS, "float": FLOATS, "str": TEXTS, "bool": (True, False)}
     small = {"int": range(-9, 10), "float": [n / 4 for n in range(-9, 10)], "str": TEXTS, "bool": (True, False)}
-    found = []
+    rows_ = []
     for number in range(count):
         values = of if number % 2 else small
         row = {name: random_.choice(values[kind]) for name, kind in KIND_OF.items()}
         if nulls:
             row = {name: None if random_.random() < 0.15 else value for name, value in row.items()}
-        found.append(row)
-    return found
+        rows_.append(row)
+    return rows_
 
 
 def lambdas(texts: list[str], name: str, parameters: str = "x") -> list[Callable[..., Any]]:
-    """The functions, in a file that is there to be looked at."""
+    """Imports the functions from a file, so that their source is available."""
     file = f"<{name}>"
     text = "".join(f"f{i} = lambda {parameters}: {one}\n" for i, one in enumerate(texts))
     linecache.cache[file] = (len(text), None, text.splitlines(keepends=True), file)
@@ -128,8 +128,8 @@ def lambdas(texts: list[str], name: str, parameters: str = "x") -> list[Callable
     return [scope[f"f{i}"] for i in range(len(texts))]
 
 
-def outcome(function: Callable[..., Any], *given: Any) -> tuple[str, Any]:
+def outcome(function: Callable[..., Any], *arguments: Any) -> tuple[str, Any]:
     try:
-        return "gives", function(*given)
+        return "gives", function(*arguments)
     except Exception as error:
         return "raises", type(error).__name__

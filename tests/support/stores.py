@@ -1,4 +1,4 @@
-"""What is in a query's state, read from RocksDB's files without any help of the operator's."""
+"""The contents of a query's state, read from RocksDB's files without the operator."""
 
 from __future__ import annotations
 
@@ -15,23 +15,23 @@ from pyspark.sql import SparkSession
 from tests.support.clocked import ClockedQuery
 
 PARTITIONS = 2
-"""Of state, in every test: ``spark.sql.shuffle.partitions``."""
+"""The partitions of state in every test: ``spark.sql.shuffle.partitions``."""
 
 TOTALS = {"totals": PARTITIONS}
-"""What is left where no pane is: each partition's count of its panes, which is none."""
+"""The records without panes: each partition's count of its panes, which is 0."""
 
 
 def records(spark: SparkSession, checkpoint: Path, operator: int = 0) -> dict[str, int]:
-    """How many records there are of each kind, as of the last committed batch."""
+    """The number of records of each kind in the last committed batch."""
     version = max(int(file.name) for file in (checkpoint / "commits").glob("[0-9]*")) + 1
-    found = Counter[str]()
+    counts = Counter[str]()
     for partition in range(PARTITIONS):
-        found += _in_rocksdb(spark, checkpoint / "state" / str(operator) / str(partition), version)
-    return {name: number for name, number in found.items() if number}
+        counts += _in_rocksdb(spark, checkpoint / "state" / str(operator) / str(partition), version)
+    return {name: number for name, number in counts.items() if number}
 
 
 def maintain_and_unload(spark: SparkSession, query: ClockedQuery, checkpoint: Path) -> None:
-    """Unloads state as Spark does after minutes, or when a partition moves to another executor."""
+    """Unloads state, as Spark does after minutes or when a partition moves to another executor."""
     jvm: Any = spark._jvm
     state = jvm.org.apache.spark.sql.execution.streaming.state
     run = query.java_query.runId()
@@ -44,12 +44,12 @@ def maintain_and_unload(spark: SparkSession, query: ClockedQuery, checkpoint: Pa
 
 
 def _in_rocksdb(spark: SparkSession, store: Path, version: int) -> Counter[str]:
-    """Opens the snapshot of a version by RocksDB itself; the first two bytes of a key say which family it is of.
+    """Opens the snapshot of a version with RocksDB. The first two bytes of a key identify its family.
 
-    Records in segments are counted there, without those that are noted as gone. A segment counts as one at least: where
-    no record is left, none of it is to be.
+    Records in segments count, except those marked as deleted. A segment counts as one record or more, because a segment
+    without records must not exist.
     """
-    found = Counter[str]()
+    counts = Counter[str]()
     segments: dict[tuple[str, bytes], int] = {}
     gone = Counter[tuple[str, bytes]]()
     with tempfile.TemporaryDirectory() as scratch:
@@ -70,18 +70,18 @@ def _in_rocksdb(spark: SparkSession, store: Path, version: int) -> Counter[str]:
                 marks = int.from_bytes(_data_of(keys.value()), "little")
                 gone[family.removesuffix("-gone"), key[-8:]] = marks.bit_count()
             else:
-                found[family] += 1
+                counts[family] += 1
             keys.next()
         keys.close()
         db.close()
     assert set(gone) <= set(segments), "notes on segments that are not there"
     for segment, records in segments.items():
-        found[segment[0]] += max(1, records - gone[segment])
-    return found
+        counts[segment[0]] += max(1, records - gone[segment])
+    return counts
 
 
 def _snapshot(store: Path, version: int) -> Path:
-    """The snapshot of a version that the last attempt of the last run wrote: ``VERSION_RUN-ATTEMPT-RANDOM.zip``."""
+    """The snapshot of a version by the last attempt of the last run: ``VERSION_RUN-ATTEMPT-RANDOM.zip``."""
 
     def attempt(file: Path) -> list[int]:
         return [int(number) for number in file.stem.split("_")[1].split("-")[:2]]
@@ -90,14 +90,14 @@ def _snapshot(store: Path, version: int) -> Path:
 
 
 def _data_of(value: bytes) -> bytes:
-    """The column of bytes of a row, which comes after the version of the encoding."""
+    """The column of bytes of a row, which follows the version of the encoding."""
     row = value[1:]
     start = int.from_bytes(row[12:16], "little")
     return row[start : start + int.from_bytes(row[8:12], "little")]
 
 
 def _records_in(segment: bytes) -> int:
-    """How many records there are: each is the lengths of its key and its value, and these."""
+    """The number of records. Each consists of the lengths of its key and value, and these."""
     if segment[:4] == b"\xff\xff\xff\xff":
         segment = _unpacked(segment)
     at = count = 0
@@ -111,7 +111,7 @@ def _records_in(segment: bytes) -> int:
 
 
 def _unpacked(segment: bytes) -> bytes:
-    """The records of a segment whose words of eight bytes lie there without the zeros that they begin with."""
+    """The records of a segment whose words of eight bytes are stored without their leading zeros."""
     size = int.from_bytes(segment[4:8], "little")
     records = bytearray()
     at = 8

@@ -1,4 +1,4 @@
-"""Streams that a test writes batch by batch, and what a query made of each."""
+"""Streams that a test writes batch by batch, and a query's progress of each batch."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from tests.support.clocked import ClockedQuery
 SECOND = 1_000_000
 
 FLOOD = 4_000_000_000 * SECOND
-"""A time (in the year 2096) after all others: a row there moves the watermark and enters no pane."""
+"""A time (in the year 2096) after all others. Its row advances the watermark and enters no pane."""
 
 
 class Feed:
-    """A folder that a query reads one file a batch from. Rows have a time ``t`` in microseconds, and ``columns``."""
+    """A folder from which a query reads one file per batch. Rows have a time ``t`` in microseconds, and ``columns``."""
 
     def __init__(self, folder: Path, columns: str) -> None:
         self.folder = folder
@@ -36,26 +36,26 @@ class Feed:
         self._written = len(list(self.folder.glob("*.parquet")))
 
     def write(self, rows: Iterable[Sequence[Any] | Mapping[str, Any]]) -> None:
-        """One batch: rows in the order of the columns, or by their names."""
+        """Writes one batch: rows in the order of the columns, or by their names."""
         names = self._arrow.names
         dicts = [row if isinstance(row, Mapping) else dict(zip(names, row, strict=True)) for row in rows]
         hidden = self.folder / f".{self._written:06}"
         pq.write_table(pa.Table.from_pylist(dicts, self._arrow), hidden)
-        # The source takes files by their age, which must not be equal.
+        # The source orders files by age, which must differ.
         os.utime(hidden, (self._written, self._written))
         hidden.rename(self.folder / f"{self._written:06}.parquet")
         self._written += 1
 
     def flood(self) -> None:
-        """A batch that moves the clock past the end of every window."""
+        """Writes a batch that advances the clock past the end of every window."""
         self.write([{"t": FLOOD}])
 
     def stream(self, spark: SparkSession, delay: str = "0 seconds") -> DataFrame:
-        """The rows with their event time ``ts``, watermarked; without the floods, which only the watermark sees."""
+        """The rows with their event time ``ts`` and a watermark. Only the watermark receives the rows of ``flood``."""
         files = spark.readStream.schema(self.ddl).option("maxFilesPerTrigger", 1).parquet(str(self.folder))
-        # The condition is on the event time, so Spark leaves it above the watermark.
-        seen = files.withColumn("ts", F.timestamp_micros("t")).withWatermark("ts", delay)
-        return seen.where(F.col("ts").isNull() | (F.col("ts") != F.timestamp_micros(F.lit(FLOOD))))
+        # Spark does not push a condition on the event time below the watermark.
+        rows = files.withColumn("ts", F.timestamp_micros("t")).withWatermark("ts", delay)
+        return rows.where(F.col("ts").isNull() | (F.col("ts") != F.timestamp_micros(F.lit(FLOOD))))
 
     def batch(self, spark: SparkSession) -> DataFrame:
         """All rows so far as a batch DataFrame."""
@@ -64,7 +64,7 @@ class Feed:
 
 
 def rows_of(spark: SparkSession, feed: Feed, delay: str | None = "0 seconds") -> DataFrame:
-    """The rows of a feed with their event time ``ts``; without a delay, without a watermark."""
+    """The rows of a feed with their event time ``ts``, and with a watermark if ``delay`` is set."""
     stream = spark.readStream.schema(feed.ddl).option("maxFilesPerTrigger", 1).parquet(str(feed.folder))
     timed = stream.withColumn("ts", F.timestamp_micros("t"))
     return timed if delay is None else timed.withWatermark("ts", delay)
@@ -74,10 +74,10 @@ def rows_of(spark: SparkSession, feed: Feed, delay: str | None = "0 seconds") ->
 
 
 def batches_of(query: ClockedQuery, operator: int = 0) -> list[dict[str, Any]]:
-    """What one stateful operator reported of each batch that ran: its metrics, Mullion's own beside Spark's."""
+    """The progress of one stateful operator in each batch: Spark's and Mullion's metrics."""
     reports: dict[int, dict[str, Any]] = {}
     for report in query.progress:
-        # A query that waits reports now and then that it does nothing.
+        # A waiting query also reports progress without a batch.
         if "addBatch" in report["durationMs"]:
             metrics = report["stateOperators"][operator]
             reports[report["batchId"]] = {**metrics["customMetrics"], **metrics, "batchId": report["batchId"]}

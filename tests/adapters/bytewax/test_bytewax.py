@@ -50,9 +50,9 @@ CLOCK: Any = win.EventClock(second_of, now_getter=lambda: START)
 def test_windows_on_spark_are_those_of_the_released_package(spark: SparkSession, round_: int) -> None:
     """120 cases a round; each round another windower and operator."""
     case = given.random_case(random.Random(f"{SEED} spark {round_}"), keys=120)
-    flow, out = given.flow_of(case, theirs=False)
+    flow, out = given.flow_of(case, released=False)
     run_main(flow, spark=spark)
-    difference = given.difference(case, given.theirs(case), given.by_key(out))
+    difference = given.difference(case, given.run_released(case), given.by_key(out))
     assert not difference, f"MULLION_SEED={SEED}, round {round_}: {difference}"
 
 

@@ -164,9 +164,9 @@ def test_windows_over_several_micro_batches_are_those_of_the_released_package(sp
     """With a micro-batch for each batch of the source."""
     case = given.random_case(random.Random(f"{SEED} batches {round_}"), keys=6)
     case = replace(case, batch_size=max(case.batch_size, len(case.items) // 8))
-    flow, out = given.flow_of(case, theirs=False)
+    flow, out = given.flow_of(case, released=False)
     run(flow, None, ManualClock(), spark)
-    difference = given.difference(case, given.theirs(case), given.by_key(out))
+    difference = given.difference(case, given.run_released(case), given.by_key(out))
     assert not difference, f"MULLION_SEED={SEED}, round {round_}: {difference}"
 
 

@@ -32,10 +32,10 @@ from tests.support.seeds import SEED
 
 def _compared(spark: SparkSession, round_: int) -> None:
     case = given.random_case(random.Random(f"{SEED} traced {round_}"), keys=120)
-    flow, out = given.flow_of(case, theirs=False)
+    flow, out = given.flow_of(case, released=False)
     assert "JVM" in [part.runs for part in explain(flow).parts], explain(flow)
     folded = _ended(spark, flow)
-    key, said = first_difference(given.theirs(case), given.streams(out))
+    key, said = first_difference(given.run_released(case), given.streams(out))
     items = [item for item in case.items if given.shown(item)[1] in (key, given.shown(key)[1])]
     shown = f"{case.windower} {case.kind} {case.function} wait={case.wait} ordered={case.ordered} by {case.batch_size}"
     assert not said, f"MULLION_SEED={SEED}, round {round_}, {shown}, of {items}: {said}"

@@ -31,8 +31,8 @@ def test_fields_are_given_by_position_or_by_name_and_defaults_stand_in() -> None
     assert Withdrawal("a", 1.0) == Withdrawal(account="a", amount=1.0, country="AT")
     assert Withdrawal("a", amount=1.0).country == "AT"
     assert Order(1, datetime(2024, 1, 1), []).note is None
-    assert Order.known == 7
-    assert "known" not in ORDER.asdict()
+    assert Order.total_count == 7
+    assert "total_count" not in ORDER.asdict()
 
 
 def test_a_field_that_is_missing_unknown_or_given_twice_is_a_type_error_that_names_it() -> None:

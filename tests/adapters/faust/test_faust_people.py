@@ -13,7 +13,7 @@ from mullion.faust._program.program import Program
 from mullion.faust.agents import ReqRepResponse
 from mullion.faust.streams import GroupBy
 from tests.support.faust import faust_people as people
-from tests.support.faust.faust_people_runs import Clock, items, run_of, told
+from tests.support.faust.faust_people_runs import Clock, items, published, run_of
 from tests.support.faust.local_run import LocalRun
 
 pytestmark = pytest.mark.filterwarnings("error")
@@ -157,7 +157,7 @@ def test_an_agent_of_a_pattern_goes_through_all_topics_that_match() -> None:
     for topic, value in (*sent.items(), ("orders-eu", 16)):
         produced(run, topic, value)
     assert sorted(app.agents) == ["count@orders-eu", "count@orders-us"]
-    assert told(run, "total") == [1, 3, 19]
+    assert published(run, "total") == [1, 3, 19]
     with pytest.raises(InvalidArgumentError, match=r"topics that match 'x\.\*', and a message is for one"):
         app.topic(pattern="x.*").send(value=1)
     with pytest.raises(InvalidArgumentError, match=r"topic\('a', pattern='b'\) has names and a pattern"):
@@ -169,8 +169,8 @@ def test_an_agent_of_a_pattern_goes_through_all_topics_that_match() -> None:
 def test_channels_need_no_names_and_agents_may_be_bound() -> None:
     _, run = run_of(people.stages)
     produced(run, "adding", {"x": 2, "y": 1}, {"x": 0, "y": 7})
-    assert told(run, "told") == ["first: 7"]
-    assert told(run, "people-channel-2") == [{"x": 5, "y": 1}]
+    assert published(run, "told") == ["first: 7"]
+    assert published(run, "people-channel-2") == [{"x": 5, "y": 1}]
 
 
 def test_a_bare_agent_gets_the_records_that_it_is_sent(capsys: pytest.CaptureFixture[str]) -> None:
@@ -183,7 +183,7 @@ def test_a_bare_agent_gets_the_records_that_it_is_sent(capsys: pytest.CaptureFix
 def test_events_may_be_made_others_and_go_through_a_topic() -> None:
     _, run = run_of(people.scores)
     produced(run, "clicks", {"page": "/", "at": 3})
-    assert told(run, "scored") == [{"page": "/", "at": 3, "score": 6}] == told(run, "seen")
+    assert published(run, "scored") == [{"page": "/", "at": 3, "score": 6}] == published(run, "seen")
     assert run.published["scored"][0].key == "/"
     with pytest.raises(TypeError, match="lacks the field 'at'"):
         people.Click("a")  # type: ignore[call-arg]
@@ -194,7 +194,7 @@ def test_raw_values_are_bytes_or_text_as_they_are() -> None:
     _, run = run_of(people.raw)
     produced(run, "bytes", '{"a": 1}', {"b": 2})
     produced(run, "text", "hello", '"quoted"', key='{"k": [1]}')
-    assert told(run, "made") == [
+    assert published(run, "made") == [
         '{"got": {"a": 1}}',
         '{"got": {"b": 2}}',
         "{'k': [1]}: hello",
@@ -208,10 +208,10 @@ def test_raw_values_are_bytes_or_text_as_they_are() -> None:
 def test_lists_of_records_are_made_one_when_their_window_closes() -> None:
     _, run = run_of(people.means)
     produced(run, "readings", *({"date": at, "value": at / 2} for at in (1, 2, 9, 12)))
-    assert told(run, "means") == [{"count": 3, "mean": 2.0, "since": 0.0}]
+    assert published(run, "means") == [{"count": 3, "mean": 2.0, "since": 0.0}]
     # One that is too late for its range is not among those that are kept, nor seen after it was written.
     produced(run, "readings", {"date": 25, "value": 0.0}, {"date": 3, "value": 100.0}, {"date": 45, "value": 1.0})
-    assert told(run, "means") == [
+    assert published(run, "means") == [
         {"count": 3, "mean": 2.0, "since": 0.0},
         {"count": 1, "mean": 6.0, "since": 10.0},
         {"count": 1, "mean": 0.0, "since": 20.0},

@@ -1,4 +1,4 @@
-"""Random windows, run by the released package in this process and by ours: a case is a key, a flow has many."""
+"""Random windows, run by the released package in this process and by Mullion. A case is a flow of many keys."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ Item = tuple[str, float, Any]
 
 
 def still() -> datetime:
-    """The system's time, which stands still."""
+    """A system time that never advances."""
     return START
 
 
@@ -41,7 +41,7 @@ def time_of(item: Item) -> datetime:
 
 @dataclass(frozen=True)
 class Case:
-    """What is random of a flow: its window, its operator, and what comes together."""
+    """The random part of a flow: its window, its operator, and the batches of its items."""
 
     windower: tuple[Any, ...]
     kind: str
@@ -71,7 +71,7 @@ def random_case(rng: random.Random, keys: int) -> Case:
         for _ in range(rng.randrange(1, 16)):
             clock += rng.choice([0, 0, step, step, step * 2, -step, -step * 3, 12])
             items.append((f"k{key}", clock, rng.randrange(-5, 6)))
-    # Keys in turn, each in its own order.
+    # Keys alternate; the items of each keep their order.
     places = sorted((rng.random(), index) for index in range(len(items)))
     of_keys: dict[str, list[Item]] = {}
     for item in items:
@@ -90,7 +90,7 @@ def random_case(rng: random.Random, keys: int) -> Case:
 
 
 def _own_logic(base: Any) -> Callable[[Any], Any]:
-    """Contents that say all that happens to them."""
+    """Contents that record every call."""
 
     class Told(base):  # type: ignore[misc]
         def __init__(self, state: Any) -> None:
@@ -171,11 +171,11 @@ def windows_of(case: Case, op: Any, win: Any, up: Any) -> Any:
 
 
 Streams = dict[str, dict[str, list[Any]]]
-"""What came out, by stream and key."""
+"""The output by stream and key."""
 
 
 def plain(value: Any) -> Any:
-    """A value that compares across the two packages."""
+    """A value in a form that is comparable across the two packages."""
     if type(value).__name__ == "WindowMetadata":
         return ("metadata", value.open_time, value.close_time, frozenset(value.merged_ids))
     if isinstance(value, tuple):
@@ -184,40 +184,40 @@ def plain(value: Any) -> Any:
 
 
 def by_key(out: list[tuple[str, Any]]) -> Streams:
-    found: Streams = {"down": {}, "late": {}, "meta": {}}
+    streams: Streams = {"down": {}, "late": {}, "meta": {}}
     for stream, (key, value) in out:
-        found[stream].setdefault(key, []).append(plain(value))
-    return found
+        streams[stream].setdefault(key, []).append(plain(value))
+    return streams
 
 
-def flow_of(case: Case, theirs: bool) -> tuple[Any, list[tuple[str, Any]]]:
-    """The flow of a case, and the list that it fills."""
-    op, win = (their_op, their_win) if theirs else (our_op, our_win)
-    dataflow, source, sink = (TheirDataflow, TheirSource, TheirSink) if theirs else (OurDataflow, OurSource, OurSink)
+def flow_of(case: Case, released: bool) -> tuple[Any, list[tuple[str, Any]]]:
+    """Returns the flow of a case, and the list for its output."""
+    op, win = (their_op, their_win) if released else (our_op, our_win)
+    dataflow, source, sink = (TheirDataflow, TheirSource, TheirSink) if released else (OurDataflow, OurSource, OurSink)
     out: list[tuple[str, Any]] = []
     flow: Any = dataflow("random")
     up = op.input("in", flow, source(list(case.items), case.batch_size))
     up = op.key_on("key", up, lambda item: item[0])
     windows = windows_of(case, op, win, up)
     for name in ("down", "late", "meta"):
-        told = op.map(f"told_{name}", getattr(windows, name), lambda item, name=name: (name, item))
-        op.output(f"out_{name}", told, sink(out))
+        named = op.map(f"told_{name}", getattr(windows, name), lambda item, name=name: (name, item))
+        op.output(f"out_{name}", named, sink(out))
     return flow, out
 
 
-def theirs(case: Case) -> Streams:
-    """What the released package gives."""
-    flow, out = flow_of(case, theirs=True)
+def run_released(case: Case) -> Streams:
+    """Runs a case in the released package."""
+    flow, out = flow_of(case, released=True)
     their_run(flow)
     return by_key(out)
 
 
 def ours_without_spark(case: Case, together: int = 1) -> Streams:
-    """What our windows give, key by key, with no Spark; so many batches of the source are in one of Spark's."""
+    """Runs a case in Mullion's windows by key, without Spark. A micro-batch has ``together`` batches of the source."""
     from mullion.bytewax._dataflow_plan import Origin, Pipeline, Plan
     from mullion.bytewax._key_windows.keyed import Group, WindowsOfKey
 
-    flow, _ = flow_of(case, theirs=False)
+    flow, _ = flow_of(case, released=False)
     plan = Plan.of(flow)
     out: list[tuple[str, Any]] = []
     keys: dict[str, WindowsOfKey] = {}
@@ -230,7 +230,7 @@ def ours_without_spark(case: Case, together: int = 1) -> Streams:
             return
         for key, value in items:
             groups = of_keys.setdefault(key, [])
-            # Both sides of a join come of one batch.
+            # Both sides of a join are in one batch.
             if not groups or groups[-1][0] != origin.place:
                 groups.append((origin.place, 0, []))
             groups[-1][2].append(value)
@@ -248,33 +248,33 @@ def ours_without_spark(case: Case, together: int = 1) -> Streams:
             batch = list(case.items[start : start + case.batch_size])
             pipeline.push(plan.steps[0].downs[0], batch, Origin(start, "", 0))
         for key, groups in of_keys.items():
-            held = keys.setdefault(key, planned.does.of_key(None, 0))
+            windows = keys.setdefault(key, planned.does.of_key(None, 0))
             for _, now_us, values in groups:
-                emit(key, held.on_batch(values, now_us))
-                if held.is_empty():
-                    held = planned.does.of_key(None, 0)
-            # As it is kept between batches of Spark's.
-            keys[key] = planned.does.of_key(None if held.is_empty() else held.snapshot(), 0)
-    for key, held in keys.items():
-        emit(key, held.on_eof())
+                emit(key, windows.on_batch(values, now_us))
+                if windows.is_empty():
+                    windows = planned.does.of_key(None, 0)
+            # Between micro-batches, the key is a snapshot.
+            keys[key] = planned.does.of_key(None if windows.is_empty() else windows.snapshot(), 0)
+    for key, windows in keys.items():
+        emit(key, windows.on_eof())
     return by_key(out)
 
 
-def difference(case: Case, theirs: Streams, ours: Streams) -> str:
+def difference(case: Case, expected: Streams, actual: Streams) -> str:
     """The first key that differs, as text; empty if there is none."""
-    key, said = first_difference(theirs, ours)
-    if not said:
+    key, text = first_difference(expected, actual)
+    if not text:
         return ""
     items = [item[1:] for item in case.items if item[0] == key]
     shown = f"{case.windower} {case.kind} wait={case.wait} ordered={case.ordered} {case.insert} {case.emit}"
-    return f"{shown} batches of {case.batch_size}, of {items}: {said}"
+    return f"{shown} batches of {case.batch_size}, of {items}: {text}"
 
 
-def first_difference(theirs: Streams, ours: Streams) -> tuple[str, str]:
+def first_difference(expected: Streams, actual: Streams) -> tuple[str, str]:
     """The first key that differs, and how; empty if there is none."""
-    for stream in theirs:
-        for key in sorted(theirs[stream].keys() | ours[stream].keys()):
-            one, other = theirs[stream].get(key), ours[stream].get(key)
+    for stream in expected:
+        for key in sorted(expected[stream].keys() | actual[stream].keys()):
+            one, other = expected[stream].get(key), actual[stream].get(key)
             if one != other:
                 return key, f"{stream}: {other}, and Bytewax has {one}"
     return "", ""

@@ -1,7 +1,7 @@
-"""Random windows whose functions the JVM knows, run by the released package in this process and by ours.
+"""Random windows whose functions run in the JVM, run by the released package in this process and by Mullion.
 
-Functions are of many shapes, and so are items: tuples, dicts and objects. Some values are such that only Python
-computes with them: then the keys that have these are left to Python.
+Functions have many forms, and items are tuples, dicts and objects. Only Python can compute with some values; keys with
+such values fall back to Python.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class Folding:
 
 
 def _counted(acc: Any, x: Any) -> Any:
-    """A dict that is changed."""
+    """A fold that changes a dict in place."""
     acc["n"] += 1
     acc["sum"] = acc["sum"] + x[2]
     return acc
@@ -102,7 +102,7 @@ OF_OBJECTS = [
 
 @dataclass(frozen=True)
 class Case:
-    """What is random of a flow."""
+    """The random part of a flow."""
 
     windower: tuple[Any, ...]
     shape: str
@@ -154,7 +154,7 @@ def random_case(rng: random.Random, keys: int) -> Case:
         items = []
         for _ in range(rng.randrange(1, 16)):
             clock += rng.choice([0, 0, step, step, step * 2, -step, -step * 3, 12])
-            # Of most keys the JVM knows all.
+            # Most keys have only values that the JVM supports.
             n = _number(rng, sort if key % 3 == 0 else "ints")
             items.append(_item(shape, f"k{key}", clock, n, rng.choice(["", "a", "bc", "é", "\U0001f600", '"\\'])))
         of_keys.append(items)
@@ -200,42 +200,42 @@ def windows_of(case: Case, op: Any, win: Any, up: Any) -> Any:
 
 
 def shown(value: Any) -> Any:
-    """A value with its types, that compares across the two packages."""
+    """A value with its types, comparable across the two packages."""
     if type(value).__name__ == "WindowMetadata":
         return ("metadata", value.open_time, value.close_time, frozenset(value.merged_ids))
     if isinstance(value, (tuple, list)):
         return (type(value).__name__, *map(shown, value))
     if isinstance(value, dict):
-        return ("dict", *((key, shown(held)) for key, held in value.items()))
+        return ("dict", *((key, shown(item)) for key, item in value.items()))
     if isinstance(value, Event):
         return ("event", *map(shown, (value.key, value.at, value.n, value.s)))
     return (type(value).__name__, repr(value))
 
 
-def flow_of(case: Case, theirs: bool) -> tuple[Any, dict[str, list[Any]]]:
-    """The flow of a case, and the lists that it fills."""
-    op, win = (their_op, their_win) if theirs else (our_op, our_win)
-    dataflow, source, sink = (TheirDataflow, TheirSource, TheirSink) if theirs else (OurDataflow, OurSource, OurSink)
+def flow_of(case: Case, released: bool) -> tuple[Any, dict[str, list[Any]]]:
+    """Returns the flow of a case, and the lists for its output."""
+    op, win = (their_op, their_win) if released else (our_op, our_win)
+    dataflow, source, sink = (TheirDataflow, TheirSource, TheirSink) if released else (OurDataflow, OurSource, OurSink)
     out: dict[str, list[Any]] = {"down": [], "late": [], "meta": []}
     flow: Any = dataflow("traced")
     up = op.input("in", flow, source(list(case.items), case.batch_size))
     of_key: Any = {"tuple": lambda x: x[0], "dict": lambda x: x["key"], "object": lambda x: x.key}[case.shape]
     windows = windows_of(case, op, win, op.key_on("key", up, of_key))
-    for name, found in out.items():
+    for name, items in out.items():
         stream = getattr(windows, name)
         if not case.plain:
             stream = op.map(f"again_{name}", stream, lambda item: item)
-        op.output(f"out_{name}", stream, sink(found))
+        op.output(f"out_{name}", stream, sink(items))
     return flow, out
 
 
 def streams(out: dict[str, list[Any]]) -> Streams:
-    """What came out, by stream and key."""
-    return by_key([(name, (key, shown(value))) for name, found in out.items() for key, value in found])
+    """The output by stream and key."""
+    return by_key([(name, (key, shown(value))) for name, items in out.items() for key, value in items])
 
 
-def theirs(case: Case) -> Streams:
-    """What the released package gives, or how it fails."""
-    flow, out = flow_of(case, theirs=True)
+def run_released(case: Case) -> Streams:
+    """Runs a case in the released package. Returns its output or its error."""
+    flow, out = flow_of(case, released=True)
     their_run(flow)
     return streams(out)

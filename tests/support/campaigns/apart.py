@@ -1,7 +1,7 @@
-"""One checkpoint, a batch at a time, each by the Spark of another environment: it must come to what one Spark makes.
+"""Runs one checkpoint a batch at a time, each on another Spark version. The result must equal that of one version.
 
-.venv-4.1/bin/python tests/support/campaigns/apart.py FOLDER   # one more batch of rows, and what it fired
-.venv/bin/python tests/support/campaigns/apart.py FOLDER end   # closes all panes, and compares them
+.venv-4.1/bin/python tests/support/campaigns/apart.py FOLDER   # adds a batch of rows, and prints its firings
+.venv/bin/python tests/support/campaigns/apart.py FOLDER end   # closes all panes and compares them
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def main(folder: Path, ends: bool) -> None:
     else:
         begin = 20 * feed._written
         feed.write([((begin + chance.randrange(30)) * SECOND, chance.choice("abc"), 1) for _ in range(40)])
-    # Nothing is late: what is depends on where batches without rows are.
+    # No row is late, because lateness depends on the positions of batches without rows.
     window = Sliding("10 seconds", "2 seconds")
     panes = windowed(feed.stream(spark, delay="20 seconds"), window, by="k", time="ts").agg(F.sum("v").alias("v"))
     query = ClockedQuery(panes, checkpoint=folder / "checkpoint")
@@ -42,14 +42,14 @@ def main(folder: Path, ends: bool) -> None:
     finally:
         query.stop()
     out = folder / "out.json"
-    found = (json.loads(out.read_text("utf-8")) if out.exists() else []) + fired
-    out.write_text(json.dumps(found), "utf-8")
+    firings = (json.loads(out.read_text("utf-8")) if out.exists() else []) + fired
+    out.write_text(json.dumps(firings), "utf-8")
     print(f"{spark.version}: {len(fired)} firings")
     if ends:
         twin = ClockedQuery(panes, checkpoint=folder / "twin")
         expected = [str(tuple(row)) for row in twin.settle()]
         twin.stop()
-        assert sorted(found) == sorted(expected), f"{len(found)} firings, and {len(expected)} at once"
+        assert sorted(firings) == sorted(expected), f"{len(firings)} firings, but {len(expected)} on one Spark version"
         print("as at once")
 
 

@@ -1,15 +1,15 @@
-"""Queries from Kafka to Kafka while things break, held against the same queries undisturbed.
+"""Queries from Kafka to Kafka with injected faults, compared with the same queries without faults.
 
 ::
 
     topic -> windows of several kinds -> topics, exactly once        a driver, its Python workers, a broker, a disk
                     SIGKILL the driver | SIGKILL a Python worker | SIGKILL the broker | the disk is full, or read-only
-                    the clock jumps | a file of state is cut, or gone, while no driver runs
+                    the clock jumps | a file of state is cut or removed while no driver runs
 
-All rows are in Kafka before the queries start, and each batch takes so many of them: so the batches of both runs have
-the same rows, and each firing of a pane must be there once, after those before it. Windows of processing time depend on
-the clock, and have other panes in each run: of these each row must be in one pane, and each pane must close once.
-``make faults`` runs it, and ``KILLS=`` says how often.
+All rows are in Kafka before the queries start, and each batch reads a fixed number of them. So the batches of both runs
+have the same rows, and each firing of a pane must exist once, in order. Windows of processing time depend on the clock
+and have other panes in each run: each row must be in one pane, and each pane must close once. ``make faults`` runs
+this; ``KILLS=`` is the number of faults.
 """
 
 from __future__ import annotations
@@ -49,9 +49,9 @@ NAMES = ("together", "count", "around")
 
 BY_CLOCK = "by_clock"
 FLOOD = 4_000_000
-"""Seconds after all other rows."""
+"""The time of the row that closes all panes, in seconds after the other rows."""
 
-# A disk that fails on demand is a class of the Scala tests: without these it is left out.
+# A disk that fails on demand is a class of the Scala tests. Without these classes the fault is skipped.
 TEST_CLASSES = ROOT / "jvm" / "target" / "scala-2.13" / "test-classes"
 
 
@@ -82,7 +82,7 @@ def panes_of(rows: DataFrame) -> dict[str, DataFrame]:
     }
 
 
-def told(panes: DataFrame, topic: str) -> DataFrame:
+def as_json(panes: DataFrame, topic: str) -> DataFrame:
     """Each row of a result as JSON, for the publisher."""
 
     def rows(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -95,7 +95,7 @@ def told(panes: DataFrame, topic: str) -> DataFrame:
 
 
 def passed(rows: DataFrame) -> DataFrame:
-    """The same rows, by way of a Python worker below the windows."""
+    """The same rows, after a Python worker below the windows."""
 
     def read(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         yield from batches
@@ -104,14 +104,14 @@ def passed(rows: DataFrame) -> DataFrame:
 
 
 def life(home: Path, servers: str, prefix: str) -> None:
-    """Runs the queries to the end of the topic, and again where one has failed, until it is killed."""
+    """Runs the queries to the end of the topic, and restarts failed ones, until it is killed."""
     conf = {"spark.python.worker.faulthandler.enabled": "false"}
     if TEST_CLASSES.is_dir():
         conf["spark.hadoop.fs.file.impl"] = "dev.mullion.files.FaultyFiles"
         conf["spark.hadoop.fs.AbstractFileSystem.file.impl"] = "dev.mullion.files.FaultyFilesContext"
         conf["spark.driver.extraClassPath"] = f"{mullion_jar()}{os.pathsep}{TEST_CLASSES}"
         os.environ["MULLION_TEST_DISK"] = str(home / "disk")
-    # A task whose worker was killed is tried again.
+    # Spark retries a task whose worker was killed.
     spark = session_of_its_own(home / "life", "local[2,100]", connector_jars(), conf)
     spark.sparkContext.setLogLevel("ERROR")
     broker = topics.broker(f"kafka://{servers}")
@@ -119,7 +119,7 @@ def life(home: Path, servers: str, prefix: str) -> None:
         try:
             run(spark, home, broker, servers, prefix)
             return
-        # A publisher says so itself where the broker was dead for long.
+        # A publisher raises this itself if the broker was down for long.
         except (StreamingQueryException, MullionError) as failed:
             with (home / "failures").open("a") as note:
                 note.write(f"{failed}\n\n")
@@ -127,7 +127,7 @@ def life(home: Path, servers: str, prefix: str) -> None:
 
 
 class Clock:
-    """What a query takes for the machine's clock: that clock, and as many seconds more as a file says."""
+    """A clock for queries: the machine's clock plus a number of seconds that a file contains."""
 
     def __init__(self, spark: SparkSession, says: Path) -> None:
         self._says = says
@@ -137,14 +137,14 @@ class Clock:
         threading.Thread(target=self._go_on, daemon=True).start()
 
     def give_to(self, query: Any) -> None:
-        """Spark has no other way in for a query with ``foreachBatch``."""
+        """Sets the clock of a query. Reflection is the only way for a query with ``foreachBatch``."""
         execution = query._jsq.streamingQuery()
         kind = execution.getClass()
         while kind is not None:
-            for held in kind.getDeclaredFields():
-                if held.getName() == "triggerClock":
-                    held.setAccessible(True)
-                    held.set(execution, self._clock)
+            for member in kind.getDeclaredFields():
+                if member.getName() == "triggerClock":
+                    member.setAccessible(True)
+                    member.set(execution, self._clock)
             kind = kind.getSuperclass()
 
     def _go_on(self) -> None:
@@ -175,7 +175,7 @@ def run(spark: SparkSession, home: Path, broker: topics.Broker, servers: str, pr
     try:
         for name, panes in panes_of(timed).items():
             publishers.append(broker.publisher())
-            writer = told(panes, f"{prefix}-{name}").writeStream.foreachBatch(publishers[-1].publish)
+            writer = as_json(panes, f"{prefix}-{name}").writeStream.foreachBatch(publishers[-1].publish)
             place = str(home / f"{prefix}-{name}")
             started.append(writer.option("checkpointLocation", place).trigger(availableNow=True).start())
             clock.give_to(started[-1])
@@ -201,7 +201,7 @@ def produced(servers: str, batches: int, rng: random.Random) -> None:
 
 @dataclass
 class Outcome:
-    """What was done to the queries, and what came of their panes."""
+    """The faults that queries had, and the differences of their panes."""
 
     workers: int = 0
     drivers: int = 0
@@ -233,21 +233,21 @@ class Outcome:
 
 
 def of_session(leader: int) -> dict[int, tuple[int, str]]:
-    """The processes of a session, with their parents and what they run."""
-    found = {}
+    """The processes of a session, with their parents and command lines."""
+    processes = {}
     for entry in Path("/proc").iterdir():
         if entry.name.isdigit():
             try:
                 numbers = (entry / "stat").read_text().rpartition(")")[2].split()
                 if int(numbers[3]) == leader:
-                    found[int(entry.name)] = (int(numbers[1]), (entry / "cmdline").read_text())
+                    processes[int(entry.name)] = (int(numbers[1]), (entry / "cmdline").read_text())
             except OSError:
                 continue
-    return found
+    return processes
 
 
 def killed(process: int) -> bool:
-    """Kills a process, unless it has ended by itself meanwhile."""
+    """Kills a process, unless it has ended meanwhile."""
     try:
         os.kill(process, signal.SIGKILL)
     except ProcessLookupError:
@@ -296,7 +296,7 @@ class Campaign:
                 self.damage(prefix)
 
     def driver(self, prefix: str) -> subprocess.Popen[bytes]:
-        """Begins a life of the queries, in a session of its own."""
+        """Starts the driver in a new session of processes."""
         with (self.home / f"{prefix}-log").open("ab") as log:
             return subprocess.Popen(
                 [sys.executable, __file__, "life", str(self.home), self.kafka.servers, prefix],
@@ -311,7 +311,7 @@ class Campaign:
         return sum(done) / (len(NAMES) * self.batches)
 
     def disturb(self, driver: subprocess.Popen[bytes], prefix: str) -> bool:
-        """Does the next thing if it is time; whether the driver is dead now."""
+        """Injects the next fault if it is due. Returns True if the driver is dead."""
         outcome, rng = self.outcome, self.rng
         if outcome.kills >= self.kills * min(1.0, self.progress(prefix) * 1.1):
             return False
@@ -345,13 +345,13 @@ class Campaign:
         before, self.ahead = self.ahead, self.rng.uniform(-90, 90)
         self.outcome.jumps_ahead += self.ahead > before
         self.outcome.jumps_back += self.ahead < before
-        # At once: it is read meanwhile.
-        made = self.home / "clock-made"
-        made.write_text(str(self.ahead))
-        made.replace(self.home / "clock")
+        # A driver reads the file meanwhile, so it is replaced atomically.
+        temporary = self.home / "clock-made"
+        temporary.write_text(str(self.ahead))
+        temporary.replace(self.home / "clock")
 
     def damage(self, prefix: str) -> None:
-        """Cuts or hides a file of state: queries over it say so, or do without. Then it is as it was."""
+        """Cuts or hides a file of state: queries report it or do without it. Then restores the file."""
         written = [
             file
             for file in self.home.glob(f"{prefix}-*/state/*/[0-9]*/*")
@@ -377,20 +377,20 @@ class Campaign:
         shutil.copy2(aside, file)
 
     def texts(self, topic: str) -> list[str]:
-        """What was published to a topic, each partition's rows in order."""
+        """The rows of a topic, each partition's in order."""
         records = sorted(client.read(self.kafka.servers, topic), key=lambda record: (record.partition, record.offset))
         return [json.loads(record.value or b"")["row"] for record in records]
 
     def firings(self, prefix: str) -> dict[tuple[str, ...], list[str]]:
-        """What was published of each pane, in order; late rows have none, and are by themselves."""
-        found: dict[tuple[str, ...], list[str]] = defaultdict(list)
+        """The firings of each pane in order. Late rows have no pane and are separate."""
+        published: dict[tuple[str, ...], list[str]] = defaultdict(list)
         for name in NAMES:
             for text in self.texts(f"{prefix}-{name}"):
                 row = json.loads(text)
                 pane = row.get("window")
                 key = (name, row["k"], row.get("window_name", ""), json.dumps(pane) if pane else text)
-                found[key].append(text)
-        return found
+                published[key].append(text)
+        return published
 
     def compare(self) -> None:
         plain, killed, outcome = self.firings("plain"), self.firings("killed"), self.outcome
@@ -406,14 +406,14 @@ class Campaign:
             self.compare_rows(prefix, wanted_rows)
 
     def rows_sent(self) -> dict[str, tuple[int, int]]:
-        """Of each key the number of its rows and the sum of their ids."""
-        found: dict[str, tuple[int, int]] = defaultdict(lambda: (0, 0))
+        """The number of each key's rows and the sum of their ids."""
+        counts: dict[str, tuple[int, int]] = defaultdict(lambda: (0, 0))
         for record in client.read(self.kafka.servers, INPUT):
             row = json.loads(record.value or b"")
             if row["k"] is not None:
-                many, ids = found[row["k"]]
-                found[row["k"]] = many + 1, ids + row["id"]
-        return dict(found)
+                many, ids = counts[row["k"]]
+                counts[row["k"]] = many + 1, ids + row["id"]
+        return dict(counts)
 
     def compare_rows(self, prefix: str, sent: dict[str, tuple[int, int]]) -> None:
         """Windows of processing time: each row is in one pane, and each pane closes once, after its early firings."""
@@ -433,7 +433,7 @@ class Campaign:
         for key, (many, ids) in sent.items():
             outcome.lost += max(0, many - got[key][0])
             outcome.repeated += max(0, got[key][0] - many)
-            # As many rows, but not the same ones.
+            # The number is equal but the rows differ.
             outcome.lost += many == got[key][0] and ids != got[key][1]
         if prefix == "killed":
             outcome.panes_by_clock = len(firings)
@@ -444,17 +444,19 @@ def main() -> None:
         folder, servers, prefix = sys.argv[2:]
         life(Path(folder), servers, prefix)
         return
-    parser = argparse.ArgumentParser(description="Kills queries from Kafka to Kafka, and compares what they put out.")
+    parser = argparse.ArgumentParser(description="Kills queries from Kafka to Kafka, and compares their output.")
     parser.add_argument("--kills", type=int, default=100)
     parser.add_argument("--batches", type=int, default=0, help="of each query; 0 for what the kills take")
     parser.add_argument("--seed", type=int, default=random.randrange(2**31))
-    asked = parser.parse_args()
+    arguments = parser.parse_args()
     home = Path(tempfile.mkdtemp(prefix="faults"))
     kafka = KafkaServer(home)
-    print(f"seed {asked.seed}", flush=True)
+    print(f"seed {arguments.seed}", flush=True)
     try:
         kafka.start()
-        outcome = Campaign(home, kafka, asked.batches or max(12, asked.kills), asked.kills, asked.seed).run()
+        outcome = Campaign(
+            home, kafka, arguments.batches or max(12, arguments.kills), arguments.kills, arguments.seed
+        ).run()
     finally:
         kafka.kill()
     print(", ".join(f"{name}: {seconds:.0f} s" for name, seconds in outcome.seconds.items()))

@@ -1,12 +1,12 @@
-"""Checkpoints that versions of Mullion wrote, kept as they were: later versions go on from them.
+"""Checkpoints that versions of Mullion wrote, stored unchanged. Later versions must resume them.
 
-Each is of one query over a few rows, whose panes are all open, in ``tests/checkpoints/VERSION/NAME.tar.xz``. To write
-those of the version that is here, before it is released::
+Each belongs to one query over a few rows whose panes are all open, in ``tests/checkpoints/VERSION/NAME.tar.xz``. To
+write those of the current version before its release::
 
     python tests/support/campaigns/kept_checkpoints.py [NAME ...]
 
-with the names of queries where only these are wanted. What is written for a version stays as it is. A query that this
-list has no more would be missed by the tests.
+Names select queries. Checkpoints of a released version never change, and queries stay in this list: the tests report
+one that is missing.
 """
 
 from __future__ import annotations
@@ -111,7 +111,7 @@ def _changed(rows: DataFrame) -> DataFrame:
 
 
 def _before(rows: DataFrame) -> DataFrame:
-    """What ``_changed`` was in its first batch."""
+    """The query ``_changed`` in its first batch."""
     return windowed(rows, Tumbling("20 seconds"), by="k", time="ts").agg(*_aggregates())
 
 
@@ -134,29 +134,29 @@ QUERIES: Final[dict[str, Callable[[DataFrame], DataFrame]]] = {
 }
 
 BY_ARRIVAL: Final = {"count", "global", "collect"}
-"""Queries in which the order of rows counts, that a batch DataFrame does not have."""
+"""Queries whose result depends on the order of rows, which a batch DataFrame does not have."""
 
 
 def run(panes: DataFrame, checkpoint: Path) -> list[str]:
-    """Runs a query until its source has no more; the panes that close, as JSON."""
+    """Runs a query to the end of its source. Returns the panes that close, as JSON."""
     closed: list[str] = []
 
     def put(batch: DataFrame, _: int) -> None:
-        closed.extend(said(batch.where("pane.firing = 'close'")))
+        closed.extend(as_json(batch.where("pane.firing = 'close'")))
 
     writer = panes.writeStream.foreachBatch(put).option("checkpointLocation", str(checkpoint))
     writer.trigger(availableNow=True).start().awaitTermination()
     return closed
 
 
-def said(panes: DataFrame) -> list[str]:
-    """Panes as JSON, but those of the row that closes the others."""
+def as_json(panes: DataFrame) -> list[str]:
+    """Panes as JSON, without those of the row that closes the others."""
     rows = panes.drop("pane").select(F.to_json(F.struct("*")).alias("row")).collect()
     return [row.row for row in rows if "closing" not in row.row and "1970-01-12" not in row.row]
 
 
 def write(spark: SparkSession, home: Path, work: Path, names: Collection[str]) -> None:
-    """Writes one of each query and format."""
+    """Writes a checkpoint of each query and format."""
     feed = Feed(work / "in", COLUMNS)
     feed.write(BEFORE)
     home.mkdir(parents=True, exist_ok=True)
@@ -174,7 +174,7 @@ def write(spark: SparkSession, home: Path, work: Path, names: Collection[str]) -
 
 
 def archive(folder: Path, to: Path) -> None:
-    """Packs the files that Hadoop itself would not make again."""
+    """Packs all files except those that Hadoop creates again."""
     with lzma.open(to, "wb", preset=9) as packed, tarfile.open(fileobj=packed, mode="w") as tar:
         for file in sorted(path for path in folder.rglob("*") if path.is_file() and not path.name.startswith(".")):
             entry = tarfile.TarInfo(str(file.relative_to(folder)))
@@ -184,7 +184,7 @@ def archive(folder: Path, to: Path) -> None:
 
 
 def main() -> None:
-    """Writes those of the version that is here."""
+    """Writes the checkpoints of the current version."""
     builder = SparkSession.builder.master("local[2]").config(map={**SETTINGS, "spark.ui.enabled": "false"})
     spark = configure(builder).getOrCreate()
     with tempfile.TemporaryDirectory() as work:

@@ -1,4 +1,4 @@
-"""An environment of each line of Spark, for tests that need several: its Python, and the package with all JARs."""
+"""Environments of each Spark version, for tests that need several: their Python, and the package with all JARs."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from typing import Any
 ROOT = Path(__file__).parents[3]
 
 LINES: list[str] = re.findall(r'SparkVersion\("([\d.]+)"', (ROOT / "project" / "SparkVersion.scala").read_text("utf-8"))
-"""Those of ``project/SparkVersion.scala``, from the oldest to the newest."""
+"""The Spark versions of ``project/SparkVersion.scala``, in ascending order."""
 
 
 def python_of(line: str) -> Path:
-    """The Python of an environment with a line's PySpark: one that ``make`` has set up, or one of the tests' own."""
+    """The Python of an environment with a version's PySpark, which ``make`` or this function has created."""
     own = ROOT / ".build" / "lines" / line
     for home in (ROOT / f".venv-{line}", ROOT / ".venv", own):
         python = home / "bin" / "python"
@@ -32,14 +32,14 @@ def python_of(line: str) -> Path:
 
 
 def pinned(group: str, name: str) -> str:
-    """What a dependency group of pyproject.toml asks for."""
+    """A requirement in a dependency group of pyproject.toml."""
     groups: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["dependency-groups"]
-    (found,) = [line for line in groups[group] if line.startswith(f"{name}==")]
-    return str(found)
+    (requirement,) = [line for line in groups[group] if line.startswith(f"{name}==")]
+    return str(requirement)
 
 
 def unpacked_wheel(folder: Path) -> Path:
-    """The package as ``make wheel`` has made it, in a folder that Python can import it from."""
+    """Unpacks the wheel of ``make wheel`` into a folder for ``PYTHONPATH``."""
     wheels = list((ROOT / "dist").glob("mullion_spark-*.whl"))
     assert len(wheels) == 1, f"make wheel makes one wheel in dist; there are {len(wheels)}"
     with zipfile.ZipFile(wheels[0]) as wheel:
@@ -48,9 +48,9 @@ def unpacked_wheel(folder: Path) -> Path:
 
 
 def run_on(line: str, package: Path, *command: str, cwd: Path | None = None) -> str:
-    """What a program of Python prints that runs on a line of Spark, with a package beside the modules of the tests."""
+    """Runs a Python program on a Spark version, with the package and the modules of the tests. Returns its output."""
     python = python_of(line)
-    # The suite's own would have Spark look for the JARs and the classes of another line.
+    # The suite's settings would let Spark use the JARs and the classes of another version.
     of_the_suite = ("SPARK_HOME", "SPARK_SUBMIT_OPTS", "SPARK_LAUNCHER_OPTS", "SPARK_CONNECT_MODE_ENABLED")
     environment = {name: value for name, value in os.environ.items() if name not in of_the_suite}
     environment["PYTHONPATH"] = os.pathsep.join(map(str, (package, ROOT)))

@@ -1,17 +1,16 @@
-"""The highest rate that a query from Kafka to Kafka holds, and what becomes of it beyond.
+"""The highest rate that a query from Kafka to Kafka sustains, and its behaviour beyond that rate.
 
     make load
     make load SECONDS=120   each step takes two minutes
 
-The rate doubles until it is no longer held, and then a search goes between the last two. It is held when 99 of 100
-batches of a step take less than the trigger's interval, and the query is not further behind at the end than two
-intervals' rows. Beyond it the query starts again with ``maxOffsetsPerTrigger``, at twice the rate::
+The rate doubles until it is not sustained; then a binary search continues between the last two rates. A rate is
+sustained if 99 of 100 batches of a step take less than the trigger's interval, and the lag at the end is at most two
+intervals' rows. Then the query restarts with ``maxOffsetsPerTrigger``, at twice the highest rate::
 
-    rows a second      held | held | held | not | held | not     twice as many, and then none
-    behind                                                       ________/\\____
+    rows a second      yes | yes | yes | no | yes | no           twice as many, and then none
+    lag                                                       ________/\\____
 
-In the end each row that was sent must have been counted, in one pane that closed. ``--into`` writes the table and a
-plot.
+At the end every row must have been counted in exactly one closed pane. ``--into`` writes the table and a plot.
 """
 
 from __future__ import annotations
@@ -49,7 +48,7 @@ BATCH_MS = "a batch, ms"
 
 
 class Step(NamedTuple):
-    """What came of a rate; ``behind`` are the offsets between the query and the topic's end."""
+    """The result of a rate. ``behind`` is the number of offsets between the query and the topic's end."""
 
     what: str
     rate: int
@@ -57,11 +56,11 @@ class Step(NamedTuple):
     median: float
     p99: float
     behind: int
-    held: bool
+    is_sustained: bool
 
 
 class Report(NamedTuple):
-    """A batch, as its query tells of it."""
+    """A batch in its query's progress."""
 
     second: float
     batch: int
@@ -71,7 +70,7 @@ class Report(NamedTuple):
 
 
 def feed(servers: str, rate: int, seconds: float) -> None:
-    """Sends rows at a rate, from a process of its own, and prints how many."""
+    """Sends rows at a rate, in a separate process, and prints their number."""
     kafka = client.client()
     how = {
         "linger.ms": 20,
@@ -137,18 +136,18 @@ class Load:
         self.publisher.close()
 
     def heard(self) -> None:
-        """Takes the reports of batches that came since."""
+        """Adds the reports of new batches."""
         assert self.query.isActive, self.query.exception()
         last = self.reports[-1].batch if self.reports else -1
-        for said in self.query.recentProgress:
-            if said["batchId"] > last and said["numInputRows"] and "triggerExecution" in said["durationMs"]:
-                behind = float((said["sources"][0]["metrics"] or {}).get("maxOffsetsBehindLatest", 0)) * PARTITIONS
-                ms, rows = said["durationMs"]["triggerExecution"], said["numInputRows"]
+        for progress in self.query.recentProgress:
+            if progress["batchId"] > last and progress["numInputRows"] and "triggerExecution" in progress["durationMs"]:
+                behind = float((progress["sources"][0]["metrics"] or {}).get("maxOffsetsBehindLatest", 0)) * PARTITIONS
+                ms, rows = progress["durationMs"]["triggerExecution"], progress["numInputRows"]
                 at = time.monotonic() - self.began
-                self.reports.append(Report(at, said["batchId"], ms, rows, int(behind)))
+                self.reports.append(Report(at, progress["batchId"], ms, rows, int(behind)))
 
     def fed(self, rate: int, seconds: float) -> list[Report]:
-        """The batches while rows come at a rate."""
+        """Sends rows at a rate. Returns the batches meanwhile."""
         before = len(self.reports)
         command = [sys.executable, __file__, "feed", self.kafka.servers, str(rate), str(seconds)]
         feeding = subprocess.Popen(command, env=environment(), stdout=subprocess.PIPE, text=True)
@@ -159,36 +158,38 @@ class Load:
         return self.reports[before:]
 
     def drained(self) -> float:
-        """Waits until all rows are in batches; how many seconds that took."""
+        """Waits until batches have read all rows. Returns the seconds of the wait."""
         began = time.monotonic()
         self.query.processAllAvailable()
         self.heard()
         return time.monotonic() - began
 
     def step(self, rate: int) -> Step:
-        # The first batches have what came before, and less than what comes in an interval.
+        # The first batches contain earlier rows, and less than the rows of an interval.
         reports = self.fed(rate, self.seconds)[2:] or [Report(0, 0, math.inf, 0, 0)]
         behind = reports[-1].behind
         p99 = percentile([report.ms for report in reports], 0.99)
-        held = p99 < 1000 * self.interval and behind <= 2 * rate * self.interval
-        step = Step("rows a second", rate, len(reports), percentile([r.ms for r in reports], 0.5), p99, behind, held)
-        told(step)
+        is_sustained = p99 < 1000 * self.interval and behind <= 2 * rate * self.interval
+        step = Step(
+            "rows a second", rate, len(reports), percentile([r.ms for r in reports], 0.5), p99, behind, is_sustained
+        )
+        show(step)
         self.drained()
         return step
 
     def highest(self, rate: int, searches: int) -> tuple[int, list[Step]]:
         steps = [self.step(rate)]
-        while steps[-1].held:
+        while steps[-1].is_sustained:
             steps.append(self.step(2 * steps[-1].rate))
-        held = max((step.rate for step in steps if step.held), default=0)
+        best = max((step.rate for step in steps if step.is_sustained), default=0)
         above = steps[-1].rate
         for _ in range(searches):
-            steps.append(self.step((held + above) // 2))
-            held, above = (steps[-1].rate, above) if steps[-1].held else (held, steps[-1].rate)
-        return held, steps
+            steps.append(self.step((best + above) // 2))
+            best, above = (steps[-1].rate, above) if steps[-1].is_sustained else (best, steps[-1].rate)
+        return best, steps
 
     def beyond(self, highest: int) -> Step:
-        """Twice the highest rate, in batches that are no larger than those of the highest."""
+        """Sends twice the highest rate, in batches that are no larger than those of the highest rate."""
         self.stop()
         most = max(1000, int(highest * self.interval))
         self.start(most)
@@ -206,11 +207,11 @@ class Load:
         step = Step(
             "beyond it", 2 * highest, len(reports), percentile(times, 0.5), percentile(times, 0.99), behind, False
         )
-        told(step)
+        show(step)
         return step
 
     def counted(self) -> int:
-        """How many rows are in panes that closed, once one comes that closes all."""
+        """Sends a row that closes all panes. Returns the number of rows in closed panes."""
         later = int((time.time() + 3600) * 1_000_000)
         client.produce(self.kafka.servers, INPUT, [(None, b'{"k": "end", "v": 0}', later)])
         self.query.processAllAvailable()
@@ -222,8 +223,8 @@ def percentile(values: Sequence[float], of: float) -> float:
     return sorted(values)[max(0, math.ceil(of * len(values)) - 1)]
 
 
-def told(step: Step) -> None:
-    says = "held" if step.held else "not held"
+def show(step: Step) -> None:
+    says = "held" if step.is_sustained else "not held"
     print(
         f"{step.what} {step.rate}: {says}, {step.batches} batches, median {step.median:.0f} ms, p99 {step.p99:.0f} ms, "
         f"{step.behind} behind",
@@ -241,8 +242,8 @@ def main() -> None:
     parser.add_argument("--rate", type=int, default=5000, help="rows a second of the first step")
     parser.add_argument("--searches", type=int, default=3, help="steps between the last rate held and the first not")
     parser.add_argument("--into", type=Path, help="a folder for load.csv, batches.csv and load.svg")
-    asked = parser.parse_args()
-    # That of the workers too.
+    arguments = parser.parse_args()
+    # The time zone of the workers too.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     home = Path(tempfile.mkdtemp(prefix="load"))
     kafka = KafkaServer(home)
@@ -250,29 +251,29 @@ def main() -> None:
         kafka.start()
         for topic in (INPUT, OUTPUT):
             client.make(kafka.servers, topic, partitions=PARTITIONS)
-        kept: dict[str, Any] = {
+        options: dict[str, Any] = {
             "spark_ui_showConsoleProgress": "false",
             "spark_sql_streaming_numRecentProgressUpdates": 1000,
         }
-        kept["spark_jars"] = ",".join(jar.as_uri() for jar in connector_jars())
-        spark = session(home, "2g", 2, brief=False, **kept)
+        options["spark_jars"] = ",".join(jar.as_uri() for jar in connector_jars())
+        spark = session(home, "2g", 2, brief=False, **options)
         spark.sparkContext.setLogLevel("ERROR")
-        load = Load(spark, kafka, home, asked.interval, asked.seconds)
+        load = Load(spark, kafka, home, arguments.interval, arguments.seconds)
         load.start()
-        # What is compiled in the first batches is not timed.
-        load.fed(asked.rate, min(15, asked.seconds))
+        # The first batches, in which the JVM compiles, are not timed.
+        load.fed(arguments.rate, min(15, arguments.seconds))
         load.drained()
-        highest, steps = load.highest(asked.rate, asked.searches)
-        print(f"highest rate held with p99 under {asked.interval} s: {highest} rows a second", flush=True)
+        highest, steps = load.highest(arguments.rate, arguments.searches)
+        print(f"highest sustained rate with p99 under {arguments.interval} s: {highest} rows a second", flush=True)
         steps.append(load.beyond(highest))
         counted = load.counted()
         spark.stop()
     finally:
         kafka.kill()
-    if asked.into:
-        asked.into.mkdir(parents=True, exist_ok=True)
+    if arguments.into:
+        arguments.into.mkdir(parents=True, exist_ok=True)
         for name, fields, rows in (("load", Step._fields, steps), ("batches", Report._fields, load.reports)):
-            with (asked.into / f"{name}.csv").open("w", newline="") as out:
+            with (arguments.into / f"{name}.csv").open("w", newline="") as out:
                 csv.writer(out).writerows([fields, *rows])
         columns: dict[str, list[float]] = {
             "rows in a batch": [report.rows for report in load.reports],
@@ -280,7 +281,7 @@ def main() -> None:
             "offsets behind": [report.behind for report in load.reports],
         }
         minutes = [report.second / 60 for report in load.reports]
-        plotted(minutes, columns, asked.into / "load.svg", lines={BATCH_MS: 1000 * asked.interval})
+        plotted(minutes, columns, arguments.into / "load.svg", lines={BATCH_MS: 1000 * arguments.interval})
     lost, repeated = max(0, load.sent - counted), max(0, counted - load.sent)
     print(f"rows {load.sent}, counted {counted}, lost {lost}, repeated {repeated}")
     if lost or repeated:

@@ -1,4 +1,4 @@
-"""Plots of runs that go on for long: one figure below the other, over minutes."""
+"""Plots of long runs: one figure below the other, over minutes."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 def plotted(
     minutes: Sequence[float], columns: Mapping[str, Sequence[float]], into: Path, *, lines: Mapping[str, float] = {}
 ) -> None:
-    """Writes an SVG; ``lines`` are limits to show, by the figures that they are of."""
+    """Writes an SVG. ``lines`` are limits by the names of their figures."""
     import matplotlib as mpl
 
     mpl.use("svg")

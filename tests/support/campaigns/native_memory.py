@@ -1,8 +1,8 @@
-"""Where a JVM's resident memory is: what its parts have committed by its own account, and what the kernel counts.
+"""The parts of a JVM's resident memory: the memory that the JVM reports as committed, and the kernel's counts.
 
-The JVM must run with ``-XX:NativeMemoryTracking=summary``, which costs it some per cent of its time::
+The JVM must run with ``-XX:NativeMemoryTracking=summary``, which costs a few per cent of its time::
 
-    resident = touched of the heap + touched of what the JVM has beside it + what libraries have asked malloc for
+    resident = touched heap + touched memory of the JVM outside the heap + memory that libraries get from malloc
                (smaps)               (NativeMemoryTracking)                 (the rest: RocksDB, Netty, codecs)
 """
 
@@ -19,11 +19,11 @@ _HEAP = re.compile(r"^([0-9a-f]+)-([0-9a-f]+) ")
 
 
 def parts(pid: int, jcmd: str = "jcmd") -> dict[str, float]:
-    """Each part's MB: what the JVM has committed, of its heap what is resident; and the rest of what is resident."""
-    said = subprocess.run(
+    """The MB of each part: the JVM's committed memory, the resident part of its heap, and the other resident memory."""
+    report = subprocess.run(
         [jcmd, str(pid), "VM.native_memory", "summary", "scale=KB"], check=True, capture_output=True, text=True
     ).stdout
-    committed = {name: int(kilobytes) / 1024 for name, kilobytes in _PART.findall(said)}
+    committed = {name: int(kilobytes) / 1024 for name, kilobytes in _PART.findall(report)}
     heap, total, files = resident(pid)
     beside = {name: mb for name, mb in committed.items() if name != "Java Heap"}
     rest = total - heap - files - sum(beside.values())
@@ -38,7 +38,7 @@ def parts(pid: int, jcmd: str = "jcmd") -> dict[str, float]:
 
 
 def resident(pid: int) -> tuple[float, float, float]:
-    """What is resident of the heap, of all, and of files, in MB. A heap of less than 4 GB is below that address."""
+    """The resident MB of the heap, of the process, and of files. A heap of less than 4 GB is below that address."""
     heap = total = files = 0
     where, of_file = 0, False
     for line in Path(f"/proc/{pid}/smaps").read_text().splitlines():

@@ -77,10 +77,10 @@ def passed(tests: Tests, seed: int, into: Path) -> Counter[str]:
     return counts
 
 
-def seeds(known: int | None) -> Iterator[int]:
-    """The known seed, or new ones."""
-    if known is not None:
-        yield known
+def seeds(only: int | None) -> Iterator[int]:
+    """The seed ``only``, or new ones."""
+    if only is not None:
+        yield only
         return
     chance = random.SystemRandom()
     while True:
@@ -93,14 +93,14 @@ def main() -> int:
     parser.add_argument("--minutes", type=float, default=60)
     parser.add_argument("--seed", type=int, default=None, help="of a single round of each test")
     parser.add_argument("--into", type=Path, default=Path(".build/random"))
-    given = parser.parse_args()
+    arguments = parser.parse_args()
     begun, total = time.monotonic(), Counter[str]()
-    for seed in seeds(given.seed):
-        for tests in SUITES[given.of]:
-            if given.seed is None and time.monotonic() - begun > given.minutes * 60:
-                print(f"{given.of}: {dict(total)} in {given.minutes:g} minutes", flush=True)
+    for seed in seeds(arguments.seed):
+        for tests in SUITES[arguments.of]:
+            if arguments.seed is None and time.monotonic() - begun > arguments.minutes * 60:
+                print(f"{arguments.of}: {dict(total)} in {arguments.minutes:g} minutes", flush=True)
                 return 1 if total["rounds that failed"] else 0
-            counts = passed(tests, seed, given.into)
+            counts = passed(tests, seed, arguments.into)
             total += counts + Counter({f"{Path(tests.file).stem}, {tests.rounds} rounds each": 1})
             minutes = (time.monotonic() - begun) / 60
             print(f"{minutes:6.1f} min  {tests.file} MULLION_SEED={seed}: {dict(counts)}", flush=True)

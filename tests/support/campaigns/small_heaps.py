@@ -1,8 +1,8 @@
-"""Queries whose state, keys or rows are large beside the heap that they run in, each in a process of its own.
+"""Queries whose state, keys or rows are large compared with their heap, each in a separate process.
 
     python tests/support/campaigns/small_heaps.py CASE FOLDER
 
-A case prints as JSON what it counted. A process that runs out of memory ends with an error.
+A case prints its counts as JSON. A process that runs out of memory ends with an error.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ import mullion
 from mullion import Session, Tumbling, together, windowed
 
 OOM = "-XX:+ExitOnOutOfMemoryError"
-# What the compiler makes of code is not worth its time in a process of a minute.
+# Optimised compilation does not pay off in a process of a minute.
 BRIEF = "-XX:TieredStopAtLevel=1"
 
 
@@ -39,12 +39,12 @@ def session(folder: Path, heap: str, cores: int, brief: bool = True, flags: str 
 
 
 def write(spark: SparkSession, folder: Path, batches: int, rows: int, *columns: Column) -> None:
-    """Files of ``rows`` numbers ``n`` each, a batch a file, with columns over ``n`` and the batch's number ``b``."""
+    """Writes a file of ``rows`` numbers ``n`` per batch, with columns over ``n`` and the batch's number ``b``."""
     for b in range(batches):
-        made = spark.range(b * rows, (b + 1) * rows, 1, 1).select(
+        rows_ = spark.range(b * rows, (b + 1) * rows, 1, 1).select(
             F.col("id").alias("n"), F.lit(b).cast("bigint").alias("b")
         )
-        made.select("n", *columns).write.mode("append").parquet(str(folder / "in"))
+        rows_.select("n", *columns).write.mode("append").parquet(str(folder / "in"))
 
 
 def read(spark: SparkSession, folder: Path) -> DataFrame:
@@ -53,7 +53,7 @@ def read(spark: SparkSession, folder: Path) -> DataFrame:
 
 
 def run(panes: DataFrame, folder: Path, name: str = "query") -> list[Any]:
-    """Runs to the end of its files, and gives what the operator reported of each batch."""
+    """Runs a query to the end of its files. Returns the operator's progress of each batch."""
     query = panes.writeStream.format("noop").option("checkpointLocation", str(folder / name))
     running = query.trigger(availableNow=True).start()
     running.awaitTermination()
@@ -66,12 +66,12 @@ def at(seconds: Column) -> Column:
 
 
 def large(column: str, kilobytes: int) -> Column:
-    """A text of its own for each number, of so many kilobytes."""
+    """A distinct text for each number, of this many kilobytes."""
     return F.repeat(F.sha2(F.col(column).cast("string"), 256), kilobytes * 16)
 
 
 def small_batches_of_large_keys(folder: Path) -> dict[str, Any]:
-    """200 new keys of 100 KB a batch, one partition: 1 GB of state beside 512 MB of heap."""
+    """200 new keys of 100 KB a batch, one partition: 1 GB of state in a heap of 512 MB."""
     spark = session(folder, "512m", 1)
     write(spark, folder, 50, 200, at(F.lit(1)))
     rows = read(spark, folder).withColumn("k", large("n", 100)).withWatermark("ts", "0 seconds")
@@ -80,7 +80,7 @@ def small_batches_of_large_keys(folder: Path) -> dict[str, Any]:
 
 
 def keys_of_any_size(folder: Path) -> dict[str, Any]:
-    """New keys of 1 KB, 100 KB, 1 MB and 10 MB in each batch, 175 MB of them; all of them come once more."""
+    """New keys of 1 KB, 100 KB, 1 MB and 10 MB in each batch, 175 MB in all. Every key has a second row."""
     spark = session(folder, "1g", 2)
     write(spark, folder, 6, 5_000, at(F.lit(1)))
     at_place = F.col("n") % 5_000
@@ -94,7 +94,7 @@ def keys_of_any_size(folder: Path) -> dict[str, Any]:
 
 
 def large_values(folder: Path) -> dict[str, Any]:
-    """Accumulators of 1 MB, 20 new ones a batch."""
+    """Accumulators of 1 MB, 20 new ones per batch."""
     spark = session(folder, "512m", 2)
     write(spark, folder, 30, 20, at(F.lit(1)))
     rows = read(spark, folder).withWatermark("ts", "0 seconds").withColumn("v", large("n", 1000))
@@ -103,7 +103,7 @@ def large_values(folder: Path) -> dict[str, Any]:
 
 
 def a_restart_of_many_tasks(folder: Path) -> dict[str, Any]:
-    """16 tasks at once open state of five times the heap, at the first batch and at the first after a restart."""
+    """16 concurrent tasks open state of five times the heap, in the first batch and in the first after a restart."""
     spark = session(folder, "640m", 16)
     write(spark, folder, 16, 2_000, at(F.lit(1)))
     rows = read(spark, folder).withColumn("k", large("n", 100)).withWatermark("ts", "0 seconds")
@@ -115,9 +115,9 @@ def a_restart_of_many_tasks(folder: Path) -> dict[str, Any]:
 
 
 def a_large_batch_of_late_rows(folder: Path) -> dict[str, Any]:
-    """Sessions with ``late="emit"``: three million late rows in one batch, each of a key of its own."""
+    """Sessions with ``late="emit"``: three million late rows in one batch, each with a distinct key."""
     spark = session(folder, "640m", 2)
-    # Rows are late by the watermark that the batch before began with.
+    # The watermark of the previous batch decides which rows are late.
     write(spark, folder, 2, 10, at(F.lit(1_000_000)))
     write(spark, folder, 1, 3_000_000, at(F.col("n") % 1000))
     rows = read(spark, folder).withWatermark("ts", "0 seconds")
@@ -126,14 +126,14 @@ def a_large_batch_of_late_rows(folder: Path) -> dict[str, Any]:
 
 
 def many_small_batches(folder: Path) -> dict[str, Any]:
-    """What is on the heap before a query begins, as its batches go by, and after it has ended.
+    """The use of the heap before a query begins, during its batches, and after its end.
 
-    ``MULLION_TEST_BATCHES`` says how many batches there are, ``MULLION_TEST_HEAP`` in how large a heap.
+    ``MULLION_TEST_BATCHES`` is the number of batches, ``MULLION_TEST_HEAP`` the size of the heap.
     """
     batches = int(os.environ.get("MULLION_TEST_BATCHES", "500"))
     heap = os.environ.get("MULLION_TEST_HEAP", "256m")
-    # Spark's own least is 450 MB, of which it keeps 300 to itself.
-    # What Spark remembers of jobs, for pages that nobody looks at, grows for a thousand of them.
+    # Spark requires at least 450 MB, of which it reserves 300.
+    # Spark's history of jobs for its UI grows for a thousand jobs.
     remembered: dict[str, Any] = {
         "spark_ui_retainedJobs": 10,
         "spark_ui_retainedStages": 10,
@@ -141,7 +141,7 @@ def many_small_batches(folder: Path) -> dict[str, Any]:
         "spark_sql_ui_retainedExecutions": 10,
         "spark_sql_streaming_numRecentProgressUpdates": 10,
         "spark_sql_streaming_ui_retainedProgressUpdates": 10,
-        # What a query has of state is free with the next round after it has ended.
+        # The next round of maintenance frees the state of an ended query.
         "spark_sql_streaming_stateStore_maintenanceInterval": "10s",
     }
     spark = session(folder, heap, 2, batches <= 1000, spark_testing_reservedMemory=str(64 << 20), **remembered)
@@ -156,54 +156,54 @@ def many_small_batches(folder: Path) -> dict[str, Any]:
     began = time.monotonic()
 
     def note(when: str) -> int:
-        held = heap_after_collection(spark)
-        print(f"{time.monotonic() - began:.0f} s: {held} KB of heap {when}", file=sys.stderr, flush=True)
-        return held
+        kilobytes = heap_after_collection(spark)
+        print(f"{time.monotonic() - began:.0f} s: {kilobytes} KB of heap {when}", file=sys.stderr, flush=True)
+        return kilobytes
 
     def run(marks: list[int], checkpoint: Path) -> list[int]:
         query = panes.writeStream.format("noop").option("checkpointLocation", str(checkpoint)).start()
-        held = []
+        samples = []
         for until in marks:
             while (query.lastProgress or {"batchId": -1})["batchId"] < until:
                 assert query.isActive, query.exception()
                 time.sleep(0.1)
-            held.append(note(f"after {until} batches"))
+            samples.append(note(f"after {until} batches"))
         query.stop()
-        return held
+        return samples
 
-    # Classes, compiled code and pools are the JVM's from its first query on.
+    # The first query loads classes, compiled code and pools.
     run([min(100, batches // 10)], folder / "first")
     before = at_rest(note)
-    held = run([batches // 40, batches // 4, batches // 2, batches], folder / "second")
+    samples = run([batches // 40, batches // 4, batches // 2, batches], folder / "second")
     after = at_rest(note, before + (5 << 10))
     return {
-        "grew by MB": max(0, held[-1] - held[0]) // (5 << 10) * 5,
+        "grew by MB": max(0, samples[-1] - samples[0]) // (5 << 10) * 5,
         "left behind MB": max(0, after - before) // (5 << 10) * 5,
     }
 
 
 def at_rest(note: Callable[[str], int], until: int = 0) -> int:
-    """The least of the heap while no query runs, once rounds of maintenance have unloaded what the last one had."""
-    held = note("while no query runs")
+    """The smallest use of the heap while no query runs, after maintenance has unloaded the state of the last one."""
+    kilobytes = note("while no query runs")
     for _ in range(8):
-        if held <= until:
+        if kilobytes <= until:
             break
         time.sleep(2)
-        held = min(held, note("while no query runs"))
-    return held
+        kilobytes = min(kilobytes, note("while no query runs"))
+    return kilobytes
 
 
 def heap_after_collection(spark: SparkSession) -> int:
-    """Kilobytes of objects that the JVM can reach; the least of a few looks, for batches go on meanwhile."""
+    """Kilobytes of reachable objects: the minimum of a few samples, because batches run meanwhile."""
     jvm: Any = spark._jvm
     jcmd = Path(jvm.java.lang.System.getProperty("java.home"), "bin", "jcmd")
     command = [str(jcmd), str(jvm.java.lang.ProcessHandle.current().pid()), "GC.class_histogram"]
-    found = []
+    samples = []
     for _ in range(3):
-        said = subprocess.run(command, capture_output=True, text=True, check=True).stdout
-        # Total, how many, their bytes.
-        found.append(int(said.splitlines()[-1].split()[2]) >> 10)
-    return min(found)
+        histogram = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+        # Total, number of objects, bytes.
+        samples.append(int(histogram.splitlines()[-1].split()[2]) >> 10)
+    return min(samples)
 
 
 def a_window_of_many_keys_that_closes_at_once(folder: Path) -> dict[str, Any]:

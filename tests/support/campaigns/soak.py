@@ -1,11 +1,11 @@
-"""A query at a steady rate for hours, with keys that come and go: what it takes must stay what it was.
+"""A query at a steady rate for hours, with keys that appear and expire. Its use of resources must not grow.
 
     make soak              eight hours
     make soak MINUTES=15
-    make soak BATCHES=5760   as many batches as eight hours have, one in five seconds, as fast as they go
+    make soak BATCHES=5760   the batches of eight hours, one per five seconds, as fast as they run
 
-Prints a table with a line a sample, and the verdict: of each figure the median of the second quarter of the time beside
-that of the last one. ``--into`` writes the table, and a plot of it.
+Prints a table with a line per sample, and the verdict: each figure's median of the second and of the last quarter of
+the time. ``--into`` writes the table and a plot.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from tests.support.campaigns.long_run_plots import plotted
 from tests.support.campaigns.small_heaps import heap_after_collection, session
 
 STEP = 5
-"""How many seconds of event time a batch has where batches are counted."""
+"""The seconds of event time per batch if batches are counted."""
 
 FIGURES = ("heap after collection, MB", "resident memory, MB", "state rows", "files in the checkpoint", "batch, ms")
 KEPT: dict[str, Any] = {
@@ -46,16 +46,16 @@ KEPT: dict[str, Any] = {
 
 
 def started(spark: SparkSession, checkpoint: Path, rate: int, counted: bool) -> Any:
-    """The query: in step with the clock, or one batch after the other, each with the rows of the next few seconds."""
+    """Starts the query: with the clock, or one batch after the other, each with the rows of the next few seconds."""
     if counted:
         of_batch = spark.readStream.format("rate-micro-batch").option("rowsPerBatch", rate * STEP)
-        made = of_batch.options(numPartitions=2, startTimestamp=10**12, advanceMillisPerBatch=1000 * STEP).load()
-        # The source gives all rows of a batch one time.
+        source = of_batch.options(numPartitions=2, startTimestamp=10**12, advanceMillisPerBatch=1000 * STEP).load()
+        # All rows of a batch of the source have the same time.
         within = F.floor(F.col("value") % (rate * STEP) * 1000 / rate)
-        rows = made.withColumn("timestamp", F.timestamp_millis(F.unix_millis("timestamp") + within))
+        rows = source.withColumn("timestamp", F.timestamp_millis(F.unix_millis("timestamp") + within))
     else:
         rows = spark.readStream.format("rate").option("rowsPerSecond", rate).option("numPartitions", 2).load()
-    # Two hundred keys at a time: each lives for a minute.
+    # Two hundred keys at a time, each for a minute.
     life = F.floor(F.col("value") / F.lit(60 * rate))
     keyed = rows.withWatermark("timestamp", "2 seconds").withColumn("k", life * 200 + F.col("value") % 200)
 
@@ -89,7 +89,7 @@ def sample(spark: SparkSession, query: Any, checkpoint: Path, pid: int) -> list[
 
 
 def of_rocksdb(query: Any) -> dict[str, float]:
-    """What RocksDB has by its own properties, of both partitions, in MB."""
+    """RocksDB's memory by its own properties, of both partitions, in MB."""
     report = next(r for r in reversed(query.recentProgress) if r["stateOperators"] and "addBatch" in r["durationMs"])
     metrics = report["stateOperators"][0]["customMetrics"]
     return {
@@ -100,7 +100,7 @@ def of_rocksdb(query: Any) -> dict[str, float]:
 
 
 def medians(column: Sequence[float]) -> tuple[float, float]:
-    """Of the second quarter, when all is warm, and of the last."""
+    """The medians of the second quarter, after the warm-up, and of the last."""
     quarter = max(1, len(column) // 4)
     return statistics.median(column[quarter : 2 * quarter]), statistics.median(column[-quarter:])
 
@@ -113,22 +113,24 @@ def main() -> None:
     parser.add_argument("--native", action="store_true", help="say where resident memory is")
     parser.add_argument("--into", type=Path, help="a folder for soak.csv and soak.svg")
     parser.add_argument("--batches", type=int, help="stop after so many, as fast as they go, or after --minutes")
-    asked = parser.parse_args()
+    arguments = parser.parse_args()
     home = Path(tempfile.mkdtemp(prefix="soak"))
-    spark = session(home, "640m", 2, brief=False, flags=native_memory.FLAG if asked.native else "", **KEPT)
+    spark = session(home, "640m", 2, brief=False, flags=native_memory.FLAG if arguments.native else "", **KEPT)
     spark.sparkContext.setLogLevel("ERROR")
     jvm: Any = spark._jvm
     pid = int(jvm.java.lang.ProcessHandle.current().pid())
     checkpoint = home / "checkpoint"
-    query = started(spark, checkpoint, asked.rate, asked.batches is not None)
+    query = started(spark, checkpoint, arguments.rate, arguments.batches is not None)
     began = time.monotonic()
     parts: list[dict[str, float]] = []
     minutes: list[float] = []
     samples: list[list[float]] = []
     print("minute, " + "; ".join(FIGURES), flush=True)
     last = -1
-    while (passed := (time.monotonic() - began) / 60) < asked.minutes and last + 1 < (asked.batches or math.inf):
-        time.sleep(asked.every)
+    while (passed := (time.monotonic() - began) / 60) < arguments.minutes and last + 1 < (
+        arguments.batches or math.inf
+    ):
+        time.sleep(arguments.every)
         assert query.isActive, query.exception()
         last = query.lastProgress["batchId"] if query.lastProgress else -1
         if not any(r["stateOperators"] and "addBatch" in r["durationMs"] for r in query.recentProgress):
@@ -136,22 +138,22 @@ def main() -> None:
         minutes.append(passed)
         samples.append(sample(spark, query, checkpoint, pid))
         print(f"{passed:6.1f}  " + "  ".join(f"{figure:10.1f}" for figure in samples[-1]), flush=True)
-        if asked.native:
+        if arguments.native:
             parts.append(native_memory.parts(pid) | of_rocksdb(query))
             if len(parts) % 20 == 0:
                 print(" " * 8 + ", ".join(f"{name} {mb:.1f}" for name, mb in parts[-1].items()), flush=True)
     batches = query.lastProgress["batchId"] + 1
     query.stop()
-    if asked.into:
-        asked.into.mkdir(parents=True, exist_ok=True)
-        with (asked.into / "soak.csv").open("w", newline="") as out:
+    if arguments.into:
+        arguments.into.mkdir(parents=True, exist_ok=True)
+        with (arguments.into / "soak.csv").open("w", newline="") as out:
             csv.writer(out).writerows([("minute", *FIGURES), *([m, *s] for m, s in zip(minutes, samples, strict=True))])
-        plotted(minutes, dict(zip(FIGURES, zip(*samples, strict=True), strict=True)), asked.into / "soak.svg")
+        plotted(minutes, dict(zip(FIGURES, zip(*samples, strict=True), strict=True)), arguments.into / "soak.svg")
         if parts:
-            with (asked.into / "native.csv").open("w", newline="") as out:
+            with (arguments.into / "native.csv").open("w", newline="") as out:
                 csv.writer(out).writerows([list(parts[0]), *(list(part.values()) for part in parts)])
-    print(f"{minutes[-1]:.0f} minutes, {batches} batches, {len(samples)} samples at {asked.rate} rows a second")
-    if asked.batches is not None:
+    print(f"{minutes[-1]:.0f} minutes, {batches} batches, {len(samples)} samples at {arguments.rate} rows a second")
+    if arguments.batches is not None:
         print(f"{batches * STEP / 3600:.2f} hours of event time")
     for name, column in zip(FIGURES, zip(*samples, strict=True), strict=True):
         before, after = medians(column)

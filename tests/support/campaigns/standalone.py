@@ -1,4 +1,4 @@
-"""A standalone cluster of Spark on this machine: a master and workers in their own processes, which can be killed."""
+"""A standalone cluster of Spark on this machine: a master and workers in processes that tests can kill."""
 
 from __future__ import annotations
 
@@ -24,22 +24,22 @@ SPARK = Path(pyspark.__file__).parent
 
 def java() -> str:
     home = os.environ.get("JAVA_HOME")
-    found = str(Path(home, "bin", "java")) if home else shutil.which("java")
-    assert found is not None
-    return found
+    executable = str(Path(home, "bin", "java")) if home else shutil.which("java")
+    assert executable is not None
+    return executable
 
 
-def wait_until(said: str, true: Callable[[], bool], seconds: float = 120) -> None:
+def wait_until(condition: str, true: Callable[[], bool], seconds: float = 120) -> None:
     deadline = time.monotonic() + seconds
     while not true():
-        assert time.monotonic() < deadline, f"not within {seconds:.0f} s: {said}"
+        assert time.monotonic() < deadline, f"not within {seconds:.0f} s: {condition}"
         time.sleep(0.05)
 
 
 class Standalone:
-    """A master and workers with one core each. All that they run ends with them.
+    """A master and workers with one core each. Their executors end with them.
 
-    With names of their own for this machine, workers are on machines of their own to Spark.
+    Spark places workers with different host names on different machines.
     """
 
     def __init__(self, home: Path, workers: int = 2, hosts: tuple[str, ...] = ("localhost",)) -> None:
@@ -80,21 +80,21 @@ class Standalone:
         wait_until("the worker is registered", lambda: (self._alive_workers() or 0) > before)
 
     def kill_worker(self, number: int) -> None:
-        """Kills a worker and its executors, as a machine that is gone."""
+        """Kills a worker and its executors, like a lost machine."""
         executors = self.executors(number)
         for process in (self._workers[number].pid, *executors):
             os.kill(process, signal.SIGKILL)
         self._workers[number].wait()
 
     def kill_executor(self, number: int) -> None:
-        """Kills the executors of a worker, which starts others in their place."""
+        """Kills the executors of a worker, which starts new ones."""
         executors = self.executors(number)
         assert executors, f"worker {number} has no executor"
         for process in executors:
             os.kill(process, signal.SIGKILL)
 
     def executors(self, number: int) -> list[int]:
-        """The executors of a worker, by their processes."""
+        """The processes of a worker's executors."""
         return [process for process, parent in processes() if parent == self._workers[number].pid]
 
     def stop(self) -> None:
@@ -103,11 +103,11 @@ class Standalone:
             process.kill()
             process.wait()
             for child in children:
-                # It may have gone by itself, with its worker.
+                # It may have ended with its worker.
                 subprocess.run(["kill", "-9", str(child)], stderr=subprocess.DEVNULL, check=False)
 
     def logs(self) -> str:
-        """What the cluster said last, for the message of a test that fails."""
+        """The ends of the cluster's logs, for the message of a failed test."""
         files = [*self.home.glob("*.log"), *self.home.glob("worker-*/*/*/stderr")]
         return "\n".join(f"== {file}\n{file.read_text(errors='replace')[-2000:]}" for file in files)
 
@@ -132,7 +132,7 @@ class Standalone:
         environment = {
             **os.environ,
             **{"SPARK_HOME": str(SPARK), "SPARK_LOCAL_IP": "127.0.0.1", "SPARK_LOCAL_DIRS": str(self.home / "local")},
-            # Workers look for it in folders that a Spark from PyPI does not have.
+            # Workers search for it in folders that a Spark from PyPI does not have.
             "SPARK_SCALA_VERSION": "2.13",
         }
         options = ["-Xmx384m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-cp", str(SPARK / "jars" / "*")]
@@ -148,12 +148,12 @@ class Standalone:
 
 
 def processes() -> Iterator[tuple[int, int]]:
-    """Each process of this machine, and its parent."""
+    """The processes of this machine, and their parents."""
     for folder in Path("/proc").iterdir():
         if folder.name.isdigit():
             try:
                 stat = (folder / "stat").read_text()
             except OSError:
                 continue
-            # The name of a process, in brackets, may hold anything.
+            # The name of a process, in brackets, may contain any character.
             yield int(folder.name), int(stat.rpartition(")")[2].split()[1])

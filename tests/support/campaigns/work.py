@@ -1,6 +1,6 @@
-"""The work that fixed streams make, counted: what the state store is asked, and how many of its rows are read.
+"""Counts the work of fixed streams: calls of the state store, and the rows that it reads.
 
-Counts do not depend on how busy a machine is, so a change that makes more work is seen where a clock would not show it.
+Counts do not depend on the load of a machine, so they show additional work that no clock would.
 ``python tests/support/campaigns/work.py`` counts again and writes ``work.json``, with which ``test_work.py`` compares.
 """
 
@@ -35,16 +35,16 @@ QUERIES: dict[str, dict[str, Any]] = {
 
 
 def rows(batch: int) -> Iterator[tuple[int, int, int]]:
-    """A thousand rows of 20 seconds: each key has one every second."""
+    """A thousand rows of 20 seconds: each key has one row per second."""
     for second in range(20):
         for key in range(KEYS):
-            # Half of the keys rest for five seconds of ten, so that sessions end.
+            # Half of the keys pause for five seconds of ten, so that sessions end.
             if key % 2 or second % 10 < 5:
                 yield (batch * 20 + second) * SECOND + key * 1000, key, key * second
 
 
 def count(spark: SparkSession, query: str, home: Path) -> list[dict[str, int]]:
-    """What each batch of a query cost, the one without rows at its end among them."""
+    """The work of each batch of a query, including the batch without rows at its end."""
     feed = Feed(home / "in", "k int, v bigint")
     for batch in range(BATCHES):
         feed.write(rows(batch))
@@ -58,7 +58,7 @@ def count(spark: SparkSession, query: str, home: Path) -> list[dict[str, int]]:
 
 
 def idle(spark: SparkSession, keys: int, home: Path) -> list[int]:
-    """The rows of state that each batch reads in which one small pane closes, while panes of many keys are open."""
+    """The rows of state that a batch reads to close one small pane, while panes of many keys are open."""
     feed = Feed(home / "in", "k int, v bigint")
     feed.write([(1000 * SECOND, key, 0) for key in range(keys)] + [(second * SECOND, -1, 0) for second in range(5)])
     feed.write([(1000 * SECOND + 1, 0, 0)])
@@ -75,16 +75,16 @@ def main() -> None:
     builder = SparkSession.builder.master("local[2]").config("spark.sql.shuffle.partitions", "2")
     session = configure(builder.config("spark.ui.enabled", "false")).getOrCreate()
     with tempfile.TemporaryDirectory() as home:
-        found = {query: count(session, query, Path(home, query)) for query in QUERIES}
+        counts = {query: count(session, query, Path(home, query)) for query in QUERIES}
     session.stop()
-    FILE.write_text(said(found))
+    FILE.write_text(as_text(counts))
 
 
-def said(found: dict[str, list[dict[str, int]]]) -> str:
-    """A line for each batch."""
+def as_text(counts: dict[str, list[dict[str, int]]]) -> str:
+    """JSON with a line per batch."""
     queries = [
         f"  {json.dumps(query)}: [\n" + ",\n".join(f"    {json.dumps(batch)}" for batch in batches) + "\n  ]"
-        for query, batches in found.items()
+        for query, batches in counts.items()
     ]
     return "{\n" + ",\n".join(queries) + "\n}\n"
 

@@ -1,7 +1,7 @@
-"""Holds Faust programs against Python itself: the same source in plain Python, in Spark's workers and in the JVM.
+"""Compares Faust programs with Python: the same source in plain Python, in Spark's workers and in the JVM.
 
-Many programs share one query. Those that are in one shard have another, for one such puts all others of its App there
-too; and so have those that are Python's, of some of which it is not known which tables they use.
+Many programs share one query. Programs in one shard have another query, because one of them puts all others of its App
+there too. So have programs that fall back to Python, because the tables of some of them are unknown.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ SIGNS = re.compile(r"'([^']*)'")
 _NUMBER = itertools.count()
 
 Batches = Mapping[str, Sequence[Sequence[plain.Sent]]]
-"""Messages of topics, batch by batch."""
+"""The messages of topics by batch."""
 
 
 @dataclass(frozen=True)
 class Program:
-    """The source of a program. What it names begins with its name: tables, agents, the topic ``{name}-out``."""
+    """The source of a program. Its name is the prefix of its tables, its agents, and its topic ``{name}-out``."""
 
     name: str
     text: str
@@ -49,23 +49,23 @@ class Program:
 
 @dataclass
 class Answer:
-    """What a program has done: what its tables hold, what it sent, and which messages it put aside and why."""
+    """The results of a program: the contents of its tables, its output, and its dead letters with their reasons."""
 
     tables: dict[str, list[Any]] = field(default_factory=dict)
     sent: list[Any] = field(default_factory=list)
     aside: list[Any] = field(default_factory=list)
 
     def sorted(self) -> dict[str, Any]:
-        tables = {name: sorted(held, key=repr) for name, held in self.tables.items() if held}
+        tables = {name: sorted(records, key=repr) for name, records in self.tables.items() if records}
         return {"tables": tables, "sent": sorted(self.sent), "aside": sorted(self.aside)}
 
 
 @dataclass
 class Meaning:
-    """What a program is to do.
+    """The expected results of a program.
 
-    - ``carries``: it depends on what an event before has left in a variable, and so on where a batch ends.
-    - ``misplaced``: it groups its stream by a field, and uses a table by something else.
+    - ``carries``: it depends on a variable that an earlier event has set, and so on the ends of batches.
+    - ``misplaced``: it groups its stream by a field and uses a table by another key.
     - ``fails``: some of its events fail.
     """
 
@@ -76,8 +76,8 @@ class Meaning:
 
 
 @dataclass
-class Found:
-    """What came out: programs that were refused, and why; answers that are wrong."""
+class Comparison:
+    """The results of a comparison: rejected programs with their errors, and wrong answers."""
 
     refused: dict[str, str] = field(default_factory=dict)
     wrong: dict[str, str] = field(default_factory=dict)
@@ -89,7 +89,7 @@ class Found:
 
 
 class Scopes:
-    """Runs sources of one App, so that their lines are found. What a prelude names is there once."""
+    """Runs sources of one App, with line numbers for tracebacks. A prelude runs once."""
 
     def __init__(self, **names: Any) -> None:
         self._names = names
@@ -110,13 +110,13 @@ def _run(text: str, scope: dict[str, Any]) -> dict[str, Any]:
 
 
 def meaning(program: Program, batches: Batches) -> Meaning:
-    """What a program does in plain Python."""
+    """Runs a program in plain Python."""
     answers, misplaced = [], False
     for alone in (True, False):
         app = plain.App(CLOCK_MS * 1000)
         Scopes(app=app, faust=plain.FAUST).run(program, ON_ERROR="dead_letter")
         asyncio.run(app.run(batches, alone))
-        tables = {name: [_record(one, *held) for held in one.data.items()] for name, one in app.tables.items()}
+        tables = {name: [_record(one, *record) for record in one.data.items()] for name, one in app.tables.items()}
         sent = [_line(to, value) for to, _, value in app.sent]
         aside = [(one.agent, one.timestamp, one.error) for one in app.aside]
         answers.append(Answer(tables, sent, aside))
@@ -127,24 +127,24 @@ def meaning(program: Program, batches: Batches) -> Meaning:
 
 def _record(table: plain.Table, key: Any, value: Any) -> Any:
     key, start = key if table.windowed else (key, None)
-    # 1.0 and 1 are one key of a dict.
+    # 1.0 and 1 are the same key of a dict.
     key = codec.decode(encode_key(key, table.name))
     return repr((key, start) if table.windowed else key), repr(value)
 
 
 def _line(to: str, value: Any) -> str:
     fields = value if isinstance(value, dict) else {"value": value}
-    kept = {name: float(one) if type(one) is int else one for name, one in fields.items() if one is not None}
-    return f"{to} {json.dumps(kept, sort_keys=True)}"
+    present = {name: float(one) if type(one) is int else one for name, one in fields.items() if one is not None}
+    return f"{to} {json.dumps(present, sort_keys=True)}"
 
 
 class Runs:
-    """Programs on both paths, over the same messages."""
+    """Runs programs on both paths over the same messages."""
 
     def __init__(self, folder: Path, batches: Batches) -> None:
         self.folder = folder
         self.batches = batches
-        self.found = Found()
+        self.comparison = Comparison()
         self._apps = itertools.count()
         for compiled in (True, False):
             for topic, all_ in batches.items():
@@ -158,45 +158,47 @@ class Runs:
     def _folder(self, compiled: bool) -> Path:
         return self.folder / ("jvm" if compiled else "python")
 
-    def compare(self, programs: Sequence[Program], twice: bool = False) -> Found:
-        """Runs programs; what of them is refused, and what is wrong.
+    def compare(self, programs: Sequence[Program], twice: bool = False) -> Comparison:
+        """Runs programs. Returns the rejected ones and the wrong answers.
 
-        One that is Python's does the same with ``compiled=False``: it is run so too if ``twice``.
+        A program that falls back to Python does the same with ``compiled=False``: with ``twice`` it runs that way too.
         """
         meant = {one.name: meaning(one, self.batches) for one in programs}
-        self.found.carries = {name for name, one in meant.items() if one.carries}
+        self.comparison.carries = {name for name, one in meant.items() if one.carries}
         groups: dict[tuple[bool, bool], list[Program]] = {}
         for program in programs:
             way = self._explained(program, meant)
             if way is None:
                 continue
             sharded, jvm = way
-            self.found.sharded |= {program.name} if sharded else set()
-            self.found.jvm |= {program.name} if jvm else set()
+            self.comparison.sharded |= {program.name} if sharded else set()
+            self.comparison.jvm |= {program.name} if jvm else set()
             if sharded and meant[program.name].misplaced:
-                self.found.misplaced.append(program)
+                self.comparison.misplaced.append(program)
             else:
                 groups.setdefault(way, []).append(program)
         for (sharded, jvm), of_group in groups.items():
-            given = {path: self._run(of_group, path, meant) for path in ((True, False) if jvm or twice else (True,))}
+            answers_by_path = {
+                path: self._run(of_group, path, meant) for path in ((True, False) if jvm or twice else (True,))
+            }
             for program in of_group:
-                if program.name not in self.found.refused:
-                    answers = {path: one[program.name] for path, one in given.items()}
+                if program.name not in self.comparison.refused:
+                    answers = {path: one[program.name] for path, one in answers_by_path.items()}
                     self._hold(program, sharded, meant[program.name], answers)
-        # Each of these stops the others.
-        for program in self.found.misplaced[:2]:
+        # Each of these programs stops the others.
+        for program in self.comparison.misplaced[:2]:
             self._run([program], True, meant)
-            if program.name not in self.found.refused:
-                self.found.wrong[program.name] = f"{program}\nuses keys of other shards, and is not refused"
-        self.found.refused |= {one.name: "WrongShardError" for one in self.found.misplaced[2:]}
-        return self.found
+            if program.name not in self.comparison.refused:
+                self.comparison.wrong[program.name] = f"{program}\nuses keys of other shards, but is not rejected"
+        self.comparison.refused |= {one.name: "WrongShardError" for one in self.comparison.misplaced[2:]}
+        return self.comparison
 
     def _explained(self, program: Program, meant: Mapping[str, Meaning]) -> tuple[bool, bool] | None:
-        """Whether a program's events are in shards, and it runs in the JVM; ``None`` where it is refused."""
+        """True if a program's events are in shards, and true if it runs in the JVM. ``None`` if it is rejected."""
         try:
             parts = self._made([program], True, meant).explain().parts
         except MullionError as refused:
-            self.found.refused[program.name] = f"{type(refused).__name__}: {refused}"
+            self.comparison.refused[program.name] = f"{type(refused).__name__}: {refused}"
             return None
         return not any("one shard" in part.why for part in parts), all(part.runs == "JVM" for part in parts)
 
@@ -210,26 +212,26 @@ class Runs:
         return app
 
     def _run(self, programs: list[Program], compiled: bool, meant: Mapping[str, Meaning]) -> dict[str, Answer]:
-        """What programs have done on a path. One that stops the others is refused, and they run without it."""
-        left = [one for one in programs if one.name not in self.found.refused]
+        """Runs programs on a path. A program that stops the others is rejected, and the others run without it."""
+        left = [one for one in programs if one.name not in self.comparison.refused]
         while left:
             app = self._made(left, compiled, meant)
             try:
                 app.run(until="drained")
             except faust.WrongShardError as refused:
                 name = SIGNS.findall(str(refused))[0].partition("-")[0]
-                self.found.refused[name] = f"WrongShardError: {refused}"
+                self.comparison.refused[name] = f"WrongShardError: {refused}"
                 left = [one for one in left if one.name != name]
                 continue
             if compiled:
-                self.found.folded += folded(app)
+                self.comparison.folded += folded(app)
             return self._answers(app, left, compiled)
         return {}
 
     def _answers(self, app: faust.App, programs: Sequence[Program], compiled: bool) -> dict[str, Answer]:
         answers = {one.name: Answer() for one in programs}
-        for name, held in tables_of(app).items():
-            answers[name.partition("-")[0]].tables[name] = held
+        for name, records in tables_of(app).items():
+            answers[name.partition("-")[0]].tables[name] = records
         for one in programs:
             out = f"{one.name}-out"
             rows = topics.read(app.broker, out).to_pylist() if out in app.topics else []
@@ -241,18 +243,18 @@ class Runs:
                 answers[row["agent"].partition("-")[0]].aside.append((row["agent"], row["timestamp"], error))
         return answers
 
-    def _hold(self, program: Program, sharded: bool, meant: Meaning, given: Mapping[bool, Answer]) -> None:
-        told = {"compiled=True" if path else "compiled=False": one for path, one in given.items()}
+    def _hold(self, program: Program, sharded: bool, meant: Meaning, answers_by_path: Mapping[bool, Answer]) -> None:
+        results = {"compiled=True" if path else "compiled=False": one for path, one in answers_by_path.items()}
         unfit = {(agent, at) for agent, at, error in meant.answer.aside if not error}
-        for one in told.values():
+        for one in results.values():
             one.aside = [(agent, at, "" if (agent, at) in unfit else error) for agent, at, error in one.aside]
         if not (meant.carries and sharded):
-            told["plain Python"] = meant.answer
-        first, *others = told.items()
+            results["plain Python"] = meant.answer
+        first, *others = results.items()
         for name, other in others:
             difference = _difference(first[1].sorted(), other.sorted())
             if difference:
-                self.found.wrong.setdefault(
+                self.comparison.wrong.setdefault(
                     program.name,
                     f"{program}\n{'sharded' if sharded else 'one shard'}; {first[0]} and {name} differ:\n{difference}",
                 )
@@ -276,18 +278,18 @@ def _difference(one: dict[str, Any], other: dict[str, Any]) -> str:
 
 
 def folded(app: faust.App) -> int:
-    """How many rows the JVM took in the last run."""
+    """The number of rows that the JVM processed in the last run."""
     return sum(
         operator["customMetrics"]["rowsFolded"]
         for report in app.queries["agents"].progress
-        # One of no batch repeats what the batch before it counted.
+        # Progress without a batch repeats the counts of the previous batch.
         if report["numInputRows"]
         for operator in report["stateOperators"]
     )
 
 
 def tables_of(app: faust.App) -> dict[str, list[Any]]:
-    """What all tables of a program hold, of all shards: read at once, for there may be hundreds."""
+    """The contents of all tables of a program in all shards, in one read because there may be hundreds."""
     records = [
         (bytes(row.key), bytes(row.value)) for row in read_state(app.folder_of("agents").absolute() / "query").collect()
     ]
@@ -300,15 +302,15 @@ def tables_of(app: faust.App) -> dict[str, list[Any]]:
         if key is not None
     }
     of = {_hash(name, b"v"): name for name, table in app.tables.items() if table.window is None}
-    found: dict[str, list[Any]] = {}
+    contents: dict[str, list[Any]] = {}
     for record, value in records:
         name, key = at.get(record[:8], ("", b""))
         if record[:8] in of:
-            found.setdefault(of[record[:8]], []).append((repr(codec.decode(record[8:])), repr(codec.decode(value))))
+            contents.setdefault(of[record[:8]], []).append((repr(codec.decode(record[8:])), repr(codec.decode(value))))
         elif name and _key_in(record) == key:
             start, _ = _TIMES.unpack(record[-_TIMES.size :])
-            found.setdefault(name, []).append((repr((codec.decode(key), start)), repr(codec.decode(value))))
-    return found
+            contents.setdefault(name, []).append((repr((codec.decode(key), start)), repr(codec.decode(value))))
+    return contents
 
 
 def _key_in(record: bytes) -> bytes | None:

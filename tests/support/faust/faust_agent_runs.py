@@ -1,4 +1,4 @@
-"""Runs agents of Faust in this process, on a clock that tests move."""
+"""Runs agents of Faust in this process, on a clock that tests advance."""
 
 from __future__ import annotations
 
@@ -31,10 +31,10 @@ def windowed(program: Program, name: str) -> WindowedTable:
 
 
 def collecting(app: Program, body: Callable[[Any, list[Any]], Any], **options: Any) -> list[Any]:
-    seen: list[Any] = []
+    items: list[Any] = []
 
     @app.agent(app.topic("in", value_type=options.pop("value_type", None)), name="body", **options)
     async def run(stream: Any) -> None:
-        await body(stream, seen)
+        await body(stream, items)
 
-    return seen
+    return items

@@ -21,7 +21,7 @@ class Order(faust.Record, validation=True):
 
 
 class Bodies:
-    """Makes bodies of one kind of event: ``e.n`` of records, ``e["n"]`` of dicts."""
+    """Writes bodies for one kind of event: ``e.n`` for records, ``e["n"]`` for dicts."""
 
     def __init__(self, chance: random.Random, record: bool, reads: bool) -> None:
         self._chance = chance
@@ -29,7 +29,7 @@ class Bodies:
         self._reads = reads
 
     def body(self, tables: list[str]) -> list[str]:
-        """The lines of a body over tables of these names."""
+        """The lines of a body over tables with these names."""
         return [f"k = {self._field('k')}", f"m = {self._field('n')} * 2", *self._block(tables, 3)]
 
     def _field(self, name: str) -> str:
@@ -44,10 +44,10 @@ class Bodies:
         if depth == 0:
             return one(simple)
         inner, other = self._value(tables, depth - 1), self._value(tables, depth - 1)
-        made = [
+        choices = [
             *simple,
             f"({inner} {one('+-')} {other})",
-            # Not by what is read, which would soon be larger than a float can be.
+            # A factor that is read from a table would soon exceed the largest float.
             f"({inner} * {one(['3', '-2', '1.5', 'm'])})",
             f"({inner} {one(['/', '//', '%'])} {one(['2', '3', '-4', '0.25'])})",
             f"({inner} if {self._test(tables, 0)} else {other})",
@@ -55,8 +55,8 @@ class Bodies:
             f"{one(['abs', 'int', 'float', 'round', 'bool'])}({inner})",
         ]
         if self._reads:
-            made += [self._read(tables)] * 4
-        return one(made)
+            choices += [self._read(tables)] * 4
+        return one(choices)
 
     def _read(self, tables: list[str]) -> str:
         how = self._chance.choice(["value()", "current()", "now()", "delta(10)", "delta(PAUSE)"])
@@ -91,16 +91,16 @@ class Bodies:
         if depth and kind < 0.32:
             return [f"if {self._test(tables)}:", "    continue"]
         if self._reads and kind < 0.5:
-            # A topic's column has one type, and a bool is none of numbers.
+            # A topic's column has one type, and a bool is not a number.
             value = f"{self._value(tables)} + 0"
-            made = [value, "{'k': k, 'n': " + value + "}", "{'text': f'''{k}: {" + value + ":.3f} of {e}'''}"]
-            return [f"yield {self._chance.choice(made)}"]
+            choices = [value, "{'k': k, 'n': " + value + "}", "{'text': f'''{k}: {" + value + ":.3f} of {e}'''}"]
+            return [f"yield {self._chance.choice(choices)}"]
         sign = self._chance.choice(["+=", "+=", "+=", "-=", "="])
         return [f"{self._chance.choice(tables)}[{self._key()}] {sign} {self._value(tables)}"]
 
 
 def agent(app: Any, name: str, topic: Any, lines: list[str], sinks: list[Any], on_error: str, **names: Any) -> None:
-    """Makes an agent of a body."""
+    """Creates an agent from a body."""
     text = "\n".join(
         [
             "@app.agent(topic, name=name, sink=sinks, on_error=on_error)",
@@ -113,6 +113,6 @@ def agent(app: Any, name: str, topic: Any, lines: list[str], sinks: list[Any], o
     linecache.cache[file] = (len(text), None, text.splitlines(keepends=True), file)
     scope = {"app": app, "name": name, "topic": topic, "sinks": sinks, "on_error": on_error, **names}
     exec(compile(text, file, "exec"), scope)
-    # A worker gets what the body names, and no more.
+    # Workers receive only the globals that the body names.
     for one in ("app", "topic", "sinks", "__builtins__"):
         scope.pop(one, None)

@@ -11,22 +11,22 @@ class Expressions:
     topic: str
     _chance: random.Random
     _simple: bool
-    """Whether they are what the JVM does, and what is in shards by a field."""
+    """True for expressions that run in the JVM and in the shards of a field."""
     _scalar: bool
-    """Whether values are no records, and no dicts."""
+    """True if values are neither records nor dicts."""
     _record: bool
     _fresh: bool
-    """Whether no name is set yet."""
+    """True if no name is set yet."""
     _carries: bool
     _yields: bool
     _grouped: str
-    """What the stream is grouped by."""
+    """The field that groups the stream."""
     _e: str
-    """What the event is called."""
+    """The event's variable."""
     _event_key: str
-    """How the event's key is reached."""
+    """The expression for the event's key."""
     _ways: dict[str, str]
-    """How each table is reached."""
+    """The expression for each table."""
     _windowed: dict[str, bool]
 
     def _field(self, name: str) -> str:
@@ -37,7 +37,7 @@ class Expressions:
     def _key(self) -> str:
         one = self._chance
         if self._grouped and one.random() < 0.97:
-            # As it has to be. What is not is refused.
+            # The only key that is accepted; other keys are rejected.
             own = f"{self._field('k')}.upper()" if self._grouped == "upper" else self._field(self._grouped)
             return one.choice([own, own, own if self._event_key == "None" else self._event_key])
         if one.random() < (0.93 if self._simple else 0.5):
@@ -46,17 +46,17 @@ class Expressions:
             return one.choices(
                 [self._field("k"), "k", self._event_key if self._event_key != "None" else self._field("k")], [6, 3, 2]
             )[0]
-        made = [self._text(1), self._text(2), "'all'", f"({self._text(0)}, 'p')"]
+        choices = [self._text(1), self._text(2), "'all'", f"({self._text(0)}, 'p')"]
         if not self._scalar:
-            made += [self._field("id"), self._field("id"), self._field("s"), f"str({self._field('id')})"]
-            made += [f"({self._field('k')}, str({self._field('id')}))", f"{self._field('note')} or 'none'"]
+            choices += [self._field("id"), self._field("id"), self._field("s"), f"str({self._field('id')})"]
+            choices += [f"({self._field('k')}, str({self._field('id')}))", f"{self._field('note')} or 'none'"]
         if self.topic == "plain":
-            made += [f"{self._e}.upper", f"{self._e}.named()"] * 2
+            choices += [f"{self._e}.upper", f"{self._e}.named()"] * 2
         if self.topic == "default":
-            made += [f"{self._e}.country"] * 4
+            choices += [f"{self._e}.country"] * 4
         if self._event_key != "None":
-            made += [self._event_key, f"{self._event_key} or 'none'"] * 3
-        return one.choice(made)
+            choices += [self._event_key, f"{self._event_key} or 'none'"] * 3
+        return one.choice(choices)
 
     def _text(self, depth: int) -> str:
         one = self._chance
@@ -64,7 +64,7 @@ class Expressions:
         if depth == 0 or one.random() < 0.5:
             return own if self._fresh else one.choice([own, own, "k"])
         inner = self._text(depth - 1)
-        made = [
+        choices = [
             f"{inner}.upper()",
             f"upper({inner})",
             f"f'{{{inner}}}'",
@@ -73,8 +73,8 @@ class Expressions:
             f"{inner}[:1]",
         ]
         if not self._scalar and not self._record:
-            made += [f"item({self._e}, 'k')"]
-        return one.choice(made)
+            choices += [f"item({self._e}, 'k')"]
+        return one.choice(choices)
 
     def _number(self, depth: int) -> str:
         one = self._chance
@@ -85,7 +85,7 @@ class Expressions:
         if depth == 0 or one.random() < 0.4:
             return one.choice(simple)
         inner, other = self._number(depth - 1), self._number(depth - 1)
-        made = [
+        choices = [
             f"({inner} {one.choice('+-')} {other})",
             f"({inner} * 2)",
             f"({inner} {one.choice(['//', '%', '/'])} {one.choice(['2', '3', own])})",
@@ -96,7 +96,7 @@ class Expressions:
             f"len({self._text(0)})",
         ]
         if not self._simple:
-            made += [
+            choices += [
                 f"twice({inner})",
                 f"sum([{inner}, {other}])",
                 f"sum(x for x in ({inner}, {other}))",
@@ -106,20 +106,20 @@ class Expressions:
                 f"await later({inner})",
             ]
         if self._fresh:
-            return one.choice(made)
+            return one.choice(choices)
         table = one.choice(list(self._ways))
         way = self._ways[table]
         if self._windowed[table]:
             how = one.choice(["current()", "value()", "now()", "delta(10)"])
-            made += [f"{way}[{self._key()}].{how}"] * (3 if self._yields else 1)
+            choices += [f"{way}[{self._key()}].{how}"] * (3 if self._yields else 1)
         else:
-            made += [f"{way}[{self._key()}]", f"{way}.get({self._key()}, 0)"]
-        return one.choice(made)
+            choices += [f"{way}[{self._key()}]", f"{way}.get({self._key()}, 0)"]
+        return one.choice(choices)
 
     def _test(self, depth: int) -> str:
         one = self._chance
         number = self._number(min(depth, 1))
-        made = [
+        choices = [
             f"{number} > 2",
             f"{number} == 1",
             f"{number} < {self._number(0)}",
@@ -127,12 +127,12 @@ class Expressions:
             f"'a' in {self._text(0)}",
         ]
         if not self._scalar:
-            made += [
+            choices += [
                 self._field("on"),
                 f"not {self._field('on')}",
                 f"{self._field('note')} is None",
                 f"{self._field('n')} > 3 and {self._field('on')}",
             ]
         if not self._simple:
-            made += [f"{self._text(0)} in ('a', 'b')", f"(q := {self._text(0)}) == 'a'", f"0 < {number} < 5"]
-        return one.choice(made)
+            choices += [f"{self._text(0)} in ('a', 'b')", f"(q := {self._text(0)}) == 'a'", f"0 < {number} < 5"]
+        return one.choice(choices)

@@ -1,4 +1,4 @@
-"""The topics of random programs for Faust: the models of their values, and messages, some of which do not fit."""
+"""The topics of random programs for Faust: the models of their values, and messages, some of the wrong type."""
 
 from __future__ import annotations
 
@@ -125,13 +125,13 @@ RECORDS = ("plain", "default", "coerced", "own", "checked")
 
 
 def messages(chance: random.Random, batches: int = 3, each: int = 40) -> Batches:
-    """Messages for each topic, some of which do not fit its type."""
-    found: dict[str, list[list[tuple[object, object, float]]]] = {}
+    """Messages for each topic, some of the wrong type."""
+    topics: dict[str, list[list[tuple[object, object, float]]]] = {}
     for topic in KINDS:
-        # No two have one time, by which a message that is put aside is known.
+        # Times are unique, because they identify dead letters.
         times = iter(chance.sample(range(120_000), batches * each))
-        found[topic] = [[_message(chance, topic, next(times) / 1000) for _ in range(each)] for _ in range(batches)]
-    return found
+        topics[topic] = [[_message(chance, topic, next(times) / 1000) for _ in range(each)] for _ in range(batches)]
+    return topics
 
 
 def _message(chance: random.Random, topic: str, at: float) -> tuple[object, object, float]:

@@ -17,13 +17,13 @@ class Clock:
         return self.us
 
 
-def run_of(part: Callable[[Any], None], **given: Any) -> tuple[faust.App, LocalRun]:
-    app = faust.App("people", broker="dir:/nowhere", **given)
+def run_of(part: Callable[[Any], None], **options: Any) -> tuple[faust.App, LocalRun]:
+    app = faust.App("people", broker="dir:/nowhere", **options)
     part(app)
     return app, LocalRun(app, Clock())
 
 
-def told(run: LocalRun, topic: str) -> list[Any]:
+def published(run: LocalRun, topic: str) -> list[Any]:
     return [message.value for message in run.published.get(topic, [])]
 
 

@@ -1,7 +1,7 @@
-"""What a Faust program means to Python itself: its tables are dicts, its streams loops over lists.
+"""Faust programs in plain Python: tables are dicts, and streams are loops over lists.
 
-The very source of a program runs here, over these few stand-ins for ``app`` and ``faust``, event by event in order,
-with nothing of Mullion's. There are no shards, and no second way to run it.
+The unchanged source of a program runs over small replacements of ``app`` and ``faust``, event by event in order. They
+share no code with Mullion and have no shards.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ from typing import Any, Self, TypeAlias
 from tests.support.faust.faust_plain_records import NONE, Field, Record, Unfit, read
 
 Sent: TypeAlias = "tuple[Any, Any, float]"
-"""A message as it was sent: key, value, time."""
+"""A message: key, value, time."""
 
 
 class InvalidArgumentError(ValueError):
-    """As Mullion's: of a key that no table has."""
+    """The error of a key without a value, as in Mullion."""
 
 
 class _End(asyncio.CancelledError):
-    """There are no more events."""
+    """The end of the events."""
 
 
 # -- tables
@@ -55,7 +55,7 @@ def _keep(value: Any) -> Any:
 
 
 class Table:
-    """A table without a window: a dict, whose values are kept when they are assigned."""
+    """A table without a window: a dict that copies values when they are assigned."""
 
     def __init__(self, run: App, name: str, default: Callable[[], Any] | None) -> None:
         self._run = run
@@ -70,7 +70,7 @@ class Table:
     def hopping(self, size: float, step: float, expires: float = 0, key_index: bool = False) -> Windowed:
         return Windowed(self, size, step)
 
-    def made(self, key: Any) -> Any:
+    def initial_value(self, key: Any) -> Any:
         if self.default is None:
             raise KeyError(key)
         return self.default()
@@ -78,7 +78,7 @@ class Table:
     def __getitem__(self, key: Any) -> Any:
         _require(key)
         self._run.used(self.name, key)
-        return copy.deepcopy(self.data[key]) if key in self.data else self.made(key)
+        return copy.deepcopy(self.data[key]) if key in self.data else self.initial_value(key)
 
     def __setitem__(self, key: Any, value: Any) -> None:
         _require(key)
@@ -117,7 +117,7 @@ class Table:
 
 
 class Windowed:
-    """A table by key and range of time, whose ranges stay."""
+    """A table by key and range of time. Ranges never expire."""
 
     def __init__(self, table: Table, size: float, step: float) -> None:
         table.windowed = True
@@ -131,7 +131,7 @@ class Windowed:
 
     def at(self, key: Any, us: int) -> Any:
         data, at = self.table.data, (key, self.starts(us)[-1])
-        return data[at] if at in data else self.table.made(key)
+        return data[at] if at in data else self.table.initial_value(key)
 
     def __getitem__(self, key: Any) -> WindowSet:
         self.table._run.used(self.name, key)
@@ -197,7 +197,7 @@ class WindowSet:
         data = self.of.table.data
         for start in self.of.starts(self.of.now_us()):
             at = (self.key, start)
-            data[at] = _keep(operation(data[at] if at in data else self.of.table.made(self.key), value))
+            data[at] = _keep(operation(data[at] if at in data else self.of.table.initial_value(self.key), value))
         return self
 
     def __iadd__(self, value: Any) -> Self:
@@ -227,7 +227,7 @@ def _us(seconds: float) -> int:
 
 
 class Stream:
-    """The events of a list, as a body goes through them."""
+    """The events of a list, for the loop of a body."""
 
     def __init__(self, run: App, events: deque[Event], steps: tuple[tuple[str, Any], ...] = ()) -> None:
         self._run = run
@@ -264,9 +264,9 @@ class Stream:
         while True:
             taken = [await self._next()]
             while len(taken) < max_ and self._run.has_more(self._events):
-                found = await self._passing(self._run.more(self._events))
-                if found is not None:
-                    taken.append(found)
+                item = await self._passing(self._run.more(self._events))
+                if item is not None:
+                    taken.append(item)
             yield [event.value for event in taken]
 
     async def __aiter__(self) -> Any:
@@ -275,9 +275,9 @@ class Stream:
 
     async def _next(self) -> Event:
         while True:
-            found = await self._passing(await self._run.next(self._events))
-            if found is not None:
-                return found
+            item = await self._passing(await self._run.next(self._events))
+            if item is not None:
+                return item
 
     async def _passing(self, event: Event) -> Event | None:
         for kind, how in self._steps:
@@ -301,7 +301,7 @@ def _grouped(key: Any, value: Any) -> Any:
 
 
 class Topic:
-    """A topic, to be read by an agent or sent to."""
+    """A topic for reading and sending."""
 
     def __init__(self, run: App, name: str, value_type: Any) -> None:
         self._run = run
@@ -323,8 +323,10 @@ class Topic:
         return read(value, kind, False, True)
 
     def send(self, *, key: Any = None, value: Any = None) -> Any:
-        for held in value.values() if isinstance(value, dict) else [value]:
-            if not isinstance(held, (str, int, float, type(None))) or (type(held) is float and not math.isfinite(held)):
+        for field in value.values() if isinstance(value, dict) else [value]:
+            if not isinstance(field, (str, int, float, type(None))) or (
+                type(field) is float and not math.isfinite(field)
+            ):
                 raise InvalidArgumentError(f"the message {value!r}")
         self._run.sent.append((self.name, key, copy.deepcopy(value)))
 
@@ -338,7 +340,7 @@ class _Done:
 
 @dataclass
 class Agent:
-    """A function that goes through the stream of a topic."""
+    """A function over the stream of a topic."""
 
     function: Callable[..., Any]
     topic: Topic
@@ -349,9 +351,9 @@ class Agent:
 
 @dataclass(frozen=True)
 class Aside:
-    """A message that was put aside: ``error`` is the kind of it, empty where it is not of the topic's type.
+    """A dead letter. ``error`` is the type of its exception, or empty if the message does not have the topic's type.
 
-    It is known by its time, of which no two messages of a topic have the same.
+    Its time identifies it, because no two messages of a topic have the same time.
     """
 
     agent: str
@@ -360,7 +362,7 @@ class Aside:
 
 
 class App:
-    """A program, and what it has done so far."""
+    """A program, and its results so far."""
 
     def __init__(self, clock_us: int) -> None:
         self.clock_us = clock_us
@@ -388,14 +390,14 @@ class App:
         return add
 
     def used(self, table: str, key: Any) -> None:
-        """Notes where a stream that is grouped by a field uses a table by something else."""
+        """Records that a stream grouped by a field uses a table by another key."""
         if self.grouped and self.event is not None and self.event.key != key:
             self.misplaced = True
 
     async def run(self, batches: Mapping[str, Sequence[Sequence[Sent]]], alone: bool = False) -> None:
         """Runs all agents over batches of messages of topics.
 
-        With ``alone`` bodies begin anew with each event: what they do then does not depend on where a batch ends.
+        With ``alone`` bodies restart with each event, so that the results do not depend on the ends of batches.
         """
         for number in range(max(map(len, batches.values()))):
             for agent in self.agents.values():
@@ -409,14 +411,14 @@ class App:
                     await self._run(agent, part)
 
     async def _run(self, agent: Agent, events: list[Event]) -> None:
-        left = deque(events)
-        while left:
-            before = len(left)
+        pending = deque(events)
+        while pending:
+            before = len(pending)
             self.event, self.grouped, self._taken = None, False, []
-            # Work that is not of this body.
+            # Other tasks of the event loop.
             self._others = asyncio.all_tasks()
             try:
-                body = agent.function(Stream(self, left))
+                body = agent.function(Stream(self, pending))
                 if inspect.isasyncgen(body):
                     async for value in body:
                         for sink in agent.sinks:
@@ -433,21 +435,21 @@ class App:
                 for task in asyncio.all_tasks() - self._others:
                     task.cancel()
                 failed = self._taken
-                if not failed or before == len(left):
+                if not failed or before == len(pending):
                     raise AssertionError(f"{agent.name} fails without an event") from error
                 self._undo()
                 if len(failed) > 1:
-                    # Each is tried in a list of its own.
-                    left.extendleft(reversed(failed))
+                    # Each event is retried in a list of one.
+                    pending.extendleft(reversed(failed))
                     self._alone = len(failed)
                 else:
                     self.aside.append(Aside(agent.name, failed[0].timestamp, type(error).__name__))
                 continue
-            if before == len(left):
+            if before == len(pending):
                 return
 
     async def next(self, events: deque[Event]) -> Event:
-        """The next event; what was done for the one before is done."""
+        """Returns the next event, after it has committed the previous one."""
         await self._ended()
         self._kept = ({name: dict(one.data) for name, one in self.tables.items()}, len(self.sent))
         if not events:
@@ -458,11 +460,11 @@ class App:
         return self.more(events)
 
     def has_more(self, events: deque[Event]) -> bool:
-        """Whether another event may be in a list with the last."""
+        """True if another event may be in a list with the last one."""
         return bool(events) and not self._is_alone
 
     def more(self, events: deque[Event]) -> Event:
-        """Another event in a list with those before it."""
+        """Returns another event for the list of the previous ones."""
         self.event = events.popleft()
         self._taken.append(self.event)
         self.grouped = False
@@ -481,9 +483,9 @@ class App:
 
     _taken: list[Event]
     _alone = 0
-    """How many events are yet to be tried in lists of their own."""
+    """The number of events that remain to be retried in lists of one."""
     _is_alone = False
 
 
 FAUST = SimpleNamespace(Record=Record)
-"""What a program's ``faust`` is here."""
+"""The module ``faust`` of programs."""

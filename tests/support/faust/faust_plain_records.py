@@ -1,4 +1,4 @@
-"""Records of Faust, as Python has them: what a message's value is made into, or :class:`Unfit`."""
+"""Records of Faust in plain Python: the conversion of a message's value, or :class:`Unfit`."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from typing import Any
 
 
 class Unfit(Exception):  # noqa: N818
-    """A message that is not of its topic's type."""
+    """A message that does not have its topic's type."""
 
 
 class Field:
-    """A field as the class shows it."""
+    """A field in the class's attributes."""
 
     def __init__(self, name: str, default: Any) -> None:
         self.name = name
@@ -41,16 +41,16 @@ class Record:
         for name, (_, field) in cls._fields.items():
             setattr(cls, name, field)
 
-    def __init__(self, **given: Any) -> None:
+    def __init__(self, **values: Any) -> None:
         for name, (kind, field) in self._fields.items():
-            if name not in given and field.default is NONE:
+            if name not in values and field.default is NONE:
                 if type(None) not in getattr(kind, "__args__", ()):
                     raise Unfit(name)
                 self.__dict__[name] = None
-            elif name not in given:
+            elif name not in values:
                 self.__dict__[name] = copy.deepcopy(field.default)
             else:
-                self.__dict__[name] = read(given[name], kind, self._coerce, self._validation)
+                self.__dict__[name] = read(values[name], kind, self._coerce, self._validation)
         self.__post_init__()
 
     def __post_init__(self) -> None:
@@ -64,7 +64,7 @@ class Record:
 
 
 def read(value: Any, kind: Any, coerce: bool, validation: bool) -> Any:
-    """A plain value as a type says."""
+    """Converts a plain value to a type."""
     arms = [one for one in getattr(kind, "__args__", (kind,)) if one is not type(None)]
     if value is None and len(arms) < len(getattr(kind, "__args__", (kind,))):
         return None

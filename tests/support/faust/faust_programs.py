@@ -1,7 +1,7 @@
-"""The programs of Faust's documents, as they stand there, each made on an App that it is given.
+"""The programs of Faust's documentation, unchanged. Each is a function of an App.
 
-What stands there as ``app = faust.App(...)`` is the argument; the text is else that of the documents. Where a program
-is told of in part, what it leaves out is added above it.
+The argument replaces the documentation's ``app = faust.App(...)``. Definitions that an incomplete program lacks are
+added above it.
 """
 
 from __future__ import annotations

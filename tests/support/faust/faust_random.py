@@ -1,7 +1,7 @@
-"""Random programs for Faust, as text: ``faust_random.py --programs 20000`` runs as many, each against Python itself.
+"""Random programs for Faust as text. ``faust_random.py --programs 20000`` compares that many with plain Python.
 
-What varies is how a body is written, more than what it computes: names that are set anywhere, ends in the midst,
-helpers, closures, models, tables that are reached and keys that are made in every way.
+The form of a body varies more than its computations: assignments at any place, early ends, helpers, closures, models,
+and many ways to refer to tables and to build keys.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from tests.support.faust.faust_against_python import Found, Program, Runs
+from tests.support.faust.faust_against_python import Comparison, Program, Runs
 from tests.support.faust.faust_expressions import Expressions
 from tests.support.faust.faust_messages import KINDS, PRELUDE, RECORDS, messages
 
@@ -31,7 +31,7 @@ class Writer(Expressions):
         self._windowed: dict[str, bool] = {}
         self._ways: dict[str, str] = {}
         self._yields = chance.random() < 0.35
-        # What the JVM does, and what is in shards by a field.
+        # True for a program that runs in the JVM and in the shards of a field.
         self._simple = chance.random() < 0.6
         if self._simple and chance.random() < 0.7:
             self.topic = chance.choice(["dicts", "dicts", "plain", "default", "checked", "texts"])
@@ -42,7 +42,7 @@ class Writer(Expressions):
         self._begin()
 
     def _begin(self) -> None:
-        """What is known of a body before it is written."""
+        """Draws the properties of a body."""
         self._event_key = "None"
         self._e = "e"
         self._fresh = False
@@ -77,13 +77,13 @@ class Writer(Expressions):
         if default == "zero":
             self._lines += ["def zero():", "    return 0", ""]
         windowed = one.random() < (0.85 if self._simple else 0.55)
-        made = f'app.Table("{self._name}-{name}", default={default})'
+        definition = f'app.Table("{self._name}-{name}", default={default})'
         if windowed:
             window = one.choice(
                 ["tumbling(10, expires=0)", "hopping(10, 5, expires=0)", "hopping(30, 10, expires=0, key_index=True)"]
             )
-            made += f".{window}"
-        self._lines.append(f"{name} = {made}")
+            definition += f".{window}"
+        self._lines.append(f"{name} = {definition}")
         self._windowed[name] = windowed
         ways = {
             "global": name,
@@ -121,8 +121,8 @@ class Writer(Expressions):
         self._ways[name] = ways[way]
 
     def _defaults(self) -> str:
-        given = [f"given_{name}" for name, way in self._ways.items() if way == f"given_{name}"]
-        return "".join(f", {one}={one.removeprefix('given_')}" for one in given)
+        names = [f"given_{name}" for name, way in self._ways.items() if way == f"given_{name}"]
+        return "".join(f", {one}={one.removeprefix('given_')}" for one in names)
 
     # -- the body
 
@@ -163,7 +163,7 @@ class Writer(Expressions):
             loop, inside = f"async for e in {stream}:", []
         first = []
         if one.random() < 0.85:
-            # Of the event alone. Elsewhere names may be used that are not set, or by an event before.
+            # Uses only the event: other names may be unset, or set by an earlier event.
             self._fresh = True
             first = [f"k = {self._text(1)}", f"m = {self._number(1)}"]
             self._fresh = False
@@ -171,7 +171,7 @@ class Writer(Expressions):
         return [*before, loop, *_in(block), *self._ends()]
 
     def _ends(self) -> list[str]:
-        # Only a break comes here.
+        # A generated loop reaches this line only by ``break``.
         table = self._chance.choice(list(self._ways))
         return [f"{self._ways[table]}['after'] += 1"] if self._chance.random() < 0.04 else []
 
@@ -179,14 +179,14 @@ class Writer(Expressions):
         if self._scalar:
             return self._chance.choice([".filter(lambda e: e)", ".filter(later)", ".filter(bool)"])
         field = "e.n" if self._record else 'e["n"]'
-        made = [
+        choices = [
             f".filter(lambda e: {field} > 0)",
             ".filter(later)",
             f".filter(lambda value: {field.replace('e', 'value', 1)})",
         ]
         if not self._record:
-            made += [".filter(shout)", '.filter(lambda e: item(e, "n"))']
-        return self._chance.choice(made)
+            choices += [".filter(shout)", '.filter(lambda e: item(e, "n"))']
+        return self._chance.choice(choices)
 
     def _group(self) -> str:
         one = self._chance
@@ -241,12 +241,12 @@ class Writer(Expressions):
     def _let(self, depth: int) -> list[str]:
         one = self._chance
         if one.random() < 0.15:
-            # Set by some events, and read by others.
+            # Some events set it, and others read it.
             self._carries = True
             return [f"if {self._test(1)}:", f"    y = {self._number(1)}"]
-        made = [f"k = {self._text(2)}", f"m = {self._number(2)}", f"x = {self._number(2)}", f"q = {self._text(1)}"]
+        choices = [f"k = {self._text(2)}", f"m = {self._number(2)}", f"x = {self._number(2)}", f"q = {self._text(1)}"]
         if not self._simple:
-            made += [
+            choices += [
                 f"m, x = {self._number(1)}, {self._number(1)}",
                 f"k = q = {self._text(1)}",
                 "x: int = 1",
@@ -254,13 +254,13 @@ class Writer(Expressions):
                 "m += 1",
                 "del x",
             ]
-        return [one.choice(made)]
+        return [one.choice(choices)]
 
     def _name_anywhere(self, depth: int) -> list[str]:
-        """Sets a name that means something else."""
+        """Assigns a name that has another meaning."""
         one = self._chance
         scalar = {"texts": "'z'", "ints": "3", "floats": "1.0"}.get(self.topic)
-        made = [
+        choices = [
             "events = None",
             "len = twice",
             "print = None",
@@ -268,24 +268,24 @@ class Writer(Expressions):
             f"k, {self._e if self._e == 'e' else 'q'} = 'a', {scalar or '{}'}",
         ]
         if self._e == "e":
-            made += ["e = None", f"if {self._test(1)}: e = {scalar or 'dict(k=str(1), n=2)'}"] * 2
+            choices += ["e = None", f"if {self._test(1)}: e = {scalar or 'dict(k=str(1), n=2)'}"] * 2
         if self._simple:
-            made = [line for line in made if "if" in line or "k," in line] or ["m = 1"]
-        return [one.choice(made)]
+            choices = [line for line in choices if "if" in line or "k," in line] or ["m = 1"]
+        return [one.choice(choices)]
 
     def _event_changed(self, depth: int) -> list[str]:
         if self._scalar:
             return ["m = 1"]
         e = self._e
         if self._record:
-            made = [
+            choices = [
                 f"{e}.k = {self._text(1)}",
                 f"setattr({e}, 'n', 3)",
                 f"other = {e}; other.k = 'other'",
                 f"del {e}.note",
             ]
         else:
-            made = [
+            choices = [
                 f'{e}["k"] = {self._text(1)}',
                 f"{e}.update(k='up')",
                 f"other = {e}; other['k'] = 'other'",
@@ -295,7 +295,7 @@ class Writer(Expressions):
                 f"del {e}['k']",
                 f"for name in {e}: pass",
             ]
-        return [self._chance.choice(made)]
+        return [self._chance.choice(choices)]
 
     def _send(self, depth: int) -> list[str]:
         return [f'await app.topic("{self._name}-out").send(value={self._out()})']
@@ -317,15 +317,15 @@ class Writer(Expressions):
         table = one.choice(list(self._ways))
         way, key = self._ways[table], self._key()
         if self._windowed[table]:
-            made = [
+            choices = [
                 f"del {way}[{key}]",
                 f"v = {way}[{key}]; v += 1",
                 f"if {key} in {way}: {way}[{key}] += 1",
                 f"v = {way}; v[{key}] += 2",
             ]
-            made += [f"x = {way}.get({key}, 0)"]
+            choices += [f"x = {way}.get({key}, 0)"]
         else:
-            made = [
+            choices = [
                 f"{way}.setdefault({key}, 3)",
                 f"x = {way}.setdefault({key}, {self._number(1)})",
                 f"x = {way}.pop({key}, 0)",
@@ -337,7 +337,7 @@ class Writer(Expressions):
                 f"x = {way}.get({key}, 1)",
                 f"{way}[{key}] = {way}.get({key}, 0) + 1",
             ]
-        return one.choice(made).split("; ")
+        return one.choice(choices).split("; ")
 
     def _if(self, depth: int) -> list[str]:
         lines = [f"if {self._test(2)}:", *_in(self._block(depth - 1))]
@@ -403,7 +403,7 @@ class Writer(Expressions):
         if kind == 1:
             return [f"def {name}(table, key, by=1):", "    table[key] += by", f"{name}({way}, {self._key()})"]
         if kind == 2:
-            # A parameter with the event's own name.
+            # A parameter with the event's name.
             return [f"def {name}(e):", "    return str(e) + '!'", f"{way}[{name}({self._text(1)})] += 1"]
         if kind == 3:
             return [f"async def {name}():", f"    {way}[{self._key()}] += 1", f"await {name}()"]
@@ -431,21 +431,21 @@ def _in(lines: list[str]) -> list[str]:
 
 
 def programs(chance: random.Random, number: int) -> list[Program]:
-    """So many programs; what is not Python is left out."""
-    found: list[Program] = []
-    while len(found) < number:
-        made = Writer(chance, f"p{len(found)}").program()
+    """Returns this many programs. Invalid Python is skipped."""
+    valid: list[Program] = []
+    while len(valid) < number:
+        program = Writer(chance, f"p{len(valid)}").program()
         try:
-            compile(made.text, "<program>", "exec")
+            compile(program.text, "<program>", "exec")
         except SyntaxError:
-            # Such as a name that is both a parameter and nonlocal.
+            # For example, a name that is both a parameter and nonlocal.
             continue
-        found.append(made)
-    return found
+        valid.append(program)
+    return valid
 
 
-def run(seed: int, number: int, folder: Path) -> Found:
-    """Runs so many programs of a seed against Python."""
+def run(seed: int, number: int, folder: Path) -> Comparison:
+    """Compares this many programs of a seed with plain Python."""
     chance = random.Random(seed)
     return Runs(folder, messages(chance)).compare(programs(chance, number))
 
@@ -455,29 +455,29 @@ def main() -> int:
     parser.add_argument("--programs", type=int, default=20_000)
     parser.add_argument("--seed", type=int, default=None, help="of one round, as a failure prints it")
     parser.add_argument("--each", type=int, default=200, help="programs in a round")
-    given = parser.parse_args()
+    arguments = parser.parse_args()
     from tests.conftest import session
 
     spark = session()
     done = wrong = refused = 0
     begun = time.monotonic()
     seeds = random.SystemRandom()
-    while done < given.programs and not (given.seed is not None and done):
-        seed = seeds.randrange(10**9) if given.seed is None else given.seed
+    while done < arguments.programs and not (arguments.seed is not None and done):
+        seed = seeds.randrange(10**9) if arguments.seed is None else arguments.seed
         with tempfile.TemporaryDirectory() as folder:
-            found = run(seed, given.each, Path(folder))
-        done += given.each
-        wrong += len(found.wrong)
-        refused += len(found.refused)
+            result = run(seed, arguments.each, Path(folder))
+        done += arguments.each
+        wrong += len(result.wrong)
+        refused += len(result.refused)
         print(
-            f"{done:>6} programs, {wrong} wrong, {refused} refused; seed {seed}: {len(found.sharded)} sharded, "
-            f"{len(found.jvm)} in the JVM, {len(found.carries)} carry, {found.folded} rows there; "
+            f"{done:>6} programs, {wrong} wrong, {refused} refused; seed {seed}: {len(result.sharded)} sharded, "
+            f"{len(result.jvm)} in the JVM, {len(result.carries)} carry, {result.folded} rows there; "
             f"{time.monotonic() - begun:.0f} s",
             flush=True,
         )
-        for name, why in found.refused.items():
+        for name, why in result.refused.items():
             print(f"refused {name}: {why.splitlines()[0][:300]}")
-        for text in found.wrong.values():
+        for text in result.wrong.values():
             print(f"--- seed {seed}\n{text}", flush=True)
     spark.stop()
     return 1 if wrong else 0

@@ -1,4 +1,4 @@
-"""A shard of Faust tables in memory, on a clock that tests move."""
+"""A shard of Faust tables in memory, on a clock that tests advance."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from mullion.faust.tables.table import Table
 
 
 class Clock:
-    """Stands still until a test moves it."""
+    """A clock that only tests advance."""
 
     def __init__(self, seconds: float = 0.0) -> None:
         self.us = round(seconds * 1_000_000)
@@ -23,7 +23,7 @@ class Clock:
 
 
 class Shards:
-    """One shard; ``at`` is an event at a time, ``timer`` is no event."""
+    """One shard. ``at`` begins an event at a time, ``timer`` a call without an event."""
 
     def __init__(self, *tables: Table, now: float = 0.0) -> None:
         self.store = MemoryStore()
@@ -43,5 +43,5 @@ class Shards:
             yield
 
     def restarted(self) -> None:
-        """What is kept is what the store has."""
+        """Restarts the shard with the state of its store."""
         self.shard = Shard(self.store, self.clock, self.tables)

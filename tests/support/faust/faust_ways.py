@@ -1,8 +1,8 @@
-"""Fifty-six ways of writing an agent, each a small program of its own.
+"""Fifty-six ways to write an agent, each as a small program.
 
-Before each there are ``views``, a windowed table of numbers, and ``totals``, one without windows; ``topic(...)`` and
-``out`` are topics, and ``agent(...)`` makes an agent whose events are put aside where they fail. What is in capitals is
-filled in.
+Each program begins with ``views``, a windowed table of numbers, and ``totals``, one without windows. ``topic(...)`` and
+``out`` are topics, and ``agent(...)`` creates an agent whose failed events become dead letters. Words in capitals are
+placeholders.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ REFUSED = {
     "a stream grouped by one field, and a table of another": "'.*' goes through a stream grouped by 'k'",
     "two tables of different fields": "uses tables by different keys",
 }
-"""The ways that are refused, with words of the reason: totals would be in pieces, in Faust too."""
+"""The rejected ways, with words of the error: totals would be split between shards, in Faust too."""
 
 WAYS = {
-    # What the event's name stands for
+    # The meaning of the event's name
     "the event's own name is set in one branch": """
 @agent("ints", int)
 async def fold(events):
@@ -67,7 +67,7 @@ async def fold(events):
             by = e["n"]
         totals[e["k"]] += by
 """,
-    # Events that are changed
+    # Changed events
     "the key's field is written over": """
 @agent("dicts", dict)
 async def fold(events):
@@ -266,7 +266,7 @@ async def fold(events):
         for e in taken:
             totals[e["k"]] += 12 // e["n"]
 """,
-    "a stream grouped by what is computed": """
+    "a stream grouped by a computed value": """
 @agent("dicts", dict)
 async def fold(events):
     async for event in events.group_by(lambda e: e["k"].upper()).events():
@@ -279,7 +279,7 @@ async def fold(events):
         totals[e["_id"]] += e["_source"]
         views[e["_id"]] += 1
 """,
-    # Loops within
+    # Nested loops
     "words of a text": """
 @agent("texts", str)
 async def fold(events):
@@ -299,16 +299,16 @@ async def fold(events):
 
 
 def programs() -> dict[str, Program]:
-    """Each way as a program."""
-    found = {}
+    """Returns each way as a program."""
+    programs_ = {}
     for number, (words, body) in enumerate(WAYS.items()):
         text = (_BEFORE + "\n\n" + textwrap.dedent(body).strip() + "\n").replace("NAME", f"w{number}")
-        found[words] = Program(f"w{number}", text, PRELUDE)
-    return found
+        programs_[words] = Program(f"w{number}", text, PRELUDE)
+    return programs_
 
 
 def batches() -> Batches:
-    """Messages for them."""
+    """Messages for the programs."""
     chance = random.Random(29)
     times = iter(chance.sample(range(120_000), 120))
     docs = [

@@ -1,7 +1,7 @@
-"""Ways of writing an agent, as in ``faust_ways``: how it reaches its tables, and how its body ends."""
+"""Ways to write an agent, as in ``faust_ways``: references to tables, and ends of bodies."""
 
 REACHED = {
-    # How a table is reached
+    # References to tables
     "through app.tables": """
 @agent("dicts", dict)
 async def fold(events):
@@ -122,7 +122,7 @@ async def fold(events):
     async for e in events:
         yield e["k"].upper()
 """,
-    # What is done with it
+    # Uses of tables
     "setdefault, in, get, pop and del": """
 @agent("dicts", dict)
 async def fold(events):
@@ -151,7 +151,7 @@ async def fold(events):
         kept[e["k"]] += 1
 """,
     # How a body ends, and what it begins
-    "it returns, breaks and goes on": """
+    "it returns, breaks and continues": """
 @agent("dicts", dict)
 async def fold(events):
     async for e in events:

@@ -1,10 +1,10 @@
-"""Runs a program of Faust in this process, over shards in memory; tests compare runs in Spark with it.
+"""Runs a program of Faust in this process, over shards in memory. Tests compare runs in Spark with it.
 
-Everything that happens is told to it: messages, and the clock. It has no threads and does not wait::
+Tests pass it all messages and the clock. It has no threads and does not wait::
 
     run = LocalRun(program, clock, shards=2)
-    run.produce("events", [Message(...), ...])     one batch; agents run, what they send runs too
-    run.tick()                                     timers that the clock has come to
+    run.produce("events", [Message(...), ...])     one batch for the agents, and for agents over their output
+    run.tick()                                     the timers that are due
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from mullion.faust.tables.keys import encode_key
 
 @dataclass
 class _Place:
-    """A shard, with the store that can undo."""
+    """A shard and its transactional store."""
 
     store: MemoryStore
     journal: Journal
@@ -68,9 +68,9 @@ class LocalRun:
         return [place.shard for place in self._places]
 
     def produce(self, topic: str, messages: Iterable[tuple[Any, Any, float]]) -> None:
-        """One batch of messages of a topic, as ``(key, value, timestamp)`` with keys and values as JSON gives them.
+        """Runs one batch of messages of a topic, as ``(key, value, timestamp)`` with keys and values in JSON's types.
 
-        Agents run over it, and over what they send, until nothing is left; then ranges that are too old go.
+        Agents run over it and over the messages that they send, until none remain. Then expired ranges are deleted.
 
         Raises :class:`AgentError` when an agent fails whose policy is to stop.
         """
@@ -82,7 +82,7 @@ class LocalRun:
         self._deliver()
 
     def tick(self) -> None:
-        """Calls the timers that the clock has come to, in order of time."""
+        """Calls the timers that are due, in order of time."""
         now = self.clock.time_us()
         while self._due and min(self._due) <= now:
             at = self._due.index(min(self._due))
@@ -93,7 +93,7 @@ class LocalRun:
                     self._call(place, timer.function)
                 finally:
                     place.shard.apart = None
-            # Intervals that have gone by meanwhile are not made up for.
+            # Missed intervals are skipped.
             due = timer.next_us(self._due[at])
             if not isinstance(timer.every, Crontab):
                 due += max(0, now - due + timer.every) // timer.every * timer.every
@@ -101,12 +101,12 @@ class LocalRun:
             self._deliver()
 
     def read(self, function: Callable[[], Any]) -> list[Any]:
-        """What a function finds in each shard, outside of any event."""
-        found = []
+        """Calls a function in each shard, outside events. Returns its results."""
+        results = []
         for shard in self.shards:
             with shard.outside():
-                found.append(function())
-        return found
+                results.append(function())
+        return results
 
     def _message(
         self, topic: str, key: Any, value: Any, timestamp: float, headers: dict[str, bytes] | None = None
@@ -158,7 +158,7 @@ class LocalRun:
         )
 
     def _deliver(self) -> None:
-        """Runs what was sent, in rounds, until nobody sends any more."""
+        """Runs agents over sent messages, in rounds, until no agent sends any."""
         while True:
             sent: list[Sent] = []
             for shard in self.shards:

@@ -34,7 +34,7 @@ class Order(Record):
     kind: Kind = Kind.CASH
     by_day: dict[date, list[int]] = {}  # noqa: RUF012
     note: Optional[str] = None  # noqa: UP045
-    known: ClassVar[int] = 7
+    total_count: ClassVar[int] = 7
 
 
 ORDER = Order(

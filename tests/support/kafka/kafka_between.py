@@ -1,4 +1,4 @@
-"""A way to Kafka on which the first rows of a topic are refused for the moment, as else happens by chance alone."""
+"""A proxy of Kafka that rejects the first rows of a topic with a retriable error, which otherwise happens by chance."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from collections.abc import Iterator
 
 PRODUCE = 0
 NOT_LEADER = 6
-"""What a broker answers that does not have the partition: not any more, or not yet as of a topic made just now."""
+"""The error code of a broker that no longer has the partition, or not yet because the topic is new."""
 
 
 class NotYet:
-    """Answers the first request that has rows of a topic in the broker's place, which does not see it.
+    """A proxy that answers the first request with rows of a topic in place of the broker.
 
-    Of the topic's one partition it says that it is not there.
+    The answer rejects the topic's only partition with ``NOT_LEADER``.
     """
 
     def __init__(self, servers: str, topic: str) -> None:
@@ -27,12 +27,12 @@ class NotYet:
         self._listening = socket.create_server((host, 0))
         own = self._listening.getsockname()[1]
         self.servers = f"{host}:{own}"
-        # The broker says where it is, and clients would go there.
-        self._theirs, self._ours = (host.encode() + struct.pack(">i", number) for number in (int(port), own))
+        # The broker's answers contain its own port, to which clients would connect.
+        self._broker_port, self._own_port = (host.encode() + struct.pack(">i", number) for number in (int(port), own))
 
     @contextlib.contextmanager
     def open(self) -> Iterator[str]:
-        """Gives the servers of those who are to go this way."""
+        """Starts the proxy. Returns its ``bootstrap.servers``."""
         threading.Thread(target=self._accept, daemon=True).start()
         with self._listening:
             yield self.servers
@@ -43,7 +43,7 @@ class NotYet:
             while True:
                 client, _ = self._listening.accept()
                 broker = socket.create_connection(self._broker)
-                # Answers to a client come from both.
+                # Both threads send answers to a client.
                 answering = threading.Lock()
                 for way in (self._requests, self._answers):
                     threading.Thread(target=way, args=(client, broker, answering), daemon=True).start()
@@ -62,21 +62,21 @@ class NotYet:
     def _answers(self, client: socket.socket, broker: socket.socket, answering: threading.Lock) -> None:
         with contextlib.suppress(OSError, EOFError), client:
             while True:
-                answer = received(broker).replace(self._theirs, self._ours)
+                answer = received(broker).replace(self._broker_port, self._own_port)
                 with answering:
                     send(client, answer)
 
     def _refusal(self, request: bytes) -> bytes:
         _, version, number = struct.unpack(">hhi", request[:8])
         assert 9 <= version <= 12, f"a request with rows has the version {version}, of which the answer is not known"
-        # Lists and texts have their length and one more before them, and all that can be extended a zero behind it.
+        # Lists and texts begin with their length plus one, and extensible structures end with a zero.
         refused = struct.pack(">ihqqq", 0, NOT_LEADER, -1, -1, -1) + b"\1\0\0"
         of_topic = bytes([len(self._topic) + 1]) + self._topic + b"\2" + refused + b"\0"
         return struct.pack(">i", number) + b"\0\2" + of_topic + struct.pack(">i", 0) + b"\0"
 
 
-def send(to: socket.socket, said: bytes) -> None:
-    to.sendall(struct.pack(">i", len(said)) + said)
+def send(to: socket.socket, message: bytes) -> None:
+    to.sendall(struct.pack(">i", len(message)) + message)
 
 
 def received(source: socket.socket) -> bytes:

@@ -1,4 +1,4 @@
-"""The JARs of Spark's connector to Kafka, which ``make kafka`` gets."""
+"""The JARs of Spark's connector to Kafka, which ``make kafka`` downloads."""
 
 from __future__ import annotations
 
@@ -9,6 +9,6 @@ from tests.support.kafka.kafka_server import JARS
 
 
 def connector_jars() -> list[Path]:
-    """Those for the line of Spark that is installed."""
+    """The JARs for the installed Spark version."""
     of_line = JARS / f"connector-{running_line()}"
     return sorted((of_line if of_line.is_dir() else JARS / "connector").glob("*.jar"))

@@ -1,4 +1,4 @@
-"""A Kafka broker for tests: one process in KRaft mode, from the JARs that ``make kafka`` gets."""
+"""A Kafka broker for tests: one process in KRaft mode, from the JARs that ``make kafka`` downloads."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ controller.quorum.voters=1@localhost:{controller}
 listeners=PLAINTEXT://localhost:{port},SASL_PLAINTEXT://localhost:{login},{encrypted}CONTROLLER://localhost:{controller}
 advertised.listeners=PLAINTEXT://localhost:{port},{encrypted}SASL_PLAINTEXT://localhost:{login}
 listener.security.protocol.map=PLAINTEXT:PLAINTEXT,SASL_PLAINTEXT:SASL_PLAINTEXT,SSL:SSL,SASL_SSL:SASL_SSL,CONTROLLER:PLAINTEXT
-# Who connects there says who they are.
+# This listener requires a name and a password.
 sasl.enabled.mechanisms=PLAIN
 listener.name.sasl_plaintext.plain.sasl.jaas.config={login_module} required {users};
 controller.listener.names=CONTROLLER
@@ -59,29 +59,29 @@ listener.name.sasl_ssl.plain.sasl.jaas.config={login_module} required {users};
 
 
 SECRET = "s3cr3t"
-"""Is in the password, and nowhere else."""
+"""A part of the password that occurs nowhere else."""
 
 LOGIN_MODULE = "org.apache.kafka.common.security.plain.PlainLoginModule"
 
 USER, PASSWORD = "mullion", rf'{SECRET} "kept\to;' + "itself' = 7"
-"""Who may connect where Kafka asks for a name."""
+"""The login for listeners that require one."""
 
 
 def users() -> str:
-    """Who may connect, as Java's login configuration in a file of properties."""
+    """The users as Java's login configuration in a properties file."""
     password = PASSWORD.replace("\\", "\\\\").replace('"', '\\"')
     return f'user_{USER}="{password}"'.replace("\\", "\\\\")
 
 
 def program_of_java(name: str) -> str:
     home = os.environ.get("JAVA_HOME")
-    found = str(Path(home, "bin", name)) if home else shutil.which(name)
-    assert found is not None
-    return found
+    path = str(Path(home, "bin", name)) if home else shutil.which(name)
+    assert path is not None
+    return path
 
 
 class Keys:
-    """What a broker and its clients show each other under TLS, made by the JDK's ``keytool``, in a folder."""
+    """A folder with the TLS keys and certificates of a broker and its clients, created by the JDK's ``keytool``."""
 
     password = SECRET + "-of-keys"
 
@@ -92,8 +92,8 @@ class Keys:
         self.stranger = home / "stranger.pem"
         for name in ("server", "client", "stranger"):
             host = ("-ext", "SAN=dns:localhost")
-            made = ("-keyalg", "RSA", "-validity", "2", "-dname", f"CN={name}", *host)
-            self._keytool(f"{name}.p12", "-genkeypair", "-alias", name, *made)
+            options = ("-keyalg", "RSA", "-validity", "2", "-dname", f"CN={name}", *host)
+            self._keytool(f"{name}.p12", "-genkeypair", "-alias", name, *options)
             self._keytool(f"{name}.p12", "-exportcert", "-rfc", "-alias", name, "-file", f"{name}.pem")
         self._keytool("trusted.p12", "-importcert", "-noprompt", "-alias", "client", "-file", "client.pem")
 
@@ -104,14 +104,14 @@ class Keys:
 
 
 class KafkaServer:
-    """A broker in a folder. With ``keys`` it also has a listener for each way to log in under TLS."""
+    """A broker in a folder. With ``keys`` it also has a listener for each kind of login under TLS."""
 
     def __init__(self, home: Path, keys: Keys | None = None) -> None:
         port, controller, login, tls, login_tls = free_ports(5)
         self.servers = f"localhost:{port}"
         self.url = f"kafka://{self.servers}"
         self.with_login = f"localhost:{login}"
-        # How to get in there.
+        # The client's settings for each listener.
         self.login = {
             "security.protocol": "SASL_PLAINTEXT",
             "sasl.mechanism": "PLAIN",
@@ -138,7 +138,7 @@ class KafkaServer:
         self._process: subprocess.Popen[bytes] | None = None
 
     def start(self) -> None:
-        """Starts it, again after a kill, and waits until it answers."""
+        """Starts or restarts the broker, and waits until it answers."""
         if not (self._home / "log").exists():
             self._java("kafka.tools.StorageTool", "format", "-t", "MkU3OEVBNTcwNTJENDM2Qg", "-c").wait()
         self._process = self._java("kafka.Kafka")
@@ -160,10 +160,10 @@ class KafkaServer:
             self._process = None
 
     def _java(self, *arguments: str) -> subprocess.Popen[bytes]:
-        found = sorted((JARS / "broker").glob("*.jar"))
-        assert found, "The JARs of Kafka are not there. Get them: make kafka"
+        jars = sorted((JARS / "broker").glob("*.jar"))
+        assert jars, "The JARs of Kafka are missing. Download them: make kafka"
         java = program_of_java("java")
-        options = ["-Xmx384m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-cp", os.pathsep.join(map(str, found))]
+        options = ["-Xmx384m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-cp", os.pathsep.join(map(str, jars))]
         with (self._home / "out").open("ab") as out:
             return subprocess.Popen(
                 [java, *options, *arguments, str(self._settings)], stdout=out, stderr=out, stdin=subprocess.DEVNULL
@@ -171,13 +171,13 @@ class KafkaServer:
 
 
 def free_ports(many: int = 2) -> list[int]:
-    """Ports that nobody listens at, below those that the system gives to whoever asks for any: these may be taken
-    by another process before the broker listens at them, and while it is down."""
-    found = []
+    """Free ports below the system's ephemeral range: another process could get an ephemeral port before the broker
+    listens, or while it is down."""
+    ports = []
     for port in random.sample(range(20_000, 32_000), 100):
         with socket.socket() as probe, contextlib.suppress(OSError):
             probe.bind(("localhost", port))
-            found.append(port)
-        if len(found) == many:
-            return found
+            ports.append(port)
+        if len(ports) == many:
+            return ports
     raise AssertionError("too few ports are free")

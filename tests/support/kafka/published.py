@@ -1,4 +1,4 @@
-"""A query that publishes to several topics, and what must be in them."""
+"""A query that publishes to several topics, and the expected contents."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tests.support.kafka.kafka_server import KafkaServer
 
 
 def outputs_of(stream: DataFrame, prefix: str = "") -> DataFrame:
-    """Each row's number to the topic that it names; of those that are threes another number to ``threes``."""
+    """Sends each row's number to its topic, and another number for multiples of three to ``threes``."""
 
     def publish(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
@@ -28,7 +28,7 @@ def outputs_of(stream: DataFrame, prefix: str = "") -> DataFrame:
                     yield rows_for(f"{prefix}threes", [{"half": row["n"] / 2, "note": None}])
         yield rows_for(f"{prefix}nothing", None)
 
-    # More than one task has rows.
+    # Several tasks have rows.
     return stream.select("n", "to").repartition(2, "n").mapInArrow(publish, topics.OUTPUTS)
 
 
@@ -43,7 +43,7 @@ def rows_for(topic: str, rows: list[dict[str, Any]] | None) -> pa.RecordBatch:
 def start(
     spark: SparkSession, broker: topics.Broker, publisher: topics.Publisher, checkpoint: Path, prefix: str = ""
 ) -> StreamingQuery:
-    """Publishes what there is in the topic ``in``; all names of topics begin with ``prefix``."""
+    """Starts a query that publishes the rows of topic ``in``. The names of all topics begin with ``prefix``."""
     outputs = outputs_of(broker.stream(spark, f"{prefix}in", schema="n bigint, to string"), prefix)
     writer = outputs.writeStream.foreachBatch(publisher.publish).option("checkpointLocation", str(checkpoint))
     return writer.trigger(availableNow=True).start()
@@ -67,7 +67,7 @@ def is_whole(broker: topics.Broker, until: int, prefix: str = "") -> None:
 
 
 def of_batch(topic: str, batch: int) -> list[Row]:
-    """Four rows of a batch, with numbers that follow those of the batch before."""
+    """Four rows of a batch, with consecutive numbers across batches."""
     return [Row(topic, b"key %d" % (n % 3), json.dumps({"n": n}).encode()) for n in range(4 * batch, 4 * batch + 4)]
 
 
@@ -78,7 +78,7 @@ def numbers(kafka: KafkaServer, topic: str) -> list[int]:
 
 def records_by_partition(kafka: KafkaServer, topic: str) -> list[tuple[int, list[int]]]:
     """The numbers of each partition, in the order of their offsets."""
-    found: dict[int, list[int]] = {}
+    partitions: dict[int, list[int]] = {}
     for record in sorted(client.read(kafka.servers, topic), key=lambda record: record.offset):
-        found.setdefault(record.partition, []).append(json.loads(record.value or b"")["n"])
-    return list(found.items())
+        partitions.setdefault(record.partition, []).append(json.loads(record.value or b"")["n"])
+    return list(partitions.items())

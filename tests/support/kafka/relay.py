@@ -1,4 +1,4 @@
-"""A program over topics for tests: each of its jobs gives the rows of a topic to a function, which may publish."""
+"""A program over topics for tests. Each of its jobs passes the rows of a topic to a function that may publish."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from mullion._program.report import Part, where_of
 
 Rows = list[dict[str, Any]]
 Handler = Callable[[Rows], dict[str, Rows]]
-"""From the rows of a task, to rows by topic."""
+"""A function from the rows of a task to rows by topic."""
 
 
 class Relay(App):
     api = "turbine"
 
-    def __init__(self, name: str, **given: Any) -> None:
-        super().__init__(name, **given)
+    def __init__(self, name: str, **options: Any) -> None:
+        super().__init__(name, **options)
         self._handlers: list[Job] = []
 
     def relay(self, read: str, publish: Sequence[str], handler: Handler, schema: str | None = None) -> None:

@@ -1,4 +1,4 @@
-"""Programs of every door over a Kafka that asks for a name and a password, with all that they say of themselves."""
+"""Programs of every adapter over a Kafka that requires a login, with all their output and logs."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ from tests.support.killing import session_of_its_own
 
 
 def sent(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Each row for the topic of the native program."""
+    """Sends each row to the topic of the native program."""
     for batch in batches:
         encoded = topics.encoded(pa.RecordBatch.from_arrays([batch["n"]], names=["n"]))
         yield pa.RecordBatch.from_pydict({"topic": ["native"], "key": [None], "batch": [encoded]})
 
 
 def native(spark: SparkSession, broker: topics.Broker, home: Path) -> None:
-    """Windows of the API without a door."""
+    """Windows of the API without an adapter."""
     rows = broker.stream(spark, "secured", "n bigint")
     timed = rows.withWatermark("_timestamp", "1 second")
     panes = windowed(timed, Tumbling("1 second"), by="n", time="_timestamp").agg(F.count("*").alias("count"))
@@ -88,15 +88,15 @@ def of_bytewax(spark: SparkSession, servers: str, login: dict[str, str], home: P
     """A dataflow."""
     flow = Dataflow("secured")
     read = op.input("in", flow, KafkaSource([servers], ["secured"], tail=False, add_config=login))
-    made = op.map("same", read, lambda message: KafkaSinkMessage(None, message.value))
-    op.output("out", made, KafkaSink([servers], "bytewax", add_config=login))
+    messages = op.map("same", read, lambda message: KafkaSinkMessage(None, message.value))
+    op.output("out", messages, KafkaSink([servers], "bytewax", add_config=login))
     print(bytewax.explain(flow), flow)
     (home / "bytewax").mkdir()
     run_main(flow, recovery_config=RecoveryConfig(home / "bytewax"), spark=spark)
 
 
 def main() -> None:
-    """Runs them all; the login comes by standard input."""
+    """Runs all programs. The standard input contains the login."""
     home, servers = Path(sys.argv[1]), sys.argv[2]
     login = json.load(sys.stdin)
     events = {"spark.eventLog.enabled": "true", "spark.eventLog.dir": (home / "events").as_uri()}

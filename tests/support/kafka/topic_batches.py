@@ -1,4 +1,4 @@
-"""What a topic holds, and what its stream gives batch by batch."""
+"""The contents of a topic, and the batches of its stream."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ def values(table: pa.Table) -> list[dict[str, Any]]:
 
 
 def batches(stream: DataFrame, checkpoint: Path) -> list[list[Row]]:
-    """The rows of each micro-batch that there is, in order."""
-    seen: list[list[Row]] = []
+    """The rows of each available micro-batch, in order."""
+    rows_by_batch: list[list[Row]] = []
     query = (
-        stream.writeStream.foreachBatch(lambda rows, _: seen.append(rows.collect()))
+        stream.writeStream.foreachBatch(lambda rows, _: rows_by_batch.append(rows.collect()))
         .option("checkpointLocation", str(checkpoint / "_checkpoint"))
         .trigger(availableNow=True)
         .start()
     )
     query.awaitTermination()
-    return seen
+    return rows_by_batch

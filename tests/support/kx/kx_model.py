@@ -1,11 +1,11 @@
-"""Windows of the KX Stream Processor in plain Python, over lists: no Spark, and no code of Mullion's.
+"""A model of the windows of the KX Stream Processor in plain Python, over lists, without Spark or Mullion's code.
 
-Rows are ``(time in microseconds, value)``, a stream is a list of batches of them. What comes out is a list of
-``(window, partial, values)`` in order, and for late rows that pass through ``("late", values)``.
+Rows are ``(time in microseconds, value)``; a stream is a list of batches. The output is a list of
+``(window, partial, values)`` in order, and ``("late", values)`` for late rows that pass through.
 
-The clock of event time in a batch is the largest time of the batches before it, in whole milliseconds, and 0 before the
-first rows. A window closes in the first batch in which the clock is at or past its end and the lateness; a row is late
-if all its windows had closed in the batch before. A batch without rows follows the last one, for the clock has moved.
+The event clock of a batch is the largest time of the previous batches, in whole milliseconds, and 0 before the first
+rows. A window closes in the first batch whose clock has reached its end plus the lateness. A row is late if all its
+windows had closed in the previous batch. A batch without rows follows the last one, because the clock has advanced.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ Out = tuple[Any, ...]
 class Timed:
     """Tumbling and sliding windows, all in microseconds.
 
-    ``flush``: with how many rows a window gives what it has, before it closes.
+    ``flush``: the number of rows after which a window emits its rows before it closes.
     """
 
     slide: int
@@ -35,22 +35,22 @@ class Timed:
     flush: int | None = None
 
     def starts(self, time: int) -> list[int]:
-        """The windows that hold a time, the first one first."""
+        """The windows that contain a time, in ascending order."""
         last = time // self.slide * self.slide
-        found = []
+        ascending = []
         start = last
         while start + self.length > time:
-            found.append(start)
+            ascending.append(start)
             start -= self.slide
-        return found[::-1]
+        return ascending[::-1]
 
     def run(self, batches: Sequence[Sequence[Row]], *, end: bool) -> list[Out]:
-        """What comes out of all batches, and where the input ends there, of what is open then."""
-        return [(*said, [value for _, value in rows]) for out in self.rounds(batches, end=end) for *said, rows in out]
+        """The output of all batches, and of open windows if the input ends."""
+        return [(*head, [value for _, value in rows]) for out in self.rounds(batches, end=end) for *head, rows in out]
 
     def rounds(self, batches: Sequence[Sequence[Row]], *, end: bool) -> list[list[Out]]:
-        """The same with what each batch gives, with whole rows; the last ones are of no rows and of the end."""
-        found: list[list[Out]] = []
+        """The output of each batch, with complete rows; then of the batch without rows, and of the end of the input."""
+        rounds_: list[list[Out]] = []
         panes: dict[int, list[Row]] = {}
         before, clock, latest = -math.inf, -math.inf, 0
         first: int | None = None
@@ -59,7 +59,7 @@ class Timed:
             before, clock = clock, latest // 1000 * 1000
             late = []
             out: list[Out] = []
-            found.append(out)
+            rounds_.append(out)
             for time, value in batch:
                 open_ones = [s for s in self.starts(time) if s + self.length + self.lateness > before]
                 if not open_ones and self.starts(time):
@@ -85,13 +85,13 @@ class Timed:
                     out.append(self._shown(start, rows))
                 closed = start if closed is None else max(closed, start)
         if end:
-            left = {start for start in panes if panes[start] or not self.skip_empty}
-            if left and not self.skip_empty and first is not None:
-                # Those without rows too, as far as there is one with some.
+            remaining = {start for start in panes if panes[start] or not self.skip_empty}
+            if remaining and not self.skip_empty and first is not None:
+                # Windows without rows too, up to the last window with rows.
                 start = first if closed is None else closed + self.slide
-                left |= set(range(start, max(left), self.slide))
-            found.append([self._shown(start, panes.get(start, [])) for start in sorted(left)])
-        return found
+                remaining |= set(range(start, max(remaining), self.slide))
+            rounds_.append([self._shown(start, panes.get(start, [])) for start in sorted(remaining)])
+        return rounds_
 
     def _shown(self, start: int, rows: list[Row], *, partial: bool = False) -> Out:
         if self.sort:
@@ -101,30 +101,30 @@ class Timed:
 
 @dataclass
 class Counted:
-    """Windows of so many records."""
+    """Windows of this many records."""
 
     size: int
     frequency: int
 
     def run(self, batches: Sequence[Sequence[Row]], *, end: bool) -> list[Out]:
-        """What comes out, and at the end the windows that are not full."""
+        """The output, and incomplete windows at the end."""
         values = [value for batch in batches for _, value in batch]
         out: list[Out] = []
         for start in range(0, len(values), self.frequency):
-            held = values[start : start + self.size]
-            if len(held) == self.size or end:
-                out.append(((start, start + self.size), False, held))
+            rows = values[start : start + self.size]
+            if len(rows) == self.size or end:
+                out.append(((start, start + self.size), False, rows))
         return out
 
 
 @dataclass
 class Triggered:
-    """A global window: the trigger sees the buffer and where the batch begins in it."""
+    """A global window. The trigger receives the buffer and the position of the batch in it."""
 
     trigger: Callable[[list[int], int], list[int] | None]
 
     def run(self, batches: Sequence[Sequence[Row]], *, end: bool) -> list[Out]:
-        """What comes out, and at the end what is buffered."""
+        """The output, and the buffer at the end."""
         out: list[Out] = []
         buffer: list[int] = []
         at = 0

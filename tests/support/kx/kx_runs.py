@@ -24,17 +24,17 @@ def records(*seconds: float) -> list[dict[str, Any]]:
 
 
 def several() -> Iterator[list[dict[str, Any]]]:
-    """Rows 3 and 2 are out of order, 8 is late for its window once it has closed."""
+    """Rows 3 and 2 are out of order, and row 8 is late because its window has closed."""
     yield records(1, 3, 2)
     yield records(12, 45)
     yield records(46)
     yield records(8, 70)
 
 
-def out_of(spark: SparkSession, make: Callable[[list[Any]], Any], **asked: Any) -> list[Any]:
-    """The values ``v`` of each batch that came out."""
+def out_of(spark: SparkSession, make: Callable[[list[Any]], Any], **options: Any) -> list[Any]:
+    """The values ``v`` of each output batch."""
     out: list[Any] = []
-    sp.run(make(out), spark=spark, **asked)
+    sp.run(make(out), spark=spark, **options)
     return [batch["v"].to_pylist() if isinstance(batch, pa.Table) else batch for batch in out]
 
 
@@ -42,8 +42,8 @@ def ended(line: sp.Pipeline) -> Callable[[list[Any]], sp.Pipeline]:
     return lambda out: line | sp.write.to_variable(out)
 
 
-def of_windows(spark: SparkSession, window: sp.Operator, **asked: Any) -> list[Any]:
-    return out_of(spark, lambda out: sp.read.from_expr(several) | window | sp.write.to_variable(out), **asked)
+def of_windows(spark: SparkSession, window: sp.Operator, **options: Any) -> list[Any]:
+    return out_of(spark, lambda out: sp.read.from_expr(several) | window | sp.write.to_variable(out), **options)
 
 
 def drained(spark: SparkSession, window: sp.Operator) -> list[Any]:

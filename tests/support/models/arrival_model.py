@@ -1,8 +1,8 @@
-"""What a query must send out whose rows are worked on one by one, in plain Python: panes are lists of rows, and all of
-a key's are looked at for each row.
+"""A model of queries that process rows one by one, in plain Python. Panes are lists of rows; each row visits all panes
+of its key.
 
-As in ``model.py`` there is nothing here of how the operator works. Times and lengths are microseconds; row numbers take
-their place for windows of rows.
+Like ``model.py`` it shares no design with the operator. Times and lengths are microseconds, or row numbers for windows
+of rows.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from tests.support.models.model import Row
 
 @dataclass(frozen=True, kw_only=True)
 class Arrival:
-    """A query: the kind of its windows with their lengths, and what is asked of rows."""
+    """A query: its windows with their lengths, and the options for rows."""
 
     kind: str
     size: int
@@ -28,14 +28,14 @@ class Arrival:
     late: Late = "drop"
     running: bool = False
     per_key: bool = False
-    # Whether a key's clock goes on with the wall clock, and whether rows behind it are late.
+    # True if a key's clock advances with the wall clock; ``late_by`` decides whether rows behind the clock are late.
     goes_on: bool = False
     late_by: LateBy = "panes"
     collect: Order | None = None
-    # Of windows that depend on the order of rows: the longest. A row ends one if its id is a multiple of ``ends``.
+    # The longest window that depends on the order of rows. A row ends a window if its id is a multiple of ``ends``.
     most: int | None = None
     ends: int | None = None
-    # Of windows of a number of rows: the wall time after which they close.
+    # The wall time after which windows of a number of rows close.
     timeout: int | None = None
 
     @property
@@ -48,7 +48,7 @@ class Arrival:
 
 
 class Shown(NamedTuple):
-    """A row of the output, with the ids of the pane's rows in order; a late row has its own id alone."""
+    """An output row with the ids of the pane's rows in order; a late row contains only its own id."""
 
     key: str | None
     start: int | None
@@ -71,7 +71,7 @@ class Pane:
 
 
 class KeyPanes:
-    """The panes of one key, and all of its rows."""
+    """The panes of one key, and all its rows."""
 
     def __init__(self, rules: Arrival, key: str | None) -> None:
         self.rules = rules
@@ -80,15 +80,15 @@ class KeyPanes:
         self.began = 0
         self.panes: list[Pane] = []
         self.clock: int | None = None
-        # When that was its reading.
+        # The wall time of that reading.
         self.wall = 0
-        # What the clock reads by which panes fire early.
+        # The reading of the clock for early firings.
         self.now: int | None = None
         self.late = 0
         self.reopened: list[Pane] = []
 
     def batch(self, rows: Sequence[Row], before: int | None, now: int) -> Iterator[Shown]:
-        """The rows of one batch, by the stream's clock before it and in it."""
+        """Adds the rows of one batch, with the stream's clock before and in the batch."""
         self.now = now
         for pane in self.panes:
             pane.is_old = True
@@ -105,7 +105,7 @@ class KeyPanes:
         self.reopened = []
 
     def close(self, clock: int | None) -> Iterator[Shown]:
-        """What closes by a clock."""
+        """Closes the panes that are due by a clock."""
         for pane in self.due(clock):
             self.panes.remove(pane)
             yield self._shown(pane, "close")
@@ -115,7 +115,7 @@ class KeyPanes:
         return [pane for pane in ordered if clock is not None and pane.end + self.rules.lateness <= clock]
 
     def passing(self, wall: int) -> Iterator[Shown]:
-        """Time passes, up to a reading of the wall clock."""
+        """Advances the wall clock."""
         if self.clock is not None:
             self.clock += wall - self.wall
         self.wall = wall
@@ -128,7 +128,7 @@ class KeyPanes:
                 yield self._shown(pane, "close")
 
     def forget(self) -> None:
-        """At the end of a batch: of windows on a grid nothing is known any more, where none is open."""
+        """Ends a batch: a key of aligned windows without open panes is forgotten."""
         if self.rules.goes_on and self.rules.kind == "aligned" and not self.panes:
             self.clock = None
 
@@ -174,8 +174,8 @@ class KeyPanes:
         assert row.time is not None
         clock = self.clock if rules.per_key else before
         if rules.per_key:
-            seen = row.time - rules.delay
-            self.clock = self.now = seen if self.clock is None else max(self.clock, seen)
+            reading = row.time - rules.delay
+            self.clock = self.now = reading if self.clock is None else max(self.clock, reading)
             bounds = [(pane.start, pane.end) for pane in self.panes]
         alone = self._alone(row.time)
         if rules.late_by == "watermark" and clock is not None and row.time < clock:
@@ -205,18 +205,18 @@ class KeyPanes:
             yield from self.close(self.clock)
 
     def _reopen(self, pane: Pane, row: Row) -> None:
-        """By the stream's clock late rows of one batch are together in the panes that they open."""
+        """Adds a late row to a reopened pane. By the stream's clock, late rows of one batch share reopened panes."""
         session = self.rules.kind == "session"
         same = [
-            known
-            for known in self.reopened
-            if known.start == pane.start or (session and known.start <= pane.end and pane.start <= known.end)
+            pane_
+            for pane_ in self.reopened
+            if pane_.start == pane.start or (session and pane_.start <= pane.end and pane.start <= pane_.end)
         ]
-        for known in same:
-            self.reopened.remove(known)
+        for pane_ in same:
+            self.reopened.remove(pane_)
         of_one = [*same, pane]
-        pane.rows = sorted([row, *(row for known in same for row in known.rows)], key=lambda row: row.id)
-        pane.start, pane.end = min(known.start for known in of_one), max(known.end for known in of_one)
+        pane.rows = sorted([row, *(row for pane_ in same for row in pane_.rows)], key=lambda row: row.id)
+        pane.start, pane.end = min(pane_.start for pane_ in of_one), max(pane_.end for pane_ in of_one)
         self.reopened.append(pane)
 
     def _alone(self, time: int) -> list[Pane]:
@@ -231,9 +231,9 @@ class KeyPanes:
         return clock is not None and pane.end + self.rules.lateness <= clock
 
     def _known(self, pane: Pane) -> Pane:
-        for known in self.panes:
-            if known.start == pane.start:
-                return known
+        for existing in self.panes:
+            if existing.start == pane.start:
+                return existing
         pane.reading = self.now
         self.panes.append(pane)
         return pane
@@ -260,7 +260,7 @@ class KeyPanes:
             pane.reading = clock
 
     def waits(self, clock: int | None) -> list[Pane]:
-        """The panes that fire early by a clock."""
+        """Fires the panes that are due to fire early by a clock."""
         every = self.rules.early
         if every is None or clock is None:
             return []
@@ -275,14 +275,14 @@ class KeyPanes:
         return Shown(self.key, pane.start, pane.end, firing, pane.fired, self.ids(pane))
 
     def ids(self, pane: Pane) -> tuple[int, ...]:
-        """A pane's rows in the order that they are asked in; ids are in order of arrival."""
+        """The ids of a pane's rows in the requested order; ids follow the order of arrival."""
         by_time = self.rules.collect == "time"
         ordered = sorted(pane.rows, key=lambda row: (row.time or 0 if by_time else 0, row.id))
         return tuple(row.id for row in ordered)
 
 
 def mark(row: Row, size: int) -> int:
-    """What of a row a window of changes is about."""
+    """The value of a row that a window of changes compares."""
     return row.id // size % 3
 
 
@@ -297,7 +297,7 @@ class ArrivalModel:
         self.clock = 0
 
     def settle(self, rows: Sequence[Row], wall: int = 0) -> list[Shown]:
-        """A batch with rows, and the batch without rows after it where something closes."""
+        """Runs a batch with rows, and a batch without rows after it if panes are due."""
         firings: list[Shown] = []
         if self.rules.follows_wall:
             for panes in self.keys.values():
@@ -335,5 +335,5 @@ class ArrivalModel:
 
     @property
     def open(self) -> list[tuple[str | None, int, int, tuple[int, ...]]]:
-        """Of a window of row numbers that is open the end may be told as the end that it will have."""
+        """The open panes. An open window of row numbers may show the end that it will have."""
         return [(k, pane.start, pane.end, panes.ids(pane)) for k, panes in self.keys.items() for pane in panes.panes]

@@ -58,7 +58,7 @@ class AsOfModel:
         return [(row, self.match(row)) for row in due]
 
     def _can_be_needed(self, right: Row, earlier: Iterable[Row]) -> bool:
-        """Whether a left row that is not late may match it, by the right rows of earlier batches."""
+        """True if a left row that is not late may match ``right``, given the right rows of earlier batches."""
         if self.before is None:
             return True
         assert right.time is not None
@@ -83,7 +83,7 @@ class AsOfModel:
                 continue
             if self.tolerance is not None and abs(distance) > self.tolerance:
                 continue
-            # Of two at the same distance, the earlier.
+            # Of two rows at the same distance, the earlier matches.
             if (
                 best is None
                 or best.time is None

@@ -1,12 +1,12 @@
-"""What a query gives that changes between its runs: its panes as lists of rows, without accumulators, state or timers.
+"""A model of a query that changes between its runs. Panes are lists of rows, without accumulators, state or timers.
 
-A pane holds its rows and the run in which each came. What an aggregate knows of a pane are the rows since the run from
-which on the query has had it without a gap; it is whole if those are all. What a pane notes of its firings begins with
-the first batch under rules by which it fires before its close, as if it had just fired. It stays from then on, also
-under rules by which no pane fires before its close.
+A pane contains its rows and the run in which each arrived. An aggregate covers the rows since the run from which on the
+query has had it without a gap; it is complete if these are all rows of the pane. The record of a pane's firings begins
+with the first batch whose rules fire panes before their close, as if the pane had just fired. From then on the record
+continues, even under rules that fire no pane before its close.
 
-A window that takes another's place has that one beside it, which takes the rows before the boundary, until the query is
-started again after the last of its panes.
+While a new window replaces another one, the previous window receives the rows before the boundary. It is removed when
+the query is restarted after the last of its panes.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ AGGREGATES: Mapping[str, Aggregate] = {
     "everything": sorted,
     "more": lambda values: [v + 1 for v in sorted(values)],
 }
-"""By the name under which the tests ask Spark for them."""
+"""Aggregates by the names that the tests use in Spark."""
 
 
 @dataclass(frozen=True)
 class Grid:
-    """Windows of time of one size."""
+    """Windows of one length."""
 
     size: int
     slide: int
@@ -45,7 +45,7 @@ class Grid:
         return time % self.slide == 0
 
     def over(self, boundary: int) -> int:
-        """When all have ended that hold a time before the boundary."""
+        """The time at which all windows with a time before the boundary have ended."""
         return (boundary - 1) // self.slide * self.slide + self.size
 
 
@@ -59,14 +59,14 @@ class Gap:
         return boundary + self.gap
 
 
-def boundary(was: Grid | Gap, now: Grid | Gap, seen: int) -> int:
-    """From when on rows are the new window's."""
-    grids = [window for window in (was, now) if isinstance(window, Grid)]
+def boundary(previous: Grid | Gap, following: Grid | Gap, after: int) -> int:
+    """The time from which on the new window receives the rows."""
+    grids = [window for window in (previous, following) if isinstance(window, Grid)]
     if not grids:
-        return seen
-    reach = seen + 10 * max(grid.slide for grid in grids) + 1
-    both = (time for time in range(seen, reach) if all(grid.is_edge(time) for grid in grids))
-    one = (time for time in range(seen, reach) if grids[0].is_edge(time))
+        return after
+    reach = after + 10 * max(grid.slide for grid in grids) + 1
+    both = (time for time in range(after, reach) if all(grid.is_edge(time) for grid in grids))
+    one = (time for time in range(after, reach) if grids[0].is_edge(time))
     return next(both, next(one))
 
 
@@ -91,7 +91,7 @@ class Pane:
 
 @dataclass(frozen=True)
 class Firings:
-    """When panes fire before they close: every so many seconds of event time, after so many rows, at their end."""
+    """Firings before the close: after seconds of event time, after a number of rows, and at the pane's end."""
 
     every: int | None = None
     unchanged: bool = False
@@ -105,8 +105,8 @@ class Firings:
 
 Rows = Sequence[tuple[int, str, int]]
 Shown = tuple[str, int, int, tuple[Any, ...], tuple[str, ...], str, int]
-"""A firing: key, start and end of the window, the aggregates, the names of those that are not whole, its kind and seq;
-of an open pane the kind is ``open``."""
+"""A firing: key, start and end of the window, aggregates, names of incomplete aggregates, kind, seq. An open pane has
+the kind ``open``."""
 
 
 class Changing:
@@ -123,9 +123,9 @@ class Changing:
         self._notes = False
         self._watermark = 0
         self._first: int | None = None  # the first reading of the watermark
-        # What ends by then has closed.
+        # Windows that end by then have closed.
         self._closed: int | None = None
-        # What had ended by then had closed when another lateness began.
+        # Windows that had ended by then had closed when the lateness changed.
         self._closed_to = 0
         self._committed = 0
         self._before: Changing | None = None
@@ -134,7 +134,7 @@ class Changing:
 
     @property
     def is_draining(self) -> bool:
-        """Whether another run still has the window of before."""
+        """True if another run still has the previous window."""
         if self._before is None:
             return False
         return self._committed < max(
@@ -145,7 +145,7 @@ class Changing:
         return self._before is None and self._closed_to + self._lateness <= self._committed
 
     def drained(self, window: Grid | Gap) -> Changing:
-        """The query whose window is another one from now on."""
+        """Returns the query with another window from now on."""
         now = Changing(window)
         now._before, now._boundary = self, boundary(self._window, window, self._watermark + 1)
         now._run, now._since, now._asked = self._run, dict(self._since), self._asked
@@ -153,25 +153,25 @@ class Changing:
         now._closed_to = now._boundary
         return now
 
-    def begin(self, asked: Sequence[str], lateness: int, firings: Firings = Firings()) -> None:
-        """Another run of the query, as it is from now on."""
+    def begin(self, aggregates: Sequence[str], lateness: int, firings: Firings = Firings()) -> None:
+        """Starts another run of the query with these aggregates and options."""
         if self._before is not None and self._run >= 0 and not self.is_draining:
             self._closed = max(self._boundary, self._boundary if self._closed is None else self._closed)
             self._before = None
         if self._before is not None:
-            self._before.begin(asked, self._before._lateness, self._before._firings)
+            self._before.begin(aggregates, self._before._lateness, self._before._firings)
         if self._run >= 0 and lateness != self._lateness and self._before is None:
             self._closed_to = max(self._closed_to, self._committed - self._lateness)
         self._run += 1
-        self._since = {name: self._since.get(name, self._run) for name in asked}
-        self._asked = tuple(asked)
+        self._since = {name: self._since.get(name, self._run) for name in aggregates}
+        self._asked = tuple(aggregates)
         self._lateness = lateness
-        was, self._firings = self._firings, firings
+        previous, self._firings = self._firings, firings
         noted, self._notes = self._notes, self._notes or firings.any
         for pane in self._all():
             if not noted:
                 pane.fired, pane.reading, pane.since, pane.was_on_time = 0, self._watermark, 0, False
-            if firings.count is not None and was.count is None:
+            if firings.count is not None and previous.count is None:
                 pane.since = min(pane.since, 1)
             pane.was_on_time = pane.was_on_time and firings.on_time
 
@@ -179,7 +179,7 @@ class Changing:
         return [pane for panes in self._panes.values() for pane in panes]
 
     def write(self, rows: Sequence[tuple[int, str, int]]) -> list[Shown]:
-        """A batch of rows, and the batches without rows after it; what fires."""
+        """Runs a batch of rows, and the batches without rows after it. Returns the firings."""
         parts = [self] if self._before is None else [self._before, self]
         sides = [
             [row for row in rows if self._before is None or (row[0] >= self._boundary) == (part is self)]
@@ -250,7 +250,7 @@ class Changing:
         panes = self._panes.setdefault(key, [])
         before = [(pane.start, pane.end) for pane in panes]
         for time, value in rows:
-            held = Held(time, value, self._run)
+            arrived = Held(time, value, self._run)
             match self._window:
                 case Grid():
                     ends = [end for end in self._window.ends(time) if not self._is_closed(end)]
@@ -260,14 +260,14 @@ class Changing:
                         if pane is None:
                             pane = Pane(end - self._window.size, end, reading=self._watermark)
                             panes.append(pane)
-                        pane.rows.append(held)
+                        pane.rows.append(arrived)
                         pane.since += self._notes
                 case Gap(gap):
                     touches = any(start <= time + gap and time <= end for start, end in before)
                     if self._is_closed(time + gap) and not touches:
                         self.late += 1
                         continue
-                    first = Pane(time, time + gap, [held], reading=self._watermark, since=int(self._notes))
+                    first = Pane(time, time + gap, [arrived], reading=self._watermark, since=int(self._notes))
                     touched = sorted(
                         (p for p in panes if p.start <= first.end and first.start <= p.end), key=lambda p: p.start
                     )
@@ -276,7 +276,7 @@ class Changing:
                         panes.remove(pane)
 
     def _merged(self, row: Pane, touched: Sequence[Pane]) -> Pane:
-        """A session goes on that was open before the batch, of several the earliest."""
+        """Merges a row with sessions. The earliest session that was open before the batch survives."""
         if not touched:
             return row
         survivor = next((p for p in touched if p.is_old), touched[0])
@@ -285,7 +285,7 @@ class Changing:
         return Pane(
             min(p.start for p in parts),
             max(p.end for p in parts),
-            [held for p in parts for held in p.rows],
+            [row_ for p in parts for row_ in p.rows],
             survivor.is_old,
             survivor.fired,
             survivor.reading,
@@ -308,17 +308,17 @@ class Changing:
         values: list[Value] = []
         incomplete = []
         for name in self._asked:
-            known = [held.value for held in pane.rows if held.run >= self._since[name]]
-            if len(known) < len(pane.rows):
+            values_ = [row.value for row in pane.rows if row.run >= self._since[name]]
+            if len(values_) < len(pane.rows):
                 incomplete.append(name)
-            values.append(AGGREGATES[name](known) if known else None)
+            values.append(AGGREGATES[name](values_) if values_ else None)
         seq = 0 if kind == "open" else pane.fired
         return key, pane.start, pane.end, tuple(values), tuple(incomplete), kind, seq
 
 
 def in_batches(parts: Sequence[Changing], sides: Sequence[Rows], rows: Rows) -> list[tuple[int, Shown]]:
-    """A batch of rows for windows of one query, each of which takes its side of them, and the batches without rows
-    after it; what fires, with the number of the window.
+    """Runs a batch of rows for the windows of one query, each of which receives its own part, and the batches without
+    rows after it. Returns the firings with the number of the window.
     """
     watermark = parts[0]._watermark
     keys = {key for _, key, _ in rows}
@@ -331,25 +331,25 @@ def in_batches(parts: Sequence[Changing], sides: Sequence[Rows], rows: Rows) -> 
     watermark = max([watermark, *(time for time, _, _ in rows)])
     for part in parts:
         part._watermark = watermark
-    # A batch without rows runs only if something is due in it.
+    # A batch without rows runs only if a pane is due in it.
     while any(part._is_due(watermark) for part in parts):
         fired += [(i, shown) for i, part in enumerate(parts) for shown in part._fire(watermark)]
     return fired
 
 
 class Several:
-    """Windows of one query, by their names, of which some come and some go between its runs."""
+    """Windows of one query by name. Runs of the query add and remove windows."""
 
     def __init__(self) -> None:
         self.windows: dict[str, Changing] = {}
         self._watermark = 0
         self._committed: int | None = None
 
-    def add(self, name: str, window: Grid | Gap, asked: Sequence[str], lateness: int, firings: Firings) -> None:
-        """A window that has the rows from now on; what has closed by the clock has closed for it too."""
+    def add(self, name: str, window: Grid | Gap, aggregates: Sequence[str], lateness: int, firings: Firings) -> None:
+        """Adds a window that receives rows from now on. Windows that the clock has closed are closed for it too."""
         new = Changing(window)
         new._watermark = self._watermark
-        new.begin(asked, lateness, firings)
+        new.begin(aggregates, lateness, firings)
         new._closed = None if self._committed is None else self._committed - lateness
         self.windows[name] = new
 

@@ -1,4 +1,4 @@
-"""Windows that rows bring, in plain Python: beside the model of the rules that all panes have."""
+"""A model of windows that rows list, in plain Python. It extends the model of the rules for all panes."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ Window = tuple[int, int]
 
 @dataclass(frozen=True)
 class CustomRules(Contract):
-    """A query with custom windows. Of ``lists`` a row has the one that its time says, whole ``unit``s from the epoch.
+    """A query with custom windows. A row's list of ranges follows from the number of ``unit``s before its time.
 
-    Ranges are relative to the unit that the time is in, so that rows of one unit share windows.
+    Ranges are relative to the row's unit, so that rows of one unit share windows.
     """
 
     unit: int
@@ -24,8 +24,8 @@ class CustomRules(Contract):
 
     def ranges(self, time: int) -> list[Window] | None:
         base = time // self.unit
-        found = self.lists[base % len(self.lists)]
-        return None if found is None else [(base * self.unit + start, base * self.unit + end) for start, end in found]
+        pairs = self.lists[base % len(self.lists)]
+        return None if pairs is None else [(base * self.unit + start, base * self.unit + end) for start, end in pairs]
 
 
 class Customs(Model):
@@ -57,7 +57,7 @@ class Customs(Model):
                 for window in windows.difference(in_time):
                     reopened.setdefault((row.key, window), []).append(row.id)
 
-        # A reopened pane is due at once.
-        for (key, (start, end)), held in reopened.items():
-            batch.firings.append(Firing(key, start, end, "close", 0, tuple(sorted(held))))
+        # A reopened pane is due immediately.
+        for (key, (start, end)), ids in reopened.items():
+            batch.firings.append(Firing(key, start, end, "close", 0, tuple(sorted(ids))))
         return late

@@ -1,8 +1,7 @@
-"""The pane contract in plain Python: what a query must send out, worked out as slowly and as plainly as can be.
+"""A model of the pane contract in plain Python, as simple as possible.
 
-It keeps every row of every open pane in a dict and looks at all of them in every batch. Nothing of how the operator
-works is in it (no slices, no timers, no queues), so that the two can only agree by both being right. Times and lengths
-are microseconds.
+It keeps every row of every open pane in a dict and visits all of them in every batch. It shares no design with the
+operator (slices, timers, queues), so that they cannot agree by sharing a fault. Times and lengths are microseconds.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ SECOND = 1_000_000
 
 
 class Row(NamedTuple):
-    """A row of the input; its ``id`` is its own."""
+    """An input row with a unique ``id``."""
 
     id: int
     key: str | None
@@ -26,7 +25,7 @@ class Row(NamedTuple):
 
 
 class Firing(NamedTuple):
-    """A row of the output, with the rows of its pane; a late row has no window and no number."""
+    """An output row, with the ids of the pane's rows. A late row has no window and no number."""
 
     key: str | None
     start: int | None
@@ -38,7 +37,7 @@ class Firing(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class Contract:
-    """The parameters of ``windowed`` beside its window, and the watermark's delay."""
+    """The parameters of ``windowed`` apart from its window, and the watermark's delay."""
 
     delay: int = 0
     lateness: int = 0
@@ -54,40 +53,40 @@ class Contract:
 
     @property
     def by_wall_clock(self) -> bool:
-        """Whether panes close or fire by it: then a query that starts again runs a batch at once."""
+        """True if panes close or fire by the wall clock. Then a restarted query runs a batch immediately."""
         return self.processing or self.idle_after is not None or self.early is not None
 
 
 @dataclass(frozen=True)
 class Rules(Contract):
-    """A query with windows on a grid."""
+    """A query with aligned windows."""
 
     size: int
     slide: int
     offset: int = 0
 
     def starts(self, time: int) -> Iterator[int]:
-        """The windows that hold ``time``: ``start <= time < start + size`` on the grid ``offset + k * slide``."""
+        """The windows of ``time``: ``start <= time < start + size``, with ``start = offset + k * slide``."""
         start = (time - self.offset) // self.slide * self.slide + self.offset
         while start > time - self.size:
             yield start
             start -= self.slide
 
     def start(self, window: int) -> int:
-        """The start of a window, by its number in the model: its start."""
+        """The start of a window, which identifies it in this model."""
         return window
 
     def end(self, window: int) -> int:
         return window + self.size
 
     def closes(self, window: int) -> int:
-        """When the clock closes the pane of a window."""
+        """The reading of the clock that closes a window's pane."""
         return self.end(window) + self.lateness
 
 
 @dataclass(frozen=True)
 class CumulativeRules(Rules):
-    """A query with windows that grow from the start of a cycle of ``size``, by ``slide``; numbered by their ends."""
+    """A query with windows that grow by ``slide`` from the start of a cycle of ``size``. Their ends identify them."""
 
     def starts(self, time: int) -> Iterator[int]:
         end = self.start(time + 1) + self.size
@@ -104,7 +103,7 @@ class CumulativeRules(Rules):
 
 @dataclass
 class Pane:
-    """An open pane: its end, its rows, the readings of both clocks when it opened or last fired, and the rows since."""
+    """An open pane: its end and rows, both clocks' readings when it opened or last fired, and its rows since then."""
 
     end: int
     event: int
@@ -117,7 +116,7 @@ class Pane:
 
 @dataclass
 class Batch:
-    """What one batch sends out and counts."""
+    """The output and the counts of one batch."""
 
     firings: list[Firing] = field(default_factory=list)
     rows_late: int = 0
@@ -130,29 +129,29 @@ class Batch:
 
 
 class Model(ABC):
-    """The panes of one query, all keys together: the event clock is theirs in common."""
+    """The panes of all keys of one query, which share the event clock."""
 
     def __init__(self, contract: Contract) -> None:
         self.contract = contract
-        # By key and window: its start, or what tells it from others and ``start_of`` gives the start of.
+        # By key and window. A window is its start, or an identity for which ``start_of`` returns the start.
         self.open: dict[tuple[str | None, Any], Pane] = {}
-        self.clock = 0  # the event clock of the next batch: 0 until rows have been seen
+        self.clock = 0  # the event clock of the next batch: 0 until rows arrive
         self.first: int | None = None  # its first reading after that
-        self.before: int | None = None  # that of the batch before; none before batch 0, and nothing is late there
+        self.before: int | None = None  # the clock of the previous batch: none before batch 0, in which no row is late
         self.has_run = False
-        # Of each key its rows, by time and id, where panes to come may still hold them.
+        # The rows of each key, by time and id, that later panes may contain.
         self.rows: dict[str | None, list[tuple[int, int]]] = {}
         self.starts_again = False
-        self.idle: tuple[int, int] | None = None  # the wall clock when the source was found empty, and the event clock
+        self.idle: tuple[int, int] | None = None  # the wall clock and the event clock when the source became empty
 
-    def settle(self, wall: int, rows: Sequence[Row] | None = None, seen: int | None = None) -> list[Batch]:
-        """The batches that run: one for ``rows``, if there are any, then batches without rows while something is due.
+    def settle(self, wall: int, rows: Sequence[Row] | None = None, filtered_time: int | None = None) -> list[Batch]:
+        """Runs a batch for ``rows``, if there are any, then batches without rows while a pane is due.
 
-        ``seen`` is a time that the watermark sees and no pane does.
+        ``filtered_time`` is the time of a row that is filtered out between the watermark and the window.
         """
         batches = []
         if rows is not None or self.starts_again:
-            batches.append(self.batch(rows or [], wall, rows_came=rows is not None, seen=seen))
+            batches.append(self.batch(rows or [], wall, rows_came=rows is not None, filtered_time=filtered_time))
         while self.has_run and (
             any(self._is_due(pane, wall) for pane in self.open.values())
             or self._closes_empty(wall if self.contract.processing else self._when_idle(wall))
@@ -164,7 +163,7 @@ class Model(ABC):
         return batches
 
     def restart(self) -> None:
-        """The query starts again from its checkpoint: Spark runs nothing before there are rows."""
+        """Restarts the query from its checkpoint. Spark runs no batch before rows arrive."""
         self.has_run, self.idle = False, None
         self.starts_again = self.contract.by_wall_clock
 
@@ -174,7 +173,7 @@ class Model(ABC):
         return self._closes(pane, clock) or fires is not None
 
     def _when_idle(self, wall: int) -> int:
-        """Where the event clock goes in the batch after one without rows."""
+        """The event clock after a batch without rows."""
         if self.contract.idle_after is None:
             return self.clock
         since, clock = self.idle = self.idle or (wall, self.clock)
@@ -185,7 +184,7 @@ class Model(ABC):
         return clock >= pane.end + self.contract.lateness
 
     def _fires(self, pane: Pane, clock: int, wall: int | None) -> str | None:
-        """What an open pane fires that does not close; the wall clock counts in batches without rows."""
+        """The firing of an open pane that does not close. The wall clock counts in batches without rows."""
         contract = self.contract
         if pane.was_on_time:
             return "update" if pane.since else None
@@ -205,10 +204,12 @@ class Model(ABC):
         moved = (since is not None and clock >= since + every) or (wall is not None and wall >= pane.wall + every)
         return "early" if moved else None
 
-    def batch(self, rows: Sequence[Row], wall: int, *, rows_came: bool = True, seen: int | None = None) -> Batch:
-        """One batch; ``settle`` says which there are."""
+    def batch(
+        self, rows: Sequence[Row], wall: int, *, rows_came: bool = True, filtered_time: int | None = None
+    ) -> Batch:
+        """Runs one batch; ``settle`` decides which batches run."""
         if self.contract.processing:
-            # A row's time is that of its batch, and none is late.
+            # A row has the time of its batch, and no row is late.
             self.clock, self.before = wall, None
             rows = [row._replace(time=wall) for row in rows]
         clock, batch = self.clock, Batch()
@@ -251,7 +252,7 @@ class Model(ABC):
             self.idle = None
         else:
             self.clock = self._when_idle(wall)
-        times = [row.time for row in rows if row.time is not None] + ([] if seen is None else [seen])
+        times = [row.time for row in rows if row.time is not None] + ([] if filtered_time is None else [filtered_time])
         if times and not self.contract.processing:
             # Spark keeps watermarks in whole milliseconds.
             self.clock = max(self.clock, max(times) // 1000 * 1000 - self.contract.delay)
@@ -261,29 +262,29 @@ class Model(ABC):
         return int(window)
 
     def _closes_empty(self, clock: int) -> bool:
-        """Whether a window without rows is due to close."""
+        """True if a window without rows is due to close."""
         return False
 
     def _close_empty(self, clock: int, batch: Batch) -> None:
-        """Closes the windows without rows that are due; those with rows are still open."""
+        """Closes the due windows without rows, while windows with rows are still open."""
         assert not self.contract.empty
 
     def _forgets(self, clock: int) -> list[str | None]:
-        """The keys without a pane that have rows which no pane can still hold: a batch runs to be rid of them."""
+        """The keys without panes whose rows no pane can contain any more: a batch runs to delete these rows."""
         return []
 
     @abstractmethod
     def _enter(self, rows: Sequence[tuple[Row, int]], wall: int, batch: Batch) -> list[Row]:
-        """Rows with their times enter their panes, or reopen them for this batch; gives the rows that were late."""
+        """Adds rows with their times to panes, or reopens panes for this batch. Returns the late rows."""
 
 
 class Panes(Model):
-    """The panes of a query with windows on a grid."""
+    """The panes of a query with aligned windows."""
 
     def __init__(self, rules: Rules) -> None:
         super().__init__(rules)
         self.rules = rules
-        self.known: dict[str | None, int] = {}  # where windows without rows close too: the next to close of a key
+        self.known: dict[str | None, int] = {}  # where windows without rows close too: the next window of a key
 
     def start_of(self, window: Any) -> int:
         return self.rules.start(window)
@@ -323,26 +324,26 @@ class Panes(Model):
                     for start in starts:
                         reopened.setdefault((row.key, start), []).append(row.id)
 
-        # A reopened pane is due at once.
-        for (key, start), held in reopened.items():
-            batch.firings.append(Firing(key, rules.start(start), rules.end(start), "close", 0, tuple(sorted(held))))
+        # A reopened pane is due immediately.
+        for (key, start), ids in reopened.items():
+            batch.firings.append(Firing(key, rules.start(start), rules.end(start), "close", 0, tuple(sorted(ids))))
         return late
 
 
 @dataclass(frozen=True)
 class AroundRules(Contract):
-    """A query with a window about each row."""
+    """A query with a window around each row."""
 
     before: int
     after: int
 
     def ends(self, time: int) -> int:
-        """Of the window about a row: it is half open, and its last microsecond is ``after`` the row."""
+        """The end of the window around a row. It is exclusive: the last microsecond is ``after`` the row."""
         return time + self.after + 1
 
 
 class Arounds(Model):
-    """The panes of a query with a window about each row. It keeps the rows of a key until no window can hold one."""
+    """The panes of a query with a window around each row. Rows stay until no window can contain them."""
 
     def __init__(self, rules: AroundRules) -> None:
         super().__init__(rules)
@@ -367,8 +368,8 @@ class Arounds(Model):
         if rules.late == "reopen":
             for key, time in {(row.key, time) for row, time in late}:
                 start, end = time - rules.before, rules.ends(time)
-                held = tuple(sorted(row.id for row, at in late if row.key == key and start <= at < end))
-                batch.firings.append(Firing(key, start, end, "close", 0, held))
+                ids = tuple(sorted(row.id for row, at in late if row.key == key and start <= at < end))
+                batch.firings.append(Firing(key, start, end, "close", 0, ids))
         return [row for row, _ in late]
 
     def _forgets(self, clock: int) -> list[str | None]:
@@ -378,17 +379,17 @@ class Arounds(Model):
         return [key for key, last in lasts.items() if self.rules.ends(last) + reach <= clock]
 
     def _had_closed(self, time: int) -> bool:
-        """Whether the window about a row at ``time`` had closed before this batch."""
+        """True if the window around a row at ``time`` had closed before this batch."""
         return self.before is not None and self.before >= self.rules.ends(time) + self.rules.lateness
 
 
 def closes(rules: Rules, rows: Sequence[Row]) -> list[Firing]:
-    """The closes of all panes when no row is late: what a batch DataFrame gives."""
+    """The closes of all panes when no row is late, as of a batch DataFrame."""
     panes: dict[tuple[str | None, int], list[int]] = {}
     for row in rows:
         for start in rules.starts(row.time) if row.time is not None else ():
             panes.setdefault((row.key, start), []).append(row.id)
     return [
-        Firing(key, rules.start(window), rules.end(window), "close", 0, tuple(sorted(held)))
-        for (key, window), held in panes.items()
+        Firing(key, rules.start(window), rules.end(window), "close", 0, tuple(sorted(ids)))
+        for (key, window), ids in panes.items()
     ]

@@ -1,4 +1,4 @@
-"""Windows whose bounds depend on the order of rows, in plain Python: sessions of a longest length, sessions that a row
+"""A model of windows whose bounds depend on the order of rows: sessions with a maximum length, sessions that a row
 ends, and windows from a key's first row.
 
 A pane is a list of rows. Its bounds follow from these, and from the pane after it.
@@ -13,7 +13,7 @@ from tests.support.models.model import Row
 
 
 class OrderedPanes(KeyPanes):
-    """The panes of one key, in order of time. Those with one start are in the order in which they opened."""
+    """The panes of one key, in order of time. Panes with the same start are in the order in which they opened."""
 
     def batch(self, rows: Sequence[Row], before: int | None, now: int) -> Iterator[Shown]:
         yield from super().batch(sorted(rows, key=lambda row: (row.time or 0, row.id)), before, now)
@@ -23,8 +23,8 @@ class OrderedPanes(KeyPanes):
         assert time is not None
         clock = self.clock if rules.per_key else before
         if rules.per_key:
-            seen = time - rules.delay
-            self.clock = self.now = seen if self.clock is None else max(self.clock, seen)
+            reading = time - rules.delay
+            self.clock = self.now = reading if self.clock is None else max(self.clock, reading)
         pane = self._pane_of(row, clock)
         if pane is None:
             self.late += 1
@@ -52,7 +52,7 @@ class OrderedPanes(KeyPanes):
             parts = [pane]
             rows = [*pane.rows, row]
             start, last = min(pane.start, time), max(self._times(rows))
-            # Only the last row ends a pane, and not in the past of the clock.
+            # Only the last row ends a pane, and not before the clock.
             is_ended = pane.end_row is not None or (ends and last == time and not self._past(time + 1, clock))
         else:
             pane = Pane(time, time)

@@ -1,7 +1,7 @@
-"""Random results of a window: aggregates of all kinds, and what can stand above them.
+"""Random results of a window: aggregates of all kinds, and expressions over them.
 
-Each is a Column, which ``windowed(...).agg`` and Spark's own ``groupBy(...).agg`` take alike. What a result is does not
-depend on the order of rows, and sums of floats are exact.
+Each is a Column that both ``windowed(...).agg`` and Spark's ``groupBy(...).agg`` accept. Results do not depend on the
+order of rows, and sums of floats are exact.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import LongType, StringType
 
 COLUMNS = "k string, j int, v bigint, d double, s string, b boolean, m decimal(12, 2), n bigint"
-"""Rows have a number ``n`` of their own, which grows; all else may be null."""
+"""Rows have a unique ascending number ``n``; other columns may be null."""
 
 raised = F.udf(lambda value: None if value is None else value + 1000, LongType())
 spelt = F.udf(lambda text, number: f"{text}/{number}", StringType())
@@ -29,7 +29,7 @@ KEYS: dict[str, Callable[[], Column | str]] = {
     "odd j": lambda: F.when(F.col("j") % 2 == 1, F.col("j")).alias("odd j"),
     "of udf": lambda: shouted(F.col("k")).alias("of udf"),
 }
-"""Keys by the names that they have in a result."""
+"""Keys by their names in a result."""
 
 FILTERS = ("v > 10", "b", "s LIKE 'b%'", "v > 10 AND d < 5", "k IS NULL", "false", "j = 1 OR b", "v IS NOT NULL")
 
@@ -59,7 +59,7 @@ def random_rows(rng: random.Random, count: int, first: int, times: tuple[int, in
 
 
 class Results:
-    """Makes results at random; those of one draw upon few aggregates, so that many have the same ones."""
+    """Creates random results from few aggregates, so that many results share them."""
 
     def __init__(self, rng: random.Random, keys: list[str]) -> None:
         self._rng = rng
@@ -67,7 +67,7 @@ class Results:
         self._known: dict[str, list[Column]] = {}
 
     def one(self) -> Column:
-        """A result, that has an aggregate or a key in it."""
+        """A result that contains an aggregate or a key."""
         rng = self._rng
         of = rng.choice([self.integer, self.integer, self.double, self.text, self.truth, self.values, self.record])
         return of(rng.choice([0, 1, 1, 2, 3]))
@@ -168,12 +168,12 @@ class Results:
         return self._rng.choice([*(column for name, column in keys.items() if name in self._keys), F.lit("b")])
 
     def _aggregate(self, kind: str, make: Callable[[], Column]) -> Column:
-        """One that there was before, or another."""
-        known = self._known.setdefault(kind, [])
-        if known and self._rng.random() < 0.4:
-            return self._rng.choice(known)
-        known.append(make())
-        return known[-1]
+        """A previous aggregate of the kind, or a new one."""
+        previous = self._known.setdefault(kind, [])
+        if previous and self._rng.random() < 0.4:
+            return self._rng.choice(previous)
+        previous.append(make())
+        return previous[-1]
 
     def _filtered(self, *aggregates: str) -> Column:
         text = self._rng.choice(aggregates)

@@ -1,4 +1,4 @@
-"""Random rows of random types, and what is the same in all the forms that they take on their way through topics."""
+"""Random rows of random types, and their comparison in all forms that they have on their way through topics."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ EPOCH = datetime.datetime(1970, 1, 1)
 
 
 def random_type(rng: random.Random, depth: int = 2) -> pa.DataType:
-    """One of those that a caller may come with; not all are ones that a topic takes."""
+    """A random type of a caller's data; topics do not support all of them."""
     if depth and rng.random() < 0.4:
         inner = random_type(rng, depth - 1)
         match rng.randrange(5):
@@ -63,7 +63,7 @@ def random_type(rng: random.Random, depth: int = 2) -> pa.DataType:
 
 
 def random_value(rng: random.Random, kind: pa.DataType) -> Any:
-    """A value of a type, as Python has it."""
+    """A random value of a type, as a Python object."""
     types = pa.types
     if types.is_null(kind) or rng.random() < 0.2:
         return None
@@ -103,7 +103,7 @@ def random_value(rng: random.Random, kind: pa.DataType) -> Any:
 
 
 def random_call(rng: random.Random, columns: dict[str, pa.DataType]) -> pa.Table | list[dict[str, Any]]:
-    """Rows of a call of ``produce``: of some of the columns, in Arrow's types or as dicts, which may not fit."""
+    """The rows of a call of ``produce``: some of the columns, as an Arrow table or as dicts, which may not match."""
     names = rng.sample(list(columns), rng.randint(1, len(columns)))
     kinds = {name: columns[name] if rng.random() < 0.95 else random_type(rng) for name in names}
     rows = rng.randint(1, 4)
@@ -114,7 +114,7 @@ def random_call(rng: random.Random, columns: dict[str, pa.DataType]) -> pa.Table
 
 
 def plain(value: Any, kind: pa.DataType) -> Any:
-    """A value as a caller writes it in a dict: without maps, which Python does not tell from records."""
+    """A value as a caller writes it in a dict: without maps, which look like records in Python."""
     if value is None:
         return None
     if pa.types.is_map(kind):
@@ -129,7 +129,7 @@ def plain(value: Any, kind: pa.DataType) -> Any:
 def accepted_calls(
     rng: random.Random, calls: int, produce: Callable[[pa.Table | list[dict[str, Any]]], None]
 ) -> list[dict[str, Any]]:
-    """The rows of all random calls that were not refused, in order."""
+    """The rows of all random calls that raised no error, in order."""
     columns = {f"c{number}": random_type(rng) for number in range(12)}
     rows: list[dict[str, Any]] = []
     for _ in range(calls):
@@ -143,7 +143,7 @@ def accepted_calls(
 
 
 def streamed(stream: DataFrame, checkpoint: Path) -> list[dict[str, Any]]:
-    """All rows of a stream, as Arrow has them."""
+    """All rows of a stream, as Python values of Arrow."""
     rows: list[dict[str, Any]] = []
     query = (
         stream.writeStream.foreachBatch(lambda batch, _: rows.extend(batch.toArrow().to_pylist()))
@@ -158,7 +158,7 @@ def streamed(stream: DataFrame, checkpoint: Path) -> list[dict[str, Any]]:
 def publish(
     spark: SparkSession, home: Path, tables: Sequence[pa.Table], publisher: topics.Publisher, topic: str
 ) -> None:
-    """Has a query publish tables to a topic, one after the other."""
+    """Publishes tables to a topic by a query, one after the other."""
     batches = [topics.encoded(table.combine_chunks().to_batches()[0]) for table in tables]
 
     def outputs(rows: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -185,7 +185,7 @@ def rows_of(data: pa.Table | list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def same(left: Any, right: Any) -> bool:
-    """Whether two values are the same, one of which may be in a wider type; a record of nulls is as good as none."""
+    """True if two values are equal. One may have a wider type; a record of nulls equals null."""
     left, right = _bare(left), _bare(right)
     if isinstance(left, dict) and isinstance(right, dict):
         return all(same(left.get(name), right.get(name)) for name in {*left, *right})
@@ -193,7 +193,7 @@ def same(left: Any, right: Any) -> bool:
         return len(left) == len(right) and all(map(same, left, right))
     if isinstance(left, float) or isinstance(right, float):
         numbers = all(isinstance(one, (int, float, decimal.Decimal)) and one is not True for one in (left, right))
-        # From decimals Arrow and Spark get floats that differ in the last digit.
+        # Arrow and Spark convert decimals to floats that differ in the last digit.
         return numbers and (math.isclose(left, right, rel_tol=1e-12) or (math.isnan(left) and math.isnan(right)))
     if isinstance(left, bool) or isinstance(right, bool):
         return left is right
@@ -214,7 +214,7 @@ def _bare(value: Any) -> Any:
 
 
 def as_json(value: Any) -> Any:
-    """A value as a reader has it who knows JSON alone."""
+    """A value as a reader of plain JSON sees it."""
     match _bare(value):
         case dict() as fields:
             return {name: as_json(inner) for name, inner in fields.items()}

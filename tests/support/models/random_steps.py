@@ -30,11 +30,11 @@ def steps(
     restart_after: int | None = None,
     number_of_keys: int = 240,
 ) -> Iterator[Step]:
-    """A stream of some batches: time runs on, stands still and leaps."""
+    """Yields the steps of some batches: time advances, stays and jumps."""
     rules: Rules | SessionRules | AroundRules | CustomRules = of
     ids = count()
     if isinstance(rules, AroundRules):
-        # As far from one another as rows of a session are, where its gap is a window's reach.
+        # As far from one another as rows of a session, with the window's length as its gap.
         gap = max(rules.before, rules.after, SECOND)
         rules = SessionRules(gap=gap, delay=rules.delay, lateness=rules.lateness, early=rules.early)
     leaps: tuple[int, ...]
@@ -45,7 +45,7 @@ def steps(
             leaps = (gap // 2, gap, 2 * gap + rules.lateness)
         case Rules():
             leaps = (rules.slide // 2, rules.slide, rules.size, 3 * rules.size + rules.lateness)
-    seen: dict[str | None, list[int]] = {}
+    previous_times: dict[str | None, list[int]] = {}
     keys: list[str | None] = [None, "", *(f"key {i}" for i in range(number_of_keys - 2))]
     front = 0
     for number in range(7):
@@ -53,7 +53,7 @@ def steps(
         for key in keys:
             for _ in range(rng.choice((0, 0, 0, 0, 1, 1, 2, 4))):
                 if isinstance(rules, SessionRules):
-                    time = _time_of_session(rng, rules, front, seen.setdefault(key, []))
+                    time = _time_of_session(rng, rules, front, previous_times.setdefault(key, []))
                 elif isinstance(rules, CustomRules):
                     time = _time_of_custom(rng, rules, front)
                 else:
@@ -74,7 +74,7 @@ def _time(rng: random.Random, rules: Rules, front: int) -> int | None:
             return None
         case 1:  # long past, in the first batches before the epoch
             return front - rng.randrange(8 * (rules.size + rules.slide + rules.delay + rules.lateness))
-        case 2 | 3 | 4:  # on an edge, or beside it
+        case 2 | 3 | 4:  # on an edge, or next to it
             edge = rng.choice(list(rules.starts(front)) or [front]) + rng.choice((0, rules.size, rules.slide))
             return edge + rng.choice((-1, 0, 0, 1))
         case _:
@@ -82,7 +82,7 @@ def _time(rng: random.Random, rules: Rules, front: int) -> int | None:
 
 
 def _time_of_custom(rng: random.Random, rules: CustomRules, front: int) -> int | None:
-    """A time near those of before, often on the edge of a unit, where ranges change."""
+    """A time near previous ones, often on the edge of a unit, where ranges change."""
     unit, back = rules.unit, rules.delay + rules.lateness
     match rng.randrange(20):
         case 0:
@@ -95,19 +95,19 @@ def _time_of_custom(rng: random.Random, rules: CustomRules, front: int) -> int |
             return front + rng.randrange(-unit - back, unit)
 
 
-def _time_of_session(rng: random.Random, rules: SessionRules, front: int, seen: list[int]) -> int | None:
-    """A time that is often about a gap away from another of the key, so that sessions touch, just touch or do not."""
+def _time_of_session(rng: random.Random, rules: SessionRules, front: int, previous: list[int]) -> int | None:
+    """A time that is often about a gap away from another one of the key, so that sessions overlap, touch or do not."""
     gap, back = rules.gap, rules.delay + rules.lateness
     match rng.randrange(20):
         case 0:
             return None
         case 1:  # long past, in the first batches before the epoch
             time = front - rng.randrange(8 * (gap + back))
-        case 2 | 3 | 4 | 5 if seen:  # where a session of before starts, ends, or would end
-            time = rng.choice(seen[-4:]) + rng.choice((-gap, gap)) + rng.choice((-1, 0, 0, 1))
-        case 6 | 7 | 8 | 9 if len(seen) > 1:  # between two of before
-            time = sum(rng.sample(seen[-4:], 2)) // 2
+        case 2 | 3 | 4 | 5 if previous:  # where a previous session starts, ends, or would end
+            time = rng.choice(previous[-4:]) + rng.choice((-gap, gap)) + rng.choice((-1, 0, 0, 1))
+        case 6 | 7 | 8 | 9 if len(previous) > 1:  # between two previous times
+            time = sum(rng.sample(previous[-4:], 2)) // 2
         case _:
             time = front + rng.randrange(-gap - back, gap)
-    seen.append(time)
+    previous.append(time)
     return time

@@ -1,7 +1,7 @@
-"""Sessions in plain Python: rule 7 of the pane contract, beside the model of the rules that all panes have.
+"""A model of sessions in plain Python: rule 7 of the pane contract. It extends the model of the rules for all panes.
 
-Every open session of a key is looked at for every batch of its rows. What merges is found by laying everything out in
-order of time, the sessions from before and the rows that came alike, so that no order of arrival can matter.
+Every batch with rows of a key visits all its open sessions. Open sessions and new rows are sorted by time before they
+merge, so that the order of arrival cannot matter.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ Key = str | None
 
 @dataclass(frozen=True)
 class SessionRules(Contract):
-    """A query with sessions. Where ``gaps`` are given a row has one of them, by its id; ``None`` is no gap."""
+    """A query with sessions. With ``gaps``, a row's id selects its gap; ``None`` is no gap."""
 
     gap: int
     gaps: tuple[int | None, ...] = ()
@@ -40,7 +40,7 @@ class SessionRules(Contract):
 
 
 class Part(NamedTuple):
-    """What merges with others of its key: a row alone, or a session that was open before."""
+    """A part of a session: one row, or a session that was open before the batch."""
 
     start: int
     end: int
@@ -73,23 +73,23 @@ class Sessions(Model):
                 in_time.setdefault(row.key, []).append(alone)
 
         if self.rules.late == "reopen":
-            # Late rows merge with one another alone, and what they make is due at once.
+            # Late rows merge only with one another, and their sessions are due immediately.
             for key, parts in too_late.items():
                 for merged in touching(parts):
                     batch.firings.append(Firing(key, start_of(merged), end_of(merged), "close", 0, ids_of(merged)))
 
         for key, parts in in_time.items():
             for merged in touching([*self._open_of(key), *parts]):
-                # The open session with the earliest start lives on; the others vanish into it.
+                # The open session with the earliest start survives; the others merge into it.
                 before = [part for part in merged if part.pane is not None]
                 if len(before) == len(merged):
-                    continue  # No row came to it.
+                    continue  # The session received no row.
                 for part in before:
                     del self.open[key, part.start]
                 pane = before[0].pane if before else None
                 if pane is None:
                     pane = Pane(0, event=self.clock, wall=wall)
-                # On time is a session at its end: one that has grown since will be so again.
+                # A session fires on time at its end; a session that has grown since fires on time again.
                 pane.was_on_time = any(
                     part.pane.was_on_time for part in before if part.pane is not None and part.end == end_of(merged)
                 )
@@ -100,7 +100,7 @@ class Sessions(Model):
         return late
 
     def _is_late(self, key: Key, alone: Part) -> bool:
-        """Whether its session would have closed already, and no session touches it that was open before the batch."""
+        """True if the row's own session would have closed already, and it touches no session from before the batch."""
         if self.before is None or self.before < alone.end + self.rules.lateness:
             return False
         return not any(part.touches(alone.start, alone.end) for part in self._open_of(key))
@@ -112,7 +112,7 @@ class Sessions(Model):
 
 
 def touching(parts: Iterable[Part]) -> list[list[Part]]:
-    """Parts of one key, in order of time, those together that touch or are joined by others that do."""
+    """Groups the parts of one key, in order of time, so that parts of a group touch directly or through others."""
     groups: list[list[Part]] = []
     for part in sorted(parts, key=lambda part: (part.start, part.end)):
         if groups and part.touches(start_of(groups[-1]), end_of(groups[-1])):
@@ -135,7 +135,7 @@ def ids_of(parts: Sequence[Part]) -> tuple[int, ...]:
 
 
 def closes_of(rules: Rules | SessionRules | AroundRules | CustomRules, rows: Sequence[Row]) -> list[Firing]:
-    """The closes of all panes when no row is late: what a batch DataFrame gives."""
+    """The closes of all panes when no row is late, as of a batch DataFrame."""
     if isinstance(rules, Rules):
         return closes(rules, rows)
     model, batch = model_of(rules), Batch()
@@ -147,7 +147,7 @@ def closes_of(rules: Rules | SessionRules | AroundRules | CustomRules, rows: Seq
 
 
 def model_of(rules: Rules | SessionRules | AroundRules | CustomRules) -> Model:
-    """The model of a query, whatever its windows are."""
+    """Returns the model for a query's kind of windows."""
     if isinstance(rules, CustomRules):
         return Customs(rules)
     if isinstance(rules, AroundRules):

@@ -17,7 +17,7 @@ class Stream:
     delay: int
     watermark: int | None = None
     quiet: tuple[int, int] | None = None
-    """The wall clock when it was first seen without rows, and the event clock then."""
+    """The readings of the wall clock and the event clock when the stream was first empty."""
 
 
 @dataclass
@@ -42,7 +42,7 @@ class StreamModel:
             stream.quiet = None
 
     def settle(self, rows: Sequence[Sequence[Row]] | None, *, ticks: bool) -> None:
-        """Runs the batches that the query runs: one for the rows or ticks, then those with due panes."""
+        """Runs the batches of the query: one for the rows or ticks, then those with due panes."""
         none: list[list[Row]] = [[] for _ in self.streams]
         if rows is not None or ticks:
             self.batch(rows or none)
@@ -89,7 +89,9 @@ class StreamModel:
         awake = [stream for stream in self.streams if not self.is_idle(stream)]
         if awake:
             return self.choose([stream.watermark or 0 for stream in awake])
-        seen = [stream.quiet for stream in self.streams if stream.watermark is not None and stream.quiet is not None]
-        last = max((since for since, _ in seen), default=None)
-        leading = [(since, clock) for since, clock in seen if since == last]
+        quiet_since = [
+            stream.quiet for stream in self.streams if stream.watermark is not None and stream.quiet is not None
+        ]
+        last = max((since for since, _ in quiet_since), default=None)
+        leading = [(since, clock) for since, clock in quiet_since if since == last]
         return self.choose([max(clock, min(self.wall, clock + self.wall - since)) for since, clock in leading] or [0])

@@ -56,8 +56,8 @@ def windows(case: dict[str, Any], home: Path) -> list[Any]:
         SELECT k, {at.format("window_start")}, {at.format("window_end")}, COUNT(*), SUM(id), SUM(id * id)
         FROM TABLE({windows_of(case)}) GROUP BY k, window_start, window_end
     """
-    with env.sql_query(query).execute().collect() as found:
-        return [list(row) for row in found]
+    with env.sql_query(query).execute().collect() as results:
+        return [list(row) for row in results]
 
 
 if __name__ == "__main__":

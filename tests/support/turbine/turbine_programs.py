@@ -1,7 +1,7 @@
-"""Random programs of Turbine as text, and what they are to publish as pandas computes it, which shares no code with us.
+"""Random programs of Turbine as text, and their expected output by pandas, which shares no code with Mullion.
 
 A program has a topic ``rows``, some windows, and three subscriptions with these windows: ``plain``, whose ``process``
-only updates them; ``body``, which does this and that before; ``kept``, which does the same and has state. ::
+only updates them; ``body``, which has random statements before; ``kept``, which has the same statements and state. ::
 
     rows ──┬── plain   self._w0.update(batch, state) ...            in the JVM
            ├── body    batch = batch.filter(...) ... update(...)    in Python
@@ -30,13 +30,13 @@ Frame: TypeAlias = pd.DataFrame
 
 COLUMNS = {"p": "string", "s": "string", "x": "Int64", "y": "Float64", "ok": "boolean", "n": "Int64", "ts": "Int64"}
 LAST = 10**9
-"""The time of a last row, which every ``process`` gives to every window, and which closes all panes but its own."""
+"""The time of the last row, which every ``process`` adds to every window, and which closes all other panes."""
 
 LAST_ROW = {"p": "zz", "s": "zz", "x": 50, "y": 50.0, "ok": True, "n": 10**6, "ts": LAST}
 
 
 def exactly(rank: float) -> Callable[[pd.Series], Any]:
-    """A percentile as a value that there is."""
+    """A percentile that is a value of the data."""
 
     def of(values: pd.Series) -> Any:
         there = sorted(values.dropna())
@@ -77,12 +77,12 @@ AGGREGATES: dict[str, Callable[[Frame], Any]] = {
     'agg.StdDev("x")': lambda f: f.x.std(ddof=0),
     'agg.Variance("y")': lambda f: f.y.var(ddof=0),
 }
-"""Each as a program writes it, and what it is of the rows of a pane in order of arrival."""
+"""Each aggregate as text, and as a function of a pane's rows in order of arrival."""
 
 
 @dataclass(frozen=True)
 class Window:
-    """A window of a program; lengths in milliseconds."""
+    """A window of a program. Lengths are milliseconds."""
 
     name: str
     kind: str
@@ -96,7 +96,7 @@ class Window:
     each: bool
 
     def text(self, store: str, of: str) -> str:
-        """How a program makes it."""
+        """The expression for it in a program."""
         lengths = {
             "Tumbling": f"size_ms={self.size}",
             "Sliding": f"size_ms={self.size}, slide_ms={self.slide}",
@@ -122,7 +122,7 @@ class Window:
 
 @dataclass(frozen=True)
 class Step:
-    """A line of ``process``, and the same of a frame of pandas."""
+    """A line of ``process``, and its equivalent for a DataFrame of pandas."""
 
     text: str
     of_pandas: Callable[[Frame], Frame]
@@ -158,7 +158,7 @@ CHANGES = [
         lambda f: f.assign(y=f.y * 2),
     ),
 ]
-"""What comes before the first update: a column has one type for all windows of a query."""
+"""The statements before the first update: a column has one type for all windows of a query."""
 
 FILTERS = [
     Step('batch = batch.filter(pc.greater(batch["x"], 2))', lambda f: f[(f.x > 2).fillna(False)]),
@@ -209,7 +209,7 @@ def at(batch, name):
     return batch.schema.get_field_index(name)
 
 
-def told(name, start, end, group, values):
+def result_row(name, start, end, group, values):
     shown = {"group": json.dumps(group), "values": json.dumps(values, default=float)}
     return {"window": name, "start": start, "end": end, **shown}
 
@@ -220,7 +220,7 @@ def names_in(names):
 
 def each(name, window, value):
     values = {part: getattr(value, part) for part in names_in(dir(value))}
-    return pa.RecordBatch.from_pylist([told(name, window.start_ms, window.end_ms, window.group, values)])
+    return pa.RecordBatch.from_pylist([result_row(name, window.start_ms, window.end_ms, window.group, values)])
 
 
 def whole(name, panes):
@@ -228,7 +228,7 @@ def whole(name, panes):
     for pane in panes.to_pylist():
         start, end = pane.pop("window_start_ms"), pane.pop("window_end_ms")
         values = {part: pane.pop(part) for part in names_in(list(pane))}
-        rows.append(told(name, start, end, pane, values))
+        rows.append(result_row(name, start, end, pane, values))
     return pa.RecordBatch.from_pylist(rows)
 
 
@@ -281,7 +281,7 @@ class Program:
         )
 
     def _updates(self) -> None:
-        """Filters, and what gives each window what is left by then, sometimes twice."""
+        """Adds filters between the updates of windows. One window is sometimes updated twice."""
         rng = self.rng
         updates = [window.name for window in self.windows]
         if rng.random() < 0.3:
@@ -303,9 +303,8 @@ class Program:
         for step in self.body:
             text = step.text if isinstance(step, Step) else rng.choice(UPDATES).replace("{w}", step)
             lines += text.splitlines()
-        kept = list(lines)
-        kept.insert(0, rng.choice(KEPT))
-        for name, process in (("plain", updates), ("body", lines), ("kept", kept)):
+        stateful = [rng.choice(KEPT), *lines]
+        for name, process in (("plain", updates), ("body", lines), ("kept", stateful)):
             shards = f', partition_key="p", parallelism={rng.randint(1, 3)}' if self.partitioned else ", parallelism=2"
             options = "" if name != "kept" else shards
             if name != "kept" and self.together:
@@ -324,7 +323,7 @@ class Program:
         return "\n".join(out)
 
     def module(self, folder: Path, name: str) -> ModuleType:
-        """The program as a module, whose source is there."""
+        """Imports the program from a file, so that its source is available."""
         file = folder / f"{name}.py"
         file.write_text(self.text())
         spec = importlib.util.spec_from_file_location(name, file)
@@ -336,7 +335,7 @@ class Program:
         return module
 
     def rows(self, count: int, first: int, around: int) -> list[dict[str, Any]]:
-        """Rows for a batch; times are about ``around``, some of them long before."""
+        """Rows of a batch. Times are near ``around``, some of them long before."""
         rng = self.rng
         spread = max(w.size for w in self.windows) * 2
 
@@ -360,12 +359,12 @@ class Program:
 def expected(
     program: Program, subscription: str, batches: list[list[dict[str, Any]]], clocks: list[int]
 ) -> Counter[str]:
-    """What a subscription publishes in the end.
+    """The rows that a subscription publishes until the end.
 
-    ``clocks``: what the wall clock says as each batch is processed, and at the end.
+    ``clocks``: the readings of the wall clock in each batch, and at the end.
     """
     arrivals = itertools.count()
-    given: dict[str, list[Frame]] = {window.name: [] for window in program.windows}
+    received: dict[str, list[Frame]] = {window.name: [] for window in program.windows}
     for batch, clock in zip(batches, clocks[:-1], strict=True):
         frame = pd.DataFrame(batch, columns=list(COLUMNS)).astype(COLUMNS)
         of_batch: dict[str, list[Frame]] = {window.name: [] for window in program.windows}
@@ -377,23 +376,23 @@ def expected(
         for name, frames in of_batch.items():
             rows = pd.concat(frames, ignore_index=True)
             rows["arrival"] = [next(arrivals) for _ in range(len(rows))]
-            given[name].append(rows if program.event_time else rows.assign(ts=clock))
+            received[name].append(rows if program.event_time else rows.assign(ts=clock))
     shared = subscription == "kept" or program.together
-    told: Counter[str] = Counter()
+    published: Counter[str] = Counter()
     for window in program.windows:
-        of_clock = [frames for name, frames in given.items() if shared or name == window.name]
+        of_clock = [frames for name, frames in received.items() if shared or name == window.name]
         marks, mark = [], 0
         for number in range(len(batches)):
             marks.append(mark if program.event_time else clocks[number])
             latest = [frames[number].ts.max() for frames in of_clock]
             mark = max([mark, *(int(time) for time in latest if not pd.isna(time))])
         panes = _sessions if window.kind == "Session" else _on_a_grid
-        for group, start, end, rows in panes(window, given[window.name], marks, event_time=program.event_time):
+        for group, start, end, rows in panes(window, received[window.name], marks, event_time=program.event_time):
             if end + window.lateness > (mark if program.event_time else clocks[-1]):
                 continue
             values = {f"a{i}": plain(AGGREGATES[text](rows)) for i, text in enumerate(window.aggregates)}
-            told[line(window.name, start, end, dict(zip(window.keys, group, strict=True)), values)] += 1
-    return told
+            published[line(window.name, start, end, dict(zip(window.keys, group, strict=True)), values)] += 1
+    return published
 
 
 def line(window: str, start: int, end: int, group: dict[str, Any], values: dict[str, Any]) -> str:
@@ -401,7 +400,7 @@ def line(window: str, start: int, end: int, group: dict[str, Any], values: dict[
 
 
 def plain(value: Any) -> Any:
-    """Numbers as floats of a few digits, and what pandas has for nothing as nothing."""
+    """Numbers as rounded floats, and missing values of pandas as ``None``."""
     if isinstance(value, dict):
         return {name: plain(of) for name, of in value.items()}
     if isinstance(value, list):
@@ -430,7 +429,7 @@ def _on_a_grid(window: Window, frames: list[Frame], marks: list[int], *, event_t
         ]
         rows = rows.explode("start", ignore_index=True)
         late = rows.start + window.size + window.lateness <= mark
-        # What is late has a pane of its own, which closes with the batch.
+        # Late rows have separate panes, which close with the batch.
         rows["life"] = late.map({True: number, False: -1}) if event_time else -1
         parts.append(rows)
     rows = pd.concat(parts, ignore_index=True)
