@@ -22,7 +22,7 @@ from tests.support.clocked import ClockedQuery
 from tests.support.seeds import SEED
 from tests.support.streams import SECOND, Feed, batches_of
 
-# Workers do not have the folder of the tests on their path.
+# The folder of the tests is not on the workers' path.
 cloudpickle.register_pickle_by_value(sys.modules[__name__])  # type: ignore[no-untyped-call]
 
 
@@ -31,7 +31,7 @@ def records_in(spark: SparkSession, checkpoint: Path) -> dict[bytes, bytes]:
 
 
 def running_totals(batches: Iterator[pa.RecordBatch], state: State) -> Iterator[pa.RecordBatch]:
-    """Gives each row with the total of its key so far."""
+    """Emits each row with its key's total so far."""
     for batch in batches:
         rows = batch.select(["k", "n"]).to_pylist()
         for row in rows:
@@ -67,14 +67,14 @@ def test_what_a_function_wrote_is_there_in_later_batches_and_after_a_restart(
 KEYS = [
     prefix + suffix for prefix in (b"", b"k", b"table one ", b"\xff\xff", b"\x00") for suffix in (b"", b"a", b"\xff")
 ]
-"""Some that differ only after their first 8 bytes, and the ends of their order."""
+"""Keys that differ only after their first 8 bytes, and the smallest and largest keys."""
 
 
 def perform(batches: Iterator[pa.RecordBatch], state: State) -> Iterator[pa.RecordBatch]:
-    """Does what each row says to the state, and tells what came of it."""
+    """Performs each row's operation on the state, and emits its result."""
     state._cached_bytes = 3000
     for batch in batches:
-        told = []
+        results = []
         for row in batch.to_pylist():
             key, value, result = row["key"], row["value"], ""
             match row["op"]:
@@ -99,14 +99,14 @@ def perform(batches: Iterator[pa.RecordBatch], state: State) -> Iterator[pa.Reco
                 case "due":
                     result = repr([due for due, _ in state.due(row["due"], row["clock"])])
                 case "half due":
-                    # One is taken, and the others stay.
+                    # Only one timer is read, and the others stay.
                     result = repr([due for due, _ in islice(state.due(row["due"], row["clock"]), 1)])
-            told.append({"id": row["id"], "result": result})
-        yield pa.RecordBatch.from_pylist(told)
+            results.append({"id": row["id"], "result": result})
+        yield pa.RecordBatch.from_pylist(results)
 
 
 class Model:
-    """The same with a dict."""
+    """The same operations with a dict."""
 
     def __init__(self) -> None:
         self.records: dict[bytes, bytes] = {}
@@ -134,18 +134,18 @@ class Model:
             case "delete_timer":
                 self.timers.discard((clock, due, key))
             case "due":
-                found = sorted(timer for timer in self.timers if timer[0] == clock and timer[1] <= due)
-                self.timers.difference_update(found)
-                return repr([timer[1] for timer in found])
+                due_timers = sorted(timer for timer in self.timers if timer[0] == clock and timer[1] <= due)
+                self.timers.difference_update(due_timers)
+                return repr([timer[1] for timer in due_timers])
             case "half due":
                 return repr(self._first(clock, due))
         return ""
 
     def _first(self, clock: str, due: int) -> list[int]:
-        found = sorted(timer for timer in self.timers if timer[0] == clock and timer[1] <= due)
-        # Which of two that are due at once is taken first is not said, so there are none.
-        self.timers.difference_update(found[:1])
-        return [timer[1] for timer in found[:1]]
+        due_timers = sorted(timer for timer in self.timers if timer[0] == clock and timer[1] <= due)
+        # Timers with equal times have no order, so times are distinct.
+        self.timers.difference_update(due_timers[:1])
+        return [timer[1] for timer in due_timers[:1]]
 
 
 def test_records_and_timers_agree_with_a_dict(spark: SparkSession, tmp_path: Path) -> None:
@@ -158,35 +158,35 @@ def test_records_and_timers_agree_with_a_dict(spark: SparkSession, tmp_path: Pat
     model, number, numbers = Model(), 0, iter(range(10**6))
     with ClockedQuery(out, checkpoint=tmp_path / "checkpoint") as query:
         for batch in range(5):
-            asked: list[tuple[Any, ...]] = []
+            commands: list[tuple[Any, ...]] = []
             for _ in range(300):
                 op, key, clock = rng.choice(operations), rng.choice(KEYS), rng.choice(["event", "wall"])
-                # No two timers at one time, far from any clock, some before 1970.
+                # Timers have distinct times, far from any clock, some before 1970.
                 due = rng.randrange(-50, 50) * SECOND * 1000 + (next(numbers) if op == "put_timer" else 0)
-                asked.append((0, number + len(asked), op, key, rng.randbytes(rng.randrange(40)), due, clock))
-            feed.write(asked)
+                commands.append((0, number + len(commands), op, key, rng.randbytes(rng.randrange(40)), due, clock))
+            feed.write(commands)
             expected = [
-                (id_, model.perform(op, key, value, due, clock)) for _, id_, op, key, value, due, clock in asked
+                (id_, model.perform(op, key, value, due, clock)) for _, id_, op, key, value, due, clock in commands
             ]
             assert list(map(tuple, query.settle())) == expected, f"batch {batch}, MULLION_SEED={SEED}"
-            number += len(asked)
+            number += len(commands)
             assert batches_of(query)[-1]["numRowsTotal"] == len(model.records) + len(model.timers)
     assert records_in(spark, tmp_path / "checkpoint") == model.records
 
 
 def remind(batches: Iterator[pa.RecordBatch], state: State) -> Iterator[pa.RecordBatch]:
-    """Sets the timers that rows ask for, and tells of those that are due by the clocks of the batch."""
+    """Sets the timers of rows, and emits those that are due by the clocks of the batch."""
     for batch in batches:
         for row in batch.to_pylist():
             state.put_timer(row["due"] * SECOND, row["k"].encode(), row["clock"])
-    told = [
+    reminders = [
         {"k": key.decode(), "due": due // SECOND, "clock": clock, "at": clocks // SECOND}
         for clock, clocks in (("event", state.watermark_us), ("wall", state.batch_time_us))
         for due, key in state.due(clock=clock)
         if key != b"left"
     ]
-    if told:
-        yield pa.RecordBatch.from_pylist(told)
+    if reminders:
+        yield pa.RecordBatch.from_pylist(reminders)
 
 
 def test_a_batch_without_rows_runs_when_a_timer_is_due_and_reads_no_other(spark: SparkSession, tmp_path: Path) -> None:
@@ -202,7 +202,7 @@ def test_a_batch_without_rows_runs_when_a_timer_is_due_and_reads_no_other(spark:
         )
         return ClockedQuery(out, checkpoint=tmp_path / "checkpoint", start_ms=start_ms)
 
-    # Before the query starts, or it may have a batch without them first.
+    # Rows precede the query, which could otherwise begin with a batch without rows.
     waiting = [(0, f"later {n}", 1000 + n, "event") for n in range(300)]
     feed.write([(0, "a", 10, "event"), (0, "b", 20, "event"), (0, "w", 30, "wall"), *waiting])
     with query(0) as running:
@@ -211,7 +211,7 @@ def test_a_batch_without_rows_runs_when_a_timer_is_due_and_reads_no_other(spark:
         assert list(map(tuple, running.settle())) == [("a", 10, "event", 15)]
         last = batches_of(running)[-1]
         assert (last["batchId"], last["callsProcess"]) == (2, 1), "in a batch of its own, in one partition"
-        # The timer, the one after it, and in each partition the totals and when the next is due.
+        # The timer, the next one, and in each partition the totals and the time of the next timer.
         assert last["stateRowsRead"] <= 12, last["stateRowsRead"]
         running.advance("29 seconds")
         assert running.settle() == []
@@ -220,7 +220,7 @@ def test_a_batch_without_rows_runs_when_a_timer_is_due_and_reads_no_other(spark:
         assert list(map(tuple, running.settle())) == [("w", 30, "wall", 30)]
         feed.write([(15 * SECOND, "d", 100, "wall")])
         assert running.settle() == []
-    # It falls due while the query is down.
+    # The timer is due while the query is stopped.
     with query(100_000) as running:
         assert list(map(tuple, running.settle())) == [("d", 100, "wall", 100)]
 
@@ -299,7 +299,7 @@ def test_an_error_of_a_function_says_its_file_and_line(spark: SparkSession, tmp_
     assert "Traceback (most recent call last)" in message
     assert "FunctionError" in (error.jvm_trace or "") or "MullionException" in (error.jvm_trace or "")
 
-    # What it had written is not there when the batch is tried again.
+    # The retried batch does not see the state of the failed attempt.
     def mended(batches: Iterator[pa.RecordBatch], state: State) -> Iterator[pa.RecordBatch]:
         for _ in batches:
             yield pa.RecordBatch.from_pylist([{"k": repr(state.get(b"seen"))}])
@@ -313,13 +313,13 @@ def test_what_a_function_yields_is_checked(spark: SparkSession, tmp_path: Path) 
     feed = Feed(tmp_path / "in", "k string")
     feed.write([(0, "a")])
 
-    def yields(name: str, made: Any, schema: str = "k string, n int") -> str:
-        error = failing(feed.stream(spark), tmp_path / name, lambda batches, state: made, schema)
+    def yields(name: str, value: Any, schema: str = "k string, n int") -> str:
+        error = failing(feed.stream(spark), tmp_path / name, lambda batches, state: value, schema)
         assert type(error) is InvalidArgumentError, error
         return str(error)
 
     assert "yielded as output a builtins.dict, which is neither a pyarrow.RecordBatch" in yields("a dict", [{}])
-    assert "without 'n' and with 'm' beside: it has 'k', 'm', and the schema has 'k', 'n'" in yields(
+    assert "without 'n' and with 'm' in addition: it has 'k', 'm', and the schema has 'k', 'n'" in yields(
         "other columns", [pa.RecordBatch.from_pylist([{"k": "a", "m": 1}])]
     )
     assert "whose column 'n' is string, and int32 in the schema" in yields(

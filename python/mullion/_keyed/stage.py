@@ -139,7 +139,7 @@ def _conformed(batch: pa.RecordBatch, schema: pa.Schema, what: str) -> pa.Record
         missing = [name for name in wanted if name not in names]
         extra = [name for name in names if name not in wanted]
         parts = [f"without {', '.join(map(repr, missing))}"] if missing else []
-        parts += [f"with {', '.join(map(repr, extra))} beside"] if extra else []
+        parts += [f"with {', '.join(map(repr, extra))} in addition"] if extra else []
         raise InvalidArgumentError(
             f"{what} a batch {' and '.join(parts)}: it has {', '.join(map(repr, names)) or 'no columns'}, and the "
             f"schema has {', '.join(map(repr, wanted))}."
