@@ -76,7 +76,7 @@ FAMILIES = ["in place", "as rows", "as objects", "all at once"]
 
 
 def aggregates_of(family: str) -> dict[str, Column]:
-    """Each family is merged in its own way: changed in place, as rows of varying length, as objects, or all at once."""
+    """Families of aggregates by their merge: in place, as rows of variable length, as objects, or mixed."""
     in_place = {
         "count": F.count("*"),
         "count_i": F.count("i"),
@@ -220,7 +220,7 @@ KEYS: dict[str, list[Any]] = {
 @pytest.mark.sampled(1)
 @pytest.mark.parametrize("window", WINDOWS)
 def test_keys_of_any_type_group_as_in_spark(spark: SparkSession, tmp_path: Path, window: str) -> None:
-    """All types in one query: in a row one key is set and the others are null, or several are, or none is."""
+    """Keys of all types in one query. A row has one key, several keys or none; the others are null."""
     rng = random.Random(window)
     feed = Feed(tmp_path / "in", ", ".join(KEYS) + ", v int")
     names = [key.split()[0] for key in KEYS]
@@ -300,7 +300,7 @@ def test_keys_and_aggregates_may_be_expressions(spark: SparkSession, tmp_path: P
 
 @pytest.fixture
 def python_workers(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Workers with the Python of the tests, instead of the first one on the path."""
+    """Workers with the tests' Python, instead of the first one on the path."""
     monkeypatch.setattr(spark.sparkContext, "pythonExec", sys.executable)
 
 
@@ -344,7 +344,7 @@ def test_a_python_function_may_stand_around_an_aggregate_and_in_a_key(spark: Spa
 def test_a_query_is_the_same_when_it_is_made_anew_whatever_a_python_function_is_over(
     spark: SparkSession, tmp_path: Path
 ) -> None:
-    """Columns and variables of lambdas are numbered anew; which functions show them in texts, Spark alone knows."""
+    """Columns and variables of lambdas get new numbers. Only Spark can tell which functions show these in texts."""
     plus = F.udf(lambda v: None if v is None else v + 1, "int")
     feed = Feed(tmp_path / "in", "k string, v int")
 
@@ -430,7 +430,7 @@ def test_columns_may_be_named_as_those_that_the_operator_makes(spark: SparkSessi
 
 @pytest.mark.parametrize("spilling", [False, True])
 def test_late_rows_come_out_whole_and_with_their_key(spark: SparkSession, tmp_path: Path, spilling: bool) -> None:
-    """Whatever their columns are, and when they are so many that they go to disk on the way."""
+    """For columns of any type, and for enough rows to spill to disk."""
     feed = Feed(tmp_path / "in", COLUMNS)
     rng = random.Random(2024)
     panes = windowed(feed.stream(spark), Tumbling("10 seconds"), by=["k", "st"], time="ts", late="emit").agg(

@@ -1,4 +1,4 @@
-"""Tasks that fail once their state is committed, and actions that run a batch again: each pane closes once."""
+"""Tasks that fail after they have committed their state, and actions that repeat a batch: each pane closes once."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ RUNS = 2
 def test_what_is_committed_by_attempts_that_fail_and_by_actions_that_repeat_is_right(
     spark: SparkSession, tmp_path: Path
 ) -> None:
-    """In a process of its own: elsewhere a task has one attempt."""
+    """A session in a separate process, because tasks of the suite's session have one attempt."""
     path = os.pathsep.join(filter(None, sys.path))
     environment = {
         **os.environ,
@@ -43,20 +43,20 @@ def test_what_is_committed_by_attempts_that_fail_and_by_actions_that_repeat_is_r
     script = [sys.executable, __file__, str(tmp_path)]
     done = subprocess.run(script, env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 0, f"MULLION_SEED={SEED}\n{done.stderr[-3000:]}"
-    # Some tasks did fail once their state was committed.
+    # Some tasks failed after their state was committed.
     assert int((tmp_path / "failed").read_text()) > 0
 
 
 def panes_of(rows: DataFrame) -> dict[str, DataFrame]:
-    def made(window: Any) -> DataFrame:
+    def panes_over(window: Any) -> DataFrame:
         panes = windowed(rows, window, by="k", time="ts").agg(F.sort_array(F.collect_list("id")).alias("ids"))
         return panes.select("k", F.unix_micros("window.start").alias("start"), F.col("ids").cast("string"))
 
-    return {"tumbling": made(Tumbling("10 seconds")), "sessions": made(Session("3 seconds"))}
+    return {"tumbling": panes_over(Tumbling("10 seconds")), "sessions": panes_over(Session("3 seconds"))}
 
 
 def failing(folder: str) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
-    """The first attempt of some tasks fails once it has read all, and so its state is committed; noted in a folder."""
+    """Fails some tasks' first attempt after their last row, when their state is committed. A folder has a record."""
 
     def read(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         yield from batches

@@ -1,4 +1,4 @@
-"""Windows before and after other stateful operators: the answers of a batch, or a refusal when the query starts."""
+"""Windows before and after other stateful operators: the results of a batch, or an error when the query starts."""
 
 from __future__ import annotations
 
@@ -24,26 +24,26 @@ def totals(n: str = "*", s: str = "v") -> list[Column]:
     return [(F.count(n) if n == "*" else F.sum(n)).alias("n"), F.sum(s).alias("s"), F.max(s).alias("most")]
 
 
-def ours(rows: DataFrame, **given: Any) -> DataFrame:
-    """Ten seconds, by both keys."""
-    given = {"window": Tumbling("10 seconds"), "by": ["k", "j"], "time": "ts", **given}
-    return windowed(rows, **given).agg(*totals())
+def ours(rows: DataFrame, **arguments: Any) -> DataFrame:
+    """Windows of ten seconds by both keys."""
+    arguments = {"window": Tumbling("10 seconds"), "by": ["k", "j"], "time": "ts", **arguments}
+    return windowed(rows, **arguments).agg(*totals())
 
 
 def sparks(rows: DataFrame) -> DataFrame:
-    """The same as ``ours``, without us."""
+    """The windows of ``ours`` by Spark."""
     return rows.groupBy("k", "j", F.window("ts", "10 seconds").alias("window")).agg(*totals())
 
 
 def of_minutes(panes: DataFrame, by: list[str]) -> DataFrame:
-    """A minute's totals of panes, without us."""
+    """Totals of panes per minute by Spark."""
     minute = F.window(F.window_time("window"), "1 minute").alias("window")
     return panes.groupBy(*by, minute).agg(*totals("n", "s"))
 
 
 SPARK_FIRST = "Spark's window, then windowed"
 
-# Each a stream and what a batch must give: the same with Spark's own windows.
+# A chain over a stream, and the same over a batch with Spark's windows.
 CHAINS: dict[str, tuple[Callable[[DataFrame], DataFrame], Callable[[DataFrame], DataFrame]]] = {
     "windowed, then windowed by the same keys": (
         lambda rows: windowed(
@@ -114,7 +114,7 @@ def shown(frame: DataFrame) -> list[str]:
 def feed(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Feed:
     """Rows up to fifteen seconds out of order, over some minutes, written before any query starts.
 
-    All are after the epoch, where Spark's clock starts: what ends before it is late to Spark's own operators at once.
+    All are after the epoch, where Spark's clock starts: windows that end before it are late to Spark's operators.
     """
     rng = random.Random(2024)
     feed = Feed(tmp_path_factory.mktemp("in"), COLUMNS)
@@ -132,13 +132,13 @@ def feed(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Feed:
 
 @pytest.fixture(scope="module")
 def of_a_batch(spark: SparkSession, feed: Feed) -> Callable[[str], list[str]]:
-    """What a chain must give, computed once for all modes."""
+    """Returns the expected result of a chain, computed once for all modes."""
     rows = feed.batch(spark)
     return cache(lambda chain: shown(CHAINS[chain][1](rows)))
 
 
-# In update mode Spark's own aggregates send out every change, and nothing stateful may follow them. The modes of a
-# chain go to one worker, which knows then what it must give.
+# In update mode Spark's aggregates emit every change, and no stateful operator may follow them. One worker runs
+# all modes of a chain, because it caches the expected result.
 MODES = [
     pytest.param(chain, mode, marks=pytest.mark.xdist_group(chain))
     for chain in CHAINS
@@ -164,7 +164,7 @@ def test_a_chain_gives_what_a_batch_gives(
         operators = query.progress[-1]["stateOperators"]
     expected = of_a_batch(chain)
     if output_mode == "update" and "pane" not in panes.columns:
-        # Spark's own aggregates come out whenever they change; the last stands.
+        # Spark's aggregates emit every change; the last one is final.
         assert set(expected) <= set(shown(fired))
     else:
         assert shown(fired) == expected
@@ -175,12 +175,12 @@ def test_a_chain_gives_what_a_batch_gives(
 
 @pytest.fixture(scope="module", params=["with the extension", "with the JAR alone"])
 def session(request: pytest.FixtureRequest, spark: SparkSession) -> SparkSession:
-    """What is refused is refused however Mullion came into the session: at once, or before its first batch."""
+    """Sessions with Mullion added at the start or later: errors are raised immediately or before the first batch."""
     return spark if request.param == "with the extension" else with_the_jar_alone(spark)
 
 
 def refused(chain: DataFrame, checkpoint: Path, output_mode: str = "append") -> str:
-    """What a query over a chain is refused with, of which nothing was kept or put out."""
+    """The error of a query over a chain, which must have written neither state nor output."""
 
     def run() -> None:
         writer = chain.writeStream.format("noop").outputMode(output_mode)
@@ -206,7 +206,7 @@ def test_sparks_aggregates_are_refused_before_a_window_in_update_mode(
 
 
 def test_a_key_that_is_the_event_time_is_no_event_time_of_its_panes(spark: SparkSession, feed: Feed) -> None:
-    """A pane closes after its rows' times, so its key would be late for a second window."""
+    """A pane closes after its rows' times, so its rows would be late for a second window."""
     keys: dict[str, Any] = {
         "itself": "ts",
         "by another name": F.col("ts").alias("at"),
@@ -223,7 +223,7 @@ def test_a_key_that_is_the_event_time_is_no_event_time_of_its_panes(spark: Spark
                 assert "time='window'" in str(error.value), what
 
 
-# Each a second withWatermark, and whether a window on the first one's clock stands between them.
+# A second withWatermark, and True if a window on the first one's clock is between them.
 REDEFINED: dict[str, Callable[[DataFrame], DataFrame]] = {
     "at once": lambda panes: panes.withWatermark("end", "1 second"),
     "then windowed": lambda panes: windowed(
@@ -239,7 +239,7 @@ REDEFINED: dict[str, Callable[[DataFrame], DataFrame]] = {
 def test_a_second_watermark_over_panes_is_refused_with_the_way_round(
     session: SparkSession, tmp_path: Path, feed: Feed, after: str
 ) -> None:
-    """The first waits for the second, which waits for the panes that wait for the first."""
+    """The first watermark waits for the second one, which waits for panes that wait for the first."""
     panes = ours(feed.stream(session)).withColumn("end", F.col("window.end"))
     message = refused(REDEFINED[after](panes), tmp_path)
     assert "withWatermark('end', ...)" in message
@@ -266,7 +266,7 @@ def test_panes_that_have_no_watermark_may_be_given_one(spark: SparkSession, tmp_
 
 
 def test_a_chain_that_is_restarted_loses_nothing_and_repeats_nothing(spark: SparkSession, tmp_path: Path) -> None:
-    """Stopped with panes open at both levels, and closes of the first on their way to the second."""
+    """The query stops with open panes at both levels, and with closes between the first and the second."""
     feed = Feed(tmp_path / "in", COLUMNS)
     stream, batch = CHAINS["windowed, then windowed by the same keys"]
     fired: list[Any] = []
@@ -306,7 +306,7 @@ def test_two_windows_over_one_stream_go_into_one_output(spark: SparkSession, tmp
 def test_two_windows_over_rows_that_spark_shuffled_before_are_as_each_alone(
     spark: SparkSession, tmp_path: Path
 ) -> None:
-    """Spark shuffles once for both, where no watermark is below; or one of them would never hear of the time."""
+    """Spark shuffles once for both if no watermark is below. Otherwise one of them would never get the time."""
     feed = Feed(tmp_path / "in", COLUMNS)
     files = spark.readStream.schema(feed.ddl).option("maxFilesPerTrigger", 1).parquet(str(feed.folder))
     shuffled = {
@@ -322,7 +322,7 @@ def test_two_windows_over_rows_that_spark_shuffled_before_are_as_each_alone(
         )
         return panes.agg(F.count("*").alias("n")).select(F.lit(size).alias("size"), "*")
 
-    # A query with early firings runs a batch at its start, which is to have the first rows.
+    # A query with early firings runs a batch at its start, which needs the first rows.
     first, *later = (1, 2, 4, 5, 9, 13, 24)
     feed.write([(first * SECOND, key, 1, first) for key in "ab"])
     queries = {
@@ -352,7 +352,7 @@ def test_two_windows_over_rows_that_spark_shuffled_before_are_as_each_alone(
             query.stop()
 
 
-# What a stateful operator makes of panes that are not final.
+# The results of a stateful operator over panes that are not final.
 DOWNSTREAM: dict[str, Callable[[DataFrame, DataFrame], DataFrame]] = {
     "windowed": lambda panes, _: windowed(panes, Tumbling("1 minute"), by="k", time="window").agg(
         F.sum("n").alias("n")

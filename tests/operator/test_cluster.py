@@ -26,7 +26,7 @@ LENGTH, SLIDE = 10, 5
 
 
 def test_a_query_whose_executor_and_worker_are_killed_gives_the_answers_of_a_batch(tmp_path: Path) -> None:
-    """In a process of its own, with the cluster's in theirs."""
+    """A session in a separate process, next to the processes of the cluster."""
     script = [sys.executable, __file__, str(tmp_path)]
     done = subprocess.run(
         script, env={**environment(), "PYSPARK_PYTHON": sys.executable}, capture_output=True, text=True, check=False
@@ -35,7 +35,7 @@ def test_a_query_whose_executor_and_worker_are_killed_gives_the_answers_of_a_bat
 
 
 class Query:
-    """Sliding windows on a cluster. Each batch is written whole, over what an earlier attempt of it may have left."""
+    """Sliding windows on a cluster. Each batch replaces the output of an earlier attempt."""
 
     def __init__(self, spark: SparkSession, home: Path) -> None:
         self.spark, self.home = spark, home
@@ -49,8 +49,8 @@ class Query:
         gate, reached = str(self.home / "gate"), str(self.home / "reached")
 
         @F.udf("bigint")
-        def held(number: int) -> int:
-            """The number, once no gate is there: so the test chooses the batch that its executors are killed in."""
+        def after_gate(number: int) -> int:
+            """Returns the number when the gate is gone. So the test chooses the batch in which it kills executors."""
             import os
             import time
 
@@ -66,7 +66,7 @@ class Query:
                 self.seen_inside.append(error)
                 raise
 
-        rows = self.feed.stream(self.spark, "20 seconds").withColumn("id", held("id"))
+        rows = self.feed.stream(self.spark, "20 seconds").withColumn("id", after_gate("id"))
         writer = self.panes(rows).writeStream.foreachBatch(write).option("checkpointLocation", str(self.checkpoint))
         return writer.start()
 
@@ -76,7 +76,7 @@ class Query:
         return panes.agg(F.sort_array(F.collect_list("id")).alias("ids"))
 
     def write(self, batches: int) -> None:
-        """Rows five seconds apart, none of which is ever late."""
+        """Rows five seconds apart, none of which is late."""
         for _ in range(batches):
             at = SLIDE * self.written
             self.feed.write(
@@ -90,7 +90,7 @@ class Query:
         self.running.processAllAvailable()
 
     def killed_in_a_batch(self, kill: Callable[[], None]) -> None:
-        """A batch begins, and is held while its executor is killed; then it may go on."""
+        """Begins a batch, stops it at the gate while its executor is killed, and lets it continue."""
         gate, reached = self.home / "gate", self.home / "reached"
         reached.unlink(missing_ok=True)
         gate.touch()
@@ -107,7 +107,7 @@ class Query:
         return Counter(out.collect())
 
     def expected(self) -> Counter[Row]:
-        """By Spark's own windows."""
+        """The result of Spark's windows."""
         rows = self.feed.batch(self.spark).where(F.col("t") != FLOOD)
         window = F.window("ts", f"{LENGTH} seconds", f"{SLIDE} seconds")
         panes = rows.groupBy("k", window).agg(F.sort_array(F.collect_list("id")).alias("ids"))
@@ -128,7 +128,7 @@ def run(cluster: Standalone, spark: SparkSession, home: Path) -> None:
     query.running.stop()
     out, expected = query.answers(), query.expected()
     assert len(out) > 30
-    assert out == expected, "each pane came out once"
+    assert out == expected, "each pane was written once"
     assert query.seen_inside == []
 
 
@@ -138,7 +138,7 @@ if __name__ == "__main__":
         "spark.executor.memory": "600m",
         "spark.driver.host": "localhost",
         "spark.executor.extraJavaOptions": "-XX:TieredStopAtLevel=1",
-        # A task waits so long for the executor that has its state, also for one that was killed.
+        # The time that a task waits for the executor with its state, even if that was killed.
         "spark.locality.wait": "1s",
     }
     os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"

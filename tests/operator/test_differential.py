@@ -1,4 +1,4 @@
-"""Random streams, each against the model of the contract: every firing of every batch, and what is left at the end.
+"""Random streams compared with the model of the contract: every firing of every batch, and the state at the end.
 
 A random case is a key; hundreds of them share a query, and with it an event clock.
 """
@@ -29,9 +29,9 @@ LISTS = (
     ((-20 * SECOND, -SECOND),),
     ((5 * SECOND, 6 * SECOND), (-SECOND, 6 * SECOND), (0, 6 * SECOND), (0, 2 * SECOND)),
 )
-"""The ranges that rows bring to custom windows, by the unit that their time is in."""
+"""The ranges of custom windows, by the unit of a row's time."""
 HOT = "spark.sql.streaming.stateStore.mullion.hotBytes"
-# And with room in memory for what few keys have: what is in RocksDB is there too, or is not, as batches go by.
+# The cache has room for the state of a few keys, so keys enter and leave it between batches.
 INTERPRETED = {"spark.sql.codegen.wholeStage": "false", HOT: "40k"}
 ROCKSDB_ALONE = {**SESSION_STATE_IN_ROCKSDB, HOT: "0"}
 STATE_WITH_CHECKPOINT_IDS = {
@@ -222,7 +222,7 @@ CASES = [
         conf=INTERPRETED,
     ),
     Case(
-        "custom, on time, early by count, what is shown is taken away",
+        "custom, on time, early by count, discarding",
         CustomRules(
             unit=8 * SECOND, lists=LISTS, delay=SECOND, lateness=9 * SECOND, count=2, on_time=True, accumulate=False
         ),

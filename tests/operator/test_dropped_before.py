@@ -1,6 +1,6 @@
-"""Warnings about rows that Spark's operators drop before a window, when the panes are made and in the log of a query.
+"""Warnings about rows that Spark's operators drop before a window, when panes are defined and in the log of a query.
 
-In output mode ``update`` the log warns of panes that come out only when they close.
+In output mode ``update`` the log warns about panes that are emitted only when they close.
 """
 
 from __future__ import annotations
@@ -33,17 +33,17 @@ def per_minute(rows: DataFrame) -> DataFrame:
 
 
 def with_timers(rows: DataFrame, timeout: str) -> DataFrame:
-    """The rows through a function with state of Spark's, and a watermark on what comes of it."""
+    """The output of a function with Spark's state over the rows, with a watermark."""
 
     def same(key: Any, frames: Iterator[Any], state: Any) -> Iterator[Any]:
         yield from frames
 
     schema = "ts timestamp, k string, id bigint"
-    made = rows.groupBy("k").applyInPandasWithState(same, schema, "n int", "append", timeout)
-    return made.withWatermark("ts", "0 seconds")
+    counts = rows.groupBy("k").applyInPandasWithState(same, schema, "n int", "append", timeout)
+    return counts.withWatermark("ts", "0 seconds")
 
 
-# The name in the warning, what is before the window, and the column of its time.
+# The name in the warning, the operator before the window, and the column of the window's time.
 DROPPING: dict[str, tuple[Callable[[DataFrame], DataFrame], str]] = {
     "dropDuplicates(['id', 'ts'])": (lambda rows: rows.dropDuplicates(["id", "ts"]), "ts"),
     "dropDuplicates(['k'])": (lambda rows: rows.dropDuplicates(["k"]), "ts"),
@@ -54,7 +54,7 @@ DROPPING: dict[str, tuple[Callable[[DataFrame], DataFrame], str]] = {
     "applyInPandasWithState with timers by event time": (lambda rows: with_timers(rows, "EventTimeTimeout"), "ts"),
 }
 
-# What drops nothing, or nothing that would have come to the window.
+# Operators that drop no rows, or none that would have reached the window.
 SILENT: dict[str, tuple[Callable[[DataFrame], DataFrame], str]] = {
     "nothing": (lambda rows: rows, "ts"),
     "what has no state": (lambda rows: rows.where("id > 0").withColumn("more", F.col("id") + 1), "ts"),
@@ -96,7 +96,7 @@ def test_collected_rows_are_warned_of_too(spark: SparkSession, tmp_path: Path) -
 
 
 def test_only_the_first_operator_that_drops_rows_is_warned_of(spark: SparkSession, tmp_path: Path) -> None:
-    """What it lets through is late for none behind it."""
+    """Rows that pass the first operator are late for none after it."""
     rows = per_minute(Feed(tmp_path / "in", COLUMNS).stream(spark).dropDuplicates(["id", "ts"]))
     with pytest.warns(DroppedRowsWarning) as warned:
         count(rows.dropDuplicates(["window"]), "window")
@@ -121,7 +121,7 @@ def test_a_batch_drops_nothing(spark: SparkSession, tmp_path: Path) -> None:
 
 
 class Log:
-    """What one of our loggers in the JVM says."""
+    """The messages of one of Mullion's loggers in the JVM."""
 
     def __init__(self, spark: SparkSession, name: str, file: Path) -> None:
         self.file = file
@@ -159,19 +159,19 @@ def log(spark: SparkSession, tmp_path: Path) -> Iterator[Log]:
 @pytest.mark.sampled(3)
 @pytest.mark.parametrize("kind", ["alone", "rows one by one", "together"])
 @pytest.mark.parametrize("session", ["with the extension", "with the JAR alone"])
-def test_the_log_says_it_once_at_each_start_of_a_query(
+def test_the_log_warns_once_at_each_start_of_a_query(
     spark: SparkSession, tmp_path: Path, log: Log, session: str, kind: str
 ) -> None:
     feed = Feed(tmp_path / "in", COLUMNS)
     stream = feed.stream(spark if session == "with the extension" else with_the_jar_alone(spark))
     rows = stream.dropDuplicatesWithinWatermark(["id"])
-    made: dict[str, Callable[[], DataFrame]] = {
+    queries: dict[str, Callable[[], DataFrame]] = {
         "alone": lambda: count(rows),
         "rows one by one": lambda: windowed(rows, Tumbling("1 minute"), time="ts").collect(),
         "together": lambda: together(ones=count(rows), others=count(rows)),
     }
     with pytest.warns(DroppedRowsWarning):
-        panes = made[kind]()
+        panes = queries[kind]()
     panes.explain()
     assert log.lines() == [], "no query has started"
     for life in (1, 2):
@@ -179,8 +179,8 @@ def test_the_log_says_it_once_at_each_start_of_a_query(
             for batch in range(3):
                 feed.write([(100 * life * SECOND + batch, "a", 10 * life + batch)])
                 query.settle()
-        said = [line for line in log.lines() if "dropDuplicatesWithinWatermark(['id']) before windowed" in line]
-        assert len(said) == life
+        messages = [line for line in log.lines() if "dropDuplicatesWithinWatermark(['id']) before windowed" in line]
+        assert len(messages) == life
 
 
 @pytest.mark.parametrize("early", [None, Early(count=1)], ids=["closes alone", "early=Early(count=1)"])
@@ -202,7 +202,7 @@ def test_the_log_of_a_query_in_update_mode_names_the_firings_that_show_changes(
 
 
 def test_such_rows_are_dropped_and_with_the_longer_delay_they_are_not(spark: SparkSession, tmp_path: Path) -> None:
-    """The warning is true: a row whose pane is open does not come to it; and so is its fix."""
+    """The warning is true: a row does not reach its open pane. Its fix works too."""
     totals = {}
     for delay, lateness in (("0 seconds", "1 minute"), ("70 seconds", "0 seconds")):
         feed = Feed(tmp_path / delay, COLUMNS)

@@ -1,4 +1,4 @@
-"""What the JVM keeps of queries with Python functions does not grow with their batches."""
+"""The JVM's memory of queries with Python functions does not grow with their batches."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from tests.support.streams import SECOND, Feed
 
 pytestmark = pytest.mark.slow
 
-# Workers do not have the folder of the tests on their path.
+# The folder of the tests is not on the workers' path.
 cloudpickle.register_pickle_by_value(sys.modules[__name__])  # type: ignore[no-untyped-call]
 
 FEW, MANY = (int(os.environ.get(f"MULLION_TEST_HEAP_{name}", n)) for name, n in (("FEW", 10), ("MANY", 30)))
@@ -79,7 +79,7 @@ def test_stateful_functions_keep_as_much_after_many_batches_as_after_a_few(spark
         run(FEW)
         before = live(spark)
         run(MANY)
-        # Less than one for each batch of a query.
+        # Less than one object per batch of a query.
         grown = {kind: (before[kind], n) for kind, n in live(spark).items() if n - before[kind] > (MANY - FEW) / 2}
         assert not grown
         assert before.total() > 50, "nothing was counted"

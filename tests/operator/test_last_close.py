@@ -57,7 +57,7 @@ class Model:
     clock: int | None = None
     late: int = 0
     open: dict[tuple[str | None, int, int], list[int]] = field(default_factory=dict)
-    known: dict[str | None, int] = field(default_factory=dict)
+    next_starts: dict[str | None, int] = field(default_factory=dict)
     last: dict[str | None, tuple[Any, ...]] = field(default_factory=dict)
 
     def windows(self, time: int) -> list[tuple[int, int]]:
@@ -81,7 +81,7 @@ class Model:
         panes = [(key, *window) for window in self.windows(time) if not self.is_closed(window[1])]
         for pane in panes:
             self.open.setdefault(pane, []).append(value)
-            self.known[key] = min(self.known.get(key, pane[1]), pane[1])
+            self.next_starts[key] = min(self.next_starts.get(key, pane[1]), pane[1])
         return bool(panes)
 
     def _enters_session(self, row: Row) -> bool:
@@ -96,18 +96,18 @@ class Model:
 
     def _closes(self) -> Iterator[tuple[Any, ...]]:
         if self.empty != "skip":
-            for key in list(self.known):
-                while self.is_closed(self.known[key] + self.size):
-                    self.open.setdefault((key, self.known[key], self.known[key] + self.size), [])
-                    self.known[key] += self.slide
+            for key in list(self.next_starts):
+                while self.is_closed(self.next_starts[key] + self.size):
+                    self.open.setdefault((key, self.next_starts[key], self.next_starts[key] + self.size), [])
+                    self.next_starts[key] += self.slide
         for pane in sorted((pane for pane in self.open if self.is_closed(pane[2])), key=lambda pane: pane[2]):
             values = self.open.pop(pane)
-            made = (len(values), sum(values) if values else None, max(map(text, values), default=None))
+            results = (len(values), sum(values) if values else None, max(map(text, values), default=None))
             before = self.last.get(pane[0], (None, None, None))
             if not values and self.empty == "forward":
-                made = before
-            self.last[pane[0]] = made
-            yield (*pane, *made, *before[1:])
+                results = before
+            self.last[pane[0]] = results
+            yield (*pane, *results, *before[1:])
 
 
 def text(value: int) -> str:
@@ -182,7 +182,7 @@ def test_closes_of_random_streams_take_values_from_the_close_before(
     context = f"MULLION_SEED={SEED}, round {number}, {model}, {draw_size(spark, rng)}"
     print(context)
     feed = Feed(tmp_path / "in", "k string, v bigint")
-    made = panes_of(feed.stream(spark, f"{model.delay} seconds"), model, previous=previous)
+    panes = panes_of(feed.stream(spark, f"{model.delay} seconds"), model, previous=previous)
     query: ClockedQuery | None = None
     now = 0
     for step in range(12):
@@ -195,8 +195,8 @@ def test_closes_of_random_streams_take_values_from_the_close_before(
         if query is not None and rng.random() < 0.2:
             query.stop()
             query = None
-        query = query or ClockedQuery(made, checkpoint=tmp_path / "checkpoint")
-        fired = shown(made, query.settle())
+        query = query or ClockedQuery(panes, checkpoint=tmp_path / "checkpoint")
+        fired = shown(panes, query.settle())
         closes = expected(model.step(rows), previous=previous)
         assert in_order(fired) == in_order(closes), f"{context}, step {step}"
     assert query is not None
@@ -206,8 +206,8 @@ def test_closes_of_random_streams_take_values_from_the_close_before(
     report = batches_of(query)[-1]
     query.stop()
     if model.empty == "skip":
-        seen = {pane[0] for pane in model.open} | set(model.last)
-        assert report["numRowsTotal"] == len(seen), f"{context}: one record per key is left"
+        keys = {pane[0] for pane in model.open} | set(model.last)
+        assert report["numRowsTotal"] == len(keys), f"{context}: one record per key is left"
 
 
 @pytest.mark.parametrize("number", range(ROUNDS))
@@ -227,7 +227,7 @@ def test_a_batch_of_random_rows_takes_values_from_the_close_before(spark: SparkS
     for key, windows in by_key.items():
         one = Model(model.kind, model.size, model.slide, 0, 0, model.empty, clock=max(end for _, end in windows))
         one.open = {(key, *window): values for window, values in windows.items()}
-        one.known = {key: min(start for start, _ in windows)}
+        one.next_starts = {key: min(start for start, _ in windows)}
         closes += one.step([])
     assert in_order(shown(panes, panes.collect())) == in_order(expected(closes, previous=previous)), f"{SEED} {model}"
 
@@ -242,9 +242,9 @@ def test_previous_and_forward_are_rejected_where_panes_overlap_or_give_rows_away
     rows = spark.sql("SELECT timestamp_seconds(1) AS ts, 'a' AS k, 1 AS v")
 
     def refused(message: str, kind: type[Exception] = UnsupportedError, column: Any = None, **options: Any) -> None:
-        given: dict[str, Any] = {"by": "k", "time": "ts", "window": Tumbling("1 minute"), **options}
+        arguments: dict[str, Any] = {"by": "k", "time": "ts", "window": Tumbling("1 minute"), **options}
         with pytest.raises(kind, match=message):
-            windowed(rows, **given).agg(MF.previous(F.sum("v")) if column is None else column)
+            windowed(rows, **arguments).agg(MF.previous(F.sum("v")) if column is None else column)
 
     refused("windows of one key overlap", window=Sliding("1 minute", "1 second"))
     refused("kept as long as the query", window=Count(2, forget_after="1 day"), time=None)
@@ -257,9 +257,9 @@ def test_previous_and_forward_are_rejected_where_panes_overlap_or_give_rows_away
         MF.previous("v")  # type: ignore[arg-type]
     with pytest.raises(UnsupportedError, match=r"collect\(\): empty='forward' would keep"):
         windowed(rows, Tumbling("1 minute"), by="k", time="ts", empty="forward").collect()
-    given: dict[str, Any] = {"early": Early(count=1), "accumulate": False, "empty": "forward"}
+    arguments: dict[str, Any] = {"early": Early(count=1), "accumulate": False, "empty": "forward"}
     with pytest.raises(UnsupportedError, match="empty='forward' and accumulate=False do not go together"):
-        windowed(rows, Tumbling("1 minute"), by="k", time="ts", **given)
+        windowed(rows, Tumbling("1 minute"), by="k", time="ts", **arguments)
 
 
 def test_other_values_of_the_last_close_require_a_new_checkpoint(spark: SparkSession, tmp_path: Path) -> None:

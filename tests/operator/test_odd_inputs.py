@@ -1,4 +1,4 @@
-"""Keys and rows that few streams have: each gives what Spark's own windows give, or is refused before it starts."""
+"""Keys and rows that few streams have: the result of Spark's windows, or an error before the query starts."""
 
 from __future__ import annotations
 
@@ -198,13 +198,15 @@ def test_times_at_the_ends_of_their_range_come_through_files_and_topics_as_they_
     at = panes.select("us", "at", "n", F.unix_micros("window.start").alias("start"))
     at.write.parquet(str(tmp_path / "panes"))
     got = spark.read.parquet(str(tmp_path / "panes")).select("us", F.unix_micros("at").alias("at"), "n", "start")
-    found = {row.us: row for row in got.collect()}
-    assert set(found) <= set(ends)
-    assert all(row.at == us and row.n == 1 and row.start <= us < row.start + SECOND for us, row in found.items())
-    assert set(ends[1:4]) <= set(found)
+    panes_by_time = {row.us: row for row in got.collect()}
+    assert set(panes_by_time) <= set(ends)
+    assert all(
+        row.at == us and row.n == 1 and row.start <= us < row.start + SECOND for us, row in panes_by_time.items()
+    )
+    assert set(ends[1:4]) <= set(panes_by_time)
     broker = topics.broker(f"dir:{tmp_path / 'topics'}")
     topics.produce(broker, "ends", pa.table({"at": pa.array(ends, pa.timestamp("us", "UTC"))}))
-    seen = broker.stream(spark, "ends").select(F.unix_micros("at").alias("at"))
-    query = seen.writeStream.format("memory").queryName("ends_of_time").trigger(availableNow=True).start()
+    times = broker.stream(spark, "ends").select(F.unix_micros("at").alias("at"))
+    query = times.writeStream.format("memory").queryName("ends_of_time").trigger(availableNow=True).start()
     query.awaitTermination()
     assert sorted(row["at"] for row in spark.table("ends_of_time").collect()) == ends

@@ -38,7 +38,7 @@ from tests.support.clocked import ClockedQuery
 from tests.support.seeds import SEED
 from tests.support.streams import SECOND, Feed
 
-# Workers do not have the folder of the tests on their path.
+# The folder of the tests is not on the workers' path.
 cloudpickle.register_pickle_by_value(sys.modules[__name__])  # type: ignore[no-untyped-call]
 
 SCHEMA = "place int, ids string, total bigint"
@@ -61,13 +61,13 @@ def of_frame(key: Any, pane: Pane, rows: pd.DataFrame) -> pd.DataFrame:
     assert rows["v"].dtype == ("float64" if rows["v"].isna().any() else "int64")
     values = [None if pd.isna(value) else int(value) for value in rows["v"]]
     rows["id"] += 1  # The frame belongs to the function.
-    found = results(key, pane, [int(each) - 1 for each in rows["id"]], values)
-    return pd.DataFrame(found, columns=["total", "ids", "place"])
+    emitted = results(key, pane, [int(each) - 1 for each in rows["id"]], values)
+    return pd.DataFrame(emitted, columns=["total", "ids", "place"])
 
 
 def of_table(key: Any, pane: Pane, rows: pa.Table) -> pa.Table:
-    found = results(key, pane, rows["id"].to_pylist(), rows["v"].to_pylist())
-    return pa.Table.from_pylist(found, pa.schema([("ids", "string"), ("place", "int64"), ("total", "int64")]))
+    emitted = results(key, pane, rows["id"].to_pylist(), rows["v"].to_pylist())
+    return pa.Table.from_pylist(emitted, pa.schema([("ids", "string"), ("place", "int64"), ("total", "int64")]))
 
 
 def of_batch(key: Any, pane: Pane, rows: pa.RecordBatch) -> list[dict[str, Any]]:
@@ -87,8 +87,8 @@ def of_batches(key: Any, pane: Pane, rows: Iterator[pa.RecordBatch]) -> Iterator
 def of_frames(key: Any, pane: Pane, rows: Iterator[pd.DataFrame]) -> pd.DataFrame | None:
     frame = pd.concat(rows) if pane.firing != "early" else pd.concat(list(rows))
     values = [None if pd.isna(value) else int(value) for value in frame["v"]]
-    found = results(key, pane, [int(each) for each in frame["id"]], values)
-    return pd.DataFrame(found) if found else None
+    emitted = results(key, pane, [int(each) for each in frame["id"]], values)
+    return pd.DataFrame(emitted) if emitted else None
 
 
 FORMS: list[Callable[..., Any]] = [of_frame, of_table, of_batch, of_batches, of_frames]
@@ -103,16 +103,16 @@ WINDOWS: list[Callable[[], Window]] = [
 
 
 def expected(rows: list[Row]) -> list[tuple[Any, ...]]:
-    """The results of plain Python over the panes of collect, where they are in UTC as aware times."""
-    found: list[tuple[Any, ...]] = []
+    """The results of plain Python over the panes of collect, with aware times in UTC."""
+    output: list[tuple[Any, ...]] = []
     for row in rows:
         if row.pane.firing == "late":
-            found.append((row.k, row.pane.firing, None, None, None, row.late_row.id))
+            output.append((row.k, row.pane.firing, None, None, None, row.late_row.id))
             continue
         pane = Pane(aware(row.window.start), aware(row.window.end), row.pane.firing, row.pane.seq)
-        made = results((row.k,), pane, [each.id for each in row.rows], [each.v for each in row.rows])
-        found += [(row.k, row.pane.firing, each["place"], each["ids"], each["total"], None) for each in made]
-    return sorted(found, key=repr)
+        of_pane = results((row.k,), pane, [each.id for each in row.rows], [each.v for each in row.rows])
+        output += [(row.k, row.pane.firing, each["place"], each["ids"], each["total"], None) for each in of_pane]
+    return sorted(output, key=repr)
 
 
 def aware(bound: Any) -> Any:
@@ -149,23 +149,25 @@ def test_a_function_gets_the_rows_that_collect_returns(case: int, spark: SparkSe
             return query.settle()
 
     with settings(spark, {ARROW_ROWS: rng.choice(["2", "7", "10000"]), "spark.sql.session.timeZone": "UTC"}):
-        asked = windowed(feed.stream(spark), window, **options)
-        rows = run("applied", asked.apply(function, SCHEMA))
-        made = [(r.k, r.pane.firing, r.place, r.ids, r.total, getattr(r, "late_row", None)) for r in rows]
-        found = sorted(((*row[:5], row[5] and row[5].id) for row in made), key=repr)
+        windows = windowed(feed.stream(spark), window, **options)
+        rows = run("applied", windows.apply(function, SCHEMA))
+        output = [(r.k, r.pane.firing, r.place, r.ids, r.total, getattr(r, "late_row", None)) for r in rows]
+        actual = sorted(((*row[:5], row[5] and row[5].id) for row in output), key=repr)
         # collect does not support custom windows. Ids are in the order of arrival.
         lists = F.sort_array(F.collect_list(F.struct("id", "v"))).alias("rows")
-        collected = asked.agg(lists) if isinstance(window, Custom) else asked.collect()
-        assert found == expected(run("collected", collected))
+        collected = windows.agg(lists) if isinstance(window, Custom) else windows.collect()
+        assert actual == expected(run("collected", collected))
 
 
 def test_a_batch_dataframe_gives_the_closing_results(spark: SparkSession, tmp_path: Path) -> None:
     feed = Feed(tmp_path / "in", "k string, id bigint, v bigint")
     feed.write([(0, "a", 1, 5), (SECOND, "b", 2, None), (11 * SECOND, "a", 3, 7), (2 * SECOND, "a", 4, 1)])
     with settings(spark, {"spark.sql.session.timeZone": "UTC"}):
-        asked = windowed(feed.batch(spark), Tumbling("10 seconds"), by="k", time="ts", early=Early("1 second"))
-        made = [(r.k, r.pane.firing, r.place, r.ids, r.total, None) for r in asked.apply(of_frame, SCHEMA).collect()]
-        assert sorted(made, key=repr) == expected(asked.collect().collect())
+        windows = windowed(feed.batch(spark), Tumbling("10 seconds"), by="k", time="ts", early=Early("1 second"))
+        output = [
+            (r.k, r.pane.firing, r.place, r.ids, r.total, None) for r in windows.apply(of_frame, SCHEMA).collect()
+        ]
+        assert sorted(output, key=repr) == expected(windows.collect().collect())
 
 
 def test_panes_of_no_key_and_of_no_rows_are_called_too(spark: SparkSession, tmp_path: Path) -> None:
@@ -175,9 +177,9 @@ def test_panes_of_no_key_and_of_no_rows_are_called_too(spark: SparkSession, tmp_
     def count(key: Any, pane: Pane, rows: pd.DataFrame) -> dict[str, Any]:
         return {"key": str(key), "n": len(rows), "kind": str(rows["v"].dtype)}
 
-    asked = windowed(feed.batch(spark), Tumbling("10 seconds"), time="ts", empty="emit")
-    made = asked.apply(count, "key string, n int, kind string").collect()
-    assert [(r.key, r.n, r.kind) for r in sorted(made, key=lambda r: r.window.start)] == [
+    windows = windowed(feed.batch(spark), Tumbling("10 seconds"), time="ts", empty="emit")
+    output = windows.apply(count, "key string, n int, kind string").collect()
+    assert [(r.key, r.n, r.kind) for r in sorted(output, key=lambda r: r.window.start)] == [
         ("()", 1, "int64"),
         ("()", 0, "int64"),
         ("()", 1, "int64"),
@@ -273,18 +275,18 @@ def test_a_query_continues_with_the_same_firing_once_its_function_is_fixed(spark
 def test_arguments_that_are_invalid_for_any_data_raise_an_error(
     function: Any, schema: str, message: str, spark: SparkSession, tmp_path: Path
 ) -> None:
-    asked = windowed(pane_of_b(spark, tmp_path / "in"), Tumbling("10 seconds"), by="k", time="ts")
+    windows = windowed(pane_of_b(spark, tmp_path / "in"), Tumbling("10 seconds"), by="k", time="ts")
     with pytest.raises(InvalidArgumentError, match=message):
-        asked.apply(function, schema)
+        windows.apply(function, schema)
 
 
 def test_an_unsupported_annotation_raises_an_error_that_lists_the_forms(spark: SparkSession, tmp_path: Path) -> None:
     def listed(key: Any, pane: Pane, rows: list) -> None:  # type: ignore[type-arg]
         pass
 
-    asked = windowed(pane_of_b(spark, tmp_path / "in"), Tumbling("10 seconds"), by="k", time="ts")
+    windows = windowed(pane_of_b(spark, tmp_path / "in"), Tumbling("10 seconds"), by="k", time="ts")
     with pytest.raises(InvalidArgumentError, match=r"listed has rows: list, which .*Iterator\[pyarrow.RecordBatch\]"):
-        asked.apply(listed, "n int")
+        windows.apply(listed, "n int")
 
 
 # --- Workers ---------------------------------------------------------------------------------------------------------
@@ -307,10 +309,10 @@ def test_functions_may_print_fork_and_leave_rows_unread(spark: SparkSession, tmp
             return ({"n": batch.num_rows} for batch in rows)
         return None
 
-    asked = windowed(feed.batch(spark), Tumbling("10 seconds"), by="k", time="ts")
+    windows = windowed(feed.batch(spark), Tumbling("10 seconds"), by="k", time="ts")
     with settings(spark, {ARROW_ROWS: "7"}):
-        made = asked.apply(careless, "n int").collect()
-    counts = {key: [row.n for row in made if row.k == key] for key in "abcd"}
+        output = windows.apply(careless, "n int").collect()
+    counts = {key: [row.n for row in output if row.k == key] for key in "abcd"}
     assert counts["a"] == [0]
     assert 1 <= counts["b"][0] <= 7
     assert sum(counts["c"]) == 50
@@ -332,11 +334,11 @@ def test_a_worker_holds_a_bounded_part_of_a_large_pane(spark: SparkSession) -> N
 
     measure.__annotations__["batches"] = "Iterator[pyarrow.RecordBatch]"
     one = spark.range(0, rows, 1, 1).select("id", F.timestamp_seconds(F.lit(1)).alias("ts"), F.lit("x" * 60).alias("s"))
-    asked = windowed(one, Tumbling("10 seconds"), time="ts")
-    (made,) = asked.apply(measure, "rows bigint, grown_kb bigint", max_rows=rows).collect()
-    assert made.rows == rows
+    windows = windowed(one, Tumbling("10 seconds"), time="ts")
+    (output,) = windows.apply(measure, "rows bigint, grown_kb bigint", max_rows=rows).collect()
+    assert output.rows == rows
     # The rows have 30 MB.
-    assert made.grown_kb < 10_000
+    assert output.grown_kb < 10_000
 
 
 def test_a_client_of_spark_connect_gets_the_same_results(server: SparkSession, tmp_path: Path) -> None:
@@ -344,13 +346,15 @@ def test_a_client_of_spark_connect_gets_the_same_results(server: SparkSession, t
     feed.write([(0, "a", 1, 5), (SECOND, "b", 2, 6), (11 * SECOND, "a", 3, 7), (2 * SECOND, "a", 4, 1)])
     with connect_server.remote(server) as remote:
         remote.conf.set("spark.sql.session.timeZone", "UTC")
-        asked = windowed(feed.batch(remote), Tumbling("10 seconds"), by="k", time="ts")
-        made = [(r.k, r.pane.firing, r.place, r.ids, r.total, None) for r in asked.apply(of_frame, SCHEMA).collect()]
-        assert sorted(made, key=repr) == expected(asked.collect().collect())
+        windows = windowed(feed.batch(remote), Tumbling("10 seconds"), by="k", time="ts")
+        output = [
+            (r.k, r.pane.firing, r.place, r.ids, r.total, None) for r in windows.apply(of_frame, SCHEMA).collect()
+        ]
+        assert sorted(output, key=repr) == expected(windows.collect().collect())
 
         def boom(key: Any, pane: Pane, rows: pa.Table) -> None:
             if key == ("b",):
                 _ = 1 // 0
 
         with pytest.raises(FunctionError, match=r"of k='b', in its firing 'close': boom raised ZeroDivisionError"):
-            asked.apply(boom, "n int").collect()
+            windows.apply(boom, "n int").collect()

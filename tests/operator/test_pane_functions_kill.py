@@ -1,4 +1,4 @@
-"""Python functions over panes whose process and JVM are killed somewhere in a batch, against plain Python."""
+"""Python functions over panes whose process and JVM are killed in the middle of a batch, against plain Python."""
 
 from __future__ import annotations
 
@@ -37,8 +37,10 @@ def run(spark: SparkSession, folder: Path) -> None:
     def total(key: Any, pane: Pane, rows: pd.DataFrame) -> dict[str, Any]:
         return {"kind": "total", "n": int(rows["id"].sum())}
 
-    asked = windowed(Feed(folder / "in", COLUMNS).stream(spark, "1 minute"), Tumbling("10 seconds"), by="k", time="ts")
-    queries = {"process": asked.process(Counts()), "apply": asked.apply(total, "kind string, n bigint")}
+    windows = windowed(
+        Feed(folder / "in", COLUMNS).stream(spark, "1 minute"), Tumbling("10 seconds"), by="k", time="ts"
+    )
+    queries = {"process": windows.process(Counts()), "apply": windows.apply(total, "kind string, n bigint")}
     running = [
         panes.writeStream.format("parquet")
         .option("path", str(folder / name))

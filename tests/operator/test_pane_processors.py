@@ -44,7 +44,7 @@ from tests.support.clocked import ClockedQuery
 from tests.support.seeds import SEED
 from tests.support.streams import SECOND, Feed, batches_of
 
-# Workers do not have the folder of the tests on their path.
+# The folder of the tests is not on the workers' path.
 cloudpickle.register_pickle_by_value(sys.modules[__name__])  # type: ignore[no-untyped-call]
 
 
@@ -52,7 +52,7 @@ cloudpickle.register_pickle_by_value(sys.modules[__name__])  # type: ignore[no-u
 
 
 Seen = dict[str, Any]
-"""The rows of a pane so far: a list, a dict with keys that JSON does not have, and a NumPy array."""
+"""The rows of a pane so far: a list, a dict with keys that JSON lacks, and a NumPy array."""
 
 
 def add(state: Seen, number: int) -> None:
@@ -62,7 +62,7 @@ def add(state: Seen, number: int) -> None:
 
 
 class Rows(PaneProcessor, returns="what string, n bigint, ids string"):
-    """Emits each row with an odd id at once, and at the close all ids in order of arrival, and their sum."""
+    """Emits each row with an uneven id immediately, and at the close all ids in order of arrival, and their sum."""
 
     def create(self) -> Seen:
         return {"ids": [], "by_id": {}, "total": np.zeros(1, dtype="int64")}
@@ -105,15 +105,15 @@ WINDOWS: list[Callable[[], Window]] = [
 
 def expected(rows: list[Row]) -> list[tuple[Any, ...]]:
     """The results of plain Python over the panes of collect."""
-    found: list[tuple[Any, ...]] = []
+    output: list[tuple[Any, ...]] = []
     for row in rows:
         if row.pane.firing == "late":
-            found.append((row.k, None, None, None, row.late_row.id))
+            output.append((row.k, None, None, None, row.late_row.id))
             continue
         ids = [each.id for each in row.rows]
-        found += [(row.k, "odd", number, None, None) for number in ids if number % 2]
-        found.append((row.k, f"{(row.k,)} {pane_of(row)}", sum(ids), str(ids), None))
-    return sorted(found, key=repr)
+        output += [(row.k, "odd", number, None, None) for number in ids if number % 2]
+        output.append((row.k, f"{(row.k,)} {pane_of(row)}", sum(ids), str(ids), None))
+    return sorted(output, key=repr)
 
 
 def pane_of(row: Row) -> Pane:
@@ -140,14 +140,14 @@ def test_a_processor_gets_each_row_of_a_pane_once_and_then_its_close(
         return [(rng.randrange(40) * SECOND, rng.choice("abc"), next(ids) + rng.randrange(3)) for _ in range(rows)]
 
     def queries() -> list[ClockedQuery]:
-        """The processor, and the rows of the panes; collect does not support custom windows."""
-        asked = windowed(feed.stream(spark), window, **options)
+        """The queries with the processor and with the rows of the panes; collect does not support custom windows."""
+        windows = windowed(feed.stream(spark), window, **options)
         lists = F.sort_array(F.collect_list(F.struct("id"))).alias("rows")
-        collected = asked.agg(lists) if isinstance(window, Custom) else asked.collect()
-        sides = {"processed": asked.process(processor), "collected": collected}
+        collected = windows.agg(lists) if isinstance(window, Custom) else windows.collect()
+        sides = {"processed": windows.process(processor), "collected": collected}
         return [ClockedQuery(panes, checkpoint=tmp_path / name) for name, panes in sides.items()]
 
-    made: list[Row] = []
+    output: list[Row] = []
     panes: list[Row] = []
     with settings(spark, {"spark.sql.session.timeZone": "UTC"}):
         for batches in (3, 3, 0):
@@ -155,21 +155,21 @@ def test_a_processor_gets_each_row_of_a_pane_once_and_then_its_close(
             with processing, collecting:
                 for _ in range(batches):
                     feed.write(written())
-                    made += processing.settle()
+                    output += processing.settle()
                     panes += collecting.settle()
                 if not batches:
                     feed.flood()
-                    made += processing.settle()
+                    output += processing.settle()
                     panes += collecting.settle()
-                    left = batches_of(processing)[-1]["numRowsTotal"]
-    found = []
-    for row in made:
+                    remaining = batches_of(processing)[-1]["numRowsTotal"]
+    actual = []
+    for row in output:
         shown = str(sorted(ast.literal_eval(row.ids))) if row.ids else row.ids
         late = getattr(row, "late_row", None)
-        found.append((row.k, row.what, row.n, shown if merges else row.ids, late.id if late else None))
+        actual.append((row.k, row.what, row.n, shown if merges else row.ids, late.id if late else None))
         assert ("id" in row.pane.__fields__) == options.get("ids", False)
-    assert sorted(found, key=repr) == expected(panes)
-    assert left == 0, "a closed pane has no state"
+    assert sorted(actual, key=repr) == expected(panes)
+    assert remaining == 0, "a closed pane has no state"
 
 
 ROW_BY_ROW: list[tuple[Callable[[], Window], dict[str, Any]]] = [
@@ -198,34 +198,34 @@ def test_a_window_of_rows_one_by_one_brings_each_row_once(case: int, spark: Spar
     merges = isinstance(window(), Session)
     feed, ids = Feed(tmp_path / "in", "k string, id bigint"), itertools.count()
     processor = (Rows, Batches)[case % 2]()
-    made: list[Row] = []
+    output: list[Row] = []
     closed: list[Row] = []
     with settings(spark, {"spark.sql.session.timeZone": "UTC"}):
         for _ in range(2):
-            asked = windowed(feed.stream(spark), window(), **options)
-            processing = ClockedQuery(asked.process(processor), checkpoint=tmp_path / "processed")
-            collecting = ClockedQuery(asked.collect(), checkpoint=tmp_path / "collected")
+            windows = windowed(feed.stream(spark), window(), **options)
+            processing = ClockedQuery(windows.process(processor), checkpoint=tmp_path / "processed")
+            collecting = ClockedQuery(windows.collect(), checkpoint=tmp_path / "collected")
             with processing, collecting:
                 for _ in range(3):
                     times = [rng.randrange(40) * SECOND for _ in range(rng.randrange(2, 14))]
                     feed.write([(time, rng.choice("abc"), next(ids)) for time in times])
-                    made += processing.settle()
+                    output += processing.settle()
                     closed += collecting.settle()
-                left = batches_of(processing)[-1]["numRowsTotal"]
+                remaining = batches_of(processing)[-1]["numRowsTotal"]
         opened = read_panes(tmp_path / "collected", spark=spark).collect()
-    found = []
-    for row in made:
+    actual = []
+    for row in output:
         assert row.pane.firing in ("early", "close", "late")
         shown = str(sorted(ast.literal_eval(row.ids))) if row.ids and merges else row.ids
         late = getattr(row, "late_row", None)
-        found.append((row.k, row.what, row.n, shown, late.id if late else None))
+        actual.append((row.k, row.what, row.n, shown, late.id if late else None))
     odd = [(row.k, "odd", each.id, None, None) for row in opened for each in row.rows if each.id % 2]
     if merges:
         closed = [
             Row(**{**row.asDict(), "rows": row.rows and sorted(row.rows, key=lambda each: each.id)}) for row in closed
         ]
-    assert sorted(found, key=repr) == sorted([*expected(closed), *odd], key=repr)
-    assert left == len(opened), "state of open panes, and of no closed one"
+    assert sorted(actual, key=repr) == sorted([*expected(closed), *odd], key=repr)
+    assert remaining == len(opened), "state of open panes, and of no closed one"
 
 
 @pytest.mark.parametrize("window", [Around("3 seconds", "2 seconds"), Global.split(lambda rows: [len(rows) // 2])])
@@ -237,19 +237,19 @@ def test_a_pane_that_is_known_at_its_close_brings_all_its_rows_then(
     for _ in range(3):
         feed.write([(rng.randrange(20) * SECOND, rng.choice("abc"), next(ids)) for _ in range(10)])
     feed.flood()
-    asked = windowed(feed.stream(spark), window, by="k", time="ts" if isinstance(window, Around) else None)
+    windows = windowed(feed.stream(spark), window, by="k", time="ts" if isinstance(window, Around) else None)
     lists = F.sort_array(F.collect_list(F.struct("id"))).alias("rows")
     with settings(spark, {"spark.sql.session.timeZone": "UTC"}):
-        with ClockedQuery(asked.process(Batches()), checkpoint=tmp_path / "processed") as processing:
-            made = processing.settle()
-        with ClockedQuery(asked.agg(lists), checkpoint=tmp_path / "collected") as collecting:
+        with ClockedQuery(windows.process(Batches()), checkpoint=tmp_path / "processed") as processing:
+            output = processing.settle()
+        with ClockedQuery(windows.agg(lists), checkpoint=tmp_path / "collected") as collecting:
             panes = collecting.settle()
-        applied = asked.apply(lambda key, pane, rows: {"n": len(rows)}, "n bigint")
+        applied = windows.apply(lambda key, pane, rows: {"n": len(rows)}, "n bigint")
         with ClockedQuery(applied, checkpoint=tmp_path / "applied") as applying:
             counts = [row.n for row in applying.settle()]
-    found = [(row.k, row.what, row.n, row.ids and str(sorted(ast.literal_eval(row.ids))), None) for row in made]
+    actual = [(row.k, row.what, row.n, row.ids and str(sorted(ast.literal_eval(row.ids))), None) for row in output]
     assert len(panes) > 5
-    assert sorted(found, key=repr) == expected(panes)
+    assert sorted(actual, key=repr) == expected(panes)
     assert sorted(counts) == sorted(len(row.rows) for row in panes)
 
 
@@ -264,16 +264,16 @@ def test_a_pane_on_time_calls_the_processor_and_later_rows_follow(
     window: Window, spark: SparkSession, tmp_path: Path
 ) -> None:
     feed = Feed(tmp_path / "in", "k string, id bigint")
-    asked = windowed(feed.stream(spark), window, by="k", time="ts", on_time=True, allowed_lateness="20 seconds")
-    made: list[tuple[Any, ...]] = []
-    with ClockedQuery(asked.process(OnTime()), checkpoint=tmp_path / "processed") as processing:
+    windows = windowed(feed.stream(spark), window, by="k", time="ts", on_time=True, allowed_lateness="20 seconds")
+    output: list[tuple[Any, ...]] = []
+    with ClockedQuery(windows.process(OnTime()), checkpoint=tmp_path / "processed") as processing:
         for rows in ([(SECOND, "a", 2)], [(2 * SECOND, "a", 4), (12 * SECOND, "b", 6)], [(3 * SECOND, "a", 8)]):
             feed.write(rows)
-            made += [(row.k, row.pane.firing, row.what, row.n) for row in processing.settle()]
+            output += [(row.k, row.pane.firing, row.what, row.n) for row in processing.settle()]
         feed.flood()
-        made += [(row.k, row.pane.firing, row.what[:6], row.n) for row in processing.settle()]
+        output += [(row.k, row.pane.firing, row.what[:6], row.n) for row in processing.settle()]
         assert batches_of(processing)[-1]["numRowsTotal"] == 0
-    assert [row for row in made if row[0] == "a"] == [
+    assert [row for row in output if row[0] == "a"] == [
         ("a", "on_time", "on time", 2),
         *([("a", "on_time", "on time", 3)] if isinstance(window, Session) else []),
         ("a", "close", "('a',)", 14),
@@ -284,9 +284,9 @@ def test_a_batch_dataframe_gives_each_pane_all_its_rows(spark: SparkSession, tmp
     feed = Feed(tmp_path / "in", "k string, id bigint")
     feed.write([(0, "a", 1), (SECOND, "b", 2), (11 * SECOND, "a", 3), (2 * SECOND, "a", 4)])
     options = {"on_time": True, "accumulate": False, "allowed_lateness": "5 seconds"}
-    asked = windowed(feed.batch(spark), Tumbling("10 seconds"), by="k", time="ts", **options)  # type: ignore[arg-type]
-    made = asked.process(OnTime()).collect()
-    assert sorted((r.k, r.n, r.ids) for r in made if r.ids) == [("a", 3, "[3]"), ("a", 5, "[1, 4]"), ("b", 2, "[2]")]
+    windows = windowed(feed.batch(spark), Tumbling("10 seconds"), by="k", time="ts", **options)  # type: ignore[arg-type]
+    output = windows.process(OnTime()).collect()
+    assert sorted((r.k, r.n, r.ids) for r in output if r.ids) == [("a", 3, "[3]"), ("a", 5, "[1, 4]"), ("b", 2, "[2]")]
 
 
 def test_a_window_after_a_processor_is_rejected_because_its_panes_fire_early(
@@ -305,7 +305,7 @@ def test_a_window_after_a_processor_is_rejected_because_its_panes_fire_early(
 
 
 class Digest:
-    """An object that the codec cannot keep."""
+    """An object that the codec cannot encode."""
 
     def __init__(self, values: list[int]) -> None:
         self.values = values
@@ -335,7 +335,7 @@ class Pickled(Dumped, returns="n bigint", pickle=True):
 
 
 class ArrowTable(PaneProcessor, returns="n bigint"):
-    """State that is not an object of Python: the last rows in a table, in a dict because it changes in place."""
+    """State that is not a Python object: the last rows in a table, in a dict because it changes in place."""
 
     def create(self) -> list[Any]:
         return []
@@ -478,9 +478,9 @@ def test_options_that_mean_nothing_for_a_processor_raise_an_error(
     option: dict[str, Any], message: str, spark: SparkSession, tmp_path: Path
 ) -> None:
     feed = Feed(tmp_path / "in", "k string, id bigint")
-    asked = {"window": Tumbling("10 seconds"), "by": "k", "time": "ts", **option}
+    windows = {"window": Tumbling("10 seconds"), "by": "k", "time": "ts", **option}
     with pytest.raises(UnsupportedError, match=r"process\(\.\.\.\) does not support " + message):
-        windowed(feed.stream(spark), **asked).process(Rows())
+        windowed(feed.stream(spark), **windows).process(Rows())
 
 
 # --- Connect and kills -----------------------------------------------------------------------------------------------
@@ -495,5 +495,5 @@ def test_a_client_of_spark_connect_runs_a_processor(server: SparkSession, tmp_pa
         panes = windowed(feed.stream(remote), Tumbling("10 seconds"), by="k", time="ts").process(Rows())
         query = panes.writeStream.format("memory").queryName("processed").trigger(availableNow=True)
         query.option("checkpointLocation", str(tmp_path / "checkpoint")).start().awaitTermination()
-        made = remote.table("processed").collect()
-    assert sorted((r.k, r.n, r.ids) for r in made if r.ids) == [("a", 11, "[1, 4, 6]"), ("b", 2, "[2]")]
+        output = remote.table("processed").collect()
+    assert sorted((r.k, r.n, r.ids) for r in output if r.ids) == [("a", 11, "[1, 4, 6]"), ("b", 2, "[2]")]

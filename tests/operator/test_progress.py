@@ -1,6 +1,6 @@
-"""What a query reports of itself: in its progress, in Spark's list of operators, in its plan.
+"""The metrics of a query in its progress, in Spark's list of operators and in its plan.
 
-That each count is right in each batch of any stream is part of test_differential.py; here is what they mean.
+test_differential.py compares each count of each batch with a model. The tests here show the meaning of the counts.
 """
 
 from __future__ import annotations
@@ -36,14 +36,14 @@ def test_each_batch_counts_its_rows_and_its_panes(spark: SparkSession, tmp_path:
     with ClockedQuery(panes, checkpoint=tmp_path / "checkpoint") as query:
 
         def settle() -> list[tuple[int, ...]]:
-            """The new batches' counts, in the order of ``OURS``."""
+            """The counts of the new batches, in the order of ``OURS``."""
             query.settle()
             new = batches_of(query)[len(reports) :]
             reports.extend(new)
             return [tuple(report[name] for name in OURS) for report in new]
 
         feed.write([(1 * SECOND, "a"), (2 * SECOND, "a"), (1 * SECOND, "b"), (5 * SECOND, "b"), (None, "b")])
-        # The rows; then the pane's end at 4 s is past, for the clock stands at 5 s.
+        # The rows; then the clock, at 5 s, has passed the pane's end at 4 s.
         assert settle() == [(0, 1, 1, 2, 0, 0), (0, 0, 0, 0, 0, 2)]
         feed.write([(3 * SECOND, "a"), (11 * SECOND, "a"), (None, None), (None, None), (9 * SECOND, "a")])
         assert settle() == [(1, 2, 1, 1, 0, 0), (0, 0, 0, 1, 1, 0)], "the clock has moved from 5 s to 11 s"
@@ -54,7 +54,7 @@ def test_each_batch_counts_its_rows_and_its_panes(spark: SparkSession, tmp_path:
         feed.flood()
         assert settle() == [(0, 0, 0, 2, 0, 0), (0, 0, 0, 0, 0, 2)]
 
-    # Spark's own counts: rows are panes that are new, removed or there.
+    # Spark's counts: rows are new, removed or present panes.
     assert [report["numRowsUpdated"] for report in reports] == [2, 0, 1, 0, 1, 0, 0, 0]
     assert [report["numRowsRemoved"] for report in reports] == [0, 2, 0, 0, 0, 0, 0, 2]
     assert reports[-1]["numRowsTotal"] == 0
@@ -73,7 +73,7 @@ def test_the_panes_that_a_row_missed_are_counted_where_it_entered_others(spark: 
         with ClockedQuery(panes, checkpoint=tmp_path / f"{late} checkpoint") as query:
             feed.write([(1 * SECOND, "a"), (15 * SECOND, "a")])
             query.settle()
-            # Three are late for the window of 5 s and in time for that of 10 s, one is late for both of its own.
+            # Three rows are late for the window of 5 s but not for that of 10 s, and one row is late for both.
             feed.write([(at * SECOND, k) for at, k in ((13, "a"), (14, "a"), (11, "b"), (16, "b"), (8, "b"))])
             query.settle()
             reports = batches_of(query)
@@ -85,7 +85,7 @@ def five_seconds(time: datetime) -> list[tuple[datetime, datetime]]:
 
 
 def counted_drops(panes: DataFrame, feed: Feed, folder: Path) -> list[tuple[int, int]]:
-    """Of each batch: how many late rows Spark's own metric has, and ours."""
+    """The number of late rows of each batch in Spark's metric and in Mullion's."""
     with ClockedQuery(panes.select("pane"), checkpoint=folder) as query:
         feed.write([(1 * SECOND, "a"), (40 * SECOND, "b")])
         query.settle()
@@ -132,16 +132,16 @@ def test_late_rows_that_come_one_by_one_are_counted_as_dropped(spark: SparkSessi
 def test_every_metric_of_ours_is_named_in_the_docs_with_its_unit(spark: SparkSession) -> None:
     page = (ROOT / "docs" / "metrics.md").read_text("utf-8")
     rows = [[cell.strip() for cell in line.split("|")[1:-1]] for line in page.splitlines() if line.startswith("| `")]
-    said = {row[0].strip("`"): row[1:] for row in rows}
+    documented = {row[0].strip("`"): row[1:] for row in rows}
     metrics: Any = spark._jvm
-    known = metrics.org.apache.spark.sql.mullion.operator.metrics.WindowMetrics.all()
-    ours = {known.apply(i).name() for i in range(known.size())}
-    assert ours <= said.keys()
-    assert said.keys() - ours == {
+    all_metrics = metrics.org.apache.spark.sql.mullion.operator.metrics.WindowMetrics.all()
+    ours = {all_metrics.apply(i).name() for i in range(all_metrics.size())}
+    assert ours <= documented.keys()
+    assert documented.keys() - ours == {
         *("numRowsDroppedByWatermark", "numRowsUpdated", "numRowsRemoved", "numRowsTotal", "numShufflePartitions"),
         *("memoryUsedBytes", "allUpdatesTimeMs", "allRemovalsTimeMs", "commitTimeMs"),
     }
-    assert all(len(row) == 2 and all(row) for row in said.values())
+    assert all(len(row) == 2 and all(row) for row in documented.values())
 
 
 PAGE = """
@@ -264,7 +264,7 @@ def test_a_quiet_stream_beside_one_that_is_behind_asks_for_no_batch_until_that_o
 def test_a_batch_that_is_read_twice_or_by_one_task_counts_and_gives_the_same(
     spark: SparkSession, tmp_path: Path
 ) -> None:
-    """Each partition has its own late rows, though a task has several, and counts once, though two actions read it."""
+    """Each partition has its late rows although a task has several, and counts once although two actions read it."""
     feed = Feed(tmp_path / "in", "k string, v int")
     rows = feed.stream(spark)
     feed.write([(100 * SECOND, "far", 0)])
@@ -273,8 +273,8 @@ def test_a_batch_that_is_read_twice_or_by_one_task_counts_and_gives_the_same(
     feed.write([(s * SECOND, f"k{i}", i) for s in (2, 115) for i in range(4)])
 
     def of(window: Any) -> DataFrame:
-        given = windowed(rows, window, by="k", time="ts", late="emit")
-        return given.agg(F.count("*").alias("n")).select("k", "pane", "late_row.v", "n")
+        windows = windowed(rows, window, by="k", time="ts", late="emit")
+        return windows.agg(F.count("*").alias("n")).select("k", "pane", "late_row.v", "n")
 
     tumbling, sessions = Tumbling("10 seconds"), Session("5 seconds")
     both = {

@@ -122,7 +122,7 @@ class Program(Case):
     def _aggregates(self) -> dict[str, Column]:
         return aggregates()
 
-    def made(self, ids: Sequence[int]) -> tuple[Any, ...]:
+    def results(self, ids: Sequence[int]) -> tuple[Any, ...]:
         return results_of(sorted(set(ids)) if self.distinct else ids)
 
     def nothing_made(self) -> tuple[None, ...]:
@@ -139,7 +139,7 @@ def drawn_rules(chance: random.Random) -> Rules | SessionRules | AroundRules | C
     }
     fires = chance.choice(["closes", "closes", "early", "early", "count", "on time"])
     if fires == "on time" and not contract["lateness"]:
-        # Then the end is the close.
+        # The pane's end is its close.
         fires = "closes"
     if fires == "early":
         contract |= {"early": chance.choice([2, 5]) * SECOND, "unchanged": chance.random() < 0.3}
@@ -261,8 +261,8 @@ def test_rows_one_by_one_have_the_results_of_the_model(name: str, spark: SparkSe
         ).agg(*(column.alias(result) for result, column in aggregates().items()))
         bounds = [F.col("window.start"), F.col("window.end")] if rules.is_numbered else [*bounds_of("window")]
         late = F.col("late_row.id") if rules.late == "emit" else F.lit(None)
-        made = F.struct(*aggregates()).alias("made")
-        chosen = panes.select("k", *bounds, "pane.firing", "pane.seq", made, late.alias("late_id"))
+        results = F.struct(*aggregates()).alias("results")
+        chosen = panes.select("k", *bounds, "pane.firing", "pane.seq", results, late.alias("late_id"))
         return ClockedQuery(chosen, checkpoint=tmp_path / "checkpoint")
 
     def fired(query: ClockedQuery) -> Counter[Arrived]:
@@ -283,7 +283,7 @@ def test_rows_one_by_one_have_the_results_of_the_model(name: str, spark: SparkSe
                 ]
                 chance.shuffle(rows)
                 if number == 6:
-                    # The clock of each key passes all of its panes.
+                    # The clock of each key passes all its panes.
                     rows = [Row(0, key, front + 1000 * SECOND) for key in keys]
                 rows = [row._replace(id=ids + i) for i, row in enumerate(rows)]
                 ids += len(rows)
@@ -300,7 +300,7 @@ def test_rows_one_by_one_have_the_results_of_the_model(name: str, spark: SparkSe
             last = query.progress[-1]["stateOperators"][0]
             assert last["customMetrics"]["panesOpen"] == len(model.open)
             if not rules.is_numbered:
-                # The panes of the last row of each key are open, and none else.
+                # Only the panes of each key's last row are open.
                 assert all(ids_ and min(ids_) >= ids - len(keys) for _, _, _, ids_ in model.open)
         finally:
             query.stop()

@@ -1,7 +1,8 @@
-"""Random results of windows, alone and together, against Spark's own ``groupBy``, which has no code in common with us.
+"""Random results of one window and of several windows in one query, against Spark's ``groupBy``, which shares no code
+with Mullion.
 
-A case is a column: a query with thirty of them looks at thirty. ``MULLION_SEED`` gives a run again that failed,
-and ``MULLION_TEST_ROUNDS`` says how many there are.
+A case is a column, and a query has thirty. ``MULLION_SEED`` repeats a failed run, and ``MULLION_TEST_ROUNDS`` is the
+number of rounds.
 """
 
 from __future__ import annotations
@@ -33,14 +34,14 @@ NAMES = [
     *("n", "N", "v", "V", "sum(v)", "SUM(v)", "count(1)", "sum(v) FILTER (WHERE b)", "a.b", "a`b", "kk", "Kk", "ts"),
     *("value", "slice", "start", "end", "firing", "made", "computed", "key_0", "result_0", "0", "ä", "Ä", "x y"),
 ]
-"""What results are called: names that differ in case, or are of other things."""
+"""Names of results: some differ only in case, and some have other meanings."""
 
 Rows: TypeAlias = list[tuple[Any, ...]]
 
 
 @dataclass
 class Asked:
-    """A window with keys and results, and the same of Spark's."""
+    """A window with keys and results, and its equivalent of Spark."""
 
     window: Tumbling | Sliding | Session
     sparks: Column
@@ -55,9 +56,11 @@ class Asked:
     def expected(self, rows: DataFrame) -> DataFrame:
         window = self.sparks
         if isinstance(self.window, Session):
-            # Spark applies DISTINCT before it merges sessions, and counts values twice: so its sessions come first.
-            made = [KEYS[key]() for key in self.keys]
-            keys = [(F.col(key) if isinstance(key, str) else key).alias(f"key {at}") for at, key in enumerate(made)]
+            # Spark applies DISTINCT before it merges sessions and counts values twice, so sessions are computed first.
+            key_columns = [KEYS[key]() for key in self.keys]
+            keys = [
+                (F.col(key) if isinstance(key, str) else key).alias(f"key {at}") for at, key in enumerate(key_columns)
+            ]
             row = F.struct(*(F.col(f"`{name}`") for name in rows.columns))
             sessions = rows.groupBy(*keys, window.alias("session")).agg(F.collect_list(row).alias("rows"))
             rows = sessions.select("session", F.explode("rows").alias("row")).select("row.*", "session")
@@ -72,7 +75,7 @@ class Asked:
 
 
 def random_window(rng: random.Random) -> tuple[Tumbling | Sliding | Session, Column]:
-    """A window of Mullion and one of Spark that are the same. Of sessions no two rows are apart by just the gap."""
+    """Equal windows of Mullion and Spark. Distances between rows never equal the gap of sessions."""
 
     def ms(length: int) -> timedelta:
         return timedelta(milliseconds=length)
@@ -91,12 +94,12 @@ def random_window(rng: random.Random) -> tuple[Tumbling | Sliding | Session, Col
 
 
 def ask(rng: random.Random, rows: DataFrame, results: int, types: dict[str, str]) -> Asked:
-    """A window with so many results. ``types`` are of names that other windows have: of one name there is one type."""
+    """A window with this many results. ``types`` has the names in other windows: each name has one type."""
     window, of_spark = random_window(rng)
-    asked = Asked(window, of_spark, rng.sample(list(KEYS), rng.choice([0, 1, 1, 2, 2, 3])))
-    make = Results(rng, asked.keys)
-    asked.results = {f"c{number}": make.one() for number in range(results)}
-    made = asked.expected(rows).schema.fields[-results:]
+    query = Asked(window, of_spark, rng.sample(list(KEYS), rng.choice([0, 1, 1, 2, 2, 3])))
+    make = Results(rng, query.keys)
+    query.results = {f"c{number}": make.one() for number in range(results)}
+    fields = query.expected(rows).schema.fields[-results:]
     case_matters = rows.sparkSession.conf.get("spark.sql.caseSensitive") == "true"
 
     def folded(name: str) -> str:
@@ -104,21 +107,21 @@ def ask(rng: random.Random, rows: DataFrame, results: int, types: dict[str, str]
 
     taken = {folded(key) for key in KEYS}
     named: dict[str, Column] = {}
-    for column, kind in zip(asked.results.values(), (of.dataType.simpleString() for of in made), strict=True):
-        # A name that is written in two ways is refused.
+    for column, kind in zip(query.results.values(), (of.dataType.simpleString() for of in fields), strict=True):
+        # A query rejects two names that differ only in case.
         free = [name for name in NAMES if folded(name) not in taken and types.get(name, kind) == kind]
         free = [name for name in free if all(folded(other) != folded(name) or other == name for other in types)]
         name = rng.choice(free) if free and rng.random() < 0.7 else f"{len(named)} {kind}"
         types[name] = kind
         taken.add(folded(name))
         named[name] = column
-    asked.results = named
-    return asked
+    query.results = named
+    return query
 
 
-def told(panes: DataFrame, rows: Iterable[Row], asked: Asked) -> Rows:
-    """Keys, start, end and results of panes, by the places of their columns."""
-    keys, window, results = asked.keys, panes.columns.index("window"), list(asked.results)
+def values_of(panes: DataFrame, rows: Iterable[Row], query: Asked) -> Rows:
+    """Keys, start, end and results of panes, by the positions of their columns."""
+    keys, window, results = query.keys, panes.columns.index("window"), list(query.results)
     of_keys, of_results = ([panes.columns.index(name) for name in names] for names in (keys, results))
     epoch, us = datetime.fromtimestamp(0), timedelta(microseconds=1)
     return [
@@ -127,9 +130,9 @@ def told(panes: DataFrame, rows: Iterable[Row], asked: Asked) -> Rows:
     ]
 
 
-def same(ours: Rows, expected: Rows, asked: Asked, context: str) -> None:
+def same(ours: Rows, expected: Rows, query: Asked, context: str) -> None:
     """Fails with the result that differs."""
-    keys = len(asked.keys) + 2
+    keys = len(query.keys) + 2
 
     def compare(what: object, *places: int) -> None:
         is_, should = (
@@ -137,12 +140,12 @@ def same(ours: Rows, expected: Rows, asked: Asked, context: str) -> None:
             for rows in (ours, expected)
         )
         more, less = list((is_ - should).items())[:3], list((should - is_).items())[:3]
-        assert is_ == should, f"{context}, {asked}: {what} gives {more} for {less}"
+        assert is_ == should, f"{context}, {query}: {what} gives {more} for {less}"
 
     compare("which panes there are")
-    for place, (name, column) in enumerate(asked.results.items()):
+    for place, (name, column) in enumerate(query.results.items()):
         compare(f"{name!r}, {column}", place)
-    compare("all", *range(len(asked.results)))
+    compare("all", *range(len(query.results)))
 
 
 @pytest.mark.parametrize("number", range(ROUNDS))
@@ -174,10 +177,10 @@ def test_random_results_are_those_of_a_group_by(
 
         def of_several(rows: DataFrame) -> DataFrame:
             options = {"allowed_lateness": "1 hour", "early": early}
-            return together(**{name: asked.ours(rows, **options) for name, asked in several.items()})
+            return together(**{name: query.ours(rows, **options) for name, query in several.items()})
 
         ways = {"alone": of_one, "together": of_several}
-        found: list[tuple[str, str, DataFrame, list[Row]]] = []
+        outputs: list[tuple[str, str, DataFrame, list[Row]]] = []
         for way, of in ways.items():
             with ClockedQuery(of(feed.stream(spark)), checkpoint=tmp_path / way) as query:
                 query.settle()
@@ -187,22 +190,22 @@ def test_random_results_are_those_of_a_group_by(
             for way, query in queries.items():
                 query.settle()
                 read = read_panes(tmp_path / way, panes=ways[way](feed.stream(spark)))
-                found.append((way, "open panes", read, read.collect()))
+                outputs.append((way, "open panes", read, read.collect()))
             feed.flood()
             for way, query in queries.items():
                 closed = [row for row in query.settle() if row.pane.firing == "close"]
-                found.append((way, "closed", ways[way](feed.stream(spark)), closed))
+                outputs.append((way, "closed", ways[way](feed.stream(spark)), closed))
         finally:
             for query in queries.values():
                 query.stop()
         for way, of in ways.items():
             panes = of(feed.batch(spark))
-            found.append((way, "of a batch", panes, panes.collect()))
+            outputs.append((way, "of a batch", panes, panes.collect()))
 
-        for name, asked in {"": alone, **several}.items():
-            grouped = asked.expected(feed.batch(spark))
-            expected = told(grouped, grouped.collect(), asked)
-            for way, when, panes, rows in found:
+        for name, query_ in {"": alone, **several}.items():
+            grouped = query_.expected(feed.batch(spark))
+            expected = values_of(grouped, grouped.collect(), query_)
+            for way, when, panes, rows in outputs:
                 if (way == "alone") == (name == ""):
                     mine = [row for row in rows if not name or row.window_name == name]
-                    same(told(panes, mine, asked), expected, asked, f"{context}, {way} {name}, {when}")
+                    same(values_of(panes, mine, query_), expected, query_, f"{context}, {way} {name}, {when}")

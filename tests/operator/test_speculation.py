@@ -1,4 +1,4 @@
-"""Spark runs a copy of a slow task beside it, on another machine: whichever commits, the panes are the same."""
+"""Spark runs a copy of a slow task on another machine. The panes do not depend on which of them commits."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ pytestmark = pytest.mark.slow
 
 @pytest.mark.parametrize("checkpoint_format", ["1", "2"])
 def test_panes_are_the_same_whichever_copy_of_a_task_commits(tmp_path: Path, checkpoint_format: str) -> None:
-    """In a process of its own, with the cluster's in theirs."""
+    """A session in a separate process, next to the processes of the cluster."""
     script = [sys.executable, __file__, str(tmp_path), checkpoint_format]
     done = subprocess.run(
         script, env={**environment(), "PYSPARK_PYTHON": sys.executable}, capture_output=True, text=True, check=False
@@ -32,7 +32,7 @@ def test_panes_are_the_same_whichever_copy_of_a_task_commits(tmp_path: Path, che
 
 
 class Copied(Query):
-    """Tasks of one partition wait, behind the state that they have written, until a copy of them has come as far."""
+    """Tasks of one partition wait after they have written state, until a copy of them has done the same."""
 
     def start(self) -> Any:
         notes = str(self.home / "notes")
@@ -50,7 +50,7 @@ class Copied(Query):
             copy = f"{notes}/{task.stageId()}"
             if task.partitionId() == 0 and task.attemptNumber() > 0:
                 open(copy, "w").close()  # noqa: PTH123
-                # Now the one and now the other is first.
+                # The task and its copy alternate as the first.
                 time.sleep(0.3 * (task.stageId() % 3))
             elif task.partitionId() == 0:
                 until = time.monotonic() + 5

@@ -43,7 +43,7 @@ def log(state: State, line: str) -> None:
 
 
 def logging_process(batches: Iterator[pa.RecordBatch], state: State) -> Iterator[Any]:
-    """Sends rows to both windows; says what the log of its shard had before, and adds to it."""
+    """Adds rows to both windows. Emits the previous log of its shard, and appends to it."""
     before = (state.get(b"log") or b"").decode().split("\n")[:-1]
     log(state, f"{state.batch_id} process")
     for batch in batches:
@@ -61,8 +61,8 @@ def logging_callbacks(firings: Iterator[Firings], state: State) -> Iterator[pa.R
 
 def total(*window: Any, **options: Any) -> Branch:
     def panes(rows: DataFrame) -> DataFrame:
-        asked = windowed(rows.withWatermark("ts", "0 seconds"), *window, by="k", time="ts", **options)
-        return asked.agg(F.sum("n").alias("total"))
+        windows = windowed(rows.withWatermark("ts", "0 seconds"), *window, by="k", time="ts", **options)
+        return windows.agg(F.sum("n").alias("total"))
 
     return Branch(ROWS, panes)
 
@@ -78,19 +78,19 @@ def test_stages_run_in_order_and_each_sees_what_the_others_wrote(spark: SparkSes
         out = staged(feed.stream(spark), logging_process, windows, logging_callbacks, "what string", shard_by="k")
         return ClockedQuery(out, checkpoint=tmp_path / "checkpoint")
 
-    # A batch for each file, and none without rows between them.
+    # A batch per file, without batches between them.
     for time, n in ((1, 1), (8, 2), (26, 4)):
         feed.write([(time * SECOND, "a", n)])
     with query() as running:
         assert [row.what for row in running.settle()] == [
             "process after []",
-            # The rows of a batch are in panes before any of them fires, and callbacks see what process wrote.
+            # All rows of a batch enter panes before any pane fires, and callbacks read the state that process wrote.
             "process after ['0 process']",
             "fast early 3",
             "slow early 3",
-            # The next batch sees what callbacks wrote.
+            # The next batch reads the state that callbacks wrote.
             "process after ['1 slow early']",
-            # The batch without rows: early firings of all windows come before any close.
+            # In the batch without rows, early firings of all windows precede the closes.
             "fast early 4",
             "slow early 4",
             "fast close 3",
@@ -140,10 +140,10 @@ def shown(row: dict[str, Any]) -> str:
 
 
 def test_windows_between_stages_give_the_panes_of_windows_alone(spark: SparkSession, tmp_path: Path) -> None:
-    """Without a shuffle of their own: all rows of a shard are in one task already."""
+    """The windows need no shuffle, because all rows of a shard are in one task already."""
 
     def tumbling(rows: DataFrame) -> DataFrame:
-        asked = windowed(
+        windows = windowed(
             rows,
             Tumbling("10 seconds"),
             by=["k"],
@@ -152,14 +152,14 @@ def test_windows_between_stages_give_the_panes_of_windows_alone(spark: SparkSess
             early=Early(every="4 seconds"),
             late="emit",
         )
-        return asked.agg(F.sum("n").alias("total"), F.collect_set("n").alias("all"))
+        return windows.agg(F.sum("n").alias("total"), F.collect_set("n").alias("all"))
 
     def sessions(rows: DataFrame) -> DataFrame:
         return windowed(rows, Session("5 seconds"), by=["k", "n"], time="ts", late="reopen").agg(F.max("n").alias("m"))
 
     def sliding(rows: DataFrame) -> DataFrame:
-        asked = windowed(rows, Sliding("20 seconds", "5 seconds"), by=[F.upper("k").alias("kk"), "k"], time="ts")
-        return asked.agg(F.avg("n").alias("mean"))
+        windows = windowed(rows, Sliding("20 seconds", "5 seconds"), by=[F.upper("k").alias("kk"), "k"], time="ts")
+        return windows.agg(F.avg("n").alias("mean"))
 
     def counts(rows: DataFrame) -> DataFrame:
         return windowed(rows, Count(3, 3), by="k", time=None).agg(F.count("*").alias("rows"))
@@ -182,21 +182,21 @@ def test_windows_between_stages_give_the_panes_of_windows_alone(spark: SparkSess
     )
     queries = {name: ClockedQuery(shape(columns), checkpoint=tmp_path / name) for name, shape in shapes.items()}
     queries["staged"] = ClockedQuery(out, checkpoint=tmp_path / "checkpoint")
-    found: dict[str, Counter[str]] = {name: Counter() for name in queries}
+    panes_by_query: dict[str, Counter[str]] = {name: Counter() for name in queries}
     for batch in range(3):
         times = [(batch * 16 + rng.randrange(-20, 16)) * SECOND for _ in range(100)]
         feed.write([(max(time, 0), f"key {rng.randrange(6)}", rng.randrange(4)) for time in times])
         for name, query in queries.items():
             rows = query.settle()
-            found[name] += Counter(
+            panes_by_query[name] += Counter(
                 f"{row.window} {row.pane}" if name == "staged" else f"{name} {shown(row.asDict(recursive=True))}"
                 for row in rows
             )
     (of_all,) = [report["customMetrics"] for report in batches_of(queries["staged"], 0)[-1:]]
     for query in queries.values():
         query.stop()
-    alone = sum((found[name] for name in shapes), Counter[str]())
-    assert found["staged"] == alone, f"MULLION_SEED={SEED}"
+    alone = sum((panes_by_query[name] for name in shapes), Counter[str]())
+    assert panes_by_query["staged"] == alone, f"MULLION_SEED={SEED}"
     assert alone.total() > 150
     assert of_all["tumbling.numRowsTotal"] > 0
 
@@ -206,14 +206,14 @@ def test_windows_by_the_wall_clock_close_between_stages_with_no_row_coming(spark
         return windowed(rows, Tumbling("10 seconds"), by="k", time=None).agg(F.count("*").alias("rows"))
 
     def when_idle(rows: DataFrame) -> DataFrame:
-        asked = windowed(
+        windows = windowed(
             rows.withWatermark("ts", "0 seconds"),
             Tumbling("1 minute"),
             by="k",
             time="ts",
             clock=Watermark(idle_after="30 seconds"),
         )
-        return asked.agg(F.count("*").alias("rows"))
+        return windows.agg(F.count("*").alias("rows"))
 
     def process(batches: Iterator[pa.RecordBatch], state: State) -> Iterator[Any]:
         for batch in batches:
@@ -238,7 +238,7 @@ def test_windows_by_the_wall_clock_close_between_stages_with_no_row_coming(spark
         assert [row.window for row in running.settle()] == ["idle", "idle"]
         feed.write([(500 * SECOND, "a")])
         assert running.settle() == []
-    # A pane by the wall clock falls due while the query is down.
+    # A pane by the wall clock is due while the query is stopped.
     with query(200_000) as running:
         assert [row.window for row in running.settle()] == ["wall"]
 
@@ -337,7 +337,7 @@ def test_a_checkpoint_of_other_windows_is_refused(spark: SparkSession, tmp_path:
         pytest.raises(IncompatibleStateError, match=r"window was \[tumbling 1 hour\]"),
     ):
         running.settle()
-    # Its panes are where a shard is, and not where the hash of their key says.
+    # Its panes are in the partition of their shard, not in that of their key's hash.
     with (
         ClockedQuery(
             total(Tumbling("1 hour")).panes(feed.stream(spark).drop("t")), checkpoint=tmp_path / "checkpoint"
@@ -373,5 +373,5 @@ def test_the_windows_between_stages_have_sources_in_the_metrics_system(spark: Sp
             names = ("panesOpen", "firingsClose", "rowsLate", "rowsLateUnder1min", "rowsRead")
             of_windows.append({name: gauges.get(name).getValue() for name in names})
     of_fast = {"panesOpen": 1, "firingsClose": 2, "rowsLate": 1, "rowsLateUnder1min": 1, "rowsRead": 5}
-    # The pane of the late row had closed by the clock 15 seconds before, and the longer one 5 seconds before.
+    # By the clock, the late row's pane had closed 15 seconds before, and the longer pane 5 seconds before.
     assert of_windows == [of_fast, {**of_fast, "rowsLateUnder1min": 0}]

@@ -60,7 +60,7 @@ def random_streams(spark: SparkSession, tmp_path: Path, streams: int, policy: st
 
     spark.conf.set(POLICY, policy)
     try:
-        # The first batch has rows: a query without any has no plan that could ask for another.
+        # The first batch has rows, because a query without any has no plan that could request another batch.
         rows: list[list[Row]] | None = [[(100, "a", 1)], *([] for _ in range(streams - 1))]
         feeds[0].write([(100 * SECOND, "a", 1)])
         query, ticks, earlier = start(), False, 0
@@ -84,7 +84,7 @@ def random_streams(spark: SparkSession, tmp_path: Path, streams: int, policy: st
             model.wall += passed
             if not restarts:
                 query.advance(f"{passed} seconds")
-                # Time passes without rows, or rows come at once: else the query may run between the two.
+                # Either time passes or rows arrive in a step, because the query could run between the two.
             rows = None
             if restarts or passed == 0:
                 written = [[] if rng.random() < 0.6 else some_rows(rng, model.wall) for _ in feeds]
@@ -197,13 +197,13 @@ def test_a_recovered_query_has_the_watermarks_of_the_batch_that_it_continues_fro
             for feed in (first, second):
                 feed.write([(seconds * SECOND, "a", seconds)])
             query.settle()
-    # The state of all batches after the second one is lost.
+    # The state of all batches after the second one is removed.
     for file in checkpoint.glob("state/0/*/[0-9]*_*"):
         if int(file.name.split("_")[0]) > 2:
             file.unlink()
     assert recover(checkpoint, spark=spark) > 0
     assert max(int(file.name) for file in (checkpoint / "mullion-watermarks").iterdir() if file.name.isdigit()) <= 1
-    # The row of 35 seconds is read again, in a batch of its own: until then the clock stands at 2 seconds.
+    # A separate batch reads the row of 35 seconds again: until then the clock is at 2 seconds.
     with ClockedQuery(panes, checkpoint=checkpoint) as query:
         assert closes(query.settle()) == [("a", 0, 6)]
 

@@ -1,4 +1,4 @@
-"""Several windows over one stream in one query: each as if it were alone, over one read and one shuffle."""
+"""Several windows over one stream in one query: the results of separate queries, with one read and one shuffle."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ COLUMNS = "k string, j int, gap int, v bigint"
 
 
 def windows(rows: DataFrame) -> dict[str, DataFrame]:
-    """One of each kind that can share an operator: they differ in all that windows can differ in."""
+    """Windows of each kind that can share an operator, with different options."""
 
     def of(window: Any, *aggregates: Column, by: Any = ("k",), **options: Any) -> DataFrame:
         return windowed(rows, window, by=list(by), time="ts", **options).agg(*aggregates)
@@ -62,14 +62,14 @@ def windows(rows: DataFrame) -> dict[str, DataFrame]:
 
 
 def apart(panes: Mapping[str, DataFrame]) -> DataFrame:
-    """Each window for itself, in one query."""
+    """The union of a separate operator for each window."""
     named = [df.select(F.lit(name).alias("window_name"), "*") for name, df in panes.items()]
     return reduce(lambda a, b: a.unionByName(b, allowMissingColumns=True), named)
 
 
-def told(panes: DataFrame) -> DataFrame:
-    """The rows of a result, as text that does not depend on the order of columns."""
-    return panes.select(F.to_json(F.struct(*sorted(panes.columns))).alias("told"))
+def as_json(panes: DataFrame) -> DataFrame:
+    """The rows of a result as text that does not depend on the order of columns."""
+    return panes.select(F.to_json(F.struct(*sorted(panes.columns))).alias("row"))
 
 
 def random_rows(chance: random.Random, now: int, keys: int) -> list[tuple[Any, ...]]:
@@ -90,13 +90,13 @@ def test_windows_together_give_what_each_gives_alone(spark: SparkSession, tmp_pa
     chance = random.Random(seed)
     feed = Feed(tmp_path / "in", COLUMNS)
     stream = feed.stream(spark, "2 seconds")
-    alone = ClockedQuery(told(apart(windows(stream))), checkpoint=tmp_path / "alone")
+    alone = ClockedQuery(as_json(apart(windows(stream))), checkpoint=tmp_path / "alone")
     checkpoint = tmp_path / "together"
 
     def start(reverse: bool = False) -> ClockedQuery:
         panes = windows(stream)
         named = dict(reversed(panes.items())) if reverse else panes
-        return ClockedQuery(told(together(**named)), checkpoint=checkpoint)
+        return ClockedQuery(as_json(together(**named)), checkpoint=checkpoint)
 
     def compare(at: str) -> None:
         should = Counter(row[0] for row in alone.settle())
@@ -113,7 +113,7 @@ def test_windows_together_give_what_each_gives_alone(spark: SparkSession, tmp_pa
                 query.stop()
             feed.write(random_rows(chance, now, 200))
             if step == 2:
-                # The order in which windows are written says nothing.
+                # The order of windows in the call does not matter.
                 query = start(reverse=True)
             compare(f"step {step}")
         assert read_panes(checkpoint, spark=spark).count() == batches_of(query)[-1]["panesOpen"] > 0
@@ -180,7 +180,9 @@ def test_what_cannot_share_stands_for_itself_and_gives_the_same(
         "no other has its rows and its clock": 1,
     }
 
-    both = [ClockedQuery(told(p), checkpoint=tmp_path / n) for n, p in (("t", together(**panes)), ("a", apart(panes)))]
+    both = [
+        ClockedQuery(as_json(p), checkpoint=tmp_path / n) for n, p in (("t", together(**panes)), ("a", apart(panes)))
+    ]
     try:
         for rows in ([(1, 1), (5, 2), (14, 3)], [(3, 1), (30, 7)]):
             feed.write([(t * SECOND, f"k{v % 2}", 1, 1, v) for t, v in rows])
@@ -198,7 +200,7 @@ def test_on_a_batch_windows_together_give_what_each_gives(spark: SparkSession, t
     feed = Feed(tmp_path / "in", COLUMNS)
     feed.write(random_rows(random.Random(7), 100, 40))
     panes = windows(feed.batch(spark))
-    shared, alone = (Counter(row[0] for row in told(df).collect()) for df in (together(**panes), apart(panes)))
+    shared, alone = (Counter(row[0] for row in as_json(df).collect()) for df in (together(**panes), apart(panes)))
     assert shared == alone
     assert {json.loads(row)["window_name"] for row in shared} == set(panes)
 
@@ -231,10 +233,10 @@ def test_what_windows_together_show_is_found_by_what_it_is_and_not_by_its_text(
     panes = {
         # Two aggregates of one text.
         "filters": of(plus(F.count("*")).alias("alls"), plus(over_ten).alias("big"), F.max(long).alias("m")),
-        # The key again, beside what only Spark can compute, with late rows or without.
+        # The key again, next to an expression that only Spark can compute, with late rows or without.
         "keys": of(F.col("k").alias("kk"), F.when(now.isNotNull(), F.count("*")).alias("n"), late="emit"),
         "keys_too": of(F.col("k").alias("kk"), plus(F.count("*")).alias("m")),
-        # One aggregate, shown plain twice and computed over.
+        # One aggregate that is a result twice and part of an expression.
         "sums": of(total.alias("s"), total.alias("m"), plus(total).alias("more"), over_ten.alias("big")),
         "other": of(F.min(long).alias("s"), F.min("v").alias("kk_v"), plus(F.count("*")).alias("more")),
     }
@@ -244,7 +246,7 @@ def test_what_windows_together_show_is_found_by_what_it_is_and_not_by_its_text(
         feed.write([(SECOND, key, v) for key, v in (("a", 5), ("a", 11), ("a", 12), ("b", 20))])
         query.settle()
         read = read_panes(checkpoint, panes=together(**panes))
-        # In order of the windows' names, of one and of the other.
+        # By the windows' names, in both orders.
         assert set(read.columns) == set(together(**panes).columns) - {"pane", "late_row"}
         now_open = sorted((tuple(row) for row in read.select(*columns).collect()), key=repr)
         feed.flood()
@@ -300,14 +302,14 @@ def started(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> tu
     feed.write([(SECOND, "a", 1, 2, 3)])
     with ClockedQuery(together(**two(stream)), checkpoint=folder / "checkpoint") as query:
         query.settle()
-    # State is looked at when a batch has rows.
+    # The state is compared when a batch has rows.
     feed.write([(2 * SECOND, "a", 1, 2, 3)])
     return stream, folder / "checkpoint"
 
 
 def two(rows: DataFrame, **options: Any) -> dict[str, DataFrame]:
-    def of(window: Any, **given: Any) -> DataFrame:
-        return windowed(rows, window, by="k", time="ts", **given).agg(F.count("*").alias("n"))
+    def of(window: Any, **options_: Any) -> DataFrame:
+        return windowed(rows, window, by="k", time="ts", **options_).agg(F.count("*").alias("n"))
 
     return {"a": of(Tumbling("10 seconds")), "b": of(Session("5 seconds"), **options)}
 

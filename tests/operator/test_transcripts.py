@@ -1,4 +1,4 @@
-"""Runs the scenarios of ``tests/transcripts`` through the public API; its README says how a scenario reads.
+"""Runs the scenarios of ``tests/transcripts``, whose README documents the notation, through the public API.
 
 ``TranscriptSuite`` runs the same files in Scala.
 """
@@ -25,9 +25,9 @@ def session(spark: SparkSession) -> SparkSession:
     own = spark.newSession()
     own.conf.set("spark.sql.shuffle.partitions", "2")
     own.conf.set("spark.sql.session.timeZone", "UTC")
-    # A file of a few rows is read by several tasks.
+    # Several tasks read a file of a few rows.
     own.conf.set("spark.sql.files.maxPartitionBytes", "64")
-    # The Scala suite has RocksDB write changelogs.
+    # The Scala suite tests changelogs.
     own.conf.set(CHANGELOGS, "false")
     return own
 

@@ -1,4 +1,4 @@
-"""The tab Windows in a browser, and the metrics in Prometheus: both of a query whose source is idle.
+"""The tab Windows in a browser, and the metrics in Prometheus, of a query whose source is idle.
 
 The tests need Debian's packages chromium and prometheus.
 """
@@ -221,8 +221,8 @@ def listening(log: Iterable[str]) -> str:
     """The address of Prometheus, once it is ready."""
     address = ""
     for line in log:
-        if found := re.search(r"Listening on.* address=(\S+)", line):
-            address = found[1]
+        if match := re.search(r"Listening on.* address=(\S+)", line):
+            address = match[1]
         if "Server is ready" in line:
             return address
     raise AssertionError("Prometheus has not started.")

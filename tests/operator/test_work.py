@@ -1,4 +1,4 @@
-"""The guard against regressions of speed: work is counted, and no clock is looked at."""
+"""Guards against regressions of speed by counts of work, without a clock."""
 
 from __future__ import annotations
 
@@ -17,8 +17,10 @@ EXPECTED = json.loads(work.FILE.read_text())
 
 @pytest.mark.parametrize("query", work.QUERIES)
 def test_a_fixed_stream_makes_no_more_work_than_before(spark: SparkSession, tmp_path: Path, query: str) -> None:
-    found = work.count(spark, query, tmp_path)
-    assert found == EXPECTED[query], "If less work is made, or more on purpose: python tests/support/campaigns/work.py"
+    counts = work.count(spark, query, tmp_path)
+    assert counts == EXPECTED[query], (
+        "If the work decreased, or increased on purpose, run: python tests/support/campaigns/work.py"
+    )
 
 
 def test_the_cost_of_a_batch_is_of_what_it_touches_and_not_of_what_is_open(spark: SparkSession, tmp_path: Path) -> None:
