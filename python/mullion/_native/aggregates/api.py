@@ -12,6 +12,7 @@ from pyspark.sql.functions import lit, struct
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import DataType, StructField, StructType
 
+from mullion._native.aggregates.translation import translated
 from mullion._native.aggregates.worker import Adder, AddRows, finishing, finishing_one
 from mullion._util import spark_versions
 from mullion._util.checks import did_you_mean
@@ -172,6 +173,7 @@ class PythonAggregate:
             "parameters": self._parameters(),
             "ordered": self._ordered,
             "addsAtEnd": not finishes_rows,
+            "translated": self._translated(),
         }
         adder = Adder(worker, by_row=self._has("add_row"), dumps=self._has("dump"), pickles=self._pickle)
         state = spark_versions.aggregate_placeholder(AddRows(adder), name)
@@ -185,6 +187,12 @@ class PythonAggregate:
         else:
             result = spark_versions.by_row(finishing_one(adder), name, returns)(rows)
         return result
+
+    def _translated(self) -> dict[str, Any] | None:
+        """The aggregate as aggregates of the JVM, if it can be; a class that stores its accumulators itself cannot."""
+        if not self._has("add_row") or self._has("dump") or self._pickle or self._ordered:
+            return None
+        return translated(self, {name: getattr(self, name) for name in self._declared()}, PythonAggregate.finish)
 
     def __repr__(self) -> str:
         columns = (repr(column) if isinstance(column, str) else str(column) for column in self._columns)

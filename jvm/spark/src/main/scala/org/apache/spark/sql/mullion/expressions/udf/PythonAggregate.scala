@@ -2,7 +2,7 @@ package org.apache.spark.sql.mullion.expressions.udf
 
 import java.time.ZoneOffset.UTC
 
-import org.json4s.{DefaultFormats, Formats}
+import org.json4s.{DefaultFormats, Formats, JObject}
 import org.json4s.jackson.JsonMethods.parse
 
 import org.apache.spark.TaskContext
@@ -146,6 +146,9 @@ object PythonAggregate {
   val Setting = "spark.sql.mullion.pythonAggregate.waitingRows"
   private val UnlessSet = "64"
 
+  /** With `false`, aggregates that only count, add and compare run in Python too. */
+  private val Translate = "spark.sql.mullion.pythonAggregate.translate"
+
   // A request has a fixed cost, so that it adds many rows; and few accumulators wait, because each batch writes them again.
   private val MostRows = 8192
   private val MostBytes = 1L << 20
@@ -174,7 +177,13 @@ object PythonAggregate {
   )
 
   /** The JSON that Python passes as the first argument of the placeholder. */
-  private final case class Described(aggregate: String, parameters: Seq[String], ordered: Boolean, addsAtEnd: Boolean)
+  private final case class Described(
+      aggregate: String,
+      parameters: Seq[String],
+      ordered: Boolean,
+      addsAtEnd: Boolean,
+      translated: Option[JObject]
+  )
 
   private implicit val formats: Formats = DefaultFormats
   private val Marker = "{\"aggregate\":"
@@ -187,6 +196,10 @@ object PythonAggregate {
     *   the event time of rows, if they have one
     */
   def in(aggregate: Aggregate, time: Option[Expression]): Aggregate = aggregate
+    .transformExpressions {
+      case udf @ PythonUDF(_, _, _, Seq(AggregateExpression(Placeholder(_, json, columns), _, _, None, _)), _, _, _) =>
+        inJvm(json, columns, udf.dataType).getOrElse(udf)
+    }
     .transformExpressions { case e @ AggregateExpression(Placeholder(udaf, json, columns), _, _, _, _) =>
       e.copy(aggregateFunction = apply(udaf, json, columns, time))
     }
@@ -203,6 +216,14 @@ object PythonAggregate {
       parts ++ named("window", window) ++ (if (key.isEmpty) Nil else named("key", CreateNamedStruct(key)))
     )
     If(IsNull(result), Literal(None.orNull, all.dataType), all)
+  }
+
+  /** A result over aggregates of Spark, if the JVM computes the same as Python. */
+  private def inJvm(json: String, columns: CreateNamedStruct, result: DataType): Option[Expression] = {
+    val described = parse(json).extract[Described]
+    described.translated
+      .filter(_ => translates)
+      .flatMap(new TranslatedAggregate(described.aggregate, _, columns.valExprs, result).expression)
   }
 
   private object Placeholder {
@@ -237,6 +258,15 @@ object PythonAggregate {
     val of = PythonAggregate(call, columns.valExprs, time.filter(_ => described.ordered))
     checkTypes(of)
     of
+  }
+
+  private def translates: Boolean = {
+    val text = SQLConf.get.getConfString(Translate, "true")
+    text.trim.toBooleanOption.getOrElse(
+      throw MullionException.invalid(
+        s"$Translate=$text is neither true nor false: set one of them (the default is true)."
+      )
+    )
   }
 
   private def waitingRows: Int = {
