@@ -125,6 +125,11 @@ Driver stacktrace:
 \tat org.apache.spark.scheduler.DAGScheduler.abortStage(DAGScheduler.scala:2935)
 """
 
+PLAN = """WindowedAggregate [k]
++- MapInArrow score(head#1, row#2)#3, [k#4], false
+   +- KeyedFunction Spikes, by [k]
+"""
+
 LOSS = (
     "Some data may have been lost because they are not available in Kafka any more; either the\n data was aged out by "
     "Kafka or the topic may have been deleted before all the data in the\n topic was processed. If you don't want your "
@@ -134,7 +139,7 @@ LOSS = (
 
 def test_a_cause_that_did_not_come_to_the_driver_is_read_from_sparks_message() -> None:
     assert root_cause(JOB) == "java.io.IOException: No space left on device"
-    assert str(foreach_batch_failure(JOB)).startswith(
+    assert str(foreach_batch_failure(JOB, PLAN)).startswith(
         "A task of the query failed: java.io.IOException: No space left on device. "
     )
 
@@ -148,10 +153,24 @@ def test_the_innermost_cause_is_named() -> None:
 def test_the_cause_that_names_the_option_comes_before_the_innermost_one() -> None:
     text = f"{JOB}Caused by: org.apache.spark.sql.kafka010.KafkaIllegalStateException: {LOSS}\n\tat a.B.c(B.scala:1)\n"
     text += "Caused by: org.apache.kafka.clients.consumer.OffsetOutOfRangeException: Fetch position 3\n\t... 9 more\n"
-    said = str(foreach_batch_failure(text))
+    said = str(foreach_batch_failure(text, PLAN))
     assert "Some data may have been lost" in said
     assert "set the source option failOnDataLoss to false." in said
     assert len(said.splitlines()) == 1
+
+
+def test_an_exit_of_a_worker_names_the_functions_of_the_plan() -> None:
+    exit_ = "Caused by: org.apache.spark.SparkException: Python worker exited unexpectedly (crashed)\n\t... 9 more\n"
+    exit_ += "Caused by: java.io.EOFException\n\t... 9 more\n"
+    assert str(foreach_batch_failure(JOB + exit_, PLAN)).startswith(
+        "A Python worker of the query ended unexpectedly while it ran score or Spikes: its process called os._exit(), "
+        "crashed in native code, or was killed, for example for lack of memory. Nothing of its batch was kept"
+    )
+    assert "ended unexpectedly: its process" in str(foreach_batch_failure(JOB + exit_, ""))
+    of_aggregate = (
+        "Caused by: java.io.IOException: The Python worker of Median ended before it answered.\n\t... 9 more\n"
+    )
+    assert "while it ran Median: its process" in str(foreach_batch_failure(JOB + of_aggregate + exit_, PLAN))
 
 
 def test_a_text_without_the_bridge_is_left_as_it_is() -> None:

@@ -24,7 +24,7 @@ from mullion import (
 )
 from tests.support.checked import settings
 from tests.support.clocked import ClockedQuery
-from tests.support.python_aggregates import COLUMNS, WAITING, Ids, Weighted, of_batch
+from tests.support.python_aggregates import COLUMNS, WAITING, Ids, InOrder, Weighted, of_batch
 from tests.support.streams import SECOND, Feed
 
 LIMIT = "spark.sql.streaming.stateStore.mullion.maxAccumulatorBytes"
@@ -129,13 +129,17 @@ def test_an_accumulator_that_is_no_plain_value_is_an_error_with_three_ways(spark
         assert way in message
 
 
-def test_a_pane_beyond_the_limit_is_an_error_with_the_aggregate(spark: SparkSession, tmp_path: Path) -> None:
+@pytest.mark.parametrize("kind", [Ids, InOrder])
+def test_a_pane_beyond_the_limit_is_an_error_with_the_aggregate(
+    kind: type[PythonAggregate], spark: SparkSession, tmp_path: Path
+) -> None:
     feed = Feed(tmp_path / "in", COLUMNS)
     with settings(spark, {LIMIT: "2k"}):
-        panes = windowed(feed.stream(spark), Tumbling("1 minute"), by="k", time="ts").agg(ids=Ids("id"))
+        panes = windowed(feed.stream(spark), Tumbling("1 minute"), by="k", time="ts").agg(ids=kind("id"))
         with ClockedQuery(panes, checkpoint=tmp_path / "checkpoint") as query:
             feed.write([(SECOND, "a", i, 0) for i in range(2000)])
-            with pytest.raises(UnsupportedError, match=r"k=a.* bytes of aggregates, most of it in Ids\(id\)"):
+            of = rf"k=a.* bytes of aggregates, most of it in {kind.__name__}\(id\)"
+            with pytest.raises(UnsupportedError, match=of):
                 query.settle()
 
 

@@ -33,6 +33,7 @@ from mullion._bridge.query_errors import (
 )
 from mullion._bridge.request import Description
 from mullion._util.install import pip_install
+from mullion._util.tracebacks import most_telling
 from mullion._version import __version__
 from mullion.errors import InvalidArgumentError, MullionError, UnsupportedError, VersionMismatchError, error_of
 
@@ -149,7 +150,7 @@ def keyed(df: DataFrame, stage: Callable[..., Any], schema: StructType, shards: 
     from pyspark.util import PythonEvalType
 
     frame = StructType().add("kind", IntegerType()).add("data", BinaryType())
-    function: Any = UserDefinedFunction(stage, frame, "keyed", PythonEvalType.SQL_MAP_ARROW_ITER_UDF)
+    function: Any = UserDefinedFunction(stage, frame, stage.__name__, PythonEvalType.SQL_MAP_ARROW_ITER_UDF)
     # Only the function matters, because the operator calls it directly.
     return _analysed(_hinted(df, _call("keyed", schema=schema.json()), function(lit(0)), *shards))
 
@@ -213,7 +214,7 @@ def error_in(info: Any, details: Any) -> MullionError | None:
     if chain and chain[0].error_type_hierarchy[0] == FAILED_QUERY and is_of_windows(chain[0].message):
         frames = (frame.declaring_class for error in chain for frame in error.stack_trace)
         if FAILED_TASK in frames or FAILED_TASK in " ".join(error.message for error in chain):
-            return task_failure(chain[-1].message)
+            return task_failure(most_telling([error.message for error in chain]), chain[0].message)
     return None
 
 

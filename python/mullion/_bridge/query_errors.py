@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from mullion._util.tracebacks import in_one_line, last_raised, root_cause
+from mullion._util.tracebacks import exited_worker, in_one_line, last_raised, root_cause
 from mullion.errors import FunctionError, IncompatibleStateError, TaskFailedError
 
 OPERATOR: Final = "WindowedAggregate"
@@ -30,23 +30,37 @@ _FUNCTION_ERROR: Final = re.compile(
 )
 
 
+_FUNCTIONS: Final = re.compile(r"\b(?:MapInArrow (.+?)\(|KeyedFunction (.+?), (?:by \[|in one shard))")
+"""Python functions in the text of a logical plan."""
+
+
 def is_of_windows(plan: str) -> bool:
     """True if the text of a plan has windows of Mullion."""
     return OPERATOR in plan or _SEVERAL in plan
 
 
-def task_failure(message: str) -> TaskFailedError:
-    """The error of a failed task, with the message of its cause in one line."""
+def task_failure(message: str, plan: str) -> TaskFailedError:
+    """The error of a failed task of a query with the logical plan ``plan``, with its cause in one line."""
+    cause = root_cause(message)
+    name = exited_worker(cause)
+    if name is None:
+        failure = f"A task of the query failed: {in_one_line(cause)}"
+    else:
+        of_plan = (name for names in _FUNCTIONS.findall(plan) for name in names if name)
+        names = " or ".join([name] if name else dict.fromkeys(of_plan))
+        failure = (
+            f"A Python worker of the query ended unexpectedly{' while it ran ' if names else ''}{names}: its process "
+            "called os._exit(), crashed in native code, or was killed, for example for lack of memory"
+        )
     return TaskFailedError(
-        f"A task of the query failed: {in_one_line(root_cause(message))}. Nothing of its batch was kept, and the query "
-        "continues from its checkpoint once that is fixed."
+        f"{failure}. Nothing of its batch was kept, and the query continues from its checkpoint once that is fixed."
     )
 
 
-def foreach_batch_failure(message: str) -> TaskFailedError:
+def foreach_batch_failure(message: str, plan: str) -> TaskFailedError:
     """The error of a failed function of ``foreachBatch``, from the text of its traceback."""
     if FAILED_TASK in last_raised(message):
-        return task_failure(message)
+        return task_failure(message, plan)
     cause = in_one_line(root_cause(message))
     return TaskFailedError(
         f"The function of foreachBatch failed: {cause}. The state of its batch was not kept: the query runs the batch "

@@ -54,6 +54,11 @@ class Stage:
     windows: tuple[tuple[str, pa.Schema], ...] = ()
     of_firings: tuple[str, ...] | None = None
 
+    @property
+    def __name__(self) -> str:
+        """The name of the function in plans."""
+        return str(getattr(self.function, "__name__", type(self.function).__name__))
+
     def __call__(self, frames: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         inputs = _frames(frames)
         _, header = next(inputs)

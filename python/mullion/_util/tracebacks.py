@@ -24,6 +24,7 @@ _BROKERS_OPTION = (
     " For a topic of mullion.topics this is options={'failOnDataLoss': 'false'} of the broker: the query continues "
     "with the oldest rows that Kafka has"
 )
+_WORKER_EXIT = re.compile(r"Python worker exited unexpectedly|The Python worker of (\S+) ended")
 _SQLSTATE = re.compile(r"\s*SQLSTATE: \w+;?\s*(?=$|, at )")
 _PYSPARKS = re.compile(r"^pyspark\.errors\.exceptions\.\w+\.")
 
@@ -49,7 +50,15 @@ def root_cause(text: str) -> str:
 
 def most_telling(causes: Sequence[str]) -> str:
     """The message to show of a chain of causes: the innermost one, or the one that has the fix."""
-    return next((cause for cause in reversed(causes) if _DATA_LOSS.search(cause)), causes[-1])
+    # The cause of a worker's exit is only the end of a stream.
+    exits = (cause for cause in causes if exited_worker(cause) is not None)
+    return next((cause for cause in reversed(causes) if _DATA_LOSS.search(cause)), next(exits, causes[-1]))
+
+
+def exited_worker(text: str) -> str | None:
+    """The function whose Python worker ended, by a task's message: empty if unknown, ``None`` for other messages."""
+    match = _WORKER_EXIT.search(text)
+    return None if match is None else match[1] or ""
 
 
 def in_one_line(text: str) -> str:

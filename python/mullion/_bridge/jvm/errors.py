@@ -121,7 +121,10 @@ def _raised_in_callback(message: str) -> MullionError | None:
 
 def failure_in(exception: Any, trace: str) -> TaskFailedError | None:
     """The failure of a task, or of a ``foreachBatch`` function, in one line; ``None`` for any other error."""
-    if exception.getClass().getName() != FAILED_QUERY or not is_of_windows(exception.toString()):
+    if exception.getClass().getName() != FAILED_QUERY:
+        return None
+    plan = exception.toString()
+    if not is_of_windows(plan):
         return None
     messages: list[str] = []
     cause, name = exception, ""
@@ -132,8 +135,8 @@ def failure_in(exception: Any, trace: str) -> TaskFailedError | None:
         name = cause.getClass().getName()
         cause = cause.getCause()
     if name == _CALLBACK:
-        return foreach_batch_failure(messages[-1])
-    return task_failure(most_telling(messages)) if FAILED_TASK in trace else None
+        return foreach_batch_failure(messages[-1], plan)
+    return task_failure(most_telling(messages), plan) if FAILED_TASK in trace else None
 
 
 def _other_sources(before: int, now: int) -> IncompatibleStateError:

@@ -102,7 +102,7 @@ def _function(spark: SparkSession, function: Callable[..., Any]) -> Any:
     udf = UserDefinedFunction(
         function,
         returnType=frame,
-        name=getattr(getattr(function, "function", function), "__name__", type(function).__name__),
+        name=getattr(function, "__name__", type(function).__name__),
         evalType=PythonEvalType.SQL_MAP_ARROW_ITER_UDF,
     )
     return internal(udf, "_judf")

@@ -61,6 +61,11 @@ class ApplyStage:
     returned: pa.Schema
     late: bool
 
+    @property
+    def __name__(self) -> str:
+        """The name of the function in plans."""
+        return self.name
+
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         results = Results(self.returned)
         output = Output(self.returned, self.late)

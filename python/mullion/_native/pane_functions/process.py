@@ -174,7 +174,7 @@ def processed(
     columns = [StructField(f.name, f.dataType, f.nullable) for f in before]
     schema = StructType([*columns, *returned.fields, *after])
     if delivery != "close":
-        emitted = keyed_map(panes, stage.with_state, schema, [sf.col(quoted(key)) for key in keys])
+        emitted = keyed_map(panes, stage, schema, [sf.col(quoted(key)) for key in keys])
     else:
         emitted = in_pieces(panes, ROWS).mapInArrow(stage, schema)
     if ids and not shown_ids:
@@ -201,13 +201,17 @@ class ProcessStage:
     ids: bool
     joins: bool
 
-    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """For panes that only close."""
-        yield from self._emitted(Firings(batches, self.keys), MemoryStore(), lambda keys: None)
+    @property
+    def __name__(self) -> str:
+        """The name of the processor in plans."""
+        return type(self.processor).__name__
 
-    def with_state(self, batches: Iterable[pa.RecordBatch], state: State) -> Iterator[pa.RecordBatch]:
-        """For a micro-batch of a stream."""
-        yield from self._emitted(Firings(batches, self.keys, ROWS, joins=self.joins), state, state.get_many)
+    def __call__(self, batches: Iterable[pa.RecordBatch], state: State | None = None) -> Iterator[pa.RecordBatch]:
+        """With state for a micro-batch of a stream, without it for panes that only close."""
+        if state is None:
+            yield from self._emitted(Firings(batches, self.keys), MemoryStore(), lambda keys: None)
+        else:
+            yield from self._emitted(Firings(batches, self.keys, ROWS, joins=self.joins), state, state.get_many)
 
     def _emitted(
         self, firings: Iterable[Firing], records: Records, read_ahead: Callable[[list[bytes]], object]

@@ -121,13 +121,12 @@ final class AggregateWorker private (of: PythonAggregate, context: TaskContext) 
   /** The reason why the worker has no answer: that of its function, if it has failed. */
   private def ended(e: IOException): Throwable = {
     thread.join(EndMs)
-    failure.getOrElse(
-      e match {
-        case _: EOFException | _: ClosedChannelException =>
-          new IOException(s"The Python worker of ${of.call.name} ended before it answered.", e)
-        case other => other
-      }
-    )
+    (failure.getOrElse(e), e) match {
+      case (ofFunction, _) if PythonFrames.isOfPython(ofFunction) => ofFunction
+      case (cause, _: EOFException | _: ClosedChannelException)   =>
+        new IOException(s"The Python worker of ${of.call.name} ended before it answered.", cause)
+      case (cause, _) => cause
+    }
   }
 
   private def run(): Unit = {

@@ -1,0 +1,119 @@
+"""Workers of functions over panes: a query stops while they run, and a worker that exits fails it with a message."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from pyspark import cloudpickle
+from pyspark.sql import DataFrame, SparkSession
+
+from mullion import Pane, PaneProcessor, PythonAggregate, TaskFailedError, Tumbling, windowed
+from mullion._native.windowed_rows import Windowed
+from tests.support.checked import settings
+from tests.support.python_aggregates import WAITING
+from tests.support.streams import SECOND, Feed
+
+# Workers do not have the folder of the tests on their path.
+cloudpickle.register_pickle_by_value(sys.modules[__name__])  # type: ignore[no-untyped-call]
+
+
+class Sleeps(PaneProcessor, returns="n int"):
+    """Never returns from its first row."""
+
+    def __init__(self, began: Path) -> None:
+        self.began = began
+
+    def on_row(self, state: Any, key: Any, pane: Pane, row: Any) -> None:
+        self.began.touch()
+        time.sleep(3600)
+
+
+class Exits(PaneProcessor, returns="n int"):
+    """Ends its process."""
+
+    def on_row(self, state: Any, key: Any, pane: Pane, row: Any) -> None:
+        os._exit(7)
+
+
+def sleeping_function(rows: Windowed, began: Path) -> DataFrame:
+    def sleeps(key: Any, pane: Pane, rows: Iterator[pa.RecordBatch]) -> Any:
+        began.touch()
+        time.sleep(3600)
+
+    return rows.apply(sleeps, "n int")
+
+
+def sleeping_processor(rows: Windowed, began: Path) -> DataFrame:
+    return rows.process(Sleeps(began))
+
+
+class ExitingSum(PythonAggregate, returns="int"):
+    def create(self) -> int:
+        return 0
+
+    def add(self, total: int, rows: pa.RecordBatch) -> int:
+        os._exit(7)
+
+    def merge(self, a: int, b: int) -> int:
+        return a + b
+
+
+def exiting_function(rows: Windowed) -> DataFrame:
+    def exits(key: Any, pane: Pane, rows: Iterator[pa.RecordBatch]) -> None:
+        os._exit(7)
+
+    return rows.apply(exits, "n int")
+
+
+def exiting_processor(rows: Windowed) -> DataFrame:
+    return rows.process(Exits())
+
+
+def exiting_aggregate(rows: Windowed) -> DataFrame:
+    return rows.agg(total=ExitingSum("v"))
+
+
+def windows(feed: Feed, spark: SparkSession) -> Windowed:
+    return windowed(feed.stream(spark), Tumbling("1 minute"), by="k", time="ts")
+
+
+@pytest.mark.parametrize("panes", [sleeping_function, sleeping_processor])
+def test_a_query_stops_while_a_function_sleeps(
+    panes: Callable[[Windowed, Path], DataFrame], spark: SparkSession, tmp_path: Path
+) -> None:
+    feed, began = Feed(tmp_path / "in", "k string, v int"), tmp_path / "began"
+    feed.write([(SECOND, "a", 1)])
+    feed.flood()
+    writer = panes(windows(feed, spark), began).writeStream.format("noop")
+    query = writer.option("checkpointLocation", str(tmp_path / "checkpoint")).start()
+    while query.isActive and not began.exists():
+        query.awaitTermination(1)
+    # Raises an error after the session's stopTimeout.
+    query.stop()
+    assert query.exception() is None
+    assert began.exists()
+
+
+@pytest.mark.parametrize(
+    ("panes", "name"), [(exiting_function, "exits"), (exiting_processor, "Exits"), (exiting_aggregate, "ExitingSum")]
+)
+def test_an_exit_of_a_worker_fails_the_query_with_the_name_of_its_function(
+    panes: Callable[[Windowed], DataFrame], name: str, spark: SparkSession, tmp_path: Path
+) -> None:
+    feed = Feed(tmp_path / "in", "k string, v int")
+    feed.write([(SECOND, "a", 1)])
+    feed.flood()
+    with settings(spark, {WAITING: "1"}):
+        writer = panes(windows(feed, spark)).writeStream.format("noop")
+        query = writer.option("checkpointLocation", str(tmp_path / "checkpoint")).trigger(availableNow=True).start()
+    with pytest.raises(
+        TaskFailedError, match=rf"^A Python worker .* ended unexpectedly while it ran {name}: its process"
+    ):
+        query.awaitTermination()
