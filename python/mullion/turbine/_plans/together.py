@@ -45,8 +45,10 @@ from mullion.turbine.windowing import TurbineWindow
 from mullion.windows import OtherWindow, Upgrade
 
 WINDOW: Final = "window_name"
-_WATERMARK: Final = {"spark.watermarkDelayMs": 0}
-"""Spark's metadata of a column with a watermark."""
+_WATERMARK: Final = "spark.watermarkDelayMs"
+"""Spark's metadata of a column with a watermark: its delay."""
+_PROGRAM_TIME: Final = "mullion.time"
+"""The metadata that identifies the event time on restart. The numbers of windows change when windows come or go."""
 
 
 @final
@@ -180,7 +182,8 @@ class TogetherPlan(Plan):
             rows = with_arrival(rows)
         # A row without time enters no window.
         own = [sf.when(sf.col(_takes(i)), sf.col(TIME)) for i in range(len(windows))]
-        rows = rows.select("*", *(time.alias(_time_of(i), metadata=_WATERMARK) for i, time in enumerate(own)))
+        about = {_WATERMARK: 0, _PROGRAM_TIME: time_column}
+        rows = rows.select("*", *(time.alias(_time_of(i), metadata=about) for i, time in enumerate(own)))
         return together(
             **{engine_name(window.name): self._panes_of(i, window, rows) for i, window in enumerate(windows)}
         )

@@ -57,12 +57,23 @@ private[mullion] object CallText {
       trigger.orElse(when.filterNot(_ => call.options.endsWith.isDefined)).map(text),
       ids.map(text),
       call.functions.map(function => text(SharedValues.writtenOut(function))),
-      call.time.named.filterNot(_ => call.rules.isInstanceOf[NumberedRules]).map(text),
+      call.time.named.filterNot(_ => call.rules.isInstanceOf[NumberedRules]).map { time =>
+        nameInProgram(time).getOrElse(text(time))
+      },
       call.functions.map(f => names(typeDependent(f))),
       names((trigger ++ splitColumns).flatMap(_.references)),
       when.filter(_ => call.options.endsWith.isDefined).map(text),
       call.lastValues.map(value => s"${text(value)} ${value.dataType.sql}").distinct
     )
+  }
+
+  /** The name that a program has for the event time, where an adapter numbers the times of several windows. It is
+    * metadata of the column.
+    */
+  private def nameInProgram(time: Expression): Option[String] = time match {
+    case column: Attribute =>
+      Option.when(column.metadata.contains("mullion.time"))(column.metadata.getString("mullion.time"))
+    case _ => None
   }
 
   /** The columns whose types affect the state of a function without showing in its text or its buffers. */
