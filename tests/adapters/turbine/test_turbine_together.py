@@ -221,13 +221,79 @@ def test_windows_together_whose_change_cannot_be_right_are_refused_by_name(spark
         t.stop()
         for changed, says in (
             (one, "has run in the query 'shop.together on ts, persistent', and would now run in 'Totals of 10 s'"),
-            (other_keys, "had keys of the columns k, page, and have keys of k. .*Without together=True"),
+            (other_keys, r"had the columns k, page, and have k\. .*Without together=True"),
             (fewer, "where the state of a key lies depends on them.*Without together=True"),
         ):
             changed.broker, changed.checkpoint, changed.clock = app.broker, app.checkpoint, app.clock
             with pytest.raises(IncompatibleStateError, match=says):
                 changed.start()
             assert {change.verdict for change in changed.plan_change()} >= {"refused"}
+
+
+def floats(spark: SparkSession, like: turbine.App | None = None, *, ints: bool = False) -> turbine.App:
+    """Windows ``a`` and ``b`` of one query. Without rows they get the topic's integers, then floats.
+
+    With ``ints``, ``b`` always gets integers.
+    """
+    app = turbine.App(f"floats-{next(_numbers)}" if like is None else like.name, spark=spark)
+    if like is not None:
+        app.broker, app.checkpoint, app.clock = like.broker, like.checkpoint, like.clock
+
+    @app.subscribe("in", publish_to="out", together=True)
+    class shop:
+        def __init__(self) -> None:
+            for name in "ab":
+                about: dict[str, Any] = {"value": agg.Sum("x"), "time_column": "ts", "on_close_each": self._closed}
+                setattr(self, name, win.PersistentTumbling(self, name=name, size_ms=10_000, key=["k"], **about))
+
+        def _closed(self, state, window, value):
+            return pa.RecordBatch.from_pylist([{**window.group, "start": window.start_ms, "total": value}])
+
+        def process(self, batch, state):
+            whole = batch.to_pylist()
+            half = pa.RecordBatch.from_pylist([{**row, "x": row["x"] / 2} for row in whole]) if whole else batch
+            # The window ``b`` gets its first rows later than ``a``.
+            later = half.filter(pc.greater_equal(half["ts"], 5_000))
+            if ints:
+                later = later.set_column(1, "x", later["x"].cast(pa.int64(), safe=False))
+            for name, rows in (("a", half), ("b", later)):
+                getattr(self, name).update(rows, state)
+
+    return app
+
+
+def halves(*seconds: int) -> list[dict[str, Any]]:
+    return [{"k": "u", "x": at, "ts": at * 1000} for at in seconds]
+
+
+@pytest.mark.parametrize("first", [1, 5], ids=["the second window has its rows later", "both in one batch"])
+def test_windows_of_one_query_learn_one_type(spark: SparkSession, first: int) -> None:
+    app = floats(spark)
+    with testing.run(app) as t:
+        t.feed("in", halves(first))
+        t.settle()
+        t.restart()
+        t.feed("in", halves(7))
+        t.settle()
+        t.feed("in", halves(100))
+        t.advance(60_000)
+        closed = sorted(row["total"] for row in t.outputs("out") if row["start"] == 0)
+        assert closed == ([3.5, 4.0] if first == 1 else [6.0, 6.0])
+
+
+def test_two_types_of_a_column_are_rejected_until_the_program_is_corrected(spark: SparkSession) -> None:
+    app = floats(spark, ints=True)
+    with testing.run(app) as t:
+        t.feed("in", halves(1))
+        t.settle()
+        t.feed("in", halves(7))
+        with pytest.raises(InvalidArgumentError, match="'x' to the window 'a' as double and to 'b' as int64"):
+            t.settle()
+        t.stop()
+        corrected = floats(spark, app)
+        corrected.run(until="drained")
+        totals = {name: [tuple(pane)[-1] for pane in corrected.window(name).read().collect()] for name in "ab"}
+        assert totals == {"a": [4.0], "b": [3.5]}
 
 
 def test_what_does_not_share_a_query_has_its_own_and_explain_says_why(spark: SparkSession) -> None:

@@ -84,6 +84,27 @@ def rows_given(subscription: Subscription, topic: DataFrame, folder: Path) -> di
     return {name: each.with_guesses(known) for name, each in rows.items()}
 
 
+def with_one_type(rows: Mapping[str, WindowRows], folder: Path) -> dict[str, WindowRows]:
+    """The input of windows that share columns: a recorded type replaces the guesses for windows without rows.
+
+    If the first rows of such a window have another type, that type is recorded, and the restart finds two types.
+    """
+    noted = _recorded_types(folder)
+    known = {name: kind for window in rows for name, kind in noted.get(window, {}).items()}
+
+    def shared(window: str) -> dict[str, pa.DataType]:
+        return {name: kind for name, kind in known.items() if name not in noted.get(window, {})}
+
+    return {name: each.with_types(shared(name)) if each.learns else each for name, each in rows.items()}
+
+
+def forget_guesses(folder: Path) -> None:
+    """Deletes the types of windows without rows, so that a corrected program is not compared with them."""
+    noted = _recorded_types(folder)
+    fresh = unbegun(folder, noted)
+    _note_types(folder, {window: types for window, types in noted.items() if window not in fresh})
+
+
 def note(folder: Path, error: BaseException) -> bool:
     """Records the types in an error, for a window without rows so far. Returns True if the query may restart.
 

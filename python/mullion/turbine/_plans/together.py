@@ -33,11 +33,12 @@ from mullion._program.manifest import Manifest
 from mullion._util.files import reading
 from mullion.errors import FunctionError, IncompatibleStateError, InvalidArgumentError
 from mullion.topics._outputs import Make, Output
+from mullion.turbine._plans import schema_probe
 from mullion.turbine._plans.topic_rows import TIME, on_event_time, timed, topic_rows, with_arrival
 from mullion.turbine._plans.window_plan import QUIET_MS, UNBEGUN, Plan
 from mullion.turbine._process.callbacks import CLOSE, EARLY, FAILED, Outputs, PaneCallbacks, key_column, part_column
 from mullion.turbine._process.subscription import Subscription
-from mullion.turbine._process.window_rows import spark_schema
+from mullion.turbine._process.window_rows import WindowRows, spark_schema
 from mullion.turbine._process.worker import Needed, Process
 from mullion.turbine.functions import column_of
 from mullion.turbine.state import NoState
@@ -228,6 +229,9 @@ class TogetherPlan(Plan):
         taken: Column = reduce(Column.__or__, (sf.col(_takes(i)) for i in range(len(windows))))
         return topic.select(*map(column_of, needed), *marks).where(taken)
 
+    def known_rows(self, topic: DataFrame) -> dict[str, WindowRows]:
+        return schema_probe.with_one_type(super().known_rows(topic), self.folder)
+
     def _of_process(self, topic: DataFrame) -> DataFrame:
         given, process = self.given(topic), self.process()
         fields: dict[str, tuple[str, pa.Field]] = {}
@@ -235,6 +239,7 @@ class TogetherPlan(Plan):
             for field in given[window.name].schema:
                 of, known = fields.setdefault(field.name, (window.name, field))
                 if known.type != field.type:
+                    schema_probe.forget_guesses(self.folder)
                     raise InvalidArgumentError(
                         f"process passes the column {field.name!r} to the window {of!r} as {known.type} and to "
                         f"{window.name!r} as {field.type}. In windows that share a query, a column has one type. Use "

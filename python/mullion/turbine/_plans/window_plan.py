@@ -112,12 +112,16 @@ class Plan(ABC):
 
     def given(self, topic: DataFrame) -> dict[str, WindowRows]:
         """The columns that ``process`` passes to each window, as far as they are known."""
-        given = rows_given(self.subscription, topic, self.folder)
+        given = self.known_rows(topic)
         # Counts left from an earlier start are not part of any batch.
         self._unbegun = {
             name: (given[name], self.counts[f"{name}.{GIVEN}"]) for name in self.windows if given[name].learns
         }
         return given
+
+    def known_rows(self, topic: DataFrame) -> dict[str, WindowRows]:
+        """The input of each window, as far as it is known before the query starts."""
+        return rows_given(self.subscription, topic, self.folder)
 
     def note_begun(self) -> None:
         """Records windows that get their first rows in a batch, before it is committed."""

@@ -47,6 +47,12 @@ class WindowRows:
         fields = [(f.name, known.get(f.name, f.type) if f.name in self.guessed else f.type) for f in self.schema]
         return replace(self, schema=pa.schema(fields))
 
+    def with_types(self, types: Mapping[str, pa.DataType]) -> WindowRows:
+        """The same columns with other types, which are guesses for this window."""
+        other = {f.name for f in self.schema if types.get(f.name, f.type) != f.type}
+        schema = pa.schema([(f.name, types.get(f.name, f.type)) for f in self.schema])
+        return replace(self, schema=schema, guessed=self.guessed | other)
+
     def of(self, given: pa.RecordBatch, subscription: str) -> pa.RecordBatch | None:
         """The columns of a batch in the window's types; ``None`` for a batch that lacks a column.
 
