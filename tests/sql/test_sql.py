@@ -264,6 +264,49 @@ def test_a_wrong_argument_is_refused_by_name(spark: SparkSession, rows: DataFram
         asked(spark, said)
 
 
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (f"TABLE(rows_of_sql), {TUMBLING}, time => ts", "time => ts of mullion_windowed .* as text: time => 'ts'."),
+        (f"TABLE(rows_of_sql), {TUMBLING}, time => 'ts', by => concat(k, 'x')", r"by => 'concat\(k, \\'x\\'\)'\."),
+        (f"TABLE(rows_of_sql), {TUMBLING}, time => 'ts', aggregates => sum(v)", r"aggregates => 'sum\(v\)'\."),
+        (f"TABLE(rows_of_sql), {TUMBLING}, time => 'ts', aggregates => count(*)", "must be text.*aggregates => '...'"),
+        (f"TABLE(rows_of_sql), {TUMBLING}, time => 'ts', by => user", "by => .*user.* must be text.*by => '...'"),
+        (f"rows_of_sql, {TUMBLING}, time => 'ts'", r"rows_of_sql of .* must be a table.* TABLE\(rows_of_sql\)\."),
+        (f"rows => rows_of_sql, {TUMBLING}, time => 'ts'", r"Write rows => TABLE\(rows_of_sql\)\."),
+    ],
+)
+def test_a_column_as_an_argument_is_reported_with_the_text_or_the_table(
+    spark: SparkSession, rows: DataFrame, call: str, message: str
+) -> None:
+    with pytest.raises(InvalidArgumentError, match=message):
+        over(spark, call)
+
+
+@pytest.mark.parametrize(
+    ("query", "message"),
+    [
+        ("mullion_together(hours => hours_of_sql)", r"Write hours => TABLE\(hours_of_sql\)\."),
+        ("mullion_asof_join(TABLE(a), b, by => 'k')", r"^b of mullion_asof_join .* Write TABLE\(b\)\."),
+        ("mullion_windowed_join(TABLE(a), right => c.b)", r"Write right => TABLE\(c\.b\)\."),
+        ("mullion_read_panes(folder)", r"Write it as text: checkpoint => 'folder'\."),
+        ("mullion_recover(checkpoint => folder)", r"Write it as text: checkpoint => 'folder'\."),
+    ],
+)
+def test_every_function_reports_columns_as_arguments(spark: SparkSession, query: str, message: str) -> None:
+    with pytest.raises(InvalidArgumentError, match=message):
+        spark.sql(f"SELECT * FROM (SELECT * FROM {query}) WHERE 1 = (SELECT 1)")
+
+
+def test_a_variable_of_the_session_is_an_argument(spark: SparkSession, rows: DataFrame) -> None:
+    spark.sql("DECLARE OR REPLACE VARIABLE hour_of_sql STRING DEFAULT '1 hour'")
+    try:
+        said = "window => 'tumbling', size => {}, time => 'ts', by => 'k', aggregates => 'count(*) AS n'"
+        assert told(asked(spark, said.format("hour_of_sql"))) == told(asked(spark, said.format("'1 hour'")))
+    finally:
+        spark.sql("DROP TEMPORARY VARIABLE hour_of_sql")
+
+
 def test_a_message_spells_options_as_the_request_does_also_when_its_query_starts(
     spark: SparkSession, rows: DataFrame, tmp_path: Path
 ) -> None:

@@ -5,7 +5,8 @@ import java.util.Locale
 import org.apache.spark.sql.catalyst.expressions.{
   Expression,
   FunctionTableSubqueryArgumentExpression,
-  NamedArgumentExpression
+  NamedArgumentExpression,
+  Unevaluable
 }
 import org.apache.spark.sql.catalyst.parser.{CatalystSqlParser, ParseException}
 import org.apache.spark.sql.catalyst.plans.logical.{OneRowRelation, Project}
@@ -30,7 +31,10 @@ private[request] final class SqlArguments private (
 
   /** An argument that is present and not NULL. */
   private def some(name: String): Option[Expression] =
-    arguments.get(name).filterNot(e => e.foldable && Option(e.eval()).isEmpty)
+    arguments.get(name).filterNot(e => isConstant(e) && Option(e.eval()).isEmpty)
+
+  /** True for an expression with a value. Spark evaluates some constants, such as `current_user()`, in a plan only. */
+  private def isConstant(e: Expression): Boolean = e.foldable && !e.exists(_.isInstanceOf[Unevaluable])
 
   def has(name: String): Boolean = arguments.contains(name)
 
@@ -48,7 +52,8 @@ private[request] final class SqlArguments private (
   }
 
   def text(name: String): Option[String] = some(name).map { e =>
-    (e.dataType, constant(name, e)) match {
+    val value = if (isConstant(e)) e.eval() else None
+    (e.dataType, value) match {
       case (_: StringType, text: UTF8String) => text.toString
       case _                                 => throw wrong(name, e, "text", s"$name => '...'")
     }
@@ -118,7 +123,7 @@ private[request] final class SqlArguments private (
   }
 
   private def constant(name: String, e: Expression): Any =
-    if (e.foldable) e.eval() else throw wrong(name, e, "the same for all rows", s"$name => '...'")
+    if (isConstant(e)) e.eval() else throw wrong(name, e, "the same for all rows", s"$name => '...'")
 
   private def wrong(name: String, e: Expression, meant: String, valid: String): MullionException =
     MullionException.invalid(s"$name => ${e.sql} of $function must be $meant. Write, for instance, $valid.")

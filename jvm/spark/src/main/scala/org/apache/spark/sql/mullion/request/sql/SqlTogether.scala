@@ -16,7 +16,7 @@ import dev.mullion.MullionException
   * visits=…)`. The argument names are the names of the windows.
   */
 private[request] object SqlTogether {
-  private val name = "mullion_together"
+  val name = "mullion_together"
 
   private val example =
     s"$name(hourly => TABLE(SELECT * FROM mullion_windowed(...)), visits => TABLE(SELECT * FROM mullion_windowed(...)))"

@@ -14,63 +14,109 @@ import dev.mullion.MullionException
   * [[ResolveCalls]] replaces by a plan. They exist in sessions with the extension.
   */
 object TableFunctions {
-  private type Described = (FunctionIdentifier, ExpressionInfo, Seq[Expression] => LogicalPlan)
 
-  private val all: Seq[Described] = Seq(
-    function(
-      "mullion_windowed",
+  /** A function.
+    *
+    * @param tables
+    *   the number of leading parameters that are tables; all are without `parameters`
+    */
+  private[sql] final case class TableFunction(
+      name: String,
+      parameters: Seq[String],
+      tables: Int,
+      usage: String,
+      make: Seq[Expression] => LogicalPlan
+  ) {
+    def isTable(parameter: Option[String], position: Int): Boolean =
+      parameters.isEmpty || parameter.fold(position < tables)(parameters.take(tables).contains)
+
+    def info: ExpressionInfo =
+      new ExpressionInfo(
+        TableFunctions.getClass.getName,
+        None.orNull,
+        name,
+        usage,
+        "",
+        "",
+        "",
+        "table_funcs",
+        "",
+        "",
+        "built-in"
+      )
+  }
+
+  private val all: Seq[TableFunction] = Seq(
+    TableFunction(
+      SqlWindowed.name,
+      SqlWindowed.parameters,
+      tables = 1,
       s"_FUNC_(TABLE(rows), ${SqlWindowed.parameters.mkString(" => ..., ")} => ...) - Assigns rows to panes, one for each window " +
         "and key, and returns a row for each firing of a pane. Omitted options have the defaults of Python.",
       arguments => SqlWindowed(arguments).call
     ),
-    function(
+    TableFunction(
       "mullion_read_panes",
+      SqlPanes.parameters,
+      tables = 0,
       s"_FUNC_(${SqlPanes.parameters.mkString(", ")}) - The panes that are open in a query's checkpoint.",
       arguments => panes("read_panes", "mullion_read_panes", arguments)
     ),
-    function(
+    TableFunction(
       "mullion_open_panes",
+      SqlPanes.parameters,
+      tables = 0,
       s"_FUNC_(${SqlPanes.parameters.mkString(", ")}) - Why the panes that are open in a query's checkpoint are open.",
       arguments => panes("open_panes", "mullion_open_panes", arguments)
     ),
-    function(
-      "mullion_together",
+    TableFunction(
+      SqlTogether.name,
+      Nil,
+      tables = 0,
       "_FUNC_(name => TABLE(panes), name => TABLE(panes), ...) - Puts the panes of several windows into one table. Each row has " +
         "the name of its window first. Windows over the same stream share an operator.",
       arguments => SqlTogether(arguments)
     ),
-    function(
+    TableFunction(
       SqlAsOf.name,
+      SqlAsOf.parameters,
+      tables = 2,
       s"_FUNC_(TABLE(left), TABLE(right), ${SqlAsOf.parameters.drop(2).mkString(" => ..., ")} => ...) - Joins each row of the left " +
         "side with the row of the right side that is nearest in time.",
       arguments => SqlAsOf(arguments)
     ),
-    function(
+    TableFunction(
       SqlWindowedJoin.name,
+      SqlWindowedJoin.parameters,
+      tables = 2,
       s"_FUNC_(TABLE(left), TABLE(right), ${SqlWindowedJoin.parameters.drop(2).mkString(" => ..., ")} => ...) - Joins the rows of " +
         "both sides that have the same key and are in the same window.",
       arguments => SqlWindowedJoin(arguments)
     ),
-    function(
+    TableFunction(
       "mullion_recover",
+      Seq("checkpoint"),
+      tables = 0,
       "_FUNC_(checkpoint) - Takes a checkpoint that has lost state back to an earlier batch, and gives how many batches " +
         "the query does again.",
       arguments => recover(arguments)
     )
   )
 
-  def inject(extensions: SparkSessionExtensions): Unit = all.foreach(extensions.injectTableFunction)
+  private[sql] def named(name: String): Option[TableFunction] = all.find(_.name == name)
 
-  /** Functions of the same names that fail, for a Spark on which Mullion cannot run. */
-  def injectRefusals(extensions: SparkSessionExtensions, why: MullionException): Unit = all.foreach {
-    case (name, info, _) => extensions.injectTableFunction((name, info, (_: Seq[Expression]) => throw why))
+  def inject(extensions: SparkSessionExtensions): Unit = {
+    all.foreach(add(extensions, _)(_.make))
+    extensions.injectResolutionRule(_ => RejectReferences)
   }
 
-  private def function(name: String, usage: String, make: Seq[Expression] => LogicalPlan): Described =
-    (FunctionIdentifier(name), info(name, usage), make)
+  /** Functions of the same names that fail, for a Spark on which Mullion cannot run. */
+  def injectRefusals(extensions: SparkSessionExtensions, why: MullionException): Unit =
+    all.foreach(add(extensions, _)(_ => _ => throw why))
 
-  private def info(name: String, usage: String): ExpressionInfo =
-    new ExpressionInfo(getClass.getName, None.orNull, name, usage, "", "", "", "table_funcs", "", "", "built-in")
+  private def add(extensions: SparkSessionExtensions, function: TableFunction)(
+      make: TableFunction => Seq[Expression] => LogicalPlan
+  ): Unit = extensions.injectTableFunction((FunctionIdentifier(function.name), function.info, make(function)))
 
   private object SqlPanes {
     val parameters: Seq[String] = Seq("checkpoint", "operator", "window")
