@@ -90,8 +90,11 @@ sealed trait Clock {
   *   watermark; if all are idle, the watermark advances with the wall clock
   * @param maxAhead
   *   how far the event time of a row may be ahead of the wall clock; streams only
+  * @throws MullionException
+  *   at construction, for an `idleAfter` below 1 millisecond or a negative `maxAhead`
   */
 final case class Watermark(idleAfter: Option[Span] = None, maxAhead: Option[Span] = None) extends Clock {
+  applyTo(WindowOptions()) // raises an error for an invalid length
 
   /** Rows whose time is further ahead of the wall clock do not move the watermark, and enter no pane. */
   def withMaxAhead(most: Span): Watermark = copy(maxAhead = Some(most))
@@ -114,12 +117,15 @@ object Watermark {
   *   the condition that makes a row late
   * @param forgetAfter
   *   the wall time without rows after which a key is forgotten: its open panes close, and its clock is removed
+  * @throws MullionException
+  *   at construction, for a `forgetAfter` that is not positive
   */
 final case class PerKey(
     wallTime: Boolean = false,
     lateBy: LateBy = LateBy.Panes,
     forgetAfter: Option[Span] = None
 ) extends Clock {
+  applyTo(WindowOptions()) // raises an error for an invalid length
 
   /** With the time without rows after which a key is forgotten. */
   def forgettingAfter(time: Span): PerKey = copy(forgetAfter = Some(time))

@@ -9,6 +9,8 @@ import org.apache.spark.sql.mullion.plan.options.WindowOptions
   *
   * @param unchanged
   *   whether panes without new rows since their last firing fire at the interval too
+  * @throws MullionException
+  *   at construction, for an interval or a number of rows that is not positive
   */
 final case class Early private (
     interval: Option[Span],
@@ -17,6 +19,7 @@ final case class Early private (
     unchanged: Boolean,
     isEachRow: Boolean
 ) {
+  applyTo(WindowOptions()) // raises an error for an invalid interval or count
 
   /** Also after so many rows since the pane opened or last fired. */
   def orCount(rows: Long): Early = copy(rows = Some(rows))
@@ -25,7 +28,7 @@ final case class Early private (
   def evenUnchanged: Early = copy(unchanged = true)
 
   private[mullion] def applyTo(options: WindowOptions): WindowOptions = {
-    val timed = interval.map(Span.positive("the interval of early firings", _)).fold(options) { every =>
+    val timed = interval.map(_.micros).fold(options) { every =>
       if (isByWall) options.withEarlyByWall(every, unchanged) else options.withEarly(every, unchanged)
     }
     val counted = rows.fold(timed)(timed.withEarlyCount)

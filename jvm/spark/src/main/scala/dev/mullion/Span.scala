@@ -48,8 +48,4 @@ object Span {
     throw MullionException.invalid(s"$of is longer than 292 years. Write it as a text, such as \"200000 days\".")
 
   private val MicrosOfDay = 86400L * 1000000L
-
-  private[mullion] def positive(name: String, span: Span): Long =
-    if (span.micros > 0) span.micros
-    else throw MullionException.invalid(s"$name is $span: it must be longer than zero.")
 }

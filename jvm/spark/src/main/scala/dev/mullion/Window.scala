@@ -41,7 +41,7 @@ sealed trait Window {
   *   shifts where windows start from the epoch
   */
 final case class Tumbling(size: Span, offset: Span = Span.zero) extends Window {
-  private[mullion] override val spec: WindowSpec = AlignedWindow.tumbling(Span.positive("size", size), offset.micros)
+  private[mullion] override val spec: WindowSpec = AlignedWindow.tumbling(size.micros, offset.micros)
 }
 
 object Tumbling {
@@ -82,7 +82,7 @@ object Tumbling {
 
 /** Windows of one length that start with a row of their key. */
 private[mullion] final case class FromFirstRow(size: Span) extends Window {
-  private[mullion] override val spec: WindowSpec = OrderedWindow.fromFirstRow(Span.positive("size", size))
+  private[mullion] override val spec: WindowSpec = OrderedWindow.fromFirstRow(size.micros)
 }
 
 /** Windows of whole days, weeks or months of a calendar. */
@@ -97,7 +97,7 @@ private[mullion] final case class Calendar(override val spec: WindowSpec) extend
   */
 final case class Sliding(size: Span, slide: Span, offset: Span = Span.zero, gaps: Boolean = false) extends Window {
   private[mullion] override val spec: WindowSpec = {
-    val window = AlignedWindow.sliding(Span.positive("size", size), Span.positive("slide", slide), offset.micros)
+    val window = AlignedWindow.sliding(size.micros, slide.micros, offset.micros)
     if (window.hasGaps && !gaps)
       throw MullionException.invalid(
         s"The slide of ${Duration.describe(window.slide)} is longer than the size of ${Duration.describe(window.size)}, so rows " +
@@ -129,7 +129,12 @@ object Sliding {
     Calendar(CalendarWindow.ofMonths(slide, zone, slides(size, slide), offsetMonths, offset.micros))
 
   private def slides(size: Int, slide: Int): Int =
-    if (slide > 0 && size > 0 && size % slide == 0) size / slide
+    if (size < 1 || slide < 1)
+      throw MullionException.invalid(
+        s"The window's size is $size and its slide is $slide: both must be at least 1. Give, for instance, size = 7 and " +
+          "slide = 1."
+      )
+    else if (size % slide == 0) size / slide
     else
       throw MullionException.invalid(
         s"The slide of $slide does not divide the size of $size. Give calendar windows a slide that does, such as 1."
@@ -146,7 +151,7 @@ object Sliding {
   */
 final case class Cumulate(size: Span, step: Span, offset: Span = Span.zero) extends Window {
   private[mullion] override val spec: WindowSpec =
-    CumulativeWindow(Span.positive("size", size), Span.positive("step", step), offset.micros)
+    CumulativeWindow(size.micros, step.micros, offset.micros)
 }
 
 object Cumulate {
@@ -159,15 +164,20 @@ object Cumulate {
     *   divides a day, and each change of clocks in the time zone
     */
   def within(cycle: Window, step: Span): Window =
-    Calendar(CumulativeWindow.byCalendar(calendarOf(cycle), Span.positive("step", step)))
+    Calendar(CumulativeWindow.byCalendar(calendarOf(cycle), step.micros))
 
   /** The same in steps of so many days, which divide the days of the cycle. In a month, a step is 1 day. */
   def withinByDays(cycle: Window, days: Int): Window =
-    Calendar(CumulativeWindow.byCalendar(calendarOf(cycle), days, months = 0))
+    Calendar(CumulativeWindow.byCalendar(calendarOf(cycle), positive("days", days), months = 0))
 
   /** The same in steps of so many months, which divide the months of the cycle. */
   def withinByMonths(cycle: Window, months: Int): Window =
-    Calendar(CumulativeWindow.byCalendar(calendarOf(cycle), days = 0, months))
+    Calendar(CumulativeWindow.byCalendar(calendarOf(cycle), days = 0, positive("months", months)))
+
+  private def positive(unit: String, n: Int): Int =
+    if (n > 0) n
+    else
+      throw MullionException.invalid(s"The window's step is $n $unit: it must be at least 1. Give $unit = 1 or more.")
 
   private def calendarOf(cycle: Window): CalendarWindow = cycle.spec match {
     case calendar: CalendarWindow if calendar.slides == 1 => calendar
@@ -186,7 +196,7 @@ object Cumulate {
   * }}}
   */
 final case class Session(gap: Span) extends Window {
-  private[mullion] override val spec: WindowSpec = SessionWindow(Some(Span.positive("gap", gap)))
+  private[mullion] override val spec: WindowSpec = SessionWindow(Some(gap.micros))
 
   /** Sessions that are at most so long: a row at that distance from the start begins the next one. */
   def maxLength(length: Span): EndingSession = EndingSession(Left(gap), Some(length), None)
@@ -221,8 +231,8 @@ final case class EndingSession private[mullion] (
     condition: Option[Column]
 ) extends Window {
   private[mullion] override val spec: WindowSpec = OrderedWindow.session(
-    gap.left.toOption.map(Span.positive("gap", _)),
-    longest.map(Span.positive("maxLength", _)),
+    gap.left.toOption.map(_.micros),
+    longest.map(_.micros),
     condition.isDefined
   )
 
@@ -251,6 +261,7 @@ final case class Custom(ranges: Column) extends Window {
 /** Windows of a number of rows of a key. */
 final case class Count(size: Long, every: Long, forgetAfter: Option[Span] = None) extends Window {
   private[mullion] override val spec: WindowSpec = CountWindow(size, every)
+  applyTo(WindowOptions()) // raises an error for an invalid length
 
   /** With the wall time without rows after which a key is forgotten, and its open panes close. */
   def forgettingAfter(time: Span): Count = copy(forgetAfter = Some(time))
@@ -265,7 +276,7 @@ final case class Count(size: Long, every: Long, forgetAfter: Option[Span] = None
 /** Windows of a number of rows, or of the rows of a wall time; `Count(...).timeout` creates them. */
 final case class CountUntil private[mullion] (rows: Count, after: Span) extends Window {
   private[mullion] override val spec: WindowSpec =
-    CountWindow(rows.size, rows.every, Some(Span.positive("timeout", after)))
+    CountWindow(rows.size, rows.every, Some(after.micros))
 
   private[mullion] override def applyTo(options: WindowOptions): WindowOptions = rows.applyTo(options)
 }
@@ -282,6 +293,7 @@ final case class Global private[mullion] (
     forgetAfter: Option[Span] = None
 ) extends Window {
   private[mullion] override val spec: WindowSpec = GlobalWindow(trigger, condition.isDefined)
+  applyTo(WindowOptions()) // raises an error for an invalid length
 
   private[mullion] override def applyTo(options: WindowOptions): WindowOptions = {
     val closing = condition.foldLeft(column.fold(options)(options.withTrigger))(_.withEndsWith(_))

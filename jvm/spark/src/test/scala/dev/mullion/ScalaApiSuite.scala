@@ -205,8 +205,6 @@ class ScalaApiSuite extends SparkSuite {
     def refused(of: => Any): String = intercept[MullionException](of).getMessage
     assert(clue(refused(Tumbling("soon"))).contains("'soon' is not a length of time"))
     assert(clue(refused(Tumbling("1 month"))).contains("Tumbling.months"))
-    assert(clue(refused(Session("0 seconds"))).contains("gap is \"0 seconds\": it must be longer than zero"))
-    assert(clue(refused(Session("1 hour").maxLength("0 seconds"))).contains("maxLength is \"0 seconds\""))
     assert(clue(refused(Tumbling(1.nanosecond))).contains("not whole microseconds"))
     assert(clue(refused(Sliding("1 second", "1 minute"))).contains("gaps = true"))
     assert(clue(refused(Sliding.days(7, 2, "UTC"))).contains("does not divide"))

@@ -14,7 +14,7 @@ object GlobalTrigger {
     if (rows <= 0)
       throw WindowException.invalid(
         s"The window would close every $rows rows: it must be at least 1. Give a positive number of rows, such as " +
-          "Global.every(100)."
+          s"${Setting("Global.every(100)", "Global.every(100)", "every => 100")}."
       )
 
     override def describe: String = s"closing every $rows rows"

@@ -313,7 +313,7 @@ object AlignedWindow {
     if (us <= 0)
       throw WindowException.invalid(
         s"The window's $name is ${Duration.describe(us)}: a window needs a $name of at least 1 microsecond. " +
-          s"Give a positive duration, such as '10 seconds'."
+          s"Give a positive duration, such as ${Setting.text(name, "10 seconds")}."
       )
 }
 
@@ -338,8 +338,8 @@ object AlignedWindow {
 final case class AroundWindow(before: Long, after: Long) extends WindowSpec {
   for ((name, us) <- Seq("before" -> before, "after" -> after) if us < 0)
     throw WindowException.invalid(
-      s"The window's $name is ${Duration.describe(us)}: a window about a row holds the row. Give a duration of 0 or more, " +
-        "such as Around('10 seconds', '0 seconds')."
+      s"The window's $name is ${Duration.describe(us)}: a window around a row contains the row. Give a duration of 0 or more, " +
+        s"such as ${Setting.text(name, "10 seconds")}."
     )
 
   override def describe: String =
@@ -362,7 +362,7 @@ final case class SessionWindow(gap: Option[Long]) extends WindowSpec {
   gap.filter(_ <= 0).foreach { us =>
     throw WindowException.invalid(
       s"The session's gap is ${Duration.describe(us)}: a session needs a gap of at least 1 microsecond. " +
-        "Give a positive duration, such as Session('10 minutes')."
+        s"Give a positive duration, such as ${Setting.text("gap", "10 minutes")}."
     )
   }
 
@@ -465,8 +465,8 @@ sealed trait RowNumberWindow extends WindowSpec
   *   the wall time after the first row of a window at which it closes incomplete; the next row begins another one
   */
 final case class CountWindow(size: Long, every: Long, timeout: Option[Long] = None) extends RowNumberWindow {
-  require("size", size)
-  require("every", every)
+  require(Setting("size", "size", "length"), size)
+  require(Setting.same("every"), every)
   timeout.filter(_ <= 0).foreach { us =>
     throw WindowException.invalid(
       s"The window's timeout is ${Duration.describe(us)}: it must be at least 1 microsecond. Give a positive duration, " +
@@ -479,10 +479,11 @@ final case class CountWindow(size: Long, every: Long, timeout: Option[Long] = No
         s"would move. Leave ${Setting.named("every")} out."
     )
 
-  private def require(name: String, rows: Long): Unit =
+  private def require(name: Setting, rows: Long): Unit =
     if (rows <= 0)
       throw WindowException.invalid(
-        s"The window's $name is $rows rows: it must be at least 1. Give a positive number of rows, such as Count(100)."
+        s"The window's $name is $rows rows: it must be at least 1. Give a positive number of rows, such as " +
+          s"${Setting.number(name.toString, 100)}."
       )
 
   override def describe: String = {

@@ -174,7 +174,21 @@ final case class WindowOptions(
   idleAfter.filter(_ < 1000).foreach { us =>
     throw MullionException.invalid(
       s"${Setting.IdleAfter} is ${Duration.describe(us)}: it must be at least 1 millisecond, the unit of Spark's clocks. Give a " +
-        "longer one, such as '30 seconds'."
+        s"longer one, such as ${Setting.quoted("30 seconds")}."
+    )
+  }
+
+  maxAhead.filter(_ < 0).foreach { us =>
+    throw MullionException.invalid(
+      s"${Setting.MaxAhead} is ${Duration.describe(us)}: it must not be negative. Give a duration of 0 or more, such as " +
+        s"${Setting.quoted("1 hour")}."
+    )
+  }
+
+  forgetAfter.filter(_ <= 0).foreach { us =>
+    throw MullionException.invalid(
+      s"${Setting.ForgetAfter} ${Duration.describe(us)}: a key can only be forgotten after a time without rows. Give a positive " +
+        s"duration, such as ${Setting.text("forget_after", "1 day")}."
     )
   }
 }
