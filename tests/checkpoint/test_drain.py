@@ -99,7 +99,7 @@ def test_panes_of_the_old_and_the_new_window_have_ids_of_their_own(spark: SparkS
             "accumulate=False",
         ),
         ({}, {"at_end": "close"}, "at_end must stay"),
-        ({"ids": True, "window": Session("5 seconds")}, {}, "go on with ids, or without"),
+        ({"ids": True, "window": Session("5 seconds")}, {}, "stay with ids, or without, as they opened"),
     ],
     ids=["gap", "count", "empty", "taken", "end", "ids"],
 )
