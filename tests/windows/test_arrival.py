@@ -189,8 +189,8 @@ def window_of(rules: Arrival) -> Window:
 
 
 def panes_of(rules: Arrival, rows: DataFrame) -> DataFrame:
-    """The query, as columns that ``told`` reads."""
-    asked = windowed(
+    """The query with the columns that ``counted`` reads."""
+    windows = windowed(
         rows,
         window_of(rules),
         by="k",
@@ -201,16 +201,16 @@ def panes_of(rules: Arrival, rows: DataFrame) -> DataFrame:
         clock=PerKey(rules.goes_on, rules.late_by) if rules.per_key else Watermark(),
     )
     if rules.collect is None:
-        # In one list, whatever slices its rows were kept in.
-        # The texts are so long that each distinct one has a record.
+        # One list, for any slices in which the rows were stored.
+        # The texts are long enough for a record per distinct text.
         texts = F.expr("count(DISTINCT repeat(id % 3, 1200)) FILTER (WHERE id >= 0)").alias("texts")
-        panes = asked.agg(F.sort_array(F.collect_list("id")).alias("ids"), F.sum("id").alias("total"), texts)
+        panes = windows.agg(F.sort_array(F.collect_list("id")).alias("ids"), F.sum("id").alias("total"), texts)
         panes = panes.where(
             "total IS NULL OR total = aggregate(ids, 0L, (a, b) -> a + b) AND "
             "texts = size(array_distinct(transform(filter(ids, i -> i >= 0), i -> i % 3)))"
         ).drop("total", "texts")
     else:
-        panes = asked.collect(rules.collect).withColumn("ids", F.expr("transform(rows, r -> r.id)"))
+        panes = windows.collect(rules.collect).withColumn("ids", F.expr("transform(rows, r -> r.id)"))
     late = F.array("late_row.id") if rules.late == "emit" else F.array().cast("array<bigint>")
     return panes.select("k", *bounds(rules), "pane.firing", "pane.seq", F.coalesce("ids", late).alias("ids"))
 
@@ -221,7 +221,7 @@ def bounds(rules: Arrival) -> list[Any]:
     return list(bounds_of("window"))
 
 
-def told(panes: list[Any]) -> Counter[Shown]:
+def counted(panes: list[Any]) -> Counter[Shown]:
     return Counter(Shown(r.k, r.start, r.end, r.firing, r.seq, tuple(r.ids)) for r in panes)
 
 
@@ -231,14 +231,14 @@ def difference(got: Counter[Any], wanted: Counter[Any]) -> str:
 
 
 def batch_of(rules: Arrival, chance: random.Random, number: int, first_id: int) -> list[Row]:
-    """Rows of some of the keys; the stream's clock goes on with the number of the batch, and each key's own does."""
+    """Rows of some keys. The stream's clock and each key's clock advance with the number of the batch."""
     now = 100 * SECOND + number * 4 * SECOND
     rows = []
     for key in range(KEYS):
         if chance.random() < 0.4:
             continue
         for _ in range(chance.randint(1, 6)):
-            # A key's own way of being late, in order or with times that are the same.
+            # The key decides if its rows are late, in order, or have equal times.
             behind = chance.choice([0, 0, 1, 2, 3, 5, 8, 14 + key % 7]) * SECOND
             odd = chance.choice([0, 0, 0, chance.randrange(SECOND)])
             rows.append((f"k{key}" if key else None, now - behind + odd // 1000 * 1000))
@@ -273,15 +273,15 @@ def test_rows_fire_and_close_as_in_the_model(name: str, spark: SparkSession, tmp
             wall += passes
             if passes and number not in (3, 6):
                 query.advance(length(passes))
-                got, wanted = told(query.settle()), Counter(model.settle([], wall))
+                got, wanted = counted(query.settle()), Counter(model.settle([], wall))
                 assert got == wanted, f"{name}, before batch {number}: {difference(got, wanted)}"
                 closes += Counter({firing: n for firing, n in got.items() if firing.firing == "close"})
             feed.write([(row.time, row.key, row.id) for row in rows])
-            # While a query is down time may pass and rows come at once.
+            # While a query is stopped, time may pass and rows may arrive.
             if number in (3, 6):
                 query.stop()
                 query = started()
-            got, wanted = told(query.settle()), Counter(model.settle(rows, wall))
+            got, wanted = counted(query.settle()), Counter(model.settle(rows, wall))
             assert got == wanted, f"{name}, batch {number}: {difference(got, wanted)}"
             closes += Counter({firing: n for firing, n in got.items() if firing.firing == "close"})
         assert closes, "a case in which nothing closes"
@@ -291,15 +291,15 @@ def test_rows_fire_and_close_as_in_the_model(name: str, spark: SparkSession, tmp
         read = read_panes(tmp_path / "checkpoint", spark=spark)
         if rules.collect is not None:
             read = read.withColumn("ids", F.expr("transform(rows, r -> r.id)"))
-        found = Counter((r.k, r.start, tuple(r.ids)) for r in read.select("k", *bounds(rules), "ids").collect())
-        assert found == open_now, f"{name}, open: {difference(found, open_now)}"
+        read_open = Counter((r.k, r.start, tuple(r.ids)) for r in read.select("k", *bounds(rules), "ids").collect())
+        assert read_open == open_now, f"{name}, open: {difference(read_open, open_now)}"
     finally:
         query.stop()
     if rules.timeout is not None:
         wall += 1000 * SECOND
         query = started()
         try:
-            assert told(query.settle()) == Counter(model.settle([], wall))
+            assert counted(query.settle()) == Counter(model.settle([], wall))
             assert model.open == []
             last = query.progress[-1]["stateOperators"][0]
             assert (last["customMetrics"]["panesOpen"], int(last["numRowsTotal"])) == (0, len(model.keys))
@@ -307,10 +307,10 @@ def test_rows_fire_and_close_as_in_the_model(name: str, spark: SparkSession, tmp
             query.stop()
     elif rules.is_numbered:
         files = sorted(feed.folder.glob("*.parquet"))
-        # One after another: of several files Spark reads the longest first.
+        # Files are read one at a time: Spark reads the longest of several files first.
         rows_of = [spark.read.schema(feed.ddl).parquet(str(file)) for file in files]
         batch = reduce(DataFrame.union, rows_of).withColumn("ts", F.timestamp_micros("t"))
-        got = told(panes_of(rules, batch).collect())
+        got = counted(panes_of(rules, batch).collect())
         wanted = Counter({firing._replace(number=0): n for firing, n in closes.items()})
         assert got == wanted, f"{name}, as a batch: {difference(got, wanted)}"
     elif not rules.per_key:
@@ -319,7 +319,7 @@ def test_rows_fire_and_close_as_in_the_model(name: str, spark: SparkSession, tmp
         try:
             query.settle()
             last = query.progress[-1]["stateOperators"][0]
-            # The last row itself: what its panes hold, its key and the key's timer.
+            # The records of the last row: its panes, its key and the key's timer.
             assert last["customMetrics"]["panesOpen"] <= 4
             assert int(last["numRowsTotal"]) <= 2 + last["customMetrics"]["panesOpen"]
         finally:
@@ -334,10 +334,10 @@ def test_a_batch_has_the_windows_of_its_rows_in_order(name: str, spark: SparkSes
     feed = Feed(tmp_path / "in", "k string, id bigint")
     rows = [row for number in range(BATCHES) for row in batch_of(rules, chance, number, 1000 * number)]
     feed.write([(row.time, row.key, row.id) for row in rows])
-    # A query that has all rows in its first batch, and no clock before it.
+    # A query with all rows in its first batch, without an earlier clock.
     model = ArrivalModel(replace(rules, per_key=False, goes_on=False, late_by="panes"), OrderedPanes)
     closed = [firing for firing in model.settle(rows) if firing.firing == "close"]
     wanted = Counter(firing._replace(number=0) for firing in closed)
     wanted += Counter(Shown(key, start, end, "close", 0, ids) for key, start, end, ids in model.open)
-    got = told(panes_of(rules, feed.batch(spark)).collect())
+    got = counted(panes_of(rules, feed.batch(spark)).collect())
     assert got == wanted, f"{name}: {difference(got, wanted)}"

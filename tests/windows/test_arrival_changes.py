@@ -34,14 +34,14 @@ CHANGES: dict[str, tuple[Window, Window]] = {
 }
 
 
-@pytest.mark.parametrize(("was", "now"), CHANGES.values(), ids=list(CHANGES))
+@pytest.mark.parametrize(("before", "now"), CHANGES.values(), ids=list(CHANGES))
 def test_the_state_of_another_window_of_rows_is_rejected(
-    was: Window, now: Window, spark: SparkSession, tmp_path: Path
+    before: Window, now: Window, spark: SparkSession, tmp_path: Path
 ) -> None:
     feed = Feed(tmp_path / "in", "k string, id bigint")
     rows = rows_of(spark, feed, None).withColumns({"is_first": F.col("id") == 1, "is_last": F.col("id") == 9})
     feed.write([(0, "a", 1)])
-    query = ClockedQuery(windowed(rows, was, time=None).agg(F.count("*")), checkpoint=tmp_path / "checkpoint")
+    query = ClockedQuery(windowed(rows, before, time=None).agg(F.count("*")), checkpoint=tmp_path / "checkpoint")
     query.settle()
     query.stop()
     feed.write([(0, "a", 2)])
@@ -54,7 +54,7 @@ def test_the_state_of_another_window_of_rows_is_rejected(
 
 
 @pytest.mark.parametrize(
-    ("was", "now"),
+    ("before", "now"),
     [
         (Session("1 hour"), Session("1 hour", max_length="2 hours")),
         (Session("1 hour", max_length="2 hours"), Session("1 hour", max_length="3 hours")),
@@ -64,12 +64,12 @@ def test_the_state_of_another_window_of_rows_is_rejected(
     ],
 )
 def test_other_rules_of_order_need_a_new_checkpoint(
-    was: Window, now: Window, spark: SparkSession, tmp_path: Path
+    before: Window, now: Window, spark: SparkSession, tmp_path: Path
 ) -> None:
     feed = Feed(tmp_path / "in", "k string, id bigint")
     rows = rows_of(spark, feed).withColumns({"is_first": F.col("id") == 1, "is_last": F.col("id") == 9})
     feed.write([(0, "a", 1)])
-    query = ClockedQuery(windowed(rows, was, time="ts").agg(F.count("*")), checkpoint=tmp_path / "checkpoint")
+    query = ClockedQuery(windowed(rows, before, time="ts").agg(F.count("*")), checkpoint=tmp_path / "checkpoint")
     query.settle()
     query.stop()
     feed.write([(0, "a", 2)])
@@ -81,9 +81,9 @@ def test_other_rules_of_order_need_a_new_checkpoint(
         changed.stop()
 
 
-@pytest.mark.parametrize("asked", [{"early": Early(each_row=True)}, {"clock": PerKey()}])
+@pytest.mark.parametrize("options", [{"early": Early(each_row=True)}, {"clock": PerKey()}])
 def test_the_state_of_rows_that_were_aggregated_in_batches_is_rejected(
-    asked: dict[str, Any], spark: SparkSession, tmp_path: Path
+    options: dict[str, Any], spark: SparkSession, tmp_path: Path
 ) -> None:
     feed = Feed(tmp_path / "in", "k string, id bigint")
     rows = rows_of(spark, feed)
@@ -93,7 +93,7 @@ def test_the_state_of_rows_that_were_aggregated_in_batches_is_rejected(
     query.settle()
     query.stop()
     feed.write([(0, "a", 2)])
-    changed = windowed(rows, Tumbling("1 hour"), time="ts", **asked).agg(F.count("*"))
+    changed = windowed(rows, Tumbling("1 hour"), time="ts", **options).agg(F.count("*"))
     query = ClockedQuery(changed, checkpoint=tmp_path / "checkpoint")
     try:
         with pytest.raises(MullionError, match="rows one by one was"):

@@ -1,4 +1,4 @@
-"""``at_end="close"`` as its users run it: through ``foreachBatch``, from sources that give their rows bit by bit."""
+"""``at_end="close"`` as users run it: through ``foreachBatch``, from sources that limit the rows of a batch."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def written(spark: SparkSession, folder: Path, name: str, *rows: tuple[int, str]
 
 
 def counts(spark: SparkSession, *folders: Path) -> DataFrame:
-    """Rows of ten seconds each, which come file by file."""
+    """Files with the rows of ten seconds each."""
     read = spark.readStream.option("maxFilesPerTrigger", 1).schema("s long, k string")
     streams = [
         read.json(str(folder)).select("k", F.timestamp_seconds("s").alias("ts")).withWatermark("ts", "0 seconds")
@@ -67,7 +67,7 @@ def test_the_last_windows_without_rows_do_not_depend_on_the_batches_of_the_rows(
     chance = random.Random(f"{SEED} {empty}")
     size, delay, span = chance.randrange(4, 12), 30, 120
     slide = chance.choice([size, chance.randrange(1, size)])
-    # No row is more than the delay behind an earlier one, so none is late in any batches.
+    # No row is further than the delay behind an earlier one, so none is late for any division into batches.
     rows = sorted((chance.randrange(span), chance.choice([*"abcdef", None])) for _ in range(20))
     rows = [row for _, row in sorted((at + chance.randrange(delay), (at, key)) for at, key in rows)]
     clock = max(at for at, _ in rows) - delay
@@ -96,7 +96,7 @@ def test_the_last_windows_without_rows_do_not_depend_on_the_batches_of_the_rows(
         with ClockedQuery(panes, checkpoint=tmp_path / f"checkpoint {number}", drain=True) as query:
             closes = query.settle()
             assert query.progress[-1]["stateOperators"][0]["numRowsTotal"] == 0
-        found = Counter((row.k, int(row.window.start.timestamp())) for row in closes)
-        assert found == expected, f"MULLION_SEED={SEED}, {batches} batches, {size} {slide}"
+        actual = Counter((row.k, int(row.window.start.timestamp())) for row in closes)
+        assert actual == expected, f"MULLION_SEED={SEED}, {batches} batches, {size} {slide}"
         if empty == "emit":
             assert {(row.k, int(row.window.start.timestamp())): row.n for row in closes if row.n} == windows

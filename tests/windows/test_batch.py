@@ -1,4 +1,4 @@
-"""The same call on a batch DataFrame gives what a stream over the same rows closes with."""
+"""A batch DataFrame has the closes of a stream over the same rows."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ CASES = [
 def test_a_batch_gives_what_a_stream_closes_with(spark: SparkSession, tmp_path: Path, case: Case) -> None:
     rng = random.Random(f"{SEED} {case.name}")
     keys = [None, "", *(f"key {i}" for i in range(20))]
-    # Rows without time, before the epoch, on edges, in gaps, alone far away.
+    # Rows without time, before the epoch, on edges, in gaps, and far from others.
     times = [None, -1, 0, TEN, -TEN, 10**6 * TEN, *(rng.randrange(-60 * SECOND, 60 * SECOND) for _ in range(400))]
     rows = [Row(i, rng.choice(keys), time) for i, time in enumerate(times)]
     feed = Feed(tmp_path / "in", "k string, id bigint")
@@ -52,7 +52,7 @@ def test_a_batch_gives_what_a_stream_closes_with(spark: SparkSession, tmp_path: 
     batch = Counter(shown_row(row) for row in case.panes(feed.batch(spark)).collect())
     assert batch == Counter(shown(case, firing) for firing in closes_of(case.rules, rows)), f"MULLION_SEED={SEED}"
 
-    # As a stream all rows come in its first batch, in which none is late; but for its early firings and late rows.
+    # A stream with all rows in its first batch, in which none is late, without its early firings and late rows.
     with ClockedQuery(case.panes(feed.stream(spark)), checkpoint=tmp_path / "checkpoint") as query:
         fired = query.settle()
         feed.flood()
@@ -112,7 +112,7 @@ def test_batch_panes_go_on_into_ordinary_queries(spark: SparkSession) -> None:
     assert sorted((r.k, r.s) for r in minutes.collect()) == sorted(
         (k, sum(i for i in some if i % 3 == k)) for k in range(3) for some in (range(60), range(60, 100))
     )
-    # Dropping what nobody asks for must not change what is there.
+    # Column pruning must not change the results.
     assert sorted(r.s for r in panes.select("s").collect()) == sorted(r.s for r in panes.collect())
     assert panes.count() == 30
 
@@ -127,36 +127,36 @@ def test_on_processing_time_all_rows_of_a_batch_are_in_the_panes_of_now(spark: S
 def test_windows_without_rows_come_between_those_of_their_key(spark: SparkSession, window: Tumbling | Sliding) -> None:
     rows = spark.createDataFrame([("a", 3), ("a", 42), ("b", 20), ("a", 47), ("c", 8), ("c", 19)], "k string, t int")
     rows = rows.withColumn("ts", F.timestamp_seconds("t"))
-    made = {}
+    starts_by_option = {}
     for empty in ("skip", "emit"):
         panes = windowed(rows, window, by="k", time="ts", empty=empty).agg(
             F.count("*").alias("n"), F.sum("t").alias("total"), F.collect_set("t").alias("all")
         )
-        made[empty] = {
+        starts_by_option[empty] = {
             (p.k, p.start): (p.n, p.total, sorted(p.all))
             for p in panes.select("k", F.unix_seconds("window.start").alias("start"), "n", "total", "all").collect()
         }
     step = 5 if isinstance(window, Sliding) else 10
     for key in "abc":
-        starts = [start for k, start in made["skip"] if k == key]
+        starts = [start for k, start in starts_by_option["skip"] if k == key]
         for start in range(min(starts), max(starts) + 1, step):
             nothing = (0, None, list[int]())
-            assert made["emit"].pop((key, start)) == made["skip"].get((key, start), nothing)
-    assert made["emit"] == {}
+            assert starts_by_option["emit"].pop((key, start)) == starts_by_option["skip"].get((key, start), nothing)
+    assert starts_by_option["emit"] == {}
 
 
 @pytest.mark.parametrize("window", [Tumbling("1 second"), Sliding("2 seconds", "1 second")])
 def test_a_wrong_time_does_not_fill_the_years_with_windows_without_rows(
     spark: SparkSession, window: Tumbling | Sliding
 ) -> None:
-    def made(last: int) -> int:
+    def count_until(last: int) -> int:
         rows = spark.createDataFrame([("a", 0), ("a", last), ("b", 7)], "k string, t bigint")
         rows = rows.withColumn("ts", F.timestamp_micros("t"))
         return windowed(rows, window, by="k", time="ts", empty="emit").agg(F.count("*").alias("n")).count()
 
-    assert made(1000 * SECOND) in (1002, 1004)
+    assert count_until(1000 * SECOND) in (1002, 1004)
     with pytest.raises(
         InvalidArgumentError, match=r"from 1970-01-01T00:00:0[12]Z to 3170.* the limit is 1000000"
     ) as error:
-        made(12 * 3_155_760_000 * SECOND)
+        count_until(12 * 3_155_760_000 * SECOND)
     assert "Is a row's time wrong?" in str(error.value)

@@ -1,4 +1,4 @@
-"""Windows by the calendar of a time zone: what Python's own calendar says, of streams and of batches."""
+"""Windows by the calendar of a time zone, compared with Python's calendar, in streams and batches."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def midnight(day: date, zone: str) -> int:
 
 
 def instant(local: datetime, zone: ZoneInfo) -> int:
-    """The first instant at or after a local time: clocks may skip it."""
+    """The first instant at or after a local time, which clocks may skip."""
     while (there := local.replace(tzinfo=zone).astimezone(UTC).astimezone(zone).replace(tzinfo=None)) != local:
         local = min(there, local + timedelta(minutes=15))
     return (local.replace(tzinfo=zone) - EPOCH) // timedelta(microseconds=1)
@@ -77,11 +77,11 @@ def test_days_to_years_of_a_time_zone_are_those_of_pythons_calendar_in_streams_a
 
     def panes(rows: object) -> object:
         n = F.count("*").alias("n")
-        made = {
+        windows_by_name = {
             f"w{i}": windowed(rows, Tumbling(size, timezone=zone), time="ts", by="k").agg(n)  # type: ignore[arg-type]
             for i, (size, zone) in enumerate(every)
         }
-        return together(**made).select("window_name", *bounds_of("window"), "n", "pane")
+        return together(**windows_by_name).select("window_name", *bounds_of("window"), "n", "pane")
 
     expected = Counter((f"w{i}", *window_of(size, zone, t)) for i, (size, zone) in enumerate(every) for t in times)
     with ClockedQuery(panes(feed.stream(spark, "400 days")), checkpoint=tmp_path / "checkpoint") as query:  # type: ignore[arg-type]
@@ -110,7 +110,7 @@ SHIFTED: Final[dict[str, Callable[[str], Window]]] = {
 
 
 def shifted(kind: str, zone: str, us: int) -> list[tuple[int, int]]:
-    """The windows of a time, found by trying each day near it as their first."""
+    """The windows of a time, by trying each day near it as their first one."""
     day = (EPOCH + timedelta(microseconds=us)).astimezone(ZoneInfo(zone)).date()
     windows = []
     for first in (day + timedelta(days=n) for n in range(-400, 2)):
@@ -155,11 +155,11 @@ def test_shifted_and_sliding_windows_of_a_time_zone_are_those_of_pythons_calenda
 
     def panes(rows: DataFrame) -> DataFrame:
         n = F.count("*").alias("n")
-        made = {
+        windows_by_name = {
             f"w{i}": windowed(rows, SHIFTED[kind](zone), time="ts", by="k").agg(n)
             for i, (kind, zone) in enumerate(every)
         }
-        return together(**made).select("window_name", *bounds_of("window"), "n", "pane")
+        return together(**windows_by_name).select("window_name", *bounds_of("window"), "n", "pane")
 
     expected = Counter(
         (f"w{i}", *window) for i, (kind, zone) in enumerate(every) for t in times for window in shifted(kind, zone, t)

@@ -106,11 +106,11 @@ def test_explain_describes_the_window_and_the_processing_of_rows(
     windowed(rows, Tumbling("1 hour"), time="ts", clock=PerKey()).collect("time").explain(True)
     windowed(rows, Session("1 hour"), time="ts", early=Early(each_row=True)).agg(F.count("*")).explain(True)
     windowed(rows, Global.when(F.col("id") > 3), time=None).agg(F.count("*")).explain(True)
-    told = capsys.readouterr().out
+    plan = capsys.readouterr().out
     for words in (
         "count of 3 rows every 1, by [k], in order of arrival",
         "each key's own clock, 5 seconds behind its largest time, rows collected in order of time, at most 1000000",
         "each row fires its panes",
         "global, closing after a row for which its condition is true",
     ):
-        assert words in told, f"{words} in {told}"
+        assert words in plan, f"{words} in {plan}"

@@ -1,4 +1,4 @@
-"""Custom windows: what they are made of, by a column and by a function; what is refused, and how a bad range shows."""
+"""Custom windows from a column and from a function: their ranges, and the errors of unsupported and invalid ones."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ NEW_YORK = ZoneInfo("America/New_York")
 
 
 def shifts_in(zone: tzinfo) -> tuple[RangesOf, RangesOf]:
-    # Made here, so that they travel to the workers whole, and not as names in a module that is not there.
+    # Local functions, so that cloudpickle sends them by value: workers do not have this module.
     def business_hours(time: datetime) -> list[tuple[datetime, datetime]]:
         """From nine to five."""
         local = time.astimezone(zone)
@@ -41,7 +41,7 @@ def shifts_in(zone: tzinfo) -> tuple[RangesOf, RangesOf]:
         return [(nine, five)]
 
     def night_shift(time: datetime) -> list[tuple[datetime, datetime]]:
-        """From ten in the evening to six in the morning, whatever the clocks do in between."""
+        """From ten in the evening to six in the morning, also if clocks change in between."""
         local = time.astimezone(zone)
         evening = local.replace(hour=22, minute=0, second=0, microsecond=0)
         if local.hour < 6:
@@ -57,7 +57,7 @@ business_hours, night_shift = shifts_in(NEW_YORK)
 
 
 def rows_at(spark: SparkSession, *times: str) -> DataFrame:
-    """Rows at times as ISO 8601 writes them, with their offsets from UTC."""
+    """Rows at times in ISO 8601 with offsets from UTC."""
     return spark.createDataFrame([(i, time) for i, time in enumerate(times)], "id int, t string").select(
         "id", F.to_timestamp("t").alias("ts")
     )
@@ -95,21 +95,21 @@ def test_a_window_over_the_change_of_clocks_is_as_long_as_that_night(spark: Spar
 
 @pytest.mark.parametrize("zone", ["UTC", "Asia/Kathmandu", "America/New_York"])
 def test_a_function_gets_and_gives_times_in_no_zone_but_its_own(spark: SparkSession, zone: str) -> None:
-    seen = "2013-03-10T07:30:00.123456Z"
+    text = "2013-03-10T07:30:00.123456Z"
 
     def around(time: datetime) -> list[tuple[datetime, datetime]]:
-        assert time == datetime.fromisoformat(seen)
+        assert time == datetime.fromisoformat(text)
         assert time.tzinfo == UTC
         return [(time - timedelta(microseconds=1), time.astimezone(NEW_YORK) + timedelta(microseconds=1))]
 
     before = spark.conf.get("spark.sql.session.timeZone")
     spark.conf.set("spark.sql.session.timeZone", zone)
     try:
-        window = windowed(rows_at(spark, seen), Custom(around), time="ts").agg(F.expr("count(*) AS n")).select("window")
+        window = windowed(rows_at(spark, text), Custom(around), time="ts").agg(F.expr("count(*) AS n")).select("window")
         bounds = window.select(F.unix_micros("window.start"), F.unix_micros("window.end")).collect()
     finally:
         spark.conf.set("spark.sql.session.timeZone", str(before))
-    us = int(datetime.fromisoformat(seen).timestamp()) * SECOND + 123456
+    us = int(datetime.fromisoformat(text).timestamp()) * SECOND + 123456
     assert [tuple(row) for row in bounds] == [(us - 1, us + 1)]
 
 
@@ -282,9 +282,9 @@ def test_ranges_may_be_computed_by_a_udf_and_go_on_after_a_restart(spark: SparkS
         return [(us, us + 3600 * 1_000_000)]
 
     def started() -> ClockedQuery:
-        found = F.udf(next_hour, "array<struct<a: bigint, b: bigint>>", useArrow=False)(F.unix_micros("ts"))
+        ranges = F.udf(next_hour, "array<struct<a: bigint, b: bigint>>", useArrow=False)(F.unix_micros("ts"))
         bounds = F.transform(
-            found,
+            ranges,
             lambda r: F.struct(F.timestamp_micros(r["a"]).alias("start"), F.timestamp_micros(r["b"]).alias("end")),
         )
         panes = windowed(feed.stream(spark), Custom(bounds), time="ts").agg(F.expr("count(*) AS n"))

@@ -1,4 +1,4 @@
-"""``dedupe_by=``: rows of a pane with one id count once, as plain Python counts them; and what it is refused with."""
+"""``dedupe_by=``: rows of a pane with the same id count once, compared with plain Python; and unsupported options."""
 
 from __future__ import annotations
 
@@ -25,22 +25,22 @@ WINDOWS: list[Window] = [Tumbling("10 seconds"), Sliding("20 seconds", "5 second
 
 
 def panes_of(rows: DataFrame, window: Window, **options: Any) -> DataFrame:
-    asked: dict[str, Any] = {"by": "k", "time": "ts", "dedupe_by": "id", **options}
-    panes = windowed(rows, window, **asked).agg(F.sum("v").alias("total"), F.collect_list("v").alias("vs"))
+    arguments: dict[str, Any] = {"by": "k", "time": "ts", "dedupe_by": "id", **options}
+    panes = windowed(rows, window, **arguments).agg(F.sum("v").alias("total"), F.collect_list("v").alias("vs"))
     bounds = [F.unix_micros(F.col("window")[name]).alias(name) for name in ("start", "end")]
     return panes.select("k", *bounds, "total", "vs")
 
 
 def bounds_of(window: Window, rows: list[Row]) -> set[tuple[int, int]]:
-    """The windows of one key, all of whose rows come in time."""
+    """The windows of one key without late rows."""
     if isinstance(window, Session):
-        found: list[tuple[int, int]] = []
+        bounds: list[tuple[int, int]] = []
         for time in sorted(row[0] for row in rows):
-            if found and time <= found[-1][1]:
-                found[-1] = found[-1][0], time + 4 * SECOND
+            if bounds and time <= bounds[-1][1]:
+                bounds[-1] = bounds[-1][0], time + 4 * SECOND
             else:
-                found.append((time, time + 4 * SECOND))
-        return set(found)
+                bounds.append((time, time + 4 * SECOND))
+        return set(bounds)
     size, slide = (10, 10) if isinstance(window, Tumbling) else (20, 5)
     starts = {
         first - i * slide * SECOND
@@ -65,7 +65,7 @@ def wanted_of(window: Window, rows: list[Row]) -> list[Pane]:
     return sorted(panes)
 
 
-def told(panes: list[Any]) -> list[Pane]:
+def values_of(panes: list[Any]) -> list[Pane]:
     return sorted((row.k, row.start, row.end, row.total, list(row.vs)) for row in panes)
 
 
@@ -84,7 +84,7 @@ def test_panes_hold_the_first_row_of_each_id_and_leave_nothing_behind(
     try:
         got: list[Any] = []
         for number in range(8):
-            # A few ids over a minute, so that most come again, in a window or another, with other values.
+            # A few ids over a minute, so that most repeat with other values, in the same window or another one.
             some = [
                 (chance.randrange(60) * SECOND, chance.choice("ab"), chance.randrange(6), chance.randrange(1000))
                 for _ in range(12)
@@ -97,7 +97,7 @@ def test_panes_hold_the_first_row_of_each_id_and_leave_nothing_behind(
             got += query.settle()
         feed.write([(FLOOD, None, None, None)])
         got += query.settle()
-        assert told(got) == wanted_of(window, rows)
+        assert values_of(got) == wanted_of(window, rows)
         assert Counter(row[2] for row in rows).most_common(1)[0][1] > 1
         assert int(query.progress[-1]["stateOperators"][0]["numRowsTotal"]) == 0
     finally:
@@ -112,7 +112,7 @@ def test_ids_that_stand_in_chunks_are_known_when_the_pane_fires(
     query = ClockedQuery(panes_of(feed.stream(spark), window), checkpoint=tmp_path / "at")
     try:
         for batch in range(4):
-            # Half of them are of the batch before; 2,000 take more than a chunk.
+            # Half of them are of the previous batch; 2,000 need more than a chunk.
             feed.write([(SECOND, "a", batch * 1000 + i, batch + 1) for i in range(2000)])
             query.settle()
         feed.write([(30 * SECOND, "b", 1, 1)])
@@ -128,14 +128,14 @@ def test_ids_that_stand_in_chunks_are_known_when_the_pane_fires(
 def test_a_batch_gives_what_a_stream_closes_with(spark: SparkSession, tmp_path: Path) -> None:
     feed = Feed(tmp_path / "in", COLUMNS)
     chance = random.Random(1)
-    # Of one file the order is known.
+    # The rows of one file keep their order.
     rows = [
         (chance.randrange(60) * SECOND, chance.choice("ab"), chance.randrange(6), chance.randrange(1000))
         for _ in range(80)
     ]
     feed.write(rows)
     for window in (Tumbling("10 seconds"), Sliding("20 seconds", "5 seconds"), Session("4 seconds")):
-        assert told(panes_of(feed.batch(spark), window).collect()) == wanted_of(window, rows), window
+        assert values_of(panes_of(feed.batch(spark), window).collect()) == wanted_of(window, rows), window
 
 
 def test_a_checkpoint_is_of_the_ids_that_it_was_begun_with(spark: SparkSession, tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Distinct values in state: a record for each new one, a limit for all of a pane, and none after its close."""
+"""Distinct values in state: a record per new value, a limit per pane, and none after the pane's close."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from tests.support.stores import records
 from tests.support.streams import SECOND, Feed, batches_of
 
 LIMIT = "spark.sql.streaming.stateStore.mullion.maxAccumulatorBytes"
-# Made in a test, since a Column wants a session.
+# A function, because a Column requires a session.
 WINDOWS: dict[str, tuple[Callable[[], Window], dict[str, Any]]] = {
     "tumbling": (lambda: Tumbling("1 day"), {}),
     "sliding": (lambda: Sliding("2 days", "1 day"), {}),
@@ -64,11 +64,11 @@ def test_a_batch_writes_the_values_that_are_new_to_the_pane(window: str, spark: 
             of_new = [written([*range(1000 * batch, 1000 * batch + 1000)]) for batch in range(4)]
             # Values of earlier batches, and three new ones.
             of_few = written([*range(0, 4000, 800), 4000, 4001, 4002])
-            held = records(spark, tmp_path / "checkpoint")
-    found = {row.n: row.total for row in read_panes(tmp_path / "checkpoint", spark=spark).collect()}
-    assert found == {4003: sum(range(4003))}
+            counts = records(spark, tmp_path / "checkpoint")
+    totals = {row.n: row.total for row in read_panes(tmp_path / "checkpoint", spark=spark).collect()}
+    assert totals == {4003: sum(range(4003))}
     # Both aggregates have a record for each value.
-    assert held["values"] == 2 * 4003
+    assert counts["values"] == 2 * 4003
     assert of_few < min(of_new) / 4, (of_few, of_new)
 
 

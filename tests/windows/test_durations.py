@@ -1,4 +1,4 @@
-"""How durations are read, written and refused."""
+"""Durations: parsing, formatting and errors."""
 
 from datetime import timedelta
 

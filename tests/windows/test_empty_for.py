@@ -33,7 +33,7 @@ def test_a_batch_has_the_windows_of_all_rows_for_each_key_of_the_table(spark: Sp
     size = rng.randrange(2, 9)
     slide = rng.choice([size, rng.randrange(1, size + 1)])
     rows = [(rng.randrange(100), rng.choice(["a", "b", None]), rng.randrange(9)) for _ in range(rng.randrange(1, 12))]
-    known = ["a", "c", None, "c"]
+    listed = ["a", "c", None, "c"]
     frame = spark.createDataFrame(rows, "t int, k string, v int").withColumn("ts", F.timestamp_seconds("t"))
     window = Tumbling(f"{size} seconds") if size == slide else Sliding(f"{size} seconds", f"{slide} seconds")
 
@@ -43,20 +43,20 @@ def test_a_batch_has_the_windows_of_all_rows_for_each_key_of_the_table(spark: Sp
     expected: Counter[tuple[str | None, int]] = Counter()
     counts = Counter((key, start) for time, key, _ in rows for start in starts(time))
     of_all = [start for time, _, _ in rows for start in starts(time)]
-    for key in {key for _, key, _ in rows} | set(known):
-        own = of_all if key in known else [start for k, start in counts if k == key]
+    for key in {key for _, key, _ in rows} | set(listed):
+        own = of_all if key in listed else [start for k, start in counts if k == key]
         for start in range(min(own), max(own) + 1, slide):
             expected[key, start] = counts[key, start]
-    panes = counted(frame, window, EmitFor(keys_of(spark, *known)))
-    found = {(row.k, int(row.window.start.timestamp())): row.n for row in panes.collect()}
-    assert found == dict(expected), f"MULLION_SEED={SEED}, round {number}, {window}, {rows}"
+    panes = counted(frame, window, EmitFor(keys_of(spark, *listed)))
+    actual = {(row.k, int(row.window.start.timestamp())): row.n for row in panes.collect()}
+    assert actual == dict(expected), f"MULLION_SEED={SEED}, round {number}, {window}, {rows}"
 
 
 def test_a_stream_ends_with_a_record_for_each_key_and_no_others(spark: SparkSession, tmp_path: Path) -> None:
     feed = Feed(tmp_path / "in", "k string, v int")
     rng = random.Random(f"{SEED} empty for a stream")
-    known = [f"key {number}" for number in range(40)]
-    panes = counted(feed.stream(spark), Tumbling("10 seconds"), EmitFor(keys_of(spark, *known)))
+    listed = [f"key {number}" for number in range(40)]
+    panes = counted(feed.stream(spark), Tumbling("10 seconds"), EmitFor(keys_of(spark, *listed)))
     rows: Counter[tuple[str, int]] = Counter()
     closed: dict[tuple[str, int], int] = {}
     for step in range(4):
@@ -66,9 +66,9 @@ def test_a_stream_ends_with_a_record_for_each_key_and_no_others(spark: SparkSess
         with ClockedQuery(panes, checkpoint=tmp_path / "checkpoint") as query:
             closed |= {(row.k, int(row.window.start.timestamp()) // 10): row.n for row in query.settle()}
             report = batches_of(query)[-1]
-    # Every clock reading is in the last window of its step, whose windows before have closed.
-    others = {key: min(window for k, window in rows if k == key) for key, _ in rows if key not in known}
-    first = dict.fromkeys(known, 0) | others
+    # Every clock reading is in the last window of its step, and earlier windows have closed.
+    others = {key: min(window for k, window in rows if k == key) for key, _ in rows if key not in listed}
+    first = dict.fromkeys(listed, 0) | others
     expected = {(key, window): rows[key, window] for key in first for window in range(first[key], 3)}
     assert closed == expected
     # The record and the timer of each key, and the open panes.
@@ -79,26 +79,26 @@ def test_sql_names_the_table(spark: SparkSession) -> None:
     rows = spark.sql("SELECT timestamp_seconds(t) AS ts, k, 1 AS v FROM VALUES (1, 'a'), (25, 'a') AS rows(t, k)")
     rows.createOrReplaceTempView("rows_of_empty_for")
     keys_of(spark, "b").createOrReplaceTempView("keys_of_empty_for")
-    asked = (
+    query = (
         "SELECT k, n, before FROM mullion_windowed(TABLE(rows_of_empty_for), window => 'tumbling', "
         "size => '10 seconds', by => 'k', time => 'ts', "
         "aggregates => 'count(*) AS n, mullion_previous(count(*)) AS before', {}) ORDER BY k, n, before"
     )
-    found = [tuple(row) for row in spark.sql(asked.format("empty_for => 'keys_of_empty_for'")).collect()]
-    assert found == [("a", 0, 1), ("a", 1, None), ("a", 1, 0), ("b", 0, None), ("b", 0, 0), ("b", 0, 0)]
+    actual = [tuple(row) for row in spark.sql(query.format("empty_for => 'keys_of_empty_for'")).collect()]
+    assert actual == [("a", 0, 1), ("a", 1, None), ("a", 1, 0), ("b", 0, None), ("b", 0, 0), ("b", 0, 0)]
     with pytest.raises(InvalidArgumentError, match="empty => 'forward'"):
-        spark.sql(asked.format("empty => 'forward', empty_for => 'keys_of_empty_for'"))
+        spark.sql(query.format("empty => 'forward', empty_for => 'keys_of_empty_for'"))
     with pytest.raises(InvalidArgumentError, match="empty_for => 'nothing' is not a table"):
-        spark.sql(asked.format("empty_for => 'nothing'"))
+        spark.sql(query.format("empty_for => 'nothing'"))
 
 
 def test_the_table_needs_the_columns_of_the_keys(spark: SparkSession) -> None:
     rows = spark.sql("SELECT timestamp_seconds(1) AS ts, 'a' AS k, 1 AS v")
 
     def refused(message: str, keys: Any, kind: type[Exception] = InvalidArgumentError, **options: Any) -> None:
-        given: dict[str, Any] = {"by": "k", "time": "ts", "window": Tumbling("1 minute"), **options}
+        arguments: dict[str, Any] = {"by": "k", "time": "ts", "window": Tumbling("1 minute"), **options}
         with pytest.raises(kind, match=message):
-            windowed(rows, empty=EmitFor(keys), **given).agg(F.count("*").alias("n"))
+            windowed(rows, empty=EmitFor(keys), **arguments).agg(F.count("*").alias("n"))
 
     refused("has no column 'k', which is a key. It has id", spark.range(2))
     refused("'v' of empty=EmitFor.* is of type BIGINT, and the key is of type INT", spark.range(2).toDF("v"), by="v")

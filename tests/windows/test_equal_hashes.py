@@ -43,7 +43,7 @@ def hash_of(number: int, seed: int) -> int:
 
 
 def with_the_hash_of(a: int, b: int, other: int) -> int:
-    """The number that has, beside ``other``, the hash that ``b`` has beside ``a``."""
+    """The number for which ``(other, number)`` has the hash of ``(a, b)``."""
     wanted = ((hash_of(a, 42) + P5 + 8) % WORD) ^ mixed(b) ^ ((hash_of(other, 42) + P5 + 8) % WORD)
     number = turned(wanted * pow(P1, -1, WORD) % WORD, 33) * pow(P2, -1, WORD) % WORD
     return number - WORD if number >= WORD // 2 else number

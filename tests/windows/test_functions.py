@@ -1,4 +1,4 @@
-"""The functions over times, against their definition in plain Python, Spark's own ``window`` and ``windowed``."""
+"""The functions over times, compared with their definitions in plain Python, Spark's ``window`` and ``windowed``."""
 
 from __future__ import annotations
 
@@ -44,12 +44,12 @@ def clamp(us: int) -> int:
 
 
 def starts(ts: int, size: int, slide: int, offset: int) -> list[int]:
-    """Of the windows that hold a time, by their definition, in order."""
+    """The starts of a time's windows, by their definition, in order."""
     return sorted(Rules(size, slide, offset).starts(ts))
 
 
 def windows(ts: int, size: int, slide: int, offset: int) -> list[list[int]]:
-    # A window whose start lies before all time begins with it, and is no less long.
+    # A window that would start before the first time starts there, with the same end.
     return [[clamp(start), clamp(start + size)] for start in starts(ts, size, slide, offset)]
 
 
@@ -58,10 +58,10 @@ def tumbling(ts: int, size: int, _: int, offset: int) -> list[int]:
 
 
 def slice_of(ts: int, size: int, slide: int, offset: int) -> list[int] | None:
-    held = starts(ts, size, slide, offset)
-    if not held:
+    ascending = starts(ts, size, slide, offset)
+    if not ascending:
         return None
-    near = range(held[-1] - (size // slide + 2) * slide, held[-1] + 2 * slide, slide)
+    near = range(ascending[-1] - (size // slide + 2) * slide, ascending[-1] + 2 * slide, slide)
     edges = [edge for start in near for edge in (start, start + size)]
     return [clamp(max(edge for edge in edges if edge <= ts)), clamp(min(edge for edge in edges if edge > ts))]
 
@@ -71,20 +71,20 @@ def in_micros(interval: Column) -> Column:
     return F.when(interval.isNotNull(), pair)
 
 
-def rows_of(spark: SparkSession, found: list[int | None]) -> DataFrame:
-    rows = spark.createDataFrame([(i, us) for i, us in enumerate(found)], "id int, us bigint")
+def rows_of(spark: SparkSession, microseconds: list[int | None]) -> DataFrame:
+    rows = spark.createDataFrame([(i, us) for i, us in enumerate(microseconds)], "id int, us bigint")
     return rows.select("id", F.timestamp_micros("us").alias("ts"))
 
 
 @pytest.mark.parametrize("conf", [{}, INTERPRETED], ids=["generated", "interpreted"])
 def test_the_functions_give_what_their_definitions_say(spark: SparkSession, conf: dict[str, str]) -> None:
     rng = random.Random(4)
-    found = times(rng)
-    asked: list[tuple[Column, Callable[[int, int, int, int], Any], tuple[int, int, int]]] = []
+    microseconds = times(rng)
+    cases: list[tuple[Column, Callable[[int, int, int, int], Any], tuple[int, int, int]]] = []
     for spec in specs(rng, 24, gaps=True):
         size, slide, offset = (length(us) for us in spec)
         starts_and_ends = F.transform(MF.windows("ts", size, slide, offset), in_micros)
-        asked += [
+        cases += [
             (starts_and_ends, windows, spec),
             (in_micros(MF.slice_of(F.col("ts"), size, slide, offset)), slice_of, spec),
             (F.unix_micros(MF.window_start("ts", size, offset)), lambda ts, *w: tumbling(ts, *w)[0], spec),
@@ -93,15 +93,15 @@ def test_the_functions_give_what_their_definitions_say(spark: SparkSession, conf
             (F.unix_micros(MF.session_end("ts", size)), lambda ts, size, *_: clamp(ts + size), spec),
         ]
     with settings(spark, conf):
-        told = (
-            rows_of(spark, found)
-            .select("id", *(column.alias(f"c{i}") for i, (column, _, _) in enumerate(asked)))
+        actual = (
+            rows_of(spark, microseconds)
+            .select("id", *(column.alias(f"c{i}") for i, (column, _, _) in enumerate(cases)))
             .collect()
         )
-    assert len(told) == len(found)
-    for row in told:
-        ts = found[row.id]
-        for i, (column, definition, spec) in enumerate(asked):
+    assert len(actual) == len(microseconds)
+    for row in actual:
+        ts = microseconds[row.id]
+        for i, (column, definition, spec) in enumerate(cases):
             assert row[f"c{i}"] == (None if ts is None else definition(ts, *spec)), (ts, spec, column)
 
 
@@ -111,7 +111,7 @@ def intervals(rows: DataFrame) -> list[tuple[Any, ...]]:
 
 def test_windows_and_sessions_agree_with_those_of_spark(spark: SparkSession) -> None:
     rng = random.Random(5)
-    # Spark's own arithmetic wraps at the ends of time.
+    # Spark's arithmetic overflows at the ends of time.
     rows = rows_of(spark, [us for us in times(rng) if us is not None and abs(us) < 10**14]).cache()
     for size, slide, offset in specs(rng, 8, gaps=False):
         text = [f"{us} microseconds" for us in (size, slide, offset)]
@@ -126,16 +126,16 @@ def test_a_row_is_in_the_panes_of_the_windows_that_the_functions_give(spark: Spa
     rows = rows_of(spark, [us for us in times(random.Random(6)) if us is not None])
     start, end = MF.window_start("ts", "5 hours"), MF.window_end("ts", "5 hours")
     only = F.array(F.struct(start.alias("start"), end.alias("end")))
-    for window, given in (
+    for window, windows_of_row in (
         (Sliding("7 hours", "2 hours", "1 hour"), MF.windows("ts", "7 hours", "2 hours", "1 hour")),
         (Sliding("2 hours", "3 hours", gaps=True), MF.windows("ts", "2 hours", "3 hours")),
         (Tumbling("5 hours"), only),
     ):
-        held = F.sort_array(F.collect_list("id")).alias("ids")
-        panes = windowed(rows, window, time="ts").agg(held)
-        mine = rows.select("id", F.explode(given).alias("window")).groupBy("window").agg(held)
-        told, wanted = (df.select(in_micros(F.col("window")), "ids").collect() for df in (panes, mine))
-        assert sorted(map(tuple, told)) == sorted(map(tuple, wanted))
+        ids = F.sort_array(F.collect_list("id")).alias("ids")
+        panes = windowed(rows, window, time="ts").agg(ids)
+        mine = rows.select("id", F.explode(windows_of_row).alias("window")).groupBy("window").agg(ids)
+        actual, wanted = (df.select(in_micros(F.col("window")), "ids").collect() for df in (panes, mine))
+        assert sorted(map(tuple, actual)) == sorted(map(tuple, wanted))
 
 
 def test_a_gap_may_be_each_rows_own(spark: SparkSession) -> None:
@@ -143,13 +143,13 @@ def test_a_gap_may_be_each_rows_own(spark: SparkSession) -> None:
         "SELECT * FROM VALUES (0, INTERVAL 5 SECONDS, '5 seconds'), (1, INTERVAL 0 SECONDS, '0 seconds'), "
         "(2, INTERVAL -1 SECOND, '1 month'), (3, NULL, NULL) AS t(id, g, t)"
     ).withColumn("ts", F.timestamp_seconds("id"))
-    told = rows.select(
+    actual = rows.select(
         "id",
         in_micros(MF.session("ts", F.col("g"))).alias("by_interval"),
         in_micros(MF.session("ts", F.col("t"))).alias("by_text"),
         F.unix_micros(MF.session_end("ts", F.col("g"))).alias("end"),
     ).collect()
-    assert sorted(map(tuple, told)) == [
+    assert sorted(map(tuple, actual)) == [
         (0, [0, 5_000_000], [0, 5_000_000], 5_000_000),
         (1, None, None, None),
         (2, None, None, None),
@@ -201,6 +201,6 @@ def test_a_column_that_is_no_timestamp_is_refused_when_it_is_used(spark: SparkSe
 
 
 def test_sql_describes_the_functions(spark: SparkSession) -> None:
-    said = "\n".join(row[0] for row in spark.sql("DESCRIBE FUNCTION EXTENDED mullion_windows").collect())
-    assert "mullion_windows(ts, size[, slide[, offset]]) - Returns every window that holds the time" in said
-    assert "Since: 0.1.0" in said
+    description = "\n".join(row[0] for row in spark.sql("DESCRIBE FUNCTION EXTENDED mullion_windows").collect())
+    assert "mullion_windows(ts, size[, slide[, offset]]) - Returns every window that holds the time" in description
+    assert "Since: 0.1.0" in description

@@ -1,4 +1,4 @@
-"""Panes that hold a lot: what grows with each row has a limit, and a batch writes its own rows of it alone."""
+"""Large panes: growing accumulators have a limit, and a batch writes only its own rows."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ pytestmark = pytest.mark.slow
 
 LIMIT = "spark.sql.streaming.stateStore.mullion.maxAccumulatorBytes"
 MILLION = 1_000_000
-# Made in a test, since a Column wants a session.
+# A function, because a Column requires a session.
 WINDOWS: dict[str, Callable[[], Window]] = {
     "tumbling": lambda: Tumbling("1 day"),
     "sliding": lambda: Sliding("1 day", "8 hours"),
@@ -53,7 +53,7 @@ def _in_snapshots(spark: SparkSession) -> Iterator[None]:
 
 
 class Numbers:
-    """A folder of ids from 0 on, a file a batch, all at one time; and a row of the year 2096 that closes everything."""
+    """A folder with ids from 0 on, a file per batch, all at one time, and a row of 2096 that closes all panes."""
 
     def __init__(self, spark: SparkSession, folder: Path) -> None:
         self.spark, self.folder, self.written, self.files = spark, folder, 0, 0
@@ -76,8 +76,8 @@ def test_a_pane_of_a_million_rows_is_collected_at_the_limit_that_there_is(spark:
     panes = windowed(numbers.stream(), Tumbling("1 day"), time="ts").agg(
         F.collect_list("id").alias("ids"), F.count("*").alias("n")
     )
-    told = panes.select("n", F.size("ids"), F.get("ids", F.lit(0)), F.get("ids", F.lit(MILLION - 1)))
-    with ClockedQuery(told, checkpoint=tmp_path / "checkpoint") as query:
+    ends = panes.select("n", F.size("ids"), F.get("ids", F.lit(0)), F.get("ids", F.lit(MILLION - 1)))
+    with ClockedQuery(ends, checkpoint=tmp_path / "checkpoint") as query:
         for _ in range(2):
             numbers.write(MILLION // 2)
             assert query.settle() == []
@@ -107,15 +107,15 @@ def test_a_pane_of_many_rows_fails_at_a_lower_limit_and_says_what_holds_so_much(
         query = ClockedQuery(panes, checkpoint=tmp_path / "checkpoint")
         with query, pytest.raises(UnsupportedError) as refused:
             query.settle()
-    said = str(refused.value)
-    assert said.startswith("The pane [1970-01-01T00:00:00Z, 1970-01-02T00:00:00Z) of k=a has grown to ")
-    assert f"bytes of aggregates, most of it in {of.split(',')[0].split(')')[0]}" in said
-    assert f"and {LIMIT} allows it {int(limit[:-1]) << 10}" in said
-    assert f"raise the limit, as in spark.conf.set('{LIMIT}', '" in said
+    message = str(refused.value)
+    assert message.startswith("The pane [1970-01-01T00:00:00Z, 1970-01-02T00:00:00Z) of k=a has grown to ")
+    assert f"bytes of aggregates, most of it in {of.split(',')[0].split(')')[0]}" in message
+    assert f"and {LIMIT} allows it {int(limit[:-1]) << 10}" in message
+    assert f"raise the limit, as in spark.conf.set('{LIMIT}', '" in message
 
 
 @pytest.mark.parametrize(
-    ("window", "asked", "pane"),
+    ("window", "options", "pane"),
     [
         ("sliding", {}, r"The pane \[1969-12-31T08:00:00Z, 1970-01-01T08:00:00Z\) has grown"),
         ("session", {}, r"The pane \[1970-01-01T00:00:01Z, 1970-01-02T00:00:01Z\) has grown"),
@@ -130,28 +130,28 @@ def test_a_pane_of_many_rows_fails_at_a_lower_limit_and_says_what_holds_so_much(
     ],
 )
 def test_panes_of_every_window_have_the_limit(
-    window: str, asked: dict[str, Any], pane: str, spark: SparkSession, tmp_path: Path
+    window: str, options: dict[str, Any], pane: str, spark: SparkSession, tmp_path: Path
 ) -> None:
     numbers = Numbers(spark, tmp_path / "in")
     with settings(spark, {LIMIT: "5k"}):
-        panes = windowed(numbers.stream(), WINDOWS[window](), **{"time": "ts", **asked}).agg(F.collect_list("id"))
+        panes = windowed(numbers.stream(), WINDOWS[window](), **{"time": "ts", **options}).agg(F.collect_list("id"))
         with ClockedQuery(panes.select("window"), checkpoint=tmp_path / "checkpoint") as query:
             numbers.write(450)
             query.settle()
             numbers.write(450)
             with pytest.raises(UnsupportedError, match=pane):
                 query.settle()
-    # With a higher limit it goes on.
+    # With a higher limit the query resumes.
     with ClockedQuery(panes.select("window"), checkpoint=tmp_path / "checkpoint") as query:
         query.settle()
 
 
-@pytest.mark.parametrize("said", ["much", "0", "-1", "5 potatoes"])
-def test_a_limit_that_is_no_number_of_bytes_is_refused(said: str, spark: SparkSession) -> None:
+@pytest.mark.parametrize("text", ["much", "0", "-1", "5 potatoes"])
+def test_a_limit_that_is_no_number_of_bytes_is_refused(text: str, spark: SparkSession) -> None:
     rows = spark.range(1).select("id", F.timestamp_seconds("id").alias("ts"))
     with (
-        settings(spark, {LIMIT: said}),
-        pytest.raises(InvalidArgumentError, match=rf"maxAccumulatorBytes={said} is not a number of bytes.*'512m'"),
+        settings(spark, {LIMIT: text}),
+        pytest.raises(InvalidArgumentError, match=rf"maxAccumulatorBytes={text} is not a number of bytes.*'512m'"),
     ):
         windowed(rows, Tumbling("1 day"), time="ts").agg(F.count("*"))
 
@@ -167,15 +167,15 @@ def test_what_a_batch_writes_of_a_list_does_not_grow_with_the_list(
     panes = windowed(feed.stream(spark), WINDOWS[window](), time="ts").agg(
         F.collect_list(F.struct("id", "pad")).alias("rows"), F.sum("id").alias("total")
     )
-    made = panes.select(F.expr("transform(rows, r -> r.id)").alias("ids"), "total")
-    with ClockedQuery(made, checkpoint=tmp_path / "checkpoint") as query:
+    results = panes.select(F.expr("transform(rows, r -> r.id)").alias("ids"), "total")
+    with ClockedQuery(results, checkpoint=tmp_path / "checkpoint") as query:
         for batch in range(8):
             feed.write([(SECOND + batch, batch * 100 + i, "x" * 1000) for i in range(100)])
             query.settle()
         written = [report["rocksdbTotalBytesWritten"] for report in batches_of(query)]
         written = [size for size in written if size > 90_000]
         assert len(written) == 8
-        # 100 kB and, of what came before, no more than what is not in a chunk yet: 64 kB.
+        # 100 kB, and at most 64 kB of earlier rows that are in no chunk yet.
         assert max(written) < 250_000
         feed.flood()
         closed = query.settle()
@@ -205,14 +205,14 @@ def test_lists_in_chunks_fire_whole_and_leave_nothing(window: str, spark: SparkS
         return ClockedQuery(panes.select("k", "pane.firing", ids, same), checkpoint=tmp_path / "checkpoint")
 
     query = started()
-    given: dict[str, list[int]] = {}
+    ids_by_key: dict[str, list[int]] = {}
     early = 0
     try:
         for batch in range(9):
             rows: list[tuple[Any, ...]] = []
             for key in "abc":
                 for _ in range(chance.choice([0, 20, 150])):
-                    given.setdefault(key, []).append(len(rows) + batch * 1000)
+                    ids_by_key.setdefault(key, []).append(len(rows) + batch * 1000)
                     rows.append(
                         (SECOND * (1 + batch * 7), key, len(rows) + batch * 1000, "x" * chance.choice([10, 900]))
                     )
@@ -223,17 +223,17 @@ def test_lists_in_chunks_fire_whole_and_leave_nothing(window: str, spark: SparkS
             for pane in query.settle():
                 assert pane.same
                 early += 1
-                if pane.k in given:
-                    assert pane.ids == given[pane.k]
+                if pane.k in ids_by_key:
+                    assert pane.ids == ids_by_key[pane.k]
         assert early > 4, "a case in which lists do not fire early"
         chunks = records(spark, tmp_path / "checkpoint").get("chunks", 0)
         assert chunks > 2, f"{chunks} chunks"
         open_now = read_panes(tmp_path / "checkpoint", spark=spark)
         looked = {(row.k, tuple(r.id for r in row.rows)) for row in open_now.collect()}
-        assert {(k, tuple(ids)) for k, ids in given.items()} <= looked
+        assert {(k, tuple(ids)) for k, ids in ids_by_key.items()} <= looked
         feed.flood()
         closed = [pane for pane in query.settle() if pane.firing == "close"]
-        assert {pane.k: pane.ids for pane in closed if pane.k in given} == given
+        assert {pane.k: pane.ids for pane in closed if pane.k in ids_by_key} == ids_by_key
         assert all(pane.same for pane in closed)
         assert int(query.progress[-1]["stateOperators"][0]["numRowsTotal"]) == 0
     finally:

@@ -53,7 +53,7 @@ def test_batches_have_the_windows_of_duckdb(spark: SparkSession) -> None:
 
 
 def closes_of(rules: Contract, rows: list[tuple[int, str, int]]) -> list[Window]:
-    """The closes of the reference model, with which the operator is compared in ``test_differential``.
+    """The closes of the reference model, with which ``test_differential`` compares the operator.
 
     The clock moves with each row, as in Flink: a batch without rows follows each batch of one row.
     """
@@ -95,11 +95,11 @@ def test_streams_with_late_rows_have_the_windows_of_flink() -> None:
         ]
         for case, _ in pairs[-4:]:
             case.update(delay=delay, rows=random_rows(chance, 400, 40, 6))
-    found = ask("pyflink", "flink_windows.py", [case for case, _ in pairs])
-    for (case, rules), windows in zip(pairs, found, strict=True):
-        kept = sum(window.rows for window in windows)
+    answers = ask("pyflink", "flink_windows.py", [case for case, _ in pairs])
+    for (case, rules), windows in zip(pairs, answers, strict=True):
+        counted = sum(window.rows for window in windows)
         expected = closes_of(rules, case["rows"])
         assert windows == expected, f"seed {SEED}: {rules}"
         # Some rows are late, and most are not.
         if case["kind"] in ("tumbling", "session"):
-            assert len(case["rows"]) // 3 < kept < len(case["rows"]), rules
+            assert len(case["rows"]) // 3 < counted < len(case["rows"]), rules

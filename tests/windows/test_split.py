@@ -1,4 +1,4 @@
-"""Global windows that a Python function splits: random functions against a model, what is refused, and how errors show.
+"""Global windows that a Python function splits: random functions against a model, and their errors.
 
 A random case is a key; hundreds of them share a query.
 """
@@ -33,7 +33,7 @@ LIMIT = "spark.sql.streaming.stateStore.mullion.maxAccumulatorBytes"
 
 
 def where_to_split(rule: int, ids: list[int], offset: int) -> list[int] | None:
-    """What the rule of a key makes of its buffer."""
+    """The result of a key's rule for its buffer."""
     n = len(ids)
     match rule:
         case 0:
@@ -41,7 +41,7 @@ def where_to_split(rule: int, ids: list[int], offset: int) -> list[int] | None:
         case 1:
             return [n]
         case 2:
-            # What was there before this batch is a window.
+            # The earlier rows are a window.
             return [offset] if offset else []
         case 3:
             return [0, *(i + 1 for i in range(n) if ids[i] % 3 == 0)]
@@ -61,13 +61,13 @@ def split_by_rules() -> SplitOf:
     def split(buffer: Any, offset: int) -> Any:
         ids, rule = buffer["id"].to_pylist(), buffer["rule"][0].as_py()
         assert set(buffer["rule"].to_pylist()) == {rule}
-        found = types.FunctionType(rules, {})(rule, ids, offset)
-        if found is None or rule == 1:
-            return found
+        bounds = types.FunctionType(rules, {})(rule, ids, offset)
+        if bounds is None or rule == 1:
+            return bounds
         import numpy
         import pyarrow
 
-        return {3: numpy.array(found, "int32"), 4: pyarrow.array(found, "int64"), 5: tuple(found)}.get(rule, found)
+        return {3: numpy.array(bounds, "int32"), 4: pyarrow.array(bounds, "int64"), 5: tuple(bounds)}.get(rule, bounds)
 
     return split
 
@@ -80,14 +80,14 @@ class Shown(NamedTuple):
 
 
 class Model:
-    """The buffers of all keys, as lists."""
+    """The buffers of all keys as lists."""
 
     def __init__(self) -> None:
         self.rows: dict[int, list[int]] = {}
         self.starts: dict[int, int] = {}
 
     def batch(self, rows: list[tuple[int, int]]) -> Iterator[Shown]:
-        """What a batch of keys and ids closes."""
+        """Applies a batch of keys and ids. Returns the closed windows."""
         offsets = {key: len(self.rows.get(key, [])) - self.starts.get(key, 0) for key, _ in rows}
         for key, row in rows:
             self.rows.setdefault(key, []).append(row)
@@ -120,7 +120,7 @@ def shown(panes: DataFrame) -> DataFrame:
     return panes.select("k", "window.start", "window.end", ids)
 
 
-def told(rows: list[Any]) -> Counter[Shown]:
+def counted(rows: list[Any]) -> Counter[Shown]:
     return Counter(Shown(row.k, row.start, row.end, tuple(row.ids)) for row in rows)
 
 
@@ -136,11 +136,11 @@ def test_windows_are_split_where_a_function_says_as_the_model_says(
         panes = windowed(rows, Global.split(split_by_rules(), columns), by="k", time=None)
         if collect:
             return panes.collect()
-        # A list of one row after another, and what is told by a number.
+        # A list in order, and a sum.
         total = F.expr("sum(id) FILTER (WHERE id % 2 = 0)").alias("even")
-        made = panes.agg(F.collect_list("id").alias("ids"), total)
+        results = panes.agg(F.collect_list("id").alias("ids"), total)
         sums = F.expr("coalesce(even, 0) = aggregate(filter(ids, i -> i % 2 = 0), 0L, (a, b) -> a + b)")
-        return made.where(sums)
+        return results.where(sums)
 
     def started() -> ClockedQuery:
         return ClockedQuery(shown(panes_of(rows_of(spark, feed))), checkpoint=tmp_path / "checkpoint")
@@ -157,18 +157,18 @@ def test_windows_are_split_where_a_function_says_as_the_model_says(
             if number in (2, 4):
                 query.stop()
                 query = started()
-            got, wanted = told(query.settle()), Counter(model.batch(rows))
+            got, wanted = counted(query.settle()), Counter(model.batch(rows))
             assert got == wanted, f"seed {SEED}, batch {number}: {wanted - got} missing, {got - wanted} more"
-        counted = query.progress[-1]["stateOperators"][0]
-        assert counted["customMetrics"]["panesOpen"] == len(list(model.open))
+        progress = query.progress[-1]["stateOperators"][0]
+        assert progress["customMetrics"]["panesOpen"] == len(list(model.open))
     finally:
         query.stop()
-    read = told(shown(read_panes(tmp_path / "checkpoint", spark=spark)).collect())
+    read = counted(shown(read_panes(tmp_path / "checkpoint", spark=spark)).collect())
     assert read == Counter(model.open)
-    # As one batch: all rows of a key at once.
-    whole, all_rows = Model(), [(key, row) for key, rows in model.rows.items() for row in rows]
+    # One batch with all rows of each key.
+    of_all_rows, all_rows = Model(), [(key, row) for key, rows in model.rows.items() for row in rows]
     batch = feed.batch(spark).drop("ts").repartition(1).sortWithinPartitions("id")
-    assert told(shown(panes_of(batch)).collect()) == Counter(whole.batch(all_rows))
+    assert counted(shown(panes_of(batch)).collect()) == Counter(of_all_rows.batch(all_rows))
 
 
 def test_a_function_sees_many_keys_in_one_go_and_each_with_its_own_rows(spark: SparkSession) -> None:
@@ -222,15 +222,15 @@ def pairs() -> SplitOf:
 # --- Errors in a function --------------------------------------------------------------------------------------------
 
 
-def gives(found: Any) -> SplitOf:
+def gives(value: Any) -> SplitOf:
     def trigger(buffer: Any) -> Any:
-        return found
+        return value
 
     return trigger
 
 
 @pytest.mark.parametrize(
-    ("found", "why"),
+    ("value", "why"),
     [
         ([1.5], r"gave \[1.5\] \(list\), in which 1.5 \(float\) is not a whole number"),
         ([True], r"gave \[True\] \(list\), in which True \(bool\) is not a whole number"),
@@ -246,12 +246,12 @@ def gives(found: Any) -> SplitOf:
     ],
 )
 def test_what_a_function_may_not_give_is_an_error_with_its_name_and_the_key(
-    spark: SparkSession, found: Any, why: str
+    spark: SparkSession, value: Any, why: str
 ) -> None:
     rows = spark.createDataFrame([("a", 1), ("a", 2), ("a", 3)], "k string, v int").coalesce(1)
-    panes = windowed(rows, Global.split(gives(found)), by="k", time=None).agg(F.count("*"))
-    asked = r"The function trigger of Global.split, asked about 3 rows buffered of k=a, "
-    with pytest.raises(FunctionError, match=f"{asked}.*{why}.*each from 0 to 3, the length of the buffer"):
+    panes = windowed(rows, Global.split(gives(value)), by="k", time=None).agg(F.count("*"))
+    opening = r"The function trigger of Global.split, asked about 3 rows buffered of k=a, "
+    with pytest.raises(FunctionError, match=f"{opening}.*{why}.*each from 0 to 3, the length of the buffer"):
         panes.collect()
 
 
@@ -269,7 +269,7 @@ def mended() -> SplitOf:
     return shares
 
 
-def test_an_error_in_a_function_names_it_the_key_and_the_line_and_once_mended_the_query_goes_on(
+def test_an_error_in_a_function_names_it_the_key_and_the_line_and_after_the_fix_the_query_resumes(
     spark: SparkSession, tmp_path: Path
 ) -> None:
     feed = Feed(tmp_path / "in", "a string, b date, v int")
@@ -288,14 +288,16 @@ def test_an_error_in_a_function_names_it_the_key_and_the_line_and_once_mended_th
         feed.write([(0, "x", day, 7), (0, "z", day, 8)])
         with pytest.raises(FunctionError) as failed:
             query.settle()
-    said = str(failed.value)
-    assert "The function shares of Global.split, asked about 2 rows buffered of a=x, b=2013-01-05, raised" in said
+    message = str(failed.value)
+    assert "The function shares of Global.split, asked about 2 rows buffered of a=x, b=2013-01-05, raised" in message
     line = next(
         n for n, text in enumerate(Path(__file__).read_text("utf-8").splitlines(), 1) if "1 // (v - bad)" in text
     )
-    assert f"raised ZeroDivisionError: integer division or modulo by zero, at {__file__}, line {line}: return [" in said
-    assert "under the same name" in said
-    assert "Traceback (most recent call last)" in said
+    assert (
+        f"raised ZeroDivisionError: integer division or modulo by zero, at {__file__}, line {line}: return [" in message
+    )
+    assert "under the same name" in message
+    assert "Traceback (most recent call last)" in message
     assert failed.value.condition == "FUNCTION_FAILED"
     with started(mended()) as query:
         closed = {(row.a, row.window.start, tuple(row.vs)) for row in query.settle()}
@@ -320,7 +322,7 @@ def test_an_error_deep_in_a_function_shows_the_functions_own_line(spark: SparkSe
     assert "json/decoder.py" in str(e.value)
 
 
-# --- Limits, state, and what is refused ------------------------------------------------------------------------------
+# --- Limits, state, and unsupported options --------------------------------------------------------------------------
 
 
 def test_a_buffer_with_too_many_bytes_fails_the_query_and_is_named(spark: SparkSession, tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Values of the window before, ``previous`` and ``empty="forward"``, over random batches against plain Python.
+"""Values of the previous window, ``previous`` and ``empty="forward"``, over random batches against plain Python.
 
 The query restarts over its checkpoint with another amount of cached state, and some batches run twice.
 """
@@ -38,7 +38,7 @@ class Model:
     late: int = 0
 
     def batch(self, rows: list[tuple[int, Any, int]], clock: int) -> Counter[tuple[Any, ...]]:
-        """Applies a batch. Returns the windows that close: key, start, count, sum, sum before."""
+        """Applies a batch. Returns the windows that close: key, start, count, sum, previous sum."""
         for time, key, value in rows:
             start = time // SIZE * SIZE
             if self.clock is not None and start + SIZE <= self.clock:
@@ -93,7 +93,7 @@ def clocks_of(query: ClockedQuery) -> list[int]:
 
 
 def forget_last_commit(checkpoint: Path) -> None:
-    """As if the query had died after its last batch wrote its state and its output."""
+    """Removes the last commit, as if the query had died just before it."""
     last = max(int(file.name) for file in (checkpoint / "commits").iterdir() if file.name.isdigit())
     for name in (str(last), f".{last}.crc"):
         (checkpoint / "commits" / name).unlink(missing_ok=True)
@@ -110,16 +110,16 @@ def test_values_of_the_window_before_match_the_model(spark: SparkSession, tmp_pa
     for run in range(4):
         draw_size(spark, rng)
         with ClockedQuery(panes(feed.stream(spark, "5 seconds"), fills=fills), checkpoint=checkpoint) as query:
-            seen = 0
+            compared = 0
             last: Counter[tuple[Any, ...]] = Counter()
             for batch in range(3):
                 now = 40 * (3 * run + batch)
-                # Few rows: most keys have none in most windows.
+                # Few rows, so that most keys have none in most windows.
                 rows = [(max(0, now - rng.randrange(90)), rng.choice(KEYS), rng.randrange(10)) for _ in range(14)]
                 feed.write([(time * SECOND, key, value) for time, key, value in rows])
                 rows_closed = closes_of(query.settle())
-                clocks = clocks_of(query)[seen:]
-                seen += len(clocks)
+                clocks = clocks_of(query)[compared:]
+                compared += len(clocks)
                 expected: Counter[tuple[Any, ...]] = Counter()
                 for number, clock in enumerate(clocks):
                     last = model.batch(rows if number == 0 else [], clock)
