@@ -1,7 +1,6 @@
-"""Checkpoints that move from one line of Spark to another: read with all open panes, or refused with both lines named.
+"""Checkpoints that move from one Spark version to another: resumed with all open panes, or rejected with both versions.
 
-``docs/lines.md`` says which; its table is what is expected here. Each line runs in processes of its own environment,
-with the JAR that the wheel has for it.
+The table of ``docs/lines.md`` is the expectation. Each version runs in its own environment, with its JAR of the wheel.
 """
 
 from __future__ import annotations
@@ -28,15 +27,15 @@ SCRIPT = str(Path(__file__).parents[1] / "support" / "campaigns" / "between_line
 
 
 def table() -> dict[tuple[str, str], bool]:
-    """By the line that began a checkpoint and the one that opens it: whether it is read."""
+    """By the Spark version that began a checkpoint and the one that opens it: True if it is read."""
     rows = re.search(r"^\| begun on .*\n\|.*\n((?:\|.*\n)+)", PAGE, re.MULTILINE)
     assert rows is not None
-    found = {}
+    is_read = {}
     for row in rows[1].splitlines():
         begun, *opened = [cell.strip() for cell in row.strip("|").split("|")]
         for line, cell in zip(LINES, opened, strict=True):
-            found[begun.removeprefix("Spark "), line] = cell == "read"
-    return found
+            is_read[begun.removeprefix("Spark "), line] = cell == "read"
+    return is_read
 
 
 @pytest.fixture(scope="module")
@@ -46,7 +45,7 @@ def package(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def begun(tmp_path_factory: pytest.TempPathFactory, package: Path) -> Callable[[str], Path]:
-    """The folder of the checkpoints that a line has begun, the first time that it is asked for."""
+    """The folder of the checkpoints that a Spark version has begun. The first call creates them."""
 
     @cache
     def of(line: str) -> Path:
@@ -59,9 +58,9 @@ def begun(tmp_path_factory: pytest.TempPathFactory, package: Path) -> Callable[[
 
 
 def run(line: str, package: Path, home: Path, *rows: str, keys: str = "own") -> dict[str, dict[str, Any]]:
-    found: dict[str, dict[str, Any]] = json.loads(run_on(line, package, SCRIPT, str(home), keys, *rows))
-    assert found.keys() == set(between_lines.QUERIES)
-    return found
+    results: dict[str, dict[str, Any]] = json.loads(run_on(line, package, SCRIPT, str(home), keys, *rows))
+    assert results.keys() == set(between_lines.QUERIES)
+    return results
 
 
 def assert_all_closed(name: str, of_one: dict[str, Any]) -> None:
@@ -84,9 +83,9 @@ def test_a_checkpoint_is_read_on_another_line_or_refused_with_both_named(
     tmp_path: Path, package: Path, begun: Callable[[str], Path], old: str, new: str
 ) -> None:
     home = begun(old)
-    # Spark's logs name the files of the rows, so the checkpoints are opened where they are, and then put back.
-    kept = tmp_path / "kept"
-    shutil.copytree(home, kept)
+    # Spark's logs contain the paths of input files, so checkpoints are opened in place and then restored.
+    copy = tmp_path / "copy"
+    shutil.copytree(home, copy)
     read = table()[old, new]
     refused = rf"begun on Spark {re.escape(old)}, and this is Spark {re.escape(new)}"
     try:
@@ -98,14 +97,14 @@ def test_a_checkpoint_is_read_on_another_line_or_refused_with_both_named(
             else:
                 assert re.search(refused, of_one.get("refused", "")), (name, of_one)
                 for folder in ("state", "commits"):
-                    assert content(home / name / "checkpoint" / folder) == content(kept / name / "checkpoint" / folder)
+                    assert content(home / name / "checkpoint" / folder) == content(copy / name / "checkpoint" / folder)
         if not read:
-            # Spark has planned a batch before it is refused; the line that began goes on with it.
+            # Spark plans a batch before the error. The version that began resumes with that batch.
             for name, of_one in run(old, package, home).items():
                 assert_all_closed(name, of_one)
     finally:
         shutil.rmtree(home)
-        shutil.copytree(kept, home)
+        shutil.copytree(copy, home)
 
 
 def test_a_checkpoint_that_begins_with_keys_of_all_lines_goes_through_all_of_them_and_back(

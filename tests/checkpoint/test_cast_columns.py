@@ -104,11 +104,11 @@ def test_random_columns_that_became_narrower_continue_as_in_a_batch_over_the_wid
         for part, kind in enumerate((pair.wide, pair.narrow, pair.wide)):
             panes = windowed(source.rows(kind), window, by="k", time="ts").agg(*results)
             if part == 1:
-                found = [(row.verdict, row.what) for row in compare(panes, checkpoint).collect()]
+                verdicts = [(row.verdict, row.what) for row in compare(panes, checkpoint).collect()]
                 wide, narrow = pair.wide.upper(), pair.narrow.upper()
                 what = f"the column v was of type {wide} and is now of type {narrow}: the functions"
-                assert [verdict for verdict, _ in found] == ["goes on"], context
-                assert found[0][1].startswith(what), found
+                assert [verdict for verdict, _ in verdicts] == ["goes on"], context
+                assert verdicts[0][1].startswith(what), verdicts
             with ClockedQuery(panes, checkpoint=checkpoint) as query:
                 for _ in range(2):
                     source.write(rng, pair, part)
@@ -151,14 +151,14 @@ def aggregate_of(sql: str) -> Column:
 
 
 @pytest.mark.parametrize(
-    ("aggregate", "was", "now"),
+    ("aggregate", "before", "now"),
     [
         # The result has the type of the column, and may not fit.
         ("max(v)", "bigint", "int"),
         ("mode(v)", "bigint", "int"),
         ("percentile_approx(v, 0.5)", "bigint", "int"),
         ("sum(DISTINCT v)", "decimal(12,2)", "decimal(10,2)"),
-        # Values of the two types are not equal, or not of one kind.
+        # Values of the two types are not equal, or are of different kinds.
         ("approx_count_distinct(v)", "double", "float"),
         ("count(DISTINCT v)", "double", "float"),
         ("approx_count_distinct(v)", "double", "bigint"),
@@ -175,7 +175,7 @@ def aggregate_of(sql: str) -> Column:
     ],
 )
 def test_a_column_of_another_type_is_rejected_where_a_cast_may_change_the_meaning(
-    spark: SparkSession, tmp_path: Path, aggregate: str, was: str, now: str
+    spark: SparkSession, tmp_path: Path, aggregate: str, before: str, now: str
 ) -> None:
     source = Source(spark, tmp_path)
     text = "2024-01-01" if now == "date" else "7"
@@ -186,6 +186,6 @@ def test_a_column_of_another_type_is_rejected_where_a_cast_may_change_the_meanin
             source.feed.write([(SECOND, "a", text, 1, 0)])
             query.settle()
 
-    settle(was)
+    settle(before)
     with pytest.raises(IncompatibleStateError):
         settle(now)

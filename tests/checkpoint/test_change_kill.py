@@ -1,4 +1,4 @@
-"""Queries that are killed in the first batch after a change, and go on as before it or as after it."""
+"""Queries that are killed in the first batch after a change, and resume with the old or the new code."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from tests.support.streams import SECOND, Feed
 pytestmark = pytest.mark.slow
 
 ROUNDS = int(os.environ.get("MULLION_TEST_ROUNDS", "2"))
-# No row is late, in whatever batch it comes: what closes follows from the rows and the boundary alone.
+# No row is late in any batch, so closes depend only on the rows and the boundary.
 DELAY = 1000
 CODE: dict[str, dict[str, dict[str, Any]]] = {
     "size": {
@@ -47,10 +47,10 @@ CODE: dict[str, dict[str, dict[str, Any]]] = {
 
 
 def run(spark: SparkSession, home: Path, kind: str, code: str) -> None:
-    """Works off what there is, as the query is before the change or after it."""
-    asked = CODE[kind][code]
+    """Runs the query before or after the change to the end of its input."""
+    options = CODE[kind][code]
     stream = Feed(home / "in", "k string").stream(spark, f"{DELAY} seconds")
-    panes = windowed(stream, by="k", time="ts", **asked).agg(F.count("*").alias("n"))
+    panes = windowed(stream, by="k", time="ts", **options).agg(F.count("*").alias("n"))
     flat = panes.selectExpr("k", "window.start AS start", "window.end AS end", "n")
     writer = flat.writeStream.format("parquet").option("path", str(home / "out"))
     writer = writer.option("checkpointLocation", str(home / "checkpoint")).trigger(availableNow=True)
@@ -58,7 +58,7 @@ def run(spark: SparkSession, home: Path, kind: str, code: str) -> None:
 
 
 class Rows:
-    """What is fed to a query: each batch forty seconds on from the one before."""
+    """The input of a query: each batch is forty seconds after the previous one."""
 
     def __init__(self, home: Path, chance: random.Random) -> None:
         self.feed = Feed(home / "in", "k string")
@@ -76,7 +76,7 @@ class Rows:
 
 
 def in_its_first_batch(checkpoint: Path, chance: random.Random) -> Iterator[float]:
-    """Ends some files after the next batch has begun, or a little after its end."""
+    """Ends some files after the start of the next batch, or soon after its end."""
     batch, more = committed(checkpoint), chance.randrange(70)
     while not (checkpoint / "offsets" / str(batch)).exists():
         yield 0.01
@@ -88,26 +88,26 @@ def in_its_first_batch(checkpoint: Path, chance: random.Random) -> Iterator[floa
 
 
 def boundary(checkpoint: Path) -> int | None:
-    """From when on rows are the new window's, in microseconds, if one has taken the place of another."""
+    """The time in microseconds from which on rows enter the new window, if a window has replaced another."""
     headers = [json.loads(file.read_text()) for file in (checkpoint / "state/0/_mullion").glob("header*.json")]
-    found: set[int] = {header["boundary"] for header in headers if "boundary" in header}
-    assert len(found) <= 1
-    return next(iter(found), None)
+    boundaries: set[int] = {header["boundary"] for header in headers if "boundary" in header}
+    assert len(boundaries) <= 1
+    return next(iter(boundaries), None)
 
 
 def panes_of(window: Window, times: list[int]) -> list[tuple[int, int, int]]:
-    """The panes of a key: start, end and how many rows."""
+    """The panes of a key: start, end and number of rows."""
     match window:
         case Session():
             assert window.gap_us is not None
-            gap, found = window.gap_us // SECOND, list[tuple[int, int, int]]()
+            gap, panes = window.gap_us // SECOND, list[tuple[int, int, int]]()
             for time in sorted(times):
-                if found and time <= found[-1][1]:
-                    start, _, n = found.pop()
-                    found.append((start, time + gap, n + 1))
+                if panes and time <= panes[-1][1]:
+                    start, _, n = panes.pop()
+                    panes.append((start, time + gap, n + 1))
                 else:
-                    found.append((time, time + gap, 1))
-            return found
+                    panes.append((time, time + gap, 1))
+            return panes
         case Sliding() | Tumbling():
             size = window.size_us // SECOND
             slide = window.slide_us // SECOND if isinstance(window, Sliding) else size
@@ -144,7 +144,7 @@ def test_a_query_that_is_killed_as_it_changes_goes_on_from_either_side_or_says_t
     has_changed = committed(checkpoint) > before
 
     code = chance.choice(("old", "new"))
-    # Another lateness is taken back as it came.
+    # The lateness changes back in the same way.
     if code == "old" and has_changed and kind != "lateness":
         with pytest.raises(IncompatibleStateError, match="window was"):
             run(spark, tmp_path, kind, "old")

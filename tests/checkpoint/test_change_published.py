@@ -1,7 +1,7 @@
-"""The first batch after a change is published, and its query dies before Spark has committed it.
+"""Queries that die after they have published the first batch after a change, before Spark has committed it.
 
-Spark's sink of files does not run such a batch again: its rows are there. What state means then is what the run that
-died has noted.
+Spark's file sink does not repeat such a batch, because its rows exist. The meaning of the state is then that of the run
+that died.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ OLD, NEW = ("n", "total"), ("most", "n")
 
 
 class Publishing:
-    """A query that puts panes into files, and runs until it has read what there is."""
+    """A query that writes panes to files and runs to the end of its input."""
 
     def __init__(self, spark: SparkSession, home: Path) -> None:
         self.spark, self.home = spark, home
         self.feed = Feed(home / "in", "k string, v int")
 
-    def run(self, asked: Sequence[str], *rows: tuple[int, str, int], new: NewAggregates = "from now") -> None:
+    def run(self, aggregates: Sequence[str], *rows: tuple[int, str, int], new: NewAggregates = "from now") -> None:
         if rows:
             self.feed.write([(time * SECOND, key, value) for time, key, value in rows])
         panes = windowed(
@@ -39,14 +39,14 @@ class Publishing:
             by="k",
             time="ts",
             upgrade=Upgrade(new_aggregates=new),
-        ).agg(*(F.expr(AGGREGATES[name]).alias(name) for name in asked))
-        shown = panes.select("k", F.to_json(F.struct(*asked)).alias("values"))
+        ).agg(*(F.expr(AGGREGATES[name]).alias(name) for name in aggregates))
+        shown = panes.select("k", F.to_json(F.struct(*aggregates)).alias("values"))
         writer = shown.writeStream.format("parquet").option("path", str(self.home / "out"))
         writer = writer.option("checkpointLocation", str(self.home / "checkpoint")).trigger(availableNow=True)
         writer.start().awaitTermination()
 
     def lose_commit(self) -> None:
-        """As a query leaves its checkpoint that dies between the sink's commit of a batch and Spark's."""
+        """Removes Spark's commit of a batch but not that of the sink, as if the query had died in between."""
         commits = sorted((self.home / "checkpoint" / "commits").glob("[0-9]*"), key=lambda file: int(file.name))
         commits[-1].unlink()
         commits[-1].with_name(f".{commits[-1].name}.crc").unlink(missing_ok=True)
@@ -57,7 +57,7 @@ class Publishing:
 
 @pytest.fixture
 def changed(spark: SparkSession, tmp_path: Path) -> Publishing:
-    """A query whose first batch after a change was published and not committed."""
+    """A query whose first batch after a change was published but not committed."""
     query = Publishing(spark, tmp_path)
     with settings(spark, {"spark.sql.streaming.noDataMicroBatches.enabled": "false"}):
         query.run(OLD, (1, "a", 1), (2, "a", 2), new="reject")
@@ -71,7 +71,7 @@ CLOSED = {("a", '{"most":9,"n":4}')}
 
 @pytest.fixture
 def begun(spark: SparkSession, tmp_path: Path) -> Publishing:
-    """A query whose very first batch was published and not committed."""
+    """A query whose very first batch was published but not committed."""
     query = Publishing(spark, tmp_path)
     with settings(spark, {"spark.sql.streaming.noDataMicroBatches.enabled": "false"}):
         query.run(OLD, (1, "a", 1), (2, "a", 2), new="reject")

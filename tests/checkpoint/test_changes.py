@@ -1,4 +1,4 @@
-"""Queries that change between two runs over one checkpoint: what goes on, what open panes are then, what is refused."""
+"""Queries that change between two runs over one checkpoint: resumed changes, their open panes, and rejected changes."""
 
 from __future__ import annotations
 
@@ -35,10 +35,10 @@ def test_a_query_that_dies_in_its_first_batch_after_a_change_goes_on_with_the_ch
     runs = Runs(spark, tmp_path, Tumbling("10 seconds"))
     before: dict[str, Any] = {**LATE_ENOUGH, "upgrade": Upgrade()}
     runs.run(["n", "total"], [(1, "a", 1), (2, "b", 5), (12, "a", 2)], **before)
-    held = runs.open()
+    open_panes = runs.open()
     runs.run(["most", "n"], [(13, "a", 4)], allowed_lateness="50 seconds")
     runs.crash()
-    assert runs.open() == held, "what was committed is as it was"
+    assert runs.open() == open_panes, "committed state is unchanged"
     if goes_back:
         with runs.start(["n", "total"], **before) as query:
             query.settle()
@@ -69,12 +69,12 @@ def test_a_pane_that_had_closed_does_not_open_again_when_the_lateness_grows(
         runs.write([(3, "a", 1), (16, "a", 1)])
         late = query.settle()
         assert [row.late_row.t for row in late] == [3 * SECOND]
-        # Nor in a later batch; and what was open has the new lateness.
+        # Nor in a later batch. Panes that were open have the new lateness.
         runs.write([(4, "a", 1), (75, "a", 1)])
         assert [row.late_row.t for row in query.settle()] == [4 * SECOND]
         runs.write([(80, "a", 1)])
         assert [(row.window.start.second, row.n) for row in query.settle()] == [(10, 2)]
-    # It is remembered.
+    # The checkpoint has recorded it.
     with runs.start(["n"], late="emit", allowed_lateness="10 minutes") as query:
         runs.write([(17, "a", 1)])
         assert [row.late_row.t for row in query.settle()] == [17 * SECOND]
@@ -84,7 +84,7 @@ def test_open_panes_close_at_once_when_the_lateness_shrinks(spark: SparkSession,
     runs = Runs(spark, tmp_path, Sliding("10 seconds", "5 seconds"))
     assert runs.run(["n"], [(1, "a", 1), (50, "a", 1)], allowed_lateness="1 minute") == []
     closes = runs.run(["n"], [(2, "a", 1), (50, "a", 1)])
-    # The rows of the first batch still enter what was open before it.
+    # The rows of the first batch still enter panes that were open before it.
     assert sorted((row.window.start.timestamp(), row.n) for row in closes) == [(-5, 2), (0, 2)]
 
 
@@ -110,9 +110,9 @@ def test_aggregates_come_and_go_in_every_kind_of_pane(
     runs = Runs(spark, tmp_path, window)
     runs.run(["n", "total"], [(1, "a", 1), (2, "b", 5)], **{**options, "upgrade": Upgrade()})
     runs.run(["most", "total"], [(3, "a", 4)], **options)
-    held = runs.open()
-    assert {(row.total, row.most, *row.incomplete) for row in held if row.k == "b"} == {(5, None, "most")}
-    assert (5, 4, "most") in {(row.total, row.most, *row.incomplete) for row in held if row.k == "a"}
+    open_panes = runs.open()
+    assert {(row.total, row.most, *row.incomplete) for row in open_panes if row.k == "b"} == {(5, None, "most")}
+    assert (5, 4, "most") in {(row.total, row.most, *row.incomplete) for row in open_panes if row.k == "a"}
 
 
 def test_windows_together_change_each_for_itself(spark: SparkSession, tmp_path: Path) -> None:
@@ -121,8 +121,8 @@ def test_windows_together_change_each_for_itself(spark: SparkSession, tmp_path: 
     def run(tens: Sequence[str], visits: Sequence[str], rows: Sequence[tuple[int, str, int]]) -> list[Row]:
         stream = runs.feed.stream(spark)
 
-        def over(window: Window, asked: Sequence[str], **options: Any) -> DataFrame:
-            columns = [F.expr(AGGREGATES[name]).alias(name) for name in asked]
+        def over(window: Window, aggregates: Sequence[str], **options: Any) -> DataFrame:
+            columns = [F.expr(AGGREGATES[name]).alias(name) for name in aggregates]
             return windowed(stream, window, by="k", time="ts", **options, **LATE_ENOUGH).agg(*columns)
 
         both = together(
@@ -136,8 +136,8 @@ def test_windows_together_change_each_for_itself(spark: SparkSession, tmp_path: 
     run(["n", "total"], ["n", "total"], [(1, "a", 1), (12, "a", 2)])
     run(["most", "n"], ["total"], [(13, "a", 7)])
     closes = run(["most", "n"], ["total"], [(500, "b", 0)])
-    found = {(row.window_name, row.window.start.second, row.n, row.total, row.most) for row in closes}
-    assert found == {("tens", 0, 1, None, None), ("tens", 10, 2, None, 7), ("visits", 1, None, 1, None)} | {
+    actual = {(row.window_name, row.window.start.second, row.n, row.total, row.most) for row in closes}
+    assert actual == {("tens", 0, 1, None, None), ("tens", 10, 2, None, 7), ("visits", 1, None, 1, None)} | {
         ("visits", 12, None, 9, None)
     }
     with pytest.raises(IncompatibleStateError, match="new_aggregates='from now'"):
@@ -145,7 +145,7 @@ def test_windows_together_change_each_for_itself(spark: SparkSession, tmp_path: 
 
 
 def test_long_lists_go_on_in_another_order_and_with_another_list(spark: SparkSession, tmp_path: Path) -> None:
-    """Lists of more than 64 kB are in records of their own."""
+    """Lists of more than 64 kB have separate records."""
     runs = Runs(spark, tmp_path, Tumbling("10 seconds"))
     numbers = F.expr("collect_list(concat(repeat('x', 30000), v))").alias("texts")
     two = F.expr("collect_list(v)").alias("numbers")
@@ -186,14 +186,14 @@ def test_what_comes_before_the_window_and_the_name_of_a_key_may_change(spark: Sp
 
 
 @pytest.mark.parametrize("window", [Tumbling("10 seconds"), Sliding("10 seconds", "5 seconds"), Session("9 seconds")])
-@pytest.mark.parametrize("was", [{"early": Early(count=1)}, {"on_time": True}, {"early": Early("1 second")}])
+@pytest.mark.parametrize("before", [{"early": Early(count=1)}, {"on_time": True}, {"early": Early("1 second")}])
 def test_a_pane_that_has_fired_is_not_new_when_early_firings_end(
-    spark: SparkSession, tmp_path: Path, window: Window, was: dict[str, Any]
+    spark: SparkSession, tmp_path: Path, window: Window, before: dict[str, Any]
 ) -> None:
     runs = Runs(spark, tmp_path, window)
     lateness = {"allowed_lateness": "1 minute"}
-    fired = runs.run(["n"], [(5, "a", 1), (16, "z", 1)], **was, **lateness)
-    fired += runs.run(["n"], [(17, "z", 1)], **was, **lateness)
+    fired = runs.run(["n"], [(5, "a", 1), (16, "z", 1)], **before, **lateness)
+    fired += runs.run(["n"], [(17, "z", 1)], **before, **lateness)
     had = {(row.k, row.window.start): row.pane.seq for row in fired if row.k == "a"}
     assert had
     with runs.start(["n"], **lateness) as query:
@@ -207,14 +207,14 @@ def test_a_pane_that_has_fired_is_not_new_when_early_firings_end(
     assert set(had) & set(closed)
 
 
-def test_the_case_of_a_name_says_nothing(spark: SparkSession, tmp_path: Path) -> None:
+def test_the_case_of_a_name_does_not_matter(spark: SparkSession, tmp_path: Path) -> None:
     runs = Runs(spark, tmp_path, Tumbling("10 seconds"))
     count = F.count("*").alias("n")
     runs.run([count, F.sum("v").alias("total")], [(1, "a", 1)], **LATE_ENOUGH)
-    asked: list[str | Column] = [count.alias("N"), F.sum("V").alias("Total")]
+    aggregates: list[str | Column] = [count.alias("N"), F.sum("V").alias("Total")]
     changed = {"by": "K", "time": "TS", **LATE_ENOUGH}
-    assert {verdict for verdict, _ in verdicts(runs.panes(asked, **changed), runs)} == {"goes on"}
-    runs.run(asked, [(2, "a", 2)], **changed)
+    assert {verdict for verdict, _ in verdicts(runs.panes(aggregates, **changed), runs)} == {"goes on"}
+    runs.run(aggregates, [(2, "a", 2)], **changed)
     assert [(row.K, row.N, row.Total) for row in runs.open()] == [("a", 2, 3)]
 
 
@@ -229,16 +229,16 @@ def test_another_event_time_is_refused(spark: SparkSession, tmp_path: Path) -> N
     runs.run(["n"], [(1, "a", 1)])
     rows = runs.feed.stream(spark).withColumn("ts2", F.col("ts") + F.expr("INTERVAL '10' HOURS"))
     panes = runs.panes(["n"], rows=rows.withWatermark("ts2", "0 seconds"), time="ts2")
-    (told,) = verdicts(panes, runs)
-    assert told[0] == "refused"
-    assert "the event time was [ts] and is now [ts2]: open panes hold rows by the other one" in told[1]
-    assert "with upgrade=Upgrade(window='drain') they stay open until they close" in told[1]
+    (change,) = verdicts(panes, runs)
+    assert change[0] == "refused"
+    assert "the event time was [ts] and is now [ts2]: open panes hold rows by the other one" in change[1]
+    assert "with upgrade=Upgrade(window='drain') they stay open until they close" in change[1]
     with pytest.raises(IncompatibleStateError, match=r"the event time was \[ts\] and is now \[ts2\]"):
         settled(panes, runs, [(2, "a", 1)])
 
 
 @pytest.mark.parametrize(
-    ("aggregate", "was", "now", "goes_on"),
+    ("aggregate", "before", "now", "goes_on"),
     [
         ("percentile(v, 0.5)", "int", "bigint", False),
         ("median(v)", "int", "bigint", False),
@@ -256,7 +256,7 @@ def test_another_event_time_is_refused(spark: SparkSession, tmp_path: Path) -> N
     ],
 )
 def test_a_column_of_another_type_is_refused_where_state_depends_on_it(
-    spark: SparkSession, tmp_path: Path, aggregate: str, was: str, now: str, goes_on: bool
+    spark: SparkSession, tmp_path: Path, aggregate: str, before: str, now: str, goes_on: bool
 ) -> None:
     runs = Runs(spark, tmp_path, Tumbling("10 seconds"))
 
@@ -264,15 +264,15 @@ def test_a_column_of_another_type_is_refused_where_state_depends_on_it(
         rows = runs.feed.stream(spark).withColumn("v", F.col("v").cast(kind))
         return runs.panes([F.expr(aggregate).alias("x")], rows=rows, upgrade=Upgrade())
 
-    settled(panes(was), runs, [(1, "a", 3), (2, "a", 3), (3, "a", 8)])
-    found = verdicts(panes(now), runs)
-    assert {verdict for verdict, _ in found} == {"goes on" if goes_on else "refused"}, found
+    settled(panes(before), runs, [(1, "a", 3), (2, "a", 3), (3, "a", 8)])
+    changes = verdicts(panes(now), runs)
+    assert {verdict for verdict, _ in changes} == {"goes on" if goes_on else "refused"}, changes
     if goes_on:
         (closed,) = settled(panes(now), runs, [(4, "a", 5), (20, "z", 0)])
         rows = runs.feed.batch(spark).where("k = 'a'").withColumn("v", F.col("v").cast(now))
         assert closed.x == rows.agg(F.expr(aggregate).alias("x")).collect()[0].x
     else:
-        assert any("the column v was of type" in what and "cast the column to" in what for _, what in found)
+        assert any("the column v was of type" in what and "cast the column to" in what for _, what in changes)
         state = {name for name in runs.files() if "/state/" in name}
         with pytest.raises(IncompatibleStateError, match="the column v was of type"):
             settled(panes(now), runs, [(4, "a", 5)])
@@ -308,26 +308,26 @@ def test_what_cannot_go_on_is_refused_and_nothing_is_written(
 
 def test_windows_that_overlap_and_close_empty_go_on_or_are_refused_by_name(spark: SparkSession, tmp_path: Path) -> None:
     runs = Runs(spark, tmp_path, Sliding("10 seconds", "5 seconds"))
-    asked: dict[str, Any] = {"early": Early(count=2), "accumulate": False, "empty": "emit"}
-    assert [row.n for row in runs.run(["n"], [(6, "a", 1), (7, "a", 1)], **asked)] == [2, 2]
-    closed = runs.run(["n"], [(8, "a", 1), (9, "a", 1), (26, "b", 1)], **{**asked, "early": Early(count=3)})
+    options: dict[str, Any] = {"early": Early(count=2), "accumulate": False, "empty": "emit"}
+    assert [row.n for row in runs.run(["n"], [(6, "a", 1), (7, "a", 1)], **options)] == [2, 2]
+    closed = runs.run(["n"], [(8, "a", 1), (9, "a", 1), (26, "b", 1)], **{**options, "early": Early(count=3)})
     assert [(row.window.start.timestamp(), row.pane.seq, row.n) for row in closed] == [
         *((0, 1, 2), (5, 1, 2)),
         *((10, 0, 0), (15, 0, 0)),
     ]
     for change in ({"empty": "skip"}, {"accumulate": True}):
         with pytest.raises(IncompatibleStateError, match=r"firings was \[.*windows without rows close too\]"):
-            runs.run(["n"], [(27, "a", 1)], **{**asked, **change})
+            runs.run(["n"], [(27, "a", 1)], **{**options, **change})
 
 
 def test_the_interval_of_early_firings_may_change(spark: SparkSession, tmp_path: Path) -> None:
     runs = Runs(spark, tmp_path, Tumbling("1000 seconds"))
-    asked = ["n"]
+    aggregates = ["n"]
     fired: list[int] = []
-    with runs.start(asked, early=Early("100 seconds")) as query:
+    with runs.start(aggregates, early=Early("100 seconds")) as query:
         runs.write([(1, "a", 1)])
         fired += [row.n for row in query.settle()]
-    with runs.start(asked, early=Early("10 seconds")) as query:
+    with runs.start(aggregates, early=Early("10 seconds")) as query:
         for time in (5, 12, 13, 24):
             runs.write([(time, "a", 1)])
             fired += [row.n for row in query.settle()]
@@ -339,8 +339,8 @@ def test_keys_may_come_in_another_order(spark: SparkSession, tmp_path: Path) -> 
     first = [(1, key, value) for key in "abcdef" for value in range(4)]
     runs.run(["n"], first, by=["k", "v"], **LATE_ENOUGH)
     swapped: dict[str, Any] = {"by": ["v", F.col("k").alias("who")], **LATE_ENOUGH}
-    (told,) = [what for _, what in verdicts(runs.panes(["n"], **swapped), runs) if "kept as" in what]
-    assert "keys are given as [v AS v, k AS who] and kept as [k AS who, v AS v]" in told
+    (change,) = [what for _, what in verdicts(runs.panes(["n"], **swapped), runs) if "kept as" in what]
+    assert "keys are given as [v AS v, k AS who] and kept as [k AS who, v AS v]" in change
     with runs.start(["n"], **swapped) as query:
         runs.write([(2, key, value) for _, key, value in first])
         assert query.settle() == []
@@ -362,7 +362,7 @@ def test_what_firings_show_may_begin_to_be_taken_away_and_cannot_come_back(spark
 
 
 def test_the_clock_may_begin_to_go_on_without_rows_and_end_to(spark: SparkSession, tmp_path: Path) -> None:
-    """`idle_after` has a source of ticks, which Spark would count."""
+    """`idle_after` adds a source of ticks, which Spark counts as a source."""
     runs = Runs(spark, tmp_path, Tumbling("10 seconds"))
     runs.run(["n"], [(1, "a", 1)])
     with runs.start(["n"], clock=Watermark(idle_after="5 seconds")) as query:
@@ -418,9 +418,9 @@ def test_a_window_that_would_set_back_the_clock_of_an_operator_after_it_is_refus
             return query.settle()
 
     run(chained(a="3 seconds", b="5 seconds"))
-    (told, _) = sorted(verdicts(chained(a="3 seconds", b="5 seconds", c="6 seconds"), runs), reverse=True)
-    assert told[0] == "refused"
-    assert "allowed_lateness='6 seconds' is new, which is longer than any before it (5 seconds)" in told[1]
+    (change, _) = sorted(verdicts(chained(a="3 seconds", b="5 seconds", c="6 seconds"), runs), reverse=True)
+    assert change[0] == "refused"
+    assert "allowed_lateness='6 seconds' is new, which is longer than any before it (5 seconds)" in change[1]
     with pytest.raises(IncompatibleStateError, match="would open panes again that it has closed"):
         run(chained(a="3 seconds", b="5 seconds", c="6 seconds"))
     assert run(chained(a="3 seconds", b="5 seconds", c="4 seconds")) == []

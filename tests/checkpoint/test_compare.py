@@ -84,15 +84,15 @@ def test_the_command_plan_change_reports_the_effect_on_a_checkpoint(
     monkeypatch.setattr("sys.path", list(sys.path))
     monkeypatch.setenv("PYTHONPATH", os.environ.get("PYTHONPATH", ""))
     before = runs.files()
-    asked = ["plan-change", str(runs.checkpoint)]
-    assert main.main([*asked, f"{name}:same"]) == 0
-    assert capsys.readouterr().out == "goes on  tumbling 10 seconds: aggregates are gone: [count(1) BIGINT]\n"
-    assert main.main([*asked, f"{name}:other"]) == main.FAILED
-    said = capsys.readouterr()
-    assert "refused  tumbling 10 seconds: window was [tumbling 10 seconds] and is now [sliding" in said.out
-    assert f"The query would not start over {runs.checkpoint}" in said.err
-    assert main.main([*asked, f"{name}:number"]) == main.FAILED
+    arguments = ["plan-change", str(runs.checkpoint)]
+    assert main.main([*arguments, f"{name}:same"]) == 0
+    assert capsys.readouterr().out == f"{'goes on'}  tumbling 10 seconds: aggregates are gone: [count(1) BIGINT]\n"
+    assert main.main([*arguments, f"{name}:other"]) == main.FAILED
+    output = capsys.readouterr()
+    assert f"{'refused'}  tumbling 10 seconds: window was [tumbling 10 seconds] and is now [sliding" in output.out
+    assert f"The query would not start over {runs.checkpoint}" in output.err
+    assert main.main([*arguments, f"{name}:number"]) == main.FAILED
     assert "(int), not a DataFrame" in capsys.readouterr().err
-    assert main.main([*asked, f"{name}:nothing"]) == main.REFUSED
+    assert main.main([*arguments, f"{name}:nothing"]) == main.REFUSED
     assert "has no 'nothing'. The DataFrames in it: none." in capsys.readouterr().err
     assert runs.files() == before, "nothing was written"

@@ -1,4 +1,4 @@
-"""Checkpoints with a file that is cut short or gone: refused by the file's name, the cause and the way out."""
+"""Checkpoints with a truncated or missing file: the error names the file, the cause and the fix."""
 
 from __future__ import annotations
 
@@ -38,13 +38,13 @@ def test_a_header_that_is_empty_cut_or_gone_is_refused_before_anything_is_writte
     with ClockedQuery(panes_of(feed.stream(spark)), checkpoint=checkpoint) as query:
         query.settle()
     (header,) = checkpoint.rglob("header.json")
-    whole = header.read_bytes()
+    content = header.read_bytes()
     sums = header.with_name(".header.json.crc")
     sums.unlink(missing_ok=True)
     feed.write([(2 * SECOND, "a"), (30 * SECOND, "b")])
     damages: list[tuple[bytes | None, str]] = [
         (b"", "is empty"),
-        (whole[: len(whole) // 2], r"is truncated, or Mullion did not write it"),
+        (content[: len(content) // 2], r"is truncated, or Mullion did not write it"),
         (b"[1]", r"is truncated, or Mullion did not write it"),
         (None, r"is missing, which describes the state of \d+ batch"),
     ]
@@ -64,8 +64,8 @@ def test_a_header_that_is_empty_cut_or_gone_is_refused_before_anything_is_writte
         if damage is not None:
             with pytest.raises(DamagedStateError, match=says):
                 read_panes(checkpoint, spark=spark)
-    # As it was, the query goes on.
-    header.write_bytes(whole)
+    # With the original file the query resumes.
+    header.write_bytes(content)
     with ClockedQuery(panes_of(feed.stream(spark)), checkpoint=checkpoint) as query:
         assert {row.n for row in query.settle() if row.pane.firing == "close"} == {2}
 

@@ -1,4 +1,4 @@
-"""Queries whose window changes: what drains, what is refused, and what is said of it before."""
+"""Queries whose window changes: windows that drain, rejected changes, and the report of `compare`."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ def test_compare_says_what_drains_and_from_when_on(spark: SparkSession, tmp_path
     runs = Runs(spark, tmp_path, Tumbling("10 seconds"))
     runs.run(["n"], [(1, "a", 1), (12, "a", 1)], **DRAIN)
     changed = runs.panes(["n"], window=Tumbling("20 seconds"), **DRAIN)
-    was = "window was [tumbling 10 seconds] and is now [tumbling 20 seconds]"
+    change = "window was [tumbling 10 seconds] and is now [tumbling 20 seconds]"
     until = (
         "rows from 1970-01-01T00:00:20Z on enter the new one, and the panes of the old one are all closed when the "
         "clock comes to 1970-01-01T00:00:20Z"
     )
-    assert verdicts(changed, runs) == {("drains", f"{was}: {until}")}
+    assert verdicts(changed, runs) == {("drains", f"{change}: {until}")}
     runs.window = Tumbling("20 seconds")
     runs.run(["n"], [(15, "a", 1), (19, "b", 1)], **DRAIN)
     assert {(row.k, row.window.end.second, row.n) for row in runs.open()} == {("a", 20, 2), ("b", 20, 1)}
@@ -48,9 +48,9 @@ def test_a_savepoint_of_a_window_that_takes_anothers_place_has_both(spark: Spark
     runs.run(["n"], [(18, "c", 1)], **DRAIN)
     to = tmp_path / "savepoint"
     savepoint(runs.checkpoint, to, partitions=3, spark=spark)
-    was, runs.checkpoint = runs.open(), to
-    assert sorted(map(str, runs.open())) == sorted(map(str, was))
-    assert {row.k for row in was} == {"b"}
+    before, runs.checkpoint = runs.open(), to
+    assert sorted(map(str, runs.open())) == sorted(map(str, before))
+    assert {row.k for row in before} == {"b"}
     closed = runs.run(["n"], [(24, "b", 1), (200, "z", 1)], **DRAIN)
     assert {(row.k, row.window.start.second, row.n) for row in closed} == {("b", 22, 2)}
 
@@ -80,9 +80,9 @@ def test_panes_of_the_old_and_the_new_window_have_ids_of_their_own(spark: SparkS
     fired += runs.run(["n"], [(12, "a", 1), (21, "a", 1)], **options)
     fired += runs.run(["n"], [(22, "a", 1)], **options)
     fired += runs.run(["n"], [(60, "z", 1)], **options)
-    seen = {(row.pane.id, (row.window.start, row.window.end)) for row in fired if row.k == "a"}
-    assert len({pane for pane, _ in seen}) == len(seen), "an id is one pane's"
-    assert {pane for pane, _ in seen} == {"10000000", "10000000#1", "20000000#1"}
+    panes = {(row.pane.id, (row.window.start, row.window.end)) for row in fired if row.k == "a"}
+    assert len({pane for pane, _ in panes}) == len(panes), "an id is one pane's"
+    assert {pane for pane, _ in panes} == {"10000000", "10000000#1", "20000000#1"}
     seqs = [row.pane.seq for row in fired if row.pane.id == "20000000#1"]
     assert sorted(seqs) == list(range(len(seqs)))
 
@@ -113,9 +113,9 @@ def test_a_window_that_cannot_drain_is_refused_with_the_reason(
     runs.run(["n"], [(1, "a", 1)], **began)
     files = runs.files()
     changed = {"window": Tumbling("20 seconds"), **DRAIN, **after}
-    (told,) = verdicts(runs.panes(["n"], **changed), runs)
-    assert told[0] == "refused"
-    assert why in told[1]
+    (change,) = verdicts(runs.panes(["n"], **changed), runs)
+    assert change[0] == "refused"
+    assert why in change[1]
     with pytest.raises(IncompatibleStateError, match=f"cannot drain: .*{why}"):
         runs.run(["n"], [], **changed)
     assert {name for name in runs.files() if "/state/" in name} == {name for name in files if "/state/" in name}
@@ -139,10 +139,10 @@ def test_another_event_time_drains_and_each_row_is_in_one_pane(
         moved = files.withColumn("ts2", F.timestamp_micros(F.col("t") + shift * SECOND))
         return {"rows": moved.withWatermark("ts2", "0 seconds"), "time": "ts2", "window": window, "ids": True, **DRAIN}
 
-    (told,) = verdicts(runs.panes(["n"], **changed()), runs)
-    assert told[0] == "drains"
-    assert "the event time was [ts] and is now [ts2]" in told[1]
-    assert ("window was" in told[1]) == (window != runs.window)
+    (change,) = verdicts(runs.panes(["n"], **changed()), runs)
+    assert change[0] == "drains"
+    assert "the event time was [ts] and is now [ts2]" in change[1]
+    assert ("window was" in change[1]) == (window != runs.window)
     closed = []
     for batch in (rows, [(100, "z", 1)]):
         with runs.start(["n"], **changed()) as query:
@@ -184,6 +184,8 @@ def test_what_could_never_drain_is_refused_at_the_call(
     spark: SparkSession, tmp_path: Path, options: dict[str, Any], why: str
 ) -> None:
     rows = Feed(tmp_path, "k string").stream(spark)
-    said: dict[str, Any] = {"window": Tumbling("10 seconds"), "time": "ts", **options}
+    arguments: dict[str, Any] = {"window": Tumbling("10 seconds"), "time": "ts", **options}
     with pytest.raises(UnsupportedError, match=rf"upgrade=Upgrade\(window='drain'\) with .*{why}"):
-        windowed(rows, said.pop("window"), upgrade=Upgrade(window="drain"), **said).agg(F.count("*").alias("n"))
+        windowed(rows, arguments.pop("window"), upgrade=Upgrade(window="drain"), **arguments).agg(
+            F.count("*").alias("n")
+        )

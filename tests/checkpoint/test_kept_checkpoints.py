@@ -1,4 +1,4 @@
-"""What earlier versions of Mullion wrote: queries go on from it, and fire the panes that a batch query has."""
+"""Checkpoints of earlier versions of Mullion: queries resume them, and fire the panes of a batch query."""
 
 from __future__ import annotations
 
@@ -38,16 +38,16 @@ def test_each_query_and_format_of_this_version_is_kept() -> None:
 
 
 @pytest.mark.sampled(3)
-@pytest.mark.parametrize("kept", KEPT)
-def test_a_query_goes_on_from_what_a_version_wrote(spark: SparkSession, tmp_path: Path, kept: str) -> None:
-    name, checkpoint_format = kept.partition("/")[2].split("-")
-    with lzma.open(HOME / f"{kept}.tar.xz") as packed, tarfile.open(fileobj=packed) as tar:
+@pytest.mark.parametrize("path", KEPT)
+def test_a_query_resumes_the_checkpoint_of_a_version(spark: SparkSession, tmp_path: Path, path: str) -> None:
+    name, checkpoint_format = path.partition("/")[2].split("-")
+    with lzma.open(HOME / f"{path}.tar.xz") as packed, tarfile.open(fileobj=packed) as tar:
         tar.extractall(tmp_path / "checkpoint", filter="data")
     query = QUERIES[name]
     feed = Feed(tmp_path / "in", COLUMNS)
     for rows in (BEFORE, AFTER, CLOSING):
         feed.write(rows)
-    # Spark looks at the files of the last batch again, and they are here.
+    # Spark reads the files of the last batch again, and they are in this folder.
     for noted in (tmp_path / "checkpoint" / "sources" / "0").glob("[0-9]*"):
         noted.write_text(re.sub(r'"path":"[^"]*/in/', f'"path":"file://{tmp_path}/in/', noted.read_text()))
     with settings(spark, {**SETTINGS, FORMAT: checkpoint_format}):

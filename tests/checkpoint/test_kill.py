@@ -1,4 +1,4 @@
-"""Queries that are killed: what was committed stands, and what was not comes out, and is published, once."""
+"""Queries that are killed: committed output stays, and other output is written and published once."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ pytestmark = pytest.mark.slow
 
 COLUMNS = "k string, id bigint"
 
-# Hours where other tests have seconds: the wall clock is the system's own here, and no pane may fire by it.
+# Hours in place of other tests' seconds: no pane may fire by the wall clock, which is the system's.
 HOUR = 3_600_000_000
 
 CASES = [
@@ -38,9 +38,7 @@ CASES = [
 
 
 def run(spark: SparkSession, folder: Path) -> None:
-    """Runs each query over all rows there are, into files, and one that publishes; a second run goes on where the first
-    ended.
-    """
+    """Runs each query over all available rows, into files, and one that publishes. A later run resumes them."""
     stream = Feed(folder / "in", COLUMNS).stream(spark, "1 hour")
     running = [
         case.panes(stream)
@@ -62,7 +60,7 @@ def broker_in(folder: Path) -> topics.DirBroker:
 
 
 def write(feed: Feed, rng: random.Random, batches: list[list[Row]], more: int) -> None:
-    """More batches, each three hours on from the one before."""
+    """More batches, each three hours after the previous one."""
     for number in range(len(batches), len(batches) + more):
         times = [3 * HOUR * number + rng.randrange(-12 * HOUR, 2 * HOUR) for _ in range(60)]
         rows = [Row(1000 * number + i, f"key {rng.randrange(40)}", time) for i, time in enumerate(times)]
@@ -71,15 +69,15 @@ def write(feed: Feed, rng: random.Random, batches: list[list[Row]], more: int) -
 
 
 def undisturbed(case: Case, checkpoint: Path, batches: list[list[Row]]) -> Counter[str]:
-    """What the batches of a checkpoint put out, each once.
+    """The output of a checkpoint's batches, each once.
 
-    Which rows a batch had and where its clock stood is read from its offsets, for what fires early or comes late
-    depends on both: after a kill Spark's file source may put two files in one batch, and its file sink does not run a
-    batch again that it has written, so that the batch's times do not move the watermark.
+    The batch's offsets contain its rows and its clock, on which early firings and late rows depend: after a kill
+    Spark's file source may read two files in one batch, and its file sink does not repeat a batch that it has written,
+    so that the batch's times do not advance the watermark.
     """
     model, taken, fired = model_of(case.rules), 0, Counter[str]()
     for number in range(committed(checkpoint)):
-        # Early firings have a source of ticks beside the files.
+        # Early firings add a source of ticks to the file source.
         _, about, *offsets = (checkpoint / "offsets" / str(number)).read_text().splitlines()
         until = max((json.loads(of)["logOffset"] for of in offsets if "logOffset" in of), default=-1) + 1
         model.clock = json.loads(about)["batchWatermarkMs"] * 1000
@@ -103,7 +101,7 @@ def test_queries_killed_again_and_again_put_out_each_firing_and_publish_each_row
     publishing = broker.path / "_checkpoint"
 
     for life, killed_in in enumerate((tmp_path / "sliding-checkpoint", publishing, tmp_path / "sliding-checkpoint")):
-        # So many batches that it is killed before it comes to the end of them.
+        # Enough batches that the query is killed before their end.
         write(feed, rng, batches, more=5)
         published.feed(broker, range(6 * life, 6 * life + 6))
         kill_after(tmp_path, somewhere_in_a_batch(killed_in, rng), __file__)

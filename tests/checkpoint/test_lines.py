@@ -1,4 +1,4 @@
-"""Checkpoints that another line of Spark began: read with the keys that they have, or refused with both lines named."""
+"""Checkpoints of another Spark version: resumed with the format of their keys, or rejected with both versions."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from tests.support.clocked import ClockedQuery
 from tests.support.seeds import SEED
 from tests.support.streams import SECOND, Feed
 
-# What is in memory too is read from there, and not by its keys.
+# Cached state would be read without its keys.
 HOT = "spark.sql.streaming.stateStore.mullion.hotBytes"
 KEYS = "spark.sql.streaming.stateStore.mullion.keys"
 WINDOWS: dict[str, Tumbling | Sliding | Session] = {
@@ -41,7 +41,7 @@ WINDOWS: dict[str, Tumbling | Sliding | Session] = {
 
 
 def note(checkpoint: Path, line: str, keys: str) -> None:
-    """Has a checkpoint say on which line it began, and how its keys are written."""
+    """Changes a checkpoint's record of its Spark version and of the format of its keys."""
     home = checkpoint / "state" / "0" / "_mullion"
     home.mkdir(parents=True, exist_ok=True)
     (home / ".spark.json.crc").unlink(missing_ok=True)
@@ -71,15 +71,17 @@ def run(spark: SparkSession, feed: Feed, checkpoint: Path, window: str, keys: st
 
 @pytest.mark.sampled(1)
 @pytest.mark.parametrize("window", WINDOWS)
-def test_a_state_with_keys_of_an_older_line_goes_on_with_them(spark: SparkSession, tmp_path: Path, window: str) -> None:
+def test_a_state_with_keys_of_an_older_spark_version_resumes_with_them(
+    spark: SparkSession, tmp_path: Path, window: str
+) -> None:
     seed = SEED
     print(f"MULLION_SEED={seed}")
     chance = random.Random(seed)
     feed, checkpoint = Feed(tmp_path / "in", "k string, v bigint"), tmp_path / "checkpoint"
-    # Beside it the same runs over the same rows, with the keys of this line.
+    # For comparison, the same runs over the same rows with the keys of this Spark version.
     twin = tmp_path / "twin"
-    found, expected = [], []
-    # From before 1970 on, where times have another sign.
+    actual, expected = [], []
+    # The times begin before 1970, with negative values.
     for start in (-40, -15, 0, 20):
         feed.write(
             [
@@ -88,13 +90,13 @@ def test_a_state_with_keys_of_an_older_line_goes_on_with_them(spark: SparkSessio
             ]
         )
         # Only the first run begins a state.
-        found += run(spark, feed, checkpoint, window, keys="ranges" if start == -40 else "")
+        actual += run(spark, feed, checkpoint, window, keys="ranges" if start == -40 else "")
         expected += run(spark, feed, twin, window)
     feed.flood()
-    found += run(spark, feed, checkpoint, window)
+    actual += run(spark, feed, checkpoint, window)
     expected += run(spark, feed, twin, window)
     assert noted(checkpoint) == {"spark": running_line(), "keys": "ranges"}
-    assert sorted(found, key=str) == sorted(expected, key=str)
+    assert sorted(actual, key=str) == sorted(expected, key=str)
 
 
 def test_keys_that_this_line_does_not_have_are_refused_with_both_lines(spark: SparkSession, tmp_path: Path) -> None:
@@ -132,14 +134,14 @@ def test_a_line_without_functions_over_arrow_calls_that_of_a_window_row_by_row(
     def ranges(time: datetime) -> list[tuple[datetime, datetime]] | None:
         return [(time.replace(second=0), time), (time.replace(second=1), time)] if time.second > 1 else None
 
-    def found() -> list[Any]:
+    def results() -> list[Any]:
         panes = windowed(rows, Custom(ranges), time="ts").agg(F.count("*").alias("n"))
         return sorted((row.window.start, row.window.end, row.n) for row in panes.collect())
 
-    over_arrow = found()
+    over_arrow = results()
     assert len(over_arrow) == 2
     monkeypatch.setattr(spark_versions, "_ARROW_UDF", None)
-    assert found() == over_arrow
+    assert results() == over_arrow
 
 
 def test_a_line_without_functions_over_arrow_refuses_a_split_and_names_the_line_that_has_them(

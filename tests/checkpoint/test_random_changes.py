@@ -1,4 +1,4 @@
-"""Queries that change at random between runs over one checkpoint, against a model of what their panes then are."""
+"""Queries that change at random between runs over one checkpoint, against a model of their panes."""
 
 from __future__ import annotations
 
@@ -25,26 +25,26 @@ LISTS = {"everything", "more"}
 ROUNDS = int(os.environ.get("MULLION_TEST_ROUNDS", "2"))
 
 
-def shown(row: Row, asked: Sequence[str]) -> Shown:
+def shown(row: Row, aggregates: Sequence[str]) -> Shown:
     start, end = (int(row.window[at].timestamp()) for at in ("start", "end"))
     fired = (row.pane.firing, row.pane.seq) if "pane" in row and "firing" in row.pane else ("open", 0)
     incomplete = tuple(row["incomplete"]) if "incomplete" in row else ()
-    return row.k, start, end, tuple(row[name] for name in asked), incomplete, *fired
+    return row.k, start, end, tuple(row[name] for name in aggregates), incomplete, *fired
 
 
 class Table:
-    """The rows of a table that takes every firing, by key and id. An id is one pane's alone, and the first firing of a
-    pane that has been there is not its first."""
+    """The rows of a table with every firing, by key and id. An id belongs to one pane, and the seq of a pane continues
+    across runs."""
 
     def __init__(self) -> None:
         self._firings: dict[tuple[str, str], int] = {}
         self._gone: set[tuple[str, str]] = set()
 
-    def take(self, fired: Sequence[Row], said: str) -> None:
+    def take(self, fired: Sequence[Row], history: str) -> None:
         for row in sorted(fired, key=lambda row: int(row.pane.seq)):
             pane = (row.k, row.pane.id)
-            assert pane not in self._gone, f"{row} after its pane has closed or merged:\n{said}"
-            assert row.pane.seq == self._firings.get(pane, -1) + 1, f"{row}\n{said}"
+            assert pane not in self._gone, f"{row} after its pane has closed or merged:\n{history}"
+            assert row.pane.seq == self._firings.get(pane, -1) + 1, f"{row}\n{history}"
             self._firings[pane] = row.pane.seq
         for row in fired:
             self._gone |= {(row.k, merged) for merged in row.pane.merged}
@@ -56,17 +56,17 @@ def ordered(panes: Sequence[Shown]) -> list[Shown]:
     return sorted(panes, key=lambda pane: (*pane[:3], pane[5:]))
 
 
-def next_asked(chance: random.Random, before: Sequence[str]) -> list[str]:
-    """Other aggregates, or others in order, of those whose change goes on."""
+def next_aggregates(chance: random.Random, before: Sequence[str]) -> list[str]:
+    """Other aggregates, or another order, with which the query may resume."""
     while True:
-        asked = chance.sample(list(AGGREGATES), chance.randint(1, len(AGGREGATES)))
-        was, now = LISTS & set(before), LISTS & set(asked)
-        if not before or was <= now or not now:
-            return asked
+        aggregates = chance.sample(list(AGGREGATES), chance.randint(1, len(AGGREGATES)))
+        previous, following = LISTS & set(before), LISTS & set(aggregates)
+        if not before or previous <= following or not following:
+            return aggregates
 
 
 def next_firings(chance: random.Random, before: Firings | None, lateness: int) -> Firings:
-    """Others, of those whose change goes on."""
+    """Other firings with which the query may resume."""
     intervals = chance.random() < 0.5
     return Firings(
         chance.choice((3, 8)) if intervals else None,
@@ -84,8 +84,8 @@ def options_of(firings: Firings) -> dict[str, Any]:
 
 
 def changes(queries: Sequence[object]) -> int:
-    """How often a query began over the checkpoint that was another one than the one before it. The report of a run
-    (``--junitxml``) says it of each round.
+    """The number of changes between consecutive queries over the checkpoint. The report of a run (``--junitxml``) has
+    the number of each round.
     """
     return sum(query != before for before, query in pairwise(queries))
 
@@ -102,7 +102,7 @@ def some_window(chance: random.Random) -> tuple[Window, Grid | Gap]:
 
 
 def some_rows(chance: random.Random, watermark: int) -> list[tuple[int, str, int]]:
-    """A batch, of which some rows are late."""
+    """A batch with some late rows."""
     return [
         (max(0, watermark + chance.randint(-30, 12)), chance.choice("abc"), chance.randint(0, 9))
         for _ in range(chance.randint(1, 8))
@@ -119,14 +119,14 @@ def test_random_changes_are_those_of_the_model(
     model = Changing(of)
     runs = Runs(spark, tmp_path, window)
     lateness = 0
-    asked: list[str] = []
+    aggregates: list[str] = []
     firings: Firings | None = None
     watermark = 30
     ids, table = chance.random() < 0.5, Table()
-    said = f"{seed}: {window!r}{' with ids' if ids else ''}"
+    history = f"{seed}: {window!r}{' with ids' if ids else ''}"
     queries: list[object] = []
     for _ in range(chance.randint(3, 8)):
-        asked = next_asked(chance, asked) if not asked or chance.random() < 0.8 else asked
+        aggregates = next_aggregates(chance, aggregates) if not aggregates or chance.random() < 0.8 else aggregates
         if not model.is_draining:
             lateness = chance.choice((0, 3, 10, 25))
         if firings is not None and model.may_drain() and chance.random() < 0.5:
@@ -135,39 +135,39 @@ def test_random_changes_are_those_of_the_model(
                 model, of = model.drained(other), other
         if firings is None or chance.random() < 0.8 or (firings.on_time and not lateness):
             firings = next_firings(chance, firings, lateness)
-        said += f"\n{runs.window!r}, {asked}, {lateness} seconds, {firings}"
-        model.begin(asked, lateness, firings)
-        queries.append((runs.window, asked, lateness, firings))
-        said += f", {draw_size(spark, chance)}"
+        history += f"\n{runs.window!r}, {aggregates}, {lateness} seconds, {firings}"
+        model.begin(aggregates, lateness, firings)
+        queries.append((runs.window, aggregates, lateness, firings))
+        history += f", {draw_size(spark, chance)}"
         options = {
             "allowed_lateness": f"{lateness} seconds",
             "ids": ids,
             **options_of(firings),
             "upgrade": Upgrade("from now", "drain"),
         }
-        with runs.start(asked, **options) as query:
+        with runs.start(aggregates, **options) as query:
             for _ in range(chance.randint(1, 3)):
                 rows = some_rows(chance, watermark)
-                said += f"\n  {rows}"
+                history += f"\n  {rows}"
                 watermark = max([watermark, *(time for time, _, _ in rows)])
                 runs.write(rows)
                 firings_of_batch = query.settle()
-                fired = [shown(row, asked) for row in firings_of_batch]
-                assert ordered(fired) == ordered(model.write(rows)), said
+                fired = [shown(row, aggregates) for row in firings_of_batch]
+                assert ordered(fired) == ordered(model.write(rows)), history
                 if ids:
-                    table.take(firings_of_batch, said)
-            held = [shown(row, asked) for row in runs.open()]
-            assert ordered(held) == ordered(model.open()), said
+                    table.take(firings_of_batch, history)
+            open_panes = [shown(row, aggregates) for row in runs.open()]
+            assert ordered(open_panes) == ordered(model.open()), history
     request.node.user_properties.append(("changes", changes(queries)))
 
 
 @dataclass(frozen=True)
 class Part:
-    """A window of several, and what is asked of it."""
+    """One window of several, with its aggregates and options."""
 
     window: Window
     of: Grid | Gap
-    asked: tuple[str, ...]
+    aggregates: tuple[str, ...]
     lateness: int
     firings: Firings
 
@@ -175,12 +175,12 @@ class Part:
     def random(chance: random.Random) -> Part:
         window, of = some_window(chance)
         lateness = chance.choice((0, 3, 10))
-        asked = chance.sample(list(AGGREGATES), chance.randint(1, 3))
-        return Part(window, of, tuple(asked), lateness, next_firings(chance, None, lateness))
+        aggregates = chance.sample(list(AGGREGATES), chance.randint(1, 3))
+        return Part(window, of, tuple(aggregates), lateness, next_firings(chance, None, lateness))
 
     def over(self, runs: Runs, **options: Any) -> DataFrame:
         return runs.panes(
-            self.asked,
+            self.aggregates,
             window=self.window,
             allowed_lateness=f"{self.lateness} seconds",
             **options_of(self.firings),
@@ -192,21 +192,21 @@ ALONE = ""
 
 
 def regrouped(chance: random.Random, parts: dict[str, Part]) -> dict[str, tuple[Part, str | None]]:
-    """Other windows than those that there were, each with the name that it had: no two are alike."""
+    """Changed windows, each with its previous name. They are distinct."""
     stays = chance.sample(list(parts), chance.randint(1 if parts else 0, len(parts)))
     count = chance.randint(0 if parts else 1, 2)
     new = [part for part in (Part.random(chance) for _ in range(count)) if part not in parts.values()]
     several = len(stays) + len(new) > 1 or (not stays and not new)
     free = [name for name in "abcdefghijklmnopqrstuvw" if name not in parts]
     chance.shuffle(free)
-    asked: dict[str, tuple[Part, str | None]] = {}
-    for was in stays:
-        name = ALONE if not several else was if was != ALONE and chance.random() < 0.6 else free.pop()
-        asked[name] = parts[was], was
+    regrouping: dict[str, tuple[Part, str | None]] = {}
+    for previous in stays:
+        name = ALONE if not several else previous if previous != ALONE and chance.random() < 0.6 else free.pop()
+        regrouping[name] = parts[previous], previous
     for part in dict.fromkeys(new):
-        # A name that is gone is another window's only with the change after this one.
-        asked[free.pop() if several else ALONE] = part, None
-    return asked
+        # A removed name becomes available with the next change.
+        regrouping[free.pop() if several else ALONE] = part, None
+    return regrouping
 
 
 @pytest.mark.parametrize("number", range(ROUNDS))
@@ -219,39 +219,40 @@ def test_random_changes_of_windows_together_are_those_of_the_model(
     model = Several()
     parts: dict[str, Part] = {}
     watermark = 30
-    said = f"{seed}:"
+    history = f"{seed}:"
     queries: list[object] = []
     for _ in range(chance.randint(3, 8)):
-        asked = regrouped(chance, parts)
+        regrouping = regrouped(chance, parts)
         before, model.windows = model.windows, {}
-        for name, (part, was) in asked.items():
-            if was is None:
-                model.add(name, part.of, part.asked, part.lateness, part.firings)
+        for name, (part, previous) in regrouping.items():
+            if previous is None:
+                model.add(name, part.of, part.aggregates, part.lateness, part.firings)
             else:
-                model.windows[name] = before[was]
-        parts = {name: part for name, (part, _) in asked.items()}
+                model.windows[name] = before[previous]
+        parts = {name: part for name, (part, _) in regrouping.items()}
         queries.append(parts)
-        said += f"\n{ {name: (was, part) for name, (part, was) in asked.items()} }, {draw_size(spark, chance)}"
+        names = {name: (previous, part) for name, (part, previous) in regrouping.items()}
+        history += f"\n{names}, {draw_size(spark, chance)}"
         frames = {name: part.over(runs, upgrade=Upgrade(window="drop")) for name, part in parts.items()}
         panes = frames[ALONE] if ALONE in frames else together(**frames)
         with ClockedQuery(panes, checkpoint=runs.checkpoint) as query:
             for _ in range(chance.randint(1, 2)):
                 rows = some_rows(chance, watermark)
-                said += f"\n  {rows}"
+                history += f"\n  {rows}"
                 watermark = max([watermark, *(time for time, _, _ in rows)])
                 runs.write(rows)
                 fired = [named(row, parts) for row in query.settle()]
-                assert in_order(fired) == in_order(model.write(rows)), said
+                assert in_order(fired) == in_order(model.write(rows)), history
                 count = query.progress[-1]["stateOperators"][0]["customMetrics"]["panesOpen"]
-                assert count == len(model.open()), said
-            held = [named(row, parts) for row in runs.open()]
-            assert in_order(held) == in_order(model.open()), said
+                assert count == len(model.open()), history
+            open_panes = [named(row, parts) for row in runs.open()]
+            assert in_order(open_panes) == in_order(model.open()), history
     request.node.user_properties.append(("changes", changes(queries)))
 
 
 def named(row: Row, parts: Mapping[str, Part]) -> tuple[str, Shown]:
     name = row.window_name if "window_name" in row else ALONE
-    return name, shown(row, parts[name].asked)
+    return name, shown(row, parts[name].aggregates)
 
 
 def in_order(panes: Sequence[tuple[str, Shown]]) -> list[tuple[str, Shown]]:

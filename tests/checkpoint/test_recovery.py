@@ -1,4 +1,4 @@
-"""Queries that have lost files of state: the error that stops them, and ``recover``, which sets them back."""
+"""Queries that have lost files of state: the error that stops them, and ``recover``, which resets them."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def newest_is_cut(checkpoint: Path) -> None:
 
 
 def three_are_gone(checkpoint: Path) -> None:
-    """An older one, which the newer ones need."""
+    """An older file, which the newer ones require."""
     newest = version_of(files_of(checkpoint, "0/[0-9]*.changelog")[-1])
     delete([file for file in files_of(checkpoint, "0/[0-9]*_*") if version_of(file) == newest - 2])
 
@@ -98,7 +98,7 @@ def test_a_query_that_lost_files_of_state_is_set_back_and_reads_the_later_rows_a
             query.settle()
         with pytest.raises(StateLostError, match=r"call recover\("):
             read_panes(checkpoint, spark=spark).collect()
-        # The batch that stopped was begun.
+        # The failed batch had begun.
         back = recover(checkpoint, spark=spark)
         assert back >= repeated
         assert recover(checkpoint, spark=spark) == 0, "it can continue"
@@ -107,11 +107,11 @@ def test_a_query_that_lost_files_of_state_is_set_back_and_reads_the_later_rows_a
             again = closes(query.settle())
     finally:
         spark.conf.unset(FORMAT)
-    before, whole = sum(emitted, Counter()), sum(emitted, Counter()) + rest
-    assert set(whole.values()) == {1}
+    before, expected = sum(emitted, Counter()), sum(emitted, Counter()) + rest
+    assert set(expected.values()) == {1}
     assert set(again.values()) == {1}
-    # What is emitted twice is the same both times.
-    assert before | again == whole
+    # Panes that are emitted twice are equal.
+    assert before | again == expected
     assert rest <= again
 
 
@@ -120,12 +120,12 @@ SNAPSHOT = {CHANGELOGS: "false"}
 
 
 def run_batches(spark: SparkSession, feed: Feed, checkpoint: Path, batches: range) -> Counter[tuple[object, ...]]:
-    found = Counter[tuple[object, ...]]()
+    closed = Counter[tuple[object, ...]]()
     with ClockedQuery(counts(feed.stream(spark)), checkpoint=checkpoint) as query:
         for batch in batches:
             write(feed, batch)
-            found += closes(query.settle())
-    return found
+            closed += closes(query.settle())
+    return closed
 
 
 def newest_version(checkpoint: Path) -> int:
@@ -144,11 +144,11 @@ def test_recovery_goes_back_behind_a_damaged_snapshot(
             emitted += run_batches(spark, feed, checkpoint, range(4, 5))
         snapshot = files_of(checkpoint, "0/[0-9]*.zip")[-1]
         emitted += run_batches(spark, feed, checkpoint, range(5, BATCHES))
-        whole = snapshot.read_bytes()
+        content = snapshot.read_bytes()
         delete([snapshot])
         if not is_gone:
-            snapshot.write_bytes(whole[: len(whole) // 2])
-        # All later changelogs need the snapshot.
+            snapshot.write_bytes(content[: len(content) // 2])
+        # All later changelogs require the snapshot.
         repeated = newest_version(checkpoint) - version_of(snapshot) + 1
         assert repeated > 2
         assert recover(checkpoint, spark=spark) == repeated
@@ -217,7 +217,7 @@ def test_a_query_does_not_start_in_the_middle_of_a_recovery(spark: SparkSession,
         ClockedQuery(counts(feed.stream(spark)), checkpoint=checkpoint) as query,
     ):
         query.settle()
-    # The query that was refused has begun one more.
+    # The rejected query has begun one more batch.
     assert recover(checkpoint, spark=spark) == done
     feed.flood()
     with ClockedQuery(counts(feed.stream(spark)), checkpoint=checkpoint) as query:

@@ -1,4 +1,4 @@
-"""Windows that are together over a checkpoint of others: which are which, what is new, gone, or refused."""
+"""Several windows in one query over a checkpoint of other windows: renamed, new, removed and rejected ones."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Asked = Window | tuple[Window, Mapping[str, Any]]
 
 
 class Grouped:
-    """One checkpoint, and a query of several windows over it, or of one that has no name."""
+    """One checkpoint, and a query of several windows over it, or of one window without a name."""
 
     def __init__(self, spark: SparkSession, folder: Path) -> None:
         self.runs = Runs(spark, folder, TENS)
@@ -36,16 +36,16 @@ class Grouped:
     def run(self, panes: DataFrame, *rows: tuple[int, str, int]) -> list[tuple[Any, ...]]:
         with ClockedQuery(panes, checkpoint=self.runs.checkpoint) as query:
             self.runs.write(rows)
-            return told(query.settle())
+            return rows_of(query.settle())
 
     def open(self) -> list[tuple[Any, ...]]:
-        return told(self.runs.open())
+        return rows_of(self.runs.open())
 
     def verdicts(self, panes: DataFrame) -> set[tuple[str, str]]:
         return verdicts(panes, self.runs)
 
     def refused(self, panes: DataFrame) -> str:
-        """Why a query is refused, beforehand and when it starts; nothing of state is written."""
+        """The error of a query in `compare` and at its start, which must not write state."""
         (why,) = (what for verdict, what in self.verdicts(panes) if verdict == "refused")
         before = state_files(self.runs)
         with pytest.raises(IncompatibleStateError) as refused:
@@ -63,8 +63,8 @@ def state_files(runs: Runs) -> set[str]:
     return {name for name in runs.files() if "/state/" in name}
 
 
-def told(rows: Sequence[Row]) -> list[tuple[Any, ...]]:
-    """The name of the window if there is one, the key, when it starts, and how many rows."""
+def rows_of(rows: Sequence[Row]) -> list[tuple[Any, ...]]:
+    """The name of the window if it has one, the key, the window's start, and the number of rows."""
     start = [int(row.window.start.timestamp()) for row in rows]
     named = [(row.window_name,) if "window_name" in row else () for row in rows]
     return sorted((*name, row.k, at, row.n) for name, row, at in zip(named, rows, start, strict=True))
@@ -122,13 +122,13 @@ def test_a_window_that_has_the_first_place_may_go_and_a_savepoint_puts_each_in_i
 
 
 def test_one_window_of_several_changes_alone_once_it_is_alone(spark: SparkSession, tmp_path: Path) -> None:
-    """It drains, while its records are still where they were together with others."""
+    """The window drains while its records are still in the state that it shared with others."""
     query = Grouped(spark, tmp_path)
     query.run(query.over(all=TWENTIES, tens=TENS), (1, "a", 1))
     query.run(query.over((TENS, DROP)), (2, "a", 1))
     longer = (TENS, {"early": None, "allowed_lateness": "5 seconds"})
     query.run(query.over(longer), (11, "a", 1))
-    # A window whose lateness has just changed cannot drain before the clock is past what had closed.
+    # A window whose lateness has changed cannot drain before the clock has passed the windows that had closed.
     query.run(query.over(longer), (12, "a", 1))
     assert query.open() == [("a", 0, 2), ("a", 10, 2)]
     drains = (VISITS, {"upgrade": Upgrade(window="drain")})

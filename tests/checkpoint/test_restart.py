@@ -1,7 +1,6 @@
-"""Queries that stop and start again, batches that run twice, and checkpoints that another query wrote.
+"""Queries that stop and restart, batches that run twice, and checkpoints of other queries.
 
-That a query which is restarted midway fires as an undisturbed one, whatever the session's state store, is part of the
-random streams in test_differential.py.
+The random streams of test_differential.py compare restarted queries with undisturbed ones, for all state stores.
 """
 
 from __future__ import annotations
@@ -66,7 +65,7 @@ def test_a_batch_that_runs_again_fires_the_same_and_changes_nothing_twice(
         query.write(rows(200, 3, 21, 22))
         query.settle()
         assert len(query.last) == 1
-        # A batch with rows, of which some are late. The clock has moved on since: the batch keeps its own.
+        # A batch with some late rows. The clock has advanced since, but the repeated batch keeps its clock.
         query.wall += 2 * SECOND
         repeat()
         query.advance(3 * SECOND)
@@ -77,7 +76,7 @@ def test_a_batch_that_runs_again_fires_the_same_and_changes_nothing_twice(
 
 
 def test_a_query_that_was_not_running_has_not_waited_for_its_source(spark: SparkSession, tmp_path: Path) -> None:
-    """A batch without rows that is done again has the time at which it was planned, before the query was stopped."""
+    """A repeated batch without rows has the time at which it was planned, before the query was stopped."""
     feed = Feed(tmp_path / "in", "k string, n bigint")
     feed.write([(9_500 * SECOND, "a", 1)])
     window = Sliding("100 seconds", "50 seconds")
@@ -120,8 +119,8 @@ def test_a_query_by_the_wall_clock_starts_again_whatever_spark_still_lists(
                 feed.write([(0, "a")])
                 query.advance("1 second")
                 fired += [row.n for row in query.settle()]
-            kept = [int(file.name) for file in (tmp_path / "checkpoint" / "offsets").glob("[0-9]*")]
-    assert 0 not in kept, "Spark forgot the first batches"
+            offsets = [int(file.name) for file in (tmp_path / "checkpoint" / "offsets").glob("[0-9]*")]
+    assert 0 not in offsets, "Spark forgot the first batches"
     assert fired == [8, 8]
 
 
@@ -175,7 +174,7 @@ CHANGES: list[tuple[str, dict[str, Any], dict[str, Any], str, str]] = [
 
 
 class Checkpoint:
-    """A checkpoint that a query wrote and that another, or the same, is started over."""
+    """A checkpoint of a query, over which the same query or another one starts."""
 
     def __init__(self, spark: SparkSession, folder: Path, written: dict[str, Any]) -> None:
         self.spark = spark
@@ -189,12 +188,12 @@ class Checkpoint:
             return running.settle()
 
     def panes(self, query: dict[str, Any]) -> DataFrame:
-        given = {name: value for name, value in query.items() if name != "aggregates"}
+        arguments = {name: value for name, value in query.items() if name != "aggregates"}
         aggregates = [function("v").alias(name) for name, function in query["aggregates"].items()]
-        return windowed(self.feed.stream(self.spark), time="ts", **given).agg(*aggregates)
+        return windowed(self.feed.stream(self.spark), time="ts", **arguments).agg(*aggregates)
 
     def files(self) -> dict[str, bytes]:
-        """Every file of the state, with what is in it."""
+        """The contents of every file of the state."""
         files = sorted((self.path / "state").rglob("*"))
         return {str(file.relative_to(self.path)): file.read_bytes() for file in files if file.is_file()}
 
@@ -203,7 +202,7 @@ class Checkpoint:
 def checkpoint(request: pytest.FixtureRequest, spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Any:
     written = {"tumbling": TUMBLING, "sliding": SLIDING}[request.param]
     checkpoint = Checkpoint(spark, tmp_path_factory.mktemp(request.param), written)
-    # The batch that no changed query may run.
+    # The batch that a changed query must not run.
     checkpoint.feed.write([(12 * SECOND, "a", "x", 4)])
     return written, checkpoint
 
@@ -213,14 +212,14 @@ def test_a_changed_query_over_an_old_checkpoint_is_refused_with_both_and_nothing
 ) -> None:
     written, old = checkpoint
     files = old.files()
-    for what, of, change, was, now in CHANGES:
+    for what, of, change, before, now in CHANGES:
         if of is not written:
             continue
         with pytest.raises(IncompatibleStateError) as refused:
             old.run({**written, **change})
         message = str(refused.value)
-        assert was in message, what
-        assert now in message.split(was)[1], what
+        assert before in message, what
+        assert now in message.split(before)[1], what
         assert "Nothing was overwritten" in message, what
         assert "new checkpointLocation" in message, what
         assert old.files() == files, what
@@ -247,17 +246,17 @@ def test_a_result_that_has_another_name_goes_on_and_the_open_panes_have_it(
     renamed = {{"total": "sum"}.get(name, name): function for name, function in query["aggregates"].items()}
     old.feed.write([(12 * SECOND, "a", "x", 4)])
     old.run({**query, "aggregates": renamed})
-    held = read_panes(old.path, spark=spark)
-    assert {"n", "sum"} < set(held.columns)
-    assert "total" not in held.columns
-    # 1 and 3 in the first window, 2 and 4 in the second: what came before the change counts on.
-    assert {row["sum"] for row in held.collect()} >= {6}
+    open_panes = read_panes(old.path, spark=spark)
+    assert {"n", "sum"} < set(open_panes.columns)
+    assert "total" not in open_panes.columns
+    # 1 and 3 in the first window, 2 and 4 in the second: rows from before the change still count.
+    assert {row["sum"] for row in open_panes.collect()} >= {6}
 
 
 def test_the_query_changed_back_goes_on(checkpoint: tuple[dict[str, Any], Checkpoint]) -> None:
     written, old = checkpoint
     old.feed.flood()
-    # What late rows come to is no part of the state, and may change.
+    # The handling of late rows is not part of the state and may change.
     closed = [row for row in old.run({**written, "late": "emit"}) if row.pane.firing == "close"]
     last = {(row.k, row.window.start.second): (row.n, row.total) for row in closed}
     if written is TUMBLING:

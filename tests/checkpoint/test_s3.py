@@ -1,4 +1,4 @@
-"""A checkpoint in an object store: S3, by a server on this machine that speaks as it does."""
+"""A checkpoint in an object store: S3, by a server on this machine with the same protocol."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def session_with(home: Path, url: str) -> SparkSession:
         "fs.s3a.endpoint": url,
         "fs.s3a.endpoint.region": "us-east-1",
         "fs.s3a.path.style.access": "true",
-        # The server says twice that a body may come, and the client that copies whole files takes that for the answer.
+        # The server sends 100 Continue twice, and the client that copies files takes the second one for the answer.
         "fs.s3a.optimized.copy.from.local.enabled": "false",
         "fs.s3a.access.key": "anyone",
         "fs.s3a.secret.key": "anything",
@@ -72,7 +72,7 @@ def session_with(home: Path, url: str) -> SparkSession:
 
 
 def run(spark: SparkSession, home: Path) -> None:
-    """Runs sessions over all rows there are. Each batch is written whole, over what an earlier attempt of it left."""
+    """Runs sessions over all available rows. Each batch replaces the output of an earlier attempt."""
 
     def write(batch: DataFrame, number: int) -> None:
         batch.write.mode("overwrite").parquet(str(home / "out" / f"batch={number}"))
@@ -84,7 +84,7 @@ def run(spark: SparkSession, home: Path) -> None:
 
 
 def somewhere(home: Path, more: int, rng: random.Random) -> Iterator[float]:
-    """Ends within a batch: some hundredths of a second after the output of another."""
+    """Ends within a batch, some hundredths of a second after the output of another batch."""
     until = len(written(home)) + more
     while len(written(home)) < until:
         yield 0.02
@@ -121,7 +121,7 @@ def test_a_query_with_a_checkpoint_on_s3_is_killed_and_goes_on(spark: SparkSessi
 
 
 def check(spark: SparkSession, home: Path) -> None:
-    """What came out are the panes of Spark's own sessions."""
+    """Compares the output with the panes of Spark's sessions."""
     out = shown(spark.read.parquet(str(home / "out")))
     rows = Feed(home / "in", COLUMNS).batch(spark).where(F.col("t") != FLOOD)
     sessions = rows.groupBy("k", F.session_window("ts", "4 seconds").alias("window"))

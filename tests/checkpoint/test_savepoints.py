@@ -1,4 +1,4 @@
-"""Savepoints from Python and by the command: what is asked, what is refused, and that queries go on from them."""
+"""Savepoints from Python and by the command: their arguments and errors, and queries that resume them."""
 
 from __future__ import annotations
 
@@ -58,15 +58,15 @@ def test_a_query_goes_on_from_what_the_command_wrote(
     feed.write([(SECOND * n, f"k{n}", n) for n in range(9)])
     run(panes(feed, spark), tmp_path / "one")
     batch = len(list((tmp_path / "one" / "commits").glob("[0-9]*"))) - 1
-    asked = ["savepoint", str(tmp_path / "one"), str(tmp_path / "other"), "--partitions", "5"]
-    assert main.main(asked) == 0
+    arguments = ["savepoint", str(tmp_path / "one"), str(tmp_path / "other"), "--partitions", "5"]
+    assert main.main(arguments) == 0
     assert capsys.readouterr().out == f"{tmp_path}/other continues after batch {batch} of {tmp_path}/one.\n"
     assert totals(tmp_path / "other") == totals(tmp_path / "one") == {f"k{n}": n for n in range(9)}
     feed.write([(SECOND * n, f"k{n}", 100) for n in range(9)])
     run(panes(feed, spark), tmp_path / "other")
     assert totals(tmp_path / "other") == {f"k{n}": n + 100 for n in range(9)}
     assert {folder.name for folder in (tmp_path / "other/state/0").glob("[0-9]*")} == set("01234")
-    assert main.main(asked) == 1
+    assert main.main(arguments) == 1
     assert "exists and is not an empty folder" in capsys.readouterr().err
 
 
@@ -80,22 +80,22 @@ def test_a_query_of_sparks_own_windows_goes_on_as_one_of_ours_by_the_command(
 ) -> None:
     feed = Feed(tmp_path / "in", "k string, v int")
     feed.write([(SECOND * n, f"k{n}", n) for n in range(9)])
-    was = sparks_own(feed, spark)
-    run(was, tmp_path / "one")
+    spark_query = sparks_own(feed, spark)
+    run(spark_query, tmp_path / "one")
     queries = types.ModuleType("queries_of_clicks")
-    queries.was, queries.panes = was, lambda spark: panes(feed, spark)  # type: ignore[attr-defined]
+    queries.spark_query, queries.panes = spark_query, lambda spark: panes(feed, spark)  # type: ignore[attr-defined]
     monkeypatch.setitem(sys.modules, "queries_of_clicks", queries)
-    asked = ["savepoint", str(tmp_path / "one"), str(tmp_path / "other"), "--partitions", "3"]
-    assert main.main(asked) == 1
+    arguments = ["savepoint", str(tmp_path / "one"), str(tmp_path / "other"), "--partitions", "3"]
+    assert main.main(arguments) == 1
     assert "savepoint(checkpoint, to, was=..., panes=...)" in capsys.readouterr().err
-    assert main.main([*asked, "--was", "queries_of_clicks:was", "--panes", "queries_of_clicks:panes"]) == 0
+    assert main.main([*arguments, "--was", "queries_of_clicks:spark_query", "--panes", "queries_of_clicks:panes"]) == 0
     feed.write([(SECOND * n, f"k{n}", 100) for n in range(8)] + [(11 * SECOND, "new", 1)])
     run(panes(feed, spark), tmp_path / "other")
     assert totals(tmp_path / "other") == {"k8": 8, "new": 1} | {f"k{n}": n + 100 for n in range(8)}
 
 
 @pytest.mark.parametrize(
-    ("asked", "message"),
+    ("options", "message"),
     [
         ({"partitions": 0}, "partitions=0 is not a number of partitions"),
         ({"partitions": True}, "partitions=True is not a number of partitions"),
@@ -109,9 +109,9 @@ def test_a_query_of_sparks_own_windows_goes_on_as_one_of_ours_by_the_command(
     ],
 )
 def test_what_is_asked_wrongly_is_named(
-    spark: SparkSession, tmp_path: Path, asked: dict[str, Any], message: str
+    spark: SparkSession, tmp_path: Path, options: dict[str, Any], message: str
 ) -> None:
-    of: dict[str, Any] = {"checkpoint": tmp_path / "one", "to": tmp_path / "other", **asked}
+    of: dict[str, Any] = {"checkpoint": tmp_path / "one", "to": tmp_path / "other", **options}
     with pytest.raises(InvalidArgumentError, match=message):
         savepoint(of.pop("checkpoint"), of.pop("to"), **of)
     assert not (tmp_path / "other").exists()
@@ -137,10 +137,10 @@ def test_what_sources_and_logs_have_noted_is_looked_at_before_a_query_starts(
     run(panes(feed, spark), tmp_path / "one")
     savepoint(tmp_path / "one", tmp_path / "other")
     (gone,) = (path for path in (tmp_path / "other").glob(name) if not path.name.startswith("."))
-    whole = gone.read_bytes()
+    content = gone.read_bytes()
     gone.unlink()
     with pytest.raises(DamagedStateError, match=f"the file {gone.relative_to(tmp_path / 'other')} is missing"):
         run(panes(feed, spark), tmp_path / "other")
-    gone.write_bytes(whole)
+    gone.write_bytes(content)
     run(panes(feed, spark), tmp_path / "other")
     assert totals(tmp_path / "other") == {"a": 1}

@@ -1,4 +1,4 @@
-"""Stages whose process is killed, and whose tasks fail: their state and their output are as if nothing had happened."""
+"""Stages whose process is killed and whose tasks fail: their state and output do not change."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def add(state: State, key: str, n: int) -> int:
 
 
 def fail_once(state: State, stage: str) -> None:
-    """In every third batch the first attempt of a task fails with all its writes made."""
+    """In every third batch the first attempt of a task fails after all its writes."""
     context = TaskContext.get()
     assert context is not None
     if context.attemptNumber() == 0 and state.batch_id % 3 == (1 if stage == "process" else 2):
@@ -63,8 +63,8 @@ def callbacks(firings: Iterator[Firings], state: State) -> Iterator[pa.RecordBat
 
 
 def sums(rows: DataFrame) -> DataFrame:
-    asked = windowed(rows.withWatermark("ts", "0 seconds"), Tumbling("1 hour"), by="k", time="ts")
-    return asked.agg(F.sum("n").alias("total"))
+    windows = windowed(rows.withWatermark("ts", "0 seconds"), Tumbling("1 hour"), by="k", time="ts")
+    return windows.agg(F.sum("n").alias("total"))
 
 
 def run(spark: SparkSession, folder: Path) -> None:
@@ -92,7 +92,7 @@ def test_stages_that_are_killed_and_tasks_that_fail_leave_what_an_undisturbed_ru
         nonlocal number
         for _ in range(more):
             batch = [(f"key {rng.randrange(12)}", rng.randrange(100)) for _ in range(40)]
-            # An hour each, in order: no row is late, whatever files a batch is made of.
+            # An hour each, in order: no row is late, for any division of the files into batches.
             feed.write([(number * 3600 * SECOND + 1, k, n) for k, n in batch])
             for k, n in batch:
                 rows[k] += 1
@@ -103,7 +103,7 @@ def test_stages_that_are_killed_and_tasks_that_fail_leave_what_an_undisturbed_ru
     kill_after(tmp_path, somewhere_in_a_batch(tmp_path / "checkpoint", rng), __file__)
     write(2)
     feed.write([(number * 3600 * SECOND, None, 0)])
-    # With attempts to spare, in a process of its own, for the session of the tests has none.
+    # A separate process with several attempts per task, because the tests' session has one.
     finish(tmp_path)
 
     closed = Counter({k: sum(total for (of, _), total in panes.items() if of == k) for k in rows})

@@ -1,4 +1,4 @@
-"""Queries with values of the window before, ``previous`` and ``empty="forward"``, that are killed in batches."""
+"""Queries with values of the previous window, ``previous`` and ``empty="forward"``, that are killed in batches."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def run(spark: SparkSession, folder: Path) -> list[int]:
 
 
 def closes(rows: list[Row], name: str) -> Counter[tuple[Any, ...]]:
-    """The closes of each key: key, start, count, sum, and with ``previous`` the sum before."""
+    """The closes of each key: key, start, count, sum, and with ``previous`` the previous sum."""
     windows: dict[str | None, dict[int, list[int]]] = defaultdict(dict)
     for time, key, value in rows:
         windows[key].setdefault(time // SIZE * SIZE, []).append(value)
@@ -75,7 +75,7 @@ def closes(rows: list[Row], name: str) -> Counter[tuple[Any, ...]]:
     closed: Counter[tuple[Any, ...]] = Counter()
     for key, with_rows in windows.items():
         last: tuple[int, int] | None = None
-        # The windows of a key end with its own last row, or where the clock has come to.
+        # The windows of a key end with its last row, or at the clock.
         until = max(max(with_rows) + SIZE, clock // SIZE * SIZE)
         for start in range(min(with_rows), until, SIZE):
             values = with_rows.get(start)
@@ -95,7 +95,7 @@ def test_closes_after_kills_take_values_from_the_close_before_once(spark: SparkS
     for name in (*NAMES, "forward"):
         for _ in range(5):
             batch = [
-                # Few rows: keys have windows without any.
+                # Few rows, so that keys have windows without rows.
                 (SPAN * number + rng.randrange(SPAN), rng.choice([*"abcdefgh", None]), rng.randrange(50))
                 for _ in range(20)
             ]
@@ -106,10 +106,10 @@ def test_closes_after_kills_take_values_from_the_close_before_once(spark: SparkS
     assert committed(tmp_path / "forward-checkpoint") < 2 * number
     assert run(spark, tmp_path) == [0, 0], "records are left"
     for name in NAMES:
-        found = spark.read.parquet(str(tmp_path / name))
+        written = spark.read.parquet(str(tmp_path / name))
         values = ["k", "at", "n", "total", *(["before"] if name == "previous" else [])]
         expected = closes(rows, name)
-        assert Counter(tuple(row) for row in found.select(*values).collect()) == expected, f"MULLION_SEED={SEED}"
+        assert Counter(tuple(row) for row in written.select(*values).collect()) == expected, f"MULLION_SEED={SEED}"
         assert expected.total() > 100
 
 
