@@ -1,4 +1,4 @@
-"""Topics in a Kafka that runs: the same rows, read and published, through a kill of the broker."""
+"""Topics in a running Kafka: reading and publishing the same rows, through a kill of the broker."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from tests.support.kafka.relay import Relay, Rows
 from tests.support.models import random_rows
 from tests.support.seeds import SEED
 
-# One broker: under several workers all of these go to one.
+# One worker of pytest runs all of these tests, with one broker.
 pytestmark = pytest.mark.xdist_group("kafka")
 
 
@@ -69,7 +69,7 @@ def test_rows_of_several_partitions_are_read_in_order_of_their_times(kafka: Kafk
 def test_rows_that_kafka_refuses_at_first_are_sent_again_and_come_before_those_after_them(kafka: KafkaServer) -> None:
     _kafka_client.make(kafka.servers, "not-yet", partitions=1)
     not_yet = NotYet(kafka.servers, "not-yet")
-    # A request has the first row, and those after it have the others.
+    # One request has the first row, and later requests have the other rows.
     with not_yet.open() as servers:
         topics.produce(f"kafka://{servers}", "not-yet", [{"n": n, "text": "x" * 700_000} for n in range(4)])
     assert not_yet.refused == 1
@@ -78,11 +78,11 @@ def test_rows_that_kafka_refuses_at_first_are_sent_again_and_come_before_those_a
 
 
 def test_a_topic_is_read_as_it_was_when_that_was_asked_for(kafka: KafkaServer, monkeypatch: pytest.MonkeyPatch) -> None:
-    made = _kafka_client._consumer
+    consumer_of = _kafka_client._consumer
 
     def after_one_more(servers: Any) -> Any:
         topics.produce(kafka.url, "grows", [{"n": 2}], keys=["k"])
-        return made(servers)
+        return consumer_of(servers)
 
     topics.produce(kafka.url, "grows", [{"n": 0}, {"n": 1}], keys=["k"] * 2)
     with monkeypatch.context() as patch:
@@ -92,7 +92,7 @@ def test_a_topic_is_read_as_it_was_when_that_was_asked_for(kafka: KafkaServer, m
 
 
 class Hasty:
-    """A consumer that at first says of a topic's one partition that it ends at its beginning."""
+    """A consumer whose first answer for a topic's only partition is that it ends at its beginning."""
 
     def __init__(self, consumer: Any) -> None:
         self._consumer = consumer
@@ -120,10 +120,10 @@ class Hasty:
 def test_an_end_that_is_said_too_early_is_not_taken_for_the_end(
     kafka: KafkaServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    made = _kafka_client._consumer
+    consumer_of = _kafka_client._consumer
     _kafka_client.make(kafka.servers, "early", partitions=1)
     topics.produce(kafka.url, "early", [{"n": 0}, {"n": 1}])
-    monkeypatch.setattr(_kafka_client, "_consumer", lambda servers: Hasty(made(servers)))
+    monkeypatch.setattr(_kafka_client, "_consumer", lambda servers: Hasty(consumer_of(servers)))
     assert topics.read(kafka.url, "early")["n"].to_pylist() == [0, 1]
 
 
@@ -134,19 +134,19 @@ def test_what_was_deleted_is_not_waited_for_and_what_comes_after_it_is_read(kafk
         place = TopicPartition("deleted", 0, before)
         admin.delete_records([place])[place].result()
 
-    def found(last: int | None = None) -> list[int]:
+    def numbers_until(last: int | None = None) -> list[int]:
         return [record.offset for record in _kafka_client.read(kafka.servers, "deleted", last)]
 
     _kafka_client.make(kafka.servers, "deleted", partitions=1)
-    assert found() == found(last=2) == []
+    assert numbers_until() == numbers_until(last=2) == []
     topics.produce(kafka.url, "deleted", range(5))
-    assert (found(), found(last=2), found(last=9)) == ([0, 1, 2, 3, 4], [3, 4], [0, 1, 2, 3, 4])
+    assert (numbers_until(), numbers_until(last=2), numbers_until(last=9)) == ([0, 1, 2, 3, 4], [3, 4], [0, 1, 2, 3, 4])
     delete(before=3)
-    assert (found(), found(last=1), found(last=4)) == ([3, 4], [4], [3, 4])
+    assert (numbers_until(), numbers_until(last=1), numbers_until(last=4)) == ([3, 4], [4], [3, 4])
     delete(before=5)
-    assert found() == found(last=4) == []
+    assert numbers_until() == numbers_until(last=4) == []
     topics.produce(kafka.url, "deleted", range(1))
-    assert (found(), found(last=4)) == ([5], [5])
+    assert (numbers_until(), numbers_until(last=4)) == ([5], [5])
 
 
 @pytest.mark.parametrize("in_function", [True, False])
@@ -155,7 +155,7 @@ def test_rows_that_were_deleted_unread_fail_a_query_and_the_error_names_the_opti
 ) -> None:
     topic = f"aged-{in_function}"
     _kafka_client.make(kafka.servers, topic, partitions=1)
-    seen: list[int] = []
+    fired: list[int] = []
 
     def drain(**options: str) -> None:
         rows = topics.KafkaBroker(kafka.servers, options).stream(spark, topic, schema="n long, ts timestamp")
@@ -164,7 +164,7 @@ def test_rows_that_were_deleted_unread_fail_a_query_and_the_error_names_the_opti
         ).agg(F.max("n").alias("n"))
 
         def keep(batch: DataFrame, number: int) -> None:
-            seen.extend(row.n for row in batch.where("pane.firing = 'early'").collect())
+            fired.extend(row.n for row in batch.where("pane.firing = 'early'").collect())
 
         writer = panes.writeStream.trigger(availableNow=True)
         writer = writer.foreachBatch(keep) if in_function or options else writer.format("noop")
@@ -178,7 +178,7 @@ def test_rows_that_were_deleted_unread_fail_a_query_and_the_error_names_the_opti
     produce(1)
     produce(2)
     place = TopicPartition(topic, 0, 2)
-    # The future is never done once its client is gone.
+    # The future never completes after its client is gone.
     admin = AdminClient({"bootstrap.servers": kafka.servers})
     admin.delete_records([place])[place].result()
     for _ in range(2):
@@ -186,8 +186,8 @@ def test_rows_that_were_deleted_unread_fail_a_query_and_the_error_names_the_opti
             drain()
         assert "options={'failOnDataLoss': 'false'}" in str(failed.value)
     drain(failOnDataLoss="false")
-    assert seen[-1] == 2
-    assert 1 not in seen
+    assert fired[-1] == 2
+    assert 1 not in fired
 
 
 def test_keys_of_any_text_and_size_come_back(kafka: KafkaServer, spark: SparkSession) -> None:
@@ -199,16 +199,18 @@ def test_keys_of_any_text_and_size_come_back(kafka: KafkaServer, spark: SparkSes
     assert dict(shown(spark, broker, "odd-keys", "value", "_key")) == dict(enumerate(keys))
 
 
-def shown(spark: SparkSession, broker: topics.Broker, topic: str, *columns: Any, **given: Any) -> list[tuple[Any, ...]]:
-    stream = broker.stream(spark, topic, **given).select(*columns)
-    seen: list[tuple[Any, ...]] = []
+def shown(
+    spark: SparkSession, broker: topics.Broker, topic: str, *columns: Any, **options: Any
+) -> list[tuple[Any, ...]]:
+    stream = broker.stream(spark, topic, **options).select(*columns)
+    rows_: list[tuple[Any, ...]] = []
     query = (
-        stream.writeStream.foreachBatch(lambda rows, _: seen.extend(map(tuple, rows.collect())))
+        stream.writeStream.foreachBatch(lambda rows, _: rows_.extend(map(tuple, rows.collect())))
         .trigger(availableNow=True)
         .start()
     )
     query.awaitTermination()
-    return seen
+    return rows_
 
 
 def test_a_stream_has_the_columns_of_its_records_and_says_which_each_record_had(
@@ -216,7 +218,7 @@ def test_a_stream_has_the_columns_of_its_records_and_says_which_each_record_had(
 ) -> None:
     broker = topics.broker(kafka.url)
     topics.produce(broker, "stream", [{"n": 1, "who": None}], keys=["a"], timestamps=[1.5])
-    # A record has the fields that its own call gave it.
+    # A record has the fields of its call.
     topics.produce(broker, "stream", [{"n": 2, "at": {"x": 0.5}}], keys=["a"], timestamps=[2])
     _kafka_client.produce(kafka.servers, "stream", [("a", b"{}", 3_000_000)])
 
@@ -228,11 +230,11 @@ def test_a_stream_has_the_columns_of_its_records_and_says_which_each_record_had(
         (None, None, None, "a", False, False),
     ]
     topics.produce(broker, "stream", [{"n": 4, "more": 1}], keys=["a"])
-    kept = broker.stream(spark, "stream", remembered=remembered)
-    assert kept.columns == ["n", "who", "at", "_key", "_timestamp", "_columns"]
+    limited = broker.stream(spark, "stream", remembered=remembered)
+    assert limited.columns == ["n", "who", "at", "_key", "_timestamp", "_columns"]
 
-    given = "n double, who string, `_missing` date"
-    times = shown(spark, broker, "stream", "n", "_missing", "_timestamp", schema=given)
+    other_schema = "n double, who string, `_missing` date"
+    times = shown(spark, broker, "stream", "n", "_missing", "_timestamp", schema=other_schema)
     assert [(n, missing, at.timestamp()) for n, missing, at in times][:3] == [
         (1.0, None, 1.5),
         (2.0, None, 2.0),
@@ -273,7 +275,7 @@ def test_random_rows_of_random_types_come_out_of_kafka_as_they_went_in_or_were_r
     def produce(call: Any) -> None:
         table = values_of("random", call)
         _json.written(table)
-        # Which calls have columns in common.
+        # The calls that have columns in common.
         topics.produce(types, "random", call)
         topics.produce(broker, "random", call, keys=["k"] * len(table))
         tables.append(table)
@@ -288,9 +290,9 @@ def test_random_rows_of_random_types_come_out_of_kafka_as_they_went_in_or_were_r
         "read": (values(topics.read(broker, "random")), as_json),
         "published": (values(topics.read(broker, "random-published")), as_json),
     }
-    for way, (found, wanted) in ways.items():
-        assert len(found) == len(wanted), f"{way}, MULLION_SEED={seed}"
-        for row, expected in zip(found, wanted, strict=True):
+    for way, (actual, wanted) in ways.items():
+        assert len(actual) == len(wanted), f"{way}, MULLION_SEED={seed}"
+        for row, expected in zip(actual, wanted, strict=True):
             assert random_rows.same(row, expected), f"{way} as {row}, was {expected}: MULLION_SEED={seed}"
 
 
@@ -307,8 +309,8 @@ def test_a_key_is_in_one_partition_whoever_sends_it(kafka: KafkaServer, spark: S
             columns = zip(*rows, strict=True)
             yield pa.RecordBatch.from_arrays([pa.array(list(of)) for of in columns], names=["topic", "key", "batch"])
 
-    made = source.stream(spark, "in").select("n").mapInArrow(outputs, topics.OUTPUTS)
-    query = made.writeStream.foreachBatch(publisher.publish).trigger(availableNow=True).start()
+    encoded = source.stream(spark, "in").select("n").mapInArrow(outputs, topics.OUTPUTS)
+    query = encoded.writeStream.foreachBatch(publisher.publish).trigger(availableNow=True).start()
     query.awaitTermination()
 
     partitions: dict[str | None, set[int]] = {}
@@ -390,7 +392,7 @@ def test_a_program_of_turbine_runs_on_kafka_as_it_does_on_a_folder(
     for region, amount, at_ms in (("eu", 5, 100), ("us", 7, 200), ("eu", 6, 900), ("eu", 1, 1_500)):
         order(region, amount, at_ms)
     app.run(until="drained")
-    # A second run goes on: the program takes each row once, and its windows are open still.
+    # A second run resumes: the program processes each row once, and its windows are still open.
     order("us", 2, 2_500)
     app.run(until="drained")
     revenue = sorted((r["region"], r["start_ms"], r["revenue"]) for r in values(topics.read(kafka.url, "revenue")))

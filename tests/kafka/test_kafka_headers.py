@@ -15,7 +15,7 @@ from mullion.errors import InvalidArgumentError, UnsupportedError
 from tests.support.kafka.kafka_server import KafkaServer
 from tests.support.seeds import SEED
 
-# One broker: under several workers all of these go to one.
+# One worker of pytest runs all of these tests, with one broker.
 pytestmark = pytest.mark.xdist_group("kafka")
 
 RANGES = [*range(1, 0x300), 0x7FF, 0x800, 0xD7FF, 0xE000, 0xFFFE, 0xFFFF, 0x1F600, 0x10FFFF]
@@ -53,8 +53,8 @@ def test_headers_come_back_in_order_and_in_a_stream_and_go_on_to_another_topic(
         for batch in batches:
             for row in batch.to_pylist():
                 encoded = topics.encoded(pa.RecordBatch.from_pylist([{"value": row["value"]}]))
-                made = {"topic": "headed-on", "key": row["_key"], "batch": encoded, "headers": row["_headers"]}
-                yield pa.RecordBatch.from_pylist([made], schema=made_of)
+                output = {"topic": "headed-on", "key": row["_key"], "batch": encoded, "headers": row["_headers"]}
+                yield pa.RecordBatch.from_pylist([output], schema=made_of)
 
     made_of = pa.schema(
         [

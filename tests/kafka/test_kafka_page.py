@@ -1,4 +1,4 @@
-"""The program of docs/kafka.md against a broker: panes by key, late and unreadable messages apart, and the table."""
+"""The program of docs/kafka.md with a broker: panes by key, topics of late and unreadable messages, and the table."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def test_the_program_publishes_panes_and_dead_letters_and_maintains_a_table(
     blocks = dict(TITLED.findall(PAGE.read_text("utf-8")))
     source = blocks["The source"].replace("kafka-1:9092,kafka-2:9092", kafka.servers)
     blocks["The source"] = source.replace("/data/checkpoints", str(tmp_path))
-    # Each run reads what is there, and ends. The session of the tests has no Delta Lake.
+    # Each run reads the available rows and ends. The session of the tests has no Delta Lake.
     for name in ("The sinks", "The table"):
         blocks[name] = re.sub(r"processingTime=\".*?\"", "availableNow=True", blocks[name])
     target = ParquetTable(str(tmp_path / "table"))

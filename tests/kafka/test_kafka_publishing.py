@@ -1,4 +1,4 @@
-"""What a query publishes to Kafka is there exactly once, whatever is killed, and whoever else publishes for it."""
+"""A query's rows are in Kafka exactly once after any kill, and if another process publishes for the query."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from tests.support.kafka.kafka_server import KafkaServer
 from tests.support.kafka.published import feed, is_whole, numbers, of_batch, records_by_partition, rows_of, start
 from tests.support.killing import committed, environment, session_of_its_own
 
-# One broker: under several workers all of these go to one.
+# One worker of pytest runs all of these tests, with one broker.
 pytestmark = pytest.mark.xdist_group("kafka")
 
 
@@ -44,7 +44,7 @@ def test_a_batch_that_is_attempted_twice_is_in_kafka_once(
     broker, prefix, checkpoint = topics.broker(kafka.url), "twice-", tmp_path / "checkpoint"
     feed(broker, range(2), prefix)
     with monkeypatch.context() as patch:
-        # So that a batch is made again, and then waits where it was made and comes in more than one piece.
+        # A batch runs again, and then waits in its task and arrives in several pieces.
         patch.setattr(_kafka_publisher, "_AT_ONCE", 60)
         patch.setattr(_kafka_publisher, "_IN_HAND", 50)
         publisher = run(spark, broker, checkpoint, prefix)
@@ -54,7 +54,7 @@ def test_a_batch_that_is_attempted_twice_is_in_kafka_once(
     run(spark, broker, checkpoint, prefix)
     is_whole(broker, 30, prefix)
 
-    # As if it had been killed after it published, and before Spark noted that.
+    # As if the process had been killed after it published, before Spark's commit.
     for commit in (checkpoint / "commits").glob("*1*"):
         commit.unlink()
     publisher = run(spark, broker, checkpoint, prefix)
@@ -95,13 +95,13 @@ def test_a_row_above_the_brokers_limit_leaves_nothing_of_its_batch_and_the_error
             yield pa.RecordBatch.from_pydict({"topic": ["too-large"], "key": ["k"], "batch": [encoded]})
 
     def publish() -> None:
-        made = source.stream(spark, "in").select("n").mapInArrow(outputs, topics.OUTPUTS)
-        writer = made.writeStream.foreachBatch(broker.publisher().publish)
+        encoded = source.stream(spark, "in").select("n").mapInArrow(outputs, topics.OUTPUTS)
+        writer = encoded.writeStream.foreachBatch(broker.publisher().publish)
         writer = writer.option("checkpointLocation", str(tmp_path / "checkpoint"))
         writer.trigger(availableNow=True).start().awaitTermination()
 
-    said = r"Topic 'too-large': a row of batch 0 of the query \S+ has 20000\d\d bytes, .* takes 1048588 at most, .*"
-    with pytest.raises(MullionError, match=said + "Nothing of the batch is published"):
+    message = r"Topic 'too-large': a row of batch 0 of the query \S+ has 20000\d\d bytes, .* takes 1048588 at most, .*"
+    with pytest.raises(MullionError, match=message + "Nothing of the batch is published"):
         publish()
     assert _kafka_client.read(kafka.servers, "too-large") == []
     sizes.clear()
@@ -129,7 +129,7 @@ def test_a_topic_with_a_small_limit_takes_every_row_that_fits_and_none_that_does
 def test_rows_that_kafka_refuses_at_first_are_in_the_transaction_before_those_after_them(kafka: KafkaServer) -> None:
     _kafka_client.make(kafka.servers, "not-yet-published", partitions=1)
     not_yet = NotYet(kafka.servers, "not-yet-published")
-    # A request has the first row, and those after it have the others.
+    # One request has the first row, and later requests have the other rows.
     rows = [Row("not-yet-published", None, b'{"n": %d, "t": "%s"}' % (n, b"x" * 700_000)) for n in range(4)]
     with not_yet.open() as servers:
         ours = Transactions(servers, "refused at first")
@@ -155,7 +155,7 @@ def test_what_readers_do_not_get_at_the_end_of_a_topic_is_not_waited_for(kafka: 
     assert _kafka_client.read(kafka.servers, "dropped") == []
     ours.open()
     ours.publish(0, "", of_batch("dropped", 0))
-    # The last offset is that of the transaction's end.
+    # The last offset is the marker of the transaction's end.
     assert [record.offset for record in _kafka_client.read(kafka.servers, "dropped")] == [5, 6, 7, 8]
     assert [record.offset for record in _kafka_client.read(kafka.servers, "dropped", last=3)] == [7, 8]
 
@@ -168,24 +168,24 @@ def test_readers_see_nothing_of_a_batch_before_it_is_committed(
     topics.produce(broker, "open", [{"n": -1}], keys=["k"])
 
     def streamed() -> list[int]:
-        seen: list[int] = []
+        rows_: list[int] = []
         stream = broker.stream(spark, "open", schema="n bigint").select("n")
-        writer = stream.writeStream.foreachBatch(lambda rows, _: seen.extend(row.n for row in rows.collect()))
+        writer = stream.writeStream.foreachBatch(lambda rows, _: rows_.extend(row.n for row in rows.collect()))
         writer.trigger(availableNow=True).start().awaitTermination()
-        return sorted(seen)
+        return sorted(rows_)
 
     ours = Transactions(kafka.servers, "of open rows")
     ours.open()
-    seen: list[list[int]] = []
+    views: list[list[int]] = []
 
     def looked_at() -> Any:
         yield from of_batch("open", 0)
         ours._producer.flush(30)
-        seen.append(numbers(kafka, "open"))
-        seen.append(streamed())
+        views.append(numbers(kafka, "open"))
+        views.append(streamed())
 
     ours.publish(0, "", looked_at())
-    assert seen == [[-1]] * 2
+    assert views == [[-1]] * 2
     assert numbers(kafka, "open") == streamed() == [-1, 0, 1, 2, 3]
 
     def fails() -> Any:
@@ -217,7 +217,7 @@ def test_who_reads_has_the_rows_of_a_transaction_that_is_about_to_end(
     def looked_at() -> None:
         ours._producer.flush(30)
         with monkeypatch.context() as patch:
-            # Whoever reads has found it open then.
+            # A reader has seen it open then.
             patch.setattr(time, "sleep", ends)
             assert numbers(kafka, "ending") == [0, 1, 2, 3]
 
@@ -253,8 +253,10 @@ def test_what_is_behind_a_transaction_that_stays_open_is_reported_and_seen_when_
         assert numbers(kafka, "behind") == [0, 1, 2, 3]
 
     other.publish(0, "", meanwhile())
-    (said,) = [record.getMessage() for record in caplog.records]
-    assert said.startswith("What the query behind has published in behind is there, and readers of committed rows do")
+    (message,) = [record.getMessage() for record in caplog.records]
+    assert message.startswith(
+        "What the query behind has published in behind is there, and readers of committed rows do"
+    )
     ours.flush()
     assert len(caplog.records) == 1, "there is nothing more to wait for"
     assert numbers(kafka, "behind") == list(range(12))
@@ -275,7 +277,7 @@ def test_a_producer_whose_query_another_one_publishes_for_is_fenced_with_words(k
     assert (successor.last, successor.plans) == (0, {0: "zero"})
     successor.publish(1, "one", of_batch("fenced", 1))
     assert numbers(kafka, "fenced") == list(range(8))
-    # It may come back, and knows then what the other one did.
+    # It may restart, and then reads the other one's notes.
     zombie.open()
     assert (zombie.last, zombie.plans) == (1, {0: "zero", 1: "one"})
     with pytest.raises(MullionError, match="query fenced could not publish batch 2: another process"):
@@ -303,7 +305,7 @@ def test_what_a_query_has_published_is_known_once_the_transactions_of_others_bes
     commits = threading.Thread(target=lambda: other.publish(0, "", of_batch("beside", 0)))
     commits.start()
     assert noted.wait(60)
-    # In the log of the partition it comes after a note of which nobody knows yet whether it counts.
+    # In the log of the partition it follows a note whose transaction is still open.
     ours.publish(0, "zero", of_batch("beside", 1))
     opens = threading.Thread(target=after.open)
     opens.start()
@@ -322,7 +324,7 @@ def test_a_note_remembers_the_last_batches_and_what_was_planned_for_them(
     for batch in (0, 1, 4, 6):
         ours.publish(batch, f"plan {batch}", of_batch("remembered", batch))
     after.open()
-    # The place of batch 0 is that of batch 6 too.
+    # Batches 0 and 6 share a slot.
     assert ours.plans == after.plans == {1: "plan 1", 4: "plan 4", 6: "plan 6"}
 
 
@@ -341,7 +343,7 @@ def test_of_two_programs_on_one_checkpoint_the_second_is_refused_and_on_a_copy_o
         text=True,
     )
     try:
-        # All rows are sent, and it is about to commit.
+        # All rows are sent, and the commit is next.
         while not (tmp_path / "commits").exists():
             assert first.poll() is None, first.stderr and first.stderr.read()
             time.sleep(0.05)
@@ -355,15 +357,15 @@ def test_of_two_programs_on_one_checkpoint_the_second_is_refused_and_on_a_copy_o
         run(spark, broker, copy, prefix)
         is_whole(broker, 20, prefix)
         (tmp_path / "go on").touch()
-        _, said = first.communicate(timeout=120)
+        _, errors = first.communicate(timeout=120)
     finally:
         first.kill()
         first.wait()
-    assert "could not publish batch 0: another process has begun to publish for it" in said
+    assert "could not publish batch 0: another process has begun to publish for it" in errors
     assert first.returncode == 1
     is_whole(broker, 20, prefix)
     assert Counter(record.value for record in _kafka_client.read(kafka.servers, "two-odd")).most_common(1)[0][1] == 1
-    # Once it has ended its checkpoint may be used again: batches that are in topics are not sent again.
+    # After its end, another process may use its checkpoint: published batches are not sent again.
     feed(broker, range(2, 3), prefix)
     run(spark, broker, copy, prefix)
     is_whole(broker, 30, prefix)

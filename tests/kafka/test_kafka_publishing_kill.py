@@ -20,7 +20,7 @@ from tests.support.kafka.published import numbers, of_batch, records_by_partitio
 from tests.support.killing import environment
 from tests.support.seeds import SEED
 
-# One broker: under several workers all of these go to one.
+# One worker of pytest runs all of these tests, with one broker.
 pytestmark = pytest.mark.xdist_group("kafka")
 
 
@@ -30,14 +30,14 @@ def test_a_publisher_that_is_killed_at_any_call_of_kafkas_client_and_started_aga
 ) -> None:
     lives = list(range(1, 15))
     random.Random(SEED).shuffle(lives)
-    told = subprocess.run(
+    process = subprocess.run(
         [sys.executable, __file__, kafka.servers, str(tmp_path), *map(str, [*lives, 0])],
         env=environment(),
         capture_output=True,
         text=True,
         check=False,
     )
-    assert told.returncode == 0, f"MULLION_SEED={SEED}: {told.stderr}"
+    assert process.returncode == 0, f"MULLION_SEED={SEED}: {process.stderr}"
     batches = int((tmp_path / "committed").read_text())
     assert batches > 8
     assert numbers(kafka, "killed") == list(range(4 * batches)), f"MULLION_SEED={SEED}, {lives}"
@@ -67,7 +67,7 @@ def test_a_batch_goes_on_after_the_broker_was_killed_in_the_middle_of_it(kafka: 
 
 
 class Mortal:
-    """A producer of Kafka whose process is killed at its n-th call, or in the middle of it where it commits."""
+    """A producer of Kafka whose process is killed at its n-th call, or in the middle of that call if it commits."""
 
     def __init__(self, producer: Any, calls: int) -> None:
         self._producer = producer
@@ -77,27 +77,27 @@ class Mortal:
         return len(self._producer)
 
     def __getattr__(self, name: str) -> Callable[..., Any]:
-        def call(*given: Any, **named: Any) -> Any:
+        def call(*arguments: Any, **named: Any) -> Any:
             self._left -= 1
             if self._left == 0:
                 if name == "commit_transaction":
                     threading.Timer(random.random() / 50, os.kill, (os.getpid(), signal.SIGKILL)).start()
                 else:
                     os.kill(os.getpid(), signal.SIGKILL)
-            return getattr(self._producer, name)(*given, **named)
+            return getattr(self._producer, name)(*arguments, **named)
 
         return call
 
 
 def life(servers: str, home: Path, calls: int) -> None:
-    """Publishes four more batches, or is killed at its n-th call of Kafka's client."""
+    """Publishes four more batches, or is killed at the n-th call of Kafka's client."""
     note = home / "committed"
     done = int(note.read_text()) if note.exists() else 0
     ours = Transactions(servers, f"killed in {home}")
     import confluent_kafka
 
-    made = confluent_kafka.Producer
-    confluent_kafka.Producer = lambda *given: Mortal(made(*given), calls)  # type: ignore[assignment, misc]
+    producer = confluent_kafka.Producer
+    confluent_kafka.Producer = lambda *arguments: Mortal(producer(*arguments), calls)  # type: ignore[assignment, misc]
     ours.open()
     for batch in range(done, done + 4):
         if batch > ours.last:
@@ -108,8 +108,8 @@ def life(servers: str, home: Path, calls: int) -> None:
 
 
 if __name__ == "__main__":
-    servers, folder, *given = sys.argv[1:]
-    for calls in map(int, given):
+    servers, folder, *numbers_of_calls = sys.argv[1:]
+    for calls in map(int, numbers_of_calls):
         child = os.fork()
         if child == 0:
             life(servers, Path(folder), calls)

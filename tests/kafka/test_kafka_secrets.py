@@ -1,4 +1,4 @@
-"""Programs of every door over a Kafka that asks for a password, which is then looked for in all that they leave."""
+"""Programs of every adapter over a Kafka that requires a password, which must not occur in their files and output."""
 
 from __future__ import annotations
 
@@ -25,17 +25,17 @@ def test_every_door_works_with_a_password_and_writes_it_nowhere(kafka: KafkaServ
         capture_output=True,
         text=True,
     )
-    said = run.stdout + run.stderr
-    assert run.returncode == 0, said[-6000:]
+    output = run.stdout + run.stderr
+    assert run.returncode == 0, output[-6000:]
     for door in ("native", "turbine", "faust", "kx", "bytewax"):
         assert sorted(topics.read(kafka.url, door)["n"].to_pylist()) == [1, 2], door
-    # That it was looked for where the connector says how it is set up.
-    assert "sasl.jaas.config" in said
-    assert "Physical Plan" in said
-    at = said.find(SECRET)
-    assert at < 0, said[max(0, at - 1500) : at + 500]
+    # The output includes the connector's own description of its settings.
+    assert "sasl.jaas.config" in output
+    assert "Physical Plan" in output
+    at = output.find(SECRET)
+    assert at < 0, output[max(0, at - 1500) : at + 500]
     files = [file for file in tmp_path.rglob("*") if file.is_file() and file.suffix not in (".jar", ".so")]
     assert any("events" in file.parts for file in files)
     assert any("offsets" in file.parts for file in files)
-    found = [str(file) for file in files if SECRET.encode() in file.read_bytes()]
-    assert found == []
+    files_with_secret = [str(file) for file in files if SECRET.encode() in file.read_bytes()]
+    assert files_with_secret == []

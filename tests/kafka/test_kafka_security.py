@@ -1,4 +1,4 @@
-"""What a cluster of Kafka asks of those who connect: given by name to each client, and never shown."""
+"""Security options of a Kafka cluster: passed by name to each client, and never shown."""
 
 from __future__ import annotations
 
@@ -117,8 +117,8 @@ def test_options_are_given_to_both_clients_by_the_names_that_each_has(pem: str) 
             },
         ),
     ]
-    for given, client, connector in cases:
-        options = KafkaOptions(given)
+    for options_given, client, connector in cases:
+        options = KafkaOptions(options_given)
         assert options.client() == client
         assert options.connector() == connector
         assert options.source() == connector
@@ -153,9 +153,9 @@ def test_what_is_not_known_or_not_enough_is_refused_and_its_values_are_not_said(
         ({7: SECRET}, r"a name of the type int"),
         (SECRET, r"options is of the type str\. Write a dict"),
     ]
-    for given, says in cases:
+    for options, says in cases:
         with pytest.raises(InvalidArgumentError, match=says) as refused:
-            topics.broker("kafka://localhost:9092", given)
+            topics.broker("kafka://localhost:9092", options)
         assert SECRET not in str(refused.value)
     with pytest.raises(InvalidArgumentError, match=r"Leave them out for any other"):
         topics.broker("dir:topics", LOGIN)

@@ -1,4 +1,4 @@
-"""What bytes of a topic are read as: JSON or none, records or plain values, and what columns hold of them."""
+"""The meaning of a topic's bytes: valid or invalid JSON, records or plain values, and the values of columns."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from mullion.topics._kafka import stream_rows
 from mullion.topics._schemas import spark_schema
 from tests.support.seeds import SEED
 
-# One broker: under several workers all of these go to one.
+# One worker of pytest runs all of these tests, with one broker.
 TEXTS: list[tuple[bytes, Any]] = [
     (b'{"a":1}', {"a": 1}),
     (b' \r\n\t{"a" : 1 , "b":{}} \n', {"a": 1, "b": None}),
@@ -71,7 +71,7 @@ TEXTS: list[tuple[bytes, Any]] = [
     (b'{"z":' + 100 * b"[" + 100 * b"]" + b"}", None),
     (b'{"z":' + 5000 * b"[" + 5000 * b"]" + b"}", None),
 ]
-"""Texts and the records that they are; ``None``: no JSON."""
+"""Texts and their records; ``None``: invalid JSON."""
 
 
 def records_of(spark: SparkSession, texts: list[bytes | None]) -> DataFrame:
@@ -81,7 +81,7 @@ def records_of(spark: SparkSession, texts: list[bytes | None]) -> DataFrame:
 
 
 def looked_at(spark: SparkSession, texts: list[bytes | None], kind: StructType) -> DataFrame:
-    """What a stream reads of texts; in ``_unfit`` those that would stop it."""
+    """The stream of these texts. ``_unfit`` has the texts that would stop it."""
     rows = stream_rows.checked_rows(spark, "texts", records_of(spark, texts), kind)
     unfit = F.when(F.col("_no_json") | F.col("_odd"), F.make_valid_utf8("_text"))
     return rows.select(*stream_rows.columns_of("_parsed", kind), "_columns", unfit.alias(UNFIT))
@@ -112,11 +112,11 @@ def test_both_readers_take_the_same_texts_for_json_and_for_the_same_records(spar
 
 
 def damaged_texts(rng: random.Random) -> list[bytes]:
-    """Messages that are almost JSON, or nothing like it: bytes cut and changed, deep, long, and odd in Unicode."""
-    whole = [text for text, expected in TEXTS if expected is not None]
+    """Messages that are almost JSON or far from it: truncated and changed bytes, deep, long, and invalid in Unicode."""
+    valid = [text for text, expected in TEXTS if expected is not None]
     texts = [bytes(rng.randrange(256) for _ in range(rng.randrange(30))) for _ in range(200)]
     for _ in range(1200):
-        text = bytearray(rng.choice(whole))
+        text = bytearray(rng.choice(valid))
         for _ in range(rng.randint(1, 3)):
             at = rng.randrange(len(text) + 1)
             text[at : at + rng.randrange(3)] = bytes(
@@ -177,17 +177,17 @@ def test_a_field_without_a_type_holds_nothing_and_a_value_in_it_stops_the_query(
         b'{"amount": 5, "tags": [null, {"amount": 8}]}',
         b'{"amount": 5, "of": {"a": {"b": 1}}}',
     ]
-    seen = looked_at(spark, [*nothing, *more], kind)
-    rows = seen.select("amount", UNFIT).collect()
+    parsed = looked_at(spark, [*nothing, *more], kind)
+    rows = parsed.select("amount", UNFIT).collect()
     assert [tuple(row) for row in rows[:2]] == [(5, None)] * 2
     assert [row[UNFIT] for row in rows[2:]] == [text.decode() for text in more]
-    assert [field.dataType for field in seen.schema][:5] == [field.dataType for field in kind]
+    assert [field.dataType for field in parsed.schema][:5] == [field.dataType for field in kind]
 
     strict = stream_rows.parsed_rows(spark, "void", records_of(spark, [*nothing, more[0]]), kind)
-    said = (
+    message = (
         r"Topic 'void': the value at offset 2 of partition 0 does not fit the topic's columns: \{\"meta\": .* schema="
     )
-    with pytest.raises(Exception, match=said):
+    with pytest.raises(Exception, match=message):
         strict.select("amount").collect()
     strict = stream_rows.parsed_rows(spark, "void", records_of(spark, [b"{} {}"]), kind)
     with pytest.raises(Exception, match=r"Topic 'void': the value at offset 0 of partition 0 is not JSON: \{\} \{\}"):
@@ -217,8 +217,8 @@ def test_a_number_with_more_digits_than_its_decimal_does_not_fit_and_is_not_roun
         b'{"l": [1, 2.5]}',
         b'{"m": {"a": 0.5, "b": 0.55}}',
     ]
-    seen = looked_at(spark, [*(text for text, _ in fits), *odd], kind)
-    rows = seen.select("d", UNFIT).collect()
+    parsed = looked_at(spark, [*(text for text, _ in fits), *odd], kind)
+    rows = parsed.select("d", UNFIT).collect()
     assert [(row.d and str(row.d), row[UNFIT]) for row in rows[: len(fits)]] == [(value, None) for _, value in fits]
     assert [row[UNFIT] for row in rows[len(fits) :]] == [text.decode() for text in odd]
     strict = stream_rows.parsed_rows(spark, "d", records_of(spark, [fits[0][0], odd[0]]), kind)

@@ -1,4 +1,4 @@
-"""A Kafka that speaks TLS: programs of every door over it, and those who show or trust the wrong certificate."""
+"""A Kafka with TLS: programs of every adapter, and clients that present or trust the wrong certificate."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def encrypted(tmp_path_factory: pytest.TempPathFactory, keys: Keys) -> Iterator[
 
 
 def shown(keys: Keys) -> dict[str, str]:
-    """What a client shows, and whom it trusts."""
+    """The certificate that a client presents, and the one that it trusts."""
     return {
         "security.protocol": "SSL",
         "ssl.ca.location": str(keys.ca),
@@ -54,12 +54,12 @@ def test_every_door_works_with_a_certificate_of_its_own_and_writes_its_password_
         capture_output=True,
         text=True,
     )
-    said = run.stdout + run.stderr
-    assert run.returncode == 0, said[-6000:]
+    output = run.stdout + run.stderr
+    assert run.returncode == 0, output[-6000:]
     for door in ("native", "turbine", "faust", "kx", "bytewax"):
         assert sorted(topics.read(encrypted.url, door)["n"].to_pylist()) == [1, 2], door
-    at = said.find(SECRET)
-    assert at < 0, said[max(0, at - 1500) : at + 500]
+    at = output.find(SECRET)
+    assert at < 0, output[max(0, at - 1500) : at + 500]
     files = [file for file in tmp_path.rglob("*") if file.is_file() and file.suffix not in (".jar", ".so")]
     assert [str(file) for file in files if SECRET.encode() in file.read_bytes()] == []
 
@@ -75,10 +75,10 @@ def test_who_trusts_another_broker_shows_nothing_or_encrypts_nothing_is_refused(
     encrypted: KafkaServer, keys: Keys, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("mullion.topics._kafka.client.WAIT_SECONDS", 4.0)
-    whole = shown(keys)
-    stranger = whole | {"ssl.ca.location": str(keys.stranger)}
-    nothing = {name: value for name, value in whole.items() if "keystore" not in name}
-    for options in (stranger, nothing, {}, whole | {"ssl.keystore.password": "another"}):
+    complete = shown(keys)
+    stranger = complete | {"ssl.ca.location": str(keys.stranger)}
+    nothing = {name: value for name, value in complete.items() if "keystore" not in name}
+    for options in (stranger, nothing, {}, complete | {"ssl.keystore.password": "another"}):
         with pytest.raises(MullionError) as refused:
             topics.read(topics.broker(f"kafka://{encrypted.with_tls}", options), "secured")
         print(refused.value)

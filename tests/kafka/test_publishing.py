@@ -1,4 +1,4 @@
-"""What a query publishes is in its topics exactly once, whatever is cut off."""
+"""A query's rows are in its topics exactly once after any interruption."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def test_a_batch_that_is_done_again_publishes_nothing_twice(spark: SparkSession,
     broker = topics.DirBroker(tmp_path / "topics")
     feed(broker, range(3))
     run(spark, broker, tmp_path / "checkpoint")
-    # As if it had been killed after it published, and before Spark noted that.
+    # As if the process had been killed after it published, before Spark's commit.
     for commit in (tmp_path / "checkpoint" / "commits").glob("*2*"):
         commit.unlink()
     publisher = run(spark, broker, tmp_path / "checkpoint")
@@ -73,13 +73,13 @@ def test_a_batch_that_was_cut_off_half_way_is_published_to_its_end(
     broker = topics.DirBroker(tmp_path / "topics")
     feed(broker, range(2))
     append = DirTopic.append_locked
-    left = [4]
+    remaining = [4]
 
     def cut_off(topic: DirTopic, staged: Any, origins: Any, _: Any) -> None:
         for one, origin in zip(staged, origins, strict=True):
-            if not left[0]:
+            if not remaining[0]:
                 raise RuntimeError("killed here")
-            left[0] -= 1
+            remaining[0] -= 1
             append(topic, [one], [origin])
 
     with monkeypatch.context() as patch:
@@ -87,7 +87,7 @@ def test_a_batch_that_was_cut_off_half_way_is_published_to_its_end(
         with pytest.raises(Exception, match="killed here"):
             run(spark, broker, tmp_path / "checkpoint")
     assert len(rows_of(broker, "even")) + len(rows_of(broker, "odd")) < 20
-    # What the batch has is its topics' already: nobody keeps out the rest of it.
+    # A part of the batch is published already, so its rest must be published too.
     with pytest.raises(InvalidArgumentError, match="Topic 'threes': column 'half' is string here, and double in the"):
         topics.produce(broker, "threes", [{"half": "text"}])
 
@@ -120,7 +120,7 @@ def test_a_second_process_that_publishes_for_a_query_is_refused_until_the_first_
     feed(broker, range(1))
     publisher = run(spark, broker, checkpoint)
     [lease] = (broker.path / "_published").glob("*.lock")
-    # For the system a file that is opened again is as one of another process.
+    # The system treats a reopened file like the file of another process.
     with lease.open("a+") as other:
         with pytest.raises(BlockingIOError):
             fcntl.flock(other, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -196,7 +196,7 @@ def test_outputs_are_stored_in_the_types_that_their_topic_has(spark: SparkSessio
     feed(broker, range(1))
     run(spark, broker, tmp_path / "checkpoint")
 
-    # So that the stream, which began before, reads them.
+    # The stream, which began before, reads them.
     query = stream.writeStream.format("memory").queryName("even").trigger(availableNow=True).start()
     query.awaitTermination()
     assert sorted(row.n for row in spark.table("even").collect()) == [0.0, 2.0, 4.0, 6.0, 8.0]
@@ -217,21 +217,21 @@ def test_what_is_carried_to_a_later_stage_is_what_was_made_in_pieces_that_fit_a_
     monkeypatch.setattr(_outputs, "_MOST_BYTES", 160)
     large, small = pa.RecordBatch.from_pydict({"n": range(50)}), pa.RecordBatch.from_pydict({"s": ["x", None]})
     note = _outputs.Note("w.close", b"schema")
-    made = [_outputs.Output("a", "k", large, note), _outputs.Output("b", None, small)]
-    (rows,) = _outputs.carried(made)
-    found = list(_outputs.outputs_in([rows]))
-    assert [(out.topic, out.key, out.note, out.batch.num_rows) for out in found] == [
+    outputs = [_outputs.Output("a", "k", large, note), _outputs.Output("b", None, small)]
+    (rows,) = _outputs.carried(outputs)
+    restored = list(_outputs.outputs_in([rows]))
+    assert [(out.topic, out.key, out.note, out.batch.num_rows) for out in restored] == [
         *[("a", "k", note, 20)] * 2,
         ("a", "k", note, 10),
         ("b", None, None, 2),
     ]
-    assert pa.Table.from_batches([out.batch for out in found[:3]]) == pa.Table.from_batches([large])
-    assert found[3].batch == small
+    assert pa.Table.from_batches([out.batch for out in restored[:3]]) == pa.Table.from_batches([large])
+    assert restored[3].batch == small
     assert list(_outputs.carried([])) == []
 
     plain = rows.select(["topic", "key", "batch"])
     nothing = pa.RecordBatch.from_arrays([pa.array([None], f.type) for f in plain.schema], schema=plain.schema)
-    assert list(_outputs.outputs_in([plain, nothing])) == [out._replace(note=None) for out in found]
+    assert list(_outputs.outputs_in([plain, nothing])) == [out._replace(note=None) for out in restored]
 
 
 def test_what_the_driver_is_told_of_a_batch_may_stop_it_before_any_of_it_is_published(
@@ -240,15 +240,15 @@ def test_what_the_driver_is_told_of_a_batch_may_stop_it_before_any_of_it_is_publ
     broker = topics.DirBroker(tmp_path / "topics")
     feed(broker, range(1))
     publisher = broker.publisher()
-    told: list[_outputs.Note] = []
+    received: list[_outputs.Note] = []
 
     def make(batches: Any) -> Any:
         for batch in batches:
             yield _outputs.Output("to", None, batch.select(["n"]), _outputs.Note("made", b"of n"))
 
     def tell(notes: Any) -> None:
-        told.extend(dict.fromkeys(notes))
-        if len(told) == 1:
+        received.extend(dict.fromkeys(notes))
+        if len(received) == 1:
             raise ValueError("not this one")
 
     def run() -> None:
@@ -261,16 +261,18 @@ def test_what_the_driver_is_told_of_a_batch_may_stop_it_before_any_of_it_is_publ
     assert rows_of(broker, "to") == []
     run()
     assert rows_of(broker, "to") == list(range(10))
-    assert told == [("made", b"of n")] * 2
+    assert received == [("made", b"of n")] * 2
 
 
-def publish(spark: SparkSession, broker: topics.DirBroker, checkpoint: Path, made: dict[str, list[Any]]) -> None:
-    """A query whose every batch publishes these rows, each topic's from a task of its own or from several."""
+def publish(
+    spark: SparkSession, broker: topics.DirBroker, checkpoint: Path, rows_by_topic: dict[str, list[Any]]
+) -> None:
+    """Runs a query whose every batch publishes these rows, each topic's from one task or from several."""
 
     def make(batches: Any) -> Any:
         for batch in batches:
             for at in batch["n"].to_pylist():
-                for topic, rows in made.items():
+                for topic, rows in rows_by_topic.items():
                     if at < len(rows):
                         yield rows_for(topic, [rows[at]])
 
@@ -291,7 +293,7 @@ EXACT = Decimal("1.5")
         ([{"of": {"n": "7"}}], r"'of\.n' is string here, and bigint in the topic"),
         ([{"of": "text"}], r"'of' is string here, and struct<d:decimal\(6,3\),n:bigint> in the topic"),
         ([{"of": {"D": EXACT}}], r"columns 'of\.d' and 'of\.D' differ in case alone"),
-        # Of a column that the topic has not yet, one task makes decimals and another one floats.
+        # One task writes decimals and another one floats to a column that the topic does not have yet.
         ([{"new": EXACT}, *[{}] * 8, {"new": 0.5}], r"'new' is (double|decimal\(2,1\)) here, and [dou]"),
     ],
 )
@@ -314,13 +316,13 @@ def test_what_fits_a_topics_decimals_and_nested_fields_is_published_with_all_of_
     broker = topics.DirBroker(tmp_path / "topics")
     feed(broker, range(1))
     stream = broker.stream(spark, "sums", schema=DECLARED)
-    made = [
+    sent = [
         {"price": EXACT, "of": {"d": EXACT, "n": 7}, "all": [EXACT, None]},
-        # Whole numbers are decimals of the column where they fit.
+        # Integers become decimals of the column if they fit.
         {"price": 12345678, "of": {"d": 3}, "all": [4, None]},
         {"price": None, "of": None, "all": []},
     ]
-    publish(spark, broker, tmp_path / "checkpoint", {"sums": made})
+    publish(spark, broker, tmp_path / "checkpoint", {"sums": sent})
     table = topics.read(broker, "sums")
     kinds = [
         pa.decimal128(10, 2),
@@ -328,14 +330,14 @@ def test_what_fits_a_topics_decimals_and_nested_fields_is_published_with_all_of_
         pa.list_(pa.decimal128(5, 1)),
     ]
     assert [table.schema.field(name).type for name in ("price", "of", "all")] == kinds
-    found = sorted(table.select(["price", "of", "all"]).to_pylist(), key=repr)
+    actual = sorted(table.select(["price", "of", "all"]).to_pylist(), key=repr)
     expected: list[dict[str, Any]] = [
         {"price": Decimal("1.50"), "of": {"d": Decimal("1.500"), "n": 7}, "all": [EXACT, None]},
         {"price": Decimal("12345678.00"), "of": {"d": Decimal("3.000"), "n": None}, "all": [Decimal("4.0"), None]},
         {"price": None, "of": None, "all": []},
     ]
-    assert found == sorted(expected, key=repr)
-    # And a stream that began with the schema reads on.
+    assert actual == sorted(expected, key=repr)
+    # A stream that began with the schema continues.
     query = stream.writeStream.format("memory").queryName("declared_sums").trigger(availableNow=True).start()
     query.awaitTermination()
     prices = [row.price for row in spark.table("declared_sums").collect()]
@@ -343,11 +345,11 @@ def test_what_fits_a_topics_decimals_and_nested_fields_is_published_with_all_of_
 
 
 def stop_half_way(home: Path) -> None:
-    """A program that has put its first batch into one topic, and waits for its end."""
+    """A program that has published its first batch to one topic, and waits for its kill."""
     append = DirTopic.append_locked
 
-    def appended(topic: DirTopic, *given: Any) -> None:
-        append(topic, *given)
+    def appended(topic: DirTopic, *arguments: Any) -> None:
+        append(topic, *arguments)
         (home / "half way").touch()
         signal.pause()
 
@@ -367,8 +369,10 @@ def test_headers_are_not_left_out_in_silence(spark: SparkSession, tmp_path: Path
     broker = topics.DirBroker(tmp_path / "broker")
     topics.produce(broker, "in", [{"n": 1}])
     batch = topics.encoded(pa.RecordBatch.from_pylist([{"n": 1}])).hex()
-    given = f"array(CAST({headers} AS struct<key: string, value: binary>)) AS headers"
-    outputs = broker.stream(spark, "in").selectExpr("'out' AS topic", "'k' AS key", f"X'{batch}' AS batch", given)
+    with_headers = f"array(CAST({headers} AS struct<key: string, value: binary>)) AS headers"
+    outputs = broker.stream(spark, "in").selectExpr(
+        "'out' AS topic", "'k' AS key", f"X'{batch}' AS batch", with_headers
+    )
     publisher = broker.publisher()
     writer = outputs.writeStream.foreachBatch(publisher.publish).option("checkpointLocation", str(tmp_path / "c"))
     with pytest.raises(Exception, match=why):

@@ -1,4 +1,4 @@
-"""Values as bytes and back: what is read is what was written, and what was written before is still read."""
+"""Values as bytes and back: reading returns the written values, also of earlier versions."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class Point:
 @dataclasses.dataclass
 class Counter:
     n: int
-    seen: list[Any] = dataclasses.field(default_factory=list)
+    values: list[Any] = dataclasses.field(default_factory=list)
 
     def __post_init__(self) -> None:
         self.n += 1
@@ -118,7 +118,7 @@ def test_a_record_and_a_dataclass_are_kept_by_the_names_of_their_classes_and_fie
     )
     written = values.encode(Point((1, 2)), "a test")
     assert written == (b'{"!":"dataclass","v":["%s:Point",{"x":{"!":"tuple","v":[1,2]},"y":0}]}' % __name__.encode())
-    # A field that is gone is left out, and one that is new has its default.
+    # A removed field is skipped, and a new one has its default.
     assert values.decode(written.replace(b'"y":0', b'"z":0')) == Point((1, 2), 0)
 
 
@@ -127,7 +127,7 @@ def test_a_dataclass_comes_back_without_its_constructor() -> None:
     again = values.decode(values.encode(counter, "a test"))
     assert again == counter
     assert again.n == 2
-    assert values.decode(values.encode(counter, "a test").replace(b',"seen":[2]', b"")).seen == []
+    assert values.decode(values.encode(counter, "a test").replace(b',"values":[2]', b"")).values == []
 
 
 @pytest.mark.parametrize(
@@ -170,10 +170,10 @@ def test_what_cannot_be_kept_and_what_is_not_there_any_more_is_refused() -> None
 
 
 def damaged(written: bytes) -> st.SearchStrategy[bytes]:
-    """The same bytes with some of them changed, put in or cut off."""
+    """The bytes with some of them changed, inserted or removed."""
 
-    def change(said: tuple[int, bytes, int]) -> bytes:
-        at, other, gone = said
+    def change(edit: tuple[int, bytes, int]) -> bytes:
+        at, other, gone = edit
         return written[:at] + other + written[at + gone :]
 
     places = st.integers(0, len(written))

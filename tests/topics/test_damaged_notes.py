@@ -1,4 +1,4 @@
-"""Small files of ours beside checkpoints and topics, with other bytes in them: our own error by the file's name."""
+"""Mullion's small files next to checkpoints and topics, with damaged bytes: a Mullion error that names the file."""
 
 from __future__ import annotations
 
@@ -36,8 +36,8 @@ anything = st.recursive(
 )
 
 
-def whole(folder: Path, note: str) -> Path:
-    """A note as it is written."""
+def valid_note(folder: Path, note: str) -> Path:
+    """Writes a valid note."""
     topics.produce(f"dir:{folder}", "topic", [{"n": 1, "s": "ö", "l": [{"x": 1.5}]}])
     columns = pa.schema({"n": pa.int64(), "l": pa.list_(pa.struct({"x": pa.float64()}))})
     remember(folder / "topic" / "schema.json", spark_schema(columns))
@@ -47,7 +47,7 @@ def whole(folder: Path, note: str) -> Path:
 
 
 def refusal(read: Callable[[Path], Any], file: Path) -> str | None:
-    """What the refusal of a note says; none where it was read. Anything else fails the test."""
+    """The message of a note's error, or none if it was read. Any other error fails the test."""
     try:
         read(file)
     except (DamagedStateError, IncompatibleStateError) as damage:
@@ -57,7 +57,7 @@ def refusal(read: Callable[[Path], Any], file: Path) -> str | None:
 
 @pytest.mark.parametrize("note", NOTES)
 def test_a_note_with_other_bytes_is_read_or_refused_by_its_name(tmp_path: Path, note: str) -> None:
-    file, rng = whole(tmp_path, note), random.Random(7)
+    file, rng = valid_note(tmp_path, note), random.Random(7)
     written, read = file.read_bytes(), NOTES[note]
     as_written = read(file)
     texts = [written[:at] for at in range(0, len(written), 7)]
@@ -80,19 +80,19 @@ def test_a_note_with_other_bytes_is_read_or_refused_by_its_name(tmp_path: Path, 
 
 @settings(max_examples=300)
 @given(anything)
-def test_notes_that_are_json_of_another_shape_are_refused(tmp_path_factory: pytest.TempPathFactory, said: Any) -> None:
+def test_notes_that_are_json_of_another_shape_are_refused(tmp_path_factory: pytest.TempPathFactory, value: Any) -> None:
     folder = tmp_path_factory.getbasetemp() / "shapes"
     (folder / "topic").mkdir(parents=True, exist_ok=True)
     for note, read in NOTES.items():
         file = folder / "topic" / note
-        file.write_text(json.dumps(said))
+        file.write_text(json.dumps(value))
         assert str(file) in (refusal(read, file) or str(file))
 
 
 def test_a_record_among_the_notes_of_batches_that_is_none_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     for value in (b"", b"{", b"7", b"null", b"[1]", b'{"batch": "x", "plan": ""}', b'{"batch": 1}', b"\xff"):
         records = [_kafka_client.Record(3, 41, 0, "query/0", value)]
-        monkeypatch.setattr(_kafka_client, "read_settled", lambda *_, found=records: found)
+        monkeypatch.setattr(_kafka_client, "read_settled", lambda *_, result=records: result)
         with pytest.raises(
             DamagedStateError, match=r"offset 41 of partition 3 of topic '__mullion_batches' is cut short"
         ):

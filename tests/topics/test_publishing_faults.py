@@ -1,5 +1,5 @@
-"""A publisher of a ``dir:`` topic that dies, or whose disk fails, at any operation on files: what is published is as if
-nothing had happened. It runs without Spark here, which has a part in this only before and after.
+"""A publisher of a ``dir:`` topic that dies, or whose disk fails, at any operation on files: the published rows are
+complete. It runs without Spark, which takes part only before and after publishing.
 """
 
 from __future__ import annotations
@@ -38,13 +38,13 @@ from tests.support.seeds import SEED
 TOPICS = ("even", "odd", "wider")
 BATCHES = 3
 
-# Of Python's audit events: what changes files, and what depends on what is there.
+# Python's audit events that change files, and those that depend on existing files.
 CHANGES = ("os.rename", "os.remove", "os.mkdir", "os.rmdir", "os.utime")
 LOOKS = ("os.listdir", "os.scandir")
 
 
 class Rows:
-    """A batch as a publisher has it from Spark, of two tasks."""
+    """A batch of two tasks, as a publisher gets it from Spark."""
 
     def __init__(self, batch: int) -> None:
         self._batch = batch
@@ -56,16 +56,18 @@ class Rows:
         return self
 
     def collect(self) -> list[SimpleNamespace]:
-        found = []
+        staged_rows = []
         for partition in range(2):
             vars(_dir_publisher).update(partition_of_task=functools.partial(int, partition))
             rows = pa.RecordBatch.from_pydict({"n": [10 * self._batch + 2 * i + partition for i in range(5)]})
-            found += [SimpleNamespace(**row) for told in self._stage(iter([rows])) for row in told.to_pylist()]
-        return found
+            staged_rows += [
+                SimpleNamespace(**row) for staged in self._stage(iter([rows])) for row in staged.to_pylist()
+            ]
+        return staged_rows
 
 
 def made_of(batches: Iterable[pa.RecordBatch]) -> Iterator[Output]:
-    """A topic of each task, one of all tasks, and in that a column that becomes wider with the second batch."""
+    """A topic per task, and one of all tasks with a column that becomes wider in the second batch."""
     for batch in batches:
         numbers = batch["n"].to_pylist()
         yield Output(TOPICS[numbers[0] % 2], f"key {numbers[0]}", batch)
@@ -74,8 +76,8 @@ def made_of(batches: Iterable[pa.RecordBatch]) -> Iterator[Output]:
 
 
 def publish(home: Path, publisher: topics.Publisher | None = None) -> None:
-    """Goes on from the batch that is committed last."""
-    vars(_dir_publisher).update(query_id_of=lambda _: "query", plan_of=lambda *given: f"plan {given[2]}")
+    """Continues after the last committed batch."""
+    vars(_dir_publisher).update(query_id_of=lambda _: "query", plan_of=lambda *arguments: f"plan {arguments[2]}")
     publisher = publisher or topics.DirBroker(home / "topics").publisher(ManualClock(start_ms=7000))
     for batch in range(committed(home), BATCHES):
         publisher.publish_made(Rows(batch), batch, made_of)  # type: ignore[arg-type]
@@ -93,9 +95,9 @@ def rows_of(home: Path, topic: str) -> list[dict[str, Any]]:
 
 
 class Operations:
-    """Calls ``at`` before each operation on files below a folder, with its number and a way to do half of it.
+    """Calls ``at`` before each operation on files below a folder, with its number and a function that does half of it.
 
-    With ``looks`` reading is one too. To die before it is to die before the next one.
+    With ``looks`` reading is an operation too. To die before reading is to die before the next operation.
     """
 
     def __init__(self, home: Path, at: Callable[[int, Callable[[], object]], None], *, looks: bool = False) -> None:
@@ -107,15 +109,15 @@ class Operations:
         sys.addaudithook(self._audited)
         opens, writes = io.open, pq.write_table
 
-        def opened(file: Any, mode: str = "r", *given: Any, **named: Any) -> Any:
-            stream = opens(file, mode, *given, **named)
+        def opened(file: Any, mode: str = "r", *arguments: Any, **named: Any) -> Any:
+            stream = opens(file, mode, *arguments, **named)
             return Torn(stream, self) if str(file).startswith(self._home) and set(mode) & set("wa+") else stream
 
         def written(table: Any, file: Any, **named: Any) -> None:
             self.before(lambda: opens(file, "wb").close())
             writes(table, file, **named)
 
-        # What paths open with.
+        # The function with which paths open files.
         io.open = opened
         pq.write_table = written
 
@@ -128,21 +130,21 @@ class Operations:
             finally:
                 self._within = False
 
-    def _audited(self, event: str, given: tuple[Any, ...]) -> None:
+    def _audited(self, event: str, arguments: tuple[Any, ...]) -> None:
         if event == "open":
-            counts = self._looks or given[2] & (os.O_WRONLY | os.O_RDWR)
+            counts = self._looks or arguments[2] & (os.O_WRONLY | os.O_RDWR)
         else:
             counts = event in CHANGES or (self._looks and event in LOOKS)
-        if counts and str(given[0]).startswith(self._home):
+        if counts and str(arguments[0]).startswith(self._home):
             self.before()
 
 
 class DiskError(OSError):
-    """The one that is made here."""
+    """The operations of this process."""
 
 
 class Torn:
-    """A file whose writes are operations that may come to their end, or to half of it."""
+    """A file whose writes are operations that may complete, or complete in half."""
 
     def __init__(self, stream: Any, operations: Operations) -> None:
         self._stream = stream
@@ -156,9 +158,9 @@ class Torn:
         self._operations.before(half)
         return self._stream.write(data)
 
-    def truncate(self, *given: Any) -> Any:
+    def truncate(self, *arguments: Any) -> Any:
         self._operations.before()
-        return self._stream.truncate(*given)
+        return self._stream.truncate(*arguments)
 
     def __enter__(self) -> Self:
         return self
@@ -171,7 +173,7 @@ class Torn:
 
 
 def in_process(life: Callable[[], None]) -> int:
-    """What a life in a process of its own ended with."""
+    """Runs a function in a separate process. Returns its exit status."""
     child = os.fork()
     if child == 0:
         try:
@@ -197,7 +199,7 @@ def dies_at(home: Path, operation: int) -> Callable[[], None]:
 
 
 def fails_at(home: Path, operation: int) -> Callable[[], None]:
-    """The disk fails once, and the query is started again in its process, as a program does."""
+    """The disk fails once, and the query restarts in its process, as a program does."""
 
     def at(number: int, half: Callable[[], object]) -> None:
         if number == operation:
@@ -216,7 +218,7 @@ def fails_at(home: Path, operation: int) -> Callable[[], None]:
 
 
 def campaign(seed: int) -> None:
-    """Dies and fails at each operation of the publication of two batches, after one that was undisturbed."""
+    """Dies and fails at each operation of the publication of two batches, after an undisturbed run."""
     rng = random.Random(seed)
     folder = Path(tempfile.mkdtemp())
     begun, undisturbed = folder / "begun", folder / "undisturbed"
@@ -237,7 +239,7 @@ def campaign(seed: int) -> None:
             ended = in_process(way(home, operation))
             produced = rng.sample(TOPICS, rng.randrange(3))
             for topic in produced:
-                # Somebody else comes upon what is left.
+                # Another process reads the remaining files.
                 topics.produce(topics.DirBroker(home / "topics"), topic, [{"n": -1, "half": -1}])
             if way is dies_at and ended == signal.SIGKILL and rng.random() < 0.3:
                 again = rng.randrange(1, 30)
@@ -273,15 +275,15 @@ def compare(home: Path, expected: dict[str, list[dict[str, Any]]], produced: lis
 
 @pytest.mark.slow
 def test_a_publisher_that_dies_or_whose_disk_fails_at_any_operation_on_files_publishes_each_row_once_in_order() -> None:
-    told = subprocess.run(
+    process = subprocess.run(
         [sys.executable, __file__, "campaign", str(SEED)],
         env=environment(),
         capture_output=True,
         text=True,
         check=False,
     )
-    assert told.returncode == 0, told.stderr
-    assert int(told.stdout) > 80, "operations at which it died or failed"
+    assert process.returncode == 0, process.stderr
+    assert int(process.stdout) > 80, "operations at which it died or failed"
 
 
 def test_readers_beside_a_publisher_see_a_beginning_of_each_topic_after_each_of_its_operations(
@@ -297,21 +299,21 @@ def test_readers_beside_a_publisher_see_a_beginning_of_each_topic_after_each_of_
     )
     assert publisher.stdin is not None
     assert publisher.stdout is not None
-    seen: dict[str, list[list[str]]] = {topic: [] for topic in TOPICS}
+    views: dict[str, list[list[str]]] = {topic: [] for topic in TOPICS}
     with publisher:
         for _ in publisher.stdout:
             for topic in TOPICS:
-                seen[topic].append([str(row) for row in rows_of(tmp_path, topic)])
+                views[topic].append([str(row) for row in rows_of(tmp_path, topic)])
                 listed = listed_by_spark(spark, tmp_path / "topics" / topic)
                 named = [file.name for file in DirTopic(tmp_path / "topics", topic).files()]
                 assert listed == named
             publisher.stdin.write("\n")
             publisher.stdin.flush()
     assert publisher.returncode == 0
-    for topic, moments in seen.items():
+    for topic, moments in views.items():
         last = rows_of(tmp_path, topic)
         assert len(last) == (30 if topic == "wider" else 15)
-        # A column that has become wider is read as such.
+        # A wider column is read with its new type.
         for rows in moments:
             numbers = [without_type(row) for row in rows]
             assert numbers == [without_type(str(row)) for row in last][: len(numbers)], topic
@@ -323,14 +325,14 @@ def without_type(row: str) -> str:
 
 
 def listed_by_spark(spark: SparkSession, folder: Path) -> list[str]:
-    """A topic's files as Spark's source has them, which goes by their times."""
+    """A topic's files in the order of Spark's source, which depends on their times."""
     if not folder.exists():
         return []
     jvm: Any = spark._jvm
     path = jvm.org.apache.hadoop.fs.Path(mullion_jvm.topic_path(spark, str(folder)))
     files = path.getFileSystem(spark._jsc.hadoopConfiguration()).listStatus(path)
-    found = sorted((file.getModificationTime(), file.getPath().getName()) for file in files)
-    return [name for _, name in found if name.endswith(".parquet")]
+    by_time = sorted((file.getModificationTime(), file.getPath().getName()) for file in files)
+    return [name for _, name in by_time if name.endswith(".parquet")]
 
 
 def step_by_step(home: Path) -> None:

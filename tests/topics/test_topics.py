@@ -1,4 +1,4 @@
-"""Topics in a folder: what is produced is read, in order, with the columns that the topic has by then."""
+"""Topics in a folder: produced rows are read in order, with the topic's present columns."""
 
 from __future__ import annotations
 
@@ -86,14 +86,14 @@ def test_arrow_batches_and_tables_keep_types_that_spark_has_and_take_the_nearest
         "map": (pa.map_(pa.string(), pa.int64()), [("a", 1)], pa.map_(pa.string(), pa.int64()), [("a", 1)]),
         "struct": (pa.struct({"a": pa.null(), "b": pa.int8()}), {"a": None, "b": 1}, None, {"a": None, "b": 1}),
     }
-    batch = pa.RecordBatch.from_pydict({name: pa.array([given[1]], given[0]) for name, given in columns.items()})
+    batch = pa.RecordBatch.from_pydict({name: pa.array([value[1]], value[0]) for name, value in columns.items()})
     topics.produce(broker, "types", batch)
     topics.produce(broker, "types", pa.Table.from_batches([batch]))
 
     table = topics.read(broker, "types")
-    for name, (_, given, kind, expected) in columns.items():
+    for name, (_, value, kind, expected) in columns.items():
         assert kind is None or table.schema.field(name).type == kind, name
-        assert table[name].to_pylist() == [given if expected is None else expected] * 2, name
+        assert table[name].to_pylist() == [value if expected is None else expected] * 2, name
 
 
 def test_a_column_is_the_union_of_what_calls_bring(broker: topics.DirBroker) -> None:
@@ -182,13 +182,15 @@ def test_what_is_too_deep_to_be_read_again_is_refused_and_what_is_accepted_is_re
         kind = functools.reduce(lambda inner, _: pa.list_(inner), range(levels), pa.int64())
         return pa.table({"n": pa.nulls(1, kind)})
 
-    said = "Topic 'deep': column 'n' has more than 49 lists and records in one another, and nobody could read it again"
+    message = (
+        "Topic 'deep': column 'n' has more than 49 lists and records in one another, and nobody could read it again"
+    )
     for levels in (50, 100, 150, 1500, 100_000):
         for outer in (lambda inner: [inner], lambda inner: {"a": inner}, lambda inner: ({"a": inner},)):
-            with pytest.raises(InvalidArgumentError, match=said):
+            with pytest.raises(InvalidArgumentError, match=message):
                 topics.produce(broker, "deep", [{"n": deep(levels, outer)}])
     for levels in (50, 1500):
-        with pytest.raises(InvalidArgumentError, match=said):
+        with pytest.raises(InvalidArgumentError, match=message):
             topics.produce(broker, "deep", in_arrow(levels))
     assert not broker.path.exists()
 
@@ -232,7 +234,7 @@ def test_what_is_accepted_can_be_read_again_as_a_table_and_as_a_stream(
         topics.produce(broker, "orders", call)
     none = {"n": None, "e": None, "a`b.c": None}
     expected = [
-        # As floats they lose digits.
+        # Floats would lose digits.
         {"at": {"n": float(large), "e": None, "a`b.c": 1}, "`": "x", "of": [float(large), 0.5], "d": [None]},
         {"at": none | {"n": 0.5, "e": {"x": 1}}, "`": None, "of": [float(large)], "d": [{"x": [None]}]},
         {"at": none, "`": None, "of": [], "d": None},
@@ -250,7 +252,7 @@ def test_a_time_that_no_type_holds_is_refused(broker: topics.DirBroker) -> None:
 
 
 @pytest.mark.parametrize(
-    ("given", "message"),
+    ("options", "message"),
     [
         ({"timestamps": [1.0]}, "timestamps has 1 entries for 2 rows"),
         (
@@ -265,9 +267,9 @@ def test_a_time_that_no_type_holds_is_refused(broker: topics.DirBroker) -> None:
         ({"keys": ["a", 1]}, r"keys\[1\]=1 \(int\) is not text"),
     ],
 )
-def test_keys_and_times_that_are_none_are_refused(broker: topics.DirBroker, given: Any, message: str) -> None:
+def test_keys_and_times_that_are_none_are_refused(broker: topics.DirBroker, options: Any, message: str) -> None:
     with pytest.raises(InvalidArgumentError, match=message):
-        topics.produce(broker, "orders", [1, 2], **given)
+        topics.produce(broker, "orders", [1, 2], **options)
     assert not broker.path.exists()
 
 
@@ -296,7 +298,7 @@ def test_brokers_are_values() -> None:
 def test_producers_at_once_each_write_whole_calls_in_their_order(broker: topics.DirBroker) -> None:
     def produce(who: int) -> None:
         for call in range(20):
-            # Their columns differ, so that they also write the note at once.
+            # Their columns differ, so that both also write the note.
             topics.produce(
                 broker, "shared", [{"who": who, "call": call, "row": row, f"own_{who}": 1} for row in (0, 1)]
             )
@@ -340,14 +342,14 @@ def test_readers_see_a_beginning_of_what_there_is_and_a_file_that_was_not_named_
     for n in range(3):
         topics.produce(broker, "orders", [{"n": n}])
     manifest = topic.folder / "_files"
-    whole = manifest.read_bytes()
-    # As where a listing began after the first call: the others are in the folder and not in what is seen of it.
-    manifest.write_bytes(whole[: whole.index(b"\n") + 10])
+    content = manifest.read_bytes()
+    # As if a listing had begun after the first call: the other files are in the folder but not in the listing.
+    manifest.write_bytes(content[: content.index(b"\n") + 10])
     assert values(topics.read(broker, "orders")) == [{"n": 0}]
     stream = broker.stream(spark, "orders")
     assert [[row.n for row in batch] for batch in batches(stream, broker.path)] == [[0]]
 
-    manifest.write_bytes(whole)
+    manifest.write_bytes(content)
     with monkeypatch.context() as patch:
         patch.setattr(DirTopic, "_name", lambda *_: 1 / 0)
         with pytest.raises(ZeroDivisionError):
@@ -359,7 +361,7 @@ def test_readers_see_a_beginning_of_what_there_is_and_a_file_that_was_not_named_
     assert [row["n"] for row in values(topics.read(broker, "orders"))] == [0, 1, 2, 3, 4]
     assert [[row.n for row in batch] for batch in batches(stream, broker.path)] == [[1], [2], [3], [4]]
 
-    # As an earlier version left it.
+    # The files of an earlier version.
     manifest.unlink()
     assert len(topic.files()) == 5
     topics.produce(broker, "orders", [{"n": 5}])
