@@ -1,4 +1,4 @@
-"""Windows from a client of Spark Connect: the same answers and the same errors as in the driver's process."""
+"""Windows from a client of Spark Connect: the same results and errors as in the driver's process."""
 
 from __future__ import annotations
 
@@ -118,7 +118,7 @@ def test_the_scenario_is_true_of_a_client(
 
 
 def test_a_batch_gives_a_client_what_it_gives_the_driver(server: SparkSession) -> None:
-    def asked(rows: DataFrame) -> list[DataFrame]:
+    def panes_over(rows: DataFrame) -> list[DataFrame]:
         doubled = F.udf(lambda v: v * 2, "int")
         over: list[tuple[Window, Column | str | None]] = [
             (HOUR, "ts"),
@@ -131,12 +131,12 @@ def test_a_batch_gives_a_client_what_it_gives_the_driver(server: SparkSession) -
             (Global.when(F.col("v") > 1), None),
             (Global.changes("v"), None),
         ]
-        held = [F.sum(doubled("v")).alias("s"), (F.sum("v") / F.count("*")).alias("mean")]
+        results = [F.sum(doubled("v")).alias("s"), (F.sum("v") / F.count("*")).alias("mean")]
         keys = [rows.k, F.upper("k").alias("upper")]
-        panes = [windowed(rows, window, by=keys, time=time).agg(*held) for window, time in over]
+        panes = [windowed(rows, window, by=keys, time=time).agg(*results) for window, time in over]
         visits = windowed(rows, Session("1 hour"), by="k", time="ts").agg(F.max("v").alias("most"))
         both = together(a=panes[0], b=visits)
-        # A union on one side is not mixed up with that of both sides.
+        # A union on one side differs from a union of both sides.
         joins = [
             asof_join(rows.union(rows), rows, by="k", left_time="ts", right_time="ts", allow_exact=False),
             windowed_join(rows, rows, HOUR, by="k", time="ts", how="full"),
@@ -145,8 +145,8 @@ def test_a_batch_gives_a_client_what_it_gives_the_driver(server: SparkSession) -
         return [*panes, flat(panes[0]), collected, both, *joins]
 
     with connect_server.remote(server) as client:
-        here = [(df.dtypes, sorted(map(repr, df.collect()))) for df in asked(client.sql(ROWS))]
-    there = [(df.dtypes, sorted(map(repr, df.collect()))) for df in asked(server.sql(ROWS))]
+        here = [(df.dtypes, sorted(map(repr, df.collect()))) for df in panes_over(client.sql(ROWS))]
+    there = [(df.dtypes, sorted(map(repr, df.collect()))) for df in panes_over(server.sql(ROWS))]
     assert here == there
 
 
@@ -235,10 +235,10 @@ def test_a_server_that_looks_at_no_hints_is_refused(remote: SparkSession, rows: 
     with pytest.raises(MullionError, match=r"no Mullion, or does not look at hints.*MullionExtensions"):
         windowed(rows, HOUR, time="ts")
     remote.conf.set("spark.sql.optimizer.disableHints", "false")
-    asked = windowed(rows, HOUR, time="ts")
+    windows = windowed(rows, HOUR, time="ts")
     remote.conf.set("spark.sql.optimizer.disableHints", "true")
     with pytest.raises(InvalidArgumentError, match="disableHints is true"):
-        asked.agg(F.max("v"))
+        windows.agg(F.max("v"))
 
 
 def test_what_needs_the_drivers_process_is_refused_by_name(

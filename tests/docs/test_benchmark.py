@@ -212,9 +212,9 @@ def test_results_that_a_later_run_of_the_machine_has_for_all_systems_are_removed
 
 def test_the_ratio_of_rounds_at_unlike_speeds_is_between_theirs() -> None:
     ours = figures(170, 174, 176).joined(figures(150, 152, 160))
-    theirs = figures(118, 120, 130).joined(figures(90, 97, 99))
-    assert (ours.of_rounds, theirs.of_rounds) == ([174, 152], [120, 97])
-    assert 97 / 152 < theirs.median_ms / ours.median_ms < 120 / 174
+    other = figures(118, 120, 130).joined(figures(90, 97, 99))
+    assert (ours.of_rounds, other.of_rounds) == ([174, 152], [120, 97])
+    assert 97 / 152 < other.median_ms / ours.median_ms < 120 / 174
     assert ours.joined(figures(163)).median_ms == 163
 
 
@@ -228,13 +228,13 @@ def test_totals_are_those_of_the_run_with_more_rows() -> None:
 
 
 def test_memory_is_compared_at_the_last_common_batch() -> None:
-    ours, theirs = replace(figures(1), peaks_mb=[400, 600, 700, 900]), replace(figures(1), peaks_mb=[500, 650, 800])
+    ours, other = replace(figures(1), peaks_mb=[400, 600, 700, 900]), replace(figures(1), peaks_mb=[500, 650, 800])
     comparison = next(each for each in COMPARISONS if each.unit == "MB")
     # The last turn of the other side has one row, and that of ours a batch.
-    assert comparison.pair(ours, theirs) == (600, 650)
-    assert comparison.pair(theirs, ours) == (650, 600)
+    assert comparison.pair(ours, other) == (600, 650)
+    assert comparison.pair(other, ours) == (650, 600)
     assert comparison.pair(ours, replace(ours, peaks_mb=[500, 650, 800, 850])) == (900, 850)
-    assert comparison.pair(figures(1), theirs) == (500, 500)
+    assert comparison.pair(figures(1), other) == (500, 500)
     assert ours.joined(replace(figures(1), peaks_mb=[450, 590, 720])).peaks_mb == [450, 600, 720]
 
 

@@ -1,4 +1,4 @@
-"""The pages that compare a door with its system, line by line, name a test for each of their lines."""
+"""The pages that compare an adapter with its system name a test in each row."""
 
 import re
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""The snippets of docs/upsert.md that need Delta Lake, in a session that has it as the page says."""
+"""The snippets of docs/upsert.md that need Delta Lake, in the page's session."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def test_the_snippets_with_delta_lake_run_and_print_the_text_below_them(tmp_path
     (before, begins), (after, keeps) = TITLED.findall(page)
     assert (before, after) == (", before Spark starts", "")
     (stream, _, _) = page.partition("```python\n")[2].partition("firings = ")
-    # The JARs that make delta got, in the place of those that Spark would fetch.
+    # The JARs of make delta, in place of those that Spark would download.
     jars = ",".join(jar.as_uri() for jar in sorted(JARS.glob("*.jar")))
     assert jars, "make delta gets them"
     begins, replaced = PACKAGES.subn(f'builder = builder.config("spark.jars", {jars!r})\n', begins)

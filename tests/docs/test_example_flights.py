@@ -1,4 +1,4 @@
-"""The main job: its data is what left New York, and a few days of it go through the stream and are checked."""
+"""The main job: its data are departures from New York. The stream processes and checks a few days of them."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ import flights_data
 import flights_picture
 import flights_report
 
-# The year is made once.
+# The year is computed once.
 pytestmark = pytest.mark.xdist_group("flights")
 
 DAY = pd.Timestamp("2013-01-02", tz="UTC")
@@ -47,9 +47,9 @@ def test_every_flight_of_the_year_is_there_once_in_the_order_of_leaving(year: pd
 
 def test_the_timetable_is_in_utc_as_the_data_set_has_it_by_the_hour(year: pd.DataFrame) -> None:
     hours = pd.read_csv(flights_data._file("flights.csv.zip"), usecols=["time_hour"])["time_hour"]
-    theirs = pd.to_datetime(hours).value_counts().sort_index()
+    by_hour = pd.to_datetime(hours).value_counts().sort_index()
     pd.testing.assert_series_equal(
-        year["scheduled"].dt.floor("h").value_counts().sort_index(), theirs, check_names=False, check_index_type=False
+        year["scheduled"].dt.floor("h").value_counts().sort_index(), by_hour, check_names=False, check_index_type=False
     )
 
 
@@ -81,16 +81,16 @@ def test_a_file_of_two_days_ends_where_the_fine_day_begins(fine_day: int) -> Non
     assert (five["departed"] < five["batch_end"]).all()
     days = flights_data.day_of(five["departed"])
     assert set(five["batch"][days == fine]).isdisjoint(five["batch"][days != fine])
-    held = days[days != fine].groupby(five["batch"]).nunique()
-    assert held.max() == 2
-    assert held.sum() >= 4
+    batches = days[days != fine].groupby(five["batch"]).nunique()
+    assert batches.max() == 2
+    assert batches.sum() >= 4
 
 
 def test_a_row_is_late_when_its_pane_was_closed_before_its_batch() -> None:
     def at(clock: str) -> pd.Timestamp:
         return pd.Timestamp(f"2013-01-01 {clock}", tz="UTC")
 
-    # The clock is an hour behind. A pane of 10:00 to 11:00 closes once it is at 13:00, that is once 14:00 is seen.
+    # The clock is an hour behind. A pane of 10:00 to 11:00 closes when the clock is at 13:00, after a row of 14:00.
     times = [(0, "10:00"), (0, "14:00"), (1, "10:59"), (2, "10:59"), (2, "11:00")]
     rows = pd.DataFrame({"batch": [batch for batch, _ in times], "scheduled": [at(clock) for _, clock in times]})
     late = flights_data.late_by_rule(rows, pd.Timedelta(hours=1), pd.Timedelta(hours=2))
@@ -111,15 +111,15 @@ def test_a_few_days_go_through_the_stream_and_every_pane_agrees(
     source.mkdir()
     files = flights_data.write(cut, source)
     printed = Console(file=io.StringIO(), width=110)
-    seen: list[dict[str, Any]] = []
+    reports: list[dict[str, Any]] = []
     with flights_report.Replaying(printed, len(cut), files) as bar:
 
         def watch(progress: dict[str, Any]) -> None:
-            seen.append(progress)
+            reports.append(progress)
             bar.update(progress)
 
         flights.replay(spark, source, checkpoint, output, watch)
-    assert sum(progress["numInputRows"] for progress in seen) == len(cut)
+    assert sum(progress["numInputRows"] for progress in reports) == len(cut)
 
     checked = flights.check(spark, cut, source, checkpoint, output)
     assert checked.passed, checked
@@ -130,9 +130,9 @@ def test_a_few_days_go_through_the_stream_and_every_pane_agrees(
     story = flights_report.Story.read(cut, output, pd.Timedelta(flights.ALLOWED_LATENESS))
     flights_report.tables(printed, story)
     flights_report.verdict(printed, checked, tmp_path / "panes.png", seconds=1)
-    said = printed.file.getvalue()  # type: ignore[attr-defined]
-    assert "100%" in said
-    assert f"{checked.panes:,} of {checked.panes:,} panes agree" in said
+    text = printed.file.getvalue()  # type: ignore[attr-defined]
+    assert "100%" in text
+    assert f"{checked.panes:,} of {checked.panes:,} panes agree" in text
     flights_picture.draw(tmp_path / "panes.png", story, DAY, pd.Timedelta(flights.DELAY))
     assert (tmp_path / "panes.png").stat().st_size > 10_000
 

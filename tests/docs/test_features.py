@@ -42,7 +42,7 @@ def test_every_link_leads_to_the_file_of_its_case(features: ModuleType) -> None:
 
 
 def test_a_case_without_a_row_and_a_row_without_a_case_are_reported(features: ModuleType) -> None:
-    rules = "| rule | says | told in | begin with |\n| 1 | . |  | [one]() |\n"
+    rules = "| rule | meaning | page | begin with |\n| 1 | . |  | [one]() |\n"
     page = f"{rules}{features.FEATURES}\n| a | b |  | [three]() |\n"
     cases = [features.Case("x.yaml", "one", frozenset({1, 2})), features.Case("y.yaml", "two", frozenset({1}))]
     filled, wrong = features.filled_in(page, cases)

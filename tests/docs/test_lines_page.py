@@ -1,4 +1,4 @@
-"""docs/lines.md has a row for each line of Spark, and its counts are those of the tests' reports."""
+"""docs/lines.md has a row for each Spark version, with the counts of the tests' reports."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ def cells(page: str) -> list[list[str]]:
 
 def pytest_report(folder: Path, spark: str, java: str, cases: str, python: str = "3.11.7") -> Path:
     file = folder / f"{spark}-{java}.xml"
-    said = {"spark": spark, "python": python, "java": java}
-    properties = "".join(f'<property name="{name}" value="{value}"/>' for name, value in said.items())
+    versions = {"spark": spark, "python": python, "java": java}
+    properties = "".join(f'<property name="{name}" value="{value}"/>' for name, value in versions.items())
     file.write_text(f"<testsuites><testsuite><properties>{properties}</properties>{cases}</testsuite></testsuites>")
     return file
 
@@ -41,9 +41,9 @@ def scala_report(folder: Path, line: str, java: str) -> Path:
 
 
 def test_each_line_has_a_row_and_none_has_tests_that_failed() -> None:
-    found = cells(PAGE)
-    assert {lines.short(row[:3]).spark for row in found} == set(lines.LINES)
-    for row in found:
+    rows = cells(PAGE)
+    assert {lines.short(row[:3]).spark for row in rows} == set(lines.LINES)
+    for row in rows:
         if lines.ONLY_IN_WORKFLOW not in row:
             assert len(row[3:]) == len(lines.KINDS)
             assert all(re.fullmatch(r"\d+|-", number) for number in row[3:]), row
@@ -88,8 +88,8 @@ def test_rows_without_a_report_stay(tmp_path: Path) -> None:
 
 def test_counts_without_a_report_stay_in_a_row_of_the_same_versions(tmp_path: Path) -> None:
     case = '<testcase classname="tests.python.test_{}" name="a"/>'
-    whole = pytest_report(tmp_path, "4.1.4", "17.0.3", case.format("connect") + case.format("restart"))
-    page = lines.filled_in(EMPTY, [lines.read(whole)])
+    report = pytest_report(tmp_path, "4.1.4", "17.0.3", case.format("connect") + case.format("restart"))
+    page = lines.filled_in(EMPTY, [lines.read(report)])
     slow = lines.read(pytest_report(tmp_path, "4.1.4", "17.0.3", case.format("cluster")))
     assert ["4.1.4", "3.11.7", "17.0.3", "-", "-", "1", "1", "1"] in cells(lines.filled_in(page, [slow]))
     newer = lines.read(pytest_report(tmp_path, "4.1.5", "17.0.3", case.format("cluster")))
@@ -101,7 +101,7 @@ def test_scala_is_counted_with_the_python_that_was_tested_beside_it(tmp_path: Pa
     scala = lines.read(scala_report(tmp_path, "4.2", "25.0.1"))
     newer = lines.read(pytest_report(tmp_path, "4.2.0", "25.0.1", case, python="3.13.0"))
     assert ["4.2.0", "3.13.0", "25.0.1", "1", "-", "1", "-", "-"] in cells(lines.filled_in(EMPTY, [newer, scala]))
-    # Where several were, it is that of the promise.
+    # Of several versions, the row has the supported one.
     promised = lines.read(pytest_report(tmp_path, "4.2.0", "25.0.1", case))
     page = lines.filled_in(EMPTY, [newer, promised, scala])
     assert ["4.2.0", "3.11.7", "25.0.1", "1", "-", "1", "-", "-"] in cells(page)

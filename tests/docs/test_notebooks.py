@@ -1,4 +1,4 @@
-"""The notebooks of the examples run, and have the outputs that their files contain."""
+"""The notebooks of the examples run, and their outputs equal those of their files."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ import notebooks
 
 
 def texts(notebook: dict[str, Any]) -> list[Any]:
-    """The outputs of its cells. Pictures are compared by their size, for the fonts of machines differ a little."""
-    found: list[Any] = []
+    """The outputs of its cells. Only the presence of pictures is compared, because fonts differ between machines."""
+    outputs: list[Any] = []
     for cell in notebook["cells"]:
         for output in cell.get("outputs", ()):
             is_fixed = "varies" not in cell["metadata"].get("tags", ())
             data = {kind: output["data"][kind] for kind in output.get("data", ()) if kind != "image/png"}
             has_picture = "image/png" in output.get("data", ())
             if has_picture:
-                # Its text has the position of the axes.
+                # The text contains the position of the axes.
                 del data["text/plain"]
-            found.append((output.get("text") if is_fixed else None, data if is_fixed else sorted(data), has_picture))
-    return json.loads(re.sub(r"0x[0-9a-f]+", "0x", json.dumps(found)))  # type: ignore[no-any-return]
+            outputs.append((output.get("text") if is_fixed else None, data if is_fixed else sorted(data), has_picture))
+    return json.loads(re.sub(r"0x[0-9a-f]+", "0x", json.dumps(outputs)))  # type: ignore[no-any-return]
 
 
 @pytest.mark.usefixtures("spark")

@@ -24,20 +24,20 @@ class Snippet(NamedTuple):
 
 
 def snippets(text: str) -> list[Snippet]:
-    """The python blocks; a text block that comes next, with nothing between, is what the snippet prints."""
-    found: list[Snippet] = []
+    """The python blocks. A text block directly below is the expected output of the snippet."""
+    blocks: list[Snippet] = []
     last = None
     for block in BLOCK.finditer(text):
         if block[1] == "python":
-            found.append(Snippet(text.count("\n", 0, block.start()) + 2, block[2], None))
+            blocks.append(Snippet(text.count("\n", 0, block.start()) + 2, block[2], None))
         elif block[1] == "text" and last and last[1] == "python" and not text[last.end() : block.start()].strip():
-            found[-1] = found[-1]._replace(printed=block[2])
+            blocks[-1] = blocks[-1]._replace(printed=block[2])
         last = block
-    return found
+    return blocks
 
 
 def source_of_page(page: Path) -> None:
-    """Lets Python find the source of functions in snippets: each snippet is at its lines of the page."""
+    """Compiles snippets at their lines of the page, so that Python finds the source of their functions."""
     lines: list[str] = []
     for snippet in snippets(page.read_text("utf-8")):
         lines += ["\n"] * (snippet.line - 1 - len(lines)) + snippet.code.splitlines(keepends=True)
@@ -54,7 +54,7 @@ def source_of_page(page: Path) -> None:
     ],
 )
 def test_every_snippet_of_the_page_runs_and_prints_the_text_below_it(page: Path) -> None:
-    # A page's own session is the suite's, which goes on.
+    # The page's session is the suite's, which must not stop.
     names: dict[str, Any] = {"__name__": "page"}
     source_of_page(page)
     for snippet in snippets(page.read_text("utf-8")):

@@ -1,4 +1,4 @@
-"""The pages of settings and of errors name all that there is."""
+"""The pages of settings and of errors are complete."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from mullion import errors
 
 ROOT = Path(__file__).parents[2]
 SETTING = re.compile(r"spark\.sql\.streaming\.stateStore\.mullion\.(\w+)")
-# Tests set the first; each run sets `run`, its own number; Turbine's programs set `unbegun` for their queries.
+# Tests set the first; each run sets its number `run`; Turbine's programs set `unbegun` for their queries.
 NOT_FOR_USERS = {"expireRows", "run", "unbegun"}
 
 
 def rows_of(page: str) -> dict[str, list[str]]:
-    """The rows of the tables of a page, by what their first cell names."""
+    """The rows of the tables of a page, by the names in their first cells."""
     lines = (ROOT / "docs" / page).read_text("utf-8").splitlines()
     rows = [[cell.strip() for cell in line.split("|")[1:-1]] for line in lines if line.startswith("| `")]
     return {row[0].strip("`"): row[1:] for row in rows}
@@ -24,10 +24,10 @@ def rows_of(page: str) -> dict[str, list[str]]:
 
 def test_every_setting_of_the_jar_is_on_the_page_of_settings() -> None:
     sources = (ROOT / "jvm").rglob("src/main/**/*.scala")
-    known = {name for source in sources for name in SETTING.findall(source.read_text("utf-8"))}
-    assert known >= NOT_FOR_USERS
-    said = {found[1] for row in rows_of("settings.md") if (found := SETTING.fullmatch(row))}
-    assert said == known - NOT_FOR_USERS
+    in_sources = {name for source in sources for name in SETTING.findall(source.read_text("utf-8"))}
+    assert in_sources >= NOT_FOR_USERS
+    documented = {match[1] for row in rows_of("settings.md") if (match := SETTING.fullmatch(row))}
+    assert documented == in_sources - NOT_FOR_USERS
 
 
 ERRORS = [

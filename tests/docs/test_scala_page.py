@@ -1,4 +1,4 @@
-"""What the page about Scala shows is what a Scala suite compiles and runs."""
+"""A Scala suite compiles and runs the code of the page about Scala."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The documentation is a site whose links lead somewhere, with pictures that are what the library draws."""
+"""The documentation's site has no dead links, and its pictures equal those that the library draws."""
 
 from __future__ import annotations
 
@@ -34,20 +34,20 @@ def test_the_site_builds_and_no_link_is_broken(tmp_path: Path) -> None:
     # In dark mode the pictures are dark.
     assert 'href="stylesheets/site.css"' in home
     assert "invert(1)" in (tmp_path / "stylesheets/site.css").read_text("utf-8")
-    # The scenarios come along, with the rules that link to them.
+    # The page of scenarios has the rules that link to them.
     assert (tmp_path / "files/tests/transcripts/late.yaml").exists()
     # Each public name is on the page of the API.
     api = (tmp_path / "api/index.html").read_text("utf-8")
     for name in ("windowed", "Session", "open_panes", "upsert", "plot.timeline", "testing.ClockedQuery"):
         assert f'id="mullion.{name}"' in api, name
-    # What docstrings name leads to where it is described.
+    # Names in docstrings link to their descriptions.
     assert '<a href="#mullion.errors.InvalidArgumentError"><code>InvalidArgumentError</code></a>' in api
-    # ... and its examples are code.
+    # Its examples are code.
     assert not re.findall(r":(?:class|func|meth):<code>|doctest: |<blockquote>", api)
 
 
 def shapes(svg: str) -> list[str]:
-    """What is drawn, without what differs from run to run."""
+    """The elements of a picture, without parts that differ between runs."""
     return re.findall(r'<path d="[^"]*"|<use [^>]*(?:x|y)="[^"]*"[^>]*>', re.sub(r'(?:xlink:)?href="[^"]*"', "", svg))
 
 
@@ -55,6 +55,6 @@ def shapes(svg: str) -> list[str]:
 @pytest.mark.parametrize("name", pictures.PICTURES)
 def test_a_picture_of_the_docs_is_what_the_library_draws(spark: SparkSession, tmp_path: Path, name: str) -> None:
     pictures.draw(spark, name, tmp_path / "drawn.svg")
-    drawn, kept = (file.read_text("utf-8") for file in (tmp_path / "drawn.svg", pictures.FOLDER / f"{name}.svg"))
-    assert shapes(drawn)
-    assert shapes(drawn) == shapes(kept), "draw them anew: make pictures"
+    picture, in_docs = (file.read_text("utf-8") for file in (tmp_path / "drawn.svg", pictures.FOLDER / f"{name}.svg"))
+    assert shapes(picture)
+    assert shapes(picture) == shapes(in_docs), "draw it again: make pictures"

@@ -1,4 +1,4 @@
-"""The drawing in docs/contributing/structure.md has all packages, and no import goes up."""
+"""The drawing in docs/contributing/structure.md has all packages, and imports only point downwards."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ SPARK = "org.apache.spark.sql.mullion"
 NAMES = r"(?:org\.apache\.spark\.sql\.mullion|dev\.mullion)(?:\.[a-z]\w*)*"
 
 
-def drawn(language: str) -> list[str]:
+def packages(language: str) -> list[str]:
     """The packages of a language, from the highest to the lowest."""
     (text,) = re.findall(rf"^{language}\n((?:  .*\n)+)", PAGE, re.MULTILINE)
     rows = [re.split(r" {2,}", row.partition("|")[2].strip())[0] for row in text.splitlines()]
@@ -22,7 +22,7 @@ def drawn(language: str) -> list[str]:
 
 
 def group_of(package: str) -> str | None:
-    """The package of the drawing that a Scala package belongs to."""
+    """The package in the drawing that contains a Scala package."""
     if package.startswith("dev.mullion.windows"):
         return "windows"
     if package.startswith(f"{SPARK}."):
@@ -42,12 +42,12 @@ def scala_imports() -> Iterator[tuple[Path, str, str]]:
 
 
 def test_the_drawing_has_each_scala_package() -> None:
-    found = {group for _, own, used in scala_imports() for group in (own, used)}
-    assert found == set(drawn("Scala"))
+    groups = {group for _, own, used in scala_imports() for group in (own, used)}
+    assert groups == set(packages("Scala"))
 
 
 def test_no_scala_import_goes_up() -> None:
-    order = drawn("Scala")
+    order = packages("Scala")
     # All packages use the error of dev.mullion, which imports nothing.
     assert not [
         f"{file}: {own} uses {used}"
@@ -59,11 +59,11 @@ def test_no_scala_import_goes_up() -> None:
 def test_the_drawing_has_each_python_package() -> None:
     package = ROOT / "python" / "mullion"
     parts = {part.stem for part in package.iterdir() if part.suffix == ".py" or (part / "__init__.py").is_file()}
-    assert set(drawn("Python")) == parts - {"__init__", "_version"}
+    assert set(packages("Python")) == parts - {"__init__", "_version"}
 
 
 def test_no_python_import_goes_up() -> None:
-    order = drawn("Python")
+    order = packages("Python")
     package = ROOT / "python" / "mullion"
     wrong = []
     for file in sorted(package.rglob("*.py")):
@@ -76,5 +76,5 @@ def test_no_python_import_goes_up() -> None:
 
 @pytest.mark.parametrize("language", ["Scala", "Python"])
 def test_a_package_is_drawn_once(language: str) -> None:
-    order = drawn(language)
+    order = packages(language)
     assert len(set(order)) == len(order) > 10

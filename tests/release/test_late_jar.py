@@ -1,4 +1,4 @@
-"""A JAR that an application is given after it has started, by ``ADD JAR`` or ``addArtifacts``: docs/cluster.md."""
+"""A JAR that is added after an application's start, by ``ADD JAR`` or ``addArtifacts``: docs/cluster.md."""
 
 from __future__ import annotations
 
@@ -46,23 +46,23 @@ spark.stop()
     ],
 )
 def test_it_is_refused_by_name_and_the_session_goes_on(tmp_path: Path, how: str, message: str) -> None:
-    said = told(tmp_path, how)
-    assert f"refused: {message}" in said, said
-    assert "rows: 120" in said
+    output = output_of(tmp_path, how)
+    assert f"refused: {message}" in output, output
+    assert "rows: 120" in output
 
 
 def test_where_the_runtime_is_not_checked_a_batch_runs(tmp_path: Path) -> None:
-    said = told(tmp_path, "sql", checked="false")
-    assert "panes: [60, 60]" in said, said
+    output = output_of(tmp_path, "sql", checked="false")
+    assert "panes: [60, 60]" in output, output
 
 
-def told(folder: Path, how: str, checked: str = "true") -> str:
-    """What the program prints."""
+def output_of(folder: Path, how: str, checked: str = "true") -> str:
+    """Runs the program. Returns its output."""
     program = folder / "program.py"
     program.write_text(PROGRAM)
     done = subprocess.run(
         [sys.executable, str(program), how, str(jars.carried(jars.running_line())), checked],
-        # A server of its own takes a port that is free.
+        # The program's server uses any free port.
         env={**environment(), "SPARK_TESTING": "1"},
         capture_output=True,
         text=True,

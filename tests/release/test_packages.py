@@ -1,4 +1,4 @@
-"""The JAR from a Maven repository, as ``--packages`` gets it, without the one that the wheel carries."""
+"""The JAR from a Maven repository with ``--packages``, without the JAR of the wheel."""
 
 from __future__ import annotations
 
@@ -52,11 +52,11 @@ def test_spark_submit_gets_the_jar_from_a_repository_and_windows_run(tmp_path: P
 def test_what_is_published_has_its_licence_its_sources_and_its_documentation() -> None:
     folder = REPOSITORY / "dev" / "mullion" / ARTIFACT / mullion.__version__
     (jar,) = folder.glob(f"*{mullion.__version__}.jar")
-    with zipfile.ZipFile(jar) as held:
-        assert {"META-INF/LICENSE", "META-INF/NOTICE", "dev/mullion/Facade.class"} <= set(held.namelist())
+    with zipfile.ZipFile(jar) as archive:
+        assert {"META-INF/LICENSE", "META-INF/NOTICE", "dev/mullion/Facade.class"} <= set(archive.namelist())
     for kind in ("sources", "javadoc"):
         assert list(folder.glob(f"*-{kind}.jar")), kind
     (pom,) = folder.glob("*.pom")
-    # Spark has all that it needs: nothing else is fetched.
+    # Spark has all dependencies, so nothing else is downloaded.
     assert "<scope>compile</scope>" not in pom.read_text()
     assert "scala-library" in pom.read_text()

@@ -1,4 +1,4 @@
-"""What the project says to tools that are not here: workflows, hooks and the package's own metadata."""
+"""The project's files for tools outside this repository: workflows, hooks and the package's metadata."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def commands_of(workflow: dict[str, Any]) -> list[str]:
 @pytest.mark.parametrize("file", WORKFLOWS, ids=lambda file: file.stem)
 def test_a_workflow_makes_what_the_makefile_has(file: Path) -> None:
     workflow = loaded(file)
-    # YAML reads the key ``on`` as a truth.
+    # YAML reads the key ``on`` as true.
     assert workflow[True]
     for job in workflow["jobs"].values():
         if "uses" in job:
@@ -49,8 +49,8 @@ def test_a_workflow_makes_what_the_makefile_has(file: Path) -> None:
 
 
 def test_each_command_that_contributors_are_told_of_is_in_the_makefile() -> None:
-    told = targets_in("\n".join(re.findall(r"`(make [^`]*)`", (ROOT / "CONTRIBUTING.md").read_text("utf-8"))))
-    assert {"check", "test", "wheel"} <= told <= TARGETS
+    targets = targets_in("\n".join(re.findall(r"`(make [^`]*)`", (ROOT / "CONTRIBUTING.md").read_text("utf-8"))))
+    assert {"check", "test", "wheel"} <= targets <= TARGETS
 
 
 def test_what_is_tested_is_what_is_promised() -> None:
@@ -64,7 +64,7 @@ def test_what_is_tested_is_what_is_promised() -> None:
 
 
 def test_every_classifier_is_one_that_pypi_knows() -> None:
-    # The wheel is not built with another.
+    # The wheel is built with the same version.
     assert set(PROJECT["classifiers"]) <= trove_classifiers.classifiers
 
 
@@ -74,8 +74,8 @@ def test_messages_and_pages_install_the_package_in_one_way() -> None:
     sources = [*python, *(ROOT / "jvm").rglob("src/main/**/*.scala")]
     pages = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").rglob("*.md")]
     named = re.compile(r"pip install ['\"]?(?:dist/)?(mullion[\w.*-]+)(?:\[(\w+)\])?")
-    assert not [found for file in sources for found in named.findall(file.read_text("utf-8"))]
-    in_pages = {found for file in pages for found in named.findall(file.read_text("utf-8"))}
+    assert not [command for file in sources for command in named.findall(file.read_text("utf-8"))]
+    in_pages = {command for file in pages for command in named.findall(file.read_text("utf-8"))}
     assert {name for name, _ in in_pages} == {"mullion_spark-*.whl", f"mullion_spark-{__version__}-py3-none-any.whl"}
     extras = {extra for file in python for extra in re.findall(r"pip_install\(['\"](\w+)", file.read_text("utf-8"))}
     assert extras

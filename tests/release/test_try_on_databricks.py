@@ -1,4 +1,4 @@
-"""``scripts/try-on-databricks.py`` on a Spark that says it is a runtime of Databricks."""
+"""``scripts/try-on-databricks.py`` on a Spark that appears to be a Databricks Runtime."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ def test_a_runtime_that_has_all_is_not_refused_and_its_scenarios_come_out_right(
         check=False,
     )
     assert done.returncode == 0, done.stdout + done.stderr[-3000:]
-    told = json.loads(report.read_text("utf-8"))
-    assert told["about"]["runtime"] == "18.1"
-    assert (told["refused"], told["lacks"]) == (None, "")
-    assert "AdaptiveSparkPlan" in told["plan"]
-    assert told["counted"] == {"right": 6}
+    results = json.loads(report.read_text("utf-8"))
+    assert results["about"]["runtime"] == "18.1"
+    assert (results["refused"], results["lacks"]) == (None, "")
+    assert "AdaptiveSparkPlan" in results["plan"]
+    assert results["counted"] == {"right": 6}
     assert "Please send us" in done.stdout
 
 
@@ -49,7 +49,7 @@ def test_a_runtime_with_photon_is_refused_before_a_query_starts(tmp_path: Path) 
         "try:\n"
         "    mullion.windowed(rows, mullion.Tumbling('1 minute'), time='ts').agg(F.count('*').alias('n'))\n"
         "except mullion.UnsupportedError as error:\n"
-        "    print('refused:', error)\n"
+        "    print('rejected:', error)\n"
     )
     done = subprocess.run(
         [sys.executable, str(program)],
@@ -58,7 +58,7 @@ def test_a_runtime_with_photon_is_refused_before_a_query_starts(tmp_path: Path) 
         text=True,
         check=False,
     )
-    assert "refused: This is Databricks Runtime 18.1" in done.stdout, done.stderr[-3000:]
+    assert "rejected: This is Databricks Runtime 18.1" in done.stdout, done.stderr[-3000:]
     assert "without Photon" in done.stdout
     assert "spark.mullion.checkRuntime=false" in done.stdout
 
@@ -96,6 +96,6 @@ def test_a_session_that_asks_nothing_of_mullion_starts_on_a_runtime_that_it_refu
     assert "rows: 3 4" in done.stdout
     assert done.stdout.count("refused: ") == 2
     assert done.stdout.count(message) == 2
-    said = [line for line in done.stderr.splitlines() if "Mullion rejects every call" in line]
-    assert len(said) == 1
-    assert message in said[0]
+    warnings = [line for line in done.stderr.splitlines() if "Mullion rejects every call" in line]
+    assert len(warnings) == 1
+    assert message in warnings[0]

@@ -1,4 +1,4 @@
-"""The wheel as it is published: on each line of Spark it brings the JAR of that line, and the README's program runs."""
+"""The published wheel: it has the JAR of each Spark version, and runs the README's program on each."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ def test_it_has_a_jar_for_each_line_and_none_besides(package: Path) -> None:
     jars = sorted(jar.name for jar in (package / "mullion" / "jars").glob("*"))
     assert jars == [f"mullion-spark-{line}_2.13-{__version__}.jar" for line in LINES]
     for line, jar in zip(LINES, jars, strict=True):
-        with zipfile.ZipFile(package / "mullion" / "jars" / jar) as held:
-            said = held.read("dev/mullion/build.properties").decode()
-        assert said.split() == [f"version={__version__}", f"spark={line}"]
+        with zipfile.ZipFile(package / "mullion" / "jars" / jar) as archive:
+            properties = archive.read("dev/mullion/build.properties").decode()
+        assert properties.split() == [f"version={__version__}", f"spark={line}"]
 
 
 @pytest.mark.parametrize("line", LINES)
