@@ -19,6 +19,7 @@ EXPECTED = {
     "large_values": {"open": 600},
     "a_restart_of_many_tasks": {"open": 32_000, "batches": 1},
     "a_large_batch_of_late_rows": {"late": 3_000_000},
+    "a_pane_of_many_rows_in_python": {"rows": 10_000_000, "ordered": True, "worker within 500 MB": True},
     "many_small_batches": {"grew by MB": 0, "left behind MB": 0},
     "a_window_of_many_keys_that_closes_at_once": {"closed": 1_000_000},
 }

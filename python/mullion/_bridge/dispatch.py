@@ -50,7 +50,7 @@ def windowed(
     options: Options,
     *,
     aggregates: Sequence[Column],
-    collect: tuple[bool, str, int] | None = None,
+    collect: tuple[bool, str, int, bool] | None = None,
 ) -> DataFrame:
     """The operator over ``df``. Its callers translate Spark's errors about columns."""
     declared = is_declared(df.sparkSession)

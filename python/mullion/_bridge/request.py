@@ -82,12 +82,17 @@ class Description:
                 pass
         return self
 
-    def with_held(self, aggregates: Sequence[Column], collect: tuple[bool, str, int] | None) -> Description:
+    def with_held(self, aggregates: Sequence[Column], collect: tuple[bool, str, int, bool] | None) -> Description:
         """Adds the contents of panes."""
         self._add("aggregate", aggregates)
         if collect is not None:
-            by_time, name, max_rows = collect
-            self._said["collect"] = {"order": "time" if by_time else "arrival", "name": name, "max_rows": max_rows}
+            by_time, name, max_rows, in_parts = collect
+            self._said["collect"] = {
+                "order": "time" if by_time else "arrival",
+                "name": name,
+                "max_rows": max_rows,
+                "in_parts": in_parts,
+            }
         return self
 
     def with_join(self, df: DataFrame, window: Window, options: Options, join: Mapping[str, Any]) -> Description:

@@ -128,14 +128,14 @@ class Windowed:
             raise InvalidArgumentError(f"name={name!r} is not a column's name. Write, for instance, name='rows'.")
         return self._collected(order, name, max_rows, "collect()")
 
-    def _collected(self, order: Order, name: str, max_rows: int, call: str) -> DataFrame:
+    def _collected(self, order: Order, name: str, max_rows: int, call: str, *, in_parts: bool = False) -> DataFrame:
         require_one_of("order", order, ORDER)
         if isinstance(max_rows, bool) or not isinstance(max_rows, int):
             raise InvalidArgumentError(
                 f"max_rows={max_rows!r} ({type(max_rows).__name__}) is not a whole number. Write, for instance, "
                 "max_rows=1_000_000."
             )
-        collect = (order == "time", name, max_rows)
+        collect = (order == "time", name, max_rows, in_parts)
         try:
             panes = dispatch.windowed(self._df, self._window, self._by, self._options, aggregates=(), collect=collect)
         except AnalysisException as theirs:
@@ -165,8 +165,9 @@ class Windowed:
         - The function returns a DataFrame, a Table, a RecordBatch, dicts, an iterator of these (a generator), or
           ``None`` for no rows. Columns are found by name. Naive times are in UTC.
         - ``schema``: the columns that the function returns, as DDL or a ``StructType``.
-        - ``order``, ``max_rows``: as in :meth:`collect`, whose limits hold here too. The JVM holds a pane's rows in
-          memory when the pane fires.
+        - ``order``, ``max_rows``: as in :meth:`collect`. The JVM reads a pane's rows in parts of 10,000: from state, or
+          from disk on a batch DataFrame. With :class:`Around`, :class:`Custom` and ``Global.split`` it holds all of
+          them. A worker holds all rows of a pane unless the form is an iterator.
 
         The function runs in Spark's Python workers, in batches of Arrow: one worker for a task, which the next tasks
         use again. Mullion and the function's packages must be installed there. Nothing that the function keeps in
@@ -187,7 +188,7 @@ class Windowed:
         DataFrame[host: string, window: struct<...>, pane: struct<firing:string,seq:int>, spread: double]
         """
         self._require_not_declared("apply")
-        return applied(self._rows(order, max_rows, "apply(...)"), ROWS, function, schema)
+        return applied(self._rows(order, max_rows, "apply(...)"), ROWS, function, schema, max_rows)
 
     @explained("windowed(...).process(Spikes())")
     def process(self, processor: PaneProcessor) -> DataFrame:
@@ -235,10 +236,10 @@ class Windowed:
         return processed(panes, processor, delivery, ids=ids, shown_ids=options.ids)
 
     def _rows(self, order: Order, max_rows: int, call: str) -> DataFrame:
-        """The panes with their rows as a list, in the column ``ROWS``."""
+        """The panes with their rows in the column ``ROWS``: a list, or parts of one where state has them in pieces."""
         if isinstance(self._window, (Around, Custom)):
             return self._lists(order, self._options, call)
-        return self._collected(order, ROWS, max_rows, call)
+        return self._collected(order, ROWS, max_rows, call, in_parts=True)
 
     def _lists(self, order: Order, options: Options, call: str) -> DataFrame:
         """The same as an aggregate, which works where ``collect`` does not."""

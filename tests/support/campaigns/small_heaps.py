@@ -12,10 +12,11 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
@@ -125,6 +126,34 @@ def a_large_batch_of_late_rows(folder: Path) -> dict[str, Any]:
     return {"late": sum(report["customMetrics"]["rowsLate"] for report in reports)}
 
 
+def a_pane_of_many_rows_in_python(folder: Path) -> dict[str, Any]:
+    """10 million rows of one pane beside 768 MB of heap, which a function gets in order of time, batch by batch."""
+    rows = int(os.environ.get("MULLION_TEST_PANE_ROWS", "10000000"))
+    spark = session(folder, "768m", 2, False)
+    write(spark, folder, 40, rows // 40, at(-F.col("n") % 3600 + 3600))
+    write(spark, folder, 1, 1, at(F.lit(10**6)))
+
+    def of_pane(key: Any, pane: Any, batches: Iterator[pa.RecordBatch]) -> dict[str, Any]:
+        import resource
+
+        n, last, ordered = 0, 0, True
+        for batch in batches:
+            times = batch["ts"].cast("int64").to_numpy()
+            ordered = ordered and last <= times[0] and bool((times[1:] >= times[:-1]).all())
+            n, last = n + len(times), int(times[-1])
+        return {"n": n, "ordered": ordered, "worker_mb": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss >> 10}
+
+    timed = read(spark, folder).withWatermark("ts", "2 hours")
+    panes = windowed(timed, Tumbling("1 day"), time="ts").apply(
+        of_pane, "n bigint, ordered boolean, worker_mb bigint", order="time", max_rows=2 * rows
+    )
+    out = panes.writeStream.format("parquet").option("checkpointLocation", str(folder / "query"))
+    out.trigger(availableNow=True).start(str(folder / "out")).awaitTermination()
+    (pane,) = spark.read.parquet(str(folder / "out")).collect()
+    print(f"the worker had {pane.worker_mb} MB at most", file=sys.stderr)
+    return {"rows": pane.n, "ordered": pane.ordered, "worker within 500 MB": pane.worker_mb < 500}
+
+
 def many_small_batches(folder: Path) -> dict[str, Any]:
     """The use of the heap before a query begins, during its batches, and after its end.
 
@@ -224,6 +253,7 @@ CASES: dict[str, Callable[[Path], dict[str, Any]]] = {
         large_values,
         a_restart_of_many_tasks,
         a_large_batch_of_late_rows,
+        a_pane_of_many_rows_in_python,
         many_small_batches,
         a_window_of_many_keys_that_closes_at_once,
     )

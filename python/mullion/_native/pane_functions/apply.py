@@ -26,7 +26,9 @@ _MOST_BYTES: Final = 16 << 20
 _ITERATOR: Final = re.compile(r"(?:[\w.]*\.)?(?:Iterator|Iterable)\[(.+)\]$")
 
 
-def applied(panes: DataFrame, rows: str, function: Callable[..., Any], schema: StructType | str) -> DataFrame:
+def applied(
+    panes: DataFrame, rows: str, function: Callable[..., Any], schema: StructType | str, max_rows: int
+) -> DataFrame:
     """The results of ``function`` for each firing of ``panes``, which has the rows as lists in the column ``rows``."""
     if not callable(function):
         raise InvalidArgumentError(
@@ -40,7 +42,7 @@ def applied(panes: DataFrame, rows: str, function: Callable[..., Any], schema: S
     before, after = fields[:at], fields[at + 1 :]
     require_other_names(returned, [*before, *after], "schema")
     keys = tuple(field.name for field in before[:-2])
-    stage = ApplyStage(function, takes, name_of(function), keys, arrow_of(returned), late=bool(after))
+    stage = ApplyStage(function, takes, name_of(function), keys, arrow_of(returned), bool(after), max_rows)
     # The column window keeps its metadata, and so the watermark for operators after this one.
     return in_pieces(panes, rows).mapInArrow(stage, StructType([*before, *returned.fields, *after]))
 
@@ -52,6 +54,7 @@ class ApplyStage:
 
     - ``name``: the function in errors.
     - ``late``: true if late rows are among the firings; they pass without a call.
+    - ``max_rows``: the most rows of a pane. The operator checks it too, except for windows that aggregate lists.
     """
 
     function: Callable[..., Any]
@@ -60,6 +63,7 @@ class ApplyStage:
     keys: tuple[str, ...]
     returned: pa.Schema
     late: bool
+    max_rows: int
 
     @property
     def __name__(self) -> str:
@@ -73,6 +77,13 @@ class ApplyStage:
             if firing.pane.firing in ("late", "ahead"):
                 yield from output.add(firing.heads, firing.index, None)
                 continue
+            if firing.count > self.max_rows:
+                raise failure(
+                    f"it has {firing.count} rows, and max_rows={self.max_rows}. Raise the limit, or use shorter "
+                    "windows or more keys.",
+                    firing,
+                    self.keys,
+                )
             for rows in self._call(firing, results):
                 yield from output.add(firing.heads, firing.index, rows)
         yield from output.flush()

@@ -17,6 +17,7 @@ from typing import Any, Final, Literal, TypeAlias, final
 import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as sf
+from pyspark.sql.types import StructType
 
 from mullion._bridge.request import quoted
 from mullion._native.pane_functions.pane import Pane, panes_in
@@ -26,16 +27,26 @@ Takes: TypeAlias = Literal["frame", "table", "batch", "batches", "frames"]
 
 COUNT: Final = "_mullion_count"
 ROWS: Final = "_mullion_rows"
-_HEAD, _AT, _ROW = "head", "at", "row"
+_HEAD, _BEGINS, _AT, _ROW = "head", "begins", "at", "row"
 
 
 def in_pieces(panes: DataFrame, rows: str) -> DataFrame:
-    """Panes with lists in the column ``rows``, as pieces."""
+    """Panes with lists in the column ``rows``, as pieces.
+
+    The lists of large panes come in parts: structs with the part, and with the number of all rows in the first one.
+    """
     facts = [sf.col(quoted(name)) for name in panes.columns if name != rows]
-    count = sf.coalesce(sf.size(quoted(rows)), sf.lit(0))
-    head = sf.struct(*facts, count.alias(COUNT))
-    flat = panes.select(head.alias(_HEAD), sf.posexplode_outer(quoted(rows)).alias(_AT, _ROW))
-    return flat.select(sf.when(sf.coalesce(_AT, sf.lit(0)) == 0, sf.col(_HEAD)).alias(_HEAD), _ROW)
+    column = sf.col(quoted(rows))
+    if isinstance(panes.schema[rows].dataType, StructType):
+        total, part = column["total"], column["rows"]
+        # A late row has no rows.
+        begins = column.isNull() | total.isNotNull()
+    else:
+        total, part, begins = sf.size(column), column, sf.lit(True)
+    head = sf.struct(*facts, sf.coalesce(total, sf.lit(0)).alias(COUNT))
+    flat = panes.select(head.alias(_HEAD), begins.alias(_BEGINS), sf.posexplode_outer(part).alias(_AT, _ROW))
+    is_first = sf.col(_BEGINS) & (sf.coalesce(_AT, sf.lit(0)) == 0)
+    return flat.select(sf.when(is_first, sf.col(_HEAD)).alias(_HEAD), _ROW)
 
 
 @final

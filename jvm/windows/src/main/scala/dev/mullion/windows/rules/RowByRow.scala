@@ -66,7 +66,9 @@ final case class RowByRow(
   *   the column of the result
   * @param maxRows
   *   the limit of rows per pane
+  * @param inParts
+  *   true if a firing with many rows is several rows of output, each with a part of them
   */
-final case class Collected(byTime: Boolean, name: String, maxRows: Long) {
+final case class Collected(byTime: Boolean, name: String, maxRows: Long, inParts: Boolean = false) {
   def describe: String = s"rows collected in order of ${if (byTime) "time" else "arrival"}, at most $maxRows a pane"
 }

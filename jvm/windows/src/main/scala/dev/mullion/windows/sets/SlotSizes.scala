@@ -15,6 +15,9 @@ final class SlotSizes private (sizes: mutable.LongMap[Long]) {
     size
   }
 
+  /** The number of rows in a slot. */
+  def of(slot: Long): Long = sizes.getOrElse(slot, 0L)
+
   def remove(slot: Long): Unit = sizes -= slot
 
   def toBytes: Array[Byte] = {

@@ -185,7 +185,10 @@ object OpenPanes {
           if window.rowsCounted.exists(_.exprId == count.inputAggBufferAttributes.head.exprId) =>
         result
     }
-    counted.orElse(results.collectFirst { case (_: CollectRows, result) => Size(result, legacySizeOfNull = false) })
+    counted.orElse(results.collectFirst {
+      case (rows: CollectRows, result) if rows.collected.inParts => GetStructField(result, 0)
+      case (_: CollectRows, result)                              => Size(result, legacySizeOfNull = false)
+    })
   }
 
   /** The readings of a query's clocks.

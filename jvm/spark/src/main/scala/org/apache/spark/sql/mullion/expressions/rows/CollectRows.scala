@@ -22,6 +22,16 @@ case class ArrivalNumber() extends LeafExpression with Unevaluable {
 /** The rows of a pane as an array of structs, in order. It is an ordinary aggregate, so that panes store rows like
   * other aggregates.
   *
+  * A firing with many rows may come in parts, each a row of the output, so that neither the operator nor the nodes
+  * above it hold all rows of a pane at once:
+  *
+  * {{{
+  *   k   pane       rows
+  *   a   [0, 3)     {total: 25000, rows: [10000 rows]}
+  *   a   [0, 3)     {total: null,  rows: [10000 rows]}
+  *   a   [0, 3)     {total: null,  rows: [5000 rows]}
+  * }}}
+  *
   * @param columns
   *   the columns of a row
   * @param time
@@ -46,7 +56,10 @@ case class CollectRows(
 
   override def nullable: Boolean = false
 
-  override def dataType: DataType = ArrayType(rowType, containsNull = false)
+  override def dataType: DataType = {
+    val rows = ArrayType(rowType, containsNull = false)
+    if (collected.inParts) new StructType().add("total", LongType).add("rows", rows, nullable = false) else rows
+  }
 
   override def prettyName: String = "collect_rows"
 
@@ -77,7 +90,10 @@ case class CollectRows(
     rows
   }
 
-  override def eval(rows: CollectedRows): Any = new GenericArrayData(rows.inOrder(collected.byTime))
+  override def eval(rows: CollectedRows): Any = {
+    val array = new GenericArrayData(rows.inOrder(collected.byTime))
+    if (collected.inParts) new GenericInternalRow(Array[Any](rows.total.map(Long.box).orNull, array)) else array
+  }
 
   override def serialize(rows: CollectedRows): Array[Byte] = rows.toBytes
 
@@ -95,9 +111,13 @@ object CollectRows {
 
   /** The error of a pane with too many rows. */
   def tooMany(pane: String, collected: Collected): MullionException = MullionException.unsupported(
-    s"$pane has more than ${collected.maxRows} rows, the most that collect() lets it have: a task holds all of them in memory " +
-      "when the pane closes. Use shorter windows or more keys, use aggregates instead, or raise the limit, if " +
-      "executors have the memory."
+    if (collected.inParts)
+      s"$pane has more than ${collected.maxRows} rows, the most that it may have: a worker holds all of them, unless the " +
+        "function accepts an iterator. Raise the limit, or use shorter windows or more keys."
+    else
+      s"$pane has more than ${collected.maxRows} rows, the most that collect() lets it have: a task holds all of them in " +
+        "memory when the pane closes. Use shorter windows or more keys, use aggregates instead, or raise the limit, if " +
+        "executors have the memory."
   )
 }
 
@@ -107,7 +127,26 @@ final class CollectedRows(width: Int) {
   private var numbers = new Array[Long](4)
   private var times = new Array[Long](4)
 
+  /** The number of rows of all parts, if it is the first part of a pane, or the only one. */
+  def total: Option[Long] = part.fold[Option[Long]](Some(size.toLong))(_.total)
+
+  /** Set if it is a part of a pane. */
+  private[mullion] var part: Option[CollectedRows.Part] = None
+
+  private var bytesOfRows = 0L
+
   def size: Int = rows.size
+
+  def bytes: Long = bytesOfRows
+
+  /** True if they fill a piece in state. */
+  def isLarge: Boolean = size >= CollectedRows.MostRows || bytes >= CollectedRows.MostBytes
+
+  def row(i: Int): UnsafeRow = rows.get(i)
+
+  def number(i: Int): Long = numbers(i)
+
+  def time(i: Int): Long = times(i)
 
   def add(number: Long, time: Long, row: UnsafeRow): Unit = {
     val n = rows.size
@@ -117,6 +156,7 @@ final class CollectedRows(width: Int) {
     }
     numbers(n) = number
     times(n) = time
+    bytesOfRows += row.getSizeInBytes
     rows.add(row)
     ()
   }
@@ -126,7 +166,10 @@ final class CollectedRows(width: Int) {
     while (i < other.size) { add(other.numbers(i), other.times(i), other.rows.get(i)); i += 1 }
   }
 
-  def inOrder(byTime: Boolean): Array[Any] = {
+  def inOrder(byTime: Boolean): Array[Any] = order(byTime).map(i => rows.get(i): Any)
+
+  /** The indices of the rows in the order of their times and of arrival, or of arrival alone. */
+  def order(byTime: Boolean): Array[Integer] = {
     val order = Array.tabulate[Integer](size)(i => i)
     java.util.Arrays.sort(
       order,
@@ -135,7 +178,7 @@ final class CollectedRows(width: Int) {
         if (byTimes != 0) byTimes else java.lang.Long.compare(numbers(a), numbers(b))
       }
     )
-    order.map(i => rows.get(i): Any)
+    order
   }
 
   def toBytes: Array[Byte] = {
@@ -158,6 +201,16 @@ final class CollectedRows(width: Int) {
 }
 
 object CollectedRows {
+  private final val MostRows = 65536
+  private final val MostBytes = 8L << 20
+
+  /** A part of a pane's rows.
+    *
+    * @param total
+    *   the number of rows of all parts, if it is the first one
+    */
+  final case class Part(total: Option[Long])
+
   def fromBytes(width: Int, bytes: Array[Byte]): CollectedRows = {
     val rows = new CollectedRows(width)
     val buffer = ByteBuffer.wrap(bytes)

@@ -31,7 +31,7 @@ import dev.mullion.windows.spec.{
   * {{{
   *   {"window":  {"kind": "tumbling", "size": us, "offset": us}          and so on, see `windowOf`
   *    "options": {"allowed_lateness": us, "late": "drop", ...}           by Python's names; missing ones have their default
-  *    "collect": {"order": "time", "name": "rows", "max_rows": n}        instead of aggregates
+  *    "collect": {"order": "time", "name": "rows", "max_rows": n, "in_parts": true}        instead of aggregates
   *    "columns": ["by", "by", "time", "aggregate", ...]}                 the role of each column, in order
   * }}}
   *
@@ -211,7 +211,12 @@ object CallDescription {
   }
 
   private def collected(said: JValue, options: WindowOptions): WindowOptions = some(said).fold(options) { collect =>
-    options.withCollect(text(collect \ "order") == "time", text(collect \ "name"), longOf(collect \ "max_rows"))
+    options.withCollect(
+      text(collect \ "order") == "time",
+      text(collect \ "name"),
+      longOf(collect \ "max_rows"),
+      inParts = collect \ "in_parts" == JBool(true)
+    )
   }
 
   private def some(value: JValue): Option[JValue] = value match {

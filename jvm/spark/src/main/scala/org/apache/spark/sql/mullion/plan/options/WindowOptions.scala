@@ -159,8 +159,8 @@ final case class WindowOptions(
 
   def withForgetAfter(us: Long): WindowOptions = copy(forgetAfter = Some(us))
 
-  def withCollect(byTime: Boolean, name: String, maxRows: Long): WindowOptions =
-    copy(collect = Some(Collected(byTime, name, maxRows)))
+  def withCollect(byTime: Boolean, name: String, maxRows: Long, inParts: Boolean = false): WindowOptions =
+    copy(collect = Some(Collected(byTime, name, maxRows, inParts)))
 
   def withIdleAfter(us: Long): WindowOptions = copy(idleAfter = Some(us))
 

@@ -14,7 +14,7 @@ import dev.mullion.windows.rules.NumberedRules
   * {{{
   *   slots   (key, slot)          -> accumulator                   aggregates: one record per slot
   *   values  (key, slot, ...)     -> distinct values               many ones: see `DistinctRecords`
-  *   pieces  (key, slot, number)  -> rows of one batch             rows: one record per slot and batch, by its first row
+  *   pieces  (key, slot, number)  -> rows of one batch             rows: by the first; one or more per slot and batch
   *   keys    (key)                -> the close time of its next pane, its panes [, the number of rows of its slots]
   *   timers  (due, key)           -> the keys with a pane to close by the stream's clock, or by the wall clock
   *   early   (event, wall, key)   -> the keys that wait to fire early

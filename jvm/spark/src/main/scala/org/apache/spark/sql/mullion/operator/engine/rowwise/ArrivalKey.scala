@@ -5,11 +5,13 @@ import scala.collection.mutable
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions.UnsafeRow
 import org.apache.spark.sql.catalyst.expressions.aggregate.AggregateFunction
+import org.apache.spark.sql.execution.ExternalAppendOnlyUnsafeRowArray
 import org.apache.spark.sql.mullion.expressions.rows.{CollectRows, CollectedRows}
 import org.apache.spark.sql.mullion.operator.engine.accumulators.{Accumulators, DistinctRecords, PaneSums}
 import org.apache.spark.sql.mullion.operator.engine.output.PaneNames
 import org.apache.spark.sql.mullion.operator.engine.timers.{TimedKey, WaitingKey}
-import org.apache.spark.sql.mullion.operator.engine.{PaneProgram, RowProgram}
+import org.apache.spark.sql.mullion.operator.engine.{Iterators, PaneProgram, RowProgram}
+import org.apache.spark.sql.mullion.shim.{SparkVersionShim, SpillLimits}
 import org.apache.spark.sql.mullion.state.record.{Family, FamilyScan, RecordOrder, StatePartition}
 import org.apache.spark.sql.types.ObjectType
 
@@ -45,6 +47,8 @@ private[engine] final class ArrivalKey(
   override def firstReadings(firing: EarlyFiring): Option[(Long, Long)] = panes.firstReadings(firing)
 
   private val slots = mutable.LongMap.empty[Slot]
+  private val spilled = mutable.Set.empty[Long]
+  private val spilledToDisk = mutable.LongMap.empty[ExternalAppendOnlyUnsafeRowArray]
   private lazy val fold = accumulators.newFold
   private var folded = Long.MinValue
 
@@ -158,8 +162,47 @@ private[engine] final class ArrivalKey(
     work
   }
 
+  /** The rows of a pane in parts, each as an accumulator at work. */
+  def partsOf(pane: ArrivalPane, collected: Collected): Iterator[InternalRow] = {
+    val of = panes.slotsOf(pane)
+    val total = of.map(sizes.of).sum
+    if (total > collected.maxRows) throw tooMany(collected, pane)
+    val runs = of.iterator.flatMap(id => stored(id) ++ slots.get(id).map(_.collected))
+    // The pieces of a slot are in order of arrival.
+    val isOrdered = !collected.byTime && of.length == 1
+    PaneParts(runs, total, isOrdered, collected.byTime, task.width).map { part =>
+      val work = accumulators.blank()
+      work.update(0, part)
+      work
+    }
+  }
+
+  private def stored(id: Long): Iterator[CollectedRows] = {
+    def rowsIn(piece: UnsafeRow) = task.collected(accumulators.load(piece.copy()))
+    spilledToDisk.get(id).fold(Iterator.empty[CollectedRows])(_.generateIterator().map(rowsIn)) ++
+      pieces(id).fold(Iterator.empty[CollectedRows]) { scan =>
+        new Iterators.OfRecords(scan)(piece => Iterator.single(rowsIn(piece.value.untilNextCall)))(())
+      }
+  }
+
+  /** Moves the rows of this batch out of memory, if a slot has many: to state, or to disk on a batch DataFrame. */
+  def spill(id: Long): Unit = slots.get(id).filter(_.collected.isLarge).foreach { slot =>
+    content match {
+      case Some(family) =>
+        family.insert(pieceKey(id, slot.collected.firstNumber, key), slot.atRest)
+        spilled += id
+      case None =>
+        val pieces = spilledToDisk.getOrElseUpdate(id, SparkVersionShim.spillable(ArrivalKey.PiecesInMemory))
+        pieces.add(slot.atRest)
+    }
+    slots -= id
+  }
+
+  /** Frees the rows on disk, after the last firing of a key on a batch DataFrame. */
+  def free(): Unit = spilledToDisk.valuesIterator.foreach(_.clear())
+
   private def pieces(id: Long): Option[FamilyScan] =
-    if (isNew || panes.isNew(id)) None
+    if ((isNew || panes.isNew(id)) && !spilled.contains(id)) None
     else content.map(_.range(pieceKey(id, 0L, key).copy(), pieceKey(id, Long.MaxValue, key)))
 
   def remove(id: Long): Unit = {
@@ -171,6 +214,8 @@ private[engine] final class ArrivalKey(
         finally scan.close()
       )
       content.foreach(family => stored.foreach(family.remove))
+      spilled -= id
+      spilledToDisk.remove(id).foreach(_.clear())
     } else {
       task.distinct.foreach(_.drop(slotKey(id, key)))
       if (slot.fold(inState(id).isDefined)(_.isStored)) content.foreach(_.remove(slotKey(id, key)))
@@ -200,6 +245,12 @@ private[engine] final class ArrivalKey(
 
   /** The name of a pane in errors. */
   def nameOf(pane: ArrivalPane): String = task.names(pane.start, pane.end, key)
+}
+
+private[engine] object ArrivalKey {
+
+  /** A piece has up to some megabytes, so that few stay in memory. */
+  private val PiecesInMemory = SpillLimits(1, Long.MaxValue, 4, Long.MaxValue)
 }
 
 /** A slot in memory: at work, or at rest. */
@@ -263,6 +314,9 @@ private[engine] final class ArrivalTask(
   def size(rest: UnsafeRow): Long = rest.getSizeInBytes + distinct.fold(0L)(_.bytes(rest))
 
   lazy val pieceKey = new ArrivalFamilies.PieceKey(keyTypes)
+
+  /** The columns of a row, if panes collect rows. */
+  lazy val width: Int = functions.collectFirst { case of: CollectRows => of.columns.length }.getOrElse(0)
 
   /** The rows in an accumulator at work, if panes collect rows. */
   def collected(work: InternalRow): CollectedRows = work.get(0, objects).asInstanceOf[CollectedRows]

@@ -30,14 +30,14 @@ import org.apache.spark.unsafe.types.UTF8String
 
 import dev.mullion.MullionException
 import dev.mullion.windows.clock.BatchClock
-import dev.mullion.windows.key.{ArrivalPane, Arriving, Fate, PanesOfKey}
+import dev.mullion.windows.key.{ArrivalPane, Arriving, Fate}
 import dev.mullion.windows.rules.{EarlyFiring, LatePolicy, NumberedRules}
 import dev.mullion.windows.sets.SlotSizes
 import dev.mullion.windows.spec.{CountWindow, GlobalTrigger, GlobalWindow, OrderedWindow, TimeMath}
 
 /** Panes whose rows are processed one by one, in order of arrival. The rows of a key are consecutive; meanwhile the key
-  * is in memory: its panes as [[PanesOfKey]], and their contents in slots, see [[ArrivalKey]]. [[ArrivalFamilies]]
-  * lists the records of both.
+  * is in memory: its panes as `PanesOfKey`, and their contents in slots, see [[ArrivalKey]]. [[ArrivalFamilies]] lists
+  * the records of both.
   *
   * A batch only touches the slots of its rows, and those that close.
   *
@@ -77,6 +77,7 @@ private[operator] final class ArrivalPanes(
   private val onTime = !program.rules.isInstanceOf[NumberedRules]
   private val tracksEnds = onTime && counts.tracksEnds
   private val running = rows.byRow.running
+  private val inParts = rows.byRow.collect.filter(_.inParts)
   private val early = program.rules.early
   private val firesOpen = program.rules.firesOpen
   private val accumulate = program.rules.refinements.accumulate
@@ -113,29 +114,22 @@ private[operator] final class ArrivalPanes(
     input.flatMap(row => enter(row)) ++ leave(runs.remaining()) ++ closing() ++ forgotten() ++
       queue.fold(Iterator.empty[InternalRow])(_.firing())
 
-  override def openPanes(): Iterator[OpenPane] = look(_.open)
-
-  override def remaining(): Iterator[InternalRow] = look(_.openAtEnd).map(_.row)
-
-  private def look(panes: PanesOfKey => Iterator[ArrivalPane]): Iterator[OpenPane] =
-    keys.fold(Iterator.empty[OpenPane]) { family =>
-      new Iterators.OfRecords(family.all())({ record =>
-        val active = read(record.key.copy(), record.value, None)
-        panes(active.panes).map { pane =>
-          val (rows, toCome) =
-            if (onTime) (None, None) else (Some(active.panes.number - pane.start), rowsToCome(active, pane))
-          val fired = fire(active, pane, Firing.Close)
-          OpenPane(
-            fired,
-            active.panes.firedAt(pane),
-            active.panes.ownClock,
-            rows,
-            toCome,
-            Option.when(onTime)(pane.end)
-          )
-        }
-      })(())
+  override def openPanes(): Iterator[OpenPane] = ofEachKey { active =>
+    active.panes.open.map { pane =>
+      val (rows, toCome) =
+        if (onTime) (None, None) else (Some(active.panes.number - pane.start), rowsToCome(active, pane))
+      val fired = fire(active, pane, Firing.Close)
+      val end = Option.when(onTime)(pane.end)
+      OpenPane(fired, active.panes.firedAt(pane), active.panes.ownClock, rows, toCome, end)
     }
+  }
+
+  override def remaining(): Iterator[InternalRow] =
+    ofEachKey(active => fired(active, active.panes.openAtEnd, Firing.Close)(_ => ()))
+
+  private def ofEachKey[T](of: ArrivalKey => Iterator[T]): Iterator[T] = keys.fold(Iterator.empty[T]) { family =>
+    new Iterators.OfRecords(family.all())(record => of(read(record.key.copy(), record.value, None)))(())
+  }
 
   private def rowsToCome(active: ArrivalKey, pane: ArrivalPane): Option[Long] = program.rules.window match {
     case _: CountWindow                          => Some(pane.end - active.panes.number)
@@ -225,14 +219,30 @@ private[operator] final class ArrivalPanes(
 
   /** The firings for the current row; on a batch DataFrame panes close without earlier firings. */
   private def full(active: ArrivalKey): Iterator[InternalRow] =
-    if (partition.isEmpty) Iterator.empty else active.panes.full.map(firedOpen(active, _))
+    if (partition.isEmpty) Iterator.empty else firedOpen(active, active.panes.full)
 
-  private def firedOpen(active: ArrivalKey, pane: ArrivalPane): InternalRow = {
-    counts.firedEarly += 1
-    val fired = fire(active, pane, Firing.Early)
-    active.panes.fire(pane)
-    if (!accumulate) active.panes.slotsOf(pane).foreach(active.remove)
-    fired
+  /** The early firings of panes. */
+  private def firedOpen(active: ArrivalKey, panes: Iterator[ArrivalPane]): Iterator[InternalRow] =
+    fired(active, panes, Firing.Early) { pane =>
+      counts.firedEarly += 1
+      active.panes.fire(pane)
+      if (!accumulate) active.panes.slotsOf(pane).foreach(active.remove)
+    }
+
+  /** The firings of panes, with a step after the rows of each. */
+  private def fired(active: ArrivalKey, panes: Iterator[ArrivalPane], firing: UTF8String)(
+      after: ArrivalPane => Unit
+  ): Iterator[InternalRow] = inParts match {
+    case Some(collected) =>
+      panes.flatMap { pane =>
+        active.partsOf(pane, collected).map(fire(active, pane, firing, _)).andThen(after(pane))
+      }
+    case None =>
+      panes.map { pane =>
+        val row = fire(active, pane, firing)
+        after(pane)
+        row
+      }
   }
 
   /** On a batch DataFrame no row is late. */
@@ -259,18 +269,20 @@ private[operator] final class ArrivalPanes(
   private def closed(active: ArrivalKey, panes: Iterator[ArrivalPane]): Iterator[InternalRow] =
     if (panes.isEmpty) Iterator.empty
     else
-      panes.map { pane =>
-        val row = fire(active, pane, Firing.Close)
+      fired(active, panes, Firing.Close) { pane =>
         if (active.panes.hadRows(pane)) {
           counts.panesClosed += 1
           active.closed += 1
         }
         active.panes.forget(pane).foreach(active.remove)
         counts.firedClose += 1
-        row
       }
 
-  private def fire(active: ArrivalKey, pane: ArrivalPane, firing: UTF8String): InternalRow = {
+  private def fire(active: ArrivalKey, pane: ArrivalPane, firing: UTF8String): InternalRow =
+    try fire(active, pane, firing, active.holds(pane))
+    catch { case e: MullionException => throw FailedAggregate.in(active.nameOf(pane), e) }
+
+  private def fire(active: ArrivalKey, pane: ArrivalPane, firing: UTF8String, work: InternalRow): InternalRow = {
     val index = if (running || firesOpen) active.panes.fired(pane) else 0
     val name =
       if (!output.ids) PaneName.none
@@ -278,21 +290,23 @@ private[operator] final class ArrivalPanes(
         val (id, merged) = active.panes.nameOf(pane)
         PaneName(id, merged)
       }
-    try output.fire(active.key, pane.start, pane.end, firing, index, name, active.holds(pane))
-    catch { case e: MullionException => throw FailedAggregate.in(active.nameOf(pane), e) }
+    output.fire(active.key, pane.start, pane.end, firing, index, name, work)
   }
 
   /** The output of keys that have all their rows, which are then written. */
   private def leave(complete: Iterator[ArrivalKey]): Iterator[InternalRow] = complete.flatMap { active =>
     active.lifetime.foreach(_.lastRows = clock.wall)
     val reopened = active.reopened.panes.iterator.map { case (pane, late) => reopen(active, pane, late) }
-    (byOwnClock(active) ++ reopened ++ atEndOfBatch(active)).andThen(store(active))
+    (byOwnClock(active) ++ reopened ++ atEndOfBatch(active)).andThen {
+      store(active)
+      active.free()
+    }
   }
 
   /** On a batch DataFrame these are all rows of a key, and time passes after them. */
   private def atEndOfBatch(active: ArrivalKey): Iterator[InternalRow] =
     if (partition.isEmpty && (program.closesAtEnd || onTime || closesByWall))
-      active.panes.openAtEnd.map(fire(active, _, Firing.Close))
+      fired(active, active.panes.openAtEnd, Firing.Close)(_ => ())
     else Iterator.empty
 
   /** The early firings of a key whose own clock only moves with its rows, so that it needs no timer. */
@@ -300,7 +314,7 @@ private[operator] final class ArrivalPanes(
     early.filterNot(_ => closesByBatch || clock.inputEnds).fold(Iterator.empty[InternalRow])(firedEarly(active, _))
 
   private def firedEarly(active: ArrivalKey, firing: EarlyFiring): Iterator[InternalRow] =
-    active.panes.early(firing).iterator.map(firedOpen(active, _))
+    firedOpen(active, active.panes.early(firing).iterator)
 
   private def closing(): Iterator[InternalRow] = timers.fold(Iterator.empty[InternalRow]) { family =>
     val due = if (closesByWall) clock.byWall else clock
@@ -411,5 +425,6 @@ private[operator] final class ArrivalPanes(
   /** A pane of several slots may have too many rows although none of the slots has: that is found when it closes. */
   private def checkSize(active: ArrivalKey, slot: Long): Unit = rows.byRow.collect.foreach { collected =>
     if (active.sizes.add(slot) > collected.maxRows) throw active.tooMany(collected, active.panes.touched.next())
+    if (collected.inParts) active.spill(slot)
   }
 }
