@@ -35,7 +35,7 @@ class Writer:
     def __init__(self, chance: random.Random) -> None:
         self.chance = chance
 
-    def whole(self, depth: int = 2) -> str:
+    def integer(self, depth: int = 2) -> str:
         match self.chance.randrange(9 if depth else 3):
             case 0:
                 return self.chance.choice(["i", "j"])
@@ -44,15 +44,15 @@ class Writer:
             case 2:
                 return "self.factor"
             case 3 | 4:
-                return f"({self.whole(depth - 1)} {self.chance.choice('+-*')} {self.whole(depth - 1)})"
+                return f"({self.integer(depth - 1)} {self.chance.choice('+-*')} {self.integer(depth - 1)})"
             case 5:
-                return f"({self.whole(depth - 1)} if {self.test(depth - 1)} else {self.whole(depth - 1)})"
+                return f"({self.integer(depth - 1)} if {self.test(depth - 1)} else {self.integer(depth - 1)})"
             case 6:
-                return f"({self.chance.choice('ijn')} or {self.whole(depth - 1)})"
+                return f"({self.chance.choice('ijn')} or {self.integer(depth - 1)})"
             case 7:
-                return f"abs({self.whole(depth - 1)})"
+                return f"abs({self.integer(depth - 1)})"
             case _:
-                return f"-{self.whole(depth - 1)}"
+                return f"-{self.integer(depth - 1)}"
 
     def test(self, depth: int = 1) -> str:
         match self.chance.randrange(9 if depth > 0 else 6):
@@ -65,7 +65,7 @@ class Writer:
             case 3:
                 return f"{self.chance.choice('ijn')} {self.chance.choice(['==', '!='])} {self.chance.choice('ijn')}"
             case 4:
-                return f"(i or 0) {self.chance.choice(['<', '<=', '>', '>='])} {self.whole(0)}"
+                return f"(i or 0) {self.chance.choice(['<', '<=', '>', '>='])} {self.integer(0)}"
             case 5:
                 return self.chance.choice("ijnx")
             case 6:
@@ -76,7 +76,7 @@ class Writer:
     def part(self, part: str) -> tuple[str, str, str]:
         """A part of an accumulator: its first value, its next one, and how two are merged."""
         kind = self.chance.choice(["sum", "sum", "count", "n", "float", "min", "max"])
-        value = {"sum": self.whole(), "count": "1", "n": "(n or 0)", "float": "(x or 0.0)"}.get(kind, self.whole(1))
+        value = {"sum": self.integer(), "count": "1", "n": "(n or 0)", "float": "(x or 0.0)"}.get(kind, self.integer(1))
         if kind in ("min", "max"):
             step, merge = f"{kind}({part}, {value})", f"{kind}(a#, b#)"
             first = str(self.chance.choice([0, 5, -100]))
