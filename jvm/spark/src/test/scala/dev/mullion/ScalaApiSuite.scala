@@ -130,8 +130,8 @@ class ScalaApiSuite extends SparkSuite {
       shown(both, "window_name", "total", "last"),
       Set("fives 10 null", "fives 35 null", "runs null 9")
     )
-    val held = numbers.windowed(Sliding("6 seconds", "3 seconds"), time = "at").collect(byTime = true)
-    assertEquals(held.select(size(col("rows"))).collect().map(_.getInt(0)).sorted.toSeq, Seq(1, 3, 4, 6, 6))
+    val panes = numbers.windowed(Sliding("6 seconds", "3 seconds"), time = "at").collect(byTime = true)
+    assertEquals(panes.select(size(col("rows"))).collect().map(_.getInt(0)).sorted.toSeq, Seq(1, 3, 4, 6, 6))
   }
 
   test("windows without rows repeat values, close for the keys of a table, and have the values of the pane before") {

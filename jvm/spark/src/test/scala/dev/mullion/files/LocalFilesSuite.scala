@@ -23,7 +23,7 @@ class LocalFilesSuite extends MullionSuite {
   private val hadoops = new LocalFileSystem
   Seq(ours, hadoops).foreach(_.initialize(URI.create("file:///"), conf))
 
-  private def said(status: FileStatus) =
+  private def fields(status: FileStatus) =
     Seq[Any](
       status.getPath.toString,
       // Spark's file source identifies files by this text.
@@ -48,9 +48,9 @@ class LocalFilesSuite extends MullionSuite {
     within { folder =>
       for (prefix <- Seq("", "file:", "file://"); name <- Seq("", "/a.txt", "/b")) {
         val path = new Path(s"$prefix$folder$name")
-        assertEquals(said(ours.getFileStatus(path)), said(hadoops.getFileStatus(path)))
-        assertEquals(said(ours.getFileLinkStatus(path)), said(hadoops.getFileLinkStatus(path)))
-        assertEquals(ours.listStatus(path).map(said).toSet, hadoops.listStatus(path).map(said).toSet)
+        assertEquals(fields(ours.getFileStatus(path)), fields(hadoops.getFileStatus(path)))
+        assertEquals(fields(ours.getFileLinkStatus(path)), fields(hadoops.getFileLinkStatus(path)))
+        assertEquals(ours.listStatus(path).map(fields).toSet, hadoops.listStatus(path).map(fields).toSet)
       }
     }
   }
@@ -63,9 +63,9 @@ class LocalFilesSuite extends MullionSuite {
       Files.createSymbolicLink(folder.resolve("leads nowhere"), folder.resolve("none"))
       val path = new Path(folder.toString)
       val listed = ours.listStatus(path)
-      assertEquals(listed.map(said).toSet, hadoops.listStatus(path).map(said).toSet)
+      assertEquals(listed.map(fields).toSet, hadoops.listStatus(path).map(fields).toSet)
       assertEquals(listed.length, 11)
-      listed.foreach(status => assertEquals(said(ours.getFileStatus(status.getPath)), said(status)))
+      listed.foreach(status => assertEquals(fields(ours.getFileStatus(status.getPath)), fields(status)))
       intercept[FileNotFoundException](ours.listStatus(new Path(s"$folder/none")))
     }
   }
@@ -76,7 +76,7 @@ class LocalFilesSuite extends MullionSuite {
       val bytes = new ByteArrayOutputStream
       new ObjectOutputStream(bytes).writeObject(status)
       val read = new ObjectInputStream(new ByteArrayInputStream(bytes.toByteArray)).readObject()
-      assertEquals(said(read.asInstanceOf[FileStatus]), said(status))
+      assertEquals(fields(read.asInstanceOf[FileStatus]), fields(status))
     }
   }
 
@@ -104,8 +104,8 @@ class LocalFilesSuite extends MullionSuite {
       context.rename(from, to, Options.Rename.OVERWRITE)
       assertEquals(Files.readString(folder.resolve("c.txt")), "abc")
       assertEquals(
-        context.util.listStatus(new Path(folder.toString)).map(said).toSet,
-        hadoops.listStatus(new Path(folder.toString)).map(said).toSet
+        context.util.listStatus(new Path(folder.toString)).map(fields).toSet,
+        hadoops.listStatus(new Path(folder.toString)).map(fields).toSet
       )
     }
   }

@@ -181,14 +181,14 @@ object PaneLifecycleSuite {
     import rules.grid
 
     private val slices = mutable.Map.empty[Long, Vector[Long]]
-    private var held = Array.emptyByteArray
+    private var stored = Array.emptyByteArray
     private var firingsHeld = Array.emptyByteArray
 
-    def isEmpty: Boolean = slices.isEmpty && held.isEmpty && firingsHeld.isEmpty
+    def isEmpty: Boolean = slices.isEmpty && stored.isEmpty && firingsHeld.isEmpty
 
     def run(batch: Batch): Outcome = {
       val clock = batch.clock
-      val set = SliceSet.fromBytes(held)
+      val set = SliceSet.fromBytes(stored)
       val firings = PaneFirings.fromBytes(firingsHeld)
       val firstOpenBefore =
         if (clock.before == BatchClock.BeforeAllTime) Long.MinValue else rules.firstOpen(clock.before)
@@ -220,7 +220,7 @@ object PaneLifecycleSuite {
       val early = rules.early.toList.flatMap { early =>
         fireOpen(set, firings, FiringKind.Early, firings.due(early, clock).toList, clock)
       }
-      held = set.toBytes
+      stored = set.toBytes
       firingsHeld = firings.toBytes
       Outcome(late.sorted, (forRows ++ closes ++ onTime ++ early).sortBy(_.window))
     }

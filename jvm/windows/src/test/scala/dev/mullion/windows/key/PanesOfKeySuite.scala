@@ -20,23 +20,26 @@ class PanesOfKeySuite extends PropertySuite {
         val window = CountWindow(size, every)
         val grid = CountPanesOfKey.grid(window)
         var panes = new CountPanesOfKey(window, grid, byPane, 0L)
-        val kept = scala.collection.mutable.Map.empty[Long, Seq[Long]].withDefaultValue(Nil)
+        val rowsBySlot = scala.collection.mutable.Map.empty[Long, Seq[Long]].withDefaultValue(Nil)
         (0 until rows).foreach { n =>
           val starts = (0L to n by every).filter(start => n < start + size)
           val fate = panes.take(new Arriving())
           assertEquals(fate, if (starts.isEmpty) Fate.InNoWindow else Fate.InPanes)
           if (starts.nonEmpty) {
-            panes.slots.foreach(slot => kept(slot) = kept(slot) :+ n.toLong)
+            panes.slots.foreach(slot => rowsBySlot(slot) = rowsBySlot(slot) :+ n.toLong)
             assertEquals(panes.touched.map(_.start).toSeq, starts)
           }
           panes.closes().foreach { pane =>
             assertEquals(pane.end, n + 1L)
-            assertEquals(panes.slotsOf(pane).toSeq.flatMap(kept(_)), pane.start until pane.end)
-            panes.forget(pane).foreach(kept.remove)
+            assertEquals(panes.slotsOf(pane).toSeq.flatMap(rowsBySlot(_)), pane.start until pane.end)
+            panes.forget(pane).foreach(rowsBySlot.remove)
           }
           val open = (0L to n by every).filter(start => start + size > n + 1)
           assertEquals(panes.open.map(_.start).toSeq, open)
-          assertEquals(kept.keySet.toSet, open.flatMap(s => panes.slotsOf(ArrivalPane(s / every, s, s + size))).toSet)
+          assertEquals(
+            rowsBySlot.keySet.toSet,
+            open.flatMap(s => panes.slotsOf(ArrivalPane(s / every, s, s + size))).toSet
+          )
           if (n % 3 == 0) panes = CountPanesOfKey.fromBytes(window, grid, byPane, panes.toBytes)
         }
     }

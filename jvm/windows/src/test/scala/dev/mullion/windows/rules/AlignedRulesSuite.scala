@@ -183,12 +183,12 @@ class AlignedRulesSuite extends PropertySuite {
           if (rules.keepsApart) windows.foreach(slices.add) else slices.add(rules.grid.ordinalOf(t))
         }
         val wanted = panes.flatMap(_._2).distinct.sorted.filter(_ >= from)
-        val found = Iterator.iterate(rules.nextWindow(slices, from))(w => rules.nextWindow(slices, w + 1))
-        assertEquals(found.takeWhile(_ != SliceSet.None).toList, wanted)
+        val windows = Iterator.iterate(rules.nextWindow(slices, from))(w => rules.nextWindow(slices, w + 1))
+        assertEquals(windows.takeWhile(_ != SliceSet.None).toList, wanted)
         assertEquals(rules.countWindows(slices, from), wanted.length.toLong)
         wanted.foreach { window =>
-          val held = Iterator.iterate(slices.atOrAfter(rules.firstSlice(window)))(s => slices.atOrAfter(s + 1))
-          held.takeWhile(s => s != SliceSet.None && s <= rules.lastSlice(window)).foreach { slice =>
+          val inWindow = Iterator.iterate(slices.atOrAfter(rules.firstSlice(window)))(s => slices.atOrAfter(s + 1))
+          inWindow.takeWhile(s => s != SliceSet.None && s <= rules.lastSlice(window)).foreach { slice =>
             val holding = List.newBuilder[Long]
             rules.foreachWindow(slices, slice, from)(holding += _)
             assert(holding.result().contains(window), s"$slice of $window")

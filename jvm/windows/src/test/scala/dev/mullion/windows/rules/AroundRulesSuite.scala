@@ -54,10 +54,10 @@ class AroundRulesSuite extends PropertySuite {
       val around = rules(before, after)
       val slices = SliceSet.empty
       rows.foreach(slices.add)
-      val found = Seq.newBuilder[Long]
-      around.foreachWindow(slices, row, from)(found += _)
+      val starts = Seq.newBuilder[Long]
+      around.foreachWindow(slices, row, from)(starts += _)
       val expected = rows.distinct.sorted.filter(w => w >= from && row - after <= w && w <= row + before)
-      assertEquals(found.result(), expected)
+      assertEquals(starts.result(), expected)
       assertEquals(around.countWindows(slices, from), rows.distinct.count(_ >= from).toLong)
       rows.foreach { slice =>
         val alone = Seq.newBuilder[Long]

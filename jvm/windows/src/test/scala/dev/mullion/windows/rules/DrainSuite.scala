@@ -66,11 +66,11 @@ class DrainSuite extends MullionSuite {
     }
     for (_ <- 0 until 20000) {
       val (was, now, seen) = (some, some, chance.nextInt(400) - 200L)
-      val found = Drain.boundary(was, now, seen)
+      val boundary = Drain.boundary(was, now, seen)
       def isEdge(window: GridWindow, t: Long) = window.grid.windowStart(window.grid.windowAt(t)) == t
       val reach = seen + 10 * Math.max(was.slide, now.slide)
       val both = (seen to reach).find(t => isEdge(was, t) && isEdge(now, t))
-      assertEquals(found, both.getOrElse((seen to reach).find(isEdge(was, _)).get), s"$was, $now, $seen")
+      assertEquals(boundary, both.getOrElse((seen to reach).find(isEdge(was, _)).get), s"$was, $now, $seen")
     }
   }
 

@@ -59,57 +59,60 @@ class WindowFoldSuite extends PropertySuite {
       else Some(fold.sum.text)
   }
 
-  property("whatever is pushed and evicted, the sum is that of the slices held, in order of time") {
+  property("whatever is pushed and evicted, the sum is that of the remaining slices, in order of time") {
     forAll(Gen.listOf(step)) { steps =>
       val counted = new Counted
-      var held = TreeMap.empty[Long, String]
+      var remaining = TreeMap.empty[Long, String]
       var newest = -20L
       steps.foreach {
         case Push(gap) =>
           newest += gap
           counted.push(newest, word(newest))
-          held += newest -> word(newest)
+          remaining += newest -> word(newest)
         case Evict(distance) =>
           counted.evictBefore(newest + distance)
-          held = held.rangeFrom(newest + distance)
+          remaining = remaining.rangeFrom(newest + distance)
         case Sum =>
-          assertEquals(counted.sum, held.values.reduceOption(_ + _))
+          assertEquals(counted.sum, remaining.values.reduceOption(_ + _))
           // A second call returns the same.
-          assertEquals(counted.sum, held.values.reduceOption(_ + _))
+          assertEquals(counted.sum, remaining.values.reduceOption(_ + _))
         case Clear =>
           counted.clear()
-          held = held.empty
+          remaining = remaining.empty
       }
-      assertEquals(counted.sum, held.values.reduceOption(_ + _))
+      assertEquals(counted.sum, remaining.values.reduceOption(_ + _))
     }
   }
 
   property("kept slices come after all pushed ones and stay, whatever is evicted") {
     forAll(Gen.listOf(step), Gen.listOf(step)) { (before, after) =>
       val counted = new Counted
-      var held = TreeMap.empty[Long, String]
+      var remaining = TreeMap.empty[Long, String]
       var newest = -20L
       before.foreach {
-        case Push(gap)       => newest += gap; counted.push(newest, word(newest)); held += newest -> word(newest)
-        case Evict(distance) => counted.evictBefore(newest + distance); held = held.rangeFrom(newest + distance)
-        case Sum             => assertEquals(counted.sum, held.values.reduceOption(_ + _))
-        case Clear           => counted.clear(); held = held.empty
+        case Push(gap)       => newest += gap; counted.push(newest, word(newest)); remaining += newest -> word(newest)
+        case Evict(distance) =>
+          counted.evictBefore(newest + distance); remaining = remaining.rangeFrom(newest + distance)
+        case Sum   => assertEquals(counted.sum, remaining.values.reduceOption(_ + _))
+        case Clear => counted.clear(); remaining = remaining.empty
       }
       val pushed = newest
-      var kept = ""
+      var keptText = ""
       after.foreach {
         // Several at once if one is kept.
         case Push(gap) if counted.keeps && gap > 1 =>
           val words = (newest + 1 to newest + gap).map(word)
           newest += gap
           counted.keepAll(words)
-          kept ++= words.mkString
-        case Push(gap)       => newest += gap; counted.keep(word(newest)); kept += word(newest)
-        case Evict(distance) => counted.evictBefore(pushed + distance); held = held.rangeFrom(pushed + distance)
-        case Clear           => counted.clear(); held = held.empty; kept = ""
-        case Sum => assertEquals(counted.sum, (held.values.toSeq ++ Seq(kept).filter(_.nonEmpty)).reduceOption(_ + _))
+          keptText ++= words.mkString
+        case Push(gap)       => newest += gap; counted.keep(word(newest)); keptText += word(newest)
+        case Evict(distance) =>
+          counted.evictBefore(pushed + distance); remaining = remaining.rangeFrom(pushed + distance)
+        case Clear => counted.clear(); remaining = remaining.empty; keptText = ""
+        case Sum   =>
+          assertEquals(counted.sum, (remaining.values.toSeq ++ Seq(keptText).filter(_.nonEmpty)).reduceOption(_ + _))
       }
-      assertEquals(counted.sum, (held.values.toSeq ++ Seq(kept).filter(_.nonEmpty)).reduceOption(_ + _))
+      assertEquals(counted.sum, (remaining.values.toSeq ++ Seq(keptText).filter(_.nonEmpty)).reduceOption(_ + _))
     }
   }
 

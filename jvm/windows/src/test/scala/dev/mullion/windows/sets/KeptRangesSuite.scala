@@ -20,30 +20,31 @@ class KeptRangesSuite extends PropertySuite {
 
   property("the ranges of a time are those that hold it, and the last of them is read") {
     forAll(ranges, time) { case ((size, step, expires), t) =>
-      val kept = new KeptRanges(size, step, expires)
+      val keptRanges = new KeptRanges(size, step, expires)
       val holding = starts(size, step).filter(start => start <= t && t < start + size)
-      assertEquals((kept.firstStart(t) to kept.lastStart(t) by step).toSeq, holding)
-      assertEquals(kept.holds(t), holding.nonEmpty)
-      assertEquals(kept.lastStart(t), starts(size, step).filter(_ <= t).max)
+      assertEquals((keptRanges.firstStart(t) to keptRanges.lastStart(t) by step).toSeq, holding)
+      assertEquals(keptRanges.holds(t), holding.nonEmpty)
+      assertEquals(keptRanges.lastStart(t), starts(size, step).filter(_ <= t).max)
     }
   }
 
   property("a range is stale once the range that was last to start before it expires starts at its end") {
     forAll(ranges, time, time) { case ((size, step, expires), t, clock) =>
-      val kept = new KeptRanges(size, step, expires)
-      val start = kept.lastStart(t)
+      val keptRanges = new KeptRanges(size, step, expires)
+      val start = keptRanges.lastStart(t)
       val stale = expires.exists(e => starts(size, step).filter(_ <= clock - e).max >= start + size)
-      assertEquals(kept.isStale(start, clock), stale)
+      assertEquals(keptRanges.isStale(start, clock), stale)
     }
   }
 
   property("a range is due at the first time at which it is stale") {
     forAll(ranges, time) { case ((size, step, expires), t) =>
-      val kept = new KeptRanges(size, step, expires)
-      val start = kept.lastStart(t)
-      kept.due(start) match {
-        case Some(due) => kept.isStale(start, due) :| "stale when due" && !kept.isStale(start, due - 1) :| "not before"
-        case None      => expires.isEmpty :| "never due, and never expires"
+      val keptRanges = new KeptRanges(size, step, expires)
+      val start = keptRanges.lastStart(t)
+      keptRanges.due(start) match {
+        case Some(due) =>
+          keptRanges.isStale(start, due) :| "stale when due" && !keptRanges.isStale(start, due - 1) :| "not before"
+        case None => expires.isEmpty :| "never due, and never expires"
       }
     }
   }

@@ -74,11 +74,11 @@ class CalendarGridSuite extends PropertySuite {
 
   property("a row's window starts at the local time of its first day, and ends where a later one starts") {
     forAll(window, time) { (window, ts) =>
-      val known = starts(window, date(window, ts)).map(instant(window, _))
-      val start = known.filter(_ <= ts).last
+      val ascending = starts(window, date(window, ts)).map(instant(window, _))
+      val start = ascending.filter(_ <= ts).last
       // A day that a place has skipped has no rows, and no length.
       assertEquals(window.lastStart(ts), start, s"$ts in ${window.describe}")
-      val end = known(known.lastIndexOf(start) + window.slides)
+      val end = ascending(ascending.lastIndexOf(start) + window.slides)
       assertEquals(window.end(window.lastStart(ts)), end, s"$ts in ${window.describe}")
     }
   }

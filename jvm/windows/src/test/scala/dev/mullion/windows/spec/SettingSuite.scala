@@ -21,8 +21,8 @@ class SettingSuite extends MullionSuite {
       case _                                => "drop"
     }
     val methods = Setting.getClass.getDeclaredMethods.toSeq.sortBy(_.getName)
-    val made = methods.filter(m => m.getReturnType == classOf[Setting] && m.getName != "apply" && !m.isSynthetic)
-    made.filterNot(_.getName.startsWith("fromProduct")).map { method =>
+    val factories = methods.filter(m => m.getReturnType == classOf[Setting] && m.getName != "apply" && !m.isSynthetic)
+    factories.filterNot(_.getName.startsWith("fromProduct")).map { method =>
       method.setAccessible(true)
       method.invoke(Setting, method.getParameterTypes.toSeq.map(value): _*).asInstanceOf[Setting]
     }

@@ -80,7 +80,7 @@ final class ScenarioRun(spark: SparkSession, begins: Scenario, folder: Path) {
     val reports = batches.filter(_.batchId > reported)
     reported = reports.lastOption.fold(reported)(_.batchId)
     val ends = reports.scanLeft(0)(_ + _.sink.numOutputRows.toInt)
-    require(ends.last == fired.size, s"${fired.size} rows came out, and batches wrote ${ends.last}")
+    require(ends.last == fired.size, s"${fired.size} rows arrived, and batches wrote ${ends.last}")
     val operators = reports.map(ours).filter(_.nonEmpty)
     operators.lastOption.foreach(batch => panesOpen = metric(batch.last, "panesOpen"))
     Ran(

@@ -173,7 +173,7 @@ class TranscriptSuite extends SparkSuite {
   }
 
   private def expectedAtEnd(scenario: Scenario, fired: Seq[Firing]): Seq[Firing] = scenario.end.getOrElse {
-    assert(scenario.next.isEmpty, "a scenario of two windows says what comes at its end")
+    assert(scenario.next.isEmpty, "a scenario of two windows needs `end`")
     scenario.open.map(pane => pane.as("close", timesFired(pane, fired, scenario.panes.keys)))
   }
 

@@ -111,6 +111,6 @@ private object Collisions {
     java.lang.Long.rotateRight(wanted * inverse(P1), 31) * inverse(P2)
   }
 
-  /** The inverse of an odd number modulo 2 to the 64. */
+  /** The inverse modulo 2 to the 64 of a number that is not even. */
   private def inverse(n: Long): Long = Iterator.iterate(n)(x => x * (2L - n * x)).drop(6).next()
 }
