@@ -76,6 +76,7 @@ object LayoutSuite {
         "operator.engine.rowwise",
         "operator.program",
         "operator.bounded",
+        "operator.partial.group",
         "operator.partial",
         "operator",
         "operator.asof",

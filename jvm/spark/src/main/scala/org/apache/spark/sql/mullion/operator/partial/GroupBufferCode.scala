@@ -12,6 +12,7 @@ import org.apache.spark.sql.catalyst.expressions.{
   GenericInternalRow
 }
 import org.apache.spark.sql.mullion.expressions.rows.WithoutNulls
+import org.apache.spark.sql.mullion.operator.partial.group.{GroupDecimals, GroupLayout, TextExtreme}
 import org.apache.spark.sql.types.{DataType, DecimalType}
 
 /** Generates the code that adds a row to its group's buffers, from Spark's own expressions. These read the row's

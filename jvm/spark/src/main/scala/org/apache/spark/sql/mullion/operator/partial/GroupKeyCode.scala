@@ -2,6 +2,7 @@ package org.apache.spark.sql.mullion.operator.partial
 
 import org.apache.spark.sql.catalyst.expressions.Attribute
 import org.apache.spark.sql.catalyst.expressions.codegen.{CodegenContext, ExprCode, FalseLiteral}
+import org.apache.spark.sql.mullion.operator.partial.group.{GroupBytes, GroupLayout, GroupTable}
 import org.apache.spark.sql.types._
 
 /** Generates the code that finds or creates a row's group: the row's keys as words in variables, their hash, and one

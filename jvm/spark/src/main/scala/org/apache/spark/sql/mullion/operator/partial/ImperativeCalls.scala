@@ -2,6 +2,7 @@ package org.apache.spark.sql.mullion.operator.partial
 
 import org.apache.spark.sql.catalyst.expressions.aggregate._
 import org.apache.spark.sql.catalyst.expressions.{Attribute, BindReferences, BitmapConstructAgg, BitmapOrAgg}
+import org.apache.spark.sql.mullion.operator.partial.group.{GroupLayout, GroupObjects}
 
 /** The imperative functions of an aggregate, and the columns that they read.
   *

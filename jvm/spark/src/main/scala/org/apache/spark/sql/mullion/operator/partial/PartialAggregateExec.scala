@@ -10,6 +10,7 @@ import org.apache.spark.sql.catalyst.util.truncatedString
 import org.apache.spark.sql.execution.metric.{SQLMetric, SQLMetrics}
 import org.apache.spark.sql.execution.{CodegenSupport, SparkPlan, UnaryExecNode}
 import org.apache.spark.sql.mullion.operator.bounded.AggregateExecs
+import org.apache.spark.sql.mullion.operator.partial.group.{GroupLayout, GroupTable}
 
 /** Aggregates the rows of each group before the shuffle: emits one row per group and task, with its keys and the
   * buffers of its functions, like Spark's own partial aggregate.

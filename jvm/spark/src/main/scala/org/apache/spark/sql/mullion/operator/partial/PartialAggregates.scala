@@ -9,6 +9,7 @@ import org.apache.spark.sql.execution.{CodegenSupport, SparkPlan}
 import org.apache.spark.sql.internal.SQLConf
 import org.apache.spark.sql.mullion.operator.assign.AssignsPanes
 import org.apache.spark.sql.mullion.operator.bounded.AggregateExecs
+import org.apache.spark.sql.mullion.operator.partial.group.GroupLayout
 
 import dev.mullion.MullionException
 

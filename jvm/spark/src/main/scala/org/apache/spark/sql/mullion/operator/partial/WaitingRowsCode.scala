@@ -3,6 +3,7 @@ package org.apache.spark.sql.mullion.operator.partial
 import org.apache.spark.sql.catalyst.expressions.aggregate.AggregateExpression
 import org.apache.spark.sql.catalyst.expressions.codegen._
 import org.apache.spark.sql.catalyst.expressions.{Attribute, AttributeSet}
+import org.apache.spark.sql.mullion.operator.partial.group.GroupLayout
 import org.apache.spark.sql.types.{DataType, DecimalType, LongType, StringType}
 
 /** Generates the code that buffers a few hundred rows and then adds them together, in two loops.

@@ -1,4 +1,4 @@
-package org.apache.spark.sql.mullion.operator.partial
+package org.apache.spark.sql.mullion.operator.partial.group
 
 import org.apache.spark.sql.catalyst.expressions.aggregate.{AggregateFunction, Max, Min}
 import org.apache.spark.sql.catalyst.expressions.codegen.{ExprCode, FalseLiteral}

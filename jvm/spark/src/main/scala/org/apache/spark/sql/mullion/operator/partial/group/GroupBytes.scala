@@ -1,4 +1,4 @@
-package org.apache.spark.sql.mullion.operator.partial
+package org.apache.spark.sql.mullion.operator.partial.group
 
 import org.apache.spark.unsafe.Platform
 import org.apache.spark.unsafe.array.ByteArrayMethods

@@ -1,4 +1,4 @@
-package org.apache.spark.sql.mullion.operator.partial
+package org.apache.spark.sql.mullion.operator.partial.group
 
 import org.apache.spark.TaskContext
 import org.apache.spark.memory.{MemoryConsumer, MemoryMode, SparkOutOfMemoryError, TaskMemoryManager}

@@ -1,4 +1,4 @@
-package org.apache.spark.sql.mullion.operator.partial
+package org.apache.spark.sql.mullion.operator.partial.group
 
 import scala.util.Random
 

@@ -1,4 +1,4 @@
-package org.apache.spark.sql.mullion.operator.partial
+package org.apache.spark.sql.mullion.operator.partial.group
 
 import org.apache.spark.sql.catalyst.expressions.aggregate.{AggregateFunction, ImperativeAggregate}
 import org.apache.spark.sql.catalyst.expressions.{Attribute, UnsafeRow}
