@@ -1,4 +1,4 @@
-"""Bad input to ``windowed``: each refused in words that name the value, the cause and the fix."""
+"""Invalid input to ``windowed``: each raises an error that names the value, the cause and the fix."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ def test_a_name_with_a_dot_is_refused_with_its_quoted_form(make: Make) -> None:
 def test_an_unknown_column_in_an_aggregate_is_refused_with_the_name_that_is_meant(make: Make) -> None:
     with pytest.raises(UnknownColumnError, match=r"no column 'dealy'\. Did you mean 'delay'\?") as refused:
         make().agg(F.avg("dealy"))
-    assert "AnalysisException" in (refused.value.jvm_trace or ""), "Spark's own refusal is kept"
+    assert "AnalysisException" in (refused.value.jvm_trace or ""), "Spark's own error is kept"
 
 
 EACH_ROW: dict[str, Any] = {"early": Early(each_row=True)}

@@ -1,4 +1,4 @@
-"""How a session gets Mullion, without starting one."""
+"""Configuration of a session with Mullion, without starting one."""
 
 import os
 import sys

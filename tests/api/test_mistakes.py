@@ -1,6 +1,4 @@
-"""Mistakes that users make, and how long it takes to see which: the traceback that they get has their own lines and the
-message, and no line of the bridge to the JVM or of the JVM itself.
-"""
+"""Mistakes of users. The traceback has the lines of the user and the message, and no line of the bridge or the JVM."""
 
 from __future__ import annotations
 
@@ -44,7 +42,7 @@ LINES = 24
 """The most that a traceback may have: a screen."""
 
 wrong: Any = windowed
-"""What is called with what the types would not let through."""
+"""``windowed`` without types, for calls that a type checker rejects."""
 
 
 @pytest.fixture(scope="module")
@@ -249,7 +247,7 @@ def test_what_fails_in_a_task_is_told_in_a_line_and_the_trace_is_kept(spark: Spa
 
 
 def finished(panes: DataFrame, checkpoint: Path) -> None:
-    """Runs a query; its error is also what it says afterwards."""
+    """Runs a query. Its error is also the exception that it has afterwards."""
     writer = panes.writeStream.format("noop").option("checkpointLocation", str(checkpoint))
     query = writer.trigger(availableNow=True).start()
     with pytest.raises(MullionError) as raised:
@@ -262,7 +260,7 @@ def finished(panes: DataFrame, checkpoint: Path) -> None:
 
 @contextmanager
 def printed_by_the_jvm(spark: SparkSession, folder: Path) -> Iterator[Callable[[], str]]:
-    """What the JVM's logs print meanwhile, with the level that Spark starts with."""
+    """The JVM's logs meanwhile, at the level that Spark starts with."""
     context: Any = spark._jvm
     file = folder / "printed"
     manager = context.org.apache.logging.log4j.LogManager

@@ -79,7 +79,7 @@ class Project:
         (self.source / f"{len(list(self.source.iterdir()))}.json").write_text("\n".join(lines))
 
     def run(self, command: str = "run", *, server: str | None = None, jar: bool = True) -> str:
-        """What ``spark-pipelines`` said, with a server of its own or the one at an address."""
+        """The output of ``spark-pipelines``, with its own server or the one at an address."""
         program = Path(pyspark.__file__).parent / "bin" / "spark-pipelines"
         settings: dict[str, object] = {
             "spark.sql.warehouse.dir": self.folder / "warehouse",
@@ -194,7 +194,7 @@ def test_a_second_run_goes_on_with_the_tables_and_with_the_panes_that_were_open(
     closed = [("ann", "10:00", "close", 3), ("bob", "11:00", "close", 3)]
     first, second, third = found
     assert first == (closed, [*closed, ("bob", "13:00", "close", 4)])
-    # The open pane of the first run has its row, and what comes for a pane that it closed is late.
+    # The open pane of the first run has its row, and a row for a closed pane is late.
     assert second == (
         [*closed[:1], ("ann", None, "late", None), *closed[1:], ("bob", "13:00", "close", 14)],
         [("ann", "10:00", "close", 103), *closed[1:], ("bob", "13:00", "close", 14), ("bob", "15:00", "close", 5)],

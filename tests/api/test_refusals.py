@@ -1,8 +1,8 @@
-"""What only the plan or the running query shows to be wrong, refused in words that name the value and the fix; and
-times at the ends of what a timestamp holds, which are not refused.
+"""Errors that only the plan or the running query shows, with the value and the fix; and times at the ends of the range
+of timestamps, which are valid.
 
-What the arguments alone show is in test_api_validation.py, changed queries over old checkpoints in test_restart.py, and
-what may stand around a window in test_chaining.py.
+Errors of the arguments are in test_api_validation.py, changed queries over old checkpoints in test_restart.py, and
+operators around a window in test_chaining.py.
 """
 
 from __future__ import annotations

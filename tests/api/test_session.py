@@ -1,4 +1,4 @@
-"""A session with Mullion in it: where the JAR is found, and how the JVM's errors come out of a running query."""
+"""A session with Mullion: the location of the JAR, and the JVM's errors in a running query."""
 
 from __future__ import annotations
 

@@ -29,7 +29,7 @@ def test_nothing_is_unpickled_or_evaluated_but_what_is_named_here() -> None:
     found = {str(file.relative_to(PACKAGE)): calls for file in PACKAGE.rglob("*.py") if (calls := loads_in(file))}
     # A copy of a subscription, pickled in the same line.
     assert found.pop("turbine/_plans/schema_probe.py") == ["pickle.loads"]
-    # The classes of a dataflow's own script, in a folder that is trusted as a checkpoint is: SECURITY.md says so.
+    # The classes of a dataflow's own script, in a folder that is trusted as a checkpoint is (SECURITY.md).
     assert found.pop("bytewax/_log/log.py") == ["cloudpickle.loads"]
     # Logics that the same run has signed.
     assert found.pop("bytewax/_query/logics.py") == ["cloudpickle.loads"]

@@ -1,4 +1,4 @@
-"""Tables that show panes as they last fired: at every batch what a batch query says over the same rows."""
+"""Tables of the last firings of panes: after every batch they equal a batch query over the same rows."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def aggregates() -> list[Column]:
 
 
 def shown(rows: DataFrame | None) -> Counter[tuple[Any, ...]]:
-    """What of panes does not depend on batches."""
+    """The columns of panes that do not depend on batches."""
     assert rows is not None
     bounds = [F.unix_micros("window_start"), F.unix_micros("window_end")]
     return Counter(tuple(row) for row in rows.select("k", *bounds, "n", "total").collect())

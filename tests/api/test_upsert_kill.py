@@ -1,4 +1,4 @@
-"""Tables of panes whose query is killed, again and again: in the end they hold what a batch query says."""
+"""Tables of panes whose query is killed repeatedly: in the end they equal a batch query."""
 
 from __future__ import annotations
 

@@ -422,7 +422,7 @@ def test_windows_of_a_stream_that_are_put_together_share_an_operator(
 
     assert fired(made) == 1
     assert len(list((tmp_path / "checkpoint" / "state").iterdir())) == 1
-    # Python's own goes on from the checkpoint: it is the same query.
+    # Python's query resumes from the checkpoint: it is the same query.
     spark.sql("SELECT 'b' AS k, timestamp'2024-01-01 14:00:00' AS ts, 7 AS v").write.mode("append").json(
         str(tmp_path / "in")
     )
@@ -452,7 +452,7 @@ def test_what_are_no_panes_is_refused_by_the_windows_name(
 
 
 def test_an_asof_join_in_sql_is_that_of_python(spark: SparkSession, rows: DataFrame) -> None:
-    """Where all options differ from their defaults, and where none does."""
+    """A call in which all options differ from their defaults, and one in which none does."""
     options = {"by": "k", "left_time": "ts", "right_time": "ts"}
     others = {"tolerance": "40 minutes", "direction": "nearest", "allow_exact": False, "suffix": "_2"}
     for said, python in (

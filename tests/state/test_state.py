@@ -1,4 +1,4 @@
-"""What is in a query's state: read as panes, and how much of it a batch reads."""
+"""The state of a query: read as panes, and the part of it that a batch reads."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def test_the_open_panes_are_read_while_the_query_runs_and_nothing_is_written(
 
 
 def test_aggregates_are_read_back_from_their_text(spark: SparkSession, tmp_path: Path) -> None:
-    """What names, literals, types and expressions look like in SQL must mean the same when it is read again."""
+    """Names, literals, types and expressions written as SQL have the same meaning when they are read again."""
     feed = Feed(tmp_path / "in", "`the key` string, s struct<a: int, `b c`: string>, v int, d decimal(10, 2), day date")
     stream = feed.stream(spark).withColumnRenamed("v", "a.v")
     day = date(2024, 2, 29)
@@ -338,7 +338,7 @@ def test_sliding_windows_read_the_slices_of_the_panes_that_close(spark: SparkSes
         rows, closing = work.batches([(s, k) for s in range(5, seconds, 10) for k in range(keys)])
         assert rows["panesOpen"] == keys * (12 + 5)
         assert rows["stateRowsRead"] <= A_FEW, "a new key is written once, however many rows it has"
-        # The clock stands at 115: of each key the panes that end by 110 close, which are eleven over eleven slices.
+        # The clock is at 115: the panes of each key that end by 110 close, which are eleven over eleven slices.
         # A record of which some slices close and others do not is looked at once more.
         assert closing["firingsClose"] == keys * 11
         assert closing["stateRowsRead"] <= keys * (records + 1 + 2) + A_FEW

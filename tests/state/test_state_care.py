@@ -1,4 +1,4 @@
-"""What becomes of state in the long run: keys that come and go, maintenance, changelogs, other numbers of tasks."""
+"""State in long runs: keys that come and go, maintenance, changelogs, other numbers of tasks."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ def test_sparks_offline_repartition_refuses_the_window_and_the_query_can_go_on(
         jvm: Any = spark._jsparkSession
         with pytest.raises(PySparkException) as refused:
             jvm.streamingCheckpointManager().repartition(str(query.checkpoint), 3, True)
-        # Spark's message is that it cannot read the state's schema; its cause says why.
+        # Spark's message is that it cannot read the state's schema; its cause is the reason.
         error: Any = refused.value
         assert "mullionWindow" in error._origin.getCause().getMessage()
         # It had noted down that it begins; taken out, the query is as it was.

@@ -1,4 +1,4 @@
-"""Settings that state cannot be kept with are refused when a query starts, in our words: the value, why, what to do."""
+"""Settings that state does not support raise an error when a query starts: the value, the cause and the fix."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Dataflows of Bytewax on Spark: what comes out, in which order, and what is kept."""
+"""Dataflows of Bytewax on Spark: their outputs, the order of these, and their state."""
 
 from __future__ import annotations
 
@@ -174,7 +174,7 @@ def orders_flow(source: Any, sink: Any) -> Dataflow:
 
 
 def test_a_run_goes_on_behind_the_end_of_the_last_one(spark: SparkSession, tmp_path: Path) -> None:
-    """As the released package does it: what closed at the end stays closed, and a session's ids go on."""
+    """As in the released package: windows that closed at the end stay closed, and the ids of sessions continue."""
     out: list[Any] = []
     flow = Dataflow("ends")
     items = [("a", 1), ("b", 2), TestingSource.EOF(), ("a", 3), ("b", 12), ("a", 14)]

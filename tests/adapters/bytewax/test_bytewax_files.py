@@ -1,4 +1,4 @@
-"""Files that the JVM reads: what comes of them is what the released package gives for the same files and functions."""
+"""Files that the JVM reads: the result equals that of the released package for the same files and functions."""
 
 from __future__ import annotations
 
@@ -124,7 +124,7 @@ def _compared(spark: SparkSession, folder: Path, round_: int) -> None:
         try:
             outcomes.append(_outcome(folder, kind, batch_size, modules, session))
         except Exception as error:
-            # What is missing in a line fails in both.
+            # A missing field fails in both.
             outcomes.append("failed" if modules is THEIRS or isinstance(error, MullionError) else error)
     assert outcomes[0] == outcomes[1], f"MULLION_SEED={SEED}, round {round_}, {kind} by {batch_size}"
 
@@ -140,7 +140,7 @@ def _never(frames: Iterable[pa.RecordBatch]) -> Iterable[pa.RecordBatch]:
 
 
 def _in_the_jvm(spark: SparkSession, file: Path, mapper: Callable[[Any], Any]) -> list[Any]:
-    """What a function makes of the lines of a file, without Python."""
+    """The result of a function over the lines of a file, without Python."""
     out: list[Any] = []
     flow = our_dataflow.Dataflow("texts")
     lines = our_op.input("in", flow, our_files.FileSource(file))

@@ -1,4 +1,4 @@
-"""What a dataflow keeps, in the JVM, in this process and as files, does not grow with its batches."""
+"""The memory and files of a dataflow, in the JVM and in this process, do not grow with its batches."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ START = datetime(2024, 1, 1, tzinfo=UTC)
 
 @dataclass
 class Counted:
-    """What was there after so many batches."""
+    """The objects and files after a number of batches."""
 
     objects: Counter[str]
     own: int

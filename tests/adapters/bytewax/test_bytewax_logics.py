@@ -1,4 +1,4 @@
-"""Items and logics between micro-batches: a step receives what was emitted, and a logic stays what it is."""
+"""Items and logics between micro-batches: a step receives the emitted items, and a logic keeps its state."""
 
 from __future__ import annotations
 

@@ -123,7 +123,7 @@ def test_sources_and_sinks_of_one_s_own(spark: SparkSession, capsys: pytest.Capt
 
 
 def test_windows_close_when_the_system_s_time_has_brought_their_clock_there(spark: SparkSession) -> None:
-    """With a clock that a test moves, and a source that waits for what came of it."""
+    """Runs with a clock that the test moves, and a source that waits for the output of its items."""
     clock = ManualClock()
     out: list[Any] = []
     seen: list[list[Any]] = []
@@ -143,7 +143,7 @@ def test_windows_close_when_the_system_s_time_has_brought_their_clock_there(spar
 
 
 class _Waiting(StatelessSourcePartition[Any]):
-    """An item; then time passes until something has come out; then another item, and the end."""
+    """An item, time until an output appears, another item, and the end."""
 
     def __init__(self, clock: ManualClock, out: list[Any], seen: list[list[Any]]) -> None:
         self._clock = clock

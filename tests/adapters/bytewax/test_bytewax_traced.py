@@ -1,4 +1,4 @@
-"""Windows whose functions the JVM knows: they give what the released package gives, and are run by the JVM."""
+"""Windows whose functions are translated: the JVM runs them, and the result equals that of the released package."""
 
 from __future__ import annotations
 
@@ -39,8 +39,8 @@ def _compared(spark: SparkSession, round_: int) -> None:
     items = [item for item in case.items if given.shown(item)[1] in (key, given.shown(key)[1])]
     shown = f"{case.windower} {case.kind} {case.function} wait={case.wait} ordered={case.ordered} by {case.batch_size}"
     assert not said, f"MULLION_SEED={SEED}, round {round_}, {shown}, of {items}: {said}"
-    # Of a third of the keys there may be values that only Python knows; a window that holds an item with a list within
-    # is Python's.
+    # A third of the keys may have values that only Python supports. A window that contains an item with a list inside
+    # runs in Python.
     holds_items = case.kind in ("reduce", "max", "min")
     assert folded >= len(case.items) // 2 or (case.shape == "dict" and holds_items)
 
@@ -189,7 +189,7 @@ def _runs(random_: random.Random) -> list[Any]:
 def test_long_runs_of_a_key_are_those_of_the_released_package_over_an_abort(
     spark: SparkSession, tmp_path: Path, folder: Callable[[Any, Any], Any]
 ) -> None:
-    """With the first function in the JVM, with the second in Python; each run ends in the middle, and goes on."""
+    """Runs the first function in the JVM and the second in Python. Each run ends in the middle, and resumes."""
     random_ = random.Random(f"{SEED} runs")
     items, ordered, wait = _runs(random_), random_.random() < 0.5, random_.choice((0, 0, 3))
     outcomes = []

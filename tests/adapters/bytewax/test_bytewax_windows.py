@@ -128,7 +128,7 @@ MODULES = [
     *("connectors.files", "connectors.stdio", "connectors.demo"),
 ]
 NOT_THERE = {"Port", "SinglePort", "MultiPort", "DataflowId"}
-"""What only Bytewax's own pictures of dataflows are made of."""
+"""The names that only Bytewax's own pictures of dataflows use."""
 
 
 @pytest.mark.parametrize("name", MODULES)

@@ -1,4 +1,4 @@
-"""Which shard an agent's events are in, as its syntax tree says it: the keys of its tables, and tables out of sight."""
+"""The shards of an agent's events by its syntax tree: the keys of its tables, and tables in other functions."""
 
 from __future__ import annotations
 

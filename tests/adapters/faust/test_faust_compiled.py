@@ -62,7 +62,7 @@ class Both:
         return apps
 
     def agree(self, apps: dict[bool, faust.App], *sinks: str) -> dict[Any, Any]:
-        """All that is kept and all that was sent is the same; what is kept."""
+        """Compares the state and the sent messages. Returns the state."""
         kept = {compiled: state_of(app) for compiled, app in apps.items()}
         assert kept[True] == kept[False]
         for sink in (*sinks, apps[True].dead_letters):

@@ -99,7 +99,7 @@ WITHDRAWALS = [
 @pytest.mark.parametrize("make", [programs.by_country, programs.rightly_sharded])
 def test_a_stream_is_sharded_by_what_it_is_grouped_by(make: Callable[[Any], None], shards: int) -> None:
     run, program, _ = run_of(make, shards)
-    # A bare agent gets what is sent to it, and the field that it groups by says what that is.
+    # A bare agent receives the messages sent to it. The field that it groups by has their type.
     run.produce("app-process_withdrawal" if make is programs.by_country else "withdrawals", WITHDRAWALS)
     found = run.read(lambda: windowed(program, "country_to_total").windows_for_key("AT"))
     assert [one for one in found if one] == [[((0.0, 10.0), 12.0), ((10.0, 20.0), 2.0)]]

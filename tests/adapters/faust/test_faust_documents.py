@@ -51,7 +51,7 @@ NOON = 1_704_906_000.0
 
 
 def popular(app: Any) -> None:
-    """Beside the documents: what an agent in the JVM yields goes to a topic."""
+    """In addition to the documents: the values that an agent in the JVM yields are sent to a topic."""
     known = app.Table("known", default=int).tumbling(60)
 
     @app.agent(app.topic("page_views", value_type=str), sink=[app.topic(f"{app.name}-popular")])
@@ -76,7 +76,7 @@ def put(broker: topics.Broker, topic: str, *events: tuple[Any, float], key: str 
 
 
 def kept(app: faust.App) -> dict[str, Any]:
-    """What each table holds: by key, or by key and the start of the range."""
+    """The contents of each table: by key, or by key and the start of the range."""
     records = [(bytes(row.key), bytes(row.value)) for row in read_state(app.folder_of("agents") / "query").collect()]
     found: dict[str, Any] = {}
     for name, table in app.tables.items():
@@ -90,7 +90,7 @@ def kept(app: faust.App) -> dict[str, Any]:
 
 
 def ran(app: faust.App, capsys: pytest.CaptureFixture[str], *later: str) -> list[str]:
-    """Runs a program, and again at later times; what is printed."""
+    """Runs a program, and again at later times. Returns the printed text."""
     capsys.readouterr()
     with app.start() as running:
         running.settle()
@@ -149,7 +149,7 @@ def test_the_programs_of_the_documents_run_on_every_broker_and_go_on(
         ]
     )
 
-    # It goes on where it was, and what it is not to have is put aside.
+    # It resumes where it was, and sets invalid messages aside.
     put(broker, "events", ({"category": "a"}, 301.0))
     put(broker, "withdrawals", spent("w", "AT", 1.5, "a", 4.0), key="user")
     put(broker, "page_views", ("/x", 8.0), ("/", 1805.0))
@@ -214,7 +214,7 @@ def test_the_programs_of_the_documents_run_on_every_broker_and_go_on(
     assert tables["hourly-stats"] == {}
     assert tables["business-metrics"] == {("m", NOON - 3 * 3600): 4}
     assert tables["country_to_total"] == {("AT", 0.0): 12.0, ("DE", 0.0): 1.0}
-    # What was not written back.
+    # A change that was not written back.
     assert tables["user_withdrawals"] == {}
     assert tables["by_field"] == {("a", 0.0): 1, ("a", 60.0): 2}
     assert tables["name"] == {(page, start): 1 for page in ("/a", "/b") for start in (35.0, 40.0)}

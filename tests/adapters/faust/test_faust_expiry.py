@@ -1,4 +1,4 @@
-"""What of Faust's windowed tables is too old: ranges that expire, and events that come too late for them."""
+"""Expiry in Faust's windowed tables: ranges that expire, and events that are too late for them."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def test_a_range_goes_by_the_largest_time_and_is_handed_over_once() -> None:
     with shards.at(1000.0):
         views["z"] += 1
     assert shards.shard.expire() == 3
-    # What is left is the last range, its key and its timer, and the clock.
+    # The last range, its key and its timer remain, and the clock.
     assert (len(shards.store), len(shards.store.timers)) == (3, 1)
 
 

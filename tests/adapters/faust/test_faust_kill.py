@@ -47,7 +47,7 @@ def program(broker: str, spark: SparkSession) -> faust.App:
 
 
 def told(app: faust.App) -> dict[str, Counter[str]]:
-    """What its tables hold and what there is in its topics, whatever the order in which shards came."""
+    """The contents of its tables and topics, independent of the order of shards."""
     found = {table: Counter(map(str, app.table(table).read().collect())) for table in ("totals", "seen")}
     for topic in ("large", "closed"):
         found[topic] = Counter(map(repr, topics.read(app.broker, topic).drop_columns(["_timestamp"]).to_pylist()))

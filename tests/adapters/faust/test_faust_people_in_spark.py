@@ -1,4 +1,4 @@
-"""Programs as people write them for Faust, run by Spark: begun before anybody has produced, with tasks beside them."""
+"""Programs as people write them for Faust, run by Spark: started before their topics have messages, with tasks."""
 
 from __future__ import annotations
 

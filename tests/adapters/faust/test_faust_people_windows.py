@@ -1,8 +1,8 @@
 # mypy: disable-error-code="untyped-decorator, no-untyped-def, no-untyped-call, misc, type-arg"
 """Programs with windowed tables as people write them for Faust, run whole: by Spark, over topics in a folder.
 
-Each says of every event what it found in its tables; the answers are worked out beside it in plain Python, from the
-ranges that Faust's documents give.
+Each reports the values of its tables for every event. Plain Python computes the expected values from the ranges that
+Faust's documents define.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ def hopping(time: float, size: float, step: float) -> list[float]:
 
 
 def read(sums: dict[Any, float], key: Any, time: float, step: float) -> float:
-    """What the latest range that holds a time has."""
+    """The value of the latest range that contains a time."""
     return sums[key, time // step * step]
 
 
@@ -82,7 +82,7 @@ def read(sums: dict[Any, float], key: Any, time: float, step: float) -> float:
 
 
 def views(app: faust.App, events: Any, out: Any) -> Callable[[list[Row]], Answers]:
-    """Counts of a key by window, told as they are for the event."""
+    """Counts of a key by window, as of the event."""
     table = app.Table("views", default=int).tumbling(10.0, expires=LONG)
 
     @app.agent(events)
@@ -173,7 +173,7 @@ def of_field(app: faust.App, events: Any, out: Any) -> Callable[[list[Row]], Ans
 
 
 def trends(app: faust.App, events: Any, out: Any) -> Callable[[list[Row]], Answers]:
-    """What a key had a while before, beside what it has."""
+    """The value of a key at an earlier time, and its value now."""
     table = app.Table("trends", default=int).tumbling(8, expires=LONG)
 
     @app.agent(events)
@@ -195,7 +195,7 @@ def trends(app: faust.App, events: Any, out: Any) -> Callable[[list[Row]], Answe
 
 
 def at_present(app: faust.App, events: Any, out: Any) -> Callable[[list[Row]], Answers]:
-    """What the window has that the clock is in."""
+    """The value of the window that contains the clock."""
     table = app.Table("present", default=int).tumbling(15, expires=LONG)
 
     @app.agent(events)

@@ -1,5 +1,5 @@
 # mypy: disable-error-code="untyped-decorator, import-untyped, attr-defined, arg-type, import-not-found"
-"""What a Faust program says beside its agents: settings, brokers, crontabs, signals, and names that are not here."""
+"""Faust programs apart from their agents: settings, brokers, crontabs, signals, and names without an implementation."""
 
 from __future__ import annotations
 

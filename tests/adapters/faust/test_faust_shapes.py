@@ -1,4 +1,4 @@
-"""Messages of any shape: what an agent reads is what was sent, whatever came before it, and whatever comes later."""
+"""Messages of any shape: an agent reads the message that was sent, independent of the messages around it."""
 
 from __future__ import annotations
 
@@ -162,7 +162,7 @@ def test_messages_of_any_shape_are_read_as_they_were_sent_whatever_came_before_a
             sent += part
             read += shown(forwarding(broker, name, tmp_path), capsys)
         assert read == texts_of(sent), f"MULLION_SEED={seed}"
-        # All of what was yielded, by who finds it there.
+        # All yielded values, by their reader.
         assert Counter(shown(reading(broker, f"{name}-out", tmp_path), capsys)) == Counter(texts_of(sent))
 
 

@@ -1,4 +1,4 @@
-"""By what an agent's events are in shards: what is proven of a body, and that no key is ever in two."""
+"""The shard key of an agent's events: proofs about bodies, and that no key is ever in two shards."""
 
 from __future__ import annotations
 
@@ -316,7 +316,7 @@ def test_nothing_of_a_batch_is_kept_whose_key_is_of_another_shard_on_both_paths(
 
     @app.agent(app.topic("in", value_type=dict), on_error="dead_letter")
     async def count(events: Any) -> None:
-        # What the program says itself, and is wrong for some.
+        # A shard key from the program, which is wrong for some events.
         async for event in events.group_by("k"):
             views[max(event["k"], "a")] += 1
 

@@ -1,4 +1,4 @@
-"""What an agent's syntax tree says of it: which bodies are folds, which also read, and which are Python's."""
+"""The analysis of agents by their syntax trees: bodies that are folds, that also read, and that run in Python."""
 
 from __future__ import annotations
 
@@ -189,7 +189,7 @@ def test_a_body_without_source_is_pythons() -> None:
     assert read(scope["lost"]).why == "its source is not to be found"
 
 
-# -- what is read gives the same answers as what is run
+# -- the analysis agrees with the execution
 
 
 KEYS = st.sampled_from(['e["k"]', "k", 'e["k"] + "x"', '"all"'])

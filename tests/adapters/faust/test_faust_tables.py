@@ -1,4 +1,4 @@
-"""Faust's plain tables, over a store in memory, and what is changed by reference."""
+"""Faust's plain tables over a store in memory, and values that are changed by reference."""
 
 from __future__ import annotations
 
@@ -205,7 +205,7 @@ def test_a_table_can_only_be_changed_while_an_event_is_processed() -> None:
         list(views.items())
 
 
-# -- what was changed by reference
+# -- changes by reference
 
 
 def test_a_value_changed_by_reference_is_saved_when_it_is_assigned_back() -> None:

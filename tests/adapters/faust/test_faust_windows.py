@@ -114,7 +114,7 @@ def test_a_sliding_range_is_about_its_time() -> None:
     assert SlidingWindow(before=0.1, after=0.2).current(0.3) == (0.2, 0.5)
 
 
-# -- what is stale
+# -- stale ranges
 
 
 @pytest.mark.parametrize(
@@ -223,7 +223,7 @@ def test_a_window_without_ranges_cannot_be_made() -> None:
 
 
 class Plain:
-    """Not derived from anything: it only has what is asked for."""
+    """A window without a base class, with only the required methods."""
 
     expires: float | None = None
     ident = "plain"

@@ -1,4 +1,4 @@
-"""What ``mullion.kx`` takes and refuses, before anything runs."""
+"""Valid and invalid arguments of ``mullion.kx``, before anything runs."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from mullion.kx._window_spec import Window
 SECOND = 1_000_000
 
 UNTYPED: Any = sp
-"""The same, for calls that type checkers would refuse too."""
+"""The same, for calls that type checkers also reject."""
 TEN = timedelta(seconds=10)
 
 
@@ -33,7 +33,7 @@ def trigger(id: str, buffer: pa.Table, offset: int, metadata: dict[str, Any], da
 
 
 class SymbolAtom:
-    """What PyKX calls a symbol of q."""
+    """A symbol of q in PyKX."""
 
     def __init__(self, text: str) -> None:
         self.text = text

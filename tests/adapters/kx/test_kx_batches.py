@@ -22,7 +22,7 @@ TIMES = pa.struct([("start", pa.timestamp("us", "UTC")), ("end", pa.timestamp("u
 
 
 def panes(*firings: tuple[int, int, str, list[int]], kind: pa.DataType = TIMES) -> pa.RecordBatch:
-    """What the engine gives: windows with their firing and the values ``v`` of their records."""
+    """Output of the engine: windows with their firing and the values ``v`` of their records."""
     return pa.RecordBatch.from_pydict(
         {
             "window": pa.array([{"start": start, "end": end} for start, end, _, _ in firings], kind),

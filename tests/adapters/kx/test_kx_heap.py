@@ -1,4 +1,4 @@
-"""What pipelines keep, on the heap, in state and in files, does not grow with their batches."""
+"""The heap, state and files of pipelines do not grow with their batches."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def summed(data: pa.Table, total: int) -> int:
 
 
 def kept_in(checkpoint: Path) -> tuple[int, int]:
-    """How many files there are beside those of Spark's own logs and state, and how many bytes lists of files have."""
+    """The number of files apart from Spark's own logs and state, and the bytes of lists of files."""
     files = [file for file in checkpoint.rglob("*") if file.is_file() and "query" not in file.parts]
     return len(files), sum(file.stat().st_size for file in files if file.name == "_files")
 

@@ -91,7 +91,7 @@ def told_by(firings: list[kx_model.Out], *, partials: bool = False) -> Counter[s
 
 
 def totals_of(firings: list[kx_model.Out]) -> Counter[str]:
-    """What ``reduce`` makes of windows that come three records at a time."""
+    """The results of ``reduce`` for windows whose records arrive three at a time."""
     rows = [{"start": start, "v": sum(values), "batches": -(-len(values) // 3)} for (start, _), _, values in firings]
     return Counter(json.dumps(row, sort_keys=True) for row in rows)
 

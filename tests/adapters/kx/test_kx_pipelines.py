@@ -1,4 +1,4 @@
-"""Functions of ``mullion.kx`` between windows, run, and what goes from one query to the next."""
+"""Functions of ``mullion.kx`` between windows, run, and the records between two queries."""
 
 from __future__ import annotations
 

@@ -17,10 +17,10 @@ from tests.support.kx import kx_model
 from tests.support.seeds import SEED
 
 CASES = 12
-"""How many pipelines run together, each a query of its own."""
+"""The number of pipelines that run at once, each in its own query."""
 
 CHAINS = 3
-"""How many of two windows, each of one query or two."""
+"""The number of pipelines with two windows, each of one query or two."""
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 SECOND = 1_000_000
@@ -62,7 +62,7 @@ class Trigger:
 
 
 def some_batches(chance: random.Random) -> list[list[kx_model.Row]]:
-    """Batches whose times go on and come out of order, some far apart, some before 1970."""
+    """Batches with advancing times, out of order, some far apart, some before 1970."""
     now = chance.choice([0, 5 * SECOND, -30 * SECOND, 1_700_000_000 * SECOND])
     batches = []
     for _ in range(chance.randint(1, 6)):
@@ -142,7 +142,7 @@ def case(chance: random.Random, number: int) -> tuple[sp.Pipeline, list[Any], Mo
 
 
 def chained(chance: random.Random, number: int) -> tuple[sp.Pipeline, list[Any], list[Any], str]:
-    """A window after one of event time: what comes out of it, and what should."""
+    """A window after one of event time: its output, and the expected output."""
     first, of_first = some_window(chance)
     while not isinstance(of_first, kx_model.Timed) or of_first.flush is not None or of_first.passthrough:
         first, of_first = some_window(chance)
@@ -174,7 +174,7 @@ def test_windows_after_windows_of_event_time_give_what_the_models_give(spark: Sp
 
 
 def by_window(out: list[Any]) -> list[Any]:
-    """In the order of windows; what comes of one stays in its order."""
+    """Sorts outputs by window. The outputs of one window keep their order."""
     return sorted(out, key=lambda each: (each[0] != "late", each[0] if each[0] != "late" else ()))
 
 

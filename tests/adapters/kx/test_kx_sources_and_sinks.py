@@ -1,4 +1,4 @@
-"""Readers and writers of ``mullion.kx``, and runs that go on: every one with every parameter."""
+"""Readers and writers of ``mullion.kx`` with every parameter, and resumed runs."""
 
 from __future__ import annotations
 

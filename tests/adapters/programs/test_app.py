@@ -1,4 +1,4 @@
-"""What Apps share: where things are, the run loop, names, the clock, the report."""
+"""The common parts of Apps: folders, the run loop, names, the clock, the report."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is read of a user's function, tried against the function itself."""
+"""The translation of a user's function, compared with the function."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def test_of_several_lambdas_on_a_line_each_is_its_own() -> None:
 
 
 def test_of_several_lambdas_on_a_line_that_give_constants_each_gives_its_own() -> None:
-    # Python 3.12 does not say where a constant stands that is all that a function gives.
+    # Python 3.12 has no position for a constant that is the only result of a function.
     functions = compiled("f = [lambda: 0, lambda: False, lambda: 0.0, lambda x: 0, lambda x=1: 0, lambda *x: 0]\n", "c")
     read = [lambda_source_of(each) for each in functions]  # type: ignore[attr-defined]
     given = [None if each is None else ast.unparse(each.definition) for each in read]
@@ -158,7 +158,7 @@ def test_an_accumulator_that_is_changed_is_what_it_is_afterwards(name: str, star
         ("f = lambda x: x[1:]", "an expression that is not one of"),
         ("f = lambda x: print(x)", "a call of print"),
         ("f = lambda x: max(x, key=len)", "a call of max"),
-        # Another name has the same dict: what is done to one is done to it.
+        # Another name has the same dict: a change of one is a change of both.
         ("def f(a, x):\n    b = a\n    a['n'] = x\n    return b", "something other than a parameter is changed"),
         ("def f(a, x):\n    b = (a, 1)\n    a['n'] = x\n    return b", "something other than a parameter is changed"),
         ("def f(a, x):\n    b = a['m']\n    b['n'] = x\n    return a", "something other than a parameter is changed"),

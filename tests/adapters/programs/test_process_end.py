@@ -1,4 +1,4 @@
-"""How a process ends whose query has ended."""
+"""The end of a process whose query has ended."""
 
 from __future__ import annotations
 

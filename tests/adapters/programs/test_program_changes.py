@@ -1,4 +1,4 @@
-"""Programs that have changed, over the state that they had: what goes on, and what is refused by name."""
+"""Changed programs over their earlier state: parts that continue, and parts that are rejected by name."""
 
 # Programs are written as users write them.
 # ruff: noqa: N801
@@ -35,7 +35,7 @@ MINUTE = 60_000
 def said_of(
     checkpoint: Path, app: Any, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> tuple[int, list[str]]:
-    """What ``mullion plan-change`` says of a program, and its exit code."""
+    """The output of ``mullion plan-change`` for a program, and its exit code."""
     module = types.ModuleType("changed_program")
     module.app = app  # type: ignore[attr-defined]
     monkeypatch.setitem(sys.modules, "changed_program", module)
@@ -288,7 +288,7 @@ def test_tables_of_faust_whose_records_would_not_be_found_are_refused_and_others
     refused(
         made("ranges", faust.TumblingWindow(10), key_index=True), "has not kept which keys there are, which key_index="
     )
-    # Under another name an agent that has all events in one shard is told from those that there were, too.
+    # A renamed agent with all events in one shard is also distinguished from earlier ones.
     refused(plain, "'other' are in one shard, and all of 'shop' were in shards when it began", agent="other")
 
     changed = program(tmp_path, spark, both(faust.TumblingWindow(20, 1000)))

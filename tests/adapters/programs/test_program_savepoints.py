@@ -1,4 +1,4 @@
-"""Savepoints of programs: one that goes on from them in other partitions is as if it had never stopped."""
+"""Savepoints of programs: a program that resumes from one in other partitions gives the same results."""
 
 # Programs are written as users write them.
 # ruff: noqa: N801

@@ -145,7 +145,7 @@ def test_a_table_has_all_panes_of_a_tick_and_a_column_for_each_part_of_a_multi(a
         rows = [("a", 500, 2**62), ("a", 200, 2**62 + 1), ("b", 200, 1)]
         t.feed("requests", [{"host": h, "status": s, "bytes": b, "ts": 1_500} for h, s, b in rows])
         t.settle()
-        # What is in memory goes on from its snapshot.
+        # Windows in memory resume from their snapshot.
         t.restart()
         t.feed("requests", [{"host": "z", "status": 200, "bytes": 0, "ts": 9_000}])
         found = t.outputs("scores")

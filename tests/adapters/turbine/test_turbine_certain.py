@@ -1,4 +1,4 @@
-"""What is inferred in Turbine is certain, or refused: order of arrival, shards, windows, names, and what is kept."""
+"""Turbine infers nothing that may be wrong: order of arrival, shards, windows, names, and kept state."""
 
 # Programs are written as users write them.
 # ruff: noqa: N801
@@ -82,7 +82,7 @@ def test_first_and_last_follow_the_batches_also_where_these_have_one_time(app: t
 
     with testing.run(app) as t:
         for x in (7, 3, 9, 5):
-            # Each is the first row of its batch, and the clock stands still.
+            # Each is the first row of its batch, and the clock does not move.
             t.feed("rows", [{"x": x, "ts": 5}])
             t.settle()
             if x == 9:
@@ -183,7 +183,7 @@ def test_a_window_is_the_same_in_workers_and_a_class_of_it_may_give_parameters_a
         again.process(pa.RecordBatch.from_pylist([{"x": 1}]), None)
     finally:
         UPDATING.reset(token)
-    assert updated == ["minutes"], "as process says, in a worker too"
+    assert updated == ["minutes"], "as in process, in a worker too"
 
     class cleaning:
         def __init__(self) -> None:
@@ -366,7 +366,7 @@ def test_what_process_and_callbacks_set_of_self_is_told_with_its_line(caplog: py
     assert len(told) == 2
     assert any(says.startswith("process in rows: attributes that it sets on self") for says in told)
     assert any(says.startswith("a callback of 'w' in rows: attributes that it sets on self") for says in told)
-    assert not caplog.records, "it is told when it runs"
+    assert not caplog.records, "it is reported when it runs"
 
 
 def test_numbers_that_do_not_fit_fail_also_in_a_session_that_would_cut_them(spark: SparkSession) -> None:
@@ -469,7 +469,7 @@ def test_a_pane_that_ended_before_1970_closes_in_each_batch_that_brings_rows_for
 
     @app.subscribe("rows", publish_to="moved")
     class moved:
-        """What the page advises."""
+        """The advice of the page."""
 
         def __init__(self) -> None:
             self._ten = window_of(self, "moved", time_column="ts", on_close_each=self._over, on_close=None)

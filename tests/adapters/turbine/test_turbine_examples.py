@@ -1,4 +1,4 @@
-"""The examples of Turbine, on a clock that stands still."""
+"""The examples of Turbine, on a clock that does not move."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What ``process`` gives its windows: its types are learnt from rows, and nothing is cast that would become another."""
+"""The rows that ``process`` passes to windows: types come from the first rows, and no cast changes a value."""
 
 # Programs are written as users write them.
 # ruff: noqa: N801
@@ -145,7 +145,7 @@ FAR = {"k": "z", "price": "1", "ts": "1970-01-01T00:05:00"}
 
 
 class halves:
-    """Ten seconds of low and of high prices, of which high ones become floats: a call without rows says neither."""
+    """Ten seconds of low and of high prices. High ones become floats; a call without rows has neither type."""
 
     store = "Persistent"
     low_price = "price"

@@ -1,4 +1,4 @@
-"""What a Turbine program keeps when its code changes: windows under their names, and state in its query."""
+"""The state of a Turbine program whose code changes: windows by their names, and the state of its query."""
 
 # Programs are written as users write them.
 # ruff: noqa: N801
@@ -25,7 +25,7 @@ def nothing(state, panes):
 
 
 def shop(spark: SparkSession, broker: str, kind: str = "alone", **windows: dict[str, Any]) -> turbine.App:
-    """A program of one window or more, all alone, together, or beside state that a callback has."""
+    """A program of windows: in separate queries, in one query, or with a callback that has state."""
     app = turbine.App("shop", broker=broker, spark=spark, clock=ManualClock())
 
     @app.subscribe("rows", publish_to="out", together=kind == "together")
@@ -53,7 +53,7 @@ def shop(spark: SparkSession, broker: str, kind: str = "alone", **windows: dict[
 
 
 def run(app: turbine.App, *rows: tuple[str, int]) -> list[tuple[Any, int]]:
-    """What is published of these rows."""
+    """The outputs that are published for these rows."""
     before = topics.read(app.broker, "out").num_rows
     for k, ts in rows:
         topics.produce(app.broker, "rows", [{"k": k, "c": k.upper(), "ts": ts, "other": ts}])
@@ -95,7 +95,7 @@ def test_what_is_read_from_the_code_never_moves_state_to_another_query(spark: Sp
         with pytest.raises(IncompatibleStateError, match=says):
             run(changed)
         if not gives_up:
-            assert run(shop(spark, broker, was, w={}, v={}), ("a", 22)) == [("a", 2), ("a", 2)], "it goes on as it was"
+            assert run(shop(spark, broker, was, w={}, v={}), ("a", 22)) == [("a", 2), ("a", 2)], "it resumes unchanged"
             continue
         for query in ("w", "v") if was == "alone" else (queries[was],):
             changed.drop(query)

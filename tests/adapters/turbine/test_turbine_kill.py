@@ -91,7 +91,7 @@ def program(broker: str, spark: SparkSession) -> turbine.App:
 
 
 def published(broker: str) -> dict[str, Counter[str]]:
-    """What there is in each topic, whatever the order in which shards came."""
+    """The contents of each topic, independent of the order of shards."""
     found = {}
     for topic in ("live", "revenue", "visits"):
         rows = topics.read(broker, topic).drop_columns(["_key", "_timestamp"]).to_pylist()
@@ -209,7 +209,7 @@ def test_a_program_that_fires_early_and_is_killed_again_and_again_fires_each_pan
         kinds, counts = [kind for kind, _ in firings], [count for _, count in firings]
         assert kinds == ["early"] * (len(kinds) - 1) + ["close"], f"{pane}, MULLION_SEED={SEED}: {firings}"
         assert counts == sorted(counts), f"{pane}, MULLION_SEED={SEED}: {firings}"
-    # Open panes fire whether they changed or not: what would be there twice is seen beside a run that nobody killed.
+    # Open panes fire with or without a change, so the comparison with an undisturbed run finds duplicates.
     assert fired == fired_of(undisturbed), f"MULLION_SEED={SEED}"
     assert sum(len(firings) > 1 for firings in fired.values()) > 10
     closed = {pane: firings[-1][1] for pane, firings in fired.items()}

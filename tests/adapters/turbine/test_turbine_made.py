@@ -48,7 +48,7 @@ def _used(tenant: str, ts: int, amount: int) -> dict[str, Any]:
 
 
 def quotas_in(app: turbine.App) -> None:
-    """A tenant's window is made by a row that says how long it is; the rows after it are what it counts."""
+    """A row with a length makes a tenant's window, which counts the rows after it."""
 
     schema = "tenant string, ts bigint, bytes bigint, size_ms bigint, slide_ms bigint, gap_ms bigint"
 
@@ -147,7 +147,7 @@ def test_a_window_that_a_row_asks_for_has_panes_of_its_own_length_that_outlive_a
             ("live", "b", 20_000, 24_000, 30, 1),
         ]
         assert {row["tenant"]: row["said"][:3] for row in found} == {
-            # Each batch begins with a new self, and what was made before is made again.
+            # Each batch begins with a new self, and the windows made before are made again.
             "a": ["recovered"] * 3,
             "b": ["recovered"] * 3,
             "c": ["made", "recovered"],

@@ -53,7 +53,7 @@ def rows(number: int) -> list[dict[str, Any]]:
 
 
 def published(broker: str, *names: str) -> dict[str, Counter[str]]:
-    """What there is in each topic, whatever the order in which shards came."""
+    """The contents of each topic, independent of the order of shards."""
     found = {}
     for topic in names:
         table = topics.read(broker, topic).drop_columns(["_key", "_timestamp"])

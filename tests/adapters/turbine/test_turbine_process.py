@@ -1,4 +1,4 @@
-"""``process`` that runs in Python, what it returns, and what goes wrong in it and in callbacks."""
+"""``process`` that runs in Python: its results, and errors in it and in callbacks."""
 
 # Programs are written as users write them.
 # ruff: noqa: N801

@@ -1,6 +1,6 @@
 """Random programs of Turbine: in the JVM, in Python and with state they publish what pandas computes.
 
-``MULLION_SEED`` gives a run again that failed, and ``MULLION_TEST_ROUNDS`` says how many programs there are.
+``MULLION_SEED`` repeats a failed run. ``MULLION_TEST_ROUNDS`` is the number of programs.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What ``process`` is read as: of a function that says it wraps another, its own lines."""
+"""The source of ``process``: of a function that wraps another one, its own lines."""
 
 from __future__ import annotations
 
@@ -50,6 +50,6 @@ def test_a_decorator_that_says_it_wraps_process_runs_in_python() -> None:
         assert found.returns
         assert found.python is not None
         assert line in found.python.says
-        # What is within it may read the state.
+        # Code within it may read the state.
         assert found.state is not None
         assert reads(one.process, 1) is not None

@@ -115,7 +115,7 @@ REFUSED: list[tuple[str, dict[str, Any], str]] = [
     ("both close callbacks", {"on_close": whole, "on_close_each": each}, "has both on_close_each= and on_close="),
     ("early in the other form", {**MIXED, "on_early_fire": whole}, "on_close_each= goes with on_early_fire_each="),
     (
-        "early for each pane beside a close for all",
+        "early for each pane with a close for all",
         {"on_close": whole, "early_fire_interval_ms": 10, "on_early_fire_each": each},
         "on_close= goes with on_early_fire=, and it has on_early_fire_each=",
     ),

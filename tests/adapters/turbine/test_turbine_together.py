@@ -102,7 +102,7 @@ def published(app: turbine.App, *, restarted: bool) -> tuple[Counter[str], list[
             t.restart()
         for more in (rows(4_000), rows(21_000, price=7), rows(2_000, price=9)):
             t.feed("in", more)
-            # The clock of windows together moves with the rows of each: what is due closes before the next rows come.
+            # The clock of windows in one query moves with the rows of each, so due panes close before the next rows.
             t.settle()
         t.advance(60_000)
         found = Counter(repr(sorted((k, v) for k, v in row.items() if v is not None)) for row in t.outputs("out"))

@@ -1,4 +1,4 @@
-"""What aggregates and expressions compute, against Python over the same rows."""
+"""Results of aggregates and expressions, compared with Python over the same rows."""
 
 from __future__ import annotations
 
