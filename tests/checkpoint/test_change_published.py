@@ -87,7 +87,7 @@ def test_a_changed_query_goes_on_from_the_very_first_batch(begun: Publishing) ->
 
 
 def test_a_changed_query_is_refused_after_the_very_first_batch_where_it_cannot_go_on(begun: Publishing) -> None:
-    with pytest.raises(IncompatibleStateError, match="published by the query as it was then"):
+    with pytest.raises(IncompatibleStateError, match="published by an earlier, different version of the query"):
         begun.run(NEW, (3, "a", 7), new="reject")
     begun.run(OLD, new="reject")
     begun.run(OLD, (100, "b", 0), new="reject")
@@ -120,7 +120,7 @@ def test_the_query_of_before_is_another_change_of_that_state(changed: Publishing
 
 
 def test_the_query_of_before_is_refused_where_it_cannot_go_on_from_that_state(changed: Publishing) -> None:
-    with pytest.raises(IncompatibleStateError, match="published by the query as it was then"):
+    with pytest.raises(IncompatibleStateError, match="published by an earlier, different version of the query"):
         changed.run(OLD, (4, "a", 9), new="reject")
     changed.run(NEW, (100, "b", 0))
     assert changed.published() == CLOSED

@@ -396,9 +396,9 @@ def test_state_that_another_function_or_other_columns_made_is_refused(
 
 def test_what_a_function_cannot_be_shown_is_refused(spark: SparkSession) -> None:
     rows = spark.sql("SELECT 1 AS k, 2 AS v, 3 AS v")
-    with pytest.raises(MullionError, match="'v' is there twice"):
+    with pytest.raises(MullionError, match="'v' exists twice"):
         windowed(rows, Global.split(gives(None)), by="k", time=None).agg(F.count("*"))
     with pytest.raises(MullionError, match=r"columns=\['w'\]: the input has no column 'w'"):
         windowed(rows, Global.split(gives(None), ["w"]), by="k", time=None)
-    with pytest.raises(UnsupportedError, match="its function sees all rows of a batch at once"):
+    with pytest.raises(UnsupportedError, match="its function receives all rows of a batch at once"):
         windowed(rows, Global.split(gives(None), ["k"]), by="k", time=None, early=Early(each_row=True))

@@ -181,7 +181,7 @@ def test_records_between_queries_survive_a_restart_and_go_once_they_have_been_pr
 
 def test_columns_that_cannot_be_learnt_are_asked_for(spark: SparkSession) -> None:
     nothing = sp.read.from_expr(several) | sp.map(lambda data: None) | sp.window.count(3)
-    with pytest.raises(InvalidArgumentError, match=r"count_1 \(.*\).*know its columns.*schema="):
+    with pytest.raises(InvalidArgumentError, match=r"count_1 \(.*\).*needs its columns .*schema="):
         sp.run(nothing | sp.write.to_variable("out"), spark=spark)
 
 

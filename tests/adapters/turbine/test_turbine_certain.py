@@ -130,7 +130,9 @@ def test_a_process_with_state_that_changes_the_partition_key_is_refused_where_a_
         assert counted == sorted([*((name, 1) for name in names), ("None", 2), ("anna", 1)])
         t.feed("orders", [row(name, 31, True) for name in names])
         says = "gave the window 'ten' a row whose 'customer' is '(anna|bert)' in a shard that has other values"
-        with pytest.raises(FunctionError, match=says + r".*partition_key.*pieces.*test_turbine_certain\.py:\d+"):
+        with pytest.raises(
+            FunctionError, match=says + r".*partition_key.*a part of the group.*test_turbine_certain\.py:\d+"
+        ):
             t.settle()
 
 

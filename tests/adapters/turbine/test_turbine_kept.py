@@ -91,7 +91,7 @@ def test_what_is_read_from_the_code_never_moves_state_to_another_query(spark: Sp
         assert run(shop(spark, broker, was, w={}, v={}), ("a", 1), ("a", 12), ("a", 13)) == [("a", 1), ("a", 1)]
         changed = shop(spark, broker, now, w={}, v={})
         why = "_counting uses the state .*test_turbine_kept.py:.*" if now == "state" else "nothing uses the state"
-        says = rf"would now run in '{queries[now]}': .*{why}.*read again.*app\.drop\('{queries[was]}'\)"
+        says = rf"would now run in '{queries[now]}': .*{why}.*read all rows again.*app\.drop\('{queries[was]}'\)"
         with pytest.raises(IncompatibleStateError, match=says):
             run(changed)
         if not gives_up:
