@@ -39,7 +39,7 @@ COLUMNS = "k string, id bigint"
 SEEN = "n bigint, ids string, most bigint"
 
 
-def seen(key: Any, pane: Any, rows: Iterator[pa.RecordBatch]) -> dict[str, Any]:
+def contents(key: Any, pane: Any, rows: Iterator[pa.RecordBatch]) -> dict[str, Any]:
     """The number of rows, their ids in order as a digest, and the most rows of a batch."""
     ids: list[int] = []
     most = 0
@@ -80,7 +80,7 @@ def test_all_rows_of_a_large_pane_come_in_order(
 
     def started() -> ClockedQuery:
         fired = windowed(feed.stream(spark, "2 hours"), window, by="k", time="ts", **options)
-        return ClockedQuery(fired.apply(seen, SEEN, order=order), checkpoint=tmp_path / "checkpoint")
+        return ClockedQuery(fired.apply(contents, SEEN, order=order), checkpoint=tmp_path / "checkpoint")
 
     query = started()
     try:
@@ -130,7 +130,7 @@ def test_a_large_pane_fires_early_with_all_rows_or_those_since(spark: SparkSessi
                 time="ts",
                 early=Early(every="1 second"),
                 accumulate=accumulate,
-            ).apply(seen, SEEN),
+            ).apply(contents, SEEN),
             checkpoint=tmp_path / str(accumulate),
         )
         for accumulate in (True, False)
@@ -170,7 +170,7 @@ def test_a_batch_dataframe_has_large_panes_in_parts(order: Order, spark: SparkSe
     rows = [(chance.randrange(3600 * SECOND), "large", i) for i in range(150_000)]
     feed.write([*rows, (0, "few", 0)])
     panes = windowed(feed.batch(spark), Sliding("1 hour", "30 minutes"), by="k", time="ts").apply(
-        seen, SEEN, order=order
+        contents, SEEN, order=order
     )
     got = {(pane.k, pane.window.start.timestamp()): pane for pane in panes.where("window.start IS NOT NULL").collect()}
     for start in (-1800, 0, 1800):
@@ -185,9 +185,9 @@ def test_windows_that_aggregate_lists_have_the_limit_too(spark: SparkSession, tm
     feed = Feed(tmp_path / "in", COLUMNS)
     feed.write([(SECOND, "a", i) for i in range(3)])
     around = windowed(feed.batch(spark), Around(before="1 minute"), by="k", time="ts")
-    assert all(pane.n == 3 for pane in around.apply(seen, SEEN, max_rows=3).collect())
+    assert all(pane.n == 3 for pane in around.apply(contents, SEEN, max_rows=3).collect())
     with pytest.raises(FunctionError, match=r"of k='a', in its firing 'close': it has 3 rows, and max_rows=2"):
-        around.apply(seen, SEEN, max_rows=2).collect()
+        around.apply(contents, SEEN, max_rows=2).collect()
 
 
 def test_a_function_of_pandas_gets_a_large_pane_as_one_frame(spark: SparkSession, tmp_path: Path) -> None:
@@ -213,7 +213,7 @@ def test_a_function_of_pandas_gets_a_large_pane_as_one_frame(spark: SparkSession
 def test_a_pane_of_row_numbers_may_be_large(spark: SparkSession, tmp_path: Path) -> None:
     feed = Feed(tmp_path / "in", COLUMNS)
     with ClockedQuery(
-        windowed(feed.stream(spark), Count(30_000), by="k", time=None).apply(seen, SEEN),
+        windowed(feed.stream(spark), Count(30_000), by="k", time=None).apply(contents, SEEN),
         checkpoint=tmp_path / "checkpoint",
     ) as query:
         panes: list[Row] = []
@@ -231,7 +231,7 @@ def test_a_pane_beyond_max_rows_is_an_error_with_the_pane(spark: SparkSession, t
     feed.flood()
     sliding = windowed(feed.stream(spark), Sliding("1 hour", "20 minutes"), by="k", time="ts")
     with (
-        ClockedQuery(sliding.apply(seen, SEEN, max_rows=20_000), checkpoint=tmp_path / "checkpoint") as query,
+        ClockedQuery(sliding.apply(contents, SEEN, max_rows=20_000), checkpoint=tmp_path / "checkpoint") as query,
         pytest.raises(UnsupportedError, match=r"The pane \[1970.* of k=a has more than 20000 rows"),
     ):
         query.settle()

@@ -127,7 +127,7 @@ def a_large_batch_of_late_rows(folder: Path) -> dict[str, Any]:
 
 
 def a_pane_of_many_rows_in_python(folder: Path) -> dict[str, Any]:
-    """10 million rows of one pane beside 768 MB of heap, which a function gets in order of time, batch by batch."""
+    """10 million rows of one pane with 768 MB of heap. A function gets them in order of time, batch by batch."""
     rows = int(os.environ.get("MULLION_TEST_PANE_ROWS", "10000000"))
     spark = session(folder, "768m", 2, False)
     write(spark, folder, 40, rows // 40, at(-F.col("n") % 3600 + 3600))
