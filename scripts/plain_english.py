@@ -15,15 +15,13 @@ ROOT: Final = Path(__file__).parents[1]
 CLEAN: Final = (
     *("README.md", "CHANGELOG.md", "SECURITY.md", "docs", "benchmarks", "mkdocs.yml", ".github"),
     *("CONTRIBUTING.md", "Makefile", "examples", "scripts", "build.sbt", "project"),
-    *("python/mullion", "jvm/windows/src", "jvm/spark/src", "tests/conftest.py", "tests/support", "tests/transcripts"),
-    *("tests/checkpoint", "tests/connect", "tests/docs", "tests/kafka", "tests/operator", "tests/release"),
-    *("tests/topics", "tests/windows"),
+    *("python/mullion", "jvm/windows/src", "jvm/spark/src", "tests"),
 )
 # Written by the benchmark; examples of faults.
 UNCHECKED: Final = ("docs/results.md", "tests/docs/test_plain_english.py")
 # Clean comments, but not yet all names.
 NO_NAMES: Final = """sql/mullion/ scripts/try /_folder/ /_kafka/ _keyed/ _native/savepoint _pyfunction/ _bridge/connect
-    _bridge/jvm/ _program/ _bridge/custom_ranges mullion/faust mullion/turbine mullion/kx"""
+    _bridge/jvm/ _program/ _bridge/custom_ranges mullion/faust mullion/turbine mullion/kx tests/adapters/"""
 
 WORDS: Final = {
     r"refus(?:e|es|ed|al|als)": "raises an error, is rejected, is not supported",

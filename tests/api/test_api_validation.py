@@ -46,8 +46,8 @@ def flights(spark: SparkSession) -> DataFrame:
 def make(flights: DataFrame) -> Callable[..., Any]:
     """``windowed`` with everything right but what a test gives."""
 
-    def windowed_with(**given: Any) -> Any:
-        return windowed(**{"df": flights, "window": HOUR, "by": "carrier", "time": "ts", **given})
+    def windowed_with(**options: Any) -> Any:
+        return windowed(**{"df": flights, "window": HOUR, "by": "carrier", "time": "ts", **options})
 
     return windowed_with
 
@@ -164,8 +164,8 @@ def test_groups_of_options_are_frozen_values_with_an_honest_repr() -> None:
             setattr(group, fields(group)[0].name, None)
     with pytest.raises(InvalidArgumentError, match="nothing left for every, wall, count and unchanged"):
         Early(each_row=True, count=5)
-    with pytest.raises(InvalidArgumentError, match="new_aggregates='refuse' is not one of 'reject', 'from now'"):
-        Upgrade(new_aggregates="refuse")  # type: ignore[arg-type]
+    with pytest.raises(InvalidArgumentError, match="new_aggregates='never' is not one of 'reject', 'from now'"):
+        Upgrade(new_aggregates="never")  # type: ignore[arg-type]
     with pytest.raises(InvalidArgumentError, match="window='close' is not one of 'reject', 'drain', 'drop'"):
         Upgrade(window="close")  # type: ignore[arg-type]
 
@@ -203,7 +203,7 @@ def test_an_idle_time_shorter_than_sparks_clocks_tell_is_refused(make: Make) -> 
 
 
 @pytest.mark.parametrize(
-    ("given", "message"),
+    ("options", "message"),
     [
         ({"window": "1 hour"}, r"Write Tumbling\('1 hour'\)"),
         ({"window": None}, r"window=None \(NoneType\).*or Global\.every\(100\)"),
@@ -229,9 +229,9 @@ def test_an_idle_time_shorter_than_sparks_clocks_tell_is_refused(make: Make) -> 
         ({"late": None}, "late=None is not one of"),
     ],
 )
-def test_a_wrong_argument_is_refused_by_name(make: Make, given: dict[str, Any], message: str) -> None:
+def test_a_wrong_argument_is_refused_by_name(make: Make, options: dict[str, Any], message: str) -> None:
     with pytest.raises(InvalidArgumentError, match=message):
-        make(**given)
+        make(**options)
 
 
 @pytest.mark.parametrize("name", ["window", "Pane"])
@@ -351,7 +351,7 @@ def test_a_repr_shows_the_call(flights: DataFrame) -> None:
 
 
 @pytest.mark.parametrize(
-    ("given", "message"),
+    ("options", "message"),
     [
         ({"checkpoint": 1}, r"checkpoint=1 \(int\)"),
         ({"operator": -1}, "operator=-1"),
@@ -359,13 +359,13 @@ def test_a_repr_shows_the_call(flights: DataFrame) -> None:
         ({"panes": "n"}, "panes='n' is not a DataFrame"),
     ],
 )
-def test_a_wrong_argument_of_read_panes_is_refused_by_name(given: dict[str, Any], message: str) -> None:
+def test_a_wrong_argument_of_read_panes_is_refused_by_name(options: dict[str, Any], message: str) -> None:
     with pytest.raises(InvalidArgumentError, match=message):
-        read_panes(**{"checkpoint": "/checkpoint", **given})
+        read_panes(**{"checkpoint": "/checkpoint", **options})
 
 
 @pytest.mark.parametrize(
-    ("given", "name"),
+    ("options", "name"),
     [
         ({"allowed_lateness": "1 minute"}, "allowed_lateness="),
         ({"late": "emit"}, "late="),
@@ -376,9 +376,9 @@ def test_a_wrong_argument_of_read_panes_is_refused_by_name(given: dict[str, Any]
     ],
 )
 @pytest.mark.parametrize("window", [Count(5), Global.every(5)])
-def test_windows_of_rows_have_no_clock(make: Make, window: object, given: dict[str, Any], name: str) -> None:
+def test_windows_of_rows_have_no_clock(make: Make, window: object, options: dict[str, Any], name: str) -> None:
     with pytest.raises(InvalidArgumentError, match=f"^{name} needs a clock.*no row is late"):
-        make(window=window, time=None, **given)
+        make(window=window, time=None, **options)
 
 
 def test_windows_of_rows_take_no_time_but_to_order_what_they_collect(make: Make) -> None:
@@ -391,7 +391,7 @@ def test_windows_of_rows_take_no_time_but_to_order_what_they_collect(make: Make)
 
 
 @pytest.mark.parametrize(
-    ("given", "refusal"),
+    ("options", "refusal"),
     [
         ({"order": "arrivel"}, r"order='arrivel' is not one of 'arrival', 'time'\. Did you mean 'arrival'\?"),
         ({"name": ""}, "name='' is not a column's name"),
@@ -400,13 +400,13 @@ def test_windows_of_rows_take_no_time_but_to_order_what_they_collect(make: Make)
         ({"name": "window"}, "named 'window'"),
     ],
 )
-def test_what_is_collected_is_said_rightly(make: Make, given: dict[str, Any], refusal: str) -> None:
+def test_what_is_collected_is_said_rightly(make: Make, options: dict[str, Any], refusal: str) -> None:
     with pytest.raises(InvalidArgumentError, match=refusal):
-        make().collect(**given)
+        make().collect(**options)
 
 
 @pytest.mark.parametrize(
-    ("given", "refusal"),
+    ("options", "refusal"),
     [
         ({**EACH_ROW, "late": "reopen"}, r"late='reopen' with early=Early\(each_row=True\)"),
         ({**EACH_ROW, "late": "reopen each"}, r"late='reopen each' with early=Early\(each_row=True\)"),
@@ -420,9 +420,9 @@ def test_what_is_collected_is_said_rightly(make: Make, given: dict[str, Any], re
         ({**EACH_ROW, "window": Around("1 minute")}, r"early=Early\(each_row=True\) with from"),
     ],
 )
-def test_what_does_not_go_with_rows_one_by_one_is_refused(make: Make, given: dict[str, Any], refusal: str) -> None:
+def test_what_does_not_go_with_rows_one_by_one_is_refused(make: Make, options: dict[str, Any], refusal: str) -> None:
     with pytest.raises(UnsupportedError, match=refusal):
-        make(**given).agg(F.count("*"))
+        make(**options).agg(F.count("*"))
 
 
 def test_collecting_rows_goes_with_early_firings_and_by_their_number_where_windows_are_on_a_grid(make: Make) -> None:

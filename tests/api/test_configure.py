@@ -46,9 +46,9 @@ def test_the_jar_of_the_wheel_and_the_extension_are_added() -> None:
 
 
 def test_what_the_builder_has_stays() -> None:
-    given = builder(jars="/one.jar, /two.jar", sql_extensions="org.example.Theirs")
-    assert configured(given, "spark.jars")[:2] == ["/one.jar", "/two.jar"]
-    assert configured(given, "spark.sql.extensions") == ["org.example.Theirs", OURS]
+    with_settings = builder(jars="/one.jar, /two.jar", sql_extensions="org.example.Theirs")
+    assert configured(with_settings, "spark.jars")[:2] == ["/one.jar", "/two.jar"]
+    assert configured(with_settings, "spark.sql.extensions") == ["org.example.Theirs", OURS]
 
 
 def test_configuring_twice_is_configuring_once() -> None:
@@ -58,13 +58,13 @@ def test_configuring_twice_is_configuring_once() -> None:
 
 
 def test_a_jar_of_ours_that_is_there_is_not_joined_by_another() -> None:
-    given = "/opt/mullion-spark-4.2_2.13-0.0.1.jar"
-    assert configured(builder(jars=given), "spark.jars") == [given]
+    jar = "/opt/mullion-spark-4.2_2.13-0.0.1.jar"
+    assert configured(builder(jars=jar), "spark.jars") == [jar]
 
 
 def test_the_same_builder_comes_back() -> None:
-    given = builder()
-    assert configure(given) is given
+    session_builder = builder()
+    assert configure(session_builder) is session_builder
 
 
 def test_what_the_defaults_file_has_stays(tmp_path: Path) -> None:
@@ -176,10 +176,10 @@ def test_workers_elsewhere_and_a_python_of_the_user_are_left_alone(
 
 
 def test_local_files_are_written_by_java_on_one_machine() -> None:
-    made = configure(builder(master="local[4]", driver_extraClassPath="/theirs.jar"), local_files=True)._options
-    assert made["spark.driver.extraClassPath"] == f"/theirs.jar:{mullion_jars.carried(running_line())}"
-    assert made["spark.hadoop.fs.file.impl"] == "dev.mullion.files.LocalFiles"
-    assert made["spark.hadoop.fs.AbstractFileSystem.file.impl"] == "dev.mullion.files.LocalFilesContext"
+    options = configure(builder(master="local[4]", driver_extraClassPath="/theirs.jar"), local_files=True)._options
+    assert options["spark.driver.extraClassPath"] == f"/theirs.jar:{mullion_jars.carried(running_line())}"
+    assert options["spark.hadoop.fs.file.impl"] == "dev.mullion.files.LocalFiles"
+    assert options["spark.hadoop.fs.AbstractFileSystem.file.impl"] == "dev.mullion.files.LocalFilesContext"
     twice = configure(configure(builder(), local_files=True), local_files=True)._options
     assert twice["spark.driver.extraClassPath"] == str(mullion_jars.carried(running_line()))
     assert "spark.driver.extraClassPath" not in configure(builder())._options

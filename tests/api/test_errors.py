@@ -35,16 +35,16 @@ THEIRS = "org.apache.spark.SparkException"
     ],
 )
 def test_each_condition_of_the_jvm_has_its_type(condition: str, kind: type[mullion.MullionError]) -> None:
-    found = jvm.error_in(JavaError(OURS, "the message", condition))
-    assert type(found) is kind
-    assert str(found) == "the message"
-    assert found.condition == condition
+    result = jvm.error_in(JavaError(OURS, "the message", condition))
+    assert type(result) is kind
+    assert str(result) == "the message"
+    assert result.condition == condition
 
 
 def test_a_condition_of_a_newer_jar_keeps_its_word() -> None:
-    found = errors.error_of("NOT_YET_KNOWN", "the message")
-    assert type(found) is mullion.MullionError
-    assert found.condition == "NOT_YET_KNOWN"
+    result = errors.error_of("NOT_YET_KNOWN", "the message")
+    assert type(result) is mullion.MullionError
+    assert result.condition == "NOT_YET_KNOWN"
 
 
 def test_an_error_of_ours_is_found_however_deep_it_is_a_cause() -> None:
@@ -69,13 +69,13 @@ CALLBACK = """An exception was raised by the Python Proxy. Return Message: Trace
 
 def test_what_a_function_of_for_each_batch_raised_is_raised_again() -> None:
     lost = JavaError("py4j.Py4JException", CALLBACK + "mullion.errors.StateLostError: It is gone.\nCall recover().\n")
-    found = jvm.error_in(JavaError("StreamingQueryException", cause=JavaError(THEIRS, cause=lost)))
-    assert type(found) is mullion.StateLostError
-    assert str(found) == "It is gone.\nCall recover()."
+    result = jvm.error_in(JavaError("StreamingQueryException", cause=JavaError(THEIRS, cause=lost)))
+    assert type(result) is mullion.StateLostError
+    assert str(result) == "It is gone.\nCall recover()."
 
 
 @pytest.mark.parametrize(
-    "theirs",
+    "other_error",
     [
         "program.OwnError: mullion.errors.StateLostError: It is gone.\n",
         "mullion.errors.StateLostError: It is gone.\n\nDuring handling of the above exception, another exception "
@@ -84,14 +84,14 @@ def test_what_a_function_of_for_each_batch_raised_is_raised_again() -> None:
         "mullion.errors.NoSuchError: It is gone.\n",
     ],
 )
-def test_an_error_that_the_function_raised_in_place_of_ours_is_its_own(theirs: str) -> None:
-    assert jvm.error_in(JavaError("py4j.Py4JException", CALLBACK + theirs)) is None
+def test_an_error_that_the_function_raised_in_place_of_ours_is_its_own(other_error: str) -> None:
+    assert jvm.error_in(JavaError("py4j.Py4JException", CALLBACK + other_error)) is None
 
 
 def test_a_long_error_of_another_system_is_looked_through_once() -> None:
     frames = "".join(f"\tat org.apache.spark.Frame.call(Frame.scala:{line})\n" for line in range(20_000))
-    theirs = JavaError("py4j.Py4JException", f"{CALLBACK}py4j.protocol.Py4JJavaError: An error.\n  {frames}" * 2)
-    assert jvm.error_in(theirs) is None
+    other_error = JavaError("py4j.Py4JException", f"{CALLBACK}py4j.protocol.Py4JJavaError: An error.\n  {frames}" * 2)
+    assert jvm.error_in(other_error) is None
 
 
 def test_causes_that_go_round_in_a_circle_come_to_an_end() -> None:
@@ -153,9 +153,9 @@ def test_a_worker_of_another_python_is_told_apart() -> None:
         '  File "/usr/lib/python3/py4j/java_gateway.py", line 1362, in loads\n'
         "ModuleNotFoundError: No module named 'mullion'\n"
     )
-    said = raised_in_worker(text)
-    assert said is not None
-    assert f"Set PYSPARK_PYTHON to one that has it, such as {sys.executable}" in said
+    message = raised_in_worker(text)
+    assert message is not None
+    assert f"Set PYSPARK_PYTHON to one that has it, such as {sys.executable}" in message
     package = raised_in_worker(text.replace("'mullion'", "'pandas.core'"))
     assert package is not None
     assert "a Python that pandas is not installed for" in package

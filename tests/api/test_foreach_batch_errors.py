@@ -153,10 +153,10 @@ def test_the_innermost_cause_is_named() -> None:
 def test_the_cause_that_names_the_option_comes_before_the_innermost_one() -> None:
     text = f"{JOB}Caused by: org.apache.spark.sql.kafka010.KafkaIllegalStateException: {LOSS}\n\tat a.B.c(B.scala:1)\n"
     text += "Caused by: org.apache.kafka.clients.consumer.OffsetOutOfRangeException: Fetch position 3\n\t... 9 more\n"
-    said = str(foreach_batch_failure(text, PLAN))
-    assert "Some data may have been lost" in said
-    assert "set the source option failOnDataLoss to false." in said
-    assert len(said.splitlines()) == 1
+    message = str(foreach_batch_failure(text, PLAN))
+    assert "Some data may have been lost" in message
+    assert "set the source option failOnDataLoss to false." in message
+    assert len(message.splitlines()) == 1
 
 
 def test_an_exit_of_a_worker_names_the_functions_of_the_plan() -> None:

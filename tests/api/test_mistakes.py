@@ -66,10 +66,10 @@ def as_printed(mistake: Callable[[], Any]) -> tuple[BaseException, list[str]]:
 
 def mistakes(spark: SparkSession, events: DataFrame, folder: Path) -> Iterator[tuple[str, Callable[[], Any]]]:
     """Each with what its message must say."""
-    seen = events.withWatermark("ts", "1 minute")
+    stream = events.withWatermark("ts", "1 minute")
     batch = spark.createDataFrame([], "ts timestamp, k string, v double, text string")
 
-    def of(df: Any = seen, window: Any = HOUR, **options: Any) -> Any:
+    def of(df: Any = stream, window: Any = HOUR, **options: Any) -> Any:
         return wrong(df, window, **{"by": "k", "time": "ts", **options})
 
     yield "no watermark", lambda: of(events).agg(n())
@@ -77,19 +77,19 @@ def mistakes(spark: SparkSession, events: DataFrame, folder: Path) -> Iterator[t
     yield "withWatermark('at'", lambda: of(events, time=F.to_timestamp("text").alias("at")).agg(n())
     yield "Did you mean 'ts'?", lambda: of(time="tss").agg(n())
     yield "is of type string", lambda: of(time="text")
-    yield "'time'. Name the column", lambda: wrong(seen, HOUR)
-    yield "'window'. Say how rows", lambda: wrong(seen, time="ts")
+    yield "'time'. Name the column", lambda: wrong(stream, HOUR)
+    yield "'window'. Say how rows", lambda: wrong(stream, time="ts")
     yield "no argument 'lateness'. Did you mean 'allowed_lateness'?", lambda: of(lateness="1 hour")
     yield (
         "Did you mean 'allowed_lateness'? Write allowed_lateness='5 minutes'.",
         lambda: of(allowed_latenes="5 minutes"),
     )
-    yield "a Tumbling, which is not a Spark DataFrame. The DataFrame comes first", lambda: of(HOUR, seen)
+    yield "a Tumbling, which is not a Spark DataFrame. The DataFrame comes first", lambda: of(HOUR, stream)
     yield "it has a column that is not an aggregate", lambda: of(by=()).agg(F.col("value"))
-    yield "'a' is not a result of windowed(...).agg(...) or .collect(). Window", lambda: together(a=seen)
-    yield "no argument 'keys'. Did you mean 'by'?", lambda: wrong(seen, HOUR, keys="k", time="ts")
-    yield "accepts 2 (df, window)", lambda: wrong(seen, HOUR, "k", "ts")
-    yield "was given 'df' twice", lambda: wrong(seen, HOUR, df=seen, time="ts")
+    yield "'a' is not a result of windowed(...).agg(...) or .collect(). Window", lambda: together(a=stream)
+    yield "no argument 'keys'. Did you mean 'by'?", lambda: wrong(stream, HOUR, keys="k", time="ts")
+    yield "accepts 2 (df, window)", lambda: wrong(stream, HOUR, "k", "ts")
+    yield "was given 'df' twice", lambda: wrong(stream, HOUR, df=stream, time="ts")
     yield "is not a Spark DataFrame", lambda: of([1, 2])
     yield "Write Tumbling('1 hour')", lambda: of(window="1 hour")
     yield "no column 'kk'", lambda: of(by="kk")
@@ -210,20 +210,23 @@ def no_ranges(time: datetime) -> list[tuple[datetime, datetime]]:
 
 def failing(stream: DataFrame) -> Iterator[tuple[str, DataFrame]]:
     """Queries that fail in a task, each with what its message must say."""
-    seen = stream.withWatermark("ts", "1 minute")
+    source = stream.withWatermark("ts", "1 minute")
 
     names: dict[int, str] = {}
-    doubled = seen.withColumn("w", F.udf(lambda v: names[v])("v"))
+    doubled = source.withColumn("w", F.udf(lambda v: names[v])("v"))
     of_none = F.sum(F.lit(1) / (F.col("v") - F.col("v")))
-    yield "ARITHMETIC_OVERFLOW", windowed(seen, HOUR, by="k", time="ts").agg(F.sum("v"))
+    yield "ARITHMETIC_OVERFLOW", windowed(source, HOUR, by="k", time="ts").agg(F.sum("v"))
     yield (
         "ARITHMETIC_OVERFLOW",
-        windowed(seen, HOUR, by="k", time="ts", dedupe_by="n", early=Early(each_row=True)).agg(F.sum("v")),
+        windowed(source, HOUR, by="k", time="ts", dedupe_by="n", early=Early(each_row=True)).agg(F.sum("v")),
     )
-    yield "DIVIDE_BY_ZERO", windowed(seen, HOUR, by="k", time="ts", early=Early(each_row=True)).agg(of_none.alias("x"))
-    yield "KeyError: 'no such day', at ", windowed(seen, Custom(no_ranges), by="k", time="ts").agg(n())
+    yield (
+        "DIVIDE_BY_ZERO",
+        windowed(source, HOUR, by="k", time="ts", early=Early(each_row=True)).agg(of_none.alias("x")),
+    )
+    yield "KeyError: 'no such day', at ", windowed(source, Custom(no_ranges), by="k", time="ts").agg(n())
     yield "KeyError: 4611686018427387904, at ", windowed(doubled, HOUR, by="k", time="ts").agg(F.max("w"))
-    several = {name: windowed(seen, HOUR, by="k", time="ts").agg(F.sum("v").alias("v")) for name in ("a", "b")}
+    several = {name: windowed(source, HOUR, by="k", time="ts").agg(F.sum("v").alias("v")) for name in ("a", "b")}
     yield "ARITHMETIC_OVERFLOW", together(**several)
 
 
@@ -252,9 +255,9 @@ def finished(panes: DataFrame, checkpoint: Path) -> None:
     query = writer.trigger(availableNow=True).start()
     with pytest.raises(MullionError) as raised:
         query.awaitTermination()
-    told: Any = query.exception()
-    assert (type(told), str(told)) == (type(raised.value), str(raised.value))
-    assert "Executor$TaskRunner" in told.jvm_trace
+    error: Any = query.exception()
+    assert (type(error), str(error)) == (type(raised.value), str(raised.value))
+    assert "Executor$TaskRunner" in error.jvm_trace
     raise raised.value.with_traceback(None) from None
 
 

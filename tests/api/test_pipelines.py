@@ -91,7 +91,7 @@ class Project:
         if jar:
             ours = ["--jars", str(jars.carried(jars.running_line()))]
             settings["spark.sql.extensions"] = "dev.mullion.MullionExtensions"
-        told = [word for name, value in settings.items() for word in ("--conf", f"{name}={value}")]
+        words = [word for name, value in settings.items() for word in ("--conf", f"{name}={value}")]
         done = subprocess.run(
             [
                 *("bash", str(program), *(() if server is None else ("--remote", server))),
@@ -100,7 +100,7 @@ class Project:
             env={
                 **environment(),
                 "PYSPARK_PYTHON": sys.executable,
-                "PYSPARK_SUBMIT_ARGS": " ".join([*ours, *told, "pyspark-shell"]),
+                "PYSPARK_SUBMIT_ARGS": " ".join([*ours, *words, "pyspark-shell"]),
                 # Its own server takes a port that is free.
                 "SPARK_TESTING": "1",
             },
@@ -119,9 +119,9 @@ class Project:
 
 @pytest.fixture
 def project(tmp_path: Path) -> Project:
-    found = Project(tmp_path / "project")
-    found.add(ROWS)
-    return found
+    project_ = Project(tmp_path / "project")
+    project_.add(ROWS)
+    return project_
 
 
 HOURS = """
@@ -158,8 +158,8 @@ def both():
         "window => 'session', gap => '45 minutes', by => 'user', time => 'at', aggregates => 'count(*) AS n');\n",
         "longest.sql",
     )
-    said = project.run()
-    assert project.ended == 0, said
+    output = project.run()
+    assert project.ended == 0, output
     closed = [("ann", "10:00", "close", 3), ("bob", "11:00", "close", 3)]
     assert project.table(spark, "hours") == closed
     assert project.table(spark, "all_hours") == [*closed, ("bob", "13:00", "close", 4)]
@@ -182,17 +182,17 @@ def test_a_second_run_goes_on_with_the_tables_and_with_the_panes_that_were_open(
         with (project.folder / "spark-pipeline.yml").open("a") as spec:
             spec.write("database: visits\n")
         project.define(HOURS + ALL_HOURS)
-        found = []
+        tables = []
         for rows in ([], SECOND_ROWS, []):
             if rows:
                 project.add(rows)
-            said = project.run(server=connect_server.address(server))
-            assert project.ended == 0, said
-            found.append((project.table(server, "hours"), project.table(server, "all_hours")))
+            output = project.run(server=connect_server.address(server))
+            assert project.ended == 0, output
+            tables.append((project.table(server, "hours"), project.table(server, "all_hours")))
     finally:
         server.sql("DROP DATABASE visits CASCADE")
     closed = [("ann", "10:00", "close", 3), ("bob", "11:00", "close", 3)]
-    first, second, third = found
+    first, second, third = tables
     assert first == (closed, [*closed, ("bob", "13:00", "close", 4)])
     # The open pane of the first run has its row, and a row for a closed pane is late.
     assert second == (
@@ -221,13 +221,13 @@ def test_what_cannot_be_right_is_refused_before_a_table_is_written(
     project: Project, server: SparkSession, code: str, message: str
 ) -> None:
     project.define(code)
-    said = project.run("dry-run", server=connect_server.address(server))
+    output = project.run("dry-run", server=connect_server.address(server))
     assert project.ended != 0
-    assert message in said, said
+    assert message in output, output
 
 
 def test_a_pipeline_without_mullion_writes_no_rows_in_the_place_of_panes(project: Project) -> None:
     project.define(HOURS)
-    said = project.run(jar=False)
+    output = project.run(jar=False)
     assert project.ended != 0
-    assert "mullion_extension_is_not_in_this_session" in said, said
+    assert "mullion_extension_is_not_in_this_session" in output, output

@@ -27,13 +27,13 @@ def panes(spark: SparkSession) -> DataFrame:
     rows += [("a", ("11:00", "12:00"), ("early", 0, 7), None), ("b", ("10:30", "11:30"), ("close", 0, 9), None)]
     # In no order.
     rows = [(*rows[n], None) for n in (3, 0, 2, 1, 5, 4)]
-    made = [
+    literals = [
         f"('{k}', named_struct('start', timestamp'2024-01-01 {start}:00', 'end', timestamp'2024-01-01 {end}:00'), "
         f"named_struct('firing', '{kind}', 'seq', {seq}), {n}L, cast(null as struct<k: string, ts: timestamp>))"
         for k, (start, end), (kind, seq, n), *_ in rows
     ]
-    made.append("('a', null, null, null, named_struct('k', 'a', 'ts', timestamp'2024-01-01 10:15:00'))")
-    return spark.sql(f"SELECT * FROM VALUES {', '.join(made)} AS t(k, window, pane, n, late_row)")
+    literals.append("('a', null, null, null, named_struct('k', 'a', 'ts', timestamp'2024-01-01 10:15:00'))")
+    return spark.sql(f"SELECT * FROM VALUES {', '.join(literals)} AS t(k, window, pane, n, late_row)")
 
 
 def bars(axes: Axes) -> set[tuple[str, str, bool]]:
@@ -42,8 +42,10 @@ def bars(axes: Axes) -> set[tuple[str, str, bool]]:
     def clock(x: float) -> str:
         return f"{dates.num2date(x):%H:%M}"  # type: ignore[no-untyped-call]
 
-    drawn = [patch for patch in axes.patches if isinstance(patch, Rectangle)]
-    return {(clock(b.get_x()), clock(b.get_x() + b.get_width()), to_hex(b.get_facecolor()) == "#8fc1e3") for b in drawn}
+    patches = [patch for patch in axes.patches if isinstance(patch, Rectangle)]
+    return {
+        (clock(b.get_x()), clock(b.get_x() + b.get_width()), to_hex(b.get_facecolor()) == "#8fc1e3") for b in patches
+    }
 
 
 def words(axes: Axes) -> list[str]:

@@ -323,18 +323,18 @@ def windows_of(window: Tumbling | Sliding, t: int) -> Counter[tuple[int, int]]:
 def test_times_at_the_ends_of_their_range_neither_wrap_nor_fail_in_a_batch(spark: SparkSession) -> None:
     rows = spark.createDataFrame([(t,) for t in ENDS], "t bigint").withColumn("ts", F.timestamp_micros("t"))
 
-    def held(window: Window) -> dict[int, Counter[tuple[int, int]]]:
+    def panes_in_a_batch(window: Window) -> dict[int, Counter[tuple[int, int]]]:
         panes = windowed(rows, window, by="t", time="ts", allowed_lateness="1 day").agg(n())
-        made = {t: Counter[tuple[int, int]]() for t in ENDS}
+        panes_by_time = {t: Counter[tuple[int, int]]() for t in ENDS}
         for row in panes.select("t", *bounds_of("window"), "n").collect():
             assert row.n == 1, window
-            made[row.t][row.start, row.end] += 1
-        return made
+            panes_by_time[row.t][row.start, row.end] += 1
+        return panes_by_time
 
     for window in windows_at_the_ends():
         # Windows that would begin before time begin with it, and are as many as they are.
-        assert held(window) == {t: windows_of(window, t) for t in ENDS}, window
-    around = held(Around("10 seconds", "5 seconds"))
+        assert panes_in_a_batch(window) == {t: windows_of(window, t) for t in ENDS}, window
+    around = panes_in_a_batch(Around("10 seconds", "5 seconds"))
     assert around == {t: Counter([clamped(t - 10 * SECOND, t + 5 * SECOND + 1)]) for t in ENDS}
 
 
@@ -376,12 +376,12 @@ def test_times_at_the_ends_of_their_range_neither_wrap_nor_fail_in_a_stream(
 
     for fired, key in ((first, "first"), (last, "last")):
         assert {row.k for row in fired} == {key}
-        made = Counter[tuple[int, tuple[int, int]]]()
+        counts = Counter[tuple[int, tuple[int, int]]]()
         for row in fired:
             assert row.pane.firing == "close"
-            made.update((t, (row.start, row.end)) for t in row.times)
+            counts.update((t, (row.start, row.end)) for t in row.times)
         of = [(t, bounds) for t in ENDS if (t < 0) == (key == "first") for bounds in windows_of(window, t)]
-        assert made == Counter((t, (start, end)) for t, (start, end) in of if rules.closes(end - rules.size) <= clock)
+        assert counts == Counter((t, (start, end)) for t, (start, end) in of if rules.closes(end - rules.size) <= clock)
     assert {t for row in first for t in row.times} == {t for t in ENDS if t < 0}
     assert {t for row in last for t in row.times} == {t for t in ENDS if t > 0 and any(closing[t])}
     assert {row.late for row in again} == {t for t in ENDS if all(closing[t])}

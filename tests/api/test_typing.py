@@ -50,6 +50,6 @@ def test_a_type_checker_finds_each_mistake_and_nothing_else(checker: str, tmp_pa
         text=True,
         check=False,
     )
-    found = {int(line) for line in re.findall(r"program\.py:(\d+)(?::\d+)?(?: -|:) error", done.stdout)}
+    reported = {int(line) for line in re.findall(r"program\.py:(\d+)(?::\d+)?(?: -|:) error", done.stdout)}
     expected = {number for number, line in enumerate(PROGRAM.splitlines(), 1) if line.endswith("# mistake")}
-    assert found == expected, done.stdout + done.stderr
+    assert reported == expected, done.stdout + done.stderr

@@ -78,9 +78,9 @@ class Running:
 
     def settle(self) -> DataFrame:
         self.query.processAllAvailable()
-        held = self.table.read(self.panes.sparkSession)
-        assert held is not None
-        return held
+        table_rows = self.table.read(self.panes.sparkSession)
+        assert table_rows is not None
+        return table_rows
 
     def restart(self) -> None:
         self.query.stop()
@@ -116,7 +116,7 @@ def test_a_table_is_at_every_batch_what_a_batch_query_says_over_the_same_rows(
     feed.write(random_batch(rng, keys, 200))
     # No row is late.
     running = Running(panes_of(feed.stream(spark, "1 hour"), window), table, tmp_path)
-    seen: set[tuple[str | None, str]] = set()
+    ids_so_far: set[tuple[str | None, str]] = set()
     try:
         for batch in range(5):
             if batch:
@@ -126,14 +126,14 @@ def test_a_table_is_at_every_batch_what_a_batch_query_says_over_the_same_rows(
             if batch == 3:
                 running.settle()
                 running.repeat_last_batch()
-            held = running.settle()
+            table_rows = running.settle()
             expected = mullion.flat(panes_of(feed.batch(spark), window))
-            assert shown(held) == shown(expected), f"seed {seed}, batch {batch}"
-            now = {(row.k, row.pane_id) for row in held.collect()}
-            assert len(now) == held.count()
-            seen |= now
+            assert shown(table_rows) == shown(expected), f"seed {seed}, batch {batch}"
+            now = {(row.k, row.pane_id) for row in table_rows.collect()}
+            assert len(now) == table_rows.count()
+            ids_so_far |= now
         if window == SESSIONS:
-            assert seen - now, f"seed {seed}: no session became part of another"
+            assert ids_so_far - now, f"seed {seed}: no session became part of another"
     finally:
         running.query.stop()
 
@@ -151,10 +151,10 @@ def test_a_row_of_every_pane_that_closed_stays_beside_those_that_late_rows_opene
             feed.write([(2 * SECOND, "a", value)])
             running.settle()
         running.repeat_last_batch()
-        held = running.settle()
-        told = {(row.k, row.pane_firing, row.total) for row in held.collect()}
-        assert told == {("a", "close", 1), ("b", "early", 2), ("a", "close", 4), ("a", "close", 8)}
-        ids = [row.pane_id for row in held.where("k = 'a'").collect()]
+        table_rows = running.settle()
+        closes = {(row.k, row.pane_firing, row.total) for row in table_rows.collect()}
+        assert closes == {("a", "close", 1), ("b", "early", 2), ("a", "close", 4), ("a", "close", 8)}
+        ids = [row.pane_id for row in table_rows.where("k = 'a'").collect()]
         assert len(set(ids)) == 3
     finally:
         running.query.stop()
@@ -173,8 +173,8 @@ def test_late_rows_go_where_they_are_sent_and_the_table_has_all_others(spark: Sp
     try:
         running.settle()
         feed.write([(2 * SECOND, "a", 4), (51 * SECOND, "b", 8)])
-        held = running.settle()
-        assert {(row.k, row.total) for row in held.collect()} == {("a", 1), ("b", 10)}
+        table_rows = running.settle()
+        assert {(row.k, row.total) for row in table_rows.collect()} == {("a", 1), ("b", 10)}
         assert [values for values in late.values() if values] == [[4]]
     finally:
         running.query.stop()
@@ -188,9 +188,9 @@ def test_windows_together_share_a_table_that_has_their_names(table: Table, spark
     try:
         running.settle()
         feed.write([(28 * SECOND, "a", 4)])
-        held = running.settle()
-        told = sorted((row.window_name, row.pane_id, row.total) for row in held.collect())
-        assert told == [("tens", "20000000", 5), ("tens", "30000000", 2), ("visits", "20000000", 7)]
+        table_rows = running.settle()
+        ascending = sorted((row.window_name, row.pane_id, row.total) for row in table_rows.collect())
+        assert ascending == [("tens", "20000000", 5), ("tens", "30000000", 2), ("visits", "20000000", 7)]
     finally:
         running.query.stop()
 
@@ -199,11 +199,11 @@ def test_what_a_batch_changes_in_a_table_is_told_with_the_rows_that_were_there(
     table: Table, spark: SparkSession, tmp_path: Path
 ) -> None:
     feed = Feed(tmp_path / "in", COLUMNS)
-    told: dict[int, list[tuple[Any, ...]]] = {}
+    recorded: dict[int, list[tuple[Any, ...]]] = {}
 
     def keep(rows: DataFrame, batch: int) -> None:
         assert rows.columns[:2] == ["change", "k"]
-        told[batch] = sorted((row.change, row.pane_id, row.total) for row in rows.collect())
+        recorded[batch] = sorted((row.change, row.pane_id, row.total) for row in rows.collect())
 
     feed.write([(20 * SECOND, "a", 1), (36 * SECOND, "a", 2)])
     running = Running(panes_of(feed.stream(spark, "1 minute")), table, tmp_path, changes=keep)
@@ -213,12 +213,12 @@ def test_what_a_batch_changes_in_a_table_is_told_with_the_rows_that_were_there(
         running.settle()
         running.repeat_last_batch()
         running.settle()
-        assert told[0] == [("insert", "20000000", 1), ("insert", "36000000", 2)]
+        assert recorded[0] == [("insert", "20000000", 1), ("insert", "36000000", 2)]
         # The last time, there was no more to change.
-        assert told[1] == []
+        assert recorded[1] == []
         feed.write([(24 * SECOND, "a", 8)])
         running.settle()
-        assert told[2] == [("update_after", "20000000", 15), ("update_before", "20000000", 7)]
+        assert recorded[2] == [("update_after", "20000000", 15), ("update_before", "20000000", 7)]
     finally:
         running.query.stop()
 
@@ -242,8 +242,8 @@ def test_a_sum_of_all_changes_is_the_table(spark: SparkSession, tmp_path: Path) 
     try:
         for _ in range(4):
             feed.write([*random_batch(rng, ["a", "b", None, "c"], 100), (0, "d", 1)])
-            held = running.settle()
-            assert +sums == Counter(tuple(row) for row in held.collect()), f"seed {seed}"
+            table_rows = running.settle()
+            assert +sums == Counter(tuple(row) for row in table_rows.collect()), f"seed {seed}"
             assert all(count >= 0 for count in sums.values())
         assert kinds["update_before"] == kinds["update_after"] > 0
     finally:
@@ -291,17 +291,17 @@ def test_a_table_that_is_there_keeps_its_own_names_and_types(spark: SparkSession
     feed = Feed(tmp_path / "in", COLUMNS)
     feed.write([(20 * SECOND, "a", 1)])
     table = derby(tmp_path)
-    made = spark.createDataFrame(
+    existing = spark.createDataFrame(
         [],
         "K string, WINDOW_START timestamp, WINDOW_END timestamp, PANE_FIRING string, PANE_SEQ int, PANE_ID string, "
         "N int, TOTAL double, NOTE string",
     )
     types = "K VARCHAR(20), PANE_ID VARCHAR(40), PANE_FIRING VARCHAR(10)"
-    made.write.jdbc(table.url, table.table, properties={"createTableColumnTypes": types})
+    existing.write.jdbc(table.url, table.table, properties={"createTableColumnTypes": types})
     running = Running(panes_of(feed.stream(spark, "1 minute")), table, tmp_path)
     try:
-        held = running.settle()
-        assert [tuple(row) for row in held.select("K", "N", "TOTAL", "NOTE").collect()] == [("a", 1, 1.0, None)]
+        table_rows = running.settle()
+        assert [tuple(row) for row in table_rows.select("K", "N", "TOTAL", "NOTE").collect()] == [("a", 1, 1.0, None)]
     finally:
         running.query.stop()
 
@@ -314,13 +314,13 @@ def test_a_version_that_is_half_written_is_passed_over(spark: SparkSession, tmp_
     versions = sorted(folder.name for folder in (tmp_path / "table").iterdir())
     assert len(versions) == 2
     (tmp_path / "table" / versions[-1] / "_SUCCESS").unlink()
-    held = table.read(spark)
-    assert held is not None
-    assert [row.n for row in held.collect()] == [2]
+    table_rows = table.read(spark)
+    assert table_rows is not None
+    assert [row.n for row in table_rows.collect()] == [2]
     table.merge(rows.withColumn("n", F.lit(4)), rows.select("k", "pane_id"))
-    held = table.read(spark)
-    assert held is not None
-    assert [row.n for row in held.collect()] == [4]
+    table_rows = table.read(spark)
+    assert table_rows is not None
+    assert [row.n for row in table_rows.collect()] == [4]
 
 
 @pytest.mark.parametrize(
@@ -376,7 +376,7 @@ def test_a_renamed_key_is_known_for_what_it_is(spark: SparkSession, tmp_path: Pa
 
 
 def changed(
-    feed: Feed, spark: SparkSession, table: Table, folder: Path, key: str = "k", asked: Sequence[Column] | None = None
+    feed: Feed, spark: SparkSession, table: Table, folder: Path, key: str = "k", more: Sequence[Column] | None = None
 ) -> list[tuple[Any, ...]]:
     """One run of a query of which the aggregates and the name of the key change; the table after it."""
     panes = windowed(
@@ -386,13 +386,13 @@ def changed(
         time="ts",
         early=Early(count=1),
         ids=True,
-        upgrade=Upgrade("reject" if asked is None else "from now"),
-    ).agg(*(asked or aggregates()))
+        upgrade=Upgrade("reject" if more is None else "from now"),
+    ).agg(*(more or aggregates()))
     running = Running(panes, table, folder)
     try:
-        held = running.settle()
-        shown = [name for name in held.columns if not name.startswith(("window", "pane"))]
-        return [(shown, *(tuple(row) for row in held.select(*shown).orderBy(*shown).collect()))]
+        table_rows = running.settle()
+        shown = [name for name in table_rows.columns if not name.startswith(("window", "pane"))]
+        return [(shown, *(tuple(row) for row in table_rows.select(*shown).orderBy(*shown).collect()))]
     finally:
         running.query.stop()
 
@@ -405,11 +405,11 @@ def test_a_parquet_table_follows_its_query_s_changes(spark: SparkSession, tmp_pa
     feed.write([(3 * SECOND, "a", 5)])
     more = [count, F.max("v").alias("most")]
     columns = ["k", "n", "total", "most", "incomplete"]
-    found = changed(feed, spark, table, tmp_path, asked=more)
-    assert found == [(columns, ("a", 2, None, 5, ["most"]), ("b", 1, 2, None, None))]
+    contents = changed(feed, spark, table, tmp_path, more=more)
+    assert contents == [(columns, ("a", 2, None, 5, ["most"]), ("b", 1, 2, None, None))]
     feed.write([(4 * SECOND, "a", 7)])
-    found = changed(feed, spark, table, tmp_path, key="who", asked=more)
-    assert found == [(["who", *columns[1:]], ("a", 3, None, 7, ["most"]), ("b", 1, 2, None, None))]
+    contents = changed(feed, spark, table, tmp_path, key="who", more=more)
+    assert contents == [(["who", *columns[1:]], ("a", 3, None, 7, ["most"]), ("b", 1, 2, None, None))]
 
 
 def test_a_database_s_table_is_to_be_changed_first_where_a_key_has_another_name(
@@ -422,7 +422,7 @@ def test_a_database_s_table_is_to_be_changed_first_where_a_key_has_another_name(
     with pytest.raises(Exception, match="ALTER TABLE visits RENAME COLUMN k TO who"):
         changed(feed, spark, table, tmp_path, key="who")
     with pytest.raises(Exception, match=r"has no column 'most'.* with ALTER TABLE: most \(bigint\)"):
-        changed(feed, spark, table, tmp_path, asked=[F.max("v").alias("most")])
+        changed(feed, spark, table, tmp_path, more=[F.max("v").alias("most")])
     assert changed(feed, spark, table, tmp_path) != before
 
 

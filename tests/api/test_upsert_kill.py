@@ -55,8 +55,10 @@ def run(folder: Path, kind: str) -> None:
     """Keeps the table until all rows there are have come into it."""
     spark = session(folder, kind)
     stream = Feed(folder / "in", COLUMNS).stream(spark, "1 hour")
-    kept = upsert(panes_of(stream), into=table_in(folder, kind))
-    kept.option("checkpointLocation", str(folder / "checkpoint")).trigger(availableNow=True).start().awaitTermination()
+    writer = upsert(panes_of(stream), into=table_in(folder, kind))
+    writer.option("checkpointLocation", str(folder / "checkpoint")).trigger(
+        availableNow=True
+    ).start().awaitTermination()
 
 
 def shown(rows: DataFrame) -> Counter[tuple[Any, ...]]:
@@ -87,9 +89,9 @@ def test_a_table_whose_query_is_killed_again_and_again_holds_what_a_batch_query_
         kill_after(tmp_path, somewhere(tmp_path, rng), f"{__file__}", kind)
     finish(tmp_path, kind)
     expected = shown(mullion.flat(panes_of(feed.batch(spark))))
-    held = spark.read.parquet(str(tmp_path / "held"))
-    assert shown(held) == expected, f"seed {SEED}"
-    assert held.select("k", "pane_id").distinct().count() == held.count(), f"seed {SEED}"
+    table = spark.read.parquet(str(tmp_path / "held"))
+    assert shown(table) == expected, f"seed {SEED}"
+    assert table.select("k", "pane_id").distinct().count() == table.count(), f"seed {SEED}"
 
 
 def finish(folder: Path, kind: str) -> None:
@@ -101,6 +103,6 @@ if __name__ == "__main__":
     home, which = Path(sys.argv[1]), sys.argv[2]
     run(home, which)
     if sys.argv[3:] == ["held"]:
-        held = table_in(home, which).read(session(home, which))
-        assert held is not None
-        held.write.mode("overwrite").parquet(str(home / "held"))
+        contents = table_in(home, which).read(session(home, which))
+        assert contents is not None
+        contents.write.mode("overwrite").parquet(str(home / "held"))

@@ -42,17 +42,17 @@ def test_scenarios_are_true_with_a_users_settings(spark: SparkSession, tmp_path:
     seeded = SEED
     print(f"MULLION_SEED={seeded}")
     session = of_a_user(spark, checkpoints)
-    told = [each for each in scenarios() if each.refused is None]
-    asked = os.environ.get("MULLION_TEST_SCENARIOS", "6")
-    if asked != "all":
-        told = random.Random(f"{seeded} {checkpoints}").sample(told, int(asked))
+    chosen = [each for each in scenarios() if each.refused is None]
+    number_of_scenarios = os.environ.get("MULLION_TEST_SCENARIOS", "6")
+    if number_of_scenarios != "all":
+        chosen = random.Random(f"{seeded} {checkpoints}").sample(chosen, int(number_of_scenarios))
     wrong: dict[str, BaseException] = {}
-    for number, scenario in enumerate(told):
+    for number, scenario in enumerate(chosen):
         try:
             tell(session, scenario, tmp_path / str(number))
         except (AssertionError, MullionError, pytest.fail.Exception) as error:
             wrong[scenario.name] = error
-    assert not wrong, f"MULLION_SEED={seeded}: {len(wrong)} of {len(told)} scenarios: " + "\n".join(
+    assert not wrong, f"MULLION_SEED={seeded}: {len(wrong)} of {len(chosen)} scenarios: " + "\n".join(
         f"{name}: {error}" for name, error in wrong.items()
     )
 

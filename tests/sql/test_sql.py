@@ -46,7 +46,7 @@ def rows(spark: SparkSession) -> DataFrame:
     return rows
 
 
-def asked(spark: SparkSession, arguments: str, table: str = "rows_of_sql") -> DataFrame:
+def by_sql(spark: SparkSession, arguments: str, table: str = "rows_of_sql") -> DataFrame:
     return spark.sql(f"SELECT * FROM mullion_windowed(TABLE({table}), {arguments})")
 
 
@@ -54,12 +54,12 @@ def over(spark: SparkSession, arguments: str) -> DataFrame:
     return spark.sql(f"SELECT * FROM mullion_windowed({arguments})")
 
 
-def told(panes: DataFrame) -> tuple[object, list[str]]:
+def rows_of(panes: DataFrame) -> tuple[object, list[str]]:
     return panes.dtypes, sorted(map(repr, panes.collect()))
 
 
 @pytest.mark.parametrize(
-    ("said", "window", "time"),
+    ("text", "window", "time"),
     [
         (TUMBLING, lambda: Tumbling("1 hour"), "ts"),
         (
@@ -162,30 +162,30 @@ def told(panes: DataFrame) -> tuple[object, list[str]]:
     ],
 )
 def test_a_batch_gives_what_python_gives(
-    spark: SparkSession, rows: DataFrame, said: str, window: Callable[[], Window], time: str | None
+    spark: SparkSession, rows: DataFrame, text: str, window: Callable[[], Window], time: str | None
 ) -> None:
     named = "NULL" if time is None else f"'{time}'"
-    held = "count(*) AS n, sum(v) / count(*) AS mean"
+    aggregates = "count(*) AS n, sum(v) / count(*) AS mean"
     keys = "k, upper(k) AS K2"
-    sql = asked(spark, f"{said}, time => {named}, by => '{keys}', aggregates => '{held}'")
+    sql = by_sql(spark, f"{text}, time => {named}, by => '{keys}', aggregates => '{aggregates}'")
     python = windowed(rows, window(), by=["k", F.upper("k").alias("K2")], time=time).agg(
         F.count("*").alias("n"), (F.sum("v") / F.count("*")).alias("mean")
     )
-    assert told(sql) == told(python)
+    assert rows_of(sql) == rows_of(python)
 
 
 def test_keys_may_be_said_by_partition_by_and_rows_come_from_any_query(spark: SparkSession, rows: DataFrame) -> None:
-    said = f"{TUMBLING}, time => 'ts', aggregates => 'sum(v) AS s'"
-    expected = told(windowed(rows.where("v > 1"), Tumbling("1 hour"), by="k", time="ts").agg(F.sum("v").alias("s")))
+    text = f"{TUMBLING}, time => 'ts', aggregates => 'sum(v) AS s'"
+    expected = rows_of(windowed(rows.where("v > 1"), Tumbling("1 hour"), by="k", time="ts").agg(F.sum("v").alias("s")))
     few = "TABLE(SELECT * FROM rows_of_sql WHERE v > 1) PARTITION BY k"
-    assert told(over(spark, f"{few}, {said}")) == expected
+    assert rows_of(over(spark, f"{few}, {text}")) == expected
     named = "WITH few AS (SELECT * FROM rows_of_sql WHERE v > 1), same AS (SELECT * FROM few)"
-    of_few = f"SELECT * FROM mullion_windowed(TABLE(same), by => 'k', {said})"
-    assert told(spark.sql(f"{named} {of_few}")) == expected
+    of_few = f"SELECT * FROM mullion_windowed(TABLE(same), by => 'k', {text})"
+    assert rows_of(spark.sql(f"{named} {of_few}")) == expected
     twice = spark.sql(f"{named} SELECT * FROM ({of_few}) UNION ALL SELECT * FROM ({of_few})")
     assert twice.count() == 2 * len(expected[1])
-    collected = asked(spark, f"{TUMBLING}, time => 'ts', by => 'k', collect => 'rows', collect_order => 'time'")
-    assert told(collected) == told(windowed(rows, Tumbling("1 hour"), by="k", time="ts").collect(order="time"))
+    collected = by_sql(spark, f"{TUMBLING}, time => 'ts', by => 'k', collect => 'rows', collect_order => 'time'")
+    assert rows_of(collected) == rows_of(windowed(rows, Tumbling("1 hour"), by="k", time="ts").collect(order="time"))
 
 
 def test_a_stream_runs_as_pythons_and_its_checkpoint_is_read_in_sql(
@@ -195,7 +195,7 @@ def test_a_stream_runs_as_pythons_and_its_checkpoint_is_read_in_sql(
     stream = spark.readStream.schema("k string, ts timestamp, v int").json(str(tmp_path / "in"))
     stream.withWatermark("ts", "0 seconds").createOrReplaceTempView("stream_of_sql")
     options = "late => 'emit', early_count => 1, ids => true, allowed_lateness => INTERVAL 0 SECONDS"
-    panes = asked(
+    panes = by_sql(
         spark, f"{TUMBLING}, time => 'ts', by => 'k', aggregates => 'sum(v) AS s', {options}", "stream_of_sql"
     )
     same = windowed(
@@ -225,7 +225,7 @@ DAYS = "window => 'tumbling', size => '{}', timezone => '{}', time => 'ts', aggr
 
 
 @pytest.mark.parametrize(
-    ("said", "message"),
+    ("text", "message"),
     [
         ("time => 'ts', windw => 'x'", "has no argument 'windw'. Did you mean 'window'?"),
         ("time => 'ts', running => true", "has no argument 'running'. Did you mean 'early_each_row'?"),
@@ -259,9 +259,9 @@ DAYS = "window => 'tumbling', size => '{}', timezone => '{}', time => 'ts', aggr
         (f"{TUMBLING}, time => 'ts', collect => 'rows', max_rows => 0", "0"),
     ],
 )
-def test_a_wrong_argument_is_refused_by_name(spark: SparkSession, rows: DataFrame, said: str, message: str) -> None:
+def test_a_wrong_argument_is_refused_by_name(spark: SparkSession, rows: DataFrame, text: str, message: str) -> None:
     with pytest.raises(InvalidArgumentError, match=message.replace("(", r"\(").replace("*", r"\*")):
-        asked(spark, said)
+        by_sql(spark, text)
 
 
 @pytest.mark.parametrize(
@@ -301,8 +301,8 @@ def test_every_function_reports_columns_as_arguments(spark: SparkSession, query:
 def test_a_variable_of_the_session_is_an_argument(spark: SparkSession, rows: DataFrame) -> None:
     spark.sql("DECLARE OR REPLACE VARIABLE hour_of_sql STRING DEFAULT '1 hour'")
     try:
-        said = "window => 'tumbling', size => {}, time => 'ts', by => 'k', aggregates => 'count(*) AS n'"
-        assert told(asked(spark, said.format("hour_of_sql"))) == told(asked(spark, said.format("'1 hour'")))
+        text = "window => 'tumbling', size => {}, time => 'ts', by => 'k', aggregates => 'count(*) AS n'"
+        assert rows_of(by_sql(spark, text.format("hour_of_sql"))) == rows_of(by_sql(spark, text.format("'1 hour'")))
     finally:
         spark.sql("DROP TEMPORARY VARIABLE hour_of_sql")
 
@@ -311,13 +311,13 @@ def test_a_message_spells_options_as_the_request_does_also_when_its_query_starts
     spark: SparkSession, rows: DataFrame, tmp_path: Path
 ) -> None:
     with pytest.raises(InvalidArgumentError, match=r"^on_time => true .* allowed_lateness => '10 minutes'"):
-        asked(spark, f"{TUMBLING}, time => 'ts', on_time => true, aggregates => 'count(*) AS n'")
+        by_sql(spark, f"{TUMBLING}, time => 'ts', on_time => true, aggregates => 'count(*) AS n'")
     with pytest.raises(InvalidArgumentError, match=r"^on_time=True .* allowed_lateness='10 minutes'"):
         windowed(rows, Tumbling("1 hour"), time="ts", on_time=True).agg(F.count("*"))
     rows.coalesce(1).write.json(str(tmp_path / "in"))
     stream = spark.readStream.schema("k string, ts timestamp, v int").json(str(tmp_path / "in"))
     stream.withWatermark("ts", "0 seconds").createOrReplaceTempView("late_of_sql")
-    of_sql = asked(spark, f"{TUMBLING}, time => 'ts', late => 'emit', aggregates => 'sum(v) AS s'", "late_of_sql")
+    of_sql = by_sql(spark, f"{TUMBLING}, time => 'ts', late => 'emit', aggregates => 'sum(v) AS s'", "late_of_sql")
     of_python = windowed(spark.table("late_of_sql"), Tumbling("1 hour"), time="ts", late="emit").agg(F.sum("v"))
     for panes, spelt in ((of_sql, "and with late => 'drop'"), (of_python, "and with late='drop'")):
         writer = panes.groupBy("window").count().writeStream.format("noop").outputMode("append")
@@ -327,7 +327,7 @@ def test_a_message_spells_options_as_the_request_does_also_when_its_query_starts
 
 def test_what_pythons_call_refuses_is_refused_in_sql(spark: SparkSession, rows: DataFrame) -> None:
     with pytest.raises(UnsupportedError, match="whose values Spark cannot compare"):
-        asked(spark, f"{TUMBLING}, time => 'ts', aggregates => 'count(DISTINCT parse_json(k)) AS n'")
+        by_sql(spark, f"{TUMBLING}, time => 'ts', aggregates => 'count(DISTINCT parse_json(k)) AS n'")
     with pytest.raises(MullionError, match="ORDER BY and WITH SINGLE PARTITION say nothing"):
         spark.sql(
             f"SELECT * FROM mullion_windowed(TABLE(rows_of_sql) PARTITION BY k ORDER BY ts, {TUMBLING}, time => 'ts')"
@@ -343,7 +343,7 @@ def test_what_pythons_call_refuses_is_refused_in_sql(spark: SparkSession, rows: 
 
 
 @pytest.mark.parametrize(
-    ("said", "message"),
+    ("text", "message"),
     [
         (
             f"{TUMBLING}, time => 'tss', aggregates => 'count(*)'",
@@ -363,10 +363,10 @@ def test_what_pythons_call_refuses_is_refused_in_sql(spark: SparkSession, rows: 
     ],
 )
 def test_an_unknown_column_is_named_with_the_one_that_was_meant(
-    spark: SparkSession, rows: DataFrame, said: str, message: str
+    spark: SparkSession, rows: DataFrame, text: str, message: str
 ) -> None:
     with pytest.raises(UnknownColumnError, match=message):
-        asked(spark, said)
+        by_sql(spark, text)
 
 
 HOURS = (
@@ -386,20 +386,20 @@ def in_python(rows: DataFrame) -> DataFrame:
 
 
 @pytest.mark.parametrize(
-    "said",
+    "text",
     [
         f"SELECT * FROM mullion_together(hours => TABLE({HOURS}), visits => TABLE({VISITS}))",
         f"WITH a AS ({HOURS}), b AS ({VISITS}) SELECT * FROM mullion_together(visits => TABLE(b), hours => TABLE(a))",
         "SELECT * FROM mullion_together(hours => TABLE(hours_of_sql), visits => TABLE(visits_of_sql))",
     ],
 )
-def test_windows_are_put_together_as_in_python(spark: SparkSession, rows: DataFrame, said: str) -> None:
+def test_windows_are_put_together_as_in_python(spark: SparkSession, rows: DataFrame, text: str) -> None:
     for name, panes in (("hours_of_sql", HOURS), ("visits_of_sql", VISITS)):
         spark.sql(f"CREATE OR REPLACE TEMPORARY VIEW {name} AS {panes.format('rows_of_sql')}")
-    made = spark.sql(said.format("rows_of_sql"))
+    joined_panes = spark.sql(text.format("rows_of_sql"))
     expected = in_python(rows)
-    assert sorted(made.dtypes) == sorted(expected.dtypes)
-    assert told(made.select(*expected.columns)) == told(expected)
+    assert sorted(joined_panes.dtypes) == sorted(expected.dtypes)
+    assert rows_of(joined_panes.select(*expected.columns)) == rows_of(expected)
 
 
 def test_windows_of_a_stream_that_are_put_together_share_an_operator(
@@ -409,7 +409,7 @@ def test_windows_of_a_stream_that_are_put_together_share_an_operator(
     stream = spark.readStream.schema("k string, ts timestamp, v int").json(str(tmp_path / "in"))
     stream = stream.withWatermark("ts", "0 seconds")
     stream.createOrReplaceTempView("stream_together")
-    made = spark.sql(
+    joined_panes = spark.sql(
         f"SELECT * FROM mullion_together(hours => TABLE({HOURS}), visits => TABLE({VISITS}))".format("stream_together")
     )
     checkpoint = str(tmp_path / "checkpoint")
@@ -420,7 +420,7 @@ def test_windows_of_a_stream_that_are_put_together_share_an_operator(
         writer.trigger(availableNow=True).start().awaitTermination()
         return spark.read.parquet(str(tmp_path / "out")).count()
 
-    assert fired(made) == 1
+    assert fired(joined_panes) == 1
     assert len(list((tmp_path / "checkpoint" / "state").iterdir())) == 1
     # Python's query resumes from the checkpoint: it is the same query.
     spark.sql("SELECT 'b' AS k, timestamp'2024-01-01 14:00:00' AS ts, 7 AS v").write.mode("append").json(
@@ -435,7 +435,7 @@ def test_a_recovery_in_sql_is_refused_for_a_folder_without_state(spark: SparkSes
 
 
 @pytest.mark.parametrize(
-    ("said", "message"),
+    ("text", "message"),
     [
         ("", "was given no window"),
         (f"TABLE({HOURS})", "a table without a name"),
@@ -445,25 +445,25 @@ def test_a_recovery_in_sql_is_refused_for_a_folder_without_state(spark: SparkSes
     ],
 )
 def test_what_are_no_panes_is_refused_by_the_windows_name(
-    spark: SparkSession, rows: DataFrame, said: str, message: str
+    spark: SparkSession, rows: DataFrame, text: str, message: str
 ) -> None:
     with pytest.raises(InvalidArgumentError, match=message):
-        spark.sql(f"SELECT * FROM mullion_together({said.format('rows_of_sql')})").collect()
+        spark.sql(f"SELECT * FROM mullion_together({text.format('rows_of_sql')})").collect()
 
 
 def test_an_asof_join_in_sql_is_that_of_python(spark: SparkSession, rows: DataFrame) -> None:
     """A call in which all options differ from their defaults, and one in which none does."""
     options = {"by": "k", "left_time": "ts", "right_time": "ts"}
     others = {"tolerance": "40 minutes", "direction": "nearest", "allow_exact": False, "suffix": "_2"}
-    for said, python in (
+    for text, python in (
         ("", {}),
         ("tolerance => INTERVAL 40 MINUTES, direction => 'nearest', allow_exact => false, suffix => '_2'", others),
     ):
-        arguments = ", ".join(filter(None, ["by => 'k', left_time => 'ts', right_time => 'ts'", said]))
+        arguments = ", ".join(filter(None, ["by => 'k', left_time => 'ts', right_time => 'ts'", text]))
         in_sql = spark.sql(
             f"SELECT * FROM mullion_asof_join(TABLE(rows_of_sql), TABLE(SELECT * FROM rows_of_sql), {arguments})"
         )
-        assert told(in_sql) == told(asof_join(rows, rows, **options, **python))  # type: ignore[arg-type]
+        assert rows_of(in_sql) == rows_of(asof_join(rows, rows, **options, **python))  # type: ignore[arg-type]
     with pytest.raises(InvalidArgumentError, match="direction => 'forward' needs tolerance =>"):
         spark.sql(
             "SELECT * FROM mullion_asof_join(TABLE(rows_of_sql), TABLE(rows_of_sql), by => 'k', left_time => 'ts', "
@@ -473,7 +473,7 @@ def test_an_asof_join_in_sql_is_that_of_python(spark: SparkSession, rows: DataFr
 
 def test_a_windowed_join_in_sql_is_that_of_python(spark: SparkSession, rows: DataFrame) -> None:
     others = {"how": "full", "allowed_lateness": "1 minute", "late": "emit", "suffix": "_2"}
-    for said, python, window in (
+    for text, python, window in (
         ("window => 'tumbling', size => '1 hour'", {}, Tumbling("1 hour")),
         (
             "window => 'session', gap => '40 minutes', how => 'full', allowed_lateness => INTERVAL 1 MINUTE, "
@@ -484,14 +484,14 @@ def test_a_windowed_join_in_sql_is_that_of_python(spark: SparkSession, rows: Dat
     ):
         in_sql = spark.sql(
             "SELECT * FROM mullion_windowed_join(TABLE(rows_of_sql), TABLE(SELECT k, ts AS at, v FROM rows_of_sql), "
-            f"by => 'k', time => 'ts', right_time => 'at', {said})"
+            f"by => 'k', time => 'ts', right_time => 'at', {text})"
         )
         right = rows.withColumnRenamed("ts", "at")
-        assert told(in_sql) == told(windowed_join(rows, right, window, by="k", time=("ts", "at"), **python))  # type: ignore[arg-type]
+        assert rows_of(in_sql) == rows_of(windowed_join(rows, right, window, by="k", time=("ts", "at"), **python))  # type: ignore[arg-type]
 
-    def refused(said: str) -> str:
+    def refused(text: str) -> str:
         with pytest.raises(MullionError) as caught:
-            spark.sql(f"SELECT * FROM mullion_windowed_join(TABLE(rows_of_sql), TABLE(rows_of_sql), {said})")
+            spark.sql(f"SELECT * FROM mullion_windowed_join(TABLE(rows_of_sql), TABLE(rows_of_sql), {text})")
         return str(caught.value)
 
     tumbling = "window => 'tumbling', size => '1 hour', by => 'k'"

@@ -41,7 +41,7 @@ def micros(at: datetime | None) -> int | None:
     return None if at is None else round((at.astimezone(UTC) - EPOCH) / timedelta(microseconds=1))
 
 
-def told(panes: DataFrame, *keys: str) -> list[dict[str, Any]]:
+def values_of(panes: DataFrame, *keys: str) -> list[dict[str, Any]]:
     """The rows, with times in seconds."""
     times = [F.unix_micros(name).alias(name) for name in ("closes_at", "clock_at", "last_fired")]
     others = [name for name in panes.columns if name not in ("closes_at", "clock_at", "last_fired", "window")]
@@ -91,13 +91,13 @@ def test_each_open_pane_says_when_it_closes_where_its_clock_is_and_how_often_it_
             }
             assert expected
             for of in (query.query, str(query.checkpoint)):
-                found = {
+                actual = {
                     (row["k"], round(row["start"].astimezone(UTC).timestamp() * SECOND)): (
                         *(row[name] for name in ("closes_at", "clock", "clock_at", "fired", "last_fired", "rows")),
                     )
-                    for row in told(open_panes(of, spark=spark))
+                    for row in values_of(open_panes(of, spark=spark))
                 }
-                assert found == expected
+                assert actual == expected
 
 
 @pytest.fixture
@@ -114,13 +114,13 @@ def test_a_pane_says_how_far_its_clock_has_to_go_and_which_source_holds_it(
     feed.write([(70 * SECOND, "a", 1)])
     with ClockedQuery(panes, checkpoint=tmp_path / "checkpoint") as query:
         query.settle()
-        (row,) = told(open_panes(query))
+        (row,) = values_of(open_panes(query))
     assert row["waits_for"] == "1 minute 25 seconds of event time"
     assert (row["closes_at"], row["clock_at"]) == (150, 65)
     assert row["held_by"].startswith("FileStreamSource[")
     assert row["held_by"].endswith("]: no row after 1970-01-01T00:01:10Z, and the watermark is 5 seconds behind")
     assert row["rows"] is None, "no aggregate counts them"
-    (row,) = told(open_panes(tmp_path / "checkpoint", spark=spark))
+    (row,) = values_of(open_panes(tmp_path / "checkpoint", spark=spark))
     assert (row["waits_for"], row["held_by"]) == ("1 minute 25 seconds of event time", None)
 
 
@@ -131,12 +131,12 @@ def test_of_two_streams_the_one_that_is_behind_holds_the_clock(spark: SparkSessi
     ahead.write([(500 * SECOND, "a")])
     with ClockedQuery(panes, checkpoint=tmp_path / "checkpoint") as query:
         query.settle()
-        (row,) = told(open_panes(query))
+        (row,) = values_of(open_panes(query))
         assert row["held_by"].endswith("/behind]: no row yet")
         assert row["waits_for"] == "rows: there is no clock yet"
         behind.write([(440 * SECOND, "b")])
         query.settle()
-        (row, _) = told(open_panes(query), "k")
+        (row, _) = values_of(open_panes(query), "k")
     assert row["held_by"].endswith("/behind]: no row after 1970-01-01T00:07:20Z; another stream is 1 minute ahead")
     assert (row["clock_at"], row["waits_for"]) == (440, "1 minute 40 seconds of event time")
 
@@ -148,7 +148,7 @@ def test_a_pane_may_wait_for_a_quiet_source_to_count_as_idle(spark: SparkSession
     feed.write([(SECOND, "a", 1)])
     with ClockedQuery(panes, checkpoint=tmp_path / "checkpoint") as query:
         query.settle()
-        (row,) = told(open_panes(query))
+        (row,) = values_of(open_panes(query))
     assert row["waits_for"] == "1 minute of event time, or for no row to come for 20 seconds"
 
 
@@ -160,9 +160,9 @@ def test_on_processing_time_a_pane_waits_for_the_wall_clock_and_the_query(
     with ClockedQuery(panes, checkpoint=tmp_path / "checkpoint", start_ms=10_000) as query:
         query.settle()
         query.advance("15 seconds")
-        (row,) = told(open_panes(query))
+        (row,) = values_of(open_panes(query))
         assert (row["clock_at"], row["waits_for"]) == (25, "35 seconds of wall time")
-    (row,) = told(open_panes(tmp_path / "checkpoint", spark=spark))
+    (row,) = values_of(open_panes(tmp_path / "checkpoint", spark=spark))
     assert row["clock"] == "processing time"
     assert row["waits_for"] == "50 seconds of wall time from its last batch, and for the query to run"
 
@@ -179,7 +179,7 @@ def test_windows_of_row_numbers_wait_for_rows(spark: SparkSession, tmp_path: Pat
         panes = windowed(feed.stream(spark), window, by="k", time=None).agg(F.sum("v").alias("v"))
         with ClockedQuery(panes, checkpoint=tmp_path / name) as query:
             query.settle()
-            (row,) = told(open_panes(query))
+            (row,) = values_of(open_panes(query))
         assert row["waits_for"] == waits_for
         assert (row["clock"], row["clock_at"], row["closes_at"]) == ("rows of its key", None, None)
         assert row["held_by"] == "the rows of its key"
@@ -194,7 +194,7 @@ def test_a_key_with_the_name_of_another_column_is_shown_beside_it(
     panes = windowed(stream, Tumbling("10 seconds"), by="rows", time="ts").agg(F.count("*").alias("n"))
     with ClockedQuery(panes, checkpoint=tmp_path / "checkpoint") as query:
         query.settle()
-        (row,) = told(open_panes(query))
+        (row,) = values_of(open_panes(query))
     assert (row["key_rows"], row["rows"]) == ("a", 1)
 
 
@@ -205,7 +205,7 @@ def test_a_key_with_a_clock_of_its_own_shows_that(spark: SparkSession, tmp_path:
     feed.write([(SECOND, "a", 1), (8 * SECOND, "a", 2), (5 * SECOND, "b", 3)])
     with ClockedQuery(panes, checkpoint=tmp_path / "checkpoint") as query:
         query.settle()
-        rows = told(open_panes(query), "k")
+        rows = values_of(open_panes(query), "k")
     assert [(row["k"], row["clock"], row["clock_at"], row["waits_for"], row["rows"]) for row in rows] == [
         ("a", "event time of its key", 6, "4 seconds of event time, in rows of its key", 2),
         ("b", "event time of its key", 3, "7 seconds of event time, in rows of its key", 1),
@@ -227,7 +227,7 @@ def test_windows_together_are_shown_with_their_names(spark: SparkSession, tmp_pa
     feed.write([(SECOND, "a", 7)])
     with ClockedQuery(panes, checkpoint=tmp_path / "checkpoint") as query:
         query.settle()
-        rows = told(open_panes(query), "window_name")
+        rows = values_of(open_panes(query), "window_name")
     shown = [
         tuple(row[n] for n in ("window_name", "k", "v", "closes_at", "fired", "last_fired", "rows")) for row in rows
     ]
@@ -253,7 +253,7 @@ def test_a_window_after_another_has_a_clock_that_is_behind_by_the_firsts_latenes
         for second in (1, 30, 40):
             feed.write([(second * SECOND, "a", 1)])
             query.settle()
-        clocks = {number: told(open_panes(query, operator=number))[0]["clock_at"] for number in (0, 1)}
+        clocks = {number: values_of(open_panes(query, operator=number))[0]["clock_at"] for number in (0, 1)}
     assert sorted(clocks.values()) == [33, 40]
 
 
@@ -274,12 +274,12 @@ def test_a_query_started_by_spark_is_asked_by_itself(spark: SparkSession, tmp_pa
     query = panes.writeStream.format("noop").option("checkpointLocation", str(tmp_path / "checkpoint")).start()
     try:
         query.processAllAvailable()
-        (row,) = told(open_panes(query, spark=spark))
+        (row,) = values_of(open_panes(query, spark=spark))
         assert row["waits_for"] == "59 seconds of event time"
         assert row["held_by"] is not None
     finally:
         query.stop()
-    (row,) = told(open_panes(query, spark=spark))
+    (row,) = values_of(open_panes(query, spark=spark))
     assert row["held_by"] is None, "a query that has stopped waits for nothing"
 
 
@@ -296,6 +296,6 @@ def test_what_is_no_query_is_refused(spark: SparkSession, tmp_path: Path, feed: 
     )
     with ClockedQuery(panes, checkpoint=tmp_path / "checkpoint") as query:
         query.settle()
-        assert told(open_panes(query, panes=panes)) == told(open_panes(query))
+        assert values_of(open_panes(query, panes=panes)) == values_of(open_panes(query))
         with pytest.raises(IncompatibleStateError, match="another query's"):
             open_panes(query, panes=other)

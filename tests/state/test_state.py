@@ -256,10 +256,10 @@ A_FEW = 3 * PARTITIONS
 class Work:
     """A query over many keys, and how many records of state each batch of it reads."""
 
-    def __init__(self, spark: SparkSession, folder: Path, **given: Any) -> None:
+    def __init__(self, spark: SparkSession, folder: Path, **options: Any) -> None:
         self.feed = Feed(folder / "in", "k int")
-        given = {"by": "k", "time": "ts", **given}
-        self.panes = windowed(self.feed.stream(spark), **given).agg(F.count("*").alias("n"))
+        options = {"by": "k", "time": "ts", **options}
+        self.panes = windowed(self.feed.stream(spark), **options).agg(F.count("*").alias("n"))
         self.checkpoint = folder / "checkpoint"
         self.reports = 0
 
@@ -311,8 +311,8 @@ def test_closing_reads_the_panes_that_close(spark: SparkSession, tmp_path: Path)
 def test_early_firing_reads_the_panes_that_fire(spark: SparkSession, tmp_path: Path) -> None:
     keys, windows = 100, 20
     early = Early("1 minute")
-    given = {"window": Tumbling("10 seconds"), "allowed_lateness": "1 hour", "early": early}
-    with Work(spark, tmp_path, **given) as work:
+    arguments = {"window": Tumbling("10 seconds"), "allowed_lateness": "1 hour", "early": early}
+    with Work(spark, tmp_path, **arguments) as work:
         work.batches([(10 * w, k) for w in range(windows) for k in range(keys)])
         work.query.advance("1 minute")
         (first,) = work.batches()
@@ -366,8 +366,8 @@ def test_sliding_windows_read_the_slices_of_the_panes_that_close(spark: SparkSes
 
 def test_sliding_windows_read_the_slices_of_the_panes_that_fire_early(spark: SparkSession, tmp_path: Path) -> None:
     keys = 40
-    given = {"window": Sliding("60 seconds", "10 seconds"), "early": Early("5 minutes")}
-    with Work(spark, tmp_path, allowed_lateness="1 hour", **given) as work:
+    arguments = {"window": Sliding("60 seconds", "10 seconds"), "early": Early("5 minutes")}
+    with Work(spark, tmp_path, allowed_lateness="1 hour", **arguments) as work:
         work.batches([(s, k) for s in range(5, 300, 10) for k in range(keys)])
         work.query.advance("5 minutes")
         (fired,) = work.batches()

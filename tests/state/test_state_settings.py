@@ -61,10 +61,10 @@ def test_a_checkpoint_of_format_2_is_refused_under_format_1_and_goes_on_under_it
     assert run(spark, feed, checkpoint, {FORMAT: "2"}) == 1
 
 
-@pytest.mark.parametrize("said", ["much", "-1", "1.5g"])
+@pytest.mark.parametrize("text", ["much", "-1", "1.5g"])
 def test_a_limit_of_memory_that_is_no_number_of_bytes_is_refused_by_the_driver(
-    spark: SparkSession, tmp_path: Path, feed: Feed, said: str
+    spark: SparkSession, tmp_path: Path, feed: Feed, text: str
 ) -> None:
-    with pytest.raises(InvalidArgumentError, match=rf"{HOT}={said} is not a number of bytes: .* such as '512m'"):
-        run(spark, feed, tmp_path / "checkpoint", {HOT: said})
+    with pytest.raises(InvalidArgumentError, match=rf"{HOT}={text} is not a number of bytes: .* such as '512m'"):
+        run(spark, feed, tmp_path / "checkpoint", {HOT: text})
     assert not list((tmp_path / "checkpoint" / "state").glob("*/[0-9]*/*")), "a task began"

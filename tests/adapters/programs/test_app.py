@@ -45,7 +45,7 @@ def fail_at_13(rows: Rows) -> dict[str, Rows]:
 
 
 def refuse(rows: Rows) -> dict[str, Rows]:
-    raise InvalidArgumentError(f"{rows[0]['n']} is refused. Send less.")
+    raise InvalidArgumentError(f"{rows[0]['n']} is too large. Send less.")
 
 
 def rows_without_times(rows: Rows) -> Rows:
@@ -184,10 +184,10 @@ def test_an_error_of_ours_that_a_worker_raises_comes_out_as_it_is(tmp_path: Path
     app = relay_in(tmp_path, clock=ManualClock())
     app.relay("numbers", [], refuse)
     topics.produce(app.broker, "numbers", [{"n": 7}])
-    with pytest.raises(InvalidArgumentError, match=r"^7 is refused. Send less.$"):
+    with pytest.raises(InvalidArgumentError, match=r"^7 is too large. Send less.$"):
         app.run(until="drained")
     running = app.start()
-    with pytest.raises(InvalidArgumentError, match=r"^7 is refused. Send less.$"):
+    with pytest.raises(InvalidArgumentError, match=r"^7 is too large. Send less.$"):
         running.settle()
 
 

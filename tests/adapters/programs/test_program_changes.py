@@ -30,6 +30,8 @@ from mullion.turbine import aggregates as agg
 from mullion.turbine import windowing as turbine_win
 
 MINUTE = 60_000
+# The verdicts of reports.
+GOES_ON, REFUSED = "goes on", "refused"
 
 
 def said_of(
@@ -105,7 +107,7 @@ def test_windows_of_turbine_change_as_native_windows_do(
     # An aggregate that is new, in front of the other.
     code, said = said_of(state, totals(tmp_path, spark, MINUTE, both), monkeypatch, capsys)
     assert code == 1
-    assert said[0].startswith("refused  total: tumbling 1 minute: aggregates was [count(1) AS value_0] and is now [")
+    assert said[0].startswith(f"{REFUSED}  total: tumbling 1 minute: aggregates was [count(1) AS value_0] and is now [")
     with pytest.raises(IncompatibleStateError, match="new_aggregates='from now'"):
         totals(tmp_path, spark, MINUTE, both).run(until="drained")
     later = totals(
@@ -113,7 +115,7 @@ def test_windows_of_turbine_change_as_native_windows_do(
     )
     code, said = said_of(state, later, monkeypatch, capsys)
     assert code == 0
-    assert [line.split(":")[0] for line in said] == ["goes on  total"] * len(said)
+    assert [line.split(":")[0] for line in said] == [f"{GOES_ON}  total"] * len(said)
     assert any("allowed lateness was [0 seconds] and is now [30 seconds]" in line for line in said)
     feed(totals(tmp_path, spark, MINUTE, both, upgrade=Upgrade(new_aggregates="from now")), 1.6)
 
@@ -137,7 +139,7 @@ def test_windows_of_turbine_change_as_native_windows_do(
     # The columns of a key.
     code, said = said_of(state, totals(tmp_path, spark, MINUTE, both, key=("o",)), monkeypatch, capsys)
     assert code == 1
-    assert "refused  total: The window 'total' had key=['k'] and is now key=['o']" in said[0]
+    assert f"{REFUSED}  total: The window 'total' had key=['k'] and is now key=['o']" in said[0]
 
 
 def test_a_subscription_that_reads_another_topic_is_refused(
@@ -158,7 +160,9 @@ def test_a_subscription_that_reads_another_topic_is_refused(
     app("one").run(until="drained")
     code, said = said_of(tmp_path / "state", app("two"), monkeypatch, capsys)
     assert code == 1
-    assert said[0].startswith("refused  copies.process: The query 'copies.process' has read the topic 'one', and would")
+    assert said[0].startswith(
+        f"{REFUSED}  copies.process: The query 'copies.process' has read the topic 'one', and would"
+    )
     with pytest.raises(IncompatibleStateError, match="would now read 'two'"):
         app("two").run(until="drained")
     topics.produce(app("one").broker, "one", [{"k": "more"}])
@@ -202,17 +206,17 @@ def test_windows_in_the_query_of_a_state_are_compared_and_stay_as_they_are(
     code, said = said_of(tmp_path / "state", app(minute=MINUTE, day=1440 * MINUTE), monkeypatch, capsys)
     assert code == 0
     assert said == [
-        "goes on  rows.state: functions: their state is found again",
-        "goes on  rows.state: minute: the state means what it meant",
-        "goes on  rows.state: day: the window is new: it holds the rows from now on",
-        "goes on  rows.state: hour: the window is gone, and its panes are kept",
-        "goes on  hour: it is no longer in the program, and its state is kept",
+        f"{GOES_ON}  rows.state: functions: their state is found again",
+        f"{GOES_ON}  rows.state: minute: the state means what it meant",
+        f"{GOES_ON}  rows.state: day: the window is new: it holds the rows from now on",
+        f"{GOES_ON}  rows.state: hour: the window is gone, and its panes are kept",
+        f"{GOES_ON}  hour: it is no longer in the program, and its state is kept",
     ]
     code, said = said_of(tmp_path / "state", app("k", minute=2 * MINUTE), monkeypatch, capsys)
     assert code == 1
-    assert said[0].startswith("refused  rows.state: functions: shard was [] and is now [")
+    assert said[0].startswith(f"{REFUSED}  rows.state: functions: shard was [] and is now [")
     assert said[1].startswith(
-        "refused  rows.state: minute: window was [tumbling 1 minute] and is now [tumbling 2 minutes]"
+        f"{REFUSED}  rows.state: minute: window was [tumbling 1 minute] and is now [tumbling 2 minutes]"
     )
 
 
@@ -275,7 +279,7 @@ def test_tables_of_faust_whose_records_would_not_be_found_are_refused_and_others
             app.run(until="drained")
         code, said = said_of(tmp_path / "state", app, monkeypatch, capsys)
         assert code == 1
-        assert said[0].startswith("refused  agents: The ")
+        assert said[0].startswith(f"{REFUSED}  agents: The ")
 
     anew = "Undo the change, give it another name, under which it starts with nothing, or start with another"
     refused(
@@ -295,8 +299,8 @@ def test_tables_of_faust_whose_records_would_not_be_found_are_refused_and_others
     code, said = said_of(tmp_path / "state", changed, monkeypatch, capsys)
     assert code == 0
     window = "its window was tumbling_10 and is now tumbling_20. Ranges that are open stay"
-    assert sorted(said)[0].startswith(f"goes on  table ranges: {window}")
-    assert sorted(said)[1] == "goes on  table t: its records mean what they meant"
+    assert sorted(said)[0].startswith(f"{GOES_ON}  table ranges: {window}")
+    assert sorted(said)[1] == f"{GOES_ON}  table t: its records mean what they meant"
     # The ranges of before would have gone at 15 s by the window of before.
     topics.produce(broker, "in", [*rows, {"k": "c", "other": "c"}], timestamps=[3.0, 4.0, 50.0])
     changed.run(until="drained")
@@ -308,7 +312,7 @@ def test_tables_of_faust_whose_records_would_not_be_found_are_refused_and_others
     code, said = said_of(tmp_path / "state", alone, monkeypatch, capsys)
     assert (code, sorted(said)[0]) == (
         0,
-        "goes on  table ranges: it is no longer in the program, and its records are kept",
+        f"{GOES_ON}  table ranges: it is no longer in the program, and its records are kept",
     )
 
 

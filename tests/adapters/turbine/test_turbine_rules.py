@@ -377,10 +377,12 @@ def test_windows_that_are_made_in_process_need_on_recover() -> None:
                     batch, state
                 )
 
-    with pytest.raises(InvalidArgumentError, match=r"on_recover of the subscription odd is called with \(name, spec\)"):
+    with pytest.raises(
+        InvalidArgumentError, match=r"on_recover of the subscription unfit is called with \(name, spec\)"
+    ):
 
         @app.subscribe("orders")
-        class odd:
+        class unfit:
             def process(self, batch: pa.RecordBatch, state: object) -> None: ...
 
             def on_recover(self, name: str) -> None: ...
