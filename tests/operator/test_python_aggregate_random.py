@@ -267,7 +267,7 @@ def test_rows_one_by_one_have_the_results_of_the_model(name: str, spark: SparkSe
 
     def fired(query: ClockedQuery) -> Counter[Arrived]:
         return Counter(
-            (*row[:5], str(row.late_id if row.firing == "late" else tuple(row.made))) for row in query.settle()
+            (*row[:5], str(row.late_id if row.firing == "late" else tuple(row.results))) for row in query.settle()
         )
 
     front, ids = 100 * SECOND, 0
