@@ -25,6 +25,7 @@ from mullion._bridge import jvm
 from mullion._util import durations
 from mullion._util.clock import ManualClock
 from mullion._util.durations import Duration
+from mullion._util.signatures import explained
 
 __all__ = ["ClockedQuery", "ManualClock"]
 
@@ -42,6 +43,9 @@ class ClockedQuery:
     at its start. :meth:`settle` raises the errors of the query.
     """
 
+    @explained(
+        "ClockedQuery(panes, checkpoint=tmp_path)", {"checkpoint": "Name a folder for its checkpoint."}, "ClockedQuery"
+    )
     def __init__(
         self,
         panes: DataFrame,

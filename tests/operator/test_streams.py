@@ -14,6 +14,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from mullion import Tumbling, Watermark, open_panes, recover, savepoint, testing, windowed
+from mullion.errors import WrongCallError
 from tests.support.clocked import ClockedQuery
 from tests.support.models.stream_model import Row, StreamModel
 from tests.support.seeds import SEED
@@ -229,3 +230,8 @@ def test_a_clock_without_a_start_is_not_behind_the_rows_and_continues_after_a_re
         ended_ms = now_ms(running)
     with query() as running:
         assert now_ms(running) == ended_ms
+
+
+def test_a_test_query_without_a_checkpoint_is_rejected_with_the_fix(spark: SparkSession, feeds: list[Feed]) -> None:
+    with pytest.raises(WrongCallError, match=r"Name a folder for its checkpoint.*checkpoint=tmp_path"):
+        testing.ClockedQuery(panes_of(spark, feeds, [0, 0], idle_after=30))  # type: ignore[call-arg]

@@ -134,6 +134,12 @@ def test_wrong_arguments_of_top_n_raise_an_error(call: Callable[[], Column], mes
         call()
 
 
+def test_top_n_rejects_a_direction_of_its_order_with_the_fix(spark: SparkSession) -> None:
+    rows = spark.range(3).select(F.col("id").alias("v"), F.lit("a").alias("k"))
+    with pytest.raises(InvalidArgumentError, match=r"is v DESC NULLS LAST. The largest value is always first.*write v"):
+        rows.agg(MF.top_n(2, F.desc("v"), "k")).collect()
+
+
 @pytest.mark.always
 @pytest.mark.parametrize("ordered", [False, True], ids=["count", "set"])
 def test_a_condition_over_distinct_values_holds_with_values_in_records(

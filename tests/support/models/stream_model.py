@@ -94,4 +94,4 @@ class StreamModel:
         ]
         last = max((since for since, _ in quiet_since), default=None)
         leading = [(since, clock) for since, clock in quiet_since if since == last]
-        return self.choose([max(clock, min(self.wall, clock + self.wall - since)) for since, clock in leading] or [0])
+        return max((max(clock, min(self.wall, clock + self.wall - since)) for since, clock in leading), default=0)

@@ -29,8 +29,9 @@ object StreamClock {
 
   /** The event clock of a query.
     *
-    * Idle streams do not count. If all streams are idle, the clock continues from those that had rows last, and
-    * advances with the wall clock.
+    * Idle streams do not count. If all streams are idle, the clock continues from the one that had rows last, and
+    * advances with the wall clock. Of several that had rows last at the same time it is the furthest, as in Flink,
+    * where inputs that are all idle leave the maximum of their watermarks (`StatusWatermarkValve`).
     *
     * @param choose
     *   the choice between several watermarks: Spark's policy, their minimum or their maximum
@@ -39,15 +40,15 @@ object StreamClock {
     */
   def reading(streams: Seq[StreamClock], choose: Seq[Long] => Long, nowMs: Long, current: Long): Long = {
     val awake = streams.filterNot(_.isIdle(nowMs))
-    val target = if (awake.nonEmpty) choose(awake.map(_.watermark.getOrElse(0L))) else followed(streams, choose, nowMs)
+    val target = if (awake.nonEmpty) choose(awake.map(_.watermark.getOrElse(0L))) else followed(streams, nowMs)
     Math.max(current, target)
   }
 
-  private def followed(streams: Seq[StreamClock], choose: Seq[Long] => Long, nowMs: Long): Long = {
+  private def followed(streams: Seq[StreamClock], nowMs: Long): Long = {
     val withRows = streams.filter(_.watermark.isDefined)
     // After a restart, the watermark of a single stream is known only as the event clock.
     val quiet = (if (withRows.isEmpty) streams else withRows).flatMap(_.quiet)
     val last = quiet.map(_.sinceMs).max
-    choose(quiet.filter(_.sinceMs == last).map(_.at(nowMs)))
+    quiet.filter(_.sinceMs == last).map(_.at(nowMs)).max
   }
 }

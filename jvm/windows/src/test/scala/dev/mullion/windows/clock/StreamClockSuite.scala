@@ -28,6 +28,11 @@ class StreamClockSuite extends PropertySuite {
     assertEquals(reading(Seq(awake(1000), never), now = 1000000), 5L)
   }
 
+  test("of several streams that had rows last at the same time the furthest leads") {
+    val streams = Seq(quiet(Some(1000), since = 5000, from = 1000), quiet(Some(4000), since = 5000, from = 4000))
+    assertEquals(reading(streams, now = 5030), 4030L)
+  }
+
   test("if all streams are idle, those that had rows last lead") {
     val streams = Seq(quiet(Some(1000), since = 5000, from = 1000), quiet(Some(4000), since = 3000, from = 4000))
     assertEquals(reading(streams, now = 5029), 1000L)

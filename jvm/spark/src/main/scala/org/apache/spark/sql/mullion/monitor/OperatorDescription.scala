@@ -37,11 +37,15 @@ final case class OperatorDescription(
   def title: String = branch.fold(s"Operator $number")(name => s"Window $name")
 
   /** The condition of the next firing after a batch, as text. */
-  def waitsFor(report: BatchReport): String = waitsFor(
-    report.panesOpen,
-    report.clock.atMs.map(TimeMath.fromMillis),
-    report.nextDueMs.map(TimeMath.fromMillis)
-  )
+  def waitsFor(report: BatchReport): String = {
+    val streams = report.clock.streams
+    val allIdle = streams.nonEmpty && streams.forall(_.isIdle)
+    (if (allIdle) copy(idleAfterUs = None) else this).waitsFor(
+      report.panesOpen,
+      report.clock.atMs.map(TimeMath.fromMillis),
+      report.nextDueMs.map(TimeMath.fromMillis)
+    )
+  }
 
   /** The condition of the next firing, as text. All times in microseconds.
     *

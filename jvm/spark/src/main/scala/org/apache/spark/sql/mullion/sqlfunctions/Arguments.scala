@@ -1,6 +1,6 @@
 package org.apache.spark.sql.mullion.sqlfunctions
 
-import org.apache.spark.sql.catalyst.expressions.{Cast, CreateStruct, Expression, Literal, RowOrdering}
+import org.apache.spark.sql.catalyst.expressions.{Cast, CreateStruct, Expression, Literal, RowOrdering, SortOrder}
 import org.apache.spark.sql.mullion.expressions.columns.SessionGap
 import org.apache.spark.sql.types._
 
@@ -89,7 +89,14 @@ private[sqlfunctions] final class Arguments(
 
   /** An argument whose values have an order. */
   def ordered(at: Int, name: String): Expression = {
-    val argument = values(at)
+    val argument = values(at) match {
+      case SortOrder(child, _, _, _) =>
+        throw MullionException.invalid(
+          s"The $name of $function is ${values(at).sql}. The largest value is always first, and nulls are last: write " +
+            s"${child.sql} for that order, and -${child.sql} for the smallest number first."
+        )
+      case value => value
+    }
     if (!RowOrdering.isOrderable(argument.dataType))
       throw MullionException.invalid(
         s"The $name of $function is ${argument.sql}, of type ${argument.dataType.sql}, whose values have no order. Order by a " +

@@ -202,7 +202,7 @@ object OpenPanes {
     * @param heldBy
     *   the source that holds the event clock back, if known
     * @param idleAfter
-    *   the time without rows after which the event clock follows the wall clock
+    *   the time without rows after which the event clock follows the wall clock; none if it does so already
     */
   private[mullion] final case class Clocks(
       event: Long,
@@ -240,8 +240,13 @@ object OpenPanes {
         wall = TimeMath.fromMillis(running.fold(noted.getOrElse(0L))(_.triggerClock.getTimeMillis())),
         isRunning = running.isDefined,
         heldBy = running.fold(heldBy(spark, home, batch))(heldBy),
-        idleAfter = operator.flatMap(_.program.idleAfter)
+        idleAfter = operator.flatMap(_.program.idleAfter).filterNot(_ => running.exists(areIdle))
       )
+    }
+
+    private def areIdle(query: StreamExecution): Boolean = query match {
+      case micro: MicroBatchExecution if micro.lastExecution ne null => WatermarkHolder.streams(micro).forall(_._2)
+      case _                                                         => false
     }
 
     /** The same for a stopped query with several streams. */

@@ -23,12 +23,17 @@ final case class AccumulatorLimit(bytes: Long) {
     *   whether most of it is in records that are read one by one
     */
   def tooLarge(size: Long, pane: String, of: String, isInRecords: Boolean = false): MullionException = {
-    val (why, resource) =
-      if (isInRecords) ("its state has a record for each distinct value", "the disk for it")
-      else ("a task holds them in memory", "the memory")
+    val (why, others, resource) =
+      if (isInRecords)
+        (
+          "its state has a record for each distinct value",
+          "approx_count_distinct instead of exact counts",
+          "the disk for it"
+        )
+      else ("a task holds them in memory", "aggregates that do not grow with their rows", "the memory")
     MullionException.unsupported(
       s"$pane has grown to $size bytes of $of, and ${AccumulatorLimit.Setting} allows it $bytes: $why. Use shorter windows " +
-        s"or more keys, or aggregates that do not grow with their rows; or, if executors have $resource, raise the limit, " +
+        s"or more keys, or $others; or, if executors have $resource, raise the limit, " +
         s"as in spark.conf.set('${AccumulatorLimit.Setting}', '${size / (1L << 20) * 2 + 1}m')."
     )
   }
