@@ -32,9 +32,11 @@ private[rowwise] final class RowSorter(byTime: Boolean, width: Int) {
   // A record is the number of a row and the row, and has the time as its prefix.
   private var record = new Array[Byte](256)
 
-  context.addTaskCompletionListener[Unit](_ => files.foreach(_.delete()))
+  context.addTaskCompletionListener[Unit](_ => deleteAll())
 
-  /** The rows in order, in groups of bounded size. It consumes the input first. */
+  /** The rows in order, in groups of bounded size. It consumes the input first. The files are deleted after the last row,
+    * because a task may have many large panes, or at the end of the task.
+    */
   def sort(rows: Iterator[CollectedRows]): Iterator[CollectedRows] = {
     var buffer = new CollectedRows(width)
     rows.foreach { some =>
@@ -79,6 +81,11 @@ private[rowwise] final class RowSorter(byTime: Boolean, width: Int) {
     files += file
   }
 
+  private def deleteAll(): Unit = {
+    files.foreach(_.delete())
+    files.clear()
+  }
+
   /** Sorted records in a local file, compressed and encrypted like those that Spark spills. */
   private final class SortedFile(val level: Int, val count: Int) {
     private val metrics = new ShuffleWriteMetrics
@@ -101,7 +108,10 @@ private[rowwise] final class RowSorter(byTime: Boolean, width: Int) {
 
   /** The records as rows. */
   private final class Groups(records: Merge) extends Iterator[CollectedRows] {
-    override def hasNext: Boolean = records.hasNext
+    override def hasNext: Boolean = records.hasNext || {
+      deleteAll()
+      false
+    }
 
     override def next(): CollectedRows = {
       val group = new CollectedRows(width)
