@@ -20,19 +20,19 @@ class AlignedWindowSuite extends PropertySuite {
   test("a window of no length is rejected with the value and the fix") {
     val message = refusal(AlignedWindow.tumbling(0)).getMessage
     assert(message.contains("size is 0 seconds"), message)
-    assert(message.contains("such as '10 seconds'"), message)
+    assert(message.contains("such as size = \"10 seconds\""), message)
   }
 
   test("a window of negative length is rejected with the value and the fix") {
     val message = refusal(AlignedWindow.sliding(-10 * second, second)).getMessage
     assert(message.contains("size is -10 seconds"), message)
-    assert(message.contains("such as '10 seconds'"), message)
+    assert(message.contains("such as size = \"10 seconds\""), message)
   }
 
   test("a slide of zero is rejected, and named as the slide") {
     val message = refusal(AlignedWindow.sliding(second, 0)).getMessage
     assert(message.contains("slide is 0 seconds"), message)
-    assert(message.contains("such as '10 seconds'"), message)
+    assert(message.contains("such as slide = \"10 seconds\""), message)
   }
 
   property("every length that is not positive is rejected, and its message names it") {

@@ -87,9 +87,8 @@ class SettingSuite extends MullionSuite {
   /** Code whose messages are all for callers in one language. */
   private val ofOneLanguage = Seq(
     "windows/spec/Setting.scala",
-    "mullion/request/sql/Sql",
+    "mullion/request/sql/",
     "mullion/expressions/udf/PythonAggregate.scala",
-    "mullion/request/sql/TableFunctions.scala",
     "mullion/sqlfunctions/",
     "mullion/pyfunction/",
     "mullion/shim/",

@@ -34,8 +34,8 @@ private[rowwise] final class RowSorter(byTime: Boolean, width: Int) {
 
   context.addTaskCompletionListener[Unit](_ => deleteAll())
 
-  /** The rows in order, in groups of bounded size. It consumes the input first. The files are deleted after the last row,
-    * because a task may have many large panes, or at the end of the task.
+  /** The rows in order, in groups of bounded size. It consumes the input first. The files are deleted after the last
+    * row, because a task may have many large panes, or at the end of the task.
     */
   def sort(rows: Iterator[CollectedRows]): Iterator[CollectedRows] = {
     var buffer = new CollectedRows(width)
