@@ -76,7 +76,8 @@ def sparks(rows: DataFrame) -> DataFrame:
 
 def write(spark: SparkSession, source: str, panes: int) -> None:
     for batch in range(BATCHES):
-        at = F.timestamp_seconds(F.lit(batch * WINDOW_S) + F.pmod("id", F.lit(WINDOW_S)))
+        # Not from 1970 on: Spark drops rows at its first watermark.
+        at = F.timestamp_seconds(F.lit((batch + 1) * WINDOW_S) + F.pmod("id", F.lit(WINDOW_S)))
         value = F.pmod(F.xxhash64("id", F.lit(batch)), F.lit(1000)) / 10
         rows = spark.range(panes * ROWS).select(F.pmod("id", F.lit(panes)).alias("k"), at.alias("ts"), value.alias("v"))
         rows.coalesce(1).write.parquet(f"{source}/batch={batch}")
