@@ -190,7 +190,7 @@ def with_bytewax(folder: Path) -> tuple[float, Answer]:
 
     epoch = datetime(1970, 1, 1, tzinfo=UTC)
     rows = [
-        (str(row["k"]), (row["ts"], row["v"]))
+        (str(row["k"]), (row["ts"].astimezone(UTC), row["v"]))
         for file in sorted(folder.iterdir())[:-1]
         for row in pq.read_table(file).to_pylist()
     ]
