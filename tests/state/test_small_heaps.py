@@ -11,13 +11,13 @@ import pytest
 
 from tests.support.killing import environment
 
-pytestmark = pytest.mark.slow
-
+QUICK = "a_batch_of_large_keys_in_many_tasks"
 EXPECTED = {
     "small_batches_of_large_keys": {"open": 10_000},
     "keys_of_any_size": {"open": 30_000},
     "large_values": {"open": 600},
     "a_restart_of_many_tasks": {"open": 32_000, "batches": 1},
+    QUICK: {"open": 500},
     "a_large_batch_of_late_rows": {"late": 3_000_000},
     "a_pane_of_many_rows_in_python": {"rows": 10_000_000, "ordered": True, "worker within 500 MB": True},
     "many_small_batches": {"grew by MB": 0, "left behind MB": 0},
@@ -25,7 +25,9 @@ EXPECTED = {
 }
 
 
-@pytest.mark.parametrize("case", EXPECTED)
+@pytest.mark.parametrize(
+    "case", [pytest.param(case, marks=[] if case == QUICK else pytest.mark.slow) for case in EXPECTED]
+)
 def test_a_heap_that_is_small_beside_what_a_query_holds_is_enough(case: str, tmp_path: Path) -> None:
     script = Path(__file__).parents[1] / "support" / "campaigns" / "small_heaps.py"
     command = [sys.executable, str(script), case, str(tmp_path)]

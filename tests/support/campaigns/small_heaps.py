@@ -115,6 +115,15 @@ def a_restart_of_many_tasks(folder: Path) -> dict[str, Any]:
     return {"open": reports[-1]["customMetrics"]["panesOpen"], "batches": len(reports)}
 
 
+def a_batch_of_large_keys_in_many_tasks(folder: Path) -> dict[str, Any]:
+    """16 concurrent tasks read 256 rows at once, with a key of 100 KB each: 400 MB if they were buffered together."""
+    spark = session(folder, "512m", 16)
+    write(spark, folder, 1, 500, at(F.lit(1)))
+    rows = read(spark, folder).withColumn("k", large("n", 100)).withWatermark("ts", "0 seconds")
+    reports = run(windowed(rows, Tumbling("1 hour"), by="k", time="ts").agg(F.count("*")), folder)
+    return {"open": reports[-1]["customMetrics"]["panesOpen"]}
+
+
 def a_large_batch_of_late_rows(folder: Path) -> dict[str, Any]:
     """Sessions with ``late="emit"``: three million late rows in one batch, each with a distinct key."""
     spark = session(folder, "640m", 2)
@@ -252,6 +261,7 @@ CASES: dict[str, Callable[[Path], dict[str, Any]]] = {
         keys_of_any_size,
         large_values,
         a_restart_of_many_tasks,
+        a_batch_of_large_keys_in_many_tasks,
         a_large_batch_of_late_rows,
         a_pane_of_many_rows_in_python,
         many_small_batches,

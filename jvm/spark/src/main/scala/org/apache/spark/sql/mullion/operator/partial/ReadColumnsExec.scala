@@ -105,14 +105,14 @@ case class ReadColumnsExec(child: SparkPlan) extends ColumnarToRowTransition wit
         val read = ctx.addNewFunction(
           name,
           s"""
-             |private void $name(int $from, int $count) throws java.io.IOException {
-             |  ${loop(waits.begin, "", waits.end)}
+             |private int $name(int $from, int $count) throws java.io.IOException {
+             |  ${loop(waits.begin, waits.stop(i, count), waits.end)}
+             |  return $count;
              |}
              |""".stripMargin
         )
         s"""
-           |$read($from, $count);
-           |$next = $from + $count;
+           |$next = $from + $read($from, $count);
            |if (shouldStop()) return;
            |""".stripMargin
     }

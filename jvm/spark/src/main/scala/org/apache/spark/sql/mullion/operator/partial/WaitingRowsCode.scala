@@ -86,8 +86,8 @@ private[partial] final class WaitingRowsCode(
 
   private val count = ctx.freshName("count")
 
-  /** The code before a loop over at most [[WaitingRowsCode.Most]] rows, each of which [[put]] buffers: adds the
-    * remaining rows of the previous loop, which stopped.
+  /** The code before a loop over at most [[WaitingRowsCode.Most]] rows, each of which [[put]] buffers and [[stop]]
+    * follows: adds the remaining rows of the previous loop, which stopped.
     */
   def before: String = s"while ($filled > 0) { $adding if (shouldStop()) return; }"
 
@@ -111,6 +111,15 @@ private[partial] final class WaitingRowsCode(
        |${save(key, keyInput, input, count, _.local)}
        |$count += 1;
        |""".stripMargin
+
+  /** The code after a row in such a loop: makes it the last one if the texts take much memory.
+    *
+    * @param row
+    *   the index of the row
+    * @param until
+    *   the variable for the end of the loop
+    */
+  def stop(row: String, until: String): String = if (texts.isEmpty) "" else s"if ($texts.isFull()) $until = $row + 1;"
 
   private def save(
       key: GroupKeyCode,
