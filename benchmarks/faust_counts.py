@@ -52,7 +52,7 @@ def feed(servers: str, topic: str, rows: int, keys: int) -> Counts:
 
 def original(servers: str, topic: str, rows: int, folder: Path) -> tuple[float, Counts]:
     answers = folder / "original.json"
-    here = Path(__file__).with_name("faust_original.py")
+    here = Path(__file__).with_name("systems") / "faust_original.py"
     # Without this folder and that of the tests on its path.
     command = [sys.executable, "-P", str(here), servers, topic, str(rows), str(answers), str(free_ports()[0])]
     subprocess.run(command, check=True, timeout=3600, stdout=subprocess.DEVNULL)

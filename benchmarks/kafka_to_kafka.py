@@ -46,12 +46,12 @@ Panes = dict[tuple[str, int], tuple[int, int]]
 """The number of rows and their sum, by key and start in milliseconds since the epoch."""
 
 SYSTEMS = {
-    "mullion": System("Mullion", "kafka_spark.py"),
-    "spark": System("Spark", "kafka_spark.py"),
-    "bytewax": System("Bytewax", "kafka_bytewax.py", "bench-bytewax"),
-    "quix": System("Quix Streams", "kafka_quix.py", "bench-quix"),
-    "pyflink": System("PyFlink", "kafka_pyflink.py", "bench-pyflink"),
-    "kafka streams": System("Kafka Streams", "kafka_streams.py"),
+    "mullion": System("Mullion", "kafka/kafka_spark.py"),
+    "spark": System("Spark", "kafka/kafka_spark.py"),
+    "bytewax": System("Bytewax", "kafka/kafka_bytewax.py", "bench-bytewax"),
+    "quix": System("Quix Streams", "kafka/kafka_quix.py", "bench-quix"),
+    "pyflink": System("PyFlink", "kafka/kafka_pyflink.py", "bench-pyflink"),
+    "kafka streams": System("Kafka Streams", "kafka/kafka_streams.py"),
 }
 
 

@@ -1,8 +1,9 @@
-"""The drawing in docs/contributing/structure.md has all packages, and imports only point downwards."""
+"""Packages, files and folders: the drawing has all packages, imports only point downwards, and sizes are bounded."""
 
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -78,3 +79,25 @@ def test_no_python_import_goes_up() -> None:
 def test_a_package_is_drawn_once(language: str) -> None:
     order = packages(language)
     assert len(set(order)) == len(order) > 10
+
+
+def sources(*folders: str) -> list[Path]:
+    """The source files in these folders of the project."""
+    paths = [path for folder in folders for path in sorted((ROOT / folder).rglob("*"))]
+    files = [path for path in paths if path.suffix in {".py", ".scala", ".java"}]
+    assert len(files) > 100
+    return [file.relative_to(ROOT) for file in files]
+
+
+def test_a_source_file_has_at_most_500_lines() -> None:
+    files = sources("python/mullion", "jvm/windows/src", "jvm/spark/src", "benchmarks", "scripts", "examples", "tests")
+    lines = {str(file): (ROOT / file).read_bytes().count(b"\n") for file in files}
+    assert {file: count for file, count in lines.items() if count > 500} == {}
+
+
+def test_a_folder_of_the_product_or_the_benchmarks_has_at_most_15_source_files() -> None:
+    folders = Counter(
+        str(file.parent)
+        for file in sources("python/mullion", "jvm/windows/src/main", "jvm/spark/src/main", "benchmarks")
+    )
+    assert {folder: count for folder, count in folders.items() if count > 15} == {}

@@ -18,8 +18,8 @@ import pyarrow as pa
 
 from mullion._bridge.query_errors import FUNCTION_FAILED
 from mullion._util.codec import pickles, values
+from mullion._util.codec.windows import interval_text, window_text
 from mullion._util.user_code import failed_line
-from mullion._util.window_texts import interval_text, window_text
 from mullion.errors import InvalidArgumentError
 
 _INT: Final = struct.Struct(">i")

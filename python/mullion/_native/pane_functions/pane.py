@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 
-from mullion._util.window_texts import bounds_of, interval_text
+from mullion._util.codec.windows import bounds_of, interval_text
 
 
 class Pane(NamedTuple):

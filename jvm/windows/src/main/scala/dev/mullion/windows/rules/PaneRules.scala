@@ -1,6 +1,5 @@
 package dev.mullion.windows.rules
 
-import dev.mullion.windows.WindowException
 import dev.mullion.windows.clock.{BatchClock, PaneClock}
 import dev.mullion.windows.sets.SliceSet
 import dev.mullion.windows.spec.{
@@ -11,7 +10,6 @@ import dev.mullion.windows.spec.{
   OrderedWindow,
   RowNumberWindow,
   SessionWindow,
-  Setting,
   SliceGrid,
   TimeMath,
   WindowSpec
@@ -40,25 +38,7 @@ sealed trait PaneRules extends Product with Serializable {
 
   def clock: PaneClock
 
-  if (refinements.onTime && allowedLateness == 0)
-    throw WindowException.invalid(
-      s"${Setting.OnTime} adds nothing here: without allowed lateness a pane closes at its end. Add, for instance, " +
-        s"${Setting.allowedLateness("10 minutes")}, or leave it out."
-    )
-
-  if (!refinements.accumulate && !firesOpen)
-    throw WindowException.invalid(
-      s"${Setting.NotAccumulating} needs firings before the close, and no option asks for any. Add ${Setting.Early} or ${Setting.OnTime}, or leave " +
-        "it out."
-    )
-
-  if (refinements.empty && !window.isInstanceOf[GridWindow]) throw PaneRules.madeByRows(window, refinements.emptyOption)
-
-  if (allowedLateness < 0)
-    throw WindowException.invalid(
-      s"${Setting.AllowedLateness} ${Duration.describe(allowedLateness)} is negative, and a pane cannot close before its end. " +
-        "Give a duration of 0 or more, such as '10 minutes'."
-    )
+  RuleChecks.check(this)
 
   /** True if panes may fire before they close, or may have done so, so that firings are recorded. */
   def firesOpen: Boolean = early.isDefined || refinements.fires || refinements.remembers
@@ -150,15 +130,6 @@ sealed trait PaneRules extends Product with Serializable {
 
 object PaneRules {
 
-  /** @param empty
-    *   the option for windows without rows
-    */
-  def madeByRows(window: WindowSpec, empty: Setting): WindowException =
-    WindowException.unsupported(
-      s"$empty needs windows that exist without rows. A ${window.describe} does not: its rows decide where it begins " +
-        "and ends. Use tumbling or sliding windows, or leave the option out."
-    )
-
   private val early: Option[FiringKind] = Some(FiringKind.Early)
   private val onTime: Option[FiringKind] = Some(FiringKind.OnTime)
   private val update: Option[FiringKind] = Some(FiringKind.Update)
@@ -177,13 +148,8 @@ object PaneRules {
       case ordered: OrderedWindow   => OrderedRules(ordered, allowedLateness, early, late, refinements, clock)
       case around: AroundWindow     => AroundRules(around, allowedLateness, early, late, refinements, clock)
       case numbers: RowNumberWindow =>
-        NumberedRules.refuse(numbers, allowedLateness, early, late, refinements)
+        RuleChecks.checkRowNumbers(numbers, allowedLateness, early, late, refinements)
         NumberedRules(numbers, refinements.ids, refinements.atEnd)
-      case _: CustomWindow if clock == PaneClock.ProcessingTime =>
-        throw WindowException.unsupported(
-          s"Custom windows need event time: on processing time (${Setting.ProcessingTime}) no row is late, and a row may bring ranges that " +
-            s"ended before it came. Name the event time of the rows, as in ${Setting.time("ts")}."
-        )
       case custom: CustomWindow => CustomRules(custom, allowedLateness, early, late, refinements, clock)
     }
 }
@@ -349,11 +315,6 @@ final case class AroundRules(
     refinements: Refinements = Refinements.none,
     clock: PaneClock = PaneClock.EventTime
 ) extends SlicedRules {
-  if (!refinements.accumulate)
-    throw WindowException.unsupported(
-      s"${Setting.NotAccumulating} is not supported for windows around rows, because they share rows. Leave it out."
-    )
-
   override def windowStart(window: Long): Long = firstSlice(window)
 
   override def windowEnd(window: Long): Long = TimeMath.plus(lastSlice(window), 1)
@@ -423,12 +384,6 @@ final case class OrderedRules(
     refinements: Refinements = Refinements.none,
     clock: PaneClock = PaneClock.EventTime
 ) extends PaneRules {
-  if (late.reopens)
-    throw WindowException.unsupported(
-      s"${Setting.late(late.name)} with ${window.describe}: where a late row's window began and ended depends on rows that are " +
-        s"gone. Use ${Setting.late("emit")} or ${Setting.late("drop")}."
-    )
-
   override def lastDue(ts: Long, gap: Long): Long = {
     val reach = TimeMath.plus(ts, window.gap.getOrElse(gap))
     closeDue(window.maxLength.fold(reach)(most => Math.min(reach, TimeMath.plus(ts, most))))
@@ -482,31 +437,4 @@ final case class NumberedRules(window: RowNumberWindow, ids: Boolean = false, at
   override def on(time: String): String = "in order of arrival"
 
   override def describe: String = (window.describe +: refinements.describe).mkString(", ")
-}
-
-object NumberedRules {
-
-  /** Rejects options that need a clock. */
-  def refuse(
-      window: RowNumberWindow,
-      allowedLateness: Long,
-      early: Option[EarlyFiring],
-      late: LatePolicy,
-      refinements: Refinements
-  ): Unit = {
-    val requested = Seq(
-      Option.when(allowedLateness != 0)(Setting.AllowedLateness),
-      Option.when(early.isDefined || refinements.count.isDefined)(Setting.Early),
-      Option.when(refinements.onTime)(Setting.OnTime),
-      Option.unless(refinements.accumulate)(Setting.NotAccumulating),
-      Option.when(late != LatePolicy.Drop)(Setting.Late)
-    ).flatten
-    if (refinements.empty) throw PaneRules.madeByRows(window, refinements.emptyOption)
-    requested.headOption.foreach(what => throw needsClock(what, window))
-  }
-
-  def needsClock(what: Setting, window: RowNumberWindow): WindowException = WindowException.invalid(
-    s"$what needs a clock, and a window of row numbers (${window.describe}) has no clock: its panes close with the row that " +
-      "completes them, and no row is late. Leave it out."
-  )
 }

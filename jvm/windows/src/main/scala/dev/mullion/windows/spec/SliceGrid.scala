@@ -1,5 +1,7 @@
 package dev.mullion.windows.spec
 
+import java.time.{LocalDate, LocalTime, ZoneId}
+
 /** Windows and slices by number, which makes every question about them integer arithmetic. Windows are numbered in
   * order of their starts, slices in order of time.
   */
@@ -47,10 +49,15 @@ sealed abstract class SliceGrid extends Serializable {
   */
 final class CalendarGrid(spec: CalendarWindow) extends SliceGrid {
   @transient private lazy val cache = Array.fill(CalendarGrid.Known)(CalendarGrid.nothing)
+  @transient private lazy val zone = ZoneId.of(spec.zone).getRules
   private val others = spec.slides - 1L
+  private val shiftDays = Math.floorDiv(spec.shift, CalendarWindow.Day)
+  private val timeOfDay = LocalTime.ofNanoOfDay(Math.floorMod(spec.shift, CalendarWindow.Day) * 1000L)
+  private val unit = if (spec.days > 0) CalendarWindow.Day else CalendarWindow.Month
+  private val average = (if (spec.days > 0) spec.days else spec.months) * unit
 
   override def windowAt(ts: Long): Long = {
-    var window = spec.near(ts)
+    var window = near(ts)
     while (windowStart(window) > ts) window -= 1
     while (windowStart(window + 1) <= ts && windowStart(window + 1) != Long.MaxValue) window += 1
     window
@@ -62,9 +69,26 @@ final class CalendarGrid(spec: CalendarWindow) extends SliceGrid {
     val start = cache(at)
     if (start.window == window) start.time
     else {
-      val time = spec.start(window)
+      val time = computedStart(window)
       cache(at) = new CalendarGrid.Start(window, time)
       time
+    }
+  }
+
+  /** A window at most a few from the one that holds `ts`. */
+  private def near(ts: Long): Long =
+    Math.floorDiv(TimeMath.minus(ts, TimeMath.plus(spec.shift, spec.first * unit)), average)
+
+  /** The start of a window, clamped to the range of time. */
+  private def computedStart(window: Long): Long = {
+    val most = Long.MaxValue / average + 2
+    if (window > most) Long.MaxValue
+    else if (window < -most) Long.MinValue
+    else {
+      val date =
+        if (spec.days > 0) LocalDate.ofEpochDay(spec.first + window * spec.days)
+        else LocalDate.EPOCH.plusMonths(spec.first + window * spec.months)
+      CalendarText.timeOf(date.plusDays(shiftDays).atTime(timeOfDay), zone)
     }
   }
 

@@ -1,6 +1,6 @@
 package dev.mullion.windows.spec
 
-import java.time.{DayOfWeek, LocalDate, LocalTime, ZoneId}
+import java.time.DayOfWeek
 
 import dev.mullion.windows.WindowException
 
@@ -68,12 +68,6 @@ final case class CalendarWindow private (
     shift: Long,
     zone: String
 ) extends GridWindow {
-  @transient private lazy val rules = ZoneId.of(zone).getRules
-  private val shiftDays = Math.floorDiv(shift, CalendarWindow.Day)
-  private val timeOfDay = LocalTime.ofNanoOfDay(Math.floorMod(shift, CalendarWindow.Day) * 1000L)
-
-  private val average = if (days > 0) days * CalendarWindow.Day else months * CalendarWindow.Month
-
   override val grid: SliceGrid = new CalendarGrid(this)
 
   override def overlaps: Boolean = slides > 1
@@ -94,33 +88,13 @@ final case class CalendarWindow private (
     else if (months > 0) copy(months = months, slides = 1, first = Math.floorMod(first, months))
     else copy(days = days, months = 0, slides = 1, first = 0, shift = Math.floorMod(shift, CalendarWindow.Day))
 
-  /** A window at most a few from the one that holds `ts`. */
-  private[windows] def near(ts: Long): Long = {
-    val origin = TimeMath.plus(shift, if (days > 0) first * CalendarWindow.Day else first * CalendarWindow.Month)
-    Math.floorDiv(TimeMath.minus(ts, origin), average)
-  }
-
-  /** The start of a window, clamped to the range of time. */
-  private[windows] def start(window: Long): Long = {
-    val most = Long.MaxValue / average + 2
-    if (window > most) Long.MaxValue
-    else if (window < -most) Long.MinValue
-    else {
-      val date =
-        if (days > 0) LocalDate.ofEpochDay(first + window * days)
-        else LocalDate.EPOCH.plusMonths(first + window * months)
-      val local = date.plusDays(shiftDays).atTime(timeOfDay)
-      CalendarText.timeOf(local, rules)
-    }
-  }
-
   override def describe: String = CalendarText.describe(this)
 }
 
 object CalendarWindow {
   private[spec] val Day = 86400L * 1000000L
   // The average month of the Gregorian calendar, which repeats every 400 years.
-  private val Month = 146097L * Day / 4800L
+  private[spec] val Month = 146097L * Day / 4800L
   // Each month has this many days.
   private val MaxDaysOffset = 27
 

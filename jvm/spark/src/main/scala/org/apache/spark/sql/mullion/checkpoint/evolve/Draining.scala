@@ -6,7 +6,7 @@ import org.apache.spark.sql.catalyst.plans.logical.{AnalysisHelper, LogicalPlan}
 import org.apache.spark.sql.mullion.checkpoint.layout.CheckpointClock
 import org.apache.spark.sql.mullion.plan.{Refusals, WindowedAggregate, Windows, WindowsTogether}
 import org.apache.spark.sql.mullion.pyfunction.branch.ProcessedRows
-import org.apache.spark.sql.mullion.state.header.{DrainHeader, RecordPlaces, StateHeader}
+import org.apache.spark.sql.mullion.state.header.{DrainHeader, HeaderWindow, RecordPlaces, StateHeader}
 
 import dev.mullion.windows.clock.PaneClock
 import dev.mullion.windows.rules.{Drain, LatePolicy, PaneRules, Refinements}
@@ -103,8 +103,8 @@ private[checkpoint] object Draining {
     }
   }
 
-  def windowOf(node: WindowedAggregate): StateHeader.Window =
-    StateHeader.Window(node.rules.window, node.text.gap, node.text.trigger)
+  def windowOf(node: WindowedAggregate): HeaderWindow =
+    HeaderWindow(node.rules.window, node.text.gap, node.text.trigger)
 
   /** The node of a query that continues a replacement, or the reason why it cannot. `note` receives messages. */
   def goOn(

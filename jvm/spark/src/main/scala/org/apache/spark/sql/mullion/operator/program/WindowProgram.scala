@@ -19,7 +19,7 @@ import org.apache.spark.sql.mullion.operator.engine.{
   PartitionTotals,
   RowProgram
 }
-import org.apache.spark.sql.mullion.state.header.{DrainHeader, OperatorHeader, StateHeader}
+import org.apache.spark.sql.mullion.state.header.{DrainHeader, HeaderWindow, OperatorHeader, StateHeader}
 import org.apache.spark.sql.mullion.state.record.{FamilySpec, KeyOrder, StatePartition}
 import org.apache.spark.unsafe.types.UTF8String
 
@@ -191,7 +191,7 @@ final case class WindowProgram(
 
   def header: StateHeader = StateHeader(
     format = format,
-    window = StateHeader.Window(rules.window, text.gap, text.trigger).copy(endsWith = text.endsWith),
+    window = HeaderWindow(rules.window, text.gap, text.trigger).copy(endsWith = text.endsWith),
     allowedLateness = rules.allowedLateness,
     earlyEvery = rules.early.fold(0L)(_.every),
     earlyUnchanged = rules.early.exists(_.unchanged),

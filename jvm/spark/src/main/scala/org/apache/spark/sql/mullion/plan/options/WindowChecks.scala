@@ -2,7 +2,7 @@ package org.apache.spark.sql.mullion.plan.options
 
 import dev.mullion.MullionException
 import dev.mullion.windows.WindowException
-import dev.mullion.windows.rules.{LatePolicy, NumberedRules, PaneRules}
+import dev.mullion.windows.rules.{LatePolicy, PaneRules, RuleChecks}
 import dev.mullion.windows.spec.{
   AroundWindow,
   CustomWindow,
@@ -85,7 +85,7 @@ object WindowChecks {
 
   private def keysOfWindowsWithoutRows(request: Asked): Option[WindowException] =
     Option.when(request.options.knownKeys.isDefined && !request.window.isInstanceOf[GridWindow])(
-      PaneRules.madeByRows(request.window, Setting.EmptyFor)
+      RuleChecks.madeByRows(request.window, Setting.EmptyFor)
     )
 
   private def newAggregates(request: Asked): Option[WindowException] = {
@@ -126,7 +126,7 @@ object WindowChecks {
         .when(request.options.idleAfter.isDefined)(Setting.IdleAfter)
         .orElse(Option.when(request.options.maxAhead.isDefined)(Setting.MaxAhead))
         .orElse(Option.when(request.options.perKey)(Setting.PerKey))
-        .map(NumberedRules.needsClock(_, window))
+        .map(RuleChecks.needsClock(_, window))
     case _ => None
   }
 

@@ -51,11 +51,11 @@ private object HeaderJsonSuite {
 
   private def records(random: Random) = FirstRecords(text(random), text(random), text(random), text(random), 3)
 
-  private def window(random: Random): StateHeader.Window = {
+  private def window(random: Random): HeaderWindow = {
     def long = maybe(random)(random.nextLong())
     def int = maybe(random)(random.nextInt())
     def some = maybe(random)(text(random))
-    StateHeader.Window(
+    HeaderWindow(
       long,
       long,
       long,

@@ -10,7 +10,7 @@ from typing import Any
 
 from pyflink.table import EnvironmentSettings, TableEnvironment
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 CORES = 2
 
 
