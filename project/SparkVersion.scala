@@ -18,7 +18,7 @@ object SparkVersion {
     SparkVersion("4.0", spark = "4.0.5", scala = "2.13.16", shared = Seq("4.1-down", "4.2-down")),
     SparkVersion("4.1", spark = "4.1.3", scala = "2.13.18", shared = Seq("4.1-up", "4.1-down", "4.2-down")),
     SparkVersion("4.2", spark = "4.2.0", scala = "2.13.18", shared = Seq("4.1-up", "4.2-up", "4.2-down")),
-    SparkVersion("4.3", spark = "4.3.0", scala = "2.13.18", shared = Seq("4.1-up", "4.2-up"))
+    SparkVersion("4.3", spark = "4.3.0", scala = "2.13.18", shared = Seq("4.1-up", "4.2-up", "4.3-up"))
   )
 
   /** The default version for builds and tests. */
