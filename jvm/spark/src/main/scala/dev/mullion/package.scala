@@ -32,6 +32,7 @@ import dev.mullion.windows.rules.{AsOfDirection, JoinKind, LatePolicy}
   *     expressions  sqlfunctions        Catalyst expressions; those that SQL can call
   *     topics  tables                   JSON text and files of topics; tables that panes are written to
   *     query                            a running query, as the driver sees it: its clock, its ticks, files of its checkpoint
+  *     monitor                          reports of running queries: metrics, log messages, the tab of the web UI
   *     state                            records of panes, in RocksDB and cached in memory
   *     operator                         the operator of windows, and the nodes below it
   *     pyfunction                       Python functions with state, and their evaluation in the JVM
