@@ -2,6 +2,8 @@ package org.apache.spark.sql.mullion.monitor
 
 import scala.collection.mutable
 
+import org.apache.spark.sql.catalyst.expressions.{Expression, Literal, XxHash64}
+
 /** The keys of an operator whose panes a person looks at, and the last panes of these keys that have closed since then.
   * Both are limited, so nobody has to end it.
   */
@@ -35,6 +37,11 @@ object WatchedKeys {
 
   /** The number of closed panes that are kept of a key. */
   val OfKey = 100
+
+  /** The id of a key, a bigint. Spark's server changes quotes and brackets in parameters of requests, so a request has
+    * it instead of the key.
+    */
+  def idOf(keys: Seq[Expression]): Expression = if (keys.isEmpty) Literal(0L) else new XxHash64(keys)
 }
 
 /** A closed pane of a watched key.

@@ -3,7 +3,7 @@ package org.apache.spark.sql.mullion.operator
 import scala.collection.mutable
 
 import org.apache.spark.sql.catalyst.InternalRow
-import org.apache.spark.sql.catalyst.expressions.{Attribute, BindReferences, Expression, Literal, XxHash64}
+import org.apache.spark.sql.catalyst.expressions.{Attribute, BindReferences, Expression}
 import org.apache.spark.sql.mullion.expressions.columns.PaneColumns
 import org.apache.spark.sql.mullion.monitor.{ClosedPane, WatchedKeys}
 import org.apache.spark.sql.mullion.operator.program.WindowProgram
@@ -51,14 +51,11 @@ private[operator] object WatchedPanes {
     def at(column: Attribute) = output.indexWhere(_.exprId == column.exprId)
     new WatchedPanes(
       ids,
-      BindReferences.bindReference(idOf(program.keys), output),
+      BindReferences.bindReference(WatchedKeys.idOf(program.keys), output),
       at(program.window),
       program.window.dataType != PaneColumns.numbersType,
       at(program.pane),
       PaneColumns.paneType(program.rules.refinements.ids).length
     )
   }
-
-  /** The number that requests have instead of a key. */
-  private def idOf(keys: Seq[Attribute]): Expression = if (keys.isEmpty) Literal(0L) else new XxHash64(keys)
 }

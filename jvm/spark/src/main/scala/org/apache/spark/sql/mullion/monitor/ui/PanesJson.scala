@@ -7,9 +7,9 @@ import scala.util.control.NonFatal
 import org.json4s.JsonAST._
 import org.json4s.jackson.JsonMethods.{compact, render}
 
-import org.apache.spark.sql.classic.DataFrame
+import org.apache.spark.sql.classic.{DataFrame, ExpressionUtils}
 import org.apache.spark.sql.functions._
-import org.apache.spark.sql.mullion.monitor.{MonitoredQuery, OperatorDescription, QueryMonitor}
+import org.apache.spark.sql.mullion.monitor.{MonitoredQuery, OperatorDescription, QueryMonitor, WatchedKeys}
 import org.apache.spark.sql.types.{LongType, StructType}
 import org.apache.spark.sql.{Column, Row}
 
@@ -79,8 +79,7 @@ private[ui] object PanesJson {
     private val key =
       if (keys.isEmpty) lit("{}") else to_json(struct(keys.toSeq: _*), java.util.Map.of("ignoreNullFields", "false"))
 
-    /** Spark's server changes quotes and brackets in parameters of requests, so a key has a number in them. */
-    private val id = if (keys.isEmpty) lit(0L) else xxhash64(keys.toSeq: _*)
+    private val id = ExpressionUtils.column(WatchedKeys.idOf(keys.toSeq.map(ExpressionUtils.expression)))
 
     private val isOfTime = panes.schema("window").dataType match {
       case window: StructType => window("start").dataType != LongType
