@@ -42,7 +42,7 @@ def test_windows_over_the_checkpoint_of_sparks_own_name_the_savepoint(spark: Spa
     rows = feed.stream(spark, delay="5 seconds")
     run(rows.groupBy(F.window("ts", "10 seconds"), "k").agg(F.sum("v")), tmp_path / "checkpoint")
     feed.write([(2 * SECOND, "a", 1)])
-    says = r"state of Spark's own windows \(stateStoreSave\).*mullion\.savepoint\(checkpoint, to, was="
+    says = r"state of Spark's own windows \(stateStoreSave\).*mullion\.savepoint\(checkpoint, to, spark_query="
     with pytest.raises(IncompatibleStateError, match=says):
         run(panes(feed, spark), tmp_path / "checkpoint")
 
@@ -87,8 +87,11 @@ def test_a_query_of_sparks_own_windows_goes_on_as_one_of_ours_by_the_command(
     monkeypatch.setitem(sys.modules, "queries_of_clicks", queries)
     arguments = ["savepoint", str(tmp_path / "one"), str(tmp_path / "other"), "--partitions", "3"]
     assert main.main(arguments) == 1
-    assert "savepoint(checkpoint, to, was=..., panes=...)" in capsys.readouterr().err
-    assert main.main([*arguments, "--was", "queries_of_clicks:spark_query", "--panes", "queries_of_clicks:panes"]) == 0
+    assert "savepoint(checkpoint, to, spark_query=..., panes=...)" in capsys.readouterr().err
+    assert (
+        main.main([*arguments, "--spark-query", "queries_of_clicks:spark_query", "--panes", "queries_of_clicks:panes"])
+        == 0
+    )
     feed.write([(SECOND * n, f"k{n}", 100) for n in range(8)] + [(11 * SECOND, "new", 1)])
     run(panes(feed, spark), tmp_path / "other")
     assert totals(tmp_path / "other") == {"k8": 8, "new": 1} | {f"k{n}": n + 100 for n in range(8)}
@@ -103,7 +106,7 @@ def test_a_query_of_sparks_own_windows_goes_on_as_one_of_ours_by_the_command(
         ({"checkpoint_format": 3}, "checkpoint_format=3 is not 1 or 2"),
         ({"to": None}, r"to=None \(NoneType\) is not a path"),
         ({"to": ""}, "to='' is not a folder"),
-        ({"was": "query"}, r"was='query' \(str\) is not a DataFrame"),
+        ({"spark_query": "query"}, r"spark_query='query' \(str\) is not a DataFrame"),
         ({"panes": 1}, r"panes=1 \(int\) is not a DataFrame"),
         ({"checkpoint": "/no/such"}, "There is no state in /no/such"),
     ],

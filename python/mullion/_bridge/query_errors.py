@@ -89,8 +89,8 @@ def other_operators(message: str) -> IncompatibleStateError | None:
     has_sparks_windows = not _SPARKS_WINDOWS.isdisjoint(before)
     whose = "Spark's own windows" if has_sparks_windows else "other operators"
     fix = (
-        "To continue with the open windows, call mullion.savepoint(checkpoint, to, was=..., panes=...), and start the "
-        "query from that; or start it with a new checkpointLocation."
+        "To continue with the open windows, call mullion.savepoint(checkpoint, to, spark_query=..., panes=...), and "
+        "start the query from that; or start it with a new checkpointLocation."
         if has_sparks_windows
         else "Start the query with a new checkpointLocation, or change it back."
     )

@@ -22,7 +22,7 @@ def savepoint(
     partitions: int | None = None,
     checkpoint_format: int | None = None,
     panes: DataFrame | None = None,
-    was: DataFrame | None = None,
+    spark_query: DataFrame | None = None,
     spark: SparkSession | None = None,
 ) -> int:
     """Writes a savepoint: a checkpoint that a query starts from with another number of partitions.
@@ -37,8 +37,8 @@ def savepoint(
     - ``checkpoint_format``: 1 or 2, the ``spark.sql.streaming.stateStore.checkpointFormatVersion`` of the new
       query; the one of ``checkpoint`` by default.
     - ``panes``: the query's own DataFrame, if its aggregates are Python functions or other code without an SQL text;
-      with ``was``, the new query.
-    - ``was``: for a checkpoint of Spark's own ``window(...)`` or ``session_window(...)``, the DataFrame of its
+      with ``spark_query``, the new query.
+    - ``spark_query``: for a checkpoint of Spark's own ``window(...)`` or ``session_window(...)``, the DataFrame of its
       query. Its open windows become panes of the window in ``panes``, which must have the same source.
     - ``spark``: the session to use; the active session by default.
 
@@ -46,9 +46,9 @@ def savepoint(
 
     Raises :class:`InvalidArgumentError` when there is no such checkpoint, or something at ``to``;
     :class:`UnsupportedError` when the query has stateful operators of Spark, or a function of a program whose records
-    cannot be redistributed, and under Spark Connect; :class:`IncompatibleStateError` when ``was`` did not write the
-    checkpoint, or ``panes`` cannot continue with its windows; :class:`DamagedStateError` when the checkpoint cannot be
-    read. A query that starts from a damaged savepoint fails with :class:`DamagedStateError` before its first batch.
+    cannot be redistributed, and under Spark Connect; :class:`IncompatibleStateError` when ``spark_query`` did not write
+    the checkpoint, or ``panes`` cannot continue with its windows; :class:`DamagedStateError` when the checkpoint cannot
+    be read. A query that starts from a damaged savepoint fails with :class:`DamagedStateError` before its first batch.
 
     >>> mullion.savepoint("checkpoints/flights", "checkpoints/flights-2", partitions=200)  # doctest: +SKIP
     41
@@ -69,7 +69,7 @@ def savepoint(
         raise InvalidArgumentError(
             f"checkpoint_format={checkpoint_format!r} is not 1 or 2, the formats that Spark has."
         )
-    for name, frame in (("panes", panes), ("was", was)):
+    for name, frame in (("panes", panes), ("spark_query", spark_query)):
         if frame is not None and not isinstance(frame, DataFrame):
             raise InvalidArgumentError(f"{name}={frame!r} ({type(frame).__name__}) is not a DataFrame.")
     session = checkpoints.session_of(spark)
@@ -81,5 +81,5 @@ def savepoint(
         partitions=partitions,
         checkpoint_format=checkpoint_format,
         panes=panes,
-        was=was,
+        spark_query=spark_query,
     )

@@ -71,10 +71,10 @@ def savepoint(
     partitions: int | None,
     checkpoint_format: int | None,
     panes: DataFrame | None,
-    was: DataFrame | None,
+    spark_query: DataFrame | None,
 ) -> int:
     """Writes a savepoint of a checkpoint. Returns the number of its last batch."""
-    code, before = (None if of is None else internal(of, "_jdf") for of in (panes, was))
+    code, before = (None if of is None else internal(of, "_jdf") for of in (panes, spark_query))
     session = internal(spark, "_jsparkSession")
     sizes = (partitions or -1, checkpoint_format or -1)
     return int(facade(spark).savepoint(session, checkpoint, to, *sizes, code, before))

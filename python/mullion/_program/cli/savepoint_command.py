@@ -28,22 +28,22 @@ def _arguments(parser: argparse.ArgumentParser) -> None:
         "--panes",
         metavar="module:panes",
         help="the query: a DataFrame with a window in it, or a function that gives one, of a session or of nothing; "
-        "needed with --was, and where aggregates have no text in SQL",
+        "needed with --spark-query, and where aggregates have no text in SQL",
     )
     parser.add_argument(
-        "--was",
-        metavar="module:was",
+        "--spark-query",
+        metavar="module:query",
         help="where the checkpoint is of Spark's own window() or session_window(): the DataFrame whose query wrote it",
     )
     parser.add_argument("--format", type=int, choices=(1, 2), help="the checkpoint format of the savepoint")
 
 
 def _prepare(options: argparse.Namespace) -> Callable[[], None]:
-    panes, was = (
+    panes, spark_query = (
         None if where is None else frame(where, "savepoint", description)
         for where, description in (
             (options.panes, "windowed(...).agg(...)"),
-            (options.was, "groupBy(window(...)).agg(...)"),
+            (options.spark_query, "groupBy(window(...)).agg(...)"),
         )
     )
 
@@ -58,7 +58,7 @@ def _prepare(options: argparse.Namespace) -> Callable[[], None]:
             partitions=options.partitions,
             checkpoint_format=options.format,
             panes=panes and panes(),
-            was=was and was(),
+            spark_query=spark_query and spark_query(),
             spark=session_of_command("savepoint"),
         )
         print(f"{options.to} continues after batch {batch} of {options.checkpoint}.")  # noqa: T201
@@ -67,10 +67,10 @@ def _prepare(options: argparse.Namespace) -> Callable[[], None]:
 
 
 def _of_program(folder: Path, options: argparse.Namespace) -> None:
-    for name in ("panes", "was"):
-        if getattr(options, name) is not None:
+    for option, value in (("--panes", options.panes), ("--spark-query", options.spark_query)):
+        if value is not None:
             raise UnsupportedError(
-                f"--{name} with {folder}, which belongs to a program that defines its queries. Leave it out."
+                f"{option} with {folder}, which belongs to a program that defines its queries. Leave it out."
             )
     done = savepoint_of_program(
         session_of_command("savepoint"),

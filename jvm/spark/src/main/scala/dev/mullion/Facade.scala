@@ -249,7 +249,7 @@ object Facade {
     *   the checkpoint format to write, or -1
     * @param panes
     *   the query's own DataFrame, or null
-    * @param was
+    * @param sparkQuery
     *   the DataFrame of the query with Spark's own windows that wrote the checkpoint, or null
     */
   def savepoint(
@@ -259,12 +259,12 @@ object Facade {
       partitions: Int,
       format: Int,
       panes: DataFrame,
-      was: DataFrame
+      sparkQuery: DataFrame
   ): Long = {
     install(spark)
     val request = Savepoint.Asked(Some(partitions).filter(_ > 0), Some(format).filter(_ > 0))
     def frame(of: DataFrame) = Option(of).map(Classic.frame)
-    Python(Savepoint.write(Classic.session(spark), checkpoint, to, request, frame(panes), frame(was)))
+    Python(Savepoint.write(Classic.session(spark), checkpoint, to, request, frame(panes), frame(sparkQuery)))
   }
 
   /** Starts a query whose clock is moved by a test; see `ClockedQuery`.

@@ -195,8 +195,8 @@ package object mullion {
     * @param partitions
     *   the new number of state partitions; unchanged by default
     * @param panes
-    *   the query's own DataFrame, for aggregates that SQL text cannot express; with `was`, the continuing query
-    * @param was
+    *   the query's own DataFrame, for aggregates that SQL text cannot express; with `sparkQuery`, the continuing query
+    * @param sparkQuery
     *   the DataFrame of the query that wrote the checkpoint, if it used Spark's own `window(...)` or
     *   `session_window(...)`
     */
@@ -206,11 +206,11 @@ package object mullion {
       to: String,
       partitions: Option[Int] = None,
       panes: Option[DataFrame] = None,
-      was: Option[DataFrame] = None
+      sparkQuery: Option[DataFrame] = None
   ): Long = {
     Facade.install(spark)
     val layout = Savepoint.Asked(partitions, format = None)
-    Savepoint.write(Classic.session(spark), checkpoint, to, layout, panes.map(Classic.frame), was.map(Classic.frame))
+    Savepoint.write(Classic.session(spark), checkpoint, to, layout, panes.map(Classic.frame), sparkQuery.map(Classic.frame))
   }
 
   /** The reasons why panes of a running query are open, as of its last committed batch. */

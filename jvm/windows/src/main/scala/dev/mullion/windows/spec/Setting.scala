@@ -23,11 +23,11 @@ object Setting {
   val Late: Setting = named("late")
   val OnTimeOption: Setting = named("on_time")
   val Panes: Setting = named("panes")
-  val Was: Setting = named("was")
+  val SparkQuery: Setting = named("spark_query")
 
   // Names with any value.
   val PanesGiven: Setting = valued("panes")
-  val WasGiven: Setting = valued("was")
+  val SparkQueryGiven: Setting = valued("spark_query")
 
   // Values that stand for themselves.
   val CloseAtEnd: Setting = Setting("at_end='close'", "closeAtEnd = true", "at_end => 'close'")

@@ -75,7 +75,7 @@ class HeapSuite extends SparkSuite {
       val queries = contents.zip(sources).zipWithIndex.map { case (((_, panes), source), i) =>
         start(panes(timed(source)), folder.resolve(i.toString))
       }
-      def kept = contents.zip(queries).zipWithIndex.map { case (((name, _), query), i) =>
+      def sizes = contents.zip(queries).zipWithIndex.map { case (((name, _), query), i) =>
         (name, query.lastProgress.stateOperators.map(_.numRowsTotal).sum, filesIn(folder.resolve(i.toString)))
       }
       try {
@@ -85,10 +85,10 @@ class HeapSuite extends SparkSuite {
         })
         // Windows have the same rows in both counts.
         batches.runTo((Few / 10 + 1) * 10)
-        val (before, first) = (LiveObjects.counts(), kept)
+        val (before, first) = (LiveObjects.counts(), sizes)
         batches.runTo((Many / 10 + 1) * 10)
         assertEquals(grown(before), Nil)
-        first.zip(kept).foreach { case ((name, records, files), (_, recordsNow, filesNow)) =>
+        first.zip(sizes).foreach { case ((name, records, files), (_, recordsNow, filesNow)) =>
           println(s"$name: $records records and $files files, then $recordsNow and $filesNow")
           assert(recordsNow <= records, s"$name: $records records, then $recordsNow")
           // Maintenance is some batches behind. A file that each batch leaves has a checksum next to it.
@@ -109,11 +109,11 @@ class HeapSuite extends SparkSuite {
         batches.runTo(Few / 2)
         lives.foreach(_.becomes())
         batches.runTo(Few + 30)
-        val (before, kept) = (LiveObjects.counts(), lives.map(_.kept))
+        val (before, sizes) = (LiveObjects.counts(), lives.map(_.sizes))
         batches.runTo(Many + 30)
         assertEquals(grown(before), Nil)
-        lives.zip(kept).foreach { case (life, (records, files)) =>
-          val (recordsNow, filesNow) = life.kept
+        lives.zip(sizes).foreach { case (life, (records, files)) =>
+          val (recordsNow, filesNow) = life.sizes
           assert(recordsNow <= records + 40, s"${life.change.name}: $records records, then $recordsNow")
           assert(filesNow <= files + (Many - Few) / 2, s"${life.change.name}: $files files, then $filesNow")
           assert(records >= 20, s"${life.change.name}: nothing was counted")
@@ -161,11 +161,11 @@ class HeapSuite extends SparkSuite {
 
     def becomes(): Unit = {
       query.stop()
-      val was = panes
+      val previous = panes
       panes = change.after(timed(source))
       if (change.moves) {
         at = checkpoint.resolveSibling(s"${checkpoint.getFileName}-moved")
-        savepoint(spark, checkpoint.toString, at.toString, panes = Some(panes), was = Some(was))
+        savepoint(spark, checkpoint.toString, at.toString, panes = Some(panes), sparkQuery = Some(previous))
       }
       query = start(panes, at)
     }
@@ -173,7 +173,7 @@ class HeapSuite extends SparkSuite {
     def stop(): Unit = query.stop()
 
     /** The number of records in state, and of files in the checkpoint. */
-    def kept: (Int, Int) = {
+    def sizes: (Int, Int) = {
       val records = RecordsInState.of(spark, Classic.frame(panes), at).flatMap(_.values).sum
       (records, filesIn(at))
     }
@@ -269,9 +269,9 @@ private object HeapSuite {
   )
 
   private def several(windows: (String, WindowSpec)*): DataFrame => DataFrame = rows =>
-    Facade.together(windows.map(_._1).toArray, windows.map(of => asked(of._2, _.withDropOnChange)(rows)).toArray)
+    Facade.together(windows.map(_._1).toArray, windows.map(of => panesOf(of._2, _.withDropOnChange)(rows)).toArray)
 
-  private def asked(window: WindowSpec, change: WindowOptions => WindowOptions)(rows: DataFrame): DataFrame =
+  private def panesOf(window: WindowSpec, change: WindowOptions => WindowOptions)(rows: DataFrame): DataFrame =
     Asked.windowed(
       rows,
       window,
@@ -285,18 +285,18 @@ private object HeapSuite {
 
   /** Queries that change. */
   private val changes: Seq[Change] = Seq(
-    Change("a window that drained", asked(short, identity), asked(gap, _.withDrainOnChange)),
+    Change("a window that drained", panesOf(short, identity), panesOf(gap, _.withDrainOnChange)),
     Change(
       "windows of which one is gone, one new and one renamed",
       several("far" -> long, "near" -> short),
       several("by_five" -> short, "gaps" -> gap)
     ),
-    Change("one of several windows", several("far" -> long, "near" -> short), asked(short, _.withDropOnChange)),
+    Change("one of several windows", several("far" -> long, "near" -> short), panesOf(short, _.withDropOnChange)),
     Change(
       "a window that was Spark's",
       rows =>
         rows.groupBy(window(col("ts"), "5 seconds"), col("k")).agg(count(lit(1)).as("n"), sum(col("v")).as("total")),
-      asked(short, identity),
+      panesOf(short, identity),
       moves = true
     )
   )

@@ -114,7 +114,7 @@ private[checkpoint] object MovedWindow {
   private def requireWindow(was: SparkAggregate, node: WindowedAggregate): Unit = {
     val (is, of) = (node.rules.window, was.window)
     def differs(fix: String) = MullionException.incompatibleState(
-      s"The window in ${Setting.Panes} is ${is.describe}, and Spark's in ${Setting.Was} is ${of.describe}. $fix"
+      s"The window in ${Setting.Panes} is ${is.describe}, and Spark's in ${Setting.SparkQuery} is ${of.describe}. $fix"
     )
     if (node.rows.isDefined || node.rules.onProcessingTime)
       throw differs(
@@ -132,17 +132,17 @@ private[checkpoint] object MovedWindow {
       case (a: SessionWindow, b: SessionWindow) if a == b && was.gap == node.text.gap           => ()
       case (_: SessionWindow, _: SessionWindow) if was.gap.isDefined || node.text.gap.isDefined =>
         throw differs(
-          s"The gaps are ${gapOf(of, was.gap)} and ${gapOf(is, node.text.gap)}: give ${Setting.Panes} that of ${Setting.Was}."
+          s"The gaps are ${gapOf(of, was.gap)} and ${gapOf(is, node.text.gap)}: give ${Setting.Panes} that of ${Setting.SparkQuery}."
         )
       case _ =>
         throw differs(
-          s"Give ${Setting.Panes} the window of ${Setting.Was}; change it after the move."
+          s"Give ${Setting.Panes} the window of ${Setting.SparkQuery}; change it after the move."
         )
     }
     val time = timeOf(node)
     if (!time.contains(was.time))
       throw MullionException.incompatibleState(
-        s"The window in ${Setting.Was} is of ${was.time}, and ${Setting.named("time")} of ${Setting.Panes} is ${time.getOrElse("another")}. Name the same column."
+        s"The window in ${Setting.SparkQuery} is of ${was.time}, and ${Setting.named("time")} of ${Setting.Panes} is ${time.getOrElse("another")}. Name the same column."
       )
     val refinements = node.rules.refinements
     if (refinements.empty)
@@ -152,7 +152,7 @@ private[checkpoint] object MovedWindow {
     if (node.text.dedupe.nonEmpty) throw begun(Setting.DedupeBy, "which rows a window has counted is not recorded")
     if (node.functions.exists(_.isInstanceOf[KnownAggregates]))
       throw MullionException.unsupported(
-        s"${Setting.Panes} has ${Setting.NewAggregatesFromNow}. Leave it out here, with the aggregates that ${Setting.Was} does not have; the query that starts " +
+        s"${Setting.Panes} has ${Setting.NewAggregatesFromNow}. Leave it out here, with the aggregates that ${Setting.SparkQuery} does not have; the query that starts " +
           "from the savepoint may have both."
       )
   }
@@ -181,14 +181,14 @@ private[checkpoint] object MovedWindow {
     val (before, now) = (was.keys.map(_._2), node.text.keys)
     val order = StateChange.keyOrder(now.toList, before.toList).getOrElse {
       throw MullionException.incompatibleState(
-        s"Keys in ${Setting.Was} are [${before.mkString(", ")}], and ${Setting.By} of ${Setting.Panes} has [${now.mkString(", ")}]. Give both the same."
+        s"Keys in ${Setting.SparkQuery} are [${before.mkString(", ")}], and ${Setting.By} of ${Setting.Panes} has [${now.mkString(", ")}]. Give both the same."
       )
     }
     val at = order.map(was.keys(_)._1)
     at.zip(node.keys).foreach { case (i, key) =>
       if (!DataType.equalsIgnoreNullability(was.grouping(i), key.dataType))
         throw MullionException.incompatibleState(
-          s"The key ${key.name} is ${was.grouping(i).sql} in ${Setting.Was}, and ${key.dataType.sql} in ${Setting.Panes}. Give both one type."
+          s"The key ${key.name} is ${was.grouping(i).sql} in ${Setting.SparkQuery}, and ${key.dataType.sql} in ${Setting.Panes}. Give both one type."
         )
     }
     at
@@ -200,7 +200,7 @@ private[checkpoint] object MovedWindow {
       if (at < 0) {
         val recorded = was.functions.map(_.text.getOrElse("one that Spark has rewritten")).mkString(", ")
         throw MullionException.incompatibleState(
-          s"The aggregate $text in ${Setting.Panes} is none of ${Setting.Was}, whose state has [$recorded]. Leave it out of ${Setting.Panes}; the query that " +
+          s"The aggregate $text in ${Setting.Panes} is none of ${Setting.SparkQuery}, whose state has [$recorded]. Leave it out of ${Setting.Panes}; the query that " +
             s"starts from the savepoint may have it, with ${Setting.NewAggregatesFromNow}."
         )
       }

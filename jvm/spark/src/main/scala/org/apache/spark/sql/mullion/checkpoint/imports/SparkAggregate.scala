@@ -62,13 +62,13 @@ private[checkpoint] object SparkAggregate {
     val (grouping, physical) = planned(was)
     if (grouping.length != aggregate.groupingExpressions.length)
       throw MullionException.unsupported(
-        s"Spark keeps ${grouping.length} of the ${aggregate.groupingExpressions.length} columns that ${Setting.Was} groups by: " +
+        s"Spark keeps ${grouping.length} of the ${aggregate.groupingExpressions.length} columns that ${Setting.SparkQuery} groups by: " +
           "the others are constants. Leave them out of both queries."
       )
     val windowAt = aggregate.groupingExpressions.indexWhere(isWindow)
     if (windowAt < 0)
       throw MullionException.invalid(
-        s"${Setting.Was} is grouped by no window(...) or session_window(...) of Spark's. Pass the DataFrame that wrote the checkpoint."
+        s"${Setting.SparkQuery} is grouped by no window(...) or session_window(...) of Spark's. Pass the DataFrame that wrote the checkpoint."
       )
     val (start, end) = edges(aggregate, aggregate.groupingExpressions(windowAt))
     val (window, gap) = windowOf(start, end)
@@ -101,11 +101,11 @@ private[checkpoint] object SparkAggregate {
     case Seq(one) if one.isStreaming => one
     case Seq(_)                      =>
       throw MullionException.invalid(
-        s"${Setting.Was} is a batch DataFrame. Pass the one whose query wrote the checkpoint."
+        s"${Setting.SparkQuery} is a batch DataFrame. Pass the one whose query wrote the checkpoint."
       )
     case several =>
       throw MullionException.unsupported(
-        s"${Setting.Was} has ${several.length} aggregations, and must have one, over window(...) or session_window(...)."
+        s"${Setting.SparkQuery} has ${several.length} aggregations, and must have one, over window(...) or session_window(...)."
       )
   }
 
@@ -150,7 +150,7 @@ private[checkpoint] object SparkAggregate {
     }
 
   private def unread(window: Expression) = MullionException.unsupported(
-    s"How ${Setting.Was} computes ${CallText.sqlOf(window)} cannot be read. Group by window(...) or session_window(...) itself."
+    s"How ${Setting.SparkQuery} computes ${CallText.sqlOf(window)} cannot be read. Group by window(...) or session_window(...) itself."
   )
 
   /** The time of a window, in microseconds after Spark's analysis. */

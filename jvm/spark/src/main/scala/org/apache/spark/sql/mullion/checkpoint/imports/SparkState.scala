@@ -61,8 +61,8 @@ private[checkpoint] object SparkState {
 
   /** The error for a checkpoint of Spark's own windows if arguments are missing. */
   def needsBoth(what: String): MullionException = MullionException.invalid(
-    s"$what. To move Spark's own windows to Mullion, name both queries: savepoint(checkpoint, to, ${Setting.WasGiven}, ${Setting.PanesGiven}), where " +
-      s"${Setting.Was} is the DataFrame with window(...) or session_window(...) that wrote the checkpoint, and ${Setting.Panes} the result of " +
+    s"$what. To move Spark's own windows to Mullion, name both queries: savepoint(checkpoint, to, ${Setting.SparkQueryGiven}, ${Setting.PanesGiven}), where " +
+      s"${Setting.SparkQuery} is the DataFrame with window(...) or session_window(...) that wrote the checkpoint, and ${Setting.Panes} the result of " +
       "windowed(...).agg(...) over the same source."
   )
 
@@ -78,7 +78,7 @@ private[checkpoint] object SparkState {
       case several                         =>
         val listed = several.map { case (id, one) => s"$id ($one)" }.mkString(", ")
         throw MullionException.unsupported(
-          s"${Setting.Was} is for a query whose only operator with state is Spark's own window, and $checkpoint has " +
+          s"${Setting.SparkQuery} is for a query whose only operator with state is Spark's own window, and $checkpoint has " +
             s"${if (several.isEmpty) "none" else listed}. Start the query of windowed(...) with a new checkpointLocation."
         )
     }

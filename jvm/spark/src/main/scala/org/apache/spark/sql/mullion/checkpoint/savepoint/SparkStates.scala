@@ -116,7 +116,7 @@ private[checkpoint] final class SparkStates private (
     if (!isSame) {
       def listed(fields: Seq[StructField]) = fields.map(f => s"${f.name} ${f.dataType.sql}".trim).mkString(", ")
       throw MullionException.incompatibleState(
-        s"${Setting.Was} is not what wrote ${state.checkpoint}: its state has [${listed(columns.map(_._1))}], and ${Setting.Was} would have " +
+        s"${Setting.SparkQuery} is not what wrote ${state.checkpoint}: its state has [${listed(columns.map(_._1))}], and ${Setting.SparkQuery} would have " +
           s"[${listed(wanted)}]. Pass the DataFrame whose query wrote it, with all that came after the aggregation."
       )
     }

@@ -59,7 +59,7 @@ class SparkWindowsSuite extends SparkSuite with TemporaryFolders with WhereSavep
       after.toString,
       partitions,
       panes = Some(life.ours(life.stream)),
-      was = Some(life.sparks(life.stream))
+      sparkQuery = Some(life.sparks(life.stream))
     )
     val open = readPanes(spark, after.toString).count()
     assert(clue(open) > 0)
@@ -80,8 +80,8 @@ class SparkWindowsSuite extends SparkSuite with TemporaryFolders with WhereSavep
     val (before, after) = (home.resolve("before"), home.resolve("after"))
     life.runSparks(before, "complete")
     life.runSparks(before, "complete")
-    val was = Some(life.sparks(life.stream))
-    savepoint(spark, before.toString, after.toString, panes = Some(life.ours(life.stream)), was = was)
+    val sparkQuery = Some(life.sparks(life.stream))
+    savepoint(spark, before.toString, after.toString, panes = Some(life.ours(life.stream)), sparkQuery = sparkQuery)
     val first = readPanes(spark, after.toString).selectExpr("min(unix_seconds(window.end))").head().getLong(0)
     assert(clue(first) > 60)
     life.closed.clear()
@@ -98,41 +98,41 @@ class SparkWindowsSuite extends SparkSuite with TemporaryFolders with WhereSavep
     val (from, to) = (home.resolve("from"), home.resolve("to"))
     life.runSparks(from)
     val rows = life.stream
-    def ours(window: Window, by: Seq[Column] = keys, held: Seq[Column] = held) =
-      rows.windowed(window, time = "ts", by = by).agg(held.head, held.tail: _*)
-    def sparksOwn(window: Column, by: Seq[Column] = keys, held: Seq[Column] = held) =
-      rows.groupBy(window +: by: _*).agg(held.head, held.tail: _*)
+    def ours(window: Window, by: Seq[Column] = keys, aggregates: Seq[Column] = aggregates) =
+      rows.windowed(window, time = "ts", by = by).agg(aggregates.head, aggregates.tail: _*)
+    def sparksOwn(window: Column, by: Seq[Column] = keys, aggregates: Seq[Column] = aggregates) =
+      rows.groupBy(window +: by: _*).agg(aggregates.head, aggregates.tail: _*)
     val (tumbling, same) = (Tumbling("30 seconds"), sparksOwn(sparks(col("ts"), "30 seconds")))
-    def refused(what: String, panes: DataFrame, was: DataFrame = same): Unit = {
+    def refused(what: String, panes: DataFrame, sparkQuery: DataFrame = same): Unit = {
       val e = intercept[MullionException] {
-        savepoint(spark, from.toString, to.toString, panes = Some(panes), was = Some(was))
+        savepoint(spark, from.toString, to.toString, panes = Some(panes), sparkQuery = Some(sparkQuery))
       }
       assert(clue(e.getMessage).contains(what))
       assert(!Files.exists(to))
       assert(!home.toFile.list.exists(_.contains("savepoint")))
     }
-    if (!areWritten) savepoint(spark, from.toString, to.toString, panes = Some(ours(tumbling)), was = Some(same))
+    if (!areWritten) savepoint(spark, from.toString, to.toString, panes = Some(ours(tumbling)), sparkQuery = Some(same))
     val alone = intercept[MullionException](savepoint(spark, from.toString, to.toString))
-    assert(clue(alone.getMessage).contains("savepoint(checkpoint, to, was = ..., panes = ...)"))
-    refused("is tumbling 1 minute, and Spark's in was = is tumbling 30 seconds", ours(Tumbling("1 minute")))
+    assert(clue(alone.getMessage).contains("savepoint(checkpoint, to, sparkQuery = ..., panes = ...)"))
+    refused("is tumbling 1 minute, and Spark's in sparkQuery = is tumbling 30 seconds", ours(Tumbling("1 minute")))
     refused("is session", ours(Session("30 seconds")))
-    refused("Keys in was = are", ours(tumbling, by = Seq(col("k"))))
-    refused("The aggregate max(j) in panes = is none of was =", ours(tumbling, held = held :+ max("j")))
-    refused("The window in was = is of late, and", ours(tumbling), sparksOwn(sparks(col("late"), "30 seconds")))
+    refused("Keys in sparkQuery = are", ours(tumbling, by = Seq(col("k"))))
+    refused("The aggregate max(j) in panes = is none of sparkQuery =", ours(tumbling, aggregates = aggregates :+ max("j")))
+    refused("The window in sparkQuery = is of late, and", ours(tumbling), sparksOwn(sparks(col("late"), "30 seconds")))
     refused(
       "its state has [",
-      ours(tumbling, held = held.take(1)),
-      sparksOwn(sparks(col("ts"), "30 seconds"), held = held.take(1))
+      ours(tumbling, aggregates = aggregates.take(1)),
+      sparksOwn(sparks(col("ts"), "30 seconds"), aggregates = aggregates.take(1))
     )
     val sliding = sparksOwn(sparks(col("ts"), "30 seconds", "10 seconds"))
     refused("Spark stores each overlapping window separately", ours(Sliding("30 seconds", "10 seconds")), sliding)
     refused("has a window [", ours(Tumbling("31 seconds")), sparksOwn(sparks(col("ts"), "31 seconds")))
     refused(
       "empty = Empty.Emit",
-      rows.windowed(tumbling, time = "ts", by = keys, empty = Empty.Emit).agg(held.head, held.tail: _*)
+      rows.windowed(tumbling, time = "ts", by = keys, empty = Empty.Emit).agg(aggregates.head, aggregates.tail: _*)
     )
     refused("is not a result of windowed", rows)
-    refused("is grouped by no window", ours(tumbling), rows.groupBy("k").agg(held.head))
+    refused("is grouped by no window", ours(tumbling), rows.groupBy("k").agg(aggregates.head))
   }
 
   /** A query over files, first of Spark's own windows. */
@@ -158,7 +158,7 @@ class SparkWindowsSuite extends SparkSuite with TemporaryFolders with WhereSavep
         .option("checkpointLocation", checkpoint.toString)
         .trigger(Trigger.AvailableNow)
         .foreachBatch { (batch: DataFrame, _: Long) =>
-          closed ++= said(batch)
+          closed ++= texts(batch)
           ()
         }
         .start()
@@ -181,14 +181,14 @@ class SparkWindowsSuite extends SparkSuite with TemporaryFolders with WhereSavep
         .option("checkpointLocation", checkpoint.toString)
         .trigger(Trigger.AvailableNow)
         .foreachBatch { (batch: DataFrame, _: Long) =>
-          closed ++= said(batch.where("pane.firing = 'close'"))
+          closed ++= texts(batch.where("pane.firing = 'close'"))
           ()
         }
         .start()
         .awaitTermination()
 
     def inBatch: Seq[String] =
-      said(sparks(timed(spark.read.schema(FilesOfRows.Schema).csv(in.folder.toString))))
+      texts(sparks(timed(spark.read.schema(FilesOfRows.Schema).csv(in.folder.toString))))
         .filterNot(_.contains("1970-01-12"))
         .sorted
 
@@ -201,7 +201,7 @@ class SparkWindowsSuite extends SparkSuite with TemporaryFolders with WhereSavep
       .withColumn("dec", expr("CAST(j AS DECIMAL(20, 2))"))
       .withColumn("bin", expr("encode(k, 'UTF-8')"))
 
-    private def said(panes: DataFrame): Seq[String] = {
+    private def texts(panes: DataFrame): Seq[String] = {
       val columns = (panes.columns.filterNot(Set("pane", "session_window", "window")).sorted ++ Seq("window")).toSeq
       val named =
         if (panes.columns.contains("session_window")) panes.withColumnRenamed("session_window", "window") else panes
@@ -217,7 +217,7 @@ object SparkWindowsSuite {
 
   private val keys = Seq(col("k"), col("j"))
 
-  private val held: Seq[Column] = Seq(
+  private val aggregates: Seq[Column] = Seq(
     count(lit(1)).as("n"),
     sum("v").as("total"),
     expr("sum(v) FILTER (WHERE j > 0)").as("some"),
@@ -239,10 +239,10 @@ object SparkWindowsSuite {
   /** A window of Spark's own, and the Mullion window that continues. */
   private final case class Move(sparks: DataFrame => DataFrame, ours: DataFrame => DataFrame)
 
-  private def move(own: Column, window: Window, by: Seq[Column] = keys, held: Seq[Column] = held) = Move(
-    rows => rows.groupBy(own +: by: _*).agg(held.head, held.tail: _*),
+  private def move(own: Column, window: Window, by: Seq[Column] = keys, aggregates: Seq[Column] = aggregates) = Move(
+    rows => rows.groupBy(own +: by: _*).agg(aggregates.head, aggregates.tail: _*),
     // In another order, which does not matter.
-    rows => rows.windowed(window, time = "ts", by = by.reverse).agg(held.last, held.init: _*)
+    rows => rows.windowed(window, time = "ts", by = by.reverse).agg(aggregates.last, aggregates.init: _*)
   )
 
   private val gap = expr("CAST(CASE WHEN v > 50 THEN '20 seconds' ELSE '5 seconds' END AS INTERVAL)")
@@ -257,13 +257,13 @@ object SparkWindowsSuite {
       sparks(col("ts"), "30 seconds"),
       Tumbling("30 seconds"),
       Seq("d", "s", "at", "dec", "bin").map(col),
-      held.filterNot(c => Set("first", "last").exists(name => c.toString.contains(name)))
+      aggregates.filterNot(c => Set("first", "last").exists(name => c.toString.contains(name)))
     ),
     "a window without a key" -> move(
       sparks(col("ts"), "3 seconds"),
       Tumbling("3 seconds"),
       Nil,
-      held.filterNot(c => Set("first", "last").exists(name => c.toString.contains(name)))
+      aggregates.filterNot(c => Set("first", "last").exists(name => c.toString.contains(name)))
     ),
     "sessions" -> move(session_window(col("ts"), "15 seconds"), Session("15 seconds")),
     "sessions whose rows bring their gaps" -> move(session_window(col("ts"), gap), Session.byRow(gap)),
@@ -279,14 +279,14 @@ object SparkWindowsSuite {
             allowedLateness = "10 seconds",
             onTime = true
           )
-          .agg(held.head, held.tail: _*)
+          .agg(aggregates.head, aggregates.tail: _*)
     ),
     "sessions that then have ids" -> Move(
       move(session_window(col("ts"), "15 seconds"), Session("15 seconds")).sparks,
       rows =>
         rows
           .windowed(Session("15 seconds"), time = "ts", by = keys, ids = true)
-          .agg(held.head, held.tail: _*)
+          .agg(aggregates.head, aggregates.tail: _*)
     ),
     "a sliding window, as custom ones" -> move(
       sparks(col("ts"), "30 seconds", "10 seconds"),
