@@ -71,7 +71,7 @@ class App(Host, abc.ABC):
         """The named parts, as an aligned table: their kind, name and line, and their content."""
         lines = [("kind", "name", "state", "defined at")]
         lines += [(p.kind, p.name, self._state_of(p), p.where) for p in (*self.names.all(), *self._found())]
-        lines += [(part.kind, part.name, "kept, for it was removed", part.where) for part in self.kept()]
+        lines += [(part.kind, part.name, "kept, for it was removed", part.where) for part in self.removed_parts()]
         return table(lines)
 
     def _found(self) -> Sequence[Named]:
@@ -82,9 +82,9 @@ class App(Host, abc.ABC):
         """A short description of a part's content."""
         return "kept" if (self.checkpoint / (part.folder or "")).exists() else "none yet"
 
-    def kept(self) -> list[Named]:
+    def removed_parts(self) -> list[Named]:
         """Parts that the program no longer has and whose state is kept."""
-        return self.names.kept(self.checkpoint)
+        return self.names.removed_parts(self.checkpoint)
 
     def drop(self, name: str) -> None:
         """Deletes the state of a part that the program no longer has.
@@ -116,7 +116,7 @@ class App(Host, abc.ABC):
         if not jobs:
             raise InvalidArgumentError(f"The App {self.name!r} has nothing to run: nothing in it reads a topic.")
         self.names.remember(self.checkpoint)
-        for part in self.kept():
+        for part in self.removed_parts():
             log.warning(
                 "The %s %r is no longer in %s. Its state is kept in %s. %s",
                 part.kind,

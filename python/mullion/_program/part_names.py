@@ -66,7 +66,7 @@ class Names:
         """Records the names next to the state."""
         _note(checkpoint, {**_noted(checkpoint), **self._parts})
 
-    def kept(self, checkpoint: Path) -> list[Named]:
+    def removed_parts(self, checkpoint: Path) -> list[Named]:
         """The removed parts whose state is kept."""
         return [part for name, part in _noted(checkpoint).items() if name not in self._parts]
 

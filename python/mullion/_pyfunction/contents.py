@@ -131,8 +131,8 @@ def _is_frame(value: Any) -> bool:
 
 def _is_of(module: str, kind: str, value: Any) -> bool:
     """True for an instance of a class, without importing the module of the class."""
-    found = getattr(sys.modules.get(module), kind, None)
-    return found is not None and isinstance(value, found)
+    expected = getattr(sys.modules.get(module), kind, None)
+    return expected is not None and isinstance(value, expected)
 
 
 def _checksum(data: Any) -> tuple[int, int]:
@@ -142,14 +142,14 @@ def _checksum(data: Any) -> tuple[int, int]:
 
 def attributes_of(value: Any, slots: Mapping[str, MemberDescriptorType], computed: frozenset[str]) -> dict[str, Any]:
     """The attributes of an object: those in ``slots``, and its others without the ``computed`` ones."""
-    held: dict[str, Any] = getattr(value, "__dict__", {})
-    found = {name: one for name, one in held.items() if name not in computed} if computed else dict(held)
+    namespace: dict[str, Any] = getattr(value, "__dict__", {})
+    attributes = {name: one for name, one in namespace.items() if name not in computed} if computed else dict(namespace)
     for name, member in slots.items():
         try:
-            found[name] = member.__get__(value, type(value))
+            attributes[name] = member.__get__(value, type(value))
         except AttributeError:
             continue
-    return found
+    return attributes
 
 
 def slots_of(kind: type) -> dict[str, MemberDescriptorType]:

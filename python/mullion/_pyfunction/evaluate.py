@@ -63,7 +63,7 @@ Given = TypeVar("Given")
 
 
 class Evaluator(Generic[Given]):
-    """Evaluates expressions over ``given`` and variables; an adapter with its own expressions adds them."""
+    """Evaluates expressions over arguments and variables; an adapter with its own expressions adds them."""
 
     def __init__(self) -> None:
         self.locals: dict[str, Any] = {}

@@ -110,19 +110,19 @@ class _Search:
         self.writes: list[OutsideWrite] = []
         self._analysed: set[tuple[Any, ...]] = set()
 
-    def run(self, function: Any, given: Mapping[str, _Outside] | None = None, depth: int = 0) -> None:
-        """Analyses a function. ``given`` are its parameters that are objects outside of its callers."""
-        whole = plain(getattr(function, "func", function))
-        if whole is None or is_library(whole) or depth > _MOST_DEPTH or len(self._analysed) > _MOST_CALLS:
+    def run(self, function: Any, arguments: Mapping[str, _Outside] | None = None, depth: int = 0) -> None:
+        """Analyses a function. ``arguments`` are its parameters that are objects outside of its callers."""
+        unwrapped = plain(getattr(function, "func", function))
+        if unwrapped is None or is_library(unwrapped) or depth > _MOST_DEPTH or len(self._analysed) > _MOST_CALLS:
             return
-        bound = dict(given or {})
+        bound = dict(arguments or {})
         if inspect.ismethod(function):
-            first = whole.__code__.co_varnames[0]
+            first = unwrapped.__code__.co_varnames[0]
             bound.setdefault(first, _Outside(first, function.__self__))
-        key = (whole.__code__, *sorted((name, id(one.value)) for name, one in bound.items()))
+        key = (unwrapped.__code__, *sorted((name, id(one.value)) for name, one in bound.items()))
         if key not in self._analysed:
             self._analysed.add(key)
-            _Body(self, whole, bound, depth).run()
+            _Body(self, unwrapped, bound, depth).run()
 
     def may_change(self, value: Any) -> bool:
         """True for an object that a write changes, and that loses the change."""
@@ -145,7 +145,7 @@ class _Search:
 class _Body:
     """The body of one function."""
 
-    def __init__(self, search: _Search, function: FunctionType, given: Mapping[str, _Outside], depth: int) -> None:
+    def __init__(self, search: _Search, function: FunctionType, arguments: Mapping[str, _Outside], depth: int) -> None:
         self._search = search
         self._depth = depth
         source = source_of(function) or lambda_source_of(function)
@@ -163,7 +163,7 @@ class _Body:
             for name, value in defaults_of(function).items()
             if isinstance(value, _CONTAINERS)
         }
-        self._locals: dict[str, _Outside] = {**defaults, **given}
+        self._locals: dict[str, _Outside] = {**defaults, **arguments}
 
     def run(self) -> None:
         """Reports the writes of the body, and analyses the functions that it calls."""
@@ -323,8 +323,8 @@ class _Body:
                 self._report(first.name, node)
         function_of = called.__func__ if isinstance(called, MethodType) else called
         if isinstance(function_of, FunctionType):
-            given = self._arguments(node, function_of, int(function_of is not called))
-            self._search.run(called, given, self._depth + 1)
+            arguments = self._arguments(node, function_of, int(function_of is not called))
+            self._search.run(called, arguments, self._depth + 1)
 
     def _is_changed_by(self, value: Any, method: str) -> bool:
         if value is _UNKNOWN:
@@ -351,23 +351,23 @@ class _Body:
         elif not isinstance(value, type):
             skipped = 1
         if isinstance(called, FunctionType):
-            given = self._arguments(node, called, skipped)
+            arguments = self._arguments(node, called, skipped)
             if skipped:
-                given[called.__code__.co_varnames[0]] = base
-            self._search.run(called, given, self._depth + 1)
+                arguments[called.__code__.co_varnames[0]] = base
+            self._search.run(called, arguments, self._depth + 1)
 
     def _arguments(self, node: ast.Call, called: FunctionType, skipped: int) -> dict[str, _Outside]:
         """The parameters of a called function that are objects outside; ``skipped`` are bound already."""
         names = called.__code__.co_varnames[skipped : called.__code__.co_argcount]
-        given: dict[str, _Outside] = {}
+        arguments: dict[str, _Outside] = {}
         pairs: list[tuple[str | None, ast.expr]] = [(one.arg, one.value) for one in node.keywords]
         if not any(isinstance(one, ast.Starred) for one in node.args):
             pairs += zip(names, node.args, strict=False)
         for name, argument in pairs:
             outside = self._outside(argument)
             if outside is not None and name is not None and outside.value is not _MISSING:
-                given[name] = outside
-        return given
+                arguments[name] = outside
+        return arguments
 
     def _is_created_once(self, node: ast.Attribute | ast.Subscript | ast.Name) -> bool:
         """True for ``if x is None: x = create()``: a value that depends on no event, and that each process may have."""
@@ -401,8 +401,12 @@ def _attribute(value: Any, name: str) -> Any:
         return value
     if isinstance(value, ModuleType):
         return vars(value).get(name, _MISSING)
-    found = inspect.getattr_static(value, name, _MISSING)
-    return _MISSING if hasattr(type(found), "__get__") and not isinstance(found, (type, FunctionType)) else found
+    attribute = inspect.getattr_static(value, name, _MISSING)
+    return (
+        _MISSING
+        if hasattr(type(attribute), "__get__") and not isinstance(attribute, (type, FunctionType))
+        else attribute
+    )
 
 
 def _tests_absence(test: ast.expr, target: ast.Attribute | ast.Subscript | ast.Name) -> bool:

@@ -39,12 +39,12 @@ _INSTALLED: Final = ("site-packages", "dist-packages")
 class Reached:
     """The matching objects, and whether there can be no others."""
 
-    found: tuple[Any, ...]
+    values: tuple[Any, ...]
     certain: bool
 
     def __bool__(self) -> bool:
         """True if there is a match, or may be one."""
-        return bool(self.found) or not self.certain
+        return bool(self.values) or not self.certain
 
 
 def reached(values: Iterable[Any], wanted: Callable[[Any], bool], ends: Callable[[Any], bool]) -> Reached:
@@ -55,59 +55,63 @@ def reached(values: Iterable[Any], wanted: Callable[[Any], bool], ends: Callable
     """
     search = _Search(wanted, ends)
     search.run(values)
-    return Reached(tuple(search.found), search.certain)
+    return Reached(tuple(search.values), search.certain)
 
 
 class _Search:
     def __init__(self, wanted: Callable[[Any], bool], ends: Callable[[Any], bool]) -> None:
         self._wanted = wanted
         self._ends = ends
-        self.found: list[Any] = []
+        self.values: list[Any] = []
         self.certain = True
 
     def run(self, values: Iterable[Any]) -> None:
         """Runs the search. Of modules it only follows names in code."""
-        left = list(values)
-        seen: dict[int, Any] = {}
+        queue = list(values)
+        visited: dict[int, Any] = {}
         modules: dict[int, ModuleType] = {}
         names: set[str] = set()
-        whole = False
+        is_any_name = False
         looked: set[tuple[int, str]] = set()
-        while left or modules:
-            while left:
-                value = left.pop()
-                if isinstance(value, _ATOMS) or id(value) in seen:
+        while queue or modules:
+            while queue:
+                value = queue.pop()
+                if isinstance(value, _ATOMS) or id(value) in visited:
                     continue
-                seen[id(value)] = value
-                if len(seen) > _MOST:
+                visited[id(value)] = value
+                if len(visited) > _MOST:
                     self.certain = False
                     return
                 if self._wanted(value):
-                    self.found.append(value)
+                    self.values.append(value)
                 elif isinstance(value, ModuleType):
                     modules[id(value)] = value
                 elif isinstance(value, FunctionType):
                     if is_library(value):
-                        left += _kept_by(value)
+                        queue += _kept_by(value)
                         continue
                     used = names_in(value.__code__)
                     names |= used
-                    whole |= bool(used & _BY_NAME)
+                    is_any_name |= bool(used & _BY_NAME)
                     self.certain &= not used & _OPAQUE
-                    left += [*_kept_by(value), *names_of(value).values(), *imported_modules(value.__code__)]
+                    queue += [*_kept_by(value), *names_of(value).values(), *imported_modules(value.__code__)]
                     self.certain &= not _has_unloaded_import(value.__code__)
                 elif not self._ends(value):
-                    left += self._within(value)
+                    queue += self._within(value)
             # A new name may be in a module that was searched before.
             for module in list(modules.values()):
-                held = vars(module)
+                namespace = vars(module)
                 if is_library(module):
                     del modules[id(module)]
                     continue
-                asked = [name for name in (held if whole else names & held.keys()) if (id(module), name) not in looked]
-                looked |= {(id(module), name) for name in asked}
-                left += [held[name] for name in asked]
-            if not left:
+                new_names = [
+                    name
+                    for name in (namespace if is_any_name else names & namespace.keys())
+                    if (id(module), name) not in looked
+                ]
+                looked |= {(id(module), name) for name in new_names}
+                queue += [namespace[name] for name in new_names]
+            if not queue:
                 return
 
     def _within(self, value: Any) -> Iterable[Any]:
@@ -148,13 +152,13 @@ def _imports(code: CodeType) -> Iterator[str]:
 
 def _kept_by(function: FunctionType) -> list[Any]:
     """The objects that a function holds, without its module."""
-    kept: list[Any] = [function.__defaults__, function.__kwdefaults__, function.__dict__]
+    references: list[Any] = [function.__defaults__, function.__kwdefaults__, function.__dict__]
     for cell in function.__closure__ or ():
         try:
-            kept.append(cell.cell_contents)
+            references.append(cell.cell_contents)
         except ValueError:
             continue
-    return kept
+    return references
 
 
 def is_library(thing: Any) -> bool:

@@ -99,7 +99,7 @@ _SCALARS: Final = (int, float, str, bytes, type(None), timedelta)
 class Reader:
     """Translates the body of one function. Variables are replaced by the expressions that they were set to.
 
-    The parameter ``known`` of methods has the meaning of the names set so far: an expression, or an adapter's object.
+    The parameter ``bindings`` of methods maps each name to its current meaning: an expression, or an adapter's object.
     """
 
     sort: ClassVar[str] = "a function that only computes"

@@ -146,10 +146,10 @@ class Variables:
 
     def changes(self) -> list[VariableChange]:
         """The variables that have changed, each once."""
-        found: dict[tuple[str, str], VariableChange] = {}
+        changes: dict[tuple[str, str], VariableChange] = {}
         for name, module, difference in self._differences():
-            found.setdefault((module, name), VariableChange(name, module, difference))
-        return list(found.values())
+            changes.setdefault((module, name), VariableChange(name, module, difference))
+        return list(changes.values())
 
     def _differences(self) -> Iterator[tuple[str, str, str]]:
         for binding in self._bindings.values():
@@ -191,20 +191,20 @@ class Variables:
         new = copy.value.keys() - copy.items.keys()
         return len(copy.value) == len(copy.items) + len(new) and all(_is_in(key, self._created_once) for key in new)
 
-    def _is_same(self, was: Any, now: Any, key: Any, depth: int = 0) -> bool:
+    def _is_same(self, before: Any, now: Any, key: Any, depth: int = 0) -> bool:
         """True if a value equals the value before, or if this process created it for itself."""
-        if was is now:
+        if before is now:
             return True
-        if was is None or was is _MISSING:
+        if before is None or before is _MISSING:
             return now is None or now is _MISSING or self._is_created(now, key)
-        if not self._is_data(was):
+        if not self._is_data(before):
             return now is None or now is _MISSING or not self._is_data(now)
-        if type(was) is not type(now) or depth > _MOST_DEPTH:
+        if type(before) is not type(now) or depth > _MOST_DEPTH:
             return False
-        if is_atom(was):
-            return bool(was == now or was != was)
-        copy = self._copies.get(id(was))
-        before = self._content(was, _MOST_ITEMS) if copy is None else (copy.items, copy.attributes)
+        if is_atom(before):
+            return bool(before == now or before != before)
+        copy = self._copies.get(id(before))
+        before = self._content(before, _MOST_ITEMS) if copy is None else (copy.items, copy.attributes)
         return all(
             one.keys() == other.keys() and all(self._is_same(one[name], other[name], name, depth + 1) for name in one)
             for one, other in zip(before, self._content(now, _MOST_ITEMS), strict=True)
@@ -227,8 +227,8 @@ class Variables:
     # -- contents
 
     def _kind(self, kind: type) -> _Kind:
-        known = self._kinds.get(kind)
-        if known is None:
+        description = self._kinds.get(kind)
+        if description is None:
             bases = [one for one in kind.__mro__ if one not in _BASES and one.__module__ != "builtins"]
             libraries = [one for one in bases if is_library(one)]
             is_foreign = is_library(kind)
@@ -238,13 +238,13 @@ class Variables:
                 for name in (*vars(base), *inspect.get_annotations(base))
                 if name.startswith("_")
             )
-            known = self._kinds[kind] = _Kind(
+            description = self._kinds[kind] = _Kind(
                 is_foreign and kind is not SimpleNamespace,
                 bool(libraries) and not is_foreign,
                 {} if is_foreign else slots_of(kind),
                 frozenset() if is_foreign else computed_attributes(kind) | private,
             )
-        return known
+        return description
 
     def _is_mixed(self, value: Any) -> bool:
         return not self._is_any_name and self._kind(value if isinstance(value, type) else type(value)).is_mixed
@@ -274,12 +274,12 @@ class Variables:
 
     # -- search
 
-    def _search(self, left: deque[_Found]) -> None:
+    def _search(self, queue: deque[_Found]) -> None:
         """Records all variables that values lead to. Of modules, only names in code are followed."""
         modules: dict[int, ModuleType] = {}
-        while left:
-            while left:
-                name, module, value = left.popleft()
+        while queue:
+            while queue:
+                name, module, value = queue.popleft()
                 if is_atom(value) or id(value) in self._searched:
                     continue
                 self._searched[id(value)] = value
@@ -287,17 +287,17 @@ class Variables:
                     if not is_library(value):
                         modules[id(value)] = value
                 elif isinstance(value, FunctionType):
-                    left += _wrapped_by(value) if is_library(value) else self._of_function(value)
+                    queue += _wrapped_by(value) if is_library(value) else self._of_function(value)
                 elif isinstance(value, type):
-                    left += self._of_class(value)
+                    queue += self._of_class(value)
                 else:
-                    left += [
+                    queue += [
                         (name, module, one) for one in self._of_object(name or type(value).__name__, module, value)
                     ]
             # A new name may be in a module that was searched before.
-            for held in modules.values():
-                namespace = vars(held)
-                left += self._bind(namespace, namespace if self._is_any_name else self._names & namespace.keys())
+            for loaded_module in modules.values():
+                namespace = vars(loaded_module)
+                queue += self._bind(namespace, namespace if self._is_any_name else self._names & namespace.keys())
                 if self._is_any_name:
                     self._namespaces.setdefault(id(namespace), (namespace, frozenset(namespace)))
 
@@ -380,8 +380,8 @@ class Variables:
 
 def _wrapped_by(function: FunctionType) -> Iterator[_Found]:
     """The functions and classes that a library's function holds, such as the one that a decorator wraps."""
-    kept = [*(function.__defaults__ or ()), *map(_read_cell, function.__closure__ or ())]
-    for one in (*kept, function.__dict__.get("__wrapped__")):
+    references = [*(function.__defaults__ or ()), *map(_read_cell, function.__closure__ or ())]
+    for one in (*references, function.__dict__.get("__wrapped__")):
         if isinstance(one, (*_CALLABLES, type)):
             yield "", "", one
 
@@ -396,8 +396,8 @@ def _read_cell(cell: CellType) -> Any:
 def _parts(content: Content) -> Iterable[Any]:
     """The values of a content, and its keys if they are objects: both may be shared."""
     values, keys = content.values(), content.keys()
-    found = [] if set(map(type, values)) <= ATOMS else [*values]
-    return found if set(map(type, keys)) <= ATOMS else [*found, *keys]
+    parts = [] if set(map(type, values)) <= ATOMS else [*values]
+    return parts if set(map(type, keys)) <= ATOMS else [*parts, *keys]
 
 
 def _is_in(key: Any, container: Container[Any]) -> bool:
@@ -416,13 +416,13 @@ def _items(length: int | None) -> str:
     return f"{length} item{'' if length == 1 else 's'}"
 
 
-def _difference(path: str, was: Any, now: Any) -> str:
+def _difference(path: str, before: Any, now: Any) -> str:
     first = f"{path} " if path else ""
-    if was is _MISSING:
+    if before is _MISSING:
         return f"{first}did not exist and is {_text(now)}"
     if now is _MISSING:
-        return f"{first}was {_text(was)} and does not exist any more"
-    return f"{first}was {_text(was)} and is {_text(now)}"
+        return f"{first}was {_text(before)} and does not exist any more"
+    return f"{first}was {_text(before)} and is {_text(now)}"
 
 
 def _text(value: Any) -> str:

@@ -105,15 +105,15 @@ class App(HostedProgram, SharedApp):
         return Program._topic(self, name, *about)
 
     def _table(self, kind: type[Any], name: str, about: dict[str, Any], accepted: dict[str, Any]) -> Any:
-        made = Program._table(self, kind, name, about, accepted)
+        table = Program._table(self, kind, name, about, accepted)
         self.names.register(Named("table", name, line_of_user()))
-        return made
+        return table
 
     def table(self, name: str) -> TableReader:
         """Returns a reader of a table as a DataFrame: ``app.table("views").read()``."""
         if name not in self.tables:
-            known = ", ".join(sorted(self.tables)) or "none"
-            raise InvalidArgumentError(f"{self.name!r} has no table {name!r}. Its tables are: {known}.")
+            names = ", ".join(sorted(self.tables)) or "none"
+            raise InvalidArgumentError(f"{self.name!r} has no table {name!r}. Its tables are: {names}.")
         return TableReader(self.tables[name], self.records_folder, lambda: self.spark)
 
     def plan_change(self) -> Sequence[Change]:
@@ -127,7 +127,7 @@ class App(HostedProgram, SharedApp):
 
     def drop(self, name: str) -> None:
         """Raises :class:`UnsupportedError`: the records of all tables are in the state of one query."""
-        if name in self.tables or name not in {part.name for part in self.kept()}:
+        if name in self.tables or name not in {part.name for part in self.removed_parts()}:
             SharedApp.drop(self, name)
         raise UnsupportedError(f"The records of the table {name!r} cannot be deleted. {self._rid_of(name)}")
 
@@ -167,14 +167,14 @@ class App(HostedProgram, SharedApp):
 
     def _serve(self, beside: Background) -> None:
         if not self._jobs() and self.tasks:
-            with Signals() as asked:
-                beside.wait(asked.to_stop)
+            with Signals() as stop_signals:
+                beside.wait(stop_signals.to_stop)
             return
         jobs = self._checked_jobs()
         # Before the signal handlers, because a starting session installs its own handler of SIGINT.
         _ = self.spark
-        with Signals() as asked, Running(self, jobs) as running:
-            running.wait(lambda: asked.to_stop() or beside.error is not None)
+        with Signals() as stop_signals, Running(self, jobs) as running:
+            running.wait(lambda: stop_signals.to_stop() or beside.error is not None)
 
     def discover(self, *packages: str) -> None:
         """Imports packages with modules that define agents; the default is those of ``autodiscover`` and ``origin``.
@@ -188,10 +188,10 @@ class App(HostedProgram, SharedApp):
         self._configure()
         return replace(SharedApp.explain(self), notes=tuple(self.notes()))
 
-    def stream(self, job: Any, topic: Any = None, *given: Any, **more: Any) -> Any:
+    def stream(self, job: Any, topic: Any = None, *arguments: Any, **more: Any) -> Any:
         """Returns a topic's events for an agent. With a job, returns the stream that Apps of every API provide."""
         if topic is not None:
-            return SharedApp.stream(self, job, topic, *given, **more)
+            return SharedApp.stream(self, job, topic, *arguments, **more)
         channel = self.topic(job) if isinstance(job, str) else job
         if not isinstance(channel, Topic):
             raise UnsupportedError(f"app.stream({channel!r}) is not supported. Write an agent: @app.agent(topic).")
@@ -231,8 +231,8 @@ class App(HostedProgram, SharedApp):
     async def sleep(self, length: Seconds) -> None:
         """Waits for a length of time; returns early if the program ends."""
         until = asyncio.get_running_loop().time() + length_us(length, "sleep") / 1_000_000
-        while not self.should_stop and (left := until - asyncio.get_running_loop().time()) > 0:
-            await asyncio.sleep(min(left, 1.0))
+        while not self.should_stop and (remaining := until - asyncio.get_running_loop().time()) > 0:
+            await asyncio.sleep(min(remaining, 1.0))
 
     def call(self, function: Callable[[], Any]) -> None:
         """Calls a function of the program in this process, next to its query, and publishes its messages."""
@@ -240,8 +240,10 @@ class App(HostedProgram, SharedApp):
 
     def _beginning(self) -> list[Callable[[], Any]]:
         """Returns the functions to call when the program starts."""
-        told: dict[str, tuple[Any, ...]] = {"on_partitions_assigned": (set(),)}
-        calls = [call for name in signals.BEGINNING for call in getattr(self, name).calls(self, *told.get(name, ()))]
+        arguments: dict[str, tuple[Any, ...]] = {"on_partitions_assigned": (set(),)}
+        calls = [
+            call for name in signals.BEGINNING for call in getattr(self, name).calls(self, *arguments.get(name, ()))
+        ]
         return [*calls, *(call for table in self.tables.values() for call in table.on_recovered), *self.tasks]
 
     def _find_topics(self) -> None:
@@ -251,7 +253,7 @@ class App(HostedProgram, SharedApp):
         began = AgentsQuery(self).began_with
         for topic in self.broker.topics():
             if began is None or topic in began:
-                self.found(topic)
+                self.add_topic(topic)
             elif self.matching(topic):
                 log.warning(
                     "%s: the topic %r came after the query began, which has the topics of then. An App with another id "

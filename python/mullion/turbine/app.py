@@ -198,7 +198,7 @@ class App(_App):
             change for each in self.subscriptions for plan in _plans_of(self, each) for change in self._change_of(plan)
         ]
         gone = "it is no longer in the program, and its state is kept"
-        return told + [Change(part.name, "goes on", gone) for part in self.kept()]
+        return told + [Change(part.name, "goes on", gone) for part in self.removed_parts()]
 
     def _change_of(self, plan: Plan) -> list[Change]:
         try:
@@ -245,13 +245,17 @@ class App(_App):
     def _has_run(self, query: str) -> bool:
         return has_run(self.checkpoint_of(query))
 
-    def kept(self) -> list[Named]:
+    def removed_parts(self) -> list[Named]:
         """The parts that are no longer in the program, but have state.
 
         State of removed windows in a shared query is excluded: that query drops it.
         """
         running = {each.name for subscription in self.subscriptions for each in shared_by(subscription)}
-        return [each for each in super().kept() if _window_notes.query_of(self.checkpoint, each.name) not in running]
+        return [
+            each
+            for each in super().removed_parts()
+            if _window_notes.query_of(self.checkpoint, each.name) not in running
+        ]
 
     def drop(self, name: str) -> None:
         """Deletes the state of a part that is no longer in the program, or a moved window's state in its old query.

@@ -39,7 +39,7 @@ def test_a_topic_that_cannot_be_is_refused_where_the_program_names_it(tmp_path: 
 def test_a_table_that_is_removed_is_reported_and_its_state_kept(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    def made(*names: str) -> faust.App:
+    def app_with(*names: str) -> faust.App:
         app = app_in(tmp_path)
         for name in names:
             table = app.Table(name, default=int) if name == "plain" else app.Table(name, default=int).tumbling(10)
@@ -53,17 +53,17 @@ def test_a_table_that_is_removed_is_reported_and_its_state_kept(
         app.run(until="drained")
         return app
 
-    made("plain", "ranges")
-    app = made("ranges")
+    app_with("plain", "ranges")
+    app = app_with("ranges")
     assert "The table 'plain' is no longer in shop. Its state is kept in" in caplog.text
-    assert [part.name for part in app.kept()] == ["plain"]
+    assert [part.name for part in app.removed_parts()] == ["plain"]
     assert "kept, for it was removed" in app.windows()
     with pytest.raises(UnsupportedError, match="records of the table 'plain' cannot be deleted"):
         app.drop("plain")
     with pytest.raises(InvalidArgumentError, match="'ranges' is in use"):
         app.drop("ranges")
     # In another order; by their names they are what they were.
-    app = made("ranges", "plain")
+    app = app_with("ranges", "plain")
     assert table_of(app, "ranges") == {("a", 0.0): 3}
     assert table_of(app, "plain") == {"a": 2}
     app.agent(app.topic("more", value_type=str), name="more")(app.agents["plain"].function)
@@ -114,9 +114,9 @@ def test_random_events_give_the_same_answers_as_in_this_process(tmp_path: Path) 
         async def fold(stream: Any) -> Any:
             async for event in stream:
                 views[event["k"]] += event["n"]
-                held = lists[event["k"]]
-                held.append(views[event["k"]].value())
-                lists[event["k"]] = held
+                values = lists[event["k"]]
+                values.append(views[event["k"]].value())
+                lists[event["k"]] = values
 
     app, program = app_in(tmp_path), Program("shop")
     make(app)
@@ -158,12 +158,12 @@ def test_what_cannot_be_run_is_refused_when_it_starts(tmp_path: Path) -> None:
 
 def test_agents_feed_one_another_and_a_task_begins_it(tmp_path: Path) -> None:
     app = app_in(tmp_path)
-    seen = app.Table("seen", default=int)
+    counts = app.Table("seen", default=int)
 
     @app.agent(app.topic("second", value_type=int), name="second")
     async def second(stream: Any) -> None:
         async for event in stream.events():
-            seen[event.value] += 1
+            counts[event.value] += 1
 
     @app.agent(app.topic("first", value_type=str), sink=[second], name="first")
     async def first(stream: Any) -> Any:
@@ -226,7 +226,7 @@ def test_the_command_of_faust_runs_an_app(
     assert _cli.main(["faust", "-A", "shop_of_the_command", "sell"]) == _cli.REFUSED
     assert _cli.main(["faust", "explain", "-A", "shop_of_the_command:app"]) == 0
     assert _cli.main(["faust", "tables", "-A", "shop_of_the_command:app"]) == 0
-    told = capsys.readouterr().out
-    assert "agent count  JVM   its events are in shards by value; it only updates windowed tables" in told
-    assert "table  views  " in told
+    output = capsys.readouterr().out
+    assert "agent count  JVM   its events are in shards by value; it only updates windowed tables" in output
+    assert "table  views  " in output
     assert _cli.main(["turbine", "run", "shop_of_the_command:app"]) == _cli.REFUSED

@@ -116,24 +116,25 @@ def test_writers_to_console_variable_and_callback_get_each_batch(
     spark: SparkSession, capsys: pytest.CaptureFixture[str]
 ) -> None:
     line = sp.read.from_expr([{"v": v} for v in range(5)]) | sp.window.count(2)
-    seen: list[Any] = []
-    found = sp.run(
+    calls: list[Any] = []
+    variables = sp.run(
         line | sp.write.to_console("> "),
         line | sp.write.to_variable("all"),
         line | sp.write.to_variable("last", "overwrite"),
-        line | sp.write.to_callback(lambda *given: seen.append(given), params=["operator", "metadata", "data"]),
-        line | sp.write.to_callback(lambda frame: seen.append(list(frame.v)), pandas=True),
+        line
+        | sp.write.to_callback(lambda *arguments: calls.append(arguments), params=["operator", "metadata", "data"]),
+        line | sp.write.to_callback(lambda frame: calls.append(list(frame.v)), pandas=True),
         spark=spark,
         until="drained",
     )
     assert capsys.readouterr().out == "> v\n0\n1\n> v\n2\n3\n"
-    assert found["all"]["v"].to_pylist() == [0, 1, 2, 3]
-    assert found["last"]["v"].to_pylist() == [2, 3]
+    assert variables["all"]["v"].to_pylist() == [0, 1, 2, 3]
+    assert variables["last"]["v"].to_pylist() == [2, 3]
     called = [
-        (name, metadata["window"], data["v"].to_pylist()) for name, metadata, data in (s for s in seen if len(s) == 3)
+        (name, metadata["window"], data["v"].to_pylist()) for name, metadata, data in (s for s in calls if len(s) == 3)
     ]
     assert called == [("to_callback_1", (0, 2), [0, 1]), ("to_callback_1", (2, 4), [2, 3])]
-    assert [each for each in seen if isinstance(each, list)] == [[0, 1], [2, 3]]
+    assert [each for each in calls if isinstance(each, list)] == [[0, 1], [2, 3]]
 
 
 def test_a_writers_function_that_fails_says_where(spark: SparkSession) -> None:
@@ -206,9 +207,9 @@ def test_the_names_of_writers_key_the_state(spark: SparkSession, tmp_path: Path)
     first.run(until="drained")
     second = app("b")
     second._checked_jobs()
-    assert {part.name for part in second.kept()} == {"a", "w-a"}
+    assert {part.name for part in second.removed_parts()} == {"a", "w-a"}
     second.drop("a")
-    assert {part.name for part in second.kept()} == {"w-a"}
+    assert {part.name for part in second.removed_parts()} == {"w-a"}
 
 
 def test_the_command_runs_and_explains_pipelines(

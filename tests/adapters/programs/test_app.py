@@ -57,8 +57,8 @@ def column(app: Relay, topic: str, name: str) -> list[Any]:
     return table[name].to_pylist() if table.num_rows else []
 
 
-def relay_in(folder: Path, **given: Any) -> Relay:
-    return Relay("relay", broker=f"dir:{folder}/topics", **given)
+def relay_in(folder: Path, **options: Any) -> Relay:
+    return Relay("relay", broker=f"dir:{folder}/topics", **options)
 
 
 @pytest.mark.usefixtures("spark")
@@ -221,11 +221,11 @@ def test_a_part_that_is_removed_is_reported_and_keeps_its_state_until_it_is_drop
     with caplog.at_level(logging.WARNING, logger="mullion"):
         one.run(until="drained")
     assert "The handler 'total' is no longer in relay. Its state is kept" in caplog.text
-    assert [part.name for part in one.kept()] == ["total"]
+    assert [part.name for part in one.removed_parts()] == ["total"]
     assert "kept, for it was removed" in one.windows()
     assert one.folder_of("total").exists()
     one.drop("total")
-    assert one.kept() == []
+    assert one.removed_parts() == []
     assert not one.folder_of("total").exists()
     with pytest.raises(InvalidArgumentError, match=r"no state of 'total' to drop. Parts whose state is kept: none"):
         one.drop("total")

@@ -54,8 +54,8 @@ def test_process_and_the_callbacks_of_all_windows_see_what_the_others_wrote_and_
 
         def process(self, batch: pa.RecordBatch, state: turbine.TurbineState) -> pa.RecordBatch | None:
             for customer in batch["customer"].to_pylist():
-                said = state.get(customer, [])
-                state[customer] = [*said, "row"]
+                entries = state.get(customer, [])
+                state[customer] = [*entries, "row"]
             self._sum.update(batch, state)
             self._pause.update(batch, state)
             return None
@@ -69,9 +69,9 @@ def test_process_and_the_callbacks_of_all_windows_see_what_the_others_wrote_and_
             return pa.RecordBatch.from_pylist([{"customer": customer, "said": state[customer], "of": "sum"}])
 
         def _paused(self, state, panes):
-            said = [len(state.get(customer)) for customer in panes["customer"].to_pylist()]
+            lengths = [len(state.get(customer)) for customer in panes["customer"].to_pylist()]
             return pa.record_batch(
-                {"customer": panes["customer"].combine_chunks(), "n": said, "of": ["pause"] * len(said)}
+                {"customer": panes["customer"].combine_chunks(), "n": lengths, "of": ["pause"] * len(lengths)}
             )
 
     report = str(app.explain())
@@ -84,8 +84,8 @@ def test_process_and_the_callbacks_of_all_windows_see_what_the_others_wrote_and_
         t.restart()
         t.feed("orders", [{"customer": "c", "amount": 1, "ts": 10_000}])
         t.feed("orders", [{"customer": "c", "ts": 99_000}])
-        said = {row["customer"]: row["said"] for row in t.outputs("out")}
-        assert said == {
+        lengths = {row["customer"]: row["said"] for row in t.outputs("out")}
+        assert lengths == {
             "a": ["row", "row", "row", "early 9", "close 9"],
             "b": ["row", "row", "early 2", "close 2"],
         }, "early, at 9 s on the event clock, then the close"
@@ -164,8 +164,8 @@ def counting(app: turbine.App, sizes: dict[str, int]) -> None:
 
         def _close(self, name, state, panes):
             starts = panes["window_start_ms"].to_pylist()
-            found = [f"{name} {start} {n}" for start, n in zip(starts, panes["value"].to_pylist(), strict=True)]
-            return pa.record_batch({"closed": found})
+            texts = [f"{name} {start} {n}" for start, n in zip(starts, panes["value"].to_pylist(), strict=True)]
+            return pa.record_batch({"closed": texts})
 
 
 def _row(ts: int, enters: str | None = None) -> list[dict[str, object]]:
@@ -197,7 +197,7 @@ def test_windows_beside_state_come_go_and_change_places_and_their_panes_can_be_r
     third = started(b=20)
     fed(third, 11_000)
     assert "The window 'a' is no longer in shop. Its state is kept" in caplog.text
-    assert sorted(part.name for part in third.kept()) == ["a", "c"]
+    assert sorted(part.name for part in third.removed_parts()) == ["a", "c"]
     assert third.window("b").read().collect()[0].value == 3
     third.drop("c")
     with pytest.raises(IncompatibleStateError, match=r"window was \[tumbling 10 seconds\]"):
@@ -259,12 +259,12 @@ def test_what_a_call_that_is_left_out_wrote_into_the_state_is_taken_back(app: tu
         for k, says, ts in (("a", "x", 1), ("b", "x", 2), ("a", "y", 3), ("c", "z", 4), ("c", "z", 25), ("c", "z", 45)):
             t.feed("rows", [{"k": k, "says": says, "ts": ts}])
         first, second, *others = [ast.literal_eval(row["said"]) for row in t.outputs("out")]
-        kept = {"rows": "xxzzz", "x": True, "z": True}
-        assert first == kept | {"panes": "a"}
-        assert second == kept | {"panes": "ac"}
+        undisturbed = {"rows": "xxzzz", "x": True, "z": True}
+        assert first == undisturbed | {"panes": "a"}
+        assert second == undisturbed | {"panes": "ac"}
         assert others == [
-            kept | {"panes": "acc"},
-            kept | {"panes": "acc", "ticks": 1},
+            undisturbed | {"panes": "acc"},
+            undisturbed | {"panes": "acc", "ticks": 1},
         ], "the tick of three panes failed, and that of one did not"
         failed = [row["error"].split(" (")[0].split(": ", 1)[1] for row in t.outputs("failed")]
         assert [error.rsplit("Error: ", 1)[1] for error in failed] == ["a bad row", "a bad pane", "a bad tick"]

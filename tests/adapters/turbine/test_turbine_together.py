@@ -105,24 +105,26 @@ def published(app: turbine.App, *, restarted: bool) -> tuple[Counter[str], list[
             # The clock of windows in one query moves with the rows of each, so due panes close before the next rows.
             t.settle()
         t.advance(60_000)
-        found = Counter(repr(sorted((k, v) for k, v in row.items() if v is not None)) for row in t.outputs("out"))
+        published_rows = Counter(
+            repr(sorted((k, v) for k, v in row.items() if v is not None)) for row in t.outputs("out")
+        )
         assert (app.window("prices").skipped, app.window("visits").skipped) == (6, 0)
         assert app.window("visits").read().isEmpty()
-    return found, [tuple(pane) for pane in opened]
+    return published_rows, [tuple(pane) for pane in opened]
 
 
 def test_windows_together_publish_what_each_publishes_alone_in_one_query(spark: SparkSession) -> None:
     alone, together = program(spark, together=False), program(spark, together=True)
-    (found, opened), (wanted, opened_alone) = published(together, restarted=True), published(alone, restarted=False)
+    (outputs, opened), (wanted, opened_alone) = published(together, restarted=True), published(alone, restarted=False)
     # How often a pane fires early depends on how many batches there are.
     early = {row for row in wanted if "so_far" in row}
-    assert {row for row in found if "so_far" in row} == early
+    assert {row for row in outputs if "so_far" in row} == early
     assert len(early) > 2
-    for rows_of in (found, wanted):
+    for rows_of in (outputs, wanted):
         for row in early:
             del rows_of[row]
-    assert (found - wanted, wanted - found) == (Counter(), Counter())
-    assert found.total() > 15
+    assert (outputs - wanted, wanted - outputs) == (Counter(), Counter())
+    assert outputs.total() > 15
     assert opened == opened_alone
     queries = [job.name for job in together._jobs()]
     assert queries == ["shop.together on ts, persistent"]
@@ -174,7 +176,7 @@ def test_windows_together_come_go_and_change_their_names_over_a_checkpoint(spark
         topics.produce(app.broker, "in", [{"k": "a", "page": "p", "x": at, "ts": at * 1000} for at in seconds])
         app.run(until="drained")
 
-    def said(app: turbine.App) -> list[tuple[str, str]]:
+    def changes_of(app: turbine.App) -> list[tuple[str, str]]:
         return [(change.verdict, change.what.split(": the ")[1]) for change in app.plan_change()]
 
     with testing.run(app) as t:
@@ -182,12 +184,12 @@ def test_windows_together_come_go_and_change_their_names_over_a_checkpoint(spark
         batch(app, 1, 10)
         # One is new whose name and key come first, and one has another name: the numbers of key columns stay.
         more = changing(spark, app, by_hour=3600, minutes=60, sessions=[30])
-        assert said(more) == [
+        assert changes_of(more) == [
             ("goes on", "window 'visits' is now 'sessions'"),
             ("goes on", "window 'by_hour' (tumbling 1 hour) is new: it holds the rows from now on"),
         ]
         batch(more, 20)
-        assert more.kept() == []
+        assert more.removed_parts() == []
         opened = {(n, *map(tuple, more.window(n).read().collect())) for n in ("by_hour", "minutes", "sessions")}
         assert opened == {
             ("by_hour", ("a", "p", 0, 3_600_000, 20)),
@@ -201,7 +203,7 @@ def test_windows_together_come_go_and_change_their_names_over_a_checkpoint(spark
         ):
             changing(spark, app, **fewer).run(until="drained")
         dropping = changing(spark, app, Upgrade(window="drop"), **fewer)
-        assert said(dropping)[0][0] == "drops"
+        assert changes_of(dropping)[0][0] == "drops"
         batch(dropping, 30, 70)
         batch(dropping, 4000)
         batch(dropping, 4001)
@@ -250,8 +252,8 @@ def floats(spark: SparkSession, like: turbine.App | None = None, *, ints: bool =
             return pa.RecordBatch.from_pylist([{**window.group, "start": window.start_ms, "total": value}])
 
         def process(self, batch, state):
-            whole = batch.to_pylist()
-            half = pa.RecordBatch.from_pylist([{**row, "x": row["x"] / 2} for row in whole]) if whole else batch
+            all_rows = batch.to_pylist()
+            half = pa.RecordBatch.from_pylist([{**row, "x": row["x"] / 2} for row in all_rows]) if all_rows else batch
             # The window ``b`` gets its first rows later than ``a``.
             later = half.filter(pc.greater_equal(half["ts"], 5_000))
             if ints:
@@ -326,8 +328,8 @@ def test_what_does_not_share_a_query_has_its_own_and_explain_says_why(spark: Spa
         t.feed("in", [{"k": "x", "ts": 1}, {"k": "x", "ts": 8}, {"k": None, "ts": 9}])
         t.feed("in", [{"ts": 12}])
         t.feed("in", [{"k": "y", "ts": 50}])
-        found = Counter((row["k"], row["n"], row["start"]) for row in t.outputs("out") if row["start"] < 7_000)
-        assert found == Counter({(None, 3, 0): 2, (None, 1, 10): 2, ("x", 2, 1): 1, (None, 1, 9): 1})
+        outputs = Counter((row["k"], row["n"], row["start"]) for row in t.outputs("out") if row["start"] < 7_000)
+        assert outputs == Counter({(None, 3, 0): 2, (None, 1, 10): 2, ("x", 2, 1): 1, (None, 1, 9): 1})
         assert (app.window("a").skipped, app.window("d").skipped) == (0, 1)
     with pytest.raises(InvalidArgumentError, match="together=1 is neither True nor False"):
         app.subscribe("in", together=1)  # type: ignore[arg-type]

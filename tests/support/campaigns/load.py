@@ -78,7 +78,7 @@ def feed(servers: str, rate: int, seconds: float) -> None:
         **client.IN_ORDER,
         "queue.buffering.max.messages": 2_000_000,
     }
-    producer = client.made(kafka.Producer, servers, how)
+    producer = client.connect(kafka.Producer, servers, how)
     values = [(json.dumps({"k": f"key {key}", "v": key % 10}).encode(), str(key).encode()) for key in range(KEYS)]
     began, sent = time.monotonic(), 0
     while (passed := time.monotonic() - began) < seconds:

@@ -12,10 +12,10 @@ from mullion._program.session import session_of_command
 from mullion.errors import InvalidArgumentError
 
 
-def frame(where: str, command: str, made: str = "windowed(...).agg(...)") -> Callable[[], DataFrame]:
+def frame(where: str, command: str, example: str = "windowed(...).agg(...)") -> Callable[[], DataFrame]:
     """Returns a function for the DataFrame named ``where``; the module is imported at once.
 
-    A named function may accept a session, or nothing. ``made`` describes such a DataFrame in errors.
+    A named function may accept a session, or nothing. ``example`` describes such a DataFrame in errors.
 
     Raises :class:`InvalidArgumentError`: at once if the name does not exist, and when called if it is no DataFrame.
     """
@@ -28,7 +28,7 @@ def frame(where: str, command: str, made: str = "windowed(...).agg(...)") -> Cal
             what = what(session_of_command(command)) if parameters else what()
         if not isinstance(what, DataFrame):
             raise InvalidArgumentError(
-                f"{where!r} gives {what!r} ({type(what).__name__}), not a DataFrame. Name what {made} made, or a "
+                f"{where!r} gives {what!r} ({type(what).__name__}), not a DataFrame. Name what {example} made, or a "
                 "function that gives it."
             )
         return what

@@ -105,13 +105,13 @@ def _written(entry: LogEntry, classes: dict[str, type]) -> bytes:
 class InputLog:
     """Writes the log in a folder.
 
-    - ``kept``: True if entries must survive a crash of the machine.
+    - ``is_durable``: True if entries must survive a crash of the machine.
     - ``classes``: the dataflow's own classes by name.
     """
 
     def __init__(self, folder: Path, is_durable: bool = True, classes: Mapping[str, type] | None = None) -> None:
         self._folder = folder
-        self._kept = is_durable
+        self._is_durable = is_durable
         folder.mkdir(parents=True, exist_ok=True)
         for unfinished in folder.glob(".*"):
             unfinished.unlink()
@@ -131,7 +131,7 @@ class InputLog:
         written = _written(entry, self._classes)
         with hidden.open("wb") as file:
             file.write(written)
-            if self._kept:
+            if self._is_durable:
                 file.flush()
                 os.fsync(file.fileno())
         hidden.rename(_file(self._folder, self._next))

@@ -76,7 +76,7 @@ def run(
 def warn_of_lost_changes(plan: Plan) -> None:
     """Names the variables outside of the steps' functions that they change."""
     for step in plan.steps:
-        functions = reached([step.does], _is_of_user, lambda _: False).found
+        functions = reached([step.does], _is_of_user, lambda _: False).values
         fix = "Use op.stateful_map, which keeps a state for each key."
         for warning in lost_changes(f"The step {step.step_id!r}", functions, fix):
             log.warning("%s", warning)

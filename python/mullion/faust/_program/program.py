@@ -114,15 +114,15 @@ class Program(Functions):
         )
         return table
 
-    def GlobalTable(self, name: str, **given: Any) -> Any:  # noqa: N802
+    def GlobalTable(self, name: str, **options: Any) -> Any:  # noqa: N802
         """Creates a table whose records are visible to all agents: its program runs in one shard. See :meth:`Table`."""
-        table = self.Table(name, **given)
+        table = self.Table(name, **options)
         (table.table if isinstance(table, WindowedTable) else table).is_global = True
         return table
 
-    def SetGlobalTable(self, name: str, **given: Any) -> sets.SetTable:  # noqa: N802
+    def SetGlobalTable(self, name: str, **options: Any) -> sets.SetTable:  # noqa: N802
         """Creates a :class:`SetTable` whose records are visible to all agents: its program runs in one shard."""
-        table = self.SetTable(name, **given)
+        table = self.SetTable(name, **options)
         table.is_global = True
         return table
 
@@ -206,13 +206,13 @@ class Program(Functions):
         self, name: str, schema: Any, key_type: Any, value_type: Any, key_serializer: Any, value_serializer: Any
     ) -> Topic:
         about = schema_of(schema).over(name, key_type, value_type, key_serializer, value_serializer)
-        known = self.topics.get(name)
-        if known is None:
-            known = self.topics[name] = Topic(name, conf=self.conf)
-        for what, there, given in known.schema.differences(about):
-            raise InvalidArgumentError(f"The topic {known.name!r} has {what}={there!r}, and is given {given!r}.")
-        known.described(about)
-        return known
+        topic = self.topics.get(name)
+        if topic is None:
+            topic = self.topics[name] = Topic(name, conf=self.conf)
+        for what, there, other in topic.schema.differences(about):
+            raise InvalidArgumentError(f"The topic {topic.name!r} has {what}={there!r}, and is given {other!r}.")
+        topic.described(about)
+        return topic
 
     # -- agents
 
@@ -283,8 +283,8 @@ class Program(Functions):
         on_error: OnError,
         types: tuple[Any, ...],
     ) -> Agent:
-        whole = function.func if isinstance(function, functools.partial) else function
-        called = str(name or getattr(whole, "__name__", type(whole).__name__))
+        unwrapped = function.func if isinstance(function, functools.partial) else function
+        called = str(name or getattr(unwrapped, "__name__", type(unwrapped).__name__))
         if called in self.agents:
             raise InvalidArgumentError(
                 f"Two agents of the program {self.name!r} are called {called!r}. Give one another name: "
@@ -314,13 +314,13 @@ class Program(Functions):
 
     def matching(self, topic: str) -> list[Agent]:
         """Returns the agents whose pattern matches a topic; none if it is the program's own."""
-        known = self.topics.get(topic)
+        existing = self.topics.get(topic)
         changes = {table.changelog.name for table in self.tables.values() if table.changelog is not None}
-        if (known is not None and known.is_own) or topic in changes or topic == self.dead_letters:
+        if (existing is not None and existing.is_own) or topic in changes or topic == self.dead_letters:
             return []
         return [agent for agent in self.by_pattern if _pattern_of(agent).pattern.match(topic)]
 
-    def found(self, topic: str) -> bool:
+    def add_topic(self, topic: str) -> bool:
         """Adds an existing topic to the agents whose pattern matches it. Returns True if there are any."""
         matching = self.matching(topic)
         for agent in matching:
@@ -346,7 +346,7 @@ class Program(Functions):
         self.note(f"app.page({path!r}): no pages are served; read what a table holds with app.table(name).read()")
         return lambda function: function
 
-    def table_route(self, table: Any = None, *given: Any, **accepted: Any) -> Callable[[F], F]:
+    def table_route(self, table: Any = None, *arguments: Any, **accepted: Any) -> Callable[[F], F]:
         """Accepts the route of a page, which is not served."""
         return lambda function: function
 
@@ -355,10 +355,10 @@ class Program(Functions):
     def notes(self) -> list[str]:
         """Returns the arguments that were accepted without effect."""
         settings = self.conf.without_meaning
-        found = [f"settings that decide nothing here: {', '.join(settings)}"] if settings else []
+        notes = [f"settings that decide nothing here: {', '.join(settings)}"] if settings else []
         never = [one for one in signals.NEVER if getattr(self, one)]
-        found += [f"app.{one}: it never is, so nothing that is connected is called" for one in never]
-        return found + list(self._noted)
+        notes += [f"app.{one}: it never is, so nothing that is connected is called" for one in never]
+        return notes + list(self._noted)
 
     def is_leader(self) -> bool:
         """Always True: there is one worker."""
@@ -367,10 +367,10 @@ class Program(Functions):
     def finalize(self) -> None:
         """Faust's method, without effect."""
 
-    def send(self, channel: Channel | Agent | str, key: Any = None, value: Any = None, **given: Any) -> Any:
+    def send(self, channel: Channel | Agent | str, key: Any = None, value: Any = None, **options: Any) -> Any:
         """Sends a message to a topic, an agent, or the topic of a name. Await the result."""
         to = self.topic(channel) if isinstance(channel, str) else channel
-        return to.send(key=key, value=value, **given)
+        return to.send(key=key, value=value, **options)
 
     LiveCheck = absent("app.LiveCheck", "Test a program over a folder of topics: App(broker='dir:...').")
 

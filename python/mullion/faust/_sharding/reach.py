@@ -25,21 +25,21 @@ def reached(agent: Agent) -> set[str] | None:
 def tables_of(agent: Agent) -> list[Table]:
     """The tables that an agent or its sinks are known to lead to."""
     sinks = [sink for sink in agent.sinks if not isinstance(sink, (Agent, Channel))]
-    found = _tables_reached_from([agent.function, *sinks]).found
-    return [one.table if isinstance(one, WindowedTable) else one for one in found if isinstance(one, TABLES)]
+    values = _tables_reached_from([agent.function, *sinks]).values
+    return [one.table if isinstance(one, WindowedTable) else one for one in values if isinstance(one, TABLES)]
 
 
 def leads_to_table(function: Callable[..., Any]) -> bool:
     """True if a function is known to lead to a table. False is not a proof: some ways are not analysed."""
-    return any(isinstance(one, TABLES) for one in _tables_reached_from([function]).found)
+    return any(isinstance(one, TABLES) for one in _tables_reached_from([function]).values)
 
 
 def tables_in(values: Iterable[Any]) -> set[str] | None:
     """The names of the tables that values lead to; ``None`` if that is uncertain."""
-    found = _tables_reached_from(values)
-    if not found.certain or any(isinstance(one, Program) for one in found.found):
+    search = _tables_reached_from(values)
+    if not search.certain or any(isinstance(one, Program) for one in search.values):
         return None
-    return {one.name for one in found.found}
+    return {one.name for one in search.values}
 
 
 def _tables_reached_from(values: Iterable[Any]) -> Reached:

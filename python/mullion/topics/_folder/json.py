@@ -50,7 +50,7 @@ def filed(batches: Sequence[pa.RecordBatch], schema: T.StructType) -> Filed:
     for part in read:
         columns.take(part)
     segments = [
-        columns.whole(part) if isinstance(part, pa.RecordBatch) and columns.hold(part) else columns.each(part)
+        columns.segment_of(part) if isinstance(part, pa.RecordBatch) and columns.hold(part) else columns.each(part)
         for part in read
     ]
     names = dict.fromkeys(name for segment in segments for name in segment.arrays)
@@ -125,7 +125,7 @@ class _Columns:
             for field in batch.schema
         )
 
-    def whole(self, batch: pa.RecordBatch) -> _Segment:
+    def segment_of(self, batch: pa.RecordBatch) -> _Segment:
         """The rows of a batch that these columns hold."""
         arrays = {
             name: _types.fit_array(pa.chunked_array([batch[name]]), _types.arrow_of(self.kinds[name]))

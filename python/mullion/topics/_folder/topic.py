@@ -347,16 +347,16 @@ def write_rows(
     keys: pa.Array,
     timestamps: pa.Array,
     columns: pa.Array,
-    known: T.StructType,
+    column_types: T.StructType,
     sent: pa.Array | None = None,
 ) -> Staged:
     """Writes rows in the format of topics' files.
 
-    ``columns`` contains the column names of each row, null for all of them. Columns that ``known`` has in a wider type
-    are written in that type. ``sent`` are the texts of rows that columns represent in other types, see
+    ``columns`` contains the column names of each row, null for all of them. Columns that ``column_types`` has in a
+    wider type are written in that type. ``sent`` are the texts of rows that columns represent in other types, see
     :mod:`mullion.topics._folder.json`.
     """
-    kinds = {field.name: field.dataType for field in known}
+    kinds = {field.name: field.dataType for field in column_types}
     stored: dict[str, Any] = {}
     fields = []
     for name, array in zip(values.column_names, values.columns, strict=True):

@@ -91,7 +91,7 @@ def make(servers: At, topic: str, partitions: int = -1, config: Mapping[str, str
     kafka = client()
     from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]
 
-    admin = made(AdminClient, servers)
+    admin = connect(AdminClient, servers)
     if topic in _metadata(admin, servers).topics:
         return
     new_topic = NewTopic(topic, num_partitions=partitions, replication_factor=-1, config=dict(config or {}))
@@ -107,7 +107,7 @@ def topics(servers: At) -> list[str]:
     client()
     from confluent_kafka.admin import AdminClient
 
-    metadata = _metadata(made(AdminClient, servers), servers).topics
+    metadata = _metadata(connect(AdminClient, servers), servers).topics
     return sorted(topic for topic in metadata if not topic.startswith("__"))
 
 
@@ -143,7 +143,7 @@ def produce(
         # The broker limits the size of a row.
         "message.max.bytes": MOST_BYTES,
     }
-    producer = made(kafka.Producer, servers, how)
+    producer = connect(kafka.Producer, servers, how)
     # The result of each row: ``...`` before there is one, None for acknowledged, or an error.
     fates: list[Any] = [...] * len(rows)
     refused = False
@@ -216,7 +216,7 @@ def limit_of(servers: At, topic: str) -> int | None:
     from confluent_kafka.admin import AdminClient, ConfigResource  # type: ignore[attr-defined]
 
     # A client must outlive its calls.
-    admin, of_topic = made(AdminClient, servers), ConfigResource(ConfigResource.Type.TOPIC, topic)
+    admin, of_topic = connect(AdminClient, servers), ConfigResource(ConfigResource.Type.TOPIC, topic)
     try:
         futures = admin.describe_configs([of_topic], request_timeout=WAIT_SECONDS)
         return int(futures[of_topic].result()["max.message.bytes"].value)
@@ -241,7 +241,7 @@ def read_settled(servers: At, topic: str, number: int, seconds: float) -> list[R
     from confluent_kafka.admin import AdminClient
 
     try:
-        (end,) = _ends(made(AdminClient, servers), [kafka.TopicPartition(topic, number)], committed=False)
+        (end,) = _ends(connect(AdminClient, servers), [kafka.TopicPartition(topic, number)], committed=False)
     except kafka.KafkaException as theirs:
         raise MullionError(f"Topic {topic!r} cannot be read from Kafka at {servers}: {theirs}") from theirs
     return _read(servers, topic, {number: end}, seconds + WAIT_SECONDS)[number]
@@ -261,7 +261,7 @@ def _visible(servers: At, topics: Iterable[str]) -> tuple[dict[tuple[str, int], 
     kafka = client()
     from confluent_kafka.admin import AdminClient
 
-    admin = made(AdminClient, servers)
+    admin = connect(AdminClient, servers)
     there = _metadata(admin, servers).topics
     # The time of Kafka's first response does not count.
     until = time.monotonic() + ENDING_SECONDS
@@ -309,7 +309,7 @@ def _consumer(servers: At) -> Any:
         # Detects the end of a partition quickly.
         "fetch.wait.max.ms": 10,
     }
-    return made(client().Consumer, servers, how)
+    return connect(client().Consumer, servers, how)
 
 
 def _read(
@@ -382,7 +382,7 @@ def _refusal(servers: At) -> str | None:
     from confluent_kafka.admin import AdminClient
 
     messages: list[Any] = []
-    asking = made(AdminClient, servers, {"error_cb": messages.append})
+    asking = connect(AdminClient, servers, {"error_cb": messages.append})
     until = time.monotonic() + _REFUSED_SECONDS
     while time.monotonic() < until:
         asking.poll(0.2)
@@ -395,8 +395,8 @@ def _refusal(servers: At) -> str | None:
 _REFUSED_SECONDS = 5.0
 
 
-def made(kind: Any, servers: At, how: Mapping[str, Any] | None = None) -> Any:
-    """A client of a kind. Raises :class:`InvalidArgumentError` for unsupported options."""
+def connect(kind: Any, servers: At, how: Mapping[str, Any] | None = None) -> Any:
+    """Creates a client of a kind. Raises :class:`InvalidArgumentError` for unsupported options."""
     kafka = client()
     options = servers.options if isinstance(servers, Cluster) else KafkaOptions()
     # Errors are raised, so the client's own log would repeat them. Its error callback is not called for fatal errors,
@@ -407,7 +407,7 @@ def made(kind: Any, servers: At, how: Mapping[str, Any] | None = None) -> Any:
     except kafka.KafkaException as theirs:
         reason = options.hidden_in(theirs.args[0].str())
     # Without the original error, which may contain a secret.
-    raise InvalidArgumentError(f"Kafka's client does not take what the broker was given as options: {reason}")
+    raise InvalidArgumentError(f"Kafka's client rejects an option of the broker: {reason}")
 
 
 _SILENT = logging.Logger("confluent_kafka", logging.CRITICAL + 1)

@@ -133,14 +133,14 @@ class KafkaPublisher:
         rows: DataFrame,
         batch: int,
         query: str,
-        told: Sequence[Any],
-        made: Iterable[Row] | None,
+        reports: Sequence[Any],
+        pieces: Iterable[Row] | None,
         tell: Tell | None,
     ) -> None:
         if tell is not None:
-            tell(Note(row.callback, bytes(row.note)) for row in told if row.note is not None)
-        if made is None or self._sent(rows, batch, query, made):
-            show((row.partition, row.printed) for row in told if row.printed is not None)
+            tell(Note(row.callback, bytes(row.note)) for row in reports if row.note is not None)
+        if pieces is None or self._sent(rows, batch, query, pieces):
+            show((row.partition, row.printed) for row in reports if row.printed is not None)
 
     def flush(self) -> None:
         """Waits until the published rows are visible to readers; a few seconds at most."""

@@ -177,8 +177,8 @@ def _bytes_of(column: str) -> Column:
 
 
 def _raise(topic: str, why: str, fix: str, read: T.StructType) -> Column:
-    said = [F.lit(f"Topic '{topic}': the value "), F.col("_where"), F.lit(f" {why}: ")]
-    message = F.concat(*said, F.translate(F.substring(F.col("_text"), 1, 200), "\r\n", "  "), F.lit(f". {fix}"))
+    prefix = [F.lit(f"Topic '{topic}': the value "), F.col("_where"), F.lit(f" {why}: ")]
+    message = F.concat(*prefix, F.translate(F.substring(F.col("_text"), 1, 200), "\r\n", "  "), F.lit(f". {fix}"))
     return F.raise_error(message).cast(T.StructType([*read, T.StructField(UNFIT, T.StringType())]))
 
 

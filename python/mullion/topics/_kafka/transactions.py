@@ -114,7 +114,7 @@ class Transactions:
             "batch.size": self._batch_bytes,
             "queue.buffering.max.kbytes": 1 << 16,
         }
-        producer = _kafka_client.made(kafka.Producer, self._servers, how)
+        producer = _kafka_client.connect(kafka.Producer, self._servers, how)
         with self._in_words(None):
             _again(producer.init_transactions)
         self.plans = self._noted()
