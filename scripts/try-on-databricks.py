@@ -53,23 +53,25 @@ SETTINGS = (
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    asked = parsed(arguments)
+    options = parsed(arguments)
     spark = mullion.configure(SparkSession.builder).getOrCreate()
     report: dict[str, Any] = {"mullion": mullion.__version__, "about": about(spark)}
-    report["refused"] = refused(spark)
+    report["error"] = first_error(spark)
     # Continues after an error, because the report must contain all of them.
     spark.conf.set("spark.mullion.checkRuntime", "false")
     report["lacks"] = tried(lambda: lacks(spark))
     report["plan"] = tried(lambda: plan(spark))
-    report["scenarios"] = told = run_some(spark, asked.folder, asked.scenarios, asked.seed)
-    report["counted"] = dict(Counter(scenario["result"] for scenario in told))
-    asked.report.write_text(json.dumps(report, indent=1), "utf-8")
-    for scenario in told:
+    report["scenarios"] = results = run_some(spark, options.folder, options.scenarios, options.seed)
+    report["counted"] = dict(Counter(scenario["result"] for scenario in results))
+    options.report.write_text(json.dumps(report, indent=1), "utf-8")
+    for scenario in results:
         if scenario["result"] != "right":
             print(f"{scenario['name']}: {scenario['result']}: {scenario['why'].splitlines()[-1]}")
-    print(f"Refused: {report['refused']}\nLacking: {report['lacks'] or 'nothing'}\nStories: {report['counted']}")
-    print(f"Please send us {asked.report}")
-    return 0 if set(report["counted"]) <= {"right"} and report["refused"] is None else 1
+    print(f"Error of the first call: {report['error'] or 'none'}")
+    print(f"Missing classes and methods: {report['lacks'] or 'none'}")
+    print(f"Test cases: {report['counted']}")
+    print(f"Please send us {options.report}")
+    return 0 if set(report["counted"]) <= {"right"} and report["error"] is None else 1
 
 
 def parsed(arguments: Sequence[str] | None) -> argparse.Namespace:
@@ -99,15 +101,15 @@ def jvm(spark: SparkSession) -> Any:
     return spark._jvm
 
 
-def tried(asked: Any) -> Any:
+def tried(call: Any) -> Any:
     """Returns the result of a call, or the traceback of its error."""
     try:
-        return asked()
+        return call()
     except Exception:
         return traceback.format_exc()
 
 
-def refused(spark: SparkSession) -> str | None:
+def first_error(spark: SparkSession) -> str | None:
     """Returns the error of the first call, if there is one."""
     try:
         windowed(minutes(spark), Tumbling("1 minute"), time="ts").agg(F.count("*").alias("n"))
@@ -146,11 +148,11 @@ def run(spark: SparkSession, scenario: Scenario, folder: Path) -> dict[str, Any]
     result, why = "right", ""
     try:
         if scenario.refused is None:
-            told = Run(spark, scenario, folder)
+            scenario_run = Run(spark, scenario, folder)
             try:
-                play(told)
+                play(scenario_run)
             finally:
-                told.query.stop()
+                scenario_run.query.stop()
         else:
             try:
                 Run(spark, scenario, folder).start()

@@ -31,7 +31,7 @@ def test_a_runtime_that_has_all_is_not_refused_and_its_scenarios_come_out_right(
     assert done.returncode == 0, done.stdout + done.stderr[-3000:]
     results = json.loads(report.read_text("utf-8"))
     assert results["about"]["runtime"] == "18.1"
-    assert (results["refused"], results["lacks"]) == (None, "")
+    assert (results["error"], results["lacks"]) == (None, "")
     assert "AdaptiveSparkPlan" in results["plan"]
     assert results["counted"] == {"right": 6}
     assert "Please send us" in done.stdout
