@@ -30,14 +30,14 @@ def _run_command(options: argparse.Namespace) -> Callable[[], None]:
 
     app = load(_full_name(options.app), "faust")
     assert isinstance(app, App)
-    given: list[str] = options.arguments
-    known = sorted(app.commands)
-    if not given or given[0] not in known:
+    arguments: list[str] = options.arguments
+    names = sorted(app.commands)
+    if not arguments or arguments[0] not in names:
         raise InvalidArgumentError(
-            f"{app.name}: there is no command {' '.join(given[:1])!r}. There are: worker, explain, tables"
-            f"{', ' * bool(known)}{', '.join(known)}."
+            f"{app.name}: there is no command {' '.join(arguments[:1])!r}. There are: worker, explain, tables"
+            f"{', ' * bool(names)}{', '.join(names)}."
         )
-    return lambda: app.call(app.commands[given[0]].calling(app, given[1:]))
+    return lambda: app.call(app.commands[arguments[0]].calling(app, arguments[1:]))
 
 
 def _full_name(app: str) -> str:

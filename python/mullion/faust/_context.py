@@ -74,13 +74,15 @@ class Event:
         """Faust's method, without effect: an event is complete when the body requests the next one."""
         return True
 
-    def forward(self, channel: Any, key: Any = None, value: Any = None, **given: Any) -> Any:
+    def forward(self, channel: Any, key: Any = None, value: Any = None, **options: Any) -> Any:
         """Forwards the event's key and value, or the given ones, to a channel. Await the result."""
-        return channel.send(key=self.key if key is None else key, value=self.value if value is None else value, **given)
+        return channel.send(
+            key=self.key if key is None else key, value=self.value if value is None else value, **options
+        )
 
-    def send(self, channel: Any, key: Any = None, value: Any = None, **given: Any) -> Any:
+    def send(self, channel: Any, key: Any = None, value: Any = None, **options: Any) -> Any:
         """Sends a value to a channel; the default key is the event's. Await the result."""
-        return channel.send(key=self.key if key is None else key, value=value, **given)
+        return channel.send(key=self.key if key is None else key, value=value, **options)
 
     @property
     def timestamp(self) -> float:
@@ -172,30 +174,30 @@ def enter(context: Context | None) -> Context | None:
 
 def context(doing: str) -> Context:
     """Returns the current context; raises :class:`OutsideStreamError` outside of a running program."""
-    found = _current.get()
-    if found is None:
+    current = _current.get()
+    if current is None:
         raise OutsideStreamError(
             f"{doing} outside of a running program: there is no state here. Do it in an agent, while an event is "
             "processed, or read it in a timer."
         )
-    return found
+    return current
 
 
 def current_event() -> Event | None:
     """Returns the event that is being processed, or ``None``."""
-    found = _current.get()
-    return None if found is None else found.event
+    current = _current.get()
+    return None if current is None else current.event
 
 
 def event_for(doing: str) -> Event:
     """Returns the event that is being processed; raises :class:`OutsideStreamError` if there is none."""
-    found = _current.get()
-    if found is None or found.event is None:
+    current = _current.get()
+    if current is None or current.event is None:
         raise OutsideStreamError(
             f"{doing} outside of a stream. A table can only be changed while an event is processed, within 'async for "
             "event in stream', for its records belong to the shard of that event."
         )
-    return found.event
+    return current.event
 
 
 def current_window() -> WindowRange:
@@ -203,13 +205,13 @@ def current_window() -> WindowRange:
 
     Raises ``RuntimeError`` outside of a stream, and before any windowed table has been used.
     """
-    found = _current.get()
-    if found is None or found.event is None or found.range is None:
+    current = _current.get()
+    if current is None or current.event is None or current.range is None:
         raise OutsideStreamError(
             "current_window() outside of a windowed stream: no windowed table has been read or written for the current "
             "event."
         )
-    return found.range
+    return current.range
 
 
 def finish(awaitable: Awaitable[Any]) -> Any:

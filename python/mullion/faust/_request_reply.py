@@ -79,26 +79,26 @@ async def answer(
     ``reply`` is the destination of all yielded values. Raises :class:`InvalidArgumentError` if the agent yields
     nothing.
     """
-    found = context(f"The agent {agent.name!r} was asked")
-    asking = found.event
-    if asking is None and found.shard.is_one_of_several and found.shard.apart is None:
+    current = context(f"The agent {agent.name!r} was asked")
+    asking = current.event
+    if asking is None and current.shard.is_one_of_several and current.shard.apart is None:
         raise UnsupportedError(
             f"The agent {agent.name!r} was asked where the records of one shard are, and by no event of it: in a timer "
             "that works on tables, or once a window closes. Send it the value with cast(), and have it yield its "
             "answer to a sink."
         )
     if timestamp is None:
-        timestamp = seconds(found.shard.clock.time_us()) if asking is None else asking.timestamp
+        timestamp = seconds(current.shard.clock.time_us()) if asking is None else asking.timestamp
     channel = agent.channel
     written = channel.written(key, value)
     shard = None if asking is None else asking.message.shard
     at = seconds(time_us(timestamp))
     message = Message(channel.name, 0, -1, at, written.key, written.value, written.headers, shard)
-    inner = Context(found.shard, Event(channel.key_of(written.key), channel.value_of(written.value), message))
+    inner = Context(current.shard, Event(channel.key_of(written.key), channel.value_of(written.value), message))
     try:
         first = await _run(agent, inner, reply or Reply(None))
     finally:
-        enter(found)
+        enter(current)
     if first is NOTHING:
         raise InvalidArgumentError(
             f"The agent {agent.name!r} was asked for an answer to {value!r} and yielded none. Have it yield one for "
@@ -176,15 +176,15 @@ class Reply:
             return
         to = Channel(self.to) if isinstance(self.to, str) else self.to
         # Unique per answer, and the same when the event is processed again.
-        said = self.correlation_id or _identifier()
-        await to.send(key=key, value=ReqRepResponse(key=key, value=value, correlation_id=said))
+        correlation_id = self.correlation_id or _identifier()
+        await to.send(key=key, value=ReqRepResponse(key=key, value=value, correlation_id=correlation_id))
 
 
 def _identifier() -> str:
-    found = context("An agent was asked")
-    event = found.event
-    place = f"{found.shard.clock.time_us()}" if event is None else f"{event.message.topic}-{event.message.offset}"
-    return str(uuid.uuid5(uuid.NAMESPACE_OID, f"{place}-{len(found.shard.sent)}"))
+    current = context("An agent was asked")
+    event = current.event
+    place = f"{current.shard.clock.time_us()}" if event is None else f"{event.message.topic}-{event.message.offset}"
+    return str(uuid.uuid5(uuid.NAMESPACE_OID, f"{place}-{len(current.shard.sent)}"))
 
 
 async def answers(

@@ -150,16 +150,16 @@ class Settings:
     invalid value.
     """
 
-    def __init__(self, name: str, given: Mapping[str, Any], changed: Callable[[str, Any], None]) -> None:
-        held = self.__dict__
-        held["id"] = held["name"] = name
-        held["_changed"] = changed
-        held["_given"] = {}
-        held.update(DEFAULTS)
-        for setting, value in given.items():
+    def __init__(self, name: str, settings: Mapping[str, Any], changed: Callable[[str, Any], None]) -> None:
+        attributes = self.__dict__
+        attributes["id"] = attributes["name"] = name
+        attributes["_changed"] = changed
+        attributes["_given"] = {}
+        attributes.update(DEFAULTS)
+        for setting, value in settings.items():
             self._require(setting, value)
-            held[setting] = value
-            held["_given"][setting] = value
+            attributes[setting] = value
+            attributes["_given"][setting] = value
 
     def __setattr__(self, setting: str, value: Any) -> None:
         self._require(setting, value)
@@ -170,8 +170,8 @@ class Settings:
     @property
     def without_meaning(self) -> list[str]:
         """The settings that the program sets and that have no effect, sorted by name."""
-        given: Mapping[str, Any] = self.__dict__["_given"]
-        return sorted(name for name in given if name not in DECIDING | READABLE)
+        settings: Mapping[str, Any] = self.__dict__["_given"]
+        return sorted(name for name in settings if name not in DECIDING | READABLE)
 
     def _require(self, setting: str, value: Any) -> None:
         if setting not in DEFAULTS:
@@ -198,16 +198,18 @@ class Settings:
         raise AttributeError(f"{setting!r} is not a setting of an App.{did_you_mean(setting, list(DEFAULTS))}")
 
     def __repr__(self) -> str:
-        given = ", ".join(f"{name}={value!r}" for name, value in self.__dict__["_given"].items())
-        return f"<Settings: {self.__dict__['id']}{', ' * bool(given)}{given}>"
+        settings = ", ".join(f"{name}={value!r}" for name, value in self.__dict__["_given"].items())
+        return f"<Settings: {self.__dict__['id']}{', ' * bool(settings)}{settings}>"
 
-    def __setstate__(self, held: dict[str, Any]) -> None:
-        self.__dict__.update(held)
+    def __setstate__(self, attributes: dict[str, Any]) -> None:
+        self.__dict__.update(attributes)
 
     def __getstate__(self) -> dict[str, Any]:
         # Credentials and users' classes stay in the process that started the program.
-        kept = {name: self.__dict__[name] for name in ("id", "name", *DEFAULTS) if _is_plain(self.__dict__[name])}
-        return {**DEFAULTS, **kept, "_given": {}, "_changed": _ignore}
+        plain_values = {
+            name: self.__dict__[name] for name in ("id", "name", *DEFAULTS) if _is_plain(self.__dict__[name])
+        }
+        return {**DEFAULTS, **plain_values, "_given": {}, "_changed": _ignore}
 
 
 def _is_plain(value: Any) -> bool:

@@ -39,8 +39,8 @@ class Agent:
         sinks: Iterable[Sink] = (),
         on_error: OnError = "stop",
     ) -> None:
-        whole = function.func if isinstance(function, functools.partial) else function
-        if not inspect.iscoroutinefunction(whole) and not inspect.isasyncgenfunction(whole):
+        unwrapped = function.func if isinstance(function, functools.partial) else function
+        if not inspect.iscoroutinefunction(unwrapped) and not inspect.isasyncgenfunction(unwrapped):
             raise InvalidArgumentError(
                 f"The agent {name!r} is not a coroutine function. Write async def {name}(stream): async for event in "
                 "stream: ..."
@@ -67,7 +67,7 @@ class Agent:
         value: Any = None,
         reply_to: Any = None,
         correlation_id: str | None = None,
-        **given: Any,
+        **options: Any,
     ) -> Any:
         """Sends a message to the agent; await the result. See :meth:`Channel.send`.
 
@@ -77,16 +77,16 @@ class Agent:
         """
         reply = Reply(reply_to, correlation_id)
         if reply_to is None:
-            return self.channel.send(key=key, value=value, **given)
-        return answer(self, value, key, given.get("timestamp"), reply)
+            return self.channel.send(key=key, value=value, **options)
+        return answer(self, value, key, options.get("timestamp"), reply)
 
-    def send_soon(self, *, key: Any = None, value: Any = None, **given: Any) -> FutureMessage:
+    def send_soon(self, *, key: Any = None, value: Any = None, **options: Any) -> FutureMessage:
         """Sends a message to the agent, from code that cannot await."""
-        return self.channel.send_soon(key=key, value=value, **given)
+        return self.channel.send_soon(key=key, value=value, **options)
 
-    def cast(self, value: Any = None, *, key: Any = None, **given: Any) -> FutureMessage:
+    def cast(self, value: Any = None, *, key: Any = None, **options: Any) -> FutureMessage:
         """Sends a value to the agent; await the result."""
-        return self.channel.send(key=key, value=value, **given)
+        return self.channel.send(key=key, value=value, **options)
 
     async def ask(
         self,
@@ -105,10 +105,10 @@ class Agent:
         """
         return await answer(self, value, key, timestamp, Reply(reply_to, correlation_id))
 
-    async def ask_nowait(self, value: Any = None, *, key: Any = None, **given: Any) -> ReplyPromise:
+    async def ask_nowait(self, value: Any = None, *, key: Any = None, **options: Any) -> ReplyPromise:
         """Like :meth:`ask`, but returns a promise that can be awaited again."""
-        given.pop("force", None)
-        return ReplyPromise(await self.ask(value, key=key, **given))
+        options.pop("force", None)
+        return ReplyPromise(await self.ask(value, key=key, **options))
 
     def map(self, values: Any, key: Any = None, reply_to: Any = None) -> AsyncIterator[Any]:
         """Yields the answers to several values, in the order of the values; iterate with ``async for``."""

@@ -127,14 +127,14 @@ class Channel:
     @property
     def is_raw(self) -> bool:
         """True if values are unchanged text or bytes, not JSON."""
-        said = self.schema.value_serializer or getattr(_options_of(self.value_type), "serializer", None)
-        return (said or (self._conf.value_serializer if self._conf is not None else "json")) == "raw"
+        serializer = self.schema.value_serializer or getattr(_options_of(self.value_type), "serializer", None)
+        return (serializer or (self._conf.value_serializer if self._conf is not None else "json")) == "raw"
 
     @property
     def has_json_keys(self) -> bool:
         """True if keys are JSON, not unchanged text."""
-        said = self.schema.key_serializer or getattr(_options_of(self.key_type), "serializer", None)
-        return (said or (self._conf.key_serializer if self._conf is not None else "raw")) == "json"
+        serializer = self.schema.key_serializer or getattr(_options_of(self.key_type), "serializer", None)
+        return (serializer or (self._conf.key_serializer if self._conf is not None else "raw")) == "json"
 
     def get_topic_name(self) -> str:
         """Returns the name."""
@@ -171,14 +171,14 @@ class Channel:
         Raises :class:`InvalidArgumentError` immediately for a value that cannot be written, and
         :class:`OutsideStreamError` outside of a running program.
         """
-        found = context(f"A message was sent to {self.name!r}")
+        current = context(f"A message was sent to {self.name!r}")
         sent = self.written(key, value, timestamp, headers, schema, key_serializer, value_serializer)
-        found.shard.sent.append(sent)
+        current.shard.sent.append(sent)
         message = FutureMessage(
-            sent, seconds(found.shard.clock.time_us()) if sent.timestamp is None else sent.timestamp
+            sent, seconds(current.shard.clock.time_us()) if sent.timestamp is None else sent.timestamp
         )
         if callback is not None:
-            found.shard.wait(callback(message))
+            current.shard.wait(callback(message))
         return message
 
     def written(
@@ -205,10 +205,10 @@ class Channel:
             is_raw,
         )
 
-    def send_soon(self, **given: Any) -> FutureMessage:
+    def send_soon(self, **options: Any) -> FutureMessage:
         """Sends a message, from code that cannot await: see :meth:`send`."""
-        given.pop("eager_partitioning", None)
-        return self.send(**given)
+        options.pop("eager_partitioning", None)
+        return self.send(**options)
 
     def _key_written(self, key: Any, as_json: bool) -> Any:
         if isinstance(key, bytes):
@@ -219,8 +219,8 @@ class Channel:
                     f"The key {key!r} for {self.name!r} is not text in UTF-8, which keys of topics are here: {theirs}. "
                     "Write it as text, as in key=key.hex()."
                 ) from theirs
-        said = plain(key, f"key for {self.name!r}")
-        return json.dumps(said, ensure_ascii=False) if as_json and said is not None else said
+        plain_key = plain(key, f"key for {self.name!r}")
+        return json.dumps(plain_key, ensure_ascii=False) if as_json and plain_key is not None else plain_key
 
     def _as_json(self, value: Any) -> Any:
         """Converts a value to plain JSON values. Bytes are an already serialized message, as in Faust."""
@@ -408,7 +408,7 @@ class TopicPattern(Topic):
         self.pattern = pattern
         self.about = about
 
-    def send(self, **given: Any) -> FutureMessage:
+    def send(self, **options: Any) -> FutureMessage:
         """Raises :class:`InvalidArgumentError`: a message has one topic."""
         raise InvalidArgumentError(
             f"A message was sent to the topics that match {self.pattern.pattern!r}, and a message is for one. Send it "

@@ -9,18 +9,18 @@ from mullion.faust._program.commands import Option
 __all__ = ["argument", "option"]
 
 
-def option(*names: str, **given: Any) -> Option:
+def option(*names: str, **arguments: Any) -> Option:
     """Declares an option by name, such as ``option("--max-messages", type=int, default=None, help="...")``.
 
     ``type``, ``default``, ``required``, ``help``, ``is_flag``, ``multiple``, ``count`` and ``envvar`` are as in click.
     Raises :class:`InvalidArgumentError` for unsupported ones.
     """
-    return Option(names, given)
+    return Option(names, arguments)
 
 
-def argument(name: str, **given: Any) -> Option:
+def argument(name: str, **arguments: Any) -> Option:
     """Declares a positional argument, such as ``argument("location")``; ``nargs=-1`` takes all remaining ones."""
-    return Option((name,), given, by_name=False)
+    return Option((name,), arguments, by_name=False)
 
 
 # Faust's module is a package, whose modules :mod:`mullion.faust._public_names.modules` finds.

@@ -204,25 +204,25 @@ class Record:
         fields, name = self._fields, type(self).__name__
         if len(args) > len(fields):
             raise TypeError(f"{name}() takes {len(fields)} fields, and got {len(args)}.")
-        given = dict(zip(self._positional, args, strict=False))
+        values = dict(zip(self._positional, args, strict=False))
         for field, value in kwargs.items():
             if field not in fields:
                 raise TypeError(f"{name}() has no field {field!r}. Its fields are: {', '.join(fields) or 'none'}.")
-            if field in given:
+            if field in values:
                 raise TypeError(f"{name}() got the field {field!r} twice.")
-            given[field] = value
-        missing = [field for field, one in fields.items() if one.required and field not in given]
+            values[field] = value
+        missing = [field for field, one in fields.items() if one.required and field not in values]
         if missing:
             raise TypeError(f"{name}() lacks the field{'s' * (len(missing) > 1)} {', '.join(map(repr, missing))}.")
         reading = self._options.reading
         if reading.coerce or reading.validation:
-            given = {field: self._readers()[field](value, f"{name}.{field}") for field, value in given.items()}
-        self._set(given)
+            values = {field: self._readers()[field](value, f"{name}.{field}") for field, value in values.items()}
+        self._set(values)
 
-    def _set(self, given: Mapping[str, Any]) -> None:
-        held = self.__dict__
+    def _set(self, values: Mapping[str, Any]) -> None:
+        attributes = self.__dict__
         for name, field in self._fields.items():
-            held[name] = given[name] if name in given else _copy_default(field._default)
+            attributes[name] = values[name] if name in values else _copy_default(field._default)
         self.__post_init__()
 
     def __post_init__(self) -> None:
@@ -251,19 +251,19 @@ class Record:
             return data
         if not isinstance(data, Mapping):
             raise ValidationError(path, f"{data!r} ({type(data).__name__}) is not an object with fields.")
-        readers, given = cls._readers(), {}
+        readers, values = cls._readers(), {}
         for name, field in cls._fields.items():
             if name in data:
                 value = data[name]
                 # As in Faust, null means a missing value if the field has a default.
                 if value is None and not field.required:
                     continue
-                given[name] = readers[name](value, f"{path}.{name}")
+                values[name] = readers[name](value, f"{path}.{name}")
             elif field.required:
                 raise ValidationError(f"{path}.{name}", "it is missing, and has no default.")
-        made = cls.__new__(cls)
-        made._set(given)
-        return made
+        record = cls.__new__(cls)
+        record._set(values)
+        return record
 
     @classmethod
     def _types(cls) -> Mapping[str, Any]:
@@ -290,17 +290,17 @@ class Record:
     @classmethod
     def of_fields(cls, fields: dict[str, Any]) -> Self:
         """Creates a record from stored fields; ignores those that the model no longer has."""
-        made = cls.__new__(cls)
-        made._set({name: value for name, value in fields.items() if name in cls._fields})
-        return made
+        record = cls.__new__(cls)
+        record._set({name: value for name, value in fields.items() if name in cls._fields})
+        return record
 
     def to_representation(self) -> dict[str, Any]:
         """Returns the fields by name, as plain JSON values."""
         name = type(self).__name__
-        held = {field: plain(getattr(self, field), f"{name}.{field}") for field in self._fields}
+        representation = {field: plain(getattr(self, field), f"{name}.{field}") for field in self._fields}
         if self._options.include_metadata:
-            held[METADATA] = {"ns": self._options.namespace}
-        return held
+            representation[METADATA] = {"ns": self._options.namespace}
+        return representation
 
     def dumps(self) -> bytes:
         """Returns the record as JSON in UTF-8. Raises :class:`InvalidArgumentError` if a value has no JSON form."""
@@ -308,10 +308,10 @@ class Record:
 
     def derive(self, *others: Record, **fields: Any) -> Self:
         """Returns a copy whose fields are replaced by those of ``others``, then by ``fields``."""
-        held = self.asdict()
+        values = self.asdict()
         for other in others:
-            held.update({name: value for name, value in other.asdict().items() if name in held})
-        return type(self)(**{**held, **fields})
+            values.update({name: value for name, value in other.asdict().items() if name in values})
+        return type(self)(**{**values, **fields})
 
     def validate(self) -> list[ValidationError]:
         """Returns the errors of the current field values by their types; empty if all are valid."""
@@ -340,8 +340,8 @@ class Record:
         return hash((type(self), *self.asdict().values()))
 
     def __repr__(self) -> str:
-        held = ", ".join(f"{name}={value!r}" for name, value in self.asdict().items())
-        return f"<{type(self).__name__}: {held}>" if held else f"<{type(self).__name__}>"
+        values = ", ".join(f"{name}={value!r}" for name, value in self.asdict().items())
+        return f"<{type(self).__name__}: {values}>" if values else f"<{type(self).__name__}>"
 
 
 _models: dict[str, type[Record]] = {}
@@ -355,15 +355,15 @@ def marked(record: Record) -> dict[str, Any]:
 
 def unmarked(data: dict[str, Any]) -> Any:
     """Returns the record of a message that names its model, if the model is known here; otherwise the data."""
-    told = data[METADATA]
-    model = _models.get(str(told.get("ns"))) if isinstance(told, dict) else None
+    metadata = data[METADATA]
+    model = _models.get(str(metadata.get("ns"))) if isinstance(metadata, dict) else None
     return data if model is None else model.from_data(data)
 
 
 def models_in(names: Mapping[str, Any]) -> dict[str, type[Record]]:
     """Returns the models among the values of names, by namespace."""
-    found = [one for one in names.values() if isinstance(one, type) and issubclass(one, Record)]
-    return {str(one._options.namespace): one for one in found if one._options.namespace is not None}
+    models = [one for one in names.values() if isinstance(one, type) and issubclass(one, Record)]
+    return {str(one._options.namespace): one for one in models if one._options.namespace is not None}
 
 
 def know(models: Mapping[str, type[Record]]) -> None:
@@ -373,16 +373,16 @@ def know(models: Mapping[str, type[Record]]) -> None:
 
 def _fields_of(cls: type[Record]) -> dict[str, FieldDescriptor]:
     """The fields of the base models, then those that the class declares, in order."""
-    found: dict[str, FieldDescriptor] = {}
+    fields: dict[str, FieldDescriptor] = {}
     for base in reversed(cls.__mro__[1:]):
         for name, field in base.__dict__.get("_fields", {}).items():
-            found[name] = FieldDescriptor(cls, name, cls.__dict__.get(name, field._default))
+            fields[name] = FieldDescriptor(cls, name, cls.__dict__.get(name, field._default))
     for name, annotation in inspect.get_annotations(cls).items():
         if name.startswith("_") or _is_class_variable(annotation):
             continue
         default = cls.__dict__.get(name, None if _may_be_none(annotation) else _REQUIRED)
-        found[name] = FieldDescriptor(cls, name, default)
-    return found
+        fields[name] = FieldDescriptor(cls, name, default)
+    return fields
 
 
 def _is_class_variable(annotation: Any) -> bool:
@@ -402,13 +402,13 @@ def _may_be_none(annotation: Any) -> bool:
 
 def _types_of(cls: type[Record]) -> Mapping[str, Any]:
     try:
-        known = typing.get_type_hints(cls, localns={cls.__name__: cls}, include_extras=True)
+        types = typing.get_type_hints(cls, localns={cls.__name__: cls}, include_extras=True)
     except NameError as error:
         raise InvalidArgumentError(
             f"{cls.__name__} has a field of a type that is not known: {error}. Define it in the same module, outside "
             "of functions, or leave out 'from __future__ import annotations'."
         ) from error
-    return {name: known[name] for name in cls._fields}
+    return {name: types[name] for name in cls._fields}
 
 
 def _copy_default(default: Any) -> Any:

@@ -44,8 +44,8 @@ class Schema:
 
     def over(self, topic: str, key_type: Any, value_type: Any, key_serializer: Any, value_serializer: Any) -> Schema:
         """Returns this schema, overridden by the arguments of a topic."""
-        for name, given in (("key_serializer", key_serializer), ("value_serializer", value_serializer)):
-            require_serializer(given, name, f"the topic {topic!r}")
+        for name, serializer in (("key_serializer", key_serializer), ("value_serializer", value_serializer)):
+            require_serializer(serializer, name, f"the topic {topic!r}")
         return replace(
             Schema(**{name: getattr(self, name) for name in (*_NAMES, "columns")}),
             key_type=key_type or self.key_type,
@@ -57,40 +57,40 @@ class Schema:
     def differences(self, other: Schema) -> Iterator[tuple[str, Any, Any]]:
         """Yields the contradictions of two schemas: the property and both values."""
         for name in (*_NAMES, "columns"):
-            there, given = getattr(self, name), getattr(other, name)
-            if there is not None and given is not None and there != given:
-                yield name, there, given
+            there, other_value = getattr(self, name), getattr(other, name)
+            if there is not None and other_value is not None and there != other_value:
+                yield name, there, other_value
 
     def joined(self, other: Schema) -> Schema:
         """Returns this schema with the properties that the other one sets."""
-        told = {name: getattr(other, name) for name in (*_NAMES, "columns") if getattr(other, name) is not None}
-        return replace(self, **told)
+        settings = {name: getattr(other, name) for name in (*_NAMES, "columns") if getattr(other, name) is not None}
+        return replace(self, **settings)
 
 
 _NAMES: Final = ("key_type", "value_type", "key_serializer", "value_serializer", "allow_empty")
 
 
-def schema_of(given: Any) -> Schema:
+def schema_of(schema: Any) -> Schema:
     """Returns the schema of a ``Schema`` or of columns. Raises :class:`InvalidArgumentError`."""
-    if given is None:
+    if schema is None:
         return Schema()
-    if isinstance(given, Schema):
-        return given
-    if inspect.isclass(given) and issubclass(given, Schema):
-        return given()
-    if isinstance(given, (str, StructType)) or hasattr(given, "field"):
-        return Schema(columns=given)
+    if isinstance(schema, Schema):
+        return schema
+    if inspect.isclass(schema) and issubclass(schema, Schema):
+        return schema()
+    if isinstance(schema, (str, StructType)) or hasattr(schema, "field"):
+        return Schema(columns=schema)
     raise InvalidArgumentError(
-        f"schema={given!r} ({type(given).__name__}) is not a schema. Give a faust.Schema, or the columns, as in "
+        f"schema={schema!r} ({type(schema).__name__}) is not a schema. Give a faust.Schema, or the columns, as in "
         "schema='region string, amount double'."
     )
 
 
-def require_serializer(given: Any, name: str, of: str) -> None:
+def require_serializer(serializer: Any, name: str, of: str) -> None:
     """Raises :class:`InvalidArgumentError` for an unsupported serializer."""
-    if given is None or given in SERIALIZERS:
+    if serializer is None or serializer in SERIALIZERS:
         return
     raise InvalidArgumentError(
-        f"{name}={given!r} of {of} is not supported: write 'json', or 'raw' for text and bytes as they are, and decode "
-        "them in the agent."
+        f"{name}={serializer!r} of {of} is not supported: write 'json', or 'raw' for text and bytes as they are, "
+        "and decode them in the agent."
     )

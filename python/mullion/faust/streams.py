@@ -226,9 +226,9 @@ class Stream:
         while True:
             taken = [await self._next()]
             while len(taken) < max_ and self._source.has_next():
-                found = await self._passing(await self._source.next(self._steps, more=True))
-                if found is not None:
-                    taken.append(found)
+                event = await self._passing(await self._source.next(self._steps, more=True))
+                if event is not None:
+                    taken.append(event)
             yield taken
 
     async def take_with_timestamp(
@@ -251,36 +251,36 @@ class Stream:
 
     async def _next(self) -> Event:
         while True:
-            found = await self._passing(await self._source.next(self._steps))
-            if found is not None:
-                return found
+            event = await self._passing(await self._source.next(self._steps))
+            if event is not None:
+                return event
 
     async def _passing(self, event: Event) -> Event | None:
         """Applies the stream's operations to an event; ``None`` if it is skipped."""
-        made = event
+        output = event
         for step in self._steps:
             if isinstance(step, GroupBy):
-                key = step.of(made.value)
-                made = replace(made, key=await key if inspect.isawaitable(key) else key)
+                key = step.of(output.value)
+                output = replace(output, key=await key if inspect.isawaitable(key) else key)
                 continue
             if isinstance(step, SendOn):
                 for channel in step.channels:
-                    channel.send(key=made.key, value=made.value)
+                    channel.send(key=output.key, value=output.value)
                 continue
             if isinstance(step, Process):
                 try:
-                    value = step.function(made.value)
+                    value = step.function(output.value)
                     value = await value if inspect.isawaitable(value) else value
                 except Skip:
                     return None
-                made = replace(made, value=value)
+                output = replace(output, value=value)
                 continue
-            passes = step.passes(made.value)
+            passes = step.passes(output.value)
             if not (await passes if inspect.isawaitable(passes) else passes):
                 return None
-        if made is not event:
-            self._source.becomes(made)
-        return made
+        if output is not event:
+            self._source.becomes(output)
+        return output
 
 
 def _require_channel(method: str, channel: Any, before: str = "") -> None:

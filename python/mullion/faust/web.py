@@ -50,7 +50,7 @@ class Blueprint:
     def static(self, uri: str, file_or_directory: Any, *, name: str | None = None) -> None:
         """Accepts files."""
 
-    def cache(self, *given: Any, **accepted: Any) -> _Cache:
+    def cache(self, *arguments: Any, **accepted: Any) -> _Cache:
         """Accepts a cache of pages."""
         return _Cache()
 
@@ -60,7 +60,7 @@ class Blueprint:
 
 
 class _Cache:
-    def view(self, *given: Any, **accepted: Any) -> Callable[[F], F]:
+    def view(self, *arguments: Any, **accepted: Any) -> Callable[[F], F]:
         return lambda function: function
 
 

@@ -164,8 +164,8 @@ class Window(ABC):
     @property
     def ident(self) -> str:
         """The identity of the window: its class and its attributes."""
-        given = [str(value) for name, value in vars(self).items() if not name.startswith("_")]
-        return "_".join([type(self).__name__, *given])
+        values = [str(value) for name, value in vars(self).items() if not name.startswith("_")]
+        return "_".join([type(self).__name__, *values])
 
     def __eq__(self, other: object) -> bool:
         return type(self) is type(other) and vars(self) == vars(other)
@@ -174,10 +174,10 @@ class Window(ABC):
         return hash((type(self), self.ident))
 
     def __repr__(self) -> str:
-        given = [f"{name}={value!r}" for name, value in vars(self).items() if not name.startswith("_")]
+        arguments = [f"{name}={value!r}" for name, value in vars(self).items() if not name.startswith("_")]
         if self._expires_us is not None:
-            given.append(f"expires={times.short(self._expires_us)}")
-        return f"{type(self).__name__}({', '.join(given)})"
+            arguments.append(f"expires={times.short(self._expires_us)}")
+        return f"{type(self).__name__}({', '.join(arguments)})"
 
 
 class _Grid(Window):
@@ -371,11 +371,11 @@ def _expires(us: int | None, otherwise: int) -> str:
     return "" if us == otherwise else f", expires={times.short(us or 0)}"
 
 
-def _ranges(given: Iterable[tuple[float, float]]) -> list[WindowRange]:
+def _ranges(pairs: Iterable[tuple[float, float]]) -> list[WindowRange]:
     """Validates the ranges of a user's window."""
-    found = []
-    for start, end in given:
+    ranges = []
+    for start, end in pairs:
         if not start < end:
             raise InvalidArgumentError(f"ranges() gave ({start!r}, {end!r}), which does not end after it starts.")
-        found.append(WindowRange(start, end))
-    return found
+        ranges.append(WindowRange(start, end))
+    return ranges

@@ -43,10 +43,10 @@ class Cyclic(dict[str, Any]):
 
 
 def deep(levels: int) -> list[Any]:
-    made: list[Any] = []
+    nested: list[Any] = []
     for _ in range(levels):
-        made = [made]
-    return made
+        nested = [nested]
+    return nested
 
 
 def test_a_dead_letter_is_written_whatever_the_message_holds() -> None:
@@ -149,7 +149,7 @@ def program_at(broker: str, folder: Path) -> faust.App:
     return app
 
 
-def kept(app: faust.App, table: str) -> dict[Any, Any]:
+def table_items(app: faust.App, table: str) -> dict[Any, Any]:
     return {json.loads(row.key): json.loads(row.value) for row in app.table(table).read().collect()}
 
 
@@ -208,9 +208,9 @@ def test_no_message_of_kafka_stops_a_program_and_every_good_one_is_counted(kafka
         app.run(until="drained")
 
     users = Counter(json.loads(value)["user"] for _, value in good)
-    assert kept(app, "counts") == users
+    assert table_items(app, "counts") == users
     assert len(topics.read(kafka.url, "tombstones")) == len(tombstones)
-    assert kept(app, "views") == {**users, "e": len(failing)}
+    assert table_items(app, "views") == {**users, "e": len(failing)}
     letters = topics.read(kafka.url, "hostile-dead-letters").to_pylist()
     assert all(letter["reason"] for letter in letters)
     by_agent = Counter(letter["agent"] for letter in letters)
@@ -239,7 +239,7 @@ def test_a_backlog_of_kafka_is_read_in_batches(
     rows = [report["numInputRows"] for report in app.queries["agents"].progress]
     assert sum(rows) == 30
     assert max(rows) <= 10
-    assert kept(app, "counts") == dict.fromkeys(range(30), 1)
+    assert table_items(app, "counts") == dict.fromkeys(range(30), 1)
 
 
 def test_rows_come_in_order_some_at_a_time() -> None:
@@ -259,9 +259,9 @@ def test_rows_come_in_order_some_at_a_time() -> None:
     batches = [pa.RecordBatch.from_pylist(rows[start : start + 700], schema) for start in range(0, 5000, 700)]
     there = InOrder([*batches, batches[0].slice(0, 0)])
     for agent in (0, 1, 2):
-        for told in (False, True):
-            found = [row["v"]["n"] for row in there.of(agent, told=told)]
-            assert found == [n for n in range(5000) if n % 2 == agent and (n % 5 == 0) == told]
+        for is_effect in (False, True):
+            numbers = [row["v"]["n"] for row in there.of(agent, effects=is_effect)]
+            assert numbers == [n for n in range(5000) if n % 2 == agent and (n % 5 == 0) == is_effect]
     assert list(InOrder([]).of(0)) == []
 
 
@@ -283,7 +283,7 @@ def test_no_message_of_a_folder_stops_a_program_and_every_good_one_is_counted(tm
         )
         app = program_at(broker, tmp_path)
         app.run(until="drained")
-    assert kept(app, "counts") == good
+    assert table_items(app, "counts") == good
     letters = topics.read(broker, "hostile-dead-letters").to_pylist()
     assert Counter(letter["agent"] for letter in letters)["count"] == bad
     assert all(letter["reason"] for letter in letters)

@@ -118,7 +118,7 @@ class LocalRun:
         return message
 
     def _run(self, topic: str, messages: list[Message]) -> None:
-        if self.program.found(topic):
+        if self.program.add_topic(topic):
             type_by_groups(self.program.agents.values())
         for agent in self.program.agents.values():
             if agent.channel.name == topic:

@@ -149,27 +149,27 @@ def program(
 
 def filled(of: Print | Emit, values: Sequence[Any]) -> Print | Emit:
     """Replaces the expressions that only the operator can evaluate by their values."""
-    given = iter(values)
+    constants = iter(values)
     if isinstance(of, Emit):
-        return Emit(_with_constants(of.value, given), of.line)
-    return Print(tuple(_with_constants(one, given) for one in of.values), of.line)
+        return Emit(_with_constants(of.value, constants), of.line)
+    return Print(tuple(_with_constants(one, constants) for one in of.values), of.line)
 
 
-def _with_constants(of: Expression, given: Iterator[Any]) -> Expression:
+def _with_constants(of: Expression, constants: Iterator[Any]) -> Expression:
     if isinstance(of, (Read, Local, Edge)):
-        return Const(next(given))
+        return Const(next(constants))
     if isinstance(of, Operation):
-        return Operation(of.sign, tuple(_with_constants(one, given) for one in of.operands))
+        return Operation(of.sign, tuple(_with_constants(one, constants) for one in of.operands))
     if isinstance(of, Call):
-        return Call(of.name, tuple(_with_constants(one, given) for one in of.arguments))
+        return Call(of.name, tuple(_with_constants(one, constants) for one in of.arguments))
     if isinstance(of, Item):
-        return Item(_with_constants(of.of, given), _with_constants(of.key, given))
+        return Item(_with_constants(of.of, constants), _with_constants(of.key, constants))
     if isinstance(of, Dict):
-        keys = tuple(_with_constants(one, given) for one in of.keys)
-        return Dict(keys, tuple(_with_constants(one, given) for one in of.values))
+        keys = tuple(_with_constants(one, constants) for one in of.keys)
+        return Dict(keys, tuple(_with_constants(one, constants) for one in of.values))
     if isinstance(of, Text):
-        return Text(tuple(_with_constants(one, given) for one in of.parts), of.formats)
-    return replace(of, of=_with_constants(of.of, given)) if isinstance(of, Field) else of
+        return Text(tuple(_with_constants(one, constants) for one in of.parts), of.formats)
+    return replace(of, of=_with_constants(of.of, constants)) if isinstance(of, Field) else of
 
 
 def _unknown(of: Expression) -> Iterator[Expression]:
@@ -185,8 +185,8 @@ def _parts(of: Any) -> Iterator[Any]:
     """A statement or an expression, and all nested ones."""
     yield of
     for field in fields(of):
-        held = getattr(of, field.name)
-        for one in held if isinstance(held, tuple) else (held,):
+        value = getattr(of, field.name)
+        for one in value if isinstance(value, tuple) else (value,):
             if is_dataclass(one):
                 yield from _parts(one)
 
@@ -228,13 +228,13 @@ def _table(table: Table) -> dict[str, Any]:
     }
 
 
-def _with_numbers(said: Any, names: Sequence[str]) -> Any:
+def _with_numbers(program: Any, names: Sequence[str]) -> Any:
     """Replaces the names of tables by their numbers."""
-    if isinstance(said, _Name):
-        return names.index(said)
-    if isinstance(said, list):
-        return [_with_numbers(one, names) for one in said]
-    return {key: _with_numbers(one, names) for key, one in said.items()} if isinstance(said, dict) else said
+    if isinstance(program, _Name):
+        return names.index(program)
+    if isinstance(program, list):
+        return [_with_numbers(one, names) for one in program]
+    return {key: _with_numbers(one, names) for key, one in program.items()} if isinstance(program, dict) else program
 
 
 class _Name(str):
@@ -309,9 +309,9 @@ class _BodyWriter(JvmWriter):
 
     def _item(self, name: str) -> list[Any]:
         if self._columns is not None:
-            known = {field.name: field.dataType for field in self._columns}
-            if name in known and not isinstance(known[name], _PLAIN):
-                raise Refused(f"the field {name!r} is {known[name].simpleString()}", self.line)
+            types = {field.name: field.dataType for field in self._columns}
+            if name in types and not isinstance(types[name], _PLAIN):
+                raise Refused(f"the field {name!r} is {types[name].simpleString()}", self.line)
         return ["field", name]
 
     # -- statements

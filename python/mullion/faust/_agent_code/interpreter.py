@@ -53,14 +53,14 @@ class Interpreter(Evaluator[Event]):
                 assert isinstance(one, Let)
                 self.locals[one.name] = self.value(one.value, event)
 
-    def other(self, of: Expression, given: Event) -> Any:
+    def other(self, of: Expression, event: Event) -> Any:
         """Evaluates an expression that depends on the event or a table."""
         if isinstance(of, Value):
-            return given.value
+            return event.value
         if isinstance(of, About):
-            return given.key if of.what == "key" else given.timestamp
+            return event.key if of.what == "key" else event.timestamp
         if isinstance(of, Read):
-            return self._read(of, given)
+            return self._read(of, event)
         assert isinstance(of, Edge)
         if self._last is None:
             raise OutsideStreamError("no table has been touched")

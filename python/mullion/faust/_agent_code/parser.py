@@ -81,8 +81,8 @@ class _BodyReader(Reader):
             raise Unknown("an 'else' of a loop", loop.orelse[0])
         if not isinstance(loop.target, ast.Name):
             raise Unknown("an event is taken apart as it comes", loop.target)
-        known: dict[str, Any] = {loop.target.id: self._stream(loop.iter, names[0])}
-        return self.block(loop.body, known)
+        bindings: dict[str, Any] = {loop.target.id: self._stream(loop.iter, names[0])}
+        return self.block(loop.body, bindings)
 
     def _stream(self, node: ast.expr, name: str) -> Any:
         """Returns the loop variable: a value, or an event."""
@@ -102,56 +102,56 @@ class _BodyReader(Reader):
         if isinstance(node, ast.Constant) and isinstance(node.value, str):
             return node.value
         if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
-            found = getattr(self.lookup(node.value), node.attr, None)
-            if isinstance(found, FieldDescriptor) and found.parent is None:
-                return found
+            field = getattr(self.lookup(node.value), node.attr, None)
+            if isinstance(field, FieldDescriptor) and field.parent is None:
+                return field
         raise Unknown(f"the stream is grouped by {ast.unparse(node)}", node)
 
     # -- statements
 
-    def assign(self, target: ast.expr, value: ast.expr, node: ast.stmt, known: dict[str, Any]) -> list[Statement]:
-        if isinstance(target, ast.Name) and known.get(target.id) == "event":
+    def assign(self, target: ast.expr, value: ast.expr, node: ast.stmt, bindings: dict[str, Any]) -> list[Statement]:
+        if isinstance(target, ast.Name) and bindings.get(target.id) == "event":
             raise Unknown(f"the variable {target.id!r} is set anew", node)
-        return super().assign(target, value, node, known)
+        return super().assign(target, value, node, bindings)
 
     def change(
-        self, target: ast.expr, sign: str, value: ast.expr, node: ast.stmt, known: dict[str, Any]
+        self, target: ast.expr, sign: str, value: ast.expr, node: ast.stmt, bindings: dict[str, Any]
     ) -> list[Statement]:
         """Parses ``table[key] <sign>= value``."""
-        table, key = self._target(target, known)
-        return [Update(table, key, sign, self.expression(value, known), node.lineno)]
+        table, key = self._target(target, bindings)
+        return [Update(table, key, sign, self.expression(value, bindings), node.lineno)]
 
-    def effect(self, node: ast.Expr, known: dict[str, Any]) -> list[Statement]:
+    def effect(self, node: ast.Expr, bindings: dict[str, Any]) -> list[Statement]:
         """Parses a ``yield`` or a ``print``."""
         value = node.value
         if isinstance(value, ast.Yield):
             self._running(node, "it yields")
-            return [Emit(Const(None) if value.value is None else self.expression(value.value, known), node.lineno)]
+            return [Emit(Const(None) if value.value is None else self.expression(value.value, bindings), node.lineno)]
         if isinstance(value, ast.Call) and isinstance(value.func, ast.Name) and value.func.id == "print":
-            if self.shadowed("print", known) or value.keywords:
+            if self.shadowed("print", bindings) or value.keywords:
                 raise Unknown("a print with options", node)
             self._running(node, "it prints")
-            return [Print(tuple(self.expression(one, known) for one in value.args), node.lineno)]
+            return [Print(tuple(self.expression(one, bindings) for one in value.args), node.lineno)]
         raise self.no_statement(node)
 
-    def _target(self, node: ast.expr, known: dict[str, Any]) -> tuple[str, Expression]:
+    def _target(self, node: ast.expr, bindings: dict[str, Any]) -> tuple[str, Expression]:
         if not isinstance(node, ast.Subscript):
             raise Unknown(f"something other than a table is set: {ast.unparse(node)}", node)
-        table = self._table_of(node.value, known)
+        table = self._table_of(node.value, bindings)
         if table is None:
             raise Unknown(f"something other than a table is changed: {ast.unparse(node)}", node)
-        return self._windowed_name(table, node), self.expression(node.slice, known)
+        return self._windowed_name(table, node), self.expression(node.slice, bindings)
 
     # -- tables
 
-    def _table_of(self, node: ast.expr, known: dict[str, Any]) -> Table | WindowedTable | None:
-        if not isinstance(node, ast.Name) or node.id in known:
+    def _table_of(self, node: ast.expr, bindings: dict[str, Any]) -> Table | WindowedTable | None:
+        if not isinstance(node, ast.Name) or node.id in bindings:
             return None
         try:
-            found = self.lookup(node)
+            value = self.lookup(node)
         except Unknown:
             return None
-        return found if isinstance(found, (Table, WindowedTable)) else None
+        return value if isinstance(value, (Table, WindowedTable)) else None
 
     def _windowed_name(self, table: Table | WindowedTable, node: ast.AST) -> str:
         """Returns a table's name; raises :class:`Unknown` for a table that the JVM does not support."""
@@ -162,11 +162,11 @@ class _BodyReader(Reader):
             raise Unknown(f"the table {table.name!r} has a window of another kind, {kind}", node)
         if table._relative.to == "field":
             raise Unknown(f"the table {table.name!r} is relative to a field", node)
-        made = default_of(table.table)
-        if made is _MADE:
+        default = default_of(table.table)
+        if default is _MADE:
             raise Unknown(f"the default of the table {table.name!r} is what a function makes of it each time", node)
-        if type(made) not in (int, float):
-            raise Unknown(f"the table {table.name!r} holds no numbers, but {type(made).__name__}", node)
+        if type(default) not in (int, float):
+            raise Unknown(f"the table {table.name!r} holds no numbers, but {type(default).__name__}", node)
         self.tables.append(table.name)
         return table.name
 
@@ -176,62 +176,62 @@ class _BodyReader(Reader):
 
     # -- expressions
 
-    def variable(self, node: ast.Name, known: dict[str, Any]) -> Expression:
+    def variable(self, node: ast.Name, bindings: dict[str, Any]) -> Expression:
         """Returns the expression of a name; the event itself is not supported."""
-        if known.get(node.id) == "event":
+        if bindings.get(node.id) == "event":
             raise Unknown("the event itself is used", node)
-        return super().variable(node, known)
+        return super().variable(node, bindings)
 
-    def attribute(self, node: ast.Attribute, known: dict[str, Any]) -> Expression:
+    def attribute(self, node: ast.Attribute, bindings: dict[str, Any]) -> Expression:
         """Parses a property of the event, an edge of the current window, or a field."""
-        if isinstance(node.value, ast.Name) and known.get(node.value.id) == "event":
+        if isinstance(node.value, ast.Name) and bindings.get(node.value.id) == "event":
             if node.attr == "value":
                 return Value()
             if node.attr in ("key", "timestamp"):
                 return About(node.attr)
             raise Unknown(f"the event's {node.attr!r} is used", node)
-        if node.attr in ("start", "end") and self._is_current_window(node.value, known):
+        if node.attr in ("start", "end") and self._is_current_window(node.value, bindings):
             return self._edge(node, node.attr)
-        return super().attribute(node, known)
+        return super().attribute(node, bindings)
 
-    def subscript(self, node: ast.Subscript, known: dict[str, Any]) -> Expression:
+    def subscript(self, node: ast.Subscript, bindings: dict[str, Any]) -> Expression:
         """Parses an edge of the current window, or an item."""
-        if self._table_of(node.value, known) is not None:
+        if self._table_of(node.value, bindings) is not None:
             raise Unknown(f"what a table has for a key is kept: {ast.unparse(node)}", node)
-        if self._is_current_window(node.value, known):
+        if self._is_current_window(node.value, bindings):
             which = node.slice.value if isinstance(node.slice, ast.Constant) else None
             if type(which) is int and which in (0, 1):
                 return self._edge(node, ("start", "end")[which])
-        return super().subscript(node, known)
+        return super().subscript(node, bindings)
 
-    def _is_current_window(self, node: ast.expr, known: dict[str, Any]) -> bool:
+    def _is_current_window(self, node: ast.expr, bindings: dict[str, Any]) -> bool:
         """True for ``current_window()``, called by that name or as an attribute of a module."""
         if not isinstance(node, ast.Call) or node.args or node.keywords:
             return False
         named = node.func.value if isinstance(node.func, ast.Attribute) else node.func
-        if not isinstance(named, ast.Name) or named.id in known or named.id in self._set:
+        if not isinstance(named, ast.Name) or named.id in bindings or named.id in self._set:
             return False
-        found = self.lookup(named)
+        function = self.lookup(named)
         if isinstance(node.func, ast.Attribute):
-            found = getattr(found, node.func.attr, None) if isinstance(found, ModuleType) else None
-        return found is current_window
+            function = getattr(function, node.func.attr, None) if isinstance(function, ModuleType) else None
+        return function is current_window
 
     def _edge(self, node: ast.AST, which: str) -> Edge:
         self._running(node, "it asks for the current window")
         return Edge(which)
 
-    def call(self, node: ast.Call, known: dict[str, Any]) -> Expression:
+    def call(self, node: ast.Call, bindings: dict[str, Any]) -> Expression:
         """Parses a read of a table, or a call of a supported function."""
         function, named = node.func, node.keywords or any(isinstance(one, ast.Starred) for one in node.args)
         if not named and isinstance(function, ast.Attribute) and function.attr in ("value", "current", "now", "delta"):
             of = function.value
-            table = self._table_of(of.value, known) if isinstance(of, ast.Subscript) else None
+            table = self._table_of(of.value, bindings) if isinstance(of, ast.Subscript) else None
             if table is not None and isinstance(of, ast.Subscript):
-                return self._read(node, table, of, function.attr, known)
-        return super().call(node, known)
+                return self._read(node, table, of, function.attr, bindings)
+        return super().call(node, bindings)
 
     def _read(
-        self, node: ast.Call, table: Table | WindowedTable, of: ast.Subscript, how: str, known: dict[str, Any]
+        self, node: ast.Call, table: Table | WindowedTable, of: ast.Subscript, how: str, bindings: dict[str, Any]
     ) -> Read:
         name = self._windowed_name(table, node)
         if len(node.args) != (1 if how == "delta" else 0):
@@ -241,8 +241,8 @@ class _BodyReader(Reader):
             if table._relative.to != "now":
                 raise Unknown(f"the table {name!r} is read at one time", node)
             how = "now"
-        ago = self.expression(node.args[0], known) if node.args else None
-        return Read(name, self.expression(of.slice, known), how, ago)
+        ago = self.expression(node.args[0], bindings) if node.args else None
+        return Read(name, self.expression(of.slice, bindings), how, ago)
 
 
 def default_of(table: Table) -> Any:
@@ -252,8 +252,8 @@ def default_of(table: Table) -> Any:
         return None
     if default in _EMPTY:
         return default()
-    found = constant_of(default)
-    return _MADE if found is None else found[0]
+    constant = constant_of(default)
+    return _MADE if constant is None else constant[0]
 
 
 def _sends(group: ast.Call) -> bool:

@@ -163,14 +163,14 @@ async def _run(agent: Agent, shard: Shard, journal: Journal, events: _Events) ->
         task = asyncio.create_task(_body(agent, batch))
         batch.begun = Begun()
         await asyncio.wait({task, batch.over}, return_when=asyncio.FIRST_COMPLETED)
-        asked = batch.over.done()
+        is_over = batch.over.done()
         batch.close()
         failure: BaseException | None = None
         try:
             await task
         except asyncio.CancelledError as error:
             # Cancellation while the body waited for an event is its normal end; otherwise the body raised it.
-            failure = None if asked else error
+            failure = None if is_over else error
         except Exception as error:
             failure = error
         if failure is None:
@@ -225,12 +225,12 @@ async def _run_effects(agent: Agent, shard: Shard, group: GroupBy | None, effect
             if group is not None:
                 event = replace(event, key=group.of(event.value))
             enter(Context(shard, event))
-            whole = filled(statement, values)
-            if isinstance(whole, Emit):
-                await agent.deliver(interpreter.value(whole.value, event))
+            effect = filled(statement, values)
+            if isinstance(effect, Emit):
+                await agent.deliver(interpreter.value(effect.value, event))
                 await begun.ended()
             else:
-                print(*(interpreter.value(one, event) for one in whole.values))  # noqa: T201
+                print(*(interpreter.value(one, event) for one in effect.values))  # noqa: T201
             shard.settled()
         except Exception as error:
             _fail(agent, [event], error, line=f"{agent.function.__code__.co_filename}:{statement.line}")

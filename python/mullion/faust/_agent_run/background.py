@@ -76,8 +76,8 @@ class Snapshot:
         if self._records is None:
             self._records = {}
             for key, value in self._load():
-                known = self._records.get(key)
-                self._records[key] = value if known is None else _later(known, value)
+                previous = self._records.get(key)
+                self._records[key] = value if previous is None else _later(previous, value)
             asyncio.get_running_loop().call_soon(self._forget)
         return self._records
 
@@ -85,11 +85,11 @@ class Snapshot:
         self._records = None
 
 
-def _later(known: bytes, value: bytes) -> bytes:
+def _later(previous: bytes, value: bytes) -> bytes:
     """Merges the clocks of a table, one per shard partition: the latest of each."""
-    if len(known) != _CLOCKS.size or len(value) != _CLOCKS.size:
-        return max(known, value)
-    return _CLOCKS.pack(*map(max, _CLOCKS.unpack(known), _CLOCKS.unpack(value)))
+    if len(previous) != _CLOCKS.size or len(value) != _CLOCKS.size:
+        return max(previous, value)
+    return _CLOCKS.pack(*map(max, _CLOCKS.unpack(previous), _CLOCKS.unpack(value)))
 
 
 @final

@@ -35,8 +35,8 @@ def columns_of(kind: Any) -> str | None:
             # The messages of such fields may have other types too.
             return None
         plain = {name: _plain_type(one) for name, one in kind._types().items()}
-        found = [f"`{name}` {_KINDS[one]}" for name, one in plain.items() if one is not None]
-        return ", ".join(found) or None
+        columns = [f"`{name}` {_KINDS[one]}" for name, one in plain.items() if one is not None]
+        return ", ".join(columns) or None
     return None
 
 

@@ -133,8 +133,8 @@ def _reads(reader: Callable[..., Any], writer: Callable[..., Any], name: str) ->
     if one is None or other is None or name not in names_in(one.__code__) | set(one.__code__.co_freevars):
         return False
     missing = object()
-    mine, theirs = names_of(one).get(name, missing), names_of(other).get(name, missing)
-    return mine is theirs and one.__globals__ is other.__globals__
+    mine, other_value = names_of(one).get(name, missing), names_of(other).get(name, missing)
+    return mine is other_value and one.__globals__ is other.__globals__
 
 
 def _why_lost(part: str, writes: list[OutsideWrite]) -> str:

@@ -62,15 +62,15 @@ class AgentsQuery:
     @property
     def began_with(self) -> list[str] | None:
         """The topics of the query's first start, if it has started."""
-        known = self._manifest
-        return None if known is None else list(known["topics"])
+        manifest = self._manifest
+        return None if manifest is None else list(manifest["topics"])
 
     @property
     def _manifest(self) -> dict[str, Any] | None:
         """The manifest of a query that has started."""
         began = any((self._app.folder_of(JOB) / "query" / "offsets").glob("[0-9]*"))
-        known: dict[str, Any] | None = Manifest(self._app.folder_of(JOB)).read("agents", dict) if began else None
-        return known
+        manifest: dict[str, Any] | None = Manifest(self._app.folder_of(JOB)).read("agents", dict) if began else None
+        return manifest
 
     def jobs(self) -> Sequence[Job]:
         """The one query of all agents and timers, if there are any."""
@@ -180,15 +180,15 @@ class AgentsQuery:
             OutsideState.of(self._app),
             as_text=isinstance(self._app.broker, KafkaBroker),
         )
-        told = folds.program(in_jvm, self._app.tables, worker.begins(), sharded) if in_jvm else None
-        made: DataFrame = stateful_map(
+        program = folds.program(in_jvm, self._app.tables, worker.begins(), sharded) if in_jvm else None
+        output: DataFrame = stateful_map(
             timed,
             worker,
             OUTPUTS_WITH_TIMES,
             shard_by="_shard",
             wall_timers=bool(self._app.timers),
             begins=bool(self._app.timers),
-            folds=told,
+            folds=program,
             keys={
                 "of": "tables",
                 "tables": sorted(self._app.tables),
@@ -196,7 +196,7 @@ class AgentsQuery:
                 "isOneShard": not sharded,
             },
         )
-        return made
+        return output
 
     def _nothing(self, spark: SparkSession) -> DataFrame:
         """A source without rows, for a program that has only timers: a query needs a source."""
@@ -217,29 +217,29 @@ class AgentsQuery:
 
     def _require_begun_so(self, topics: list[str], shards: dict[str, str | None]) -> None:
         """Rejects changes since the first start that would lose records: topics, shards, or meanings of tables."""
-        known = self._manifest or {}
-        for why in self._refusals(known, topics, shards):
+        previous = self._manifest or {}
+        for why in self._refusals(previous, topics, shards):
             raise IncompatibleStateError(why)
-        for name, what in table_meaning.changes(self._app.tables.values(), known.get("tables", {})).items():
+        for name, what in table_meaning.changes(self._app.tables.values(), previous.get("tables", {})).items():
             log.warning("The table %r of %s keeps its records: %s.", name, self._app.name, what)
         now = {name: table_meaning.kept_as(table) for name, table in self._app.tables.items()}
-        said = {
+        manifest = {
             "topics": topics,
-            "shards": {**known.get("shards", {}), **shards},
-            "tables": {**known.get("tables", {}), **now},
+            "shards": {**previous.get("shards", {}), **shards},
+            "tables": {**previous.get("tables", {}), **now},
         }
-        Manifest(self._app.folder_of(JOB)).write("agents", said)
+        Manifest(self._app.folder_of(JOB)).write("agents", manifest)
 
-    def _refusals(self, known: dict[str, Any], topics: list[str], shards: dict[str, str | None]) -> Iterator[str]:
+    def _refusals(self, manifest: dict[str, Any], topics: list[str], shards: dict[str, str | None]) -> Iterator[str]:
         """The reasons why the query cannot continue from its manifest; none before its first start."""
         anew = f"start with another checkpoint than {self._app.checkpoint}"
-        if known.get("topics", topics) != topics:
+        if manifest.get("topics", topics) != topics:
             yield (
                 f"The agents of {self._app.name!r} read the topics {', '.join(topics) or 'none'}, and its "
-                f"query began with {', '.join(known['topics']) or 'none'}. It cannot continue with other topics. Make "
-                f"another App, with an id of its own, for new topics, or {anew}."
+                f"query began with {', '.join(manifest['topics']) or 'none'}. It cannot continue with other topics. "
+                f"Make another App, with an id of its own, for new topics, or {anew}."
             )
-        were = known.get("shards", {})
+        were = manifest.get("shards", {})
         in_one = {field is None for field in were.values()}
         for agent, field in shards.items():
             before = were.get(agent, field)
@@ -257,7 +257,7 @@ class AgentsQuery:
                     f"there. explain() gives the reason. Write the agent as the others were, or {anew}."
                 )
         for name, table in self._app.tables.items():
-            differ = table_meaning.differences(known.get("tables", {}).get(name, {}), table_meaning.kept_as(table))
+            differ = table_meaning.differences(manifest.get("tables", {}).get(name, {}), table_meaning.kept_as(table))
             if differ:
                 yield (
                     f"The table {name!r} of {self._app.name!r} is another one than when it began: {'; '.join(differ)}. "
@@ -267,8 +267,8 @@ class AgentsQuery:
 
     def changes(self) -> list[Change]:
         """The effects on tables' records if the query were started."""
-        known = self._manifest
-        if known is None:
+        manifest = self._manifest
+        if manifest is None:
             return [Change(JOB, "goes on", "it is new, and begins with nothing")]
         type_by_groups(self._app.agents.values())
         agents = self._app.agents.values()
@@ -276,13 +276,17 @@ class AgentsQuery:
             agent.name: _sharding_of(agent, self._columns_without_spark(agent.channel.name)) for agent in agents
         }
         topics = sorted({agent.channel.name for agent in agents})
-        refused = [Change(JOB, "refused", why) for why in self._refusals(known, topics, _fields_of(shardings))]
-        tables = known.get("tables", {})
-        told = table_meaning.changes(self._app.tables.values(), tables)
+        refused = [Change(JOB, "refused", why) for why in self._refusals(manifest, topics, _fields_of(shardings))]
+        tables = manifest.get("tables", {})
+        meanings = table_meaning.changes(self._app.tables.values(), tables)
         for name in self._app.tables:
-            told.setdefault(name, "its records mean what they meant" if name in tables else "it begins with nothing")
-        told |= dict.fromkeys(tables.keys() - told.keys(), "it is no longer in the program, and its records are kept")
-        return refused + [Change(f"table {name}", "goes on", what) for name, what in told.items()]
+            meanings.setdefault(
+                name, "its records mean what they meant" if name in tables else "it begins with nothing"
+            )
+        meanings |= dict.fromkeys(
+            tables.keys() - meanings.keys(), "it is no longer in the program, and its records are kept"
+        )
+        return refused + [Change(f"table {name}", "goes on", what) for name, what in meanings.items()]
 
     def _stream_of(self, topic: Channel) -> DataFrame:
         """A topic as a stream with its columns; a topic without messages has the columns of its type."""
@@ -307,8 +311,8 @@ class AgentsQuery:
 
     def _mend(self, failure: BaseException) -> bool:
         """True if the query may continue with columns that its topics gained after it was built."""
-        known = {name: self._columns_without_spark(name) for name in self._begun_with}
-        grown = known != self._begun_with
+        columns = {name: self._columns_without_spark(name) for name in self._begun_with}
+        grown = columns != self._begun_with
         return grown and isinstance(failure, WrongShardError) and isinstance(self._app.broker, DirBroker)
 
 
@@ -317,8 +321,8 @@ def _quote(name: str) -> str:
 
 
 def _group_of(agent: Agent) -> Any:
-    found = parser.read(agent).group
-    return found if found is not None else grouped_by(steps_of(agent))
+    group = parser.read(agent).group
+    return group if group is not None else grouped_by(steps_of(agent))
 
 
 def _in_words(field: str | None) -> str:
@@ -348,14 +352,14 @@ def _shard_column(
     if not sharding.field:
         return F.coalesce(F.col("_key"), F.lit(""))
     kinds = {field.name: field.dataType for field in columns}
-    known = sharding.field in kinds
+    has_column = sharding.field in kinds
     # The columns of a topic without messages are unknown: the worker checks each row.
-    if not known and not sharding.default and columns != NO_COLUMNS:
+    if not has_column and not sharding.default and columns != NO_COLUMNS:
         raise InvalidArgumentError(
             f"The events of the agent {agent.name!r} are in {sharding.words}, which its topic "
             f"{agent.channel.name!r} does not have. It has: {', '.join(kinds)}."
         )
-    shard = shard_column(value[sharding.field], kinds[sharding.field]) if known else F.lit(None).cast("string")
+    shard = shard_column(value[sharding.field], kinds[sharding.field]) if has_column else F.lit(None).cast("string")
     if unfit:
         is_text = F.col(UNFIT).isNotNull() & ~F.col(UNFIT).startswith(PLACE)
         shard = F.when(is_text, jvm.json_shard(spark, F.col(UNFIT), sharding.field)).otherwise(shard)

@@ -25,11 +25,11 @@ class InOrder:
         self._starts = [0, *itertools.accumulate(batch.num_rows for batch in self._batches)]
         self._order = pc.sort_indices(self._column("_position", pa.int64()))
         self._agents = self._column("_agent", pa.int32()).take(self._order)
-        self._told = self._column("_statement", pa.int32()).take(self._order).is_valid()
+        self._is_effect = self._column("_statement", pa.int32()).take(self._order).is_valid()
 
-    def of(self, agent: int, *, told: bool = False) -> Iterator[dict[str, Any]]:
-        """Yields the rows of an agent: its events, or with ``told`` the effects of an agent that ran in the JVM."""
-        mine = pc.and_(pc.equal(self._agents, agent), self._told if told else pc.invert(self._told))
+    def of(self, agent: int, *, effects: bool = False) -> Iterator[dict[str, Any]]:
+        """Yields the rows of an agent: its events, or with ``effects`` the effects of an agent that ran in the JVM."""
+        mine = pc.and_(pc.equal(self._agents, agent), self._is_effect if effects else pc.invert(self._is_effect))
         order = self._order.filter(mine)
         for start in range(0, len(order), _RUN):
             yield from self._rows(order.slice(start, _RUN).to_pylist())

@@ -38,10 +38,10 @@ class Shard:
     def data(self, table: Kept) -> TableData:
         if self.apart is not None:
             raise UnsupportedError(_why_one_shard(self.apart, table))
-        found = self._data.get(table.name)
-        if found is None:
-            found = self._data[table.name] = TableData(self, table)
-        return found
+        data = self._data.get(table.name)
+        if data is None:
+            data = self._data[table.name] = TableData(self, table)
+        return data
 
     @contextmanager
     def of_agent(self, name: str) -> Iterator[None]:

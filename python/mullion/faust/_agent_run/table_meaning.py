@@ -22,42 +22,42 @@ def kept_as(table: Table) -> dict[str, str]:
     """A description of the meaning of a table's records, by property."""
     window = table.window
     if window is None:
-        kept = "by key"
+        layout = "by key"
     elif isinstance(window, SlidingWindow):
-        kept = "by key and time"
+        layout = "by key and time"
     else:
-        kept = "by key and range"
-    said = {"records": kept}
+        layout = "by key and range"
+    meaning = {"records": layout}
     if table.key_type is not None:
-        said["key_type"] = getattr(table.key_type, "__qualname__", None) or repr(table.key_type)
+        meaning["key_type"] = getattr(table.key_type, "__qualname__", None) or repr(table.key_type)
     if window is not None:
-        said |= {"window": str(window.ident), "key_index": str(table.key_index)}
-    return said
+        meaning |= {"window": str(window.ident), "key_index": str(table.key_index)}
+    return meaning
 
 
-def differences(was: Mapping[str, str], now: Mapping[str, str]) -> list[str]:
+def differences(before: Mapping[str, str], now: Mapping[str, str]) -> list[str]:
     """The reasons, in words, why a table's stored records would be missing or misread."""
-    found = [
-        f"{what} {was[name]}, and {would} {now[name]}"
+    reasons = [
+        f"{what} {before[name]}, and {would} {now[name]}"
         for name, what, would in (
             ("records", "its records are kept", "would now be kept"),
             ("key_type", "its keys are of the key_type", "would now be of"),
         )
-        if name in was and name in now and was[name] != now[name]
+        if name in before and name in now and before[name] != now[name]
     ]
-    if not found and was.get("key_index") == "False" and now.get("key_index") == "True":
-        found.append("it has not kept which keys there are, which key_index=True would list")
-    return found
+    if not reasons and before.get("key_index") == "False" and now.get("key_index") == "True":
+        reasons.append("it has not kept which keys there are, which key_index=True would list")
+    return reasons
 
 
 def changes(tables: Iterable[Table], noted: Mapping[str, Any]) -> dict[str, str]:
     """The tables that continue with another window, by name, described in words."""
-    told = {}
+    changes_by_table = {}
     for table in tables:
-        was, now = noted.get(table.name, {}), kept_as(table)
-        if was.get("records") == now["records"] and was.get("window", now.get("window")) != now.get("window"):
-            told[table.name] = (
-                f"its window was {was['window']} and is now {now['window']}. Ranges that are open stay, and go when "
+        before, now = noted.get(table.name, {}), kept_as(table)
+        if before.get("records") == now["records"] and before.get("window", now.get("window")) != now.get("window"):
+            changes_by_table[table.name] = (
+                f"its window was {before['window']} and is now {now['window']}. Ranges that are open stay, and go when "
                 "they are stale by the window that it has now; those of the new window begin with nothing"
             )
-    return told
+    return changes_by_table

@@ -25,8 +25,8 @@ class Begun:
         self._tasks: list[asyncio.Task[Any]] = []
         asyncio.get_running_loop().set_task_factory(self._make)
 
-    def _make(self, loop: asyncio.AbstractEventLoop, work: Any, **given: Any) -> asyncio.Task[Any]:
-        task = asyncio.Task(work, loop=loop, **given)
+    def _make(self, loop: asyncio.AbstractEventLoop, work: Any, **options: Any) -> asyncio.Task[Any]:
+        task = asyncio.Task(work, loop=loop, **options)
         self._tasks.append(task)
         return task
 
@@ -42,12 +42,12 @@ class Begun:
             tasks, self._tasks = self._tasks, []
             running = [task for task in tasks if not task.done()]
             if running:
-                _, left = await asyncio.wait(running, timeout=LONGEST_SECONDS)
-                if left:
-                    self._tasks = list(left)
+                _, unfinished = await asyncio.wait(running, timeout=LONGEST_SECONDS)
+                if unfinished:
+                    self._tasks = list(unfinished)
                     raise UnsupportedError(
                         f"Work that was begun with asyncio.create_task has not ended {LONGEST_SECONDS:g} seconds after "
-                        f"the code that began it: {', '.join(sorted(map(_describe, left)))}. An event is over "
+                        f"the code that began it: {', '.join(sorted(map(_describe, unfinished)))}. An event is over "
                         "when all that it began has ended: await it, or end it, before the next event."
                     )
             for task in tasks:

@@ -160,7 +160,7 @@ class Worker:
                 aside += run_batch(reads.agent, shard, journal, _Coming(self, reads, rows.of(number), aside))
                 if reads.effects:
                     run_effects(
-                        reads.agent, shard, reads.group, self._effects(reads, rows.of(number, told=True), aside)
+                        reads.agent, shard, reads.group, self._effects(reads, rows.of(number, effects=True), aside)
                     )
         self._run_timers(shard, state)
         shard.expire()
@@ -212,16 +212,16 @@ class Worker:
         return None
 
     def _value(self, reads: Reads, row: dict[str, Any]) -> Any:
-        held = row[reads.column] or {}
+        fields = row[reads.column] or {}
         there = row["_columns"]
         if there is not None and WHOLE in there:
-            held = {k: int(v) if v is not None and whole_mark(k) in there else v for k, v in held.items()}
+            fields = {k: int(v) if v is not None and whole_mark(k) in there else v for k, v in fields.items()}
         if reads.scalar:
-            return held.get("value")
+            return fields.get("value")
         if there is None:
             # A tombstone: a Kafka message without a value.
             return None
-        return {k: v for k, v in held.items() if v is not None or _COLUMN.format(k) in there}
+        return {k: v for k, v in fields.items() if v is not None or _COLUMN.format(k) in there}
 
     @property
     def timers_of_shards(self) -> list[int]:
@@ -348,9 +348,9 @@ def outputs(
         rows.append({"topic": PRINTED, "batch": encoded(pa.RecordBatch.from_pylist([{"value": printed}]))})
     for (to, key, is_raw, timestamp, headers), alike in itertools.groupby(messages, _publisher_columns):
         values = [one.value for one in alike]
-        made = [_json_rows.texts(values, raw=is_raw)] if as_text else _json_rows.batches(values)
+        batches = [_json_rows.texts(values, raw=is_raw)] if as_text else _json_rows.batches(values)
         shared = {"topic": to, "key": key, "headers": headers, "timestamp": timestamp}
-        rows += [{**shared, "batch": encoded(batch)} for batch in made]
+        rows += [{**shared, "batch": encoded(batch)} for batch in batches]
     if rows:
         yield pa.RecordBatch.from_pylist(rows, schema=_OUTPUTS_SCHEMA)
 

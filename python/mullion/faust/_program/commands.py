@@ -22,14 +22,14 @@ _TAKEN: Final = frozenset(
 @final
 @dataclass(frozen=True)
 class Option:
-    """A parameter of a command, positional unless ``by_name``. ``given`` holds click's arguments for it."""
+    """A parameter of a command, positional unless ``by_name``. ``arguments`` holds click's arguments for it."""
 
     names: tuple[str, ...]
-    given: dict[str, Any] = field(default_factory=dict)
+    arguments: dict[str, Any] = field(default_factory=dict)
     by_name: bool = True
 
     def __post_init__(self) -> None:
-        unknown = sorted(set(self.given) - _TAKEN)
+        unknown = sorted(set(self.arguments) - _TAKEN)
         if unknown:
             raise InvalidArgumentError(
                 f"{unknown[0]!r} of the option {self.names!r} is not supported. There are: {', '.join(sorted(_TAKEN))}."
@@ -43,27 +43,27 @@ class Option:
         return plain[0] if plain else longest.lstrip("-").partition("/")[0].replace("-", "_")
 
     def add_to(self, parser: argparse.ArgumentParser) -> None:
-        given = self.given
-        about: dict[str, Any] = {"help": given.get("help")}
-        default = given.get("default")
-        if given.get("envvar"):
-            default = os.environ.get(given["envvar"], default)
+        arguments = self.arguments
+        about: dict[str, Any] = {"help": arguments.get("help")}
+        default = arguments.get("default")
+        if arguments.get("envvar"):
+            default = os.environ.get(arguments["envvar"], default)
         flags = [part for name in self.names if name.startswith("-") for part in name.split("/")]
-        kind = given.get("type") or (type(default) if isinstance(default, (int, float)) else None)
+        kind = arguments.get("type") or (type(default) if isinstance(default, (int, float)) else None)
         if not self.by_name:
-            optional = given.get("required") is False or "default" in given
-            nargs = {-1: "*"}.get(given.get("nargs", 1), given.get("nargs", 1))
+            optional = arguments.get("required") is False or "default" in arguments
+            nargs = {-1: "*"}.get(arguments.get("nargs", 1), arguments.get("nargs", 1))
             about["nargs"] = nargs if nargs != 1 else "?" if optional else None
             parser.add_argument(self.parameter, type=_kind(kind), default=default, **about)
-        elif given.get("is_flag") or kind is bool or len(flags) > len(self.names):
+        elif arguments.get("is_flag") or kind is bool or len(flags) > len(self.names):
             about["action"] = argparse.BooleanOptionalAction if "/" in "".join(self.names) else "store_true"
             flags = [flag for flag in flags if not flag.startswith("--no-")]
             parser.add_argument(*flags, dest=self.parameter, default=bool(default), **about)
-        elif given.get("count"):
+        elif arguments.get("count"):
             parser.add_argument(*flags, dest=self.parameter, action="count", default=default or 0, **about)
         else:
-            about["required"] = bool(given.get("required")) and default is None
-            about["action"] = "append" if given.get("multiple") else "store"
+            about["required"] = bool(arguments.get("required")) and default is None
+            about["action"] = "append" if arguments.get("multiple") else "store"
             parser.add_argument(*flags, dest=self.parameter, type=_kind(kind), default=default, **about)
 
 
@@ -101,10 +101,10 @@ class Command:
         parser = argparse.ArgumentParser(prog=self.name, description=inspect.getdoc(self.function))
         for option in self.options:
             option.add_to(parser)
-        found = vars(parser.parse_args(list(arguments)))
+        values = vars(parser.parse_args(list(arguments)))
         if not inspect.signature(self.function).parameters:
             return self.function
-        return _Bound(self.function, Context(app), found)
+        return _Bound(self.function, Context(app), values)
 
 
 @final
@@ -122,10 +122,10 @@ class Context:
 
 @final
 class _Bound:
-    def __init__(self, function: Callable[..., Any], context: Context, found: dict[str, Any]) -> None:
+    def __init__(self, function: Callable[..., Any], context: Context, values: dict[str, Any]) -> None:
         self._function = function
         self._context = context
-        self._found = found
+        self._found = values
         self.__name__ = function.__name__
 
     def __call__(self) -> Any:

@@ -16,11 +16,11 @@ _LEFT_OUT: Final = re.compile(r"(^|\.)(__main__|conftest|tests?|test_[^.]*|setup
 
 def packages_of(conf: Settings) -> list[str]:
     """Returns the packages to search, from the settings."""
-    told = conf.autodiscover() if callable(conf.autodiscover) else conf.autodiscover
-    if not told:
+    packages = conf.autodiscover() if callable(conf.autodiscover) else conf.autodiscover
+    if not packages:
         return []
-    if told is not True:
-        return [told] if isinstance(told, str) else list(told)
+    if packages is not True:
+        return [packages] if isinstance(packages, str) else list(packages)
     if not conf.origin:
         raise InvalidArgumentError(
             f"autodiscover=True of the App {conf.id!r} needs to know where its modules are. Write origin='package', or "
@@ -33,6 +33,6 @@ def import_all(packages: Iterable[str]) -> None:
     """Imports packages and all their modules except tests. Errors raised by a module are passed on unchanged."""
     for name in packages:
         package = importlib.import_module(name)
-        for found in pkgutil.walk_packages(getattr(package, "__path__", ()), f"{name}."):
-            if not _LEFT_OUT.search(found.name):
-                importlib.import_module(found.name)
+        for module in pkgutil.walk_packages(getattr(package, "__path__", ()), f"{name}."):
+            if not _LEFT_OUT.search(module.name):
+                importlib.import_module(module.name)

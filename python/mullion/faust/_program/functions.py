@@ -117,9 +117,9 @@ class Functions:
         """Records, once, an argument that was accepted without effect."""
         self._noted[what] = None
 
-    def _accept(self, of: str, given: dict[str, Any], known: Sequence[str], method: str) -> None:
-        for name, value in given.items():
-            if name not in known:
+    def _accept(self, of: str, arguments: dict[str, Any], parameters: Sequence[str], method: str) -> None:
+        for name, value in arguments.items():
+            if name not in parameters:
                 raise TypeError(f"{method}() got an unexpected keyword argument {name!r}")
             if name not in _SILENT and value is not None:
                 self.note(f"{name}= of {of}")

@@ -34,9 +34,9 @@ class Signal:
     def connect(self, function: F) -> F: ...
 
     @overload
-    def connect(self, function: None = None, **given: Any) -> Callable[[F], F]: ...
+    def connect(self, function: None = None, **options: Any) -> Callable[[F], F]: ...
 
-    def connect(self, function: Any = None, **given: Any) -> Any:
+    def connect(self, function: Any = None, **options: Any) -> Any:
         """Connects a function or a coroutine function: ``@app.on_rebalance_complete.connect``, with or without ()."""
         if function is None:
             return self.connect
@@ -51,10 +51,10 @@ class Signal:
         if function in self._handlers:
             self._handlers.remove(function)
 
-    def calls(self, *given: Any) -> Iterator[Callable[[], Any]]:
+    def calls(self, *arguments: Any) -> Iterator[Callable[[], Any]]:
         """Yields the calls of the handlers, each with the App and the signal's arguments."""
         for handler in self._handlers:
-            yield _Call(handler, given, self)
+            yield _Call(handler, arguments, self)
 
     def __bool__(self) -> bool:
         return bool(self._handlers)
@@ -67,9 +67,9 @@ class Signal:
 class _Call:
     """A handler with those of the arguments that its parameters accept."""
 
-    def __init__(self, handler: Callable[..., Any], given: tuple[Any, ...], signal: Signal) -> None:
+    def __init__(self, handler: Callable[..., Any], arguments: tuple[Any, ...], signal: Signal) -> None:
         self._handler = handler
-        self._given = given
+        self._given = arguments
         self._signal = signal
         self.__name__ = getattr(handler, "__name__", repr(handler))
 
@@ -79,6 +79,6 @@ class _Call:
         takes_more = any(one.kind is one.VAR_KEYWORD for one in parameters)
         takes_all = any(one.kind is one.VAR_POSITIONAL for one in parameters)
         places = sum(one.kind in (one.POSITIONAL_ONLY, one.POSITIONAL_OR_KEYWORD) for one in parameters)
-        given = self._given if takes_all else self._given[:places]
+        arguments = self._given if takes_all else self._given[:places]
         more = {"signal": self._signal} if takes_more or "signal" in named else {}
-        return self._handler(*given, **more)
+        return self._handler(*arguments, **more)

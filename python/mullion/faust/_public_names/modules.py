@@ -80,9 +80,9 @@ def named(module: str, name: str) -> Any:
     if f"{module}.{name}" in MODULES:
         return importlib.import_module(f"{_PACKAGE}.{module}.{name}")
     for source in _SOURCES:
-        found = importlib.import_module(f"{_PACKAGE}{source}")
-        if name in found.__all__:
-            return getattr(found, name)
+        source_module = importlib.import_module(f"{_PACKAGE}{source}")
+        if name in source_module.__all__:
+            return getattr(source_module, name)
     return placeholder(f"{module}.{name}")
 
 

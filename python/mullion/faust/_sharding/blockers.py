@@ -47,13 +47,13 @@ def _leaves_alone(function: Any, position: int, values: Values, depth: int = 3) 
     """True if a function does not change the argument at a position; ``depth`` limits the nested calls analysed."""
     if any(function is one for one in _HARMLESS):
         return True
-    source, whole = source_of(function), plain(function)
-    if source is None or whole is not function or depth == 0:
+    source, unwrapped = source_of(function), plain(function)
+    if source is None or unwrapped is not function or depth == 0:
         return False
     names = parameters_of(source.definition)
     if position >= len(source.definition.args.posonlyargs) + len(source.definition.args.args):
         return False
-    around, free = names_of(whole), {id(node) for node in taken(source)}
+    around, free = names_of(unwrapped), {id(node) for node in taken(source)}
 
     def resolve(node: ast.AST) -> Any:
         return around.get(node.id, MISSING) if isinstance(node, ast.Name) and id(node) in free else MISSING
@@ -67,7 +67,7 @@ class Spoils:
     def __init__(
         self,
         definition: ast.AST,
-        held: tuple[set[str], set[str]],
+        names: tuple[set[str], set[str]],
         values: Values,
         resolve: Callable[[ast.AST], Any],
         sinks: Iterable[Any],
@@ -78,7 +78,7 @@ class Spoils:
         self._values = values
         self._resolve = resolve
         self._sinks = list(sinks)
-        named, self._events = held
+        named, self._events = names
         self._held = named | self._events
         self._parents = {id(child): node for node in ast.walk(definition) for child in ast.iter_child_nodes(node)}
         before = -1
@@ -166,5 +166,5 @@ class Spoils:
             return isinstance(self._resolve(function.value.value), TABLES)
         if isinstance(function, ast.Attribute) and isinstance(self._resolve(function.value), logging.Logger):
             return True
-        found = self._resolve(function)
-        return found is not MISSING and _leaves_alone(found, call.args.index(node), self._values, self._depth)
+        called = self._resolve(function)
+        return called is not MISSING and _leaves_alone(called, call.args.index(node), self._values, self._depth)

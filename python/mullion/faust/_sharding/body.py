@@ -110,14 +110,14 @@ class Body:
         function = plain(agent.function)
         assert function is not None
         self._around = names_of(function)
-        given = defaults_of(function)
+        defaults = defaults_of(function)
         parameters = parameters_of(source.definition)
         if inspect.ismethod(agent.function):
-            given = {**given, parameters[0]: agent.function.__self__}
+            defaults = {**defaults, parameters[0]: agent.function.__self__}
             parameters = parameters[1:]
         self._stream = parameters[0] if parameters else ""
         set_ = set().union(*(bound_in(one) for one in source.definition.body))
-        self._given = {name: one for name, one in given.items() if name not in set_ and name != self._stream}
+        self._given = {name: one for name, one in defaults.items() if name not in set_ and name != self._stream}
         self._taken = {id(node) for node in taken(source)}
         self._parents = {
             id(child): node for node in ast.walk(source.definition) for child in ast.iter_child_nodes(node)
@@ -152,9 +152,9 @@ class Body:
         """The first table that the body uses with all its keys, as in ``table.items()``, and the place."""
         places = []
         for name in self._names():
-            node, found = self._leads_to(name)
-            if isinstance(found, TABLES) and self._uses_all_keys(node):
-                places.append((name.lineno, found.name))
+            node, value = self._leads_to(name)
+            if isinstance(value, TABLES) and self._uses_all_keys(node):
+                places.append((name.lineno, value.name))
         return next(((table, f"{self._source.file}:{line}") for line, table in sorted(places)), None)
 
     def keys(self) -> list[Keyed]:
@@ -162,13 +162,13 @@ class Body:
         if not self._uses:
             return []
         self._block(self._source.definition.body, _Known({self._stream: _Origin("stream")}))
-        found = []
+        lines = []
         for use in self._uses:
             origin = self._keys.get(id(use.key))
             text = ast.unparse(use.key) if origin is None else self._origin_text(origin)
             where = f"{self._source.file}:{use.line}"
-            found.append((use.line, Keyed(use.table.name, text, where, self._field(origin))))
-        return [one for _, one in sorted(set(found), key=lambda pair: (pair[0], pair[1].table, pair[1].key))]
+            lines.append((use.line, Keyed(use.table.name, text, where, self._field(origin))))
+        return [one for _, one in sorted(set(lines), key=lambda pair: (pair[0], pair[1].table, pair[1].key))]
 
     def _field(self, origin: _Origin | None) -> str | None:
         if origin is None:
@@ -205,15 +205,15 @@ class Body:
     def _leads_to(self, name: ast.Name) -> tuple[ast.AST, Any]:
         """The table that a name leads to, with its node; otherwise the last value that it leads to."""
         node: ast.AST = name
-        found = self._resolve(name)
-        while not isinstance(found, TABLES):
+        value = self._resolve(name)
+        while not isinstance(value, TABLES):
             above = self._parents.get(id(node))
             further = self._resolve(above) if isinstance(above, (ast.Attribute, ast.Subscript)) else MISSING
             if further is MISSING or getattr(above, "value", None) is not node:
                 break
             assert above is not None
-            node, found = above, further
-        return node, found
+            node, value = above, further
+        return node, value
 
     def _uses_all_keys(self, node: ast.AST) -> bool:
         """True if the code around a table uses all its keys."""
@@ -227,15 +227,15 @@ class Body:
 
     def _use_of(self, name: ast.Name) -> Iterator[_Use]:
         """The use of the table that a name leads to, if any."""
-        node, found = self._leads_to(name)
+        node, value = self._leads_to(name)
         parent = self._parents.get(id(node))
-        if isinstance(found, TABLES):
+        if isinstance(value, TABLES):
             key = self._key_of(node, parent)
             if key is not None and not isinstance(key, ast.Slice):
-                yield _Use(found, key, key.lineno)
+                yield _Use(value, key, key.lineno)
             elif not (isinstance(parent, ast.Attribute) and parent.attr in _WHOLE):
                 self._hide(name, name.id)
-        elif self._may_lead(name, found, parent):
+        elif self._may_lead(name, value, parent):
             self._hide(name, name.id)
 
     def _key_of(self, node: ast.AST, parent: ast.AST | None) -> ast.expr | None:
@@ -249,18 +249,18 @@ class Body:
             return parent.left if parent.comparators[0] is node else None
         return None
 
-    def _may_lead(self, name: ast.Name, found: Any, parent: ast.AST | None) -> bool:
+    def _may_lead(self, name: ast.Name, value: Any, parent: ast.AST | None) -> bool:
         """True if the value of a name may lead to a table."""
-        if found is MISSING or found is current_event:
+        if value is MISSING or value is current_event:
             return True
-        if isinstance(found, Program):
+        if isinstance(value, Program):
             return not (isinstance(parent, ast.Attribute) and parent.attr in _OF_APP)
-        if isinstance(found, ModuleType):
+        if isinstance(value, ModuleType):
             # The module lacks the attribute, or is passed to other code.
             return True
-        if isinstance(found, BuiltinFunctionType) and found.__self__ is builtins:
-            return found.__name__ in _FINDS
-        return tables_in([found]) != set()
+        if isinstance(value, BuiltinFunctionType) and value.__self__ is builtins:
+            return value.__name__ in _FINDS
+        return tables_in([value]) != set()
 
     def _hide(self, node: ast.AST, name: str) -> None:
         line = getattr(node, "lineno", self._source.line)
@@ -281,8 +281,8 @@ class Body:
                 return base.tables if node.attr == "tables" else MISSING
             if base is MISSING or isinstance(base, (*TABLES, Agent, Channel)):
                 return MISSING
-            found = inspect.getattr_static(base, node.attr, MISSING)
-            return found if isinstance(found, (*TABLES, type, Program)) else MISSING
+            attribute = inspect.getattr_static(base, node.attr, MISSING)
+            return attribute if isinstance(attribute, (*TABLES, type, Program)) else MISSING
         if isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Constant):
             base = self._resolve(node.value) if isinstance(node.value, ast.Attribute) else MISSING
             if isinstance(base, dict) and node.value.attr == "tables":  # type: ignore[attr-defined]
@@ -314,63 +314,63 @@ class Body:
 
     # -- line by line
 
-    def _block(self, nodes: list[ast.stmt], known: _Known) -> bool:
+    def _block(self, nodes: list[ast.stmt], state: _Known) -> bool:
         """Analyses statements. Returns True if execution can reach the line after them."""
-        return all(self._statement(node, known) for node in nodes)
+        return all(self._statement(node, state) for node in nodes)
 
-    def _statement(self, node: ast.stmt, known: _Known) -> bool:
+    def _statement(self, node: ast.stmt, state: _Known) -> bool:
         if isinstance(node, ast.If):
-            self._see([node.test], known)
-            ways = [(known.copy(), node.body), (known.copy(), node.orelse)]
+            self._see([node.test], state)
+            ways = [(state.copy(), node.body), (state.copy(), node.orelse)]
             goes_on = [way for way, body in ways if self._block(body, way)]
-            known.merge(goes_on)
+            state.merge(goes_on)
             return bool(goes_on)
         if isinstance(node, (ast.For, ast.AsyncFor)):
-            self._loop(node, known)
+            self._loop(node, state)
             return True
         if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
-            known.spoiled |= self._spoils.within(node)
+            state.spoiled |= self._spoils.within(node)
             self._see([node], _Known())
-            known.forget(bound_in(node))
+            state.forget(bound_in(node))
             return True
         if isinstance(node, (ast.While, ast.Try, ast.With, ast.AsyncWith, ast.Match, ast.TryStar)):
-            known.forget(bound_in(node))
-            known.spoiled |= self._spoils.within(node)
-            self._apart(node, known)
+            state.forget(bound_in(node))
+            state.spoiled |= self._spoils.within(node)
+            self._apart(node, state)
             return True
         changed = {one.target.id for one in ast.walk(node) if isinstance(one, ast.NamedExpr)}
-        known.forget(changed)
-        self._see([node], known)
-        self._set(node, known, changed)
+        state.forget(changed)
+        self._see([node], state)
+        self._set(node, state, changed)
         return not isinstance(node, (ast.Continue, ast.Break, ast.Return, ast.Raise))
 
-    def _set(self, node: ast.stmt, known: _Known, changed: set[str]) -> None:
+    def _set(self, node: ast.stmt, state: _Known, changed: set[str]) -> None:
         """Records the variables that a simple statement sets."""
         value = node.value if isinstance(node, (ast.Assign, ast.AnnAssign)) else None
-        origin = None if value is None else self._origin(value, known)
-        known.forget(bound_in(node))
+        origin = None if value is None else self._origin(value, state)
+        state.forget(bound_in(node))
         targets = node.targets if isinstance(node, ast.Assign) else [getattr(node, "target", None)]
         target = targets[0] if len(targets) == 1 else None
         if origin is not None and isinstance(target, ast.Name) and target.id not in self._elsewhere | changed:
-            known.names[target.id] = origin
+            state.names[target.id] = origin
 
-    def _loop(self, node: ast.For | ast.AsyncFor, known: _Known) -> None:
-        self._see([node.iter], known)
-        through = self._origin(node.iter, known) if isinstance(node, ast.AsyncFor) else None
-        known.forget(bound_in(node))
-        within = known.copy()
+    def _loop(self, node: ast.For | ast.AsyncFor, state: _Known) -> None:
+        self._see([node.iter], state)
+        through = self._origin(node.iter, state) if isinstance(node, ast.AsyncFor) else None
+        state.forget(bound_in(node))
+        within = state.copy()
         if through is not None and through.kind == "stream":
             # Each event is a new object: facts about the previous event, and changes of it, no longer hold.
-            known.names = {name: one for name, one in known.names.items() if one.kind == "stream"}
-            within = _Known(dict(known.names), self._changed_within)
+            state.names = {name: one for name, one in state.names.items() if one.kind == "stream"}
+            within = _Known(dict(state.names), self._changed_within)
             self._bind(node.target, through.name, within)
         else:
             within.spoiled |= self._spoils.within(node)
         self._block(node.body, within)
-        known.spoiled |= within.spoiled
-        self._block(node.orelse, known.copy())
+        state.spoiled |= within.spoiled
+        self._block(node.orelse, state.copy())
 
-    def _bind(self, target: ast.expr, way: str, known: _Known) -> None:
+    def _bind(self, target: ast.expr, way: str, state: _Known) -> None:
         """Records the variables of a loop over a stream."""
         ways: dict[str, list[_Origin | None]] = {
             "": [_Origin("value")],
@@ -384,28 +384,28 @@ class Body:
             names = [one.id if isinstance(one, ast.Name) else "" for one in targets]
             for name, origin in zip(names, origins, strict=True):
                 if name and origin is not None and names.count(name) == 1 and name not in self._elsewhere:
-                    known.names[name] = origin
+                    state.names[name] = origin
 
-    def _apart(self, node: ast.AST, known: _Known) -> None:
+    def _apart(self, node: ast.AST, state: _Known) -> None:
         """Analyses each part of a statement separately, with the facts that hold before the statement."""
-        for _, held in ast.iter_fields(node):
-            parts = held if isinstance(held, list) else [held]
+        for _, child in ast.iter_fields(node):
+            parts = child if isinstance(child, list) else [child]
             statements = [one for one in parts if isinstance(one, ast.stmt)]
-            self._block(statements, known.copy())
+            self._block(statements, state.copy())
             others = [one for one in parts if isinstance(one, ast.AST) and not isinstance(one, ast.stmt)]
             for one in others:
                 if isinstance(one, (ast.ExceptHandler, ast.match_case)):
-                    self._apart(one, known)
+                    self._apart(one, state)
                 else:
-                    self._see([one], known.copy())
+                    self._see([one], state.copy())
 
-    def _see(self, nodes: Iterable[ast.AST], known: _Known) -> None:
+    def _see(self, nodes: Iterable[ast.AST], state: _Known) -> None:
         """Records the origins of the keys within expressions."""
         for node in nodes:
-            known.spoiled |= self._spoils.within(node)
-        left = [(node, known) for node in nodes]
-        while left:
-            node, here = left.pop()
+            state.spoiled |= self._spoils.within(node)
+        queue = [(node, state) for node in nodes]
+        while queue:
+            node, here = queue.pop()
             if id(node) in self._at:
                 self._keys[id(node)] = self._origin(node, here)  # type: ignore[arg-type]
             within = here
@@ -415,34 +415,34 @@ class Body:
             elif isinstance(node, (ast.ListComp, ast.SetComp, ast.DictComp)):
                 within = here.copy()
                 within.forget(bound_in(node))
-            left += [(child, within) for child in ast.iter_child_nodes(node)]
+            queue += [(child, within) for child in ast.iter_child_nodes(node)]
 
-    def _origin(self, node: ast.expr, known: _Known) -> _Origin | None:
+    def _origin(self, node: ast.expr, state: _Known) -> _Origin | None:
         if isinstance(node, ast.Name):
-            found = known.names.get(node.id)
-            return found if id(node) not in self._taken else None
+            origin = state.names.get(node.id)
+            return origin if id(node) not in self._taken else None
         if isinstance(node, ast.Attribute):
-            base = self._origin(node.value, known)
+            base = self._origin(node.value, state)
             if base is not None and base.kind == "event" and node.attr in ("value", "key"):
                 return _Origin(node.attr)
-            if base is not None and base.kind == "value" and self._values.is_record and not known.spoiled:
+            if base is not None and base.kind == "value" and self._values.is_record and not state.spoiled:
                 return _Origin("field", node.attr) if node.attr in self._values.kind._fields else None
         if isinstance(node, ast.Subscript):
-            return self._item(node.value, node.slice, known)
+            return self._item(node.value, node.slice, state)
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
-            base = self._origin(node.func.value, known)
+            base = self._origin(node.func.value, state)
             if base is not None and base.kind == "stream" and not base.name:
                 if node.func.attr in ("filter", "group_by", "through", "echo", "noack"):
                     return base
                 if node.func.attr in ("events", "items", "enumerate"):
                     return _Origin("stream", node.func.attr)
             if node.func.attr == "get" and len(node.args) == 1 and not node.keywords:
-                return self._item(node.func.value, node.args[0], known)
+                return self._item(node.func.value, node.args[0], state)
         return None
 
-    def _item(self, of: ast.expr, key: ast.expr, known: _Known) -> _Origin | None:
-        base = self._origin(of, known)
-        if base is None or base.kind != "value" or not self._values.is_dict or known.spoiled:
+    def _item(self, of: ast.expr, key: ast.expr, state: _Known) -> _Origin | None:
+        base = self._origin(of, state)
+        if base is None or base.kind != "value" or not self._values.is_dict or state.spoiled:
             return None
         is_name = isinstance(key, ast.Constant) and type(key.value) is str
         return _Origin("field", key.value) if is_name else None  # type: ignore[attr-defined]

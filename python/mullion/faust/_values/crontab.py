@@ -65,7 +65,7 @@ class Crontab:
         )
         # As in croniter, which Faust uses: a step restricts the days.
         either = fields[2] != "*" and fields[4] != "*"
-        made = cls(
+        crontab = cls(
             text,
             timezone,
             tuple(sorted(minutes)),
@@ -75,9 +75,9 @@ class Crontab:
             frozenset(one % 7 for one in weekdays),
             either,
         )
-        if not any(made._is_due_on(date(2000, 1, 1) + timedelta(days)) for days in range(_MOST_DAYS)):
+        if not any(crontab._is_due_on(date(2000, 1, 1) + timedelta(days)) for days in range(_MOST_DAYS)):
             raise _invalid(text, "names a day that does not exist")
-        return made
+        return crontab
 
     def next_us(self, after_us: int) -> int:
         """Returns the next due time after a time; both in microseconds since the epoch."""
@@ -113,7 +113,7 @@ class Crontab:
 
 
 def _values(text: str, field: str, name: str, least: int, most: int) -> set[int]:
-    found: set[int] = set()
+    values: set[int] = set()
     for part in field.split(","):
         span, slash, step = part.partition("/")
         if slash and (not step.isdecimal() or int(step) == 0):
@@ -126,17 +126,17 @@ def _values(text: str, field: str, name: str, least: int, most: int) -> set[int]
             high = _number(text, last, name, least, most) if dash else (most if slash else low)
         if low > high:
             raise _invalid(text, f"has the range {span!r} in its {name}, which ends before it begins")
-        found.update(range(low, high + 1, int(step) if slash else 1))
-    return found
+        values.update(range(low, high + 1, int(step) if slash else 1))
+    return values
 
 
-def _number(text: str, said: str, name: str, least: int, most: int) -> int:
+def _number(text: str, part: str, name: str, least: int, most: int) -> int:
     names = {"month": _MONTHS, "weekday": _DAYS}.get(name, ())
-    if said.lower()[:3] in names and said.isalpha():
-        return names.index(said.lower()[:3]) + least
-    if not said.isdecimal() or not least <= int(said) <= most:
-        raise _invalid(text, f"has {said!r} for its {name}, which is from {least} to {most}")
-    return int(said)
+    if part.lower()[:3] in names and part.isalpha():
+        return names.index(part.lower()[:3]) + least
+    if not part.isdecimal() or not least <= int(part) <= most:
+        raise _invalid(text, f"has {part!r} for its {name}, which is from {least} to {most}")
+    return int(part)
 
 
 def _invalid(text: object, why: str) -> InvalidArgumentError:

@@ -166,11 +166,11 @@ def _elements(value: Any, path: str, kind: type) -> Iterable[Any]:
     raise _invalid(value, path, f"a {kind.__name__}")
 
 
-def _sequence(made: type, arguments: tuple[Any, ...], how: Reading) -> Reader:
+def _sequence(sequence_type: type, arguments: tuple[Any, ...], how: Reading) -> Reader:
     each = reader_of(arguments[0], how) if arguments else _as_it_is
 
     def read(value: Any, path: str) -> Any:
-        return made(each(one, f"{path}[{i}]") for i, one in enumerate(_elements(value, path, made)))
+        return sequence_type(each(one, f"{path}[{i}]") for i, one in enumerate(_elements(value, path, sequence_type)))
 
     return read
 
@@ -181,10 +181,10 @@ def _tuple(arguments: tuple[Any, ...], how: Reading) -> Reader:
     readers = [reader_of(argument, how) for argument in arguments]
 
     def read(value: Any, path: str) -> Any:
-        held = list(_elements(value, path, tuple))
-        if len(held) != len(readers):
-            raise ValidationError(path, f"it has {len(held)} values, and is to have {len(readers)}.")
-        return tuple(each(one, f"{path}[{i}]") for i, (each, one) in enumerate(zip(readers, held, strict=True)))
+        elements = list(_elements(value, path, tuple))
+        if len(elements) != len(readers):
+            raise ValidationError(path, f"it has {len(elements)} values, and is to have {len(readers)}.")
+        return tuple(each(one, f"{path}[{i}]") for i, (each, one) in enumerate(zip(readers, elements, strict=True)))
 
     return read
 
@@ -197,7 +197,7 @@ def _mapping(arguments: tuple[Any, ...], how: Reading) -> Reader:
     def read(value: Any, path: str) -> Any:
         if not isinstance(value, Mapping):
             raise _invalid(value, path, "a dict")
-        return {keys(key, f"{path}[{key!r}]"): values(held, f"{path}[{key!r}]") for key, held in value.items()}
+        return {keys(key, f"{path}[{key!r}]"): values(item, f"{path}[{key!r}]") for key, item in value.items()}
 
     return read
 
@@ -238,7 +238,7 @@ def _moment(kind: type[datetime | date | time], how: Reading) -> Reader:
 
 
 def _of_text(kind: type[Any]) -> Reader:
-    def made(value: Any) -> Any:
+    def parse(value: Any) -> Any:
         if kind is timedelta:
             return timedelta(seconds=value)
         if kind is bytes:
@@ -250,7 +250,7 @@ def _of_text(kind: type[Any]) -> Reader:
             return value
         try:
             if not isinstance(value, bool):
-                return made(value)
+                return parse(value)
         except (ValueError, TypeError, InvalidOperation, OverflowError, binascii.Error):
             pass
         raise _invalid(value, path, f"a {kind.__name__}")

@@ -41,10 +41,10 @@ def shard_of(key: Any) -> str:
         return ""
     if isinstance(key, (int, float, Decimal)):
         try:
-            whole = int(key)
+            integer = int(key)
         except (ValueError, OverflowError):
             return OTHERS
-        return str(whole) if whole == key and -_LONGEST <= whole < _LONGEST else OTHERS
+        return str(integer) if integer == key and -_LONGEST <= integer < _LONGEST else OTHERS
     return OTHERS
 
 
@@ -55,8 +55,8 @@ def shard_column(value: Column, kind: T.DataType) -> Column:
     others = F.when(value.isNotNull(), F.lit(OTHERS))
     if isinstance(kind, (T.DoubleType, T.FloatType, T.DecimalType)):
         fits = (value >= F.lit(-float(_LONGEST))) & (value < F.lit(float(_LONGEST)))
-        whole = F.when(fits, value.cast("bigint"))
-        return F.when(whole == value, whole.cast("string")).otherwise(others)
+        integer = F.when(fits, value.cast("bigint"))
+        return F.when(integer == value, integer.cast("string")).otherwise(others)
     return others
 
 

@@ -94,5 +94,5 @@ def seconds(us: int) -> float:
 def short(us: int) -> str:
     """Formats microseconds as seconds: ``300_000_000`` as ``'300'``, ``1_500_000`` as ``'1.5'``."""
     sign, us = ("-", -us) if us < 0 else ("", us)
-    whole, rest = divmod(us, 1_000_000)
-    return f"{sign}{whole}" + (f".{rest:06d}".rstrip("0") if rest else "")
+    full_seconds, rest = divmod(us, 1_000_000)
+    return f"{sign}{full_seconds}" + (f".{rest:06d}".rstrip("0") if rest else "")

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 
-def drawn(
+def draw_table(
     rows: Iterable[tuple[Any, Any]], title: str, key: str, value: str, sortkey: Callable[[Any], Any] | None = None
 ) -> str:
     """Formats keys and values in two columns under a title.
@@ -19,8 +19,8 @@ def drawn(
     | b    | 2 |
     +------+---+
     """
-    found = sorted(rows, key=sortkey) if sortkey is not None else list(rows)
-    lines = [(str(key), str(value)), *((str(k), str(v)) for k, v in found)]
+    ordered = sorted(rows, key=sortkey) if sortkey is not None else list(rows)
+    lines = [(str(key), str(value)), *((str(k), str(v)) for k, v in ordered)]
     first, second = (max(len(line[at]) for line in lines) for at in (0, 1))
     edge = f"+{'-' * (first + 2)}+{'-' * (second + 2)}+"
     top = f"+{title}".ljust(first + 3, "-") + f"+{'-' * (second + 2)}+" if len(title) < first + 3 else f"+{title}+"

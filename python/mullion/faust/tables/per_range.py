@@ -34,22 +34,22 @@ class _Failed:
 class Each:
     """A dict, list or set in each of several ranges: reads use the last one, changes apply to all."""
 
-    def __init__(self, held: Sequence[Any]) -> None:
-        self._held = list(held)
+    def __init__(self, values: Sequence[Any]) -> None:
+        self._held = list(values)
 
     def __getitem__(self, name: Any) -> Any:
-        found = self._held[-1][name]
-        return seen(found, [_item(held, name, found) for held in self._held])
+        current = self._held[-1][name]
+        return wrap(current, [_item(value, name, current) for value in self._held])
 
     def __setitem__(self, name: Any, value: Any) -> None:
-        for i, held in enumerate(self._held):
-            held[name] = of_range(value, i, len(self._held))
+        for i, range_value in enumerate(self._held):
+            range_value[name] = of_range(value, i, len(self._held))
 
     def __delitem__(self, name: Any) -> None:
         del self._held[-1][name]
-        for held in self._held[:-1]:
-            if not isinstance(held, dict) or name in held:
-                del held[name]
+        for value in self._held[:-1]:
+            if not isinstance(value, dict) or name in value:
+                del value[name]
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("_"):
@@ -58,21 +58,21 @@ class Each:
 
         def call(*args: Any, **kwargs: Any) -> Any:
             n, results = len(self._held), []
-            for i, held in enumerate(self._held):
-                given = [of_range(arg, i, n) for arg in args]
-                results.append(getattr(held, name)(*given, **{k: of_range(v, i, n) for k, v in kwargs.items()}))
-            return seen(results[-1], results)
+            for i, value in enumerate(self._held):
+                arguments = [of_range(arg, i, n) for arg in args]
+                results.append(getattr(value, name)(*arguments, **{k: of_range(v, i, n) for k, v in kwargs.items()}))
+            return wrap(results[-1], results)
 
         return call
 
     def __iadd__(self, other: Any) -> Any:
-        for i, held in enumerate(self._held):
-            self._held[i] = _IADD(held, of_range(other, i, len(self._held)))
+        for i, value in enumerate(self._held):
+            self._held[i] = _IADD(value, of_range(other, i, len(self._held)))
         return self
 
     def __ior__(self, other: Any) -> Any:
-        for i, held in enumerate(self._held):
-            self._held[i] = _IOR(held, of_range(other, i, len(self._held)))
+        for i, value in enumerate(self._held):
+            self._held[i] = _IOR(value, of_range(other, i, len(self._held)))
         return self
 
     def __iter__(self) -> Iterator[Any]:
@@ -93,16 +93,16 @@ class Each:
         return repr(self._held[-1])
 
 
-def seen(current: Any, each: list[Any]) -> Any:
+def wrap(current: Any, each: list[Any]) -> Any:
     """Wraps a value that differs by range for user code."""
     if isinstance(current, _CONTAINERS):
         return Each(each)
     kind = _SCALARS.get(type(current))
     if kind is None:
         return current
-    made = kind(current)
-    made._each = each
-    return made
+    value = kind(current)
+    value._each = each
+    return value
 
 
 def of_range(value: Any, i: int, n: int) -> Any:
@@ -115,9 +115,9 @@ def of_range(value: Any, i: int, n: int) -> Any:
             raise each[i].error
         return each[i]
     if type(value) is dict:
-        return {of_range(key, i, n): of_range(held, i, n) for key, held in value.items()}
+        return {of_range(key, i, n): of_range(item, i, n) for key, item in value.items()}
     if type(value) in (list, tuple, set):
-        return type(value)(of_range(held, i, n) for held in value)
+        return type(value)(of_range(item, i, n) for item in value)
     # Ranges must not share a mutable value.
     return value if i == n - 1 else copy.deepcopy(value)
 
@@ -130,14 +130,14 @@ def plain(value: Any) -> Any:
     return value if each is None else each[-1]
 
 
-def _item(held: Any, name: Any, found: Any) -> Any:
+def _item(container: Any, name: Any, current: Any) -> Any:
     """An item in another range; if it is missing there, an empty one of the same type."""
     try:
-        return held[name]
+        return container[name]
     except (KeyError, IndexError):
-        missing = type(found)()
-        if isinstance(held, dict) and isinstance(found, _CONTAINERS):
-            held[name] = missing
+        missing = type(current)()
+        if isinstance(container, dict) and isinstance(current, _CONTAINERS):
+            container[name] = missing
         return missing
 
 
@@ -146,8 +146,8 @@ def _tracking(kind: type) -> type:
 
     def tracked(operation: Callable[..., Any], reflected: bool) -> Callable[[Any, Any], Any]:
         def apply(self: Any, other: Any) -> Any:
-            mine, theirs = self._each[-1], plain(other)
-            current = operation(theirs, mine) if reflected else operation(mine, theirs)
+            mine, operand = self._each[-1], plain(other)
+            current = operation(operand, mine) if reflected else operation(mine, operand)
             each: list[Any] = []
             for i in range(len(self._each) - 1):
                 try:
@@ -157,7 +157,7 @@ def _tracking(kind: type) -> type:
                     each.append(operation(right, left) if reflected else operation(left, right))
                 except Exception as error:
                     each.append(_Failed(error))
-            return seen(current, [*each, current])
+            return wrap(current, [*each, current])
 
         return apply
 

@@ -14,7 +14,7 @@ from typing import Any, ClassVar
 from mullion.errors import InvalidArgumentError
 from mullion.faust._context import context, event_for
 from mullion.faust._public_names.unsupported import missing_attribute
-from mullion.faust.tables.ansi_table import drawn
+from mullion.faust.tables.ansi_table import draw_table
 from mullion.faust.tables.records import MISSING, TableData
 from mullion.faust.windows import WindowT
 
@@ -59,12 +59,12 @@ class PlainTable:
 
     def __getitem__(self, key: Any) -> Any:
         data = self._reads(key)
-        found = data.get(key)
-        if found is MISSING:
-            found = data.default(key)
-        if found is MISSING:
+        value = data.get(key)
+        if value is MISSING:
+            value = data.default(key)
+        if value is MISSING:
             raise KeyError(key)
-        return found
+        return value
 
     def __setitem__(self, key: Any, value: Any) -> None:
         self._put(self._writes(key), key, value)
@@ -91,8 +91,8 @@ class PlainTable:
 
     def get(self, key: Any, default: Any = None) -> Any:
         """Returns the value of a key, or ``default`` (not the table's default)."""
-        found = self._reads(key).get(key)
-        return default if found is MISSING else found
+        value = self._reads(key).get(key)
+        return default if value is MISSING else value
 
     def keys(self) -> list[Any]:
         """Returns the keys of this shard."""
@@ -112,10 +112,10 @@ class PlainTable:
         Raises ``KeyError`` for a missing key without default.
         """
         data = self._writes(key)
-        found = data.get(key)
-        if found is not MISSING:
+        value = data.get(key)
+        if value is not MISSING:
             self._delete(data, key)
-            return found
+            return value
         if default is MISSING:
             raise KeyError(key)
         return default
@@ -123,11 +123,11 @@ class PlainTable:
     def setdefault(self, key: Any, default: Any = None) -> Any:
         """Returns the value of a key, after setting a missing key to ``default``."""
         data = self._writes(key)
-        found = data.get(key)
-        if found is MISSING:
+        value = data.get(key)
+        if value is MISSING:
             self._put(data, key, default)
-            found = default
-        return found
+            value = default
+        return value
 
     def update(self, other: Mapping[Any, Any] | Iterable[tuple[Any, Any]] = (), **named: Any) -> None:
         """Sets several keys."""
@@ -161,7 +161,7 @@ class PlainTable:
         **_: Any,
     ) -> str:
         """Formats the keys and values of this shard as a table for a terminal."""
-        return drawn(self.items(), title.format(table=self), key, value, sortkey if sort else None)
+        return draw_table(self.items(), title.format(table=self), key, value, sortkey if sort else None)
 
     def __repr__(self) -> str:
         return f"<Table: {self.name}>"
@@ -178,15 +178,15 @@ class PlainTable:
         return there
 
     def _all_keys(self, doing: str) -> TableData:
-        found = context(doing)
-        found.shard.require_all_keys(self.name, found.event)
-        data: TableData = found.shard.data(self)
+        current = context(doing)
+        current.shard.require_all_keys(self.name, current.event)
+        data: TableData = current.shard.data(self)
         return data
 
     def _reads(self, key: Any) -> TableData:
-        found = context(f"{self.name}[{key!r}] was read")
-        found.shard.require_own(self.name, key, found.event)
-        data: TableData = found.shard.data(self)
+        current = context(f"{self.name}[{key!r}] was read")
+        current.shard.require_own(self.name, key, current.event)
+        data: TableData = current.shard.data(self)
         return data
 
     def _writes(self, key: Any) -> TableData:

@@ -129,10 +129,10 @@ class RangedTable:
         """Returns the value of one range, or the table's default."""
         data = self._reads(key)
         if isinstance(self._window, SlidingWindow):
-            found = data.fold(key, time_us(window_range[0]), time_us(window_range[1]))
+            value = data.fold(key, time_us(window_range[0]), time_us(window_range[1]))
         else:
-            found = data.get_range(key, window_range)
-        return data.default_of_range(key, window_range) if found is MISSING else found
+            value = data.get_range(key, window_range)
+        return data.default_of_range(key, window_range) if value is MISSING else value
 
     def set_window(self, key: Any, window_range: tuple[float, float], value: Any) -> None:
         """Sets the value of one range. A sliding window stores it at the range's reference time."""
@@ -148,11 +148,11 @@ class RangedTable:
 
     def expire_windows(self, latest_timestamp: float) -> int:
         """Removes ranges that are stale at a time, in seconds since the epoch, and returns their number."""
-        found = context(f"The windows of {self.name!r} were expired")
-        data: TableData = found.shard.data(self._table)
+        current = context(f"The windows of {self.name!r} were expired")
+        data: TableData = current.shard.data(self._table)
         before = data.closed
         data.advance(time_us(latest_timestamp, "latest_timestamp"))
-        found.shard.expire()
+        current.shard.expire()
         return data.closed - before
 
     def __repr__(self) -> str:
@@ -175,9 +175,9 @@ class RangedTable:
         return context(f"{self.name}{doing}")
 
     def _reads(self, key: Any, at: tuple[Any, int] | None = None) -> TableData:
-        found = self._context(f"[{key!r}] was read")
-        found.shard.require_own(self.name, key if at is None else at[0], found.event)
-        data: TableData = found.shard.data(self._table)
+        current = self._context(f"[{key!r}] was read")
+        current.shard.require_own(self.name, key if at is None else at[0], current.event)
+        data: TableData = current.shard.data(self._table)
         return data
 
     def _writes(self, key: Any, at: tuple[Any, int] | None = None) -> TableData:
@@ -223,17 +223,17 @@ class RangedTable:
 
     def _value(self, data: TableData, key: Any, us: int | None) -> Any:
         """The value at a time, or the table's default, or ``MISSING``."""
-        found = MISSING if us is None else self._stored(data, key, us)
-        if found is not MISSING:
-            return found
+        value = MISSING if us is None else self._stored(data, key, us)
+        if value is not MISSING:
+            return value
         one = None if us is None else self._window.current(seconds(us))
         return data.default_of_range(key, (0.0, 0.0) if one is None else one)
 
     def _touch(self, us: int) -> WindowRange | None:
         one = self._window.current(seconds(us))
-        found = context("")
-        found.range = None if one is None else WindowRange(*one)
-        return found.range
+        current = context("")
+        current.range = None if one is None else WindowRange(*one)
+        return current.range
 
     def _assign(self, data: TableData, key: Any, us: int, value: Any) -> None:
         self._apply(data, key, us, "=", value)
@@ -270,19 +270,19 @@ def _field_name(field: FieldDescriptor | str) -> str:
 
 
 def _field_us(field: FieldDescriptor | str, event: Event, table: str) -> int:
-    held = event.value
+    value = event.value
     for name in field.path if isinstance(field, FieldDescriptor) else (field,):
-        held = held.get(name) if isinstance(held, Mapping) else getattr(held, name, None)
-    if held is None:
+        value = value.get(name) if isinstance(value, Mapping) else getattr(value, name, None)
+    if value is None:
         raise InvalidArgumentError(
             f"The table {table!r} is relative to the field {_field_name(field)}, which the event {event.value!r} does "
             "not have. Give every event a time there, or make the table relative_to_stream()."
         )
-    if isinstance(held, str):
+    if isinstance(value, str):
         try:
-            held = datetime.fromisoformat(held)
+            value = datetime.fromisoformat(value)
         except ValueError as error:
             raise InvalidArgumentError(
-                f"{_field_name(field)}={held!r}, which the table {table!r} is relative to, is not a time: {error}."
+                f"{_field_name(field)}={value!r}, which the table {table!r} is relative to, is not a time: {error}."
             ) from error
-    return time_us(held, _field_name(field))
+    return time_us(value, _field_name(field))

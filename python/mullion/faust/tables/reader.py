@@ -61,12 +61,12 @@ class _Decode:
         """Yields the table's rows among the records of a shard."""
         for batch in batches:
             rows = zip(batch["key"].to_pylist(), batch["value"].to_pylist(), strict=True)
-            found = [row for record, value in rows for row in self._row(record, value)]
+            decoded = [row for record, value in rows for row in self._row(record, value)]
             kinds = [("key", pa.string()), ("value", pa.string())]
             if self._windowed:
                 ends = pa.struct([("start", pa.timestamp("us", "UTC")), ("end", pa.timestamp("us", "UTC"))])
                 kinds.insert(1, ("window", ends))
-            yield pa.RecordBatch.from_pylist(found, schema=pa.schema(kinds))
+            yield pa.RecordBatch.from_pylist(decoded, schema=pa.schema(kinds))
 
     def _row(self, record: bytes, value: bytes) -> Iterator[dict[str, object]]:
         if not self._windowed:
@@ -110,5 +110,5 @@ def _readable(value: Any) -> Any:
 
 
 def _readable_key(key: Any) -> str:
-    found = _readable(key)
-    return found if isinstance(found, str) else json.dumps(found, ensure_ascii=False)
+    readable = _readable(key)
+    return readable if isinstance(readable, str) else json.dumps(readable, ensure_ascii=False)

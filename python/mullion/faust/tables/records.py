@@ -73,12 +73,12 @@ class TableData:
         self._clocks = _hash(table.name, b"m")
         self._timers = table_id(table.name)
         self._order = timer_order.order_of(self._timers)
-        held = self._store.get(self._clocks)
+        stored = self._store.get(self._clocks)
         self._clock_us = self._applied_us = self._expired_us = _NEVER
-        if held is not None:
-            self._clock_us, self._applied_us = _TIMES.unpack_from(held)
-            if len(held) > _TIMES.size:
-                (self._expired_us,) = _TIME.unpack_from(held, _TIMES.size)
+        if stored is not None:
+            self._clock_us, self._applied_us = _TIMES.unpack_from(stored)
+            if len(stored) > _TIMES.size:
+                (self._expired_us,) = _TIME.unpack_from(stored, _TIMES.size)
         self._handed: dict[Any, _Handed] = {}
         self._written: dict[Any, _Handed] = {}
 
@@ -103,8 +103,8 @@ class TableData:
 
     def items(self) -> list[tuple[Any, Any]]:
         """Returns all keys and values, in order of the keys' bytes."""
-        found = sorted(self._store.scan(self._values))
-        return [(codec.decode(record[8:]), codec.decode(value)) for record, value in found]
+        records = sorted(self._store.scan(self._values))
+        return [(codec.decode(record[8:]), codec.decode(value)) for record, value in records]
 
     def default(self, key: Any) -> Any:
         """Returns the default of a missing key, without storing it; ``MISSING`` if there is none."""
@@ -139,8 +139,8 @@ class TableData:
 
     def ranges_at(self, us: int) -> list[WindowRange]:
         """Returns the ranges of a time that are not stale, the earliest first."""
-        found = [WindowRange(start, end) for start, end in self.window.ranges(seconds(us))]
-        return sorted(one for one in found if not self.stale(one))
+        ranges = [WindowRange(start, end) for start, end in self.window.ranges(seconds(us))]
+        return sorted(one for one in ranges if not self.stale(one))
 
     def stale(self, one: tuple[float, float]) -> bool:
         """True if a range is stale."""
@@ -176,8 +176,10 @@ class TableData:
         """Returns the existing ranges of a key that are not stale, in order, each with its value."""
         window = self.window
         if isinstance(window, SlidingWindow):
-            found = [window.current(seconds(us)) for us in self._times(key)]
-            return [(one, self.fold(key, time_us(one.start), time_us(one.end))) for one in found if not self.stale(one)]
+            windows = [window.current(seconds(us)) for us in self._times(key)]
+            return [
+                (one, self.fold(key, time_us(one.start), time_us(one.end))) for one in windows if not self.stale(one)
+            ]
         ranges = []
         for record, value in self._store.scan(self._of_ranges(key)):
             start, end = _TIMES.unpack(record[-_TIMES.size :])
@@ -193,9 +195,9 @@ class TableData:
     def contribute(self, key: Any, us: int, operation: str, value: Any) -> None:
         """Records a change at a time: ``=`` or an operator, and its operand."""
         record = self._of_times(key, us, us)
-        held = self._store.get(record)
-        before = [] if held is None else codec.decode(held)
-        if held is None:
+        stored = self._store.get(record)
+        before = [] if stored is None else codec.decode(stored)
+        if stored is None:
             window = self.window
             assert isinstance(window, SlidingWindow)
             self._open_range(key, record, self._due_us(window.current(seconds(us))))
@@ -209,9 +211,9 @@ class TableData:
         folded = MISSING
         for us in self._times(key):
             if start_us <= us <= end_us:
-                held = self._store.get(self._of_times(key, us, us))
-                assert held is not None
-                for operation, value in codec.decode(held):
+                stored = self._store.get(self._of_times(key, us, us))
+                assert stored is not None
+                for operation, value in codec.decode(stored):
                     if operation == "=":
                         folded = value
                     else:
@@ -244,19 +246,19 @@ class TableData:
 
     def handed(self, record: Any) -> Any:
         """Returns the value that user code already received in this event, or ``MISSING``."""
-        found = self._handed.get(record)
-        return MISSING if found is None else found.value
+        handed = self._handed.get(record)
+        return MISSING if handed is None else handed.value
 
     def forgotten(self) -> list[tuple[str, Any]]:
         """Returns the places and keys of values that changed without being written, and stops watching all."""
-        found = [
+        places = [
             (one.where, one.key)
             for one in (*self._handed.values(), *self._written.values())
             if codec.encode(one.value, self._of_what(one.key)) != one.saved
         ]
         self._handed.clear()
         self._written.clear()
-        return found
+        return places
 
     def take_back(self, key: Any, us: int) -> None:
         """Stops watching the values of a time's ranges, which dropped the event."""
@@ -270,8 +272,8 @@ class TableData:
         if due_us > self._clock_us:
             return False
         what, record = timer[8:9], timer[9:]
-        held = self._store.get(record)
-        if held is None:
+        stored = self._store.get(record)
+        if stored is None:
             return True
         (length,) = _LENGTH.unpack_from(record, 8)
         key = codec.decode(record[12 : 12 + length])
@@ -291,7 +293,7 @@ class TableData:
                 # A user's window: the timer is retried after the clock has advanced.
                 self._store.put_timer(self._later(due_us), timer)
                 return True
-            value = codec.decode(held)
+            value = codec.decode(stored)
             self._remove(key, record)
         self.closed += 1
         self._close(key, one, value)
@@ -348,15 +350,15 @@ class TableData:
     # -- records
 
     def _get(self, record: bytes, key: Any) -> Any:
-        held = self._store.get(record)
-        if held is None:
+        stored = self._store.get(record)
+        if stored is None:
             return MISSING
-        known = self._handed.get(record)
-        if known is not None:
-            return known.value
-        value = codec.decode(held)
+        handed = self._handed.get(record)
+        if handed is not None:
+            return handed.value
+        value = codec.decode(stored)
         if codec.changeable(value):
-            self._handed[record] = _Handed(value, held, line_of_user(), key)
+            self._handed[record] = _Handed(value, stored, line_of_user(), key)
         return value
 
     def _put(self, record: bytes, value: Any, key: Any) -> None:
@@ -369,11 +371,11 @@ class TableData:
             self._written[record] = _Handed(value, written, line_of_user(), key)
 
     def _default(self, record: bytes, key: Any) -> Any:
-        known = self._handed.get(record)
-        if known is not None:
-            return known.value
-        made = self._create_default()
-        return made if made is MISSING else self.hand(record, made, key)
+        handed = self._handed.get(record)
+        if handed is not None:
+            return handed.value
+        default = self._create_default()
+        return default if default is MISSING else self.hand(record, default, key)
 
     def _create_default(self) -> Any:
         return MISSING if self.table.default is None else self.table.default()
@@ -383,8 +385,8 @@ class TableData:
             self._store.put_timer(self._later(due_us), self._timers + _CLOSE + record)
         if self.table.key_index:
             index = self._keys + encode_key(key, self.table.name)
-            held = self._store.get(index)
-            self._store.put(index, _LENGTH.pack(1 + (_LENGTH.unpack(held)[0] if held else 0)))
+            stored = self._store.get(index)
+            self._store.put(index, _LENGTH.pack(1 + (_LENGTH.unpack(stored)[0] if stored else 0)))
 
     def _remove(self, key: Any, record: bytes) -> None:
         self._store.delete(record)
@@ -392,16 +394,16 @@ class TableData:
         self._written.pop(record, None)
         if self.table.key_index:
             index = self._keys + encode_key(key, self.table.name)
-            held = self._store.get(index)
-            left = (_LENGTH.unpack(held)[0] if held else 1) - 1
-            if left:
-                self._store.put(index, _LENGTH.pack(left))
+            stored = self._store.get(index)
+            remaining = (_LENGTH.unpack(stored)[0] if stored else 1) - 1
+            if remaining:
+                self._store.put(index, _LENGTH.pack(remaining))
             else:
                 self._store.delete(index)
 
     def _times(self, key: Any) -> list[int]:
-        found = self._store.scan(self._of_ranges(key))
-        return sorted(_TIMES.unpack(record[-_TIMES.size :])[0] for record, _ in found)
+        records = self._store.scan(self._of_ranges(key))
+        return sorted(_TIMES.unpack(record[-_TIMES.size :])[0] for record, _ in records)
 
     def _of_key(self, key: Any) -> bytes:
         return self._values + encode_key(key, self.table.name)
@@ -431,11 +433,11 @@ def take_due(shard: Shard, tables: dict[bytes, TableData]) -> None:
     if latest == _NEVER:
         return
     first, last = timer_order.BEFORE_ORDERS
-    found = list(shard.store.due(min(latest, last), first))
+    timers = list(shard.store.due(min(latest, last), first))
     for data in tables.values():
-        found += data.take_due()
+        timers += data.take_due()
     # At equal times, ranges close before the changes in them are removed.
-    for place, timer in sorted(found, key=lambda one: (timer_order.time_of(one[0]), one[1][8:9], one[1])):
+    for place, timer in sorted(timers, key=lambda one: (timer_order.time_of(one[0]), one[1][8:9], one[1])):
         table = tables.get(timer[:8])
         if table is None:
             # A table that is no longer in the program.

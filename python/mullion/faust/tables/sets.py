@@ -120,8 +120,8 @@ class KeptSet(MutableSet[Any]):
         return repr(self._now())
 
     def _now(self) -> set[Any]:
-        found = self._table._reads(self._key).get(self._key)
-        return set() if found is MISSING else set(found)
+        members = self._table._reads(self._key).get(self._key)
+        return set() if members is MISSING else set(members)
 
     def _keep(self, members: set[Any]) -> None:
         self._table._put(self._table._writes(self._key), self._key, members)

@@ -17,7 +17,7 @@ from mullion.errors import InvalidArgumentError
 from mullion.faust._context import Event, context
 from mullion.faust._values.times import Seconds, length_us
 from mullion.faust.tables import per_range
-from mullion.faust.tables.ansi_table import drawn
+from mullion.faust.tables.ansi_table import draw_table
 from mullion.faust.tables.plain import PlainTable
 from mullion.faust.tables.ranged import RangedTable
 from mullion.faust.tables.records import MISSING, TableData
@@ -83,10 +83,10 @@ class WindowedTable(RangedTable):
     def __getitem__(self, key: Any) -> Any:
         at = self._at(key)
         if at is not None:
-            found = self._value(self._reads(key, at), at[0], at[1])
-            if found is MISSING:
+            value = self._value(self._reads(key, at), at[0], at[1])
+            if value is MISSING:
                 raise KeyError(key)
-            return found
+            return value
         self._reads(key)
         return WindowSet(self, key)
 
@@ -108,8 +108,8 @@ class WindowedTable(RangedTable):
         at = self._at(key)
         data = self._reads(key, at)
         k, us = at if at is not None else (key, self._read_us(data))
-        found = MISSING if us is None else self._stored(data, k, us)
-        return default if found is MISSING else found
+        value = MISSING if us is None else self._stored(data, k, us)
+        return default if value is MISSING else value
 
     # -- all keys
 
@@ -146,7 +146,7 @@ class WindowedTable(RangedTable):
         **_: Any,
     ) -> str:
         """Formats the keys and values at the time of reads as a table for a terminal."""
-        return drawn(list(self.items()), title.format(table=self), key, value, sortkey if sort else None)
+        return draw_table(list(self.items()), title.format(table=self), key, value, sortkey if sort else None)
 
 
 class WindowedView:
@@ -202,9 +202,9 @@ class WindowedView:
                 f"The {self._what} of the windowed table {table.name!r} cannot be listed: it does not keep which keys "
                 "there are. Make it with key_index=True, as in .tumbling(10, key_index=True)."
             )
-        found = context(f"The {self._what} of {table.name!r} were read")
-        found.shard.require_all_keys(table.name, found.event)
-        data: TableData = found.shard.data(table.table)
+        current = context(f"The {self._what} of {table.name!r} were read")
+        current.shard.require_all_keys(table.name, current.event)
+        data: TableData = current.shard.data(table.table)
         return data
 
     def _at(self, data: TableData, us: int | None) -> Iterator[Any]:

@@ -168,10 +168,10 @@ class WindowSet:
         return self._of._reads(self.key)
 
     def _read(self, data: TableData, us: int | None) -> Any:
-        found = self._of._value(data, self.key, us)
-        if found is MISSING:
+        value = self._of._value(data, self.key, us)
+        if value is MISSING:
             raise KeyError(self.key)
-        return found
+        return value
 
     def _in_place(self, operation: str, value: Any) -> Self:
         of = self._of
@@ -188,8 +188,8 @@ class WindowSet:
                 self._pending = [current]
             else:
                 self._ranges = data.ranges_at(us)
-                held = [copy.deepcopy(self._of.get_window(self.key, one)) for one in self._ranges[:-1]]
-                self._pending = [*held, current]
+                earlier = [copy.deepcopy(self._of.get_window(self.key, one)) for one in self._ranges[:-1]]
+                self._pending = [*earlier, current]
             if current_event() is not None:
                 data.hand(id(self._pending), self._pending, self.key)
         if not isinstance(self._pending[-1], (dict, list, set)):
