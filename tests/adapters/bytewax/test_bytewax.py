@@ -67,8 +67,8 @@ def _all_operators(op: Any, flow: Any, source: Any, sink: Callable[[str], Any]) 
     numbers = op.input("numbers", flow, source)
     halves = op.branch("halves", numbers, lambda n: n % 2 == 0)
     merged = op.merge("merged", op.map("doubled", halves.trues, lambda n: n * 2), halves.falses)
-    kept = op.filter("kept", op.redistribute("again", merged), lambda n: n > 2)
-    split = op.flat_map("split", kept, lambda n: [n, -n])
+    large = op.filter("kept", op.redistribute("again", merged), lambda n: n > 2)
+    split = op.flat_map("split", large, lambda n: [n, -n])
     few = op.filter_map("few", split, lambda n: n if n % 3 else None)
     op.output("few_out", few, sink("few"))
     nested = op.map("nested", few, lambda n: [n, n + 1])
@@ -106,16 +106,16 @@ def _sorted_by_key(items: list[Any]) -> list[Any]:
 
 def test_every_operator_gives_what_the_released_package_gives(spark: SparkSession) -> None:
     ours: dict[str, list[Any]] = {}
-    theirs: dict[str, list[Any]] = {}
+    expected_outputs: dict[str, list[Any]] = {}
     items = [5, 1, 8, 2, 9, 4, 7, 3, 6]
     flow = Dataflow("operators")
     _all_operators(op, flow, TestingSource(items, 2), lambda name: TestingSink(ours.setdefault(name, [])))
     run_main(flow, spark=spark)
     their_flow = TheirDataflow("operators")
     their_source = TheirSource(items, 2)
-    _all_operators(their_op, their_flow, their_source, lambda name: TheirSink(theirs.setdefault(name, [])))
+    _all_operators(their_op, their_flow, their_source, lambda name: TheirSink(expected_outputs.setdefault(name, [])))
     their_run(their_flow)
-    for name, expected in theirs.items():
+    for name, expected in expected_outputs.items():
         assert _sorted_by_key(ours[name]) == _sorted_by_key(expected), name
 
 
@@ -231,8 +231,8 @@ def test_a_class_of_a_function_crosses(spark: SparkSession) -> None:
 
 
 def second_of_it(reading: Any) -> int:
-    found: int = reading.second
-    return found
+    second: int = reading.second
+    return second
 
 
 @operator
@@ -398,9 +398,9 @@ def test_an_inspector_sees_an_item_before_the_steps_behind_it_change_it(spark: S
         item["n"] = item["n"] * 2
         return item
 
-    flow, seen, out = Dataflow("changed"), list[Any](), list[Any]()
+    flow, inspected, out = Dataflow("changed"), list[Any](), list[Any]()
     items = op.input("in", flow, TestingSource([{"n": 1}, {"n": 2}], 2))
-    before = op.inspect("see", items, lambda _, item: seen.append(item))
+    before = op.inspect("see", items, lambda _, item: inspected.append(item))
     op.output("out", op.map("doubled", before, doubled), TestingSink(out))
     run_main(flow, spark=spark)
-    assert (seen, out) == ([{"n": 1}, {"n": 2}], [{"n": 2}, {"n": 4}])
+    assert (inspected, out) == ([{"n": 1}, {"n": 2}], [{"n": 2}, {"n": 4}])

@@ -42,7 +42,7 @@ def flow_of(function: Any, items: list[Any]) -> tuple[Dataflow, list[Any]]:
 def test_types_that_python_does_not_define_are_no_classes_of_the_program() -> None:
     @dataclass
     class Own:
-        held: Any = LOCK
+        lock: Any = LOCK
 
     def function(item: Any) -> Any:
         return item in ALLOWED, IS_NUMBER(item), LOCK, ITERATOR, np.mean, Own
@@ -60,10 +60,10 @@ def test_a_function_uses_views_matches_and_functions_of_numpy(spark: SparkSessio
 
 
 def test_a_log_has_the_classes_of_its_own_items_only(tmp_path: Path) -> None:
-    def made(name: str) -> Any:
+    def instance_of(name: str) -> Any:
         return type(name, (), {"__module__": "__main__", "__qualname__": name})
 
-    one, other = made("One"), made("Other")
+    one, other = instance_of("One"), instance_of("Other")
     logs = {kind: InputLog(tmp_path / kind.__name__, is_durable=False) for kind in (one, other)}
     for kind, log in logs.items():
         log.append(LogEntry(0, [(0, 0, [kind()])], {}))

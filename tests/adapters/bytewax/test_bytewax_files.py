@@ -94,16 +94,16 @@ def _outcome(files: Path, kind: str, batch_size: int, modules: tuple[Any, ...], 
     summed = win.fold_window(
         "sum", keyed, clock, windower, float, lambda total, item: total + item[2], lambda one, other: one + other
     )
-    found: tuple[list[Any], list[Any]] = ([], [])
-    op.output("down", summed.down, testing.TestingSink(found[0]))
-    op.output("late", summed.late, testing.TestingSink(found[1]))
+    outputs: tuple[list[Any], list[Any]] = ([], [])
+    op.output("down", summed.down, testing.TestingSink(outputs[0]))
+    op.output("late", summed.late, testing.TestingSink(outputs[1]))
     if spark is None:
         testing.run_main(flow)
     else:
         assert {part.runs for part in explain(flow).parts if part.name != "down" and part.name != "late"} == {"JVM"}
         testing.run_main(flow, spark=spark)
     by_key: dict[str, Any] = {}
-    for stream, items in enumerate(found):
+    for stream, items in enumerate(outputs):
         for key, item in items:
             by_key.setdefault(key, ([], []))[stream].append(item)
     return by_key
@@ -207,9 +207,9 @@ def test_what_the_jvm_reads_of_texts_is_what_python_reads(spark: SparkSession, t
     random_ = random.Random(f"{SEED} texts")
     lines = [json.dumps(_texts(random_), ensure_ascii=False) for _ in range(3000)]
     (tmp_path / "lines").write_text("\n".join(lines), encoding="utf-8")
-    found = _in_the_jvm(spark, tmp_path / "lines", _read)
+    values = _in_the_jvm(spark, tmp_path / "lines", _read)
     expected = list(map(_read, lines))
-    wrong = [pair for pair in zip(found, expected, strict=True) if repr(pair[0]) != repr(pair[1])]
+    wrong = [pair for pair in zip(values, expected, strict=True) if repr(pair[0]) != repr(pair[1])]
     assert not wrong, f"MULLION_SEED={SEED}: {wrong[:3]}"
 
 
@@ -241,17 +241,17 @@ def test_lines_that_are_sure_are_those_that_python_reads(spark: SparkSession, tm
         random_.shuffle(lines)
         file.write_bytes(head + b"\n".join(lines) + random_.choice((b"", b"\n")))
         at, size = len(head), random_.choice((1, 2, 5))
-        whole = file.open("rt", newline="" if delimiter else None)
-        rows: Any = csv.DictReader(whole) if delimiter else (line.rstrip("\n") for line in whole)
+        stream = file.open("rt", newline="" if delimiter else None)
+        rows: Any = csv.DictReader(stream) if delimiter else (line.rstrip("\n") for line in stream)
         while True:
             end, count = jvm.flow_lines(spark, str(file), at, delimiter, size, 3 * size)
             if not count:
                 break
-            found = FileRange(0, str(file), at, end, count, delimiter, ["k", "n"], size, 0, 1)
-            items = [item for _, batch in found.read() for item in batch]
+            file_range = FileRange(0, str(file), at, end, count, delimiter, ["k", "n"], size, 0, 1)
+            items = [item for _, batch in file_range.read() for item in batch]
             assert items == list(islice(rows, count)), f"MULLION_SEED={SEED}, file {number}"
             sure, at = sure + count, end
-        whole.close()
+        stream.close()
     assert sure > 1000
 
 
@@ -269,15 +269,15 @@ def test_a_file_that_was_changed_while_it_was_read_is_an_error(tmp_path: Path) -
 
 def test_a_run_goes_on_where_the_last_one_was_in_its_file(spark: SparkSession, tmp_path: Path) -> None:
     file, state = tmp_path / "a", RecoveryConfig(tmp_path)
-    found: list[Any] = []
+    out: list[Any] = []
     for text in ("a\nb\n", "c\nd"):
         with file.open("a") as more:
             more.write(text)
         flow = our_dataflow.Dataflow("lines")
         lines = our_op.input("in", flow, our_files.FileSource(file, batch_size=3))
-        our_op.output("out", our_op.map("of", lines, lambda line: line + "!"), our_testing.TestingSink(found))
+        our_op.output("out", our_op.map("of", lines, lambda line: line + "!"), our_testing.TestingSink(out))
         our_testing.run_main(flow, recovery_config=state, spark=spark)
-    assert found == ["a!", "b!", "c!", "d!"]
+    assert out == ["a!", "b!", "c!", "d!"]
 
 
 def test_files_that_are_read_in_turn_come_out_in_turn(spark: SparkSession, tmp_path: Path) -> None:

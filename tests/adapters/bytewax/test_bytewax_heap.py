@@ -83,16 +83,16 @@ class _Source(DynamicSource[Any]):
 
 
 class _Counting(StatelessSinkPartition[Any]):
-    def __init__(self, seen: list[int]) -> None:
-        self._seen = seen
+    def __init__(self, counter: list[int]) -> None:
+        self._seen = counter
 
     def write_batch(self, items: list[Any]) -> None:
         self._seen[0] += len(items)
 
 
 class _Sink(DynamicSink[Any]):
-    def __init__(self, seen: list[int]) -> None:
-        self._seen = seen
+    def __init__(self, counter: list[int]) -> None:
+        self._seen = counter
 
     def build(self, step_id: str, worker_index: int, worker_count: int) -> _Counting:
         return _Counting(self._seen)
@@ -102,17 +102,17 @@ class _Sink(DynamicSink[Any]):
 def test_a_dataflow_keeps_as_much_after_many_batches_as_after_a_few(
     spark: SparkSession, tmp_path: Path, runs: str
 ) -> None:
-    probe, seen = Probe(spark, tmp_path), [0]
+    probe, counter = Probe(spark, tmp_path), [0]
     flow = Dataflow("long")
     keyed = op.key_on("key", op.input("in", flow, _Source(probe)), lambda item: item[0])
     clock: Any = win.EventClock(lambda item: item[1], now_getter=lambda: START)
     windower = win.TumblingWindower(timedelta(seconds=3))
     by = (lambda total, item: total + item[2]) if runs == "JVM" else (lambda total, item: sum([total, item[2]]))
     sums = win.fold_window("sums", keyed, clock, windower, lambda: 0, by, lambda one, other: one + other)
-    op.output("out", sums.down, _Sink(seen))
+    op.output("out", sums.down, _Sink(counter))
     run(flow, tmp_path, ManualClock(), spark)
     before, after = probe.counted
-    assert seen[0] > MANY / 2
+    assert counter[0] > MANY / 2
     grown = {kind: n for kind, n in after.objects.items() if n - before.objects[kind] > _AT_ONCE}
     assert not grown
     assert after.own - before.own <= _AT_ONCE

@@ -51,14 +51,14 @@ def _messages(servers: str, topic: str) -> list[tuple[bytes, bytes]]:
     }
     consumer = Consumer(settings)
     consumer.subscribe([topic])
-    found: list[tuple[bytes, bytes]] = []
+    messages: list[tuple[bytes, bytes]] = []
     while True:
         message = consumer.poll(10)
         assert message is not None
         if message.error() is not None:
             consumer.close()
-            return found
-        found.append((message.key() or b"", message.value() or b""))
+            return messages
+        messages.append((message.key() or b"", message.value() or b""))
 
 
 @pytest.mark.slow

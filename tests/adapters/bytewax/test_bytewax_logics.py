@@ -101,9 +101,9 @@ class Unsendable:
 
 
 def _unsendable(count: int) -> Unsendable:
-    found = Unsendable()
-    found.count = count
-    return found
+    logic = Unsendable()
+    logic.count = count
+    return logic
 
 
 def counted(state: Unsendable | None, value: int) -> tuple[Unsendable, int]:
@@ -232,9 +232,9 @@ def test_copies_do_not_change_with_their_originals() -> None:
 
 
 def _with(inner: Any) -> Longest:
-    found = Longest()
-    found.longest = inner
-    return found
+    logic = Longest()
+    logic.longest = inner
+    return logic
 
 
 def _plain(value: Any) -> Any:
@@ -246,14 +246,14 @@ def test_a_logic_of_another_run_is_built_from_its_snapshot(caplog: pytest.LogCap
     other = Logics("flow.step", b"2" * 32, {}, resumes=True)
     totals = Totals()
     totals.total = 7
-    kept = mine.state_of(totals)
-    assert mine.restored(kept, lambda _: Totals()).total == 7, "builder is not called"
-    assert other.restored(kept, lambda state: _with(state)).longest == 7
+    saved_state = mine.state_of(totals)
+    assert mine.restored(saved_state, lambda _: Totals()).total == 7, "builder is not called"
+    assert other.restored(saved_state, lambda state: _with(state)).longest == 7
     other.warn()
     assert not caplog.records
-    kept = mine.state_of(New())
-    other.restored(kept, lambda _: New())
-    other.restored(kept, lambda _: New())
+    saved_state = mine.state_of(New())
+    other.restored(saved_state, lambda _: New())
+    other.restored(saved_state, lambda _: New())
     other.warn()
     assert [record.getMessage()[:40] for record in caplog.records] == ["The step 'flow.step': 2 keys start anew."]
 
@@ -270,8 +270,8 @@ def test_a_batch_that_is_tried_again_finds_the_logic_as_it_was_before() -> None:
     logics = Logics("flow.step", b"1" * 32, {}, resumes=False)
     totals = Totals()
     totals.on_batch([3])
-    kept = logics.state_of(totals)
-    first, again = (logics.restored(kept, lambda _: Totals()) for _ in range(2))
+    state = logics.state_of(totals)
+    first, again = (logics.restored(state, lambda _: Totals()) for _ in range(2))
     assert first.on_batch([4]) == again.on_batch([4]) == ([7], False)
 
 

@@ -35,10 +35,10 @@ def _compared(spark: SparkSession, round_: int) -> None:
     flow, out = given.flow_of(case, released=False)
     assert "JVM" in [part.runs for part in explain(flow).parts], explain(flow)
     folded = _ended(spark, flow)
-    key, said = first_difference(given.run_released(case), given.streams(out))
+    key, difference = first_difference(given.run_released(case), given.streams(out))
     items = [item for item in case.items if given.shown(item)[1] in (key, given.shown(key)[1])]
     shown = f"{case.windower} {case.kind} {case.function} wait={case.wait} ordered={case.ordered} by {case.batch_size}"
-    assert not said, f"MULLION_SEED={SEED}, round {round_}, {shown}, of {items}: {said}"
+    assert not difference, f"MULLION_SEED={SEED}, round {round_}, {shown}, of {items}: {difference}"
     # A third of the keys may have values that only Python supports. A window that contains an item with a list inside
     # runs in Python.
     holds_items = case.kind in ("reduce", "max", "min")
@@ -104,11 +104,11 @@ def test_any_functions_in_the_jvm_give_what_python_gives(spark: SparkSession) ->
         op.output(f"out_{stage}", windows.down, TestingSink(out))
     folded = _ended(spark, flow)
     assert len(out) == len(items)
-    for key, (_, found) in out:
-        assert given.shown(found) == given.shown(expected[key]), f"MULLION_SEED={SEED}: {texts[int(key[0])]}, {key}"
+    for key, (_, value) in out:
+        assert given.shown(value) == given.shown(expected[key]), f"MULLION_SEED={SEED}: {texts[int(key[0])]}, {key}"
     # Of numbers that are not large nearly all is known, and of the others some.
-    known = {part.name for part in explain(flow).parts if part.runs == "JVM"}
-    assert folded >= sum(f"w_{item['stage']}" in known for item in items) / 4
+    in_the_jvm = {part.name for part in explain(flow).parts if part.runs == "JVM"}
+    assert folded >= sum(f"w_{item['stage']}" in in_the_jvm for item in items) / 4
 
 
 def _is_of(stage: int) -> Callable[[Any], bool]:
@@ -126,10 +126,10 @@ def test_explain_says_what_runs_in_the_jvm_and_why_the_rest_does_not() -> None:
         "texts", keyed, clock, minutes, list, lambda n, item: sorted([*n, item]), lambda a, b: a + b
     )
     op.output("out", op.map_value("again", op.merge("both", sums.down, texts.down), str), TestingSink([]))
-    said = {part.name: (part.runs, part.why.partition(":")[0]) for part in explain(flow).parts}
-    assert said["some.flat_map_batch"][0] == said["key.map"][0] == said["sums"][0] == "JVM"
-    assert said["texts"] == ("Python", "folder")
-    assert said["again.map"][0] == "Python"
+    explanations = {part.name: (part.runs, part.why.partition(":")[0]) for part in explain(flow).parts}
+    assert explanations["some.flat_map_batch"][0] == explanations["key.map"][0] == explanations["sums"][0] == "JVM"
+    assert explanations["texts"] == ("Python", "folder")
+    assert explanations["again.map"][0] == "Python"
 
 
 def _with_more(item: Any, more: int = 1) -> Any:
@@ -205,8 +205,8 @@ def test_long_runs_of_a_key_are_those_of_the_released_package_over_an_abort(
             "w", keyed, clock, windower, lambda: (1, 0, ""), folder, lambda one, other: one, ordered
         )
         out: dict[str, list[Any]] = {"down": [], "late": [], "meta": []}
-        for name, found in out.items():
-            its_op.output(f"out_{name}", getattr(windows, name), sink(found))
+        for name, out_items in out.items():
+            its_op.output(f"out_{name}", getattr(windows, name), sink(out_items))
         if ours:
             config = RecoveryConfig(tmp_path)
             for _ in range(2):
@@ -214,8 +214,8 @@ def test_long_runs_of_a_key_are_those_of_the_released_package_over_an_abort(
         else:
             their_run(flow)
         outcomes.append(given.streams(out))
-    said = first_difference(*outcomes)
-    assert not said[1], f"MULLION_SEED={SEED}, ordered={ordered} wait={wait}: {said}"
+    difference = first_difference(*outcomes)
+    assert not difference[1], f"MULLION_SEED={SEED}, ordered={ordered} wait={wait}: {difference}"
     assert len(outcomes[0]["late"]["late"]) > 5
 
 
@@ -248,7 +248,7 @@ def test_a_duration_beyond_all_times_is_the_longest_one(spark: SparkSession, day
     longest = timedelta(days=days)
     flow, *expected = _sums_in_windows((their_op, their_win, TheirDataflow, TheirSource, TheirSink), longest)
     their_run(flow)
-    flow, *made = _sums_in_windows((op, win, Dataflow, TestingSource, TestingSink), longest)
+    flow, *outputs = _sums_in_windows((op, win, Dataflow, TestingSource, TestingSink), longest)
     assert "JVM" in [part.runs for part in explain(flow).parts], explain(flow)
     run_main(flow)
-    assert made == expected
+    assert outputs == expected

@@ -133,10 +133,10 @@ NOT_THERE = {"Port", "SinglePort", "MultiPort", "DataflowId"}
 
 @pytest.mark.parametrize("name", MODULES)
 def test_a_module_has_the_functions_and_classes_of_the_released_package_with_their_parameters(name: str) -> None:
-    theirs, ours = importlib.import_module(f"bytewax.{name}"), importlib.import_module(f"mullion.bytewax.{name}")
-    for member, value in vars(theirs).items():
+    original, ours = importlib.import_module(f"bytewax.{name}"), importlib.import_module(f"mullion.bytewax.{name}")
+    for member, value in vars(original).items():
         defined = inspect.isfunction(value) or inspect.isclass(value)
-        if member.startswith("_") or not defined or value.__module__ != theirs.__name__ or member in NOT_THERE:
+        if member.startswith("_") or not defined or value.__module__ != original.__name__ or member in NOT_THERE:
             continue
         assert hasattr(ours, member), member
         # It takes its sides before and behind the clock.

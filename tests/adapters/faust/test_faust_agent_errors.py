@@ -22,7 +22,7 @@ from tests.support.faust.local_run import AgentError, LocalRun
 def failing(program: Program, on_error: OnError) -> list[Any]:
     totals = program.Table("totals", default=int)
     views = program.Table("views", default=int).tumbling(10, key_index=True)
-    out, seen = program.topic("out"), []
+    out, results = program.topic("out"), []
 
     @program.agent(program.topic("in", value_type=Order), on_error=on_error)
     async def fold(orders: Any) -> None:
@@ -30,9 +30,9 @@ def failing(program: Program, on_error: OnError) -> list[Any]:
             totals[order.account] += order.amount
             views[order.account] += 1
             await out.send(value=order.account)
-            seen.append(1 / order.amount)
+            results.append(1 / order.amount)
 
-    return seen
+    return results
 
 
 ORDERS = [("k", {"account": "a", "amount": n}, float(i)) for i, n in enumerate((1, 0, 2, 0, 4))]
@@ -40,7 +40,7 @@ ORDERS = [("k", {"account": "a", "amount": n}, float(i)) for i, n in enumerate((
 
 def test_an_agent_that_fails_stops_the_program_and_names_the_event_and_the_line() -> None:
     program = Program("app")
-    seen = failing(program, "stop")
+    results = failing(program, "stop")
     lines, start = inspect.getsourcelines(failing)
     line = start + next(i for i, text in enumerate(lines) if "1 / order" in text)
     run = LocalRun(program, Clock())
@@ -51,15 +51,15 @@ def test_an_agent_that_fails_stops_the_program_and_names_the_event_and_the_line(
     ) as failed:
         run.produce("in", ORDERS)
     assert isinstance(failed.value.__cause__, ZeroDivisionError)
-    assert seen == [1.0]
+    assert results == [1.0]
 
 
 def test_an_event_that_fails_is_put_aside_and_leaves_nothing_behind() -> None:
     program = Program("app")
-    seen = failing(program, "dead_letter")
+    results = failing(program, "dead_letter")
     run = LocalRun(program, Clock())
     run.produce("in", ORDERS)
-    assert seen == [1.0, 0.5, 0.25]
+    assert results == [1.0, 0.5, 0.25]
     assert run.read(lambda: program.tables["totals"].items()) == [[("a", 7)]]
     assert run.read(lambda: windowed(program, "views").windows_for_key("a")) == [[((0.0, 10.0), 3)]]
     assert [m.value for m in run.published["out"]] == ["a"] * 3
@@ -81,10 +81,10 @@ def test_the_first_event_of_a_table_may_fail_without_leaving_a_clock_behind() ->
 
 def test_what_does_not_fit_the_topics_type_is_put_aside_with_the_reason() -> None:
     program = Program("app")
-    seen = failing(program, "stop")
+    results = failing(program, "stop")
     run = LocalRun(program, Clock())
     run.produce("in", [("k", {"amount": 1}, 1.0), ("k", {"account": "a", "amount": 1}, 2.0), ("k", "x", 3.0)])
-    assert seen == [1.0]
+    assert results == [1.0]
     assert [d.reason for d in run.dead_letters] == [
         "value of in.account: it is missing, and has no default.",
         "value of in: 'x' (str) is not an object with fields.",
@@ -92,7 +92,7 @@ def test_what_does_not_fit_the_topics_type_is_put_aside_with_the_reason() -> Non
 
 
 def test_a_body_that_fails_before_its_first_event_stops_the_program() -> None:
-    async def body(stream: Any, seen: list[Any]) -> None:
+    async def body(stream: Any, received: list[Any]) -> None:
         raise ValueError("no")
 
     program = Program("app")
@@ -102,15 +102,15 @@ def test_a_body_that_fails_before_its_first_event_stops_the_program() -> None:
 
 
 def test_an_agent_may_await_what_takes_time() -> None:
-    async def body(stream: Any, seen: list[Any]) -> None:
+    async def body(stream: Any, received: list[Any]) -> None:
         async for value in stream:
             await asyncio.sleep(0)
-            seen.append(value)
+            received.append(value)
 
     program = Program("app")
-    seen = collecting(program, body)
+    received = collecting(program, body)
     LocalRun(program, Clock()).produce("in", [(None, n, 0.0) for n in range(3)])
-    assert seen == [0, 1, 2]
+    assert received == [0, 1, 2]
 
 
 def test_of_a_list_that_fails_only_the_event_at_fault_is_put_aside() -> None:
@@ -143,7 +143,7 @@ def test_of_a_list_that_fails_only_the_event_at_fault_is_put_aside() -> None:
 
 
 def test_a_cancellation_that_a_body_raises_is_an_error_of_its_event() -> None:
-    async def body(stream: Any, seen: list[Any]) -> None:
+    async def body(stream: Any, received: list[Any]) -> None:
         async for n in stream:
             if n == 1:
                 raise asyncio.CancelledError("by hand")
@@ -151,13 +151,13 @@ def test_a_cancellation_that_a_body_raises_is_an_error_of_its_event() -> None:
                 work = asyncio.create_task(asyncio.sleep(0))
                 work.cancel()
                 await work
-            seen.append(n)
+            received.append(n)
 
     program = Program("app")
-    seen = collecting(program, body, on_error="dead_letter")
+    received = collecting(program, body, on_error="dead_letter")
     run = LocalRun(program, Clock())
     run.produce("in", [(None, n, 0.0) for n in range(5)])
-    assert seen == [0, 2, 4]
+    assert received == [0, 2, 4]
     assert [(letter.value, letter.reason.split(":")[0]) for letter in run.dead_letters] == [
         (1, "CancelledError"),
         (3, "CancelledError"),
@@ -204,30 +204,30 @@ def test_work_that_a_body_begins_and_does_not_await_belongs_to_its_event() -> No
 
 
 def test_a_body_may_go_through_its_stream_in_work_of_its_own() -> None:
-    async def body(stream: Any, seen: list[Any]) -> None:
+    async def body(stream: Any, received: list[Any]) -> None:
         async def through() -> None:
             async for n in stream:
                 await asyncio.sleep(0)
-                seen.append(n)
+                received.append(n)
 
-        seen.append("begin")
+        received.append("begin")
         asyncio.create_task(through())  # noqa: RUF006
 
     program = Program("app")
-    seen = collecting(program, body)
+    received = collecting(program, body)
     run = LocalRun(program, Clock())
     run.produce("in", [(None, n, 0.0) for n in range(3)])
-    assert seen == ["begin", 0, 1, 2]
+    assert received == ["begin", 0, 1, 2]
 
 
 def test_work_that_never_ends_is_an_error_that_names_it(monkeypatch: pytest.MonkeyPatch) -> None:
     async def heartbeat() -> None:
         await asyncio.Event().wait()
 
-    async def body(stream: Any, seen: list[Any]) -> None:
+    async def body(stream: Any, received: list[Any]) -> None:
         async for n in stream:
             asyncio.create_task(heartbeat())  # noqa: RUF006
-            seen.append(n)
+            received.append(n)
 
     monkeypatch.setattr(tasks, "LONGEST_SECONDS", 0.01)
     program = Program("app")

@@ -156,13 +156,13 @@ def test_tables_that_are_used_out_of_sight_are_found(line: str, name: str | None
         "helper": lambda value: value,
         "json": json,
     }
-    found = hidden(agent_of(body(line), **names)[0])
+    place = hidden(agent_of(body(line), **names)[0])
     if name is None:
-        assert found is None
+        assert place is None
     else:
-        assert found is not None
-        assert found.startswith(f"{name!r} at ")
-        assert found[-2:] in (":4", ":6")
+        assert place is not None
+        assert place.startswith(f"{name!r} at ")
+        assert place[-2:] in (":4", ":6")
 
 
 def test_a_table_is_found_in_a_module_that_is_of_no_file() -> None:

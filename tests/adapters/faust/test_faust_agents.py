@@ -22,31 +22,31 @@ from tests.support.faust.local_run import AgentError, LocalRun
 
 
 def test_a_stream_gives_values_events_or_items() -> None:
-    async def values(stream: Any, seen: list[Any]) -> None:
+    async def values(stream: Any, received: list[Any]) -> None:
         async for value in stream:
             event = faust.current_event()
             assert event is not None
-            seen.append((value, event.key, event.timestamp, event.message.offset))
+            received.append((value, event.key, event.timestamp, event.message.offset))
 
-    async def events(stream: Any, seen: list[Any]) -> None:
+    async def events(stream: Any, received: list[Any]) -> None:
         async for event in stream.events():
             assert event == faust.current_event()
-            seen.append((event.value, event.key, event.timestamp, event.message.offset))
+            received.append((event.value, event.key, event.timestamp, event.message.offset))
 
-    async def items(stream: Any, seen: list[Any]) -> None:
+    async def items(stream: Any, received: list[Any]) -> None:
         async for key, value in stream.items():
-            seen.append((key, value))
+            received.append((key, value))
 
     for body in (values, events, items):
         program = Program("app")
-        seen = collecting(program, body)
+        received = collecting(program, body)
         run = LocalRun(program, Clock())
         run.produce("in", [("k", 1, 5.0), (None, 2, 4.0)])
         run.produce("in", [("k", 3, 6.0)])
         if body is items:
-            assert seen == [("k", 1), (None, 2), ("k", 3)]
+            assert received == [("k", 1), (None, 2), ("k", 3)]
         else:
-            assert seen == [(1, "k", 5.0, 0), (2, None, 4.0, 1), (3, "k", 6.0, 2)]
+            assert received == [(1, "k", 5.0, 0), (2, None, 4.0, 1), (3, "k", 6.0, 2)]
 
 
 def test_group_by_sends_its_events_to_the_topic_that_it_is_given() -> None:
@@ -76,14 +76,14 @@ def test_group_by_sends_its_events_to_the_topic_that_it_is_given() -> None:
 
 
 def test_noack_take_gives_events_and_streams_take_processors() -> None:
-    async def body(stream: Any, seen: list[Any]) -> None:
+    async def body(stream: Any, received: list[Any]) -> None:
         async for events in stream.noack().noack_take(2, within=1):
-            seen.append([(event.key, event.value, event.ack()) for event in events])
+            received.append([(event.key, event.value, event.ack()) for event in events])
 
     program = Program("app")
-    seen = collecting(program, body)
+    received = collecting(program, body)
     LocalRun(program, Clock()).produce("in", [("k", 1, 0.0), (None, 2, 0.0), (None, 3, 0.0)])
-    assert seen == [[("k", 1, True), (None, 2, True)], [(None, 3, True)]]
+    assert received == [[("k", 1, True), (None, 2, True)], [(None, 3, True)]]
     topic = program.topic("in")
     steps = topic.stream(processors=[str, len], enable_acks=False)._steps
     assert [step.function for step in steps if isinstance(step, Process)] == [str, len]
@@ -97,30 +97,30 @@ def test_a_stream_can_be_filtered_and_grouped() -> None:
     async def is_large(value: Any) -> bool:
         return bool(value["n"] > 1)
 
-    async def body(stream: Any, seen: list[Any]) -> None:
+    async def body(stream: Any, received: list[Any]) -> None:
         async for event in stream.filter(is_large).filter(lambda v: v["n"] != 4).group_by("name").events():
             current = faust.current_event()
             assert current is not None
             assert current.key == event.key
-            seen.append((event.key, event.value["n"]))
+            received.append((event.key, event.value["n"]))
 
     program = Program("app")
-    seen = collecting(program, body)
+    received = collecting(program, body)
     LocalRun(program, Clock(), shards=2).produce("in", [(None, {"name": "ab"[n % 2], "n": n}, 0.0) for n in range(6)])
-    assert sorted(seen) == [("a", 2), ("b", 3), ("b", 5)]
+    assert sorted(received) == [("a", 2), ("b", 3), ("b", 5)]
 
 
 def test_events_are_taken_in_lists_that_end_with_the_batch() -> None:
-    async def body(stream: Any, seen: list[Any]) -> None:
+    async def body(stream: Any, received: list[Any]) -> None:
         async for some in stream.filter(lambda n: n != 2).take(3, within=10):
-            seen.append(some)
+            received.append(some)
 
     program = Program("app")
-    seen = collecting(program, body)
+    received = collecting(program, body)
     run = LocalRun(program, Clock())
     run.produce("in", [(None, n, 0.0) for n in range(8)])
     run.produce("in", [(None, 8, 0.0)])
-    assert seen == [[0, 1, 3], [4, 5, 6], [7], [8]]
+    assert received == [[0, 1, 3], [4, 5, 6], [7], [8]]
 
 
 def test_what_a_stream_cannot_do_is_refused() -> None:
@@ -143,55 +143,55 @@ def test_what_a_stream_cannot_do_is_refused() -> None:
 
 
 def test_a_body_begins_anew_with_each_batch_and_is_closed_where_it_waits() -> None:
-    async def body(stream: Any, seen: list[Any]) -> None:
-        seen.append("begin")
+    async def body(stream: Any, calls: list[Any]) -> None:
+        calls.append("begin")
         try:
             async for value in stream:
-                seen.append(value)
-            seen.append("never")
+                calls.append(value)
+            calls.append("never")
         finally:
-            seen.append("closed")
+            calls.append("closed")
 
     program = Program("app")
-    seen = collecting(program, body)
+    calls = collecting(program, body)
     run = LocalRun(program, Clock())
     run.produce("in", [(None, n, 0.0) for n in range(2)])
     run.produce("in", [(None, 2, 0.0)])
-    assert seen == ["begin", 0, 1, "closed", "begin", 2, "closed"]
+    assert calls == ["begin", 0, 1, "closed", "begin", 2, "closed"]
 
 
 def test_a_body_that_ends_by_itself_begins_anew_with_the_next_event() -> None:
-    async def first(stream: Any, seen: list[Any]) -> None:
+    async def first(stream: Any, calls: list[Any]) -> None:
         async for value in stream:
-            seen.append(value)
+            calls.append(value)
             break
 
-    async def nothing(stream: Any, seen: list[Any]) -> None:
-        seen.append("called")
+    async def nothing(stream: Any, calls: list[Any]) -> None:
+        calls.append("called")
 
     for body, expected in ((first, [0, 1, 2]), (nothing, ["called"])):
         program = Program("app")
-        seen = collecting(program, body)
+        calls = collecting(program, body)
         LocalRun(program, Clock()).produce("in", [(None, n, 0.0) for n in range(3)])
-        assert seen == expected
+        assert calls == expected
 
 
 # -- what agents send
 
 
 def test_what_an_agent_yields_goes_to_its_sinks() -> None:
-    program, seen = Program("app"), list[Any]()
+    program, outputs = Program("app"), list[Any]()
     topic, doubled = program.topic("in"), program.topic("doubled")
 
     async def log(value: Any) -> None:
-        seen.append(("log", value))
+        outputs.append(("log", value))
 
     @program.agent()
     async def last(stream: Any) -> None:
         async for event in stream.events():
-            seen.append(("last", event.key, event.value, event.timestamp))
+            outputs.append(("last", event.key, event.value, event.timestamp))
 
-    @program.agent(topic, sink=[doubled, last, log, lambda value: seen.append(("plain", value))])
+    @program.agent(topic, sink=[doubled, last, log, lambda value: outputs.append(("plain", value))])
     async def double(stream: Any) -> Any:
         async for value in stream:
             yield value * 2
@@ -199,20 +199,20 @@ def test_what_an_agent_yields_goes_to_its_sinks() -> None:
     run = LocalRun(program, Clock(9.0))
     run.produce("in", [("k", 1, 5.0), ("l", 2, 6.0)])
     assert [(m.key, m.value, m.timestamp) for m in run.published["doubled"]] == [("k", 2, 9.0), ("l", 4, 9.0)]
-    assert seen == [
+    assert outputs == [
         *(("log", 2), ("plain", 2), ("log", 4), ("plain", 4)),
         *(("last", "k", 2, 9.0), ("last", "l", 4, 9.0)),
     ]
 
 
 def test_agents_and_topics_can_be_sent_messages_from_agents_timers_and_tasks() -> None:
-    program, seen = Program("app"), []
+    program, received = Program("app"), []
     out = program.topic("out", value_type=Order)
 
     @program.agent
     async def receive(stream: Any) -> None:
         async for value in stream:
-            seen.append(value)
+            received.append(value)
             if value == "again":
                 await receive.cast("once more")
 
@@ -231,16 +231,16 @@ def test_agents_and_topics_can_be_sent_messages_from_agents_timers_and_tasks() -
 
     run_clock = Clock(100.0)
     run = LocalRun(program, run_clock)
-    assert seen == ["task", "task 2"]
+    assert received == ["task", "task 2"]
     run_clock.us += 25_000_000
     run.tick()
     run.tick()
-    assert seen[2:] == ["timer"]
+    assert received[2:] == ["timer"]
     run_clock.us += 5_000_000
     run.tick()
-    assert seen[3:] == ["timer"]
+    assert received[3:] == ["timer"]
     run.produce("app-receive", [(None, "again", 0.0)])
-    assert seen[4:] == ["again", "once more"]
+    assert received[4:] == ["again", "once more"]
     assert [(m.value, m.timestamp) for m in run.published["out"]] == [({"account": "a", "amount": 1.5}, 3.0)] * 2
     assert [m.timestamp for m in run.published["app-receive"]] == [100.0, 100.0, 125.0, 130.0, 0.0, 130.0]
 
@@ -251,7 +251,7 @@ def test_nothing_can_be_sent_where_no_program_runs_or_that_json_cannot_hold() ->
     with pytest.raises(faust.OutsideStreamError, match=r"A message was sent to 'out' outside of a running program"):
         out.send(value=1)
 
-    async def body(stream: Any, seen: list[Any]) -> None:
+    async def body(stream: Any, received: list[Any]) -> None:
         async for _ in stream:
             await out.send(value=object())
 
@@ -353,18 +353,18 @@ def test_answers_are_the_same_in_any_batches_and_shards(
         async def fold(stream: Any) -> Any:
             async for event in stream.group_by("k"):
                 views[event["k"]] += event["n"]
-                kept = totals[event["k"]]
-                kept.append(views[event["k"]].value())
-                totals[event["k"]] = kept
+                values = totals[event["k"]]
+                values.append(views[event["k"]].value())
+                totals[event["k"]] = values
 
     def answers(n: int, edges: list[int]) -> Any:
         run, program, _ = run_of(make, n)
         for start, end in itertools.pairwise(edges):
             run.produce("in", [(None, {"k": k, "n": v}, float(at)) for k, v, at in events[start:end]])
-        kept = run.read(lambda: program.tables["totals"].items())
+        items_by_shard = run.read(lambda: program.tables["totals"].items())
         ranges = run.read(lambda: [(k, windowed(program, "views").windows_for_key(k)) for k in "abcdef"])
         return (
-            sorted(item for items in kept for item in items),
+            sorted(item for items in items_by_shard for item in items),
             sorted((k, one) for items in ranges for k, ones in items for one in ones),
         )
 

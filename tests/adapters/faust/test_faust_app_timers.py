@@ -160,8 +160,8 @@ def test_an_app_of_timers_alone_is_called_by_the_clock_and_after_a_restart_too(t
             for _ in range(3):
                 running.advance("10 seconds")
                 running.settle()
-        found = topics.read(app.broker, "ticks")["tick"].to_pylist()
-        assert sorted(found) == [1] * 3 * times + [2] * times
+        published = topics.read(app.broker, "ticks")["tick"].to_pylist()
+        assert sorted(published) == [1] * 3 * times + [2] * times
     app.run(until="drained")
 
     @app.agent(app.topic("in", value_type=str))

@@ -38,9 +38,9 @@ class Both:
         self.make = make
         self.folders = {True: folder / "jvm", False: folder / "python"}
         self.clock_ms = clock_ms
-        self.app = self.made(True)
+        self.app = self.new_app(True)
 
-    def made(self, compiled: bool, of: bool | None = None) -> faust.App:
+    def new_app(self, compiled: bool, of: bool | None = None) -> faust.App:
         """The program on a path, with the topics of that path or of the other."""
         folder = self.folders[compiled if of is None else of]
         clock = ManualClock(self.clock_ms)
@@ -50,7 +50,7 @@ class Both:
 
     def run(self, batches: dict[str, Sequence[Batch]], jvm: set[str]) -> dict[bool, faust.App]:
         """Runs all there is on both, agents of these names in the JVM."""
-        apps = {compiled: self.made(compiled) for compiled in self.folders}
+        apps = {compiled: self.new_app(compiled) for compiled in self.folders}
         for app in apps.values():
             for topic, all_ in batches.items():
                 for batch in all_:
@@ -63,13 +63,13 @@ class Both:
 
     def agree(self, apps: dict[bool, faust.App], *sinks: str) -> dict[Any, Any]:
         """Compares the state and the sent messages. Returns the state."""
-        kept = {compiled: state_of(app) for compiled, app in apps.items()}
-        assert kept[True] == kept[False]
+        states = {compiled: state_of(app) for compiled, app in apps.items()}
+        assert states[True] == states[False]
         for sink in (*sinks, apps[True].dead_letters):
             sent = [topics.read(app.broker, sink) for app in apps.values()]
             lines = [sorted(map(str, one.drop_columns(["_timestamp"]).to_pylist())) for one in sent]
             assert lines[0] == lines[1], sink
-        return kept[True]
+        return states[True]
 
 
 def produce(app: faust.App, topic: str, batch: Batch) -> None:
@@ -81,17 +81,17 @@ def produce(app: faust.App, topic: str, batch: Batch) -> None:
 def state_of(app: faust.App) -> dict[Any, Any]:
     """Every record of the state, by shard and key: numbers of one value may be written in two ways."""
 
-    def value(held: bytes) -> Any:
+    def value(data: bytes) -> Any:
         try:
-            return codec.decode(held)
+            return codec.decode(data)
         except DamagedStateError:
-            return held
+            return data
 
     rows = read_state(app.folder_of("agents").absolute() / "query").collect()
     return {(row.shard, bytes(row.key)): repr(value(bytes(row.value))) for row in rows}
 
 
-def kept(app: faust.App, table: str) -> Any:
+def table_items(app: faust.App, table: str) -> Any:
     rows = app.table(table).read().collect()
     return {(json.loads(row.key), row.window.start.timestamp()): json.loads(row.value) for row in rows}
 
@@ -110,7 +110,7 @@ def test_the_folds_of_the_documents_run_in_the_jvm_with_the_same_answers(tmp_pat
     spent = [({"user": "u", "country": f"C{n % 5}", "amount": n / 3, "account": "a"}, 3.0 * n) for n in range(50)]
     kinds = [[({"type": f"t{n % 4}"}, 100.0 * n) for n in range(50)]]
     both = Both(tmp_path, make)
-    found = both.run(
+    apps = both.run(
         {
             "events": events,
             "both-multi_window_analysis": kinds,
@@ -119,8 +119,8 @@ def test_the_folds_of_the_documents_run_in_the_jvm_with_the_same_answers(tmp_pat
         },
         {"count_events", "multi_window_analysis", "process_withdrawal", "aggregate_page_views"},
     )
-    both.agree(found)
-    assert kept(found[True], "event-counts")[("c0", 2100.0)] == 1
+    both.agree(apps)
+    assert table_items(apps[True], "event-counts")[("c0", 2100.0)] == 1
 
 
 # -- any programs
@@ -184,11 +184,11 @@ def test_random_bodies_give_the_same_answers_on_both_paths(tmp_path: Path) -> No
             for _ in range(120)
         ]
 
-    given = [batch() for _ in range(4)]
+    batches = [batch() for _ in range(4)]
     both = Both(tmp_path, make)
-    found = both.run({"orders": given, "dicts": given}, {f"agent{number}" for number in range(8)})
-    both.agree(found, *(f"out{number}" for number in range(8)))
-    assert folded(found[True]) > len(plan) * len(given) * 120 // 4
+    apps = both.run({"orders": batches, "dicts": batches}, {f"agent{number}" for number in range(8)})
+    both.agree(apps, *(f"out{number}" for number in range(8)))
+    assert folded(apps[True]) > len(plan) * len(batches) * 120 // 4
 
 
 # -- from the one path to the other
@@ -208,7 +208,7 @@ def test_a_program_goes_on_in_python_where_it_was_in_the_jvm_and_back(tmp_path: 
                     yield {"n": min(totals[e["k"]].current(), 1000), "since": since, "to": faust.current_window()[1]}
 
     chance = random.Random(11)
-    given = [
+    batches = [
         [
             ({"k": f"k{chance.randrange(40)}", "n": chance.randrange(30)}, 20.0 * at + chance.random() * 20)
             for _ in range(60)
@@ -216,14 +216,14 @@ def test_a_program_goes_on_in_python_where_it_was_in_the_jvm_and_back(tmp_path: 
         for at in range(4)
     ]
     # What the JVM leaves to Python: an int that no longer fits, a null that is none, and a float.
-    given[2][5] = ({"k": "k1", "n": 2**63 - 1}, 59.0)
-    given[2][7] = ({"k": "k2", "n": None}, 41.0)
+    batches[2][5] = ({"k": "k1", "n": 2**63 - 1}, 59.0)
+    batches[2][7] = ({"k": "k2", "n": None}, 41.0)
     both = Both(tmp_path, make)
     taken = []
     for at, compiled in enumerate([True, False, True, True]):
-        app, other = both.made(compiled, of=True), both.made(False)
+        app, other = both.new_app(compiled, of=True), both.new_app(False)
         for one in (app, other):
-            produce(one, "in", given[at])
+            produce(one, "in", batches[at])
             one.run(until="drained")
         taken.append(folded(app))
     both.agree({True: app, False: other}, "large")
@@ -249,7 +249,7 @@ def test_ints_that_do_not_fit_missing_items_and_other_kinds_are_left_to_python(t
 
     rows: list[Any] = [{"k": f"k{n}", "n": n} for n in range(30)]
     both = Both(tmp_path, make)
-    given = [
+    batches = [
         [(row, 1.0) for row in rows[1:]],
         [({"k": "k1", "n": 2**63 - 1}, 1.0), ({"k": "k2", "n": 1}, 1.0)],
         # A division by zero, and an item that is not there.
@@ -258,10 +258,10 @@ def test_ints_that_do_not_fit_missing_items_and_other_kinds_are_left_to_python(t
         [({"k": None, "n": 1}, 1.0), ({"k": "k3", "n": None}, 1.0)],
         [(row, 3.0) for row in rows[1:]],
     ]
-    found = both.run({"in": given}, {"add", "divide"})
-    both.agree(found)
-    assert kept(found[True], "sums")[("k1", 0.0)] == 2**63 + 2
-    reasons = topics.read(found[True].broker, "both-dead-letters")["reason"].to_pylist()
+    apps = both.run({"in": batches}, {"add", "divide"})
+    both.agree(apps)
+    assert table_items(apps[True], "sums")[("k1", 0.0)] == 2**63 + 2
+    reasons = topics.read(apps[True].broker, "both-dead-letters")["reason"].to_pylist()
     assert sorted(reason.split(":")[0] for reason in reasons) == [
         "InvalidArgumentError",
         "InvalidArgumentError",
@@ -273,7 +273,7 @@ def test_ints_that_do_not_fit_missing_items_and_other_kinds_are_left_to_python(t
         "TypeError",
         "ZeroDivisionError",
     ]
-    assert 0 < folded(found[True]) < sum(2 * len(batch) for batch in given)
+    assert 0 < folded(apps[True]) < sum(2 * len(batch) for batch in batches)
 
 
 def test_an_agent_in_the_jvm_that_fails_names_the_event_and_the_line(tmp_path: Path) -> None:
@@ -293,7 +293,7 @@ def test_an_agent_in_the_jvm_that_fails_names_the_event_and_the_line(tmp_path: P
         faust.MullionError, match=r"The agent 'divide' failed on the event \{'k': 'a', 'n': 0\}.*test_faust_compiled"
     ):
         app.run(until="drained")
-    assert kept(app, "sums") == {("a", 0.0): 3}
+    assert table_items(app, "sums") == {("a", 0.0): 3}
 
 
 # -- who else sees the tables
@@ -319,7 +319,7 @@ def test_timers_and_windows_that_close_see_what_an_agent_in_the_jvm_wrote(tmp_pa
                 await ticks.send(value={"page": page, "n": n})
 
     both = Both(tmp_path, make)
-    apps = {compiled: both.made(compiled) for compiled in both.folders}
+    apps = {compiled: both.new_app(compiled) for compiled in both.folders}
     assert [part.runs for part in apps[True].explain().parts] == ["JVM"]
     for app in apps.values():
         topics.produce(app.broker, "in", ["a", "b", "a", "c"], timestamps=[1.0, 2.0, 3.0, 4.0])
@@ -329,22 +329,22 @@ def test_timers_and_windows_that_close_see_what_an_agent_in_the_jvm_wrote(tmp_pa
             running.settle()
             topics.produce(app.broker, "in", [*"abcabcdefgh"], timestamps=[25.0] * 11)
             running.settle()
-    found = both.agree(apps, "ticks", "closed")
+    state = both.agree(apps, "ticks", "closed")
     assert {(row["page"], row["n"]) for row in topics.read(apps[True].broker, "ticks").to_pylist()} == {
         ("a", 2),
         ("b", 1),
         ("c", 1),
     }
     assert len(topics.read(apps[True].broker, "closed")) == 3
-    assert found
+    assert state
     assert folded(apps[True]) == 15
 
 
 # -- which agents
 
 
-def reasons(make: Callable[[faust.App], None], folder: Path, **given: Any) -> dict[str, str]:
-    app = faust.App("reasons", broker=f"dir:{folder}", **given)
+def reasons(make: Callable[[faust.App], None], folder: Path, **options: Any) -> dict[str, str]:
+    app = faust.App("reasons", broker=f"dir:{folder}", **options)
     make(app)
     for part in app.explain().parts:
         assert "test_faust_compiled.py:" in part.where
@@ -421,7 +421,7 @@ def test_explain_says_why_an_agent_that_was_read_is_left_to_python(tmp_path: Pat
                 t7["all"] += len(e)
 
         @app.agent(app.topic("i", value_type=dict))
-        async def whole(events: Any) -> None:
+        async def all_fields(events: Any) -> None:
             async for e in events:
                 t8[e["k"]] += len(e)
 
@@ -430,7 +430,7 @@ def test_explain_says_why_an_agent_that_was_read_is_left_to_python(tmp_path: Pat
             async for e in events:
                 large[e["k"]] += 1
 
-    found = reasons(make, tmp_path)
+    explanations = reasons(make, tmp_path)
     for name, why in {
         "dated": "Dated.at is read as list",
         "own": "Own makes its values in its own way",
@@ -441,8 +441,8 @@ def test_explain_says_why_an_agent_that_was_read_is_left_to_python(tmp_path: Pat
         "keyed": "keys of the topic 'g' are read as <class 'int'>",
         "nested": "the field 'list' is array<bigint>",
         "listed": "values of the topic 'h' are read as list[int]",
-        "whole": "it uses the event's value as a whole",
+        "all_fields": "it uses the event's value as a whole",
         "high": "the default of the table 'large' is the constant 1180591620717411303424",
     }.items():
-        assert found[name].startswith("Python: ")
-        assert found[name].endswith(why), found[name]
+        assert explanations[name].startswith("Python: ")
+        assert explanations[name].endswith(why), explanations[name]

@@ -101,8 +101,8 @@ def test_a_stream_is_sharded_by_what_it_is_grouped_by(make: Callable[[Any], None
     run, program, _ = run_of(make, shards)
     # A bare agent receives the messages sent to it. The field that it groups by has their type.
     run.produce("app-process_withdrawal" if make is programs.by_country else "withdrawals", WITHDRAWALS)
-    found = run.read(lambda: windowed(program, "country_to_total").windows_for_key("AT"))
-    assert [one for one in found if one] == [[((0.0, 10.0), 12.0), ((10.0, 20.0), 2.0)]]
+    totals = run.read(lambda: windowed(program, "country_to_total").windows_for_key("AT"))
+    assert [one for one in totals if one] == [[((0.0, 10.0), 12.0), ((10.0, 20.0), 2.0)]]
     if make is programs.rightly_sharded:
         by_user = run.read(lambda: program.tables["user_to_total"].items())
         assert sorted(item for items in by_user for item in items) == [("u1", 6.0), ("u2", 7.0), ("u3", 2.0)]
@@ -111,8 +111,8 @@ def test_a_stream_is_sharded_by_what_it_is_grouped_by(make: Callable[[Any], None
 def test_tables_that_are_not_sharded_as_the_stream_have_their_totals_in_pieces() -> None:
     run, program, _ = run_of(programs.wrongly_sharded, 3)
     run.produce("withdrawals", WITHDRAWALS)
-    found = run.read(lambda: windowed(program, "country_to_total").windows_for_key("AT"))
-    assert len([one for one in found if one]) > 1
+    totals = run.read(lambda: windowed(program, "country_to_total").windows_for_key("AT"))
+    assert len([one for one in totals if one]) > 1
 
 
 def test_what_is_written_back_is_kept_and_what_is_not_is_warned_of() -> None:

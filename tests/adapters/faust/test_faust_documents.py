@@ -52,13 +52,13 @@ NOON = 1_704_906_000.0
 
 def popular(app: Any) -> None:
     """In addition to the documents: the values that an agent in the JVM yields are sent to a topic."""
-    known = app.Table("known", default=int).tumbling(60)
+    visits = app.Table("known", default=int).tumbling(60)
 
     @app.agent(app.topic("page_views", value_type=str), sink=[app.topic(f"{app.name}-popular")])
     async def tell(pages):  # type: ignore[no-untyped-def]
         async for page in pages:
-            known[page] += 1
-            if 2 <= known[page].current() < 4:
+            visits[page] += 1
+            if 2 <= visits[page].current() < 4:
                 yield {"page": page, "since": faust.current_window().start}
 
 
@@ -75,18 +75,18 @@ def put(broker: topics.Broker, topic: str, *events: tuple[Any, float], key: str 
     topics.produce(broker, topic, [value for value, _ in events], [at for _, at in events], keys)
 
 
-def kept(app: faust.App) -> dict[str, Any]:
+def tables_of(app: faust.App) -> dict[str, Any]:
     """The contents of each table: by key, or by key and the start of the range."""
     records = [(bytes(row.key), bytes(row.value)) for row in read_state(app.folder_of("agents") / "query").collect()]
-    found: dict[str, Any] = {}
+    tables: dict[str, Any] = {}
     for name, table in app.tables.items():
         decode = _Decode(name, table.window is not None)
         rows: list[dict[str, Any]] = [row for record, value in records for row in decode._row(record, value)]
         at = [row["window"]["start"].timestamp() if "window" in row else None for row in rows]
         keys = [json.loads(row["key"]) for row in rows]
         by = keys if table.window is None else list(zip(keys, at, strict=True))
-        found[name] = {key: json.loads(row["value"]) for key, row in zip(by, rows, strict=True)}
-    return found
+        tables[name] = {key: json.loads(row["value"]) for key, row in zip(by, rows, strict=True)}
+    return tables
 
 
 def ran(app: faust.App, capsys: pytest.CaptureFixture[str], *later: str) -> list[str]:
@@ -109,7 +109,7 @@ def test_the_programs_of_the_documents_run_on_every_broker_and_go_on(
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    def made(name: str, makes: tuple[Callable[[Any], None], ...], seconds: int) -> faust.App:
+    def new_app(name: str, makes: tuple[Callable[[Any], None], ...], seconds: int) -> faust.App:
         clock = ManualClock(start_ms=seconds * 1000)
         app = faust.App(name, broker=broker, checkpoint=tmp_path / name, clock=clock, spark=spark)
         for make in makes:
@@ -128,7 +128,7 @@ def test_the_programs_of_the_documents_run_on_every_broker_and_go_on(
     put(broker, "withdrawals", *money, key="user")
     put(broker, "withdrawals", ({"user": "u", "amount": 1.0, "account": "a"}, 4.0), key="user")
     put(broker, "page_views", *[("/", 5.0)] * 10_000, ("/x", 7.0))
-    site = made("site", (*SITE, popular), 5)
+    site = new_app("site", (*SITE, popular), 5)
     parts = {part.name.removeprefix("agent "): part.runs for part in site.explain().parts}
     assert {name for name, runs in parts.items() if runs == "JVM"} == {
         "aggregate_page_views",
@@ -157,13 +157,13 @@ def test_the_programs_of_the_documents_run_on_every_broker_and_go_on(
         _kafka_client.produce(broker.servers, "withdrawals", [("u", b"no JSON", 5_000_000), ("u", b"[1]", 5_000_000)])
         # No number of the kind that the topic's had when the program began.
         _kafka_client.produce(broker.servers, "metrics", [("all", b'{"name": "mem", "value": 0.5}', 400_000_000)])
-    site = made("site", (*SITE, popular), 305)
+    site = new_app("site", (*SITE, popular), 305)
     module = types.ModuleType("site_of_the_documents")
     module.app = site  # type: ignore[attr-defined]
     monkeypatch.setitem(sys.modules, module.__name__, module)
     assert _cli.main(["faust", "worker", "-A", f"{module.__name__}:app", "--until", "drained"]) == 0
     assert capsys.readouterr().out == "Less popular compared to 30 minutes back\n"
-    tables = kept(site)
+    tables = tables_of(site)
     assert tables["event-counts"] == {("a", 0.0): 1, ("b", 0.0): 1, ("a", 300.0): 2}
     averages: dict[Any, Any] = {
         ("cpu", -300.0): {"sum": 10, "count": 1},
@@ -189,8 +189,8 @@ def test_the_programs_of_the_documents_run_on_every_broker_and_go_on(
     assert tables["user_to_total"] == {"u": 6.0, "v": 7.0, "w": 1.5}
     assert tables["user_withdrawals"] == {"a": [5.0, 1.0, 1.5], "b": [7.0]}
     assert tables["views"] == {("/", 0.0): 10_000, ("/x", 0.0): 2, ("/", 1800.0): 1}
-    told = topics.read(broker, "site-popular").select(["page", "since"]).to_pylist()
-    assert told == [{"page": page, "since": 0.0} for page in ("/", "/", "/x")]
+    messages = topics.read(broker, "site-popular").select(["page", "since"]).to_pylist()
+    assert messages == [{"page": page, "since": 0.0} for page in ("/", "/", "/x")]
     letters = topics.read(broker, "site-dead-letters")["reason"].to_pylist()
     assert Counter(letters) == wrong
 
@@ -200,7 +200,7 @@ def test_the_programs_of_the_documents_run_on_every_broker_and_go_on(
     accounts = (("1970-01-01T00:01:10Z", 500.0), ("1970-01-01T00:01:50Z", 600.0), ("1970-01-01T00:00:10Z", 1.0))
     put(broker, "accounts", *(({"name": "a", "date_created": created}, at) for created, at in accounts))
     put(broker, "pages", ("/a", 40.0), ("/b", 42.0))
-    rest = made("rest", REST, 70)
+    rest = new_app("rest", REST, 70)
     assert ran(rest, capsys, "300 seconds") == [
         *["1", "0", "1", "0", "2", "0", "2", "0", "1", "1", "2", "0"],
         *["['/a']", "[('/a', 1)]", "[1]", "[]", "[('/a', 1)]"],
@@ -210,7 +210,7 @@ def test_the_programs_of_the_documents_run_on_every_broker_and_go_on(
     why = {part.name: part.why for part in rest.explain().parts}
     assert why["agent process"].startswith("its events are in one shard, because it may use tables through")
     assert why["agent count_events"].startswith("its events are in one shard, as those of 'process' are; ")
-    tables = kept(rest)
+    tables = tables_of(rest)
     assert tables["hourly-stats"] == {}
     assert tables["business-metrics"] == {("m", NOON - 3 * 3600): 4}
     assert tables["country_to_total"] == {("AT", 0.0): 12.0, ("DE", 0.0): 1.0}

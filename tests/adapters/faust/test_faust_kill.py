@@ -28,7 +28,7 @@ def program(broker: str, spark: SparkSession) -> faust.App:
         closed.send(value={"k": key[0], "start": key[1][0], "n": value})
 
     totals = app.Table("totals", default=int, on_window_close=on_close).hopping(20, 10, expires=30, key_index=True)
-    seen = app.Table("seen", default=list)
+    recent = app.Table("seen", default=list)
     orders = app.topic("orders", value_type=dict)
 
     @app.agent(orders, sink=[app.topic("large")])
@@ -41,17 +41,17 @@ def program(broker: str, spark: SparkSession) -> faust.App:
     @app.agent(orders)
     async def keep(events: Any) -> None:
         async for e in events:
-            seen[e["k"]] = [*seen[e["k"]], e["n"]][-3:]
+            recent[e["k"]] = [*recent[e["k"]], e["n"]][-3:]
 
     return app
 
 
-def told(app: faust.App) -> dict[str, Counter[str]]:
+def contents_of(app: faust.App) -> dict[str, Counter[str]]:
     """The contents of its tables and topics, independent of the order of shards."""
-    found = {table: Counter(map(str, app.table(table).read().collect())) for table in ("totals", "seen")}
+    contents = {table: Counter(map(str, app.table(table).read().collect())) for table in ("totals", "seen")}
     for topic in ("large", "closed"):
-        found[topic] = Counter(map(repr, topics.read(app.broker, topic).drop_columns(["_timestamp"]).to_pylist()))
-    return found
+        contents[topic] = Counter(map(repr, topics.read(app.broker, topic).drop_columns(["_timestamp"]).to_pylist()))
+    return contents
 
 
 def test_a_program_that_is_killed_and_run_again_has_the_tables_and_messages_of_one_that_was_not(
@@ -68,8 +68,8 @@ def test_a_program_that_is_killed_and_run_again_has_the_tables_and_messages_of_o
     kill_after(tmp_path, somewhere_in_a_batch(killed.folder_of("agents") / "query", rng), script=__file__)
     for app in (killed, undisturbed):
         app.run(until="drained")
-    expected = told(undisturbed)
-    assert told(killed) == expected, f"MULLION_SEED={SEED}"
+    expected = contents_of(undisturbed)
+    assert contents_of(killed) == expected, f"MULLION_SEED={SEED}"
     assert all(rows.total() > 5 for rows in expected.values())
 
 

@@ -75,12 +75,12 @@ def test_data_that_does_not_fit_is_refused_with_the_field_and_the_reason(text: b
     ],
 )
 def test_a_model_that_validates_takes_no_other_type(field: str, value: Any) -> None:
-    given = {"n": 1, field: value}
+    data = {"n": 1, field: value}
     with pytest.raises(ValidationError, match=f"^Strict.{field}: "):
-        Strict(**given)
+        Strict(**data)
     if value is not None:
         with pytest.raises(ValidationError, match=f"^Strict.{field}: "):
-            Strict.from_data(given)
+            Strict.from_data(data)
 
 
 def test_a_model_that_validates_takes_what_fits() -> None:
@@ -91,7 +91,7 @@ def test_a_model_that_validates_takes_what_fits() -> None:
 
 
 @pytest.mark.parametrize(
-    ("given", "field", "value"),
+    ("data", "field", "value"),
     [
         ({"n": "12"}, "n", 12),
         ({"n": 12.0}, "n", 12),
@@ -103,18 +103,18 @@ def test_a_model_that_validates_takes_what_fits() -> None:
         ({"n": 1, "flag": 0}, "flag", False),
     ],
 )
-def test_a_model_that_coerces_makes_values_of_the_type(given: dict[str, Any], field: str, value: Any) -> None:
-    for made in (Loose(**given), Loose.from_data(given)):
-        assert getattr(made, field) == value
-        assert type(getattr(made, field)) is type(value)
+def test_a_model_that_coerces_makes_values_of_the_type(data: dict[str, Any], field: str, value: Any) -> None:
+    for record in (Loose(**data), Loose.from_data(data)):
+        assert getattr(record, field) == value
+        assert type(getattr(record, field)) is type(value)
 
 
 @pytest.mark.parametrize(
-    "given", [{"n": "x"}, {"n": 1.5}, {"n": None}, {"n": []}, {"n": 1, "flag": "maybe"}, {"n": 1, "x": {}}]
+    "data", [{"n": "x"}, {"n": 1.5}, {"n": None}, {"n": []}, {"n": 1, "flag": "maybe"}, {"n": 1, "x": {}}]
 )
-def test_what_cannot_be_coerced_is_refused(given: dict[str, Any]) -> None:
+def test_what_cannot_be_coerced_is_refused(data: dict[str, Any]) -> None:
     with pytest.raises(ValidationError, match=r"^Loose\.\w+: "):
-        Loose.from_data(given)
+        Loose.from_data(data)
 
 
 def test_without_either_plain_values_stay_as_they_came() -> None:

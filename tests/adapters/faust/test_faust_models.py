@@ -295,15 +295,15 @@ class OurOrder(Record, coerce=True):
     rest=st.fixed_dictionaries({}, optional={"country": st.none() | st.text(), "note": st.none() | st.text()}),
 )
 def test_fields_are_what_faust_streaming_reads(places: list[str], at: datetime, total: Decimal, **data: Any) -> None:
-    given = {
+    order = {
         **{name: value for name, value in data.items() if name != "rest"},
         **data["rest"],
         "at": at.isoformat(),
         "total": str(total),
         "places": [{"name": name} for name in places],
     }
-    ours, theirs = OurOrder.from_data(given), TheirOrder.from_data(dict(given))
+    ours, original = OurOrder.from_data(order), TheirOrder.from_data(dict(order))
     for field in ("account", "amount", "at", "total", "country", "note"):
-        assert getattr(ours, field) == getattr(theirs, field), field
-    assert [place.name for place in ours.places] == [place.name for place in theirs.places]
+        assert getattr(ours, field) == getattr(original, field), field
+    assert [place.name for place in ours.places] == [place.name for place in original.places]
     assert faust.Record.__name__ == "Record"

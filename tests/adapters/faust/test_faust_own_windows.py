@@ -78,7 +78,7 @@ def test_a_session_is_tracked_as_the_document_says() -> None:
         default=lambda: {"start_time": None, "last_activity": None, "events": []},
     ).using_window(SlidingWindow(before=1800, after=0))
     shards = Shards(sessions.table)
-    seen = []
+    values = []
     for timestamp in (1000.0, 1500.0, 3300.0, 3301.0, 9000.0):
         with shards.at(timestamp):
             session = sessions["u"]
@@ -88,8 +88,8 @@ def test_a_session_is_tracked_as_the_document_says() -> None:
             session["last_activity"] = timestamp
             session["events"].append(timestamp)
             sessions["u"] = session
-            seen.append(sessions["u"].value())
-    assert [(one["start_time"], one["events"]) for one in seen] == [
+            values.append(sessions["u"].value())
+    assert [(one["start_time"], one["events"]) for one in values] == [
         (1000.0, [1000.0]),
         (1000.0, [1000.0, 1500.0]),
         (1000.0, [1000.0, 1500.0, 3300.0]),

@@ -43,12 +43,12 @@ def test_a_table_of_sets_has_what_sets_have() -> None:
     @app.agent(app.topic("in"))
     async def change(stream: Any) -> None:
         async for how, values in stream:
-            found = table["k"]
+            members = table["k"]
             if how == "|":
                 table["k"] |= set(values)
             else:
-                getattr(found, how)(values)
-            print(sorted(found), len(found), 1 in found, sorted(found | {9}))
+                getattr(members, how)(values)
+            print(sorted(members), len(members), 1 in members, sorted(members | {9}))
 
     run = LocalRun(app, Clock())
     ours: set[int] = set()
@@ -77,12 +77,12 @@ def test_agents_answer_what_they_are_asked(capsys: pytest.CaptureFixture[str]) -
 
 def test_an_agent_that_has_no_answer_says_so_and_what_is_asked_is_undone() -> None:
     app = faust.App("asks", broker="dir:/nowhere")
-    kept = app.Table("kept", default=int)
+    counts = app.Table("kept", default=int)
 
     @app.agent()
     async def silent(stream: Any) -> None:
         async for value in stream:
-            kept[value] += 1
+            counts[value] += 1
 
     @app.agent(app.topic("in"), on_error="dead_letter")
     async def ask(stream: Any) -> None:
@@ -97,7 +97,7 @@ def test_an_agent_that_has_no_answer_says_so_and_what_is_asked_is_undone() -> No
 
     @app.timer(1)
     async def tick() -> None:
-        print(len(kept), await silent.ask("a"))
+        print(len(counts), await silent.ask("a"))
 
     other = LocalRun(app, Clock())
     other.clock.us = 1_000_000
@@ -226,10 +226,10 @@ def test_what_is_appended_after_a_write_or_too_late_is_not_seen() -> None:
     @app.agent(app.topic("in"))
     async def keep(stream: Any) -> None:
         async for value in stream:
-            held = plain["k"]
-            held.append(value)
-            plain["k"] = held
-            held.append("unseen")
+            values = plain["k"]
+            values.append(value)
+            plain["k"] = values
+            values.append("unseen")
             print(plain["k"])
             there = late["k"].value()
             there.append(value)
@@ -317,13 +317,13 @@ def test_a_crontab_is_called_at_its_times(capsys: pytest.CaptureFixture[str]) ->
 
 def test_sends_of_what_cannot_be_sent_are_refused() -> None:
     app = faust.App("sends", broker="dir:/nowhere")
-    made = app.topic("made", value_serializer="raw")
+    raw = app.topic("made", value_serializer="raw")
 
     @app.agent(app.topic("in"), on_error="dead_letter")
     async def send(stream: Any) -> None:
         async for value in stream:
             if value == 1:
-                await made.send(value=b"\xff")
+                await raw.send(value=b"\xff")
             await app.topic("json").send(value=b"{no json", key=b"\xff" if value == 2 else None)
 
     run = LocalRun(app, Clock())

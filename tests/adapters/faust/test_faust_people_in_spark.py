@@ -35,12 +35,12 @@ def test_a_program_starts_before_its_producers_and_reads_what_they_send_whatever
     people.raw(app)
     people.stages(app)
     people.settings(app)
-    seen = app.Table("seen", default=int)
+    counts = app.Table("seen", default=int)
 
     @app.agent(app.topic("anything"))
     async def note(stream: Any) -> None:
         async for value in stream:
-            seen[value["kind"]] += 1
+            counts[value["kind"]] += 1
 
     with app.start() as running:
         running.settle()
@@ -70,16 +70,18 @@ def test_topics_of_a_pattern_are_those_that_the_query_began_with(
     spark: SparkSession, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     def app() -> faust.App:
-        made = faust.App("orders", broker=f"dir:{tmp_path}/topics", spark=spark)
-        counts = made.Table("counts", default=int, partitions=1)
+        orders_app = faust.App("orders", broker=f"dir:{tmp_path}/topics", spark=spark)
+        counts = orders_app.Table("counts", default=int, partitions=1)
 
-        @made.agent(made.topic(pattern="orders-.*"), on_error="dead_letter", sink=[made.topic("counted")])
+        @orders_app.agent(
+            orders_app.topic(pattern="orders-.*"), on_error="dead_letter", sink=[orders_app.topic("counted")]
+        )
         async def count(stream: Any) -> Any:
             async for value in stream:
                 counts["all"] += value["n"]
                 yield {"so_far": counts["all"]}
 
-        return made
+        return orders_app
 
     with pytest.raises(faust.InvalidArgumentError, match=r"No topic of dir:.* matches the pattern 'orders-\.\*'"):
         app().run(until="drained")
@@ -101,16 +103,18 @@ def test_topics_of_a_pattern_in_kafka_are_those_that_the_query_began_with(
     spark: SparkSession, kafka: KafkaServer, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     def app() -> faust.App:
-        made = faust.App("patterned", broker=kafka.url, spark=spark, checkpoint=tmp_path / "patterned")
-        counts = made.Table("counts", default=int, partitions=1)
+        patterned_app = faust.App("patterned", broker=kafka.url, spark=spark, checkpoint=tmp_path / "patterned")
+        counts = patterned_app.Table("counts", default=int, partitions=1)
 
-        @made.agent(made.topic(pattern="patterned-.*"), sink=[made.topic("counts-of-patterned")])
+        @patterned_app.agent(
+            patterned_app.topic(pattern="patterned-.*"), sink=[patterned_app.topic("counts-of-patterned")]
+        )
         async def count(stream: Any) -> Any:
             async for value in stream:
                 counts["all"] += value["n"]
                 yield {"so_far": counts["all"]}
 
-        return made
+        return patterned_app
 
     with pytest.raises(faust.InvalidArgumentError, match=r"No topic of kafka:.* matches the pattern 'patterned-\.\*'"):
         app().run(until="drained")
@@ -130,12 +134,12 @@ def test_a_program_whose_shards_are_by_a_field_that_nobody_knew_goes_on_by_itsel
     spark: SparkSession, tmp_path: Path
 ) -> None:
     app = faust.App("fresh", broker=f"dir:{tmp_path}/topics", spark=spark, clock=ManualClock())
-    seen = app.Table("seen", default=int)
+    counts = app.Table("seen", default=int)
 
     @app.agent(app.topic("anything"))
     async def note(stream: Any) -> None:
         async for value in stream:
-            seen[value["kind"]] += 1
+            counts[value["kind"]] += 1
 
     with app.start() as running:
         running.settle()
@@ -149,7 +153,7 @@ def test_a_program_whose_shards_are_by_a_field_that_nobody_knew_goes_on_by_itsel
 def test_tasks_run_beside_the_query_and_read_tables_as_the_last_batch_left_them(
     spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    def made(words: list[str]) -> faust.App:
+    def new_app(words: list[str]) -> faust.App:
         app = faust.App("beside", broker=f"dir:{tmp_path}/topics", spark=spark)
         people.words(app)
 
@@ -170,8 +174,8 @@ def test_tasks_run_beside_the_query_and_read_tables_as_the_last_batch_left_them(
 
         return app
 
-    made(["the fox", "the dog"]).run(until="drained")
-    app = made(["fox"])
+    new_app(["the fox", "the dog"]).run(until="drained")
+    app = new_app(["fox"])
     app.run(until="drained")
     assert app.command_line(["tally"]) == 0
     assert capsys.readouterr().out.splitlines() == [
@@ -189,6 +193,6 @@ def test_raw_values_of_kafka_are_bytes_and_text_as_they_are(spark: SparkSession,
     broker.produce_json("bytes", ['{"a":  1}', "12"], [1.0, 2.0], [None, None], raw=True)
     broker.produce_json("text", ["hello", '"quoted"'], [1.0, 2.0], ['"k"', '"k"'], raw=True)
     app.run(until="drained")
-    made = [record.value for record in client.read(kafka.servers, "made")]
+    values = [record.value for record in client.read(kafka.servers, "made")]
     assert {"bytes", "text", "made"} <= set(broker.topics())
-    assert sorted(made, key=repr) == [b'k: "quoted"', b"k: hello", b'{"got": 12}', b'{"got": {"a": 1}}']
+    assert sorted(values, key=repr) == [b'k: "quoted"', b"k: hello", b'{"got": 12}', b'{"got": {"a": 1}}']

@@ -52,13 +52,13 @@ Answers = list[tuple[int, float]]
 
 def rows(number: int) -> list[Row]:
     rng = random.Random(SEED + number)
-    found = []
+    batch = []
     for i in range(24):
         time = 4.0 * i + rng.choice([0, 0.5, -7, -15.25])
-        found.append(
+        batch.append(
             Row(i, rng.choice("abc"), rng.choice(["/", "/in"]), rng.randrange(1, 9), time + 30, max(time, 0.0))
         )
-    return found
+    return batch
 
 
 def tumbling(time: float, size: float) -> list[float]:
@@ -91,13 +91,13 @@ def views(app: faust.App, events: Any, out: Any) -> Callable[[list[Row]], Answer
             table[event.k] += 1
             await out.send(value={"i": event.i, "got": float(table[event.k].current())})
 
-    def answers(given: list[Row]) -> Answers:
+    def answers(batch: list[Row]) -> Answers:
         sums: dict[Any, float] = defaultdict(float)
-        found = []
-        for row in given:
+        expected = []
+        for row in batch:
             sums[row.k, tumbling(row.time, 10)[0]] += 1
-            found.append((row.i, read(sums, row.k, row.time, 10)))
-        return found
+            expected.append((row.i, read(sums, row.k, row.time, 10)))
+        return expected
 
     return answers
 
@@ -112,14 +112,14 @@ def amounts(app: faust.App, events: Any, out: Any) -> Callable[[list[Row]], Answ
             table[event.k] += event.n
             await out.send(value={"i": event.i, "got": table[event.k].value()})
 
-    def answers(given: list[Row]) -> Answers:
+    def answers(batch: list[Row]) -> Answers:
         sums: dict[Any, float] = defaultdict(float)
-        found = []
-        for row in given:
+        expected = []
+        for row in batch:
             for start in hopping(row.time, 20, 5):
                 sums[row.k, start] += row.n
-            found.append((row.i, read(sums, row.k, row.time, 5)))
-        return found
+            expected.append((row.i, read(sums, row.k, row.time, 5)))
+        return expected
 
     return answers
 
@@ -135,18 +135,18 @@ def means(app: faust.App, events: Any, out: Any) -> Callable[[list[Row]], Answer
             stats["sum"] += event.n
             stats["count"] += 1
             table[event.k] = stats
-            found = table[event.k].current()
-            await out.send(value={"i": event.i, "got": found["sum"] / found["count"]})
+            parts = table[event.k].current()
+            await out.send(value={"i": event.i, "got": parts["sum"] / parts["count"]})
 
-    def answers(given: list[Row]) -> Answers:
-        held: dict[Any, list[int]] = defaultdict(list)
-        found = []
-        for row in given:
+    def answers(batch: list[Row]) -> Answers:
+        amounts: dict[Any, list[int]] = defaultdict(list)
+        expected = []
+        for row in batch:
             for start in hopping(row.time, 12, 6):
-                held[row.k, start].append(row.n)
-            values = held[row.k, row.time // 6 * 6]
-            found.append((row.i, sum(values) / len(values)))
-        return found
+                amounts[row.k, start].append(row.n)
+            values = amounts[row.k, row.time // 6 * 6]
+            expected.append((row.i, sum(values) / len(values)))
+        return expected
 
     return answers
 
@@ -161,13 +161,13 @@ def of_field(app: faust.App, events: Any, out: Any) -> Callable[[list[Row]], Ans
             table[event.k] += event.n
             await out.send(value={"i": event.i, "got": float(table[event.k].value())})
 
-    def answers(given: list[Row]) -> Answers:
+    def answers(batch: list[Row]) -> Answers:
         sums: dict[Any, float] = defaultdict(float)
-        found = []
-        for row in given:
+        expected = []
+        for row in batch:
             sums[row.k, row.at // 20 * 20] += row.n
-            found.append((row.i, read(sums, row.k, row.at, 20)))
-        return found
+            expected.append((row.i, read(sums, row.k, row.at, 20)))
+        return expected
 
     return answers
 
@@ -183,13 +183,13 @@ def trends(app: faust.App, events: Any, out: Any) -> Callable[[list[Row]], Answe
             more = table[event.k].current() - table[event.k].delta(timedelta(seconds=16))
             await out.send(value={"i": event.i, "got": float(more)})
 
-    def answers(given: list[Row]) -> Answers:
+    def answers(batch: list[Row]) -> Answers:
         sums: dict[Any, float] = defaultdict(float)
-        found = []
-        for row in given:
+        expected = []
+        for row in batch:
             sums[row.k, row.time // 8 * 8] += row.n
-            found.append((row.i, read(sums, row.k, row.time, 8) - read(sums, row.k, row.time - 16, 8)))
-        return found
+            expected.append((row.i, read(sums, row.k, row.time, 8) - read(sums, row.k, row.time - 16, 8)))
+        return expected
 
     return answers
 
@@ -204,13 +204,13 @@ def at_present(app: faust.App, events: Any, out: Any) -> Callable[[list[Row]], A
             table[event.k] += 1
             await out.send(value={"i": event.i, "got": float(table[event.k].now())})
 
-    def answers(given: list[Row]) -> Answers:
+    def answers(batch: list[Row]) -> Answers:
         sums: dict[Any, float] = defaultdict(float)
-        found = []
-        for row in given:
+        expected = []
+        for row in batch:
             sums[row.k, row.time // 15 * 15] += 1
-            found.append((row.i, read(sums, row.k, NOW, 15)))
-        return found
+            expected.append((row.i, read(sums, row.k, NOW, 15)))
+        return expected
 
     return answers
 
@@ -228,16 +228,16 @@ def constant_keys(app: faust.App, events: Any, out: Any) -> Callable[[list[Row]]
             got = amount["amount_1min"].current() * 1000 + number["number_1min"].current()
             await out.send(value={"i": event.i, "got": float(got)})
 
-    def answers(given: list[Row]) -> Answers:
+    def answers(batch: list[Row]) -> Answers:
         sums: dict[Any, float] = defaultdict(float)
-        found = []
-        for row in given:
+        expected = []
+        for row in batch:
             for start in hopping(row.time, 60, 30):
                 sums["amount", start] += row.n
             sums["number", row.time // 60 * 60] += 1
             got = read(sums, "amount", row.time, 30) * 1000 + read(sums, "number", row.time, 60)
-            found.append((row.i, got))
-        return found
+            expected.append((row.i, got))
+        return expected
 
     return answers
 
@@ -252,13 +252,13 @@ def by_page(app: faust.App, events: Any, out: Any) -> Callable[[list[Row]], Answ
             table[event.page] += event.n
             await out.send(value={"i": event.i, "got": float(table[event.page].current())})
 
-    def answers(given: list[Row]) -> Answers:
+    def answers(batch: list[Row]) -> Answers:
         sums: dict[Any, float] = defaultdict(float)
-        found = []
-        for row in given:
+        expected = []
+        for row in batch:
             sums[row.page, row.time // 30 * 30] += row.n
-            found.append((row.i, read(sums, row.page, row.time, 30)))
-        return found
+            expected.append((row.i, read(sums, row.page, row.time, 30)))
+        return expected
 
     return answers
 
@@ -281,14 +281,14 @@ def own_window(app: faust.App, events: Any, out: Any) -> Callable[[list[Row]], A
             table[event.k] += event.n
             await out.send(value={"i": event.i, "got": float(table[event.k].value())})
 
-    def answers(given: list[Row]) -> Answers:
+    def answers(batch: list[Row]) -> Answers:
         sums: dict[Any, float] = defaultdict(float)
-        found = []
-        for row in given:
+        expected = []
+        for row in batch:
             if row.time // 30 * 30 % 60 == 0:
                 sums[row.k, row.time // 30 * 30] += row.n
-            found.append((row.i, read(sums, row.k, row.time, 30)))
-        return found
+            expected.append((row.i, read(sums, row.k, row.time, 30)))
+        return expected
 
     return answers
 
@@ -303,13 +303,13 @@ def sliding(app: faust.App, events: Any, out: Any) -> Callable[[list[Row]], Answ
             table[event.k] += event.n
             await out.send(value={"i": event.i, "got": float(table[event.k].current())})
 
-    def answers(given: list[Row]) -> Answers:
-        found = []
-        for number, row in enumerate(given):
-            before = given[: number + 1]
-            held = sum(one.n for one in before if one.k == row.k and row.time - 10 <= one.time <= row.time)
-            found.append((row.i, float(held)))
-        return found
+    def answers(batch: list[Row]) -> Answers:
+        expected = []
+        for number, row in enumerate(batch):
+            before = batch[: number + 1]
+            total = sum(one.n for one in before if one.k == row.k and row.time - 10 <= one.time <= row.time)
+            expected.append((row.i, float(total)))
+        return expected
 
     return answers
 
@@ -325,15 +325,15 @@ def alerts(app: faust.App, events: Any, out: Any) -> Callable[[list[Row]], Answe
             if table[event.k].current() >= 2:
                 await out.send(value={"i": event.i, "got": float(table[event.k].current())})
 
-    def answers(given: list[Row]) -> Answers:
+    def answers(batch: list[Row]) -> Answers:
         sums: dict[Any, float] = defaultdict(float)
-        found = []
-        for row in given:
+        expected = []
+        for row in batch:
             for start in hopping(row.time, 30, 10):
                 sums[row.k, start] += 1
-            held = read(sums, row.k, row.time, 10)
-            found += [(row.i, held)] if held >= 2 else []
-        return found
+            total = read(sums, row.k, row.time, 10)
+            expected += [(row.i, total)] if total >= 2 else []
+        return expected
 
     return answers
 
@@ -349,15 +349,15 @@ def helpers(app: faust.App, events: Any, out: Any) -> Callable[[list[Row]], Answ
             got = 1000 * total(event.k, event.n) + count(event.k)
             await out.send(value={"i": event.i, "got": float(got)})
 
-    def answers(given: list[Row]) -> Answers:
+    def answers(batch: list[Row]) -> Answers:
         sums: dict[Any, float] = defaultdict(float)
-        found = []
-        for row in given:
+        expected = []
+        for row in batch:
             sums[row.k, "n", row.time // 10 * 10] += 1
             sums[row.k, "sum", row.time // 20 * 20] += row.n
             of_count, of_sum = sums[row.k, "n", row.time // 10 * 10], sums[row.k, "sum", row.time // 20 * 20]
-            found.append((row.i, 1000 * of_sum + of_count))
-        return found
+            expected.append((row.i, 1000 * of_sum + of_count))
+        return expected
 
     return answers
 
@@ -377,15 +377,15 @@ def closed(app: faust.App, events: Any, out: Any) -> Callable[[list[Row]], Answe
             values.append(event.n)
             table["all"] = values
 
-    def answers(given: list[Row]) -> Answers:
-        held: dict[float, list[int]] = defaultdict(list)
+    def answers(batch: list[Row]) -> Answers:
+        amounts: dict[float, list[int]] = defaultdict(list)
         latest = float("-inf")
         # Ranges go with the batch, and a row is too old for its range by the largest time before it.
-        for row in given:
+        for row in batch:
             latest = max(latest, row.time)
             if row.time // 10 * 10 + 10 > (latest - 1) // 10 * 10:
-                held[row.time // 10 * 10].append(row.n)
-        return [(int(s), sum(v) / len(v)) for s, v in held.items() if s + 10 <= (latest - 1) // 10 * 10]
+                amounts[row.time // 10 * 10].append(row.n)
+        return [(int(s), sum(v) / len(v)) for s, v in amounts.items() if s + 10 <= (latest - 1) // 10 * 10]
 
     return answers
 
@@ -400,17 +400,17 @@ def hold(program: Any, spark: SparkSession, folder: Path, compiled: bool) -> Non
     app = faust.App("whole", broker=f"dir:{folder}/topics", spark=spark, clock=clock, compiled=compiled)
     out = app.topic("out")
     answers = program(app, app.topic("events", key_type=str, value_type=Event), out)
-    given = rows(len(program.__name__))
+    batch = rows(len(program.__name__))
     if program is closed:
-        given = sorted(given, key=lambda row: row.time)
+        batch = sorted(batch, key=lambda row: row.time)
     with app.start() as running:
-        for start in range(0, len(given), 7):
-            some = given[start : start + 7]
+        for start in range(0, len(batch), 7):
+            some = batch[start : start + 7]
             values = [{"i": row.i, "k": row.k, "page": row.page, "n": row.n, "at": row.at} for row in some]
             topics.produce(app.broker, "events", values, [row.time for row in some], [row.k for row in some])
             running.settle()
     came = sorted((row["i"], row["got"]) for row in topics.read(app.broker, "out").to_pylist())
-    assert came == sorted(answers(given)), f"MULLION_SEED={SEED}"
+    assert came == sorted(answers(batch)), f"MULLION_SEED={SEED}"
     assert came
 
 

@@ -18,13 +18,13 @@ from tests.support.seeds import SEED
 def test_random_programs_give_the_answers_of_plain_python(tmp_path: Path) -> None:
     seed = SEED
     print(f"tests/support/faust/faust_random.py --programs 30 --seed {seed}")
-    found = faust_random.run(seed, 30, tmp_path)
-    assert not found.wrong, "\n".join(found.wrong.values())
+    comparison = faust_random.run(seed, 30, tmp_path)
+    assert not comparison.wrong, "\n".join(comparison.wrong.values())
     # Most run, and all ways of running are used.
-    assert len(found.refused) < 10, found.refused
-    assert found.sharded
-    assert found.jvm
-    assert found.folded > 25
+    assert len(comparison.refused) < 10, comparison.refused
+    assert comparison.sharded
+    assert comparison.jvm
+    assert comparison.folded > 25
 
 
 @pytest.mark.parametrize("many", [14, pytest.param(56, marks=pytest.mark.slow)])
@@ -45,17 +45,17 @@ def hold_ways(folder: Path, many: int) -> None:
     assert len(ways) == 56
     chosen = sorted(ways, key=lambda words: crc32(words.encode()))[:many]
     ways = {words: ways[words] for words in chosen}
-    found = Runs(folder, faust_ways.batches()).compare(list(ways.values()), twice=True)
-    assert not found.wrong, "\n".join(found.wrong.values())
+    comparison = Runs(folder, faust_ways.batches()).compare(list(ways.values()), twice=True)
+    assert not comparison.wrong, "\n".join(comparison.wrong.values())
     names = {program.name: words for words, program in ways.items()}
-    refused = {names[name]: why for name, why in found.refused.items()}
+    refused = {names[name]: why for name, why in comparison.refused.items()}
     expected = {words: why for words, why in faust_ways.REFUSED.items() if words in ways}
     assert refused.keys() == expected.keys(), refused
     for words, why in expected.items():
         assert re.search(why, refused[words]), refused[words]
-    assert not found.carries
+    assert not comparison.carries
     if many < 56:
         return
-    assert len(found.sharded) >= 15
-    assert len(found.jvm) >= 5
-    assert found.folded >= 500
+    assert len(comparison.sharded) >= 15
+    assert len(comparison.jvm) >= 5
+    assert comparison.folded >= 500

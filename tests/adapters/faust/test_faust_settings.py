@@ -54,10 +54,10 @@ def test_settings_pages_and_options_are_taken_and_noted_once(capsys: pytest.Capt
 def test_every_setting_of_faust_streaming_is_taken() -> None:
     from faust.types.settings import Settings as Theirs
 
-    theirs = {name for name in Theirs.SETTINGS if name != "id"}
-    assert theirs - set(DEFAULTS) == set()
-    given = {name: DEFAULTS[name] for name in theirs - {"broker"}}
-    app = faust.App("all", broker="dir:/nowhere", **given, monitor=None, loop=None)
+    names = {name for name in Theirs.SETTINGS if name != "id"}
+    assert names - set(DEFAULTS) == set()
+    settings = {name: DEFAULTS[name] for name in names - {"broker"}}
+    app = faust.App("all", broker="dir:/nowhere", **settings, monitor=None, loop=None)
     assert (app.conf.topic_partitions, app.conf.id, app.conf.web_port) == (8, "all", 6066)
     with pytest.raises(AttributeError, match="'topic_partition' is not a setting"):
         _ = app.conf.topic_partition
@@ -109,8 +109,8 @@ def test_random_crontabs_are_due_when_croniter_says() -> None:
     for _ in range(500):
         text = " ".join(field(*limits) for limits in ((0, 59), (0, 23), (1, 28), (1, 12), (0, 6)))
         after = rng.randint(0, 2_000_000_000)
-        theirs = croniter(text, datetime.fromtimestamp(after, UTC)).get_next(float)
-        assert Crontab.of(text).next_us(after * 1_000_000) == round(theirs * 1_000_000), (text, after)
+        expected = croniter(text, datetime.fromtimestamp(after, UTC)).get_next(float)
+        assert Crontab.of(text).next_us(after * 1_000_000) == round(expected * 1_000_000), (text, after)
 
 
 @pytest.mark.parametrize("zone", [zoneinfo.ZoneInfo("America/Los_Angeles"), pytz.timezone("US/Pacific")])
@@ -167,8 +167,8 @@ def public_modules() -> set[str]:
     """The modules of faust-streaming with at most two names."""
     import faust as theirs
 
-    found = pkgutil.walk_packages(theirs.__path__, "faust.")
-    names = [module.name.removeprefix("faust.") for module in found]
+    modules = pkgutil.walk_packages(theirs.__path__, "faust.")
+    names = [module.name.removeprefix("faust.") for module in modules]
     private = re.compile(r"(^|\.)(_|assets)|models\.typing")
     return {name for name in names if name.count(".") < 2 and not private.search(name)}
 
@@ -280,12 +280,12 @@ def test_a_program_is_found_in_its_modules() -> None:
 
 def test_signals_are_told_the_app_and_what_they_tell() -> None:
     app = faust.App("told", broker="dir:/nowhere")
-    found: list[Any] = []
+    calls: list[Any] = []
 
     @app.on_configured.connect
     def configure(app: Any, conf: Any, **kwargs: Any) -> None:
         conf.topic_partitions = 3
-        found.append((app.name, sorted(kwargs)))
+        calls.append((app.name, sorted(kwargs)))
 
     @app.on_partitions_assigned.connect()
     async def assigned(app: Any, assigned: Any) -> None: ...
@@ -299,6 +299,6 @@ def test_signals_are_told_the_app_and_what_they_tell() -> None:
 
     app.explain()
     app.explain()
-    assert found == [("told", ["signal"])]
+    assert calls == [("told", ["signal"])]
     assert app.conf.topic_partitions == 3
     assert any("app.on_produce_message: it never is" in note for note in app.notes())

@@ -255,10 +255,10 @@ def test_keys_that_a_dict_takes_for_one_are_in_one_shard_and_spark_says_the_same
         (T.DateType(), [None]),
         (T.ArrayType(T.LongType()), [[1], []]),
     ]
-    for kind, held in values:
-        rows = spark.createDataFrame([(one,) for one in held], T.StructType([T.StructField("v", kind)]))
-        found = rows.select("v", shard_column(F.col("v"), kind).alias("shard")).collect()
-        assert [row.shard or "" for row in found] == [shard_of(row.v) for row in found]
+    for kind, keys in values:
+        rows = spark.createDataFrame([(one,) for one in keys], T.StructType([T.StructField("v", kind)]))
+        shards = rows.select("v", shard_column(F.col("v"), kind).alias("shard")).collect()
+        assert [row.shard or "" for row in shards] == [shard_of(row.v) for row in shards]
     for one, other in [(1, 1.0), (0.0, -0.0), (2**60, float(2**60)), (Decimal(7), 7)]:
         assert one == other
         assert shard_of(one) == shard_of(other)

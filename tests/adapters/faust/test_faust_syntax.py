@@ -57,11 +57,11 @@ from tests.support.faust.local_run import LocalRun
 def test_the_programs_of_the_documents_are_read(make: Callable[[Any], None], kinds: dict[str, tuple[str, str]]) -> None:
     program = Program("app")
     make(program)
-    found = {name: read(agent) for name, agent in program.agents.items()}
-    assert {name: one.kind for name, one in found.items()} == {name: kind for name, (kind, _) in kinds.items()}
+    readings = {name: read(agent) for name, agent in program.agents.items()}
+    assert {name: one.kind for name, one in readings.items()} == {name: kind for name, (kind, _) in kinds.items()}
     for name, (_, why) in kinds.items():
-        assert why in found[name].why
-        file, line = found[name].where.rsplit(":", 1)
+        assert why in readings[name].why
+        file, line = readings[name].where.rsplit(":", 1)
         assert file.endswith("faust_programs.py")
         assert int(line) > inspect.getsourcelines(make)[1]
 
@@ -78,15 +78,15 @@ def test_what_is_read_is_a_small_tree() -> None:
     agent, _ = agent_of(
         body('k = e["k"]', 'if e["n"] > 1:', "    views[k] += 2", "    hops[k] = 0", "continue", "never()")
     )
-    found = read(agent)
-    assert found == Reading(
+    reading = read(agent)
+    assert reading == Reading(
         "fold",
         "it only updates windowed tables",
-        found.where,
+        reading.where,
         (
             Let("k", Item(Value(), Const("k"))),
             If(
-                found.statements[1].test,  # type: ignore[attr-defined]
+                reading.statements[1].test,  # type: ignore[attr-defined]
                 (
                     Update("views", Local("k"), "+", Const(2), 6),
                     Update("hops", Local("k"), "", Const(0), 7),
@@ -176,11 +176,11 @@ def test_what_is_not_read_is_pythons_with_the_reason_and_the_line(text: str, why
         "counted": program.Table("counted", default=lambda: next(NUMBER)).tumbling(10),
         "by_field": program.Table("views", default=int).tumbling(10).relative_to_field(Order.k),
     }
-    found = read(agent_of(text, **names)[0])
-    assert found.kind == "python"
-    assert found.statements == ()
-    assert why in found.why
-    assert found.where.endswith(f":{line}")
+    reading = read(agent_of(text, **names)[0])
+    assert reading.kind == "python"
+    assert reading.statements == ()
+    assert why in reading.why
+    assert reading.where.endswith(f":{line}")
 
 
 def test_a_body_without_source_is_pythons() -> None:
@@ -262,15 +262,15 @@ def agree(lines: list[str], events: list[tuple[str, int, int]], kinds: set[str])
     agent, program = agent_of(text, LIMIT=3, PAUSE=timedelta(seconds=20))
     emitted: list[Any] = []
     agent.add_sink(emitted.append)
-    found = read(agent)
-    assert found.kind in kinds, (found.why, found.where)
+    reading = read(agent)
+    assert reading.kind in kinds, (reading.why, reading.where)
     clock = Clock(12.0)
     run, out = LocalRun(program, clock), io.StringIO()
     with contextlib.redirect_stdout(out):
         run.produce("in", [(None, {"k": k, "n": n}, float(at)) for k, n, at in events])
     model = Interpreter(program.tables, clock)
     for k, n, at in events:
-        model.run(found.statements, Event.of({"k": k, "n": n}, float(at)))
+        model.run(reading.statements, Event.of({"k": k, "n": n}, float(at)))
     assert emitted == model.emitted
     assert out.getvalue().splitlines() == [" ".join(map(str, values)) for values in model.printed]
     for name in ("views", "hops"):
@@ -278,9 +278,9 @@ def agree(lines: list[str], events: list[tuple[str, int, int]], kinds: set[str])
         keys = {key for _, key, _ in model.ranges} | set("abc")
         latest = model.latest.get(name)
         for key in keys:
-            (kept,) = run.read(lambda table=table, key=key: table.windows_for_key(key))  # type: ignore[misc]
+            (windows,) = run.read(lambda table=table, key=key: table.windows_for_key(key))  # type: ignore[misc]
             there = sorted((one, value) for (of, k, one), value in model.ranges.items() if (of, k) == (name, key))
-            assert kept == [
+            assert windows == [
                 (one, value) for one, value in there if latest is None or not table.window.stale(one[1], latest)
             ]
 
@@ -306,7 +306,7 @@ def test_random_bodies_that_read_agree_with_the_code_itself(
 
 
 @pytest.mark.parametrize(
-    ("lines", "given", "expected"),
+    ("lines", "values", "expected"),
     [
         # The event's own name, set in one branch.
         (["if e > 3:", "    e = 3", "views['a'] += e"], [1, 5, 2, 9], 9),
@@ -317,16 +317,16 @@ def test_random_bodies_that_read_agree_with_the_code_itself(
     ],
 )
 def test_a_variable_that_one_branch_sets_is_in_the_other_what_it_was(
-    lines: list[str], given: list[int], expected: int
+    lines: list[str], values: list[int], expected: int
 ) -> None:
     agent, program = agent_of(body(*[line for line in lines if line.strip()]))
-    found = read(agent)
-    assert found.kind == "fold", found.why
+    reading = read(agent)
+    assert reading.kind == "fold", reading.why
     model = Interpreter(program.tables, Clock(0))
     run = LocalRun(program, Clock(0))
-    run.produce("in", [(None, one, 1.0) for one in given])
-    for one in given:
-        model.run(found.statements, Event.of(one, 1.0))
+    run.produce("in", [(None, one, 1.0) for one in values])
+    for one in values:
+        model.run(reading.statements, Event.of(one, 1.0))
     table = program.tables["views"].using_window(program.tables["views"].window)  # type: ignore[arg-type]
     assert run.read(lambda: table.windows_for_key("a")) == [[((0.0, 10.0), expected)]]
     assert model.ranges == {("views", "a", (0.0, 10.0)): expected}

@@ -213,9 +213,9 @@ def test_a_value_changed_by_reference_is_saved_when_it_is_assigned_back() -> Non
     shards = Shards(withdrawals)
     for amount in (1, 2):
         with shards.at(amount):
-            held = withdrawals["a"]
-            held.append(amount)
-            withdrawals["a"] = held
+            amounts = withdrawals["a"]
+            amounts.append(amount)
+            withdrawals["a"] = amounts
     with shards.timer():
         assert withdrawals["a"] == [1, 2]
 
@@ -225,18 +225,18 @@ def test_a_value_that_is_not_assigned_back_is_warned_of_once_with_the_line_and_n
     shards = Shards(withdrawals)
 
     def forget() -> None:
-        held = withdrawals["a"]
-        held.append(1)
-        assert withdrawals["a"] is held
+        amounts = withdrawals["a"]
+        amounts.append(1)
+        assert withdrawals["a"] is amounts
 
     line = forget.__code__.co_firstlineno + 1
     with pytest.warns(  # noqa: PT031
         faust.ForgottenChangeWarning, match=rf"test_faust_tables\.py:{line}: .*withdrawals\['a'\] was changed"
-    ) as seen:
+    ) as warned:
         for timestamp in (1.0, 2.0):
             with shards.at(timestamp):
                 forget()
-    assert len(seen) == 1
+    assert len(warned) == 1
     with shards.timer():
         assert withdrawals["a"] == []
 

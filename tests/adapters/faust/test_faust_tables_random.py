@@ -67,8 +67,8 @@ def test_a_windowed_table_is_a_dict_by_key_and_range(
     with shards.timer():
         for key in "abc":
             there = sorted((at[1], value) for at, value in model.items() if at[0] == key)
-            kept = [one for one in there if latest is None or not window.stale(one[0][1], latest)]
-            assert windowed.windows_for_key(key) == kept
+            fresh_ranges = [one for one in there if latest is None or not window.stale(one[0][1], latest)]
+            assert windowed.windows_for_key(key) == fresh_ranges
     shards.shard.advance(10**12)
     shards.shard.expire()
     if window.expires is not None:

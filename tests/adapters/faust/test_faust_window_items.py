@@ -68,21 +68,21 @@ def test_containers_within_are_changed_in_every_range_and_not_shared() -> None:
     shards = Shards(table.table)
     for timestamp, name in ((3.0, "a"), (7.0, "b"), (8.0, "a")):
         with shards.at(timestamp):
-            held = table["k"]
-            held["events"].append(name)
-            held["by"][name] = held["by"].get(name, 0) + 1
-            table["k"] = held
+            value = table["k"]
+            value["events"].append(name)
+            value["by"][name] = value["by"].get(name, 0) + 1
+            table["k"] = value
     with shards.at(9.0):
-        held = table["k"]
-        assert held["events"] == ["b", "a"]
-        assert list(held["events"]) == ["b", "a"]
-        assert held["events"][0] == "b"
-        assert repr(held["by"]) == "{'b': 1, 'a': 1}"
-        held["events"] += ["c"]
-        del held["by"]["a"]
-        held["new"] = []
-        held["new"].append(held["events"])
-        table["k"] = held
+        value = table["k"]
+        assert value["events"] == ["b", "a"]
+        assert list(value["events"]) == ["b", "a"]
+        assert value["events"][0] == "b"
+        assert repr(value["by"]) == "{'b': 1, 'a': 1}"
+        value["events"] += ["c"]
+        del value["by"]["a"]
+        value["new"] = []
+        value["new"].append(value["events"])
+        table["k"] = value
         assert table.windows_for_key("k")[1:] == [
             ((0.0, 10.0), {"events": ["a", "b", "a", "c"], "by": {"b": 1}, "new": [["a", "b", "a", "c"]]}),
             ((5.0, 15.0), {"events": ["b", "a", "c"], "by": {"b": 1}, "new": [["b", "a", "c"]]}),
@@ -94,9 +94,9 @@ def test_a_list_itself_can_be_appended_to_in_every_range() -> None:
     shards = Shards(table.table)
     for timestamp in (3, 7):
         with shards.at(timestamp):
-            held = table["k"]
-            held.append(timestamp)
-            table["k"] = held
+            times = table["k"]
+            times.append(timestamp)
+            table["k"] = times
     with shards.timer():
         assert table.windows_for_key("k") == [((-5.0, 5.0), [3]), ((0.0, 10.0), [3, 7]), ((5.0, 15.0), [7])]
 

@@ -93,14 +93,14 @@ def test_current_and_delta_are_of_the_event_whatever_a_table_is_relative_to() ->
     table = Table("views", default=int).tumbling(10, expires=1000, key_index=True)
     table = table.relative_to_field("at")
     shards = Shards(table.table)
-    found = []
+    results = []
     for at in (5.0, 6.0, 105.0, 7.0):
         with shards.at(100.0, {"at": at}):
             table["k"] += 1
             items = table.items()
             of_event = (table["k"].current(), table["k"].delta(10), list(items.current()), list(items.delta(95)))
-            found.append((table["k"].value(), table["k"].now(), dict(items), *of_event))
-    first, second, third, fourth = found
+            results.append((table["k"].value(), table["k"].now(), dict(items), *of_event))
+    first, second, third, fourth = results
     assert first == (1, 1, {"k": 1}, 0, 0, [], [("k", 1)])
     assert second == (2, 2, {"k": 2}, 0, 0, [], [("k", 2)])
     assert third == (1, 2, {"k": 1}, 1, 0, [("k", 1)], [("k", 2)])
@@ -108,19 +108,19 @@ def test_current_and_delta_are_of_the_event_whatever_a_table_is_relative_to() ->
 
 
 def test_a_table_relative_to_a_field_is_read_and_applied_at_the_time_in_it() -> None:
-    made = Table("made", default=int).tumbling(60)
-    by_field, by_item = made.relative_to_field(Account.created), made.relative_to_field("at")  # type: ignore[arg-type]
-    shards = Shards(made.table)
+    table = Table("made", default=int).tumbling(60)
+    by_field, by_item = table.relative_to_field(Account.created), table.relative_to_field("at")  # type: ignore[arg-type]
+    shards = Shards(table.table)
     with shards.at(1000.0, Account("a", datetime(1970, 1, 1, 0, 1, tzinfo=UTC))):
         by_field["a"] += 1
         assert by_field["a"].value() == 1
-        assert made["a"].value() == 0
-        assert made["a"].delta(940) == 1
+        assert table["a"].value() == 0
+        assert table["a"].delta(940) == 1
     for at in (61.0, "1970-01-01T00:01:01Z", datetime(1970, 1, 1, 0, 1, 1)):
         with shards.at(1000.0, {"at": at}):
             by_item["a"] += 1
     with shards.timer():
-        assert made.windows_for_key("a") == [((60.0, 120.0), 4)]
+        assert table.windows_for_key("a") == [((60.0, 120.0), 4)]
     with pytest.raises(InvalidArgumentError, match=r"Account\.created, which the event <Account.* does not"):  # noqa: SIM117
         with shards.at(1.0, Account("a")):
             by_field["a"] += 1
@@ -128,7 +128,7 @@ def test_a_table_relative_to_a_field_is_read_and_applied_at_the_time_in_it() -> 
         with shards.at(1.0, {"at": "soon"}):
             by_item["a"] += 1
     with pytest.raises(InvalidArgumentError, match=r"relative_to_field\(5\) is not a field"):
-        made.relative_to_field(5)  # type: ignore[arg-type]
+        table.relative_to_field(5)  # type: ignore[arg-type]
 
 
 def test_a_key_and_a_timestamp_are_the_value_at_that_time() -> None:

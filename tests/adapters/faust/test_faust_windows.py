@@ -84,9 +84,9 @@ def test_delta_is_the_current_range_of_an_earlier_time(window: faust.Window, tim
 @given(st.integers(-10_000, 10_000), st.sampled_from([0.1, 0.2, 0.3, 0.7, 1.1, 2.3]))
 def test_a_fractional_edge_belongs_to_the_range_that_it_starts(n: int, size: float) -> None:
     edge = us(size) * n / 1_000_000
-    (found,) = TumblingWindow(size).ranges(edge)
-    assert found.start == edge
-    assert found.end == us(size) * (n + 1) / 1_000_000
+    (window,) = TumblingWindow(size).ranges(edge)
+    assert window.start == edge
+    assert window.end == us(size) * (n + 1) / 1_000_000
 
 
 def test_ranges_before_the_epoch_are_on_the_same_grid() -> None:
@@ -304,19 +304,19 @@ def test_a_time_must_be_a_point_in_time(time: Any) -> None:
 
 
 def test_a_range_is_a_tuple_that_knows_its_length() -> None:
-    whole = WindowRange(10.0, 20.0)
-    assert whole == (10.0, 20.0)
-    start, end = whole
-    assert (start, end, whole.duration, whole.midpoint) == (10.0, 20.0, 10.0, 15.0)
-    assert whole.contains(10.0)
-    assert whole.contains(19.999999)
-    assert not whole.contains(20.0)
-    assert not whole.contains(9.999999)
-    assert whole.overlaps(WindowRange(19.0, 30.0))
-    assert whole.overlaps((0.0, 100.0))
-    assert whole.overlaps((12.0, 13.0))
-    assert not whole.overlaps(WindowRange(20.0, 30.0))
-    assert not whole.overlaps((0.0, 10.0))
+    window = WindowRange(10.0, 20.0)
+    assert window == (10.0, 20.0)
+    start, end = window
+    assert (start, end, window.duration, window.midpoint) == (10.0, 20.0, 10.0, 15.0)
+    assert window.contains(10.0)
+    assert window.contains(19.999999)
+    assert not window.contains(20.0)
+    assert not window.contains(9.999999)
+    assert window.overlaps(WindowRange(19.0, 30.0))
+    assert window.overlaps((0.0, 100.0))
+    assert window.overlaps((12.0, 13.0))
+    assert not window.overlaps(WindowRange(20.0, 30.0))
+    assert not window.overlaps((0.0, 10.0))
     assert WindowRange(0.1, 0.3).duration == 0.2
 
 
@@ -328,16 +328,16 @@ def test_starts_of_hopping_ranges_are_those_of_faust_streaming(size: int, step: 
     size, step = max(size, step), min(size, step)
     # int() of a time before the epoch rounds towards it, and loses a range there.
     at = time + ms / 1000 if time >= 0 else float(time)
-    theirs, ours = original.HoppingWindow(size, step), HoppingWindow(size, step)
-    assert [start for start, _ in ours.ranges(at)] == [start for start, _ in theirs.ranges(at)]
-    assert [end for _, end in ours.ranges(at)] == [start + size for start, _ in theirs.ranges(at)]
+    expected, ours = original.HoppingWindow(size, step), HoppingWindow(size, step)
+    assert [start for start, _ in ours.ranges(at)] == [start for start, _ in expected.ranges(at)]
+    assert [end for _, end in ours.ranges(at)] == [start + size for start, _ in expected.ranges(at)]
     current, earliest, before = ours.current(at), ours.earliest(at), ours.delta(at, 17)
     assert current is not None
     assert earliest is not None
     assert before is not None
-    assert current.start == theirs.current(at)[0]
-    assert earliest.start == theirs.earliest(at)[0]
-    assert before.start == theirs.delta(at, 17)[0]
+    assert current.start == expected.current(at)[0]
+    assert earliest.start == expected.earliest(at)[0]
+    assert before.start == expected.delta(at, 17)[0]
 
 
 @given(SMALL, SMALL, SMALL, st.integers(0, 10**6), st.integers(0, 10**6))
@@ -345,20 +345,20 @@ def test_what_is_stale_is_what_faust_streaming_finds_stale(
     size: int, step: int, expires: int, time: int, latest: int
 ) -> None:
     size, step = max(size, step), min(size, step)
-    for theirs, ours in (
+    for expected, ours in (
         (original.HoppingWindow(size, step, expires), HoppingWindow(size, step, expires)),
         (original.TumblingWindow(size, expires), TumblingWindow(size, expires)),
         (original.SlidingWindow(size, step, expires), SlidingWindow(size, step, expires)),
         (original.HoppingWindow(size, step, 0), HoppingWindow(size, step, 0)),
     ):
-        assert ours.stale(time, latest) == bool(theirs.stale(time, latest))
+        assert ours.stale(time, latest) == bool(expected.stale(time, latest))
 
 
 @given(st.integers(0, 4000), st.integers(0, 4000), st.integers(0, 2 * 10**9))
 def test_sliding_ranges_are_those_of_faust_streaming(before: int, after: int, time: int) -> None:
-    theirs, ours = original.SlidingWindow(before, after, 60), SlidingWindow(before, after, 60)
-    assert ours.ranges(time) == theirs.ranges(time)
-    assert ours.current(time) == theirs.current(time) == ours.earliest(time)
+    expected, ours = original.SlidingWindow(before, after, 60), SlidingWindow(before, after, 60)
+    assert ours.ranges(time) == expected.ranges(time)
+    assert ours.current(time) == expected.current(time) == ours.earliest(time)
 
 
 @pytest.mark.parametrize(
@@ -386,8 +386,8 @@ def test_sliding_ranges_are_those_of_faust_streaming(before: int, after: int, ti
     ],
 )
 def test_signatures_are_those_of_the_document(documented: Any, parameters: list[str]) -> None:
-    found = [name for name in inspect.signature(documented).parameters if name not in ("self", "kwargs", "_key_index")]
-    assert found == parameters
+    names = [name for name in inspect.signature(documented).parameters if name not in ("self", "kwargs", "_key_index")]
+    assert names == parameters
 
 
 def test_windows_and_tables_have_the_properties_of_the_document() -> None:
@@ -418,8 +418,8 @@ def test_windows_and_tables_have_the_properties_of_the_document() -> None:
     ],
 )
 def test_windows_are_what_the_protocols_of_the_document_ask_for(protocol: type, window: faust.Window) -> None:
-    asked = {name for one in protocol.__mro__ for name in inspect.get_annotations(one)}
-    assert {"expires", "ident"} <= asked
-    for name in asked:
+    members = {name for one in protocol.__mro__ for name in inspect.get_annotations(one)}
+    assert {"expires", "ident"} <= members
+    for name in members:
         assert isinstance(getattr(window, name), (str, float)), name
     assert isinstance(window, protocol)

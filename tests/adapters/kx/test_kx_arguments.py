@@ -174,8 +174,8 @@ def test_a_time_assigner_is_a_function_or_the_name_of_one() -> None:
     assert sp.window.tumbling(TEN, time_assigner="times").time_assigner is times
     assert sp.window.tumbling(TEN, time_assigner="local").time_assigner is local
     assert sp.window.tumbling(TEN, time_assigner="numpy.asarray").time_assigner is np.asarray
-    asked = sp.window.tumbling(TEN, time_assigner=times, params=["metadata", "data"])
-    assert asked.params == ("metadata", "data")
+    window = sp.window.tumbling(TEN, time_assigner=times, params=["metadata", "data"])
+    assert window.params == ("metadata", "data")
     with pytest.raises(InvalidArgumentError, match="'nowhere' names no function"):
         sp.window.tumbling(TEN, time_assigner="nowhere")
     with pytest.raises(InvalidArgumentError, match=r"'no\.module' names no function"):
@@ -219,7 +219,7 @@ def test_a_trigger_takes_five() -> None:
     with pytest.raises(InvalidArgumentError, match=r"trigger=.*\(data\).*id, buffer, offset, metadata, data"):
         sp.window.global_window(lambda data: [])
     assert sp.window.global_window("trigger").trigger is trigger
-    assert sp.window.global_window(lambda *given: []).shape == "global_window"
+    assert sp.window.global_window(lambda *arguments: []).shape == "global_window"
     with pytest.raises(InvalidArgumentError, match="neither a function"):
         sp.window.global_window(100)  # type: ignore[arg-type]
 
@@ -297,11 +297,11 @@ def test_a_window_by_event_time_after_another_has_a_query_of_its_own_before_it()
     assert queries_of(third) == ["joined", "sliding_1"]
 
 
-@pytest.mark.parametrize("asked", [{"passthrough": True}, {"count_trigger": 5}])
+@pytest.mark.parametrize("option", [{"passthrough": True}, {"count_trigger": 5}])
 def test_windows_after_late_records_or_partial_batches_have_a_query_of_their_own_before_them(
-    asked: dict[str, Any],
+    option: dict[str, Any],
 ) -> None:
-    window = sp.window.tumbling(TEN, "time", skip_empty_windows=True, **asked)
+    window = sp.window.tumbling(TEN, "time", skip_empty_windows=True, **option)
     pipeline = sp.read.from_callback("publish") | window
     counted = pipeline | sp.map(times) | sp.window.count(5)
     assert queries_of(counted | sp.window.count(2) | sp.write.to_console()) == ["count_1"]
@@ -332,9 +332,9 @@ def test_what_is_not_there_is_refused_by_name_with_what_to_write() -> None:
 def test_what_is_not_there_names_things_that_are() -> None:
     for module in (sp, sp.read, sp.write):
         for text in module._ELSEWHERE.values():
-            for found in re.findall(r"sp\.((?:\w+\.)?\w+)", text):
+            for name in re.findall(r"sp\.((?:\w+\.)?\w+)", text):
                 thing: Any = sp
-                for part in found.split("."):
+                for part in name.split("."):
                     thing = getattr(thing, part)
 
 
@@ -397,7 +397,7 @@ def test_explain_says_where_each_operator_runs_and_who_decided_it() -> None:
 def test_a_fold_is_called_with_the_metadata_if_it_takes_three() -> None:
     assert sp.accumulate(lambda data, total: total).params == ("data",)
     assert sp.accumulate(lambda metadata, data, total: total).params == ("metadata", "data")
-    assert sp.reduce(lambda *given: 0, params=["operator"]).params == ("operator",)
+    assert sp.reduce(lambda *arguments: 0, params=["operator"]).params == ("operator",)
 
 
 def test_until_is_drained_or_end() -> None:

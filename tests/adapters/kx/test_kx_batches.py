@@ -39,10 +39,10 @@ def values(batch: Batch) -> Any:
 
 
 def test_panes_are_a_batch_each_and_late_records_are_one() -> None:
-    found = panes(
+    records = panes(
         (0, 0, "late", [7]), (0, 10, "early", [1, 2]), (0, 0, "late", [8]), (0, 10, "close", []), (10, 20, "close", [3])
     )
-    batches = list(batches_in("panes", [found.slice(0, 1), found.slice(1)], 5))
+    batches = list(batches_in("panes", [records.slice(0, 1), records.slice(1)], 5))
     assert [(values(batch), batch.meta) for batch in batches] == [
         ([1, 2], Meta(5, (0, 10), clocked=True, partial=True)),
         ([], Meta(5, (0, 10), clocked=True)),
@@ -77,8 +77,8 @@ def test_batches_are_read_as_they_were_written_in_their_order() -> None:
 
 def test_records_of_mixed_schemas_come_back_as_their_batches() -> None:
     first, second = pa.table({"v": [1, 2]}), pa.table({"w": [1.5]})
-    given = [Batch(first, Meta(0)), Batch([second, second], Meta(0)), Batch(first, Meta(2**40))]
-    records = pa.concat_tables(pa.Table.from_batches([each]) for each in mixed_records(given, 3))
+    batches = [Batch(first, Meta(0)), Batch([second, second], Meta(0)), Batch(first, Meta(2**40))]
+    records = pa.concat_tables(pa.Table.from_batches([each]) for each in mixed_records(batches, 3))
     assert [table.to_pylist() for table in unmixed(records)] == [
         first.to_pylist(),
         second.to_pylist(),
@@ -87,15 +87,16 @@ def test_records_of_mixed_schemas_come_back_as_their_batches() -> None:
     ]
 
 
-def made_by(*operators: Function, found: pa.RecordBatch, store: MemoryStore | None = None) -> list[Any]:
+def made_by(*operators: Function, records: pa.RecordBatch, store: MemoryStore | None = None) -> list[Any]:
     steps = tuple(Step(operator, f"{operator.kind}_1") for operator in operators)
     return [
-        values(batch) for batch in Stage("panes", steps).batches([found], 0, MemoryStore() if store is None else store)
+        values(batch)
+        for batch in Stage("panes", steps).batches([records], 0, MemoryStore() if store is None else store)
     ]
 
 
 def test_functions_that_call_conversions_of_pykx_get_a_table_that_has_them() -> None:
-    found = panes((0, 10, "close", [1, 2]))
+    records = panes((0, 10, "close", [1, 2]))
 
     def total(data: Any) -> Any:
         frame = data.pd()
@@ -107,19 +108,19 @@ def test_functions_that_call_conversions_of_pykx_get_a_table_that_has_them() -> 
         assert pa.table(data) == data.pa() == data
         return frame.assign(v=frame["v"] * 10)
 
-    assert made_by(sp.map(total), found=found) == [[10, 20]]
-    assert made_by(sp.map(lambda data: data if data.pd()["v"].sum() else None), found=found) == [[1, 2]]
-    assert made_by(sp.filter(lambda data: data.pd()["v"] > 1), found=found) == [[2]]
+    assert made_by(sp.map(total), records=records) == [[10, 20]]
+    assert made_by(sp.map(lambda data: data if data.pd()["v"].sum() else None), records=records) == [[1, 2]]
+    assert made_by(sp.filter(lambda data: data.pd()["v"] > 1), records=records) == [[2]]
 
     def convert(data: Any) -> Any:
         return getattr(data, "pd")()  # noqa: B009
 
     with pytest.raises(FunctionError, match=r"no attribute 'pd'. .* write data\.to_pandas\(\), or pandas=True"):
-        made_by(sp.map(convert), found=found)
+        made_by(sp.map(convert), records=records)
 
 
 def test_a_window_that_has_shown_all_is_no_batch_but_the_end_of_its_fold() -> None:
-    found = panes((0, 10, "early", [1, 2]), (0, 10, CLOSING, []), (10, 20, "close", [3]))
+    records = panes((0, 10, "early", [1, 2]), (0, 10, CLOSING, []), (10, 20, "close", [3]))
     called: list[int] = []
 
     def total(data: pa.Table, so_far: int) -> int:
@@ -127,26 +128,29 @@ def test_a_window_that_has_shown_all_is_no_batch_but_the_end_of_its_fold() -> No
         return so_far + len(data)
 
     folded = sp.reduce(total, 0, lambda so_far: {"v": so_far})
-    assert made_by(sp.map(lambda data: data), sp.filter(lambda data: len(data) > 0), folded, found=found) == [[2], [1]]
+    assert made_by(sp.map(lambda data: data), sp.filter(lambda data: len(data) > 0), folded, records=records) == [
+        [2],
+        [1],
+    ]
     assert called == [2, 1]
     summed = sp.accumulate(total, 0, lambda so_far: {"v": so_far})
-    assert made_by(summed, found=found) == [[2], [3]]
+    assert made_by(summed, records=records) == [[2], [3]]
 
 
 def test_a_fold_goes_on_in_the_next_batch_and_begins_anew_with_each_window() -> None:
     store = MemoryStore()
     noted = sp.reduce(lambda data, so_far: [*so_far, *data["v"].to_pylist()], [], lambda so_far: {"v": so_far})
-    assert made_by(noted, found=panes((0, 10, "early", [1]), (10, 20, "early", [2])), store=store) == []
+    assert made_by(noted, records=panes((0, 10, "early", [1]), (10, 20, "early", [2])), store=store) == []
     assert len(list(store.scan(b""))) == 2
     ended = made_by(
-        noted, found=panes((0, 10, "close", [3]), (10, 20, "close", []), (20, 30, "close", [4])), store=store
+        noted, records=panes((0, 10, "close", [3]), (10, 20, "close", []), (20, 30, "close", [4])), store=store
     )
     assert ended == [[[1, 3]], [[2]], [[4]]]
     assert list(store.scan(b"")) == []
 
 
 @pytest.mark.parametrize(
-    ("made", "rows"),
+    ("result", "rows"),
     [
         (pa.table({"x": [1]}), [{"x": 1}]),
         (pa.RecordBatch.from_pydict({"x": [1]}), [{"x": 1}]),
@@ -159,8 +163,8 @@ def test_a_fold_goes_on_in_the_next_batch_and_begins_anew_with_each_window() -> 
         ([], []),
     ],
 )
-def test_what_functions_give_is_a_table(made: Any, rows: list[dict[str, Any]]) -> None:
-    table = as_data(made, "f")
+def test_what_functions_give_is_a_table(result: Any, rows: list[dict[str, Any]]) -> None:
+    table = as_data(result, "f")
     assert isinstance(table, pa.Table)
     assert table.to_pylist() == rows
     assert as_data(None, "f") is None

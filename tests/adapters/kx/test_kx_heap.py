@@ -58,7 +58,7 @@ def test_pipelines_keep_as_much_after_many_batches_as_after_a_few(spark: SparkSe
         times = [START + timedelta(seconds=5 * published + n % 5) for n in range(10)]
         return pa.table({"time": pa.array(times, pa.timestamp("us", tz="UTC")), "v": list(range(10))})
 
-    def kept(until: int) -> tuple[Any, ...]:
+    def counts_at(until: int) -> tuple[Any, ...]:
         nonlocal published
         while published < until:
             app.publish("rows", batch())
@@ -72,10 +72,10 @@ def test_pipelines_keep_as_much_after_many_batches_as_after_a_few(spark: SparkSe
 
     app.publish("rows", batch())
     with app.start() as running:
-        heap, rows, files, listed = kept(FEW)
+        heap, rows, files, listed = counts_at(FEW)
         assert heap.total() > 50, "nothing was counted"
         assert all(rows.values()), rows
-        later, rows_later, files_later, listed_later = kept(MANY)
+        later, rows_later, files_later, listed_later = counts_at(MANY)
         # Less than one for each batch of a query.
         grown = {kind: (heap[kind], n) for kind, n in later.items() if n - heap[kind] > (MANY - FEW) / 2}
         assert not grown
@@ -94,7 +94,7 @@ def test_windows_that_overlap_and_are_flushed_go_on_in_other_partitions_and_keep
     batches: list[list[kx_model.Row]] = []
     out: list[kx_model.Out] = []
 
-    def seen(metadata: dict[str, Any], data: pa.Table) -> None:
+    def collect(metadata: dict[str, Any], data: pa.Table) -> None:
         start, end = ((edge - START) // us for edge in metadata["window"])
         out.append(((start, end), metadata["partial"], data["v"].to_pylist()))
 
@@ -113,7 +113,7 @@ def test_windows_that_overlap_and_are_flushed_go_on_in_other_partitions_and_keep
         if part:
             assert main.main(["savepoint", str(tmp_path / "one"), str(folder), "--partitions", "3"]) == 0
         read = sp.read.from_callback("rows", name="rows", schema="time timestamp, v bigint")
-        writer = sp.write.to_callback(seen, params=["metadata", "data"], name="windows")
+        writer = sp.write.to_callback(collect, params=["metadata", "data"], name="windows")
         app = sp.App("flushed", read | window | writer, checkpoint=folder, spark=spark)
         app.publish("rows", batch())
         with app.start() as running:

@@ -30,7 +30,7 @@ WRITERS = ("late", "totals", "overlapping", "counts", "sevens")
 def program(home: Path, spark: SparkSession | None) -> sp.App:
     """Windows of each kind over one callback; what functions keep is in the state of their queries."""
 
-    def told(metadata: dict[str, Any], data: pa.Table) -> dict[str, Any]:
+    def describe(metadata: dict[str, Any], data: pa.Table) -> dict[str, Any]:
         start = metadata["window"][0] if "window" in metadata else None
         return {
             "start": (start - EPOCH) // timedelta(microseconds=1) if isinstance(start, datetime) else start,
@@ -39,7 +39,7 @@ def program(home: Path, spark: SparkSession | None) -> sp.App:
         }
 
     def shown(metadata: dict[str, Any], data: pa.Table) -> dict[str, Any]:
-        return told(metadata, data) | {"partial": metadata["partial"]}
+        return describe(metadata, data) | {"partial": metadata["partial"]}
 
     def by_sevens(name: str, buffer: pa.Table, offset: int, metadata: dict[str, Any], data: pa.Table) -> list[int]:
         return list(range(7, buffer.num_rows + 1, 7))
@@ -52,7 +52,7 @@ def program(home: Path, spark: SparkSession | None) -> sp.App:
         return total + sum(map(int, data["v"].to_pylist()))
 
     read = sp.read.from_callback("rows", name="rows", schema="time timestamp, v bigint")
-    seen = sp.map(told, params=["metadata", "data"])
+    described = sp.map(describe, params=["metadata", "data"])
     late = sp.window.tumbling((10, "s"), "time", (2, "s"), passthrough=True, name="w-late")
     full = sp.window.tumbling((10, "s"), "time", count_trigger=3, skip_empty_windows=True, name="w-totals")
     totals = sp.reduce(added, {"start": 0, "v": 0, "batches": 0}, name="reduced")
@@ -60,10 +60,10 @@ def program(home: Path, spark: SparkSession | None) -> sp.App:
     sevens = sp.window.global_window(by_sevens, name="w-sevens")
     running = sp.accumulate(so_far, 0, lambda total: {"total": total}, name="running")
     ends = [
-        late | seen | sp.write.to_topic("late", name="late"),
+        late | described | sp.write.to_topic("late", name="late"),
         full | totals | sp.write.to_topic("totals", name="totals"),
         overlapping | sp.map(shown, params=["metadata", "data"]) | sp.write.to_topic("overlapping", name="overlapping"),
-        sp.window.count(7, 5, name="w-counts") | seen | sp.write.to_file(home / "counts", "json", name="counts"),
+        sp.window.count(7, 5, name="w-counts") | described | sp.write.to_file(home / "counts", "json", name="counts"),
         sevens | running | sp.write.to_topic("sevens", name="sevens"),
     ]
     return sp.App("killed", read | ends, broker=f"dir:{home / 'topics'}", checkpoint=home / "state", spark=spark)
@@ -80,14 +80,14 @@ def written(home: Path) -> Counter[str]:
 
 
 def told_by(firings: list[kx_model.Out], *, partials: bool = False) -> Counter[str]:
-    found: Counter[str] = Counter()
+    rows: Counter[str] = Counter()
     for firing in firings:
         start, values = (None, firing[1]) if firing[0] == "late" else (firing[0][0], firing[2])
         row = {"start": start, "late": firing[0] == "late", "v": ",".join(map(str, values))}
         if partials:
             row["partial"] = firing[1]
-        found[json.dumps({k: v for k, v in row.items() if v is not None}, sort_keys=True)] += 1
-    return found
+        rows[json.dumps({k: v for k, v in row.items() if v is not None}, sort_keys=True)] += 1
+    return rows
 
 
 def totals_of(firings: list[kx_model.Out]) -> Counter[str]:
@@ -97,11 +97,11 @@ def totals_of(firings: list[kx_model.Out]) -> Counter[str]:
 
 
 def without_nulls(rows: Counter[str]) -> Counter[str]:
-    found: Counter[str] = Counter()
+    cleaned: Counter[str] = Counter()
     for text, count in rows.items():
         row = {name: value for name, value in json.loads(text).items() if value is not None}
-        found[json.dumps(row, sort_keys=True)] += count
-    return found
+        cleaned[json.dumps(row, sort_keys=True)] += count
+    return cleaned
 
 
 def test_pipelines_that_are_killed_again_and_again_give_each_window_once_and_lose_none(

@@ -32,13 +32,13 @@ def test_what_a_function_raises_names_the_operator_and_the_line(spark: SparkSess
 
 def test_filter_keeps_batches_or_rows(spark: SparkSession) -> None:
     line = sp.read.from_expr(several) | sp.window.count(3)
-    kept: list[tuple[Callable[[pa.Table], Any], list[list[int]]]] = [
+    cases: list[tuple[Callable[[pa.Table], Any], list[list[int]]]] = [
         (lambda data: data["v"][0].as_py() == 1, [[1, 3, 2]]),
         (lambda data: pc.equal(data["v"][0], 1), [[1, 3, 2]]),
         (lambda data: pc.greater(data["v"], 2), [[3], [12, 45, 46]]),
         (lambda data: [v > 2 for v in data["v"].to_pylist()], [[3], [12, 45, 46]]),
     ]
-    for function, expected in kept:
+    for function, expected in cases:
         filtered = line | sp.filter(function)
         assert out_of(spark, ended(filtered), until="drained") == expected
     of_pandas = line | sp.filter(lambda frame: frame.v > 2, pandas=True)
@@ -124,8 +124,8 @@ def test_a_window_after_a_function_learns_its_columns_or_is_told_them(spark: Spa
     out: list[pa.Table] = []
     sp.run(line | sp.write.to_variable(out), spark=spark, until="drained")
     assert out[0]["twice"].to_pylist() == [2, 6, 4]
-    told = sp.map(lambda data: None if data["v"][0].as_py() == 1 else data.select(["v"]), schema="v bigint")
-    chained = sp.read.from_expr(several) | sp.window.tumbling(TEN, "time", skip_empty_windows=True) | told
+    with_schema = sp.map(lambda data: None if data["v"][0].as_py() == 1 else data.select(["v"]), schema="v bigint")
+    chained = sp.read.from_expr(several) | sp.window.tumbling(TEN, "time", skip_empty_windows=True) | with_schema
     assert out_of(spark, lambda out: chained | sp.window.count(2) | sp.write.to_variable(out), until="drained") == [
         [12, 45]
     ]

@@ -86,26 +86,26 @@ def some_window(chance: random.Random) -> tuple[sp.window.Window, Model]:
         return sp.window.global_window(Trigger(split)), kx_model.Triggered(split)
     slide = chance.choice([1, 3, 10]) * SECOND
     length = slide if kind == "tumbling" else chance.choice([2, 4, 10, 15]) * SECOND
-    asked = {
+    options = {
         "lateness": chance.choice([0, 0, 2, 15]) * SECOND,
         "passthrough": chance.random() < 0.5,
         "sort": chance.random() < 0.5,
     }
     flush = chance.choice([None, None, None, 1, 2, 4])
     skip = chance.random() < 0.5
-    given = {**asked, "lateness": (asked["lateness"], "us"), "time_column": "time", "skip_empty_windows": skip}
+    arguments = {**options, "lateness": (options["lateness"], "us"), "time_column": "time", "skip_empty_windows": skip}
     if flush is not None:
-        given["count_trigger"] = flush
+        arguments["count_trigger"] = flush
     if chance.random() < 0.3:
-        del given["time_column"]
-        given["time_assigner"] = lambda data: data["time"]
+        del arguments["time_column"]
+        arguments["time_assigner"] = lambda data: data["time"]
     period = timedelta(microseconds=slide)
     window = (
-        sp.window.tumbling(period, **given)  # type: ignore[arg-type]
+        sp.window.tumbling(period, **arguments)  # type: ignore[arg-type]
         if kind == "tumbling"
-        else sp.window.sliding(period, (length, "us"), **given)  # type: ignore[arg-type]
+        else sp.window.sliding(period, (length, "us"), **arguments)  # type: ignore[arg-type]
     )
-    return window, kx_model.Timed(slide, length, skip_empty=skip, flush=flush, **asked)  # type: ignore[arg-type]
+    return window, kx_model.Timed(slide, length, skip_empty=skip, flush=flush, **options)  # type: ignore[arg-type]
 
 
 def of_rows(batch: list[kx_model.Row]) -> pa.Table:
@@ -114,7 +114,7 @@ def of_rows(batch: list[kx_model.Row]) -> pa.Table:
 
 
 def seen_in(out: list[Any]) -> Callable[[dict[str, Any], pa.Table], None]:
-    def seen(metadata: dict[str, Any], data: pa.Table) -> None:
+    def collect(metadata: dict[str, Any], data: pa.Table) -> None:
         values = data["v"].to_pylist()
         if metadata.get("late"):
             out.append(("late", values))
@@ -124,7 +124,7 @@ def seen_in(out: list[Any]) -> Callable[[dict[str, Any], pa.Table], None]:
             start, end = ((each - EPOCH) // timedelta(microseconds=1) for each in (start, end))
         out.append(((start, end), metadata["partial"], values))
 
-    return seen
+    return collect
 
 
 def case(chance: random.Random, number: int) -> tuple[sp.Pipeline, list[Any], Model, list[list[kx_model.Row]]]:

@@ -59,10 +59,10 @@ def test_a_time_assigner_gives_the_times_of_a_batch(spark: SparkSession) -> None
     assert drained(spark, window) == [[1, 3, 2], [12], [45, 46]]
     of_pandas = sp.window.tumbling(TEN, time_assigner=lambda frame: frame["time"], pandas=True, skip_empty_windows=True)
     assert drained(spark, of_pandas) == [[1, 3, 2], [12], [45, 46]]
-    seen = sp.window.tumbling(
+    with_assigner = sp.window.tumbling(
         TEN, time_assigner=lambda name, data: data["time"], params=["operator", "data"], skip_empty_windows=True
     )
-    assert drained(spark, seen) == [[1, 3, 2], [12], [45, 46]]
+    assert drained(spark, with_assigner) == [[1, 3, 2], [12], [45, 46]]
 
 
 @pytest.mark.slow
@@ -90,8 +90,8 @@ def test_a_full_buffer_is_flushed_before_its_window_ends(spark: SparkSession) ->
     for skips, closes in ((True, nothing), (False, [([], False)])):
         window = sp.window.tumbling(TEN, "time", count_trigger=3, skip_empty_windows=skips)
         out: list[pa.Table] = []
-        seen = sp.map(shown, params=["data", "metadata"])
-        line = sp.read.from_expr(several) | window | seen | sp.write.to_variable(out)
+        described = sp.map(shown, params=["data", "metadata"])
+        line = sp.read.from_expr(several) | window | described | sp.write.to_variable(out)
         sp.run(line, spark=spark, until="drained")
         came = [(row["v"], row["partial"]) for batch in out for row in batch.to_pylist()]
         # The first window has shown all when it ends.
@@ -132,9 +132,9 @@ def test_reduce_puts_the_partial_batches_of_a_window_together(spark: SparkSessio
 
 def test_metadata_says_which_window_it_is(spark: SparkSession) -> None:
     out: list[pa.Table] = []
-    seen = sp.map(lambda metadata: {"start": metadata["window"][0], "end": metadata["window"][1]}, params="metadata")
+    bounds = sp.map(lambda metadata: {"start": metadata["window"][0], "end": metadata["window"][1]}, params="metadata")
     window = sp.window.tumbling(TEN, "time", skip_empty_windows=True)
-    sp.run(sp.read.from_expr(several) | window | seen | sp.write.to_variable(out), spark=spark, until="drained")
+    sp.run(sp.read.from_expr(several) | window | bounds | sp.write.to_variable(out), spark=spark, until="drained")
     assert out[0].to_pylist() == [{"start": DAY.replace(tzinfo=UTC), "end": at(10).replace(tzinfo=UTC)}]
 
 
@@ -145,7 +145,7 @@ def test_a_count_window_has_exactly_so_many_records(spark: SparkSession) -> None
 
 
 def test_a_trigger_gets_the_buffer_and_the_batch_and_says_where_windows_start(spark: SparkSession) -> None:
-    def seen(id: str, buffer: pa.Table, offset: int, metadata: dict[str, Any], data: pa.Table) -> Any:  # noqa: A002
+    def trigger(id: str, buffer: pa.Table, offset: int, metadata: dict[str, Any], data: pa.Table) -> Any:  # noqa: A002
         assert id == "global_window_1"
         assert isinstance(buffer, pa.Table)
         assert buffer.slice(offset).equals(data)
@@ -153,7 +153,7 @@ def test_a_trigger_gets_the_buffer_and_the_batch_and_says_where_windows_start(sp
         # A window begins with each batch.
         return [offset] if offset else None
 
-    assert drained(spark, sp.window.global_window(seen)) == [[1, 3, 2], [12, 45], [46]]
+    assert drained(spark, sp.window.global_window(trigger)) == [[1, 3, 2], [12, 45], [46]]
 
 
 def test_the_last_list_stays_in_the_buffer_unless_its_length_is_an_index(spark: SparkSession) -> None:
@@ -184,14 +184,14 @@ def test_indices_that_are_none_are_refused(spark: SparkSession, answer: Any) -> 
 
 
 def test_batches_of_mixed_schemas_are_a_list_and_indices_count_their_records(spark: SparkSession) -> None:
-    def seen(name: str, buffer: list[pa.Table], offset: int, metadata: dict[str, Any], data: list[pa.Table]) -> Any:
+    def trigger(name: str, buffer: list[pa.Table], offset: int, metadata: dict[str, Any], data: list[pa.Table]) -> Any:
         assert isinstance(buffer, list)
         assert sum(map(len, buffer)) - offset == sum(map(len, data))
         return [3, 5] if len(buffer) == 3 else []
 
     source = sp.read.from_expr(lambda: iter([[{"v": 1}, {"v": 2}], [{"x": "a"}, {"x": "b"}], [{"v": 3.5}]]))
     out: list[list[pa.Table]] = []
-    line = source | sp.window.global_window(seen, mixed_schemas=True) | sp.write.to_variable(out)
+    line = source | sp.window.global_window(trigger, mixed_schemas=True) | sp.write.to_variable(out)
     sp.run(line, spark=spark, until="drained")
     assert [[table.to_pylist() for table in window] for window in out] == [
         [[{"v": 1}, {"v": 2}], [{"x": "a"}]],

@@ -49,9 +49,9 @@ def test_of_several_lambdas_on_a_line_that_give_constants_each_gives_its_own() -
     # Python 3.12 has no position for a constant that is the only result of a function.
     functions = compiled("f = [lambda: 0, lambda: False, lambda: 0.0, lambda x: 0, lambda x=1: 0, lambda *x: 0]\n", "c")
     read = [lambda_source_of(each) for each in functions]  # type: ignore[attr-defined]
-    given = [None if each is None else ast.unparse(each.definition) for each in read]
-    assert given[:4] == ["lambda: 0", "lambda: False", "lambda: 0.0", "lambda x: 0"]
-    assert given[4:] in (["lambda x=1: 0", "lambda *x: 0"], [None, None])
+    texts = [None if each is None else ast.unparse(each.definition) for each in read]
+    assert texts[:4] == ["lambda: 0", "lambda: False", "lambda: 0.0", "lambda x: 0"]
+    assert texts[4:] in (["lambda x=1: 0", "lambda *x: 0"], [None, None])
 
 
 def test_a_lambda_around_another_is_not_taken_for_it() -> None:
@@ -97,15 +97,15 @@ FUNCTIONS = {
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_what_is_read_computes_what_the_function_does(name: str) -> None:
     function = compiled(FUNCTIONS[name], name)
-    found = reader.read(function)
-    assert not found.changes
+    reading = reader.read(function)
+    assert not reading.changes
     for n in (-5, -1, 0, 1, 2, 3, 2**70):
-        assert outcome(evaluate.call, found, {"n": n}) == outcome(function, {"n": n}), n
+        assert outcome(evaluate.call, reading, {"n": n}) == outcome(function, {"n": n}), n
 
 
-def outcome(function: Callable[..., Any], *given: Any) -> str:
+def outcome(function: Callable[..., Any], *arguments: Any) -> str:
     try:
-        return repr(function(*given))
+        return repr(function(*arguments))
     except Exception as error:
         return type(error).__name__
 
@@ -114,16 +114,16 @@ def test_random_expressions_compute_what_python_computes() -> None:
     random_ = random.Random(SEED)
     programs = python_programs.Programs(random_)
     texts = [programs.of(kind, 1 + n % 3) for n in range(100) for kind in ("int", "float", "str", "bool")]
-    given = python_programs.rows(random_, 30, nulls=True)
+    rows = python_programs.rows(random_, 30, nulls=True)
     computed = 0
     for text, function in zip(texts, python_programs.lambdas(texts, "random expressions"), strict=True):
         try:
-            found = reader.read(function)
+            reading = reader.read(function)
         except reader.Unknown:
             continue
         computed += 1
-        for row in given:
-            assert outcome(evaluate.call, found, row) == outcome(function, row), f"{text} of {row}"
+        for row in rows:
+            assert outcome(evaluate.call, reading, row) == outcome(function, row), f"{text} of {row}"
     assert computed > len(texts) * 0.9
 
 
@@ -136,11 +136,11 @@ FOLDS = {
 @pytest.mark.parametrize(("name", "start"), [("dict", {"n": 1}), ("list", [4, 5])])
 def test_an_accumulator_that_is_changed_is_what_it_is_afterwards(name: str, start: Any) -> None:
     function = compiled(FOLDS[name], f"fold-{name}")
-    found = reader.read(function)
-    assert found.changes == {"acc"}
+    reading = reader.read(function)
+    assert reading.changes == {"acc"}
     for x in (0, 1, 2, 3):
         before = repr(start)
-        assert repr(evaluate.call(found, start, x)) == repr(function(type(start)(start), x))
+        assert repr(evaluate.call(reading, start, x)) == repr(function(type(start)(start), x))
         assert repr(start) == before
 
 
@@ -173,10 +173,12 @@ def test_what_is_not_known_in_every_detail_is_not_read(text: str, why: str) -> N
 
 
 def test_a_list_that_would_change_itself_is_not_computed() -> None:
-    found = reader.read(compiled("def f(acc, x):\n    rest = acc[0]\n    rest += x\n    return acc, rest", "in-place"))
-    assert evaluate.call(found, (1,), 2) == ((1,), 3)
+    reading = reader.read(
+        compiled("def f(acc, x):\n    rest = acc[0]\n    rest += x\n    return acc, rest", "in-place")
+    )
+    assert evaluate.call(reading, (1,), 2) == ((1,), 3)
     with pytest.raises(TypeError, match=r"\+= changes a list"):
-        evaluate.call(found, ([1],), [2])
+        evaluate.call(reading, ([1],), [2])
 
 
 def test_a_name_of_pythons_own_that_stands_for_something_else_is_not_called() -> None:

@@ -105,18 +105,20 @@ def test_windows_of_turbine_change_as_native_windows_do(
     state = tmp_path / "state"
 
     # An aggregate that is new, in front of the other.
-    code, said = said_of(state, totals(tmp_path, spark, MINUTE, both), monkeypatch, capsys)
+    code, lines = said_of(state, totals(tmp_path, spark, MINUTE, both), monkeypatch, capsys)
     assert code == 1
-    assert said[0].startswith(f"{REFUSED}  total: tumbling 1 minute: aggregates was [count(1) AS value_0] and is now [")
+    assert lines[0].startswith(
+        f"{REFUSED}  total: tumbling 1 minute: aggregates was [count(1) AS value_0] and is now ["
+    )
     with pytest.raises(IncompatibleStateError, match="new_aggregates='from now'"):
         totals(tmp_path, spark, MINUTE, both).run(until="drained")
     later = totals(
         tmp_path, spark, MINUTE, both, lateness_ms=MINUTE // 2, early=True, upgrade=Upgrade(new_aggregates="from now")
     )
-    code, said = said_of(state, later, monkeypatch, capsys)
+    code, lines = said_of(state, later, monkeypatch, capsys)
     assert code == 0
-    assert [line.split(":")[0] for line in said] == [f"{GOES_ON}  total"] * len(said)
-    assert any("allowed lateness was [0 seconds] and is now [30 seconds]" in line for line in said)
+    assert [line.split(":")[0] for line in lines] == [f"{GOES_ON}  total"] * len(lines)
+    assert any("allowed lateness was [0 seconds] and is now [30 seconds]" in line for line in lines)
     feed(totals(tmp_path, spark, MINUTE, both, upgrade=Upgrade(new_aggregates="from now")), 1.6)
 
     # Another size.
@@ -124,22 +126,22 @@ def test_windows_of_turbine_change_as_native_windows_do(
     with pytest.raises(IncompatibleStateError, match=r"with upgrade=Upgrade\(window='drain'\) its panes stay open"):
         totals(tmp_path, spark, 2 * MINUTE, both, **more).run(until="drained")
     longer = totals(tmp_path, spark, 2 * MINUTE, both, upgrade=Upgrade("from now", "drain"))
-    code, said = said_of(state, longer, monkeypatch, capsys)
+    code, lines = said_of(state, longer, monkeypatch, capsys)
     assert code == 0
-    assert said[0].startswith(
+    assert lines[0].startswith(
         "drains   total: tumbling 1 minute: window was [tumbling 1 minute] and is now [tumbling 2 m"
     )
     feed(longer, 1.7, 2.5)
     feed(longer, 5.0)
     closed = topics.read(longer.broker, "totals").to_pylist()
     start, end = "window_start_ms", "window_end_ms"
-    found = sorted((row[start] / MINUTE, row[end] / MINUTE, row.get("total"), row["n"]) for row in closed)
-    assert found == [(0, 1, None, 1), (1, 2, 20, 3), (2, 4, 10, 1)]
+    panes = sorted((row[start] / MINUTE, row[end] / MINUTE, row.get("total"), row["n"]) for row in closed)
+    assert panes == [(0, 1, None, 1), (1, 2, 20, 3), (2, 4, 10, 1)]
 
     # The columns of a key.
-    code, said = said_of(state, totals(tmp_path, spark, MINUTE, both, key=("o",)), monkeypatch, capsys)
+    code, lines = said_of(state, totals(tmp_path, spark, MINUTE, both, key=("o",)), monkeypatch, capsys)
     assert code == 1
-    assert f"{REFUSED}  total: The window 'total' had key=['k'] and is now key=['o']" in said[0]
+    assert f"{REFUSED}  total: The window 'total' had key=['k'] and is now key=['o']" in lines[0]
 
 
 def test_a_subscription_that_reads_another_topic_is_refused(
@@ -158,9 +160,9 @@ def test_a_subscription_that_reads_another_topic_is_refused(
     for topic in ("one", "two"):
         topics.produce(app(topic).broker, topic, [{"k": topic}])
     app("one").run(until="drained")
-    code, said = said_of(tmp_path / "state", app("two"), monkeypatch, capsys)
+    code, lines = said_of(tmp_path / "state", app("two"), monkeypatch, capsys)
     assert code == 1
-    assert said[0].startswith(
+    assert lines[0].startswith(
         f"{REFUSED}  copies.process: The query 'copies.process' has read the topic 'one', and would"
     )
     with pytest.raises(IncompatibleStateError, match="would now read 'two'"):
@@ -203,19 +205,19 @@ def test_windows_in_the_query_of_a_state_are_compared_and_stay_as_they_are(
         return app
 
     feed(app(minute=MINUTE, hour=60 * MINUTE), 0.1)
-    code, said = said_of(tmp_path / "state", app(minute=MINUTE, day=1440 * MINUTE), monkeypatch, capsys)
+    code, lines = said_of(tmp_path / "state", app(minute=MINUTE, day=1440 * MINUTE), monkeypatch, capsys)
     assert code == 0
-    assert said == [
+    assert lines == [
         f"{GOES_ON}  rows.state: functions: their state is found again",
         f"{GOES_ON}  rows.state: minute: the state means what it meant",
         f"{GOES_ON}  rows.state: day: the window is new: it holds the rows from now on",
         f"{GOES_ON}  rows.state: hour: the window is gone, and its panes are kept",
         f"{GOES_ON}  hour: it is no longer in the program, and its state is kept",
     ]
-    code, said = said_of(tmp_path / "state", app("k", minute=2 * MINUTE), monkeypatch, capsys)
+    code, lines = said_of(tmp_path / "state", app("k", minute=2 * MINUTE), monkeypatch, capsys)
     assert code == 1
-    assert said[0].startswith(f"{REFUSED}  rows.state: functions: shard was [] and is now [")
-    assert said[1].startswith(
+    assert lines[0].startswith(f"{REFUSED}  rows.state: functions: shard was [] and is now [")
+    assert lines[1].startswith(
         f"{REFUSED}  rows.state: minute: window was [tumbling 1 minute] and is now [tumbling 2 minutes]"
     )
 
@@ -249,12 +251,12 @@ def test_tables_of_faust_whose_records_would_not_be_found_are_refused_and_others
     def plain(app: faust.App, **about: Any) -> Any:
         return app.Table("t", default=int, **about)
 
-    def made(name: str, window: faust.Window, **about: Any) -> Any:
+    def table_of(name: str, window: faust.Window, **about: Any) -> Any:
         return lambda app: app.Table(name, default=int).using_window(window, **about)
 
     def both(window: faust.Window) -> Make:
         def make(app: faust.App) -> Any:
-            ranges = made("ranges", window)(app)
+            ranges = table_of("ranges", window)(app)
             table = app.Table("t", default=int, key_type=str)
 
             @app.agent(app.topic("in"), name="ranged")
@@ -277,30 +279,32 @@ def test_tables_of_faust_whose_records_would_not_be_found_are_refused_and_others
         app = program(tmp_path, spark, make, **about)
         with pytest.raises(IncompatibleStateError, match=says):
             app.run(until="drained")
-        code, said = said_of(tmp_path / "state", app, monkeypatch, capsys)
+        code, lines = said_of(tmp_path / "state", app, monkeypatch, capsys)
         assert code == 1
-        assert said[0].startswith(f"{REFUSED}  agents: The ")
+        assert lines[0].startswith(f"{REFUSED}  agents: The ")
 
     anew = "Undo the change, give it another name, under which it starts with nothing, or start with another"
     refused(
-        made("t", faust.TumblingWindow(10)), f"its records are kept by key, and would now be .* and range. .*{anew}"
+        table_of("t", faust.TumblingWindow(10)), f"its records are kept by key, and would now be .* and range. .*{anew}"
     )
     refused(lambda app: plain(app, key_type=int), "its keys are of the key_type str, and would now be of int")
     refused(
-        made("ranges", faust.SlidingWindow(5, 5, 100)), "kept by key and range, and would now be kept by key and time"
+        table_of("ranges", faust.SlidingWindow(5, 5, 100)),
+        "kept by key and range, and would now be kept by key and time",
     )
     refused(
-        made("ranges", faust.TumblingWindow(10), key_index=True), "has not kept which keys there are, which key_index="
+        table_of("ranges", faust.TumblingWindow(10), key_index=True),
+        "has not kept which keys there are, which key_index=",
     )
     # A renamed agent with all events in one shard is also distinguished from earlier ones.
     refused(plain, "'other' are in one shard, and all of 'shop' were in shards when it began", agent="other")
 
     changed = program(tmp_path, spark, both(faust.TumblingWindow(20, 1000)))
-    code, said = said_of(tmp_path / "state", changed, monkeypatch, capsys)
+    code, lines = said_of(tmp_path / "state", changed, monkeypatch, capsys)
     assert code == 0
     window = "its window was tumbling_10 and is now tumbling_20. Ranges that are open stay"
-    assert sorted(said)[0].startswith(f"{GOES_ON}  table ranges: {window}")
-    assert sorted(said)[1] == f"{GOES_ON}  table t: its records mean what they meant"
+    assert sorted(lines)[0].startswith(f"{GOES_ON}  table ranges: {window}")
+    assert sorted(lines)[1] == f"{GOES_ON}  table t: its records mean what they meant"
     # The ranges of before would have gone at 15 s by the window of before.
     topics.produce(broker, "in", [*rows, {"k": "c", "other": "c"}], timestamps=[3.0, 4.0, 50.0])
     changed.run(until="drained")
@@ -309,8 +313,8 @@ def test_tables_of_faust_whose_records_would_not_be_found_are_refused_and_others
     assert sorted(ends) == [('"a"', 10, "1"), ('"a"', 20, "1"), ('"b"', 10, "1"), ('"b"', 20, "1"), ('"c"', 0, "1")]
     assert {row.key: row.value for row in changed.table("t").read().collect()} == {'"a"': "2", '"b"': "2", '"c"': "1"}
     alone = program(tmp_path, spark, plain)
-    code, said = said_of(tmp_path / "state", alone, monkeypatch, capsys)
-    assert (code, sorted(said)[0]) == (
+    code, lines = said_of(tmp_path / "state", alone, monkeypatch, capsys)
+    assert (code, sorted(lines)[0]) == (
         0,
         f"{GOES_ON}  table ranges: it is no longer in the program, and its records are kept",
     )
@@ -345,8 +349,8 @@ def test_a_timer_of_faust_that_was_taken_out_and_comes_back_is_called(spark: Spa
                 running.settle()
                 running.advance("11 seconds")
                 running.settle()
-        said = topics.read(broker, "out").to_pylist() if (tmp_path / "topics/out").exists() else []
-        return [row["value"] for row in said[before:]]
+        messages = topics.read(broker, "out").to_pylist() if (tmp_path / "topics/out").exists() else []
+        return [row["value"] for row in messages[before:]]
 
     assert "second, 1" in lived(app("first", "second"))
     assert set(lived(app("first"))) == {"first, 1"}

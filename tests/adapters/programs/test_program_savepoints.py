@@ -38,9 +38,9 @@ THROUGH = (7, 3)
 
 def moved(folder: Path, to: Path, partitions: int, capsys: pytest.CaptureFixture[str]) -> None:
     code = main.main(["savepoint", str(folder), str(to), "--partitions", str(partitions)])
-    said = capsys.readouterr()
-    assert code == 0, said.err
-    assert "continues after batch" in said.out
+    output = capsys.readouterr()
+    assert code == 0, output.err
+    assert "continues after batch" in output.out
     for state in to.glob("**/query/state/*/"):
         assert {int(one.name) for one in state.glob("[0-9]*")} == set(range(partitions))
 
@@ -64,7 +64,7 @@ def visits(broker: str, checkpoint: Path, spark: SparkSession) -> faust.App:
     app = faust.App("visits", broker=broker, checkpoint=checkpoint, spark=spark)
     # Of an agent in the JVM, and of two in Python.
     minutes = app.Table("minutes", default=int).tumbling(60, expires=3600, key_index=True)
-    seen = app.Table("seen", default=list)
+    numbers = app.Table("seen", default=list)
     last = app.Table("last", default=int).hopping(20, 10, expires=50, key_index=True)
 
     @app.agent(app.topic("visits"))
@@ -75,7 +75,7 @@ def visits(broker: str, checkpoint: Path, spark: SparkSession) -> faust.App:
     @app.agent(app.topic("visits"))
     async def see(rows):
         async for row in rows:
-            seen[row["who"]] = [*seen[row["who"]], row["n"]]
+            numbers[row["who"]] = [*numbers[row["who"]], row["n"]]
 
     @app.agent(app.topic("sizes"))
     async def measure(rows):
@@ -114,9 +114,9 @@ def test_tables_of_faust_are_found_by_their_keys_in_other_partitions(
     # Ranges of `last` have gone by timers that have moved.
     assert records(at) == records(alone)
     for table in ("minutes", "seen", "last"):
-        is_, was = (sorted(map(repr, one.table(table).read().collect())) for one in (other, app))
-        assert was
-        assert is_ == was
+        is_, expected = (sorted(map(repr, one.table(table).read().collect())) for one in (other, app))
+        assert expected
+        assert is_ == expected
 
 
 def counts(items: list[Any], out: list[Any]) -> Dataflow:
@@ -129,7 +129,7 @@ def counts(items: list[Any], out: list[Any]) -> Dataflow:
         win.SystemClock(),
         win.SessionWindower(gap=timedelta(days=1)),
         list,
-        lambda held, n: [*held, n],
+        lambda numbers, n: [*numbers, n],
         lambda one, other: one + other,
     )
     op.output("totals_out", totals, TestingSink(out))
@@ -254,8 +254,8 @@ def test_shards_of_turbine_stay_in_as_many_partitions(
     assert not (tmp_path / "other").exists()
     assert main.main(["savepoint", str(tmp_path / "one"), str(tmp_path / "other"), "--format", "2"]) == 0
     capsys.readouterr()
-    was = what_is_in(app)
-    assert what_is_in(orders(broker, tmp_path / "other", spark, partition_key="k")) == was
+    before = what_is_in(app)
+    assert what_is_in(orders(broker, tmp_path / "other", spark, partition_key="k")) == before
     produce_orders(broker, 1)
     spark.conf.set("spark.sql.streaming.stateStore.checkpointFormatVersion", "2")
     try:
@@ -263,7 +263,7 @@ def test_shards_of_turbine_stay_in_as_many_partitions(
     finally:
         spark.conf.unset("spark.sql.streaming.stateStore.checkpointFormatVersion")
     app.run(until="drained")
-    assert what_is_in(orders(broker, tmp_path / "other", spark, partition_key="k")) == what_is_in(app) != was
+    assert what_is_in(orders(broker, tmp_path / "other", spark, partition_key="k")) == what_is_in(app) != before
 
 
 def test_a_query_with_a_window_and_a_function_after_it_goes_to_other_partitions_with_both(
@@ -336,11 +336,11 @@ def test_timers_of_faust_are_called_in_other_partitions_as_often_as_in_a_program
                 running.settle()
 
     lived(run, tmp_path, capsys)
-    said = {
+    messages = {
         place: sorted(row["value"] for row in topics.read(broker, place).to_pylist()) for place in ("alone", "moved")
     }
-    assert said["alone"] == ["a 1", "a 2", "a 2", "a 3", "b 1", "b 2", "b 2", "b 3"]
-    assert said["moved"] == said["alone"]
+    assert messages["alone"] == ["a 1", "a 2", "a 2", "a 3", "b 1", "b 2", "b 2", "b 3"]
+    assert messages["moved"] == messages["alone"]
 
 
 def test_what_a_savepoint_of_a_program_left_that_was_killed_is_removed_by_the_next(
@@ -377,17 +377,17 @@ def test_a_program_that_ran_into_a_batch_or_runs_has_no_savepoint(
     topics.produce(broker, "sizes", [{"size": 1.0}], timestamps=[0.0])
     topics.produce(broker, "visits", [{"who": "a", "n": 1}], timestamps=[0.0])
     app = visits(broker, tmp_path / "one", spark)
-    asked = ["savepoint", str(tmp_path / "one"), str(tmp_path / "other")]
+    command = ["savepoint", str(tmp_path / "one"), str(tmp_path / "other")]
     with app.start() as running:
         running.settle()
-        assert main.main(asked) == 1
+        assert main.main(command) == 1
         assert "runs in this process. Stop it first" in capsys.readouterr().err
     app.run(until="drained")
-    assert main.main([*asked, "--panes", "json:loads"]) == 1
+    assert main.main([*command, "--panes", "json:loads"]) == 1
     assert "--panes with" in capsys.readouterr().err
     newest = max((tmp_path / "one/agents/query/commits").glob("[0-9]*"), key=lambda file: int(file.name))
     newest.unlink()
-    assert main.main(asked) == 1
+    assert main.main(command) == 1
     assert "has begun batch" in capsys.readouterr().err
     assert not (tmp_path / "other").exists()
     assert not list(tmp_path.glob(".other*"))

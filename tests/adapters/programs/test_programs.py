@@ -132,8 +132,8 @@ class Programs:
         return process.wait(timeout=300), self.errors(process)
 
     def succeeds(self, *more: str) -> None:
-        code, said = self.run(*more)
-        assert code == 0, said[-4000:]
+        code, output = self.run(*more)
+        assert code == 0, output[-4000:]
 
     def kill(self, process: subprocess.Popen[str]) -> None:
         os.killpg(process.pid, signal.SIGKILL)
@@ -160,16 +160,16 @@ def programs(
 
 def feed(broker: str, first: int, last: int) -> list[dict[str, Any]]:
     """A row each second, in calls of five seconds."""
-    made = []
+    fed_rows = []
     for start in range(first, last, 5):
         numbers = range(start, min(start + 5, last))
         rows: list[dict[str, Any]] = [{"region": "ab"[n % 2], "amount": n, "ts": 1_000 * n} for n in numbers]
         topics.produce(broker, "orders", rows, timestamps=[float(n) for n in numbers])
-        made += rows
-    return made
+        fed_rows += rows
+    return fed_rows
 
 
-def found(broker: str, topic: str) -> list[dict[str, Any]]:
+def messages_in(broker: str, topic: str) -> list[dict[str, Any]]:
     table = topics.read(broker, topic)
     return [dict(row) for row in table.drop_columns(["_key", "_timestamp"]).to_pylist()] if table.num_rows else []
 
@@ -186,16 +186,16 @@ def refused_until_the_first_is_killed(these: Programs, home: Path, broker: str, 
     """The rows that the program was given."""
     rows = feed(broker, 1, 20)
     first = these.start()
-    these.until(first, lambda: len(found(broker, topic)) > 1)
+    these.until(first, lambda: len(messages_in(broker, topic)) > 1)
     # While it waits for rows, and while it is in a batch.
     require_refused(these, first, "--until", "drained")
     (home / "held").touch()
     # A quiet topic's clock has gone on by the time that the other one took.
     rows += feed(broker, 1000, 1020)
     these.until(first, (home / "in a batch").exists)
-    before = found(broker, topic)
+    before = messages_in(broker, topic)
     require_refused(these, first)
-    assert found(broker, topic) == before
+    assert messages_in(broker, topic) == before
 
     these.kill(first)
     (home / "held").unlink()
@@ -204,11 +204,11 @@ def refused_until_the_first_is_killed(these: Programs, home: Path, broker: str, 
 
 
 def require_refused(these: Programs, first: subprocess.Popen[str], *more: str) -> None:
-    code, said = these.run(*more)
-    assert code == 1, said[-4000:]
-    assert f"is run by process {first.pid} on " in said
-    assert "two at once would publish its batches twice. Stop that one first" in said
-    assert "Traceback" not in said
+    code, output = these.run(*more)
+    assert code == 1, output[-4000:]
+    assert f"is run by process {first.pid} on " in output
+    assert "two at once would publish its batches twice. Stop that one first" in output
+    assert "Traceback" not in output
     assert first.poll() is None, these.errors(first)[-4000:]
 
 
@@ -224,7 +224,7 @@ def test_a_second_instance_of_a_turbine_program_is_refused_and_once_the_first_is
         feed(broker, 2000, 2005)
         these.succeeds("--until", "drained")
         # A clock by which those of the last rows close too is as good.
-        published = [row for row in found(broker, "revenue") if row["start"] < 2_000_000]
+        published = [row for row in messages_in(broker, "revenue") if row["start"] < 2_000_000]
         assert Counter((row["region"], row["start"], row["total"]) for row in published) == panes_of(rows)
         assert len(published) == 8
 
@@ -238,9 +238,11 @@ def test_a_second_instance_of_a_faust_program_is_refused_and_once_the_first_is_k
         rows += feed(broker, 2000, 2015)
         these.succeeds("--until", "drained")
 
-    seen: Counter[tuple[str, int]] = Counter()
+    visits: Counter[tuple[str, int]] = Counter()
     expected = []
     for row in rows:
-        seen[row["region"], row["ts"] // 10_000] += 1
-        expected.append({"region": row["region"], "ts": row["ts"], "visits": seen[row["region"], row["ts"] // 10_000]})
-    assert sorted(found(broker, "counted"), key=lambda row: row["ts"]) == expected
+        visits[row["region"], row["ts"] // 10_000] += 1
+        expected.append(
+            {"region": row["region"], "ts": row["ts"], "visits": visits[row["region"], row["ts"] // 10_000]}
+        )
+    assert sorted(messages_in(broker, "counted"), key=lambda row: row["ts"]) == expected

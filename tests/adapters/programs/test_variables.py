@@ -29,8 +29,8 @@ ROUNDS = int(os.environ.get("MULLION_TEST_ROUNDS", "100"))
 NUMBER = itertools.count()
 
 
-def variables_of(process: Any, **given: Any) -> Variables:
-    return Variables([process], created_once=created_once(Variables([process]).functions), **given)
+def variables_of(process: Any, **options: Any) -> Variables:
+    return Variables([process], created_once=created_once(Variables([process]).functions), **options)
 
 
 def test_random_bodies_that_change_a_variable_are_found_and_no_others() -> None:
@@ -136,8 +136,8 @@ def test_a_change_is_named_with_its_difference(value: Any, text: str, difference
     scope = {"__name__": "shop", "value": value, "client": Client}
     variables = variables_of(function_of(text, scope))
     scope["process"]("k")
-    found = [(change.name, change.module, change.difference) for change in variables.changes()]
-    assert found == ([] if difference is None else [("value", "shop", difference)])
+    changes = [(change.name, change.module, change.difference) for change in variables.changes()]
+    assert changes == ([] if difference is None else [("value", "shop", difference)])
 
 
 def test_attributes_that_a_library_changes_in_an_object_are_not_those_of_the_program() -> None:
@@ -196,14 +196,14 @@ def test_large_containers_are_compared_by_their_length_and_ends() -> None:
 
 
 def test_objects_that_keep_their_changes_are_not_compared_except_for_some_attributes() -> None:
-    kept = Lazy()
+    managed = Lazy()
     scope: dict[str, Any] = {"__name__": "shop", "client": None}
-    scope["value"] = [kept]
+    scope["value"] = [managed]
     process = function_of("value[0].n += 1; value[0].visits = e", scope)
-    given = {
-        "is_managed": lambda value: value is kept,
+    options = {
+        "is_managed": lambda value: value is managed,
         "attributes_of": lambda value: {"visits": value.__dict__.get("visits")},
     }
-    variables = variables_of(process, **given)
+    variables = variables_of(process, **options)
     process("k")
     assert [change.difference for change in variables.changes()] == [".visits was None and is 'k'"]

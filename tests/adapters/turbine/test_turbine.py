@@ -148,10 +148,10 @@ def test_a_table_has_all_panes_of_a_tick_and_a_column_for_each_part_of_a_multi(a
         # Windows in memory resume from their snapshot.
         t.restart()
         t.feed("requests", [{"host": "z", "status": 200, "bytes": 0, "ts": 9_000}])
-        found = t.outputs("scores")
-        assert [(r["host"], r["window_start_ms"], r["rate"], r["of"]) for r in found] == [
+        scores = t.outputs("scores")
+        assert [(r["host"], r["window_start_ms"], r["rate"], r["of"]) for r in scores] == [
             ("a", 0, 0.5, 4),
             ("a", 1_000, 0.5, 4),
         ]
-        assert [int(r["bytes"]) for r in found] == [2**63 + 1] * 2, "whole numbers do not wrap"
+        assert [int(r["bytes"]) for r in scores] == [2**63 + 1] * 2, "whole numbers do not wrap"
         assert app.window("scores").skipped == 0

@@ -43,11 +43,11 @@ def app(spark: SparkSession) -> turbine.App:
 def test_first_and_last_follow_the_batches_also_where_these_have_one_time(app: turbine.App) -> None:
     def windows(subscription, of, **more):
         ends = {"first": agg.First("x"), "last": agg.Last("x")}
-        made = []
+        all_windows = []
         for name, clock in (("event", {"time_column": "ts"}), ("wall", {})):
             options = {"name": f"{of} {name}", "size_ms": 10, "value": agg.Multi(**ends), **clock, **more}
-            made.append(win.PersistentTumbling(subscription, on_close=closed, **options))
-        return made
+            all_windows.append(win.PersistentTumbling(subscription, on_close=closed, **options))
+        return all_windows
 
     def closed(state, panes):
         return panes.select(["first", "last"]).combine_chunks().to_batches()[0]
@@ -175,8 +175,8 @@ def test_a_window_is_the_same_in_workers_and_a_class_of_it_may_give_parameters_a
     windows = subscription.windows
     assert [repr(window).split("(")[0] for window in windows.values()] == ["PersistentTumbling", "InMemorySession"]
     again = pickle.loads(cloudpickle.dumps(subscription.instance))
-    for window, known in zip((again._minutes, again._visits), windows.values(), strict=True):
-        assert (type(window), repr(window), window.name) == (type(known), repr(known), known.name)
+    for window, expected in zip((again._minutes, again._visits), windows.values(), strict=True):
+        assert (type(window), repr(window), window.name) == (type(expected), repr(expected), expected.name)
         with pytest.raises(UnsupportedError, match="is called when panes fire"):
             window.spec.callbacks.close(None, None)
     updated: list[str] = []
@@ -208,20 +208,20 @@ def test_rows_for_a_window_of_another_subscription_are_refused_and_a_process_wit
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     app = turbine.App("others")
-    made: list[Any] = []
+    windows: list[Any] = []
 
     @app.subscribe("one")
     class one:
         def __init__(self) -> None:
             self._win = window_of(self, "of one")
-            made.append(self._win)
+            windows.append(self._win)
 
         def process(self, batch, state):
             self._win.update(batch, state)
 
     class plain:
         def __init__(self) -> None:
-            self._other = made[0]
+            self._other = windows[0]
 
         def process(self, batch, state):
             self._other.update(batch, state)
@@ -245,7 +245,7 @@ def test_rows_for_a_window_of_another_subscription_are_refused_and_a_process_wit
     called = Called("process", "process", function, None, "hidden")
     process = Process("hidden", called, (), "stop", None, lambda name, by: None, frozenset())
     with pytest.raises(FunctionError, match="process of hidden updates the window 'of one', which another"):
-        process.call(pa.RecordBatch.from_pylist([{"x": 1}]), None, lambda window, given: None)
+        process.call(pa.RecordBatch.from_pylist([{"x": 1}]), None, lambda window, rows: None)
 
     @app.subscribe("three")
     class three:
@@ -263,11 +263,11 @@ def test_rows_for_a_window_of_another_subscription_are_refused_and_a_process_wit
     app._jobs = lambda: [None]  # type: ignore[method-assign, list-item]
     app.names.remember = lambda checkpoint: None  # type: ignore[method-assign]
     app._checked_jobs()
-    told = [record.getMessage() for record in caplog.records]
-    assert len(told) == 3
-    assert [says.split(" (")[0] for says in told] == ["process of three", "process of three", "process of four"]
-    assert "has no query, and reads nothing of 'three': it updates no window" in told[0]
-    assert "never updates the window 'idle'" in told[1]
+    warned = [record.getMessage() for record in caplog.records]
+    assert len(warned) == 3
+    assert [says.split(" (")[0] for says in warned] == ["process of three", "process of three", "process of four"]
+    assert "has no query, and reads nothing of 'three': it updates no window" in warned[0]
+    assert "never updates the window 'idle'" in warned[1]
     assert "four.process" in str(app.explain())
     assert "it is not called: it updates no window, returns nothing and uses no state" in str(app.explain())
 
@@ -364,10 +364,10 @@ def test_what_process_and_callbacks_set_of_self_is_told_with_its_line(caplog: py
     assert "self.seen" in why["w.close"]
     assert "self.last" in why["w.close"]
     assert why["w.close"].endswith("Keep such values in state")
-    told = list(warnings_of(app.subscriptions[0]))
-    assert len(told) == 2
-    assert any(says.startswith("process in rows: attributes that it sets on self") for says in told)
-    assert any(says.startswith("a callback of 'w' in rows: attributes that it sets on self") for says in told)
+    warned = list(warnings_of(app.subscriptions[0]))
+    assert len(warned) == 2
+    assert any(says.startswith("process in rows: attributes that it sets on self") for says in warned)
+    assert any(says.startswith("a callback of 'w' in rows: attributes that it sets on self") for says in warned)
     assert not caplog.records, "it is reported when it runs"
 
 
@@ -413,13 +413,13 @@ def test_a_row_reopens_those_of_its_sliding_windows_that_have_closed(app: turbin
             subscription, **{"name": name, "value": agg.Sum("x"), "on_close_each": closed, **lengths, **more}
         )
 
-    def told(state, window, value):
+    def describe(state, window, value):
         return pa.RecordBatch.from_pylist([{"start": window.start_ms, "total": value}])
 
     @app.subscribe("rows", publish_to="alone")
     class alone:
         def __init__(self) -> None:
-            self._win = sliding(self, "alone", told)
+            self._win = sliding(self, "alone", describe)
 
         def process(self, batch, state):
             self._win.update(batch, state)
@@ -427,7 +427,7 @@ def test_a_row_reopens_those_of_its_sliding_windows_that_have_closed(app: turbin
     @app.subscribe("rows", publish_to="together", together=True)
     class together:
         def __init__(self) -> None:
-            self._one, self._two = sliding(self, "one", told), sliding(self, "two", told)
+            self._one, self._two = sliding(self, "one", describe), sliding(self, "two", describe)
 
         def process(self, batch, state):
             self._one.update(batch, state)
@@ -442,7 +442,7 @@ def test_a_row_reopens_those_of_its_sliding_windows_that_have_closed(app: turbin
             return spec.window(self, on_close_each=self._told)
 
         def _told(self, state, window, value):
-            return told(state, window, value)
+            return describe(state, window, value)
 
     with testing.run(app) as t:
         t.feed("rows", [{"x": 0, "ts": 1}, {"x": 1, "ts": 15}])
@@ -487,9 +487,9 @@ def test_a_pane_that_ended_before_1970_closes_in_each_batch_that_brings_rows_for
         for times in ([-25, -21], [-23, -8], [3], [-4], [40]):
             t.feed("rows", [{"ts": ts} for ts in times])
             t.settle()
-        found = {
+        panes_by_name = {
             topic: sorted((row["window_start_ms"], row["value"]) for row in t.outputs(topic))
             for topic in ("plain", "moved")
         }
-    assert found["plain"] == [(-30, 1), (-30, 2), (-10, 1), (-10, 1), (0, 1)]
-    assert found["moved"] == [(-30, 3), (-10, 1), (-10, 1), (0, 1)]
+    assert panes_by_name["plain"] == [(-30, 1), (-30, 2), (-10, 1), (-10, 1), (0, 1)]
+    assert panes_by_name["moved"] == [(-30, 3), (-10, 1), (-10, 1), (0, 1)]

@@ -31,8 +31,8 @@ def test_a_host_with_a_high_error_rate_is_told_of_once_in_five_minutes() -> None
     with testing.run(alerts.app) as t:
         t.feed("requests", [{"host": "a", "status": 500, "latency_ms": 900.0, "event_ts_ms": at} for at in range(9)])
         t.feed("requests", [{"host": "b", "status": 200, "latency_ms": 9.0, "event_ts_ms": 90_000}])
-        told = [(row["host"], row["window_end_ms"], row["score"]) for row in t.outputs("alerts")]
-        assert told == [("a", 30_000, 2.0)], "and not again with the next window"
+        alert_rows = [(row["host"], row["window_end_ms"], row["score"]) for row in t.outputs("alerts")]
+        assert alert_rows == [("a", 30_000, 2.0)], "and not again with the next window"
 
 
 def test_the_revenue_example_only_updates_its_window(spark: SparkSession) -> None:

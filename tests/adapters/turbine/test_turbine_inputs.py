@@ -67,21 +67,21 @@ def parsed(batch: pa.RecordBatch) -> list[dict[str, Any]]:
 def test_what_process_makes_of_a_column_is_what_the_window_has_whether_it_says_so_without_rows_or_not(
     app: turbine.App,
 ) -> None:
-    given: dict[str, Any] = {"publish_to": "out", "parallelism": 1}
+    options: dict[str, Any] = {"publish_to": "out", "parallelism": 1}
 
-    @app.subscribe("prices", **given)
+    @app.subscribe("prices", **options)
     class early(base):
         def process(self, batch, state):
             if not batch.num_rows:
                 return
             self._win.update(pa.RecordBatch.from_pylist(parsed(batch)), state)
 
-    @app.subscribe("prices", **given)
+    @app.subscribe("prices", **options)
     class listed(base):
         def process(self, batch, state):
             self._win.update(pa.RecordBatch.from_pylist(parsed(batch)), state)
 
-    @app.subscribe("prices", **given)
+    @app.subscribe("prices", **options)
     class wrongly_said(base):
         """Without rows it gives what it was given."""
 
@@ -99,7 +99,7 @@ def test_what_process_makes_of_a_column_is_what_the_window_has_whether_it_says_s
                 batch = batch.set_column(batch.schema.get_field_index("price"), "price", prices)
             self._win.update(batch, state)
 
-    @app.subscribe("prices", **given)
+    @app.subscribe("prices", **options)
     class frames(base):
         def process(self, batch, state):
             frame = batch.to_pandas()
@@ -108,7 +108,7 @@ def test_what_process_makes_of_a_column_is_what_the_window_has_whether_it_says_s
             frame["ts"] = [ms(ts) for ts in frame["ts"]]
             self._win.update(pa.RecordBatch.from_pandas(frame, preserve_index=False), state)
 
-    @app.subscribe("prices", **given)
+    @app.subscribe("prices", **options)
     class tables(base):
         def __init__(self) -> None:
             value = agg.Multi(top=agg.Max("twice"), all=agg.Collect("twice"), total=agg.Sum("twice"))
@@ -120,7 +120,7 @@ def test_what_process_makes_of_a_column_is_what_the_window_has_whether_it_says_s
             table = table.append_column("twice", pc.multiply(table["price"].cast(pa.int64()), 2))
             self._win.update(table.append_column("at", pa.array([ms(t) for t in batch["ts"].to_pylist()], "i8")), state)
 
-    @app.subscribe("prices", partition_key="k", **given)
+    @app.subscribe("prices", partition_key="k", **options)
     class kept(base):
         def process(self, batch, state):
             state["rows"] = state.get("rows", 0) + batch.num_rows
@@ -131,11 +131,11 @@ def test_what_process_makes_of_a_column_is_what_the_window_has_whether_it_says_s
         t.feed("prices", PRICES[:2])
         t.feed("prices", PRICES[2:])
         t.feed("prices", [LATER])
-        found = {row.pop("of"): row for row in t.outputs("out")}
+        outputs = {row.pop("of"): row for row in t.outputs("out")}
         once = {"k": "a", "top": 100, "all": [9, 10, 100], "total": 119}
         twice = {"k": "a", "top": 200, "all": [18, 20, 200], "total": 238}
         several = dict.fromkeys(("early", "listed", "frames", "kept"), once)
-        assert found == several | {"wrongly_said": once | {"total": 3}, "tables": twice}
+        assert outputs == several | {"wrongly_said": once | {"total": 3}, "tables": twice}
         t.restart()
         t.feed("prices", [LATER | {"ts": "1970-01-01T00:02:00"}])
         assert sorted(row["top"] for row in t.fresh("out") if row["k"] == "z") == [1, 1, 1, 1, 1, 2]
@@ -183,20 +183,20 @@ class halves:
 def test_a_window_learns_its_types_from_the_first_batch_that_has_rows_for_it_whichever_that_is(
     app: turbine.App,
 ) -> None:
-    given: dict[str, Any] = {"publish_to": "out", "parallelism": 1}
+    options: dict[str, Any] = {"publish_to": "out", "parallelism": 1}
 
-    @app.subscribe("prices", **given)
+    @app.subscribe("prices", **options)
     class alone(halves): ...
 
-    @app.subscribe("prices", **given)
+    @app.subscribe("prices", **options)
     class memory(halves):
         store = "InMemory"
 
-    @app.subscribe("prices", together=True, **given)
+    @app.subscribe("prices", together=True, **options)
     class both(halves):
         low_price = "cheap"
 
-    @app.subscribe("prices", partition_key="k", **given)
+    @app.subscribe("prices", partition_key="k", **options)
     class kept(halves):
         def process(self, batch, state):
             state["rows"] = state.get("rows", 0) + batch.num_rows
@@ -212,10 +212,10 @@ def test_a_window_learns_its_types_from_the_first_batch_that_has_rows_for_it_whi
         t.settle()
         t.restart()
         t.feed("prices", [FAR, FAR | {"price": "11"}])
-        found = {row.pop("of"): row for row in t.outputs("out") if row.pop("k") == "a"}
+        outputs = {row.pop("of"): row for row in t.outputs("out") if row.pop("k") == "a"}
         for name in ("alone", "memory", "both", "kept"):
-            assert found[f"{name} low"] == {"type": "int", "all": [3, 4, 5]}, name
-            assert found[f"{name} high"] == {"type": "float", "all": [4.5, 5, 50]}, name
+            assert outputs[f"{name} low"] == {"type": "int", "all": [3, 4, 5]}, name
+            assert outputs[f"{name} high"] == {"type": "float", "all": [4.5, 5, 50]}, name
 
 
 def test_what_fits_the_type_of_the_first_rows_is_taken_also_where_that_was_a_guess(app: turbine.App) -> None:
@@ -257,9 +257,9 @@ def test_what_a_window_cannot_take_fails_the_query_and_letters_come_for_every_ca
             if batch["says"].to_pylist() == ["fail"]:
                 raise ValueError("a bad batch")
             texts = batch["says"].to_pylist() == ["text"]
-            given = batch.set_column(1, "x", batch["x"].cast(pa.string())) if texts else batch
+            converted = batch.set_column(1, "x", batch["x"].cast(pa.string())) if texts else batch
             try:
-                self._win.update(given, state)
+                self._win.update(converted, state)
             except Exception:
                 print("that is no fault of the batch")
 
@@ -327,8 +327,8 @@ def test_arrow_types_that_spark_has_not_come_as_topics_have_them(app: turbine.Ap
             return pa.RecordBatch.from_pylist([{"value": repr(value._asdict()), **kinds}])
 
         def process(self, batch, state):
-            given = pa.record_batch({name: array for name, (array, _) in ARROW.items()})
-            self._win.update(given.slice(0, batch.num_rows), state)
+            converted = pa.record_batch({name: array for name, (array, _) in ARROW.items()})
+            self._win.update(converted.slice(0, batch.num_rows), state)
 
     with testing.run(app) as t:
         t.feed("rows", [{"x": 1}])
@@ -336,14 +336,14 @@ def test_arrow_types_that_spark_has_not_come_as_topics_have_them(app: turbine.Ap
         (row,) = t.outputs("out")
         value = eval(row["value"], {"datetime": datetime, "Decimal": decimal.Decimal, "zoneinfo": zoneinfo})
         assert (row["sums"], row["tiny_sum"]) == ("int", "int")
-        assert {name: value[name] for name in ARROW} == {name: said for name, (_, said) in ARROW.items()}
+        assert {name: value[name] for name in ARROW} == {name: text for name, (_, text) in ARROW.items()}
         assert (value["sums"], value["tiny_sum"]) == (2**64 - 1, 200)
 
     for array in (pa.array([1], pa.duration("s")), pa.array([1], pa.time32("s"))):
         for schema in (pa.schema([("x", pa.int64())]), pa.schema([("x", pa.null())])):
-            given = pa.record_batch({"x": array})
+            record_batch = pa.record_batch({"x": array})
             with pytest.raises(WindowInputError, match=r"the window 'w' .* column 'x' has the Arrow type .*Cast it"):
-                WindowRows("w", schema, None, frozenset("x"), True).of(given, "s")
+                WindowRows("w", schema, None, frozenset("x"), True).of(record_batch, "s")
 
 
 @pytest.mark.parametrize(
@@ -363,16 +363,16 @@ def test_arrow_types_that_spark_has_not_come_as_topics_have_them(app: turbine.Ap
     ],
 )
 def test_values_are_widened_and_not_cast(values: pa.Array, wanted: pa.DataType, says: str | None) -> None:
-    rows, given = WindowRows("w", pa.schema([("x", wanted)])), pa.record_batch({"x": values})
+    rows, record_batch = WindowRows("w", pa.schema([("x", wanted)])), pa.record_batch({"x": values})
     if says is not None:
         with pytest.raises(WindowInputError, match=f"process of s gave the window 'w' a batch whose column 'x' {says}"):
-            rows.of(given, "s")
+            rows.of(record_batch, "s")
     else:
-        fitted = rows.of(given, "s")
+        fitted = rows.of(record_batch, "s")
         assert fitted is not None
         assert fitted.schema.types == [wanted]
-        for was, now in zip(values.to_pylist(), fitted["x"].to_pylist(), strict=True):
-            assert now == (was if not isinstance(was, dict) else was | {"b": None})
+        for before, now in zip(values.to_pylist(), fitted["x"].to_pylist(), strict=True):
+            assert now == (before if not isinstance(before, dict) else before | {"b": None})
 
 
 def test_a_time_column_is_whole_milliseconds() -> None:

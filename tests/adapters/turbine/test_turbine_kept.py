@@ -86,18 +86,20 @@ def test_a_window_goes_on_with_its_panes_when_its_lateness_changes(spark: SparkS
 
 def test_what_is_read_from_the_code_never_moves_state_to_another_query(spark: SparkSession, tmp_path: Path) -> None:
     queries = {"alone": "w", "together": "rows.together on ts, persistent", "state": "rows.state"}
-    for was, now, gives_up in (("alone", "state", True), ("state", "together", True), ("together", "alone", False)):
-        broker = f"dir:{tmp_path / was / now}"
-        assert run(shop(spark, broker, was, w={}, v={}), ("a", 1), ("a", 12), ("a", 13)) == [("a", 1), ("a", 1)]
+    for before, now, gives_up in (("alone", "state", True), ("state", "together", True), ("together", "alone", False)):
+        broker = f"dir:{tmp_path / before / now}"
+        assert run(shop(spark, broker, before, w={}, v={}), ("a", 1), ("a", 12), ("a", 13)) == [("a", 1), ("a", 1)]
         changed = shop(spark, broker, now, w={}, v={})
         why = "_counting uses the state .*test_turbine_kept.py:.*" if now == "state" else "nothing uses the state"
-        says = rf"would now run in '{queries[now]}': .*{why}.*read all rows again.*app\.drop\('{queries[was]}'\)"
+        says = rf"would now run in '{queries[now]}': .*{why}.*read all rows again.*app\.drop\('{queries[before]}'\)"
         with pytest.raises(IncompatibleStateError, match=says):
             run(changed)
         if not gives_up:
-            assert run(shop(spark, broker, was, w={}, v={}), ("a", 22)) == [("a", 2), ("a", 2)], "it resumes unchanged"
+            assert run(shop(spark, broker, before, w={}, v={}), ("a", 22)) == [("a", 2), ("a", 2)], (
+                "it resumes unchanged"
+            )
             continue
-        for query in ("w", "v") if was == "alone" else (queries[was],):
+        for query in ("w", "v") if before == "alone" else (queries[before],):
             changed.drop(query)
         assert run(changed) == [("a", 1), ("a", 1)], "all is read again, for that was asked for"
 

@@ -92,11 +92,11 @@ def program(broker: str, spark: SparkSession) -> turbine.App:
 
 def published(broker: str) -> dict[str, Counter[str]]:
     """The contents of each topic, independent of the order of shards."""
-    found = {}
+    rows_by_topic = {}
     for topic in ("live", "revenue", "visits"):
         rows = topics.read(broker, topic).drop_columns(["_key", "_timestamp"]).to_pylist()
-        found[topic] = Counter(map(repr, rows))
-    return found
+        rows_by_topic[topic] = Counter(map(repr, rows))
+    return rows_by_topic
 
 
 def test_a_program_that_is_killed_in_mid_run_and_started_again_publishes_what_it_would_have_undisturbed(

@@ -115,7 +115,7 @@ def quotas_in(app: turbine.App) -> None:
             return None
 
 
-def told(rows: list[dict[str, Any]]) -> list[tuple[Any, ...]]:
+def panes_of(rows: list[dict[str, Any]]) -> list[tuple[Any, ...]]:
     return sorted(tuple(row[name] for name in ("what", "tenant", "start", "end", "total", "n")) for row in rows)
 
 
@@ -127,7 +127,7 @@ def test_a_window_that_a_row_asks_for_has_panes_of_its_own_length_that_outlive_a
         assert t.outputs("out") == []
         # c is a session: a window of another operator.
         t.feed("usage", [_opened("c", gap_ms=3_000), _used("c", 4_100, 7), _used("a", 6_000, 4)])
-        assert told(t.fresh("out")) == [
+        assert panes_of(t.fresh("out")) == [
             ("full", "a", 0, 5_000, 3, 2),
             ("full", "b", 0, 4_000, 10, 1),
         ]
@@ -135,9 +135,9 @@ def test_a_window_that_a_row_asks_for_has_panes_of_its_own_length_that_outlive_a
         # Nobody opens them again: on_recover does.
         t.feed("usage", [_used("a", 7_000, 8), _used("b", 9_500, 20), _used("c", 6_500, 1)])
         t.feed("usage", [_used("b", 20_600, 30)])
-        found = t.fresh("out")
+        outputs = t.fresh("out")
         # Each window is in all panes of its own length; those that are open fire when their clock has moved by 10 s.
-        assert told(found) == [
+        assert panes_of(outputs) == [
             ("full", "a", 5_000, 10_000, 12, 2),
             ("full", "b", 2_000, 6_000, 10, 1),
             ("full", "b", 6_000, 10_000, 20, 1),
@@ -146,7 +146,7 @@ def test_a_window_that_a_row_asks_for_has_panes_of_its_own_length_that_outlive_a
             ("live", "b", 18_000, 22_000, 30, 1),
             ("live", "b", 20_000, 24_000, 30, 1),
         ]
-        assert {row["tenant"]: row["said"][:3] for row in found} == {
+        assert {row["tenant"]: row["said"][:3] for row in outputs} == {
             # Each batch begins with a new self, and the windows made before are made again.
             "a": ["recovered"] * 3,
             "b": ["recovered"] * 3,
@@ -204,24 +204,28 @@ def test_windows_made_from_data_follow_the_wall_clock_where_they_have_no_time_an
             rows = [{"what": what, "user": row["user"], "n": row["value"]} for row in panes.to_pylist()]
             return pa.RecordBatch.from_pylist(rows)
 
-    def found() -> list[tuple[Any, ...]]:
+    def new_panes() -> list[tuple[Any, ...]]:
         return sorted((row["what"], row["user"], row["n"]) for row in t.fresh("out"))
 
     with testing.run(app, start_ms=5_000) as t:
         t.feed("visits", [{"user": user, "length": 10_000} for user in "abca"] + [{"user": "a", "length": -2_000}])
-        assert found() == []
+        assert new_panes() == []
         t.advance(1_500)
-        assert found() == [("live", "a", 2), ("live", "b", 1), ("live", "c", 1)]
+        assert new_panes() == [("live", "a", 2), ("live", "b", 1), ("live", "c", 1)]
         t.feed("visits", [{"user": "d", "length": 3_000}, {"user": "b", "length": 10_000}])
-        assert found() == []
+        assert new_panes() == []
         t.advance(600)
-        assert found() == [("over", "a", 1)]
+        assert new_panes() == [("over", "a", 1)]
         t.advance(2_000)
-        assert ("over", "d", 1) in found()
+        assert ("over", "d", 1) in new_panes()
         # No row comes any more.
         t.restart()
         t.advance(1_000)
-        assert [row for row in found() if row[0] == "over"] == [("over", "a", 2), ("over", "b", 2), ("over", "c", 1)]
+        assert [row for row in new_panes() if row[0] == "over"] == [
+            ("over", "a", 2),
+            ("over", "b", 2),
+            ("over", "c", 1),
+        ]
 
 
 class wrong:
@@ -302,8 +306,8 @@ def test_what_windows_made_from_data_cannot_be_is_said_where_they_are_made(app: 
 def test_what_is_kept_of_a_window_is_all_of_it(value: Any) -> None:
     spec = turbine.WindowSpec("InMemorySliding", "é", value, size_ms=4, slide_ms=2, key=("k",), idle_tick_ms=7)
     assert turbine.WindowSpec.from_json(spec.to_json()) == spec
-    known = {"WindowSpec": turbine.WindowSpec, "fn": fn, "datetime": datetime, "Decimal": decimal.Decimal} | vars(agg)
-    assert eval(repr(spec), known) == spec == spec
+    names = {"WindowSpec": turbine.WindowSpec, "fn": fn, "datetime": datetime, "Decimal": decimal.Decimal} | vars(agg)
+    assert eval(repr(spec), names) == spec == spec
 
 
 class counting:
@@ -337,8 +341,8 @@ def test_a_worker_tells_the_driver_of_a_new_kind_of_window_and_hands_on_all_of_i
     assert not note(tmp_path, ValueError("another error"))
     (shape,) = shapes_in(tmp_path)
     process = process_of(counting(), {shape.name: shape})
-    ((name, given),) = process(iter([rows]), records)
-    assert (name, given.num_rows, given.schema) == (shape.name, 3, shape.rows)
+    ((name, window_rows),) = process(iter([rows]), records)
+    assert (name, window_rows.num_rows, window_rows.schema) == (shape.name, 3, shape.rows)
     (spec,) = specs_in(records).values()
     assert (spec.name, spec.size_ms, spec.value) == ("n", 5, agg.Count())
     nothing = pa.RecordBatch.from_pylist([{"x": None, COLUMNS: "x"}])
@@ -349,8 +353,8 @@ def test_a_worker_tells_the_driver_of_a_new_kind_of_window_and_hands_on_all_of_i
 
 
 def test_nothing_but_aggregates_is_read_from_what_is_kept_of_a_window() -> None:
-    kept = json.loads(turbine.WindowSpec("PersistentTumbling", "w", agg.Sum("a"), size_ms=1).to_json())
-    assert kept["value"] == {"call": "Sum", "args": ["a"]}, "it is data, and no code"
+    stored = json.loads(turbine.WindowSpec("PersistentTumbling", "w", agg.Sum("a"), size_ms=1).to_json())
+    assert stored["value"] == {"call": "Sum", "args": ["a"]}, "it is data, and no code"
     code = "datetime.sys.modules['os'].system('true')"
     wrong: list[Any] = [
         code,
@@ -375,4 +379,4 @@ def test_nothing_but_aggregates_is_read_from_what_is_kept_of_a_window() -> None:
         with pytest.raises(InvalidArgumentError, match="is not what an aggregate is kept as"):
             from_json(value)
     with pytest.raises(InvalidArgumentError, match="'native' is not a kind of window"):
-        turbine.WindowSpec.from_json(json.dumps(kept | {"kind": "native"}).encode())
+        turbine.WindowSpec.from_json(json.dumps(stored | {"kind": "native"}).encode())

@@ -56,11 +56,11 @@ def rows(number: int) -> list[dict[str, Any]]:
 
 def published(broker: str, *names: str) -> dict[str, Counter[str]]:
     """The contents of each topic, independent of the order of shards."""
-    found = {}
+    rows_by_topic = {}
     for topic in names:
         table = topics.read(broker, topic).drop_columns(["_key", "_timestamp"])
-        found[topic] = Counter(map(repr, table.to_pylist()))
-    return found
+        rows_by_topic[topic] = Counter(map(repr, table.to_pylist()))
+    return rows_by_topic
 
 
 def test_windows_in_memory_publish_what_persistent_ones_publish_over_several_runs(

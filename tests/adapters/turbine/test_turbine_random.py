@@ -58,11 +58,11 @@ def test_a_random_program_publishes_what_pandas_computes(spark: SparkSession, tm
                 if size is not None and program.rng.random() < 0.2:
                     t.restart()
             clocks.append(now)
-            found = {name: published(t.outputs(name)) for name in SUBSCRIPTIONS}
+            outputs = {name: published(t.outputs(name)) for name in SUBSCRIPTIONS}
         for name in SUBSCRIPTIONS:
             should = expected(program, name, batches, clocks)
-            missing, instead = sorted((should - found[name]).elements()), sorted((found[name] - should).elements())
-            assert found[name] == should, f"{context}, {name}: {instead[:4]} for {missing[:4]} in\n{program.text()}"
+            missing, instead = sorted((should - outputs[name]).elements()), sorted((outputs[name] - should).elements())
+            assert outputs[name] == should, f"{context}, {name}: {instead[:4]} for {missing[:4]} in\n{program.text()}"
             assert should
     finally:
         del sys.modules[module.__name__]

@@ -19,8 +19,8 @@ def quiet(inner: Callable[..., Any]) -> Callable[..., Any]:
 
 def loose(inner: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(inner)
-    def passed(*given: Any) -> Any:
-        return inner(*given)
+    def passed(*arguments: Any) -> Any:
+        return inner(*arguments)
 
     return passed
 
@@ -44,12 +44,12 @@ class Passed:
 
 def test_a_decorator_that_says_it_wraps_process_runs_in_python() -> None:
     assert read(Plain(), Plain().process).python is None
-    for one, line in ((Filtered(), "return inner(self, batch.filter"), (Passed(), "return inner(*given)")):
-        found = read(one, one.process)
-        assert found.updates == ()
-        assert found.returns
-        assert found.python is not None
-        assert line in found.python.says
+    for one, line in ((Filtered(), "return inner(self, batch.filter"), (Passed(), "return inner(*arguments)")):
+        reading = read(one, one.process)
+        assert reading.updates == ()
+        assert reading.returns
+        assert reading.python is not None
+        assert line in reading.python.says
         # Code within it may read the state.
-        assert found.state is not None
+        assert reading.state is not None
         assert reads(one.process, 1) is not None

@@ -35,7 +35,7 @@ def each(state: Any, window: Any, value: Any) -> None:
     """A callback for each pane."""
 
 
-def whole(state: Any, panes: Any) -> None:
+def all_panes(state: Any, panes: Any) -> None:
     """A callback for all panes."""
 
 
@@ -46,7 +46,7 @@ def subscribed(make: Callable[[Any], object], **options: Any) -> turbine.App:
     @app.subscribe("orders", **options)
     class orders:
         def __init__(self) -> None:
-            self.made = make(self)
+            self.windows = make(self)
 
         def process(self, batch: pa.RecordBatch, state: object) -> None:
             return None
@@ -54,10 +54,12 @@ def subscribed(make: Callable[[Any], object], **options: Any) -> turbine.App:
     return app
 
 
-def made(kind: Any = win.PersistentTumbling, *, options: dict[str, Any] | None = None, **given: Any) -> Any:
+def window_of(
+    kind: Any = win.PersistentTumbling, *, options: dict[str, Any] | None = None, **options_of_window: Any
+) -> Any:
     """A window, as a subscription makes it."""
-    arguments = {"name": "w", "value": agg.Count(), **KINDS[kind], **given}
-    if not any(name.startswith("on_close") for name in given):
+    arguments = {"name": "w", "value": agg.Count(), **KINDS[kind], **options_of_window}
+    if not any(name.startswith("on_close") for name in options_of_window):
         arguments["on_close_each"] = each
     app = subscribed(lambda me: kind(me, **arguments), **(options or {}))
     return app.subscriptions[0].windows[arguments["name"]]
@@ -95,33 +97,33 @@ def test_a_topic_to_publish_to_that_cannot_be_is_refused_where_the_program_names
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.__name__)
 @pytest.mark.parametrize("close", ["on_close_each", "on_close"])
 def test_each_of_the_six_windows_takes_either_form_of_callbacks_and_fires_early(kind: Any, close: str) -> None:
-    callback = each if close == "on_close_each" else whole
+    callback = each if close == "on_close_each" else all_panes
     early = close.replace("close", "early_fire")
     callbacks: dict[str, Any] = {close: callback, early: callback}
-    window = made(kind, **callbacks, early_fire_interval_ms=10, key=["region"])
+    window = window_of(kind, **callbacks, early_fire_interval_ms=10, key=["region"])
     assert window.spec.callbacks.each == (close == "on_close_each")
     assert window.spec.key == ("region",)
     assert repr(window).startswith(f"{kind.__name__}(name='w', ")
     assert f"{close}={callback.__name__}, {early}={callback.__name__})" in repr(window)
     assert (window.spec.idle_tick_ms is not None) == kind.__name__.startswith("InMemory")
-    assert window == made(kind, **callbacks, early_fire_interval_ms=10, key="region")
-    assert window != made(kind, **callbacks, early_fire_interval_ms=11, key="region")
+    assert window == window_of(kind, **callbacks, early_fire_interval_ms=10, key="region")
+    assert window != window_of(kind, **callbacks, early_fire_interval_ms=11, key="region")
 
 
 MIXED = {"on_close_each": each, "early_fire_interval_ms": 10}
 
 REFUSED: list[tuple[str, dict[str, Any], str]] = [
     ("no close callback", {"on_close": None}, "'w' has no close callback.*on_close_each=.*on_close="),
-    ("both close callbacks", {"on_close": whole, "on_close_each": each}, "has both on_close_each= and on_close="),
-    ("early in the other form", {**MIXED, "on_early_fire": whole}, "on_close_each= goes with on_early_fire_each="),
+    ("both close callbacks", {"on_close": all_panes, "on_close_each": each}, "has both on_close_each= and on_close="),
+    ("early in the other form", {**MIXED, "on_early_fire": all_panes}, "on_close_each= goes with on_early_fire_each="),
     (
         "early for each pane with a close for all",
-        {"on_close": whole, "early_fire_interval_ms": 10, "on_early_fire_each": each},
+        {"on_close": all_panes, "early_fire_interval_ms": 10, "on_early_fire_each": each},
         "on_close= goes with on_early_fire=, and it has on_early_fire_each=",
     ),
     (
         "both early callbacks",
-        {**MIXED, "on_early_fire": whole, "on_early_fire_each": each},
+        {**MIXED, "on_early_fire": all_panes, "on_early_fire_each": each},
         "has both on_early_fire_each=",
     ),
     ("an interval alone", MIXED, "early_fire_interval_ms=10 and no early callback.*on_early_fire_each="),
@@ -146,7 +148,7 @@ REFUSED: list[tuple[str, dict[str, Any], str]] = [
     ("a callback that cannot be called", {"on_close_each": "emit"}, "on_close_each='emit' .* cannot be called"),
     (
         "a callback of the other form",
-        {"on_close_each": whole},
+        {"on_close_each": all_panes},
         "is called with \\(state, window, value\\).*give it as on_close=",
     ),
     (
@@ -157,37 +159,37 @@ REFUSED: list[tuple[str, dict[str, Any], str]] = [
 ]
 
 
-@pytest.mark.parametrize(("given", "says"), [case[1:] for case in REFUSED], ids=[case[0] for case in REFUSED])
-def test_what_cannot_be_right_is_refused_when_the_window_is_built(given: dict[str, Any], says: str) -> None:
+@pytest.mark.parametrize(("options", "says"), [case[1:] for case in REFUSED], ids=[case[0] for case in REFUSED])
+def test_what_cannot_be_right_is_refused_when_the_window_is_built(options: dict[str, Any], says: str) -> None:
     with pytest.raises(InvalidArgumentError, match=says):
-        made(**given)
+        window_of(**options)
 
 
 def test_a_slide_longer_than_the_size_a_gap_and_an_idle_tick_of_zero_are_refused() -> None:
     with pytest.raises(InvalidArgumentError, match="slide_ms=2000 of the window 'w' is longer than size_ms=1000"):
-        made(win.PersistentSliding, slide_ms=2_000)
+        window_of(win.PersistentSliding, slide_ms=2_000)
     with pytest.raises(InvalidArgumentError, match="gap_ms=0"):
-        made(win.InMemorySession, gap_ms=0)
+        window_of(win.InMemorySession, gap_ms=0)
     with pytest.raises(InvalidArgumentError, match="idle_tick_ms=0"):
-        made(win.InMemoryTumbling, idle_tick_ms=0)
+        window_of(win.InMemoryTumbling, idle_tick_ms=0)
     with pytest.raises(TypeError, match="idle_tick_ms"):
-        made(win.PersistentTumbling, idle_tick_ms=10)
+        window_of(win.PersistentTumbling, idle_tick_ms=10)
 
 
 def test_two_windows_of_one_name_are_refused_in_a_subscription_and_in_an_app() -> None:
     def two(me: Any) -> None:
         for _ in range(2):
-            win.PersistentTumbling(me, name="w", size_ms=1, value=agg.Count(), on_close=whole)
+            win.PersistentTumbling(me, name="w", size_ms=1, value=agg.Count(), on_close=all_panes)
 
     with pytest.raises(InvalidArgumentError, match="makes two windows of the name 'w'"):
         subscribed(two)
-    app = subscribed(lambda me: win.PersistentTumbling(me, name="w", size_ms=1, value=agg.Count(), on_close=whole))
+    app = subscribed(lambda me: win.PersistentTumbling(me, name="w", size_ms=1, value=agg.Count(), on_close=all_panes))
     with pytest.raises(InvalidArgumentError, match=r"Two parts have the name 'w'.*test_turbine_rules\.py"):
 
         @app.subscribe("others")
         class others:
             def __init__(self) -> None:
-                win.PersistentTumbling(self, name="w", size_ms=1, value=agg.Count(), on_close=whole)
+                win.PersistentTumbling(self, name="w", size_ms=1, value=agg.Count(), on_close=all_panes)
 
             def process(self, batch: pa.RecordBatch, state: object) -> None: ...
 
@@ -198,16 +200,16 @@ def test_two_windows_of_one_name_are_refused_in_a_subscription_and_in_an_app() -
 
 def test_the_partition_key_is_in_the_key_of_every_window() -> None:
     options = {"options": {"partition_key": "customer"}}
-    assert made(**options).spec.key == ("customer",)
-    assert made(**options, key=["region", "customer"]).spec.key == ("region", "customer")
+    assert window_of(**options).spec.key == ("customer",)
+    assert window_of(**options, key=["region", "customer"]).spec.key == ("region", "customer")
     with pytest.raises(
         InvalidArgumentError, match=r"key=\['region'\] of the window 'w' lacks 'customer'.*key"
     ) as rejected:
-        made(**options, key=["region"])
+        window_of(**options, key=["region"])
     for sentence in ("must be keyed (at least) by the same column", "you never write it again on the window"):
         assert sentence in str(rejected.value)
     assert "Write key=['customer', 'region'], or leave key out for ['customer']" in str(rejected.value)
-    assert made().spec.key == ()
+    assert window_of().spec.key == ()
 
 
 @pytest.mark.parametrize(
@@ -242,8 +244,8 @@ def test_a_subscription_without_a_topic_without_a_class_or_without_process_is_re
 
 def test_a_window_is_made_in_init_of_its_subscription_and_updated_in_process() -> None:
     with pytest.raises(InvalidArgumentError, match=r"The first argument of win\.PersistentTumbling.* is str"):
-        win.PersistentTumbling("orders", name="w", size_ms=1, value=agg.Count(), on_close=whole)
-    window = made()
+        win.PersistentTumbling("orders", name="w", size_ms=1, value=agg.Count(), on_close=all_panes)
+    window = window_of()
     with pytest.raises(InvalidArgumentError, match=r"called outside of process\(self, batch, state\)"):
         window.update(pa.RecordBatch.from_pylist([{"a": 1}]), None)
     with pytest.raises(AttributeError, match="does not change"):
@@ -319,8 +321,8 @@ class Shapes:
         state["n"] = state.get("n", 0) + 1
         self.win.update(batch, state)  # type: ignore[attr-defined]
 
-    def other_names(self, rows: Any, kept: Any) -> Any:
-        self.win.update(rows, kept)  # type: ignore[attr-defined]
+    def other_names(self, rows: Any, state: Any) -> Any:
+        self.win.update(rows, state)  # type: ignore[attr-defined]
 
     def no_window(self, batch: Any, state: Any) -> Any:
         self.shop.update(batch, state)  # type: ignore[attr-defined]
@@ -328,15 +330,15 @@ class Shapes:
 
 def test_a_process_that_only_updates_windows_is_told_from_any_other_with_the_line_that_decided() -> None:
     shapes = Shapes()
-    shapes.win, shapes.other, shapes.shop = made(), made(name="other"), {}  # type: ignore[attr-defined]
+    shapes.win, shapes.other, shapes.shop = window_of(), window_of(name="other"), {}  # type: ignore[attr-defined]
 
     def read(function: Any) -> tuple[tuple[str, ...], str | None, bool, bool]:
-        found = source.read(shapes, function)
-        if found.python is not None:
-            assert found.python.file == __file__
+        reading = source.read(shapes, function)
+        if reading.python is not None:
+            assert reading.python.file == __file__
             lines = Path(__file__).read_text("utf-8").splitlines()
-            assert found.python.says.startswith("the window") or found.python.says in lines[found.python.line - 1]
-        return found.updates, found.python and found.python.says, found.state is not None, found.returns
+            assert reading.python.says.startswith("the window") or reading.python.says in lines[reading.python.line - 1]
+        return reading.updates, reading.python and reading.python.says, reading.state is not None, reading.returns
 
     assert read(shapes.only_updates) == (("w", "other"), None, False, False)
     assert read(shapes.nothing) == ((), None, False, False)
@@ -373,7 +375,7 @@ def test_windows_that_are_made_in_process_need_on_recover() -> None:
         @app.subscribe("orders")
         class late:
             def process(self, batch: pa.RecordBatch, state: object) -> None:
-                win.PersistentTumbling(self, name="w", size_ms=1, value=agg.Count(), on_close=whole).update(
+                win.PersistentTumbling(self, name="w", size_ms=1, value=agg.Count(), on_close=all_panes).update(
                     batch, state
                 )
 
@@ -395,19 +397,19 @@ def test_explain_says_of_each_part_where_it_runs_and_why() -> None:
     class shop:
         def __init__(self) -> None:
             self._used = win.InMemoryTumbling(
-                self, name="used", size_ms=1, value=agg.Count(), on_close=whole, allowed_lateness_ms=5
+                self, name="used", size_ms=1, value=agg.Count(), on_close=all_panes, allowed_lateness_ms=5
             )
             win.PersistentSession(self, name="unused", gap_ms=1, value=agg.Count(), time_column="t", on_close_each=each)
 
         def process(self, batch: pa.RecordBatch, state: object) -> None:
             self._used.update(batch, state)
 
-    said = {part.name: (part.runs, part.why) for part in app.explain().parts}
-    assert said["shop.process"] == ("JVM", "it only updates windows, and is not called")
+    explanations = {part.name: (part.runs, part.why) for part in app.explain().parts}
+    assert explanations["shop.process"] == ("JVM", "it only updates windows, and is not called")
     lateness = "no row is late on processing time, so allowed_lateness_ms does nothing"
-    assert said["used"] == ("JVM", f"InMemoryTumbling on processing time, panes in RocksDB; {lateness}")
-    assert said["used.close"] == ("Python", "over Arrow: called once for all panes of a tick")
+    assert explanations["used"] == ("JVM", f"InMemoryTumbling on processing time, panes in RocksDB; {lateness}")
+    assert explanations["used.close"] == ("Python", "over Arrow: called once for all panes of a tick")
     never = "process never updates it, so it does not run"
-    assert said["unused"] == ("JVM", f"PersistentSession on event time t, panes in RocksDB; {never}")
+    assert explanations["unused"] == ("JVM", f"PersistentSession on event time t, panes in RocksDB; {never}")
     assert [part.where.split(":")[0].endswith("test_turbine_rules.py") for part in app.explain().parts] == [True] * 5
     assert [line.split()[:2] for line in app.windows().splitlines()[1:]] == [["window", "used"], ["window", "unused"]]

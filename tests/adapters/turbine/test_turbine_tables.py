@@ -55,17 +55,17 @@ def test_shares_of_a_total_add_up_to_one_however_many_partitions_keep_the_panes(
     @app.subscribe("sales", publish_to={"minutes": "by-minute", "hours": "by-hour"}, together=together)
     class sales:
         def __init__(self) -> None:
-            given: dict[str, Any] = {"key": "region", "value": agg.Sum("amount"), "time_column": "ts"}
+            options: dict[str, Any] = {"key": "region", "value": agg.Sum("amount"), "time_column": "ts"}
             self._minutes = kind(
                 self,
                 name="minutes",
                 size_ms=60_000,
-                **given,
+                **options,
                 on_close=shares,
                 early_fire_interval_ms=20_000,
                 on_early_fire=shares,
             )
-            self._hours = kind(self, name="hours", size_ms=3_600_000, **given, on_close=shares)
+            self._hours = kind(self, name="hours", size_ms=3_600_000, **options, on_close=shares)
 
         def process(self, batch, state):
             self._minutes.update(batch, state)
@@ -78,10 +78,10 @@ def test_shares_of_a_total_add_up_to_one_however_many_partitions_keep_the_panes(
         total = sum(range(1, 9))
         minutes = [(r["region"], r["window_start_ms"], r["value"], r["share"]) for r in t.outputs("by-minute")]
         minutes = [row for row in minutes if row[0] != "a last one"]
-        whole = [(region, 0, 2 * (1 + n), (1 + n) / total) for n, region in enumerate(REGIONS)]
-        assert [sorted(minutes[:8]), sorted(minutes[8:16])] == [whole, whole], "early, and at the close"
+        shares_of_all = [(region, 0, 2 * (1 + n), (1 + n) / total) for n, region in enumerate(REGIONS)]
+        assert [sorted(minutes[:8]), sorted(minutes[8:16])] == [shares_of_all, shares_of_all], "early, and at the close"
         hours = [(r["region"], r["window_start_ms"], r["value"], r["share"]) for r in t.outputs("by-hour")]
-        assert sorted(hours) == whole
+        assert sorted(hours) == shares_of_all
 
 
 @pytest.mark.slow
@@ -118,11 +118,11 @@ def test_a_shard_gets_all_panes_of_its_partition_keys_in_one_table(spark: SparkS
     @app.subscribe("sales", publish_to="shares", partition_key="region", parallelism=3, together=together)
     class sales:
         def __init__(self) -> None:
-            given: dict[str, Any] = {"value": agg.Sum("amount"), "time_column": "ts", "size_ms": 60_000}
+            options: dict[str, Any] = {"value": agg.Sum("amount"), "time_column": "ts", "size_ms": 60_000}
             self._pages = win.PersistentTumbling(
-                self, name="pages", key=["page", "region"], on_close=self._of_region, **given
+                self, name="pages", key=["page", "region"], on_close=self._of_region, **options
             )
-            self._regions = win.PersistentTumbling(self, name="regions", on_close=self._of_shard, **given)
+            self._regions = win.PersistentTumbling(self, name="regions", on_close=self._of_shard, **options)
 
         def _of_region(self, state, panes):
             totals = panes.group_by("region").aggregate([("value", "sum"), ("page", "count")]).to_pylist()
@@ -160,21 +160,21 @@ def test_a_shard_gets_all_panes_of_its_partition_keys_in_one_table(spark: SparkS
 def test_a_window_has_a_topic_of_its_own_where_publish_to_names_it(spark: SparkSession) -> None:
     app = app_with(spark, 2)
 
-    def told(state: Any, window: Any, value: Any) -> pa.RecordBatch:
+    def describe(state: Any, window: Any, value: Any) -> pa.RecordBatch:
         return pa.RecordBatch.from_pylist([{"value": value}])
 
     @app.subscribe("pages", publish_to={"visits": "a", "early": "live", "process": "raw"})
     class pages:
         def __init__(self) -> None:
-            given: dict[str, Any] = {
+            options: dict[str, Any] = {
                 "value": agg.Count(),
                 "time_column": "ts",
-                "on_close_each": told,
+                "on_close_each": describe,
                 "early_fire_interval_ms": 5,
-                "on_early_fire_each": told,
+                "on_early_fire_each": describe,
             }
-            self._visits = win.PersistentSession(self, name="visits", gap_ms=10, **given)
-            self._minutes = win.PersistentTumbling(self, name="minutes", size_ms=10, **given)
+            self._visits = win.PersistentSession(self, name="visits", gap_ms=10, **options)
+            self._minutes = win.PersistentTumbling(self, name="minutes", size_ms=10, **options)
 
         def process(self, batch, state):
             self._visits.update(batch, state)

@@ -72,15 +72,15 @@ def test_every_aggregate_gives_python_what_python_would_compute(spark: SparkSess
         return rows.select(expression.to_column()).schema[0].dataType
 
     more = {"collect": agg.Collect("s"), "set": agg.CollectSet("s"), "top": agg.ApproxTop("s", 1)}
-    asked = [aggregate.to_column(type_of).alias(f"c{i}") for i, (aggregate, _) in enumerate(AGGREGATES)]
-    asked += [aggregate.to_column(type_of).alias(name) for name, aggregate in more.items()]
-    (found,) = rows.agg(*asked).collect()
+    columns = [aggregate.to_column(type_of).alias(f"c{i}") for i, (aggregate, _) in enumerate(AGGREGATES)]
+    columns += [aggregate.to_column(type_of).alias(name) for name, aggregate in more.items()]
+    (result,) = rows.agg(*columns).collect()
     for i, (aggregate, expected) in enumerate(AGGREGATES):
-        assert not isinstance(aggregate, agg.Mean) or isinstance(found[i], float | None), aggregate
-        assert found[i] == (pytest.approx(expected, rel=1e-9) if isinstance(expected, float) else expected), aggregate
-    assert Counter(found["collect"]) == Counter(values("s"))
-    assert sorted(found["set"]) == ["North ", "south"]
-    assert [(top["item"], top["count"]) for top in found["top"]] == [("south", 2)]
+        assert not isinstance(aggregate, agg.Mean) or isinstance(result[i], float | None), aggregate
+        assert result[i] == (pytest.approx(expected, rel=1e-9) if isinstance(expected, float) else expected), aggregate
+    assert Counter(result["collect"]) == Counter(values("s"))
+    assert sorted(result["set"]) == ["North ", "south"]
+    assert [(top["item"], top["count"]) for top in result["top"]] == [("south", 2)]
     named = {type(each).__name__ for each in [*more.values(), *(aggregate for aggregate, _ in AGGREGATES)]}
     assert named | {"First", "Last", "Multi", "Aggregate"} == set(agg.__all__), (
         "every aggregate is here or in a program"
@@ -131,10 +131,10 @@ EXPRESSIONS: list[tuple[Expression, list[Any]]] = [
 
 def test_every_expression_computes_what_its_python_twin_does(spark: SparkSession) -> None:
     rows = spark.createDataFrame(ROWS, SCHEMA)
-    asked = [expression.to_column().alias(f"c{i}") for i, (expression, _) in enumerate(EXPRESSIONS)]
-    found = rows.coalesce(1).select(*asked).collect()
+    columns = [expression.to_column().alias(f"c{i}") for i, (expression, _) in enumerate(EXPRESSIONS)]
+    results = rows.coalesce(1).select(*columns).collect()
     for i, (expression, expected) in enumerate(EXPRESSIONS):
-        got = [row[i] for row in found]
+        got = [row[i] for row in results]
         assert got == [pytest.approx(e) if isinstance(e, float) else e for e in expected], expression
         assert eval(repr(expression), {"fn": fn}).same_as(expression), "an honest repr"
     text = repr([expression for expression, _ in EXPRESSIONS])
