@@ -1,8 +1,8 @@
-"""The code in a Spark worker: one function of a stage, over the frames that its task sends.
+"""The part of a stage in a Spark worker: calls a function over the frames that its task sends.
 
-A frame is a number and bytes, a row of Spark's Arrow input. To the function: -1 is the task, in JSON; others hold an
-Arrow stream, 0 of rows, and firings are numbered ``window * 8 + kind``. From it: 0 is output, and from 1 on rows for
-windows.
+A frame is a row of Spark's Arrow input: a number and bytes. Frames to the function have the number -1 for the
+description of the task, in JSON; 0 for input rows; and ``window * 8 + kind`` for firings. Frames from the function have
+0 for output rows, and numbers from 1 on for the rows of each window. Rows and firings are Arrow streams.
 """
 
 from __future__ import annotations
@@ -165,7 +165,7 @@ def _conformed(batch: pa.RecordBatch, schema: pa.Schema, what: str) -> pa.Record
 
 
 def _described(error: Exception, role: str) -> tuple[str, str]:
-    """An error as a condition and a message: Mullion's own unchanged, others with their line."""
+    """The condition and the message of an error. Mullion's own errors are unchanged; others get their line."""
     if isinstance(error, MullionError):
         return error.condition, str(error)
     line = failed_line(error)

@@ -1,4 +1,4 @@
-"""Sources and sinks of dataflows: files, classes of one's own, the system's time, a run that is asked to stop."""
+"""Sources and sinks of dataflows: files, custom classes, system time, and a request to stop."""
 
 from __future__ import annotations
 
@@ -27,15 +27,15 @@ from tests.support.bytewax.bytewax_times import START, at, seconds
 
 
 def test_lines_are_read_once_and_written_once(spark: SparkSession, tmp_path: Path) -> None:
-    """Over runs: a file that grows, and a file that a batch was cut off in."""
+    """Several runs: the source file grows, and the sink file has lines of an interrupted batch."""
     source, sink, state = tmp_path / "in.txt", tmp_path / "out.txt", tmp_path / "state"
     init_db_dir(state, 1)
 
     def flow() -> Dataflow:
-        made = Dataflow("lines")
-        lines = op.input("in", made, FileSource(source, batch_size=2))
+        dataflow = Dataflow("lines")
+        lines = op.input("in", dataflow, FileSource(source, batch_size=2))
         op.output("out", op.key_on("key", op.map("upper", lines, str.upper), len_text), FileSink(sink))
-        return made
+        return dataflow
 
     source.write_text("a\nb\nc\n", "utf-8")
     run_main(flow(), recovery_config=RecoveryConfig(state), spark=spark)
@@ -89,7 +89,7 @@ class _Numbers(StatelessSourcePartition[int]):
         return [self._next]
 
     def next_awake(self) -> datetime:
-        """Later, whenever it is asked: what it said after it was read counts."""
+        """A later time in each call. The time that it returns after a read counts."""
         return datetime.now(UTC) + timedelta(milliseconds=1)
 
 
@@ -109,7 +109,7 @@ class Polled(SimplePollingSource[int, int]):
         return self.next * 10
 
 
-def test_sources_and_sinks_of_one_s_own(spark: SparkSession, capsys: pytest.CaptureFixture[str]) -> None:
+def test_custom_sources_and_sinks(spark: SparkSession, capsys: pytest.CaptureFixture[str]) -> None:
     flow = Dataflow("own")
     all_of_them = op.merge(
         "all",
@@ -122,15 +122,15 @@ def test_sources_and_sinks_of_one_s_own(spark: SparkSession, capsys: pytest.Capt
     assert Counter(capsys.readouterr().out.split()) == Counter(["1", "2", "3", "10", "30", "7.0", "7.0"])
 
 
-def test_windows_close_when_the_system_s_time_has_brought_their_clock_there(spark: SparkSession) -> None:
+def test_windows_close_when_system_time_passes_their_end(spark: SparkSession) -> None:
     """Runs with a clock that the test moves, and a source that waits for the output of its items."""
     clock = ManualClock()
     out: list[Any] = []
-    seen: list[list[Any]] = []
+    outputs_at_the_end: list[list[Any]] = []
 
     class Waiting(DynamicSource[Any]):
         def build(self, step_id: str, worker_index: int, worker_count: int) -> StatelessSourcePartition[Any]:
-            return _Waiting(clock, out, seen)
+            return _Waiting(clock, out, outputs_at_the_end)
 
     flow = Dataflow("quiet")
     keyed: Any = op.input("in", flow, Waiting())
@@ -138,17 +138,17 @@ def test_windows_close_when_the_system_s_time_has_brought_their_clock_there(spar
     windows = win.collect_window("w", keyed, times, win.TumblingWindower(seconds(10), START))
     op.output("out", windows.down, TestingSink(out))
     run_main(flow, clock=clock, spark=spark)
-    assert seen == [[("a", (0, [5]))]], "the window closed before there was an end"
+    assert outputs_at_the_end == [[("a", (0, [5]))]], "the window closed before there was an end"
     assert out == [("a", (0, [5])), ("a", (2, [25]))]
 
 
 class _Waiting(StatelessSourcePartition[Any]):
     """An item, time until an output appears, another item, and the end."""
 
-    def __init__(self, clock: ManualClock, out: list[Any], seen: list[list[Any]]) -> None:
+    def __init__(self, clock: ManualClock, out: list[Any], outputs_at_the_end: list[list[Any]]) -> None:
         self._clock = clock
         self._out = out
-        self._seen = seen
+        self._seen = outputs_at_the_end
         self._given = 0
 
     def next_batch(self) -> list[Any]:
@@ -177,17 +177,19 @@ class _EndlessPart(StatelessSourcePartition[Any]):
         return [("a", 1)] * 999 + [("a", 0)]
 
 
-def test_a_run_that_is_asked_to_stop_stops_and_its_windows_stay_open(spark: SparkSession) -> None:
-    seen: list[Any] = []
+def test_a_request_to_stop_ends_the_run_and_keeps_windows_open(spark: SparkSession) -> None:
+    inspected: list[Any] = []
     out: list[Any] = []
     flow = Dataflow("endless")
     keyed = op.input("in", flow, _Endless())
-    op.inspect("seen", op.filter_value("zeros", keyed, lambda value: value == 0), lambda step, item: seen.append(item))
+    op.inspect(
+        "seen", op.filter_value("zeros", keyed, lambda value: value == 0), lambda step, item: inspected.append(item)
+    )
     clock: Any = win.EventClock(at, now_getter=lambda: START)
     windows = win.count_window("n", op.key_rm("rm", keyed), clock, win.SessionWindower(seconds(5)), str)
     op.output("out", windows.down, TestingSink(out))
-    runner.run(flow, None, spark=spark, asked_to_stop=lambda: bool(seen))
-    assert seen
+    runner.run(flow, None, spark=spark, asked_to_stop=lambda: bool(inspected))
+    assert inspected
     assert out == []
 
 
@@ -207,7 +209,7 @@ class _BrokenPart(StatefulSinkPartition[Any, None]):
         return None
 
 
-def test_an_error_of_a_sink_says_which(spark: SparkSession) -> None:
+def test_an_error_of_a_sink_names_the_sink(spark: SparkSession) -> None:
     flow = Dataflow("sink")
     op.output("out", op.input("in", flow, TestingSource([("a", 1)])), _Broken())
     with pytest.raises(FunctionError, match=r"sink of 'sink\.out' failed: RuntimeError: the disk is full"):
@@ -228,18 +230,18 @@ class _OneThenNothing(StatelessSourcePartition[Any]):
         self._items = [("a", 1)]
 
     def next_batch(self) -> list[Any]:
-        given, self._items = self._items, []
-        return given
+        batch, self._items = self._items, []
+        return batch
 
 
-def test_a_sink_that_fails_ends_a_run_whose_source_gives_no_more_and_does_not_end(spark: SparkSession) -> None:
+def test_a_failed_sink_ends_a_run_whose_source_is_idle(spark: SparkSession) -> None:
     flow = Dataflow("endless")
     op.output("out", op.input("in", flow, _Quiet()), _Broken())
     with pytest.raises(FunctionError, match="the disk is full"):
         run_main(flow, spark=spark)
 
 
-def test_the_first_batch_has_the_first_items_where_nothing_is_kept(spark: SparkSession) -> None:
+def test_the_first_batch_has_the_first_items_without_a_recovery_store(spark: SparkSession) -> None:
     batches: list[int] = []
     flow = Dataflow("first")
     items = op.stateful_map("count", op.input("in", flow, TestingSource([("a", 1)])), lambda n, _: ((n or 0) + 1,) * 2)

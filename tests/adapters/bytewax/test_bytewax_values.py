@@ -1,4 +1,4 @@
-"""Python values as bytes, and back as they were."""
+"""The conversion of Python values to bytes and back."""
 
 from __future__ import annotations
 
@@ -146,18 +146,18 @@ class CodeError(Exception):
 
 @pytest.mark.parametrize("error", [ValueError("bad", 1), OSError(2, "none"), KeyError(), CodeError("bad", 3)])
 def test_errors_cross(error: Exception) -> None:
-    (found,) = decode(encode([error]))
-    assert type(found) is type(error)
-    assert (found.args, vars(found), str(found)) == (error.args, vars(error), str(error))
+    (decoded,) = decode(encode([error]))
+    assert type(decoded) is type(error)
+    assert (decoded.args, vars(decoded), str(decoded)) == (error.args, vars(error), str(error))
 
 
 @pytest.mark.parametrize("zone", [None, "UTC", "Europe/Paris", "UTC+02:30", ZoneInfo("Europe/Paris"), UTC])
 def test_times_of_pandas_cross(zone: Any) -> None:
     for naive in (pandas.Timestamp("2024-01-01T00:00:00.123456789"), pandas.Timestamp("2024-07-01").as_unit("s")):
         value = naive if zone is None else naive.tz_localize(zone)
-        (found,) = decode(encode([value]))
-        assert type(found) is type(value)
-        assert (found, found.unit, found.tz) == (value, value.unit, value.tz)
+        (decoded,) = decode(encode([value]))
+        assert type(decoded) is type(value)
+        assert (decoded, decoded.unit, decoded.tz) == (value, value.unit, value.tz)
 
 
 _ZONED = pandas.date_range("2024-03-31", periods=3, freq="h", tz="Europe/Paris")
@@ -171,10 +171,10 @@ _ZONED = pandas.date_range("2024-03-31", periods=3, freq="h", tz="Europe/Paris")
     ],
 )
 def test_scalars_of_pandas_cross(value: Any) -> None:
-    for found in (*decode(encode([value])), decode(encode([("a", value)]))[0][1]):
-        assert type(found) is type(value)
-        assert found is value or found == value
-        assert getattr(found, "unit", None) == getattr(value, "unit", None)
+    for decoded in (*decode(encode([value])), decode(encode([("a", value)]))[0][1]):
+        assert type(decoded) is type(value)
+        assert decoded is value or decoded == value
+        assert getattr(decoded, "unit", None) == getattr(value, "unit", None)
 
 
 @pytest.mark.parametrize(
@@ -200,8 +200,8 @@ def test_scalars_of_pandas_cross(value: Any) -> None:
     ids=lambda series: str(series.dtype),
 )
 def test_series_of_pandas_cross(series: Any) -> None:
-    (found,) = decode(encode([series]))
-    pandas.testing.assert_series_equal(found, series, check_freq=False)
+    (decoded,) = decode(encode([series]))
+    pandas.testing.assert_series_equal(decoded, series, check_freq=False)
     pandas.testing.assert_index_equal(decode(encode([series.index]))[0], series.index)
 
 
@@ -217,8 +217,8 @@ def test_series_of_pandas_cross(series: Any) -> None:
     ids=lambda frame: str(frame.shape),
 )
 def test_data_frames_of_pandas_cross(frame: Any) -> None:
-    (found,) = decode(encode([frame]))
-    pandas.testing.assert_frame_equal(found, frame)
+    (decoded,) = decode(encode([frame]))
+    pandas.testing.assert_frame_equal(decoded, frame)
 
 
 def test_a_dtype_that_its_name_does_not_identify_is_named() -> None:
@@ -252,12 +252,12 @@ def test_an_object_of_a_class_without_its_slots_is_one_with_them() -> None:
     """A class that is sent by value has a dict in the place of its slots."""
     written = encode([Plain(1, [2])]).replace(b":Plain", b":Thawed")
     head = written[4:]
-    (found,) = decode(len(head).to_bytes(4, "big") + head)
-    assert found == Thawed(1, [2])
+    (decoded,) = decode(len(head).to_bytes(4, "big") + head)
+    assert decoded == Thawed(1, [2])
 
 
 @pytest.mark.parametrize("value", [[].append, lambda: 1, random.Random(), iter(()), Slotted])
-def test_what_cannot_cross_is_named(value: Any) -> None:
+def test_an_unsupported_value_is_named(value: Any) -> None:
     if value is Slotted:
         ring: list[Any] = []
         ring.append(ring)
@@ -266,7 +266,7 @@ def test_what_cannot_cross_is_named(value: Any) -> None:
         encode([(1, value)])
 
 
-def test_a_class_that_is_gone_is_named() -> None:
+def test_a_missing_class_is_named() -> None:
     written = encode([Plain(1)]).replace(b":Plain", b":Gone1")
     with pytest.raises(InvalidArgumentError, match="Gone1"):
         decode(written)
@@ -280,8 +280,8 @@ def test_bytes_that_are_no_values_are_values_or_our_error(written: bytes, data: 
     _read_all_ways(other)
 
 
-def test_values_of_many_kinds_with_any_byte_changed_or_gone_are_values_or_our_error() -> None:
-    # Of kinds that lie in parts of a column, of which another byte may say that there are fewer.
+def test_bytes_of_values_of_many_kinds_with_a_changed_or_missing_byte_are_values_or_our_error() -> None:
+    # These values are split into parts of a column. A changed byte may announce fewer parts than there are.
     for written in (encode([0, 0, 0, {"": None}, {}]), encode([(1, "a"), [2.5], None, {"b": b"c"}])):
         for at in range(len(written)):
             for changed in (b"", b"0", b"1", b"9"):
@@ -290,7 +290,7 @@ def test_values_of_many_kinds_with_any_byte_changed_or_gone_are_values_or_our_er
 
 
 def _read_all_ways(written: bytes) -> None:
-    for read in (values.decode, values.decode_one, lambda given: values.decode_columns(given, 2)):
+    for read in (values.decode, values.decode_one, lambda data: values.decode_columns(data, 2)):
         with contextlib.suppress(MullionError):
             read(written)
 
@@ -298,7 +298,7 @@ def _read_all_ways(written: bytes) -> None:
 @pytest.mark.parametrize("count", range(8))
 def test_dicts_of_any_number_of_keys_come_back_in_their_order(count: int) -> None:
     rows = [{f"key {key}": (key, row) for key in range(count)} for row in range(20)]
-    assert [list(found.items()) for found in decode(encode(rows))] == [list(row.items()) for row in rows]
+    assert [list(decoded.items()) for decoded in decode(encode(rows))] == [list(row.items()) for row in rows]
     if count:
         with pytest.raises(ValueError, match=r"unpack|shorter|longer"):
             records(list(rows[0]), [tuple(rows[0].values())[1:]])

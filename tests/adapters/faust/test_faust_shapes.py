@@ -29,7 +29,7 @@ from tests.support.seeds import SEED
 # Workers do not have the folder of the tests on their path.
 cloudpickle.register_pickle_by_value(sys.modules[__name__])  # type: ignore[no-untyped-call]
 
-ODD: list[Any] = [
+UNUSUAL: list[Any] = [
     {"n": 1},
     {"n": 2.5, "items": [["a", 1]]},
     {"items": []},
@@ -76,14 +76,14 @@ def any_value(rng: random.Random, depth: int = 0) -> Any:
 
 
 def message(rng: random.Random) -> Any:
-    """Mostly records, most of which have much in common."""
+    """A random value: mostly records with common fields."""
     if rng.random() < 0.15:
         return any_value(rng)
     usual: list[Any] = [{"n": rng.randrange(9), "x": rng.random()}, {"n": 1}, {"n": 2, "m": {"a": 1}}]
-    made: dict[str, Any] = dict(rng.choice(usual))
+    fields: dict[str, Any] = dict(rng.choice(usual))
     if rng.random() < 0.5:
-        made[rng.choice(NAMES)] = any_value(rng, 1)
-    return made
+        fields[rng.choice(NAMES)] = any_value(rng, 1)
+    return fields
 
 
 def texts_of(values: Sequence[Any]) -> list[str]:
@@ -98,7 +98,7 @@ def broker(request: pytest.FixtureRequest, tmp_path: Path, spark: SparkSession) 
 
 
 def put(broker: topics.Broker, topic: str, values: Sequence[Any], keys: Sequence[str] | None = None) -> None:
-    """In a few calls: by any producer of Kafka, or as an App sends."""
+    """Sends values: to Kafka with its client, to a folder in several calls, as an App does."""
     keys = keys or ["k"] * len(values)
     if isinstance(broker, KafkaBroker):
         rows = [(key, json.dumps(value).encode(), 1_000_000) for key, value in zip(keys, values, strict=True)]
@@ -110,7 +110,7 @@ def put(broker: topics.Broker, topic: str, values: Sequence[Any], keys: Sequence
 
 
 def forwarding(broker: topics.Broker, name: str, folder: Path) -> faust.App:
-    """Two agents, the second of which reads while it runs what the first sends, and prints it."""
+    """An App with two agents: the first forwards its input to the second, which prints and yields it."""
     app = faust.App(name, broker=broker, checkpoint=folder / name)
     mid, out = app.topic(f"{name}-mid"), app.topic(f"{name}-out")
 
@@ -146,7 +146,7 @@ def reading(broker: topics.Broker, topic: str, folder: Path) -> faust.App:
 
 
 @pytest.mark.slow
-def test_messages_of_any_shape_are_read_as_they_were_sent_whatever_came_before_and_comes_later(
+def test_messages_of_any_shape_are_read_as_they_were_sent_in_any_order(
     broker: topics.Broker, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     seed = SEED
@@ -157,28 +157,28 @@ def test_messages_of_any_shape_are_read_as_they_were_sent_whatever_came_before_a
         put(broker, f"{name}-mid", first)
         sent = list(first)
         read: list[str] = []
-        for part in ([*ODD, *(message(rng) for _ in range(20))], [message(rng) for _ in range(30)]):
+        for part in ([*UNUSUAL, *(message(rng) for _ in range(20))], [message(rng) for _ in range(30)]):
             put(broker, f"{name}-in", part)
             sent += part
             read += shown(forwarding(broker, name, tmp_path), capsys)
         assert read == texts_of(sent), f"MULLION_SEED={seed}"
-        # All yielded values, by their reader.
+        # Another App reads all yielded values.
         assert Counter(shown(reading(broker, f"{name}-out", tmp_path), capsys)) == Counter(texts_of(sent))
 
 
 @pytest.mark.sampled(1)
-def test_what_is_sent_later_has_fields_and_types_that_the_query_did_not_begin_with(
+def test_later_messages_may_have_new_fields_and_types(
     broker: topics.Broker, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     name = f"later-{SEED}"
     put(broker, f"{name}-mid", [{"n": 1}])
-    put(broker, f"{name}-in", ODD)
+    put(broker, f"{name}-in", UNUSUAL)
     app = forwarding(broker, name, tmp_path)
-    assert shown(app, capsys) == texts_of([{"n": 1}, *ODD])
+    assert shown(app, capsys) == texts_of([{"n": 1}, *UNUSUAL])
     put(broker, f"{name}-in", [{"items": [["b", 2]], "more": 1.5}, {"more": 2}])
     again = shown(forwarding(broker, name, tmp_path), capsys)
     assert again == texts_of([{"items": [["b", 2]], "more": 1.5}, {"more": 2}])
-    assert shown(reading(broker, f"{name}-out", tmp_path), capsys)[: len(ODD) + 1] == texts_of([{"n": 1}, *ODD])
+    assert shown(reading(broker, f"{name}-out", tmp_path), capsys)[: len(UNUSUAL) + 1] == texts_of([{"n": 1}, *UNUSUAL])
 
 
 def summing(broker: topics.Broker, topic: str, folder: Path, *, compiled: bool) -> faust.App:
@@ -194,12 +194,12 @@ def summing(broker: topics.Broker, topic: str, folder: Path, *, compiled: bool) 
 
 
 @pytest.mark.sampled(1)
-def test_sums_in_the_jvm_are_those_of_python_where_messages_are_of_many_shapes(
+def test_sums_in_the_jvm_equal_those_of_python_for_messages_of_many_shapes(
     broker: topics.Broker, tmp_path: Path
 ) -> None:
     seed = SEED
     rng, topic = random.Random(seed), f"sums-{seed}"
-    odd: list[Any] = [
+    unusual: list[Any] = [
         {"k": "a", "n": 2**64},
         {"k": "b", "n": 1, "more": [["x", 1]]},
         {"k": 1, "n": 1},
@@ -213,8 +213,8 @@ def test_sums_in_the_jvm_are_those_of_python_where_messages_are_of_many_shapes(
     usual = [{"k": rng.choice("abc"), "n": rng.choice([rng.randrange(9), rng.randrange(9) / 2])} for _ in range(60)]
     expected: dict[Any, Any] = {}
     apps: dict[bool, faust.App] = {}
-    # What most have first, so that these are the columns; then others come.
-    for part in (usual[:20], [*usual[20:40], *odd, *bad], usual[40:]):
+    # Usual messages first: their fields become the columns. Unusual messages follow.
+    for part in (usual[:20], [*usual[20:40], *unusual, *bad], usual[40:]):
         values = list(part)
         put(broker, topic, values)
         for value in values:
@@ -226,14 +226,14 @@ def test_sums_in_the_jvm_are_those_of_python_where_messages_are_of_many_shapes(
     assert apps[True].explain().parts[0].runs == "JVM"
     for app in apps.values():
         rows = app.table("sums").read().collect()
-        found = {json.loads(row.key): json.loads(row.value) for row in rows}
-        assert found == expected, f"MULLION_SEED={seed}"
-        assert {key: type(value) for key, value in found.items()} == {k: type(v) for k, v in expected.items()}
+        sums = {json.loads(row.key): json.loads(row.value) for row in rows}
+        assert sums == expected, f"MULLION_SEED={seed}"
+        assert {key: type(value) for key, value in sums.items()} == {k: type(v) for k, v in expected.items()}
         letters = topics.read(broker, app.dead_letters).to_pylist()
         assert len(letters) == len(bad)
 
 
-def test_readers_of_columns_see_a_marked_text_where_these_hold_no_value(tmp_path: Path, spark: SparkSession) -> None:
+def test_readers_of_columns_receive_a_marked_text_for_other_values(tmp_path: Path, spark: SparkSession) -> None:
     broker = topics.broker(f"dir:{tmp_path / 'topics'}")
     put(broker, "orders", [{"n": 1}])
     began = broker.stream(spark, "orders")
@@ -253,20 +253,18 @@ def test_readers_of_columns_see_a_marked_text_where_these_hold_no_value(tmp_path
 
 
 def rows_of(stream: Any, folder: Path) -> list[Any]:
-    found: list[Any] = []
+    collected: list[Any] = []
     query = (
-        stream.writeStream.foreachBatch(lambda rows, _: found.extend(rows.collect()))
+        stream.writeStream.foreachBatch(lambda rows, _: collected.extend(rows.collect()))
         .option("checkpointLocation", str(folder / f"cp{random.random()}"))
         .trigger(availableNow=True)
         .start()
     )
     query.awaitTermination()
-    return found
+    return collected
 
 
-def test_floats_among_ints_make_a_column_of_floats_for_those_who_read_columns(
-    tmp_path: Path, spark: SparkSession
-) -> None:
+def test_readers_of_columns_receive_floats_if_ints_and_floats_are_mixed(tmp_path: Path, spark: SparkSession) -> None:
     broker = topics.broker(f"dir:{tmp_path / 'topics'}")
     put(broker, "orders", [{"n": 1}, {"n": 2.5}, {"n": 3}])
     assert topics.read(broker, "orders").select(["n"]).to_pylist() == [{"n": 1.0}, {"n": 2.5}, {"n": 3.0}]
@@ -274,7 +272,7 @@ def test_floats_among_ints_make_a_column_of_floats_for_those_who_read_columns(
     assert "_json" not in broker.stream(spark, "orders").columns
 
 
-def test_rows_that_columns_hold_as_they_are_have_no_text(tmp_path: Path) -> None:
+def test_rows_that_fit_their_columns_have_no_text(tmp_path: Path) -> None:
     broker = topics.DirBroker(tmp_path)
     rows: list[Any] = [{"n": n, "x": 0.5, "of": {"a": "b"}, "all": [1, None], "none": None} for n in range(3)]
     broker.produce_json("plain", rows, [1.0] * 3, [None] * 3)
@@ -284,35 +282,35 @@ def test_rows_that_columns_hold_as_they_are_have_no_text(tmp_path: Path) -> None
     assert len(list(batches(rows))) == 1
 
 
-def test_random_values_are_whole_in_batches_and_in_files() -> None:
+def test_random_values_survive_batches_and_files() -> None:
     seed = SEED
     rng = random.Random(seed)
     for _ in range(30):
-        known: Any = filed(list(batches([message(rng) for _ in range(3)])), StructType()).values.schema
+        schema: Any = filed(list(batches([message(rng) for _ in range(3)])), StructType()).values.schema
         values = [message(rng) for _ in range(20)]
-        made = [decoded(encoded(batch)) for batch in batches(values)]
-        assert texts_of([value for batch in made for value in values_in(batch)]) == texts_of(values), seed
+        decoded_batches = [decoded(encoded(batch)) for batch in batches(values)]
+        assert texts_of([value for batch in decoded_batches for value in values_in(batch)]) == texts_of(values), seed
         assert texts_of(values_in(texts(values))) == texts_of(values)
-        rows = filed(made, _types.schema_of(known))
+        rows = filed(decoded_batches, _types.schema_of(schema))
         assert len(rows.columns) == len(values)
         sent = [None] * len(values) if rows.sent is None else rows.sent.to_pylist()
-        odd = rows.values["_json"].to_pylist() if "_json" in rows.values.column_names else [None] * len(values)
-        for value, one, other in zip(values, sent, odd, strict=True):
+        unusual = rows.values["_json"].to_pylist() if "_json" in rows.values.column_names else [None] * len(values)
+        for value, one, other in zip(values, sent, unusual, strict=True):
             assert one is None or other is None
             text = one or other
             assert text is None or texts_of([json.loads(text)]) == texts_of([value]), seed
 
 
-def test_ints_that_fit_a_column_of_decimals_are_shown_there_and_floats_are_not() -> None:
-    known = StructType([StructField("d", DecimalType(10, 2))])
-    rows = filed(list(batches([{"d": 5}, {"d": 2.5}, {"d": 10**9}])), known)
+def test_a_column_of_decimals_shows_ints_that_fit_and_no_floats() -> None:
+    schema = StructType([StructField("d", DecimalType(10, 2))])
+    rows = filed(list(batches([{"d": 5}, {"d": 2.5}, {"d": 10**9}])), schema)
     assert [row["d"] for row in rows.values.to_pylist()] == [5, None, None]
     assert rows.values["_json"].to_pylist() == [None, '{"d": 2.5}', '{"d": 1000000000}']
     assert rows.sent is not None
     assert rows.sent.to_pylist() == ['{"d": 5}', None, None]
 
 
-def test_turbine_is_given_the_text_of_what_columns_do_not_hold(tmp_path: Path, spark: SparkSession) -> None:
+def test_turbine_receives_the_text_of_values_that_columns_do_not_hold(tmp_path: Path, spark: SparkSession) -> None:
     broker = topics.broker(f"dir:{tmp_path / 'topics'}")
     put(broker, "orders", [{"n": 1}, {"n": 2.5}, {"n": "x"}])
     app = turbine.App("odd", broker=broker, checkpoint=tmp_path / "app", spark=spark)

@@ -1,6 +1,6 @@
 """Conversion of objects to bytes and back with pickle, for user classes that opt in with ``pickle=True``.
 
-Reading runs code of whoever wrote the bytes, so nothing else may call this module.
+Unpickling runs code that the bytes contain, so nothing else may call this module.
 """
 
 from __future__ import annotations
@@ -12,11 +12,11 @@ from pyspark import cloudpickle
 
 
 def encode(value: Any) -> bytes:
-    """An object as bytes. Classes of the main program go by value: workers cannot import them."""
+    """Pickles an object. Classes of the main program are pickled by value, because workers cannot import them."""
     written: bytes = cloudpickle.dumps(value)  # type: ignore[no-untyped-call]
     return written
 
 
 def decode(written: bytes) -> Any:
-    """The object of bytes of :func:`encode`."""
+    """Restores an object that :func:`encode` pickled."""
     return pickle.loads(written)  # noqa: S301
