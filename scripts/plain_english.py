@@ -89,6 +89,8 @@ def python(source: str) -> Iterator[Prose]:
             yield Prose(node.lineno, str(node.value.value), is_doc_comment=True)
         elif isinstance(node, ast.Constant) and str(node.value).count(" ") > 3:
             yield Prose(node.lineno, re.sub('"[^"]*"', "x", str(node.value)))
+        elif isinstance(node, ast.FunctionDef) and node.name.startswith("test_"):
+            yield Prose(node.lineno, node.name.replace("_", " "))
     for token in tokenize.generate_tokens(io.StringIO(source).readline):
         if token.type == tokenize.COMMENT:
             yield Prose(token.start[0], token.string.lstrip("# "))

@@ -65,7 +65,7 @@ def test_right_arguments_are_accepted_in_each_of_their_forms(make: Make) -> None
     make(window=Sliding("1 hour", "5 minutes"), allowed_lateness=timedelta(minutes=10), early=Early("1 minute"))
 
 
-def test_an_unknown_key_is_refused_with_the_name_that_is_meant(make: Make) -> None:
+def test_an_unknown_key_is_rejected_with_the_name_that_is_meant(make: Make) -> None:
     with pytest.raises(
         UnknownColumnError, match=r"by='carier': .* no column 'carier'\. Did you mean 'carrier'\? It has"
     ):
@@ -74,17 +74,17 @@ def test_an_unknown_key_is_refused_with_the_name_that_is_meant(make: Make) -> No
         make(by=[F.upper("carier")])
 
 
-def test_an_unknown_time_is_refused_with_the_columns_there_are(make: Make) -> None:
+def test_an_unknown_time_is_rejected_with_the_columns_there_are(make: Make) -> None:
     with pytest.raises(UnknownColumnError, match=r"time='when': .*It has 'ts', 'carrier', 'delay'"):
         make(time="when")
 
 
-def test_a_name_with_a_dot_is_refused_with_its_quoted_form(make: Make) -> None:
+def test_a_name_with_a_dot_is_rejected_with_its_quoted_form(make: Make) -> None:
     with pytest.raises(UnknownColumnError, match=r"'`a\.b`'"):
         make(by="a.b")
 
 
-def test_an_unknown_column_in_an_aggregate_is_refused_with_the_name_that_is_meant(make: Make) -> None:
+def test_an_unknown_column_in_an_aggregate_is_rejected_with_the_name_that_is_meant(make: Make) -> None:
     with pytest.raises(UnknownColumnError, match=r"no column 'dealy'\. Did you mean 'delay'\?") as refused:
         make().agg(F.avg("dealy"))
     assert "AnalysisException" in (refused.value.jvm_trace or ""), "Spark's own error is kept"
@@ -103,7 +103,7 @@ EACH_ROW: dict[str, Any] = {"early": Early(each_row=True)}
         ("local", "F.col('local').cast('timestamp')"),
     ],
 )
-def test_a_time_that_is_no_timestamp_is_refused_with_the_conversion(make: Make, column: str, fix: str) -> None:
+def test_a_time_that_is_no_timestamp_is_rejected_with_the_conversion(make: Make, column: str, fix: str) -> None:
     with pytest.raises(InvalidArgumentError, match=f"time='{column}' is of type") as refused:
         make(time=column)
     assert fix in str(refused.value)
@@ -118,7 +118,7 @@ def test_a_watermark_is_asked_for_on_a_stream(spark: SparkSession) -> None:
 @pytest.mark.parametrize(
     "option", [{"allowed_lateness": "1 minute"}, {"late": "emit"}, {"clock": Watermark(idle_after="1 minute")}]
 )
-def test_what_speaks_of_late_rows_or_idle_clocks_is_refused_on_processing_time(
+def test_what_speaks_of_late_rows_or_idle_clocks_is_rejected_on_processing_time(
     make: Make, option: dict[str, Any]
 ) -> None:
     with pytest.raises(InvalidArgumentError, match=rf"^{next(iter(option))}.* has no effect .*time=None"):
@@ -126,7 +126,7 @@ def test_what_speaks_of_late_rows_or_idle_clocks_is_refused_on_processing_time(
 
 
 @pytest.mark.parametrize("idle_after", ["0 seconds", "soon", 30])
-def test_an_idle_time_that_is_no_length_is_refused(idle_after: Any) -> None:
+def test_an_idle_time_that_is_no_length_is_rejected(idle_after: Any) -> None:
     with pytest.raises(InvalidArgumentError, match=r"^idle_after="):
         Watermark(idle_after=idle_after)
 
@@ -143,7 +143,7 @@ def test_an_idle_time_that_is_no_length_is_refused(idle_after: Any) -> None:
         ({"on_change": "drain"}, "Write upgrade=Upgrade(window='drain')."),
     ],
 )
-def test_an_option_of_before_says_what_to_write(make: Make, old: dict[str, Any], new: str) -> None:
+def test_a_former_option_raises_an_error_with_the_present_one(make: Make, old: dict[str, Any], new: str) -> None:
     with pytest.raises(WrongCallError, match=re.escape(f"has no argument '{next(iter(old))}'. {new}")):
         make(**old)
 
@@ -170,7 +170,7 @@ def test_groups_of_options_are_frozen_values_with_an_honest_repr() -> None:
         Upgrade(window="close")  # type: ignore[arg-type]
 
 
-def test_windows_without_rows_are_refused_where_rows_make_the_windows(make: Make) -> None:
+def test_windows_without_rows_are_rejected_where_rows_make_the_windows(make: Make) -> None:
     for window in (Session("1 hour"), Around("1 hour")):
         with pytest.raises(UnsupportedError, match=r"empty='emit' needs windows that exist without rows"):
             make(window=window, empty="emit")
@@ -195,7 +195,7 @@ def test_discarding_is_rejected_for_windows_around_rows(make: Make) -> None:
         make(window=Around("1 hour"), accumulate=False, early=Early(count=5))
 
 
-def test_an_idle_time_shorter_than_sparks_clocks_tell_is_refused(make: Make) -> None:
+def test_an_idle_time_shorter_than_sparks_clocks_tell_is_rejected(make: Make) -> None:
     with pytest.raises(
         InvalidArgumentError, match=r"clock=Watermark\(idle_after=\.\.\.\) is 1 microsecond: .* at least 1 millisecond"
     ):
@@ -229,24 +229,24 @@ def test_an_idle_time_shorter_than_sparks_clocks_tell_is_refused(make: Make) -> 
         ({"late": None}, "late=None is not one of"),
     ],
 )
-def test_a_wrong_argument_is_refused_by_name(make: Make, options: dict[str, Any], message: str) -> None:
+def test_a_wrong_argument_is_rejected_by_name(make: Make, options: dict[str, Any], message: str) -> None:
     with pytest.raises(InvalidArgumentError, match=message):
         make(**options)
 
 
 @pytest.mark.parametrize("name", ["window", "Pane"])
-def test_a_key_named_as_a_column_of_the_result_is_refused_with_an_alias(make: Make, name: str) -> None:
+def test_a_key_named_as_a_column_of_the_result_is_rejected_with_an_alias(make: Make, name: str) -> None:
     with pytest.raises(InvalidArgumentError, match=rf"by='{name}' is also .*alias\('{name}_key'\)"):
         make(by=F.col("carrier").alias(name))
 
 
 @pytest.mark.parametrize("name", ["window", "pane", "carrier"])
-def test_an_aggregate_named_as_another_column_of_the_result_is_refused(make: Make, name: str) -> None:
+def test_an_aggregate_named_as_another_column_of_the_result_is_rejected(make: Make, name: str) -> None:
     with pytest.raises(InvalidArgumentError, match=name):
         make().agg(F.count("*").alias(name))
 
 
-def test_late_row_is_taken_only_where_late_rows_come_out(make: Make) -> None:
+def test_late_row_is_reserved_only_if_late_rows_are_emitted(make: Make) -> None:
     assert "late_row" in make(late="drop").agg(F.count("*").alias("late_row")).columns
     with pytest.raises(InvalidArgumentError, match="late_row"):
         make(late="emit", by=F.col("carrier").alias("late_row"))
@@ -260,7 +260,7 @@ def test_a_keyword_names_its_aggregate(make: Make) -> None:
         make().agg(n="count")
 
 
-def test_no_aggregate_is_refused_with_an_example(make: Make) -> None:
+def test_no_aggregate_is_rejected_with_an_example(make: Make) -> None:
     with pytest.raises(InvalidArgumentError, match=r"agg\(F\.count\('\*'\)\.alias\('n'\)\)"):
         make().agg()
 
@@ -274,17 +274,17 @@ def test_no_aggregate_is_refused_with_an_example(make: Make) -> None:
         (F.count, "given a function, which is not a Column"),
     ],
 )
-def test_what_is_no_column_is_refused_as_an_aggregate(make: Make, aggregate: object, message: str) -> None:
+def test_an_aggregate_that_is_no_column_is_rejected(make: Make, aggregate: object, message: str) -> None:
     with pytest.raises(InvalidArgumentError, match=message):
         make().agg(aggregate)
 
 
-def test_a_nested_aggregate_is_refused_with_the_way_round(make: Make) -> None:
+def test_a_nested_aggregate_is_rejected_with_the_workaround(make: Make) -> None:
     with pytest.raises(InvalidArgumentError, match="Aggregate the inner one first"):
         make().agg(F.max(F.sum("delay")))
 
 
-def test_a_column_outside_of_an_aggregate_is_refused_with_the_way_round(make: Make) -> None:
+def test_a_column_outside_of_an_aggregate_is_rejected_with_the_workaround(make: Make) -> None:
     with pytest.raises(InvalidArgumentError, match=r"add it to by="):
         make().agg(F.col("delay"))
 
@@ -298,7 +298,7 @@ def test_sessions_with_a_gap_per_row_are_values_too() -> None:
     assert Session(gap) not in (Session(F.col("text")), Session("1 hour")), "Columns cannot be compared"
 
 
-def test_an_unknown_gap_is_refused_with_the_name_that_is_meant(make: Make) -> None:
+def test_an_unknown_gap_is_rejected_with_the_name_that_is_meant(make: Make) -> None:
     with pytest.raises(
         UnknownColumnError, match=r"gap=Column<'milis'>: .* no column 'milis'\. Did you mean 'millis'\?"
     ):
@@ -314,25 +314,25 @@ def test_an_unknown_gap_is_refused_with_the_name_that_is_meant(make: Make) -> No
         ("make_ym_interval(0, 1)", "an interval of days and time"),
     ],
 )
-def test_a_gap_that_is_no_interval_is_refused_with_the_conversion(make: Make, gap: str, fix: str) -> None:
+def test_a_gap_that_is_no_interval_is_rejected_with_the_conversion(make: Make, gap: str, fix: str) -> None:
     with pytest.raises(InvalidArgumentError, match=r"^The gap .* is of type") as refused:
         make(window=Session(F.expr(gap)))
     assert fix in str(refused.value)
 
 
-def test_a_gap_of_spark_connect_is_refused(make: Make) -> None:
+def test_a_gap_of_spark_connect_is_rejected(make: Make) -> None:
     module = {"__module__": "pyspark.sql.connect.column", "__repr__": lambda _: "Column<'text'>"}
     gap: Any = object.__new__(type("Column", (Column,), module))
     with pytest.raises(InvalidArgumentError, match=r"gap=Column<'text'> belongs to Spark Connect, .*in one session"):
         make(window=Session(gap))
 
 
-def test_a_frame_that_is_not_sparks_is_refused() -> None:
+def test_a_frame_that_is_not_sparks_is_rejected() -> None:
     with pytest.raises(InvalidArgumentError, match=r"given a builtins\.dict, .*spark\.createDataFrame"):
         windowed({}, HOUR, time="ts")  # type: ignore[arg-type]
 
 
-def test_spark_connect_is_refused_with_what_to_do() -> None:
+def test_spark_connect_is_rejected_with_what_to_do() -> None:
     session: Any = of_connect("SparkSession")
     with pytest.raises(UnsupportedError, match=r"without \.remote\(\.\.\.\).*dedicated \(single-user\)"):
         read_state("/checkpoint", spark=session)
@@ -359,7 +359,7 @@ def test_a_repr_shows_the_call(flights: DataFrame) -> None:
         ({"panes": "n"}, "panes='n' is not a DataFrame"),
     ],
 )
-def test_a_wrong_argument_of_read_panes_is_refused_by_name(options: dict[str, Any], message: str) -> None:
+def test_a_wrong_argument_of_read_panes_is_rejected_by_name(options: dict[str, Any], message: str) -> None:
     with pytest.raises(InvalidArgumentError, match=message):
         read_panes(**{"checkpoint": "/checkpoint", **options})
 
@@ -400,7 +400,7 @@ def test_windows_of_rows_take_no_time_but_to_order_what_they_collect(make: Make)
         ({"name": "window"}, "named 'window'"),
     ],
 )
-def test_what_is_collected_is_said_rightly(make: Make, options: dict[str, Any], refusal: str) -> None:
+def test_the_argument_of_collect_is_checked(make: Make, options: dict[str, Any], refusal: str) -> None:
     with pytest.raises(InvalidArgumentError, match=refusal):
         make().collect(**options)
 
@@ -420,7 +420,7 @@ def test_what_is_collected_is_said_rightly(make: Make, options: dict[str, Any], 
         ({**EACH_ROW, "window": Around("1 minute")}, r"early=Early\(each_row=True\) with from"),
     ],
 )
-def test_what_does_not_go_with_rows_one_by_one_is_refused(make: Make, options: dict[str, Any], refusal: str) -> None:
+def test_what_does_not_go_with_rows_one_by_one_is_rejected(make: Make, options: dict[str, Any], refusal: str) -> None:
     with pytest.raises(UnsupportedError, match=refusal):
         make(**options).agg(F.count("*"))
 
@@ -456,6 +456,6 @@ def test_a_trigger_is_a_column_of_the_row(make: Make, window: Callable[[], Globa
         make(window=window(), time=None).agg(F.count("*"))
 
 
-def test_an_unknown_column_of_a_trigger_is_refused_with_the_columns_there_are(make: Make) -> None:
+def test_an_unknown_column_of_a_trigger_is_rejected_with_the_columns_there_are(make: Make) -> None:
     with pytest.raises(UnknownColumnError, match="no column 'statis'"):
         make(window=Global.changes("statis"), time=None).agg(F.count("*"))

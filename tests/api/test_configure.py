@@ -113,17 +113,17 @@ def test_a_spark_connect_builder_stays_as_it_is(monkeypatch: pytest.MonkeyPatch)
     assert "spark.jars" not in configure(SparkSession.builder)._options
 
 
-def test_what_is_no_builder_is_refused() -> None:
+def test_an_object_that_is_no_builder_is_rejected() -> None:
     with pytest.raises(InvalidArgumentError, match=r"configure\(SparkSession\.builder\)"):
         configure("local[2]")  # type: ignore[arg-type]
 
 
-def test_a_spark_that_the_wheel_has_no_jar_for_is_refused_with_those_it_has() -> None:
+def test_a_spark_that_the_wheel_has_no_jar_for_is_rejected_with_those_it_has() -> None:
     with pytest.raises(VersionMismatchError, match=rf"carries a JAR for Spark .*{running_line()}.* this is Spark 3\.5"):
         mullion_jars.carried("3.5")
 
 
-def test_another_version_of_the_jar_is_refused_with_both_versions() -> None:
+def test_another_version_of_the_jar_is_rejected_with_both_versions() -> None:
     with pytest.raises(
         VersionMismatchError,
         match=rf"Mullion 9\.9\.9.*{__version__}.*pip install 'mullion_spark-9\.9\.9-py3-none-any\.whl'",
@@ -131,13 +131,15 @@ def test_another_version_of_the_jar_is_refused_with_both_versions() -> None:
         entry._check_versions("9.9.9", "4.2", "4.2.0")
 
 
-def test_a_jar_for_another_spark_is_refused_with_both_versions() -> None:
+def test_a_jar_for_another_spark_is_rejected_with_both_versions() -> None:
     with pytest.raises(VersionMismatchError, match=r"built for Spark 4\.1, and this is Spark 4\.2\.0"):
         entry._check_versions(__version__, "4.1", "4.2.0")
     entry._check_versions(__version__, "4.2", "4.2.1-SNAPSHOT")
 
 
-def test_generated_code_of_many_queries_is_kept_unless_the_user_says_how_much(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_generated_code_of_many_queries_is_cached_unless_the_user_sets_the_size(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     key = "spark.sql.codegen.cache.maxEntries"
     assert configured(builder(), key) == ["1000"]
     assert configured(SparkSession.builder.config(key, "50"), key) == ["50"]
@@ -185,7 +187,7 @@ def test_local_files_are_written_by_java_on_one_machine() -> None:
     assert "spark.driver.extraClassPath" not in configure(builder())._options
 
 
-def test_local_files_are_refused_on_a_cluster_and_in_a_jvm_that_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_local_files_are_rejected_on_a_cluster_and_in_a_jvm_that_runs(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(UnsupportedError, match=r"the master is 'yarn'.*Leave local_files out"):
         configure(builder(master="yarn"), local_files=True)
     with pytest.raises(InvalidArgumentError, match="local_files"):

@@ -126,7 +126,7 @@ def start(writer: Any, mode: str = "complete") -> Any:
     )
 
 
-def test_sparks_refusal_of_complete_mode_is_explained_where_no_extension_comes_before_it(
+def test_sparks_error_about_complete_mode_is_explained_without_the_extension(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr("mullion._bridge.jvm.errors._plan", lambda df: "WindowedAggregate tumbling 1 hour")
@@ -136,7 +136,7 @@ def test_sparks_refusal_of_complete_mode_is_explained_where_no_extension_comes_b
     assert "no streaming aggregations" in (refused.value.jvm_trace or "")
 
 
-def test_sparks_other_refusals_of_output_modes_are_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_sparks_other_errors_about_output_modes_are_unchanged(monkeypatch: pytest.MonkeyPatch) -> None:
     starting = _explaining_complete_mode(start)
     monkeypatch.setattr("mullion._bridge.jvm.errors._plan", lambda df: "WindowedAggregate tumbling 1 hour")
     with pytest.raises(AnalysisException):
@@ -146,7 +146,7 @@ def test_sparks_other_refusals_of_output_modes_are_left_alone(monkeypatch: pytes
         starting(Writer())
 
 
-def test_a_worker_of_another_python_is_told_apart() -> None:
+def test_a_worker_of_another_python_is_recognized() -> None:
     text = (
         "Traceback (most recent call last):\n"
         '  File "/usr/lib/python3/pyspark/worker.py", line 12, in read\n'

@@ -40,7 +40,7 @@ def test_flat_panes_go_into_csv_and_pandas_with_a_column_for_each_value(spark: S
     assert {str(kind) for kind in frame.dtypes[["window_start", "window_end"]]} == {"datetime64[ns]"}
 
 
-def test_what_cannot_be_made_flat_is_refused(spark: SparkSession) -> None:
+def test_what_cannot_be_made_flat_is_rejected(spark: SparkSession) -> None:
     rows = spark.createDataFrame([], "ts timestamp, k string")
     with pytest.raises(InvalidArgumentError, match="has the columns 'ts', 'k', and panes have"):
         flat(rows)

@@ -230,7 +230,7 @@ def failing(stream: DataFrame) -> Iterator[tuple[str, DataFrame]]:
     yield "ARITHMETIC_OVERFLOW", together(**several)
 
 
-def test_what_fails_in_a_task_is_told_in_a_line_and_the_trace_is_kept(spark: SparkSession, tmp_path: Path) -> None:
+def test_an_error_in_a_task_has_one_line_and_keeps_its_trace(spark: SparkSession, tmp_path: Path) -> None:
     rows = tmp_path / "rows"
     some = [("2024-01-01", "a", 2**62, 1), ("2024-01-01", "a", 2**62, 2)]
     spark.createDataFrame(some, "t string, k string, v bigint, n int").coalesce(1).write.json(str(rows))
@@ -287,7 +287,7 @@ def printed_by_the_jvm(spark: SparkSession, folder: Path) -> Iterator[Callable[[
         appender.stop()
 
 
-def test_a_checkpoint_that_is_refused_prints_a_line_and_no_trace_of_the_jvm(
+def test_a_checkpoint_that_is_rejected_prints_a_line_and_no_trace_of_the_jvm(
     spark: SparkSession, tmp_path: Path
 ) -> None:
     rows = tmp_path / "rows"

@@ -172,9 +172,7 @@ def both():
     ]
 
 
-def test_a_second_run_goes_on_with_the_tables_and_with_the_panes_that_were_open(
-    project: Project, server: SparkSession
-) -> None:
+def test_a_second_run_continues_with_the_tables_and_the_open_panes(project: Project, server: SparkSession) -> None:
     """In a catalog that lasts: that of a server which runs."""
     warehouse = project.folder / "warehouse"
     server.sql(f"CREATE DATABASE visits LOCATION '{warehouse.as_uri()}'")
@@ -217,7 +215,7 @@ def test_a_second_run_goes_on_with_the_tables_and_with_the_panes_that_were_open(
     ],
     ids=["column", "aggregate", "watermark", "flat", "read_panes"],
 )
-def test_what_cannot_be_right_is_refused_before_a_table_is_written(
+def test_what_cannot_be_right_is_rejected_before_a_table_is_written(
     project: Project, server: SparkSession, code: str, message: str
 ) -> None:
     project.define(code)

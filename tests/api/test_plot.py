@@ -149,7 +149,7 @@ def test_a_pane_with_an_id_is_one_bar_as_its_window_grows(spark: SparkSession) -
     assert bars(plot.timeline(panes)) == {("10:00", "10:50", False)}
 
 
-def test_what_cannot_be_drawn_is_refused_with_the_way_out(
+def test_what_cannot_be_drawn_is_rejected_with_the_way_out(
     spark: SparkSession, panes: DataFrame, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     stream = spark.readStream.format("rate").load()

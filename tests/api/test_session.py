@@ -76,7 +76,7 @@ def test_errors_of_spark_stay_sparks(spark: SparkSession) -> None:
         spark.sql("SELECT nonsense")
 
 
-def test_complete_mode_is_refused_with_the_modes_there_are(spark: SparkSession, tmp_path: Path) -> None:
+def test_complete_mode_is_rejected_with_the_modes_there_are(spark: SparkSession, tmp_path: Path) -> None:
     writer = panes(spark, tmp_path, Tumbling("1 hour")).writeStream.format("noop").outputMode("complete")
     with pytest.raises(UnsupportedError, match=r"outputMode\('append'\)"):
         writer.start()

@@ -25,7 +25,7 @@ def loads_in(file: Path) -> list[str]:
     return calls
 
 
-def test_nothing_is_unpickled_or_evaluated_but_what_is_named_here() -> None:
+def test_only_the_listed_places_unpickle_or_evaluate() -> None:
     by_file = {str(file.relative_to(PACKAGE)): calls for file in PACKAGE.rglob("*.py") if (calls := loads_in(file))}
     # A copy of a subscription, pickled in the same line.
     assert by_file.pop("turbine/_plans/schema_probe.py") == ["pickle.loads"]

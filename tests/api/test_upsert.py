@@ -106,7 +106,7 @@ def random_batch(rng: random.Random, keys: Sequence[str | None], reach: int) -> 
 
 @pytest.mark.sampled(2)
 @pytest.mark.parametrize("window", [SESSIONS, Sliding("10 seconds", "4 seconds")], ids=["session", "sliding"])
-def test_a_table_is_at_every_batch_what_a_batch_query_says_over_the_same_rows(
+def test_a_table_equals_a_batch_query_over_the_same_rows_after_every_batch(
     window: Window, table: Table, spark: SparkSession, tmp_path: Path
 ) -> None:
     seed = SEED
@@ -138,7 +138,7 @@ def test_a_table_is_at_every_batch_what_a_batch_query_says_over_the_same_rows(
         running.query.stop()
 
 
-def test_a_row_of_every_pane_that_closed_stays_beside_those_that_late_rows_opened_again(
+def test_the_row_of_a_closed_pane_stays_next_to_the_row_of_the_reopened_pane(
     spark: SparkSession, tmp_path: Path
 ) -> None:
     feed = Feed(tmp_path / "in", COLUMNS)
@@ -180,7 +180,7 @@ def test_late_rows_go_where_they_are_sent_and_the_table_has_all_others(spark: Sp
         running.query.stop()
 
 
-def test_windows_together_share_a_table_that_has_their_names(table: Table, spark: SparkSession, tmp_path: Path) -> None:
+def test_several_windows_share_a_table_with_their_names(table: Table, spark: SparkSession, tmp_path: Path) -> None:
     feed = Feed(tmp_path / "in", COLUMNS)
     feed.write([(20 * SECOND, "a", 1), (36 * SECOND, "a", 2)])
     stream = feed.stream(spark, "1 minute")
@@ -195,9 +195,7 @@ def test_windows_together_share_a_table_that_has_their_names(table: Table, spark
         running.query.stop()
 
 
-def test_what_a_batch_changes_in_a_table_is_told_with_the_rows_that_were_there(
-    table: Table, spark: SparkSession, tmp_path: Path
-) -> None:
+def test_the_changes_of_a_batch_include_the_previous_rows(table: Table, spark: SparkSession, tmp_path: Path) -> None:
     feed = Feed(tmp_path / "in", COLUMNS)
     recorded: dict[int, list[tuple[Any, ...]]] = {}
 
@@ -250,7 +248,7 @@ def test_a_sum_of_all_changes_is_the_table(spark: SparkSession, tmp_path: Path) 
         running.query.stop()
 
 
-def test_a_changelog_says_what_each_firing_does_to_a_row(spark: SparkSession, tmp_path: Path) -> None:
+def test_a_changelog_has_the_effect_of_each_firing_on_a_row(spark: SparkSession, tmp_path: Path) -> None:
     feed = Feed(tmp_path / "in", COLUMNS)
     changes = changelog(panes_of(feed.stream(spark, "1 minute")))
     assert changes.columns == [
@@ -341,7 +339,7 @@ def test_a_version_that_is_half_written_is_passed_over(spark: SparkSession, tmp_
         (lambda rows, t: changelog(panes_of(rows).withColumn("change", F.lit(1))), "'change'"),
     ],
 )
-def test_what_makes_no_right_table_is_refused_before_the_query_starts(
+def test_what_makes_no_right_table_is_rejected_before_the_query_starts(
     make: Callable[[DataFrame, Table], object], message: str, spark: SparkSession, tmp_path: Path
 ) -> None:
     stream = Feed(tmp_path / "in", COLUMNS).stream(spark)
@@ -349,7 +347,7 @@ def test_what_makes_no_right_table_is_refused_before_the_query_starts(
         make(stream, ParquetTable(str(tmp_path / "table")))
 
 
-def test_firings_that_show_a_part_and_panes_of_a_batch_are_refused(spark: SparkSession, tmp_path: Path) -> None:
+def test_firings_that_show_a_part_and_panes_of_a_batch_are_rejected(spark: SparkSession, tmp_path: Path) -> None:
     feed = Feed(tmp_path / "in", COLUMNS)
     table = ParquetTable(str(tmp_path / "table"))
     early = Early(count=1)

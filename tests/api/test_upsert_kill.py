@@ -77,7 +77,7 @@ def somewhere(folder: Path, rng: random.Random) -> Iterator[float]:
 
 
 @pytest.mark.parametrize("kind", ["parquet", "jdbc", "delta"])
-def test_a_table_whose_query_is_killed_again_and_again_holds_what_a_batch_query_says(
+def test_a_table_whose_query_is_killed_repeatedly_equals_a_batch_query(
     kind: str, spark: SparkSession, tmp_path: Path
 ) -> None:
     rng = random.Random(f"{SEED} {kind}")

@@ -18,10 +18,10 @@ from pyspark.sql import SparkSession
 from mullion import MullionError
 from tests.adapters.turbine.test_turbine import *  # noqa: F403
 from tests.adapters.turbine.test_turbine_kept import (  # noqa: F401
-    test_what_is_read_from_the_code_never_moves_state_to_another_query,
+    test_the_analysis_of_code_never_moves_state_to_another_query,
 )
 from tests.adapters.turbine.test_turbine_together import (  # noqa: F401
-    test_windows_together_publish_what_each_publishes_alone_in_one_query,
+    test_windows_in_one_query_publish_the_same_as_alone,
 )
 from tests.support.checked import of_a_user
 from tests.support.seeds import SEED

@@ -79,7 +79,7 @@ def content(folder: Path) -> dict[str, str]:
 @pytest.mark.parametrize(
     ("old", "new"), [pytest.param(*pair, id=" to ".join(pair)) for pair in itertools.product(LINES, repeat=2)]
 )
-def test_a_checkpoint_is_read_on_another_line_or_refused_with_both_named(
+def test_a_checkpoint_is_read_on_another_line_or_rejected_with_both_named(
     tmp_path: Path, package: Path, begun: Callable[[str], Path], old: str, new: str
 ) -> None:
     home = begun(old)

@@ -130,7 +130,7 @@ def expected(kind: str, rows: list[tuple[int, str]], at: int | None) -> Counter[
 
 @pytest.mark.parametrize("kind", CODE)
 @pytest.mark.parametrize("number", range(ROUNDS))
-def test_a_query_that_is_killed_as_it_changes_goes_on_from_either_side_or_says_that_it_cannot(
+def test_a_query_that_is_killed_during_a_change_continues_from_either_side_or_raises_an_error(
     spark: SparkSession, tmp_path: Path, kind: str, number: int
 ) -> None:
     chance = random.Random(f"{SEED}-{kind}-{number}")

@@ -79,14 +79,14 @@ def begun(spark: SparkSession, tmp_path: Path) -> Publishing:
     return query
 
 
-def test_a_changed_query_goes_on_from_the_very_first_batch(begun: Publishing) -> None:
+def test_a_changed_query_continues_from_the_very_first_batch(begun: Publishing) -> None:
     begun.run(NEW, (3, "a", 7))
     begun.run(NEW, (4, "a", 9))
     begun.run(NEW, (100, "b", 0))
     assert begun.published() == CLOSED
 
 
-def test_a_changed_query_is_refused_after_the_very_first_batch_where_it_cannot_go_on(begun: Publishing) -> None:
+def test_an_incompatible_query_is_rejected_after_the_very_first_batch(begun: Publishing) -> None:
     with pytest.raises(IncompatibleStateError, match="published by an earlier, different version of the query"):
         begun.run(NEW, (3, "a", 7), new="reject")
     begun.run(OLD, new="reject")
@@ -105,7 +105,7 @@ def test_a_very_first_batch_that_nobody_has_seen_is_the_changed_querys(spark: Sp
     assert query.published() == {("a", '{"most":9,"n":2}')}
 
 
-def test_the_changed_query_goes_on_with_the_state_that_it_had_changed(changed: Publishing) -> None:
+def test_the_changed_query_continues_with_the_converted_state(changed: Publishing) -> None:
     changed.run(NEW)
     changed.run(NEW, (4, "a", 9))
     changed.run(NEW, (100, "b", 0))
@@ -119,7 +119,7 @@ def test_the_query_of_before_is_another_change_of_that_state(changed: Publishing
     assert changed.published() == {("a", '{"n":4,"total":9}')}
 
 
-def test_the_query_of_before_is_refused_where_it_cannot_go_on_from_that_state(changed: Publishing) -> None:
+def test_the_previous_query_is_rejected_if_it_cannot_use_the_converted_state(changed: Publishing) -> None:
     with pytest.raises(IncompatibleStateError, match="published by an earlier, different version of the query"):
         changed.run(OLD, (4, "a", 9), new="reject")
     changed.run(NEW, (100, "b", 0))

@@ -29,7 +29,7 @@ LATE_ENOUGH: dict[str, Any] = {"allowed_lateness": "100 seconds"}
 
 
 @pytest.mark.parametrize("goes_back", [False, True], ids=["goes on", "goes back"])
-def test_a_query_that_dies_in_its_first_batch_after_a_change_goes_on_with_the_change_or_without(
+def test_a_query_that_dies_in_its_first_batch_after_a_change_continues_with_or_without_the_change(
     spark: SparkSession, tmp_path: Path, goes_back: bool
 ) -> None:
     runs = Runs(spark, tmp_path, Tumbling("10 seconds"))
@@ -115,7 +115,7 @@ def test_aggregates_come_and_go_in_every_kind_of_pane(
     assert (5, 4, "most") in {(row.total, row.most, *row.incomplete) for row in open_panes if row.k == "a"}
 
 
-def test_windows_together_change_each_for_itself(spark: SparkSession, tmp_path: Path) -> None:
+def test_windows_in_one_query_change_separately(spark: SparkSession, tmp_path: Path) -> None:
     runs = Runs(spark, tmp_path, Tumbling("10 seconds"))
 
     def run(tens: Sequence[str], visits: Sequence[str], rows: Sequence[tuple[int, str, int]]) -> list[Row]:
@@ -144,7 +144,7 @@ def test_windows_together_change_each_for_itself(spark: SparkSession, tmp_path: 
         run(["most", "n"], ["total", "n"], [(501, "b", 0)])
 
 
-def test_long_lists_go_on_in_another_order_and_with_another_list(spark: SparkSession, tmp_path: Path) -> None:
+def test_long_lists_continue_in_another_order_and_with_another_list(spark: SparkSession, tmp_path: Path) -> None:
     """Lists of more than 64 kB have separate records."""
     runs = Runs(spark, tmp_path, Tumbling("10 seconds"))
     numbers = F.expr("collect_list(concat(repeat('x', 30000), v))").alias("texts")
@@ -163,7 +163,7 @@ def test_long_lists_go_on_in_another_order_and_with_another_list(spark: SparkSes
     assert closed.n == 8
 
 
-def test_what_comes_before_the_window_and_the_name_of_a_key_may_change(spark: SparkSession, tmp_path: Path) -> None:
+def test_the_operators_before_the_window_and_the_name_of_a_key_may_change(spark: SparkSession, tmp_path: Path) -> None:
     runs = Runs(spark, tmp_path, Tumbling("10 seconds"))
     runs.run(["n", "total"], [(1, "a", 1)], **LATE_ENOUGH)
     rows = runs.feed.stream(spark).where("v < 100").withColumn("more", F.col("v") + 1)
@@ -224,7 +224,7 @@ def settled(panes: DataFrame, runs: Runs, rows: Sequence[tuple[int, str, int]]) 
         return query.settle()
 
 
-def test_another_event_time_is_refused(spark: SparkSession, tmp_path: Path) -> None:
+def test_another_event_time_is_rejected(spark: SparkSession, tmp_path: Path) -> None:
     runs = Runs(spark, tmp_path, Tumbling("10 seconds"))
     runs.run(["n"], [(1, "a", 1)])
     rows = runs.feed.stream(spark).withColumn("ts2", F.col("ts") + F.expr("INTERVAL '10' HOURS"))
@@ -255,7 +255,7 @@ def test_another_event_time_is_refused(spark: SparkSession, tmp_path: Path) -> N
         ("avg(v)", "double", "int", True),
     ],
 )
-def test_a_column_of_another_type_is_refused_where_state_depends_on_it(
+def test_a_column_of_another_type_is_rejected_where_state_depends_on_it(
     spark: SparkSession, tmp_path: Path, aggregate: str, before: str, now: str, goes_on: bool
 ) -> None:
     runs = Runs(spark, tmp_path, Tumbling("10 seconds"))
@@ -288,7 +288,7 @@ def test_a_column_of_another_type_is_refused_where_state_depends_on_it(
     ],
     ids=["new", "other keys", "window"],
 )
-def test_what_cannot_go_on_is_refused_and_nothing_is_written(
+def test_an_incompatible_change_is_rejected_and_nothing_is_written(
     spark: SparkSession, tmp_path: Path, change: dict[str, Any], why: str
 ) -> None:
     runs = Runs(spark, tmp_path, Tumbling("10 seconds"))
@@ -306,7 +306,9 @@ def test_what_cannot_go_on_is_refused_and_nothing_is_written(
     assert {name for name in runs.files() if "/state/" in name} == {name for name in files if "/state/" in name}
 
 
-def test_windows_that_overlap_and_close_empty_go_on_or_are_refused_by_name(spark: SparkSession, tmp_path: Path) -> None:
+def test_overlapping_windows_that_close_empty_continue_or_are_rejected_by_name(
+    spark: SparkSession, tmp_path: Path
+) -> None:
     runs = Runs(spark, tmp_path, Sliding("10 seconds", "5 seconds"))
     options: dict[str, Any] = {"early": Early(count=2), "accumulate": False, "empty": "emit"}
     assert [row.n for row in runs.run(["n"], [(6, "a", 1), (7, "a", 1)], **options)] == [2, 2]
@@ -361,7 +363,7 @@ def test_what_firings_show_may_begin_to_be_taken_away_and_cannot_come_back(spark
         runs.run(["n"], [(7, "a", 1)], early=Early(count=2))
 
 
-def test_the_clock_may_begin_to_go_on_without_rows_and_end_to(spark: SparkSession, tmp_path: Path) -> None:
+def test_idle_after_may_be_added_and_removed(spark: SparkSession, tmp_path: Path) -> None:
     """`idle_after` adds a source of ticks, which Spark counts as a source."""
     runs = Runs(spark, tmp_path, Tumbling("10 seconds"))
     runs.run(["n"], [(1, "a", 1)])
@@ -377,9 +379,7 @@ def test_the_clock_may_begin_to_go_on_without_rows_and_end_to(spark: SparkSessio
     assert closed.n == 2
 
 
-def test_the_change_is_noted_beside_the_state_for_the_versions_that_it_holds_of(
-    spark: SparkSession, tmp_path: Path
-) -> None:
+def test_the_change_is_recorded_next_to_the_state_with_its_versions(spark: SparkSession, tmp_path: Path) -> None:
     runs = Runs(spark, tmp_path, Tumbling("10 seconds"))
     runs.run(["n"], [(1, "a", 1)], **LATE_ENOUGH)
     runs.run(["n"], [(2, "a", 1)], **LATE_ENOUGH)
@@ -403,7 +403,7 @@ def test_before_the_first_batch_is_committed_any_query_begins(spark: SparkSessio
     assert [(row.k, row.total) for row in runs.open()] == [("all", 1)]
 
 
-def test_a_window_that_would_set_back_the_clock_of_an_operator_after_it_is_refused(
+def test_a_window_that_would_set_back_the_clock_of_an_operator_after_it_is_rejected(
     spark: SparkSession, tmp_path: Path
 ) -> None:
     runs = Runs(spark, tmp_path, Tumbling("10 seconds"))

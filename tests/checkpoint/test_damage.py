@@ -30,7 +30,7 @@ def everything(folder: Path) -> dict[Path, bytes]:
 
 @pytest.mark.sampled(3)
 @pytest.mark.parametrize("panes_of", [of_one, of_two])
-def test_a_header_that_is_empty_cut_or_gone_is_refused_before_anything_is_written(
+def test_a_header_that_is_empty_cut_or_gone_is_rejected_before_anything_is_written(
     spark: SparkSession, tmp_path: Path, panes_of: Callable[[DataFrame], DataFrame]
 ) -> None:
     feed, checkpoint = Feed(tmp_path / "in", "k string"), tmp_path / "checkpoint"

@@ -18,7 +18,7 @@ LATE_ENOUGH: dict[str, Any] = {"allowed_lateness": "100 seconds"}
 DRAIN: dict[str, Any] = {"upgrade": Upgrade(window="drain")}
 
 
-def test_compare_says_what_drains_and_from_when_on(spark: SparkSession, tmp_path: Path) -> None:
+def test_compare_shows_the_draining_windows_and_the_start(spark: SparkSession, tmp_path: Path) -> None:
     runs = Runs(spark, tmp_path, Tumbling("10 seconds"))
     runs.run(["n"], [(1, "a", 1), (12, "a", 1)], **DRAIN)
     changed = runs.panes(["n"], window=Tumbling("20 seconds"), **DRAIN)
@@ -103,7 +103,7 @@ def test_panes_of_the_old_and_the_new_window_have_ids_of_their_own(spark: SparkS
     ],
     ids=["gap", "count", "empty", "taken", "end", "ids"],
 )
-def test_a_window_that_cannot_drain_is_refused_with_the_reason(
+def test_a_window_that_cannot_drain_is_rejected_with_the_reason(
     spark: SparkSession, tmp_path: Path, before: dict[str, Any], after: dict[str, Any], why: str
 ) -> None:
     runs = Runs(spark, tmp_path, Tumbling("10 seconds"))
@@ -180,7 +180,7 @@ def test_one_change_of_a_window_comes_after_another(spark: SparkSession, tmp_pat
     ],
     ids=["count", "running", "per key", "empty"],
 )
-def test_what_could_never_drain_is_refused_at_the_call(
+def test_what_could_never_drain_is_rejected_at_the_call(
     spark: SparkSession, tmp_path: Path, options: dict[str, Any], why: str
 ) -> None:
     rows = Feed(tmp_path, "k string").stream(spark)

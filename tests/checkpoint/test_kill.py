@@ -91,7 +91,7 @@ def undisturbed(case: Case, checkpoint: Path, batches: list[list[Row]]) -> Count
     return fired
 
 
-def test_queries_killed_again_and_again_put_out_each_firing_and_publish_each_row_once(
+def test_queries_that_are_killed_repeatedly_emit_each_firing_and_publish_each_row_once(
     spark: SparkSession, tmp_path: Path
 ) -> None:
     rng = random.Random(SEED)

@@ -99,7 +99,7 @@ def test_a_state_with_keys_of_an_older_spark_version_resumes_with_them(
     assert sorted(actual, key=str) == sorted(expected, key=str)
 
 
-def test_keys_that_this_line_does_not_have_are_refused_with_both_lines(spark: SparkSession, tmp_path: Path) -> None:
+def test_keys_that_this_line_does_not_have_are_rejected_with_both_lines(spark: SparkSession, tmp_path: Path) -> None:
     feed, checkpoint = Feed(tmp_path / "in", "k string, v bigint"), tmp_path / "checkpoint"
     feed.write([(SECOND, "a", 1)])
     run(spark, feed, checkpoint, "tumbling")
@@ -119,7 +119,7 @@ def test_keys_that_this_line_does_not_have_are_refused_with_both_lines(spark: Sp
     assert [row[-1] for row in run(spark, feed, checkpoint, "tumbling")] == [2]
 
 
-def test_keys_that_nobody_knows_are_refused(spark: SparkSession, tmp_path: Path) -> None:
+def test_unknown_keys_are_rejected(spark: SparkSession, tmp_path: Path) -> None:
     feed = Feed(tmp_path / "in", "k string, v bigint")
     feed.write([(SECOND, "a", 1)])
     with pytest.raises(InvalidArgumentError, match=rf"{KEYS}=letters is not one of .*ranges"):
@@ -144,7 +144,7 @@ def test_a_line_without_functions_over_arrow_calls_that_of_a_window_row_by_row(
     assert results() == over_arrow
 
 
-def test_a_line_without_functions_over_arrow_refuses_a_split_and_names_the_line_that_has_them(
+def test_a_spark_version_without_functions_over_arrow_rejects_a_split_and_names_a_newer_version(
     spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(spark_versions, "_ARROW_UDF", None)

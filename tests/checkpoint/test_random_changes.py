@@ -210,7 +210,7 @@ def regrouped(chance: random.Random, parts: dict[str, Part]) -> dict[str, tuple[
 
 
 @pytest.mark.parametrize("number", range(ROUNDS))
-def test_random_changes_of_windows_together_are_those_of_the_model(
+def test_random_changes_of_windows_in_one_query_are_those_of_the_model(
     spark: SparkSession, tmp_path: Path, number: int, request: pytest.FixtureRequest
 ) -> None:
     seed = f"{SEED}-{number}"

@@ -225,7 +225,7 @@ def test_a_query_does_not_start_in_the_middle_of_a_recovery(spark: SparkSession,
     assert sum(n for (_, _, n, _) in got if isinstance(n, int)) == 2 * 6 * 5
 
 
-def test_what_cannot_be_recovered_is_refused(spark: SparkSession, tmp_path: Path) -> None:
+def test_what_cannot_be_recovered_is_rejected(spark: SparkSession, tmp_path: Path) -> None:
     with pytest.raises(InvalidArgumentError, match="it has no folder 'state'"):
         recover(tmp_path, spark=spark)
     with pytest.raises(InvalidArgumentError, match=r"checkpoint=7 \(int\) is not a path"):

@@ -73,7 +73,7 @@ def rows_of(rows: Sequence[Row]) -> list[tuple[Any, ...]]:
 DROP: dict[str, Any] = {"upgrade": Upgrade(window="drop")}
 
 
-def test_compare_says_what_is_new_gone_and_renamed(spark: SparkSession, tmp_path: Path) -> None:
+def test_compare_shows_new_removed_and_renamed_windows(spark: SparkSession, tmp_path: Path) -> None:
     query = Grouped(spark, tmp_path)
     query.run(query.over(tens=TENS, visits=VISITS), (1, "a", 1))
     new = "(tumbling 20 seconds) is new: it holds the rows from now on"
@@ -182,7 +182,7 @@ def test_a_window_that_has_the_name_of_one_that_was_dropped_has_other_ids(spark:
     ]
 
 
-def test_the_query_of_before_is_refused_and_a_name_may_be_taken_back(spark: SparkSession, tmp_path: Path) -> None:
+def test_the_query_of_before_is_rejected_and_a_name_may_be_taken_back(spark: SparkSession, tmp_path: Path) -> None:
     query = Grouped(spark, tmp_path)
     before = query.over(tens=TENS, visits=VISITS)
     query.run(before, (1, "a", 1))
@@ -224,7 +224,7 @@ def test_the_query_of_before_is_refused_and_a_name_may_be_taken_back(spark: Spar
     ],
     ids=["two of one", "one of two", "other aggregates", "other window", "other keys", "none", "two of alone"],
 )
-def test_what_is_not_clear_or_would_be_lost_is_refused(
+def test_ambiguous_and_lossy_changes_are_rejected(
     spark: SparkSession, tmp_path: Path, before: dict[str, Asked], after: dict[str, Asked], why: str
 ) -> None:
     query = Grouped(spark, tmp_path)

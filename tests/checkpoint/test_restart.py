@@ -207,7 +207,7 @@ def checkpoint(request: pytest.FixtureRequest, spark: SparkSession, tmp_path_fac
     return written, checkpoint
 
 
-def test_a_changed_query_over_an_old_checkpoint_is_refused_with_both_and_nothing_is_overwritten(
+def test_a_changed_query_over_an_old_checkpoint_is_rejected_with_both_and_nothing_is_overwritten(
     checkpoint: tuple[dict[str, Any], Checkpoint],
 ) -> None:
     written, old = checkpoint
@@ -227,7 +227,7 @@ def test_a_changed_query_over_an_old_checkpoint_is_refused_with_both_and_nothing
 
 @pytest.mark.sampled(2)
 @pytest.mark.parametrize("query", [TUMBLING, SLIDING], ids=["tumbling", "sliding"])
-def test_an_added_aggregate_is_refused(spark: SparkSession, tmp_path: Path, query: dict[str, Any]) -> None:
+def test_an_added_aggregate_is_rejected(spark: SparkSession, tmp_path: Path, query: dict[str, Any]) -> None:
     old = Checkpoint(spark, tmp_path, query)
     old.feed.write([(12 * SECOND, "a", "x", 4)])
     files = old.files()
@@ -239,7 +239,7 @@ def test_an_added_aggregate_is_refused(spark: SparkSession, tmp_path: Path, quer
 
 
 @pytest.mark.parametrize("query", [TUMBLING, SLIDING], ids=["tumbling", "sliding"])
-def test_a_result_that_has_another_name_goes_on_and_the_open_panes_have_it(
+def test_a_renamed_result_continues_and_open_panes_have_the_new_name(
     spark: SparkSession, tmp_path: Path, query: dict[str, Any]
 ) -> None:
     old = Checkpoint(spark, tmp_path, query)
@@ -253,7 +253,7 @@ def test_a_result_that_has_another_name_goes_on_and_the_open_panes_have_it(
     assert {row["sum"] for row in open_panes.collect()} >= {6}
 
 
-def test_the_query_changed_back_goes_on(checkpoint: tuple[dict[str, Any], Checkpoint]) -> None:
+def test_a_query_that_is_changed_back_continues(checkpoint: tuple[dict[str, Any], Checkpoint]) -> None:
     written, old = checkpoint
     old.feed.flood()
     # The handling of late rows is not part of the state and may change.

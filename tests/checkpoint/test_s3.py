@@ -100,7 +100,7 @@ def shown(panes: DataFrame) -> Counter[Row]:
     return Counter(panes.select("k", "window.start", F.col("ids").cast("string")).collect())
 
 
-def test_a_query_with_a_checkpoint_on_s3_is_killed_and_goes_on(spark: SparkSession, tmp_path: Path, s3: str) -> None:
+def test_a_query_with_a_checkpoint_on_s3_is_killed_and_continues(spark: SparkSession, tmp_path: Path, s3: str) -> None:
     rng = random.Random(SEED)
     feed = Feed(tmp_path / "in", COLUMNS)
     batches = 0

@@ -51,7 +51,7 @@ def totals(checkpoint: Path) -> dict[str, int]:
     return {row.k: row.total for row in read_panes(checkpoint).collect()}
 
 
-def test_a_query_goes_on_from_what_the_command_wrote(
+def test_a_query_continues_from_the_savepoint_of_the_command(
     spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     feed = Feed(tmp_path / "in", "k string, v int")
@@ -75,7 +75,7 @@ def sparks_own(feed: Feed, spark: SparkSession) -> DataFrame:
     return rows.groupBy("k", F.window("ts", "10 seconds")).agg(F.count("*").alias("n"), F.sum("v").alias("total"))
 
 
-def test_a_query_of_sparks_own_windows_goes_on_as_one_of_ours_by_the_command(
+def test_the_command_converts_a_query_of_sparks_own_windows(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     feed = Feed(tmp_path / "in", "k string, v int")
@@ -111,7 +111,7 @@ def test_a_query_of_sparks_own_windows_goes_on_as_one_of_ours_by_the_command(
         ({"checkpoint": "/no/such"}, "There is no state in /no/such"),
     ],
 )
-def test_what_is_asked_wrongly_is_named(
+def test_invalid_arguments_are_named(
     spark: SparkSession, tmp_path: Path, options: dict[str, Any], message: str
 ) -> None:
     of: dict[str, Any] = {"checkpoint": tmp_path / "one", "to": tmp_path / "other", **options}

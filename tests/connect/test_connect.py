@@ -171,7 +171,7 @@ def test_a_batch_gives_a_client_what_it_gives_the_driver(server: SparkSession) -
         (InvalidArgumentError, "There is no state in /nowhere", lambda _: recover("/nowhere")),
     ],
 )
-def test_a_refusal_of_the_server_is_ours(
+def test_an_error_of_the_server_is_ours(
     rows: DataFrame, error: type[MullionError], match: str, call: Callable[[DataFrame], object]
 ) -> None:
     with pytest.raises(error, match=match) as refused:
@@ -230,7 +230,7 @@ def test_what_a_query_fails_by_is_ours_too(stream: DataFrame) -> None:
         agg(stream, F.sum("v")).writeStream.format("memory").queryName("all").outputMode("complete").start()
 
 
-def test_a_server_that_looks_at_no_hints_is_refused(remote: SparkSession, rows: DataFrame) -> None:
+def test_a_server_that_looks_at_no_hints_is_rejected(remote: SparkSession, rows: DataFrame) -> None:
     remote.conf.set("spark.sql.optimizer.disableHints", "true")
     with pytest.raises(MullionError, match=r"no Mullion, or does not look at hints.*MullionExtensions"):
         windowed(rows, HOUR, time="ts")
@@ -241,7 +241,7 @@ def test_a_server_that_looks_at_no_hints_is_refused(remote: SparkSession, rows: 
         windows.agg(F.max("v"))
 
 
-def test_what_needs_the_drivers_process_is_refused_by_name(
+def test_what_needs_the_drivers_process_is_rejected_by_name(
     remote: SparkSession, stream: DataFrame, tmp_path: Path
 ) -> None:
     panes = windowed(stream, HOUR, by="k", time="ts", ids=True).agg(F.sum("v").alias("s"))
@@ -258,6 +258,6 @@ def test_what_needs_the_drivers_process_is_refused_by_name(
         run_main(flow)
 
 
-def test_columns_of_another_session_are_refused(server: SparkSession, rows: DataFrame) -> None:
+def test_columns_of_another_session_are_rejected(server: SparkSession, rows: DataFrame) -> None:
     with pytest.raises(InvalidArgumentError, match="belongs to Spark Connect, and the DataFrame to this process"):
         windowed(server.sql(ROWS), HOUR, by=F.col("k"), time="ts")

@@ -97,7 +97,7 @@ def test_a_row_is_late_when_its_pane_was_closed_before_its_batch() -> None:
     assert list(late) == [False, False, False, True, False]
 
 
-def test_days_that_are_no_days_of_the_year_are_refused(capsys: pytest.CaptureFixture[str]) -> None:
+def test_days_that_are_no_days_of_the_year_are_rejected(capsys: pytest.CaptureFixture[str]) -> None:
     for days in ("0", "366", "many"):
         with pytest.raises(SystemExit):
             flights.main(["--days", days])

@@ -59,7 +59,7 @@ def test_checkpoints_are_compared_between_all_lines() -> None:
     assert begun == lines.LINES
 
 
-def test_tests_are_counted_once_by_kind_and_those_that_fail_are_told(tmp_path: Path) -> None:
+def test_tests_are_counted_once_by_kind_and_failures_are_listed(tmp_path: Path) -> None:
     first = pytest_report(
         tmp_path,
         "4.1.4",
@@ -96,7 +96,7 @@ def test_counts_without_a_report_stay_in_a_row_of_the_same_versions(tmp_path: Pa
     assert ["4.1.5", "3.11.7", "17.0.3", "-", "-", "-", "1", "-"] in cells(lines.filled_in(page, [newer]))
 
 
-def test_scala_is_counted_with_the_python_that_was_tested_beside_it(tmp_path: Path) -> None:
+def test_scala_is_counted_with_the_python_of_the_same_run(tmp_path: Path) -> None:
     case = '<testcase classname="tests.python.test_connect" name="a"/>'
     scala = lines.read(scala_report(tmp_path, "4.2", "25.0.1"))
     newer = lines.read(pytest_report(tmp_path, "4.2.0", "25.0.1", case, python="3.13.0"))

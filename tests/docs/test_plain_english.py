@@ -29,6 +29,7 @@ def faults_in(folder: Path, name: str, text: str) -> list[tuple[int, str]]:
         ("code.py", "total = 1  # beside the others\n", 1, "'beside'"),
         ("code.py", "x = 1\nfound = 2\n", 2, "'found' is no name"),
         ("code.py", "def kept(value):\n    return value\n", 1, "'kept' is no name"),
+        ("code.py", "def test_a_query_goes_on() -> None:\n    pass\n", 1, "'goes on'"),
         ("Code.scala", "/** Whether a pane is open. */\nval isOpen = true\n", 1, "opens with Whether"),
         ("Code.scala", "private var made = 0\n", 1, "'made' is no name"),
         ("Code.scala", 'fail(\n  s"The query of $name goes on with it."\n)\n', 2, "'goes on'"),

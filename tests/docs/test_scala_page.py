@@ -10,7 +10,7 @@ HERE = Path(__file__).parents[2]
 SUITE = HERE / "jvm/spark/src/test/scala/dev/mullion/ScalaApiSuite.scala"
 
 
-def test_each_snippet_of_the_page_stands_between_marks_of_the_suite() -> None:
+def test_each_snippet_of_the_page_is_between_marks_of_the_suite() -> None:
     shown = re.findall(r"```scala\n(.*?)```", (HERE / "docs/scala.md").read_text(encoding="utf-8"), re.DOTALL)
     marked = re.findall(r"// docs: \w+\n(.*?)\n *// end", SUITE.read_text(encoding="utf-8"), re.DOTALL)
     assert len(shown) == 3

@@ -66,7 +66,7 @@ def test_rows_of_several_partitions_are_read_in_order_of_their_times(kafka: Kafk
     assert topics.read(kafka.url, "nothing").column_names == ["_key", "_timestamp"]
 
 
-def test_rows_that_kafka_refuses_at_first_are_sent_again_and_come_before_those_after_them(kafka: KafkaServer) -> None:
+def test_rows_that_kafka_rejects_at_first_are_sent_again_before_later_rows(kafka: KafkaServer) -> None:
     _kafka_client.make(kafka.servers, "not-yet", partitions=1)
     not_yet = NotYet(kafka.servers, "not-yet")
     # One request has the first row, and later requests have the other rows.
@@ -127,7 +127,7 @@ def test_an_end_that_is_said_too_early_is_not_taken_for_the_end(
     assert topics.read(kafka.url, "early")["n"].to_pylist() == [0, 1]
 
 
-def test_what_was_deleted_is_not_waited_for_and_what_comes_after_it_is_read(kafka: KafkaServer) -> None:
+def test_deleted_rows_are_not_awaited_and_later_rows_are_read(kafka: KafkaServer) -> None:
     admin = AdminClient({"bootstrap.servers": kafka.servers})
 
     def delete(before: int) -> None:
@@ -213,7 +213,7 @@ def shown(
     return rows_
 
 
-def test_a_stream_has_the_columns_of_its_records_and_says_which_each_record_had(
+def test_a_stream_has_the_columns_of_its_records_and_lists_those_of_each_record(
     kafka: KafkaServer, spark: SparkSession, tmp_path: Path
 ) -> None:
     broker = topics.broker(kafka.url)
@@ -265,7 +265,7 @@ def test_a_topic_without_rows_has_no_schema_unless_it_is_given(kafka: KafkaServe
     assert shown(spark, broker, "empty", "n", schema="n bigint") == []
 
 
-def test_random_rows_of_random_types_come_out_of_kafka_as_they_went_in_or_were_refused(
+def test_random_rows_of_random_types_survive_kafka_or_are_rejected(
     kafka: KafkaServer, spark: SparkSession, tmp_path: Path
 ) -> None:
     seed = SEED
@@ -321,7 +321,7 @@ def test_a_key_is_in_one_partition_whoever_sends_it(kafka: KafkaServer, spark: S
     assert set.union(*partitions.values()) == {0, 1}
 
 
-def test_a_row_above_the_brokers_limit_is_refused_and_the_error_says_what_was_sent(kafka: KafkaServer) -> None:
+def test_a_row_above_the_brokers_limit_is_rejected_and_the_error_lists_the_sent_rows(kafka: KafkaServer) -> None:
     rows = [{"n": 1}, {"n": 2}, {"text": "x" * 2_000_000}, {"n": 4}]
     with pytest.raises(
         InvalidArgumentError, match=r"data\[2\] has 2\d{6} bytes as JSON, .* (\d) of the 4 rows"
@@ -342,7 +342,7 @@ def total(rows: Rows) -> dict[str, Rows]:
 
 
 @pytest.mark.usefixtures("spark")
-def test_a_program_drains_what_it_publishes_for_itself_and_goes_on_after_the_broker_was_killed(
+def test_a_program_drains_its_own_messages_and_continues_after_the_broker_was_killed(
     kafka: KafkaServer, tmp_path: Path
 ) -> None:
     app = Relay("relay", broker=kafka.url, checkpoint=tmp_path)
@@ -400,14 +400,14 @@ def test_a_program_of_turbine_runs_on_kafka_as_it_does_on_a_folder(
 
 
 @pytest.mark.parametrize("servers", ["", "host", "host:", "host:port", "a:1,b", "http://a:1"])
-def test_what_is_no_address_is_refused(servers: str) -> None:
+def test_an_invalid_address_is_rejected(servers: str) -> None:
     with pytest.raises(InvalidArgumentError, match="Write 'host:port'"):
         topics.KafkaBroker(servers)
     assert topics.broker("kafka://a:1,b:2") == topics.KafkaBroker("a:1,b:2")
     assert repr(topics.broker("kafka://a:1")) == "KafkaBroker('a:1')"
 
 
-def test_a_session_without_the_connector_is_told_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_session_without_the_connector_raises_an_error_with_the_fix(monkeypatch: pytest.MonkeyPatch) -> None:
     class NoConnector:
         @property
         def readStream(self) -> Any:
@@ -420,7 +420,7 @@ def test_a_session_without_the_connector_is_told_how_to_get_it(monkeypatch: pyte
     assert broker.session_options()["spark.jars.packages"].startswith("org.apache.spark:spark-sql-kafka-0-10_2.13:")
 
 
-def test_what_kafka_cannot_hold_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_kafka_cannot_hold_is_rejected(monkeypatch: pytest.MonkeyPatch) -> None:
     broker = topics.KafkaBroker("localhost:1")
     with pytest.raises(InvalidArgumentError, match=r"timestamps has 0.0, which Kafka's client takes for no time"):
         topics.produce(broker, "rows", [1], timestamps=[0])

@@ -38,7 +38,7 @@ def pairs(rows: Any) -> list[list[tuple[str, bytes | None]]]:
     return [[(header["key"], header["value"] and bytes(header["value"])) for header in row] for row in rows]
 
 
-def test_headers_come_back_in_order_and_in_a_stream_and_go_on_to_another_topic(
+def test_headers_return_in_order_and_in_a_stream_and_reach_another_topic(
     kafka: KafkaServer, spark: SparkSession, tmp_path: Path
 ) -> None:
     broker = topics.broker(kafka.url)
@@ -104,13 +104,13 @@ def test_random_headers_come_back_as_they_were_sent(kafka: KafkaServer) -> None:
         ([None, None], "headers"),
     ],
 )
-def test_headers_that_kafka_does_not_take_are_refused(kafka: KafkaServer, headers: Any, why: str) -> None:
+def test_headers_that_kafka_does_not_take_are_rejected(kafka: KafkaServer, headers: Any, why: str) -> None:
     with pytest.raises(InvalidArgumentError, match=why):
         topics.produce(kafka.url, "refused-headers", [{"n": 1}], headers=headers)
     assert topics.read(kafka.url, "refused-headers").num_rows == 0
 
 
-def test_a_column_with_the_name_of_headers_is_refused_where_they_are_asked_for(
+def test_a_column_with_the_name_of_headers_is_rejected_where_they_are_asked_for(
     kafka: KafkaServer, spark: SparkSession
 ) -> None:
     broker = topics.broker(kafka.url)

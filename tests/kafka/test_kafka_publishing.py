@@ -63,7 +63,7 @@ def test_a_batch_that_is_attempted_twice_is_in_kafka_once(
     is_whole(broker, 30, prefix)
 
 
-def test_a_checkpoint_that_was_restored_from_an_older_copy_is_refused_by_what_kafka_has(
+def test_a_checkpoint_that_was_restored_from_an_older_copy_is_rejected_by_what_kafka_has(
     kafka: KafkaServer, spark: SparkSession, tmp_path: Path
 ) -> None:
     broker, prefix = topics.broker(kafka.url), "restored-"
@@ -81,7 +81,7 @@ def test_a_checkpoint_that_was_restored_from_an_older_copy_is_refused_by_what_ka
     is_whole(broker, 30, prefix)
 
 
-def test_a_row_above_the_brokers_limit_leaves_nothing_of_its_batch_and_the_error_says_topic_size_and_limit(
+def test_a_row_above_the_brokers_limit_aborts_its_batch_and_the_error_has_topic_size_and_limit(
     kafka: KafkaServer, spark: SparkSession, tmp_path: Path
 ) -> None:
     broker, source = topics.broker(kafka.url), topics.DirBroker(tmp_path / "source")
@@ -126,7 +126,7 @@ def test_a_topic_with_a_small_limit_takes_every_row_that_fits_and_none_that_does
     assert numbers(kafka, "small") == list(range(400))
 
 
-def test_rows_that_kafka_refuses_at_first_are_in_the_transaction_before_those_after_them(kafka: KafkaServer) -> None:
+def test_rows_that_kafka_rejects_at_first_are_in_the_transaction_before_later_rows(kafka: KafkaServer) -> None:
     _kafka_client.make(kafka.servers, "not-yet-published", partitions=1)
     not_yet = NotYet(kafka.servers, "not-yet-published")
     # One request has the first row, and later requests have the other rows.
@@ -234,7 +234,7 @@ def test_who_waits_for_no_transaction_waits_for_the_answer_of_kafka(
     assert numbers(kafka, "answered") == [1]
 
 
-def test_what_is_behind_a_transaction_that_stays_open_is_reported_and_seen_when_that_has_ended(
+def test_rows_behind_an_open_transaction_are_reported_and_visible_after_its_end(
     kafka: KafkaServer, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(_kafka_client, "ENDING_SECONDS", 0.1)
@@ -285,7 +285,7 @@ def test_a_producer_whose_query_another_one_publishes_for_is_fenced_with_words(k
     assert numbers(kafka, "fenced") == list(range(8))
 
 
-def test_what_a_query_has_published_is_known_once_the_transactions_of_others_beside_it_have_ended(
+def test_the_published_rows_of_a_query_are_visible_once_parallel_transactions_have_ended(
     kafka: KafkaServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(_kafka_transactions, "_PARTITIONS", 1)
@@ -315,9 +315,7 @@ def test_what_a_query_has_published_is_known_once_the_transactions_of_others_bes
     assert after.plans == {0: "zero"}
 
 
-def test_a_note_remembers_the_last_batches_and_what_was_planned_for_them(
-    kafka: KafkaServer, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_note_records_the_last_batches_and_their_plans(kafka: KafkaServer, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(_kafka_transactions, "MOST_PLANS", 3)
     ours, after = Transactions(kafka.servers, "remembered"), Transactions(kafka.servers, "remembered")
     ours.open()
@@ -330,7 +328,7 @@ def test_a_note_remembers_the_last_batches_and_what_was_planned_for_them(
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("spark")
-def test_of_two_programs_on_one_checkpoint_the_second_is_refused_and_on_a_copy_of_it_the_first_is_fenced(
+def test_of_two_programs_on_one_checkpoint_the_second_is_rejected_and_on_a_copy_of_it_the_first_is_fenced(
     kafka: KafkaServer, spark: SparkSession, tmp_path: Path
 ) -> None:
     broker, prefix, checkpoint, copy = topics.broker(kafka.url), "two-", tmp_path / "checkpoint", tmp_path / "copy"

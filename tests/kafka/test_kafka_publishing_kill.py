@@ -45,7 +45,7 @@ def test_a_publisher_that_is_killed_at_any_call_of_kafkas_client_and_started_aga
         assert ones == sorted(ones), "in order"
 
 
-def test_a_batch_goes_on_after_the_broker_was_killed_in_the_middle_of_it(kafka: KafkaServer) -> None:
+def test_a_batch_continues_after_the_broker_was_killed_during_it(kafka: KafkaServer) -> None:
     ours = Transactions(kafka.servers, "cut off")
     ours.open()
 

@@ -17,7 +17,7 @@ from tests.support.killing import environment
 
 @pytest.mark.slow
 @pytest.mark.xdist_group("kafka")
-def test_every_door_works_with_a_password_and_writes_it_nowhere(kafka: KafkaServer, tmp_path: Path) -> None:
+def test_every_adapter_works_with_a_password_and_writes_it_nowhere(kafka: KafkaServer, tmp_path: Path) -> None:
     run = subprocess.run(
         [sys.executable, secured.__file__, str(tmp_path), kafka.with_login],
         input=json.dumps(kafka.login),

@@ -132,7 +132,7 @@ def test_the_option_of_lost_data_is_that_of_the_source_of_streams_alone() -> Non
         KafkaOptions({"failOnDataLoss": "never"})
 
 
-def test_what_is_not_known_or_not_enough_is_refused_and_its_values_are_not_said(pem: str) -> None:
+def test_unknown_and_missing_options_are_rejected_without_their_values(pem: str) -> None:
     cases: list[tuple[Any, str]] = [
         ({"sasl.pasword": SECRET}, r"'sasl.pasword', which is not known\. Did you mean 'sasl.password'\?"),
         ({"sasl.jaas.config": SECRET}, r"which is Java's alone: sasl.username and sasl.password serve both"),
@@ -161,7 +161,7 @@ def test_what_is_not_known_or_not_enough_is_refused_and_its_values_are_not_said(
         topics.broker("dir:topics", LOGIN)
 
 
-def test_a_password_in_a_url_is_refused_and_not_said() -> None:
+def test_a_password_in_a_url_is_rejected_and_not_said() -> None:
     for url in (
         f"kafka://me:{SECRET}@host:9092",
         f"kafka://host:9092?sasl.password={SECRET}",

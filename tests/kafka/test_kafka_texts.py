@@ -129,7 +129,7 @@ def damaged_texts(rng: random.Random) -> list[bytes]:
     return texts
 
 
-def test_messages_of_random_bytes_are_what_they_say_or_are_told_of_and_none_is_skipped(spark: SparkSession) -> None:
+def test_messages_of_random_bytes_are_read_or_reported_and_none_is_skipped(spark: SparkSession) -> None:
     seed = SEED
     texts = damaged_texts(random.Random(seed))
     kinds = spark_schema("a bigint, b struct<x: int>, t string, f double, z string")
@@ -256,7 +256,7 @@ def test_a_message_that_a_column_of_any_type_holds_is_not_unfit(spark: SparkSess
         assert (rows[0].user, rows[0].v is None, rows[2].v) == ("a", False, None), kind
 
 
-def test_a_kafka_topic_whose_names_differ_in_case_is_refused_as_a_stream(spark: SparkSession) -> None:
+def test_a_kafka_topic_whose_names_differ_in_case_is_rejected_as_a_stream(spark: SparkSession) -> None:
     kind = spark_schema("at struct<x: int, X: int>")
     with pytest.raises(InvalidArgumentError, match=r"columns 'at.x' and 'at.X' differ in case alone, .* schema="):
         stream_rows.parsed_rows(spark, "case", records_of(spark, [b"{}"]), kind)

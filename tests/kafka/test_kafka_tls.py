@@ -44,7 +44,7 @@ def shown(keys: Keys) -> dict[str, str]:
     }
 
 
-def test_every_door_works_with_a_certificate_of_its_own_and_writes_its_password_nowhere(
+def test_every_adapter_works_with_its_own_certificate_and_writes_its_password_nowhere(
     encrypted: KafkaServer, keys: Keys, tmp_path: Path
 ) -> None:
     run = subprocess.run(
@@ -71,7 +71,7 @@ def test_a_name_and_a_password_go_over_tls(encrypted: KafkaServer, keys: Keys) -
     assert topics.read(broker, "over-tls")["n"].to_pylist() == [1]
 
 
-def test_who_trusts_another_broker_shows_nothing_or_encrypts_nothing_is_refused(
+def test_who_trusts_another_broker_shows_nothing_or_encrypts_nothing_is_rejected(
     encrypted: KafkaServer, keys: Keys, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("mullion.topics._kafka.client.WAIT_SECONDS", 4.0)

@@ -95,7 +95,7 @@ def test_a_batch_that_was_cut_off_half_way_is_published_to_its_end(
     is_whole(broker, 20)
 
 
-def test_a_checkpoint_that_was_restored_from_an_older_copy_is_refused_with_the_ways_out(
+def test_a_checkpoint_that_was_restored_from_an_older_copy_is_rejected_with_the_ways_out(
     spark: SparkSession, tmp_path: Path
 ) -> None:
     broker, checkpoint, copy = topics.DirBroker(tmp_path / "topics"), tmp_path / "checkpoint", tmp_path / "copy"
@@ -113,7 +113,7 @@ def test_a_checkpoint_that_was_restored_from_an_older_copy_is_refused_with_the_w
     is_whole(broker, 30)
 
 
-def test_a_second_process_that_publishes_for_a_query_is_refused_until_the_first_has_ended(
+def test_a_second_process_that_publishes_for_a_query_is_rejected_until_the_first_has_ended(
     spark: SparkSession, tmp_path: Path
 ) -> None:
     broker, checkpoint = topics.DirBroker(tmp_path / "topics"), tmp_path / "checkpoint"
@@ -134,9 +134,7 @@ def test_a_second_process_that_publishes_for_a_query_is_refused_until_the_first_
     is_whole(broker, 20)
 
 
-def test_a_publisher_that_finds_its_query_published_by_another_process_says_by_which(
-    spark: SparkSession, tmp_path: Path
-) -> None:
+def test_a_publisher_whose_query_is_published_by_another_process_names_it(spark: SparkSession, tmp_path: Path) -> None:
     broker, checkpoint = topics.DirBroker(tmp_path / "topics"), tmp_path / "checkpoint"
     feed(broker, range(1))
     run(spark, broker, checkpoint).close()
@@ -156,7 +154,7 @@ def test_a_publisher_that_finds_its_query_published_by_another_process_says_by_w
 
 
 @pytest.mark.slow
-def test_of_two_programs_on_one_checkpoint_the_second_is_refused_until_the_first_is_killed_and_then_ends_its_batch(
+def test_of_two_programs_on_one_checkpoint_the_second_is_rejected_until_the_first_is_killed_and_then_ends_its_batch(
     spark: SparkSession, tmp_path: Path
 ) -> None:
     broker, checkpoint = topics.DirBroker(tmp_path / "topics"), tmp_path / "checkpoint"
@@ -178,7 +176,7 @@ def test_of_two_programs_on_one_checkpoint_the_second_is_refused_until_the_first
     is_whole(broker, 20)
 
 
-def test_a_column_of_another_type_is_refused_before_anything_of_the_batch_is_published(
+def test_a_column_of_another_type_is_rejected_before_anything_of_the_batch_is_published(
     spark: SparkSession, tmp_path: Path
 ) -> None:
     broker = topics.DirBroker(tmp_path / "topics")
@@ -202,7 +200,7 @@ def test_outputs_are_stored_in_the_types_that_their_topic_has(spark: SparkSessio
     assert sorted(row.n for row in spark.table("even").collect()) == [0.0, 2.0, 4.0, 6.0, 8.0]
 
 
-def test_what_is_no_output_of_a_query_is_refused(spark: SparkSession, tmp_path: Path) -> None:
+def test_an_unsupported_output_of_a_query_is_rejected(spark: SparkSession, tmp_path: Path) -> None:
     publisher = topics.DirBroker(tmp_path).publisher()
     with pytest.raises(InvalidArgumentError, match=r"takes rows \(topic string, .*\), and was given \(id bigint\)"):
         publisher.publish(spark.range(1), 0)
@@ -211,7 +209,7 @@ def test_what_is_no_output_of_a_query_is_refused(spark: SparkSession, tmp_path: 
         publisher.publish(rows, 0)
 
 
-def test_what_is_carried_to_a_later_stage_is_what_was_made_in_pieces_that_fit_a_row(
+def test_data_for_a_later_stage_is_split_into_pieces_that_fit_a_row(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(_outputs, "_MOST_BYTES", 160)
@@ -234,9 +232,7 @@ def test_what_is_carried_to_a_later_stage_is_what_was_made_in_pieces_that_fit_a_
     assert list(_outputs.outputs_in([plain, nothing])) == [out._replace(note=None) for out in restored]
 
 
-def test_what_the_driver_is_told_of_a_batch_may_stop_it_before_any_of_it_is_published(
-    spark: SparkSession, tmp_path: Path
-) -> None:
+def test_a_note_to_the_driver_may_stop_a_batch_before_it_is_published(spark: SparkSession, tmp_path: Path) -> None:
     broker = topics.DirBroker(tmp_path / "topics")
     feed(broker, range(1))
     publisher = broker.publisher()
@@ -297,7 +293,7 @@ EXACT = Decimal("1.5")
         ([{"new": EXACT}, *[{}] * 8, {"new": 0.5}], r"'new' is (double|decimal\(2,1\)) here, and [dou]"),
     ],
 )
-def test_what_does_not_fit_a_topics_decimals_and_nested_fields_is_refused_before_any_of_its_batch_is_written(
+def test_what_does_not_fit_a_topics_decimals_and_nested_fields_is_rejected_before_any_of_its_batch_is_written(
     spark: SparkSession, tmp_path: Path, rows: list[dict[str, Any]], message: str
 ) -> None:
     broker = topics.DirBroker(tmp_path / "topics")

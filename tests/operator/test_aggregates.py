@@ -250,7 +250,9 @@ def test_a_null_in_a_map_is_another_key_than_a_zero(spark: SparkSession, tmp_pat
     assert closed == [(0, 1), (None, 2)]
 
 
-def test_names_that_differ_in_case_are_different_where_spark_says_so(spark: SparkSession, tmp_path: Path) -> None:
+def test_names_that_differ_in_case_are_different_if_spark_is_case_sensitive(
+    spark: SparkSession, tmp_path: Path
+) -> None:
     with settings(spark, {"spark.sql.caseSensitive": "true"}):
         rows = Feed(tmp_path / "in", "k string").stream(spark)
         panes = windowed(rows, Tumbling("10 seconds"), by="k", time="ts").agg(F.max("k").alias("K"))
@@ -429,7 +431,9 @@ def test_columns_may_be_named_as_those_that_the_operator_makes(spark: SparkSessi
 
 
 @pytest.mark.parametrize("spilling", [False, True])
-def test_late_rows_come_out_whole_and_with_their_key(spark: SparkSession, tmp_path: Path, spilling: bool) -> None:
+def test_late_rows_are_emitted_with_all_columns_and_their_key(
+    spark: SparkSession, tmp_path: Path, spilling: bool
+) -> None:
     """For columns of any type, and for enough rows to spill to disk."""
     feed = Feed(tmp_path / "in", COLUMNS)
     rng = random.Random(2024)

@@ -29,9 +29,7 @@ BATCHES = 5
 RUNS = 2
 
 
-def test_what_is_committed_by_attempts_that_fail_and_by_actions_that_repeat_is_right(
-    spark: SparkSession, tmp_path: Path
-) -> None:
+def test_commits_of_failed_attempts_and_repeated_actions_are_correct(spark: SparkSession, tmp_path: Path) -> None:
     """A session in a separate process, because tasks of the suite's session have one attempt."""
     path = os.pathsep.join(filter(None, sys.path))
     environment = {

@@ -198,7 +198,7 @@ def refused(chain: DataFrame, checkpoint: Path, output_mode: str = "append") -> 
 
 
 @pytest.mark.filterwarnings("ignore::mullion.DroppedRowsWarning")
-def test_sparks_aggregates_are_refused_before_a_window_in_update_mode(
+def test_sparks_aggregates_are_rejected_before_a_window_in_update_mode(
     session: SparkSession, tmp_path: Path, feed: Feed
 ) -> None:
     chain = CHAINS[SPARK_FIRST][0](feed.stream(session))
@@ -236,7 +236,7 @@ REDEFINED: dict[str, Callable[[DataFrame], DataFrame]] = {
 
 
 @pytest.mark.parametrize("after", REDEFINED)
-def test_a_second_watermark_over_panes_is_refused_with_the_way_round(
+def test_a_second_watermark_over_panes_is_rejected_with_the_workaround(
     session: SparkSession, tmp_path: Path, feed: Feed, after: str
 ) -> None:
     """The first watermark waits for the second one, which waits for panes that wait for the first."""
@@ -375,7 +375,7 @@ NOT_FINAL: dict[str, dict[str, Any]] = {
 
 @pytest.mark.parametrize("what", NOT_FINAL)
 @pytest.mark.parametrize("operator", DOWNSTREAM)
-def test_panes_that_are_not_final_are_refused_before_a_stateful_operator(
+def test_panes_that_are_not_final_are_rejected_before_a_stateful_operator(
     session: SparkSession, tmp_path: Path, feed: Feed, operator: str, what: str
 ) -> None:
     rows = feed.stream(session, "15 seconds")
@@ -385,7 +385,7 @@ def test_panes_that_are_not_final_are_refused_before_a_stateful_operator(
 
 
 @pytest.mark.parametrize("what", NOT_FINAL)
-def test_panes_that_are_not_final_go_on_into_what_keeps_no_state(
+def test_panes_that_are_not_final_reach_stateless_operators(
     spark: SparkSession, tmp_path: Path, feed: Feed, what: str
 ) -> None:
     panes = ours(feed.stream(spark, "15 seconds"), **NOT_FINAL[what])
@@ -421,12 +421,12 @@ def test_a_left_semi_join_of_panes_is_rejected_with_an_inner_join_that_gives_the
         assert shown(fired) == shown(wanted[how]) != []
 
 
-def test_complete_mode_is_refused_after_a_window_too(session: SparkSession, tmp_path: Path, feed: Feed) -> None:
+def test_complete_mode_is_rejected_after_a_window_too(session: SparkSession, tmp_path: Path, feed: Feed) -> None:
     chain = ours(feed.stream(session)).groupBy("k").agg(F.sum("n").alias("n"))
     assert "outputMode('append')" in refused(chain, tmp_path, "complete")
 
 
-def test_one_watermark_for_all_operators_is_refused(session: SparkSession, tmp_path: Path, feed: Feed) -> None:
+def test_one_watermark_for_all_operators_is_rejected(session: SparkSession, tmp_path: Path, feed: Feed) -> None:
     conf = "spark.sql.streaming.statefulOperator.allowMultiple"
     with settings(session, {conf: "false"}):
         refusal = refused(ours(feed.stream(session)), tmp_path / "checkpoint")

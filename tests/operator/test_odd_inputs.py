@@ -70,7 +70,7 @@ def test_keys_that_few_streams_have_are_grouped_as_spark_groups_them(
 
 
 @pytest.mark.parametrize("key", ["k collate UTF8_LCASE", "parse_json('1')"])
-def test_keys_that_cannot_be_told_apart_byte_by_byte_are_refused_when_the_window_is_written(
+def test_keys_without_a_unique_binary_form_are_rejected_when_the_window_is_defined(
     spark: SparkSession, feed: Feed, key: str
 ) -> None:
     rows = feed.stream(spark).withColumn("key", F.expr(key))
@@ -114,7 +114,9 @@ def test_five_hundred_columns_are_aggregated_side_by_side(spark: SparkSession, t
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("windows", "rows"), [(100, 100), (1000, 20)])
-def test_many_windows_together_are_one_operator(spark: SparkSession, tmp_path: Path, windows: int, rows: int) -> None:
+def test_many_windows_in_one_query_are_one_operator(
+    spark: SparkSession, tmp_path: Path, windows: int, rows: int
+) -> None:
     feed = Feed(tmp_path / "in", "k string")
     feed.write((i * SECOND, "a") for i in range(rows))
     feed.flood()
@@ -145,7 +147,7 @@ def test_a_stream_of_ten_thousand_columns_is_windowed(spark: SparkSession, tmp_p
 
 
 @pytest.mark.slow
-def test_a_second_query_on_a_checkpoint_stops_the_first_and_goes_on_from_there(
+def test_a_second_query_on_a_checkpoint_stops_the_first_and_continues_from_there(
     spark: SparkSession, tmp_path: Path
 ) -> None:
     feed = Feed(tmp_path / "in", "k string")
@@ -161,7 +163,7 @@ def test_a_second_query_on_a_checkpoint_stops_the_first_and_goes_on_from_there(
             assert [row.n for row in second.settle() if row.pane.firing == "close"] == [2]
 
 
-def test_a_checkpoint_restored_from_an_older_copy_goes_on_from_there(spark: SparkSession, tmp_path: Path) -> None:
+def test_a_checkpoint_restored_from_an_older_copy_continues_from_there(spark: SparkSession, tmp_path: Path) -> None:
     feed, checkpoint, copy = Feed(tmp_path / "in", "k string"), tmp_path / "checkpoint", tmp_path / "copy"
     rows = feed.stream(spark)
     early = Early(every="5 seconds")

@@ -110,7 +110,7 @@ def test_late_rows_that_are_dropped_are_in_sparks_own_metric_too(
         assert counted_drops(panes, feed, tmp_path / f"{late} checkpoint") == [(dropped, 2)], late
 
 
-def test_late_rows_of_windows_together_are_dropped_by_those_that_drop_them(spark: SparkSession, tmp_path: Path) -> None:
+def test_late_rows_of_several_windows_are_dropped_by_those_that_drop_them(spark: SparkSession, tmp_path: Path) -> None:
     feed = Feed(tmp_path / "in", "k string")
     rows, n = feed.stream(spark), F.count("*").alias("n")
     panes = together(
@@ -208,7 +208,7 @@ def explained(panes: DataFrame, capsys: pytest.CaptureFixture[str], mode: str) -
 
 
 @pytest.mark.parametrize("mode", ["simple", "extended", "formatted"])
-def test_the_plan_says_the_window_the_keys_the_lateness_and_the_firings(
+def test_the_plan_shows_the_window_the_keys_the_lateness_and_the_firings(
     spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str], mode: str
 ) -> None:
     feed = Feed(tmp_path / "in", "k string, j int")
@@ -233,7 +233,7 @@ def test_the_plan_says_the_window_the_keys_the_lateness_and_the_firings(
     assert "mullion_no_key" not in text.split("WindowedAggregate")[1].split("\n")[0]
 
 
-def test_a_quiet_stream_beside_one_that_is_behind_asks_for_no_batch_until_that_one_goes_on(
+def test_a_quiet_stream_next_to_a_slow_one_requests_no_batch_until_the_slow_one_advances(
     spark: SparkSession, tmp_path: Path
 ) -> None:
     quiet, behind = Feed(tmp_path / "quiet", "k string"), Feed(tmp_path / "behind", "k string")

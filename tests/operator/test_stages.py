@@ -292,7 +292,7 @@ def test_errors_of_stages_say_which_and_what_a_stage_does_not_finish_is_not_kept
         running.settle()
 
 
-def test_what_windows_between_stages_cannot_be_is_refused(spark: SparkSession, tmp_path: Path) -> None:
+def test_what_windows_between_stages_cannot_be_is_rejected(spark: SparkSession, tmp_path: Path) -> None:
     feed = Feed(tmp_path / "in", "k string, n bigint")
     feed.write([(0, "a", 1)])
     rows = feed.stream(spark)
@@ -321,7 +321,7 @@ def test_what_windows_between_stages_cannot_be_is_refused(spark: SparkSession, t
         query.settle()
 
 
-def test_a_checkpoint_of_other_windows_is_refused(spark: SparkSession, tmp_path: Path) -> None:
+def test_a_checkpoint_of_other_windows_is_rejected(spark: SparkSession, tmp_path: Path) -> None:
     feed = Feed(tmp_path / "in", "k string, n bigint")
     feed.write([(0, "a", 1)])
 

@@ -279,7 +279,7 @@ def parse(text: str) -> int:
     return int(text)
 
 
-def test_an_error_of_a_function_says_its_file_and_line(spark: SparkSession, tmp_path: Path) -> None:
+def test_an_error_of_a_function_has_its_file_and_line(spark: SparkSession, tmp_path: Path) -> None:
     def counting(batches: Iterator[pa.RecordBatch], state: State) -> Iterator[pa.RecordBatch]:
         for batch in batches:
             state.put(b"seen", b"1")
@@ -351,7 +351,7 @@ def test_columns_are_found_by_name_and_cast_and_nothing_may_come(spark: SparkSes
         assert list(map(tuple, query.settle())) == [("x", None, None), ("y", None, None), ("z", 7, 5 * SECOND)]
 
 
-def test_what_cannot_be_right_is_refused_before_the_query_starts(spark: SparkSession, tmp_path: Path) -> None:
+def test_what_cannot_be_right_is_rejected_before_the_query_starts(spark: SparkSession, tmp_path: Path) -> None:
     feed = Feed(tmp_path / "in", "k string")
     rows = feed.stream(spark)
     with pytest.raises(UnsupportedError, match=r"are for streams.*readStream"):
@@ -372,7 +372,7 @@ def test_what_cannot_be_right_is_refused_before_the_query_starts(spark: SparkSes
         read_state(tmp_path, spark=spark)
 
 
-def test_a_checkpoint_of_other_shards_is_refused(spark: SparkSession, tmp_path: Path) -> None:
+def test_a_checkpoint_of_other_shards_is_rejected(spark: SparkSession, tmp_path: Path) -> None:
     feed = Feed(tmp_path / "in", "k string, n bigint")
     feed.write([(0, "a", 1)])
 

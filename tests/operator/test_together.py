@@ -84,7 +84,7 @@ def random_rows(chance: random.Random, now: int, keys: int) -> list[tuple[Any, .
     ]
 
 
-def test_windows_together_give_what_each_gives_alone(spark: SparkSession, tmp_path: Path) -> None:
+def test_windows_in_one_query_give_the_same_results_as_alone(spark: SparkSession, tmp_path: Path) -> None:
     seed = SEED
     print(f"seed {seed}")
     chance = random.Random(seed)
@@ -153,7 +153,7 @@ def test_the_source_is_read_once_and_shuffled_once(spark: SparkSession, tmp_path
     assert "all: tumbling 20 seconds" in plan
 
 
-def test_what_cannot_share_stands_for_itself_and_gives_the_same(
+def test_windows_that_cannot_share_run_separately_with_the_same_results(
     spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     feed = Feed(tmp_path / "in", COLUMNS)
@@ -196,7 +196,7 @@ def test_what_cannot_share_stands_for_itself_and_gives_the_same(
             query.stop()
 
 
-def test_on_a_batch_windows_together_give_what_each_gives(spark: SparkSession, tmp_path: Path) -> None:
+def test_on_a_batch_several_windows_give_the_same_results_as_alone(spark: SparkSession, tmp_path: Path) -> None:
     feed = Feed(tmp_path / "in", COLUMNS)
     feed.write(random_rows(random.Random(7), 100, 40))
     panes = windows(feed.batch(spark))
@@ -218,7 +218,7 @@ def test_the_columns_are_the_name_the_keys_the_pane_and_what_the_windows_hold(sp
     assert [tuple(row) for row in shown.collect()] == [("first", 1, None, 1, 2), ("second", None, "a", 1, None)]
 
 
-def test_what_windows_together_show_is_found_by_what_it_is_and_not_by_its_text(
+def test_results_of_several_windows_are_matched_by_expression_and_not_by_text(
     spark: SparkSession, tmp_path: Path
 ) -> None:
     feed = Feed(tmp_path / "in", "k string, v int")
@@ -271,7 +271,7 @@ def test_what_windows_together_show_is_found_by_what_it_is_and_not_by_its_text(
     )
 
 
-def test_a_window_after_windows_together_waits_for_the_slowest(spark: SparkSession, tmp_path: Path) -> None:
+def test_a_window_after_several_windows_waits_for_the_slowest(spark: SparkSession, tmp_path: Path) -> None:
     feed = Feed(tmp_path / "in", COLUMNS)
     stream = feed.stream(spark)
 
@@ -335,7 +335,7 @@ CHANGED: dict[str, tuple[Callable[[DataFrame], dict[str, DataFrame]], str]] = {
 
 
 @pytest.mark.parametrize("change", CHANGED)
-def test_other_windows_than_the_state_is_of_are_refused(started: tuple[DataFrame, Path], change: str) -> None:
+def test_other_windows_than_the_state_is_of_are_rejected(started: tuple[DataFrame, Path], change: str) -> None:
     stream, checkpoint = started
     panes, why = CHANGED[change]
     with (
@@ -345,7 +345,7 @@ def test_other_windows_than_the_state_is_of_are_refused(started: tuple[DataFrame
         query.settle()
 
 
-def test_what_does_not_go_together_is_refused(spark: SparkSession, tmp_path: Path) -> None:
+def test_what_does_not_go_together_is_rejected(spark: SparkSession, tmp_path: Path) -> None:
     stream = Feed(tmp_path / "in", COLUMNS).stream(spark)
     n = F.count("*").alias("n")
     tens = windowed(stream, Tumbling("10 seconds"), by="k", time="ts").agg(n)
@@ -381,7 +381,7 @@ def by_key(rows: DataFrame, key: Any) -> DataFrame:
     return windowed(rows, Tumbling("10 seconds"), by=key, time="ts").agg(F.sum(F.lit(1)).alias("s"))
 
 
-def test_an_operator_over_early_firings_of_windows_together_is_refused(spark: SparkSession, tmp_path: Path) -> None:
+def test_an_operator_over_early_firings_of_several_windows_is_rejected(spark: SparkSession, tmp_path: Path) -> None:
     panes = together(**windows(Feed(tmp_path / "in", COLUMNS).stream(spark)))
     with pytest.raises(UnsupportedError, match=r"groupBy.* has state"):
         panes.groupBy("k").count().writeStream.format("noop").outputMode("update").start()

@@ -23,6 +23,6 @@ def test_a_fixed_stream_makes_no_more_work_than_before(spark: SparkSession, tmp_
     )
 
 
-def test_the_cost_of_a_batch_is_of_what_it_touches_and_not_of_what_is_open(spark: SparkSession, tmp_path: Path) -> None:
+def test_the_cost_of_a_batch_depends_on_its_rows_and_not_on_open_panes(spark: SparkSession, tmp_path: Path) -> None:
     few, many = (work.idle(spark, keys, tmp_path / str(keys)) for keys in (20, 2000))
     assert few == many

@@ -45,7 +45,7 @@ spark.stop()
         ("remote", "The Spark Connect server (Spark"),
     ],
 )
-def test_it_is_refused_by_name_and_the_session_goes_on(tmp_path: Path, how: str, message: str) -> None:
+def test_it_is_rejected_by_name_and_the_session_continues(tmp_path: Path, how: str, message: str) -> None:
     output = output_of(tmp_path, how)
     assert f"refused: {message}" in output, output
     assert "rows: 120" in output

@@ -49,7 +49,7 @@ def test_spark_submit_gets_the_jar_from_a_repository_and_windows_run(tmp_path: P
     assert f"dev.mullion_{ARTIFACT}-{mullion.__version__}.jar" in done.stdout
 
 
-def test_what_is_published_has_its_licence_its_sources_and_its_documentation() -> None:
+def test_the_published_files_have_a_licence_sources_and_documentation() -> None:
     folder = REPOSITORY / "dev" / "mullion" / ARTIFACT / mullion.__version__
     (jar,) = folder.glob(f"*{mullion.__version__}.jar")
     with zipfile.ZipFile(jar) as archive:

@@ -48,12 +48,12 @@ def test_a_workflow_makes_what_the_makefile_has(file: Path) -> None:
     assert wanted or "uses" in str(workflow)
 
 
-def test_each_command_that_contributors_are_told_of_is_in_the_makefile() -> None:
+def test_each_command_for_contributors_is_in_the_makefile() -> None:
     targets = targets_in("\n".join(re.findall(r"`(make [^`]*)`", (ROOT / "CONTRIBUTING.md").read_text("utf-8"))))
     assert {"check", "test", "wheel"} <= targets <= TARGETS
 
 
-def test_what_is_tested_is_what_is_promised() -> None:
+def test_the_tested_versions_are_the_promised_versions() -> None:
     (jobs,) = (loaded(file)["jobs"] for file in WORKFLOWS if file.stem == "test")
     matrix = jobs["test"]["strategy"]["matrix"]["include"]
     promised = [entry for entry in matrix if not entry["tried"]]
@@ -63,7 +63,7 @@ def test_what_is_tested_is_what_is_promised() -> None:
     assert {entry["spark"] for entry in matrix} <= lines
 
 
-def test_every_classifier_is_one_that_pypi_knows() -> None:
+def test_every_classifier_exists_on_pypi() -> None:
     # The wheel is built with the same version.
     assert set(PROJECT["classifiers"]) <= trove_classifiers.classifiers
 

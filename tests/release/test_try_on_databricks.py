@@ -18,7 +18,7 @@ pytestmark = pytest.mark.slow
 SCRIPT = Path(__file__).parents[2] / "scripts" / "try-on-databricks.py"
 
 
-def test_a_runtime_that_has_all_is_not_refused_and_its_scenarios_come_out_right(tmp_path: Path) -> None:
+def test_a_complete_runtime_is_accepted_and_its_test_cases_pass(tmp_path: Path) -> None:
     report = tmp_path / "report.json"
     options = ["--folder", str(tmp_path / "try"), "--report", str(report), "--scenarios", "6"]
     done = subprocess.run(
@@ -37,7 +37,7 @@ def test_a_runtime_that_has_all_is_not_refused_and_its_scenarios_come_out_right(
     assert "Please send us" in done.stdout
 
 
-def test_a_runtime_with_photon_is_refused_before_a_query_starts(tmp_path: Path) -> None:
+def test_a_runtime_with_photon_is_rejected_before_a_query_starts(tmp_path: Path) -> None:
     program = tmp_path / "program.py"
     program.write_text(
         "from pyspark.sql import SparkSession, functions as F\n"
@@ -76,7 +76,7 @@ for text in ("SELECT * FROM mullion_recover('x')", "SELECT mullion_window_start(
 """
 
 
-def test_a_session_that_asks_nothing_of_mullion_starts_on_a_runtime_that_it_refuses(tmp_path: Path) -> None:
+def test_a_session_without_mullion_calls_starts_on_a_rejected_runtime(tmp_path: Path) -> None:
     message = "Databricks Runtime 18.1"
     photon = "spark.databricks.clusterUsageTags.sparkVersion=18.1.x-photon-scala2.13"
     program = tmp_path / "program.py"

@@ -241,7 +241,7 @@ DAYS = "window => 'tumbling', size => '{}', timezone => '{}', time => 'ts', aggr
         (f"{TUMBLING}, time => 'ts', collect => 'rows', max_rows => 0", "0"),
     ],
 )
-def test_a_wrong_argument_is_refused_by_name(spark: SparkSession, rows: DataFrame, text: str, message: str) -> None:
+def test_a_wrong_argument_is_rejected_by_name(spark: SparkSession, rows: DataFrame, text: str, message: str) -> None:
     with pytest.raises(InvalidArgumentError, match=message.replace("(", r"\(").replace("*", r"\*")):
         by_sql(spark, text)
 
@@ -307,7 +307,7 @@ def test_a_message_spells_options_as_the_request_does_also_when_its_query_starts
             writer.option("checkpointLocation", str(tmp_path / spelt.replace("'", ""))).start().awaitTermination()
 
 
-def test_what_pythons_call_refuses_is_refused_in_sql(spark: SparkSession, rows: DataFrame) -> None:
+def test_arguments_that_python_rejects_are_rejected_in_sql(spark: SparkSession, rows: DataFrame) -> None:
     with pytest.raises(UnsupportedError, match="whose values Spark cannot compare"):
         by_sql(spark, f"{TUMBLING}, time => 'ts', aggregates => 'count(DISTINCT parse_json(k)) AS n'")
     with pytest.raises(MullionError, match="ORDER BY and WITH SINGLE PARTITION say nothing"):
@@ -411,7 +411,7 @@ def test_windows_of_a_stream_that_are_put_together_share_an_operator(
     assert fired(in_python(stream)) == 4
 
 
-def test_a_recovery_in_sql_is_refused_for_a_folder_without_state(spark: SparkSession) -> None:
+def test_a_recovery_in_sql_is_rejected_for_a_folder_without_state(spark: SparkSession) -> None:
     with pytest.raises(InvalidArgumentError, match="There is no state in /nowhere"):
         spark.sql("SELECT * FROM mullion_recover('/nowhere')")
 
@@ -426,7 +426,7 @@ def test_a_recovery_in_sql_is_refused_for_a_folder_without_state(spark: SparkSes
         (f"hours => TABLE({HOURS}) PARTITION BY k", "say nothing to panes"),
     ],
 )
-def test_what_are_no_panes_is_refused_by_the_windows_name(
+def test_what_are_no_panes_is_rejected_by_the_windows_name(
     spark: SparkSession, rows: DataFrame, text: str, message: str
 ) -> None:
     with pytest.raises(InvalidArgumentError, match=message):

@@ -65,7 +65,7 @@ def values_of(panes: DataFrame, *keys: str) -> list[dict[str, Any]]:
     ],
     ids=["tumbling", "sliding", "sessions", "around", "processing time"],
 )
-def test_each_open_pane_says_when_it_closes_where_its_clock_is_and_how_often_it_fired(
+def test_each_open_pane_has_its_closing_time_its_clock_and_its_number_of_firings(
     spark: SparkSession, tmp_path: Path, rules: Rules | SessionRules | AroundRules
 ) -> None:
     case = Case("open panes", rules, keys="text", aggregates="figures")
@@ -105,7 +105,7 @@ def feed(tmp_path: Path) -> Feed:
     return Feed(tmp_path / "in", "k string, v int")
 
 
-def test_a_pane_says_how_far_its_clock_has_to_go_and_which_source_holds_it(
+def test_a_pane_has_the_distance_of_its_clock_and_the_source_that_holds_it(
     spark: SparkSession, tmp_path: Path, feed: Feed
 ) -> None:
     panes = windowed(
@@ -186,7 +186,7 @@ def test_windows_of_row_numbers_wait_for_rows(spark: SparkSession, tmp_path: Pat
         assert row["rows"] == 2
 
 
-def test_a_key_with_the_name_of_another_column_is_shown_beside_it(
+def test_a_key_with_the_name_of_another_column_is_shown_next_to_it(
     spark: SparkSession, tmp_path: Path, feed: Feed
 ) -> None:
     feed.write([(SECOND, "a", 1)])
@@ -213,7 +213,7 @@ def test_a_key_with_a_clock_of_its_own_shows_that(spark: SparkSession, tmp_path:
     assert {row["held_by"] for row in rows} == {"the rows of its key"}
 
 
-def test_windows_together_are_shown_with_their_names(spark: SparkSession, tmp_path: Path, feed: Feed) -> None:
+def test_windows_in_one_query_are_shown_with_their_names(spark: SparkSession, tmp_path: Path, feed: Feed) -> None:
     stream = feed.stream(spark)
     panes = together(
         minutes=windowed(stream, Tumbling("1 minute"), by="k", time="ts", early=Early(count=1)).agg(
@@ -283,7 +283,7 @@ def test_a_query_started_by_spark_is_asked_by_itself(spark: SparkSession, tmp_pa
     assert row["held_by"] is None, "a query that has stopped waits for nothing"
 
 
-def test_what_is_no_query_is_refused(spark: SparkSession, tmp_path: Path, feed: Feed) -> None:
+def test_an_object_that_is_no_query_is_rejected(spark: SparkSession, tmp_path: Path, feed: Feed) -> None:
     not_a_query: Any = 7
     with pytest.raises(InvalidArgumentError, match=r"query=7 \(int\) is neither a running query nor a path"):
         open_panes(not_a_query)

@@ -28,7 +28,7 @@ EXPECTED = {
 @pytest.mark.parametrize(
     "case", [pytest.param(case, marks=[] if case == QUICK else pytest.mark.slow) for case in EXPECTED]
 )
-def test_a_heap_that_is_small_beside_what_a_query_holds_is_enough(case: str, tmp_path: Path) -> None:
+def test_a_heap_that_is_small_compared_with_the_state_is_enough(case: str, tmp_path: Path) -> None:
     script = Path(__file__).parents[1] / "support" / "campaigns" / "small_heaps.py"
     command = [sys.executable, str(script), case, str(tmp_path)]
     # With the compiler and the collector that a user's JVM has.

@@ -132,7 +132,7 @@ def test_aggregates_without_text_are_read_with_the_querys_own_dataframe(spark: S
     assert [row.doubled for row in read_panes(tmp_path / "checkpoint", panes=panes).collect()] == [[4]]
 
 
-def test_what_is_computed_over_aggregates_is_read_back_under_its_own_name(spark: SparkSession, tmp_path: Path) -> None:
+def test_expressions_over_aggregates_are_read_back_under_their_names(spark: SparkSession, tmp_path: Path) -> None:
     feed = Feed(tmp_path / "in", "k string, v int")
     total, plus = F.sum("v"), F.udf(lambda n: n and n + 1000, "bigint")
     shown = {
@@ -208,7 +208,7 @@ def test_of_several_operators_one_must_be_named(spark: SparkSession, two_windows
 
 
 @pytest.mark.parametrize("number", [1, 7])
-def test_an_operator_that_is_no_window_is_refused_with_those_that_are(
+def test_an_operator_that_is_no_window_is_rejected_with_those_that_are(
     spark: SparkSession, two_windows: tuple[Path, DataFrame], number: int
 ) -> None:
     with pytest.raises(
@@ -217,12 +217,12 @@ def test_an_operator_that_is_no_window_is_refused_with_those_that_are(
         read_panes(two_windows[0], operator=number, spark=spark)
 
 
-def test_a_checkpoint_without_state_is_refused(spark: SparkSession, tmp_path: Path) -> None:
+def test_a_checkpoint_without_state_is_rejected(spark: SparkSession, tmp_path: Path) -> None:
     with pytest.raises(InvalidArgumentError, match=r"no state in .*Give the checkpointLocation"):
         read_panes(tmp_path, spark=spark)
 
 
-def test_a_checkpoint_without_a_window_is_refused(spark: SparkSession, tmp_path: Path) -> None:
+def test_a_checkpoint_without_a_window_is_rejected(spark: SparkSession, tmp_path: Path) -> None:
     feed = Feed(tmp_path / "in", "k string")
     feed.write([(SECOND, "a")])
     with ClockedQuery(feed.stream(spark).dropDuplicates(["k"]), checkpoint=tmp_path / "checkpoint") as query:
@@ -231,7 +231,7 @@ def test_a_checkpoint_without_a_window_is_refused(spark: SparkSession, tmp_path:
         read_panes(tmp_path / "checkpoint", spark=spark)
 
 
-def test_another_querys_dataframe_is_refused_with_the_difference(spark: SparkSession, tmp_path: Path) -> None:
+def test_another_querys_dataframe_is_rejected_with_the_difference(spark: SparkSession, tmp_path: Path) -> None:
     feed = Feed(tmp_path / "in", "k string")
     feed.write([(SECOND, "a")])
     panes = [

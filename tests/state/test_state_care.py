@@ -79,7 +79,7 @@ def test_state_is_maintained_unloaded_and_loaded_again_within_a_run_and_after_it
         query.finish()
 
 
-def test_sparks_offline_repartition_refuses_the_window_and_the_query_can_go_on(
+def test_sparks_offline_repartition_rejects_the_window_and_the_query_can_continue(
     spark: SparkSession, tmp_path: Path
 ) -> None:
     with CheckedQuery(spark, tmp_path, Case("repartitioned", Rules(TEN, TEN), keys="text")) as query:

@@ -37,7 +37,7 @@ def feed(tmp_path: Path) -> Feed:
     return feed
 
 
-def test_a_checkpoint_of_format_1_is_refused_under_format_2_and_goes_on_under_its_own(
+def test_a_checkpoint_of_format_1_is_rejected_under_format_2_and_continues_under_its_own(
     spark: SparkSession, tmp_path: Path, feed: Feed
 ) -> None:
     checkpoint = tmp_path / "checkpoint"
@@ -49,7 +49,7 @@ def test_a_checkpoint_of_format_1_is_refused_under_format_2_and_goes_on_under_it
     assert run(spark, feed, checkpoint, {}) == 1
 
 
-def test_a_checkpoint_of_format_2_is_refused_under_format_1_and_goes_on_under_its_own(
+def test_a_checkpoint_of_format_2_is_rejected_under_format_1_and_continues_under_its_own(
     spark: SparkSession, tmp_path: Path, feed: Feed
 ) -> None:
     checkpoint = tmp_path / "checkpoint"
@@ -62,7 +62,7 @@ def test_a_checkpoint_of_format_2_is_refused_under_format_1_and_goes_on_under_it
 
 
 @pytest.mark.parametrize("text", ["much", "-1", "1.5g"])
-def test_a_limit_of_memory_that_is_no_number_of_bytes_is_refused_by_the_driver(
+def test_a_limit_of_memory_that_is_no_number_of_bytes_is_rejected_by_the_driver(
     spark: SparkSession, tmp_path: Path, feed: Feed, text: str
 ) -> None:
     with pytest.raises(InvalidArgumentError, match=rf"{HOT}={text} is not a number of bytes: .* such as '512m'"):

@@ -107,7 +107,7 @@ def test_any_value_is_again_what_it_was(value: Any) -> None:
         (timedelta(seconds=1), b'{"!":"timedelta","v":1000000}'),
     ],
 )
-def test_what_is_in_checkpoints_is_written_and_read_as_ever(value: Any, written: bytes) -> None:
+def test_the_format_of_values_in_checkpoints_is_unchanged(value: Any, written: bytes) -> None:
     assert values.encode(value, "a test") == written
     assert values.decode(written) == value
 
@@ -157,7 +157,7 @@ def test_a_defaultdict_of_a_function_is_rejected_with_the_factories_that_are_sto
         values.encode(collections.defaultdict(lambda: 0), "a test")
 
 
-def test_what_cannot_be_kept_and_what_is_not_there_any_more_is_refused() -> None:
+def test_unsupported_values_and_missing_classes_are_rejected() -> None:
     class Own(int):
         pass
 
@@ -187,7 +187,7 @@ def test_bytes_that_are_no_value_are_a_value_or_our_error(written: bytes) -> Non
         values.decode(written)
 
 
-def test_what_cannot_be_read_is_refused_with_the_reason() -> None:
+def test_what_cannot_be_read_is_rejected_with_the_reason() -> None:
     for written in (b"", b"\xff", b"[" * 100_000, b'{"!":"x","v":1}', b'{"!":"uuid","v":"7"}', b'{"!":"set","v":[[]]}'):
         with pytest.raises(DamagedStateError, match=r"cannot be read: \w+: .*restore the checkpoint from a copy"):
             values.decode(written)
@@ -205,7 +205,7 @@ def test_of_a_class_that_is_no_record_nothing_is_made() -> None:
         values.decode(b'{"!":"enum","v":["builtins:print","a"]}')
 
 
-def test_plain_json_says_where_something_has_no_place_in_it() -> None:
+def test_plain_json_names_the_place_of_an_unsupported_value() -> None:
     assert json.dumps({"at": date(2026, 1, 2), "p": (Page(name="a"), {2, 1})}) == (
         b'{"at":"2026-01-02","p":[{"name":"a","views":0},[1,2]]}'
     )

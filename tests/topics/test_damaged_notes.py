@@ -56,7 +56,7 @@ def refusal(read: Callable[[Path], Any], file: Path) -> str | None:
 
 
 @pytest.mark.parametrize("note", NOTES)
-def test_a_note_with_other_bytes_is_read_or_refused_by_its_name(tmp_path: Path, note: str) -> None:
+def test_a_note_with_other_bytes_is_read_or_rejected_by_its_name(tmp_path: Path, note: str) -> None:
     file, rng = valid_note(tmp_path, note), random.Random(7)
     written, read = file.read_bytes(), NOTES[note]
     as_written = read(file)
@@ -80,7 +80,9 @@ def test_a_note_with_other_bytes_is_read_or_refused_by_its_name(tmp_path: Path, 
 
 @settings(max_examples=300)
 @given(anything)
-def test_notes_that_are_json_of_another_shape_are_refused(tmp_path_factory: pytest.TempPathFactory, value: Any) -> None:
+def test_notes_that_are_json_of_another_shape_are_rejected(
+    tmp_path_factory: pytest.TempPathFactory, value: Any
+) -> None:
     folder = tmp_path_factory.getbasetemp() / "shapes"
     (folder / "topic").mkdir(parents=True, exist_ok=True)
     for note, read in NOTES.items():
@@ -99,7 +101,7 @@ def test_a_record_among_the_notes_of_batches_that_is_none_is_named(monkeypatch: 
             Transactions("localhost:1", "query")._noted()
 
 
-def test_times_that_no_text_of_json_has_are_refused_with_their_column() -> None:
+def test_times_that_no_text_of_json_has_are_rejected_with_their_column() -> None:
     ends = {"us": (-(2**63), 2**63 - 1), "ms": (-(2**63), 2**63 - 1), "s": (-(2**62), 2**62)}
     for unit, times in ends.items():
         for zone in (None, "UTC", "Asia/Tokyo"):

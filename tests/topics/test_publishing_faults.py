@@ -286,7 +286,7 @@ def test_a_publisher_that_dies_or_whose_disk_fails_at_any_operation_on_files_pub
     assert int(process.stdout) > 80, "operations at which it died or failed"
 
 
-def test_readers_beside_a_publisher_see_a_beginning_of_each_topic_after_each_of_its_operations(
+def test_readers_next_to_a_publisher_see_a_prefix_of_each_topic_after_each_of_its_operations(
     spark: SparkSession, tmp_path: Path
 ) -> None:
     (tmp_path / "commits").mkdir()

@@ -30,7 +30,7 @@ def broker(tmp_path: Path) -> topics.DirBroker:
     return topics.DirBroker(tmp_path / "topics")
 
 
-def test_each_call_is_a_micro_batch_with_its_rows_in_order_and_says_which_columns_it_had(
+def test_each_call_is_a_micro_batch_with_its_rows_in_order_and_its_columns(
     broker: topics.DirBroker, spark: SparkSession
 ) -> None:
     topics.produce(broker, "orders", [{"n": i, "amount": 1} for i in range(1000)], timestamps=range(1000))
@@ -96,7 +96,7 @@ def test_a_stream_has_what_a_read_has_for_random_calls(broker: topics.DirBroker,
     assert shown == read, f"MULLION_SEED={SEED}"
 
 
-def test_random_rows_of_random_types_come_out_as_they_went_in_or_were_refused(
+def test_random_rows_of_random_types_survive_or_are_rejected(
     broker: topics.DirBroker, spark: SparkSession, tmp_path: Path
 ) -> None:
     seed = SEED
@@ -258,14 +258,14 @@ def test_a_schema_that_is_given_is_announced_to_producers_who_then_keep_to_it(
         (pa.schema({}), "schema= has no columns"),
     ],
 )
-def test_a_stream_without_a_schema_is_refused_with_the_fix(
+def test_a_stream_without_a_schema_is_rejected_with_the_fix(
     broker: topics.DirBroker, spark: SparkSession, schema: Any, message: str
 ) -> None:
     with pytest.raises(InvalidArgumentError, match=message):
         broker.stream(spark, "orders", schema=schema)
 
 
-def test_a_note_of_a_later_format_is_refused(broker: topics.DirBroker) -> None:
+def test_a_note_of_a_later_format_is_rejected(broker: topics.DirBroker) -> None:
     topics.produce(broker, "orders", [{"n": 1}])
     note = broker.path / "orders" / "_topic.json"
     note.write_text(note.read_text().replace('"format": 1', '"format": 2'))

@@ -139,7 +139,7 @@ def test_a_column_is_the_union_of_what_calls_bring(broker: topics.DirBroker) -> 
         ([{"a": datetime.timedelta(1)}], r"column 'a' has the Arrow type duration\[us\]"),
     ],
 )
-def test_rows_that_cannot_be_of_the_topic_are_refused_and_nothing_is_written(
+def test_rows_that_cannot_be_of_the_topic_are_rejected_and_nothing_is_written(
     broker: topics.DirBroker, data: Any, message: str
 ) -> None:
     topics.produce(broker, "orders", [{"n": 1, "at": {"x": 1}, "tags": [1]}])
@@ -150,7 +150,7 @@ def test_rows_that_cannot_be_of_the_topic_are_refused_and_nothing_is_written(
     assert DirTopic(broker.path, "orders").about().schema.names == ["n", "at", "tags"]
 
 
-def test_values_of_two_kinds_in_one_column_are_refused_whatever_their_order(broker: topics.DirBroker) -> None:
+def test_values_of_two_kinds_in_one_column_are_rejected_whatever_their_order(broker: topics.DirBroker) -> None:
     naive, day = datetime.datetime(2024, 1, 1, 5), datetime.date(2024, 1, 1)
     pairs = [(day, naive), (naive, naive.replace(tzinfo=UTC)), ("a", b"b"), (1.5, True), (1, True), (1, "1"), ([1], 1)]
     for left, right in pairs:
@@ -172,7 +172,7 @@ def test_values_of_two_kinds_in_one_column_are_refused_whatever_their_order(brok
     ]
 
 
-def test_what_is_too_deep_to_be_read_again_is_refused_and_what_is_accepted_is_read_again(
+def test_values_that_are_nested_too_deep_are_rejected_and_others_are_read_back(
     broker: topics.DirBroker, spark: SparkSession
 ) -> None:
     def deep(levels: int, outer: Callable[[Any], Any]) -> Any:
@@ -204,7 +204,7 @@ def test_what_is_too_deep_to_be_read_again_is_refused_and_what_is_accepted_is_re
         assert str(read[0]["n"]) == str(streamed[0]).replace("Row(a=", "{'a': ").replace(")", "}")
 
 
-def test_names_that_spark_takes_for_one_are_refused_wherever_they_are(broker: topics.DirBroker) -> None:
+def test_names_that_spark_takes_for_one_are_rejected_wherever_they_are(broker: topics.DirBroker) -> None:
     topics.produce(broker, "orders", [{"at": {"x": 1}, "tags": [{"y": 1}]}])
     twice = pa.StructArray.from_arrays([pa.array([1]), pa.array([2])], ["x", "x"])
     for rows, message in (
@@ -221,7 +221,7 @@ def test_names_that_spark_takes_for_one_are_refused_wherever_they_are(broker: to
     assert values(topics.read(broker, "orders")) == [{"at": {"x": 1}, "tags": [{"y": 1}]}]
 
 
-def test_what_is_accepted_can_be_read_again_as_a_table_and_as_a_stream(
+def test_accepted_values_can_be_read_back_as_a_table_and_as_a_stream(
     broker: topics.DirBroker, spark: SparkSession
 ) -> None:
     large = 2**60 + 1
@@ -245,7 +245,7 @@ def test_what_is_accepted_can_be_read_again_as_a_table_and_as_a_stream(
     assert shown == expected
 
 
-def test_a_time_that_no_type_holds_is_refused(broker: topics.DirBroker) -> None:
+def test_a_time_that_no_type_holds_is_rejected(broker: topics.DirBroker) -> None:
     far = pa.table({"at": pa.array([2**62], pa.timestamp("s"))})
     with pytest.raises(InvalidArgumentError, match=r"column 'at' has the Arrow type timestamp\[s\], and a value"):
         topics.produce(broker, "orders", far)
@@ -267,14 +267,14 @@ def test_a_time_that_no_type_holds_is_refused(broker: topics.DirBroker) -> None:
         ({"keys": ["a", 1]}, r"keys\[1\]=1 \(int\) is not text"),
     ],
 )
-def test_keys_and_times_that_are_none_are_refused(broker: topics.DirBroker, options: Any, message: str) -> None:
+def test_keys_and_times_that_are_none_are_rejected(broker: topics.DirBroker, options: Any, message: str) -> None:
     with pytest.raises(InvalidArgumentError, match=message):
         topics.produce(broker, "orders", [1, 2], **options)
     assert not broker.path.exists()
 
 
 @pytest.mark.parametrize("name", ["", "_orders", ".", "..", "a/b", "a b", "x" * 250, None])
-def test_what_is_no_name_of_a_topic_is_refused(broker: topics.DirBroker, name: Any) -> None:
+def test_an_invalid_name_of_a_topic_is_rejected(broker: topics.DirBroker, name: Any) -> None:
     with pytest.raises(InvalidArgumentError, match="is not a topic's name"):
         topics.produce(broker, name, [1])
     with pytest.raises(InvalidArgumentError, match="is not a topic's name"):
@@ -282,7 +282,7 @@ def test_what_is_no_name_of_a_topic_is_refused(broker: topics.DirBroker, name: A
 
 
 @pytest.mark.parametrize("url", ["", "dir:", "/tmp/topics", "kafka", "kafka:host:9092", "kafka://", 5, None])
-def test_what_is_no_broker_is_refused_with_both_forms(url: Any) -> None:
+def test_an_invalid_broker_is_rejected_with_both_forms(url: Any) -> None:
     with pytest.raises(InvalidArgumentError, match=r"Write 'dir:PATH' .* or 'kafka://host:port'"):
         topics.broker(url)
 
@@ -335,7 +335,7 @@ def test_a_file_that_a_killed_producer_left_is_not_seen(broker: topics.DirBroker
     assert [[row.n for row in batch] for batch in batches(broker.stream(spark, "orders"), broker.path)] == [[1]]
 
 
-def test_readers_see_a_beginning_of_what_there_is_and_a_file_that_was_not_named_when_the_next_is(
+def test_readers_see_a_prefix_of_the_rows_and_an_unnamed_file_once_the_next_is_named(
     broker: topics.DirBroker, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     topic = DirTopic(broker.path, "orders")

@@ -102,7 +102,7 @@ def test_a_batch_needs_no_watermark_and_may_have_one(spark: SparkSession) -> Non
         assert windowed(frame, Tumbling("10 seconds"), time="ts").agg(F.count("*").alias("n")).collect()[0].n == 1
 
 
-def test_batch_panes_go_on_into_ordinary_queries(spark: SparkSession) -> None:
+def test_batch_panes_can_be_used_in_ordinary_queries(spark: SparkSession) -> None:
     rows = spark.range(100).select(F.timestamp_seconds("id").alias("ts"), (F.col("id") % 3).alias("k"), "id")
     panes = windowed(rows, Tumbling("10 seconds"), by="k", time="ts").agg(F.sum("id").alias("s"))
     joined = panes.alias("a").join(panes.alias("b"), ["k", "window"]).where("k = 1 AND a.s = b.s")

@@ -176,7 +176,7 @@ def test_shifted_and_sliding_windows_of_a_time_zone_are_those_of_pythons_calenda
     assert {(row.window_name, row.start, row.end): row.n for row in batch} == expected, f"seed {SEED}"
 
 
-def test_open_days_are_read_from_a_checkpoint_and_another_time_zone_is_refused(
+def test_open_days_are_read_from_a_checkpoint_and_another_time_zone_is_rejected(
     spark: SparkSession, tmp_path: Path
 ) -> None:
     feed = Feed(tmp_path / "in", "k string")
@@ -213,7 +213,7 @@ def test_windows_by_the_calendar_are_values() -> None:
         ("1 day", 2, "is not a name"),
     ],
 )
-def test_what_no_calendar_has_is_refused(size: str, timezone: object, says: str) -> None:
+def test_what_no_calendar_has_is_rejected(size: str, timezone: object, says: str) -> None:
     with pytest.raises(InvalidArgumentError, match=says):
         Tumbling(size, timezone=timezone)  # type: ignore[arg-type]
     with pytest.raises(InvalidArgumentError, match=r"Tumbling\('1 month', timezone='UTC'\)"):

@@ -87,9 +87,7 @@ def test_windows_of_processing_time_stay_closed_when_a_query_starts_again_long_a
             assert row.n > 22
 
 
-def test_a_note_of_the_clock_that_says_something_else_is_refused_by_its_name(
-    spark: SparkSession, tmp_path: Path
-) -> None:
+def test_an_invalid_note_of_the_clock_is_rejected_by_its_name(spark: SparkSession, tmp_path: Path) -> None:
     feed = Feed(tmp_path / "in", "k string")
     panes = windowed(feed.stream(spark), Tumbling("10 seconds"), by="k", time=None).agg(F.count("*").alias("n"))
     with ClockedQuery(panes, checkpoint=tmp_path / "checkpoint", start_ms=100_000) as query:

@@ -220,14 +220,14 @@ def test_a_range_that_is_none_fails_the_query_and_is_shown(
         ("shift", "the input has no column 'shift'"),
     ],
 )
-def test_a_column_that_holds_no_ranges_is_refused(spark: SparkSession, ranges: str, why: str) -> None:
+def test_a_column_that_holds_no_ranges_is_rejected(spark: SparkSession, ranges: str, why: str) -> None:
     rows = rows_at(spark, "2013-01-01T10:00:00Z")
     rows = rows.select("*", F.array("ts").alias("times"), F.array(F.struct("ts", "ts")).alias("pairs"))
     with pytest.raises(InvalidArgumentError, match=why):
         windowed(rows, Custom(ranges), time="ts")
 
 
-def test_ranges_of_several_rows_are_refused(spark: SparkSession) -> None:
+def test_ranges_of_several_rows_are_rejected(spark: SparkSession) -> None:
     rows = rows_at(spark, "2013-01-01T10:00:00Z").withColumn("r", MF.windows("ts", "1 hour"))
     for ranges in (F.max("r"), F.explode(F.array("r"))):
         with pytest.raises(InvalidArgumentError, match="more than one value for each row"):
@@ -236,7 +236,7 @@ def test_ranges_of_several_rows_are_refused(spark: SparkSession) -> None:
         windowed(rows, Custom(F.shuffle("r")), time="ts").agg(F.expr("count(*) AS n"))
 
 
-def test_custom_windows_on_processing_time_are_refused(spark: SparkSession) -> None:
+def test_custom_windows_on_processing_time_are_rejected(spark: SparkSession) -> None:
     with pytest.raises(UnsupportedError, match="Custom windows need event time"):
         windowed(rows_at(spark, "2013-01-01T10:00:00Z"), Custom("r"), time=None)
 
@@ -251,7 +251,7 @@ def test_the_window_is_said_in_words_in_the_plan(
     assert "custom by the function business_hours, closes at its end" in capsys.readouterr().out
 
 
-def test_state_is_told_by_what_computes_the_ranges(spark: SparkSession, tmp_path: Path) -> None:
+def test_state_is_identified_by_the_expression_of_the_ranges(spark: SparkSession, tmp_path: Path) -> None:
     feed = Feed(tmp_path / "in", "id int")
 
     def started(ranges: Custom) -> ClockedQuery:
@@ -275,7 +275,7 @@ def test_state_is_told_by_what_computes_the_ranges(spark: SparkSession, tmp_path
         assert closed.n == 2
 
 
-def test_ranges_may_be_computed_by_a_udf_and_go_on_after_a_restart(spark: SparkSession, tmp_path: Path) -> None:
+def test_ranges_may_be_computed_by_a_udf_and_survive_a_restart(spark: SparkSession, tmp_path: Path) -> None:
     feed = Feed(tmp_path / "in", "id int")
 
     def next_hour(us: int) -> list[tuple[int, int]]:

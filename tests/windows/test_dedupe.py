@@ -156,7 +156,7 @@ def test_a_checkpoint_is_of_the_ids_that_it_was_begun_with(spark: SparkSession, 
     run()
 
 
-def test_what_cannot_be_an_id_is_refused(spark: SparkSession, tmp_path: Path) -> None:
+def test_what_cannot_be_an_id_is_rejected(spark: SparkSession, tmp_path: Path) -> None:
     rows = Feed(tmp_path / "in", COLUMNS).stream(spark)
     with pytest.raises(UnknownColumnError, match=r"dedupe_by='ids': .* Did you mean 'id'\?"):
         panes_of(rows, Tumbling("10 seconds"), dedupe_by="ids")
@@ -168,7 +168,7 @@ def test_what_cannot_be_an_id_is_refused(spark: SparkSession, tmp_path: Path) ->
         panes_of(rows, Tumbling("10 seconds"), dedupe_by=F.expr("collate(k, 'UTF8_LCASE')"))
 
 
-def test_explain_says_that_rows_count_once(spark: SparkSession, tmp_path: Path) -> None:
+def test_explain_shows_that_rows_count_once(spark: SparkSession, tmp_path: Path) -> None:
     panes = panes_of(Feed(tmp_path / "in", COLUMNS).stream(spark), Tumbling("10 seconds"), dedupe_by=["id", "v"])
     query: Any = panes._jdf
     assert "rows of a pane with the same id, v count once" in query.queryExecution().analyzed().toString()

@@ -187,13 +187,13 @@ def test_the_functions_are_columns_with_the_types_that_they_say(spark: SparkSess
         (lambda: MF.session_end(5, "1 hour"), "neither a column's name nor a Column"),  # type: ignore[arg-type]
     ],
 )
-def test_a_wrong_argument_is_refused_at_once(spark: SparkSession, call: Callable[[], Column], why: str) -> None:
+def test_a_wrong_argument_is_rejected_at_once(spark: SparkSession, call: Callable[[], Column], why: str) -> None:
     with pytest.raises(InvalidArgumentError) as refused:
         call()
     assert why in str(refused.value)
 
 
-def test_a_column_that_is_no_timestamp_is_refused_when_it_is_used(spark: SparkSession) -> None:
+def test_a_column_that_is_no_timestamp_is_rejected_when_it_is_used(spark: SparkSession) -> None:
     with pytest.raises(InvalidArgumentError, match="of type STRING, and must be a TIMESTAMP"):
         spark.sql("SELECT '2013-01-01' AS ts").select(MF.windows("ts", "1 hour"))
     with pytest.raises(InvalidArgumentError, match="The gap of mullion_session is"):

@@ -95,7 +95,7 @@ def test_a_pane_of_a_million_rows_is_collected_at_the_limit_that_there_is(spark:
         ("percentile(id, 0.5)", 50_000, "256k"),
     ],
 )
-def test_a_pane_of_many_rows_fails_at_a_lower_limit_and_says_what_holds_so_much(
+def test_a_pane_of_many_rows_fails_at_a_lower_limit_and_names_the_aggregate(
     of: str, rows: int, limit: str, spark: SparkSession, tmp_path: Path
 ) -> None:
     numbers = Numbers(spark, tmp_path / "in")
@@ -147,7 +147,7 @@ def test_panes_of_every_window_have_the_limit(
 
 
 @pytest.mark.parametrize("text", ["much", "0", "-1", "5 potatoes"])
-def test_a_limit_that_is_no_number_of_bytes_is_refused(text: str, spark: SparkSession) -> None:
+def test_a_limit_that_is_no_number_of_bytes_is_rejected(text: str, spark: SparkSession) -> None:
     rows = spark.range(1).select("id", F.timestamp_seconds("id").alias("ts"))
     with (
         settings(spark, {LIMIT: text}),
@@ -240,7 +240,7 @@ def test_lists_in_chunks_fire_whole_and_leave_nothing(window: str, spark: SparkS
         query.stop()
 
 
-def test_lists_that_show_what_came_since_the_last_firing_begin_anew(spark: SparkSession, tmp_path: Path) -> None:
+def test_lists_of_the_rows_since_the_last_firing_start_again(spark: SparkSession, tmp_path: Path) -> None:
     feed = Feed(tmp_path / "in", "id bigint, pad string")
     for window in (Tumbling("1 day"), Session("1 day")):
         checkpoint = tmp_path / type(window).__name__

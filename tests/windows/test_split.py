@@ -125,7 +125,7 @@ def counted(rows: list[Any]) -> Counter[Shown]:
 
 
 @pytest.mark.parametrize(("collect", "columns"), [(True, None), (False, ["rule", "id"]), (True, ["id", "rule"])])
-def test_windows_are_split_where_a_function_says_as_the_model_says(
+def test_windows_are_split_by_a_function_as_in_the_model(
     collect: bool, columns: list[str] | None, spark: SparkSession, tmp_path: Path
 ) -> None:
     chance = random.Random(f"{SEED} {columns}")
@@ -378,7 +378,7 @@ def without_v(panes: DataFrame) -> DataFrame:
     ],
     ids=["function", "columns", "rows"],
 )
-def test_state_that_another_function_or_other_columns_made_is_refused(
+def test_state_that_another_function_or_other_columns_made_is_rejected(
     change: Callable[[DataFrame], DataFrame], why: str, spark: SparkSession, tmp_path: Path
 ) -> None:
     feed = Feed(tmp_path / "in", "k string, v int")
@@ -394,7 +394,7 @@ def test_state_that_another_function_or_other_columns_made_is_refused(
         query.settle()
 
 
-def test_what_a_function_cannot_be_shown_is_refused(spark: SparkSession) -> None:
+def test_what_a_function_cannot_be_shown_is_rejected(spark: SparkSession) -> None:
     rows = spark.sql("SELECT 1 AS k, 2 AS v, 3 AS v")
     with pytest.raises(MullionError, match="'v' exists twice"):
         windowed(rows, Global.split(gives(None)), by="k", time=None).agg(F.count("*"))

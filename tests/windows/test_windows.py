@@ -132,7 +132,7 @@ def test_wrong_limits_of_a_session_raise_an_error(wrong: dict[str, Any], says: s
         Session("1 hour", **wrong)
 
 
-def test_a_column_named_as_a_gap_is_refused_with_the_column_itself() -> None:
+def test_a_column_named_as_a_gap_is_rejected_with_the_column_itself() -> None:
     with pytest.raises(InvalidArgumentError, match=r"^gap='pause' is not a duration.*Session\(F\.col\('pause'\)\)"):
         Session("pause")
 
@@ -172,14 +172,14 @@ def test_a_value_cannot_be_changed(spec: Tumbling | Sliding | Session | Count | 
     ],
 )
 @pytest.mark.parametrize("length", ["0 seconds", "-1 hour", timedelta(0), "soon", "1 month", 10, 1.5, True])
-def test_a_length_that_is_not_longer_than_nothing_is_refused_by_name(
+def test_a_length_that_is_not_longer_than_nothing_is_rejected_by_name(
     make: Callable[[object], object], parameter: str, length: object
 ) -> None:
     with pytest.raises(InvalidArgumentError, match=f"^{parameter}="):
         make(length)
 
 
-def test_a_refusal_shows_the_call_that_would_be_right() -> None:
+def test_an_error_shows_the_correct_call() -> None:
     with pytest.raises(InvalidArgumentError, match=r"Tumbling\('10 seconds'\)"):
         Tumbling(10)  # type: ignore[arg-type]
     with pytest.raises(InvalidArgumentError, match=r"Sliding\('1 minute', '5 seconds'\)"):
@@ -201,7 +201,7 @@ def test_a_length_must_be_given(make: Callable[[object], object]) -> None:
         make(None)
 
 
-def test_early_says_an_interval_or_a_count_or_both() -> None:
+def test_early_has_an_interval_or_a_count_or_both() -> None:
     assert repr(Early("1 minute", count=5)) == "Early('1 minute', count=5)"
     assert Early(count=5) == Early(count=5) != Early(count=6)
     with pytest.raises(InvalidArgumentError, match=r"neither every nor count.*Early\(every='1 minute'\)"):
@@ -211,7 +211,7 @@ def test_early_says_an_interval_or_a_count_or_both() -> None:
 
 
 @pytest.mark.parametrize("count", [0, -1, 1.5, "10", True])
-def test_a_count_that_is_no_number_of_rows_is_refused(count: object) -> None:
+def test_a_count_that_is_no_number_of_rows_is_rejected(count: object) -> None:
     with pytest.raises(InvalidArgumentError, match=r"^count=.*Early\(count=1000\)"):
         Early(count=count)  # type: ignore[arg-type]
 
@@ -232,7 +232,7 @@ def test_a_window_of_rows_needs_a_number_of_them(rows: object) -> None:
             Count(5, rows)  # type: ignore[arg-type]
 
 
-def test_a_global_window_says_when_it_closes() -> None:
+def test_a_global_window_has_a_trigger() -> None:
     with pytest.raises(InvalidArgumentError, match=r"Global\(\) does not say.*Global\.every\(100\)"):
         Global()
     with pytest.raises(InvalidArgumentError, match=r"Write Global\.split\(function\).*Global\.when"):

@@ -119,7 +119,7 @@ def test_every_operator_gives_what_the_released_package_gives(spark: SparkSessio
         assert _sorted_by_key(ours[name]) == _sorted_by_key(expected), name
 
 
-def test_items_come_out_in_the_order_in_which_they_would_on_one_worker(spark: SparkSession) -> None:
+def test_items_are_emitted_in_the_order_of_one_worker(spark: SparkSession) -> None:
     out: list[Any] = []
     flow = Dataflow("order")
     keyed: Any = op.input("in", flow, TestingSource([("z", 1), ("b", 2), ("z", 12), ("a", 0), ("b", 25)]))
@@ -173,7 +173,7 @@ def orders_flow(source: Any, sink: Any) -> Dataflow:
     return flow
 
 
-def test_a_run_goes_on_behind_the_end_of_the_last_one(spark: SparkSession, tmp_path: Path) -> None:
+def test_a_run_continues_after_the_end_of_the_previous_run(spark: SparkSession, tmp_path: Path) -> None:
     """As in the released package: windows that closed at the end stay closed, and the ids of sessions continue."""
     out: list[Any] = []
     flow = Dataflow("ends")
@@ -191,7 +191,7 @@ def test_a_run_goes_on_behind_the_end_of_the_last_one(spark: SparkSession, tmp_p
     assert len(out) == 5, "there was nothing new"
 
 
-def test_a_run_that_was_aborted_goes_on_with_its_windows(spark: SparkSession, tmp_path: Path) -> None:
+def test_an_aborted_run_continues_with_its_windows(spark: SparkSession, tmp_path: Path) -> None:
     out: list[Any] = []
     items = [Order("a", 1, 2.0), Order("b", 2, 3.0), TestingSource.ABORT(), Order("a", 3, 4.0), Order("a", 61, 1.0)]
     flow = orders_flow(TestingSource(items), TestingSink(out))
@@ -206,7 +206,7 @@ def test_a_run_that_was_aborted_goes_on_with_its_windows(spark: SparkSession, tm
     ]
 
 
-def test_state_of_other_steps_is_refused(spark: SparkSession, tmp_path: Path) -> None:
+def test_state_of_other_steps_is_rejected(spark: SparkSession, tmp_path: Path) -> None:
     run_main(orders_flow(TestingSource([]), TestingSink([])), recovery_config=RecoveryConfig(tmp_path), spark=spark)
     flow = Dataflow("orders")
     op.output("out", op.count_final("n", op.input("in", flow, TestingSource([])), str), TestingSink([]))
@@ -275,7 +275,7 @@ def test_operators_of_one_s_own_and_steps_in_a_row(spark: SparkSession) -> None:
         (lambda s: untyped.map("m", s, lambda item: iter(())), "cannot be sent"),
     ],
 )
-def test_what_a_function_may_not_return_is_refused_with_the_fix(step: Callable[[Any], Any], says: str) -> None:
+def test_what_a_function_may_not_return_is_rejected_with_the_fix(step: Callable[[Any], Any], says: str) -> None:
     """As in a worker, without Spark."""
     flow = Dataflow("refused")
     op.output("out", step(op.input("in", flow, TestingSource([("a", 1)]))), TestingSink([]))
@@ -285,7 +285,7 @@ def test_what_a_function_may_not_return_is_refused_with_the_fix(step: Callable[[
         list(Inputs(Plan.of(flow), {})([rows]))
 
 
-def test_what_a_step_with_state_may_not_return_is_refused_with_the_fix(spark: SparkSession) -> None:
+def test_what_a_step_with_state_may_not_return_is_rejected_with_the_fix(spark: SparkSession) -> None:
     flow = Dataflow("refused")
     keyed = op.input("in", flow, TestingSource([("a", 1)]))
     op.output("out", untyped.stateful_map("m", keyed, lambda state, value: 7), TestingSink([]))
@@ -336,7 +336,7 @@ def _stream() -> Any:
         (lambda: command.cli_main(_stream().flow(), addresses=["a"]), "Spark has its own workers"),
     ],
 )
-def test_what_cannot_be_right_is_refused_before_anything_runs(make: Callable[[], Any], says: str | None) -> None:
+def test_what_cannot_be_right_is_rejected_before_anything_runs(make: Callable[[], Any], says: str | None) -> None:
     if says is None:
         says = "several dataflows"
     with pytest.raises((InvalidArgumentError, UnsupportedError, WrongCallError), match=says):
@@ -388,7 +388,9 @@ def test_a_dataflow_runs_from_a_command_line(
         ("tests.support.bytewax.bytewax_documents:after(1, 2, 3)", "cannot be called so"),
     ],
 )
-def test_a_command_line_that_is_wrong_says_why(capsys: pytest.CaptureFixture[str], where: str, says: str) -> None:
+def test_a_wrong_command_line_raises_an_error_with_the_reason(
+    capsys: pytest.CaptureFixture[str], where: str, says: str
+) -> None:
     assert command.main([where]) == 2
     assert says in capsys.readouterr().err
 

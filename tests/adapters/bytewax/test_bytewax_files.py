@@ -255,7 +255,7 @@ def test_lines_that_are_sure_are_those_that_python_reads(spark: SparkSession, tm
     assert sure > 1000
 
 
-def test_what_is_no_text_is_read_by_the_program(spark: SparkSession, tmp_path: Path) -> None:
+def test_the_program_reads_files_that_are_no_text(spark: SparkSession, tmp_path: Path) -> None:
     (tmp_path / "bytes").write_bytes(b"a\n\xff\n")
     assert jvm.flow_lines(spark, str(tmp_path / "bytes"), 0, "", 1, 1) == (2, 1)
     assert jvm.flow_lines(spark, str(tmp_path / "bytes"), 2, "", 1, 1) == (2, 0)
@@ -267,7 +267,7 @@ def test_a_file_that_was_changed_while_it_was_read_is_an_error(tmp_path: Path) -
         list(FileRange(0, str(tmp_path / "a"), 0, 12, 3, "", [], 2, 0, 1).read())
 
 
-def test_a_run_goes_on_where_the_last_one_was_in_its_file(spark: SparkSession, tmp_path: Path) -> None:
+def test_a_run_continues_at_the_position_of_the_previous_run_in_its_file(spark: SparkSession, tmp_path: Path) -> None:
     file, state = tmp_path / "a", RecoveryConfig(tmp_path)
     out: list[Any] = []
     for text in ("a\nb\n", "c\nd"):
@@ -280,7 +280,7 @@ def test_a_run_goes_on_where_the_last_one_was_in_its_file(spark: SparkSession, t
     assert out == ["a!", "b!", "c!", "d!"]
 
 
-def test_files_that_are_read_in_turn_come_out_in_turn(spark: SparkSession, tmp_path: Path) -> None:
+def test_files_that_are_read_in_turn_are_emitted_in_turn(spark: SparkSession, tmp_path: Path) -> None:
     for name, many in (("a", 7), ("b", 3), ("c", 12)):
         (tmp_path / name).write_text("".join(f"{name}{n}\n" for n in range(many)))
     outcomes: list[list[str]] = []

@@ -86,7 +86,7 @@ def test_messages_of_kafka_go_through_windows_and_back(spark: SparkSession, kafk
     assert _messages(kafka.servers, "bytewax-out")[2:] == [(b"s", b"(2, 1)")], "a message is read once"
 
 
-def test_what_cannot_be_right_of_kafka_is_refused_with_the_fix() -> None:
+def test_what_cannot_be_right_of_kafka_is_rejected_with_the_fix() -> None:
     with pytest.raises(InvalidArgumentError, match=r"brokers=\['localhost:9092'\]"):
         KafkaSource("localhost:9092", ["orders"])
     with pytest.raises(InvalidArgumentError, match=r"topics=\['orders'\]"):

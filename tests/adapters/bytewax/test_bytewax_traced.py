@@ -115,7 +115,7 @@ def _is_of(stage: int) -> Callable[[Any], bool]:
     return lambda x: x["stage"] == stage
 
 
-def test_explain_says_what_runs_in_the_jvm_and_why_the_rest_does_not() -> None:
+def test_explain_shows_the_steps_in_the_jvm_and_the_reasons_for_others() -> None:
     flow = Dataflow("mixed")
     items: Any = op.filter("some", op.input("in", flow, TestingSource([])), lambda item: item["n"] > 0)
     keyed = op.key_on("key", items, lambda item: item["key"])
@@ -146,7 +146,7 @@ def _with_more(item: Any, more: int = 1) -> Any:
         (lambda up: op.flat_map("m", up, lambda item: [item, item]), "its function is Python's"),
     ],
 )
-def test_a_step_beside_one_that_python_runs_says_which(step: Callable[[Any], Any], why: str) -> None:
+def test_a_step_next_to_a_step_in_python_names_it(step: Callable[[Any], Any], why: str) -> None:
     flow = Dataflow("mixed")
     up: Any = op.input("in", flow, TestingSource([]))
     op.output("one", step(up), TestingSink([]))

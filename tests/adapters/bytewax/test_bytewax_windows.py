@@ -42,7 +42,7 @@ def spec(windower: win.Windower[Any], clock: win.Clock[Any, Any] | None = None, 
     return WindowSpec(clock or win.EventClock(at), windower, fold, ordered)
 
 
-def test_the_watermark_of_a_key_goes_on_with_the_system_s_time() -> None:
+def test_the_watermark_of_a_key_advances_with_system_time() -> None:
     windows = spec(win.TumblingWindower(timedelta(seconds=10))).of_key(None, 0)
     assert windows.on_batch([5], 100 * SECOND) == []
     assert windows.due(100 * SECOND) == 105 * SECOND, "5 seconds after the value, its clock shows 10"
@@ -59,7 +59,7 @@ def test_a_system_time_that_goes_back_does_not_set_the_watermark_back() -> None:
     assert again.on_batch([7], 90 * SECOND) == [(1, (win.LATE_SESSION_ID, 7))], "its clock shows 8"
 
 
-def test_what_is_kept_of_a_key_with_sessions_does_not_grow_with_them() -> None:
+def test_the_state_of_a_key_does_not_grow_with_its_sessions() -> None:
     windows = spec(win.SessionWindower(timedelta(seconds=1))).of_key(None, 0)
     sizes = set()
     for start in range(0, 5000, 10):
@@ -112,7 +112,7 @@ def test_a_fold_without_a_merger_folds_the_values_of_merged_sessions_again_in_or
         (lambda: win.EventClock(str).extract_ts("noon"), "fromisoformat"),  # type: ignore[arg-type]
     ],
 )
-def test_what_cannot_be_right_is_refused_with_the_fix(make: Any, says: str) -> None:
+def test_what_cannot_be_right_is_rejected_with_the_fix(make: Any, says: str) -> None:
     with pytest.raises(InvalidArgumentError, match=says):
         make()
 

@@ -30,7 +30,7 @@ def test_the_keys_of_tables_are_found_through_variables() -> None:
     ]
 
 
-def test_tables_of_different_keys_are_refused_with_their_lines_and_the_fix() -> None:
+def test_tables_of_different_keys_are_rejected_with_their_lines_and_the_fix() -> None:
     program = Program("app")
     programs.wrongly_sharded(program)
     agent = program.agents["process_withdrawal"]
@@ -42,7 +42,7 @@ def test_tables_of_different_keys_are_refused_with_their_lines_and_the_fix() -> 
         check(agent, None)
 
 
-def test_a_table_of_another_key_than_the_stream_is_refused() -> None:
+def test_a_table_of_another_key_than_the_stream_is_rejected() -> None:
     agent, _ = agent_of(body("views[e.n] += 1"))
     agent.channel.typed(None, Order)
     with pytest.raises(

@@ -123,7 +123,7 @@ def test_events_are_taken_in_lists_that_end_with_the_batch() -> None:
     assert received == [[0, 1, 3], [4, 5, 6], [7], [8]]
 
 
-def test_what_a_stream_cannot_do_is_refused() -> None:
+def test_what_a_stream_cannot_do_is_rejected() -> None:
     stream = Program("app").topic("in").stream()
     with pytest.raises(InvalidArgumentError, match=r"group_by\(5\) has no key"):
         stream.group_by(5)  # type: ignore[arg-type]
@@ -291,7 +291,7 @@ def test_a_window_that_closes_may_send_what_it_held() -> None:
         (lambda app, agent, stream: app.SetTable("s").tumbling(10), "Keep the sets in a windowed table: .*default=set"),
     ],
 )
-def test_what_faust_has_and_is_not_here_is_refused_by_name(use: Callable[..., Any], why: str) -> None:
+def test_what_faust_has_and_is_not_here_is_rejected_by_name(use: Callable[..., Any], why: str) -> None:
     program = Program("app")
 
     @program.agent

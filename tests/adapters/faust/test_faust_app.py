@@ -27,7 +27,7 @@ for module in (sys.modules[__name__], programs):
     cloudpickle.register_pickle_by_value(module)  # type: ignore[no-untyped-call]
 
 
-def test_a_topic_that_cannot_be_is_refused_where_the_program_names_it(tmp_path: Path) -> None:
+def test_a_topic_that_cannot_be_is_rejected_where_the_program_names_it(tmp_path: Path) -> None:
     with pytest.raises(InvalidArgumentError, match="topic='sales/north' is not a topic's name"):
         app_in(tmp_path).topic("sales/north")
     with pytest.raises(InvalidArgumentError, match="topic='shop-a b' is not a topic's name"):
@@ -83,7 +83,7 @@ def test_a_table_that_is_removed_is_reported_and_its_state_kept(
         app.run(until="drained")
 
 
-def test_an_agent_that_fails_stops_the_program_and_what_was_committed_stays(tmp_path: Path) -> None:
+def test_a_failed_agent_stops_the_program_and_committed_state_stays(tmp_path: Path) -> None:
     app = app_in(tmp_path)
     totals = app.Table("totals", default=int)
 
@@ -137,7 +137,7 @@ def test_random_events_give_the_same_answers_as_in_this_process(tmp_path: Path) 
     assert table_of(app, "views") == ranges
 
 
-def test_what_cannot_be_run_is_refused_when_it_starts(tmp_path: Path) -> None:
+def test_what_cannot_be_run_is_rejected_when_it_starts(tmp_path: Path) -> None:
     app = app_in(tmp_path)
     with pytest.raises(InvalidArgumentError, match="has nothing to run"):
         app.run(until="drained")

@@ -194,7 +194,7 @@ def test_random_bodies_give_the_same_answers_on_both_paths(tmp_path: Path) -> No
 # -- from the one path to the other
 
 
-def test_a_program_goes_on_in_python_where_it_was_in_the_jvm_and_back(tmp_path: Path) -> None:
+def test_a_program_continues_in_python_from_the_jvm_and_back(tmp_path: Path) -> None:
     def make(app: faust.App) -> None:
         totals = app.Table("totals", default=int).hopping(20, 10, expires=30, key_index=True)
 
@@ -351,7 +351,7 @@ def reasons(make: Callable[[faust.App], None], folder: Path, **options: Any) -> 
     return {part.name.removeprefix("agent "): f"{part.runs}: {part.why}" for part in app.explain().parts}
 
 
-def test_explain_says_why_an_agent_that_was_read_is_left_to_python(tmp_path: Path) -> None:
+def test_explain_shows_why_an_analysed_agent_runs_in_python(tmp_path: Path) -> None:
     class Dated(faust.Record):
         k: str
         at: list[int]

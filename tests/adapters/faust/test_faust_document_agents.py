@@ -115,7 +115,7 @@ def test_tables_that_are_not_sharded_as_the_stream_have_their_totals_in_pieces()
     assert len([one for one in totals if one]) > 1
 
 
-def test_what_is_written_back_is_kept_and_what_is_not_is_warned_of() -> None:
+def test_assigned_values_are_stored_and_others_cause_a_warning() -> None:
     run, program, _ = run_of(programs.written_back)
     run.produce("withdrawals", WITHDRAWALS)
     assert run.read(lambda: program.tables["user_withdrawals"].items()) == [
@@ -129,7 +129,7 @@ def test_what_is_written_back_is_kept_and_what_is_not_is_warned_of() -> None:
     assert run.read(lambda: program.tables["user_withdrawals"].items()) == [[]]
 
 
-def test_reading_what_was_just_written_follows_the_event(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_read_after_a_write_returns_the_value_of_the_event(capsys: pytest.CaptureFixture[str]) -> None:
     run, program, clock = run_of(programs.page_views)
     run.produce("page_views", [(None, "/", 5.0)] * 9999)
     assert capsys.readouterr().out == ""

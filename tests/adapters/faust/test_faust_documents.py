@@ -102,7 +102,7 @@ def ran(app: faust.App, capsys: pytest.CaptureFixture[str], *later: str) -> list
 
 
 @pytest.mark.sampled(1)
-def test_the_programs_of_the_documents_run_on_every_broker_and_go_on(
+def test_the_programs_of_the_documents_run_on_every_broker_and_continue(
     broker: topics.Broker,
     tmp_path: Path,
     spark: SparkSession,
@@ -221,7 +221,7 @@ def test_the_programs_of_the_documents_run_on_every_broker_and_go_on(
 
 
 @pytest.mark.usefixtures("spark")
-def test_the_program_that_the_documents_warn_of_is_refused(broker: topics.Broker, tmp_path: Path) -> None:
+def test_the_program_that_the_documents_warn_of_is_rejected(broker: topics.Broker, tmp_path: Path) -> None:
     app = faust.App("wrong", broker=broker, checkpoint=tmp_path / "wrong")
     programs.wrongly_sharded(app)
     with pytest.raises(InvalidArgumentError, match=r"'process_withdrawal' uses tables by different keys: .*group_by"):

@@ -111,7 +111,7 @@ class ManualLikeClock:
         return 0
 
 
-def test_odd_records_do_not_change_the_columns_that_most_have() -> None:
+def test_unusual_records_do_not_change_the_common_columns() -> None:
     usual: list[dict[str, Any]] = [{"user": "a", "n": 1, "x": {"y": 1.5}}] * 9 + [{"user": "b", "n": 2.5}]
     odd: list[dict[str, Any]] = [
         {"USER": 1, "n": "text"},

@@ -49,7 +49,7 @@ class Loose(Record, coerce=True):
         ),
     ],
 )
-def test_data_that_does_not_fit_is_refused_with_the_field_and_the_reason(text: bytes, field: str, reason: str) -> None:
+def test_data_that_does_not_fit_is_rejected_with_the_field_and_the_reason(text: bytes, field: str, reason: str) -> None:
     with pytest.raises(ValidationError, match=f"^{field}: .*{reason}") as refused:
         Order.loads(text)
     assert isinstance(refused.value, MullionError)
@@ -112,7 +112,7 @@ def test_a_model_that_coerces_makes_values_of_the_type(data: dict[str, Any], fie
 @pytest.mark.parametrize(
     "data", [{"n": "x"}, {"n": 1.5}, {"n": None}, {"n": []}, {"n": 1, "flag": "maybe"}, {"n": 1, "x": {}}]
 )
-def test_what_cannot_be_coerced_is_refused(data: dict[str, Any]) -> None:
+def test_what_cannot_be_coerced_is_rejected(data: dict[str, Any]) -> None:
     with pytest.raises(ValidationError, match=r"^Loose\.\w+: "):
         Loose.from_data(data)
 
@@ -132,7 +132,7 @@ def test_a_value_of_several_types_stays_what_it_is() -> None:
         Either.from_data({"v": []})
 
 
-def test_dates_are_read_as_the_model_says() -> None:
+def test_dates_are_read_by_the_options_of_the_model() -> None:
     class Raw(Record, isodates=False):
         at: datetime
 
@@ -166,7 +166,7 @@ def test_types_of_ones_own_are_coerced_by_functions_of_ones_own() -> None:
         Walk.from_data({"far": "x"})
 
 
-def test_a_record_can_be_asked_what_is_wrong_with_it() -> None:
+def test_a_record_lists_its_invalid_fields() -> None:
     fine, wrong = Withdrawal("a", 1.0), Withdrawal(1, "x")
     assert fine.is_valid()
     assert fine.validate() == []

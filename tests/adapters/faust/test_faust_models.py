@@ -151,7 +151,7 @@ def test_a_record_survives_pickling() -> None:
 
 
 @pytest.mark.parametrize("option", [{"serializer": "pickle"}, {"isodate": True}])
-def test_an_option_that_is_not_served_is_refused(option: dict[str, Any]) -> None:
+def test_an_option_that_is_not_served_is_rejected(option: dict[str, Any]) -> None:
     with pytest.raises(InvalidArgumentError, match=r"serializer='pickle'|option 'isodate'"):
         type("Wrong", (Record,), {}, **option)
 
@@ -249,7 +249,7 @@ def test_a_null_is_the_default_where_there_is_one() -> None:
         (float("nan"), "Tree.name=nan"),
     ],
 )
-def test_a_value_that_json_cannot_hold_is_refused_with_its_place(value: Any, where: str) -> None:
+def test_a_value_that_json_cannot_hold_is_rejected_with_its_place(value: Any, where: str) -> None:
     with pytest.raises(InvalidArgumentError, match=f"^{where}"):
         Tree(value).dumps()
 

@@ -72,7 +72,7 @@ def test_what_a_sliding_table_was_given_goes_when_no_open_range_can_hold_it() ->
     assert (len(shards.store), shards.store.timers) == (1, [])
 
 
-def test_a_session_is_tracked_as_the_document_says() -> None:
+def test_a_session_is_tracked_as_documented() -> None:
     sessions = Table(
         "user-sessions",
         default=lambda: {"start_time": None, "last_activity": None, "events": []},

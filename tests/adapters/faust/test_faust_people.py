@@ -29,7 +29,7 @@ def test_agents_send_to_agents_that_have_types_of_their_own() -> None:
     assert items(app, run, "counts") == {"the": 2, "fox": 1, "dog": 1}
 
 
-def test_sets_keep_what_is_added_and_discarded() -> None:
+def test_sets_keep_added_and_discarded_values() -> None:
     app, run = run_of(people.people)
     produced(run, "joining", "ann", "bob", "ann", key="here")
     produced(run, "leaving", "bob", "eve", key="here")
@@ -75,7 +75,7 @@ def test_agents_answer_what_they_are_asked(capsys: pytest.CaptureFixture[str]) -
     produced(run, "squares", 1.0)
 
 
-def test_an_agent_that_has_no_answer_says_so_and_what_is_asked_is_undone() -> None:
+def test_a_request_without_a_reply_raises_an_error_and_is_undone() -> None:
     app = faust.App("asks", broker="dir:/nowhere")
     counts = app.Table("kept", default=int)
 
@@ -109,7 +109,7 @@ def test_an_agent_that_has_no_answer_says_so_and_what_is_asked_is_undone() -> No
         silent.send(value=1, correlation_id="x")
 
 
-def test_an_answer_goes_where_reply_to_says_with_the_key_and_the_identifier() -> None:
+def test_a_reply_is_sent_to_reply_to_with_the_key_and_the_identifier() -> None:
     app = Program("people")
     replies = app.topic("replies", value_type=ReqRepResponse)
     got = []
@@ -218,7 +218,7 @@ def test_lists_of_records_are_made_one_when_their_window_closes() -> None:
     ]
 
 
-def test_what_is_appended_after_a_write_or_too_late_is_not_seen() -> None:
+def test_values_appended_after_a_write_or_too_late_are_not_stored() -> None:
     app = faust.App("late", broker="dir:/nowhere")
     plain = app.Table("plain", default=list)
     late = app.Table("late", default=list).tumbling(10, expires=10)
@@ -247,7 +247,7 @@ def test_what_is_appended_after_a_write_or_too_late_is_not_seen() -> None:
     assert run.read(lambda: late["k", 5.0]) == [[]]
 
 
-def test_what_is_late_is_not_shown_after_it_is_written(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_late_value_is_not_shown_after_its_write(capsys: pytest.CaptureFixture[str]) -> None:
     app = faust.App("late", broker="dir:/nowhere")
     late = app.Table("late", default=list).tumbling(10, expires=10)
 
@@ -315,7 +315,7 @@ def test_a_crontab_is_called_at_its_times(capsys: pytest.CaptureFixture[str]) ->
     assert capsys.readouterr().out == "good morning\n" * 2
 
 
-def test_sends_of_what_cannot_be_sent_are_refused() -> None:
+def test_sends_of_what_cannot_be_sent_are_rejected() -> None:
     app = faust.App("sends", broker="dir:/nowhere")
     raw = app.topic("made", value_serializer="raw")
 

@@ -130,9 +130,7 @@ def test_topics_of_a_pattern_in_kafka_are_those_that_the_query_began_with(
     assert {part.name for part in app().explain().parts} == {"agent count@patterned-eu", "agent count@patterned-us"}
 
 
-def test_a_program_whose_shards_are_by_a_field_that_nobody_knew_goes_on_by_itself_once_it_is_there(
-    spark: SparkSession, tmp_path: Path
-) -> None:
+def test_a_program_restarts_once_the_field_of_its_shards_appears(spark: SparkSession, tmp_path: Path) -> None:
     app = faust.App("fresh", broker=f"dir:{tmp_path}/topics", spark=spark, clock=ManualClock())
     counts = app.Table("seen", default=int)
 
@@ -150,7 +148,7 @@ def test_a_program_whose_shards_are_by_a_field_that_nobody_knew_goes_on_by_itsel
     assert "its events are in shards by kind" in str(app.explain())
 
 
-def test_tasks_run_beside_the_query_and_read_tables_as_the_last_batch_left_them(
+def test_tasks_run_next_to_the_query_and_read_the_tables_of_the_last_batch(
     spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def new_app(words: list[str]) -> faust.App:

@@ -92,7 +92,7 @@ def test_brokers_are_named_as_faust_names_them(url: Any, servers: str) -> None:
     assert faust.App("site", broker=url).broker == KafkaBroker(servers)
 
 
-def test_random_crontabs_are_due_when_croniter_says() -> None:
+def test_random_crontabs_are_due_at_the_times_of_croniter() -> None:
     rng = random.Random(7)
 
     def field(low: int, high: int) -> str:
@@ -135,7 +135,7 @@ def test_a_crontab_goes_by_the_clocks_of_its_zone(zone: Any) -> None:
         ("5-2 * * * *", "has the range '5-2' in its minute, which ends before it begins"),
     ],
 )
-def test_text_that_is_no_crontab_is_refused(text: str, why: str) -> None:
+def test_text_that_is_no_crontab_is_rejected(text: str, why: str) -> None:
     with pytest.raises(InvalidArgumentError, match=r"Write minute, hour"):
         faust.App("cron", broker="dir:/nowhere").crontab(text)
     with pytest.raises(InvalidArgumentError) as refused:
@@ -278,7 +278,7 @@ def test_a_program_is_found_in_its_modules() -> None:
     app.discover()
 
 
-def test_signals_are_told_the_app_and_what_they_tell() -> None:
+def test_signals_receive_the_app_and_their_arguments() -> None:
     app = faust.App("told", broker="dir:/nowhere")
     calls: list[Any] = []
 

@@ -189,7 +189,7 @@ def test_an_agent_that_uses_all_keys_of_a_table_has_all_events_in_one_shard(line
         ("events.take(10)", ["for one in e:", "    totals[one['k']] += 1"], dict, None),
     ],
 )
-def test_events_keys_and_groups_are_known_through_what_is_done_to_a_stream(
+def test_events_keys_and_groups_are_derived_from_the_operations_on_a_stream(
     stream: str, lines: list[str], kind: Any, field: str | None
 ) -> None:
     names: Any = {"change": change, "look": look, "Plain": Plain, "Lower": Lower}
@@ -221,7 +221,7 @@ def test_a_record_that_coerces_is_in_shards_by_a_field_where_its_column_is_of_th
     assert decided(names, Coerced, columns(T.DoubleType())) is None
 
 
-def test_a_decorator_that_says_it_wraps_the_body_is_what_is_read() -> None:
+def test_a_decorator_with_wraps_is_analysed_instead_of_the_body() -> None:
     text = """
     def twice(inner):
         @functools.wraps(inner)
@@ -243,7 +243,7 @@ def test_a_decorator_that_says_it_wraps_the_body_is_what_is_read() -> None:
 # -- the rule itself
 
 
-def test_keys_that_a_dict_takes_for_one_are_in_one_shard_and_spark_says_the_same(spark: SparkSession) -> None:
+def test_keys_that_are_equal_in_a_dict_are_in_one_shard_in_spark_too(spark: SparkSession) -> None:
     values: list[tuple[T.DataType, list[Any]]] = [
         (T.StringType(), ["a", "", "1", "01", "é", "~", None]),
         (T.LongType(), [0, 1, -1, 2**53 + 1, 2**63 - 1, -(2**63), None]),

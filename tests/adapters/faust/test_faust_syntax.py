@@ -74,7 +74,7 @@ def test_the_line_that_decides_is_the_first_that_is_no_fold() -> None:
     assert read(program.agents["aggregate_page_views"]).where.endswith(f"faust_programs.py:{line}")
 
 
-def test_what_is_read_is_a_small_tree() -> None:
+def test_the_analysis_returns_a_small_tree() -> None:
     agent, _ = agent_of(
         body('k = e["k"]', 'if e["n"] > 1:', "    views[k] += 2", "    hops[k] = 0", "continue", "never()")
     )
@@ -166,7 +166,7 @@ def test_a_group_and_the_events_themselves_are_read() -> None:
         (body("views[e] += 1").replace("(events)", "(events, more)"), "it takes more than a stream", 2),
     ],
 )
-def test_what_is_not_read_is_pythons_with_the_reason_and_the_line(text: str, why: str, line: int) -> None:
+def test_unsupported_bodies_stay_in_python_with_the_reason_and_the_line(text: str, why: str, line: int) -> None:
     program = Program("other")
     names = {
         "LIMITS": [1],

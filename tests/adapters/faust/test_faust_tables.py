@@ -87,13 +87,13 @@ def test_a_missing_key_without_a_default_is_a_key_error() -> None:
             views["a"] += 1
 
 
-def test_a_default_that_is_a_value_is_refused_with_the_function_that_was_meant() -> None:
+def test_a_default_that_is_a_value_is_rejected_with_the_function_that_was_meant() -> None:
     with pytest.raises(InvalidArgumentError, match=r"default=0 of the table 'totals'.*default=lambda: 0"):
         Table("totals", default=0)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("name", ["", "a b", "a/b", None])
-def test_a_name_that_cannot_be_a_folder_is_refused(name: Any) -> None:
+def test_a_name_that_cannot_be_a_folder_is_rejected(name: Any) -> None:
     with pytest.raises(InvalidArgumentError, match="is not the name of a table"):
         Table(name)
 
@@ -168,7 +168,7 @@ def test_special_values_are_kept() -> None:
     assert encode_key(1.0, "t") == encode_key(1, "t") != encode_key("1", "t")
 
 
-def test_a_key_of_none_and_what_cannot_be_kept_is_refused() -> None:
+def test_a_key_of_none_and_what_cannot_be_kept_is_rejected() -> None:
     totals = Table("totals", default=list)
     with Shards(totals).at(1.0):
         with pytest.raises(InvalidArgumentError, match="'totals' was given the key None"):

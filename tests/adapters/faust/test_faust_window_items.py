@@ -120,7 +120,7 @@ def test_numbers_of_ranges_can_be_copied_and_pickled_as_plain_ones() -> None:
         assert type(pickle.loads(pickle.dumps(total))) is type(copy.deepcopy(total)) is int
 
 
-def test_a_value_without_items_says_how_it_is_read() -> None:
+def test_a_value_without_items_raises_an_error_with_the_right_call() -> None:
     views = Table("views", default=int).tumbling(10)
     with Shards(views.table).at(1.0), pytest.raises(TypeError, match=r"its value 0 has no items\. Read \.value\(\)"):
         views["/"]["sum"]

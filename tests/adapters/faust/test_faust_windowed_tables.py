@@ -153,7 +153,7 @@ def test_a_key_and_a_timestamp_are_the_value_at_that_time() -> None:
     assert table.table.name == table.name == "t"
 
 
-def test_pairs_are_keys_where_the_table_says_so() -> None:
+def test_pairs_are_keys_if_the_table_defines_them() -> None:
     table = Table("t", default=int, key_type=tuple).tumbling(10)
     plain = Table("p", default=int).tumbling(10)
     with Shards(table.table, plain.table).at(100.0):

@@ -152,7 +152,7 @@ def test_without_expires_nothing_is_ever_stale(window: faust.Window, time: float
 
 
 @given(SPECS, TIMES, TIMES, TIMES)
-def test_what_is_stale_stays_stale(window: faust.Window, time: float, latest: float, later: float) -> None:
+def test_a_stale_range_stays_stale(window: faust.Window, time: float, latest: float, later: float) -> None:
     if window.stale(time, min(latest, later)):
         assert window.stale(time, max(latest, later))
 
@@ -178,7 +178,7 @@ class BusinessHoursWindow(faust.Window):
         return []
 
 
-def test_a_window_of_ones_own_only_says_its_ranges() -> None:
+def test_a_custom_window_only_defines_its_ranges() -> None:
     window = BusinessHoursWindow(timezone="US/Eastern")
     noon = datetime(2024, 1, 10, 12, tzinfo=zoneinfo.ZoneInfo("US/Eastern")).timestamp()
     opening = noon - 3 * 3600
@@ -206,7 +206,7 @@ def test_a_window_of_ones_own_may_expire() -> None:
     assert repr(window) == "Pairs(expires=10)"
 
 
-def test_a_range_that_does_not_end_after_it_starts_is_refused() -> None:
+def test_a_range_that_does_not_end_after_it_starts_is_rejected() -> None:
     class Backwards(faust.Window):
         def ranges(self, timestamp: float) -> Sequence[tuple[float, float]]:
             return [(2.0, 2.0)]
@@ -277,12 +277,12 @@ def test_values_are_equal_however_they_are_written() -> None:
 
 @pytest.mark.parametrize("length", [0, -1, math.nan, math.inf, 1 / 3, "10", None, True, timedelta(0)])
 @pytest.mark.parametrize("make", [TumblingWindow, lambda size: HoppingWindow(size, 1)])
-def test_a_size_that_is_no_length_of_time_is_refused(make: Callable[[Any], object], length: object) -> None:
+def test_a_size_that_is_no_length_of_time_is_rejected(make: Callable[[Any], object], length: object) -> None:
     with pytest.raises(InvalidArgumentError, match=f"^size={length!r}".replace("(", r"\(").replace(")", r"\)")):
         make(length)
 
 
-def test_other_lengths_are_refused_by_name() -> None:
+def test_other_lengths_are_rejected_by_name() -> None:
     with pytest.raises(InvalidArgumentError, match=r"^step=0 must be longer than zero"):
         HoppingWindow(10, 0)
     with pytest.raises(InvalidArgumentError, match=r"^before=-1 is negative"):
@@ -303,7 +303,7 @@ def test_a_time_must_be_a_point_in_time(time: Any) -> None:
         TumblingWindow(10).ranges(time)
 
 
-def test_a_range_is_a_tuple_that_knows_its_length() -> None:
+def test_a_range_is_a_tuple_with_a_length() -> None:
     window = WindowRange(10.0, 20.0)
     assert window == (10.0, 20.0)
     start, end = window
@@ -341,9 +341,7 @@ def test_starts_of_hopping_ranges_are_those_of_faust_streaming(size: int, step: 
 
 
 @given(SMALL, SMALL, SMALL, st.integers(0, 10**6), st.integers(0, 10**6))
-def test_what_is_stale_is_what_faust_streaming_finds_stale(
-    size: int, step: int, expires: int, time: int, latest: int
-) -> None:
+def test_stale_ranges_are_those_of_faust_streaming(size: int, step: int, expires: int, time: int, latest: int) -> None:
     size, step = max(size, step), min(size, step)
     for expected, ours in (
         (original.HoppingWindow(size, step, expires), HoppingWindow(size, step, expires)),

@@ -131,7 +131,7 @@ def test_durations_of_all_three_kinds_are_exact(value: Any, us: int) -> None:
         ((2**62, "W"), "292 thousand years"),
     ],
 )
-def test_what_is_no_duration_is_refused_with_the_value_and_the_fix(value: Any, says: str) -> None:
+def test_an_invalid_duration_is_rejected_with_the_value_and_the_fix(value: Any, says: str) -> None:
     with pytest.raises(InvalidArgumentError) as refused:
         sp.window.timer(value)
     assert "period=" in str(refused.value)
@@ -139,7 +139,7 @@ def test_what_is_no_duration_is_refused_with_the_value_and_the_fix(value: Any, s
     assert "sp.window.timer(" in str(refused.value)
 
 
-def test_each_duration_is_refused_by_its_own_name() -> None:
+def test_each_duration_is_rejected_by_its_own_name() -> None:
     calls: dict[str, Any] = {
         "period": lambda: UNTYPED.window.sliding(1, TEN, "time"),
         "duration": lambda: UNTYPED.window.sliding(TEN, 1, "time"),
@@ -224,7 +224,7 @@ def test_a_trigger_takes_five() -> None:
         sp.window.global_window(100)  # type: ignore[arg-type]
 
 
-def test_calls_that_do_not_fit_say_what_is_missing_or_meant() -> None:
+def test_wrong_calls_name_the_missing_or_similar_argument() -> None:
     with pytest.raises(WrongCallError, match="period"):
         sp.window.tumbling()  # type: ignore[call-arg]
     with pytest.raises(WrongCallError, match=r"duration.*sp\.window\.tumbling"):
@@ -245,7 +245,7 @@ def test_pipelines_are_joined_with_a_bar() -> None:
     assert len({id(end) for end in ends.ends}) == 2
 
 
-def test_what_cannot_be_joined_is_refused_with_what_to_write() -> None:
+def test_what_cannot_be_joined_is_rejected_with_what_to_write() -> None:
     source: Any
     source, writer = sp.read.from_callback("publish"), sp.write.to_console()
     calls: tuple[tuple[Any, str], ...] = (
@@ -277,7 +277,7 @@ def test_a_pipeline_has_a_reader_and_a_writer() -> None:
             sp.App("program", *pipelines)
 
 
-def test_two_operators_of_one_name_are_refused() -> None:
+def test_two_operators_of_one_name_are_rejected() -> None:
     source = sp.read.from_callback("publish")
     with pytest.raises(InvalidArgumentError, match=r"the name 'w'.*test_kx_arguments.py:\d+.*name="):
         sp.App("program", source | sp.window.count(5, name="w") | sp.map(times, name="w") | sp.write.to_console())
@@ -308,7 +308,7 @@ def test_windows_after_late_records_or_partial_batches_have_a_query_of_their_own
     assert queries_of(pipeline | sp.accumulate(times, 0) | sp.write.to_console()) == []
 
 
-def test_what_is_not_there_is_refused_by_name_with_what_to_write() -> None:
+def test_missing_parts_raise_an_error_with_their_name_and_the_alternative() -> None:
     for module, name, says in (
         (sp, "apply", "sp.map"),
         (sp, "op", "sp.map, sp.filter"),
@@ -329,7 +329,7 @@ def test_what_is_not_there_is_refused_by_name_with_what_to_write() -> None:
         sp.write.to_variable("out", mode="upsert")
 
 
-def test_what_is_not_there_names_things_that_are() -> None:
+def test_errors_about_missing_parts_name_existing_parts() -> None:
     for module in (sp, sp.read, sp.write):
         for text in module._ELSEWHERE.values():
             for name in re.findall(r"sp\.((?:\w+\.)?\w+)", text):
@@ -338,7 +338,7 @@ def test_what_is_not_there_names_things_that_are() -> None:
                     thing = getattr(thing, part)
 
 
-def test_readers_and_writers_refuse_what_they_cannot_take() -> None:
+def test_readers_and_writers_reject_invalid_arguments() -> None:
     calls: tuple[tuple[Any, str], ...] = (
         (lambda: UNTYPED.read.from_expr("select from trades"), "no q here"),
         (lambda: UNTYPED.read.from_callback(5), "callback=5"),
@@ -369,7 +369,7 @@ def test_readers_and_writers_refuse_what_they_cannot_take() -> None:
             call()
 
 
-def test_explain_says_where_each_operator_runs_and_who_decided_it() -> None:
+def test_explain_shows_where_each_operator_runs_and_the_deciding_line() -> None:
     source = sp.read.from_callback("publish")
     report = sp.explain(
         source

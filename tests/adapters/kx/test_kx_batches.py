@@ -137,7 +137,7 @@ def test_a_window_that_has_shown_all_is_no_batch_but_the_end_of_its_fold() -> No
     assert made_by(summed, records=records) == [[2], [3]]
 
 
-def test_a_fold_goes_on_in_the_next_batch_and_begins_anew_with_each_window() -> None:
+def test_a_fold_continues_in_the_next_batch_and_starts_again_with_each_window() -> None:
     store = MemoryStore()
     noted = sp.reduce(lambda data, so_far: [*so_far, *data["v"].to_pylist()], [], lambda so_far: {"v": so_far})
     assert made_by(noted, records=panes((0, 10, "early", [1]), (10, 20, "early", [2])), store=store) == []
@@ -170,7 +170,7 @@ def test_what_functions_give_is_a_table(result: Any, rows: list[dict[str, Any]])
     assert as_data(None, "f") is None
 
 
-def test_what_is_kept_is_read_as_it_was() -> None:
+def test_stored_values_are_read_as_they_were() -> None:
     for value in (5, None, (1, 2), {"a": [1.5, float("inf")]}, {1: {2, 3}}, datetime(2026, 1, 1, tzinfo=UTC), "x"):
         assert objects.decode(objects.encode(value, "it")) == value
     table = pa.table({"x": [1, 2]})

@@ -86,7 +86,7 @@ def test_pipelines_keep_as_much_after_many_batches_as_after_a_few(spark: SparkSe
     assert len(out) > MANY / 2
 
 
-def test_windows_that_overlap_and_are_flushed_go_on_in_other_partitions_and_keep_no_more(
+def test_flushed_overlapping_windows_continue_in_other_partitions_with_constant_state(
     spark: SparkSession, tmp_path: Path
 ) -> None:
     chance = random.Random(23)

@@ -67,7 +67,7 @@ def test_accumulate_folds_all_batches_and_shows_each(spark: SparkSession) -> Non
         sp.run(line | unkept | sp.write.to_variable("out"), spark=spark)
 
 
-def test_merge_joins_what_is_buffered_of_two_streams(spark: SparkSession) -> None:
+def test_merge_joins_the_buffered_records_of_two_streams(spark: SparkSession) -> None:
     trades = sp.read.from_expr(lambda: iter([[{"sym": "a", "v": 1}], [{"sym": "b", "v": 2}, {"sym": "a", "v": 3}]]))
     names = sp.read.from_expr(lambda: pa.table({"sym": ["a", "b"], "name": ["Alpha", "Beta"]}))
 
@@ -92,7 +92,7 @@ def test_merge_joins_what_is_buffered_of_two_streams(spark: SparkSession) -> Non
         ("left", "either", [[0, 1], [1, 1], [1, 1], [2, 1]]),
     ],
 )
-def test_merge_is_triggered_and_flushed_as_it_is_told(
+def test_merge_follows_its_trigger_and_flush_options(
     spark: SparkSession, flush: str, trigger: str, expected: list[list[int]]
 ) -> None:
     left = sp.read.from_expr(lambda: iter([[{"v": 1}], [{"v": 2}], [{"v": 3}, {"v": 4}]]))
@@ -118,7 +118,7 @@ def test_union_and_split_join_and_part_streams(spark: SparkSession) -> None:
     assert sum(value for batch in other for value in batch["value"].to_pylist()) == 9
 
 
-def test_a_window_after_a_function_learns_its_columns_or_is_told_them(spark: SparkSession) -> None:
+def test_a_window_after_a_function_infers_its_columns_or_has_a_schema(spark: SparkSession) -> None:
     ranked = sp.map(lambda data: data.append_column("twice", pc.multiply(data["v"], 2)))
     line = sp.read.from_expr(several) | ranked | sp.window.count(3)
     out: list[pa.Table] = []
@@ -131,7 +131,7 @@ def test_a_window_after_a_function_learns_its_columns_or_is_told_them(spark: Spa
     ]
 
 
-def test_a_window_by_event_time_after_another_goes_by_what_comes_to_it(spark: SparkSession, tmp_path: Path) -> None:
+def test_a_window_by_event_time_after_another_follows_its_own_input(spark: SparkSession, tmp_path: Path) -> None:
     def summed(metadata: dict[str, Any], data: pa.Table) -> dict[str, Any]:
         return {"time": metadata["window"][0], "v": sum(data["v"].to_pylist())}
 
@@ -196,7 +196,7 @@ def test_a_function_that_changes_its_columns_before_a_window_fails_with_the_fix(
             sp.run(sp.read.from_expr(several) | function | sp.window.count(3) | sp.write.to_variable("o"), spark=spark)
 
 
-def test_columns_of_time_that_are_not_there_or_no_timestamps_are_refused(spark: SparkSession) -> None:
+def test_columns_of_time_that_are_not_there_or_no_timestamps_are_rejected(spark: SparkSession) -> None:
     with pytest.raises(UnknownColumnError, match=r"tme.*Did you mean 'time'"):
         drained(spark, sp.window.tumbling(TEN, "tme"))
     with pytest.raises(InvalidArgumentError, match=r"time_column='v' of tumbling_1 is of type bigint.*time_assigner="):

@@ -137,7 +137,7 @@ def test_writers_to_console_variable_and_callback_get_each_batch(
     assert [each for each in calls if isinstance(each, list)] == [[0, 1], [2, 3]]
 
 
-def test_a_writers_function_that_fails_says_where(spark: SparkSession) -> None:
+def test_an_error_of_a_writers_function_names_the_line(spark: SparkSession) -> None:
     line = sp.read.from_expr([{"v": 1}]) | sp.window.count(1)
     with pytest.raises(FunctionError, match=r"to_callback_1 \(.*:\d+\) failed at .*ZeroDivisionError"):
         sp.run(line | sp.write.to_callback(lambda data: 1 / 0), spark=spark)
@@ -158,7 +158,7 @@ def test_a_callback_is_published_to_before_and_while_the_program_runs(spark: Spa
         app.publish("publish", {"w": 1})
 
 
-def test_a_run_goes_on_from_its_checkpoint(spark: SparkSession, tmp_path: Path) -> None:
+def test_a_run_continues_from_its_checkpoint(spark: SparkSession, tmp_path: Path) -> None:
     out: list[pa.Table] = []
     totals: list[pa.Table] = []
 
@@ -183,7 +183,7 @@ def test_a_run_goes_on_from_its_checkpoint(spark: SparkSession, tmp_path: Path) 
     assert [batch["v"].to_pylist() for batch in totals] == [[3], [4], [6]]
 
 
-def test_a_changed_window_is_refused_on_an_old_checkpoint(spark: SparkSession, tmp_path: Path) -> None:
+def test_a_changed_window_is_rejected_on_an_old_checkpoint(spark: SparkSession, tmp_path: Path) -> None:
     def run(window: sp.Operator) -> None:
         line = sp.read.from_callback("publish") | window | sp.write.to_variable("out")
         app = sp.App("changed", line, checkpoint=tmp_path / "state", spark=spark)
@@ -230,7 +230,7 @@ def test_the_command_runs_and_explains_pipelines(
     assert main(["turbine", "explain", "kx_trades:app"]) == 2
 
 
-def test_columns_as_ddl_are_read_once_there_is_a_session_and_refused_as_soon_as_that_can_be(
+def test_columns_as_ddl_are_read_once_there_is_a_session_and_rejected_as_soon_as_that_can_be(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     broker = f"dir:{tmp_path / 'topics'}"
@@ -273,7 +273,7 @@ def test_files_of_published_batches_go_once_every_query_has_processed_them(spark
     assert app.variables["threes"]["v"].to_pylist() == list(range(24))
 
 
-def test_what_is_buffered_comes_out_where_the_pipeline_ends(spark: SparkSession) -> None:
+def test_buffered_records_are_emitted_at_the_end_of_the_pipeline(spark: SparkSession) -> None:
     late = sp.window.tumbling(TEN, "time", skip_empty_windows=True)
     assert of_windows(spark, late) == [[1, 3, 2], [12], [45, 46], [70]]
     assert of_windows(spark, sp.window.count(3)) == [[1, 3, 2], [12, 45, 46], [8, 70]]

@@ -130,7 +130,7 @@ def test_reduce_puts_the_partial_batches_of_a_window_together(spark: SparkSessio
     assert out_of(spark, lambda out: line | sp.write.to_variable(out), until="drained") == [[3], [1], [2]]
 
 
-def test_metadata_says_which_window_it_is(spark: SparkSession) -> None:
+def test_metadata_identifies_the_window(spark: SparkSession) -> None:
     out: list[pa.Table] = []
     bounds = sp.map(lambda metadata: {"start": metadata["window"][0], "end": metadata["window"][1]}, params="metadata")
     window = sp.window.tumbling(TEN, "time", skip_empty_windows=True)
@@ -144,7 +144,7 @@ def test_a_count_window_has_exactly_so_many_records(spark: SparkSession) -> None
     assert drained(spark, sp.window.count(2, 3)) == [[1, 3], [12, 45], [8, 70]]
 
 
-def test_a_trigger_gets_the_buffer_and_the_batch_and_says_where_windows_start(spark: SparkSession) -> None:
+def test_a_trigger_receives_the_buffer_and_the_batch_and_returns_the_starts_of_windows(spark: SparkSession) -> None:
     def trigger(id: str, buffer: pa.Table, offset: int, metadata: dict[str, Any], data: pa.Table) -> Any:  # noqa: A002
         assert id == "global_window_1"
         assert isinstance(buffer, pa.Table)
@@ -178,7 +178,7 @@ def test_a_trigger_cannot_change_the_buffer(spark: SparkSession) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("answer", [[2, 1], [-1], [100], ["a"], "all", 5])
-def test_indices_that_are_none_are_refused(spark: SparkSession, answer: Any) -> None:
+def test_indices_that_are_none_are_rejected(spark: SparkSession, answer: Any) -> None:
     with pytest.raises(MullionError, match="<lambda>"):
         drained(spark, sp.window.global_window(lambda *_: answer))
 
@@ -219,7 +219,7 @@ def test_functions_make_batches_of_mixed_schemas_too(spark: SparkSession) -> Non
     assert [[table.column_names for table in window] for window in out] == [[["time", "v"], ["time"]], [["time"]] * 2]
 
 
-def test_a_timer_fires_by_the_clock_and_takes_what_came(spark: SparkSession, tmp_path: Path) -> None:
+def test_a_timer_fires_by_the_clock_with_the_records_so_far(spark: SparkSession, tmp_path: Path) -> None:
     out: list[pa.Table] = []
     clock = ManualClock()
     line = sp.read.from_callback("publish") | sp.window.timer(TEN) | sp.write.to_variable(out)

@@ -62,7 +62,7 @@ def relay_in(folder: Path, **options: Any) -> Relay:
 
 
 @pytest.mark.usefixtures("spark")
-def test_a_drained_program_has_processed_what_is_there_and_goes_on_from_there(tmp_path: Path) -> None:
+def test_a_drained_program_has_processed_its_input_and_continues_after_it(tmp_path: Path) -> None:
     app = relay_in(tmp_path)
     # In the wrong order: the second publishes what the first reads.
     app.relay("doubled", ["totals"], total, schema="n bigint")
@@ -81,7 +81,7 @@ def test_a_drained_program_has_processed_what_is_there_and_goes_on_from_there(tm
 
 
 @pytest.mark.usefixtures("spark")
-def test_a_program_that_another_process_runs_is_refused_before_it_plans_a_batch(tmp_path: Path) -> None:
+def test_a_program_that_another_process_runs_is_rejected_before_it_plans_a_batch(tmp_path: Path) -> None:
     app = relay_in(tmp_path)
     app.relay("numbers", ["doubled"], double)
     topics.produce(app.broker, "numbers", [{"n": 1}])
@@ -144,7 +144,7 @@ def rows_of_nothing(_rows: Rows) -> dict[str, Rows]:
 
 
 @pytest.mark.usefixtures("spark")
-def test_a_query_that_fails_stops_all_names_the_error_and_goes_on_after_the_fix(tmp_path: Path) -> None:
+def test_a_failed_query_stops_all_names_the_error_and_continues_after_the_fix(tmp_path: Path) -> None:
     app = relay_in(tmp_path)
     app.relay("numbers", ["fine"], fail_at_13)
     app.relay("numbers", ["doubled"], double)
@@ -180,7 +180,7 @@ def rename(function: Any, name: str) -> Any:
 
 
 @pytest.mark.usefixtures("spark")
-def test_an_error_of_ours_that_a_worker_raises_comes_out_as_it_is(tmp_path: Path) -> None:
+def test_an_error_of_ours_in_a_worker_is_raised_unchanged(tmp_path: Path) -> None:
     app = relay_in(tmp_path, clock=ManualClock())
     app.relay("numbers", [], refuse)
     topics.produce(app.broker, "numbers", [{"n": 7}])
@@ -238,7 +238,7 @@ def test_a_part_that_is_removed_is_reported_and_keeps_its_state_until_it_is_drop
     assert column(one, "totals", "total") == [1, 1], "dropped state begins anew"
 
 
-def test_two_parts_of_one_name_are_refused_with_both_lines() -> None:
+def test_two_parts_of_one_name_are_rejected_with_both_lines() -> None:
     app = Relay("relay", broker="dir:/nowhere")
     app.names.register(Named("window", "sums", "a.py:1"))
     with pytest.raises(InvalidArgumentError, match=r"name 'sums': the window at a.py:1 and the table at b.py:2"):
@@ -250,12 +250,12 @@ def test_two_parts_of_one_name_are_refused_with_both_lines() -> None:
 
 
 @pytest.mark.parametrize("name", ["", "a/b", "..", "_x", "a b\n", None, 5])
-def test_what_is_no_name_of_an_app_is_refused(name: Any) -> None:
+def test_an_invalid_name_of_an_app_is_rejected(name: Any) -> None:
     with pytest.raises(InvalidArgumentError, match="is not the name of an App"):
         Relay(name)
 
 
-def test_an_app_without_anything_to_run_or_with_another_end_says_so(tmp_path: Path) -> None:
+def test_an_app_without_jobs_or_with_an_unknown_end_raises_an_error(tmp_path: Path) -> None:
     app = relay_in(tmp_path)
     with pytest.raises(InvalidArgumentError, match="nothing to run"):
         app.run()
@@ -278,7 +278,7 @@ def test_a_report_is_an_aligned_table() -> None:
     assert where_of(len) == ""
 
 
-def test_a_program_that_is_told_to_stop_ends_its_batch_and_goes_on_later(spark: SparkSession, tmp_path: Path) -> None:
+def test_a_stopped_program_ends_its_batch_and_continues_later(spark: SparkSession, tmp_path: Path) -> None:
     app = relay_in(tmp_path)
     app.relay("numbers", ["doubled"], double)
     for n in range(6):

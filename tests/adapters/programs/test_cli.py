@@ -58,14 +58,16 @@ def test_a_program_is_explained_and_its_parts_listed(program: str, capsys: pytes
         ("{}:number", "(int) is not an App"),
     ],
 )
-def test_what_is_no_app_is_refused(program: str, capsys: pytest.CaptureFixture[str], app: str, message: str) -> None:
+def test_an_object_that_is_no_app_is_rejected(
+    program: str, capsys: pytest.CaptureFixture[str], app: str, message: str
+) -> None:
     assert _cli.main(["turbine", "run", app.format(program)]) == _cli.REFUSED
     complaint = capsys.readouterr().err
     assert complaint.startswith("mullion: ")
     assert message.format(program) in complaint
 
 
-def test_an_app_of_another_api_is_refused(
+def test_an_app_of_another_api_is_rejected(
     program: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("tests.support.kafka.relay.Relay.api", "faust")
@@ -82,7 +84,7 @@ def test_an_error_inside_of_the_module_is_its_own(program: str) -> None:
         _cli.main(["turbine", "run", f"{program}_broken:app"])
 
 
-def test_a_command_that_there_is_not_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_command_that_there_is_not_is_rejected(capsys: pytest.CaptureFixture[str]) -> None:
     for line in ("", "turbine", "turbine fly a:b", "turbine run", "faust worker a:b", "nothing"):
         with pytest.raises(SystemExit) as refused:
             _cli.main(line.split())
@@ -90,7 +92,7 @@ def test_a_command_that_there_is_not_is_refused(capsys: pytest.CaptureFixture[st
     assert "usage: mullion" in capsys.readouterr().err
 
 
-def test_a_door_says_itself_which_commands_it_has(
+def test_an_adapter_defines_its_own_commands(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     door = tmp_path / "trial"
@@ -160,7 +162,7 @@ class revenue:
 
 
 @pytest.mark.usefixtures("spark")
-def test_a_turbine_program_runs_and_shows_what_is_open_in_its_windows(
+def test_a_turbine_program_runs_and_shows_its_open_panes(
     program: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     broker = f"dir:{tmp_path}/topics"

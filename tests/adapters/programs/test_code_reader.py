@@ -95,7 +95,7 @@ FUNCTIONS = {
 
 
 @pytest.mark.parametrize("name", FUNCTIONS)
-def test_what_is_read_computes_what_the_function_does(name: str) -> None:
+def test_a_translated_function_computes_the_same(name: str) -> None:
     function = compiled(FUNCTIONS[name], name)
     reading = reader.read(function)
     assert not reading.changes
@@ -166,7 +166,7 @@ def test_an_accumulator_that_is_changed_is_what_it_is_afterwards(name: str, star
         ("def f(x):\n    y = {'a': 1}\n    y['a'] = x\n    return y", "something other than a parameter is changed"),
     ],
 )
-def test_what_is_not_known_in_every_detail_is_not_read(text: str, why: str) -> None:
+def test_functions_with_unknown_details_are_not_translated(text: str, why: str) -> None:
     with pytest.raises(reader.Unknown, match=why) as refused:
         reader.read(compiled(text, f"unknown-{hash(text)}"))
     assert refused.value.line >= 1
@@ -181,7 +181,7 @@ def test_a_list_that_would_change_itself_is_not_computed() -> None:
         evaluate.call(reading, ([1],), [2])
 
 
-def test_a_name_of_pythons_own_that_stands_for_something_else_is_not_called() -> None:
+def test_a_redefined_builtin_is_not_called() -> None:
     text = "def abs(x):\n    return 5\nf = lambda x: abs(x)"
     with pytest.raises(reader.Unknown, match="a call of abs"):
         reader.read(compiled(text, "shadowed"))

@@ -144,7 +144,7 @@ def test_windows_of_turbine_change_as_native_windows_do(
     assert f"{REFUSED}  total: The window 'total' had key=['k'] and is now key=['o']" in lines[0]
 
 
-def test_a_subscription_that_reads_another_topic_is_refused(
+def test_a_subscription_that_reads_another_topic_is_rejected(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def app(topic: str) -> turbine.App:
@@ -241,7 +241,7 @@ def program(home: Path, spark: SparkSession, make: Make, agent: str = "count") -
     return app
 
 
-def test_tables_of_faust_whose_records_would_not_be_found_are_refused_and_others_go_on(
+def test_tables_of_faust_with_moved_records_are_rejected_and_others_continue(
     spark: SparkSession,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
@@ -371,7 +371,7 @@ def sums(length: timedelta, gap: timedelta) -> Dataflow:
     return flow
 
 
-def test_a_window_of_bytewax_that_would_take_open_windows_for_others_is_refused(
+def test_a_window_of_bytewax_that_would_take_open_windows_for_others_is_rejected(
     spark: SparkSession, tmp_path: Path
 ) -> None:
     state, minute = RecoveryConfig(tmp_path), timedelta(minutes=1)
@@ -384,7 +384,7 @@ def test_a_window_of_bytewax_that_would_take_open_windows_for_others_is_refused(
         run_main(sums(2 * minute, minute), recovery_config=state, spark=spark)
 
 
-def test_an_app_that_cannot_say_what_would_change_says_so(tmp_path: Path) -> None:
+def test_an_app_that_cannot_compare_its_state_raises_an_error(tmp_path: Path) -> None:
     class Other(App):
         api = "kx"
 

@@ -213,7 +213,7 @@ def require_refused(these: Programs, first: subprocess.Popen[str], *more: str) -
 
 
 @pytest.mark.parametrize("kind", ["dir", pytest.param("kafka", marks=pytest.mark.xdist_group("kafka"))])
-def test_a_second_instance_of_a_turbine_program_is_refused_and_once_the_first_is_killed_each_pane_is_there_once(
+def test_a_second_instance_of_a_turbine_program_is_rejected_and_once_the_first_is_killed_each_pane_is_there_once(
     kind: str, tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:
     server: KafkaServer | None = request.getfixturevalue("kafka") if kind == "kafka" else None
@@ -229,7 +229,7 @@ def test_a_second_instance_of_a_turbine_program_is_refused_and_once_the_first_is
         assert len(published) == 8
 
 
-def test_a_second_instance_of_a_faust_program_is_refused_and_once_the_first_is_killed_each_event_is_counted_once(
+def test_a_second_instance_of_a_faust_program_is_rejected_and_once_the_first_is_killed_each_event_is_counted_once(
     tmp_path: Path,
 ) -> None:
     broker = f"dir:{tmp_path / 'topics'}"

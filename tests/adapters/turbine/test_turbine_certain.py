@@ -98,7 +98,7 @@ def test_first_and_last_follow_the_batches_also_where_these_have_one_time(app: t
             ), topic
 
 
-def test_a_process_with_state_that_changes_the_partition_key_is_refused_where_a_group_would_be_split(
+def test_a_process_with_state_that_changes_the_partition_key_is_rejected_where_a_group_would_be_split(
     app: turbine.App,
 ) -> None:
     @app.subscribe("orders", publish_to="out", partition_key="customer", parallelism=4)
@@ -204,7 +204,7 @@ def window_of(subscription: object, name: str, **more: Any) -> win.PersistentTum
     )
 
 
-def test_rows_for_a_window_of_another_subscription_are_refused_and_a_process_without_a_query_is_told(
+def test_rows_for_a_window_of_another_subscription_are_rejected_and_a_process_without_a_query_is_reported(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     app = turbine.App("others")
@@ -272,7 +272,7 @@ def test_rows_for_a_window_of_another_subscription_are_refused_and_a_process_wit
     assert "it is not called: it updates no window, returns nothing and uses no state" in str(app.explain())
 
 
-def test_what_is_not_certain_in_process_runs_in_python_and_helpers_are_looked_into_for_the_state() -> None:
+def test_an_uncertain_process_runs_in_python_and_helpers_are_analysed_for_the_state() -> None:
     app = turbine.App("certain")
 
     class base:
@@ -339,7 +339,9 @@ def test_what_is_not_certain_in_process_runs_in_python_and_helpers_are_looked_in
     assert subscription(endless).state is None
 
 
-def test_what_process_and_callbacks_set_of_self_is_told_with_its_line(caplog: pytest.LogCaptureFixture) -> None:
+def test_attributes_that_process_and_callbacks_set_on_self_are_reported_with_their_line(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     app = turbine.App("selves")
 
     @app.subscribe("rows", publish_to="out")

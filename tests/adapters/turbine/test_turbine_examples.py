@@ -26,7 +26,7 @@ def example(name: str) -> ModuleType:
 
 
 @pytest.mark.usefixtures("spark")
-def test_a_host_with_a_high_error_rate_is_told_of_once_in_five_minutes() -> None:
+def test_a_host_with_a_high_error_rate_is_reported_once_in_five_minutes() -> None:
     alerts = example("score_alert")
     with testing.run(alerts.app) as t:
         t.feed("requests", [{"host": "a", "status": 500, "latency_ms": 900.0, "event_ts_ms": at} for at in range(9)])

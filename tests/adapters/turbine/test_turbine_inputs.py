@@ -64,7 +64,7 @@ def parsed(batch: pa.RecordBatch) -> list[dict[str, Any]]:
     return [{"k": r["k"], "price": int(r["price"]), "ts": ms(r["ts"])} for r in batch.to_pylist()]
 
 
-def test_what_process_makes_of_a_column_is_what_the_window_has_whether_it_says_so_without_rows_or_not(
+def test_a_window_has_the_columns_that_process_returns_with_or_without_rows(
     app: turbine.App,
 ) -> None:
     options: dict[str, Any] = {"publish_to": "out", "parallelism": 1}
@@ -276,7 +276,7 @@ def test_what_a_window_cannot_take_fails_the_query_and_letters_come_for_every_ca
             t.settle()
 
 
-def test_a_column_that_nothing_has_is_refused_by_its_name(app: turbine.App) -> None:
+def test_a_column_that_nothing_has_is_rejected_by_its_name(app: turbine.App) -> None:
     @app.subscribe("rows", on_error="skip")
     class rows:
         early = False

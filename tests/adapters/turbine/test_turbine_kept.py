@@ -76,7 +76,7 @@ def test_a_window_keeps_its_key_and_its_time_column_under_its_name(spark: SparkS
         )
 
 
-def test_a_window_goes_on_with_its_panes_when_its_lateness_changes(spark: SparkSession, tmp_path: Path) -> None:
+def test_a_window_keeps_its_panes_when_its_lateness_changes(spark: SparkSession, tmp_path: Path) -> None:
     broker = f"dir:{tmp_path}"
     assert run(shop(spark, broker, w={}), ("a", 1), ("a", 2)) == []
     later = {"allowed_lateness_ms": 5}
@@ -84,7 +84,7 @@ def test_a_window_goes_on_with_its_panes_when_its_lateness_changes(spark: SparkS
     assert run(shop(spark, broker, w=later), ("a", 4), ("b", 16)) == [("a", 4)]
 
 
-def test_what_is_read_from_the_code_never_moves_state_to_another_query(spark: SparkSession, tmp_path: Path) -> None:
+def test_the_analysis_of_code_never_moves_state_to_another_query(spark: SparkSession, tmp_path: Path) -> None:
     queries = {"alone": "w", "together": "rows.together on ts, persistent", "state": "rows.state"}
     for before, now, gives_up in (("alone", "state", True), ("state", "together", True), ("together", "alone", False)):
         broker = f"dir:{tmp_path / before / now}"

@@ -303,7 +303,7 @@ def test_what_windows_made_from_data_cannot_be_is_said_where_they_are_made(app: 
     ],
     ids=repr,
 )
-def test_what_is_kept_of_a_window_is_all_of_it(value: Any) -> None:
+def test_a_stored_window_has_all_its_parameters(value: Any) -> None:
     spec = turbine.WindowSpec("InMemorySliding", "é", value, size_ms=4, slide_ms=2, key=("k",), idle_tick_ms=7)
     assert turbine.WindowSpec.from_json(spec.to_json()) == spec
     names = {"WindowSpec": turbine.WindowSpec, "fn": fn, "datetime": datetime, "Decimal": decimal.Decimal} | vars(agg)
@@ -352,7 +352,7 @@ def test_a_worker_tells_the_driver_of_a_new_kind_of_window_and_hands_on_all_of_i
         list(process(iter([nothing]), Scratch()))
 
 
-def test_nothing_but_aggregates_is_read_from_what_is_kept_of_a_window() -> None:
+def test_only_aggregates_are_read_from_a_stored_window() -> None:
     stored = json.loads(turbine.WindowSpec("PersistentTumbling", "w", agg.Sum("a"), size_ms=1).to_json())
     assert stored["value"] == {"call": "Sum", "args": ["a"]}, "it is data, and no code"
     code = "datetime.sys.modules['os'].system('true')"

@@ -137,7 +137,7 @@ def test_a_callback_that_fails_stops_the_query_with_its_pane_and_line_and_after_
         assert closed == [(0, "north", 1.5), (0, "south", 1.5), (10, "south", 1.0)]
 
 
-def test_panes_whose_callback_fails_are_left_out_counted_and_told_of_where_that_is_asked_for(app: turbine.App) -> None:
+def test_panes_whose_callback_fails_are_skipped_counted_and_reported_on_request(app: turbine.App) -> None:
     @app.subscribe("orders", publish_to="out", parallelism=1, on_error="skip", dead_letter="failed")
     class orders:
         def __init__(self) -> None:
@@ -190,7 +190,7 @@ def test_a_callback_returns_one_schema_whatever_batch_and_shard_it_is_called_in(
         ]
 
 
-def test_a_callback_that_returns_no_record_batch_is_told_what_to_return(app: turbine.App) -> None:
+def test_a_callback_that_returns_no_record_batch_raises_an_error_with_the_fix(app: turbine.App) -> None:
     @app.subscribe("orders", publish_to={"early": "out"})
     class orders:
         def __init__(self) -> None:
@@ -216,7 +216,7 @@ def test_a_callback_that_returns_no_record_batch_is_told_what_to_return(app: tur
             t.settle()
 
 
-def test_what_a_topic_lacks_or_has_in_another_type_is_refused_when_the_program_starts(app: turbine.App) -> None:
+def test_what_a_topic_lacks_or_has_in_another_type_is_rejected_when_the_program_starts(app: turbine.App) -> None:
     @app.subscribe("orders", publish_to="out")
     class orders:
         def __init__(self) -> None:

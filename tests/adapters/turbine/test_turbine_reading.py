@@ -42,7 +42,7 @@ class Passed:
         return None
 
 
-def test_a_decorator_that_says_it_wraps_process_runs_in_python() -> None:
+def test_a_decorator_with_wraps_around_process_runs_in_python() -> None:
     assert read(Plain(), Plain().process).python is None
     for one, line in ((Filtered(), "return inner(self, batch.filter"), (Passed(), "return inner(*arguments)")):
         reading = read(one, one.process)

@@ -86,7 +86,7 @@ TOPICS: list[tuple[str, dict[str, Any], str]] = [
 
 
 @pytest.mark.parametrize(("broker", "options", "message"), TOPICS)
-def test_a_topic_to_publish_to_that_cannot_be_is_refused_where_the_program_names_it(
+def test_a_topic_to_publish_to_that_cannot_be_is_rejected_where_the_program_names_it(
     broker: str, options: dict[str, Any], message: str
 ) -> None:
     app = turbine.App("rules", broker=broker)
@@ -160,12 +160,12 @@ REFUSED: list[tuple[str, dict[str, Any], str]] = [
 
 
 @pytest.mark.parametrize(("options", "says"), [case[1:] for case in REFUSED], ids=[case[0] for case in REFUSED])
-def test_what_cannot_be_right_is_refused_when_the_window_is_built(options: dict[str, Any], says: str) -> None:
+def test_what_cannot_be_right_is_rejected_when_the_window_is_built(options: dict[str, Any], says: str) -> None:
     with pytest.raises(InvalidArgumentError, match=says):
         window_of(**options)
 
 
-def test_a_slide_longer_than_the_size_a_gap_and_an_idle_tick_of_zero_are_refused() -> None:
+def test_a_slide_longer_than_the_size_a_gap_and_an_idle_tick_of_zero_are_rejected() -> None:
     with pytest.raises(InvalidArgumentError, match="slide_ms=2000 of the window 'w' is longer than size_ms=1000"):
         window_of(win.PersistentSliding, slide_ms=2_000)
     with pytest.raises(InvalidArgumentError, match="gap_ms=0"):
@@ -176,7 +176,7 @@ def test_a_slide_longer_than_the_size_a_gap_and_an_idle_tick_of_zero_are_refused
         window_of(win.PersistentTumbling, idle_tick_ms=10)
 
 
-def test_two_windows_of_one_name_are_refused_in_a_subscription_and_in_an_app() -> None:
+def test_two_windows_of_one_name_are_rejected_in_a_subscription_and_in_an_app() -> None:
     def two(me: Any) -> None:
         for _ in range(2):
             win.PersistentTumbling(me, name="w", size_ms=1, value=agg.Count(), on_close=all_panes)
@@ -225,12 +225,12 @@ def test_the_partition_key_is_in_the_key_of_every_window() -> None:
         ({"dead_letter": "failed"}, "Add on_error='skip'"),
     ],
 )
-def test_what_a_subscription_cannot_be_given_is_refused(options: dict[str, Any], says: str) -> None:
+def test_what_a_subscription_cannot_be_given_is_rejected(options: dict[str, Any], says: str) -> None:
     with pytest.raises(InvalidArgumentError, match=says):
         subscribed(lambda me: None, **options)
 
 
-def test_a_subscription_without_a_topic_without_a_class_or_without_process_is_refused() -> None:
+def test_a_subscription_without_a_topic_without_a_class_or_without_process_is_rejected() -> None:
     app = turbine.App("rules")
     with pytest.raises(InvalidArgumentError, match="needs the topic"):
         app.subscribe(object)  # type: ignore[arg-type]
@@ -328,7 +328,7 @@ class Shapes:
         self.shop.update(batch, state)  # type: ignore[attr-defined]
 
 
-def test_a_process_that_only_updates_windows_is_told_from_any_other_with_the_line_that_decided() -> None:
+def test_a_process_that_only_updates_windows_is_recognized_and_others_have_the_deciding_line() -> None:
     shapes = Shapes()
     shapes.win, shapes.other, shapes.shop = window_of(), window_of(name="other"), {}  # type: ignore[attr-defined]
 
@@ -390,7 +390,7 @@ def test_windows_that_are_made_in_process_need_on_recover() -> None:
             def on_recover(self, name: str) -> None: ...
 
 
-def test_explain_says_of_each_part_where_it_runs_and_why() -> None:
+def test_explain_shows_where_each_part_runs_and_why() -> None:
     app = turbine.App("rules")
 
     @app.subscribe("orders", publish_to="out")

@@ -114,7 +114,7 @@ def test_state_without_a_partition_key_is_in_one_shard_and_a_wrong_value_names_i
             t.settle()
 
 
-def test_a_state_is_a_mapping_of_plain_values_and_arrow_and_refuses_anything_else() -> None:
+def test_a_state_is_a_mapping_of_plain_values_and_arrow_and_rejects_anything_else() -> None:
     state = turbine.TurbineState()
     state["a"] = {"deep": [1, 2.5, None, True, "é"]}
     state["batch"] = pa.RecordBatch.from_pylist([{"x": 1}])
@@ -172,7 +172,7 @@ def _row(ts: int, enters: str | None = None) -> list[dict[str, object]]:
     return [{"k": "a", "ts": ts, "enters": enters}]
 
 
-def test_windows_beside_state_come_go_and_change_places_and_their_panes_can_be_read(
+def test_windows_with_state_are_added_removed_and_reordered_and_their_panes_can_be_read(
     spark: SparkSession, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     broker = f"dir:{tmp_path}"
@@ -270,7 +270,7 @@ def test_what_a_call_that_is_left_out_wrote_into_the_state_is_taken_back(app: tu
         assert [error.rsplit("Error: ", 1)[1] for error in failed] == ["a bad row", "a bad pane", "a bad tick"]
 
 
-def test_what_is_changed_within_values_of_the_state_is_kept_unless_the_call_failed(app: turbine.App) -> None:
+def test_changes_within_values_of_the_state_are_stored_unless_the_call_failed(app: turbine.App) -> None:
     @app.subscribe("rows", publish_to="out", partition_key="k", on_error="skip")
     class rows:
         def __init__(self) -> None:

@@ -113,7 +113,7 @@ def published(app: turbine.App, *, restarted: bool) -> tuple[Counter[str], list[
     return published_rows, [tuple(pane) for pane in opened]
 
 
-def test_windows_together_publish_what_each_publishes_alone_in_one_query(spark: SparkSession) -> None:
+def test_windows_in_one_query_publish_the_same_as_alone(spark: SparkSession) -> None:
     alone, together = program(spark, together=False), program(spark, together=True)
     (outputs, opened), (wanted, opened_alone) = published(together, restarted=True), published(alone, restarted=False)
     # How often a pane fires early depends on how many batches there are.
@@ -169,7 +169,7 @@ def changing(
     return app
 
 
-def test_windows_together_come_go_and_change_their_names_over_a_checkpoint(spark: SparkSession) -> None:
+def test_windows_in_one_query_are_added_removed_and_renamed_over_a_checkpoint(spark: SparkSession) -> None:
     app = changing(spark, minutes=60, visits=[30])
 
     def batch(app: turbine.App, *seconds: int) -> None:
@@ -214,7 +214,7 @@ def test_windows_together_come_go_and_change_their_names_over_a_checkpoint(spark
         assert sorted(closed) == [("a", "p", 0, 60, 61), ("a", "p", 0, 3600, 120), ("a", "p", 60, 120, 70)]
 
 
-def test_windows_together_whose_change_cannot_be_right_are_refused_by_name(spark: SparkSession) -> None:
+def test_wrong_changes_of_windows_in_one_query_are_rejected_by_name(spark: SparkSession) -> None:
     app, one = program(spark, together=True), program(spark, together=True, windows="a")
     other_keys, fewer = program(spark, together=True, windows="ac"), program(spark, together=True, windows="bc")
     with testing.run(app) as t:
@@ -298,7 +298,7 @@ def test_two_types_of_a_column_are_rejected_until_the_program_is_corrected(spark
         assert totals == {"a": [4.0], "b": [3.5]}
 
 
-def test_what_does_not_share_a_query_has_its_own_and_explain_says_why(spark: SparkSession) -> None:
+def test_windows_that_cannot_share_a_query_have_their_own_and_explain_shows_why(spark: SparkSession) -> None:
     app = turbine.App("apart", spark=spark)
 
     @app.subscribe("in", publish_to="out", together=True)
@@ -335,7 +335,7 @@ def test_what_does_not_share_a_query_has_its_own_and_explain_says_why(spark: Spa
         app.subscribe("in", together=1)  # type: ignore[arg-type]
 
 
-def test_names_of_windows_are_told_apart_by_the_engine_whatever_they_are() -> None:
+def test_the_engine_distinguishes_any_names_of_windows() -> None:
     names = ["a", "A", "a b", "a_b", "ä", "5", ""]
     assert len({engine_name(name).lower() for name in names}) == len(names)
     assert all(engine_name(name).isascii() for name in names)
