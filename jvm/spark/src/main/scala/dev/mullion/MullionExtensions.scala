@@ -19,7 +19,7 @@ import org.apache.spark.sql.mullion.sqlfunctions.SqlFunctions
   * Sessions that do not use Mullion then still work.
   */
 class MullionExtensions extends (SparkSessionExtensions => Unit) {
-  override def apply(extensions: SparkSessionExtensions): Unit = Unfit.found match {
+  override def apply(extensions: SparkSessionExtensions): Unit = Unfit.reason match {
     case Some(why) => Unfit.refuse(extensions, why)
     case None      => add(extensions)
   }

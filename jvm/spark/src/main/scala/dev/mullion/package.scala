@@ -210,7 +210,14 @@ package object mullion {
   ): Long = {
     Facade.install(spark)
     val layout = Savepoint.Asked(partitions, format = None)
-    Savepoint.write(Classic.session(spark), checkpoint, to, layout, panes.map(Classic.frame), sparkQuery.map(Classic.frame))
+    Savepoint.write(
+      Classic.session(spark),
+      checkpoint,
+      to,
+      layout,
+      panes.map(Classic.frame),
+      sparkQuery.map(Classic.frame)
+    )
   }
 
   /** The reasons why panes of a running query are open, as of its last committed batch. */

@@ -117,14 +117,14 @@ private[operator] object Continued {
       RunningQuery.find(session, info.queryRunId).flatMap { query =>
         val ofOperators = ofQueries.computeIfAbsent(query, _ => mutable.Map.empty[Long, Option[Continued]])
         ofOperators.get(info.operatorId).filter(_.forall(_.holdsAt(info.storeVersion))).getOrElse {
-          val continued = found(session, program, info)
+          val continued = readHeader(session, program, info)
           ofOperators(info.operatorId) = continued
           continued
         }
       }
     }
 
-  private def found(
+  private def readHeader(
       session: SparkSession,
       program: OperatorProgram,
       info: SparkVersionShim.StateInfo

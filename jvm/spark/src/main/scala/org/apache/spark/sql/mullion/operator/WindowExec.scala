@@ -59,7 +59,7 @@ final class WindowExec private (facts: SparkOperator.Facts, val program: Operato
   private def since: Option[Long] = branch.map(_.since)
 
   override protected def forBatch(facts: SparkOperator.Facts): SparkOperator.Facts = {
-    val known = BatchFacts.of(
+    val batchFacts = BatchFacts.of(
       session,
       program,
       facts.stateInfo,
@@ -67,7 +67,7 @@ final class WindowExec private (facts: SparkOperator.Facts, val program: Operato
       facts.batchTimestampMs,
       facts.eventTimeWatermarkForLateEvents
     )
-    facts.copy(child = known.informed(facts.child, program.id))
+    facts.copy(child = batchFacts.informed(facts.child, program.id))
   }
 
   override def nodeName: String = "WindowedAggregate"
@@ -227,7 +227,7 @@ final class WindowExec private (facts: SparkOperator.Facts, val program: Operato
   override protected def doExecute(): RDD[InternalRow] = {
     val rowsCame = Sources.gaveRows(child)
     val inputEnds = program.closesAtEnd && Sources.end(child)
-    val known =
+    val reading =
       if (program.onProcessingTime) {
         val (before, now) = processingTime
         BatchClock(before, now, wall = now, rowsCame, batch(getStateInfo), inputEnds = inputEnds)
@@ -252,15 +252,20 @@ final class WindowExec private (facts: SparkOperator.Facts, val program: Operato
       }
     WindowReport.begin(this, branch.map(_.name))
     followStreams(batch(getStateInfo), program.idleAfter.isDefined, Sources.gaveRows)
-    val adaptation = program.language(continued.flatMap(_.begin(session, program, getStateInfo, known)))
-    val clock = known.copy(rulesBegin = adaptation.isDefined)
+    val adaptation = program.language(continued.flatMap(_.begin(session, program, getStateInfo, reading)))
+    val clock = reading.copy(rulesBegin = adaptation.isDefined)
     val kinds = program.families ++ adaptation.toSeq.flatMap(_.families)
     metrics // created on the driver, used in the tasks
     val due = (nextClose, nextEarlyEvent, nextByWall)
     val late = lateRows(clock)
     val ready = program.asking(splitMetrics)
-    val keys = program.known.flatMap { known =>
-      known.of(getStateInfo.queryRunId, getStateInfo.operatorId, getStateInfo.storeVersion, getStateInfo.numPartitions)
+    val keys = program.knownKeys.flatMap { knownKeys =>
+      knownKeys.of(
+        getStateInfo.queryRunId,
+        getStateInfo.operatorId,
+        getStateInfo.storeVersion,
+        getStateInfo.numPartitions
+      )
     }
     val (count, sessionsLate, lateness) = (counter, lateHere, latenessHere)
     val endsOfTasks = Option.when(MonitorSettings.of(conf).showsTab)(ends)
@@ -301,10 +306,11 @@ final class WindowExec private (facts: SparkOperator.Facts, val program: Operato
         due._3.add(counts.nextByWall)
       })
     }
-    val kept = Option.when(mayRunAgain)(BatchOutput(sparkContext, opener, output.length))
+    val outputOfBatch = Option.when(mayRunAgain)(BatchOutput(sparkContext, opener, output.length))
     PartitionsInTurnExec.below(child) match {
-      case Some(by) => new PartitionsInTurnRDD(rows, by, child.output, opener, settings, body, kept)
-      case None     => new StateRDD(rows, opener, settings, Some(session.streams.stateStoreCoordinator), body, kept)
+      case Some(by) => new PartitionsInTurnRDD(rows, by, child.output, opener, settings, body, outputOfBatch)
+      case None     =>
+        new StateRDD(rows, opener, settings, Some(session.streams.stateStoreCoordinator), body, outputOfBatch)
     }
   }
 
@@ -381,11 +387,11 @@ object WindowExec {
   /** The name of this operator in Spark's checkpoints. */
   val operatorName = "mullionWindow"
 
-  def apply(program: OperatorProgram, child: SparkPlan): WindowExec = made(program, None, child)
+  def apply(program: OperatorProgram, child: SparkPlan): WindowExec = create(program, None, child)
 
   /** For a branch, in a batch whose facts the nodes below already have. */
   def ofBranch(program: OperatorProgram, batch: BranchBatch, child: SparkPlan): WindowExec =
-    made(program, Some(batch), child)
+    create(program, Some(batch), child)
 
   /** The nodes below a branch's operator, in a batch. */
   def childOfBranch(program: OperatorProgram, batch: BranchBatch, child: SparkPlan): SparkPlan = BatchFacts
@@ -399,7 +405,7 @@ object WindowExec {
     )
     .informed(child, program.id)
 
-  private def made(program: OperatorProgram, branch: Option[BranchBatch], child: SparkPlan): WindowExec =
+  private def create(program: OperatorProgram, branch: Option[BranchBatch], child: SparkPlan): WindowExec =
     new WindowExec(
       SparkOperator.Facts(
         program.keys,

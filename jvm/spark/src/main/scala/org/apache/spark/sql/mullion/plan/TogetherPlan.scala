@@ -200,12 +200,13 @@ final class TogetherPlan private (node: WindowsTogether) {
     }
     def isSession(part: WindowedAggregate) = programs(parts.indexOf(part)).isSession
     def asideByTime(part: WindowedAggregate) = programs(parts.indexOf(part)).asideByTime
-    val known = Seq[(Attribute, Expression)](number -> number) ++
+    val columnsForLate = Seq[(Attribute, Expression)](number -> number) ++
       keysFrom.zip(keys).map { case (from, key) => byWindow(key)(part => Option.when(has(part, from))(from)) } ++
       Seq(byWindow(slice)(part => Option.when(asideByTime(part))(part.time))) ++
       gap.map(byWindow(_)(part => part.gap.filter(_ => isSession(part))))
     val lateColumns = emitting.head._1.lateColumns
-    val withLateRows = TakeUpLateRowsExec(program.id, input.output :+ number, lateColumns, lateRow, known, aggregated)
+    val withLateRows =
+      TakeUpLateRowsExec(program.id, input.output :+ number, lateColumns, lateRow, columnsForLate, aggregated)
     val gathered = OneTaskExec.ifOnePartition(withLateRows)
     PutAsideLateRowsExec(WindowExec.shuffled(program.id), program.distributed, lateRow, partitions = None, gathered)
   }

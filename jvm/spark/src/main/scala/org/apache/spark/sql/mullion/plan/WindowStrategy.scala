@@ -136,7 +136,7 @@ object WindowStrategy extends SparkStrategy {
       node.terms.delay,
       node.terms.language,
       node.terms.last,
-      node.terms.known
+      node.terms.knownKeys
     )
   }
 
@@ -229,8 +229,8 @@ object WindowStrategy extends SparkStrategy {
     val partial = AddRowsExec.over(aggregated, node.functions, row => PaneNames.ofPartial(program, columns, row))
     val aside = node.lateRow.fold(gathered(program, partial)) { lateRow =>
       val keys = (node.keys ++ node.gap.filter(_ => program.isSession)).map(k => k -> k)
-      val known = keys ++ Option.when(program.asideByTime)(program.slice -> node.time)
-      val taken = TakeUpLateRowsExec(program.id, node.child.output, node.lateColumns, lateRow, known, partial)
+      val columnsForLate = keys ++ Option.when(program.asideByTime)(program.slice -> node.time)
+      val taken = TakeUpLateRowsExec(program.id, node.child.output, node.lateColumns, lateRow, columnsForLate, partial)
       // The node's two pairs may run in one task, if the child is already partitioned by key.
       PutAsideLateRowsExec(
         WindowExec.shuffled(program.id),

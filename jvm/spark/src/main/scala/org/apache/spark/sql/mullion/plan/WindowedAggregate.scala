@@ -147,5 +147,5 @@ final case class PaneTerms(
     delay: Long = 0L,
     language: Language = Language.Scala,
     last: Option[LastClose] = None,
-    known: Option[KnownKeys] = None
+    knownKeys: Option[KnownKeys] = None
 )

@@ -63,9 +63,9 @@ private[mullion] final class StreamWatermarks private (
 
   private val earlier: Map[UUID, Long] = {
     val ofStreams = recorded.toSeq.flatten.flatMap(of => of.ms.map(of.stream -> _)).toMap
-    val known = replaced.watermarkMap
+    val ofNodes = replaced.watermarkMap
     streams.flatMap { case (node, stream) =>
-      (known.get(node).flatten ++ ofStreams.get(stream.stream)).maxOption.map(node -> _)
+      (ofNodes.get(node).flatten ++ ofStreams.get(stream.stream)).maxOption.map(node -> _)
     }.toMap
   }
 

@@ -41,10 +41,10 @@ private[mullion] object SparkLinks {
 
   /** Abstract methods that Spark has added to a supertype of one of Mullion's concrete classes. */
   private def unwritten(name: String): Seq[String] = {
-    val found = Class.forName(name, false, getClass.getClassLoader)
-    if (Modifier.isAbstract(found.getModifiers)) Nil
+    val loaded = Class.forName(name, false, getClass.getClassLoader)
+    if (Modifier.isAbstract(loaded.getModifiers)) Nil
     else
-      found.getMethods.toSeq
+      loaded.getMethods.toSeq
         .filter(method => Modifier.isAbstract(method.getModifiers))
         .map(method => s"$name has no ${method.getName}, which ${method.getDeclaringClass.getName} asks for")
   }

@@ -51,13 +51,13 @@ object JsonShard {
 
   /** The shard of a decimal number in digits. */
   private[mullion] def ofDecimal(digits: String): String = {
-    val whole = for {
+    val integer = for {
       decimal <- Try(new JavaDecimal(digits)).toOption
       // A far larger number would take as many digits to compare.
       if decimal.precision.toLong - decimal.scale <= 20
       long <- Try(decimal.longValueExact).toOption
     } yield long
-    whole.fold(Others)(_.toString)
+    integer.fold(Others)(_.toString)
   }
 
   private[mullion] def of(text: String, field: String): Option[String] = parsed(text) { parser =>
@@ -87,8 +87,8 @@ object JsonShard {
     case JsonToken.VALUE_STRING                       => Some(parser.getText)
     case JsonToken.VALUE_TRUE | JsonToken.VALUE_FALSE => Some(parser.getText)
     case JsonToken.VALUE_NUMBER_INT                   =>
-      val whole = parser.getBigIntegerValue
-      Some(if (whole.bitLength < 64) whole.toString else Others)
+      val integer = parser.getBigIntegerValue
+      Some(if (integer.bitLength < 64) integer.toString else Others)
     case JsonToken.VALUE_NUMBER_FLOAT =>
       val float = parser.getDoubleValue
       val isWhole = float >= -TwoTo63 && float < TwoTo63 && float.toLong.toDouble == float

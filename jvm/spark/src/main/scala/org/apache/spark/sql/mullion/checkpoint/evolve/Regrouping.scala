@@ -62,7 +62,7 @@ private[checkpoint] object Regrouping {
 
   /** Records in places of several windows are distributed by the keys of all of them. */
   private def listedKeys(node: LogicalPlan): Option[String] =
-    windowsOf(node).find(_._2.terms.known.isDefined).map { case (_, window) =>
+    windowsOf(node).find(_._2.terms.knownKeys.isDefined).map { case (_, window) =>
       s"the window (${window.rules.describe}) has ${Setting.EmptyFor}, and the state is of several windows. Use " +
         s"${Setting.EmitEmpty}, or start with a new checkpointLocation"
     }

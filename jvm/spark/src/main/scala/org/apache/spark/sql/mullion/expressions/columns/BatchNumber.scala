@@ -23,16 +23,16 @@ case class BatchNumber(number: Option[Long]) extends LeafExpression {
 
   override def prettyName: String = "batch_number"
 
-  override def eval(input: InternalRow): Any = known
+  override def eval(input: InternalRow): Any = numberOfBatch
 
   override protected def doGenCode(ctx: CodegenContext, ev: ExprCode): ExprCode = {
     // A reference instead of a literal, so that the code is compiled once for all batches.
-    val reference = ctx.addReferenceObj("batchNumber", Long.box(known), classOf[java.lang.Long].getName)
+    val reference = ctx.addReferenceObj("batchNumber", Long.box(numberOfBatch), classOf[java.lang.Long].getName)
     val number = ctx.addMutableState(CodeGenerator.JAVA_LONG, "batchNumber", name => s"$name = $reference;")
     ev.copy(code = code"final long ${ev.value} = $number;", isNull = FalseLiteral)
   }
 
-  private def known: Long =
+  private def numberOfBatch: Long =
     number.getOrElse(throw new IllegalStateException("batch_number() is only known below a window of a stream."))
 }
 

@@ -44,8 +44,8 @@ private[mullion] final class MixedRow(columns: MixedRow.Columns) extends Generic
 
   override protected def genericGet(ordinal: Int): Any = {
     val slot = columns.slots(ordinal)
-    val held = if (slot < 0) null else objects(first + slot)
-    if (held ne null) held
+    val value = if (slot < 0) null else objects(first + slot)
+    if (value ne null) value
     else if (bytes.isNullAt(ordinal)) null
     else {
       val read = columns.read(bytes, ordinal)
@@ -63,8 +63,8 @@ private[mullion] final class MixedRow(columns: MixedRow.Columns) extends Generic
   /** The buffer of a typed aggregate. */
   private def bufferAt(ordinal: Int): AnyRef = {
     val slot = columns.slots(ordinal)
-    val held = objects(first + slot)
-    if ((held ne null) || bytes.isNullAt(ordinal)) held
+    val value = objects(first + slot)
+    if ((value ne null) || bytes.isNullAt(ordinal)) value
     else {
       val read = columns.read(slot, bytes.getBinary(ordinal))
       objects(first + slot) = read

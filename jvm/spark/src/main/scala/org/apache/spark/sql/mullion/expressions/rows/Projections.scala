@@ -65,8 +65,8 @@ private[mullion] object Projections {
   // More would be split into several methods, or not compile.
   private val MostColumns = 64
 
-  private final class Known(made: GeneratedClass, references: Array[Any]) {
-    def make(): UnsafeProjection = made.generate(references).asInstanceOf[UnsafeProjection]
+  private final class Known(generated: GeneratedClass, references: Array[Any]) {
+    def make(): UnsafeProjection = generated.generate(references).asInstanceOf[UnsafeProjection]
   }
 
   // The cache size.
@@ -80,9 +80,9 @@ private[mullion] object Projections {
     val cached = cache.get(unnamed)
     if (cached ne null) cached
     else {
-      val made = write(unnamed)
-      cache.put(unnamed, made)
-      made
+      val generated = write(unnamed)
+      cache.put(unnamed, generated)
+      generated
     }
   }
 
@@ -124,7 +124,7 @@ private[mullion] object Projections {
          |""".stripMargin
     val code = CodeFormatter.stripOverlappingComments(new CodeAndComment(text, ctx.getPlaceHolderToComments()))
     // The class loader of a session must not be retained. The code only calls Spark's classes.
-    val made = Utils.withContextClassLoader(Utils.getSparkClassLoader)(CodeGenerator.compile(code)._1)
-    new Known(made, ctx.references.toArray)
+    val compiled = Utils.withContextClassLoader(Utils.getSparkClassLoader)(CodeGenerator.compile(code)._1)
+    new Known(compiled, ctx.references.toArray)
   }
 }

@@ -114,9 +114,9 @@ final case class PythonAggregate(
 
   override def eval(pane: PaneRows): Any = {
     if (call.addsAtEnd && (pane.rowCount > 0 || pane.accumulatorCount > 1)) {
-      val whole = createAggregationBuffer()
-      whole.become(AggregateWorker.of(this).add(pane))
-      result(whole)
+      val buffer = createAggregationBuffer()
+      buffer.become(AggregateWorker.of(this).add(pane))
+      result(buffer)
     } else result(pane)
   }
 

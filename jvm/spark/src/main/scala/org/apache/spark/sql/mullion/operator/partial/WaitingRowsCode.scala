@@ -165,9 +165,9 @@ private[partial] final class WaitingRowsCode(
       makeRoom: Option[String],
       splitsFrom: Int
   ): Unit = {
-    val held = new GroupKeyCode(ctx, layout, heldKeys(key))
-    val begin = beginning(held, group)
-    val find = finding(held, begin)
+    val keyCode = new GroupKeyCode(ctx, layout, heldKeys(key))
+    val begin = beginning(keyCode, group)
+    val find = finding(keyCode, begin)
     val update = updating(group, splitsFrom)
     val again = makeRoom.fold("")(room => s"$room hasRoom = $find(row, row + 1) > row;")
     add = method("addWaiting") { name =>

@@ -53,8 +53,8 @@ private[mullion] final class KnownKeys(@transient val rows: DataFrame) extends S
   private def read(partitions: Int): Keys = {
     val query = rows.limit(Most + 1).queryExecution
     // An execution of its own: otherwise Spark's page of the batch would show the plan of this query.
-    val found = SQLExecution.withNewExecutionId(query, Some("keys of windows"))(query.executedPlan.executeCollect())
-    if (found.length > Most)
+    val keyRows = SQLExecution.withNewExecutionId(query, Some("keys of windows"))(query.executedPlan.executeCollect())
+    if (keyRows.length > Most)
       throw MullionException.invalid(
         s"${Setting.EmptyFor} has more than $Most keys, and each start of the query holds them in the driver's memory. Give it " +
           "fewer keys, or let the others become known with their first row."
@@ -62,7 +62,7 @@ private[mullion] final class KnownKeys(@transient val rows: DataFrame) extends S
     val columns = rows.queryExecution.analyzed.output
     val keyOf = Projections(columns, columns)
     val partitionOf = Projections(Seq(HashPartitioning(columns, partitions).partitionIdExpression), columns)
-    val ofPartitions = found.toSeq.groupMap(row => partitionOf(row).getInt(0))(keyOf(_).copy())
+    val ofPartitions = keyRows.toSeq.groupMap(row => partitionOf(row).getInt(0))(keyOf(_).copy())
     rows.sparkSession.sparkContext.broadcast(Array.tabulate(partitions)(ofPartitions.getOrElse(_, Nil).toArray))
   }
 }

@@ -81,7 +81,7 @@ trait OperatorProgram extends Product with Serializable {
   def late: Seq[LateProgram]
 
   /** The keys whose windows close without rows from the start on, if a table lists them. */
-  def known: Option[KnownKeys] = None
+  def knownKeys: Option[KnownKeys] = None
 
   /** The program as text. */
   def describe: String

@@ -121,7 +121,7 @@ private[operator] final case class WindowAdaptation(
       val open = OpenSessions.fromBytes(KeyRecord.panes(record), was.firesOpen, ids)
       begin.foreach(open.begin)
       val sumBytes = KeyRecord.beside(record).map { bytes =>
-        sums.fold(bytes)(changed => SessionSums.rewritten(bytes, open.size)(changed.made))
+        sums.fold(bytes)(changed => SessionSums.rewritten(bytes, open.size)(changed.convert))
       }
       write(KeyRecord.due(record), open.toBytes(program.rules.firesOpen, ids), sumBytes.orNull)
     }
@@ -154,7 +154,7 @@ private[operator] final case class WindowAdaptation(
     private val chunkNotes = if (program.rows.isDefined) Nil else PaneSums.notes(program)
     private val fresh = Accumulators.of(program, notes ++ chunkNotes)
     private val none = fresh.empty
-    private val kept =
+    private val previousPositions =
       if (was.functions.isDefined && now.functions.isDefined) StateChange.previousPositions(was, now)
       else program.functions.indices.map(Some(_))
     private val widths =
@@ -170,7 +170,7 @@ private[operator] final case class WindowAdaptation(
 
     private val columns: Seq[Expression] = {
       var at = 0
-      val buffers = program.functions.zip(kept).flatMap { case (function, old) =>
+      val buffers = program.functions.zip(previousPositions).flatMap { case (function, old) =>
         function.aggBufferAttributes.zipWithIndex.map { case (buffer, i) =>
           val here = at
           at += 1
@@ -190,17 +190,17 @@ private[operator] final case class WindowAdaptation(
       buffers ++ noted ++ chunked
     }
     private val project = UnsafeProjection.create(columns)
-    private val known = program.functions.lastOption.collect { case _: KnownAggregates => fresh.width - 2 }
+    private val knownAt = program.functions.lastOption.collect { case _: KnownAggregates => fresh.width - 2 }
     // The last function tracks the others.
     private val knew = Option.when(was.fromNow.contains(true))(offsets(widths.length - 1))
-    private val ordinary = known.fold(kept)(_ => kept.init)
+    private val ordinary = knownAt.fold(previousPositions)(_ => previousPositions.init)
     private val noted = new PaneNotes(program.rules, fresh.width)
 
     /** A new accumulator for an old one, valid until the next call. */
-    def made(old: UnsafeRow): UnsafeRow = {
+    def convert(old: UnsafeRow): UnsafeRow = {
       from.pointTo(old.getBaseObject, old.getBaseOffset, old.getSizeInBytes)
       val row = project(both(from, none))
-      if (was.functions != now.functions) known.foreach { at =>
+      if (was.functions != now.functions) knownAt.foreach { at =>
         val (missing, seen) = knew.fold((0L, -1L))(k => (from.getLong(k), from.getLong(k + 1)))
         row.setLong(at, KnownAggregates.moved(missing, ordinary, ofNew = true))
         row.setLong(at + 1, KnownAggregates.moved(seen, ordinary, ofNew = false))
@@ -212,8 +212,8 @@ private[operator] final case class WindowAdaptation(
     def adapt(partition: StatePartition): Unit = {
       val main = program.families.head
       if (main.name == SlidingPanes.Records)
-        new SlicesAdaptation(program, partition, widthBefore, buffersBefore, made).adapt()
-      else records.rewrite(main)(old => made(old.untilNextCall))
+        new SlicesAdaptation(program, partition, widthBefore, buffersBefore, convert).adapt()
+      else records.rewrite(main)(old => convert(old.untilNextCall))
       if (hadLists && chunkNotes.isEmpty && program.rows.isEmpty)
         records.clear(WindowAdaptation.chunksThatWere(program, before))
       if (hadLists && chunkNotes.nonEmpty && was.functions != now.functions)
@@ -226,7 +226,7 @@ private[operator] final case class WindowAdaptation(
       val lists = before.zipWithIndex.filter(_._1.isInChunks).map(_._2)
       val row = new UnsafeRow(lists.length)
       val starts = program.functions.scanLeft(0)(_ + _.aggBufferAttributes.length)
-      val columns = program.functions.zip(kept).zipWithIndex.collect {
+      val columns = program.functions.zip(previousPositions).zipWithIndex.collect {
         case ((function, old), i) if PaneSums.words(program, function).nonEmpty =>
           val at = old.map(lists.indexOf(_)).getOrElse(lists.length + starts(i))
           BoundReference(at, fresh.schema(starts(i)).dataType, nullable = true): Expression

@@ -78,7 +78,7 @@ import dev.mullion.windows.spec.Language
   *   the language of the request, for messages
   * @param last
   *   the values that a close takes from the close before it, if any
-  * @param known
+  * @param knownKeys
   *   the keys whose windows close without rows from the start on, if a table lists them
   */
 final case class WindowProgram(
@@ -109,7 +109,7 @@ final case class WindowProgram(
     delay: Long = 0L,
     language: Language = Language.Scala,
     last: Option[LastClose] = None,
-    override val known: Option[KnownKeys] = None
+    override val knownKeys: Option[KnownKeys] = None
 ) extends OperatorProgram
     with PaneProgram {
   // A late row has no results, and the first pane of a key no previous values, even for functions that are never null.

@@ -65,7 +65,7 @@ object LightScans extends ColumnarRule {
         settings: Configuration
     ): PartitionedFile => Iterator[InternalRow] = {
       val alone = new SettingsAlone(settings)
-      def made =
+      def newReader =
         super.buildReaderWithPartitionValues(
           session,
           dataSchema,
@@ -75,13 +75,13 @@ object LightScans extends ColumnarRule {
           options,
           alone
         )
-      if (filters.nonEmpty) made
+      if (filters.nonEmpty) newReader
       else {
         val ofSpark = Seq(Classic.session(session).sessionState.conf, SQLConf.get).map(_.getAllConfs)
         readers(
           session,
           KnownReaders.Asked(getClass, dataSchema, partitionSchema, requiredSchema, options, alone.all, ofSpark)
-        )(made)
+        )(newReader)
       }
     }
   }

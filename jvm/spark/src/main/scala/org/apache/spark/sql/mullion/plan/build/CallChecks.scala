@@ -151,7 +151,7 @@ private[build] object CallChecks {
   }
 
   private def keysBetweenFunctions(call: AnalysedCall): Option[MullionException] =
-    Option.when(call.known.isDefined && ProcessedRows.areIn(call.input)) {
+    Option.when(call.knownKeys.isDefined && ProcessedRows.areIn(call.input)) {
       MullionException.unsupported(
         s"${Setting.EmptyFor} is not supported for windows between Python functions, which distribute the keys of their rows. Use " +
           s"${Setting.EmitEmpty}, or window the output of the function."

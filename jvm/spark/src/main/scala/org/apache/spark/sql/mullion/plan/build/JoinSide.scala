@@ -31,12 +31,12 @@ private[build] final class JoinSide(val name: String, val df: DataFrame, keys: S
   /** The metadata of renamed columns on the right. The optimizer removes renamings without metadata, even if a union
     * then has one column twice, which Spark rejects. The result of a union has the metadata of its left side.
     */
-  private def kept: Metadata =
+  private def renamedMetadata: Metadata =
     if (name == "left") Metadata.empty else new MetadataBuilder().putBoolean(Kept, true).build()
 
   /** Its rows with their event time as an additional column. */
   val timed: DataFrame = {
-    val metadata = new MetadataBuilder().withMetadata(kept)
+    val metadata = new MetadataBuilder().withMetadata(renamedMetadata)
     if (df.isStreaming)
       metadata.putLong(EventTimeWatermark.delayKey, time.metadata.getLong(EventTimeWatermark.delayKey))
     val event = TimeColumn.eventTime(df, col(JoinColumns.quoted(time.name)))
@@ -64,7 +64,7 @@ private[build] final class JoinSide(val name: String, val df: DataFrame, keys: S
     val alone = hasKeys.filter(_ => how == JoinKind.Full).map(has => when(!has, name).as(Alone))
     val tags = sides.map(of => (if (of eq this) row else lit(None.orNull).cast(of.rowType)).as(of.tag))
     rows.select(
-      keys.zip(names).map { case (key, shown) => ofName(key.name).as(shown, kept) } ++ alone ++
+      keys.zip(names).map { case (key, shown) => ofName(key.name).as(shown, renamedMetadata) } ++ alone ++
         (col(WindowedJoinBuilder.timeName) +: tags) ++ window(this): _*
     )
   }

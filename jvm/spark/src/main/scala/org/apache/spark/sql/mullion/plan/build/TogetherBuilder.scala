@@ -219,7 +219,7 @@ object TogetherBuilder {
     case _ if part.node.rows.isDefined             => Some("its rows are processed in order of arrival")
     case _ if ProcessedRows.areIn(part.node.child) => Some("a stage before it has distributed its rows")
     case rules: AlignedRules if rules.keepsApart   => Some("its firings clear the rows that they show")
-    case _ if part.node.terms.known.isDefined      => Some("a table lists its keys")
+    case _ if part.node.terms.knownKeys.isDefined  => Some("a table lists its keys")
     case _                                         => None
   }
 

@@ -115,7 +115,7 @@ private[build] final class WindowNode(call: AnalysedCall) {
     * rows, and the end of the input. Between stages, the first stage has the ticks.
     */
   private lazy val (input, isKnown): (LogicalPlan, Option[Attribute]) =
-    call.known.filter(_ => !df.isStreaming) match {
+    call.knownKeys.filter(_ => !df.isStreaming) match {
       case Some(keys) =>
         val (all, marker) = KnownRows.added(rows, call.keys.columns.map(_.toAttribute), time.toAttribute, keys)
         (all, Some(marker))
@@ -183,7 +183,7 @@ private[build] final class WindowNode(call: AnalysedCall) {
       delay = delay,
       language = Language.current,
       last = Option.when(hidden.nonEmpty)(LastClose(rowCount.isDefined, previous.length)),
-      known = call.known
+      knownKeys = call.knownKeys
     ),
     input
   ).overNullable

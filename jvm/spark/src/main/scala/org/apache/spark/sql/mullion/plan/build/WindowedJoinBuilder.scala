@@ -98,11 +98,11 @@ object WindowedJoinBuilder {
       case JoinKind.Full  => Nil
     }
     val isLate = if (emits) col("late_row").isNotNull else lit(false)
-    val kept = needed.map(rows => size(col(rows)) > 0).reduceOption(_ && _).fold(lists) { matches =>
+    val matching = needed.map(rows => size(col(rows)) > 0).reduceOption(_ && _).fold(lists) { matches =>
       lists.where(matches || isLate)
     }
     val shared = (keys.map(JoinColumns.quoted) :+ "window") ++ Option.when(emits)("late_row")
-    val exploded = kept
+    val exploded = matching
       .select(shared.map(col) ++ Seq(explode_outer(col(lefts)).as("left"), col(rights)): _*)
       .select(shared.map(col) ++ Seq(col("left"), explode_outer(col(rights)).as("right")): _*)
     def fields(side: JoinSide, names: Seq[String]) = side.fields.zip(names).map { case (field, name) =>

@@ -37,8 +37,8 @@ private[agents] final class FoldTable(val spec: FoldTable.Spec, state: KeyedStat
   def read(key: Value, us: Long, to: Value): Unit = {
     requireTime(us)
     current.touch(ranges, us)
-    val found = if (ranges.holds(us)) held(key, ranges.lastStart(us)) else Missing
-    if (found.there) to.set(found) else to.set(spec.default)
+    val range = if (ranges.holds(us)) rangeOf(key, ranges.lastStart(us)) else Missing
+    if (range.there) to.set(range) else to.set(spec.default)
   }
 
   /** Updates each range of a time that is not stale. */
@@ -53,7 +53,7 @@ private[agents] final class FoldTable(val spec: FoldTable.Spec, state: KeyedStat
     while (start <= last) {
       if (!ranges.isStale(start, clock)) {
         isLate = false
-        val range = held(key, start)
+        val range = rangeOf(key, start)
         operator match {
           case None                    => range.set(value)
           case Some(of) if range.there => of(range, value, range)
@@ -126,31 +126,31 @@ private[agents] final class FoldTable(val spec: FoldTable.Spec, state: KeyedStat
   private def count(key: Array[Byte], by: Int): Unit = if (spec.indexed) {
     val record = records.ofKey(key)
     val before = Option(state.get(record))
-    val left = before.fold(0)(ByteBuffer.wrap(_).getInt) + by
-    if (left > 0) state.put(record, ByteBuffer.allocate(4).putInt(left).array, Some(before.isDefined))
+    val remaining = before.fold(0)(ByteBuffer.wrap(_).getInt) + by
+    if (remaining > 0) state.put(record, ByteBuffer.allocate(4).putInt(remaining).array, Some(before.isDefined))
     else state.remove(record, Some(before.isDefined))
   }
 
-  private def held(key: Value, start: Long): Held = {
+  private def rangeOf(key: Value, start: Long): Held = {
     probe.key = key.kind match {
       case Value.Text  => key.text
       case Value.Int   => key.long
       case Value.Bool  => key.isTrue
-      case Value.Float => TableRecords.whole(key.double)
+      case Value.Float => TableRecords.integer(key.double)
       case _           => throw Untranslatable
     }
     probe.start = start
-    val known = touched.get(probe)
-    if (known ne null) known
+    val cached = touched.get(probe)
+    if (cached ne null) cached
     else {
       val record = records.ofRange(TableRecords.key(key), start, start + ranges.size)
       val json = Option(state.get(record))
-      val made = new Held(record, json.isDefined)
-      json.foreach(TableRecords.readNumber(_, made))
+      val loaded = new Held(record, json.isDefined)
+      json.foreach(TableRecords.readNumber(_, loaded))
       // A text is part of its row.
       val own = if (key.kind == Value.Text) key.text.copy() else probe.key
-      touched.put(new RangeOfKey(own, start), made)
-      made
+      touched.put(new RangeOfKey(own, start), loaded)
+      loaded
     }
   }
 }

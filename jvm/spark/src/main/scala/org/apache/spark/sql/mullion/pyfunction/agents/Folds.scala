@@ -42,14 +42,14 @@ private[pyfunction] final class Folds(
   /** The remaining rows for Python, in its input format; with `begins` it is called in any case. */
   def over(rows: Iterator[InternalRow], begins: Boolean, calls: CallCounts): Left = {
     val toPython = UnsafeProjection.create(input, layout)
-    val left = SparkVersionShim.spillable(spill)
+    val forPython = SparkVersionShim.spillable(spill)
     val buffers = agents.map(_.number -> Array.newBuilder[UnsafeRow]).toMap
     var hasRows = false
     rows.foreach { row =>
       hasRows = true
       buffers.get(row.getInt(agentAt)) match {
         case Some(own) => own += unsafe(row)
-        case None      => left.add(toPython(row))
+        case None      => forPython.add(toPython(row))
       }
     }
     agents.foreach { agent =>
@@ -58,14 +58,15 @@ private[pyfunction] final class Folds(
       agent.run(own) match {
         case Some(output) =>
           calls.folded += own.length
-          output.foreach(one => left.add(telling(one)))
-        case None => own.foreach(row => left.add(toPython(row)))
+          output.foreach(one => forPython.add(telling(one)))
+        case None => own.foreach(row => forPython.add(toPython(row)))
       }
     }
     tables.foreach(_.save())
-    val called = begins || !left.isEmpty || state.isDue || (hasRows && program.begins.exists(state.get(_) eq null)) ||
-      FoldTable.expire(tables, state)
-    Left(left.generateIterator(), called)
+    val called =
+      begins || !forPython.isEmpty || state.isDue || (hasRows && program.begins.exists(state.get(_) eq null)) ||
+        FoldTable.expire(tables, state)
+    Left(forPython.generateIterator(), called)
   }
 
   private val byPosition: java.util.Comparator[UnsafeRow] = (one, other) =>

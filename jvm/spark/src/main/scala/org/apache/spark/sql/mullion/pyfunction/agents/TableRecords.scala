@@ -92,12 +92,12 @@ private[agents] object TableRecords {
     case Value.Text  => quoted(of.text)
     case Value.Int   => of.long.toString.getBytes(UTF_8)
     case Value.Bool  => (if (of.isTrue) "true" else "false").getBytes(UTF_8)
-    case Value.Float => whole(of.double).toString.getBytes(UTF_8)
+    case Value.Float => integer(of.double).toString.getBytes(UTF_8)
     case _           => throw Untranslatable
   }
 
   /** 1.0 and 1 are the same key. */
-  def whole(value: Double): Long =
+  def integer(value: Double): Long =
     if (value == Math.rint(value) && Math.abs(value) < 9.0e15) value.toLong else throw Untranslatable
 
   /** A number as JSON. */

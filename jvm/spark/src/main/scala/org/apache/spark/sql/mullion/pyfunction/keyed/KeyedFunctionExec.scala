@@ -87,14 +87,14 @@ final class KeyedFunctionExec private (facts: SparkOperator.Facts, val stages: K
       lateEventsMs: Option[Long],
       evictionMs: Option[Long]
   ): SparkPlan = {
-    val known = for {
+    val branchBatch = for {
       of <- info
       timestamp <- timestampMs
       late <- lateEventsMs
       eviction <- evictionMs
       state <- BranchState.of(session, of.queryRunId, of.operatorId).get(name)
     } yield BranchBatch(name, state.info(of), state.since, timestamp, late, eviction)
-    known.fold(plan)(batch => plan.transformUp { case b: BranchExec if b.batch.isEmpty => b.forBatch(batch) })
+    branchBatch.fold(plan)(batch => plan.transformUp { case b: BranchExec if b.batch.isEmpty => b.forBatch(batch) })
   }
 
   /** The plans of the branches, in the order of their names. */

@@ -124,12 +124,12 @@ final class KeyedFunctionTask(
     val taskJson = ("socket" -> server.path.toString) ~ ("shard" -> partition) ~ ("batch" -> batch) ~
       ("time" -> wallUs) ~ ("watermark" -> eventUs)
     val header = frame(Header, compact(render(taskJson)).getBytes(java.nio.charset.StandardCharsets.UTF_8))
-    val made = explained(server)(function.run(partition, Iterator.single(header) ++ frames))
+    val results = explained(server)(function.run(partition, Iterator.single(header) ++ frames))
     new Iterator[InternalRow] {
       private var ended = false
 
       override def hasNext: Boolean = !ended && {
-        val more = explained(server)(made.hasNext)
+        val more = explained(server)(results.hasNext)
         if (!more) {
           ended = true
           if (!server.isFinished) throw new IllegalStateException("a function ended without its writes")
@@ -138,7 +138,7 @@ final class KeyedFunctionTask(
         more
       }
 
-      override def next(): InternalRow = explained(server)(made.next())
+      override def next(): InternalRow = explained(server)(results.next())
     }
   }
 }

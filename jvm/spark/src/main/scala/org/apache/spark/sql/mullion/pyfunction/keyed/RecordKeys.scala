@@ -59,9 +59,9 @@ object RecordKeys {
     * records.
     */
   def note(operatorRoot: Path, hadoopConf: Configuration, version: Long, keys: RecordKeys): Unit = {
-    val was = read(operatorRoot, hadoopConf)
-    val now = keys.copy(tables = (was.toList.flatMap(_.tables) ++ keys.tables).distinct.sorted)
-    if (!was.contains(now)) file.writeFrom(version, operatorRoot, hadoopConf, now)
+    val previous = read(operatorRoot, hadoopConf)
+    val now = keys.copy(tables = (previous.toList.flatMap(_.tables) ++ keys.tables).distinct.sorted)
+    if (!previous.contains(now)) file.writeFrom(version, operatorRoot, hadoopConf, now)
   }
 
   /** Writes the information of a savepoint's state. */

@@ -162,8 +162,8 @@ final class StateServer(state: KeyedState, context: Option[TaskContext]) extends
         val number = body.getInt()
         chunk(answer, scans.getOrElse(number, throw new IllegalStateException(s"scan $number is not open")))
       case Report =>
-        val said = new String(remaining(body), UTF_8)
-        val (condition, message) = said.splitAt(said.indexOf('\n'))
+        val text = new String(remaining(body), UTF_8)
+        val (condition, message) = text.splitAt(text.indexOf('\n'))
         reported = Some(new MullionException(condition, message.drop(1)))
       case End  => finished = true
       case Late =>

@@ -16,7 +16,7 @@ import dev.mullion.MullionException
 object Unfit extends Logging {
 
   /** The reason, determined when the first session of this JVM starts. */
-  lazy val found: Option[MullionException] = {
+  lazy val reason: Option[MullionException] = {
     val why = guarded(Option(notLookedAt))(Distribution.refusalAtStart(BuildInfo.sparkLine))
     why.foreach(refusal => logWarning(s"Mullion rejects every call in this application. ${refusal.getMessage}"))
     why

@@ -44,14 +44,14 @@ private[request] final class SqlWindowed(arguments: SqlArguments) {
       "dedupe_by" -> arguments.columns("dedupe_by"),
       "aggregate" -> outputs
     ).flatMap { case (role, all) => all.map(role -> _) } ++ ofWindow
-    val said = Seq(
+    val request = Seq(
       "call" -> JString("windowed"),
       "window" -> JObject(window.toList),
       "options" -> JObject(options.toList),
       "collect" -> collect,
       "columns" -> JArray(columns.map(column => JString(column._1)).toList)
     )
-    ResolveCalls.callInSql(said, columns.map(_._2), rows.plan)
+    ResolveCalls.callInSql(request, columns.map(_._2), rows.plan)
   }
 
   private type Said = Seq[(String, JValue)]
@@ -240,13 +240,13 @@ private[request] final class SqlWindowed(arguments: SqlArguments) {
         s"$name is of clock => '${if (isPerKey) "watermark" else "per key"}'. Leave it out, or give that clock."
       )
     }
-    val said = Seq[Option[(String, JValue)]](
+    val settings = Seq[Option[(String, JValue)]](
       positive("clock_idle_after").map(us => "idle_after" -> JLong(us)),
       length("clock_max_ahead").map(notNegative("clock_max_ahead", _)).map(us => "max_ahead" -> JLong(us)),
       truth("clock_wall_time").map(value => "wall_time" -> JBool(value)),
       oneOf("clock_late_by", Seq("panes", "watermark")).map(value => "late_by" -> JString(value))
     )
-    JObject(("kind" -> JString(if (isPerKey) "per key" else "watermark")) +: said.flatten: _*)
+    JObject(("kind" -> JString(if (isPerKey) "per key" else "watermark")) +: settings.flatten: _*)
   }
 
   private def upgrade: JObject = JObject(

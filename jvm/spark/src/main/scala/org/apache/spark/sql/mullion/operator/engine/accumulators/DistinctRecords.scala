@@ -162,10 +162,10 @@ private[operator] final class DistinctRecords(
     val places = Array.newBuilder[Long]
     val scan = range(at, from)
     try {
-      var left = AtOnce
-      while (left > 0 && scan.next()) {
+      var remaining = AtOnce
+      while (remaining > 0 && scan.next()) {
         places += scan.key.getLong(placeAt)
-        left -= 1
+        remaining -= 1
       }
     } finally scan.close()
     places.result()

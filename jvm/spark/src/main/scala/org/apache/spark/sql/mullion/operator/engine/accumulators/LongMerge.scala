@@ -26,8 +26,8 @@ private[accumulators] final class LongMerge private (steps: Array[Byte], offset:
   private val sums = those(steps, Sum)
   private val lesser = those(steps, Lesser)
   private val greater = those(steps, Greater)
-  private val held = bits(steps.length)
-  private val added = held << offset
+  private val valid = bits(steps.length)
+  private val added = valid << offset
 
   /** Adds the buffers of a row to those of another. Returns false, with nothing changed, if one is null or a sum
     * overflows.
@@ -93,7 +93,7 @@ private[accumulators] final class LongMerge private (steps: Array[Byte], offset:
       row: Long,
       bits: Int
   ): Boolean =
-    ((Platform.getLong(one, nulls) & held) | (Platform.getLong(from, row) & added)) == 0L && {
+    ((Platform.getLong(one, nulls) & valid) | (Platform.getLong(from, row) & added)) == 0L && {
       val second = row + bits + 8L * offset
       if (add(to, at, one, first, from, second)) {
         choose(to, at, one, first, from, second)

@@ -116,7 +116,7 @@ private[operator] final class PaneSums(
     if (isInRecords(rest)) accumulators.rest(shown(key, accumulators.load(rest))) else rest
 
   /** The entire content of a pane at rest, to be merged with others, without notes. */
-  def whole(key: UnsafeRow, rest: UnsafeRow): UnsafeRow =
+  def complete(key: UnsafeRow, rest: UnsafeRow): UnsafeRow =
     if (!isInRecords(rest)) rest
     else {
       val listed = withChunks(key, accumulators.load(rest))
@@ -137,7 +137,7 @@ private[operator] final class PaneSums(
       sum
     }
 
-  /** A borrowed key of a record that stays valid after `shown` and `whole`, which may read other records. */
+  /** A borrowed key of a record that stays valid after `shown` and `complete`, which may read other records. */
   def keyThroughout(borrowed: BorrowedRow): UnsafeRow =
     if (chunked || hasDistinct) borrowed.copy() else borrowed.untilNextCall
 

@@ -46,7 +46,7 @@ private[aligned] final class EachSlice(
     private val scan = slices.range(timed(from, key).copy(), timed(until, key))
     private var isOnSlice = false
     // The key and the value of its record, if they were copied.
-    private var held = Option.empty[(UnsafeRow, UnsafeRow)]
+    private var copied = Option.empty[(UnsafeRow, UnsafeRow)]
     private var at = 0L
     move()
 
@@ -54,15 +54,15 @@ private[aligned] final class EachSlice(
 
     override def ordinal: Long = at
 
-    override def sum: UnsafeRow = held match {
-      case None                   => sums.whole(sums.keyThroughout(scan.key), scan.value.untilNextCall)
-      case Some((heldKey, value)) => sums.whole(heldKey, value)
+    override def sum: UnsafeRow = copied match {
+      case None                   => sums.complete(sums.keyThroughout(scan.key), scan.value.untilNextCall)
+      case Some((heldKey, value)) => sums.complete(heldKey, value)
     }
 
-    override def hold(): Unit = if (isOnSlice && held.isEmpty) held = Some((scan.key.copy(), scan.value.copy()))
+    override def hold(): Unit = if (isOnSlice && copied.isEmpty) copied = Some((scan.key.copy(), scan.value.copy()))
 
     override def move(): Unit = {
-      held = None
+      copied = None
       isOnSlice = scan.next()
       if (isOnSlice) at = timed.timeOf(scan.key.untilNextCall)
     }

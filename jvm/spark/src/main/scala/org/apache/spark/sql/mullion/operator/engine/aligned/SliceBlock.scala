@@ -27,7 +27,7 @@ private[operator] final class SliceBlock(columns: Int) {
   private val width = widthOf(columns)
   private val bytes = new Array[Byte](Slots * width + Word)
   private val one = new UnsafeRow(columns)
-  private val whole = new UnsafeRow(columns)
+  private val fullRecord = new UnsafeRow(columns)
   private var slots = 0
   private var start = 0L
 
@@ -35,7 +35,7 @@ private[operator] final class SliceBlock(columns: Int) {
   def first: Long = start
 
   /** Its slices, as bits. */
-  def held: Int = slots
+  def sliceBits: Int = slots
 
   /** Begins another block, without slices. */
   def begin(first: Long): Unit = {
@@ -76,8 +76,8 @@ private[operator] final class SliceBlock(columns: Int) {
   def record: UnsafeRow = {
     val end = Integer.bitCount(slots) * width
     Platform.putLong(bytes, RecordBytes.offset(end), slots.toLong)
-    whole.pointTo(bytes, RecordBytes.offset(0), end + Word)
-    whole
+    fullRecord.pointTo(bytes, RecordBytes.offset(0), end + Word)
+    fullRecord
   }
 }
 

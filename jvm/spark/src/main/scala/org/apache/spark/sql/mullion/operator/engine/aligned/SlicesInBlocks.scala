@@ -72,16 +72,16 @@ private[aligned] final class SlicesInBlocks(slices: Family, timed: TimedKey, acc
     val record = slices.look(timed(first, key))
     next.isStored = !record.isAbsent
     if (next.isStored) next.block.read(record.untilNextCall, wanted)
-    val missing = wanted & ~next.block.held
+    val missing = wanted & ~next.block.sliceBits
     if (missing != 0) takeEach(next.block, missing)
   }
 
   /** Adds slices in the form before there were blocks. */
   private def takeEach(block: SliceBlock, missing: Int): Unit = {
-    var left = missing
-    while (left != 0) {
-      val slot = Integer.numberOfTrailingZeros(left)
-      left &= left - 1
+    var remaining = missing
+    while (remaining != 0) {
+      val slot = Integer.numberOfTrailingZeros(remaining)
+      remaining &= remaining - 1
       val at = timed(block.first + slot, key)
       val sum = slices.get(at)
       if (sum.isAbsent) throw new IllegalStateException(s"no record of slice ${block.first + slot}")
@@ -93,9 +93,9 @@ private[aligned] final class SlicesInBlocks(slices: Family, timed: TimedKey, acc
   override def flush(): Unit = {
     var i = 0
     while (i < count) {
-      val held = blocks(i)
-      val at = timed(held.block.first, key)
-      if (held.isStored) slices.update(at, held.block.record) else slices.insert(at, held.block.record)
+      val entry = blocks(i)
+      val at = timed(entry.block.first, key)
+      if (entry.isStored) slices.update(at, entry.block.record) else slices.insert(at, entry.block.record)
       i += 1
     }
     count = 0
@@ -110,7 +110,7 @@ private[aligned] final class SlicesInBlocks(slices: Family, timed: TimedKey, acc
     // The remaining slices of the current record.
     private var record = row
     private var first = 0L
-    private var left = 0
+    private var remaining = 0
     private var place = 0L
     // The slices that are added to a sum at once, of one record.
     private var taken = 0
@@ -118,9 +118,9 @@ private[aligned] final class SlicesInBlocks(slices: Family, timed: TimedKey, acc
     nextRecord()
     while (isOn && ordinal < from) move()
 
-    override def isOn: Boolean = left != 0
+    override def isOn: Boolean = remaining != 0
 
-    override def ordinal: Long = first + Integer.numberOfTrailingZeros(left)
+    override def ordinal: Long = first + Integer.numberOfTrailingZeros(remaining)
 
     override def sum: UnsafeRow = {
       row.pointTo(record.getBaseObject, place, width)
@@ -128,9 +128,9 @@ private[aligned] final class SlicesInBlocks(slices: Family, timed: TimedKey, acc
     }
 
     override def move(): Unit = {
-      left &= left - 1
+      remaining &= remaining - 1
       place += width
-      if (left == 0) nextRecord()
+      if (remaining == 0) nextRecord()
     }
 
     override def hold(): Unit = if (isOn) {
@@ -142,12 +142,12 @@ private[aligned] final class SlicesInBlocks(slices: Family, timed: TimedKey, acc
     override def keepIn(sums: WindowFold[UnsafeRow], last: Long): Unit =
       while (isOn && ordinal <= last)
         if (sums.keeps) {
-          taken = SliceBlock.upTo(left, last - first)
+          taken = SliceBlock.upTo(remaining, last - first)
           sums.keepAll(addTaken)
           val count = Integer.bitCount(taken)
-          left &= ~taken
+          remaining &= ~taken
           place += count * width
-          if (left == 0) nextRecord()
+          if (remaining == 0) nextRecord()
         } else {
           sums.keep(sum)
           move()
@@ -156,7 +156,7 @@ private[aligned] final class SlicesInBlocks(slices: Family, timed: TimedKey, acc
     private def nextRecord(): Unit = if (scan.next()) {
       record = scan.value.untilNextCall
       first = timed.timeOf(scan.key.untilNextCall)
-      left = SliceBlock.heldBy(record, columns)
+      remaining = SliceBlock.heldBy(record, columns)
       place = record.getBaseOffset
     }
 

@@ -79,12 +79,12 @@ private[operator] final class SlidingPanes(
       panes: Array[Byte],
       firings: Option[Array[Byte]]
   ): SlidingKey = {
-    val known = if (emitsEmpty) ByteBuffer.wrap(panes).getLong() else SliceSet.None
+    val nextToClose = if (emitsEmpty) ByteBuffer.wrap(panes).getLong() else SliceSet.None
     val slices = slicesOf(rules, panes)
     val fired = firings.fold(PaneFirings.empty)(PaneFirings.fromBytes)
     val queued = rules.early.flatMap(fired.firstReadings)
     val open = rules.countWindows(slices, firstOpenBefore)
-    new SlidingKey(rules, clock, key, due, slices, fired, queued, open, firstOpenBefore, known)
+    new SlidingKey(rules, clock, key, due, slices, fired, queued, open, firstOpenBefore, nextToClose)
   }
 
   /** Late rows that reopen panes need no state: their panes are due at once. On a grid each belongs to one pane. */
@@ -165,11 +165,11 @@ private[operator] final class SlidingPanes(
     * its first reading.
     */
   override protected def beginKnown(active: SlidingKey): Unit =
-    active.known =
+    active.nextToClose =
       if (rules.onProcessingTime) firstOpenNow else if (clock.before > 0) firstOpenBefore else AtFirstReading
 
   override protected def close(active: SlidingKey): Iterator[InternalRow] = {
-    if (active.known == AtFirstReading) active.known = firstOpenNow
+    if (active.nextToClose == AtFirstReading) active.nextToClose = firstOpenNow
     val windows =
       if (emitsEmpty) active.allFrom(firstOpenBefore, firstOpenNow)
       else windowsFrom(active, firstOpenBefore, w => clock.closes(rules.windowCloseDue(w)))
@@ -227,9 +227,9 @@ private[operator] final class SlidingPanes(
     if (!emitsEmpty) look(active, due)
     else if (active.slices.isEmpty) Iterator.empty
     else {
-      var last = active.known - 1
-      rules.foreachWindow(active.slices, active.slices.last, active.known)(window => last = window)
-      fire(active, active.allFrom(active.known, last + 1), Firing.Close).map(OpenPane(_))
+      var last = active.nextToClose - 1
+      rules.foreachWindow(active.slices, active.slices.last, active.nextToClose)(window => last = window)
+      fire(active, active.allFrom(active.nextToClose, last + 1), Firing.Close).map(OpenPane(_))
     }
 
   override protected def begin(active: SlidingKey, rules: FiringsBegin): Unit =
@@ -251,23 +251,23 @@ private[operator] final class SlidingPanes(
     active.slices.removeBefore(live)
     active.firings.removeBefore(firstOpenNow)
     active.openFrom = firstOpenNow
-    active.known = Math.max(active.known, firstOpenNow)
+    active.nextToClose = Math.max(active.nextToClose, firstOpenNow)
   }
 
   // A reusable buffer: an array builder would box each element.
-  private var found = new Array[Long](16)
+  private var windows = new Array[Long](16)
 
   /** The windows with rows from `first` on, while `wanted`. */
   private def windowsFrom(active: SlidingKey, first: Long, wanted: Long => Boolean): Array[Long] = {
     var count = 0
     var window = rules.nextWindow(active.slices, first)
     while (window != SliceSet.None && wanted(window)) {
-      if (count == found.length) found = Arrays.copyOf(found, 2 * count)
-      found(count) = window
+      if (count == windows.length) windows = Arrays.copyOf(windows, 2 * count)
+      windows(count) = window
       count += 1
       window = rules.nextWindow(active.slices, window + 1)
     }
-    Arrays.copyOf(found, count)
+    Arrays.copyOf(windows, count)
   }
 
   /** One firing for each of `windows`, which are in order of time; each slice is read once. */
@@ -358,7 +358,7 @@ private[operator] object SlidingPanes {
     *   the number of open panes before any close: first as loaded, then with the batch's rows
     * @param openFrom
     *   the first window that is open
-    * @param known
+    * @param nextToClose
     *   where windows without rows close too, the first that is still to close; none for a new key
     */
   final class SlidingKey(
@@ -371,19 +371,19 @@ private[operator] object SlidingPanes {
       val queued: Option[(Long, Long)],
       var open: Long,
       var openFrom: Long,
-      var known: Long
+      var nextToClose: Long
   ) extends ActiveKey {
     private def emitsEmpty = rules.refinements.empty
 
     /** Records a row: windows without rows close from its first open window on. */
     def know(slice: Long): Unit = {
-      if (known == AtFirstReading) known = SliceSet.None
-      rules.foreachWindow(slices, slice, openFrom)(w => known = Math.min(known, w))
+      if (nextToClose == AtFirstReading) nextToClose = SliceSet.None
+      rules.foreachWindow(slices, slice, openFrom)(w => nextToClose = Math.min(nextToClose, w))
     }
 
     /** The windows to close, with rows or without: those in `[first, until)`. */
     def allFrom(first: Long, until: Long): Array[Long] = {
-      EmptyWindows.between(Math.max(first, known), until, clock.now, rules).toArray
+      EmptyWindows.between(Math.max(first, nextToClose), until, clock.now, rules).toArray
     }
 
     /** The slices with new rows in this batch, and their number, if panes fire for them. */
@@ -392,11 +392,11 @@ private[operator] object SlidingPanes {
     /** Late rows that reopen windows around them. */
     lazy val late: java.util.TreeMap[java.lang.Long, UnsafeRow] = new java.util.TreeMap()
 
-    override def isEmpty: Boolean = slices.isEmpty && known == SliceSet.None
+    override def isEmpty: Boolean = slices.isEmpty && nextToClose == SliceSet.None
 
-    override def nextDue: Long = if (known == AtFirstReading) FirstReading
+    override def nextDue: Long = if (nextToClose == AtFirstReading) FirstReading
     else {
-      val window = if (emitsEmpty) Math.max(openFrom, known) else rules.nextWindow(slices, openFrom)
+      val window = if (emitsEmpty) Math.max(openFrom, nextToClose) else rules.nextWindow(slices, openFrom)
       // Slices without a window are kept as long as a row with such a window may arrive.
       val close = if (window == SliceSet.None) rules.expires(slices.last) else rules.windowCloseDue(window)
       if (!rules.refinements.onTime) close
@@ -410,8 +410,8 @@ private[operator] object SlidingPanes {
     private def panes: Array[Byte] =
       if (!emitsEmpty) slices.toBytes
       else {
-        val held = slices.toBytes
-        ByteBuffer.allocate(8 + held.length).putLong(known).put(held).array
+        val bytes = slices.toBytes
+        ByteBuffer.allocate(8 + bytes.length).putLong(nextToClose).put(bytes).array
       }
 
     override def firstReadings(early: EarlyFiring): Option[(Long, Long)] = firings.firstReadings(early)

@@ -44,23 +44,24 @@ private[operator] final class LastCloseValues(output: Seq[Attribute], keys: Int,
   private val values = results - rule.hidden
   private val previousAt = firstResult + values until firstResult + values + rule.previous
   private val rowsAt = firstResult + results - 1
-  private val kept: Seq[Int] = if (rule.forwards) firstResult until firstResult + values + rule.previous else previousAt
+  private val positions: Seq[Int] =
+    if (rule.forwards) firstResult until firstResult + values + rule.previous else previousAt
   private val paneWidth = output(paneAt).dataType.asInstanceOf[StructType].length
 
   /** The schema of a record: the end of the closed pane, and the kept values. */
-  val schema: StructType = LastCloseValues.schema(kept.map(output(_).dataType))
+  val schema: StructType = LastCloseValues.schema(positions.map(output(_).dataType))
 
   private lazy val record = Projections(
-    Literal(0L) +: kept.map(at => BoundReference(at, output(at).dataType, nullable = true))
+    Literal(0L) +: positions.map(at => BoundReference(at, output(at).dataType, nullable = true))
   )
   private val both = new JoinedRow()
   private val none = new GenericInternalRow(schema.length)
   private lazy val withPrevious = replacing(previousAt)
-  private lazy val withAll = replacing(kept)
+  private lazy val withAll = replacing(positions)
 
   /** The row with the values at some places from a record. */
   private def replacing(places: Seq[Int]): UnsafeProjection = Projections(output.indices.map { at =>
-    val from = if (places.contains(at)) output.length + 1 + kept.indexOf(at) else at
+    val from = if (places.contains(at)) output.length + 1 + positions.indexOf(at) else at
     BoundReference(from, output(at).dataType, nullable = true): Expression
   })
 

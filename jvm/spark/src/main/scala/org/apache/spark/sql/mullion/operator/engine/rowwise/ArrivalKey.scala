@@ -25,11 +25,11 @@ import dev.mullion.windows.spec.SliceGrid
   * once after all rows of the key.
   *
   * @param isNew
-  *   whether state has nothing of it
+  *   true if state has no record of it
   * @param due
   *   the due time of its timer in state, if it has one
   * @param lifetime
-  *   if keys are forgotten
+  *   the lifetime of the key, if keys are forgotten
   */
 private[engine] final class ArrivalKey(
     task: ArrivalTask,

@@ -257,7 +257,7 @@ private[operator] final class SessionPanes(
       def add(next: UnsafeRow): Unit = sum = Some(sum.fold(next.copy())(accumulators.addTo(_, next)))
       touched.take(touches).foreach { start =>
         if (!added && start > first) { add(accumulators.rest(accumulators.open(row)).copy()); added = true }
-        add(accumulatorsOf.whole(start))
+        add(accumulatorsOf.complete(start))
         accumulatorsOf.remove(start)
       }
       if (!added) add(accumulators.rest(accumulators.open(row)).copy())

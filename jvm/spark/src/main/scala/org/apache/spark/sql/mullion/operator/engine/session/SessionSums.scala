@@ -19,7 +19,7 @@ private[operator] trait SessionSums {
   def shown(start: Long): UnsafeRow
 
   /** The entire content of a session, to be merged with others, for reading only. */
-  def whole(start: Long): UnsafeRow
+  def complete(start: Long): UnsafeRow
 
   /** Converts an accumulator at work to its form at rest. */
   def store(start: Long, work: InternalRow): UnsafeRow
@@ -36,7 +36,7 @@ private[operator] object SessionSums {
 
     override def get(start: Long): UnsafeRow = sums.get(start)
     override def shown(start: Long): UnsafeRow = sums.get(start)
-    override def whole(start: Long): UnsafeRow = sums.get(start)
+    override def complete(start: Long): UnsafeRow = sums.get(start)
     override def store(start: Long, work: InternalRow): UnsafeRow = accumulators.rest(work)
     override def insert(start: Long, sum: UnsafeRow): Unit = { sums.put(start, sum.copy()); () }
     override def update(start: Long, sum: UnsafeRow): Unit = insert(start, sum)
@@ -69,7 +69,7 @@ private[operator] object SessionSums {
   final class InHand(state: InState, key: UnsafeRow) extends SessionSums {
     import state.{sessions, sums, timed}
 
-    private val held = new java.util.ArrayList[Held](1)
+    private val inMemory = new java.util.ArrayList[Held](1)
 
     /** Reads those of the key's record. */
     def read(open: OpenSessions, bytes: Array[Byte]): Unit = {
@@ -88,15 +88,15 @@ private[operator] object SessionSums {
       }
     }
 
-    override def get(start: Long): UnsafeRow = found(start).sum
+    override def get(start: Long): UnsafeRow = loadSum(start).sum
 
     override def shown(start: Long): UnsafeRow = sums.shown(timed(start, key), looked(start))
 
-    override def whole(start: Long): UnsafeRow = sums.whole(timed(start, key), looked(start))
+    override def complete(start: Long): UnsafeRow = sums.complete(timed(start, key), looked(start))
 
     private def looked(start: Long): UnsafeRow = {
       val at = find(start)
-      if (at >= 0) held.get(at).sum else sessions.look(timed(start, key)).untilNextCall
+      if (at >= 0) inMemory.get(at).sum else sessions.look(timed(start, key)).untilNextCall
     }
 
     override def store(start: Long, work: InternalRow): UnsafeRow = sums.store(timed(start, key), work)
@@ -104,7 +104,7 @@ private[operator] object SessionSums {
     override def insert(start: Long, sum: UnsafeRow): Unit = { hold(start, sum.copy(), isInState = false); () }
 
     override def update(start: Long, sum: UnsafeRow): Unit = {
-      val of = found(start)
+      val of = loadSum(start)
       if (of.sum ne sum) of.sum = sum.copy()
       of.isChanged = true
     }
@@ -113,7 +113,7 @@ private[operator] object SessionSums {
       val in = timed(start, key)
       sums.drop(in)
       val at = find(start)
-      if (at < 0 || held.remove(at).isInState) sessions.remove(in)
+      if (at < 0 || inMemory.remove(at).isInState) sessions.remove(in)
     }
 
     /** Clears a session. */
@@ -131,15 +131,15 @@ private[operator] object SessionSums {
       if (open.size <= Most) {
         var i = 0
         while (i < open.size && (open.size == 1 || heldBytes <= MostBytes)) {
-          found(open(i).first)
+          loadSum(open(i).first)
           i += 1
         }
       }
       // Sessions that are not buffered have their own record.
-      if (held.size == open.size && (held.size == 1 || heldBytes <= MostBytes)) together(open)
+      if (inMemory.size == open.size && (inMemory.size == 1 || heldBytes <= MostBytes)) together(open)
       else {
-        held.forEach(write(_))
-        held.clear()
+        inMemory.forEach(write(_))
+        inMemory.clear()
         None.orNull
       }
     }
@@ -147,25 +147,25 @@ private[operator] object SessionSums {
     private def heldBytes: Int = {
       var bytes = 0
       var i = 0
-      while (i < held.size) { bytes += held.get(i).sum.getSizeInBytes; i += 1 }
+      while (i < inMemory.size) { bytes += inMemory.get(i).sum.getSizeInBytes; i += 1 }
       bytes
     }
 
     private def together(open: OpenSessions): Array[Byte] = {
       var i = 0
-      while (i < held.size) {
-        val of = held.get(i)
+      while (i < inMemory.size) {
+        val of = inMemory.get(i)
         if (of.isInState) sessions.remove(timed(of.start, key))
         of.isInState = false
         i += 1
       }
-      if (held.size == 1) held.get(0).sum.getBytes
+      if (inMemory.size == 1) inMemory.get(0).sum.getBytes
       else {
         var at = 4 * (open.size - 1)
         val bytes = new Array[Byte](at + heldBytes)
         i = 0
         while (i < open.size) {
-          val sum = held.get(find(open(i).first)).sum
+          val sum = inMemory.get(find(open(i).first)).sum
           if (i + 1 < open.size)
             Platform.putInt(bytes, Platform.BYTE_ARRAY_OFFSET.toLong + 4 * i, sum.getSizeInBytes)
           sum.writeToMemory(bytes, Platform.BYTE_ARRAY_OFFSET.toLong + at)
@@ -182,20 +182,20 @@ private[operator] object SessionSums {
       *   whether `sessions` has it
       */
     private def hold(start: Long, sum: UnsafeRow, isInState: Boolean): Held = {
-      if (held.size == Most) write(held.remove(0))
+      if (inMemory.size == Most) write(inMemory.remove(0))
       val of = new Held(start, sum, isInState)
-      held.add(of)
+      inMemory.add(of)
       of
     }
 
-    private def found(start: Long): Held = {
+    private def loadSum(start: Long): Held = {
       val at = find(start)
-      if (at >= 0) held.get(at) else hold(start, sessions.get(timed(start, key)).copy(), isInState = true)
+      if (at >= 0) inMemory.get(at) else hold(start, sessions.get(timed(start, key)).copy(), isInState = true)
     }
 
     private def find(start: Long): Int = {
-      var i = held.size - 1
-      while (i >= 0 && held.get(i).start != start) i -= 1
+      var i = inMemory.size - 1
+      while (i >= 0 && inMemory.get(i).start != start) i -= 1
       i
     }
 

@@ -71,13 +71,13 @@ private[operator] final class KeyRuns[K <: AnyRef](keys: Seq[Attribute], input: 
 
   /** All remaining keys, after the last row. */
   def remaining(): Iterator[K] = {
-    val held =
+    val isHeld =
       if (several ne null) several.valuesIterator
       else if (key ne null) Iterator.single(active)
       else Iterator.empty
     key = null
     several = null
-    held
+    isHeld
   }
 
   private def turnTo(to: UnsafeRow): Unit = {

@@ -10,7 +10,7 @@ import org.apache.spark.sql.types._
   * of keys.
   *
   * @param functions
-  *   whose buffers they are
+  *   the functions whose buffers the record has
   */
 private[partial] final class GroupLayout(
     val keys: Seq[Attribute],

@@ -85,11 +85,11 @@ final class GroupObjects private (kinds: GroupObjects.Kinds, acquire: Long => Un
 
   /** Replaces an object by a copy of a value, unless it is the same. */
   def put(at: Int, value: AnyRef): Unit = {
-    val held = objects(at)
-    if (held ne value) {
+    val current = objects(at)
+    if (current ne value) {
       val copy = InternalRow.copyValue(value).asInstanceOf[AnyRef]
       objects(at) = copy
-      acquire(sizeOf(copy) - sizeOf(held))
+      acquire(sizeOf(copy) - sizeOf(current))
     }
   }
 

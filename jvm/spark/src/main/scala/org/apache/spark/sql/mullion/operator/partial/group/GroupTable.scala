@@ -44,7 +44,7 @@ final class GroupTable(
   private[this] val firstField = GroupLayout.words(fields, 0, hasObjects = false) - fields
   private[this] val objectsWord = rowWords - 1
   // Null if groups have none: an Option would be unpacked for each row.
-  private[this] val held = kinds.map(_.make(holdObjects)).orNull
+  private[this] val groupObjects = kinds.map(_.make(holdObjects)).orNull
   private[this] var objectBytes = 0L
   private[this] var objectsAcquired = 0L
   private[this] var isFull = false
@@ -56,7 +56,7 @@ final class GroupTable(
   private[this] var growsAt = 0
   private[this] var count = 0
 
-  // Page 0 is for the record that found no room: on the heap, and one at a time.
+  // Page 0 holds a single record: that of a row for which there is no room.
   private[this] var blocks = new Array[MemoryBlock](8)
   private[this] var arrays = new Array[Array[Long]](8)
   private[this] var filled = new Array[Int](8)
@@ -168,7 +168,7 @@ final class GroupTable(
   }
 
   /** The objects of groups. */
-  def objects: GroupObjects = held
+  def objects: GroupObjects = groupObjects
 
   def isAlone(record: Long): Boolean = record == Alone
 
@@ -220,7 +220,7 @@ final class GroupTable(
   /** Converts the row in [[handed]] to Spark's form, in [[out]]. */
   private def write(page: Array[Long], row: Int): Unit = {
     writeDecimals(page, row)
-    out = if (held eq null) handed else held.written(handed, page(row + objectsWord).toInt)
+    out = if (groupObjects eq null) handed else groupObjects.written(handed, page(row + objectsWord).toInt)
   }
 
   private def writeDecimals(page: Array[Long], row: Int): Unit = {
@@ -259,7 +259,7 @@ final class GroupTable(
     objectBytes = 0L
     objectsAcquired = 0L
     isFull = false
-    if (held ne null) held.clear()
+    if (groupObjects ne null) groupObjects.clear()
   }
 
   private def grow(): Boolean = {

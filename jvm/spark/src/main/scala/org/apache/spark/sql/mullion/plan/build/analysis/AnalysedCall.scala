@@ -63,7 +63,7 @@ private[build] final case class AnalysedCall(
 ) {
 
   /** The known keys whose windows close without rows, if a table lists them. */
-  val known: Option[KnownKeys] = options.knownKeys.map(of => KnownRows.keys(df, keys, of(df.sparkSession)))
+  val knownKeys: Option[KnownKeys] = options.knownKeys.map(of => KnownRows.keys(df, keys, of(df.sparkSession)))
 
   /** The rows below the aggregate. */
   def input: LogicalPlan = aggregate.child
