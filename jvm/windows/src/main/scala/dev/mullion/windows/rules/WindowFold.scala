@@ -15,7 +15,7 @@ import java.util.Arrays
   * A window that starts at `b` is `(b+c+d) + (e+f+g)`: one combination. When the front is empty, the back is turned
   * into a new front.
   *
-  * Slices that all remaining windows hold are [[keep]]t, in one sum that is updated in place.
+  * [[keep]] adds slices that all remaining windows hold to one sum, which is updated in place.
   *
   * Accumulators that can be overwritten are reused: after the first round nothing is allocated for as many slices.
   *
@@ -59,7 +59,7 @@ final class WindowFold[A >: Null <: AnyRef](copied: (A, A) => A, add: (A, A) => 
 
   def keeps: Boolean = isKept
 
-  /** Adds several slices like `keep`, after a slice has been keptSum.
+  /** Adds several slices like `keep`, after at least one call of `keep`.
     *
     * @param added
     *   the sum of its argument, which may be changed, and of these slices

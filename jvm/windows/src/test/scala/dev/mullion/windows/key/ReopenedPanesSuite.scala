@@ -16,7 +16,7 @@ class ReopenedPanesSuite extends MullionSuite {
     )
   }
 
-  test("windows that begin before time, and so start with it, are a pane each") {
+  test("windows that would start before the first time have one pane each") {
     val (one, other) = ((Long.MinValue, 5L), (Long.MinValue, 10L))
     assertEquals(
       panes(joins = false)(one -> "a", other -> "a", one -> "b", other -> "b"),

@@ -47,7 +47,7 @@ class AlignedRulesSuite extends PropertySuite {
     }
   }
 
-  property("at any time a row is in as many panes as windows hold it, which are where these are") {
+  property("at any time a row is in one pane for each window that covers it, with the bounds of the window") {
     forAll(ofAnyPanes(anyRules), Naive.anyTime) { (rules, t) =>
       val naive = Naive(rules)
       val holding = naive.holding(t)
@@ -62,7 +62,7 @@ class AlignedRulesSuite extends PropertySuite {
     }
   }
 
-  property("the panes that end by a time are those up to the last that does") {
+  property("the panes that end by a time are those up to `paneEndingBy`") {
     forAll(ofAnyPanes(anyRules), Naive.anyTime, Naive.anyTime) { (rules, t, by) =>
       if (rules.inWindow(t))
         (0 until rules.panesOf(t)).map(rules.paneOf(t, _)).foreach { pane =>
@@ -73,7 +73,7 @@ class AlignedRulesSuite extends PropertySuite {
     }
   }
 
-  property("the first open window is the first whose close is still to come") {
+  property("the first open window is the first that is not due") {
     forAll(rules, Naive.time) { (rules, clock) =>
       val due = new Due(rules)
       assertEquals(BigInt(rules.firstOpen(clock)), due.around(clock).find(due(_) > clock).get)
@@ -81,7 +81,7 @@ class AlignedRulesSuite extends PropertySuite {
   }
 
   property(
-    "of any length and at any clock since the epoch, the first open window is the first whose close is to come"
+    "of any length and at any clock since the epoch, the first open window is the first that is not due"
   ) {
     forAll(anyRules, eventClock) { (rules, clock) =>
       val due = new Due(rules)
@@ -89,7 +89,7 @@ class AlignedRulesSuite extends PropertySuite {
     }
   }
 
-  property("the windows that close between two clocks are those whose time lies between them") {
+  property("the windows that close between two clock readings are those that are due between them") {
     forAll(rules, Naive.time, Naive.time) { (rules, a, b) =>
       val (before, now) = (Math.min(a, b), Math.max(a, b))
       val (due, clock) = (new Due(rules), BatchClock(before, now, wall = 0, rowsCame = true))
@@ -128,7 +128,7 @@ class AlignedRulesSuite extends PropertySuite {
   }
 
   property(
-    "with a lateness as long as time the first open window is the first whose close is to come, before time too"
+    "with a lateness as long as all time, the first open window is the first that is not due"
   ) {
     forAll(Naive.anyLength, Gen.choose(Long.MaxValue - 100000, Long.MaxValue), eventClock) { (spec, lateness, clock) =>
       val rules = rulesOf(spec, lateness)
@@ -137,7 +137,7 @@ class AlignedRulesSuite extends PropertySuite {
     }
   }
 
-  property("with a lateness as long as time no row since the epoch is ever late, and no pane of one closes") {
+  property("with a lateness as long as all time, no row since the epoch is late, and none of its panes closes") {
     forAll(Naive.anyLength, Gen.choose(0L, Long.MaxValue), eventClock) { (spec, t, clock) =>
       val rules = rulesOf(spec, Long.MaxValue)
       assert(!rules.isLate(t, batchAfter(clock)))
@@ -153,7 +153,7 @@ class AlignedRulesSuite extends PropertySuite {
     }
   }
 
-  property("the window that closes at a time is the one whose close is due then") {
+  property("the window that closes at a time is the one that is due then") {
     forAll(anyRules, Naive.anyTime) { (rules, t) =>
       val (due, naive) = (new Due(rules), Naive(rules))
       val inTime = naive.around(t).filter(k => naive.start(k) >= Long.MinValue && due(k) <= Long.MaxValue)
@@ -217,7 +217,7 @@ class AlignedRulesSuite extends PropertySuite {
     assert(rules.isLate(9, batchAfter(13)))
   }
 
-  test("the rules read as people say them") {
+  test("the description of rules is plain English") {
     val second = 1000000L
     assertEquals(
       rulesOf(AlignedWindow.tumbling(10 * second), 0).describe,

@@ -70,8 +70,8 @@ class AllocationSuite extends SparkSuite {
       val source = home.resolve(s"$rows-$keys")
       for (batch <- 0L until Batches) {
         val times = expr(s"timestamp_micros((${batch * rows} + id) * ${10 * Second} div $rows) AS ts")
-        val made = spark.range(rows).select(times, pmod(col("id"), lit(keys)).as("k"), lit(1L).as("v"))
-        made.coalesce(1).write.mode("append").parquet(source.toString)
+        val input = spark.range(rows).select(times, pmod(col("id"), lit(keys)).as("k"), lit(1L).as("v"))
+        input.coalesce(1).write.mode("append").parquet(source.toString)
       }
       source
     }
@@ -87,12 +87,12 @@ class AllocationSuite extends SparkSuite {
       val options = Asked.options.withTime(col("ts"))
       Asked.windowed(timed, window, Array(col("k")), options, Array(sum("v").as("total")))
     }
-    val seen = Seq.newBuilder[Long]
+    val bytesPerBatch = Seq.newBuilder[Long]
     val query = panes.writeStream
       .foreachBatch { (batch: Dataset[Row], _: Long) =>
         val before = byTasks()
         batch.agg(sum("total")).collect()
-        seen += byTasks() - before
+        bytesPerBatch += byTasks() - before
         ()
       }
       .option("checkpointLocation", folder.resolve("checkpoint").toString)
@@ -100,7 +100,7 @@ class AllocationSuite extends SparkSuite {
       .start()
     query.awaitTermination()
     // The first batches compile; one without rows may be the last.
-    val warm = seen.result().slice(2, Batches.toInt).sorted
+    val warm = bytesPerBatch.result().slice(2, Batches.toInt).sorted
     warm(warm.size / 2)
   }
 }

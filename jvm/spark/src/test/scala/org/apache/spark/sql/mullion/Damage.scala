@@ -16,9 +16,10 @@ object Damage {
   private val values =
     Seq("null", "0", "-1", "9223372036854775807", "9223372036854775808", "1e999", "true", "\"\"", "[]", "{}")
 
-  private val whole = Seq("", "null", "7", "[]", "{}", "\"\"", "[1]", "[" * 100000, "{\"a\":" * 50000, "\u0000" * 50)
+  private val replacements =
+    Seq("", "null", "7", "[]", "{}", "\"\"", "[1]", "[" * 100000, "{\"a\":" * 50000, "\u0000" * 50)
 
-  def of(text: String): Seq[String] = whole ++ (0 until rounds).flatMap { round =>
+  def of(text: String): Seq[String] = replacements ++ (0 until rounds).flatMap { round =>
     val random = new Random(seed + round)
     def cut = text.take(random.nextInt(text.length))
     def changed = {
@@ -28,19 +29,19 @@ object Damage {
     }
     // Replaces a JSON value.
     def other = {
-      val found = """("[^"]*"|-?\d+|true|false|null)(?=\s*[,}\]])""".r.findAllMatchIn(text).toVector
-      if (found.isEmpty) cut
+      val parts = """("[^"]*"|-?\d+|true|false|null)(?=\s*[,}\]])""".r.findAllMatchIn(text).toVector
+      if (parts.isEmpty) cut
       else {
-        val at = found(random.nextInt(found.length))
+        val at = parts(random.nextInt(parts.length))
         text.take(at.start) + values(random.nextInt(values.length)) + text.drop(at.end)
       }
     }
     // Removes a field.
     def without = {
-      val found = """"\w+":\s*("[^"]*"|-?\d+|true|false|null)\s*,""".r.findAllMatchIn(text).toVector
-      if (found.isEmpty) cut
+      val fields = """"\w+":\s*("[^"]*"|-?\d+|true|false|null)\s*,""".r.findAllMatchIn(text).toVector
+      if (fields.isEmpty) cut
       else {
-        val at = found(random.nextInt(found.length))
+        val at = fields(random.nextInt(fields.length))
         text.take(at.start) + text.drop(at.end)
       }
     }

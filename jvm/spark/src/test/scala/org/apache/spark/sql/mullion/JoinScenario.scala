@@ -56,72 +56,72 @@ object JoinScenario {
   }
 
   private def scenario(document: JsonNode): JoinScenario = {
-    val said = new Said(document)
-    said.get("rule")
-    val by = said.list("by").fold(Seq("k"))(_.map(_.asText))
-    val join = said.get("asof").map(asOf(_, by)).orElse(said.get("windowed").map(windowed(_, by))).get
+    val fields = new Said(document)
+    fields.get("rule")
+    val by = fields.list("by").fold(Seq("k"))(_.map(_.asText))
+    val join = fields.get("asof").map(asOf(_, by)).orElse(fields.get("windowed").map(windowed(_, by))).get
     val scenario = JoinScenario(
-      said.text("name").get,
+      fields.text("name").get,
       join,
-      said.list("watermarks").fold(Seq(0L, 0L))(_.map(Said.micros)),
-      said.list("steps").getOrElse(Nil).map(step),
-      texts(said, "end"),
-      said.number("records").getOrElse(0L)
+      fields.list("watermarks").fold(Seq(0L, 0L))(_.map(Said.micros)),
+      fields.list("steps").getOrElse(Nil).map(step),
+      texts(fields, "end"),
+      fields.number("records").getOrElse(0L)
     )
-    said.finish()
+    fields.finish()
     scenario
   }
 
   private def asOf(node: JsonNode, by: Seq[String]): (DataFrame, DataFrame) => DataFrame = {
-    val said = new Said(node)
-    val direction = AsOfOptions.direction(said.text("direction").getOrElse("backward"))
-    val tolerance = said.get("tolerance").map(length)
-    val allowExact = said.flag("allow_exact", otherwise = true)
-    said.finish()
+    val fields = new Said(node)
+    val direction = AsOfOptions.direction(fields.text("direction").getOrElse("backward"))
+    val tolerance = fields.get("tolerance").map(length)
+    val allowExact = fields.flag("allow_exact", otherwise = true)
+    fields.finish()
     asOfJoin(_, _, by, "ts", "ts", tolerance, direction, allowExact)
   }
 
   private def windowed(node: JsonNode, by: Seq[String]): (DataFrame, DataFrame) => DataFrame = {
-    val said = new Said(node)
-    val of = window(said.get("window").get)
-    val how = WindowedJoinOptions.how(said.text("how").getOrElse("inner"))
-    val late = LatePolicy.named(said.text("late").getOrElse("drop"))
-    val lateness = said.get("lateness").fold(Span.zero)(length)
-    said.finish()
+    val fields = new Said(node)
+    val of = window(fields.get("window").get)
+    val how = WindowedJoinOptions.how(fields.text("how").getOrElse("inner"))
+    val late = LatePolicy.named(fields.text("late").getOrElse("drop"))
+    val lateness = fields.get("lateness").fold(Span.zero)(length)
+    fields.finish()
     windowedJoin(_, _, of, by, "ts", how = how, allowedLateness = lateness, late = late)
   }
 
   private def window(node: JsonNode): Window = {
-    val said = new Said(node)
-    val window = (said.get("tumbling"), said.get("sliding"), said.get("session")) match {
+    val fields = new Said(node)
+    val window = (fields.get("tumbling"), fields.get("sliding"), fields.get("session")) match {
       case (Some(size), _, _) => Tumbling(length(size))
-      case (_, Some(size), _) => Sliding(length(size), length(said.get("every").get))
+      case (_, Some(size), _) => Sliding(length(size), length(fields.get("every").get))
       case (_, _, Some(gap))  =>
         val session = Session(length(gap))
-        said.text("ends_with").fold[Window](session)(sql => session.endsWith(expr(sql)))
+        fields.text("ends_with").fold[Window](session)(sql => session.endsWith(expr(sql)))
       case _ => throw new IllegalArgumentException(s"no window: $node")
     }
-    said.finish()
+    fields.finish()
     window
   }
 
   private def length(seconds: JsonNode): Span = s"${Said.micros(seconds)} microseconds"
 
   private def step(node: JsonNode): JoinStep = {
-    val said = new Said(node)
+    val fields = new Said(node)
     val step = JoinStep(
-      sides.map(said.list),
-      said.flag("restart", otherwise = false),
-      said.flag("crash", otherwise = false),
-      texts(said, "rows"),
-      said.number("late").getOrElse(0L),
-      said.number("without_time").getOrElse(0L)
+      sides.map(fields.list),
+      fields.flag("restart", otherwise = false),
+      fields.flag("crash", otherwise = false),
+      texts(fields, "rows"),
+      fields.number("late").getOrElse(0L),
+      fields.number("without_time").getOrElse(0L)
     )
-    said.finish()
+    fields.finish()
     step
   }
 
-  private def texts(said: Said, name: String): Seq[String] = said.list(name).getOrElse(Nil).map(text)
+  private def texts(fields: Said, name: String): Seq[String] = fields.list(name).getOrElse(Nil).map(text)
 
   /** A value of a test case as text. */
   private def text(node: JsonNode): String =

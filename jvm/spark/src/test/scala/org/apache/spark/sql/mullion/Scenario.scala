@@ -195,7 +195,7 @@ object Firing {
   private val json = new ObjectMapper().enable(DeserializationFeature.USE_BIG_DECIMAL_FOR_FLOATS)
 
   /** From a test case, in seconds. */
-  def said(node: JsonNode): Firing = of(Said.fieldsOf(node).map {
+  def ofTestCase(node: JsonNode): Firing = of(Said.fieldsOf(node).map {
     case ("window", bounds)               => "window" -> bounds.asScala.map(Said.micros).mkString("[", ", ", "]")
     case (kind @ ("late" | "ahead"), row) => kind -> rowText(Said.time(row.get(0)), row.asScala.drop(1))
     case (Firing.rows, all) => rows -> all.asScala.map(r => rowText(Said.time(r.get(0)), r.asScala.drop(1))).mkString
@@ -207,7 +207,7 @@ object Firing {
     * @param names
     *   the columns of a row
     */
-  def told(line: String, names: Seq[String]): Firing = {
+  def ofQuery(line: String, names: Seq[String]): Firing = {
     val fields = Said.fieldsOf(json.readTree(line)).toMap
     val seq = fields.get("seq").map(text).getOrElse("none")
     val kind = fields.get("firing").map(_.asText).map {
@@ -277,34 +277,34 @@ object Scenario {
   private val defaultAggregates = Seq("total" -> "sum(v)")
 
   private[mullion] def scenario(document: JsonNode): Scenario = {
-    val said = new Said(document)
-    val together = said.get("together").toSeq.flatMap(Said.fieldsOf).map { case (name, node) =>
+    val fields = new Said(document)
+    val together = fields.get("together").toSeq.flatMap(Said.fieldsOf).map { case (name, node) =>
       val of = new Said(node)
       val window = panes(of, Seq("k"))
       of.finish()
       name -> window
     }
     val scenario = Scenario(
-      said.text("name").get,
-      if (together.isEmpty) panes(said, Seq("k")) else all(together.map(_._2)),
-      said.text("columns").getOrElse(defaultColumns),
-      said.micros("watermark"),
-      said.text("before"),
-      said.get("then").map(next),
-      said.text("mode").getOrElse("append"),
-      said.text("refused"),
-      said.list("steps").getOrElse(Nil).map(step),
-      said.firings("open").getOrElse(Nil),
-      said.firings("end"),
-      said.flag("flood", otherwise = true),
-      said.number("records"),
+      fields.text("name").get,
+      if (together.isEmpty) panes(fields, Seq("k")) else all(together.map(_._2)),
+      fields.text("columns").getOrElse(defaultColumns),
+      fields.micros("watermark"),
+      fields.text("before"),
+      fields.get("then").map(next),
+      fields.text("mode").getOrElse("append"),
+      fields.text("refused"),
+      fields.list("steps").getOrElse(Nil).map(step),
+      fields.firings("open").getOrElse(Nil),
+      fields.firings("end"),
+      fields.flag("flood", otherwise = true),
+      fields.number("records"),
       together,
       Some(document),
-      said.number("streams").fold(1)(_.toInt),
-      said.firings("batch")
+      fields.number("streams").fold(1)(_.toInt),
+      fields.firings("batch")
     )
-    said.get("rule")
-    said.finish()
+    fields.get("rule")
+    fields.finish()
     scenario
   }
 
@@ -318,23 +318,23 @@ object Scenario {
     ids = windows.exists(_.ids)
   )
 
-  private def panes(said: Said, by: Seq[String]): PaneScenario = {
-    val clock = new Said(said.get("clock").getOrElse(JsonNodeFactory.instance.objectNode()))
-    val upgrade = new Said(said.get("upgrade").getOrElse(JsonNodeFactory.instance.objectNode()))
-    val scenario = panes(said, clock, upgrade, by)
+  private def panes(fields: Said, by: Seq[String]): PaneScenario = {
+    val clock = new Said(fields.get("clock").getOrElse(JsonNodeFactory.instance.objectNode()))
+    val upgrade = new Said(fields.get("upgrade").getOrElse(JsonNodeFactory.instance.objectNode()))
+    val scenario = panes(fields, clock, upgrade, by)
     clock.finish()
     upgrade.finish()
     scenario
   }
 
-  private def panes(said: Said, clock: Said, upgrade: Said, by: Seq[String]): PaneScenario = PaneScenario(
-    window(said.get("window").get),
-    said.get("window").map(_.path("session")).filter(_.isTextual).map(_.asText),
-    said.get("window").map(_.path("custom")).filter(_.isTextual).map(_.asText),
-    said.list("by").fold(by)(_.map(_.asText)),
-    said.get("aggs").fold(defaultAggregates)(Said.fieldsOf(_).map { case (name, sql) => name -> sql.asText }),
-    said.micros("lateness"),
-    said.get("early").map { node =>
+  private def panes(fields: Said, clock: Said, upgrade: Said, by: Seq[String]): PaneScenario = PaneScenario(
+    window(fields.get("window").get),
+    fields.get("window").map(_.path("session")).filter(_.isTextual).map(_.asText),
+    fields.get("window").map(_.path("custom")).filter(_.isTextual).map(_.asText),
+    fields.list("by").fold(by)(_.map(_.asText)),
+    fields.get("aggs").fold(defaultAggregates)(Said.fieldsOf(_).map { case (name, sql) => name -> sql.asText }),
+    fields.micros("lateness"),
+    fields.get("early").map { node =>
       val early = new Said(node)
       val rule =
         EarlyScenario(
@@ -347,75 +347,75 @@ object Scenario {
       early.finish()
       rule
     },
-    said.flag("on_time", otherwise = false),
-    said.flag("accumulate", otherwise = true),
-    said.text("late").getOrElse("drop"),
-    said.get("empty").fold("skip")(node => if (node.isObject) "emit" else node.asText),
-    said.text("time").contains("processing"),
+    fields.flag("on_time", otherwise = false),
+    fields.flag("accumulate", otherwise = true),
+    fields.text("late").getOrElse("drop"),
+    fields.get("empty").fold("skip")(node => if (node.isObject) "emit" else node.asText),
+    fields.text("time").contains("processing"),
     clock.get("idle_after").map(Said.micros),
-    said
+    fields
       .get("window")
       .map(_.path("global"))
       .flatMap(g => Seq("when", "changes").map(g.path).find(_.isTextual))
-      .orElse(said.get("window").map(_.path("ends_with")).filter(_.isTextual))
+      .orElse(fields.get("window").map(_.path("ends_with")).filter(_.isTextual))
       .map(_.asText),
-    said.get("window").map(_.path("global").path("ends_with")).filter(_.isTextual).map(_.asText),
-    said.get("window").map(_.path("global").path("split")).filter(_.isTextual).map(_.asText),
+    fields.get("window").map(_.path("global").path("ends_with")).filter(_.isTextual).map(_.asText),
+    fields.get("window").map(_.path("global").path("split")).filter(_.isTextual).map(_.asText),
     clock.text("kind").contains("per key"),
-    said.get("collect").map { node =>
+    fields.get("collect").map { node =>
       val collect = new Said(node)
       val rule = CollectScenario(collect.text("order").contains("time"), collect.number("max_rows").getOrElse(1000000L))
       collect.finish()
       rule
     },
-    said.flag("ids", otherwise = false),
-    said.list("dedupe_by").fold(Seq.empty[String])(_.map(_.asText)),
-    said.text("at_end").contains("close"),
+    fields.flag("ids", otherwise = false),
+    fields.list("dedupe_by").fold(Seq.empty[String])(_.map(_.asText)),
+    fields.text("at_end").contains("close"),
     clock.flag("wall_time", otherwise = false),
     clock.text("late_by").contains("watermark"),
     clock.get("max_ahead").map(Said.micros),
     clock
       .get("forget_after")
-      .orElse(said.get("window").map(_.path("forget_after")).filterNot(_.isMissingNode))
+      .orElse(fields.get("window").map(_.path("forget_after")).filterNot(_.isMissingNode))
       .map(Said.micros),
     upgrade.text("window").getOrElse("reject"),
-    said.get("empty").filter(_.isObject).map(_.path("for").asScala.map(_.asText).toSeq)
+    fields.get("empty").filter(_.isObject).map(_.path("for").asScala.map(_.asText).toSeq)
   )
 
   private def window(node: JsonNode): WindowSpec = {
-    val said = new Said(node)
-    said.get("forget_after")
+    val fields = new Said(node)
+    fields.get("forget_after")
     val spec =
-      if (said.text("starts").contains("first row")) Asked.fromFirstRow(said.micros("tumbling"))
-      else if (node.has("tumbling")) Asked.tumbling(said.micros("tumbling"), said.micros("offset"))
+      if (fields.text("starts").contains("first row")) Asked.fromFirstRow(fields.micros("tumbling"))
+      else if (node.has("tumbling")) Asked.tumbling(fields.micros("tumbling"), fields.micros("offset"))
       else if (node.has("calendar")) {
-        val size = said.text("calendar").get.split(" ")
-        val step = said.text("every").fold(size)(_.split(" "))
-        val months = said.get("offset").filter(_.isTextual).map(_.asText.split(" ").head.toInt)
+        val size = fields.text("calendar").get.split(" ")
+        val step = fields.text("every").fold(size)(_.split(" "))
+        val months = fields.get("offset").filter(_.isTextual).map(_.asText.split(" ").head.toInt)
         Asked.calendar(
           step.head.toInt,
           step.last.stripSuffix("s"),
-          said.text("timezone").get,
+          fields.text("timezone").get,
           size.head.toInt / step.head.toInt,
-          said.text("week_start").fold(DayOfWeek.MONDAY)(day => DayOfWeek.valueOf(day.toUpperCase(Locale.ROOT))),
+          fields.text("week_start").fold(DayOfWeek.MONDAY)(day => DayOfWeek.valueOf(day.toUpperCase(Locale.ROOT))),
           months.getOrElse(0),
-          if (months.isDefined) 0L else said.micros("offset")
+          if (months.isDefined) 0L else fields.micros("offset")
         )
       } else if (node.has("cumulate"))
-        Asked.cumulate(said.micros("cumulate"), said.micros("every"), said.micros("offset"))
+        Asked.cumulate(fields.micros("cumulate"), fields.micros("every"), fields.micros("offset"))
       else if (node.has("count")) {
-        val size = said.number("count").get
-        Asked.count(size, said.number("every").getOrElse(size), said.get("timeout").map(Said.micros))
-      } else if (node.has("global")) global(said.get("global").get)
+        val size = fields.number("count").get
+        Asked.count(size, fields.number("every").getOrElse(size), fields.get("timeout").map(Said.micros))
+      } else if (node.has("global")) global(fields.get("global").get)
       else if (node.has("sliding"))
-        Asked.sliding(said.micros("sliding"), said.micros("every"), said.micros("offset"))
-      else if (said.text("custom").isDefined) Asked.custom()
-      else if (node.has("around")) Asked.around(said.micros("around"), said.micros("after"))
+        Asked.sliding(fields.micros("sliding"), fields.micros("every"), fields.micros("offset"))
+      else if (fields.text("custom").isDefined) Asked.custom()
+      else if (node.has("around")) Asked.around(fields.micros("around"), fields.micros("after"))
       else {
-        val gap = said.get("session").filterNot(_.isTextual).map(Said.micros)
-        Asked.session(gap, said.get("max_length").map(Said.micros), said.text("ends_with").isDefined)
+        val gap = fields.get("session").filterNot(_.isTextual).map(Said.micros)
+        Asked.session(gap, fields.get("max_length").map(Said.micros), fields.text("ends_with").isDefined)
       }
-    said.finish()
+    fields.finish()
     spec
   }
 
@@ -426,47 +426,47 @@ object Scenario {
     else Asked.globalEvery(node.get("every").asLong, node.has("ends_with"))
 
   private def next(node: JsonNode): NextScenario = {
-    val said = new Said(node)
+    val fields = new Said(node)
     val scenario =
-      NextScenario(panes(said, Nil), !said.text("engine").contains("spark"), said.firings("open").getOrElse(Nil))
-    said.finish()
+      NextScenario(panes(fields, Nil), !fields.text("engine").contains("spark"), fields.firings("open").getOrElse(Nil))
+    fields.finish()
     scenario
   }
 
   private def step(node: JsonNode): Step = {
-    val said = new Said(if (node.isTextual) yaml.createObjectNode().put(node.asText, true) else node)
+    val fields = new Said(if (node.isTextual) yaml.createObjectNode().put(node.asText, true) else node)
     val step = Step(
-      said.list("rows"),
-      said.micros("advance"),
-      said.flag("restart", otherwise = false),
-      said.flag("crash", otherwise = false),
-      said.firings("fires").getOrElse(Nil),
-      said.list("batches").map(_.map(_.asScala.map(Firing.said).toSeq)),
-      said.number("late").getOrElse(0L),
-      said.number("without_time").getOrElse(0L),
-      said.number("in_no_window").getOrElse(0L),
-      said.number("open"),
-      said.flag("drain", otherwise = false),
-      said.get("change"),
-      said.list("other"),
-      said.number("ahead").getOrElse(0L)
+      fields.list("rows"),
+      fields.micros("advance"),
+      fields.flag("restart", otherwise = false),
+      fields.flag("crash", otherwise = false),
+      fields.firings("fires").getOrElse(Nil),
+      fields.list("batches").map(_.map(_.asScala.map(Firing.ofTestCase).toSeq)),
+      fields.number("late").getOrElse(0L),
+      fields.number("without_time").getOrElse(0L),
+      fields.number("in_no_window").getOrElse(0L),
+      fields.number("open"),
+      fields.flag("drain", otherwise = false),
+      fields.get("change"),
+      fields.list("other"),
+      fields.number("ahead").getOrElse(0L)
     )
     require(node.isTextual || !(node.has("fires") && node.has("batches")), s"either fires or batches: $node")
     require(
       (step.rows.isEmpty && step.other.isEmpty) || step.advance == 0 || step.startsAgain,
       s"time may pass before rows come only while the query is down: $node"
     )
-    said.finish()
+    fields.finish()
     step
   }
 }
 
 /** The fields of a node, which must all be read. */
 final class Said(node: JsonNode) {
-  private var left = Said.fieldsOf(node).map(_._1).toSet
+  private var unread = Said.fieldsOf(node).map(_._1).toSet
 
   def get(name: String): Option[JsonNode] = {
-    left -= name
+    unread -= name
     Option(node.get(name)).filterNot(_.isNull)
   }
 
@@ -480,9 +480,9 @@ final class Said(node: JsonNode) {
 
   def list(name: String): Option[Seq[JsonNode]] = get(name).map(_.asScala.toSeq)
 
-  def firings(name: String): Option[Seq[Firing]] = list(name).map(_.map(Firing.said))
+  def firings(name: String): Option[Seq[Firing]] = list(name).map(_.map(Firing.ofTestCase))
 
-  def finish(): Unit = require(left.isEmpty, s"nothing is called ${left.mkString(", ")} here: $node")
+  def finish(): Unit = require(unread.isEmpty, s"nothing is called ${unread.mkString(", ")} here: $node")
 }
 
 object Said {

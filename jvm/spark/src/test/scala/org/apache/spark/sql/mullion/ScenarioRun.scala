@@ -74,7 +74,7 @@ final class ScenarioRun(spark: SparkSession, begins: Scenario, folder: Path) {
     val before = if (starts) -1L else query.lastBatch
     query.settle()
 
-    val fired = query.since(before).collect().map(row => Firing.told(row.getString(0), names)).toSeq
+    val fired = query.since(before).collect().map(row => Firing.ofQuery(row.getString(0), names)).toSeq
     // Spark's idle reports repeat the numbers of the previous batch.
     val batches = query.query.recentProgress.toSeq.filter(_.durationMs.containsKey("addBatch"))
     val reports = batches.filter(_.batchId > reported)
@@ -96,7 +96,7 @@ final class ScenarioRun(spark: SparkSession, begins: Scenario, folder: Path) {
     val rows = files.take(n).flatten.map(file => spark.read.schema(scenario.schema).json(file.toString): DataFrame)
     shown(over(Seq(rows.reduce(_.union(_)))))
       .collect()
-      .map(r => Firing.told(r.getString(0), names))
+      .map(r => Firing.ofQuery(r.getString(0), names))
       .toSeq
   }
 
@@ -109,7 +109,7 @@ final class ScenarioRun(spark: SparkSession, begins: Scenario, folder: Path) {
       val read = Facade.readPanes(spark, checkpoint.toString, operator)
       val pane = if (panes.ids) Seq("pane") else Nil
       requireColumns(read, (panes.keys :+ "window") ++ pane ++ panes.columns, panes.isNumbered)
-      told(read, panes, ids(panes)).collect().map(r => Firing.told(r.getString(0), names)).toSeq
+      asJson(read, panes, ids(panes)).collect().map(r => Firing.ofQuery(r.getString(0), names)).toSeq
     }
   }
 
@@ -130,7 +130,7 @@ final class ScenarioRun(spark: SparkSession, begins: Scenario, folder: Path) {
     val timed = streams
       .map(_.withColumn("ts", timestamp_micros(col("ts"))).withWatermark("ts", s"${scenario.watermark} microseconds"))
       .reduce(_.union(_))
-    val kept = scenario.before.fold(timed) {
+    val rows = scenario.before.fold(timed) {
       case "dropDuplicates" => timed.dropDuplicates("ts", "k")
       case "join"           =>
         val table = spark.sql("SELECT * FROM VALUES ('a', 'Anna'), ('b', 'Bob') AS t(k, name)")
@@ -138,9 +138,9 @@ final class ScenarioRun(spark: SparkSession, begins: Scenario, folder: Path) {
       case other => throw new IllegalArgumentException(s"nothing comes before a window as '$other'")
     }
     val first =
-      if (scenario.together.isEmpty) windowed(kept, scenario.panes, "ts")
+      if (scenario.together.isEmpty) windowed(rows, scenario.panes, "ts")
       else {
-        val windows = scenario.together.map { case (_, panes) => windowed(kept, panes, "ts") }
+        val windows = scenario.together.map { case (_, panes) => windowed(rows, panes, "ts") }
         Facade.together(scenario.together.map(_._1).toArray, windows.toArray)
       }
     scenario.next.fold(first) { next =>
@@ -218,7 +218,7 @@ final class ScenarioRun(spark: SparkSession, begins: Scenario, folder: Path) {
       val fields = "unix_micros(late_row.ts) AS ts" +: names.tail.map(n => s"late_row.`$n`")
       s"if(late_row IS NULL, NULL, struct(${fields.mkString(", ")})) AS late_row"
     }
-    told(panes, scenario.last, Seq("pane.firing", "pane.seq") ++ ids(scenario.last) ++ lateRow)
+    asJson(panes, scenario.last, Seq("pane.firing", "pane.seq") ++ ids(scenario.last) ++ lateRow)
   }
 
   /** Only the id of a pane without merges. */
@@ -226,7 +226,7 @@ final class ScenarioRun(spark: SparkSession, begins: Scenario, folder: Path) {
     if (!panes.ids) Nil else Seq("pane.id", "if(size(pane.merged) = 0, NULL, pane.merged) AS merged")
 
   /** Panes as JSON, with times as microseconds: the same in every language, over the entire range of time. */
-  private def told(panes: DataFrame, of: PaneScenario, more: Seq[String]): DataFrame = {
+  private def asJson(panes: DataFrame, of: PaneScenario, more: Seq[String]): DataFrame = {
     // Row numbers in the form of seconds, as in a test case.
     def bound(name: String) = if (of.isNumbered) s"window.$name * 1000000" else s"unix_micros(window.$name)"
     val window = s"if(window IS NULL, NULL, array(${bound("start")}, ${bound("end")})) AS window"

@@ -97,8 +97,8 @@ class TranscriptSuite extends SparkSuite {
       step.batches match {
         case None          => same(ran.fired, step.fires, scenario.last, at)
         case Some(batches) =>
-          ran.batches.zip(batches).zipWithIndex.foreach { case ((told, expected), batch) =>
-            same(told, expected, scenario.last, s"$at, batch $batch")
+          ran.batches.zip(batches).zipWithIndex.foreach { case ((ofBatch, expected), batch) =>
+            same(ofBatch, expected, scenario.last, s"$at, batch $batch")
           }
           assertEquals(ran.batches.size, batches.size, s"$at: batches that ran")
       }
@@ -164,12 +164,12 @@ class TranscriptSuite extends SparkSuite {
 
   /** Time passes, and all panes close; then state must be empty. */
   private def outwait(scenario: Scenario, run: ScenarioRun, fired: Seq[Firing]): Seq[Firing] = {
-    val told = run.run(TranscriptSuite.waiting(far)).fired
-    same(told, expectedAtEnd(scenario, fired), scenario.last, "when all closes")
+    val closed = run.run(TranscriptSuite.waiting(far)).fired
+    same(closed, expectedAtEnd(scenario, fired), scenario.last, "when all closes")
     assertEquals(run.openPanes().flatten, Nil)
     assertEquals(run.panesOpen, 0L)
     assertEquals(run.recordsInState().map(_.removed("totals").filter(_._2 > 0)).filter(_.nonEmpty), Nil)
-    told
+    closed
   }
 
   private def expectedAtEnd(scenario: Scenario, fired: Seq[Firing]): Seq[Firing] = scenario.end.getOrElse {
@@ -181,9 +181,9 @@ class TranscriptSuite extends SparkSuite {
   private def drown(session: SparkSession, scenario: Scenario, run: ScenarioRun, fired: Seq[Firing]): Seq[Firing] = {
     val at = scenario.panes.lastStart(far)
     val ran = run.run(flood(at, scenario))
-    val (mine, told) = ran.fired.partition(_.end.exists(_ > at))
+    val (mine, others) = ran.fired.partition(_.end.exists(_ > at))
     assert(mine.forall(f => f.is("early") || f.is("running")), mine.mkString(", "))
-    same(told, expectedAtEnd(scenario, fired), scenario.last, "when all closes")
+    same(others, expectedAtEnd(scenario, fired), scenario.last, "when all closes")
 
     val open = run.openPanes()
     val windows = scenario.windowsAtStart
@@ -194,7 +194,7 @@ class TranscriptSuite extends SparkSuite {
     val records = run.recordsInState()
     assertEquals(records.last, ofOneRow(session, scenario), "records in state")
     assert(records.init.forall(_.isEmpty), s"records left downstream: ${records.init}")
-    told
+    others
   }
 
   private val recordsOfOneRow = TrieMap.empty[(PaneScenario, Seq[PaneScenario]), Map[String, Int]]
@@ -222,13 +222,13 @@ class TranscriptSuite extends SparkSuite {
   }
 
   /** Compares firings in any order, but those of one pane in theirs. */
-  private def same(told: Seq[Firing], expected: Seq[Firing], panes: PaneScenario, at: String): Unit = {
+  private def same(fired: Seq[Firing], expected: Seq[Firing], panes: PaneScenario, at: String): Unit = {
     def byPane(firings: Seq[Firing]) = firings.groupBy(_.pane(panes.keys)).map { case (pane, of) =>
       pane -> (if (pane.contains("window")) of else of.sortBy(_.toString))
     }
-    if (byPane(told) != byPane(expected)) {
-      val missing = expected.diff(told).map(f => s"  missing: $f")
-      val instead = told.diff(expected).map(f => s"  instead: $f")
+    if (byPane(fired) != byPane(expected)) {
+      val missing = expected.diff(fired).map(f => s"  missing: $f")
+      val instead = fired.diff(expected).map(f => s"  instead: $f")
       val order = if (missing.isEmpty && instead.isEmpty) Seq("  the firings of a pane in another order") else Nil
       fail((s"$at:" +: (missing ++ instead ++ order)).mkString("\n"))
     }

@@ -200,14 +200,14 @@ class SeveralActionsSuite extends SparkSuite {
       Asked.options.withTime(F.col("ts")).withLate(late),
       Array(F.count("*").as("n"), F.sum("value").as("total"))
     )
-    val found = List.newBuilder[String]
+    val results = List.newBuilder[String]
     var returned = 0L
     var error = Option.empty[Throwable]
     val query = after(panes).writeStream
       .foreachBatch { (batch: DataFrame, number: Long) =>
         // The query that fails shows the error of the test.
         try {
-          found ++= act(batch, number).map(row => s"$number: $row").sorted
+          results ++= act(batch, number).map(row => s"$number: $row").sorted
           val operators = lastPlan(spark.streams.active.head).collect { case operator: WindowExec => operator }
           returned += operators.last.metrics("numOutputRows").value
         } catch { case failed: Throwable => error = Some(failed); throw failed }
@@ -219,7 +219,7 @@ class SeveralActionsSuite extends SparkSuite {
     val ended = Try(query.awaitTermination())
     error.foreach(throw _)
     ended.get
-    Run(found.result(), returned, query.recentProgress.toSeq)
+    Run(results.result(), returned, query.recentProgress.toSeq)
   }
 }
 

@@ -53,19 +53,19 @@ class PruneJsonSuite extends SparkSuite {
   test("only the columns that the windows read are parsed, and the answers are the same") {
     def panes = windowed(parsed().select("j.*"))
     assertEquals(pruned(panes), Some(Seq("ts", "k", "v")))
-    val found = answers(panes)
+    val expected = answers(panes)
     spark.conf.set(SQLConf.JSON_EXPRESSION_OPTIMIZATION.key, false)
     try {
       assertEquals(pruned(panes), None)
-      assertEquals(found, answers(panes))
+      assertEquals(expected, answers(panes))
     } finally spark.conf.unset(SQLConf.JSON_EXPRESSION_OPTIMIZATION.key)
   }
 
   test("a filter, and a watermark, keep the columns that they read") {
     val rows = parsed().where("j.price > 1 or j.k = 'b'").select("j.*").withWatermark("ts", "1 second")
-    val found = windowed(rows)
-    assertEquals(pruned(found).map(_.contains("note")), Some(false))
-    assertEquals(found.count(), 2L)
+    val panes = windowed(rows)
+    assertEquals(pruned(panes).map(_.contains("note")), Some(false))
+    assertEquals(panes.count(), 2L)
   }
 
   test("all columns are parsed if others decide over a row, or if the query reads the struct") {

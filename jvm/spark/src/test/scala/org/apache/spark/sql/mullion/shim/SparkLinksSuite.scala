@@ -54,10 +54,10 @@ class SparkLinksSuite extends MullionSuite {
 
   test("a class file lists the members that it calls") {
     val file = getClass.getResourceAsStream("/org/apache/spark/sql/mullion/shim/Classic$.class")
-    val found = ClassReferences.of(file)
+    val references = ClassReferences.of(file)
     val frame = "org.apache.spark.sql.classic.Dataset"
-    assert(found.contains(Reference(frame, None)))
-    assert(found.contains(Reference(frame, Some(s"toDF()L${frame.replace('.', '/')};"))))
+    assert(references.contains(Reference(frame, None)))
+    assert(references.contains(Reference(frame, Some(s"toDF()L${frame.replace('.', '/')};"))))
   }
 }
 
@@ -111,14 +111,14 @@ class DistributionSuite extends MullionSuite {
   }
 
   test("a runtime without an API is rejected with its name, the API and the workaround") {
-    val found = Distribution("Databricks Runtime 18.1 (Spark 4.1.0)", photon = false)
-    assertEquals(Distribution.refusal(found, "4.1", Some(Nil)), None)
-    val lacking = Distribution.refusal(found, "4.1", Some(Seq("a.B.c()V", "a.B.d()V"))).get
+    val distribution = Distribution("Databricks Runtime 18.1 (Spark 4.1.0)", photon = false)
+    assertEquals(Distribution.refusal(distribution, "4.1", Some(Nil)), None)
+    val lacking = Distribution.refusal(distribution, "4.1", Some(Seq("a.B.c()V", "a.B.d()V"))).get
     assertEquals(lacking.condition, "UNSUPPORTED")
-    Seq(found.name, "lacks 2", "a.B.c()V", "whose notes say Spark 4.1", Distribution.Setting)
+    Seq(distribution.name, "lacks 2", "a.B.c()V", "whose notes say Spark 4.1", Distribution.Setting)
       .foreach(word => assert(lacking.getMessage.contains(word), word))
-    assert(Distribution.refusal(found, "4.1", None).get.getMessage.contains("could not be looked up"))
-    val photon = Distribution.refusal(found.copy(photon = true), "4.1", Some(Nil)).get
+    assert(Distribution.refusal(distribution, "4.1", None).get.getMessage.contains("could not be looked up"))
+    val photon = Distribution.refusal(distribution.copy(photon = true), "4.1", Some(Nil)).get
     assert(photon.getMessage.contains("without Photon"))
   }
 }

@@ -43,12 +43,13 @@ class FunctionsSuite extends SparkSuite {
     }
 
     test(s"DESCRIBE FUNCTION EXTENDED ${name.funcName} documents its purpose, its arguments and its first version") {
-      val said = spark.sql(s"DESCRIBE FUNCTION EXTENDED ${name.funcName}").collect().map(_.getString(0)).mkString("\n")
+      val description =
+        spark.sql(s"DESCRIBE FUNCTION EXTENDED ${name.funcName}").collect().map(_.getString(0)).mkString("\n")
       Seq(s"Function: ", name.funcName, "Usage: ", "Arguments:", "Examples:", "> SELECT", "Since: 0.1.0").foreach {
         part =>
-          assert(said.contains(part), s"$part is not in:\n$said")
+          assert(description.contains(part), s"$part is not in:\n$description")
       }
-      assert(!said.contains("_FUNC_"), said)
+      assert(!description.contains("_FUNC_"), description)
     }
   }
 

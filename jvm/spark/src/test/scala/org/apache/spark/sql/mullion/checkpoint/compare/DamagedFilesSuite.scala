@@ -42,7 +42,7 @@ class DamagedFilesSuite extends MullionSuite {
   private def files(home: HadoopPath) = CheckpointFileManager.create(home, conf)
 
   test("headers of windows") {
-    val was = TemporaryFolder.use { home =>
+    val original = TemporaryFolder.use { home =>
       headers.map { text =>
         write(home.resolve("_mullion/header.json"), text)
         OperatorHeader.read(new HadoopPath(home.toUri), conf).get
@@ -52,7 +52,7 @@ class DamagedFilesSuite extends MullionSuite {
       tried("_mullion/header.json", text, every = 10) { home =>
         // A successfully read header can be compared and described.
         OperatorHeader.read(home, conf).foreach { header =>
-          was.foreach { other =>
+          original.foreach { other =>
             assert(header.differences(other).forall(_.nonEmpty))
             assert(other.differences(header).forall(_.nonEmpty))
             header.changeTo(other)

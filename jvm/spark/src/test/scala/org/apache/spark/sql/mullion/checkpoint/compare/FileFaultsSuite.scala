@@ -112,10 +112,10 @@ object FileFaultsSuite {
     Files.write(last.resolve("9.csv"), Seq("900000,none,0").asJava)
 
     private val undisturbed = {
-      val whole = home.resolve("undisturbed")
-      copied(base, whole)
-      finish(whole)
-      collected(whole)
+      val copy = home.resolve("undisturbed")
+      copied(base, copy)
+      finish(copy)
+      collected(copy)
     }
 
     /** Runs a fourth batch with a fault at one of its operations, and then the rest. Returns the operation, if it

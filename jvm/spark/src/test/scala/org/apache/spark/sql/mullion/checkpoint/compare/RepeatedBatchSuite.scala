@@ -139,7 +139,7 @@ object RepeatedBatchSuite {
   /** Fails in one of two tasks, and blocks the other one until the gate opens. */
   final class Late {
     val gate = new CountDownLatch(1)
-    private val held = new CountDownLatch(1)
+    private val reached = new CountDownLatch(1)
     private val isHeld = new AtomicBoolean
     @volatile var partition: Int = -1
 
@@ -147,11 +147,11 @@ object RepeatedBatchSuite {
       val own = TaskContext.getPartitionId()
       if (isHeld.compareAndSet(false, true)) {
         partition = own
-        held.countDown()
+        reached.countDown()
       }
       if (own == partition) waitFor(gate)
       else {
-        waitFor(held)
+        waitFor(reached)
         throw new IllegalStateException("the sink is not available")
       }
     }

@@ -117,7 +117,10 @@ class SparkWindowsSuite extends SparkSuite with TemporaryFolders with WhereSavep
     refused("is tumbling 1 minute, and Spark's in sparkQuery = is tumbling 30 seconds", ours(Tumbling("1 minute")))
     refused("is session", ours(Session("30 seconds")))
     refused("Keys in sparkQuery = are", ours(tumbling, by = Seq(col("k"))))
-    refused("The aggregate max(j) in panes = is none of sparkQuery =", ours(tumbling, aggregates = aggregates :+ max("j")))
+    refused(
+      "The aggregate max(j) in panes = is none of sparkQuery =",
+      ours(tumbling, aggregates = aggregates :+ max("j"))
+    )
     refused("The window in sparkQuery = is of late, and", ours(tumbling), sparksOwn(sparks(col("late"), "30 seconds")))
     refused(
       "its state has [",

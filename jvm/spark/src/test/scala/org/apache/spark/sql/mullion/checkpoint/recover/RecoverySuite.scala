@@ -40,10 +40,10 @@ class RecoverySuite extends SparkSuite {
         run(checkpoint, batches = 7)
         if (!lastIsDone)
           Files.list(checkpoint.resolve("commits")).iterator.asScala.filter(isOf("6", _)).foreach(Files.delete)
-        val whole = copied(checkpoint, folder.resolve("whole"))
-        val back = recover(whole)
+        val copy = copied(checkpoint, folder.resolve("whole"))
+        val back = recover(copy)
         assertEquals(back, 3L)
-        assertEquals(recover(whole), 0L, "it can go on")
+        assertEquals(recover(copy), 0L, "it can go on")
 
         val cut = Iterator
           .from(0)
@@ -56,7 +56,7 @@ class RecoverySuite extends SparkSuite {
               } catch { case _: IOException => true }
             val again = recover(part)
             assert(again == back || !isCut && again == 0L, s"$again after $steps steps")
-            assertEquals(contents(part), contents(whole), s"after $steps steps")
+            assertEquals(contents(part), contents(copy), s"after $steps steps")
             isCut
           }
           .takeWhile(identity)
@@ -144,15 +144,15 @@ final class MortalFileManager(path: HadoopPath, conf: Configuration)
 }
 
 object MortalFileManager {
-  private val left = new AtomicInteger(Int.MaxValue)
+  private val stepsLeft = new AtomicInteger(Int.MaxValue)
 
   /** Kills the writer after a number of steps. */
   def diesAfter(steps: Int)(body: => Any): Unit = {
-    left.set(steps)
+    stepsLeft.set(steps)
     try body
-    finally left.set(Int.MaxValue)
+    finally stepsLeft.set(Int.MaxValue)
   }
 
   private def step(): Unit =
-    if (left.get != Int.MaxValue && left.getAndDecrement() <= 0) throw new IOException("killed")
+    if (stepsLeft.get != Int.MaxValue && stepsLeft.getAndDecrement() <= 0) throw new IOException("killed")
 }

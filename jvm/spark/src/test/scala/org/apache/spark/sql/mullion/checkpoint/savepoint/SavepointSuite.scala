@@ -93,12 +93,12 @@ class SavepointSuite extends SparkSuite with TemporaryFolders with WhereSavepoin
       query.processAllAvailable()
     } finally query.stop()
     life.finish(own)
-    val whole = life.closed.toSeq.sorted
+    val expected = life.closed.toSeq.sorted
     life.closed.clear()
     life.run(copy, writes = false)
     // Panes closed before the savepoint were emitted by the other query.
-    assertEquals(whole, life.inBatch)
-    assert(life.closed.nonEmpty && life.closed.forall(whole.contains))
+    assertEquals(expected, life.inBatch)
+    assert(life.closed.nonEmpty && life.closed.forall(expected.contains))
     assert(life.closed.length == life.closed.distinct.length)
   }
 
@@ -157,19 +157,19 @@ class SavepointSuite extends SparkSuite with TemporaryFolders with WhereSavepoin
     val zip = Using.resource(Files.walk(to.resolve("state/0/0")))(
       _.iterator.asScala.find(file => file.toString.endsWith(".zip")).get
     )
-    val whole = Files.readAllBytes(zip)
+    val bytes = Files.readAllBytes(zip)
     def refused(): String = {
       val e = intercept[StreamingQueryException](life.run(to))
       e.getMessage
     }
     Files.deleteIfExists(zip.resolveSibling(s".${zip.getFileName}.crc"))
-    Files.write(zip, whole.dropRight(1))
-    assert(clue(refused()).contains(s"${zip.getFileName} has ${whole.length - 1} bytes, and was written with"))
-    Files.write(zip, whole.updated(whole.length / 2, (whole(whole.length / 2) ^ 1).toByte))
+    Files.write(zip, bytes.dropRight(1))
+    assert(clue(refused()).contains(s"${zip.getFileName} has ${bytes.length - 1} bytes, and was written with"))
+    Files.write(zip, bytes.updated(bytes.length / 2, (bytes(bytes.length / 2) ^ 1).toByte))
     assert(clue(refused()).contains(s"${zip.getFileName} has other bytes than were written"))
     Files.delete(zip)
     assert(clue(refused()).contains(s"${zip.getFileName} is missing"))
-    Files.write(zip, whole)
+    Files.write(zip, bytes)
     life.run(to)
     life.finish(to)
     assertEquals(life.closed.toSeq.sorted, life.inBatch)
@@ -179,7 +179,7 @@ class SavepointSuite extends SparkSuite with TemporaryFolders with WhereSavepoin
     val life = new Life(home, queries.head._2)
     val (from, to) = (home.resolve("from"), home.resolve("to"))
     life.run(from)
-    def left(name: String, says: Option[String]): Path = {
+    def leftover(name: String, says: Option[String]): Path = {
       val folder = Files.createDirectories(home.resolve(s".to.savepoint-$name"))
       says.foreach(Files.writeString(folder.resolve(".writing"), _))
       Files.writeString(folder.resolve("metadata"), "{}")
@@ -189,12 +189,12 @@ class SavepointSuite extends SparkSuite with TemporaryFolders with WhereSavepoin
     process.waitFor()
     def started(of: ProcessHandle) = of.info.startInstant.get.toEpochMilli
     val (here, now) = (ProcessHandle.current(), System.currentTimeMillis())
-    val dead = left("dead", Some(s"$machine ${process.pid} $now"))
-    val reused = left("reused", Some(s"$machine ${here.pid} ${started(here) - 3600000}"))
-    val alive = left("alive", Some(s"$machine ${here.pid} ${started(here)}"))
-    val elsewhere = left("elsewhere", Some(s"another-$machine 1 $now"))
-    val unknown = left("unknown", None)
-    val old = left("old", None)
+    val dead = leftover("dead", Some(s"$machine ${process.pid} $now"))
+    val reused = leftover("reused", Some(s"$machine ${here.pid} ${started(here) - 3600000}"))
+    val alive = leftover("alive", Some(s"$machine ${here.pid} ${started(here)}"))
+    val elsewhere = leftover("elsewhere", Some(s"another-$machine 1 $now"))
+    val unknown = leftover("unknown", None)
+    val old = leftover("old", None)
     for (path <- Seq(old, old.getParent))
       Files.setLastModifiedTime(path, java.nio.file.attribute.FileTime.fromMillis(now - 2L * 24 * 60 * 60 * 1000))
     savepoint(spark, from.toString, to.toString)
@@ -218,9 +218,9 @@ class SavepointSuite extends SparkSuite with TemporaryFolders with WhereSavepoin
     life.run(from)
     refused("exists and is not an empty folder")(savepoint(spark, from.toString, life.home.toString))
     val header = from.resolve("state/0/_mullion/header.json")
-    val said = Files.readString(header)
+    val text = Files.readString(header)
     Files.delete(header.resolveSibling(".header.json.crc"))
-    Files.writeString(header, said.replace("\"format\" : 1", "\"format\" : 99"))
+    Files.writeString(header, text.replace("\"format\" : 1", "\"format\" : 99"))
     refused("was [99] and is now [1]")(savepoint(spark, from.toString, to.toString))
     Files.delete(header)
     refused("is Spark's own")(savepoint(spark, from.toString, to.toString))
@@ -255,23 +255,23 @@ class SavepointSuite extends SparkSuite with TemporaryFolders with WhereSavepoin
         .option("checkpointLocation", checkpoint.toString)
         .trigger(trigger)
         .foreachBatch { (batch: DataFrame, _: Long) =>
-          closed ++= said(batch.where("pane.firing = 'close'"))
+          closed ++= texts(batch.where("pane.firing = 'close'"))
           ()
         }
         .start()
     }
 
     def inBatch: Seq[String] =
-      said(
+      texts(
         panes(timed(spark.read.schema(FilesOfRows.Schema).csv(in.folder.toString)))
           .where("window.start < '1970-01-11'")
       )
 
-    def open(checkpoint: Path): Seq[String] = said(readPanes(spark, checkpoint.toString))
+    def open(checkpoint: Path): Seq[String] = texts(readPanes(spark, checkpoint.toString))
 
     private def timed(rows: DataFrame) = rows.withColumn("ts", timestamp_seconds(col("t")))
 
-    private def said(panes: DataFrame): Seq[String] =
+    private def texts(panes: DataFrame): Seq[String] =
       panes.drop("pane").toJSON.collect().toSeq.sorted
   }
 
@@ -281,13 +281,13 @@ class SavepointSuite extends SparkSuite with TemporaryFolders with WhereSavepoin
 object SavepointSuite {
   private val keys = Seq(col("k"), col("j"))
 
-  private val held: Seq[Column] =
+  private val aggregates: Seq[Column] =
     Seq(count(lit(1)).as("n"), sum("v").as("total"), sort_array(collect_list("v")).as("all"))
 
   private def of(window: Window, by: Seq[Column] = keys, early: Early = Early.never)(
       rows: DataFrame
   ): DataFrame =
-    rows.windowed(window, time = "ts", by = by, early = early).agg(held.head, held.tail: _*)
+    rows.windowed(window, time = "ts", by = by, early = early).agg(aggregates.head, aggregates.tail: _*)
 
   private def togetherOf(rows: DataFrame): DataFrame = together(
     "each" -> of(Tumbling("30 seconds"))(rows),

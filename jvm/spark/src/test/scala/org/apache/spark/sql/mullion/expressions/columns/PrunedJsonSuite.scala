@@ -77,12 +77,12 @@ class PrunedJsonSuite extends MullionSuite {
     }
     def text: String = {
       val fields = random.shuffle(columns.fieldNames.toSeq :+ "other").take(random.nextInt(12))
-      val whole = fields.map(name => s""""$name": ${value(0)}""").mkString("{", ", ", "}")
+      val complete = fields.map(name => s""""$name": ${value(0)}""").mkString("{", ", ", "}")
       // Half of them have a character that is missing or another one.
-      if (random.nextBoolean()) whole
+      if (random.nextBoolean()) complete
       else
-        whole.patch(
-          random.nextInt(whole.length),
+        complete.patch(
+          random.nextInt(complete.length),
           if (random.nextBoolean()) "" else "\\{\"\n,+x".charAt(random.nextInt(7)).toString,
           1
         )

@@ -39,11 +39,11 @@ class RowExpressionsSuite extends SparkSuite {
 
     test(s"a condition on a text is that of each row's own text, and asked when it changes, $how")(configured {
       val counter = Facade.counter(spark)
-      val asked = Facade.counted(col("text") =!= "b", counter)
+      val condition = Facade.counted(col("text") =!= "b", counter)
       // a a a, b b b, null null null, c c c, a a a: a false or null answer is counted.
       val text = when(col("id") % 12 < 3, "a").when(col("id") < 6, "b").when(col("id") > 8, "c")
       val rows = spark.range(0, 15, 1, 1).select(text.as("text")).where(rand(0) >= 0)
-      val answered = rows.select(Facade.perText(col("text"), asked).as("answer"))
+      val answered = rows.select(Facade.perText(col("text"), condition).as("answer"))
       assertEquals(generated(answered.asInstanceOf[Dataset[_]]), whole)
       val is = answered.collect().map(row => if (row.isNullAt(0)) "null" else row.getBoolean(0).toString)
       assertEquals(is.toSeq, Seq("true", "false", "null", "true", "true").flatMap(Seq.fill(3)(_)))
@@ -138,8 +138,8 @@ class RowExpressionsSuite extends SparkSuite {
         "no" -> "null"
       )
       val text = element_at(array(shards.map { case (text, _) => lit(text) }: _*), col("id").cast("int") + 1)
-      val found = spark.range(0, shards.size.toLong, 1, 1).select(Facade.jsonShard(text, "k"))
-      assertEquals(found.collect().map(row => String.valueOf(row.get(0))).toSeq, shards.map(_._2))
+      val results = spark.range(0, shards.size.toLong, 1, 1).select(Facade.jsonShard(text, "k"))
+      assertEquals(results.collect().map(row => String.valueOf(row.get(0))).toSeq, shards.map(_._2))
     })
 
     test(s"a row's place is its partition's and its own in that, and begins again with each batch, $how")(configured {

@@ -67,7 +67,7 @@ class ApproxDistinctSuite extends SparkSuite {
     val columns = Seq(col("k"), col("window")) ++ (estimates.indices.init.map(i => col(s"e$i")) :+ col("some"))
     val ours =
       rows.windowed(Tumbling("10 seconds"), time = "ts", by = Seq(col("k"))).agg(estimates.head, estimates.tail: _*)
-    val theirs = rows.groupBy(col("k"), window(col("ts"), "10 seconds")).agg(estimates.head, estimates.tail: _*)
-    assertEquals(sorted(ours.select(columns: _*)), sorted(theirs.select(columns: _*)))
+    val ofSpark = rows.groupBy(col("k"), window(col("ts"), "10 seconds")).agg(estimates.head, estimates.tail: _*)
+    assertEquals(sorted(ours.select(columns: _*)), sorted(ofSpark.select(columns: _*)))
   }
 }

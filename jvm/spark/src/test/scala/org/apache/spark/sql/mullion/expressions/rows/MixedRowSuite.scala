@@ -34,12 +34,12 @@ class MixedRowSuite extends MullionSuite {
           put(row, at, types(at), values(at))
         }
         val wanted = toUnsafe(new GenericInternalRow(values.clone())).copy()
-        val said = s"round $round of seed $seed: ${types.mkString(", ")}"
-        types.indices.foreach(i => assertEquals(row.isNullAt(i), values(i) == null, said))
-        assertEquals(toUnsafe(row).copy(), wanted, said)
+        val clue = s"round $round of seed $seed: ${types.mkString(", ")}"
+        types.indices.foreach(i => assertEquals(row.isNullAt(i), values(i) == null, clue))
+        assertEquals(toUnsafe(row).copy(), wanted, clue)
         // The bytes of replaced texts are gone.
-        assertEquals(row.written.getSizeInBytes, wanted.getSizeInBytes, said)
-        assertEquals(toUnsafe(row.written).copy(), wanted, said)
+        assertEquals(row.written.getSizeInBytes, wanted.getSizeInBytes, clue)
+        assertEquals(toUnsafe(row.written).copy(), wanted, clue)
         if (random.nextBoolean()) row = columns.over(row.toUnsafe.copy())
       }
     }

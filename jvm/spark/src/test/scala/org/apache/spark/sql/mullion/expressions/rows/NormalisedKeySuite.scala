@@ -18,8 +18,8 @@ class NormalisedKeySuite extends MullionSuite {
 
   test("a key that holds maps has them put in order of their entries") {
     kinds.foreach { kind =>
-      val made = WindowKeys.normalised(key(kind), LocalRelation(key(kind)))
-      assert(made.exists(_.isInstanceOf[SortedMap]), s"$made")
+      val normalised = WindowKeys.normalised(key(kind), LocalRelation(key(kind)))
+      assert(normalised.exists(_.isInstanceOf[SortedMap]), s"$normalised")
     }
   }
 

@@ -80,11 +80,12 @@ class ProjectionsSuite extends MullionSuite {
       val input = Seq.fill(1 + random.nextInt(6)) {
         AttributeReference("c", types(random.nextInt(types.length)), nullable = random.nextBoolean())()
       }
-      val asked = Seq.fill(1 + random.nextInt(6))(expression(random, input))
+      val expressions = Seq.fill(1 + random.nextInt(6))(expression(random, input))
       val rows = Seq.fill(20)(InternalRow.fromSeq(input.map(a => value(random, a.dataType, a.nullable))))
       // Two at once, like two tasks, each with its own row.
-      val (one, two) = (Projections(asked, input), Projections(asked, input))
-      val interpreted = InterpretedUnsafeProjection.createProjection(asked.map(BindReferences.bindReference(_, input)))
+      val (one, two) = (Projections(expressions, input), Projections(expressions, input))
+      val interpreted =
+        InterpretedUnsafeProjection.createProjection(expressions.map(BindReferences.bindReference(_, input)))
       rows.zip(rows.reverse).foreach { case (row, other) =>
         val (first, second) = (one(row), two(other))
         assertEquals(first, interpreted(row).copy())
@@ -95,8 +96,8 @@ class ProjectionsSuite extends MullionSuite {
 
   test("only expressions whose equality determines their code are cached") {
     val long = BoundReference(0, LongType, nullable = true)
-    val known = Seq[Expression](long, Literal(1L), Literal("text"), new XxHash64(Seq(long)))
-    known.foreach(of => assert(Projections.isKnown(Seq(of)), of))
+    val supported = Seq[Expression](long, Literal(1L), Literal("text"), new XxHash64(Seq(long)))
+    supported.foreach(of => assert(Projections.isKnown(Seq(of)), of))
     val place = HashPartitioning(Seq(long), 2).partitionIdExpression
     assert(Projections.isKnown(Seq(place)), place)
     val others = Seq[Expression](
@@ -112,8 +113,8 @@ class ProjectionsSuite extends MullionSuite {
   }
 
   test("equal expressions have one class, and others their own") {
-    def made(of: DataType): Any = Projections(Seq(BoundReference(0, of, nullable = true))).getClass
-    assertEquals(made(LongType), made(LongType))
-    assertNotEquals(made(LongType), made(StringType))
+    def classFor(of: DataType): Any = Projections(Seq(BoundReference(0, of, nullable = true))).getClass
+    assertEquals(classFor(LongType), classFor(LongType))
+    assertNotEquals(classFor(LongType), classFor(StringType))
   }
 }

@@ -33,11 +33,11 @@ class FusedWatermarkSuite extends SparkSuite {
       times(Nil)
       times(Seq(-1, -1500, 500, 7))
       times(Seq(120000))
-      (told(query), watermarks(query))
+      (eventTimes(query), watermarks(query))
     } finally query.stop()
   }
 
-  private def told(query: StreamingQuery): Seq[Map[String, String]] =
+  private def eventTimes(query: StreamingQuery): Seq[Map[String, String]] =
     query.recentProgress.toSeq.filter(_.numInputRows > 0).map { progress =>
       val times = progress.eventTime
       Seq("max", "min", "avg", "watermark").map(name => name -> times.get(name)).toMap

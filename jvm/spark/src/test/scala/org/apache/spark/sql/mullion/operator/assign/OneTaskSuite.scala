@@ -47,11 +47,11 @@ class OneTaskSuite extends SparkSuite {
         heard(stages)
       }
       val panes = spark.table(table).select(F.unix_seconds(F.col("window.start")), F.col("count"), F.col("pane.firing"))
-      val found = panes.collect().map { row =>
+      val results = panes.collect().map { row =>
         def long(at: Int) = if (row.isNullAt(at)) -1L else row.getLong(at)
         (long(0), long(1), row.getString(2) == "late")
       }
-      (found.toSet, stages.ofJobs)
+      (results.toSet, stages.ofJobs)
   }
 
   private def heard(stages: CountsStages): Unit = {
@@ -71,14 +71,14 @@ class OneTaskSuite extends SparkSuite {
     val expected = if (late == "emit") panes + ((-1L, -1L, true)) else panes
 
     test(s"a batch whose rows are in one partition runs in one stage (late rows: $late)") {
-      val (found, stages) = run(1, late)
-      assertEquals(found, expected)
+      val (results, stages) = run(1, late)
+      assertEquals(results, expected)
       assertEquals(stages, Set(0))
     }
 
     test(s"rows of several partitions are brought into one by a shuffle (late rows: $late)") {
-      val (found, stages) = run(3, late)
-      assertEquals(found, expected)
+      val (results, stages) = run(3, late)
+      assertEquals(results, expected)
       assert(clue(stages).contains(1))
     }
   }

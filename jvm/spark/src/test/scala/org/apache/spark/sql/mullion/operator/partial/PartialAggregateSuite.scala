@@ -102,8 +102,11 @@ class PartialAggregateSuite extends SparkSuite {
       spark.range(100).select(col("id").as("v")).write.parquet(path)
       val rows = spark.read.parquet(path).select(timestamp_seconds(col("v")).as("ts"), (col("v") * col("v")).as("w"))
       val panes = rows.windowed(Tumbling("10 seconds"), time = "ts").agg(count("*").as("n"), sum("w").as("total"))
-      val found = panes.orderBy("window").select("n", "total").collect().map(row => row.getLong(0) -> row.getLong(1))
-      assertEquals(found.toSeq, (0L until 100L).grouped(10).map(vs => vs.length.toLong -> vs.map(v => v * v).sum).toSeq)
+      val results = panes.orderBy("window").select("n", "total").collect().map(row => row.getLong(0) -> row.getLong(1))
+      assertEquals(
+        results.toSeq,
+        (0L until 100L).grouped(10).map(vs => vs.length.toLong -> vs.map(v => v * v).sum).toSeq
+      )
     }
   }
 
@@ -307,10 +310,10 @@ class PartialAggregateSuite extends SparkSuite {
       spark.conf.set("spark.sql.ansi.enabled", ansi)
       try
         set(who, limit) {
-          val asked = panes
-          assertEquals(partial(asked).isDefined, who == "mullion", clue(this.toString))
-          assertEquals(partial(asked).exists(_.exists(_.isInstanceOf[ReadColumnsExec])), reads, clue(this.toString))
-          Try(bytes(asked)).toEither.left.map { error =>
+          val result = panes
+          assertEquals(partial(result).isDefined, who == "mullion", clue(this.toString))
+          assertEquals(partial(result).exists(_.exists(_.isInstanceOf[ReadColumnsExec])), reads, clue(this.toString))
+          Try(bytes(result)).toEither.left.map { error =>
             val conditions = causes(error).collect { case e: SparkThrowable => e.getCondition }.filter(_ ne null)
             // The order of two failing groups is undefined.
             conditions.headOption.map(c => if (tooLarge(c)) "overflow" else c).getOrElse(error.toString)

@@ -24,7 +24,7 @@ class KnownReadersSuite extends SparkSuite {
   private val longs = new StructType().add("a", LongType)
   private val texts = new StructType().add("a", StringType)
 
-  private val asked = KnownReaders.Asked(
+  private val request = KnownReaders.Asked(
     classOf[ParquetFileFormat],
     longs,
     longs,
@@ -37,29 +37,29 @@ class KnownReadersSuite extends SparkSuite {
   private def reader(): KnownReaders.Reader = new NoRows
 
   test("a scan has the reader of another that asks for the same, and of no other") {
-    val known = new KnownReaders
-    val first = known(spark, asked)(reader())
-    assert(known(spark, asked.copy(hadoop = Map("a.name" -> "a value").asJava))(reader()) eq first)
+    val readers = new KnownReaders
+    val first = readers(spark, request)(reader())
+    assert(readers(spark, request.copy(hadoop = Map("a.name" -> "a value").asJava))(reader()) eq first)
     val others = Seq(
-      asked.copy(format = classOf[JsonFileFormat]),
-      asked.copy(data = texts),
-      asked.copy(partition = texts),
-      asked.copy(required = texts),
-      asked.copy(options = Map("option" -> "2")),
-      asked.copy(hadoop = Map("a.name" -> "another").asJava),
-      asked.copy(settings = Seq(Map("spark.a" -> "1"), Map("spark.b" -> "2")))
+      request.copy(format = classOf[JsonFileFormat]),
+      request.copy(data = texts),
+      request.copy(partition = texts),
+      request.copy(required = texts),
+      request.copy(options = Map("option" -> "2")),
+      request.copy(hadoop = Map("a.name" -> "another").asJava),
+      request.copy(settings = Seq(Map("spark.a" -> "1"), Map("spark.b" -> "2")))
     )
-    others.foreach(other => assert(known(spark, other)(reader()) ne first, other))
-    assert(known(spark.newSession(), asked)(reader()) ne first)
-    assert(known(spark, asked)(reader()) eq first)
+    others.foreach(other => assert(readers(spark, other)(reader()) ne first, other))
+    assert(readers(spark.newSession(), request)(reader()) ne first)
+    assert(readers(spark, request)(reader()) eq first)
   }
 
   test("a session keeps the readers that were made last") {
-    val known = new KnownReaders
-    val first = known(spark, asked)(reader())
+    val readers = new KnownReaders
+    val first = readers(spark, request)(reader())
     for (i <- 1 to KnownReaders.MostOfSession)
-      known(spark, asked.copy(options = Map("option" -> s"other $i")))(reader())
-    assert(known(spark, asked)(reader()) ne first)
+      readers(spark, request.copy(options = Map("option" -> s"other $i")))(reader())
+    assert(readers(spark, request)(reader()) ne first)
   }
 
   test("settings are compared by their current values") {
@@ -101,8 +101,9 @@ class KnownReadersSuite extends SparkSuite {
           .trigger(Trigger.AvailableNow())
           .start()
         query.awaitTermination()
-        val found = spark.table(s"rows_of_$format").select("sum", "n").collect().map(r => (r.getLong(0), r.getLong(1)))
-        assertEquals(found.toSeq, Seq((1225L, 50L)))
+        val results =
+          spark.table(s"rows_of_$format").select("sum", "n").collect().map(r => (r.getLong(0), r.getLong(1)))
+        assertEquals(results.toSeq, Seq((1225L, 50L)))
       }
     }
 }

@@ -23,13 +23,13 @@ class LightScansSuite extends MullionSuite {
   }
 
   private def random(random: Random): Configuration = {
-    val made = new Configuration()
+    val settings = new Configuration()
     for (_ <- 0 until random.nextInt(50)) {
       val value = LightScansSuite.characters(random)
-      made.set(s"name.${random.nextInt(60)}", value, "a test")
+      settings.set(s"name.${random.nextInt(60)}", value, "a test")
     }
-    if (random.nextBoolean()) made.unset("io.file.buffer.size")
-    made
+    if (random.nextBoolean()) settings.unset("io.file.buffer.size")
+    settings
   }
 
   test(s"tasks read the settings that were sent, and read no origins (seed $seed)") {

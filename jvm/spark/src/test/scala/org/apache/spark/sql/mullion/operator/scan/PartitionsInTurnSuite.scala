@@ -161,7 +161,7 @@ class PartitionsInTurnSuite extends SparkSuite {
               val place = row.getInt(row.fieldIndex("place"))
               // The rows of the second partition are read after the first is committed.
               if (fails && place == 1) throw new IllegalStateException("the task ends here")
-              if (fails) Places.seen.incrementAndGet()
+              if (fails) Places.visits.incrementAndGet()
               Row.fromSeq(row.toSeq.init).toString
             }
             rows ++= checked.collect().map(row => s"$number: $row").sorted
@@ -185,10 +185,10 @@ class PartitionsInTurnSuite extends SparkSuite {
       TemporaryFolder.use { input =>
         val keys = (1 to 20).map(i => Some(s"key $i"))
         write(input, keys.map(Reading(1, _, Some(1L))) :+ Reading(17, Some("last"), Some(2L)))
-        val found = run(windowed(read(input)))
-        assert(found.isInTurn, found.plan)
-        assertEquals(found.progress.map(_.numInputRows), Seq(21L, 0L))
-        assertEquals(found.panes.length, 20)
+        val result = run(windowed(read(input)))
+        assert(result.isInTurn, result.plan)
+        assertEquals(result.progress.map(_.numInputRows), Seq(21L, 0L))
+        assertEquals(result.panes.length, 20)
       }
     }
   }
@@ -255,9 +255,9 @@ class PartitionsInTurnSuite extends SparkSuite {
     )
   ) test(s"each partition has a task where there is $what") {
     withInput(count = 3, rows = 20) { input =>
-      val found = run(panesOf(read(input)))
-      assert(!found.isInTurn, found.plan)
-      assert(clue(found.progress.map(_.numInputRows).sum) > 0)
+      val result = run(panesOf(read(input)))
+      assert(!result.isInTurn, result.plan)
+      assert(clue(result.progress.map(_.numInputRows).sum) > 0)
     }
   }
 
@@ -281,8 +281,8 @@ class PartitionsInTurnSuite extends SparkSuite {
   test("each partition has a task where they are many") {
     withInput(count = 2, rows = 20) { input =>
       withSettings("spark.sql.shuffle.partitions" -> "3") {
-        val found = run(windowed(read(input)))
-        assert(found.plan.exists(_.isInstanceOf[ReadByEachTaskExec]), found.plan)
+        val result = run(windowed(read(input)))
+        assert(result.plan.exists(_.isInstanceOf[ReadByEachTaskExec]), result.plan)
       }
     }
   }
@@ -316,11 +316,11 @@ private object PartitionsInTurnSuite {
 
   /** Observations of tasks, which run in this JVM. */
   object Places {
-    val seen = new AtomicInteger
+    val visits = new AtomicInteger
 
     def reset(): AtomicInteger = {
-      seen.set(0)
-      seen
+      visits.set(0)
+      visits
     }
   }
 }

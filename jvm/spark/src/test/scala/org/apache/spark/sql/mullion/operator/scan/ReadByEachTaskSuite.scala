@@ -120,10 +120,10 @@ class ReadByEachTaskSuite extends SparkSuite {
       TemporaryFolder.use { folder =>
         val input = folder.resolve("input")
         write(input, Seq(Reading(1, Some("a"), Some(1L)), Reading(17, Some("b"), Some(2L))), "parquet")
-        val found = run(windowed(read(input, "parquet")))
-        assert(found.isByEachTask, found.plan)
-        assertEquals(found.counts.map(_.input), Seq(2L, 0L))
-        assertEquals(found.panes.length, 1)
+        val result = run(windowed(read(input, "parquet")))
+        assert(result.isByEachTask, result.plan)
+        assertEquals(result.counts.map(_.input), Seq(2L, 0L))
+        assertEquals(result.panes.length, 1)
       }
     finally spark.conf.set("spark.sql.streaming.noDataMicroBatches.enabled", "false")
   }
@@ -148,9 +148,9 @@ class ReadByEachTaskSuite extends SparkSuite {
     TemporaryFolder.use { folder =>
       val input = folder.resolve("input")
       batches(new Random(seed), count = 3, rows = 20).foreach(write(input, _, "parquet"))
-      val found = run(windowed(rowsOf(input)))
-      assert(found.plan.exists(_.isInstanceOf[ShuffleExchangeExec]), found.plan)
-      assert(clue(found.counts.map(_.input).sum) > 0)
+      val result = run(windowed(rowsOf(input)))
+      assert(result.plan.exists(_.isInstanceOf[ShuffleExchangeExec]), result.plan)
+      assert(clue(result.counts.map(_.input).sum) > 0)
     }
   }
 

@@ -84,8 +84,8 @@ class RepeatableExpressionsSuite extends SparkSuite {
     )
   ) test(s"$what is not repeatable in a physical plan") {
     spark.udf.register("users", udf((x: Long) => x + 1))
-    val found = physical(spark.range(3).selectExpr(s"$column AS it").queryExecution.executedPlan)
-    assert(!found.forall(RepeatableExpressions.isRepeatable), found)
+    val plan = physical(spark.range(3).selectExpr(s"$column AS it").queryExecution.executedPlan)
+    assert(!plan.forall(RepeatableExpressions.isRepeatable), plan)
   }
 
   test("an expression of an extension is not repeatable, even if it is marked as deterministic") {

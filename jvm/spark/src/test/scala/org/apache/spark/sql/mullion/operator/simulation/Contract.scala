@@ -19,12 +19,12 @@ private[simulation] final class Contract(terms: Contract.Terms) {
   // By key and start, which is unique, because sessions of a key never begin together.
   private val open = mutable.TreeMap.empty[(Long, Long), Pane]
   // Where windows without rows close too: the start of a key's next one to close.
-  private val known = mutable.TreeMap.empty[Long, Long]
+  private val nextStarts = mutable.TreeMap.empty[Long, Long]
   // Windows around rows need rows of earlier batches.
-  private val seen = mutable.Map.empty[Long, Vector[Row]]
+  private val rowsOfKey = mutable.Map.empty[Long, Vector[Row]]
 
   /** The keys that are never forgotten. */
-  def knownKeys: Int = known.size
+  def knownKeys: Int = nextStarts.size
 
   /** The output of a batch. */
   def run(batch: Batch): Vector[Out] = {
@@ -55,11 +55,11 @@ private[simulation] final class Contract(terms: Contract.Terms) {
 
   private def closeEmpty(batch: Batch, out: mutable.Growable[Out]): Unit = terms.shape match {
     case Grid(size, slide, _) =>
-      known.keys.toVector.foreach { key =>
-        while (batch.clock >= known(key) + size + terms.lateness) {
-          val start = known(key)
+      nextStarts.keys.toVector.foreach { key =>
+        while (batch.clock >= nextStarts(key) + size + terms.lateness) {
+          val start = nextStarts(key)
           if (!open.contains((key, start))) out += shown(key, start, start + size, "close", 0, Vector.empty)
-          known(key) = start + slide
+          nextStarts(key) = start + slide
         }
       }
     case _ =>
@@ -94,7 +94,7 @@ private[simulation] final class Contract(terms: Contract.Terms) {
         val pane = open.getOrElseUpdate((row.key, start), new Pane(start + grid.size, batch.clock, batch.wall))
         pane.rows :+= row
         pane.since += 1
-        if (terms.empty) known(row.key) = Math.min(known.getOrElse(row.key, start), start)
+        if (terms.empty) nextStarts(row.key) = Math.min(nextStarts.getOrElse(row.key, start), start)
       }
       val isLate = starts.nonEmpty && entered.isEmpty
       if (terms.late == "reopen each" || (terms.late == "reopen" && isLate)) closed.foreach(reopen(row, _))
@@ -155,22 +155,22 @@ private[simulation] final class Contract(terms: Contract.Terms) {
     def end(time: Long) = time + ahead + 1
     val (late, inTime) = batch.rows.partition(row => hadClosed(end(row.time + back), batch))
     inTime.groupBy(_.key).foreach { case (key, rows) =>
-      seen(key) = seen.getOrElse(key, Vector.empty) ++ rows
+      rowsOfKey(key) = rowsOfKey.getOrElse(key, Vector.empty) ++ rows
       rows.filterNot(row => hadClosed(end(row.time), batch)).foreach { row =>
         open.getOrElseUpdate((key, row.time - back), new Pane(end(row.time), batch.clock, batch.wall))
       }
       open.foreach { case ((of, start), pane) =>
         def holds(row: Row) = start <= row.time && row.time < pane.end
         if (of == key) {
-          pane.rows = seen(key).filter(holds)
+          pane.rows = rowsOfKey(key).filter(holds)
           pane.since += rows.count(holds)
         }
       }
     }
     if (terms.late == "reopen")
       late.map(row => (row.key, row.time)).distinct.foreach { case (key, time) =>
-        val held = late.filter(row => row.key == key && time - back <= row.time && row.time < end(time))
-        out += shown(key, time - back, end(time), "close", 0, held)
+        val rows = late.filter(row => row.key == key && time - back <= row.time && row.time < end(time))
+        out += shown(key, time - back, end(time), "close", 0, rows)
       }
     late
   }

@@ -88,18 +88,18 @@ private[simulation] final class SimulatedQuery(terms: Contract.Terms, countsRows
     }
 
     def toRow: UnsafeRow = {
-      val made = UnsafeRow.createFromByteArray(8 + 8 * program.partial.length, program.partial.length)
-      made.setLong(0, key)
-      made.setLong(layout.slice, slice)
-      layout.marked.foreach(made.setBoolean(_, marked))
-      made.setLong(layout.buffers, rows)
-      made.setLong(layout.buffers + 1, sum)
+      val row = UnsafeRow.createFromByteArray(8 + 8 * program.partial.length, program.partial.length)
+      row.setLong(0, key)
+      row.setLong(layout.slice, slice)
+      layout.marked.foreach(row.setBoolean(_, marked))
+      row.setLong(layout.buffers, rows)
+      row.setLong(layout.buffers + 1, sum)
       if (isSession) {
-        made.setLong(layout.first, first)
-        made.setLong(layout.last, last)
+        row.setLong(layout.first, first)
+        row.setLong(layout.last, last)
       }
-      layout.rows.foreach(made.setLong(_, rows))
-      made
+      layout.rows.foreach(row.setLong(_, rows))
+      row
     }
   }
 
@@ -202,10 +202,10 @@ private[simulation] final class SimulatedQuery(terms: Contract.Terms, countsRows
   }
 
   private def lateKey(row: Row): UnsafeRow = {
-    val made = UnsafeRow.createFromByteArray(24, 2)
-    made.setLong(0, row.key)
-    made.setLong(1, row.time)
-    made
+    val key = UnsafeRow.createFromByteArray(24, 2)
+    key.setLong(0, row.key)
+    key.setLong(1, row.time)
+    key
   }
 
   private def shown(row: InternalRow): Out = {

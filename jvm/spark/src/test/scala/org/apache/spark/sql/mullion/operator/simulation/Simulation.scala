@@ -76,7 +76,7 @@ private[simulation] final class Simulation(seed: Long) {
     val (delay, begin) = (upTo(30), upTo(180) - 120)
     // The driver's wall clock never moves back, even if the machine's does.
     var (clock, machine, wall, before, first) = (0L, 1000L, 1000L, Option.empty[Long], Option.empty[Long])
-    val made = Vector.tabulate(2 + random.nextInt(8)) { number =>
+    val withRows = Vector.tabulate(2 + random.nextInt(8)) { number =>
       val rows =
         if (chance(25)) Vector.empty
         else
@@ -96,7 +96,15 @@ private[simulation] final class Simulation(seed: Long) {
     }
     // All panes of rows close by then; windows without rows never end.
     val end = if (terms.empty) clock + 200 else 1000000L
-    made :+ Batch(made.length.toLong, Vector.empty, before, end, wall + 1, rowsCame = false, first.orElse(Some(end)))
+    withRows :+ Batch(
+      withRows.length.toLong,
+      Vector.empty,
+      before,
+      end,
+      wall + 1,
+      rowsCame = false,
+      first.orElse(Some(end))
+    )
   }
 
   private val contract = new Contract(terms)
@@ -256,9 +264,9 @@ private[simulation] final class Simulation(seed: Long) {
     val order = rows.toArray
     (order.length - 1 to 1 by -1).foreach { i =>
       val j = random.nextInt(i + 1)
-      val held = order(i)
+      val swapped = order(i)
       order(i) = order(j)
-      order(j) = held
+      order(j) = swapped
     }
     order.toVector
   }
@@ -309,10 +317,10 @@ private[simulation] object Simulation {
 
   /** The environment variables `SEED` and `CASES` select the cases. */
   def main(args: Array[String]): Unit = {
-    def asked(name: String) = sys.env.get(name).filter(_.nonEmpty).map(_.toLong)
-    val from = asked("SEED")
+    def number(name: String) = sys.env.get(name).filter(_.nonEmpty).map(_.toLong)
+    val from = number("SEED")
     val began = System.nanoTime()
-    val figures = run(from.getOrElse(0L), asked("CASES").getOrElse(if (from.isDefined) 1L else 100000L))
+    val figures = run(from.getOrElse(0L), number("CASES").getOrElse(if (from.isDefined) 1L else 100000L))
     val seconds = (System.nanoTime() - began) / 1e9
     println(f"$figures, seconds $seconds%.1f, cases a second ${figures.cases / seconds}%.0f")
   }

@@ -53,13 +53,16 @@ class CallChecksSuite extends SparkSuite {
     val values = Seq("v", "struct(v, k)", "array(v, -0.0D, 0.0D)", "k, v", "1", "v, 1", "make_interval(1, 2)")
     val functions = values.map(of => s"count(DISTINCT $of)") ++
       Seq("sum(DISTINCT v)", "avg(DISTINCT v + 1)", "collect_list(DISTINCT k)", "stddev(DISTINCT v)")
-    val asked = functions.zipWithIndex.map { case (of, i) => expr(of).as(s"c$i") }
+    val aggregates = functions.zipWithIndex.map { case (of, i) => expr(of).as(s"c$i") }
     // Spark itself cannot compare maps, nor order texts if there are several aggregates over distinct values.
     val more = Seq("count(DISTINCT m)", "listagg(DISTINCT k, '-') WITHIN GROUP (ORDER BY k)").map(expr(_))
-    val ours = call(Seq(col("k")), Asked.options, asked ++ more: _*).drop("k", "window", "pane").collect().toSeq
-    val theirs = rows.groupBy("k").agg(asked.head, asked.tail: _*).drop("k").collect().toSeq
-    assertEquals(ours.map(_.toSeq.dropRight(2)), theirs.map(_.toSeq))
-    assertEquals(ours.map(row => (row.getLong(asked.length), row.getString(asked.length + 1))), Seq(1L -> "a"))
+    val ours = call(Seq(col("k")), Asked.options, aggregates ++ more: _*).drop("k", "window", "pane").collect().toSeq
+    val ofSpark = rows.groupBy("k").agg(aggregates.head, aggregates.tail: _*).drop("k").collect().toSeq
+    assertEquals(ours.map(_.toSeq.dropRight(2)), ofSpark.map(_.toSeq))
+    assertEquals(
+      ours.map(row => (row.getLong(aggregates.length), row.getString(aggregates.length + 1))),
+      Seq(1L -> "a")
+    )
   }
 
   test("DISTINCT is accepted where it makes no difference, as in Spark's own aggregations") {

@@ -44,8 +44,8 @@ class ColumnTypesSuite extends SparkSuite {
 
   private def windowed(rows: DataFrame, by: Seq[Column], aggregates: Seq[Column]): DataFrame = {
     val options = Asked.options.withTime(F.col("ts"))
-    val asked = if (rows.isStreaming) options.withCloseAtEnd else options
-    Asked.windowed(rows, Asked.tumbling(10000000L, 0), by.toArray, asked, aggregates.toArray).drop("pane")
+    val chosen = if (rows.isStreaming) options.withCloseAtEnd else options
+    Asked.windowed(rows, Asked.tumbling(10000000L, 0), by.toArray, chosen, aggregates.toArray).drop("pane")
   }
 
   private def sparks(rows: DataFrame, by: Seq[Column], aggregates: Seq[Column]): DataFrame =
@@ -54,11 +54,11 @@ class ColumnTypesSuite extends SparkSuite {
       .agg(aggregates.head, aggregates.tail: _*)
 
   private def result(df: DataFrame): Seq[String] = {
-    val found = Seq.newBuilder[Row]
-    if (!df.isStreaming) found ++= df.collect()
+    val results = Seq.newBuilder[Row]
+    if (!df.isStreaming) results ++= df.collect()
     else
       TemporaryFolder.use { folder =>
-        val add: (DataFrame, Long) => Unit = (batch, _) => found.synchronized { found ++= batch.collect(); () }
+        val add: (DataFrame, Long) => Unit = (batch, _) => results.synchronized { results ++= batch.collect(); () }
         df.writeStream
           .foreachBatch(add)
           .option("checkpointLocation", folder.resolve("checkpoint").toString)
@@ -66,7 +66,7 @@ class ColumnTypesSuite extends SparkSuite {
           .start()
           .awaitTermination()
       }
-    found.result().map(row => row.toSeq.map(text).mkString(" | ")).sorted
+    results.result().map(row => row.toSeq.map(text).mkString(" | ")).sorted
   }
 
   private def text(value: Any): String = value match {
@@ -77,7 +77,7 @@ class ColumnTypesSuite extends SparkSuite {
   }
 
   private val n = Seq(F.count("*").as("n"))
-  private val held = Seq(
+  private val columnsOfState = Seq(
     F.max_by(F.col("x"), F.col("id")).as("last"),
     F.min_by(F.col("x"), F.col("id")).as("first"),
     F.count(F.col("x")).as("n")
@@ -113,7 +113,10 @@ class ColumnTypesSuite extends SparkSuite {
     test(s"values of ${kind.name}") {
       assume(isIn(kind), s"Spark ${spark.version} does not have the type")
       for (isStream <- Seq(false, true))
-        assertEquals(result(windowed(rows(kind, isStream), Nil, held)), result(sparks(rows(kind, false), Nil, held)))
+        assertEquals(
+          result(windowed(rows(kind, isStream), Nil, columnsOfState)),
+          result(sparks(rows(kind, false), Nil, columnsOfState))
+        )
     }
   }
 

@@ -47,7 +47,7 @@ class GuardedExpressionsSuite extends SparkSuite {
     rows.groupBy(keys: _*).agg(aggregates.head, aggregates.tail: _*).collect().toSeq
   }
 
-  private def asked(rows: DataFrame, query: Query): DataFrame = {
+  private def panes(rows: DataFrame, query: Query): DataFrame = {
     val options = Asked.options.withTime(query.column)
     Asked.windowed(
       rows,
@@ -84,15 +84,15 @@ class GuardedExpressionsSuite extends SparkSuite {
     Try(sparks(rows, query)).toOption.exists { theirs =>
       def same(how: String)(ours: => Seq[Row]): Unit = {
         val clue = s"$how, seed $seed, ansi $ansi, aggregated by $aggregate: $query"
-        val found =
+        val results =
           try shown(ours, query)
           catch { case NonFatal(e) => fail(s"$clue: ${e.getMessage.linesIterator.next()}", e) }
-        assertEquals(found, shown(theirs, query), clue)
+        assertEquals(results, shown(theirs, query), clue)
       }
-      same("batch")(asked(rows, query).collect().toSeq)
+      same("batch")(panes(rows, query).collect().toSeq)
       if (query.isStreamed) {
         val stream = spark.readStream.schema(rows.schema).parquet(folder.toString).withWatermark("ts", "1 hour")
-        same("stream")(streamed(asked(stream, query)))
+        same("stream")(streamed(panes(stream, query)))
       }
       true
     }
@@ -143,7 +143,7 @@ class GuardedExpressionsSuite extends SparkSuite {
       val rows = spark.read.parquet(folder.resolve("rows").toString)
       val guarded = query.copy(aggregates = Seq("sum(if(v <> 0, 10 div v, null))", "max(if(v <> 0, 10 div v, null))"))
       assertEquals(
-        shown(asked(rows, query).collect().toSeq, query),
+        shown(panes(rows, query).collect().toSeq, query),
         shown(sparks(rows, guarded), guarded)
       )
     }
@@ -184,7 +184,7 @@ private object GuardedExpressionsSuite {
     }
 
     private def aggregate: String = {
-      val held = one(
+      val plain = one(
         () => s"count_if(${truth(1)})",
         () => s"bool_or(${truth(1)})",
         () => s"bool_and(${truth(1)})",
@@ -197,17 +197,17 @@ private object GuardedExpressionsSuite {
         () => s"max(${number(1)})"
       )
       val filtered = one(
-        () => held,
-        () => held,
-        () => s"$held FILTER (WHERE ${truth(1)})",
+        () => plain,
+        () => plain,
+        () => s"$plain FILTER (WHERE ${truth(1)})",
         () => "sum(10 div v) FILTER (WHERE v <> 0)",
         () => s"count(10 % v) FILTER (WHERE v <> 0 AND ${truth(0)})"
       )
       one(
         () => filtered,
         () => filtered,
-        () => s"if($filtered > $held, 1, 0)",
-        () => s"coalesce($filtered, $held)",
+        () => s"if($filtered > $plain, 1, 0)",
+        () => s"coalesce($filtered, $plain)",
         () => s"if(sum(v) <> 0, 10 / sum(v) > $n, false)",
         () => s"nullif(sum(v) <> 0 AND 10 / sum(v) > $n, false)"
       )

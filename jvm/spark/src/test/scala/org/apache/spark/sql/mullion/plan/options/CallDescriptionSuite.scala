@@ -48,9 +48,9 @@ class CallDescriptionSuite extends MullionSuite {
 
   test("a damaged call is read or rejected with Mullion's error") {
     windows.foreach { window =>
-      val whole = call(window)
-      assert(!clue(refusal(whole)).exists(_.contains("same version")))
-      val refused = Damage.of(whole).flatMap(refusal)
+      val description = call(window)
+      assert(!clue(refusal(description)).exists(_.contains("same version")))
+      val refused = Damage.of(description).flatMap(refusal)
       assert(clue(refused.length) > 100)
     }
     assert(clue(refusal("{").get).contains("Install the same version of Mullion on both sides"))

@@ -15,7 +15,7 @@ class TablePlacesSuite extends MullionSuite {
   private val views = new TableRecords("views")
 
   test("a key is in the same shard as in Python") {
-    val found = Seq(
+    val results = Seq(
       "\"ann\"",
       "\"q\\\"uote\\\\\"",
       "\"line\\nbreak\\t\\u0001\"",
@@ -36,7 +36,7 @@ class TablePlacesSuite extends MullionSuite {
       "1.0"
     ).map(key => TablePlaces.shardOf(bytes(key)).toString)
     val wanted = Seq("ann", "q\"uote\\", "line\nbreak\t\u0001", "müller", "", "-7", "9223372036854775807", "~", "~")
-    assertEquals(found, wanted ++ Seq("true", "false", "5", "~", "~", "~", "~", "", "1"))
+    assertEquals(results, wanted ++ Seq("true", "false", "5", "~", "~", "~", "~", "", "1"))
   }
 
   test("the records of a key, and the timers of its ranges, are in its shard") {

@@ -12,11 +12,11 @@ import dev.mullion.MullionSuite
 class FileRangesSuite extends MullionSuite with TemporaryFolders {
 
   /** The ranges from the beginning on, in steps of at most this number of lines. */
-  private def found(file: Path, batchSize: Int, most: Int): Seq[(Long, Long)] =
+  private def rangesOf(file: Path, batchSize: Int, most: Int): Seq[(Long, Long)] =
     Iterator
       .iterate((0L, -1L)) { case (at, _) =>
-        val found = FileRanges.linesIn(file.toString, at, "", batchSize, most)
-        (found(0), found(1))
+        val result = FileRanges.linesIn(file.toString, at, "", batchSize, most)
+        (result(0), result(1))
       }
       .drop(1)
       .takeWhile(_._2 > 0)
@@ -32,7 +32,7 @@ class FileRangesSuite extends MullionSuite with TemporaryFolders {
         Vector.fill(3000)("s" * random.nextInt(short + 1)) ++ Vector.fill(6000)("é" * random.nextInt(long + 1))
       Files.write(file, lines.map(_ + "\n").mkString.getBytes(UTF_8))
       val ends = lines.scanLeft(0L)(_ + _.getBytes(UTF_8).length + 1L)
-      val steps = found(file, 50, 2500)
+      val steps = rangesOf(file, 50, 2500)
       val last = steps.scanLeft(0L)(_ + _._2).drop(1)
       assertEquals(steps.map(_._1), last.map(line => ends(line.toInt)))
       // At most eight megabytes are read.

@@ -61,12 +61,12 @@ class JsonTextsSuite extends MullionSuite {
         s"""$blank{"a"$blank:$blank$value,$blank"o":$blank{"b":$value$blank}$blank,"c":$value$blank}$blank"""
       }
       val columns = read(lines: _*)
-      lines.zipWithIndex.foreach { case (line, row) => assertEquals(said(columns.item(row)), parse(line), line) }
+      lines.zipWithIndex.foreach { case (line, row) => assertEquals(jsonOf(columns.item(row)), parse(line), line) }
     }
   }
 
-  private def said(item: Item): JValue = item match {
-    case Item.Dict(names, items) => JObject(names.list.zip(items.map(said)).toList)
+  private def jsonOf(item: Item): JValue = item match {
+    case Item.Dict(names, items) => JObject(names.list.zip(items.map(jsonOf)).toList)
     case Item.Text(held)         => JString(held.toString)
     case Item.Int(held)          => JInt(held)
     case Item.Float(held)        => JDouble(held)

@@ -34,7 +34,7 @@ class OperatorSuite extends MullionSuite {
     case _           => None_
   }
 
-  private def made(left: Held, sign: String, right: Held): Held = {
+  private def evaluate(left: Held, sign: String, right: Held): Held = {
     val to = new Value
     try {
       Operator(sign)(valueOf(left), valueOf(right), to)
@@ -79,10 +79,10 @@ class OperatorSuite extends MullionSuite {
 
   test("the result of an operator equals Python's, to the bit") {
     ofPython.foreach { case ((left, sign, right), expected) =>
-      val found = made(left, sign, right)
-      assertEquals(found, expected, s"$left $sign $right")
+      val result = evaluate(left, sign, right)
+      assertEquals(result, expected, s"$left $sign $right")
       // 0.0 and -0.0 are equal, and not the same.
-      (found, expected) match {
+      (result, expected) match {
         case (Float(one), Float(other)) => assertEquals(java.lang.Double.compare(one, other), 0, s"$left $sign $right")
         case _                          => ()
       }
@@ -107,6 +107,6 @@ class OperatorSuite extends MullionSuite {
       (Int(1L), "is", Int(1L)),
       (Int(1L), "in", Text("1")),
       (Float(1.0), "&", Int(1L))
-    ).foreach { case (left, sign, right) => assertEquals(made(left, sign, right), Odd_, s"$left $sign $right") }
+    ).foreach { case (left, sign, right) => assertEquals(evaluate(left, sign, right), Odd_, s"$left $sign $right") }
   }
 }

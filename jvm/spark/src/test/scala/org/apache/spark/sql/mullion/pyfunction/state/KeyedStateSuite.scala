@@ -104,15 +104,15 @@ class KeyedStateSuite extends SparkSuite with TemporaryFolders {
     )
   }
 
-  inBatches("a scan gives the records of its prefix as they were when it began") { batches =>
+  inBatches("a scan returns the records of its prefix as of its start") { batches =>
     val keys = Seq("", "k", "kk", "prefix of eight and more", "prefix of eight and less", "prefix o", "l", "\u00ff")
     batches.batch()(state => keys.foreach(k => state.put(bytes(k), bytes(k), there = None)))
     batches.batch() { state =>
-      def found(prefix: String) = state.scan(bytes(prefix)).map(p => text(p.key.getBinary(0))).sorted
-      assertEquals(found(""), keys.sorted)
-      assertEquals(found("k"), Seq("k", "kk"))
-      assertEquals(found("prefix of eight and "), Seq("prefix of eight and less", "prefix of eight and more"))
-      assertEquals(found("m"), Vector.empty[String])
+      def keysFrom(prefix: String) = state.scan(bytes(prefix)).map(p => text(p.key.getBinary(0))).sorted
+      assertEquals(keysFrom(""), keys.sorted)
+      assertEquals(keysFrom("k"), Seq("k", "kk"))
+      assertEquals(keysFrom("prefix of eight and "), Seq("prefix of eight and less", "prefix of eight and more"))
+      assertEquals(keysFrom("m"), Vector.empty[String])
       val running = state.scan(bytes("k"))
       state.put(bytes("kkk"), bytes(""), there = None)
       assertEquals(running.map(p => text(p.key.getBinary(0))).sorted, Seq("k", "kk"))
@@ -120,7 +120,7 @@ class KeyedStateSuite extends SparkSuite with TemporaryFolders {
     ()
   }
 
-  inBatches("timers come in order, and those that are not due are not read") { batches =>
+  inBatches("due timers are returned in order, and other timers are not read") { batches =>
     batches.batch() { state =>
       (1000L to 1 by -1).foreach(due => state.putTimer(TimerClock.Event, due * 10, bytes(s"$due")))
       state.putTimer(TimerClock.Event, 20, bytes("2"))
@@ -132,7 +132,7 @@ class KeyedStateSuite extends SparkSuite with TemporaryFolders {
       val before = state.rowsRead
       val due = state.due(TimerClock.Event, 35).map(t => (state.dueOf(t.key), text(state.keyOf(t.key))))
       assertEquals(due, Seq(10L -> "1", 20L -> "2", 30L -> "3"))
-      assert(state.rowsRead - before <= 4, "one more shows where they end")
+      assert(state.rowsRead - before <= 4, "one more row ends the scan")
       due.foreach { case (at, key) => state.removeTimer(TimerClock.Event, at, bytes(key)) }
       assertEquals(state.nextDue(TimerClock.Event), 40L)
     }
@@ -151,7 +151,7 @@ class KeyedStateSuite extends SparkSuite with TemporaryFolders {
     batches.batch(eventUs = 39) { state =>
       assert(state.isDue)
       assertEquals(state.due(TimerClock.Event, 39).map(t => state.dueOf(t.key)), Seq(-7L))
-      // It was not consumed, and requests no batch any more.
+      // The due timer was not removed. It requests no further batch.
       assertEquals(state.nextDue(TimerClock.Event), 40L)
     }
     ()
@@ -192,7 +192,7 @@ class KeyedStateSuite extends SparkSuite with TemporaryFolders {
 
   private def sized(from: DataInputStream): String = text(from.readNBytes(from.readInt()))
 
-  folder.test("a function reads, writes and scans over the socket, and its end is known") { folder =>
+  folder.test("a function reads, writes and scans over the socket, and reports its end") { folder =>
     val batches = new Batches(folder)
     batches.batch() { state =>
       val server = new StateServer(state, None)
@@ -204,19 +204,19 @@ class KeyedStateSuite extends SparkSuite with TemporaryFolders {
       assertEquals(written, 0)
       val (_, got) = client.ask(1) { to => sized(to, "key 0"); sized(to, "key 1") }
       assertEquals((got.readInt(), sized(got), got.available), (-1, "value 1", 0))
-      // In chunks, of which the first announces another.
-      val found = mutable.Set.empty[String]
+      // The records come in two chunks; the first announces the second.
+      val scanned = mutable.Set.empty[String]
       var (_, chunk) = client.ask(3)(raw(_, "key"))
       var more = true
       var chunks = 0
       while (more) {
         val number = chunk.readInt()
         more = chunk.readByte() == 1
-        (0 until chunk.readInt()).foreach { _ => found += sized(chunk); sized(chunk) }
+        (0 until chunk.readInt()).foreach { _ => scanned += sized(chunk); sized(chunk) }
         chunks += 1
         if (more) chunk = client.ask(6)(_.writeInt(number))._2
       }
-      assertEquals((found.size, chunks), (4999, 2))
+      assertEquals((scanned.size, chunks), (4999, 2))
       client.ask(4) { to => to.writeByte(1); to.writeByte(0); to.writeLong(7L); sized(to, "timer") }
       val (_, due) = client.ask(5) { to => to.writeByte(0); to.writeLong(7L); to.writeLong(7L) }
       due.skipBytes(4)
@@ -244,7 +244,7 @@ class KeyedStateSuite extends SparkSuite with TemporaryFolders {
     batches.close()
   }
 
-  folder.test("a function that changes state between the chunks of a scan still gets each record's own value") {
+  folder.test("a scan returns each record's own value even if the function changes state between its chunks") {
     folder =>
       val batches = new Batches(folder)
       batches.batch() { state =>
@@ -253,25 +253,25 @@ class KeyedStateSuite extends SparkSuite with TemporaryFolders {
       batches.batch() { state =>
         val server = new StateServer(state, None)
         val client = new Client(server)
-        val found = mutable.ArrayBuffer.empty[(String, String)]
+        val scanned = mutable.ArrayBuffer.empty[(String, String)]
         var (_, chunk) = client.ask(3)(raw(_, "key"))
         var more = true
         while (more) {
           val number = chunk.readInt()
           more = chunk.readByte() == 1
-          (0 until chunk.readInt()).foreach(_ => found += sized(chunk) -> sized(chunk))
+          (0 until chunk.readInt()).foreach(_ => scanned += sized(chunk) -> sized(chunk))
           client.ask(1)(to => sized(to, "key 0000"))
           client.ask(2) { to => to.writeByte(1); sized(to, "key 0001"); sized(to, "another") }
           if (more) chunk = client.ask(6)(_.writeInt(number))._2
         }
-        assertEquals(found.toSeq, (0 until 9000).map(n => f"key $n%04d" -> s"value $n"))
+        assertEquals(scanned.toSeq, (0 until 9000).map(n => f"key $n%04d" -> s"value $n"))
         server.close()
         client.close()
       }
       batches.close()
   }
 
-  test("the name of a socket fits wherever temporary files are") {
+  test("the path of a socket is short enough for any temporary folder") {
     val folders = Seq(10, 47, 48, 55, 75, 80, 107, 300).map(n => java.nio.file.Paths.get("/" + "t" * (n - 1)))
     folders.foreach { folder =>
       val parent = LocalSocket.parentOf(folder)
@@ -281,7 +281,7 @@ class KeyedStateSuite extends SparkSuite with TemporaryFolders {
     }
   }
 
-  folder.test("an error of the function keeps its text, and one of a request is reported") { folder =>
+  folder.test("an error of the function keeps its text, and an error of a request is reported") { folder =>
     val batches = new Batches(folder)
     batches.batch() { state =>
       val server = new StateServer(state, None)

@@ -20,7 +20,7 @@ class UnfitSuite extends SparkSuite {
     Seq("spark.sql.extensions" -> classOf[RefusingExtensions].getName)
 
   test("Apache's Spark of this line is fit") {
-    assertEquals(Unfit.found, None)
+    assertEquals(Unfit.reason, None)
   }
 
   test("a session on an unsupported Spark works, and rejects calls of Mullion") {

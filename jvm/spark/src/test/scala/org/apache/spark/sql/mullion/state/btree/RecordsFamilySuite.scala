@@ -25,45 +25,45 @@ class RecordsFamilySuite extends MullionSuite {
   } test(s"records by $name, kept $order, are those that were put and not removed, in order") {
     val seed = TestSeed.value
     val random = new Random(seed)
-    val kept = new Kept(types, order)
+    val records = new Kept(types, order)
     var model = Map.empty[Seq[Any], Long]
     (1 to 3000).foreach { step =>
-      val key = kept.anyKey(random)
+      val key = records.anyKey(random)
       val clue = s"seed $seed, step $step, key $key"
-      if (step % 500 == 0) Using.resource(kept.family.all()) { scan =>
+      if (step % 500 == 0) Using.resource(records.family.all()) { scan =>
         scan.foreach { record =>
-          val at = kept.pair(record)._1
+          val at = records.pair(record)._1
           if (model.contains(at) && random.nextInt(8) > 0) {
             scan.remove()
             model -= at
           }
           if (random.nextInt(100) == 0) model.keys.headOption.foreach { other =>
-            kept.family.remove(kept.row(other))
+            records.family.remove(records.row(other))
             model -= other
           }
         }
       }
-      assertEquals(kept.family.get(kept.row(key)).copied.map(_.getLong(0)), model.get(key), clue)
+      assertEquals(records.family.get(records.row(key)).copied.map(_.getLong(0)), model.get(key), clue)
       if (random.nextInt(3) == 0) {
-        if (model.contains(key)) kept.family.remove(kept.row(key))
+        if (model.contains(key)) records.family.remove(records.row(key))
         model -= key
       } else {
         val value = random.nextLong()
-        if (model.contains(key)) kept.family.update(kept.row(key), valueRow(value))
-        else kept.family.insert(kept.row(key), valueRow(value))
+        if (model.contains(key)) records.family.update(records.row(key), valueRow(value))
+        else records.family.insert(records.row(key), valueRow(value))
         model += key -> value
       }
     }
-    assertEquals(kept.all.toMap, model, s"seed $seed")
-    val times = kept.all.map { case (key, _) => kept.spec.times.map(key(_).asInstanceOf[Long]) }
+    assertEquals(records.all.toMap, model, s"seed $seed")
+    val times = records.all.map { case (key, _) => records.spec.times.map(key(_).asInstanceOf[Long]) }
     assertEquals(times, times.sortBy(t => (t.headOption, t.lift(1))), s"seed $seed")
     if (order == RecordOrder.WithinKey) model.keys.map(_.init).toSet.foreach { (key: Seq[Any]) =>
       val expected = model.toSeq
         .collect { case (k, v) if k.init == key && k.last != 3L => k -> v }
         .sortBy(_._1.last.asInstanceOf[Long])
-      def ends = (kept.row(key :+ 0L).copy(), kept.row(key :+ 3L))
-      for (scan <- Seq(kept.family.range _, kept.family.look(_: UnsafeRow, _: UnsafeRow)))
-        assertEquals(Using.resource(scan.tupled(ends))(_.map(kept.pair).toSeq), expected, s"seed $seed, key $key")
+      def ends = (records.row(key :+ 0L).copy(), records.row(key :+ 3L))
+      for (scan <- Seq(records.family.range _, records.family.look(_: UnsafeRow, _: UnsafeRow)))
+        assertEquals(Using.resource(scan.tupled(ends))(_.map(records.pair).toSeq), expected, s"seed $seed, key $key")
     }
   }
 
@@ -72,26 +72,26 @@ class RecordsFamilySuite extends MullionSuite {
       val seed = TestSeed.value
       val random = new Random(seed)
       Words.foreach { of =>
-        val kept = new Kept(Seq(of), order)
+        val records = new Kept(Seq(of), order)
         val put = (1 to 500).map { _ =>
           val word = if (random.nextInt(20) == 0) None.orNull else anyWord(of, random)
-          val time = Seq.fill(kept.spec.key.length - 1)(random.nextLong())
-          val key = kept.row(if (order == RecordOrder.ByFirst(1)) time :+ word else word +: time).copy()
-          kept.family.update(key, valueRow(random.nextLong()))
+          val time = Seq.fill(records.spec.key.length - 1)(random.nextLong())
+          val key = records.row(if (order == RecordOrder.ByFirst(1)) time :+ word else word +: time).copy()
+          records.family.update(key, valueRow(random.nextLong()))
           key
         }
-        val found = Using.resource(kept.family.all())(_.map(_.key.copy()).toSet)
-        assertEquals(found, put.toSet, s"seed $seed, ${of.sql}")
-        put.distinct.foreach(kept.family.remove)
-        assert(Using.resource(kept.family.all())(_.size == 0), s"seed $seed, ${of.sql}")
+        val remaining = Using.resource(records.family.all())(_.map(_.key.copy()).toSet)
+        assertEquals(remaining, put.toSet, s"seed $seed, ${of.sql}")
+        put.distinct.foreach(records.family.remove)
+        assert(Using.resource(records.family.all())(_.size == 0), s"seed $seed, ${of.sql}")
       }
     }
 
   test("numbers tell the key where it is one column of eight bytes") {
-    val told = Keys.collect {
+    val withImplicitKeys = Keys.collect {
       case (name, types) if ImplicitKeys.of(new Kept(types, RecordOrder.ByLast).spec).isDefined => name
     }
-    assertEquals(told, Seq("a number", "a date", "a flag"))
+    assertEquals(withImplicitKeys, Seq("a number", "a date", "a flag"))
     assertEquals(ImplicitKeys.of(new Kept(Seq(LongType), RecordOrder.ByFirst(2)).spec), None)
   }
 }

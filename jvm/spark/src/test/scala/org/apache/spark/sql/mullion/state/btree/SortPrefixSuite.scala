@@ -37,9 +37,9 @@ class SortPrefixSuite extends PropertySuite {
             model = (model.take(i) :+ 3L) ++ model.drop(i)
           } else numbers.append(right, 0, model.size - i, i, Room)
         case Copy =>
-          val was = numbers
+          val previous = numbers
           numbers = new SortPrefix
-          numbers.set(was, model.size, Room)
+          numbers.set(previous, model.size, Room)
       }
       assertEquals(model.indices.map(numbers(_)), model)
     }

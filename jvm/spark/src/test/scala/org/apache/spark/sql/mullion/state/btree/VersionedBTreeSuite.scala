@@ -22,8 +22,8 @@ class VersionedBTreeSuite extends PropertySuite {
       val records = new VersionedBTree()
       val model = new Model
       applied(changes, records, model)
-      assertEquals(told(records.version()), model.told)
-      assertEquals(records.size, model.told.size.toLong)
+      assertEquals(content(records.version()), model.content)
+      assertEquals(records.size, model.content.size.toLong)
     }
   }
 
@@ -33,7 +33,7 @@ class VersionedBTreeSuite extends PropertySuite {
       val model = new Model
       before.foreach(apply(_, records, model))
       val version = records.version()
-      val was = model.told
+      val contentBefore = model.content
 
       val others = Seq(one -> records, other -> new VersionedBTree(version)).map { case (changes, on) =>
         val copy = model.copy
@@ -41,8 +41,8 @@ class VersionedBTreeSuite extends PropertySuite {
         on -> copy
       }
 
-      assertEquals(told(version), was)
-      others.foreach { case (on, copy) => assertEquals(told(on.version()), copy.told) }
+      assertEquals(content(version), contentBefore)
+      others.foreach { case (on, copy) => assertEquals(content(on.version()), copy.content) }
     }
   }
 
@@ -51,11 +51,11 @@ class VersionedBTreeSuite extends PropertySuite {
       val records = new VersionedBTree()
       val model = new Model
       changes.foreach(apply(_, records, model))
-      val expected = model.told.dropWhile { case ((x, y, z, _), _) =>
+      val expected = model.content.dropWhile { case ((x, y, z, _), _) =>
         x < a || (x == a && (y < b || (y == b && z < 0)))
       }
-      assertEquals(told(records.version().from(a, b, 0L)), expected)
-      assertEquals(told(records.cursor(a, b, 0L)), expected)
+      assertEquals(content(records.version().from(a, b, 0L)), expected)
+      assertEquals(content(records.cursor(a, b, 0L)), expected)
     }
   }
 
@@ -64,15 +64,15 @@ class VersionedBTreeSuite extends PropertySuite {
       val records = new VersionedBTree()
       val model = new Model
       before.foreach(apply(_, records, model))
-      val (version, versionSaid) = (records.version(), model.told)
+      val (version, versionSaid) = (records.version(), model.content)
       before.reverse.foreach(apply(_, records, model))
-      val (scanned, scannedSaid) = (records.scanned(), model.told)
+      val (scanned, scannedSaid) = (records.scanned(), model.content)
       applied(meanwhile.filter(_ != TakeVersion), records, model)
-      assertEquals(told(scanned), scannedSaid)
+      assertEquals(content(scanned), scannedSaid)
       records.endScan()
       after.foreach(apply(_, records, model))
-      assertEquals(told(version), versionSaid)
-      assertEquals(told(records.version()), model.told)
+      assertEquals(content(version), versionSaid)
+      assertEquals(content(records.version()), model.content)
     }
   }
 
@@ -81,7 +81,7 @@ class VersionedBTreeSuite extends PropertySuite {
       val records = new VersionedBTree()
       val model = new Model
       before.foreach(apply(_, records, model))
-      val (version, versionSaid) = (records.version(), model.told)
+      val (version, versionSaid) = (records.version(), model.content)
       // Changes in place, and changes of a version.
       before.take(before.size / 2).foreach(apply(_, records, model))
       val scan = records.scanned().from(a, Long.MinValue, Long.MinValue)
@@ -101,9 +101,9 @@ class VersionedBTreeSuite extends PropertySuite {
       }
       records.endScan()
       records.checkInvariants()
-      assertEquals(told(records.version()), model.told)
-      assertEquals(records.size, model.told.size.toLong)
-      assertEquals(told(version), versionSaid)
+      assertEquals(content(records.version()), model.content)
+      assertEquals(records.size, model.content.size.toLong)
+      assertEquals(content(version), versionSaid)
     }
   }
 
@@ -239,8 +239,8 @@ object VersionedBTreeSuite {
     }
 
     def remove(at: (Long, Long, Long), key: Int): Unit = {
-      val left = records.getOrDefault(at, Map.empty) - key
-      if (left.isEmpty) records.remove(at) else records.put(at, left)
+      val others = records.getOrDefault(at, Map.empty) - key
+      if (others.isEmpty) records.remove(at) else records.put(at, others)
       ()
     }
 
@@ -248,18 +248,18 @@ object VersionedBTreeSuite {
 
     def copy: Model = new Model(new TreeMap(records))
 
-    def told: Seq[((Long, Long, Long, Int), Byte)] = flat(records.asScala.toSeq)
+    def content: Seq[((Long, Long, Long, Int), Byte)] = flat(records.asScala.toSeq)
   }
 
   private def flat(records: Seq[((Long, Long, Long), Map[Int, Byte])]): Seq[((Long, Long, Long, Int), Byte)] =
     records.flatMap { case ((a, b, c), of) => of.toSeq.sorted.map { case (key, value) => ((a, b, c, key), value) } }
 
-  private def told(version: VersionedBTree.Version): Seq[((Long, Long, Long, Int), Byte)] = told(version.all)
+  private def content(version: VersionedBTree.Version): Seq[((Long, Long, Long, Int), Byte)] = content(version.all)
 
-  private def told(cursor: VersionedBTree.Cursor): Seq[((Long, Long, Long, Int), Byte)] = {
-    val found = each(cursor) { (key, value) => ((cursor.a, cursor.b, cursor.c, key.getInt(0)), value.getBytes.head) }
+  private def content(cursor: VersionedBTree.Cursor): Seq[((Long, Long, Long, Int), Byte)] = {
+    val pairs = each(cursor) { (key, value) => ((cursor.a, cursor.b, cursor.c, key.getInt(0)), value.getBytes.head) }
     // Sorted by key only where the numbers are equal.
-    found.foldLeft(Vector.empty[((Long, Long, Long), Map[Int, Byte])]) { case (groups, ((a, b, c, key), value)) =>
+    pairs.foldLeft(Vector.empty[((Long, Long, Long), Map[Int, Byte])]) { case (groups, ((a, b, c, key), value)) =>
       groups.lastOption match {
         case Some((at, of)) if at == ((a, b, c)) => groups.init :+ (at -> (of + (key -> value)))
         case _                                   => groups :+ ((a, b, c) -> Map(key -> value))
@@ -311,8 +311,8 @@ object VersionedBTreeSuite {
       // Lengths depend on the value, so that they change.
       records.put(a, b, c, key(k), row(Array.fill[Byte](8 + 8 * value)(value)))
       model.put((a, b, c), k, value)
-      val found = new UnsafeRow(1)
-      assert(records.get(a, b, c, key(k), found) && found.getBytes.head == value)
+      val stored = new UnsafeRow(1)
+      assert(records.get(a, b, c, key(k), stored) && stored.getBytes.head == value)
     case Remove(a, b, c, k) =>
       records.remove(a, b, c, key(k))
       model.remove((a, b, c), k)

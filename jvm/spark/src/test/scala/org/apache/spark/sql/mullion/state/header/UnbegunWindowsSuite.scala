@@ -83,7 +83,7 @@ class UnbegunWindowsSuite extends SparkSuite {
 
     /** Runs some batches. Returns the output, one result per row. */
     def run(query: DataFrame => DataFrame, unbegun: String, batches: Seq[TimedValue]*): Seq[String] = {
-      val found = mutable.ArrayBuffer.empty[String]
+      val shown = mutable.ArrayBuffer.empty[String]
       spark.conf.set(OperatorHeader.Unbegun, unbegun)
       val rows = source.toDF().where("v IS NOT NULL").withWatermark("ts", "0 seconds")
       val results = query(rows)
@@ -91,7 +91,7 @@ class UnbegunWindowsSuite extends SparkSuite {
         .select(results.columns.last)
         .writeStream
         .foreachBatch { (batch: org.apache.spark.sql.Dataset[Row], _: Long) =>
-          found ++= batch.collect().map(row => String.valueOf(row.get(0)))
+          shown ++= batch.collect().map(row => String.valueOf(row.get(0)))
           ()
         }
         .option("checkpointLocation", checkpoint.toString)
@@ -102,7 +102,7 @@ class UnbegunWindowsSuite extends SparkSuite {
           running.processAllAvailable()
         }
       finally running.stop()
-      found.toSeq
+      shown.toSeq
     }
 
     /** The error with which the query does not continue. */

@@ -65,8 +65,8 @@ class AttemptsSuite extends SparkSuite {
       val numbers = taken.map(_.get())
       assertEquals(numbers.distinct.length, 8, numbers)
       assert(numbers.forall(_ > 3), numbers)
-      val left = filesOf(folder.resolve("_mullion")).filterNot(_.startsWith("."))
-      assert(left.length == 1 && left.head.startsWith(s"run.${numbers.max}."), left)
+      val files = filesOf(folder.resolve("_mullion")).filterNot(_.startsWith("."))
+      assert(files.length == 1 && files.head.startsWith(s"run.${numbers.max}."), files)
     } finally TemporaryFolder.delete(folder)
   }
 
@@ -122,9 +122,9 @@ object AttemptsSuite {
     Using.resource(Files.list(folder))(_.iterator.asScala.map(_.getFileName.toString).toVector.sorted)
 
   private def row(values: Long*): UnsafeRow = {
-    val made = UnsafeRow.createFromByteArray(8 + 8 * values.length, values.length)
-    values.zipWithIndex.foreach { case (value, i) => made.setLong(i, value) }
-    made
+    val row = UnsafeRow.createFromByteArray(8 + 8 * values.length, values.length)
+    values.zipWithIndex.foreach { case (value, i) => row.setLong(i, value) }
+    row
   }
 
   sealed trait Event
@@ -299,9 +299,10 @@ object AttemptsSuite {
     }
 
     private def assertRecords(opened: StatePartition, wanted: Map[Long, Long]): Unit = {
-      val found = Using.resource(opened.family(Main).all())(_.map(r => r.key.getLong(1) -> r.value.getLong(0)).toVector)
-      if (found.toMap != wanted || found.length != wanted.size)
-        throw new AssertionError(s"version $done holds ${found.sorted} and not ${wanted.toVector.sorted}")
+      val records =
+        Using.resource(opened.family(Main).all())(_.map(r => r.key.getLong(1) -> r.value.getLong(0)).toVector)
+      if (records.toMap != wanted || records.length != wanted.size)
+        throw new AssertionError(s"version $done holds ${records.sorted} and not ${wanted.toVector.sorted}")
     }
 
     private final class Executor(run: Long) {

@@ -48,14 +48,14 @@ class CachedPartitionSuite extends SparkSuite {
             if (random.nextInt(100) == 0 && records.findsManyAtOnce)
               records.expect(Array.fill(300)(random.nextInt(2000).toLong).map(key => row(key % 7, key)))
             val key = random.nextInt(2000).toLong
-            val was = batches.model.get(key)
-            assertEquals(records.get(row(key % 7, key)).copied.map(_.getLong(0)), was, clue)
+            val stored = batches.model.get(key)
+            assertEquals(records.get(row(key % 7, key)).copied.map(_.getLong(0)), stored, clue)
             if (batches.model.size > size) {
-              was.foreach(_ => records.remove(row(key % 7, key)))
+              stored.foreach(_ => records.remove(row(key % 7, key)))
               batches.model -= key
             } else {
               val value = random.nextLong()
-              if (was.isEmpty) records.insert(row(key % 7, key), row(value))
+              if (stored.isEmpty) records.insert(row(key % 7, key), row(value))
               else records.update(row(key % 7, key), row(value))
               batches.model += key -> value
             }
@@ -64,9 +64,9 @@ class CachedPartitionSuite extends SparkSuite {
           }
           // Another scan removes most of its records; insertions meanwhile may exceed the memory.
           if (random.nextInt(2) == 0) Using.resource(records.scan(random.nextInt(8).toLong)) { scan =>
-            var left = random.nextInt(1000)
-            while (left > 0 && scan.next()) {
-              left -= 1
+            var steps = random.nextInt(1000)
+            while (steps > 0 && scan.next()) {
+              steps -= 1
               val key = scan.key.getLong(1)
               if (batches.model.contains(key) && random.nextInt(20) > 0) {
                 scan.remove()
@@ -345,7 +345,7 @@ class CachedPartitionSuite extends SparkSuite {
     batches.run()(opened => keys(1 until 2 * full by 2).foreach(opened.family(Main).remove(_)))
     assertEquals(batches.written, Written(alone = 0, segments = 7, marked = 2))
     // A twentieth of the others remains, and is merged into one.
-    val left = (2 * full until 9 * full).filter(_ % 20 == 1)
+    val remaining = (2 * full until 9 * full).filter(_ % 20 == 1)
     batches.run() { opened =>
       val records = opened.family(Main)
       keys(2 * full until 9 * full)
@@ -355,8 +355,11 @@ class CachedPartitionSuite extends SparkSuite {
     assertEquals(batches.written, Written(alone = 0, segments = 1, marked = 0))
     batches.restart()
     batches.run() { opened =>
-      assertEquals(Using.resource(opened.family(Main).all())(_.map(_.key.getLong(1)).toSet), left.map(_.toLong).toSet)
-      left.foreach(k => opened.family(Main).remove(row(k.toLong / full, k.toLong)))
+      assertEquals(
+        Using.resource(opened.family(Main).all())(_.map(_.key.getLong(1)).toSet),
+        remaining.map(_.toLong).toSet
+      )
+      remaining.foreach(k => opened.family(Main).remove(row(k.toLong / full, k.toLong)))
     }
     assertEquals(batches.written, Written(alone = 0, segments = 0, marked = 0))
   }
@@ -374,7 +377,7 @@ class CachedPartitionSuite extends SparkSuite {
       val from = 100 * full + others * 2
       if (others > 0) put(0, others)
       put(from, from + full)
-      val whole = batches.written.segments
+      val segmentsBefore = batches.written.segments
       batches.run() { opened =>
         (from until from + full).filter(_ % 10 != 1).foreach { k =>
           opened.family(Main).remove(row(k / full, k))
@@ -385,14 +388,14 @@ class CachedPartitionSuite extends SparkSuite {
         expected += (-1 - others) -> 7L
       }
       // The last one is merged too, if it is small.
-      assert(batches.written.segments <= whole)
+      assert(batches.written.segments <= segmentsBefore)
       batches.run()(_.checkInvariants())
       batches.restart()
       batches.run() { opened =>
         opened.checkInvariants()
-        val found =
+        val records =
           Using.resource(opened.family(Main).all())(_.map(r => r.key.getLong(1) -> r.value.getLong(0)).toMap)
-        assertEquals(found, expected)
+        assertEquals(records, expected)
       }
     }
   }

@@ -70,34 +70,34 @@ class KeptRowsSuite extends SparkSuite {
 
   test("they are found by the attempt that returned them until the next batch, or until Spark wants the memory") {
     val before = CacheMemory.inUse
-    val kept = new KeptRows
-    kept.list(id)
-    assert(kept.keep(3L, filled()))
+    val keptRows = new KeptRows
+    keptRows.list(id)
+    assert(keptRows.keep(3L, filled()))
     assertEquals(KeptRows.of(id).flatMap(_.of(3L)).map(bytesOf(_).length), Some(100))
-    assertEquals(kept.of(4L), None)
+    assertEquals(keptRows.of(4L), None)
     assert(CacheMemory.inUse > before)
-    assert(kept.keep(4L, filled()))
-    assertEquals(kept.of(3L), None)
-    kept.drop()
-    assertEquals(kept.of(4L), None)
+    assert(keptRows.keep(4L, filled()))
+    assertEquals(keptRows.of(3L), None)
+    keptRows.drop()
+    assertEquals(keptRows.of(4L), None)
     assertEquals(CacheMemory.inUse, before)
-    assert(kept.keep(5L, filled()))
+    assert(keptRows.keep(5L, filled()))
     SparkEnv.get.blockManager.memoryStore.evictBlocksToFreeSpace(None, CacheMemory.inUse - before, MemoryMode.ON_HEAP)
-    assertEquals(kept.of(5L), None)
+    assertEquals(keptRows.of(5L), None)
     assertEquals(CacheMemory.inUse, before)
-    kept.close()
+    keptRows.close()
   }
 
   test("a provider that is closed has none, and keeps none that a task still brings") {
     val before = CacheMemory.inUse
-    val kept = new KeptRows
-    kept.list(id)
-    assert(kept.keep(3L, filled()))
-    kept.close()
+    val keptRows = new KeptRows
+    keptRows.list(id)
+    assert(keptRows.keep(3L, filled()))
+    keptRows.close()
     assertEquals(KeptRows.of(id), None)
     assertEquals(CacheMemory.inUse, before)
-    assert(!kept.keep(4L, filled()))
-    kept.list(id)
+    assert(!keptRows.keep(4L, filled()))
+    keptRows.list(id)
     assertEquals(KeptRows.of(id), None)
     assertEquals(CacheMemory.inUse, before)
   }

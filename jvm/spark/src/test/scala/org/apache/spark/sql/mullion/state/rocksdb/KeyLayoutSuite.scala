@@ -30,48 +30,52 @@ class KeyLayoutSuite extends MullionSuite {
   } test(s"records by $name, kept $order with keys as ${layout.name}, come back in the order of their times") {
     val seed = TestSeed.value
     val random = new Random(seed)
-    val kept = new Kept(layout, types, order)
+    val records = new Kept(layout, types, order)
     try {
       var model = Map.empty[Seq[Any], Long]
-      for (batch <- 1 to 3) kept.run { family =>
+      for (batch <- 1 to 3) records.run { family =>
         (1 to 60).foreach { step =>
-          val key = kept.anyKey(random)
-          assertEquals(family.get(kept.row(key)).copied.map(_.getLong(0)), model.get(key), s"seed $seed, step $step")
+          val key = records.anyKey(random)
+          assertEquals(family.get(records.row(key)).copied.map(_.getLong(0)), model.get(key), s"seed $seed, step $step")
           val value = random.nextLong()
-          if (!model.contains(key)) family.insert(kept.row(key), valueRow(value))
-          else if (random.nextBoolean()) family.update(kept.row(key), valueRow(value))
-          else family.remove(kept.row(key))
-          if (model.contains(key) && family.get(kept.row(key)).isAbsent) model -= key else model += key -> value
+          if (!model.contains(key)) family.insert(records.row(key), valueRow(value))
+          else if (random.nextBoolean()) family.update(records.row(key), valueRow(value))
+          else family.remove(records.row(key))
+          if (model.contains(key) && family.get(records.row(key)).isAbsent) model -= key else model += key -> value
         }
         val clue = s"seed $seed, batch $batch"
-        assertEquals(Using.resource(family.all())(_.map(kept.pair).toMap), model, clue)
-        val asked = Seq.fill(5)(kept.anyKey(random))
-        family.expect(asked.map(kept.row(_).copy()).toArray)
+        assertEquals(Using.resource(family.all())(_.map(records.pair).toMap), model, clue)
+        val keys = Seq.fill(5)(records.anyKey(random))
+        family.expect(keys.map(records.row(_).copy()).toArray)
         assertEquals(
-          asked.distinct.map(k => family.get(kept.row(k)).copied.map(_.getLong(0))),
-          asked.distinct.map(model.get),
+          keys.distinct.map(k => family.get(records.row(k)).copied.map(_.getLong(0))),
+          keys.distinct.map(model.get),
           clue
         )
         if (order != RecordOrder.WithinKey) for (from <- Long.MinValue +: Seq.fill(5)(time(random))) {
-          val found = Using.resource(family.scan(from))(_.map(kept.pair).toSeq)
-          val times = found.map { case (key, _) => kept.timeOf(key) }
+          val scanned = Using.resource(family.scan(from))(_.map(records.pair).toSeq)
+          val times = scanned.map { case (key, _) => records.timeOf(key) }
           assertEquals(times, times.sorted, s"$clue, from $from")
-          assertEquals(found.toMap, model.filter { case (key, _) => kept.timeOf(key) >= from }, s"$clue, from $from")
+          assertEquals(
+            scanned.toMap,
+            model.filter { case (key, _) => records.timeOf(key) >= from },
+            s"$clue, from $from"
+          )
         }
         else
           for (key <- model.keys.map(_.init).toSeq.distinct) {
             val (one, other) = (time(random), time(random))
             val (from, until) = (Math.min(one, other), Math.max(one, other))
-            val found = Using.resource(family.range(kept.row(key :+ from).copy(), kept.row(key :+ until)))(
-              _.map(kept.pair).toSeq
+            val scanned = Using.resource(family.range(records.row(key :+ from).copy(), records.row(key :+ until)))(
+              _.map(records.pair).toSeq
             )
             val expected = model.toSeq
-              .filter { case (k, _) => k.init == key && kept.timeOf(k) >= from && kept.timeOf(k) < until }
-              .sortBy { case (k, _) => kept.timeOf(k) }
-            assertEquals(found, expected, s"$clue, key $key from $from to $until")
+              .filter { case (k, _) => k.init == key && records.timeOf(k) >= from && records.timeOf(k) < until }
+              .sortBy { case (k, _) => records.timeOf(k) }
+            assertEquals(scanned, expected, s"$clue, key $key from $from to $until")
           }
       }
-    } finally kept.close()
+    } finally records.close()
   }
 }
 

@@ -119,9 +119,9 @@ private[rocksdb] object PartitionBatches {
   }
 
   def row(values: Long*): UnsafeRow = {
-    val made = UnsafeRow.createFromByteArray(8 + 8 * values.length, values.length)
-    values.zipWithIndex.foreach { case (value, i) => made.setLong(i, value) }
-    made
+    val row = UnsafeRow.createFromByteArray(8 + 8 * values.length, values.length)
+    values.zipWithIndex.foreach { case (value, i) => row.setLong(i, value) }
+    row
   }
 
   /** The content of RocksDB: records under their own keys, segments, and segments with removed records. */

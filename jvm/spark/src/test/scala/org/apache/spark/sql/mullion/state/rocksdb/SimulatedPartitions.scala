@@ -18,7 +18,7 @@ private[mullion] final class SimulatedState(families: Seq[FamilySpec]) {
 
   private val checkpoint = mutable.Map.empty[(Int, Long, Option[String]), SimulatedRocksDb.Contents]
   private val memories = mutable.Map.empty[(Int, Int), CachedRecords]
-  private var made = 0L
+  private var idsMade = 0L
 
   /** Opens a partition for an attempt of a task.
     *
@@ -27,8 +27,8 @@ private[mullion] final class SimulatedState(families: Seq[FamilySpec]) {
     */
   def open(executor: Int, partition: Int, version: Long, id: Option[String], room: Long): Opened = {
     val from = if (version == 0) SimulatedRocksDb.empty else checkpoint((partition, version, id))
-    made += 1
-    val next = Some(s"id-$made")
+    idsMade += 1
+    val next = Some(s"id-$idsMade")
     val store = new SimulatedRocksDb(
       families,
       StateStoreId("sim", 0, partition),

@@ -49,8 +49,8 @@ class DistinctRecordsSuite extends SparkSuite {
             val listed = functions(1).eval(shown).asInstanceOf[org.apache.spark.sql.catalyst.util.ArrayData]
             assertEquals(listed.toLongArray().toSet, model(pane).toSet, clue)
             assertEquals(listed.numElements(), model(pane).size, clue)
-            val whole = records.complete(row(pane), work)
-            assertEquals(functions(0).eval(whole), model(pane).size.toLong, clue)
+            val complete = records.complete(row(pane), work)
+            assertEquals(functions(0).eval(complete), model(pane).size.toLong, clue)
             if (random.nextInt(5) == 0) {
               records.drop(row(pane))
               heads.remove(pane)

@@ -31,7 +31,7 @@ class MergedGroupsSuite extends MullionSuite {
         val key = keys.map(_ => if (random.nextInt(3) == 0) null else s"k${random.nextInt(of)}")
         (key, random.nextInt(slices).toLong, random.nextInt(1000).toLong)
       }
-      val found = merged(keys, functions, groups)
+      val results = merged(keys, functions, groups)
       val wanted = groups.groupBy(g => (g._1, g._2)).map { case (group, rows) =>
         val values = rows.map(_._3)
         group -> functions.map[Any] {
@@ -40,8 +40,8 @@ class MergedGroupsSuite extends MullionSuite {
           case _                                  => values.sorted
         }
       }
-      assertEquals(found.map(_._1).distinct.length, found.length, s"round $round of seed $seed")
-      assertEquals(found.toMap, wanted, s"round $round of seed $seed")
+      assertEquals(results.map(_._1).distinct.length, results.length, s"round $round of seed $seed")
+      assertEquals(results.toMap, wanted, s"round $round of seed $seed")
     }
   }
 

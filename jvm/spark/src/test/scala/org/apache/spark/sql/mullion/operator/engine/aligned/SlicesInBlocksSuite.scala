@@ -73,8 +73,8 @@ class SlicesInBlocksSuite extends MullionSuite {
     test(s"slices that a sum keeps from blocks are added in order, as one by one: $name, ANSI $isAnsi") {
       val seed = TestSeed.value
       val random = new Random(seed)
-      val made = withConf(isAnsi)(functions())
-      val run = new Folded(made)
+      val ofMode = withConf(isAnsi)(functions())
+      val run = new Folded(ofMode)
       var (sums, errors) = (0, 0)
       (1 to 300).foreach { _ =>
         val first = Seq(-20L, Long.MinValue, LastFirst)(random.nextInt(3))
@@ -165,7 +165,7 @@ object SlicesInBlocksSuite {
     private val timed = new TimedKey(Seq(StringType), RecordOrder.WithinKey)
     private val slices = new SlicesInBlocks(family, timed, accumulators, buffers.length)
     private val rows = Keys.map(key => key -> keyRow(InternalRow(UTF8String.fromString(key))).copy()).toMap
-    private val held = Keys.map(_ -> SliceSet.empty).toMap
+    private val ordinals = Keys.map(_ -> SliceSet.empty).toMap
     private var live = Keys.map(_ -> Long.MinValue).toMap
     private var model = Keys.map(_ -> TreeMap.empty[Long, Held]).toMap
 
@@ -174,14 +174,14 @@ object SlicesInBlocksSuite {
     def records: Int = Using.resource(family.all())(_.size)
 
     def add(key: String, ordinal: Long, v: Option[Long]): Unit = {
-      val isNew = held(key).add(ordinal)
-      slices.add(rows(key), held(key), ordinal, isNew, partialOf(v))
+      val isNew = ordinals(key).add(ordinal)
+      slices.add(rows(key), ordinals(key), ordinal, isNew, partialOf(v))
       note(key, ordinal, v)
     }
 
     /** The form before there were blocks. */
     def addEach(key: String, ordinal: Long, v: Option[Long]): Unit = {
-      held(key).add(ordinal)
+      ordinals(key).add(ordinal)
       family.insert(timed(ordinal, rows(key)), accumulators.rest(accumulators.open(partialOf(v))))
       note(key, ordinal, v)
     }
@@ -195,8 +195,8 @@ object SlicesInBlocksSuite {
     def flush(): Unit = slices.flush()
 
     def removeBefore(key: String, before: Long): Unit = {
-      slices.removeBefore(rows(key), held(key), before)
-      held(key).removeBefore(before)
+      slices.removeBefore(rows(key), ordinals(key), before)
+      ordinals(key).removeBefore(before)
       live += key -> Math.max(live(key), before)
       model += key -> model(key).rangeFrom(before)
     }
@@ -211,17 +211,17 @@ object SlicesInBlocksSuite {
       // Closed slices are unused.
       val first = Math.max(from, live(key))
       val scan = slices.range(rows(key), first, until)
-      val found = Vector.newBuilder[(Long, Held)]
+      val results = Vector.newBuilder[(Long, Held)]
       try
         while (scan.isOn && scan.ordinal < until) {
           if (scan.ordinal % 2 == 0) scan.hold()
           val sum = scan.sum
           val most = Option.unless(sum.isNullAt(1))(sum.getLong(1))
-          found += scan.ordinal -> ((sum.getLong(0), most, sum.getDouble(2)))
+          results += scan.ordinal -> ((sum.getLong(0), most, sum.getDouble(2)))
           scan.move()
         }
       finally scan.close()
-      munit.Assertions.assertEquals(found.result(), model(key).rangeFrom(first).rangeUntil(until).toVector, clue)
+      munit.Assertions.assertEquals(results.result(), model(key).rangeFrom(first).rangeUntil(until).toVector, clue)
     }
   }
 
@@ -254,8 +254,8 @@ object SlicesInBlocksSuite {
     def copied(values: Seq[(Long, UnsafeRow)], from: Long, shared: Long, lasts: Seq[Long]): Seq[Option[UnsafeRow]] =
       lasts.zipWithIndex.map { case (last, window) =>
         val first = Math.min(from + window, shared)
-        val held = values.collect { case (ordinal, row) if ordinal >= first && ordinal <= last => row }
-        held.reduceOption(accumulators.combine(_, _).copy())
+        val sums = values.collect { case (ordinal, row) if ordinal >= first && ordinal <= last => row }
+        sums.reduceOption(accumulators.combine(_, _).copy())
       }
 
     /** The sum of each window, if it has one, up to the first with an error.
@@ -274,8 +274,8 @@ object SlicesInBlocksSuite {
     ): Seq[Either[String, Option[UnsafeRow]]] = {
       val family: Family = MemoryFamily(spec.copy(value = Accumulators.schema(functions, Nil)))
       val slices = new SlicesInBlocks(family, timed, accumulators, partial.length)
-      val held = SliceSet.empty
-      values.foreach { case (ordinal, row) => slices.add(key, held, ordinal, held.add(ordinal), row) }
+      val ordinals = SliceSet.empty
+      values.foreach { case (ordinal, row) => slices.add(key, ordinals, ordinal, ordinals.add(ordinal), row) }
       slices.flush()
       val fold = accumulators.newFold
       val scan = slices.range(key, from, values.lastOption.fold(from)(_._1) + 1)
@@ -289,12 +289,12 @@ object SlicesInBlocksSuite {
         scanned.keepIn(fold, last)
         Option.unless(fold.isEmpty)(fold.sum.copy())
       }
-      val found = Seq.newBuilder[Either[String, Option[UnsafeRow]]]
+      val results = Seq.newBuilder[Either[String, Option[UnsafeRow]]]
       // An error ends the task.
       try {
-        lasts.zipWithIndex.foreach { case (last, window) => found += Right(sum(last, window)) }
-        found.result()
-      } catch { case e: ArithmeticException => (found += Left(e.getMessage)).result() }
+        lasts.zipWithIndex.foreach { case (last, window) => results += Right(sum(last, window)) }
+        results.result()
+      } catch { case e: ArithmeticException => (results += Left(e.getMessage)).result() }
       finally scan.close()
     }
   }

@@ -17,7 +17,7 @@ class DueKeysSuite extends MullionSuite {
   test("due keys are processed in parts, in the order of their records, and their timers are removed") {
     val run = new Run(atOnce = 3)(10L -> 7L, 11L -> 2L, 12L -> 9L, 13L -> 1L, 20L -> 8L, 20L -> 5L, 21L -> 3L)
     assertEquals(run.upTo(20L), Seq(2L, 7L, 9L, 1L, 5L, 8L))
-    assertEquals(run.timers.left, Seq(21L -> 3L))
+    assertEquals(run.timers.remaining, Seq(21L -> 3L))
     assertEquals(run.counts.nextClose, 21L)
   }
 
@@ -68,22 +68,22 @@ object DueKeysSuite {
   }
 
   private final class Timers(of: Seq[(Long, Long)]) extends Family {
-    private val kept = mutable.TreeSet.from(of)
+    private val timers = mutable.TreeSet.from(of)
 
-    def left: Seq[(Long, Long)] = kept.toSeq
+    def remaining: Seq[(Long, Long)] = timers.toSeq
 
     override def scan(from: Long): RemovingScan = {
-      val found = kept.toSeq.filter(_._1 >= from).iterator
+      val due = timers.toSeq.filter(_._1 >= from).iterator
       new RemovingScan {
         private var last = Option.empty[(Long, Long)]
         override def next(): Boolean = {
-          last = found.nextOption()
+          last = due.nextOption()
           last.isDefined
         }
         override def key: BorrowedRow =
           BorrowedRow(timerRow(last.fold(InternalRow.empty) { case (due, key) => InternalRow(due, key) }))
         override def value: BorrowedRow = BorrowedRow(KeyOnly.value)
-        override def remove(): Unit = kept --= last
+        override def remove(): Unit = timers --= last
         override def close(): Unit = ()
       }
     }

@@ -39,18 +39,18 @@ class KeyRunsSuite extends MullionSuite {
   private def assertWhole(keys: Seq[Attribute], rows: Seq[InternalRow], number: InternalRow => Long): Unit = {
     val toKey = UnsafeProjection.create(keys, keys)
     val sorted = rows.sortBy(number)
-    val found = runs(keys, sorted)
+    val results = runs(keys, sorted)
     val wanted = sorted.zipWithIndex.groupMap(r => toKey(r._1).copy())(_._2)
-    assertEquals(found.length, wanted.size, "a key was left more than once, or never")
-    assertEquals(found.toMap, wanted.map { case (k, v) => k -> v.toSeq })
+    assertEquals(results.length, wanted.size, "a key was left more than once, or never")
+    assertEquals(results.toMap, wanted.map { case (k, v) => k -> v.toSeq })
   }
 
   test("keys that differ in where a null is have one hash, and each is left once with all its rows") {
     val keys = attributes(StringType, StringType)
     val (left, right) = (InternalRow(text("a"), null), InternalRow(null, text("a")))
     assertEquals(hash(keys, left), hash(keys, right))
-    val found = runs(keys, Seq(left, right, left, right, InternalRow(text("b"), text("b"))))
-    assertEquals(found.map(_._2), Seq(Seq(0, 2), Seq(1, 3), Seq(4)))
+    val results = runs(keys, Seq(left, right, left, right, InternalRow(text("b"), text("b"))))
+    assertEquals(results.map(_._2), Seq(Seq(0, 2), Seq(1, 3), Seq(4)))
   }
 
   test("no list, an empty one and one of nulls are three keys of one hash") {

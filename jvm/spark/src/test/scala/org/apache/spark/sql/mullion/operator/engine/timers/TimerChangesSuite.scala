@@ -64,13 +64,13 @@ object TimerChangesSuite {
   }
 
   private final class Recorded(note: String => Unit) extends Family {
-    override def insert(key: UnsafeRow, value: UnsafeRow): Unit = note(s"+ ${told(key)}")
-    override def remove(key: UnsafeRow): Unit = note(s"- ${told(key)}")
+    override def insert(key: UnsafeRow, value: UnsafeRow): Unit = note(s"+ ${text(key)}")
+    override def remove(key: UnsafeRow): Unit = note(s"- ${text(key)}")
     override def get(key: UnsafeRow): BorrowedRow = throw new UnsupportedOperationException
     override def update(key: UnsafeRow, value: UnsafeRow): Unit = throw new UnsupportedOperationException
     override def scan(from: Long): RemovingScan = throw new UnsupportedOperationException
     override def range(from: UnsafeRow, until: UnsafeRow): FamilyScan = throw new UnsupportedOperationException
 
-    private def told(timer: UnsafeRow) = s"${timer.getLong(1)} ${timer.getUTF8String(0)}"
+    private def text(timer: UnsafeRow) = s"${timer.getLong(1)} ${timer.getUTF8String(0)}"
   }
 }

@@ -45,18 +45,18 @@ class GroupTableSuite extends MullionSuite {
       val memory = new Memory(offHeap, heap = 1L << 20)
       val table = memory.table()
       var (from, most) = (0L, 0L)
-      var seen = Map.empty[Long, Long]
+      var counts = Map.empty[Long, Long]
       while (from < 50000) {
         if (added(table, from)) from += 1
         else {
           most = most max memory.used
           val groups = handedOn(table)
           assert(groups.nonEmpty)
-          seen ++= groups
+          counts ++= groups
         }
       }
-      seen ++= handedOn(table)
-      assertEquals(seen, (0L until 50000L).map(_ -> 1L).toMap)
+      counts ++= handedOn(table)
+      assertEquals(counts, (0L until 50000L).map(_ -> 1L).toMap)
       assert(most > 0 && most <= (1L << 20), most)
       table.free()
       assertEquals(memory.used, 0L)
@@ -82,11 +82,11 @@ object GroupTableSuite {
   /** Adds a row like generated code: its record is null bits, a key and a count. */
   private def added(table: GroupTable, key: Long): Boolean = {
     val hash = (key * 0x9e3779b97f4a7c15L >>> 32).toInt
-    val found = find(table, hash, key)
-    val record = if (found != 0L) found else table.add(hash, RowBytes)
+    val address = find(table, hash, key)
+    val record = if (address != 0L) address else table.add(hash, RowBytes)
     if (record != 0L) {
       val (page, row) = placeOf(table, record)
-      if (found == 0L) {
+      if (address == 0L) {
         page(row) = 0L
         page(row + 1) = key
         page(row + 2) = 0L
