@@ -1,4 +1,4 @@
-"""Python aggregates that run in the JVM have the results of Python: random classes, both ways, and the classes left."""
+"""Random Python aggregates have the same results in the JVM as in Python; other classes run in Python."""
 
 from __future__ import annotations
 

@@ -135,7 +135,9 @@ def require_outputs(outputs: DataFrame) -> None:
     plain = [("topic", "string"), ("key", "string"), ("batch", "binary")]
     if outputs.dtypes not in (plain, [*plain, _HEADERS], [*plain, _HEADERS, _TIMESTAMP]):
         columns = ", ".join(f"{name} {kind}" for name, kind in outputs.dtypes)
-        raise InvalidArgumentError(f"A publisher takes rows ({OUTPUTS}), and was given ({columns}).")
+        raise InvalidArgumentError(
+            f"The columns of the published rows are ({columns}). A publisher requires ({OUTPUTS})."
+        )
 
 
 def query_id_of(outputs: DataFrame) -> str:
@@ -143,7 +145,7 @@ def query_id_of(outputs: DataFrame) -> str:
     query_id = outputs.sparkSession.sparkContext.getLocalProperty("sql.streaming.queryId")
     if not query_id:
         raise InvalidArgumentError(
-            "publish() was called outside a streaming query. Pass it to DataStreamWriter.foreachBatch, which gives it "
-            "the query's batches."
+            "publish() was called outside a streaming query. Pass it to DataStreamWriter.foreachBatch, which calls it "
+            "with the query's batches."
         )
     return query_id

@@ -216,7 +216,7 @@ def test_an_error_of_a_sink_names_the_sink(spark: SparkSession) -> None:
         run_main(flow, spark=spark)
     flow = Dataflow("raises")
     op.raises("none", op.input("in", flow, TestingSource([("a", 1)])))
-    with pytest.raises(FunctionError, match="is to get no items"):
+    with pytest.raises(FunctionError, match="must not receive items"):
         run_main(flow, spark=spark)
 
 

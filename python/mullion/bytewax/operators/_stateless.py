@@ -93,7 +93,7 @@ def flatten(step_id: str, up: Stream[Iterable[X]]) -> Stream[X]:
     def parts(item: Iterable[X]) -> Iterable[X]:
         if not isinstance(item, Iterable):
             raise WrongCallError(
-                f"The step {step_id!r} takes items that can be iterated over, and got {item!r} ({type(item).__name__})."
+                f"The step {step_id!r} received {item!r} ({type(item).__name__}), which is not iterable. Emit lists."
             )
         return item
 
@@ -183,7 +183,7 @@ class _RaisePartition(StatelessSinkPartition[Any]):
 
     def write_batch(self, items: list[Any]) -> None:
         for item in items:
-            raise RuntimeError(f"The step {self._step_id!r} is to get no items, and got {item!r}.")
+            raise RuntimeError(f"The step {self._step_id!r} must not receive items, and received {item!r}.")
 
 
 class _RaiseSink(DynamicSink[Any]):
