@@ -72,7 +72,7 @@ def test_each_open_pane_has_its_closing_time_its_clock_and_its_number_of_firings
     with CheckedQuery(spark, tmp_path, case) as query:
         for first in (20, 27, 46):
             times = [(first + i) * SECOND for i in range(-12, 6)]
-            # It does not run while rows come and time passes: which of them a batch had first would be chance.
+            # The query is stopped while rows are written and time passes, so that each run has the same batches.
             query.restart()
             query.write([Row(1000 * first + i, f"key {i % 5}" if i % 5 else None, t) for i, t in enumerate(times)])
             query.advance(4 * SECOND)

@@ -286,7 +286,7 @@ class Stream:
 def _require_channel(method: str, channel: Any, before: str = "") -> None:
     if not hasattr(channel, "send"):
         raise InvalidArgumentError(
-            f"{method}({before}{channel!r}) is not given a topic. Write {method}({before}app.topic('name'))."
+            f"{method}({before}{channel!r}): the argument is not a topic. Write {method}({before}app.topic('name'))."
         )
 
 

@@ -71,7 +71,7 @@ def test_group_by_sends_its_events_to_the_topic_that_it_is_given() -> None:
         run.produce("in", [(None, {"k": "a"}, 0.0), ("x", {"k": "b"}, 0.0), (None, {"k": "a"}, 0.0)])
         assert run.read(counts.items) == [[("a", 2), ("b", 1)]]
         assert [(one.key, one.value) for one in run.published["grouped"]] == [(k, {"k": k}) for k in "aba"]
-    with pytest.raises(InvalidArgumentError, match=r"group_by\(key, topic='grouped'\) is not given a topic"):
+    with pytest.raises(InvalidArgumentError, match=r"group_by\(key, topic='grouped'\): the argument is not a topic"):
         Program("app").topic("in").stream().group_by("k", topic="grouped")
 
 
@@ -311,9 +311,11 @@ def test_what_a_program_is_made_of_is_checked_when_it_is_made() -> None:
     with pytest.raises(InvalidArgumentError, match="serializer='pickle' of the topic 'a' is not supported"):
         program.topic("a", value_serializer="pickle")
     assert program.topic("in") is program.topic("in", value_type=str) is program.topic("in")
-    with pytest.raises(InvalidArgumentError, match="'in' has value_type=<class 'str'>, and is given <class 'int'>"):
+    with pytest.raises(
+        InvalidArgumentError, match="'in' has value_type=<class 'str'>, and another call sets <class 'int'>"
+    ):
         program.topic("in", value_type=int)
-    with pytest.raises(InvalidArgumentError, match=r"agent\(5\) is not given a topic"):
+    with pytest.raises(InvalidArgumentError, match=r"agent\(5\): the argument is not a topic"):
         program.agent(5)  # type: ignore[call-overload]
     with pytest.raises(InvalidArgumentError, match=r"The agent 'plain' is not a coroutine function"):
 

@@ -301,4 +301,4 @@ def test_signals_receive_the_app_and_their_arguments() -> None:
     app.explain()
     assert calls == [("told", ["signal"])]
     assert app.conf.topic_partitions == 3
-    assert any("app.on_produce_message: it never is" in note for note in app.notes())
+    assert any("app.on_produce_message: the signal is never sent" in note for note in app.notes())

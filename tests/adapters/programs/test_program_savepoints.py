@@ -108,10 +108,10 @@ def test_tables_of_faust_are_found_by_their_keys_in_other_partitions(
     def records(app: Path) -> dict[bytes, bytes]:
         rows = read_state(app / "agents/query", spark=spark).collect()
         assert {row.shard for row in rows} == set(range(2 if app == alone else THROUGH[-1]))
-        # But for the clocks of tables, which each partition has.
+        # Without the clocks of tables, which each partition has.
         return {bytes(row.key): bytes(row.value) for row in rows if len(row.key) > 8}
 
-    # Ranges of `last` have gone by timers that have moved.
+    # Timers in other partitions have deleted the ranges of `last`.
     assert records(at) == records(alone)
     for table in ("minutes", "seen", "last"):
         is_, expected = (sorted(map(repr, one.table(table).read().collect())) for one in (other, app))

@@ -210,7 +210,9 @@ class Program(Functions):
         if topic is None:
             topic = self.topics[name] = Topic(name, conf=self.conf)
         for what, there, other in topic.schema.differences(about):
-            raise InvalidArgumentError(f"The topic {topic.name!r} has {what}={there!r}, and is given {other!r}.")
+            raise InvalidArgumentError(
+                f"The topic {topic.name!r} has {what}={there!r}, and another call sets {other!r}. Use one value."
+            )
         topic.described(about)
         return topic
 
@@ -264,8 +266,8 @@ class Program(Functions):
             channel = self.topic(channel)
         if channel is not None and not isinstance(channel, Channel):
             raise InvalidArgumentError(
-                f"agent({channel!r}) is not given a topic. Write @app.agent(app.topic('events')), or @app.agent() for "
-                "one that is sent its messages."
+                f"agent({channel!r}): the argument is not a topic. Write @app.agent(app.topic('events')), or "
+                "@app.agent() for an agent that receives its messages by send() and cast()."
             )
         if isinstance(channel, Topic) and any(one is not None for one in types):
             self._topic(channel.name, *types)
@@ -357,7 +359,7 @@ class Program(Functions):
         settings = self.conf.without_meaning
         notes = [f"settings that decide nothing here: {', '.join(settings)}"] if settings else []
         never = [one for one in signals.NEVER if getattr(self, one)]
-        notes += [f"app.{one}: it never is, so nothing that is connected is called" for one in never]
+        notes += [f"app.{one}: the signal is never sent, so its handlers are not called" for one in never]
         return notes + list(self._noted)
 
     def is_leader(self) -> bool:

@@ -7,7 +7,7 @@ import dev.mullion.{MullionSuite, TestSeed}
 /** A few seconds of the simulation. `make simulation` runs more, or a failed seed again. */
 class SimulationSuite extends MullionSuite {
   if (SimulatedState.hasRocksDb)
-    test("whatever dies or runs twice, each batch emits the rows of the contract and state is empty at the end") {
+    test("after failures and repeated tasks, each batch emits the rows of the contract and state is empty at the end") {
       val seed = TestSeed.value
       val before = SimulatedState.bytesInMemory
       val figures = Simulation.run(seed, 1500)
