@@ -82,8 +82,8 @@ def windows(ts: ColumnOrName, size: Duration, slide: Duration | None = None, off
     most = (size_us - 1) // slide_us + 1
     if most > 1_000_000:
         raise InvalidArgumentError(
-            f"slide={slide!r} puts a time into {most} windows of {size!r}, and windows() gives at most 1000000. Give a "
-            "longer slide."
+            f"slide={slide!r} puts a time into {most} windows of {size!r}, and windows() returns at most 1000000. "
+            "Give a longer slide."
         )
     return _call("mullion_windows", ts, size_us, slide_us, _offset(offset))
 

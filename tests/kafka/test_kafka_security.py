@@ -219,7 +219,7 @@ def test_kafka_is_read_and_written_with_a_name_and_a_password_and_not_with_anoth
     monkeypatch.setattr(_kafka_client, "WAIT_SECONDS", 2.0)
     wrong = topics.broker(f"kafka://{kafka.with_login}", kafka.login | {"sasl.password": SECRET})
     with pytest.raises(
-        MullionError, match=r"does not let this program in: .*[Aa]uthentication failed.* as options"
+        MullionError, match=r"rejects this program: .*[Aa]uthentication failed.*\. Check the options"
     ) as refused:
         topics.read(wrong, "logged-in")
     assert SECRET not in str(refused.value)

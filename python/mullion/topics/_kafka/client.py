@@ -366,7 +366,7 @@ def _metadata(asking: Any, servers: At) -> Any:
         refused = _refusal(servers)
         if refused is not None:
             raise MullionError(
-                f"Kafka at {servers} does not let this program in: {refused}. See what the broker was given as options."
+                f"Kafka at {servers} rejects this program: {refused}. Check the options of the broker."
             ) from theirs
         raise MullionError(
             f"Kafka at {servers} does not answer: {theirs.args[0].str()}. Is it running, and can this machine reach it?"
