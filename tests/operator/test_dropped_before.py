@@ -75,7 +75,7 @@ SILENT: dict[str, tuple[Callable[[DataFrame], DataFrame], str]] = {
 
 
 @pytest.mark.parametrize("operator", DROPPING)
-def test_an_operator_that_drops_rows_by_the_watermark_is_warned_of_by_name(
+def test_a_warning_names_an_operator_that_drops_rows_by_the_watermark(
     spark: SparkSession, tmp_path: Path, operator: str
 ) -> None:
     before, time = DROPPING[operator]
@@ -88,14 +88,14 @@ def test_an_operator_that_drops_rows_by_the_watermark_is_warned_of_by_name(
     assert warned[0].filename == __file__, "it points at the line that makes the panes"
 
 
-def test_collected_rows_are_warned_of_too(spark: SparkSession, tmp_path: Path) -> None:
+def test_collected_rows_cause_the_warning_too(spark: SparkSession, tmp_path: Path) -> None:
     rows = Feed(tmp_path / "in", COLUMNS).stream(spark).dropDuplicatesWithinWatermark(["id"])
     says = r"dropDuplicatesWithinWatermark\(\['id'\]\) before .* windowed\(\.\.\., dedupe_by=\['id'\]\) take its place"
     with pytest.warns(DroppedRowsWarning, match=says):
         windowed(rows, Session("1 minute"), by="k", time="ts").collect()
 
 
-def test_only_the_first_operator_that_drops_rows_is_warned_of(spark: SparkSession, tmp_path: Path) -> None:
+def test_the_warning_names_only_the_first_operator_that_drops_rows(spark: SparkSession, tmp_path: Path) -> None:
     """Rows that pass the first operator are late for none after it."""
     rows = per_minute(Feed(tmp_path / "in", COLUMNS).stream(spark).dropDuplicates(["id", "ts"]))
     with pytest.warns(DroppedRowsWarning) as warned:
@@ -104,7 +104,7 @@ def test_only_the_first_operator_that_drops_rows_is_warned_of(spark: SparkSessio
 
 
 @pytest.mark.parametrize("what", SILENT)
-def test_what_drops_nothing_is_not_warned_of(spark: SparkSession, tmp_path: Path, what: str) -> None:
+def test_operators_that_drop_nothing_cause_no_warning(spark: SparkSession, tmp_path: Path, what: str) -> None:
     before, time = SILENT[what]
     rows = before(Feed(tmp_path / "in", COLUMNS).stream(spark))
     with warnings.catch_warnings():
@@ -201,7 +201,7 @@ def test_the_log_of_a_query_in_update_mode_names_the_firings_that_show_changes(
     assert (shown["update"] == []) == (early is None), "and what the warning names shows the change"
 
 
-def test_such_rows_are_dropped_and_with_the_longer_delay_they_are_not(spark: SparkSession, tmp_path: Path) -> None:
+def test_a_longer_delay_keeps_the_rows_that_the_warning_names(spark: SparkSession, tmp_path: Path) -> None:
     """The warning is true: a row does not reach its open pane. Its fix works too."""
     totals = {}
     for delay, lateness in (("0 seconds", "1 minute"), ("70 seconds", "0 seconds")):

@@ -215,7 +215,7 @@ DAYS = "window => 'tumbling', size => '{}', timezone => '{}', time => 'ts', aggr
         ("time => 'ts', aggregates => 'count(*)'", "was not given window"),
         ("window => 'tumbling', time => 'ts', aggregates => 'count(*)'", "was not given size"),
         ("window => 'hopping', time => 'ts', aggregates => 'count(*)'", "none of 'tumbling', 'sliding'"),
-        (f"{TUMBLING}, slide => '1 hour', time => 'ts', aggregates => 'count(*)'", "slide means nothing"),
+        (f"{TUMBLING}, slide => '1 hour', time => 'ts', aggregates => 'count(*)'", "slide has no effect"),
         ("window => 'tumbling', size => '1 month', time => 'ts', aggregates => 'count(*)'", "no fixed length"),
         ("window => 'tumbling', size => '0 hours', time => 'ts', aggregates => 'count(*)'", "longer than zero"),
         ("window => 'tumbling', size => 5, time => 'ts', aggregates => 'count(*)'", "must be an interval"),
@@ -310,7 +310,7 @@ def test_a_message_spells_options_as_the_request_does_also_when_its_query_starts
 def test_arguments_that_python_rejects_are_rejected_in_sql(spark: SparkSession, rows: DataFrame) -> None:
     with pytest.raises(UnsupportedError, match="whose values Spark cannot compare"):
         by_sql(spark, f"{TUMBLING}, time => 'ts', aggregates => 'count(DISTINCT parse_json(k)) AS n'")
-    with pytest.raises(MullionError, match="ORDER BY and WITH SINGLE PARTITION say nothing"):
+    with pytest.raises(MullionError, match="ORDER BY and WITH SINGLE PARTITION have no effect"):
         spark.sql(
             f"SELECT * FROM mullion_windowed(TABLE(rows_of_sql) PARTITION BY k ORDER BY ts, {TUMBLING}, time => 'ts')"
         )

@@ -19,7 +19,7 @@ class AroundRulesSuite extends PropertySuite {
   private val lengths = Gen.choose(0L, 20L)
   private val times = Gen.choose(-50L, 50L)
 
-  test("a window counts both its ends in, so that as an interval it ends a microsecond later") {
+  test("a window includes both its ends, so its interval ends a microsecond later") {
     val around = rules(before = 5, after = 2)
     assertEquals((around.windowStart(10), around.windowEnd(10)), (5L, 13L))
     assertEquals((around.firstSlice(10), around.lastSlice(10)), (5L, 12L))
@@ -49,7 +49,7 @@ class AroundRulesSuite extends PropertySuite {
     }
   }
 
-  property("the windows that hold a row are those about rows that there are, within reach and still open") {
+  property("a row is in the open windows around all rows within reach") {
     forAll(lengths, lengths, Gen.listOf(times), times, times) { (before, after, rows, row, from) =>
       val around = rules(before, after)
       val slices = SliceSet.empty

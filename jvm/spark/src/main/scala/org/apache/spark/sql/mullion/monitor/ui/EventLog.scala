@@ -12,7 +12,7 @@ import org.apache.spark.sql.mullion.monitor.{MonitoredQuery, QueryMonitor}
 /** The reports of a run in the event log of its application, for the history server.
   *
   * @param json
-  *   of `QueryJson.ofRun`
+  *   the result of `QueryJson.ofRun`
   */
 final case class QueryReported(run: String, timeMs: Long, title: String, json: String) extends SparkListenerEvent
 

@@ -25,7 +25,7 @@ private[request] final class SqlWindowed(arguments: SqlArguments) {
     val rows = table("rows")
     if (rows.orderByExpressions.nonEmpty || rows.withSinglePartition)
       throw MullionException.invalid(
-        s"${SqlWindowed.name} takes rows as they come: ORDER BY and WITH SINGLE PARTITION say nothing to it. Leave them out, " +
+        s"${SqlWindowed.name} accepts rows in any order, so ORDER BY and WITH SINGLE PARTITION have no effect. Leave them out, " +
           "and name the rows' time, as in time => 'ts'."
       )
     if (rows.partitionByExpressions.nonEmpty && has("by"))
@@ -61,7 +61,7 @@ private[request] final class SqlWindowed(arguments: SqlArguments) {
     val parameters = SqlWindowed.ofKind(kind)
     SqlWindowed.ofWindows.filterNot(parameters.contains).find(has).foreach { name =>
       throw MullionException.invalid(
-        s"$name means nothing to window => '$kind', which takes ${parameters.mkString(", ")}. Leave it out."
+        s"$name has no effect with window => '$kind', which accepts ${parameters.mkString(", ")}. Leave it out."
       )
     }
     def us(name: String): (String, JValue) = name -> JLong(needed(name, positive(_)))

@@ -46,7 +46,7 @@ private[state] final class Leaf private (
   var isDirty = false
   private var starts = Array.emptyIntArray
   private var bytes = Array.emptyByteArray
-  // Values that are not in `bytes`; empty until there newLength one.
+  // Values that are not in `bytes`; empty until there is one.
   private var outside = noneOutside
   private var end = 0
   private var gaps = 0
@@ -114,7 +114,7 @@ private[state] final class Leaf private (
   /** Points a row to a record's key.
     *
     * @param room
-    *   the buffer for a key that newLength derived from its numbers, see [[ImplicitKeys.room]]
+    *   the buffer for a key that is derived from its numbers, see [[ImplicitKeys.room]]
     */
   def keyTo(i: Int, row: UnsafeRow, room: Array[Byte]): Unit =
     if (hasKeys) row.pointTo(bytes, offset(starts(i) + Header), keyLength(i))
