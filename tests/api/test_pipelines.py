@@ -173,7 +173,7 @@ def both():
 
 
 def test_a_second_run_continues_with_the_tables_and_the_open_panes(project: Project, server: SparkSession) -> None:
-    """In a catalog that lasts: that of a server which runs."""
+    """The tables are in the catalog of a running server, which keeps them between the runs."""
     warehouse = project.folder / "warehouse"
     server.sql(f"CREATE DATABASE visits LOCATION '{warehouse.as_uri()}'")
     try:
@@ -215,7 +215,7 @@ def test_a_second_run_continues_with_the_tables_and_the_open_panes(project: Proj
     ],
     ids=["column", "aggregate", "watermark", "flat", "read_panes"],
 )
-def test_what_cannot_be_right_is_rejected_before_a_table_is_written(
+def test_invalid_windows_are_rejected_before_a_table_is_written(
     project: Project, server: SparkSession, code: str, message: str
 ) -> None:
     project.define(code)

@@ -104,7 +104,7 @@ def test_open_panes_close_at_once_when_the_lateness_shrinks(spark: SparkSession,
     ],
     ids=repr,
 )
-def test_aggregates_come_and_go_in_every_kind_of_pane(
+def test_aggregates_are_added_and_removed_in_every_kind_of_pane(
     spark: SparkSession, tmp_path: Path, window: Window, options: dict[str, Any]
 ) -> None:
     runs = Runs(spark, tmp_path, window)
@@ -352,7 +352,7 @@ def test_keys_may_come_in_another_order(spark: SparkSession, tmp_path: Path) -> 
     assert {(row.who, row.v, row.n) for row in closes} == {(key, value, 2) for _, key, value in first}
 
 
-def test_what_firings_show_may_begin_to_be_taken_away_and_cannot_come_back(spark: SparkSession, tmp_path: Path) -> None:
+def test_accumulate_may_be_switched_off_and_not_on_again(spark: SparkSession, tmp_path: Path) -> None:
     runs = Runs(spark, tmp_path, Tumbling("1000 seconds"))
     runs.run(["n"], [(1, "a", 1), (2, "a", 1)], early=Early(count=2))
     fired = runs.run(["n"], [(3, "a", 1), (4, "a", 1)], early=Early(count=2), accumulate=False)

@@ -8,8 +8,8 @@ import org.apache.spark.unsafe.Platform
 
 /** The timers that a batch sets and removes, buffered so that they are written in order of time.
   *
-  * Keys are processed in the order of their records, but their timers in state are in order of time. Written one by
-  * one, each would be searched among all; of some thousands in order each is close to the last:
+  * Keys are processed in the order of their records, but their timers in state are in order of time. A single change
+  * would search all timers. In a sorted batch of some thousands, each position is close to the previous one:
   *
   * {{{
   *   as they come     + 12:04 k1   - 12:01 k2   + 12:07 k2   + 12:02 k7
